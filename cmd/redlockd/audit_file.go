@@ -25,18 +25,17 @@ type auditFile struct {
 
 // openAudit opens the audit that the configuration names: nil if it names none. Without it the server does not start, and a reload
 // changes nothing: an operator who wants an audit wants to know at once that there is none.
-func openAudit(p process, c *config.Config, log *slog.Logger) (io.Writer, error) {
+func (s *server) openAudit(c *config.Config) (io.Writer, error) {
 	switch c.AuditFile {
 	case "":
 		return nil, nil
 	case auditStdout:
-		return unclosed{p.stdout}, nil
+		return unclosed{s.call.stdout}, nil
 	}
-	a := &auditFile{path: c.AuditFile, log: log}
+	a := &auditFile{path: c.AuditFile, log: s.log}
 	var err error
 	if a.file, err = openForAudit(a.path); err != nil {
-		s := c.Find("audit.file")
-		return nil, fmt.Errorf("%s (%s): the audit cannot be written: %w", s.Name, s.Source(), err)
+		return nil, fmt.Errorf("audit.file (%s): the audit cannot be written: %w", c.Find("audit.file").Source(), err)
 	}
 	return a, nil
 }

@@ -15,7 +15,7 @@ import (
 // A bootstrap connects to all masters at once and then has them found the membership, so it may take this many times connect_timeout.
 const bootstrapTimeoutFactor = 2
 
-const bootstrapHelp = `Usage: redlockd bootstrap [flags]
+var bootstrap = command{name: "bootstrap", summary: "admit brand-new masters at once, without waiting for max_ttl", audience: forMasters, run: runBootstrap, help: `Usage: redlockd bootstrap [flags]
 
 Admits brand-new masters at once: it founds their membership (see redlockd members), with the masters and the max_ttl of
 the configuration. Without it, a server founds it, and the masters have no vote for somewhat longer than max_ttl and
@@ -28,27 +28,25 @@ Use it only when no client can still hold an earlier lock, so not after masters 
 have all lost their data look new, and redlockd takes your word that no earlier lock is held.
 
 Exit codes: 0 all masters are admitted, 1 they are not, 2 the command line or the configuration is wrong.
-`
+`}
 
-func bootstrapFlags() *flagSet { return newFlagSet("bootstrap") }
-
-// bootstrap admits masters that are all new, and prints what it found.
-func bootstrap(p process, args []string) int {
-	c, code := p.configureMasters(bootstrapFlags(), args)
-	if c == nil {
-		return code
+// runBootstrap admits masters that are all new, and prints what it found.
+func runBootstrap(call *call) error {
+	if err := call.needMasters(); err != nil {
+		return err
 	}
+	c := call.settings
 	ctx, cancel := context.WithTimeout(context.Background(), bootstrapTimeoutFactor*c.Engine.ConnectTimeout)
 	defer cancel()
 	reports, err := redlock.BootstrapAndReport(ctx, c.Engine)
-	if err := printBootstrap(p.stdout, reports); err != nil {
-		return p.failed(err)
+	if err := printBootstrap(call.stdout, reports); err != nil {
+		return err
 	}
 	if err != nil {
-		return p.failed(fmt.Errorf("%s\nredlockd: a server needs no bootstrap: it admits its masters by itself, somewhat later than max_ttl = %s and founding_wait = %s",
-			oneLine(err), config.FormatDuration(c.Engine.MaxTTL), config.FormatDuration(c.Engine.FoundingWait)))
+		return fmt.Errorf("%s\nredlockd: a server needs no bootstrap: it admits its masters by itself, somewhat later than max_ttl = %s and founding_wait = %s",
+			oneLine(err), config.FormatDuration(c.Engine.MaxTTL), config.FormatDuration(c.Engine.FoundingWait))
 	}
-	return exitOK
+	return nil
 }
 
 func printBootstrap(w io.Writer, reports []redlock.BootstrapReport) error {

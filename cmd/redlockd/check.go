@@ -21,7 +21,12 @@ import (
 // A probe makes some thirty round trips and may have to resolve a name, so it may take this many times connect_timeout.
 const probeTimeoutFactor = 3
 
-const checkHelp = `Usage: redlockd check [flags]
+var check = command{name: "check", summary: "probe the masters and explain what is wrong with them", audience: forMasters, run: runCheck,
+	flags: []flagHelp{
+		{name: "json", usage: "print the findings as JSON"},
+		{name: libraryFlag, arg: "name", usage: "print the lines for config.toml that this lock library needs (redisson, symfony, …)"},
+	},
+	help: `Usage: redlockd check [flags]
 
 Asks all masters at once whether they can vote. It prints what it found, how many seats vote and how many of those cannot
 be reached, whether a quorum is available, what to fix, and whether the next master may be restarted. Of a learner, which
@@ -34,30 +39,20 @@ With --library it asks no master: it prints the lines that config.toml lacks for
 
 Exit codes: 0 a lock can be granted now, 1 it cannot, because fewer than a quorum of the masters are reached and vote (new
 ones, and those that have restarted, vote later), 2 the command line or the configuration is wrong.
-`
+`}
 
 // libraryFlag has check print what a library needs.
 const libraryFlag = "library"
 
-func checkFlags() *flagSet {
-	return newFlagSet("check",
-		flagHelp{name: "json", arg: "", usage: "print the findings as JSON"},
-		flagHelp{name: libraryFlag, arg: "name", usage: "print the lines for config.toml that this lock library needs (redisson, symfony, …)"})
-}
-
-// check probes the masters and explains.
-func check(p process, args []string) int {
-	flags := checkFlags()
-	c, code := p.configure(flags, args)
-	if c == nil {
-		return code
+// runCheck probes the masters and explains.
+func runCheck(call *call) error {
+	c := call.settings
+	if name, given := call.given[libraryFlag]; given {
+		call.warn()
+		return checkLibrary(call.stdout, c, name)
 	}
-	if name, given := flags.given[libraryFlag]; given {
-		p.warn(c.Warnings)
-		return checkLibrary(p, c, name)
-	}
-	if code := p.needMasters(flags, c); code != exitOK {
-		return code
+	if err := call.needMasters(); err != nil {
+		return err
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -66,18 +61,15 @@ func check(p process, args []string) int {
 	v.compare(membership)
 	v.judgePolicies(c.Front.Policies)
 	var err error
-	if flags.on("json") {
-		err = v.printJSON(p.stdout)
+	if call.on("json") {
+		err = printJSON(call.stdout, v)
 	} else {
-		err = v.print(p.stdout)
+		err = v.print(call.stdout)
 	}
-	if err != nil {
-		return p.failed(err)
+	if err == nil && !v.Quorum {
+		err = exitCode(exitFailed)
 	}
-	if !v.Quorum {
-		return exitFailed
-	}
-	return exitOK
+	return err
 }
 
 // judgeRoundTrip adds a problem if the round trip to a master is long against master.timeout.
@@ -248,10 +240,6 @@ func ms(d time.Duration) *float64 {
 }
 
 func inMs(d time.Duration) string { return fmt.Sprintf("%.2f ms", *ms(d)) }
-
-func (v *verdict) printJSON(w io.Writer) error {
-	return printJSON(w, v)
-}
 
 // sentence says whether a quorum is available, how many masters may fail, and which to fix.
 func (v *verdict) sentence() string {

@@ -99,15 +99,12 @@ func findLibrary(name string) (*libraryNeeds, error) {
 }
 
 // checkLibrary prints what the configuration lacks for a library.
-func checkLibrary(p process, c *config.Config, name string) int {
+func checkLibrary(w io.Writer, c *config.Config, name string) error {
 	library, err := findLibrary(name)
 	if err != nil {
-		return p.usageError(err)
+		return usageError{err}
 	}
-	if err := library.print(p.stdout, c); err != nil {
-		return p.failed(err)
-	}
-	return exitOK
+	return library.print(w, c)
 }
 
 // print writes the lines for config.toml that the configuration lacks. They are TOML: all other lines are comments.

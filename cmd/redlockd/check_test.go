@@ -184,7 +184,7 @@ func TestRoundTripIsJudgedAgainstTheTimeout(t *testing.T) {
 func TestJSONLeavesOutWhatIsNotKnown(t *testing.T) {
 	v := verdictOf([]redlock.MasterReport{without(redlock.MasterReport{Addr: "a:1"}, redlock.NoVote, "x < y", "")}, time.Second)
 	var out strings.Builder
-	if err := v.printJSON(&out); err != nil {
+	if err := printJSON(&out, v); err != nil {
 		t.Fatal(err)
 	}
 	const want = `{

@@ -24,9 +24,6 @@ type client struct {
 	timeout time.Duration // of one command
 }
 
-// clientCommands are the commands that ask a running redlockd, and need its address instead of masters.
-var clientCommands = []string{"ping", "locks", "info", "top", "unlock", "reload"}
-
 // clientTimeout is how long the commands wait for a connection, and then for each answer, without --timeout. LOCKS ALL takes 1 s at most.
 const clientTimeout = 5 * time.Second
 
@@ -35,55 +32,34 @@ func timeoutFlag(standard time.Duration) flagHelp {
 	return flagHelp{name: "timeout", arg: "duration", usage: fmt.Sprintf("how long to wait for the server: from 10ms to 1m (default %s)", config.FormatDuration(standard))}
 }
 
-// takeTimeout reads the flag.
-func (f *flagSet) takeTimeout(standard time.Duration) (time.Duration, error) {
-	return f.takeDuration("timeout", standard, 10*time.Millisecond, time.Minute)
-}
-
-// takeDuration reads a flag that is a duration from least to most.
-func (f *flagSet) takeDuration(name string, standard, least, most time.Duration) (time.Duration, error) {
-	text, given := f.given[name]
-	if !given {
-		return standard, nil
-	}
-	d, err := config.ParseDuration(text)
-	if err == nil && (d < least || d > most) {
-		err = fmt.Errorf("%s is outside %s … %s", text, config.FormatDuration(least), config.FormatDuration(most))
-	}
-	if err != nil {
-		return 0, fmt.Errorf("--%s: %w", name, err)
-	}
-	return d, nil
-}
-
-// configureClient reads the settings of a command that asks a running redlockd. If endpoint is nil, the command is done, with this exit code.
-func (p process) configureClient(flags *flagSet, args []string, standard time.Duration) (endpoint *config.Endpoint, timeout time.Duration, code int) {
-	c, code := p.configure(flags, args)
-	if c == nil {
-		return nil, 0, code
-	}
-	timeout, err := flags.takeTimeout(standard)
+// endpoint reads where a redlockd runs, and how long to wait for it.
+func (c *call) endpoint(standard time.Duration) (to *config.Endpoint, timeout time.Duration, err error) {
+	timeout, err = c.duration("timeout", standard, 10*time.Millisecond, time.Minute, "")
 	if err == nil {
-		endpoint, err = c.Client()
+		to, err = c.settings.Client()
 	}
 	if err != nil {
-		return nil, 0, p.usageError(err)
+		return nil, 0, usageError{err}
 	}
-	p.warn(c.Warnings)
-	return endpoint, timeout, exitOK
+	c.warn()
+	return to, timeout, nil
 }
 
-// withServer has a command talk to a server, and returns its exit code.
-func (p process) withServer(command string, to *config.Endpoint, timeout time.Duration, talk func(c *client) error) int {
-	c, err := connect(to, timeout)
+// withServer has a command talk to a server.
+func (c *call) withServer(talk func(server *client) error) error {
+	to, timeout, err := c.endpoint(clientTimeout)
+	if err != nil {
+		return err
+	}
+	server, err := connect(to, timeout)
 	if err == nil {
-		defer c.close()
-		err = talk(c)
+		defer server.close()
+		err = talk(server)
 	}
 	if err != nil {
-		return p.failed(fmt.Errorf("%s: %w", command, err))
+		return fmt.Errorf("%s: %w", c.name, err)
 	}
-	return exitOK
+	return nil
 }
 
 // connect connects and logs in. All of it takes no longer than timeout.

@@ -12,54 +12,41 @@ import (
 // Completions for shells, made from the table of commands and their flags. The scripts do not call redlockd: what they know is
 // what this version knows.
 
-const completionHelp = `Usage: redlockd completion bash|zsh|fish
+// shells are those that can be completed for.
+var shells = []string{"bash", "zsh", "fish"}
+
+var completion = command{name: "completion", summary: "print what bash, zsh or fish needs to complete this command line", words: shells, run: complete, help: `Usage: redlockd completion bash|zsh|fish
 
 Prints what the shell needs to complete commands, flags and their values.
 
   bash   redlockd completion bash >/etc/bash_completion.d/redlockd, or in ~/.bashrc: source <(redlockd completion bash)
   zsh    redlockd completion zsh >"${fpath[1]}/_redlockd", or in ~/.zshrc, behind compinit: source <(redlockd completion zsh)
   fish   redlockd completion fish >~/.config/fish/completions/redlockd.fish
-`
+`}
 
-// shells are those that can be completed for.
-var shells = []string{"bash", "zsh", "fish"}
-
-func completion(p process, args []string) int {
-	if len(args) != 1 {
-		return p.usageError(fmt.Errorf("completion takes the name of a shell: %s", strings.Join(shells, ", ")))
+func complete(c *call) error {
+	if len(c.args) != 1 {
+		return usageError{fmt.Errorf("completion takes the name of a shell: %s", strings.Join(shells, ", "))}
 	}
-	switch args[0] {
+	switch c.args[0] {
 	case "bash":
-		writeBash(p.stdout, commands())
+		writeBash(c.stdout, c.all)
 	case "zsh":
-		writeZsh(p.stdout, commands())
+		writeZsh(c.stdout, c.all)
 	case "fish":
-		writeFish(p.stdout, commands())
+		writeFish(c.stdout, c.all)
 	default:
-		return p.usageError(fmt.Errorf("no completion for %q%s; there is one for %s", args[0], config.DidYouMean(args[0], shells), strings.Join(shells, ", ")))
+		return usageError{fmt.Errorf("no completion for %q%s; there is one for %s", c.args[0], config.DidYouMean(c.args[0], shells), strings.Join(shells, ", "))}
 	}
-	return exitOK
+	return nil
 }
 
 // visibleFlags are the flags of a command that its help shows, and --help.
-func (c command) visibleFlags() (flags []flagHelp) {
-	if c.flags != nil {
-		flags = slices.DeleteFunc(c.flags().flags, func(h flagHelp) bool { return h.hidden })
+func (c *command) visibleFlags() (flags []flagHelp) {
+	if c.audience != forNobody {
+		flags = slices.DeleteFunc(c.allFlags(), func(h flagHelp) bool { return h.hidden })
 	}
 	return append(flags, flagHelp{name: "help", usage: "explain the command"})
-}
-
-// operands are the words that can stand behind the flags of a command; nil: none that are known.
-func (c command) operands() []string {
-	switch c.name {
-	case "help":
-		return helpTopics()
-	case "completion":
-		return shells
-	case "members":
-		return memberChanges
-	}
-	return nil
 }
 
 // takesFile tells whether the value of a flag is the name of a file.
@@ -111,7 +98,7 @@ _redlockd() {
 	}
 	fmt.Fprint(w, "\tesac\n\tcase $command in\n")
 	for _, c := range all {
-		words := slices.Clone(c.operands())
+		words := slices.Clone(c.words)
 		for _, h := range c.visibleFlags() {
 			words = append(words, "--"+h.name)
 		}
@@ -164,10 +151,10 @@ func writeZsh(w io.Writer, all []command) {
 			}
 			fmt.Fprintf(w, " \\\n\t\t\t%s", quote(spec))
 		}
-		if words := c.operands(); words != nil {
-			fmt.Fprintf(w, " \\\n\t\t\t%s", quote("1: :("+strings.Join(words, " ")+")"))
+		if c.words != nil {
+			fmt.Fprintf(w, " \\\n\t\t\t%s", quote("1: :("+strings.Join(c.words, " ")+")"))
 		}
-		if c.name == "run" {
+		if c.wraps {
 			fmt.Fprint(w, " \\\n\t\t\t'1:resource:' '*::command:_normal'")
 		}
 		fmt.Fprint(w, "\n\t\t;;\n")
@@ -213,10 +200,10 @@ func writeFish(w io.Writer, all []command) {
 			}
 			fmt.Fprintf(w, "complete -c redlockd -n %s -l %s%s -d %s\n", when, h.name, value, quote(h.usage))
 		}
-		if words := c.operands(); words != nil {
-			fmt.Fprintf(w, "complete -c redlockd -n %s -a %s\n", when, quote(strings.Join(words, " ")))
+		if c.words != nil {
+			fmt.Fprintf(w, "complete -c redlockd -n %s -a %s\n", when, quote(strings.Join(c.words, " ")))
 		}
-		if c.name == "run" {
+		if c.wraps {
 			fmt.Fprintf(w, "complete -c redlockd -n %s -a '(__fish_complete_command)'\n", when)
 		}
 	}

@@ -169,7 +169,7 @@ func TestManual(t *testing.T) {
 			t.Errorf("the page lacks %s", what)
 		}
 	}
-	for _, c := range commands() {
+	for _, c := range commands {
 		has("redlockd "+c.name, "redlockd "+c.name+"$")
 		for _, h := range c.visibleFlags() {
 			if c.flags != nil {

@@ -63,7 +63,7 @@ func TestDockerNamesExist(t *testing.T) {
 		variables = append(variables, s.Environment())
 	}
 	var flags []string
-	for _, f := range slices.Concat(serveFlags().flags, checkFlags().flags, membersFlags().flags) {
+	for _, f := range slices.Concat(serve.allFlags(), check.allFlags(), members.allFlags()) {
 		flags = append(flags, "--"+f.name)
 	}
 	// Flags of docker, kubectl, helm and their files.

@@ -8,71 +8,76 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"redlockd/cmd/redlockd/config"
 )
 
-// flagSet is the command line of one command. It only collects texts. config.Load reads them, so that a wrong value gets the same
-// error from whatever source it comes.
-type flagSet struct {
-	command string
-	flags   []flagHelp
-	given   map[string]string // by name
-	// operands takes the arguments after the flags; nil: there may be none.
-	operands func(args []string) error
-	// flagsBehind allows flags between and behind the operands.
-	flagsBehind bool
-}
-
-// flagHelp is one flag, for parsing and for the help text.
+// flagHelp is one flag, for parsing and for the help text. A command line only collects texts. config.Load reads them, so that a wrong
+// value gets the same error from whatever source it comes.
 type flagHelp struct {
 	name, arg, usage string   // arg empty: a switch
 	words            []string // the values that are possible; nil: nobody can list them
 	hidden           bool     // the command accepts and ignores it
 }
 
-// newFlagSet has the flags of all commands that read the configuration, and the command's own.
-func newFlagSet(command string, own ...flagHelp) *flagSet {
-	f := &flagSet{command: command, given: make(map[string]string)}
-	f.flags = append(f.flags, flagHelp{name: config.FileFlag, arg: "file", usage: "read the settings in this file (config.toml documents all of them); without it, no file is read"})
+// allFlags are those of the settings that its audience has, and the command's own.
+func (c *command) allFlags() []flagHelp {
+	all := []flagHelp{{name: config.FileFlag, arg: "file", usage: "read the settings in this file (config.toml documents all of them); without it, no file is read"}}
 	for _, s := range config.Default().Settings {
-		if s.Flag == "" {
+		ofClient := s.Group() == "client"
+		if s.Flag == "" || ofClient && c.audience != forClient {
 			continue
 		}
 		h := flagHelp{name: s.Flag, arg: s.Arg, words: s.Words(), usage: fmt.Sprintf("%s (default %s)", s.Usage, s.Text())}
-		switch ofClient := s.Group() == "client"; {
-		case slices.Contains(clientCommands, command):
+		switch c.audience {
+		case forClient:
 			h.hidden = !ofClient
-		case ofClient:
-			continue
-		case command != "serve":
+		case forMasters:
 			// Only serve uses these. The other commands accept them, so that all commands can be given the same flags.
 			h.hidden = slices.Contains([]string{"server", "http", "log"}, s.Group())
 			if s.Flag == "masters" {
 				h.usage, _, _ = strings.Cut(s.Usage, ";") // the rest is about a server without masters
 			}
 		}
-		f.flags = append(f.flags, h)
+		all = append(all, h)
 	}
-	f.flags = append(f.flags, flagHelp{name: "print-config", usage: "print the settings in effect and where each comes from, and exit"})
-	f.flags = append(f.flags, own...)
-	return f
+	all = append(all, flagHelp{name: "print-config", usage: "print the settings in effect and where each comes from, and exit"})
+	return append(all, c.flags...)
 }
 
 // on reports whether a switch was given.
-func (f *flagSet) on(name string) bool { return f.given[name] == "true" }
+func (c *call) on(name string) bool { return c.given[name] == "true" }
+
+// duration reads a flag that is a duration from least to most. limits says why these are the bounds; it may be empty.
+func (c *call) duration(name string, standard, least, most time.Duration, limits string) (d time.Duration, err error) {
+	text, given := c.given[name]
+	if d = standard; given {
+		d, err = config.ParseDuration(text)
+	}
+	if err == nil && (d < least || d > most) {
+		err = fmt.Errorf("%s is outside %s … %s%s", config.FormatDuration(d), config.FormatDuration(least), config.FormatDuration(most), limits)
+	}
+	if err != nil {
+		return d, fmt.Errorf("--%s: %w", name, err)
+	}
+	return d, nil
+}
 
 // parse reads the command line. It returns flag.ErrHelp when help was asked for.
-func (f *flagSet) parse(args []string) error {
-	set := flag.NewFlagSet(f.command, flag.ContinueOnError)
+func (c *call) parse() error {
+	if at := slices.Index(c.args, "--"); c.wraps && at >= 0 {
+		c.args, c.wrapped, c.dashes = c.args[:at], c.args[at+1:], true
+	}
+	set := flag.NewFlagSet(c.name, flag.ContinueOnError)
 	set.SetOutput(io.Discard)
 	names := []string{"--help"}
-	if f.command == "serve" {
-		names = append(names, "--version") // see main
+	if c.audience == forServer {
+		names = append(names, "--version") // see start
 	}
-	for _, h := range f.flags {
+	for _, h := range c.allFlags() {
 		take := func(text string) error {
-			f.given[h.name] = text
+			c.given[h.name] = text
 			return nil
 		}
 		if h.arg == "" {
@@ -88,98 +93,28 @@ func (f *flagSet) parse(args []string) error {
 		}
 		names = append(names, "--"+h.name)
 	}
-	err := set.Parse(args)
-	operands := set.Args()
-	if f.flagsBehind {
-		for operands = nil; err == nil && set.NArg() > 0; err = set.Parse(set.Args()[1:]) {
-			operands = append(operands, set.Arg(0))
+	err := set.Parse(c.args)
+	c.args = set.Args()
+	if c.form != "" && !c.wraps {
+		for c.args = nil; err == nil && set.NArg() > 0; err = set.Parse(set.Args()[1:]) {
+			c.args = append(c.args, set.Arg(0))
 		}
 	}
 	switch {
-	case err != nil || f.operands != nil && f.on("print-config"):
-	case f.operands != nil:
-		err = f.operands(operands)
-	case set.NArg() > 0:
-		if isCommand(set.Arg(0)) {
-			return fmt.Errorf("the command comes first: redlockd %s [flags]", set.Arg(0))
-		}
-		err = fmt.Errorf("unexpected argument %q", set.Arg(0))
-	}
-	if err == nil || errors.Is(err, flag.ErrHelp) {
+	case errors.Is(err, flag.ErrHelp):
 		return err
-	}
-	if name, ok := strings.CutPrefix(err.Error(), "flag provided but not defined: -"); ok {
-		err = fmt.Errorf("unknown flag --%s%s", name, config.DidYouMean("--"+name, names))
-	} else if name, ok := strings.CutPrefix(err.Error(), "flag needs an argument: -"); ok {
-		err = fmt.Errorf("--%s needs a value", name)
-	}
-	return fmt.Errorf("%w; redlockd %s --help lists the flags", err, f.command)
-}
-
-func isCommand(name string) bool {
-	return slices.ContainsFunc(commands(), func(c command) bool { return c.name == name })
-}
-
-// usage writes the flags.
-func (f *flagSet) usage(w io.Writer) {
-	for _, h := range f.flags {
-		if h.hidden {
-			continue
+	case err != nil:
+		text := err.Error()
+		if name, ok := strings.CutPrefix(text, "flag provided but not defined: -"); ok {
+			text = fmt.Sprintf("unknown flag --%s%s", name, config.DidYouMean("--"+name, names))
+		} else if name, ok := strings.CutPrefix(text, "flag needs an argument: -"); ok {
+			text = fmt.Sprintf("--%s needs a value", name)
 		}
-		name := "--" + h.name
-		if h.arg != "" {
-			name += " " + h.arg
-		}
-		fmt.Fprintf(w, "  %-28s %s\n", name, h.usage)
+		return c.misused("%s", text)
+	case c.form != "" || len(c.args) == 0:
+		return nil
+	case slices.Contains(namesOf(c.all), c.args[0]):
+		return usageError{fmt.Errorf("the command comes first: redlockd %s [flags]", c.args[0])}
 	}
-}
-
-// configure reads the configuration for a command. If it returns nil, the command is done, with this exit code: configure has printed
-// the help or the settings that were asked for, or what is wrong.
-func (p process) configure(flags *flagSet, args []string) (*config.Config, int) {
-	if err := flags.parse(args); errors.Is(err, flag.ErrHelp) {
-		return nil, help(p, []string{flags.command})
-	} else if err != nil {
-		return nil, p.usageError(err)
-	}
-	c, err := config.Load(flags.given, p.environ)
-	if err != nil {
-		return nil, p.usageError(err)
-	}
-	if flags.on("print-config") {
-		p.warn(c.Warnings)
-		c.Print(p.stdout)
-		return nil, exitOK
-	}
-	return c, exitOK
-}
-
-// configureMasters is configure for a command that has no log and no embedded masters: it prints the warnings, and refuses a
-// configuration without masters.
-func (p process) configureMasters(flags *flagSet, args []string) (*config.Config, int) {
-	c, code := p.configure(flags, args)
-	if c == nil {
-		return nil, code
-	}
-	if code := p.needMasters(flags, c); code != exitOK {
-		return nil, code
-	}
-	return c, exitOK
-}
-
-// needMasters is what configureMasters does behind configure. If it does not return exitOK, the command is done.
-func (p process) needMasters(flags *flagSet, c *config.Config) int {
-	p.warn(c.Warnings)
-	if len(c.Engine.Masters) == 0 {
-		return p.usageError(fmt.Errorf(
-			"%s needs masters, and none are configured (a server would start five inside its own process, where nobody else locks); name them with --masters or --config", flags.command))
-	}
-	return exitOK
-}
-
-// warn prints warnings to standard error.
-func (p process) warn(warnings []string) {
-	for _, warning := range warnings {
-		fmt.Fprintf(p.stderr, "redlockd: warning: %s\n", warning)
-	}
+	return c.misused("unexpected argument %q", c.args[0])
 }

@@ -4,59 +4,56 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"redlockd/cmd/redlockd/config"
 )
 
-const helpHelp = `Usage: redlockd help [topic]
+var help = command{name: "help", summary: "explain a command, or all settings", run: explain, help: `Usage: redlockd help [topic]
 
 Prints the help of a command, or, as redlockd help settings, every setting with its default.
-`
+`}
 
-// help explains a topic: a command, or the settings.
-func help(p process, args []string) int {
-	if len(args) == 0 {
-		helpOverview(p.stdout)
-		return exitOK
-	}
-	if len(args) > 1 {
-		return p.usageError(errors.New("help takes one topic"))
-	}
-	topics := helpTopics()
-	for _, c := range commands() {
-		if c.name == args[0] {
-			c.writeHelp(p.stdout)
-			return exitOK
+// explain explains a topic: a command, or the settings.
+func explain(c *call) error {
+	switch {
+	case len(c.args) == 0:
+		helpOverview(c.stdout, c.all)
+	case len(c.args) > 1:
+		return usageError{errors.New("help takes one topic")}
+	case c.args[0] == "settings":
+		helpSettings(c.stdout)
+	default:
+		at := slices.Index(namesOf(c.all), c.args[0])
+		if at < 0 {
+			topics := helpTopics(c.all)
+			return usageError{fmt.Errorf("no help on %q%s; the topics are %s", c.args[0], config.DidYouMean(c.args[0], topics), strings.Join(topics, ", "))}
 		}
+		c.all[at].writeHelp(c.stdout)
 	}
-	if args[0] != "settings" {
-		return p.usageError(fmt.Errorf("no help on %q%s; the topics are %s", args[0], config.DidYouMean(args[0], topics), strings.Join(topics, ", ")))
-	}
-	helpSettings(p.stdout)
-	return exitOK
+	return nil
 }
 
 // helpTopics are what help explains.
-func helpTopics() []string {
-	topics := []string{"settings"}
-	for _, c := range commands() {
-		topics = append(topics, c.name)
-	}
-	return topics
-}
+func helpTopics(all []command) []string { return append([]string{"settings"}, namesOf(all)...) }
 
 // writeHelp prints what the command does and its flags.
-func (c command) writeHelp(w io.Writer) {
+func (c *command) writeHelp(w io.Writer) {
 	fmt.Fprint(w, c.help)
-	if c.flags != nil {
-		fmt.Fprint(w, "\nFlags:\n")
-		c.flags().usage(w)
-		fmt.Fprint(w, "\n"+helpSources)
+	if c.audience == forNobody {
+		return
 	}
+	fmt.Fprint(w, "\nFlags:\n")
+	for _, h := range c.allFlags() {
+		if !h.hidden {
+			fmt.Fprintf(w, "  %-28s %s\n", strings.TrimSuffix("--"+h.name+" "+h.arg, " "), h.usage)
+		}
+	}
+	fmt.Fprint(w, "\n"+helpSources)
 }
 
-func helpOverview(w io.Writer) {
+func helpOverview(w io.Writer, all []command) {
 	fmt.Fprint(w, `redlockd serves distributed locks over the Redis protocol. A quorum of independent Redis masters grants them.
 
 Usage:
@@ -65,7 +62,7 @@ Usage:
 
 Commands:
 `)
-	for _, c := range commands() {
+	for _, c := range all {
 		fmt.Fprintf(w, "  %-10s %s\n", c.name, c.summary)
 	}
 	fmt.Fprint(w, `

@@ -23,10 +23,10 @@ func helpOf(t *testing.T, args ...string) string {
 }
 
 func TestHelpCoversEveryFlag(t *testing.T) {
-	for command, flags := range map[string]*flagSet{"serve": serveFlags(), "check": checkFlags(), "bootstrap": bootstrapFlags(), "members": membersFlags(), "run": runFlags(),
-		"ping": pingFlags(), "locks": locksFlags(), "info": infoFlags(), "top": topFlags(), "unlock": unlockFlags(), "reload": reloadFlags()} {
+	for _, c := range commands {
+		command := c.name
 		text := helpOf(t, command, "--help")
-		for _, f := range flags.flags {
+		for _, f := range c.allFlags() {
 			if f.hidden {
 				if command == "serve" || strings.Contains(text, "--"+f.name) {
 					t.Errorf("redlockd %s --help: --%s is for a server alone", command, f.name)
@@ -63,7 +63,7 @@ func TestHelpCoversEverySetting(t *testing.T) {
 
 func TestHelpCoversEveryCommandAndExitCode(t *testing.T) {
 	text := helpOf(t, "--help")
-	for _, c := range commands() {
+	for _, c := range commands {
 		if !strings.Contains(text, "\n  "+c.name+" ") || !strings.Contains(text, c.summary) {
 			t.Errorf("redlockd --help: the command %s is missing", c.name)
 		}

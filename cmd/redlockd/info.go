@@ -13,42 +13,29 @@ import (
 
 const infoForm = "redlockd info [flags] [section…]"
 
-const infoHelp = `Usage: ` + infoForm + `
+var info = command{name: "info", summary: "print what a redlockd that runs says of itself", audience: forClient, form: infoForm, run: runInfo,
+	flags: []flagHelp{{name: "json", usage: "print an object for each section; lines like master0 are objects, too"}, timeoutFlag(clientTimeout)},
+	help: `Usage: ` + infoForm + `
 
 Prints what a redlockd that runs says of itself, its clients, masters and locks: the command INFO. Sections are server, clients,
 memory, stats, masters, locks, users, errorstats and more; without one, it prints all but commandstats; "all" prints that, too.
 
 Exit codes: 0 done; 1 the server does not answer, or refuses; 2 the command line or the configuration is wrong.
-`
+`}
 
-func infoFlags() *flagSet {
-	return newFlagSet("info", flagHelp{name: "json", usage: "print an object for each section; lines like master0 are objects, too"}, timeoutFlag(clientTimeout))
-}
-
-// info prints INFO of a server.
-func info(p process, args []string) int {
-	flags := infoFlags()
-	flags.flagsBehind = true
-	var sections []string
-	flags.operands = func(operands []string) error {
-		sections = operands
-		return nil
-	}
-	to, timeout, code := p.configureClient(flags, args, clientTimeout)
-	if to == nil {
-		return code
-	}
-	return p.withServer("info", to, timeout, func(c *client) error {
-		v, err := c.do(append([]string{"INFO"}, sections...)...)
+// runInfo prints INFO of a server.
+func runInfo(c *call) error {
+	return c.withServer(func(server *client) error {
+		v, err := server.do(append([]string{"INFO"}, c.args...)...)
 		switch {
 		case err != nil:
 			return err
-		case len(sections) > 0 && v.Text == "":
-			return fmt.Errorf("INFO has no section %s; redlockd info lists them", strings.Join(sections, ", "))
-		case flags.on("json"):
-			return printInfoJSON(p.stdout, infoOf(v.Text))
+		case len(c.args) > 0 && v.Text == "":
+			return fmt.Errorf("INFO has no section %s; redlockd info lists them", strings.Join(c.args, ", "))
+		case c.on("json"):
+			return printInfoJSON(c.stdout, infoOf(v.Text))
 		}
-		_, err = io.WriteString(p.stdout, strings.ReplaceAll(v.Text, "\r\n", "\n"))
+		_, err = io.WriteString(c.stdout, strings.ReplaceAll(v.Text, "\r\n", "\n"))
 		return err
 	})
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -16,7 +15,14 @@ import (
 
 const locksForm = "redlockd locks [flags] [pattern]"
 
-const locksHelp = `Usage: ` + locksForm + `
+var locks = command{name: "locks", summary: "list who holds which lock, and who waits for it", audience: forClient, form: locksForm, run: runLocks,
+	flags: []flagHelp{
+		{name: "all", usage: "list the leases of all redlockds over the same masters"},
+		{name: "json", usage: "print the list as JSON; times are milliseconds"},
+		{name: "count", arg: "n", usage: "list so many leases, the first by name: from 1 to 10000, with --all to 1000 of each redlockd (default 100)"},
+		timeoutFlag(clientTimeout),
+	},
+	help: `Usage: ` + locksForm + `
 
 Lists who holds which lock, since when and for how long yet, and who waits for it, in order: the leases that a redlockd which runs has
 granted (the command LOCKS). A pattern selects resources: * is any text, ? any character, [ab] one of them. Quote it for your shell.
@@ -30,50 +36,32 @@ waited.
 redlockds answered, and which were heard within the last hour and did not answer.
 
 Exit codes: 0 done; 1 the server does not answer, or refuses; 2 the command line or the configuration is wrong.
-`
+`}
 
-func locksFlags() *flagSet {
-	return newFlagSet("locks",
-		flagHelp{name: "all", usage: "list the leases of all redlockds over the same masters"},
-		flagHelp{name: "json", usage: "print the list as JSON; times are milliseconds"},
-		flagHelp{name: "count", arg: "n", usage: "list so many leases, the first by name: from 1 to 10000, with --all to 1000 of each redlockd (default 100)"},
-		timeoutFlag(clientTimeout))
-}
-
-// locks lists the leases of a server.
-func locks(p process, args []string) int {
-	flags := locksFlags()
-	flags.flagsBehind = true
-	ask := locksRequest{}
-	flags.operands = func(operands []string) (err error) {
-		if len(operands) > 1 {
-			return errors.New("one pattern is possible, in quotes: " + locksForm)
-		}
-		ask.pattern, ask.all = strings.Join(operands, ""), flags.on("all")
-		most := 10_000
-		if ask.all {
-			most = 1000
-		}
-		if text, given := flags.given["count"]; given {
-			if ask.count, err = strconv.Atoi(text); err != nil || ask.count < 1 || ask.count > most {
-				return fmt.Errorf("--count: %q is not a number from 1 to %d", text, most)
-			}
-		}
-		return nil
+// runLocks lists the leases of a server.
+func runLocks(c *call) (err error) {
+	if len(c.args) > 1 {
+		return c.misused("one pattern is possible, in quotes: %s", locksForm)
 	}
-	to, timeout, code := p.configureClient(flags, args, clientTimeout)
-	if to == nil {
-		return code
+	ask := locksRequest{pattern: strings.Join(c.args, ""), all: c.on("all")}
+	most := 10_000
+	if ask.all {
+		most = 1000
 	}
-	return p.withServer("locks", to, timeout, func(c *client) error {
-		list, err := ask.of(c)
+	if text, given := c.given["count"]; given {
+		if ask.count, err = strconv.Atoi(text); err != nil || ask.count < 1 || ask.count > most {
+			return c.misused("--count: %q is not a number from 1 to %d", text, most)
+		}
+	}
+	return c.withServer(func(server *client) error {
+		list, err := ask.of(server)
 		switch {
 		case err != nil:
 			return err
-		case flags.on("json"):
-			return printJSON(p.stdout, list)
+		case c.on("json"):
+			return printJSON(c.stdout, list)
 		}
-		return list.print(p.stdout, time.Now())
+		return list.print(c.stdout, time.Now())
 	})
 }
 

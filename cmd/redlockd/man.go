@@ -8,18 +8,16 @@ import (
 	"redlockd/cmd/redlockd/config"
 )
 
-const manHelp = `Usage: redlockd man
+var manual = command{name: "man", summary: "print the manual page", help: `Usage: redlockd man
 
 Prints the manual page: what the help texts say, with all settings. To read it: redlockd man | man -l -
-`
-
-func manual(p process, args []string) int {
-	if len(args) > 0 {
-		return p.usageError(fmt.Errorf("man takes no arguments, got %q", args[0]))
+`, run: func(c *call) error {
+	if len(c.args) > 0 {
+		return usageError{fmt.Errorf("man takes no arguments, got %q", c.args[0])}
 	}
-	writeManual(p.stdout)
-	return exitOK
-}
+	writeManual(c.stdout, c.all, c.currentVersion())
+	return nil
+}}
 
 // roff is text that man prints as it is: a backslash, a minus, and a point or quote at the beginning of a line mean something to it.
 func roff(text string) string {
@@ -34,21 +32,21 @@ func roff(text string) string {
 }
 
 // writeManual writes the page in the macros of man(7). Help texts keep their lines: they have tables.
-func writeManual(w io.Writer) {
+func writeManual(w io.Writer, all []command, version string) {
 	asItIs := func(text string) { fmt.Fprintf(w, ".nf\n%s\n.fi\n", roff(strings.Trim(text, "\n"))) }
 	item := func(head, text string) { fmt.Fprintf(w, ".TP\n%s\n%s\n", head, roff(text)) }
 	var overview strings.Builder
-	helpOverview(&overview)
+	helpOverview(&overview, all)
 
-	fmt.Fprintf(w, ".TH REDLOCKD 1 \"\" \"redlockd %s\" \"User Commands\"\n", roff(currentVersion()))
+	fmt.Fprintf(w, ".TH REDLOCKD 1 \"\" \"redlockd %s\" \"User Commands\"\n", roff(version))
 	fmt.Fprint(w, ".SH NAME\nredlockd \\- distributed locks over the Redis protocol\n")
 	fmt.Fprint(w, ".SH SYNOPSIS\n.B redlockd\n.RI [ command ]\n.RI [ flags ]\n.SH DESCRIPTION\n")
 	asItIs(overview.String())
 	fmt.Fprint(w, ".SH COMMANDS\n")
-	for _, c := range commands() {
+	for _, c := range all {
 		fmt.Fprintf(w, ".SS redlockd %s\n", c.name)
 		asItIs(c.help)
-		if c.flags == nil {
+		if c.audience == forNobody {
 			continue
 		}
 		fmt.Fprint(w, ".PP\nFlags:\n")

@@ -23,7 +23,15 @@ var memberChanges = []string{"replace", "add", "remove", "set", "refound"}
 
 const membersForm = "redlockd members [flags] [replace SEAT ADDR | add NAME ADDR | remove NAME | set max_ttl DURATION | refound]"
 
-const membersHelp = `Usage: ` + membersForm + `
+var members = command{name: "members", summary: "show who the masters are, replace, add or remove one, or set max_ttl", audience: forMasters,
+	run: runMembers, form: membersForm, words: memberChanges,
+	flags: []flagHelp{
+		{name: "dry-run", usage: "say what a command would change, and change nothing"},
+		{name: "yes", usage: "refound without asking"},
+		{name: "no-wait", usage: "do not wait until a change is done: any redlockd finishes it"},
+		{name: "json", usage: "print the table as JSON"},
+	},
+	help: `Usage: ` + membersForm + `
 
 Shows who the masters are and what holds for them: the membership, which the masters keep themselves. Or changes it,
 while locks are granted, without a moment without a quorum. It asks the masters itself, and needs no server.
@@ -68,17 +76,7 @@ belong to two fleets. Interrupted, it can be repeated. The machines that are giv
 
 Exit codes: 0 done, 1 not done, and nothing was changed unless it says so, 2 the command line or the configuration is
 wrong; 128 + n: signal n ended the wait for the end of a change, which any redlockd finishes.
-`
-
-func membersFlags() *flagSet {
-	f := newFlagSet("members",
-		flagHelp{name: "dry-run", arg: "", usage: "say what a command would change, and change nothing"},
-		flagHelp{name: "yes", arg: "", usage: "refound without asking"},
-		flagHelp{name: "no-wait", arg: "", usage: "do not wait until a change is done: any redlockd finishes it"},
-		flagHelp{name: "json", arg: "", usage: "print the table as JSON"})
-	f.flagsBehind = true
-	return f
-}
+`}
 
 // membersKnownIn bounds, in units of connect_timeout, how long the masters may take to show a membership, and to choose the next.
 const (
@@ -94,21 +92,22 @@ const (
 
 // memberCommand is the command line of members.
 type memberCommand struct {
+	*call
 	change redlock.MemberChange
 	set    bool // a change is asked for
 	anew   bool // refound is
-	table  *flagSet
 	client *redlock.Client
-	p      process
 }
 
-func members(p process, args []string) int {
-	m := memberCommand{p: p, table: membersFlags()}
-	m.table.operands = m.readOperands
-	c, code := p.configureMasters(m.table, args)
-	if c == nil {
-		return code
+func runMembers(call *call) error {
+	m := memberCommand{call: call}
+	if err := m.readOperands(); err != nil {
+		return call.misused("%w", err)
 	}
+	if err := call.needMasters(); err != nil {
+		return err
+	}
+	c := call.settings
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	defer signal.Stop(signals)
@@ -120,52 +119,48 @@ func members(p process, args []string) int {
 			one.NewAddr, _, _ = redlock.SplitAddr(m.change.Addr)
 		}
 	}
-	client, err := redlock.Open(c.Engine)
-	if err != nil {
-		return p.failed(err)
+	var err error
+	if m.client, err = redlock.Open(c.Engine); err != nil {
+		return err
 	}
 	defer func() {
 		now, cancel := context.WithCancel(context.Background())
 		cancel() // it holds nothing
-		client.Close(now)
+		m.client.Close(now)
 	}()
-	m.client = client
 	if err := m.awaitMembership(membersKnownIn*c.Engine.ConnectTimeout, signals); err != nil {
-		return p.failed(fmt.Errorf("members: %w", err))
+		return fmt.Errorf("members: %w", err)
 	}
-	if !m.set {
-		m.awaitMasters(c.Engine.ConnectTimeout)
-		m.awaitCopies(membersCopies)
-		if err := m.print(client.Membership(), c); err != nil {
-			return p.failed(err)
-		}
-		return exitOK
+	if m.set {
+		return m.make(c, signals)
 	}
-	return m.make(c, signals)
+	m.awaitMasters(c.Engine.ConnectTimeout)
+	m.awaitCopies(membersCopies)
+	return m.print(m.client.Membership(), c)
 }
 
 // readOperands reads the change that is asked for.
-func (m *memberCommand) readOperands(operands []string) error {
-	if len(operands) == 0 {
-		if m.table.on("dry-run") || m.table.on("no-wait") || m.table.on("yes") {
+func (m *memberCommand) readOperands() error {
+	if len(m.args) == 0 {
+		if m.on("dry-run") || m.on("no-wait") || m.on("yes") {
 			return errors.New("--dry-run and --no-wait are for changes, --yes for refound: " + membersForm)
 		}
 		return nil
 	}
 	m.set = true
-	verb, rest := operands[0], operands[1:]
+	verb, rest := m.args[0], m.args[1:]
 	verbs := map[string]string{"replace": "SEAT ADDR", "add": "NAME ADDR", "remove": "NAME", "set": "max_ttl DURATION", "refound": ""}
 	form, known := verbs[verb]
 	switch {
 	case !known:
 		return fmt.Errorf("unknown change %q%s: %s", verb, config.DidYouMean(verb, memberChanges), membersForm)
-	case verb == "refound" && (len(rest) > 0 || m.table.on("no-wait")):
+	case verb == "refound" && (len(rest) > 0 || m.on("no-wait")):
 		return errors.New("refound takes its masters from --masters or config.toml, and never waits: redlockd members refound [--dry-run | --yes]")
-	case verb != "refound" && m.table.on("yes"):
+	case verb != "refound" && m.on("yes"):
 		return errors.New("--yes is for refound: the other changes never ask")
 	case len(rest) != len(strings.Fields(form)) || slices.Contains(rest, ""):
 		return fmt.Errorf("%s needs %s: redlockd members %s %s", verb, form, verb, form)
-	case m.table.on("json"):
+	case m.on("json"):
 		return errors.New("--json is for the table, without a change")
 	}
 	switch verb {
@@ -236,15 +231,15 @@ func (m *memberCommand) awaitCopies(atMost time.Duration) {
 }
 
 // make has the masters choose the change, and waits until it is done.
-func (m *memberCommand) make(c *config.Config, signals <-chan os.Signal) int {
-	dryRun := m.table.on("dry-run")
+func (m *memberCommand) make(c *config.Config, signals <-chan os.Signal) error {
+	dryRun := m.on("dry-run")
 	ctx, cancel := context.WithTimeout(context.Background(), membersChangeIn*c.Engine.ConnectTimeout)
 	defer cancel()
 	go func() {
 		select {
 		case sig := <-signals:
 			cancel()
-			fmt.Fprintf(m.p.stderr, "redlockd: stopped by %v: redlockd members shows whether the change was made\n", sig)
+			fmt.Fprintf(m.stderr, "redlockd: stopped by %v: redlockd members shows whether the change was made\n", sig)
 		case <-ctx.Done():
 		}
 	}()
@@ -252,51 +247,50 @@ func (m *memberCommand) make(c *config.Config, signals <-chan os.Signal) int {
 	cancel()
 	switch {
 	case err != nil:
-		return m.p.failed(fmt.Errorf("members: %w", err))
+		return fmt.Errorf("members: %w", err)
 	case dryRun && what == "":
-		fmt.Fprintln(m.p.stdout, "Nothing would change: it is so already.")
-		return exitOK
+		fmt.Fprintln(m.stdout, "Nothing would change: it is so already.")
+		return nil
 	case dryRun:
-		fmt.Fprintf(m.p.stdout, "Would change: %s.\n", what)
-		return exitOK
+		fmt.Fprintf(m.stdout, "Would change: %s.\n", what)
+		return nil
 	case what == "":
-		fmt.Fprintln(m.p.stdout, "Nothing to change: it is so already.")
+		fmt.Fprintln(m.stdout, "Nothing to change: it is so already.")
 	default:
-		fmt.Fprintf(m.p.stdout, "Changed: %s.\n", what)
+		fmt.Fprintf(m.stdout, "Changed: %s.\n", what)
 	}
-	if code := m.follow(signals); code != exitOK {
-		return code
+	if err := m.follow(signals); err != nil {
+		return err
 	}
-	m.printSettings(m.client.Membership(), c)
-	return exitOK
+	return m.printSettings(m.client.Membership(), c)
 }
 
 // follow tells how far the change is until it is done.
-func (m *memberCommand) follow(signals <-chan os.Signal) int {
+func (m *memberCommand) follow(signals <-chan os.Signal) error {
 	var told time.Time
 	for {
 		now := m.client.Membership()
 		rest := m.rest(now)
 		switch {
 		case rest == "":
-			fmt.Fprintf(m.p.stdout, "Done.%s\n", m.farewell())
-			return exitOK
-		case m.table.on("no-wait"):
-			fmt.Fprintf(m.p.stdout, "Not waiting: %s. Any redlockd over these masters finishes it.\n", rest)
-			return exitOK
+			fmt.Fprintf(m.stdout, "Done.%s\n", m.farewell())
+			return nil
+		case m.on("no-wait"):
+			fmt.Fprintf(m.stdout, "Not waiting: %s. Any redlockd over these masters finishes it.\n", rest)
+			return nil
 		case time.Since(told) >= membersTell:
 			told = time.Now()
 			if now.Problem != "" {
 				rest += "; " + now.Problem
 			}
-			fmt.Fprintf(m.p.stderr, "redlockd: %s\n", rest)
+			fmt.Fprintf(m.stderr, "redlockd: %s\n", rest)
 		}
 		select {
 		case <-time.After(membersLook):
 		case sig := <-signals:
-			fmt.Fprintf(m.p.stderr, "redlockd: the change is made, and %s. Any redlockd over these masters finishes it; the same command again shows how far it is\n", rest)
+			fmt.Fprintf(m.stderr, "redlockd: the change is made, and %s. Any redlockd over these masters finishes it; the same command again shows how far it is\n", rest)
 			number, _ := sig.(syscall.Signal)
-			return exitSignal + int(number)
+			return exitCode(exitSignal + int(number))
 		}
 	}
 }
@@ -355,8 +349,8 @@ func roundSeconds(d time.Duration) string {
 
 // print writes the table.
 func (m *memberCommand) print(now redlock.Membership, c *config.Config) error {
-	if m.table.on("json") {
-		return printMembersJSON(m.p.stdout, now)
+	if m.on("json") {
+		return printMembersJSON(m.stdout, now)
 	}
 	var b strings.Builder
 	rows := [][]string{{"SEAT", "ADDRESS", "STATE", "SINCE", "WAITS", "REACHED", "MEMORY", "REASON"}}
@@ -385,7 +379,7 @@ func (m *memberCommand) print(now redlock.Membership, c *config.Config) error {
 	if now.Problem != "" {
 		fmt.Fprintf(&b, "Problem: %s.\n", now.Problem)
 	}
-	if _, err := io.WriteString(m.p.stdout, b.String()); err != nil {
+	if _, err := io.WriteString(m.stdout, b.String()); err != nil {
 		return err
 	}
 	return m.printSettings(now, c)
@@ -414,7 +408,7 @@ func (m *memberCommand) printSettings(now redlock.Membership, c *config.Config) 
 	if now.Differences == "" {
 		return nil
 	}
-	_, err := fmt.Fprintf(m.p.stdout, "\nThe settings differ from the membership, which counts: %s.\n%s", now.Differences, settingsOf(now, c.Engine.MaxTTL, c.Engine.Common.DB))
+	_, err := fmt.Fprintf(m.stdout, "\nThe settings differ from the membership, which counts: %s.\n%s", now.Differences, settingsOf(now, c.Engine.MaxTTL, c.Engine.Common.DB))
 	return err
 }
 

@@ -18,7 +18,7 @@ import (
 const refoundIn = 10
 
 // refound founds the membership anew, when the operator has read what that does and has agreed.
-func (m *memberCommand) refound(c *config.Config, signals <-chan os.Signal) int {
+func (m *memberCommand) refound(c *config.Config, signals <-chan os.Signal) error {
 	run := func(dryRun bool) (*redlock.Refounding, error) {
 		ctx, cancel := context.WithTimeout(context.Background(), refoundIn*c.Engine.ConnectTimeout)
 		defer cancel()
@@ -37,22 +37,22 @@ func (m *memberCommand) refound(c *config.Config, signals <-chan os.Signal) int 
 	}
 	plan, err := run(true)
 	if err != nil {
-		return m.p.failed(err)
+		return err
 	}
 	if plan.Already {
-		fmt.Fprintln(m.p.stdout, "Nothing to refound: the membership has these masters, and a majority of them can be reached. A redlockd with this list goes on with it.")
-		return exitOK
+		fmt.Fprintln(m.stdout, "Nothing to refound: the membership has these masters, and a majority of them can be reached. A redlockd with this list goes on with it.")
+		return nil
 	}
 	m.printRefounding(plan)
 	switch {
-	case m.table.on("dry-run"):
-		fmt.Fprintln(m.p.stdout, "\nNothing was changed.")
-		return exitOK
-	case m.table.on("yes"):
+	case m.on("dry-run"):
+		fmt.Fprintln(m.stdout, "\nNothing was changed.")
+		return nil
+	case m.on("yes"):
 	case !isTerminal(os.Stdin):
-		return m.p.failed(errors.New("members: refound: nothing was changed: it asks first, and there is no terminal; with --yes it does what it says above"))
+		return errors.New("members: refound: nothing was changed: it asks first, and there is no terminal; with --yes it does what it says above")
 	default:
-		fmt.Fprint(m.p.stderr, "\nAre the masters that are given up gone for good? Type yes to refound the membership: ")
+		fmt.Fprint(m.stderr, "\nAre the masters that are given up gone for good? Type yes to refound the membership: ")
 		line := make(chan string, 1)
 		go func() {
 			text, _ := bufio.NewReader(os.Stdin).ReadString('\n')
@@ -63,18 +63,18 @@ func (m *memberCommand) refound(c *config.Config, signals <-chan os.Signal) int 
 			if text == "yes" {
 				break
 			}
-			return m.p.failed(errors.New("members: refound: nothing was changed"))
+			return errors.New("members: refound: nothing was changed")
 		case sig := <-signals:
-			return m.p.failed(fmt.Errorf("members: refound: stopped by %v: nothing was changed", sig))
+			return fmt.Errorf("members: refound: stopped by %v: nothing was changed", sig)
 		}
 	}
 	if plan, err = run(false); err != nil {
-		return m.p.failed(err)
+		return err
 	}
-	fmt.Fprintf(m.p.stdout, "\nRefounded. Locks are granted again %s after a redlockd has seen it; redlockd members shows the time left.\n"+
+	fmt.Fprintf(m.stdout, "\nRefounded. Locks are granted again %s after a redlockd has seen it; redlockd members shows the time left.\n"+
 		"Put this list of masters into config.toml of every redlockd. One that runs follows by itself if it reaches a master that was a member before; restart the others.\n",
 		roundSeconds(plan.Wait))
-	return exitOK
+	return nil
 }
 
 // printRefounding says what is about to happen.
@@ -96,5 +96,5 @@ func (m *memberCommand) printRefounding(plan *redlock.Refounding) {
 	writeTable(&b, rows)
 	fmt.Fprintf(&b, "\nGiven up for lost: %s.\nThey must never answer again with what they remember: to a redlockd with the old list they would be a second fleet.\n"+
 		"No lock is granted for %s then: no lock of before lives longer.\n", strings.Join(lost, ", "), roundSeconds(plan.Wait))
-	fmt.Fprint(m.p.stdout, b.String())
+	fmt.Fprint(m.stdout, b.String())
 }

@@ -358,26 +358,23 @@ func TestMembersSayWhatLearnersAreGiven(t *testing.T) {
 		learner("m3", &redlock.Copying{Problem: "2 of 3 masters that could give it its locks are there: m5 cannot"}), learner("m6", nil)}
 	const m2 = "m2 is being given what m1, m4, m5 remember: 41200 locks so far (63 %); it votes when that is done, or in 59s"
 	const m3 = "m3 votes in 59s; nothing is copied to it at present: 2 of 3 masters that could give it its locks are there: m5 cannot"
-	printed := func(now redlock.Membership, args ...string) string {
+	printed := func(now redlock.Membership, json string) string {
 		var out strings.Builder
-		m := memberCommand{p: process{stdout: &out}, table: membersFlags()}
-		if err := m.table.parse(args); err != nil {
-			t.Fatal(err)
-		}
+		m := memberCommand{call: &call{process: process{stdout: &out}, given: map[string]string{"json": json}}}
 		if err := m.print(now, config.Default()); err != nil {
 			t.Fatal(err)
 		}
 		return out.String()
 	}
-	if got, want := printed(redlock.Membership{Seats: seats}), "\n"+m2+".\n"+m3+".\n"; !strings.HasSuffix(got, want) {
+	if got, want := printed(redlock.Membership{Seats: seats}, "false"), "\n"+m2+".\n"+m3+".\n"; !strings.HasSuffix(got, want) {
 		t.Errorf("got\n%s\nwant at its end\n%s", got, want)
 	}
 	// Where nobody votes, nobody has anything to give, and that each says so is of no use.
-	if got := printed(redlock.Membership{Seats: seats[1:]}); strings.Contains(got, "copied") || strings.Contains(got, "given") {
+	if got := printed(redlock.Membership{Seats: seats[1:]}, "false"); strings.Contains(got, "copied") || strings.Contains(got, "given") {
 		t.Errorf("without a voter: got\n%s\nwant no word about copies", got)
 	}
 	var table membersTable
-	if err := json.Unmarshal([]byte(printed(redlock.Membership{Seats: seats}, "--json")), &table); err != nil {
+	if err := json.Unmarshal([]byte(printed(redlock.Membership{Seats: seats}, "true")), &table); err != nil {
 		t.Fatal(err)
 	}
 	for i, want := range []string{"<nil>", "&{[m1 m4 m5] 41200 63 }", "&{[] 0 0 2 of 3 masters that could give it its locks are there: m5 cannot}", "<nil>"} {

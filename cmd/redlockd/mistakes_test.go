@@ -36,7 +36,7 @@ func writeFile(t *testing.T, name, text string, mode os.FileMode) {
 // runCommand runs a command line as main does, with this environment.
 func runCommand(environ []string, args ...string) (code int, stdout, stderr string) {
 	var out, errs strings.Builder
-	code = run(process{environ, &out, &errs}, args)
+	code = run(process{environ, &out, &errs, ""}, commands, args)
 	return code, out.String(), errs.String()
 }
 

@@ -13,7 +13,9 @@ import (
 // pingTimeout is below the 3 s that health checks often have.
 const pingTimeout = 2 * time.Second
 
-const pingHelp = `Usage: redlockd ping [flags]
+var ping = command{name: "ping", summary: "ask a redlockd that runs for a sign of life: the health check of a container", audience: forClient, run: runPing,
+	flags: []flagHelp{timeoutFlag(pingTimeout)},
+	help: `Usage: redlockd ping [flags]
 
 Asks a redlockd that runs for a sign of life (PING), and prints how long that took. It needs no shell and no other program, so it can
 be the health check of a container. Without --server it asks the redlockd of the same settings, on this machine.
@@ -23,23 +25,21 @@ answer that. A server that wants a login, or has as many clients as it may, is a
 
 Exit codes: 0 it has answered; 1 it has not, within --timeout, or has refused the password; 2 the command line or the configuration
 is wrong.
-`
+`}
 
-func pingFlags() *flagSet { return newFlagSet("ping", timeoutFlag(pingTimeout)) }
-
-// ping asks a server for a sign of life.
-func ping(p process, args []string) int {
-	to, timeout, code := p.configureClient(pingFlags(), args, pingTimeout)
-	if to == nil {
-		return code
+// runPing asks a server for a sign of life.
+func runPing(c *call) error {
+	to, timeout, err := c.endpoint(pingTimeout)
+	if err != nil {
+		return err
 	}
 	began := time.Now()
 	answer, err := pingOnce(to, timeout)
 	if err != nil {
-		return p.failed(fmt.Errorf("ping: %w", err))
+		return fmt.Errorf("ping: %w", err)
 	}
-	fmt.Fprintf(p.stdout, "%s: %s in %s\n", to.Addr, answer, inMs(time.Since(began)))
-	return exitOK
+	fmt.Fprintf(c.stdout, "%s: %s in %s\n", to.Addr, answer, inMs(time.Since(began)))
+	return nil
 }
 
 // pingOnce connects and asks. Both together take no longer than timeout.

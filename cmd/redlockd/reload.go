@@ -2,7 +2,9 @@ package main
 
 import "fmt"
 
-const reloadHelp = `Usage: redlockd reload [flags]
+var reload = command{name: "reload", summary: "have a redlockd that runs read its settings again", audience: forClient, run: runReload,
+	flags: []flagHelp{timeoutFlag(clientTimeout)},
+	help: `Usage: redlockd reload [flags]
 
 Has a redlockd that runs read its settings again (CONFIG RELOAD), as SIGHUP does, and prints what has changed. It takes over all of the
 file or, if anything is wrong with it, nothing. A file that has lost its last user is refused: taking away the last login needs a restart.
@@ -13,20 +15,14 @@ Without --server it asks the redlockd of the same settings, on this machine. The
 
 Exit codes: 0 the settings of the file are in force; 1 they are not (the message says why), or the server refuses or does not answer;
 2 the command line or the configuration is wrong.
-`
+`}
 
-func reloadFlags() *flagSet { return newFlagSet("reload", timeoutFlag(clientTimeout)) }
-
-// reload has a server read its settings again.
-func reload(p process, args []string) int {
-	to, timeout, code := p.configureClient(reloadFlags(), args, clientTimeout)
-	if to == nil {
-		return code
-	}
-	return p.withServer("reload", to, timeout, func(c *client) error {
-		v, err := c.do("CONFIG", "RELOAD")
+// runReload has a server read its settings again.
+func runReload(c *call) error {
+	return c.withServer(func(server *client) error {
+		v, err := server.do("CONFIG", "RELOAD")
 		if err == nil {
-			fmt.Fprintln(p.stdout, v.Text)
+			fmt.Fprintln(c.stdout, v.Text)
 		}
 		return err
 	})

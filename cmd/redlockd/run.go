@@ -28,17 +28,16 @@ const (
 	runTTLMin = 100 * time.Millisecond
 )
 
-// runExitCodes are the codes of run, beside those of all commands.
-const runExitCodes = `Exit codes of run: that of the command, or
-  120  the lock is held by another, also after --wait
-  121  no quorum of masters: there is no lock, and the command was not run
-  122  the lock was lost while the command ran
-  126  the command cannot be run
-  127  there is no such command
-  128  + n: signal n ended the command, or the wait for the lock
-`
-
-const runHelp = `Usage: ` + runForm + `
+var runWithLock = command{name: "run", summary: "hold a lock while a command runs", audience: forMasters, run: holdAndRun, form: runForm, wraps: true,
+	flags: []flagHelp{
+		{name: "ttl", arg: "duration", usage: "how long the lock outlives redlockd at most, if that is killed (default 30s, or max_ttl if that is shorter)"},
+		{name: "wait", arg: "duration", usage: "how long to wait for the lock; for more than an hour, set REDLOCKD_LOCKS_MAX_WAIT too (default 0s)"},
+		{name: "grace", arg: "duration", usage: "time between SIGTERM and SIGKILL when the lock cannot be kept (default 5s, or a sixth of --ttl)"},
+		{name: "fence", usage: "ask for a fencing token: the command gets it as LOCK_FENCE"},
+		{name: "shared", usage: "hold it beside others who share it, and never beside one who does not"},
+		{name: "slots", arg: "k", usage: "at most k hold it, 1 to 32: the command gets the name of its slot as LOCK_RESOURCE"},
+	},
+	help: `Usage: ` + runForm + `
 
 Locks the resource, runs the command, and releases the lock when the command ends. It asks the masters itself: it needs
 the same masters and max_ttl as the servers over them, but no server. A master that was restarted votes when a redlockd
@@ -61,17 +60,7 @@ started; on other systems the command runs on, and the lock ends with its TTL. r
 more rights than itself (sudo): run redlockd with these rights.
 
 ` + runExitCodes + `    2  the command line or the configuration is wrong; 1  failed otherwise
-`
-
-func runFlags() *flagSet {
-	return newFlagSet("run",
-		flagHelp{name: "ttl", arg: "duration", usage: "how long the lock outlives redlockd at most, if that is killed (default 30s, or max_ttl if that is shorter)"},
-		flagHelp{name: "wait", arg: "duration", usage: "how long to wait for the lock; for more than an hour, set REDLOCKD_LOCKS_MAX_WAIT too (default 0s)"},
-		flagHelp{name: "grace", arg: "duration", usage: "time between SIGTERM and SIGKILL when the lock cannot be kept (default 5s, or a sixth of --ttl)"},
-		flagHelp{name: "fence", arg: "", usage: "ask for a fencing token: the command gets it as LOCK_FENCE"},
-		flagHelp{name: "shared", arg: "", usage: "hold it beside others who share it, and never beside one who does not"},
-		flagHelp{name: "slots", arg: "k", usage: "at most k hold it, 1 to 32: the command gets the name of its slot as LOCK_RESOURCE"})
-}
+`}
 
 // runOptions is the command line of run: the resource, the command, and how long.
 type runOptions struct {
@@ -82,78 +71,69 @@ type runOptions struct {
 	slots            int // 0: none
 }
 
-// runWithLock holds a lock while a command runs.
-func runWithLock(p process, args []string) int {
+// holdAndRun holds a lock while a command runs.
+func holdAndRun(call *call) error {
 	var e runOptions
-	flags, before, dashes := runFlags(), args, slices.Index(args, "--")
-	if dashes >= 0 {
-		before, e.command = args[:dashes], args[dashes+1:]
+	if err := e.readOperands(call); err != nil {
+		return call.misused("%w", err)
 	}
-	flags.operands = func(operands []string) error { return e.readOperands(operands, dashes >= 0) }
-	c, code := p.configureMasters(flags, before)
-	if c == nil {
-		return code
+	if err := call.needMasters(); err != nil {
+		return err
 	}
-	if err := e.readFlags(flags, c.Engine); err != nil {
-		return p.usageError(err)
+	c := call.settings
+	if err := e.readFlags(call, c.Engine); err != nil {
+		return usageError{err}
 	}
 	path, err := exec.LookPath(e.command[0])
 	if err != nil {
-		p.failed(err)
-		return exitCodeOfStart(err)
+		fmt.Fprintf(call.stderr, "redlockd: %v\n", err)
+		return exitCode(exitCodeOfStart(err))
 	}
 	watching, stop := context.WithCancel(context.Background())
 	defer stop()
 	c.WatchFiles(watching, slog.New(slog.DiscardHandler)) // the command may outlive the certificate that masters ask for
 	client, err := redlock.Open(c.Engine)
 	if err != nil {
-		return p.failed(err)
+		return err
 	}
-	say, written := speaker(p.stderr)
+	say, written := speaker(call.stderr)
 	defer written()
 	h := newHolding(e, client, say)
-	if code = h.take(); code == exitOK {
-		code = h.run(e.commandFor(h.lease, p, path))
+	code := h.take()
+	if code == exitOK {
+		code = h.run(e.commandFor(h.lease, &call.process, path))
 	}
 	if held := h.end(); !held {
 		code = exitLost
 	}
-	return code
+	return exitCode(code)
 }
 
-// readOperands takes the resource, which stands between the flags and the --.
-func (e *runOptions) readOperands(operands []string, dashes bool) error {
+// readOperands takes the resource, which stands between the flags and the --, and the command behind it.
+func (e *runOptions) readOperands(c *call) error {
 	switch {
-	case len(operands) == 0 || operands[0] == "":
+	case len(c.args) == 0 || c.args[0] == "":
 		return errors.New("no resource is named: " + runForm)
-	case len(operands) > 1:
-		return fmt.Errorf("unexpected %q behind the resource %q: %s", operands[1], operands[0], runForm)
-	case !dashes:
-		return fmt.Errorf("-- and a command are missing behind the resource %q: %s", operands[0], runForm)
-	case len(e.command) == 0:
+	case len(c.args) > 1:
+		return fmt.Errorf("unexpected %q behind the resource %q: %s", c.args[1], c.args[0], runForm)
+	case !c.dashes:
+		return fmt.Errorf("-- and a command are missing behind the resource %q: %s", c.args[0], runForm)
+	case len(c.wrapped) == 0:
 		return errors.New("no command stands behind --: " + runForm)
 	}
-	e.resource = operands[0]
+	e.resource, e.command = c.args[0], c.wrapped
 	return nil
 }
 
-func (e *runOptions) readFlags(flags *flagSet, o redlock.Options) error {
+func (e *runOptions) readFlags(c *call, o redlock.Options) error {
 	var errs []error
-	read := func(name string, d, least, most time.Duration, limits string) time.Duration {
-		var err error
-		if text, given := flags.given[name]; given {
-			d, err = config.ParseDuration(text)
-		}
-		if err == nil && (d < least || d > most) {
-			err = fmt.Errorf("%s is outside %s … %s: %s", config.FormatDuration(d), config.FormatDuration(least), config.FormatDuration(most), limits)
-		}
-		if err != nil {
-			errs = append(errs, fmt.Errorf("--%s: %w", name, err))
-		}
+	read := func(name string, standard, least, most time.Duration, limits string) time.Duration {
+		d, err := c.duration(name, standard, least, most, ": "+limits)
+		errs = append(errs, err)
 		return d
 	}
-	e.fence, e.shared = flags.on("fence"), flags.on("shared")
-	if text, given := flags.given["slots"]; given {
+	e.fence, e.shared = c.on("fence"), c.on("shared")
+	if text, given := c.given["slots"]; given {
 		var err error
 		if e.slots, err = strconv.Atoi(text); err != nil || e.slots < 1 || e.slots > redlock.MaxSlots {
 			errs = append(errs, fmt.Errorf("--slots: %q is no number from 1 to %d", text, redlock.MaxSlots))
@@ -165,14 +145,14 @@ func (e *runOptions) readFlags(flags *flagSet, o redlock.Options) error {
 	e.ttl = read("ttl", min(runTTL, o.MaxTTL), max(o.MinTTL, 4*o.MasterTimeout, runTTLMin), o.MaxTTL,
 		"at least 100ms, locks.min_ttl and four times master.timeout, at most locks.max_ttl; the lock is renewed for as long as the command runs")
 	e.wait = read("wait", 0, 0, o.MaxWait, "the most is locks.max_wait; to wait for longer, set REDLOCKD_LOCKS_MAX_WAIT, up to 24h")
-	if len(errs) == 0 {
+	if errors.Join(errs...) == nil {
 		e.grace = read("grace", min(runGrace, e.ttl/6), 0, e.ttl/3, "the most is a third of --ttl, for the rest is needed to renew the lock; ask for a longer --ttl")
 	}
 	return errors.Join(errs...)
 }
 
 // commandFor is the command, with the lock in its environment and without our settings.
-func (e *runOptions) commandFor(lease *redlock.Lease, p process, path string) *exec.Cmd {
+func (e *runOptions) commandFor(lease *redlock.Lease, p *process, path string) *exec.Cmd {
 	environ := slices.DeleteFunc(slices.Clone(p.environ), keptFromCommand)
 	environ = append(environ, "LOCK_RESOURCE="+lease.Resources[0], "LOCK_TOKEN="+lease.Token)
 	if lease.Fence != 0 {

@@ -27,7 +27,9 @@ import (
 // master that is down end with their TTL.
 const closeTimeout = 2 * time.Second
 
-const serveHelp = `Usage: redlockd [serve] [flags]
+var serve = command{name: "serve", summary: "serve locks (this is what redlockd does without a command)", audience: forServer, run: runServer,
+	flags: []flagHelp{{name: "bootstrap", usage: "admit brand-new masters at once, without waiting for max_ttl: only where no client can still hold a lock"}},
+	help: `Usage: redlockd [serve] [flags]
 
 Serves locks until SIGTERM or SIGINT. Then /readyz answers 503, and after drain_delay (0s by default) the server drains:
 it grants no new locks and tells waiting clients so; clients can still extend and release the locks they hold. The
@@ -45,31 +47,18 @@ WatchdogSec=, and takes over the sockets of a .socket unit in place of --listen,
 The Go runtime's variables apply: GOGC (400 by default), GOMEMLIMIT, and GOMAXPROCS (by default half of the processors,
 but two if there are two). REDLOCK_RAWIO=off makes it read and write its sockets in the ordinary way, with more CPU per
 lock: try that if you suspect the kernel, or a sandbox of system calls.
-`
+`}
 
-func serveFlags() *flagSet {
-	return newFlagSet("serve", flagHelp{name: "bootstrap", arg: "", usage: "admit brand-new masters at once, without waiting for max_ttl: only where no client can still hold a lock"})
-}
-
-// serve runs the server until a signal ends it.
-func serve(p process, args []string) int {
-	flags := serveFlags()
-	c, code := p.configure(flags, args)
-	if c == nil {
-		return code
-	}
-	return runServer(p, c, flags)
-}
-
-// runServer opens the listener before it connects to masters. An address in use is the only fault that Load cannot find, and a
+// runServer runs the server until a signal ends it. It opens the listener before it connects to masters. An address in use is the only fault that Load cannot find, and a
 // server that cannot listen must change nothing on the masters.
-func runServer(p process, c *config.Config, flags *flagSet) int {
+func runServer(call *call) error {
+	c := call.settings
 	level := new(slog.LevelVar)
-	log := newLogger(p, c, level)
+	log := newLogger(call.stderr, c, level)
 	for _, warning := range c.Warnings {
 		log.Warn(warning)
 	}
-	tuneRuntime(p.environ)
+	tuneRuntime(call.environ)
 
 	// From here on a signal drains the server, also while it starts.
 	signals := make(chan os.Signal, 2)
@@ -81,7 +70,7 @@ func runServer(p process, c *config.Config, flags *flagSet) int {
 
 	passed, err := inheritListeners()
 	if err != nil {
-		return p.failed(err)
+		return err
 	}
 	listeners, web := passed.clients, passed.web // web is nil: no HTTP
 	addrs := passed.addrs()
@@ -89,32 +78,30 @@ func runServer(p process, c *config.Config, flags *flagSet) int {
 		addrs = c.Listen
 	}
 	if err := c.CheckProtected(addrs); err != nil {
-		return p.usageError(err)
+		return usageError{err}
 	}
 	if len(listeners) == 0 {
 		if listeners, err = openListeners(c); err != nil {
-			return p.failed(err)
+			return err
 		}
 	}
 	defer closeListeners(listeners)
 	if web == nil && c.HTTPListen != "" {
 		if web, err = listen(c, "http.listen", c.HTTPListen); err != nil {
-			return p.failed(err)
+			return err
 		}
 	}
 	if web != nil {
 		defer web.Close()
 	}
 	warnOfFewFiles(log, c)
-	audit, err := openAudit(p, c, log)
-	if err != nil {
-		return p.failed(err)
+	s := &server{call: call, passed: passed.addrs(), config: c, log: log, level: level}
+	if s.audit, err = s.openAudit(c); err != nil {
+		return err
 	}
-	open := func(c *config.Config) (io.Writer, error) { return openAudit(p, c, log) }
-	s := &server{passed: passed.addrs(), config: c, log: log, audit: audit, openAudit: open, level: level, load: func() (*config.Config, error) { return config.Load(flags.given, p.environ) }}
 	s.current.Store(c)
-	if err := s.open(flags.on("bootstrap")); err != nil {
-		return p.failed(err)
+	if err := s.open(call.on("bootstrap")); err != nil {
+		return err
 	}
 	if web != nil {
 		defer s.serveHTTP(web)()
@@ -124,19 +111,18 @@ func runServer(p process, c *config.Config, flags *flagSet) int {
 
 // server is what runs between start and end.
 type server struct {
+	call          *call
 	config        *config.Config // as it was at the start: those of it that a reload can change are in current
 	log           *slog.Logger
 	level         *slog.LevelVar // of log
 	engine        *redlock.Client
 	front         *proxy.Server
 	audit         io.Writer // nil: none is kept; reload replaces it
-	openAudit     func(*config.Config) (io.Writer, error)
-	closeEmbedded func() // ends the embedded masters, if there are any
+	closeEmbedded func()    // ends the embedded masters, if there are any
 
-	passed    []string                       // addresses for clients that the service manager has opened; none: those of server.listen count
-	load      func() (*config.Config, error) // reads the settings again
-	reloading sync.Mutex                     // held by reload
-	current   atomic.Pointer[config.Config]  // the settings in force
+	passed    []string                      // addresses for clients that the service manager has opened; none: those of server.listen count
+	reloading sync.Mutex                    // held by reload
+	current   atomic.Pointer[config.Config] // the settings in force
 }
 
 func (s *server) open(bootstrap bool) error {
@@ -157,7 +143,7 @@ func (s *server) open(bootstrap bool) error {
 		s.closeEmbedded()
 		return err
 	}
-	front.Engine, front.Logger, front.Version, front.Settings = s.engine, s.log, currentVersion(), s.settings
+	front.Engine, front.Logger, front.Version, front.Settings = s.engine, s.log, s.call.currentVersion(), s.settings
 	front.Audit = s.audit
 	front.Certificates, front.HTTPHosts, front.Reload = s.config.Certificates, s.config.HTTPHosts(), s.reload
 	if s.front, err = proxy.New(front); err != nil {
@@ -221,9 +207,9 @@ func (s *server) bootstrap(engine redlock.Options) {
 }
 
 // run serves until a signal comes, then drains. A second signal ends the process at once.
-func (s *server) run(listeners []net.Listener, signals, hangups <-chan os.Signal) int {
+func (s *server) run(listeners []net.Listener, signals, hangups <-chan os.Signal) error {
 	for _, l := range listeners {
-		s.log.Info("listening", "addr", l.Addr().String(), "tls", s.config.Front.TLSConfig != nil && l.Addr().Network() != "unix", "version", currentVersion(), "pid", os.Getpid())
+		s.log.Info("listening", "addr", l.Addr().String(), "tls", s.config.Front.TLSConfig != nil && l.Addr().Network() != "unix", "version", s.call.currentVersion(), "pid", os.Getpid())
 	}
 	starting, started := context.WithCancel(context.Background())
 	var running sync.WaitGroup
@@ -249,7 +235,7 @@ func (s *server) run(listeners []net.Listener, signals, hangups <-chan os.Signal
 		case err := <-failed:
 			s.log.Error("cannot accept connections any more", "err", err, "to_do", "restart redlockd; locks that are held stay on the masters")
 			s.front.Close()
-			return exitFailed
+			return exitCode(exitFailed)
 		case told = <-signals:
 		}
 	}
@@ -267,7 +253,7 @@ func (s *server) run(listeners []net.Listener, signals, hangups <-chan os.Signal
 		time.Sleep(delay)
 	}
 	s.drain(told)
-	return exitOK
+	return nil
 }
 
 const toEndAtOnce = "nothing; a second signal ends redlockd at once, and leaves the locks to their TTL"
@@ -301,7 +287,7 @@ func (s *server) end() {
 }
 
 // newLogger sets level to that of the configuration. A later change of it changes the level of the logger.
-func newLogger(p process, c *config.Config, level *slog.LevelVar) *slog.Logger {
+func newLogger(to io.Writer, c *config.Config, level *slog.LevelVar) *slog.Logger {
 	level.UnmarshalText([]byte(c.LogLevel)) // the setting admits only words that it knows
 	options := &slog.HandlerOptions{Level: level}
 	if c.LogFormat == "json" {
@@ -312,9 +298,9 @@ func newLogger(p process, c *config.Config, level *slog.LevelVar) *slog.Logger {
 			}
 			return a
 		}
-		return slog.New(slog.NewJSONHandler(p.stderr, options))
+		return slog.New(slog.NewJSONHandler(to, options))
 	}
-	return slog.New(slog.NewTextHandler(p.stderr, options))
+	return slog.New(slog.NewTextHandler(to, options))
 }
 
 // tuneRuntime sets defaults for GOGC and GOMAXPROCS, unless the environment has them.

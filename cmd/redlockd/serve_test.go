@@ -110,7 +110,7 @@ func TestLogLevelAndFormat(t *testing.T) {
 		{"error", "json", "ERROR"},
 	} {
 		var out strings.Builder
-		log := newLogger(process{stderr: &out}, &config.Config{LogLevel: c.level, LogFormat: c.format}, new(slog.LevelVar))
+		log := newLogger(&out, &config.Config{LogLevel: c.level, LogFormat: c.format}, new(slog.LevelVar))
 		for _, level := range []slog.Level{slog.LevelDebug, slog.LevelInfo, slog.LevelWarn, slog.LevelError} {
 			log.Log(t.Context(), level, "x")
 		}

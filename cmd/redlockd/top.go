@@ -21,7 +21,14 @@ import (
 // topCount is how many leases top looks at, the first by name: LOCKS sorts by nothing else.
 const topCount = 1000
 
-const topHelp = `Usage: redlockd top [flags]
+var top = command{name: "top", summary: "show what a redlockd that runs does, anew every second", audience: forClient, run: runTop,
+	flags: []flagHelp{
+		{name: "interval", arg: "duration", usage: "the pause between two looks: from 200ms to 1m (default 1s)"},
+		{name: "once", usage: "print once, and end"},
+		{name: "all", usage: "look at the locks of all redlockds over the same masters"},
+		timeoutFlag(clientTimeout),
+	},
+	help: `Usage: redlockd top [flags]
 
 Shows what a redlockd that runs does, anew every second: how many locks it grants and refuses per second, its masters, the locks that most
 wait for, and those that have been held for longest. q or Ctrl-C ends it. Where the output is no terminal, and with --once, it prints once
@@ -31,41 +38,28 @@ It looks at the first 1000 leases by name, and says so where there are more. --a
 a hundred of each; the rates and masters are those of the one that it asks.
 
 Exit codes: 0 done; 1 the server does not answer any more, or refuses; 2 the command line or the configuration is wrong.
-`
+`}
 
-func topFlags() *flagSet {
-	return newFlagSet("top",
-		flagHelp{name: "interval", arg: "duration", usage: "the pause between two looks: from 200ms to 1m (default 1s)"},
-		flagHelp{name: "once", usage: "print once, and end"},
-		flagHelp{name: "all", usage: "look at the locks of all redlockds over the same masters"},
-		timeoutFlag(clientTimeout))
-}
-
-// top shows what a server does.
-func top(p process, args []string) int {
-	flags := topFlags()
-	to, timeout, code := p.configureClient(flags, args, clientTimeout)
-	if to == nil {
-		return code
-	}
-	interval, err := flags.takeDuration("interval", time.Second, 200*time.Millisecond, time.Minute)
+// runTop shows what a server does.
+func runTop(c *call) error {
+	interval, err := c.duration("interval", time.Second, 200*time.Millisecond, time.Minute, "")
 	if err != nil {
-		return p.usageError(err)
+		return usageError{err}
 	}
-	return p.withServer("top", to, timeout, func(c *client) error {
-		t := &topView{client: c, ask: locksRequest{count: topCount, all: flags.on("all")}, interval: interval}
+	return c.withServer(func(server *client) error {
+		t := &topView{client: server, ask: locksRequest{count: topCount, all: c.on("all")}, interval: interval}
 		if t.ask.all {
 			t.ask.count = 0
 		}
 		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 		defer stop()
-		screen, ok := p.stdout.(*os.File)
+		screen, ok := c.stdout.(*os.File)
 		if ok {
 			_, err := unix.IoctlGetWinsize(int(screen.Fd()), unix.TIOCGWINSZ)
 			ok = err == nil
 		}
-		if !ok || flags.on("once") {
-			return t.once(ctx, p.stdout)
+		if !ok || c.on("once") {
+			return t.once(ctx, c.stdout)
 		}
 		return t.show(ctx, stop, screen)
 	})

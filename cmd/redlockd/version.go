@@ -7,29 +7,24 @@ import (
 	"runtime/debug"
 )
 
-// version is set by the linker for releases: -ldflags "-X main.version=1.2.3". Empty: it was not, see currentVersion.
-var version string
-
 // currentVersion is what the linker set, else the version of the module that go install has built, else dev.
-func currentVersion() string {
-	if info, ok := debug.ReadBuildInfo(); ok && version == "" && info.Main.Version != "(devel)" {
+func (p *process) currentVersion() string {
+	if info, ok := debug.ReadBuildInfo(); ok && p.version == "" && info.Main.Version != "(devel)" {
 		return cmp.Or(info.Main.Version, "dev")
 	}
-	return cmp.Or(version, "dev")
+	return cmp.Or(p.version, "dev")
 }
 
-const versionHelp = `Usage: redlockd version
+var printVersion = command{name: "version", summary: "print the version", help: `Usage: redlockd version
 
 Prints the version, the compiler, and the revision of the source.
-`
-
-func printVersion(p process, args []string) int {
-	if len(args) > 0 {
-		return p.usageError(fmt.Errorf("version takes no arguments, got %q", args[0]))
+`, run: func(c *call) error {
+	if len(c.args) > 0 {
+		return usageError{fmt.Errorf("version takes no arguments, got %q", c.args[0])}
 	}
-	fmt.Fprintf(p.stdout, "redlockd %s (%s)\n", currentVersion(), buildDetails())
-	return exitOK
-}
+	fmt.Fprintf(c.stdout, "redlockd %s (%s)\n", c.currentVersion(), buildDetails())
+	return nil
+}}
 
 // buildDetails are the facts that a bug report should have.
 func buildDetails() string {
