@@ -75,6 +75,3 @@ func printBootstrap(w io.Writer, reports []redlock.BootstrapReport) error {
 	_, err := io.WriteString(w, b.String())
 	return err
 }
-
-// oneLine is an error that joins several, on one line.
-func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }

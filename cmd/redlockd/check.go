@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"syscall"
-	"text/tabwriter"
 	"time"
 
 	"redlockd/cmd/redlockd/config"
@@ -239,8 +238,6 @@ func ms(d time.Duration) *float64 {
 	return &f
 }
 
-func inMs(d time.Duration) string { return fmt.Sprintf("%.2f ms", *ms(d)) }
-
 // sentence says whether a quorum is available, how many masters may fail, and which to fix.
 func (v *verdict) sentence() string {
 	counts := fmt.Sprintf("%d of %d masters can vote, %d are needed", v.CanVote, v.seats, v.Needed)
@@ -266,15 +263,6 @@ func (v *verdict) sentence() string {
 	default:
 		return fmt.Sprintf("%s: %s; %d more may fail. Fix %s.", begin, counts, spare, listOf(out))
 	}
-}
-
-// listOf writes "a, b and c".
-func listOf(names []string) string {
-	last := len(names) - 1
-	if last < 1 {
-		return strings.Join(names, "")
-	}
-	return strings.Join(names[:last], ", ") + " and " + names[last]
 }
 
 // print writes the table of the masters, what is wrong with each, and the verdict.
@@ -374,13 +362,4 @@ func (m *masterFinding) persistence() string {
 	default:
 		return "none"
 	}
-}
-
-// writeTable aligns the columns.
-func writeTable(w io.Writer, rows [][]string) {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	for _, row := range rows {
-		fmt.Fprintln(t, strings.Join(row, "\t"))
-	}
-	t.Flush()
 }

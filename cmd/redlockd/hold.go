@@ -11,8 +11,6 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"redlockd/cmd/redlockd/config"
 	"redlockd/redlock"
 )
@@ -168,12 +166,6 @@ func (h *holding) start(command *exec.Cmd) error {
 		signal.Notify(h.signals, syscall.SIGTSTP, syscall.SIGCONT)
 	}
 	return command.Start()
-}
-
-// isTerminal tells whether the file is our controlling terminal.
-func isTerminal(f *os.File) bool {
-	_, err := unix.IoctlGetInt(int(f.Fd()), unix.TIOCGPGRP)
-	return err == nil
 }
 
 // keep has the lock renewed and passes signals on until the command has ended. It returns false if the lock could not be kept, and

@@ -1,14 +1,10 @@
 package main
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"io"
 	"strconv"
 	"strings"
-
-	"redlockd/proxy"
 )
 
 const infoForm = "redlockd info [flags] [section…]"
@@ -66,17 +62,4 @@ func infoValue(text string) any {
 		parts[name] = infoValue(value)
 	}
 	return parts
-}
-
-// printJSON prints a value as the other commands do.
-func printJSON(w io.Writer, value any) error {
-	var text bytes.Buffer
-	e := json.NewEncoder(&text)
-	e.SetIndent("", "  ")
-	e.SetEscapeHTML(false)
-	if err := e.Encode(value); err != nil {
-		return err
-	}
-	_, err := w.Write(proxy.PrintableJSON(text.Bytes()))
-	return err
 }
