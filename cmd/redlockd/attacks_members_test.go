@@ -23,8 +23,8 @@ func forgeSuccessor(t *testing.T, master *redisproc.Server, versions int) {
 		sum := sha256.Sum256([]byte(text))
 		return hex.EncodeToString(sum[:16])
 	}
-	text := cli(t, master.Addr, "HGET", "redlockd:members", "r")
-	memory, shown, _ := strings.Cut(cli(t, master.Addr, "HGET", "redlockd:members", "v"), " ")
+	text := redisCLI(t, master.Addr, "HGET", "redlockd:members", "r")
+	memory, shown, _ := strings.Cut(redisCLI(t, master.Addr, "HGET", "redlockd:members", "v"), " ")
 	lineage, _, _ := strings.Cut(shown, ".")
 	fields := strings.Split(text, ";")
 	version, err := strconv.Atoi(fields[2])
@@ -35,7 +35,7 @@ func forgeSuccessor(t *testing.T, master *redisproc.Server, versions int) {
 	}
 	fields[2], fields[3], fields[len(fields)-1] = strconv.Itoa(version+versions), digest(text), seats[own]
 	forged := strings.Join(fields, ";")
-	cli(t, master.Addr, "HSET", "redlockd:members", "r", forged, "v", fmt.Sprintf("%s %s.%d %s", memory, lineage, version+versions, digest(forged)))
+	redisCLI(t, master.Addr, "HSET", "redlockd:members", "r", forged, "v", fmt.Sprintf("%s %s.%d %s", memory, lineage, version+versions, digest(forged)))
 }
 
 // waitMembers waits until the table is as it should be.

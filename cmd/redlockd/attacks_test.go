@@ -308,7 +308,7 @@ func TestAttackNameThatMoves(t *testing.T) {
 	b.heal(masters, 1, 2)
 	c.granted("who stayed connected, after healing", p)
 	c.granted("who moved at once, after healing", q)
-	want := cli(t, masters[5].Addr, "INFO", "server")
+	want := redisCLI(t, masters[5].Addr, "INFO", "server")
 	for deadline := time.Now().Add(patience); ; time.Sleep(100 * time.Millisecond) {
 		table := membersSeen(t, "--config", b.settings())
 		run, _, _ := strings.Cut(table.Seats[4].Memory, ":")

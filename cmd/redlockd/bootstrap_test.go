@@ -25,7 +25,7 @@ func TestBootstrapCommand(t *testing.T) {
 	}{
 		{"fresh", func(s []*redisproc.Server) string { return addrsOf(s) },
 			[3]string{admitted, admitted, admitted}, ""},
-		{"a key on one", func(s []*redisproc.Server) string { cli(t, s[1].Addr, "SET", "r", "T"); return addrsOf(s) },
+		{"a key on one", func(s []*redisproc.Server) string { redisCLI(t, s[1].Addr, "SET", "r", "T"); return addrsOf(s) },
 			[3]string{left, version + `nothing +1 +it holds 1 keys: it is not new`, left}, "it holds 1 keys: it is not new"},
 		{"one down", func(s []*redisproc.Server) string { s[1].Kill(); return addrsOf(s) },
 			[3]string{left, `- +- +- +- +cannot connect: connection refused`, left}, "cannot connect: "},
@@ -63,7 +63,7 @@ func TestBootstrapCommand(t *testing.T) {
 				if i == 1 && tt.reason != "" {
 					continue
 				}
-				shows := cli(t, s.Addr, "HGET", "redlockd:members", "v")
+				shows := redisCLI(t, s.Addr, "HGET", "redlockd:members", "v")
 				if founded := !strings.HasSuffix(shows, " -"); founded != (tt.reason == "") {
 					t.Errorf("master %d shows %q, want a membership: %v", i+1, shows, tt.reason == "")
 				}

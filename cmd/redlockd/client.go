@@ -33,7 +33,7 @@ func timeoutFlag(standard time.Duration) flagHelp {
 }
 
 // endpoint reads where a redlockd runs, and how long to wait for it.
-func (c *call) endpoint(standard time.Duration) (to *config.Endpoint, timeout time.Duration, err error) {
+func endpoint(c *call, standard time.Duration) (to *config.Endpoint, timeout time.Duration, err error) {
 	timeout, err = c.duration("timeout", standard, 10*time.Millisecond, time.Minute, "")
 	if err == nil {
 		to, err = c.settings.Client()
@@ -46,8 +46,8 @@ func (c *call) endpoint(standard time.Duration) (to *config.Endpoint, timeout ti
 }
 
 // withServer has a command talk to a server.
-func (c *call) withServer(talk func(server *client) error) error {
-	to, timeout, err := c.endpoint(clientTimeout)
+func withServer(c *call, talk func(server *client) error) error {
+	to, timeout, err := endpoint(c, clientTimeout)
 	if err != nil {
 		return err
 	}

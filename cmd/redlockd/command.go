@@ -76,8 +76,7 @@ type call struct {
 	all      []command         // of the program
 	given    map[string]string // flags by name
 	args     []string          // operands
-	wrapped  []string          // what stands behind --
-	dashes   bool              // -- was given
+	wrapped  []string          // what stands behind --; nil: there is no --
 	settings *config.Config    // nil for forNobody
 }
 

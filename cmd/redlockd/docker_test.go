@@ -43,7 +43,7 @@ func TestDockerMastersCanVote(t *testing.T) {
 	if user == nil {
 		t.Fatal("redis.conf proposes no user")
 	}
-	cli(t, servers[0].Addr, append([]string{"ACL", "SETUSER"}, strings.Fields(user[1])...)...)
+	redisCLI(t, servers[0].Addr, append([]string{"ACL", "SETUSER"}, strings.Fields(user[1])...)...)
 	for _, m := range []redlock.Master{{Addr: addrs}, {Addr: addrs, Username: strings.Fields(user[1])[0], Password: "password"}} {
 		r := redlock.Probe(t.Context(), m, patience)
 		if !r.Votes() || r.MaxMemory != 256<<20 || r.MaxMemoryPolicy != "noeviction" || r.AOF || r.Save != "" {
@@ -150,9 +150,9 @@ func TestKubernetesMastersAreReadyWhenTheyVote(t *testing.T) {
 			t.Errorf("master %d of three members and a new one: ready %v, want %v", i, got, want)
 		}
 	}
-	v, r := cli(t, s[0].Addr, "HGET", "redlockd:members", "v"), cli(t, s[0].Addr, "HGET", "redlockd:members", "r")
+	v, r := redisCLI(t, s[0].Addr, "HGET", "redlockd:members", "v"), redisCLI(t, s[0].Addr, "HGET", "redlockd:members", "r")
 	memory, _, _ := strings.Cut(v, " ")
-	other, _, _ := strings.Cut(cli(t, s[1].Addr, "HGET", "redlockd:members", "v"), " ")
+	other, _, _ := strings.Cut(redisCLI(t, s[1].Addr, "HGET", "redlockd:members", "v"), " ")
 	for name, c := range map[string]struct {
 		v, r string
 		want bool
@@ -165,7 +165,7 @@ func TestKubernetesMastersAreReadyWhenTheyVote(t *testing.T) {
 		"one without a memory":               {"", r, false},
 		"one without a membership":           {v, "", false},
 	} {
-		cli(t, s[3].Addr, "HSET", "redlockd:members", "v", c.v, "r", c.r)
+		redisCLI(t, s[3].Addr, "HSET", "redlockd:members", "v", c.v, "r", c.r)
 		if got := readinessOf(t, s[3].Addr); got != c.want {
 			t.Errorf("%s: ready %v, want %v", name, got, c.want)
 		}

@@ -67,7 +67,7 @@ func (c *call) duration(name string, standard, least, most time.Duration, limits
 // parse reads the command line. It returns flag.ErrHelp when help was asked for.
 func (c *call) parse() error {
 	if at := slices.Index(c.args, "--"); c.wraps && at >= 0 {
-		c.args, c.wrapped, c.dashes = c.args[:at], c.args[at+1:], true
+		c.args, c.wrapped = c.args[:at], c.args[at+1:]
 	}
 	set := flag.NewFlagSet(c.name, flag.ContinueOnError)
 	set.SetOutput(io.Discard)

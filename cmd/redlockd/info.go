@@ -21,7 +21,7 @@ Exit codes: 0 done; 1 the server does not answer, or refuses; 2 the command line
 
 // runInfo prints INFO of a server.
 func runInfo(c *call) error {
-	return c.withServer(func(server *client) error {
+	return withServer(c, func(server *client) error {
 		v, err := server.do(append([]string{"INFO"}, c.args...)...)
 		switch {
 		case err != nil:

@@ -53,7 +53,7 @@ func runLocks(c *call) (err error) {
 			return c.misused("--count: %q is not a number from 1 to %d", text, most)
 		}
 	}
-	return c.withServer(func(server *client) error {
+	return withServer(c, func(server *client) error {
 		list, err := ask.of(server)
 		switch {
 		case err != nil:

@@ -230,19 +230,19 @@ func TestMembersChangeUnderLoad(t *testing.T) {
 func TestMembersRefusals(t *testing.T) {
 	s, addrs := startMembers(t, 3, 8)
 	full, replica, foreign, dead, ahead, another, noMemory, evicts := s[3], s[4], s[5], s[6], s[7], s[8], s[9], s[10]
-	cli(t, full.Addr, "SET", "k", "v")
-	cli(t, replica.Addr, "REPLICAOF", "127.0.0.1", "1")
+	redisCLI(t, full.Addr, "SET", "k", "v")
+	redisCLI(t, replica.Addr, "REPLICAOF", "127.0.0.1", "1")
 	if code, _, stderr := runBinary(t, "bootstrap", "--masters", foreign.Addr); code != exitOK {
 		t.Fatal(stderr)
 	}
 	dead.Kill()
 	// It shows a later version than the masters do.
-	_, runID, _ := strings.Cut(cli(t, ahead.Addr, "INFO", "server"), "run_id:")
-	_, record, _ := strings.Cut(cli(t, s[0].Addr, "HGET", "redlockd:members", "v"), " ")
-	cli(t, ahead.Addr, "HSET", "redlockd:members", "v", strings.Fields(runID)[0]+":0123456789abcdef "+strings.Replace(record, ".0 ", ".99 ", 1))
-	cli(t, another.Addr, "SET", "redlockd:members", "x")
-	cli(t, noMemory.Addr, "CONFIG", "SET", "maxmemory", "1")
-	cli(t, evicts.Addr, "CONFIG", "SET", "maxmemory-policy", "allkeys-lru", "maxmemory", "100mb")
+	_, runID, _ := strings.Cut(redisCLI(t, ahead.Addr, "INFO", "server"), "run_id:")
+	_, record, _ := strings.Cut(redisCLI(t, s[0].Addr, "HGET", "redlockd:members", "v"), " ")
+	redisCLI(t, ahead.Addr, "HSET", "redlockd:members", "v", strings.Fields(runID)[0]+":0123456789abcdef "+strings.Replace(record, ".0 ", ".99 ", 1))
+	redisCLI(t, another.Addr, "SET", "redlockd:members", "x")
+	redisCLI(t, noMemory.Addr, "CONFIG", "SET", "maxmemory", "1")
+	redisCLI(t, evicts.Addr, "CONFIG", "SET", "maxmemory-policy", "allkeys-lru", "maxmemory", "100mb")
 	_, port, _ := strings.Cut(s[0].Addr, ":")
 	before := membersOf(t, addrs)
 	for _, tt := range []struct {
@@ -286,7 +286,7 @@ func TestMembersRefusals(t *testing.T) {
 	}
 	fresh, _ := startMasters(t, 1)
 	text := change(t, addrs, "replace", s[1].Addr, fresh[0].Addr, "--dry-run")
-	if got := cli(t, fresh[0].Addr, "DBSIZE"); !strings.HasPrefix(text, "Would change: "+s[1].Addr+" is the master at "+fresh[0].Addr) || got != "0" {
+	if got := redisCLI(t, fresh[0].Addr, "DBSIZE"); !strings.HasPrefix(text, "Would change: "+s[1].Addr+" is the master at "+fresh[0].Addr) || got != "0" {
 		t.Errorf("--dry-run with a new master: got\n%s\nand %s keys there, want none", text, got)
 	}
 	if after := membersOf(t, addrs); fmt.Sprint(after) != fmt.Sprint(before) {
@@ -329,7 +329,7 @@ func TestMembersWithPasswordsOfTheirOwn(t *testing.T) {
 		if one == s[3] {
 			password = s[0].Addr // the seat's, at its new master
 		}
-		cli(t, one.Addr, "CONFIG", "SET", "requirepass", password)
+		redisCLI(t, one.Addr, "CONFIG", "SET", "requirepass", password)
 	}
 	text := ""
 	for _, one := range s[:3] {
@@ -393,7 +393,7 @@ func TestMembersSayWhatLearnersAreGiven(t *testing.T) {
 // manyLocks has a master hold so many that it takes seconds to copy them.
 func manyLocks(t *testing.T, addr string) {
 	t.Helper()
-	cli(t, addr, "EVAL", "for i = 1, 200000 do redis.call('SET', 'many:' .. i, 'token', 'PX', 3000000) end", "0")
+	redisCLI(t, addr, "EVAL", "for i = 1, 200000 do redis.call('SET', 'many:' .. i, 'token', 'PX', 3000000) end", "0")
 }
 
 // A master that has restarted among masters with many locks is given them by the redlockd that runs. It says so itself, and so do members and
@@ -411,7 +411,7 @@ func TestMembersShowTheCopyOfAnother(t *testing.T) {
 		t.Fatal(err)
 	}
 	begun := regexp.MustCompile(`^[0-9a-f]+ \d+ [1-9]`) // before a command has a client of its own that could copy
-	for deadline := time.Now().Add(patience); !begun.MatchString(cli(t, s[0].Addr, "HGET", "redlockd:members", "copy")); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(patience); !begun.MatchString(redisCLI(t, s[0].Addr, "HGET", "redlockd:members", "copy")); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("the redlockd copies nothing:\n%s", p.log())
 		}
@@ -542,7 +542,7 @@ func TestMajorityIsLostForGood(t *testing.T) {
 	if _, stdout, _ := runBinary(t, "check", "--masters", left); !strings.Contains(stdout, "a majority of the members does not show that, or cannot be reached: "+strings.ReplaceAll(addrs, ",", ", ")) {
 		t.Errorf("check: got\n%s\nwant that a majority is missing", stdout)
 	}
-	shows := cli(t, s[0].Addr, "HGET", "redlockd:members", "v")
+	shows := redisCLI(t, s[0].Addr, "HGET", "redlockd:members", "v")
 	lost := fmt.Sprintf("Given up for lost: %s, %s, %s.\n", s[2].Addr, s[3].Addr, s[4].Addr)
 	for _, tt := range []struct {
 		args       []string
@@ -558,7 +558,7 @@ func TestMajorityIsLostForGood(t *testing.T) {
 			t.Errorf("refound %v: exit code %d, output\n%s\nerrors %q; want %d, %q, %q", tt.args, code, stdout, stderr, tt.code, tt.out, tt.wrong)
 		}
 	}
-	if got := cli(t, s[0].Addr, "HGET", "redlockd:members", "v"); got != shows {
+	if got := redisCLI(t, s[0].Addr, "HGET", "redlockd:members", "v"); got != shows {
 		t.Errorf("before anybody has agreed %s shows %s, want %s as before", s[0].Addr, got, shows)
 	}
 	began := time.Now()
@@ -605,7 +605,7 @@ func TestRefoundAsks(t *testing.T) {
 		cmd := exec.Command(path, "members", "refound", "--masters", s[0].Addr)
 		cmd.Stdin, cmd.Stdout, cmd.Stderr = terminal, terminal, terminal
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true, Pdeathsig: syscall.SIGKILL}
-		before := cli(t, s[0].Addr, "HGET", "redlockd:members", "v")
+		before := redisCLI(t, s[0].Addr, "HGET", "redlockd:members", "v")
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
@@ -626,7 +626,7 @@ func TestRefoundAsks(t *testing.T) {
 		if code := cmd.ProcessState.ExitCode(); code != tt.code || !answered || !strings.Contains(shown, tt.want) {
 			t.Errorf("%q: exit code %d, it has shown\n%s\nwant %d, and %q", tt.typed, code, shown, tt.code, tt.want)
 		}
-		if after := cli(t, s[0].Addr, "HGET", "redlockd:members", "v"); (after == before) != (tt.code != exitOK) {
+		if after := redisCLI(t, s[0].Addr, "HGET", "redlockd:members", "v"); (after == before) != (tt.code != exitOK) {
 			t.Errorf("%q: the master has shown %s, and shows %s", tt.typed, before, after)
 		}
 	}

@@ -29,7 +29,7 @@ is wrong.
 
 // runPing asks a server for a sign of life.
 func runPing(c *call) error {
-	to, timeout, err := c.endpoint(pingTimeout)
+	to, timeout, err := endpoint(c, pingTimeout)
 	if err != nil {
 		return err
 	}

@@ -605,7 +605,7 @@ func TestCheck(t *testing.T) {
 	check(exitFailed, "Once they are admitted, a quorum is available: 5 of 5 masters can vote, 3 are needed; 2 may fail.")
 
 	servers[1].Kill()
-	cli(t, servers[3].Addr, "REPLICAOF", "127.0.0.1", "1")
+	redisCLI(t, servers[3].Addr, "REPLICAOF", "127.0.0.1", "1")
 	fix := fmt.Sprintf("Fix %s and %s.", servers[1].Addr, servers[3].Addr)
 	text := check(exitFailed, "Once they are admitted, a quorum is available, but none may fail: 3 of 5 masters can vote, 3 are needed. "+fix)
 	for _, want := range []string{
@@ -640,8 +640,8 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// cli runs redis-cli, and returns what it prints.
-func cli(t *testing.T, addr string, args ...string) string {
+// redisCLI runs redis-cli, and returns what it prints.
+func redisCLI(t *testing.T, addr string, args ...string) string {
 	t.Helper()
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {

@@ -19,7 +19,7 @@ Exit codes: 0 the settings of the file are in force; 1 they are not (the message
 
 // runReload has a server read its settings again.
 func runReload(c *call) error {
-	return c.withServer(func(server *client) error {
+	return withServer(c, func(server *client) error {
 		v, err := server.do("CONFIG", "RELOAD")
 		if err == nil {
 			fmt.Fprintln(c.stdout, v.Text)

@@ -116,7 +116,7 @@ func (e *runOptions) readOperands(c *call) error {
 		return errors.New("no resource is named: " + runForm)
 	case len(c.args) > 1:
 		return fmt.Errorf("unexpected %q behind the resource %q: %s", c.args[1], c.args[0], runForm)
-	case !c.dashes:
+	case c.wrapped == nil:
 		return fmt.Errorf("-- and a command are missing behind the resource %q: %s", c.args[0], runForm)
 	case len(c.wrapped) == 0:
 		return errors.New("no command stands behind --: " + runForm)

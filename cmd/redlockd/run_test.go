@@ -170,7 +170,7 @@ func expiry(t *testing.T, s *redisproc.Server) int64 {
 
 func expiryOf(t *testing.T, s *redisproc.Server, key string) int64 {
 	t.Helper()
-	end, err := strconv.ParseInt(cli(t, s.Addr, "PEXPIRETIME", key), 10, 64)
+	end, err := strconv.ParseInt(redisCLI(t, s.Addr, "PEXPIRETIME", key), 10, 64)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -254,7 +254,7 @@ func TestRunWithoutItsLock(t *testing.T) {
 		p.waitLog("ready")
 		all = append(all, robbed{p, time.UnixMilli(expiryOf(t, servers[0], resource)), want})
 		for _, s := range servers {
-			cli(t, s.Addr, "DEL", resource)
+			redisCLI(t, s.Addr, "DEL", resource)
 		}
 	}
 	for _, r := range all { // the loss is known a third of the TTL after the grant

@@ -46,7 +46,7 @@ func runTop(c *call) error {
 	if err != nil {
 		return usageError{err}
 	}
-	return c.withServer(func(server *client) error {
+	return withServer(c, func(server *client) error {
 		t := &topView{client: server, ask: locksRequest{count: topCount, all: c.on("all")}, interval: interval}
 		if t.ask.all {
 			t.ask.count = 0

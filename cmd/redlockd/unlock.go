@@ -46,11 +46,11 @@ func runUnlock(c *call) error {
 			return usageError{errors.New("no reason is given: nothing was released")}
 		}
 	}
-	return c.withServer(func(server *client) error { return c.force(server, resource, reason) })
+	return withServer(c, func(server *client) error { return force(c, server, resource, reason) })
 }
 
 // force sends the command, and says what it has done.
-func (c *call) force(server *client, resource, reason string) error {
+func force(c *call, server *client, resource, reason string) error {
 	v, err := server.do("UNLOCK", resource, "FORCE", reason)
 	if err != nil {
 		return err
