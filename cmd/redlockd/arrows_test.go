@@ -17,8 +17,9 @@ import (
 
 // importers lists, for each package of ours, which of ours may import it besides itself and its tests.
 var importers = map[string][]string{
-	"redlockd/cmd/redlockd/config": {"cmd/redlockd"},
-	"redlockd/proxy":               {"cmd/redlockd", "cmd/redlockd/config"},
+	"redlockd/cmd/redlockd/cli":    {"cmd/redlockd"},
+	"redlockd/cmd/redlockd/config": {"cmd/redlockd", "cmd/redlockd/cli"},
+	"redlockd/proxy":               {"cmd/redlockd", "cmd/redlockd/config", "cmd/redlockd/cli"},
 	"redlockd/proxy/keyspace":      {"proxy"},
 	"redlockd/redlock":             {"cmd/redlockd", "cmd/redlockd/config", "proxy", "proxy/keyspace", "bench"}, // keyspace: types alone, see its TestPure
 	"redlockd/redlock/rawio":       {"redlock", "proxy", "bench"},
@@ -35,7 +36,7 @@ var owners = map[string][]string{
 	"github.com/redis/go-redis/":           {"redlock", "bench", "bench/torture"},
 	"github.com/BurntSushi/toml":           {"cmd/redlockd/config"},
 	"github.com/prometheus/":               {"proxy"},
-	"golang.org/x/sys":                     {"cmd/redlockd", "redlock", "bench", "bench/torture"},
+	"golang.org/x/sys":                     {"cmd/redlockd", "cmd/redlockd/cli", "redlock", "bench", "bench/torture"},
 	"github.com/yuin/gopher-lua":           {"redlock/sandbox"},
 	"github.com/go-redsync/redsync/":       {"bench"},
 	"github.com/redis/rueidis":             {"bench"},

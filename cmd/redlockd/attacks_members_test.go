@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"redlockd/cmd/redlockd/cli"
 	"redlockd/redlock/redisproc"
 )
 
@@ -151,7 +152,7 @@ func TestMembersRemoveWithDeadMasters(t *testing.T) {
 				grants("after the removal of a dead one")
 			}
 			want := voters(living...)
-			if code == exitOK {
+			if code == cli.ExitOK {
 				want = voters(living[1:]...)
 			}
 			if got := membersOf(t, addrs); got.seats() != want || got.Unreached != 0 {

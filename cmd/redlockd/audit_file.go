@@ -30,7 +30,7 @@ func (s *server) openAudit(c *config.Config) (io.Writer, error) {
 	case "":
 		return nil, nil
 	case auditStdout:
-		return unclosed{s.call.stdout}, nil
+		return unclosed{s.call.Stdout}, nil
 	}
 	a := &auditFile{path: c.AuditFile, log: s.log}
 	var err error

@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"redlockd/cmd/redlockd/cli"
 )
 
 // auditLines waits until the file has so many lines, and returns them.
@@ -82,7 +84,7 @@ func TestAuditFile(t *testing.T) {
 	c.do("UNLOCK a t")
 	c.do("UNLOCK b t")
 	p.signal(syscall.SIGTERM)
-	if code := p.exitCode(); code != exitOK {
+	if code := p.exitCode(); code != cli.ExitOK {
 		t.Errorf("got the exit code %d", code)
 	}
 	auditLines(t, path, 3)
@@ -102,8 +104,8 @@ func toJSON(t *testing.T, v any) string {
 
 func TestAuditFileThatCannotBeWritten(t *testing.T) {
 	p := begin(t, "serve", "--listen", "127.0.0.1:0", "--config", auditConfig(t, filepath.Join(t.TempDir(), "nowhere", "audit.log")))
-	if code := p.exitCode(); code != exitFailed {
-		t.Errorf("a file that cannot be created: got the exit code %d, want %d", code, exitFailed)
+	if code := p.exitCode(); code != cli.ExitFailed {
+		t.Errorf("a file that cannot be created: got the exit code %d, want %d", code, cli.ExitFailed)
 	}
 	if log := p.log(); !strings.Contains(log, "audit.file (") || !strings.Contains(log, "no such file or directory") {
 		t.Errorf("got %s, want the setting, its place and the reason", log)

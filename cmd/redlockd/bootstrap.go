@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"redlockd/cmd/redlockd/cli"
 	"redlockd/cmd/redlockd/config"
 	"redlockd/redlock"
 )
@@ -15,7 +16,7 @@ import (
 // A bootstrap connects to all masters at once and then has them found the membership, so it may take this many times connect_timeout.
 const bootstrapTimeoutFactor = 2
 
-var bootstrap = command{name: "bootstrap", summary: "admit brand-new masters at once, without waiting for max_ttl", audience: forMasters, run: runBootstrap, help: `Usage: redlockd bootstrap [flags]
+var bootstrap = cli.Command{Name: "bootstrap", Summary: "admit brand-new masters at once, without waiting for max_ttl", Audience: cli.ForMasters, Run: runBootstrap, Help: `Usage: redlockd bootstrap [flags]
 
 Admits brand-new masters at once: it founds their membership (see redlockd members), with the masters and the max_ttl of
 the configuration. Without it, a server founds it, and the masters have no vote for somewhat longer than max_ttl and
@@ -31,20 +32,20 @@ Exit codes: 0 all masters are admitted, 1 they are not, 2 the command line or th
 `}
 
 // runBootstrap admits masters that are all new, and prints what it found.
-func runBootstrap(call *call) error {
-	if err := call.needMasters(); err != nil {
+func runBootstrap(call *cli.Call) error {
+	if err := call.NeedMasters(); err != nil {
 		return err
 	}
-	c := call.settings
+	c := call.Settings
 	ctx, cancel := context.WithTimeout(context.Background(), bootstrapTimeoutFactor*c.Engine.ConnectTimeout)
 	defer cancel()
 	reports, err := redlock.BootstrapAndReport(ctx, c.Engine)
-	if err := printBootstrap(call.stdout, reports); err != nil {
+	if err := printBootstrap(call.Stdout, reports); err != nil {
 		return err
 	}
 	if err != nil {
 		return fmt.Errorf("%s\nredlockd: a server needs no bootstrap: it admits its masters by itself, somewhat later than max_ttl = %s and founding_wait = %s",
-			oneLine(err), config.FormatDuration(c.Engine.MaxTTL), config.FormatDuration(c.Engine.FoundingWait))
+			cli.OneLine(err), config.FormatDuration(c.Engine.MaxTTL), config.FormatDuration(c.Engine.FoundingWait))
 	}
 	return nil
 }
@@ -62,7 +63,7 @@ func printBootstrap(w io.Writer, reports []redlock.BootstrapReport) error {
 		}
 		switch {
 		case r.Problem != nil:
-			result = oneLine(r.Problem)
+			result = cli.OneLine(r.Problem)
 		case r.Admitted:
 			result = "admitted"
 			admitted++
@@ -70,7 +71,7 @@ func printBootstrap(w io.Writer, reports []redlock.BootstrapReport) error {
 		rows = append(rows, []string{r.Addr, cmp.Or(r.Version, "-"), cmp.Or(r.RunID, "-"), cmp.Or(r.Shows, "-"), keys, result})
 	}
 	var b strings.Builder
-	writeTable(&b, rows)
+	cli.WriteTable(&b, rows)
 	fmt.Fprintf(&b, "\n%d of %d masters admitted.\n", admitted, len(reports))
 	_, err := io.WriteString(w, b.String())
 	return err

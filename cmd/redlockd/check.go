@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"redlockd/cmd/redlockd/cli"
 	"redlockd/cmd/redlockd/config"
 	"redlockd/proxy"
 	"redlockd/redlock"
@@ -20,12 +21,12 @@ import (
 // A probe makes some thirty round trips and may have to resolve a name, so it may take this many times connect_timeout.
 const probeTimeoutFactor = 3
 
-var check = command{name: "check", summary: "probe the masters and explain what is wrong with them", audience: forMasters, run: runCheck,
-	flags: []flagHelp{
-		{name: "json", usage: "print the findings as JSON"},
-		{name: libraryFlag, arg: "name", usage: "print the lines for config.toml that this lock library needs (redisson, symfony, …)"},
+var check = cli.Command{Name: "check", Summary: "probe the masters and explain what is wrong with them", Audience: cli.ForMasters, Run: runCheck,
+	Flags: []cli.Flag{
+		{Name: "json", Usage: "print the findings as JSON"},
+		{Name: libraryFlag, Arg: "name", Usage: "print the lines for config.toml that this lock library needs (redisson, symfony, …)"},
 	},
-	help: `Usage: redlockd check [flags]
+	Help: `Usage: redlockd check [flags]
 
 Asks all masters at once whether they can vote. It prints what it found, how many seats vote and how many of those cannot
 be reached, whether a quorum is available, what to fix, and whether the next master may be restarted. Of a learner, which
@@ -44,13 +45,13 @@ ones, and those that have restarted, vote later), 2 the command line or the conf
 const libraryFlag = "library"
 
 // runCheck probes the masters and explains.
-func runCheck(call *call) error {
-	c := call.settings
-	if name, given := call.given[libraryFlag]; given {
-		call.warn()
-		return checkLibrary(call.stdout, c, name)
+func runCheck(call *cli.Call) error {
+	c := call.Settings
+	if name, given := call.Given[libraryFlag]; given {
+		call.Warn()
+		return checkLibrary(call.Stdout, c, name)
 	}
-	if err := call.needMasters(); err != nil {
+	if err := call.NeedMasters(); err != nil {
 		return err
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -60,13 +61,13 @@ func runCheck(call *call) error {
 	v.compare(membership)
 	v.judgePolicies(c.Front.Policies)
 	var err error
-	if call.on("json") {
-		err = printJSON(call.stdout, v)
+	if call.On("json") {
+		err = cli.PrintJSON(call.Stdout, v)
 	} else {
-		err = v.print(call.stdout)
+		err = v.print(call.Stdout)
 	}
 	if err == nil && !v.Quorum {
-		err = exitCode(exitFailed)
+		err = cli.ExitCode(cli.ExitFailed)
 	}
 	return err
 }
@@ -77,10 +78,10 @@ func judgeRoundTrip(r *redlock.MasterReport, timeout time.Duration) {
 	switch {
 	case r.RTT >= timeout:
 		problem.Severity = redlock.NoVote
-		problem.Reason = fmt.Sprintf("its round trip of %v is not below master.timeout = %s: its votes come too late", inMs(r.RTT), config.FormatDuration(timeout))
+		problem.Reason = fmt.Sprintf("its round trip of %v is not below master.timeout = %s: its votes come too late", cli.InMs(r.RTT), config.FormatDuration(timeout))
 	case r.RTT > timeout/4:
 		problem.Severity = redlock.Warning
-		problem.Reason = fmt.Sprintf("its round trip of %v takes more than a quarter of master.timeout = %s: under load its votes come too late", inMs(r.RTT), config.FormatDuration(timeout))
+		problem.Reason = fmt.Sprintf("its round trip of %v takes more than a quarter of master.timeout = %s: under load its votes come too late", cli.InMs(r.RTT), config.FormatDuration(timeout))
 	default:
 		return
 	}
@@ -253,15 +254,15 @@ func (v *verdict) sentence() string {
 	}
 	switch spare := v.CanVote - v.Needed; {
 	case spare < 0:
-		return fmt.Sprintf("No quorum is available: %s. Fix %s.", counts, listOf(out))
+		return fmt.Sprintf("No quorum is available: %s. Fix %s.", counts, cli.ListOf(out))
 	case v.seats == 1:
 		return strings.Replace(begin, "quorum", "quorum of one master", 1) + ": when it fails, no lock is granted, and when it forgets, locks are lost. Name five."
 	case len(out) == 0:
 		return fmt.Sprintf("%s: %s; %d may fail.", begin, counts, spare)
 	case spare == 0:
-		return fmt.Sprintf("%s, but none may fail: %s. Fix %s.", begin, counts, listOf(out))
+		return fmt.Sprintf("%s, but none may fail: %s. Fix %s.", begin, counts, cli.ListOf(out))
 	default:
-		return fmt.Sprintf("%s: %s; %d more may fail. Fix %s.", begin, counts, spare, listOf(out))
+		return fmt.Sprintf("%s: %s; %d more may fail. Fix %s.", begin, counts, spare, cli.ListOf(out))
 	}
 }
 
@@ -272,7 +273,7 @@ func (v *verdict) print(w io.Writer) error {
 	for _, m := range v.Masters {
 		rows = append(rows, m.row())
 	}
-	writeTable(&b, rows)
+	cli.WriteTable(&b, rows)
 	list := func(title string, problems []problemFinding, leaveOut func(problemFinding) bool) {
 		for _, p := range problems {
 			if leaveOut(p) {

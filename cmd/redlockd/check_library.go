@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"redlockd/cmd/redlockd/cli"
 	"redlockd/cmd/redlockd/config"
 )
 
@@ -102,7 +103,7 @@ func findLibrary(name string) (*libraryNeeds, error) {
 func checkLibrary(w io.Writer, c *config.Config, name string) error {
 	library, err := findLibrary(name)
 	if err != nil {
-		return usageError{err}
+		return cli.Usage(err)
 	}
 	return library.print(w, c)
 }

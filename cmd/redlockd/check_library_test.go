@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"redlockd/cmd/redlockd/cli"
 	"redlockd/cmd/redlockd/config"
 	"redlockd/proxy"
 )
@@ -100,7 +101,7 @@ func TestLinesForALibraryAreEnough(t *testing.T) {
 				t.Fatal("no commands to try: libraryCommands has none")
 			}
 			code, lines, stderr := runCommand(nil, "check", "--library", l.name)
-			if code != exitOK || stderr != "" {
+			if code != cli.ExitOK || stderr != "" {
 				t.Fatalf("exit code %d, errors %q", code, stderr)
 			}
 			t.Chdir(t.TempDir())
@@ -153,8 +154,8 @@ allow_unguarded = ["job-lock:*", "latch:*", "qo_*"]
 		{"--library shedlock --config all.toml", "# shedlock\n# The settings in effect are enough for it.\n\n# At the library: better use `safeUpdate(true)`: then it needs " +
 			"nothing. `lockAtMostFor` must not be above max_ttl.\n"},
 	} {
-		if code, stdout, stderr := runCommand(nil, append([]string{"check"}, strings.Fields(c.args)...)...); code != exitOK || stdout != c.want || stderr != "" {
-			t.Errorf("check %s: exit code %d, errors %q, got\n%s\nwant code %d and\n%s", c.args, code, stderr, stdout, exitOK, c.want)
+		if code, stdout, stderr := runCommand(nil, append([]string{"check"}, strings.Fields(c.args)...)...); code != cli.ExitOK || stdout != c.want || stderr != "" {
+			t.Errorf("check %s: exit code %d, errors %q, got\n%s\nwant code %d and\n%s", c.args, code, stderr, stdout, cli.ExitOK, c.want)
 		}
 	}
 }

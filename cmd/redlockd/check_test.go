@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"redlockd/cmd/redlockd/cli"
 	"redlockd/proxy"
 	"redlockd/redlock"
 )
@@ -184,7 +185,7 @@ func TestRoundTripIsJudgedAgainstTheTimeout(t *testing.T) {
 func TestJSONLeavesOutWhatIsNotKnown(t *testing.T) {
 	v := verdictOf([]redlock.MasterReport{without(redlock.MasterReport{Addr: "a:1"}, redlock.NoVote, "x < y", "")}, time.Second)
 	var out strings.Builder
-	if err := printJSON(&out, v); err != nil {
+	if err := cli.PrintJSON(&out, v); err != nil {
 		t.Fatal(err)
 	}
 	const want = `{
@@ -223,12 +224,12 @@ func TestJSONLeavesOutWhatIsNotKnown(t *testing.T) {
 func TestCheckOfARedlockd(t *testing.T) {
 	front := launch(t)
 	code, stdout, stderr := runBinary(t, "check", "--masters", front.addr)
-	if code != exitFailed || strings.Count(stdout, "no vote: ") != 1 || !strings.Contains(stdout, "no vote: is a redlockd, not a Redis\n    to fix it: name the Redis masters behind it\n") {
-		t.Errorf("exit code %d, errors %q, output\n%s\nwant code %d and that it is a redlockd", code, stderr, stdout, exitFailed)
+	if code != cli.ExitFailed || strings.Count(stdout, "no vote: ") != 1 || !strings.Contains(stdout, "no vote: is a redlockd, not a Redis\n    to fix it: name the Redis masters behind it\n") {
+		t.Errorf("exit code %d, errors %q, output\n%s\nwant code %d and that it is a redlockd", code, stderr, stdout, cli.ExitFailed)
 	}
 	code, _, stderr = runBinary(t, "run", "--masters", front.addr, "r", "--", "true")
-	if code != exitNoQuorum || !strings.Contains(stderr, "refused: it is a redlockd, not a Redis: name the masters behind it") {
-		t.Errorf("run: exit code %d, errors %q, want %d and that it is a redlockd", code, stderr, exitNoQuorum)
+	if code != cli.ExitNoQuorum || !strings.Contains(stderr, "refused: it is a redlockd, not a Redis: name the masters behind it") {
+		t.Errorf("run: exit code %d, errors %q, want %d and that it is a redlockd", code, stderr, cli.ExitNoQuorum)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"redlockd/cmd/redlockd/cli"
 	"redlockd/cmd/redlockd/config"
 	"redlockd/redlock/resp"
 )
@@ -28,25 +29,25 @@ type client struct {
 const clientTimeout = 5 * time.Second
 
 // timeoutFlag is the flag that all of them have.
-func timeoutFlag(standard time.Duration) flagHelp {
-	return flagHelp{name: "timeout", arg: "duration", usage: fmt.Sprintf("how long to wait for the server: from 10ms to 1m (default %s)", config.FormatDuration(standard))}
+func timeoutFlag(standard time.Duration) cli.Flag {
+	return cli.Flag{Name: "timeout", Arg: "duration", Usage: fmt.Sprintf("how long to wait for the server: from 10ms to 1m (default %s)", config.FormatDuration(standard))}
 }
 
 // endpoint reads where a redlockd runs, and how long to wait for it.
-func endpoint(c *call, standard time.Duration) (to *config.Endpoint, timeout time.Duration, err error) {
-	timeout, err = c.duration("timeout", standard, 10*time.Millisecond, time.Minute, "")
+func endpoint(c *cli.Call, standard time.Duration) (to *config.Endpoint, timeout time.Duration, err error) {
+	timeout, err = c.Duration("timeout", standard, 10*time.Millisecond, time.Minute, "")
 	if err == nil {
-		to, err = c.settings.Client()
+		to, err = c.Settings.Client()
 	}
 	if err != nil {
-		return nil, 0, usageError{err}
+		return nil, 0, cli.Usage(err)
 	}
-	c.warn()
+	c.Warn()
 	return to, timeout, nil
 }
 
 // withServer has a command talk to a server.
-func withServer(c *call, talk func(server *client) error) error {
+func withServer(c *cli.Call, talk func(server *client) error) error {
 	to, timeout, err := endpoint(c, clientTimeout)
 	if err != nil {
 		return err
@@ -57,7 +58,7 @@ func withServer(c *call, talk func(server *client) error) error {
 		err = talk(server)
 	}
 	if err != nil {
-		return fmt.Errorf("%s: %w", c.name, err)
+		return fmt.Errorf("%s: %w", c.Name, err)
 	}
 	return nil
 }

@@ -19,6 +19,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"redlockd/cmd/redlockd/cli"
 	"redlockd/redlock/redisproc"
 )
 
@@ -26,7 +27,7 @@ import (
 func (p *program) ask(args ...string) string {
 	p.t.Helper()
 	code, stdout, stderr := runCommand(nil, append(args, "--server", p.addr, "--timeout", "1m")...)
-	if code != exitOK || stderr != "" {
+	if code != cli.ExitOK || stderr != "" {
 		p.t.Fatalf("redlockd %v: exit code %d, errors %q; want 0, none", args, code, stderr)
 	}
 	return stdout
@@ -106,13 +107,13 @@ func TestClientsOfARunningServer(t *testing.T) {
 		}
 	}
 
-	refused(t, exitFailed, "ERR the pattern has 1025 bytes", nil, "locks", strings.Repeat("x", 1025), "--server", p.addr)
-	refused(t, exitFailed, "INFO has no section nothing", nil, "info", "nothing", "--server", p.addr)
-	refused(t, exitUsage, `--count: "0" is not a number from 1 to 10000`, nil, "locks", "--count", "0", "--server", p.addr)
-	refused(t, exitUsage, "one pattern is possible", nil, "locks", "a", "b", "--server", p.addr)
-	refused(t, exitUsage, "--timeout: 1h is outside 10ms … 1m", nil, "ping", "--timeout", "1h")
-	refused(t, exitUsage, "--interval: 1ms is outside 200ms … 1m", nil, "top", "--interval", "1ms", "--server", p.addr)
-	refused(t, exitUsage, `"nowhere" is no address`, nil, "ping", "--server", "nowhere")
+	refused(t, cli.ExitFailed, "ERR the pattern has 1025 bytes", nil, "locks", strings.Repeat("x", 1025), "--server", p.addr)
+	refused(t, cli.ExitFailed, "INFO has no section nothing", nil, "info", "nothing", "--server", p.addr)
+	refused(t, cli.ExitUsage, `--count: "0" is not a number from 1 to 10000`, nil, "locks", "--count", "0", "--server", p.addr)
+	refused(t, cli.ExitUsage, "one pattern is possible", nil, "locks", "a", "b", "--server", p.addr)
+	refused(t, cli.ExitUsage, "--timeout: 1h is outside 10ms … 1m", nil, "ping", "--timeout", "1h")
+	refused(t, cli.ExitUsage, "--interval: 1ms is outside 200ms … 1m", nil, "top", "--interval", "1ms", "--server", p.addr)
+	refused(t, cli.ExitUsage, `"nowhere" is no address`, nil, "ping", "--server", "nowhere")
 }
 
 // unlock --force ends a lock of another, and says what it did.
@@ -123,12 +124,12 @@ func TestUnlockByForce(t *testing.T) {
 	if got := holder.do("LOCK invoices 30s TOKEN mine HOLD"); !strings.HasPrefix(got, "[mine ") {
 		t.Fatalf("LOCK: got %s", got)
 	}
-	refused(t, exitUsage, "--force is missing", nil, "unlock", "invoices", "its host is gone", "--server", p.addr)
-	refused(t, exitUsage, "no resource is named", nil, "unlock", "--force", "--server", p.addr)
-	refused(t, exitUsage, `unexpected "is"`, nil, "unlock", "--force", "invoices", "host", "is", "gone", "--server", p.addr)
-	refused(t, exitUsage, "no reason is given", nil, "unlock", "--force", "invoices", "--server", p.addr)
-	refused(t, exitFailed, `nobody holds "nothing": 5 of 5 masters`, nil, "unlock", "--force", "nothing", "its host is gone", "--server", p.addr)
-	refused(t, exitFailed, "ERR the reason", nil, "unlock", "--force", "invoices", strings.Repeat("x", 201), "--server", p.addr)
+	refused(t, cli.ExitUsage, "--force is missing", nil, "unlock", "invoices", "its host is gone", "--server", p.addr)
+	refused(t, cli.ExitUsage, "no resource is named", nil, "unlock", "--force", "--server", p.addr)
+	refused(t, cli.ExitUsage, `unexpected "is"`, nil, "unlock", "--force", "invoices", "host", "is", "gone", "--server", p.addr)
+	refused(t, cli.ExitUsage, "no reason is given", nil, "unlock", "--force", "invoices", "--server", p.addr)
+	refused(t, cli.ExitFailed, `nobody holds "nothing": 5 of 5 masters`, nil, "unlock", "--force", "nothing", "its host is gone", "--server", p.addr)
+	refused(t, cli.ExitFailed, "ERR the reason", nil, "unlock", "--force", "invoices", strings.Repeat("x", 201), "--server", p.addr)
 	if got := holder.do("KEEPALIVE"); !strings.HasPrefix(got, "[validity ") { // it asks, so its connection stays when the lock is lost
 		t.Fatalf("KEEPALIVE: got %s", got)
 	}
@@ -143,7 +144,7 @@ func TestPingOfAFullServer(t *testing.T) {
 	full := launch(t, "--max-clients", "1")
 	full.dial().want("PING", "PONG")
 	wantOutput(t, full.ask("ping"), `.*: alive, and has no room for one more client \(max_clients\) in .*`)
-	refused(t, exitFailed, "max number of clients reached", nil, "locks", "--server", full.addr)
+	refused(t, cli.ExitFailed, "max number of clients reached", nil, "locks", "--server", full.addr)
 }
 
 // A server that is not there, or does not answer, keeps nobody waiting.
@@ -153,10 +154,10 @@ func TestPingWithoutAServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer silent.Close()
-	refused(t, exitFailed, "i/o timeout", nil, "ping", "--timeout", "50ms", "--server", silent.Addr().String())
+	refused(t, cli.ExitFailed, "i/o timeout", nil, "ping", "--timeout", "50ms", "--server", silent.Addr().String())
 	gone := redisproc.KeepAddr(t)
-	refused(t, exitFailed, "no redlockd listens there; name another with --server", nil, "ping", "--server", gone)
-	refused(t, exitFailed, "no redlockd listens there", []string{"REDLOCKD_SERVER_LISTEN=" + gone}, "ping") // that of the same settings
+	refused(t, cli.ExitFailed, "no redlockd listens there; name another with --server", nil, "ping", "--server", gone)
+	refused(t, cli.ExitFailed, "no redlockd listens there", []string{"REDLOCKD_SERVER_LISTEN=" + gone}, "ping") // that of the same settings
 	stranger, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -171,7 +172,7 @@ func TestPingWithoutAServer(t *testing.T) {
 			io.WriteString(conn, "HTTP/1.1 400 Bad Request\r\n\r\n")
 		}
 	}()
-	refused(t, exitFailed, `a reply that begins with 'H'`, nil, "ping", "--server", stranger.Addr().String())
+	refused(t, cli.ExitFailed, `a reply that begins with 'H'`, nil, "ping", "--server", stranger.Addr().String())
 }
 
 // Clients with the settings of the server on their machine know its certificate and its users. Others name theirs; no password stands on a
@@ -194,7 +195,7 @@ func TestClientsLogIn(t *testing.T) {
 	own := func(args ...string) string {
 		t.Helper()
 		code, stdout, stderr := runCommand(nil, append(args, "--config", dir+"/config.toml")...)
-		if code != exitOK || stderr != "" {
+		if code != cli.ExitOK || stderr != "" {
 			t.Fatalf("redlockd %v: exit code %d, errors %q; want 0, none", args, code, stderr)
 		}
 		return stdout
@@ -207,21 +208,21 @@ func TestClientsLogIn(t *testing.T) {
 	remote := []string{"--server", addr, "--tls", "--tls-ca", dir + "/cert.pem"}
 	environ := []string{"REDLOCKD_CLIENT_TLS_SERVER_NAME=localhost"}
 	code, stdout, stderr := runCommand(environ, append([]string{"ping"}, remote...)...)
-	if code != exitOK || !strings.Contains(stdout, "alive, and wants a login") {
+	if code != cli.ExitOK || !strings.Contains(stdout, "alive, and wants a login") {
 		t.Errorf("ping without a password: exit code %d, %q, %q; want 0, alive", code, stdout, stderr)
 	}
 	code, stdout, stderr = runCommand(environ, append([]string{"locks", "--user", "root", "--password-file", dir + "/password"}, remote...)...)
-	if code != exitOK || stdout != "No locks.\n" {
+	if code != cli.ExitOK || stdout != "No locks.\n" {
 		t.Errorf("locks with a password: exit code %d, %q, %q; want 0, no locks", code, stdout, stderr)
 	}
-	refused(t, exitFailed, "WRONGPASS", append(environ, "REDLOCKD_CLIENT_PASSWORD=wrong"), append([]string{"ping", "--user", "root"}, remote...)...)
-	refused(t, exitFailed, "certificate", nil, append([]string{"ping"}, remote...)...) // 127.0.0.1 is not in it
-	refused(t, exitFailed, "NOAUTH", environ, append([]string{"info"}, remote...)...)
-	refused(t, exitUsage, "unknown flag --password", nil, "ping", "--password", "x")
+	refused(t, cli.ExitFailed, "WRONGPASS", append(environ, "REDLOCKD_CLIENT_PASSWORD=wrong"), append([]string{"ping", "--user", "root"}, remote...)...)
+	refused(t, cli.ExitFailed, "certificate", nil, append([]string{"ping"}, remote...)...) // 127.0.0.1 is not in it
+	refused(t, cli.ExitFailed, "NOAUTH", environ, append([]string{"info"}, remote...)...)
+	refused(t, cli.ExitUsage, "unknown flag --password", nil, "ping", "--password", "x")
 
 	// Another server at this address is not taken for the own one.
 	writeGoodCertificate(t, dir, 2)
-	refused(t, exitFailed, "the server shows another certificate", nil, "ping", "--config", dir+"/config.toml", "--timeout", "10s")
+	refused(t, cli.ExitFailed, "the server shows another certificate", nil, "ping", "--config", dir+"/config.toml", "--timeout", "10s")
 }
 
 // LOCKS ALL over processes: the one that was killed is named, with what the others have granted.

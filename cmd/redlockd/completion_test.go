@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"redlockd/cmd/redlockd/cli"
 	"redlockd/cmd/redlockd/config"
 	"redlockd/redlock/redisproc"
 )
@@ -146,8 +147,8 @@ func TestCompletionIsRefused(t *testing.T) {
 		"completion a b":  "redlockd: completion takes the name of a shell: bash, zsh, fish\n",
 		"man -k redlockd": "redlockd: man takes no arguments, got \"-k\"\n",
 	} {
-		if code, stdout, stderr := runCommand(nil, strings.Fields(args)...); code != exitUsage || stdout != "" || stderr != want {
-			t.Errorf("redlockd %s: got code %d, %q, errors %q; want %d, errors %q", args, code, stdout, stderr, exitUsage, want)
+		if code, stdout, stderr := runCommand(nil, strings.Fields(args)...); code != cli.ExitUsage || stdout != "" || stderr != want {
+			t.Errorf("redlockd %s: got code %d, %q, errors %q; want %d, errors %q", args, code, stdout, stderr, cli.ExitUsage, want)
 		}
 	}
 }
@@ -170,15 +171,15 @@ func TestManual(t *testing.T) {
 		}
 	}
 	for _, c := range commands {
-		has("redlockd "+c.name, "redlockd "+c.name+"$")
-		for _, h := range c.visibleFlags() {
-			if c.flags != nil {
-				has("--"+h.name, "--"+h.name+`\b`)
+		has("redlockd "+c.Name, "redlockd "+c.Name+"$")
+		for _, h := range c.VisibleFlags() {
+			if c.Flags != nil {
+				has("--"+h.Name, "--"+h.Name+`\b`)
 			}
 		}
-		for line := range strings.Lines(c.help) {
+		for line := range strings.Lines(c.Help) {
 			if line = strings.TrimSpace(line); !strings.Contains(page, line) {
-				t.Errorf("redlockd %s: the page lacks the line %q", c.name, line)
+				t.Errorf("redlockd %s: the page lacks the line %q", c.Name, line)
 			}
 		}
 	}

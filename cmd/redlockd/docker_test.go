@@ -63,8 +63,8 @@ func TestDockerNamesExist(t *testing.T) {
 		variables = append(variables, s.Environment())
 	}
 	var flags []string
-	for _, f := range slices.Concat(serve.allFlags(), check.allFlags(), members.allFlags()) {
-		flags = append(flags, "--"+f.name)
+	for _, f := range slices.Concat(serve.AllFlags(), check.AllFlags(), members.AllFlags()) {
+		flags = append(flags, "--"+f.Name)
 	}
 	// Flags of docker, kubectl, helm and their files.
 	flags = append(flags, "--from", "--mount", "--rm", "--build-arg", "--build", "--from-file", "--from-literal", "--replicas", "--set")

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"redlockd/cmd/redlockd/cli"
 	"redlockd/cmd/redlockd/config"
 	"redlockd/redlock"
 )
@@ -70,7 +71,7 @@ func (h *holding) take() int {
 		case s := <-h.signals:
 			cancel()
 			<-done
-			return exitSignal + int(s.(syscall.Signal))
+			return cli.ExitSignal + int(s.(syscall.Signal))
 		case err := <-done:
 			if err == nil && told {
 				h.say("got %q after %v", h.resource, time.Since(began).Round(time.Millisecond))
@@ -84,19 +85,19 @@ func (h *holding) take() int {
 func (h *holding) refused(err error) int {
 	switch {
 	case err == nil:
-		return exitOK
+		return cli.ExitOK
 	case errors.Is(err, redlock.ErrBadRequest):
 		h.say("%v", err)
-		return exitUsage
+		return cli.ExitUsage
 	case errors.Is(err, redlock.ErrHeld) && h.wait == 0:
 		h.say("%q is held by another; --wait 1m would wait for it", h.resource)
-		return exitHeld
+		return cli.ExitHeld
 	case errors.Is(err, redlock.ErrHeld):
 		h.say("%q is held by another, after %s still", h.resource, config.FormatDuration(h.wait))
-		return exitHeld
+		return cli.ExitHeld
 	default:
 		h.say("%s; redlockd check says more", reasonOf(err))
-		return exitNoQuorum
+		return cli.ExitNoQuorum
 	}
 }
 
@@ -148,7 +149,7 @@ func (h *holding) run(command *exec.Cmd) int {
 		close(ended)
 	}()
 	if !h.keep(ended) {
-		return exitLost
+		return cli.ExitLost
 	}
 	return exitCodeOf(command.ProcessState.Sys().(syscall.WaitStatus))
 }
@@ -158,7 +159,7 @@ func (h *holding) run(command *exec.Cmd) int {
 // could not read: there it stays in our group, and Ctrl-C and Ctrl-Z reach both of us, as job control wants it. The signals
 // that we send reach the command alone then.
 func (h *holding) start(command *exec.Cmd) error {
-	h.command, h.group = command, !isTerminal(os.Stdin)
+	h.command, h.group = command, !cli.IsTerminal(os.Stdin)
 	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: h.group}
 	endWithUs(command.SysProcAttr)
 	if h.group {

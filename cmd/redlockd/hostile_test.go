@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"redlockd/cmd/redlockd/cli"
 	"redlockd/redlock/memmaster"
 )
 
@@ -333,7 +334,7 @@ func TestHostileMasterOfCommands(t *testing.T) {
 	if err := os.WriteFile(file, []byte(hostileConfig), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if code, stdout, stderr := runBinary(t, "bootstrap", "--config", file, "--masters", addrs); code != exitOK {
+	if code, stdout, stderr := runBinary(t, "bootstrap", "--config", file, "--masters", addrs); code != cli.ExitOK {
 		t.Fatalf("bootstrap: exit code %d, %s%s", code, stdout, stderr)
 	}
 	for i, answer := range hostileAnswers {
@@ -342,9 +343,9 @@ func TestHostileMasterOfCommands(t *testing.T) {
 			want string // in what it prints
 			code int
 		}{
-			{[]string{"check"}, "A quorum is available: 4 of 5 masters can vote", exitOK},
-			{[]string{"bootstrap"}, "0 of 5 masters admitted", exitFailed},
-			{[]string{"run", "--wait", "10s", "resource", "--", "echo", "done"}, "done", exitOK},
+			{[]string{"check"}, "A quorum is available: 4 of 5 masters can vote", cli.ExitOK},
+			{[]string{"bootstrap"}, "0 of 5 masters admitted", cli.ExitFailed},
+			{[]string{"run", "--wait", "10s", "resource", "--", "echo", "done"}, "done", cli.ExitOK},
 		} {
 			stage := []stage{{name: "HELLO", trigger: "hello"}, {name: "INFO", trigger: "info\r\n"}}[i%2]
 			args := append([]string{tt.args[0], "--config", file, "--masters", addrs}, tt.args[1:]...)

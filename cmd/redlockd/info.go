@@ -5,13 +5,15 @@ import (
 	"io"
 	"strconv"
 	"strings"
+
+	"redlockd/cmd/redlockd/cli"
 )
 
 const infoForm = "redlockd info [flags] [section…]"
 
-var info = command{name: "info", summary: "print what a redlockd that runs says of itself", audience: forClient, form: infoForm, run: runInfo,
-	flags: []flagHelp{{name: "json", usage: "print an object for each section; lines like master0 are objects, too"}, timeoutFlag(clientTimeout)},
-	help: `Usage: ` + infoForm + `
+var info = cli.Command{Name: "info", Summary: "print what a redlockd that runs says of itself", Audience: cli.ForClient, Form: infoForm, Run: runInfo,
+	Flags: []cli.Flag{{Name: "json", Usage: "print an object for each section; lines like master0 are objects, too"}, timeoutFlag(clientTimeout)},
+	Help: `Usage: ` + infoForm + `
 
 Prints what a redlockd that runs says of itself, its clients, masters and locks: the command INFO. Sections are server, clients,
 memory, stats, masters, locks, users, errorstats and more; without one, it prints all but commandstats; "all" prints that, too.
@@ -20,18 +22,18 @@ Exit codes: 0 done; 1 the server does not answer, or refuses; 2 the command line
 `}
 
 // runInfo prints INFO of a server.
-func runInfo(c *call) error {
+func runInfo(c *cli.Call) error {
 	return withServer(c, func(server *client) error {
-		v, err := server.do(append([]string{"INFO"}, c.args...)...)
+		v, err := server.do(append([]string{"INFO"}, c.Args...)...)
 		switch {
 		case err != nil:
 			return err
-		case len(c.args) > 0 && v.Text == "":
-			return fmt.Errorf("INFO has no section %s; redlockd info lists them", strings.Join(c.args, ", "))
-		case c.on("json"):
-			return printInfoJSON(c.stdout, infoOf(v.Text))
+		case len(c.Args) > 0 && v.Text == "":
+			return fmt.Errorf("INFO has no section %s; redlockd info lists them", strings.Join(c.Args, ", "))
+		case c.On("json"):
+			return printInfoJSON(c.Stdout, infoOf(v.Text))
 		}
-		_, err = io.WriteString(c.stdout, strings.ReplaceAll(v.Text, "\r\n", "\n"))
+		_, err = io.WriteString(c.Stdout, strings.ReplaceAll(v.Text, "\r\n", "\n"))
 		return err
 	})
 }
@@ -45,7 +47,7 @@ func printInfoJSON(w io.Writer, sections []infoSection) error {
 			all[s.name][f[0]] = infoValue(f[1])
 		}
 	}
-	return printJSON(w, all)
+	return cli.PrintJSON(w, all)
 }
 
 // infoValue is a number, an object for name=value,…, or a text.

@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"redlockd/cmd/redlockd/cli"
 )
 
 // dialSocket connects to a unix socket.
@@ -71,14 +73,14 @@ users = [{name = "default", password = "p"}]
 	w.want("UNLOCK r t1", "1")
 	// A second redlockd on the same path takes nothing away.
 	second := begin(t, "serve", "--listen", "unix:"+path)
-	if code := second.exitCode(); code != exitFailed {
-		t.Errorf("exit code %d, want %d", code, exitFailed)
+	if code := second.exitCode(); code != cli.ExitFailed {
+		t.Errorf("exit code %d, want %d", code, cli.ExitFailed)
 	}
 	second.waitLog("unix:" + path + " (--listen) is in use by another process")
 	p.dialSocket(path).want("AUTH p", "OK")
 	p.signal(syscall.SIGTERM)
-	if code := p.exitCode(); code != exitOK {
-		t.Errorf("exit code %d, want %d:\n%s", code, exitOK, p.log())
+	if code := p.exitCode(); code != cli.ExitOK {
+		t.Errorf("exit code %d, want %d:\n%s", code, cli.ExitOK, p.log())
 	}
 	if _, err := os.Lstat(path); !os.IsNotExist(err) {
 		t.Errorf("the file is left: %v", err)

@@ -9,20 +9,21 @@ import (
 	"time"
 	"unicode"
 
+	"redlockd/cmd/redlockd/cli"
 	"redlockd/cmd/redlockd/config"
 	"redlockd/redlock/resp"
 )
 
 const locksForm = "redlockd locks [flags] [pattern]"
 
-var locks = command{name: "locks", summary: "list who holds which lock, and who waits for it", audience: forClient, form: locksForm, run: runLocks,
-	flags: []flagHelp{
-		{name: "all", usage: "list the leases of all redlockds over the same masters"},
-		{name: "json", usage: "print the list as JSON; times are milliseconds"},
-		{name: "count", arg: "n", usage: "list so many leases, the first by name: from 1 to 10000, with --all to 1000 of each redlockd (default 100)"},
+var locks = cli.Command{Name: "locks", Summary: "list who holds which lock, and who waits for it", Audience: cli.ForClient, Form: locksForm, Run: runLocks,
+	Flags: []cli.Flag{
+		{Name: "all", Usage: "list the leases of all redlockds over the same masters"},
+		{Name: "json", Usage: "print the list as JSON; times are milliseconds"},
+		{Name: "count", Arg: "n", Usage: "list so many leases, the first by name: from 1 to 10000, with --all to 1000 of each redlockd (default 100)"},
 		timeoutFlag(clientTimeout),
 	},
-	help: `Usage: ` + locksForm + `
+	Help: `Usage: ` + locksForm + `
 
 Lists who holds which lock, since when and for how long yet, and who waits for it, in order: the leases that a redlockd which runs has
 granted (the command LOCKS). A pattern selects resources: * is any text, ? any character, [ab] one of them. Quote it for your shell.
@@ -39,18 +40,18 @@ Exit codes: 0 done; 1 the server does not answer, or refuses; 2 the command line
 `}
 
 // runLocks lists the leases of a server.
-func runLocks(c *call) (err error) {
-	if len(c.args) > 1 {
-		return c.misused("one pattern is possible, in quotes: %s", locksForm)
+func runLocks(c *cli.Call) (err error) {
+	if len(c.Args) > 1 {
+		return c.Misused("one pattern is possible, in quotes: %s", locksForm)
 	}
-	ask := locksRequest{pattern: strings.Join(c.args, ""), all: c.on("all")}
+	ask := locksRequest{pattern: strings.Join(c.Args, ""), all: c.On("all")}
 	most := 10_000
 	if ask.all {
 		most = 1000
 	}
-	if text, given := c.given["count"]; given {
+	if text, given := c.Given["count"]; given {
 		if ask.count, err = strconv.Atoi(text); err != nil || ask.count < 1 || ask.count > most {
-			return c.misused("--count: %q is not a number from 1 to %d", text, most)
+			return c.Misused("--count: %q is not a number from 1 to %d", text, most)
 		}
 	}
 	return withServer(c, func(server *client) error {
@@ -58,10 +59,10 @@ func runLocks(c *call) (err error) {
 		switch {
 		case err != nil:
 			return err
-		case c.on("json"):
-			return printJSON(c.stdout, list)
+		case c.On("json"):
+			return cli.PrintJSON(c.Stdout, list)
 		}
-		return list.print(c.stdout, time.Now())
+		return list.print(c.Stdout, time.Now())
 	})
 }
 
@@ -186,7 +187,7 @@ func (l *lockList) print(w io.Writer, now time.Time) error {
 	if len(l.Locks) == 0 {
 		fmt.Fprintln(&b, "No locks.")
 	} else {
-		writeTable(&b, rows)
+		cli.WriteTable(&b, rows)
 	}
 	b.WriteString(l.redlockds())
 	_, err := io.WriteString(w, b.String())
@@ -210,9 +211,9 @@ func (l *lockList) redlockds() string {
 	case len(answered) == 0:
 		return ""
 	case len(missing) == 0:
-		return fmt.Sprintf("\nAnswered: %s.\n", listOf(answered))
+		return fmt.Sprintf("\nAnswered: %s.\n", cli.ListOf(answered))
 	}
-	return fmt.Sprintf("\nAnswered: %s.\nMissing: %s. What these have granted is not in the list.\n", listOf(answered), listOf(missing))
+	return fmt.Sprintf("\nAnswered: %s.\nMissing: %s. What these have granted is not in the list.\n", cli.ListOf(answered), cli.ListOf(missing))
 }
 
 // rows are the lease and those who wait for it.

@@ -5,14 +5,18 @@
 //	        └ command.go, flags.go → config.Load: files, flags and the environment become the options of the packages below
 package main
 
-import "os"
+import (
+	"os"
+
+	"redlockd/cmd/redlockd/cli"
+)
 
 // commands in the order of the help text. The first is the default: `redlockd --listen :6380` serves.
-var commands = []command{serve, check, bootstrap, members, runWithLock, ping, locks, info, top, unlock, reload}
+var commands = []cli.Command{serve, check, bootstrap, members, runWithLock, ping, locks, info, top, unlock, reload}
 
 // version is set by the linker for releases: -ldflags "-X main.version=1.2.3". Empty: it was not.
 var version string
 
 func main() {
-	os.Exit(run(process{os.Environ(), os.Stdout, os.Stderr, version}, commands, os.Args[1:]))
+	os.Exit(cli.Run(cli.Process{Environ: os.Environ(), Stdout: os.Stdout, Stderr: os.Stderr, Version: version}, commands, os.Args[1:]))
 }

@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"redlockd/cmd/redlockd/cli"
 	"redlockd/cmd/redlockd/config"
 	"redlockd/redlock"
 )
@@ -23,15 +24,15 @@ var memberChanges = []string{"replace", "add", "remove", "set", "refound"}
 
 const membersForm = "redlockd members [flags] [replace SEAT ADDR | add NAME ADDR | remove NAME | set max_ttl DURATION | refound]"
 
-var members = command{name: "members", summary: "show who the masters are, replace, add or remove one, or set max_ttl", audience: forMasters,
-	run: runMembers, form: membersForm, words: memberChanges,
-	flags: []flagHelp{
-		{name: "dry-run", usage: "say what a command would change, and change nothing"},
-		{name: "yes", usage: "refound without asking"},
-		{name: "no-wait", usage: "do not wait until a change is done: any redlockd finishes it"},
-		{name: "json", usage: "print the table as JSON"},
+var members = cli.Command{Name: "members", Summary: "show who the masters are, replace, add or remove one, or set max_ttl", Audience: cli.ForMasters,
+	Run: runMembers, Form: membersForm, Words: memberChanges,
+	Flags: []cli.Flag{
+		{Name: "dry-run", Usage: "say what a command would change, and change nothing"},
+		{Name: "yes", Usage: "refound without asking"},
+		{Name: "no-wait", Usage: "do not wait until a change is done: any redlockd finishes it"},
+		{Name: "json", Usage: "print the table as JSON"},
 	},
-	help: `Usage: ` + membersForm + `
+	Help: `Usage: ` + membersForm + `
 
 Shows who the masters are and what holds for them: the membership, which the masters keep themselves. Or changes it,
 while locks are granted, without a moment without a quorum. It asks the masters itself, and needs no server.
@@ -92,22 +93,22 @@ const (
 
 // memberCommand is the command line of members.
 type memberCommand struct {
-	*call
+	*cli.Call
 	change redlock.MemberChange
 	set    bool // a change is asked for
 	anew   bool // refound is
 	client *redlock.Client
 }
 
-func runMembers(call *call) error {
-	m := memberCommand{call: call}
+func runMembers(call *cli.Call) error {
+	m := memberCommand{Call: call}
 	if err := m.readOperands(); err != nil {
-		return call.misused("%w", err)
+		return call.Misused("%w", err)
 	}
-	if err := call.needMasters(); err != nil {
+	if err := call.NeedMasters(); err != nil {
 		return err
 	}
-	c := call.settings
+	c := call.Settings
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	defer signal.Stop(signals)
@@ -141,26 +142,26 @@ func runMembers(call *call) error {
 
 // readOperands reads the change that is asked for.
 func (m *memberCommand) readOperands() error {
-	if len(m.args) == 0 {
-		if m.on("dry-run") || m.on("no-wait") || m.on("yes") {
+	if len(m.Args) == 0 {
+		if m.On("dry-run") || m.On("no-wait") || m.On("yes") {
 			return errors.New("--dry-run and --no-wait are for changes, --yes for refound: " + membersForm)
 		}
 		return nil
 	}
 	m.set = true
-	verb, rest := m.args[0], m.args[1:]
+	verb, rest := m.Args[0], m.Args[1:]
 	verbs := map[string]string{"replace": "SEAT ADDR", "add": "NAME ADDR", "remove": "NAME", "set": "max_ttl DURATION", "refound": ""}
 	form, known := verbs[verb]
 	switch {
 	case !known:
 		return fmt.Errorf("unknown change %q%s: %s", verb, config.DidYouMean(verb, memberChanges), membersForm)
-	case verb == "refound" && (len(rest) > 0 || m.on("no-wait")):
+	case verb == "refound" && (len(rest) > 0 || m.On("no-wait")):
 		return errors.New("refound takes its masters from --masters or config.toml, and never waits: redlockd members refound [--dry-run | --yes]")
-	case verb != "refound" && m.on("yes"):
+	case verb != "refound" && m.On("yes"):
 		return errors.New("--yes is for refound: the other changes never ask")
 	case len(rest) != len(strings.Fields(form)) || slices.Contains(rest, ""):
 		return fmt.Errorf("%s needs %s: redlockd members %s %s", verb, form, verb, form)
-	case m.on("json"):
+	case m.On("json"):
 		return errors.New("--json is for the table, without a change")
 	}
 	switch verb {
@@ -232,14 +233,14 @@ func (m *memberCommand) awaitCopies(atMost time.Duration) {
 
 // make has the masters choose the change, and waits until it is done.
 func (m *memberCommand) make(c *config.Config, signals <-chan os.Signal) error {
-	dryRun := m.on("dry-run")
+	dryRun := m.On("dry-run")
 	ctx, cancel := context.WithTimeout(context.Background(), membersChangeIn*c.Engine.ConnectTimeout)
 	defer cancel()
 	go func() {
 		select {
 		case sig := <-signals:
 			cancel()
-			fmt.Fprintf(m.stderr, "redlockd: stopped by %v: redlockd members shows whether the change was made\n", sig)
+			fmt.Fprintf(m.Stderr, "redlockd: stopped by %v: redlockd members shows whether the change was made\n", sig)
 		case <-ctx.Done():
 		}
 	}()
@@ -249,15 +250,15 @@ func (m *memberCommand) make(c *config.Config, signals <-chan os.Signal) error {
 	case err != nil:
 		return fmt.Errorf("members: %w", err)
 	case dryRun && what == "":
-		fmt.Fprintln(m.stdout, "Nothing would change: it is so already.")
+		fmt.Fprintln(m.Stdout, "Nothing would change: it is so already.")
 		return nil
 	case dryRun:
-		fmt.Fprintf(m.stdout, "Would change: %s.\n", what)
+		fmt.Fprintf(m.Stdout, "Would change: %s.\n", what)
 		return nil
 	case what == "":
-		fmt.Fprintln(m.stdout, "Nothing to change: it is so already.")
+		fmt.Fprintln(m.Stdout, "Nothing to change: it is so already.")
 	default:
-		fmt.Fprintf(m.stdout, "Changed: %s.\n", what)
+		fmt.Fprintf(m.Stdout, "Changed: %s.\n", what)
 	}
 	if err := m.follow(signals); err != nil {
 		return err
@@ -273,24 +274,24 @@ func (m *memberCommand) follow(signals <-chan os.Signal) error {
 		rest := m.rest(now)
 		switch {
 		case rest == "":
-			fmt.Fprintf(m.stdout, "Done.%s\n", m.farewell())
+			fmt.Fprintf(m.Stdout, "Done.%s\n", m.farewell())
 			return nil
-		case m.on("no-wait"):
-			fmt.Fprintf(m.stdout, "Not waiting: %s. Any redlockd over these masters finishes it.\n", rest)
+		case m.On("no-wait"):
+			fmt.Fprintf(m.Stdout, "Not waiting: %s. Any redlockd over these masters finishes it.\n", rest)
 			return nil
 		case time.Since(told) >= membersTell:
 			told = time.Now()
 			if now.Problem != "" {
 				rest += "; " + now.Problem
 			}
-			fmt.Fprintf(m.stderr, "redlockd: %s\n", rest)
+			fmt.Fprintf(m.Stderr, "redlockd: %s\n", rest)
 		}
 		select {
 		case <-time.After(membersLook):
 		case sig := <-signals:
-			fmt.Fprintf(m.stderr, "redlockd: the change is made, and %s. Any redlockd over these masters finishes it; the same command again shows how far it is\n", rest)
+			fmt.Fprintf(m.Stderr, "redlockd: the change is made, and %s. Any redlockd over these masters finishes it; the same command again shows how far it is\n", rest)
 			number, _ := sig.(syscall.Signal)
-			return exitCode(exitSignal + int(number))
+			return cli.ExitCode(cli.ExitSignal + int(number))
 		}
 	}
 }
@@ -349,8 +350,8 @@ func roundSeconds(d time.Duration) string {
 
 // print writes the table.
 func (m *memberCommand) print(now redlock.Membership, c *config.Config) error {
-	if m.on("json") {
-		return printMembersJSON(m.stdout, now)
+	if m.On("json") {
+		return printMembersJSON(m.Stdout, now)
 	}
 	var b strings.Builder
 	rows := [][]string{{"SEAT", "ADDRESS", "STATE", "SINCE", "WAITS", "REACHED", "MEMORY", "REASON"}}
@@ -365,7 +366,7 @@ func (m *memberCommand) print(now redlock.Membership, c *config.Config) error {
 		}
 		rows = append(rows, []string{s.Name, s.Addr, string(s.State), strconv.FormatInt(s.Since, 10), left, reached, cmp.Or(shortMemory(s.Memory), "-"), cmp.Or(s.Reason, "-")})
 	}
-	writeTable(&b, rows)
+	cli.WriteTable(&b, rows)
 	fmt.Fprintf(&b, "\nVersion %d of lineage %s: %s; locks need %d; max_ttl %s, wait %s.\n", now.Version, now.Lineage,
 		seatsThatVote(now.Voters(), now.Unreached(), len(now.Seats)), now.Needed, config.FormatDuration(now.MaxTTL), config.FormatDuration(now.Wait))
 	if now.Lowering {
@@ -379,7 +380,7 @@ func (m *memberCommand) print(now redlock.Membership, c *config.Config) error {
 	if now.Problem != "" {
 		fmt.Fprintf(&b, "Problem: %s.\n", now.Problem)
 	}
-	if _, err := io.WriteString(m.stdout, b.String()); err != nil {
+	if _, err := io.WriteString(m.Stdout, b.String()); err != nil {
 		return err
 	}
 	return m.printSettings(now, c)
@@ -408,7 +409,7 @@ func (m *memberCommand) printSettings(now redlock.Membership, c *config.Config) 
 	if now.Differences == "" {
 		return nil
 	}
-	_, err := fmt.Fprintf(m.stdout, "\nThe settings differ from the membership, which counts: %s.\n%s", now.Differences, settingsOf(now, c.Engine.MaxTTL, c.Engine.Common.DB))
+	_, err := fmt.Fprintf(m.Stdout, "\nThe settings differ from the membership, which counts: %s.\n%s", now.Differences, settingsOf(now, c.Engine.MaxTTL, c.Engine.Common.DB))
 	return err
 }
 
@@ -499,5 +500,5 @@ func printMembersJSON(w io.Writer, now redlock.Membership) error {
 		}
 		table.Seats = append(table.Seats, entry)
 	}
-	return printJSON(w, table)
+	return cli.PrintJSON(w, table)
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"strings"
 
+	"redlockd/cmd/redlockd/cli"
 	"redlockd/cmd/redlockd/config"
 	"redlockd/redlock"
 )
@@ -40,19 +41,19 @@ func (m *memberCommand) refound(c *config.Config, signals <-chan os.Signal) erro
 		return err
 	}
 	if plan.Already {
-		fmt.Fprintln(m.stdout, "Nothing to refound: the membership has these masters, and a majority of them can be reached. A redlockd with this list goes on with it.")
+		fmt.Fprintln(m.Stdout, "Nothing to refound: the membership has these masters, and a majority of them can be reached. A redlockd with this list goes on with it.")
 		return nil
 	}
 	m.printRefounding(plan)
 	switch {
-	case m.on("dry-run"):
-		fmt.Fprintln(m.stdout, "\nNothing was changed.")
+	case m.On("dry-run"):
+		fmt.Fprintln(m.Stdout, "\nNothing was changed.")
 		return nil
-	case m.on("yes"):
-	case !isTerminal(os.Stdin):
+	case m.On("yes"):
+	case !cli.IsTerminal(os.Stdin):
 		return errors.New("members: refound: nothing was changed: it asks first, and there is no terminal; with --yes it does what it says above")
 	default:
-		fmt.Fprint(m.stderr, "\nAre the masters that are given up gone for good? Type yes to refound the membership: ")
+		fmt.Fprint(m.Stderr, "\nAre the masters that are given up gone for good? Type yes to refound the membership: ")
 		line := make(chan string, 1)
 		go func() {
 			text, _ := bufio.NewReader(os.Stdin).ReadString('\n')
@@ -71,7 +72,7 @@ func (m *memberCommand) refound(c *config.Config, signals <-chan os.Signal) erro
 	if plan, err = run(false); err != nil {
 		return err
 	}
-	fmt.Fprintf(m.stdout, "\nRefounded. Locks are granted again %s after a redlockd has seen it; redlockd members shows the time left.\n"+
+	fmt.Fprintf(m.Stdout, "\nRefounded. Locks are granted again %s after a redlockd has seen it; redlockd members shows the time left.\n"+
 		"Put this list of masters into config.toml of every redlockd. One that runs follows by itself if it reaches a master that was a member before; restart the others.\n",
 		roundSeconds(plan.Wait))
 	return nil
@@ -93,8 +94,8 @@ func (m *memberCommand) printRefounding(plan *redlock.Refounding) {
 	}
 	var b strings.Builder
 	b.WriteString("The membership is founded anew with these masters:\n\n")
-	writeTable(&b, rows)
+	cli.WriteTable(&b, rows)
 	fmt.Fprintf(&b, "\nGiven up for lost: %s.\nThey must never answer again with what they remember: to a redlockd with the old list they would be a second fleet.\n"+
 		"No lock is granted for %s then: no lock of before lives longer.\n", strings.Join(lost, ", "), roundSeconds(plan.Wait))
-	fmt.Fprint(m.stdout, b.String())
+	fmt.Fprint(m.Stdout, b.String())
 }

@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"redlockd/cmd/redlockd/cli"
 	"redlockd/cmd/redlockd/config"
 	"redlockd/redlock"
 	"redlockd/redlock/redisproc"
@@ -32,7 +33,7 @@ func startMembers(t *testing.T, seats, spare int) (servers []*redisproc.Server, 
 	t.Setenv("REDLOCKD_MASTER_FOUNDING_WAIT", "10ms")
 	servers, _ = startMasters(t, seats+spare)
 	addrs = addrsOf(servers[:seats])
-	if code, stdout, stderr := runBinary(t, "bootstrap", "--masters", addrs); code != exitOK {
+	if code, stdout, stderr := runBinary(t, "bootstrap", "--masters", addrs); code != cli.ExitOK {
 		t.Fatalf("bootstrap: exit code %d:\n%s%s", code, stdout, stderr)
 	}
 	return servers, addrs
@@ -43,7 +44,7 @@ func membersOf(t *testing.T, addrs string) membersTable {
 	t.Helper()
 	code, stdout, stderr := runBinary(t, "members", "--json", "--masters", addrs)
 	var table membersTable
-	if err := json.Unmarshal([]byte(stdout), &table); code != exitOK || err != nil {
+	if err := json.Unmarshal([]byte(stdout), &table); code != cli.ExitOK || err != nil {
 		t.Fatalf("members: exit code %d, %v, errors %q, output\n%s", code, err, stderr, stdout)
 	}
 	return table
@@ -66,7 +67,7 @@ func voters(servers ...*redisproc.Server) string {
 func change(t *testing.T, addrs string, args ...string) string {
 	t.Helper()
 	code, stdout, stderr := runBinary(t, append([]string{"members", "--masters", addrs}, args...)...)
-	if code != exitOK {
+	if code != cli.ExitOK {
 		t.Fatalf("members %v: exit code %d, errors %q, output\n%s", args, code, stderr, stdout)
 	}
 	return stdout
@@ -232,7 +233,7 @@ func TestMembersRefusals(t *testing.T) {
 	full, replica, foreign, dead, ahead, another, noMemory, evicts := s[3], s[4], s[5], s[6], s[7], s[8], s[9], s[10]
 	redisCLI(t, full.Addr, "SET", "k", "v")
 	redisCLI(t, replica.Addr, "REPLICAOF", "127.0.0.1", "1")
-	if code, _, stderr := runBinary(t, "bootstrap", "--masters", foreign.Addr); code != exitOK {
+	if code, _, stderr := runBinary(t, "bootstrap", "--masters", foreign.Addr); code != cli.ExitOK {
 		t.Fatal(stderr)
 	}
 	dead.Kill()
@@ -251,30 +252,30 @@ func TestMembersRefusals(t *testing.T) {
 		code int
 		want string // of standard error
 	}{
-		{"a seat that does not exist", []string{"replace", "m9", s[3].Addr}, exitFailed, "there is no seat m9: the seats are " + s[0].Addr},
-		{"another that does not exist", []string{"remove", "m9"}, exitFailed, "there is no seat m9: the seats are " + s[0].Addr},
-		{"a name that is taken", []string{"add", s[1].Addr, foreign.Addr}, exitFailed, "there is a seat " + s[1].Addr + " already"},
-		{"the address of another seat", []string{"replace", s[0].Addr, s[1].Addr}, exitFailed, s[1].Addr + " is the address of " + s[1].Addr},
-		{"the machine of another seat", []string{"replace", s[1].Addr, "localhost:" + port}, exitFailed, "is the same Redis as " + s[0].Addr},
-		{"a master with keys", []string{"replace", s[1].Addr, full.Addr}, exitFailed, full.Addr + " holds 1 keys: give it to nobody else"},
-		{"a replica", []string{"add", "m4", replica.Addr}, exitFailed, replica.Addr + " cannot be seated: refused: it is a slave of 127.0.0.1:1"},
-		{"a master of another fleet", []string{"replace", s[1].Addr, foreign.Addr}, exitFailed, foreign.Addr + " cannot be seated: it belongs to another fleet, whose masters are " + foreign.Addr + ": name another master, or, if"},
-		{"a master with a version ahead", []string{"replace", s[1].Addr, ahead.Addr}, exitFailed, ahead.Addr + " cannot be seated: it shows version 99 of the membership, and the masters have version 0: run FLUSHALL on it"},
-		{"a master with another key in the place of the membership", []string{"replace", s[1].Addr, another.Addr}, exitFailed,
+		{"a seat that does not exist", []string{"replace", "m9", s[3].Addr}, cli.ExitFailed, "there is no seat m9: the seats are " + s[0].Addr},
+		{"another that does not exist", []string{"remove", "m9"}, cli.ExitFailed, "there is no seat m9: the seats are " + s[0].Addr},
+		{"a name that is taken", []string{"add", s[1].Addr, foreign.Addr}, cli.ExitFailed, "there is a seat " + s[1].Addr + " already"},
+		{"the address of another seat", []string{"replace", s[0].Addr, s[1].Addr}, cli.ExitFailed, s[1].Addr + " is the address of " + s[1].Addr},
+		{"the machine of another seat", []string{"replace", s[1].Addr, "localhost:" + port}, cli.ExitFailed, "is the same Redis as " + s[0].Addr},
+		{"a master with keys", []string{"replace", s[1].Addr, full.Addr}, cli.ExitFailed, full.Addr + " holds 1 keys: give it to nobody else"},
+		{"a replica", []string{"add", "m4", replica.Addr}, cli.ExitFailed, replica.Addr + " cannot be seated: refused: it is a slave of 127.0.0.1:1"},
+		{"a master of another fleet", []string{"replace", s[1].Addr, foreign.Addr}, cli.ExitFailed, foreign.Addr + " cannot be seated: it belongs to another fleet, whose masters are " + foreign.Addr + ": name another master, or, if"},
+		{"a master with a version ahead", []string{"replace", s[1].Addr, ahead.Addr}, cli.ExitFailed, ahead.Addr + " cannot be seated: it shows version 99 of the membership, and the masters have version 0: run FLUSHALL on it"},
+		{"a master with another key in the place of the membership", []string{"replace", s[1].Addr, another.Addr}, cli.ExitFailed,
 			another.Addr + " cannot be seated: refused: its redlockd:members is no membership"},
-		{"a master without memory", []string{"add", "m4", noMemory.Addr}, exitFailed, noMemory.Addr + " cannot be seated: it refuses SET: OOM command not allowed"},
-		{"a master that may evict", []string{"add", "m4", evicts.Addr}, exitFailed, evicts.Addr + " cannot be seated: refused: it may evict locks when its memory is full: maxmemory-policy is allkeys-lru"},
-		{"a dead one", []string{"replace", s[1].Addr, dead.Addr}, exitFailed, dead.Addr + " cannot be seated: cannot connect: connection refused"},
-		{"no address", []string{"add", "m4", "nowhere"}, exitFailed, "nowhere"},
-		{"a max_ttl that is too long", []string{"set", "max_ttl", "48h"}, exitFailed, "48h is outside 10ms … 24h"},
-		{"a max_ttl that is no duration", []string{"set", "max_ttl", "5"}, exitUsage, `max_ttl: "5" is no duration`},
-		{"another setting", []string{"set", "min_ttl", "5s"}, exitUsage, `the membership has no setting "min_ttl"`},
-		{"no such change", []string{"swap", "a", "b"}, exitUsage, `unknown change "swap"`},
-		{"too few words", []string{"replace", "a"}, exitUsage, "replace needs SEAT ADDR"},
-		{"--yes without refound", []string{"remove", s[1].Addr, "--yes"}, exitUsage, "--yes is for refound"},
-		{"refound with a list", []string{"refound", s[1].Addr}, exitUsage, "refound takes its masters from --masters or config.toml"},
-		{"refound while a majority is there", []string{"refound", "--yes", "--masters", s[0].Addr}, exitFailed, "3 of 3 masters of the membership can be reached, which is a majority: " + s[0].Addr},
-		{"--dry-run of nothing", []string{"--dry-run"}, exitUsage, "--dry-run and --no-wait are for changes"},
+		{"a master without memory", []string{"add", "m4", noMemory.Addr}, cli.ExitFailed, noMemory.Addr + " cannot be seated: it refuses SET: OOM command not allowed"},
+		{"a master that may evict", []string{"add", "m4", evicts.Addr}, cli.ExitFailed, evicts.Addr + " cannot be seated: refused: it may evict locks when its memory is full: maxmemory-policy is allkeys-lru"},
+		{"a dead one", []string{"replace", s[1].Addr, dead.Addr}, cli.ExitFailed, dead.Addr + " cannot be seated: cannot connect: connection refused"},
+		{"no address", []string{"add", "m4", "nowhere"}, cli.ExitFailed, "nowhere"},
+		{"a max_ttl that is too long", []string{"set", "max_ttl", "48h"}, cli.ExitFailed, "48h is outside 10ms … 24h"},
+		{"a max_ttl that is no duration", []string{"set", "max_ttl", "5"}, cli.ExitUsage, `max_ttl: "5" is no duration`},
+		{"another setting", []string{"set", "min_ttl", "5s"}, cli.ExitUsage, `the membership has no setting "min_ttl"`},
+		{"no such change", []string{"swap", "a", "b"}, cli.ExitUsage, `unknown change "swap"`},
+		{"too few words", []string{"replace", "a"}, cli.ExitUsage, "replace needs SEAT ADDR"},
+		{"--yes without refound", []string{"remove", s[1].Addr, "--yes"}, cli.ExitUsage, "--yes is for refound"},
+		{"refound with a list", []string{"refound", s[1].Addr}, cli.ExitUsage, "refound takes its masters from --masters or config.toml"},
+		{"refound while a majority is there", []string{"refound", "--yes", "--masters", s[0].Addr}, cli.ExitFailed, "3 of 3 masters of the membership can be reached, which is a majority: " + s[0].Addr},
+		{"--dry-run of nothing", []string{"--dry-run"}, cli.ExitUsage, "--dry-run and --no-wait are for changes"},
 	} {
 		code, stdout, stderr := runBinary(t, append([]string{"members", "--masters", addrs}, tt.args...)...)
 		if code != tt.code || !strings.Contains(stderr, tt.want) || stdout != "" {
@@ -306,8 +307,8 @@ func TestMembersInterrupted(t *testing.T) {
 		p := begin(t, "members", "--masters", addrs, "set", "max_ttl", "2s")
 		p.waitLog("the wait follows max_ttl in ") // the change is chosen
 		p.signal(sig)
-		if code := p.exitCode(); sig == syscall.SIGINT && code != exitSignal+int(sig) {
-			t.Errorf("exit code %d, want %d:\n%s", code, exitSignal+int(sig), p.log())
+		if code := p.exitCode(); sig == syscall.SIGINT && code != cli.ExitSignal+int(sig) {
+			t.Errorf("exit code %d, want %d:\n%s", code, cli.ExitSignal+int(sig), p.log())
 		}
 		if sig == syscall.SIGINT {
 			p.waitLog("Any redlockd over these masters finishes it")
@@ -340,7 +341,7 @@ func TestMembersWithPasswordsOfTheirOwn(t *testing.T) {
 		t.Fatal(err)
 	}
 	code, stdout, stderr := runBinary(t, "members", "--config", file, "replace", s[0].Addr, s[3].Addr)
-	if code != exitOK || !strings.Contains(stdout, "Done.") {
+	if code != cli.ExitOK || !strings.Contains(stdout, "Done.") {
 		t.Fatalf("exit code %d, errors %q, output\n%s\nwant that the new master votes", code, stderr, stdout)
 	}
 	want := "its own password was not sent, because the settings have " + s[0].Addr + " at " + s[0].Addr + ": if " + s[3].Addr + " is right, write it into config.toml"
@@ -360,7 +361,7 @@ func TestMembersSayWhatLearnersAreGiven(t *testing.T) {
 	const m3 = "m3 votes in 59s; nothing is copied to it at present: 2 of 3 masters that could give it its locks are there: m5 cannot"
 	printed := func(now redlock.Membership, json string) string {
 		var out strings.Builder
-		m := memberCommand{call: &call{process: process{stdout: &out}, given: map[string]string{"json": json}}}
+		m := memberCommand{Call: &cli.Call{Process: cli.Process{Stdout: &out}, Given: map[string]string{"json": json}}}
 		if err := m.print(now, config.Default()); err != nil {
 			t.Fatal(err)
 		}
@@ -448,7 +449,7 @@ func TestMembersSettings(t *testing.T) {
 		t.Fatal(err)
 	}
 	code, stdout, stderr := runBinary(t, "members", "--config", file)
-	if code != exitOK || strings.Contains(stdout, "config.toml") || !strings.Contains(stdout, "3 of 3 seats vote, all of them are reached; locks need 2; max_ttl 2s") {
+	if code != cli.ExitOK || strings.Contains(stdout, "config.toml") || !strings.Contains(stdout, "3 of 3 seats vote, all of them are reached; locks need 2; max_ttl 2s") {
 		t.Errorf("exit code %d, errors %q, output\n%s\nwant no difference", code, stderr, stdout)
 	}
 	for _, tt := range []struct {
@@ -489,8 +490,8 @@ func TestAllMastersForget(t *testing.T) {
 			}
 			p.waitLog("quorum lost")
 			code, _, stderr := runBinary(t, "members", "--masters", addrs)
-			if want := fmt.Sprintf("0 of %d masters can be reached and may be members", seats); code != exitFailed || !strings.Contains(stderr, want) || !strings.Contains(stderr, "redlockd check") {
-				t.Errorf("members while all are down: exit code %d, errors %q; want %d, %q, and what says more", code, stderr, exitFailed, want)
+			if want := fmt.Sprintf("0 of %d masters can be reached and may be members", seats); code != cli.ExitFailed || !strings.Contains(stderr, want) || !strings.Contains(stderr, "redlockd check") {
+				t.Errorf("members while all are down: exit code %d, errors %q; want %d, %q, and what says more", code, stderr, cli.ExitFailed, want)
 			}
 			for _, one := range s[:(seats+1)/2] {
 				if err := one.Restart(); err != nil {
@@ -534,9 +535,9 @@ func TestMajorityIsLostForGood(t *testing.T) {
 	left := strings.Join([]string{s[0].Addr, s[1].Addr, s[5].Addr}, ",")
 	for _, args := range [][]string{{"members", "--masters", addrs, "replace", s[2].Addr, s[5].Addr}, {"members", "--masters", left}} {
 		code, stdout, stderr := runBinary(t, args...)
-		if code != exitFailed || stdout != "" || !strings.Contains(stderr, "2 of 5 masters can be reached and may be members, 3 are needed") ||
+		if code != cli.ExitFailed || stdout != "" || !strings.Contains(stderr, "2 of 5 masters can be reached and may be members, 3 are needed") ||
 			!strings.Contains(stderr, "if a majority is lost for good, redlockd members refound") {
-			t.Errorf("%v: exit code %d, errors %q, output %q; want %d, and what to do", args, code, stderr, stdout, exitFailed)
+			t.Errorf("%v: exit code %d, errors %q, output %q; want %d, and what to do", args, code, stderr, stdout, cli.ExitFailed)
 		}
 	}
 	if _, stdout, _ := runBinary(t, "check", "--masters", left); !strings.Contains(stdout, "a majority of the members does not show that, or cannot be reached: "+strings.ReplaceAll(addrs, ",", ", ")) {
@@ -549,9 +550,9 @@ func TestMajorityIsLostForGood(t *testing.T) {
 		code       int
 		out, wrong string
 	}{
-		{[]string{"--masters", left}, exitFailed, lost, "it asks first, and there is no terminal; with --yes"},
-		{[]string{"--masters", left, "--dry-run"}, exitOK, lost, ""},
-		{[]string{"--masters", addrs, "--yes"}, exitFailed, "", "2 of 5 masters can be reached and may be members, 3 are needed: start them, or name others"},
+		{[]string{"--masters", left}, cli.ExitFailed, lost, "it asks first, and there is no terminal; with --yes"},
+		{[]string{"--masters", left, "--dry-run"}, cli.ExitOK, lost, ""},
+		{[]string{"--masters", addrs, "--yes"}, cli.ExitFailed, "", "2 of 5 masters can be reached and may be members, 3 are needed: start them, or name others"},
 	} {
 		code, stdout, stderr := runBinary(t, append([]string{"members", "refound"}, tt.args...)...)
 		if code != tt.code || !strings.Contains(stdout, tt.out) || (tt.out == "") != (stdout == "") || !strings.Contains(stderr, tt.wrong) || (tt.wrong == "") != (stderr == "") {
@@ -596,10 +597,10 @@ func TestRefoundAsks(t *testing.T) {
 		code  int
 		want  string
 	}{
-		{"no\n", exitFailed, "refound: nothing was changed"},
-		{"\n", exitFailed, "refound: nothing was changed"},
-		{"\x03", exitFailed, "refound: stopped by interrupt: nothing was changed"},
-		{"yes\n", exitOK, "Refounded. Locks are granted again "},
+		{"no\n", cli.ExitFailed, "refound: nothing was changed"},
+		{"\n", cli.ExitFailed, "refound: nothing was changed"},
+		{"\x03", cli.ExitFailed, "refound: stopped by interrupt: nothing was changed"},
+		{"yes\n", cli.ExitOK, "Refounded. Locks are granted again "},
 	} {
 		user, terminal := openTerminal(t)
 		cmd := exec.Command(path, "members", "refound", "--masters", s[0].Addr)
@@ -626,7 +627,7 @@ func TestRefoundAsks(t *testing.T) {
 		if code := cmd.ProcessState.ExitCode(); code != tt.code || !answered || !strings.Contains(shown, tt.want) {
 			t.Errorf("%q: exit code %d, it has shown\n%s\nwant %d, and %q", tt.typed, code, shown, tt.code, tt.want)
 		}
-		if after := redisCLI(t, s[0].Addr, "HGET", "redlockd:members", "v"); (after == before) != (tt.code != exitOK) {
+		if after := redisCLI(t, s[0].Addr, "HGET", "redlockd:members", "v"); (after == before) != (tt.code != cli.ExitOK) {
 			t.Errorf("%q: the master has shown %s, and shows %s", tt.typed, before, after)
 		}
 	}
@@ -645,8 +646,8 @@ func TestMembersWithDeadMasters(t *testing.T) {
 	before := membersOf(t, addrs)
 	for _, args := range [][]string{{"remove", s[0].Addr, "--dry-run"}, {"remove", s[0].Addr}, {"replace", s[0].Addr, s[5].Addr}} {
 		code, stdout, stderr := runBinary(t, append([]string{"members", "--masters", addrs}, args...)...)
-		if code != exitFailed || stdout != "" || !strings.Contains(stderr, numbers) {
-			t.Errorf("%v: exit code %d, output %q, errors %q; want %d, none, %q", args, code, stdout, stderr, exitFailed, numbers)
+		if code != cli.ExitFailed || stdout != "" || !strings.Contains(stderr, numbers) {
+			t.Errorf("%v: exit code %d, output %q, errors %q; want %d, none, %q", args, code, stdout, stderr, cli.ExitFailed, numbers)
 		}
 	}
 	p.dial().grant("LOCK r 1000 TOKEN t1")
@@ -656,8 +657,8 @@ func TestMembersWithDeadMasters(t *testing.T) {
 	}
 	const sentence = "5 of 5 seats vote, 2 of them cannot be reached"
 	for _, command := range []string{"members", "check"} {
-		if code, stdout, stderr := runBinary(t, command, "--masters", addrs); code != exitOK || !strings.Contains(stdout, sentence) {
-			t.Errorf("%s: exit code %d, errors %q, output\n%s\nwant %d and %q", command, code, stderr, stdout, exitOK, sentence)
+		if code, stdout, stderr := runBinary(t, command, "--masters", addrs); code != cli.ExitOK || !strings.Contains(stdout, sentence) {
+			t.Errorf("%s: exit code %d, errors %q, output\n%s\nwant %d and %q", command, code, stderr, stdout, cli.ExitOK, sentence)
 		}
 	}
 	checkJSON := func() (code int, v verdict) {
@@ -668,8 +669,8 @@ func TestMembersWithDeadMasters(t *testing.T) {
 		}
 		return code, v
 	}
-	if code, v := checkJSON(); code != exitOK || !v.Quorum || v.Voting != 3 || v.Membership == nil || v.Membership.Voters != 5 || v.Membership.Unreached != 2 {
-		t.Errorf("check: exit code %d, %+v; want %d, a quorum, 3 voting, 2 of 5 voters not reached", code, v, exitOK)
+	if code, v := checkJSON(); code != cli.ExitOK || !v.Quorum || v.Voting != 3 || v.Membership == nil || v.Membership.Voters != 5 || v.Membership.Unreached != 2 {
+		t.Errorf("check: exit code %d, %+v; want %d, a quorum, 3 voting, 2 of 5 voters not reached", code, v, cli.ExitOK)
 	}
 	// A dead one can be replaced, and then a living one removed.
 	change(t, addrs, "replace", s[4].Addr, s[5].Addr)
@@ -678,10 +679,10 @@ func TestMembersWithDeadMasters(t *testing.T) {
 		t.Errorf("one replaced, one removed: got %+v, want 4 voters, one of them not reached, 3 needed", got)
 	}
 	s[1].Kill()
-	if code, v := checkJSON(); code != exitFailed || v.Quorum || v.Voting >= 3 {
-		t.Errorf("check with two of four dead: exit code %d, %+v; want %d, no quorum", code, v, exitFailed)
+	if code, v := checkJSON(); code != cli.ExitFailed || v.Quorum || v.Voting >= 3 {
+		t.Errorf("check with two of four dead: exit code %d, %+v; want %d, no quorum", code, v, cli.ExitFailed)
 	}
-	if code, stdout, _ := runBinary(t, "check", "--masters", s[2].Addr); code != exitFailed {
-		t.Errorf("check with two of four dead and a list of one: exit code %d, want %d:\n%s", code, exitFailed, stdout)
+	if code, stdout, _ := runBinary(t, "check", "--masters", s[2].Addr); code != cli.ExitFailed {
+		t.Errorf("check with two of four dead and a list of one: exit code %d, want %d:\n%s", code, cli.ExitFailed, stdout)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"redlockd/cmd/redlockd/cli"
 	"redlockd/cmd/redlockd/config"
 )
 
@@ -36,7 +37,7 @@ func writeFile(t *testing.T, name, text string, mode os.FileMode) {
 // runCommand runs a command line as main does, with this environment.
 func runCommand(environ []string, args ...string) (code int, stdout, stderr string) {
 	var out, errs strings.Builder
-	code = run(process{environ, &out, &errs, ""}, commands, args)
+	code = cli.Run(cli.Process{Environ: environ, Stdout: &out, Stderr: &errs}, commands, args)
 	return code, out.String(), errs.String()
 }
 
@@ -118,8 +119,8 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 		t.Run(c.args+strings.Join(c.environ, " "), func(t *testing.T) {
 			code, stdout, stderr := runCommand(c.environ, strings.Fields(c.args)...)
 			got := strings.TrimSuffix(strings.ReplaceAll("\n"+stderr, "\nredlockd: ", "\n")[1:], "\n")
-			if got != c.want || code != exitUsage || stdout != "" {
-				t.Errorf("exit code %d, output %q, errors:\n%s\nwant code %d, no output, and:\n%s", code, stdout, got, exitUsage, c.want)
+			if got != c.want || code != cli.ExitUsage || stdout != "" {
+				t.Errorf("exit code %d, output %q, errors:\n%s\nwant code %d, no output, and:\n%s", code, stdout, got, cli.ExitUsage, c.want)
 			}
 			if strings.Contains(stderr, secret) {
 				t.Errorf("%s gives the password away", stderr)
@@ -133,8 +134,8 @@ func TestWarningsAreTold(t *testing.T) {
 	environ := []string{"REDLOCKD_LOCK_MAX_TTL=5s", "REDLOCKD_MASTERS=a:1"}
 	for _, args := range [][]string{{"--print-config"}, {"check", "--print-config"}, {"run", "--print-config"}} {
 		code, _, stderr := runCommand(environ, args...)
-		if want := "redlockd: warning: the environment variable REDLOCKD_LOCK_MAX_TTL names no setting"; code != exitOK || !strings.HasPrefix(stderr, want) {
-			t.Errorf("%v: exit code %d, errors %q; want %d, %q", args, code, stderr, exitOK, want)
+		if want := "redlockd: warning: the environment variable REDLOCKD_LOCK_MAX_TTL names no setting"; code != cli.ExitOK || !strings.HasPrefix(stderr, want) {
+			t.Errorf("%v: exit code %d, errors %q; want %d, %q", args, code, stderr, cli.ExitOK, want)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"redlockd/cmd/redlockd/cli"
 	"redlockd/cmd/redlockd/config"
 	"redlockd/redlock/resp"
 )
@@ -13,9 +14,9 @@ import (
 // pingTimeout is below the 3 s that health checks often have.
 const pingTimeout = 2 * time.Second
 
-var ping = command{name: "ping", summary: "ask a redlockd that runs for a sign of life: the health check of a container", audience: forClient, run: runPing,
-	flags: []flagHelp{timeoutFlag(pingTimeout)},
-	help: `Usage: redlockd ping [flags]
+var ping = cli.Command{Name: "ping", Summary: "ask a redlockd that runs for a sign of life: the health check of a container", Audience: cli.ForClient, Run: runPing,
+	Flags: []cli.Flag{timeoutFlag(pingTimeout)},
+	Help: `Usage: redlockd ping [flags]
 
 Asks a redlockd that runs for a sign of life (PING), and prints how long that took. It needs no shell and no other program, so it can
 be the health check of a container. Without --server it asks the redlockd of the same settings, on this machine.
@@ -28,7 +29,7 @@ is wrong.
 `}
 
 // runPing asks a server for a sign of life.
-func runPing(c *call) error {
+func runPing(c *cli.Call) error {
 	to, timeout, err := endpoint(c, pingTimeout)
 	if err != nil {
 		return err
@@ -38,7 +39,7 @@ func runPing(c *call) error {
 	if err != nil {
 		return fmt.Errorf("ping: %w", err)
 	}
-	fmt.Fprintf(c.stdout, "%s: %s in %s\n", to.Addr, answer, inMs(time.Since(began)))
+	fmt.Fprintf(c.Stdout, "%s: %s in %s\n", to.Addr, answer, cli.InMs(time.Since(began)))
 	return nil
 }
 

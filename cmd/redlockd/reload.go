@@ -1,10 +1,14 @@
 package main
 
-import "fmt"
+import (
+	"fmt"
 
-var reload = command{name: "reload", summary: "have a redlockd that runs read its settings again", audience: forClient, run: runReload,
-	flags: []flagHelp{timeoutFlag(clientTimeout)},
-	help: `Usage: redlockd reload [flags]
+	"redlockd/cmd/redlockd/cli"
+)
+
+var reload = cli.Command{Name: "reload", Summary: "have a redlockd that runs read its settings again", Audience: cli.ForClient, Run: runReload,
+	Flags: []cli.Flag{timeoutFlag(clientTimeout)},
+	Help: `Usage: redlockd reload [flags]
 
 Has a redlockd that runs read its settings again (CONFIG RELOAD), as SIGHUP does, and prints what has changed. It takes over all of the
 file or, if anything is wrong with it, nothing. A file that has lost its last user is refused: taking away the last login needs a restart.
@@ -18,11 +22,11 @@ Exit codes: 0 the settings of the file are in force; 1 they are not (the message
 `}
 
 // runReload has a server read its settings again.
-func runReload(c *call) error {
+func runReload(c *cli.Call) error {
 	return withServer(c, func(server *client) error {
 		v, err := server.do("CONFIG", "RELOAD")
 		if err == nil {
-			fmt.Fprintln(c.stdout, v.Text)
+			fmt.Fprintln(c.Stdout, v.Text)
 		}
 		return err
 	})

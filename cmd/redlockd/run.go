@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"redlockd/cmd/redlockd/cli"
 	"redlockd/cmd/redlockd/config"
 	"redlockd/redlock"
 )
@@ -28,16 +29,16 @@ const (
 	runTTLMin = 100 * time.Millisecond
 )
 
-var runWithLock = command{name: "run", summary: "hold a lock while a command runs", audience: forMasters, run: holdAndRun, form: runForm, wraps: true,
-	flags: []flagHelp{
-		{name: "ttl", arg: "duration", usage: "how long the lock outlives redlockd at most, if that is killed (default 30s, or max_ttl if that is shorter)"},
-		{name: "wait", arg: "duration", usage: "how long to wait for the lock; for more than an hour, set REDLOCKD_LOCKS_MAX_WAIT too (default 0s)"},
-		{name: "grace", arg: "duration", usage: "time between SIGTERM and SIGKILL when the lock cannot be kept (default 5s, or a sixth of --ttl)"},
-		{name: "fence", usage: "ask for a fencing token: the command gets it as LOCK_FENCE"},
-		{name: "shared", usage: "hold it beside others who share it, and never beside one who does not"},
-		{name: "slots", arg: "k", usage: "at most k hold it, 1 to 32: the command gets the name of its slot as LOCK_RESOURCE"},
+var runWithLock = cli.Command{Name: "run", Summary: "hold a lock while a command runs", Audience: cli.ForMasters, Run: holdAndRun, Form: runForm, Wraps: true,
+	Flags: []cli.Flag{
+		{Name: "ttl", Arg: "duration", Usage: "how long the lock outlives redlockd at most, if that is killed (default 30s, or max_ttl if that is shorter)"},
+		{Name: "wait", Arg: "duration", Usage: "how long to wait for the lock; for more than an hour, set REDLOCKD_LOCKS_MAX_WAIT too (default 0s)"},
+		{Name: "grace", Arg: "duration", Usage: "time between SIGTERM and SIGKILL when the lock cannot be kept (default 5s, or a sixth of --ttl)"},
+		{Name: "fence", Usage: "ask for a fencing token: the command gets it as LOCK_FENCE"},
+		{Name: "shared", Usage: "hold it beside others who share it, and never beside one who does not"},
+		{Name: "slots", Arg: "k", Usage: "at most k hold it, 1 to 32: the command gets the name of its slot as LOCK_RESOURCE"},
 	},
-	help: `Usage: ` + runForm + `
+	Help: `Usage: ` + runForm + `
 
 Locks the resource, runs the command, and releases the lock when the command ends. It asks the masters itself: it needs
 the same masters and max_ttl as the servers over them, but no server. A master that was restarted votes when a redlockd
@@ -59,7 +60,7 @@ from what the command did before. If redlockd itself is killed, Linux kills the 
 started; on other systems the command runs on, and the lock ends with its TTL. redlockd cannot kill a command that has
 more rights than itself (sudo): run redlockd with these rights.
 
-` + runExitCodes + `    2  the command line or the configuration is wrong; 1  failed otherwise
+` + cli.RunExitCodes + `    2  the command line or the configuration is wrong; 1  failed otherwise
 `}
 
 // runOptions is the command line of run: the resource, the command, and how long.
@@ -72,22 +73,22 @@ type runOptions struct {
 }
 
 // holdAndRun holds a lock while a command runs.
-func holdAndRun(call *call) error {
+func holdAndRun(call *cli.Call) error {
 	var e runOptions
 	if err := e.readOperands(call); err != nil {
-		return call.misused("%w", err)
+		return call.Misused("%w", err)
 	}
-	if err := call.needMasters(); err != nil {
+	if err := call.NeedMasters(); err != nil {
 		return err
 	}
-	c := call.settings
+	c := call.Settings
 	if err := e.readFlags(call, c.Engine); err != nil {
-		return usageError{err}
+		return cli.Usage(err)
 	}
 	path, err := exec.LookPath(e.command[0])
 	if err != nil {
-		fmt.Fprintf(call.stderr, "redlockd: %v\n", err)
-		return exitCode(exitCodeOfStart(err))
+		fmt.Fprintf(call.Stderr, "redlockd: %v\n", err)
+		return cli.ExitCode(exitCodeOfStart(err))
 	}
 	watching, stop := context.WithCancel(context.Background())
 	defer stop()
@@ -96,44 +97,44 @@ func holdAndRun(call *call) error {
 	if err != nil {
 		return err
 	}
-	say, written := speaker(call.stderr)
+	say, written := speaker(call.Stderr)
 	defer written()
 	h := newHolding(e, client, say)
 	code := h.take()
-	if code == exitOK {
-		code = h.run(e.commandFor(h.lease, &call.process, path))
+	if code == cli.ExitOK {
+		code = h.run(e.commandFor(h.lease, &call.Process, path))
 	}
 	if held := h.end(); !held {
-		code = exitLost
+		code = cli.ExitLost
 	}
-	return exitCode(code)
+	return cli.ExitCode(code)
 }
 
 // readOperands takes the resource, which stands between the flags and the --, and the command behind it.
-func (e *runOptions) readOperands(c *call) error {
+func (e *runOptions) readOperands(c *cli.Call) error {
 	switch {
-	case len(c.args) == 0 || c.args[0] == "":
+	case len(c.Args) == 0 || c.Args[0] == "":
 		return errors.New("no resource is named: " + runForm)
-	case len(c.args) > 1:
-		return fmt.Errorf("unexpected %q behind the resource %q: %s", c.args[1], c.args[0], runForm)
-	case c.wrapped == nil:
-		return fmt.Errorf("-- and a command are missing behind the resource %q: %s", c.args[0], runForm)
-	case len(c.wrapped) == 0:
+	case len(c.Args) > 1:
+		return fmt.Errorf("unexpected %q behind the resource %q: %s", c.Args[1], c.Args[0], runForm)
+	case c.Wrapped == nil:
+		return fmt.Errorf("-- and a command are missing behind the resource %q: %s", c.Args[0], runForm)
+	case len(c.Wrapped) == 0:
 		return errors.New("no command stands behind --: " + runForm)
 	}
-	e.resource, e.command = c.args[0], c.wrapped
+	e.resource, e.command = c.Args[0], c.Wrapped
 	return nil
 }
 
-func (e *runOptions) readFlags(c *call, o redlock.Options) error {
+func (e *runOptions) readFlags(c *cli.Call, o redlock.Options) error {
 	var errs []error
 	read := func(name string, standard, least, most time.Duration, limits string) time.Duration {
-		d, err := c.duration(name, standard, least, most, ": "+limits)
+		d, err := c.Duration(name, standard, least, most, ": "+limits)
 		errs = append(errs, err)
 		return d
 	}
-	e.fence, e.shared = c.on("fence"), c.on("shared")
-	if text, given := c.given["slots"]; given {
+	e.fence, e.shared = c.On("fence"), c.On("shared")
+	if text, given := c.Given["slots"]; given {
 		var err error
 		if e.slots, err = strconv.Atoi(text); err != nil || e.slots < 1 || e.slots > redlock.MaxSlots {
 			errs = append(errs, fmt.Errorf("--slots: %q is no number from 1 to %d", text, redlock.MaxSlots))
@@ -152,13 +153,13 @@ func (e *runOptions) readFlags(c *call, o redlock.Options) error {
 }
 
 // commandFor is the command, with the lock in its environment and without our settings.
-func (e *runOptions) commandFor(lease *redlock.Lease, p *process, path string) *exec.Cmd {
-	environ := slices.DeleteFunc(slices.Clone(p.environ), keptFromCommand)
+func (e *runOptions) commandFor(lease *redlock.Lease, p *cli.Process, path string) *exec.Cmd {
+	environ := slices.DeleteFunc(slices.Clone(p.Environ), keptFromCommand)
 	environ = append(environ, "LOCK_RESOURCE="+lease.Resources[0], "LOCK_TOKEN="+lease.Token)
 	if lease.Fence != 0 {
 		environ = append(environ, fmt.Sprintf("LOCK_FENCE=%d", lease.Fence))
 	}
-	return &exec.Cmd{Path: path, Args: e.command, Env: environ, Stdin: os.Stdin, Stdout: p.stdout, Stderr: p.stderr}
+	return &exec.Cmd{Path: path, Args: e.command, Env: environ, Stdin: os.Stdin, Stdout: p.Stdout, Stderr: p.Stderr}
 }
 
 // keptFromCommand tells whether the command must not get this variable. Settings may hold passwords, also if their name is
@@ -172,7 +173,7 @@ func keptFromCommand(pair string) bool {
 // exitCodeOf is the exit code that a shell would return for a command that ended like this.
 func exitCodeOf(s syscall.WaitStatus) int {
 	if s.Signaled() {
-		return exitSignal + int(s.Signal())
+		return cli.ExitSignal + int(s.Signal())
 	}
 	return s.ExitStatus()
 }
@@ -180,9 +181,9 @@ func exitCodeOf(s syscall.WaitStatus) int {
 // exitCodeOfStart differs, as in shells, for a command that does not exist and one that cannot be run.
 func exitCodeOfStart(err error) int {
 	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
-		return exitNotFound
+		return cli.ExitNotFound
 	}
-	return exitCannotRun
+	return cli.ExitCannotRun
 }
 
 // speaker writes messages to w on a goroutine of its own, because a reader that stops reading must not delay the signals that end

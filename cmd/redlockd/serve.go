@@ -17,6 +17,7 @@ import (
 	"syscall"
 	"time"
 
+	"redlockd/cmd/redlockd/cli"
 	"redlockd/cmd/redlockd/config"
 	"redlockd/proxy"
 	"redlockd/redlock"
@@ -27,9 +28,9 @@ import (
 // master that is down end with their TTL.
 const closeTimeout = 2 * time.Second
 
-var serve = command{name: "serve", summary: "serve locks (this is what redlockd does without a command)", audience: forServer, run: runServer,
-	flags: []flagHelp{{name: "bootstrap", usage: "admit brand-new masters at once, without waiting for max_ttl: only where no client can still hold a lock"}},
-	help: `Usage: redlockd [serve] [flags]
+var serve = cli.Command{Name: "serve", Summary: "serve locks (this is what redlockd does without a command)", Audience: cli.ForServer, Run: runServer,
+	Flags: []cli.Flag{{Name: "bootstrap", Usage: "admit brand-new masters at once, without waiting for max_ttl: only where no client can still hold a lock"}},
+	Help: `Usage: redlockd [serve] [flags]
 
 Serves locks until SIGTERM or SIGINT. Then /readyz answers 503, and after drain_delay (0s by default) the server drains:
 it grants no new locks and tells waiting clients so; clients can still extend and release the locks they hold. The
@@ -51,14 +52,14 @@ lock: try that if you suspect the kernel, or a sandbox of system calls.
 
 // runServer runs the server until a signal ends it. It opens the listener before it connects to masters. An address in use is the only fault that Load cannot find, and a
 // server that cannot listen must change nothing on the masters.
-func runServer(call *call) error {
-	c := call.settings
+func runServer(call *cli.Call) error {
+	c := call.Settings
 	level := new(slog.LevelVar)
-	log := newLogger(call.stderr, c, level)
+	log := newLogger(call.Stderr, c, level)
 	for _, warning := range c.Warnings {
 		log.Warn(warning)
 	}
-	tuneRuntime(call.environ)
+	tuneRuntime(call.Environ)
 
 	// From here on a signal drains the server, also while it starts.
 	signals := make(chan os.Signal, 2)
@@ -78,7 +79,7 @@ func runServer(call *call) error {
 		addrs = c.Listen
 	}
 	if err := c.CheckProtected(addrs); err != nil {
-		return usageError{err}
+		return cli.Usage(err)
 	}
 	if len(listeners) == 0 {
 		if listeners, err = openListeners(c); err != nil {
@@ -100,7 +101,7 @@ func runServer(call *call) error {
 		return err
 	}
 	s.current.Store(c)
-	if err := s.open(call.on("bootstrap")); err != nil {
+	if err := s.open(call.On("bootstrap")); err != nil {
 		return err
 	}
 	if web != nil {
@@ -111,7 +112,7 @@ func runServer(call *call) error {
 
 // server is what runs between start and end.
 type server struct {
-	call          *call
+	call          *cli.Call
 	config        *config.Config // as it was at the start: those of it that a reload can change are in current
 	log           *slog.Logger
 	level         *slog.LevelVar // of log
@@ -143,7 +144,7 @@ func (s *server) open(bootstrap bool) error {
 		s.closeEmbedded()
 		return err
 	}
-	front.Engine, front.Logger, front.Version, front.Settings = s.engine, s.log, s.call.currentVersion(), s.settings
+	front.Engine, front.Logger, front.Version, front.Settings = s.engine, s.log, s.call.CurrentVersion(), s.settings
 	front.Audit = s.audit
 	front.Certificates, front.HTTPHosts, front.Reload = s.config.Certificates, s.config.HTTPHosts(), s.reload
 	if s.front, err = proxy.New(front); err != nil {
@@ -198,7 +199,7 @@ func (s *server) bootstrap(engine redlock.Options) {
 		// A master that has answered and is not new does not become new.
 		final := slices.ContainsFunc(reports, func(r redlock.BootstrapReport) bool { return r.RunID != "" && r.Problem != nil })
 		if final || len(reports) == 0 || ctx.Err() != nil {
-			s.log.Warn("no bootstrap: masters that have no vote yet have to be waited for", "reason", oneLine(err),
+			s.log.Warn("no bootstrap: masters that have no vote yet have to be waited for", "reason", cli.OneLine(err),
 				"to_do", "nothing; --bootstrap is needed only for the first start with new masters")
 			return
 		}
@@ -209,7 +210,7 @@ func (s *server) bootstrap(engine redlock.Options) {
 // run serves until a signal comes, then drains. A second signal ends the process at once.
 func (s *server) run(listeners []net.Listener, signals, hangups <-chan os.Signal) error {
 	for _, l := range listeners {
-		s.log.Info("listening", "addr", l.Addr().String(), "tls", s.config.Front.TLSConfig != nil && l.Addr().Network() != "unix", "version", s.call.currentVersion(), "pid", os.Getpid())
+		s.log.Info("listening", "addr", l.Addr().String(), "tls", s.config.Front.TLSConfig != nil && l.Addr().Network() != "unix", "version", s.call.CurrentVersion(), "pid", os.Getpid())
 	}
 	starting, started := context.WithCancel(context.Background())
 	var running sync.WaitGroup
@@ -235,7 +236,7 @@ func (s *server) run(listeners []net.Listener, signals, hangups <-chan os.Signal
 		case err := <-failed:
 			s.log.Error("cannot accept connections any more", "err", err, "to_do", "restart redlockd; locks that are held stay on the masters")
 			s.front.Close()
-			return exitCode(exitFailed)
+			return cli.ExitCode(cli.ExitFailed)
 		case told = <-signals:
 		}
 	}
@@ -243,7 +244,7 @@ func (s *server) run(listeners []net.Listener, signals, hangups <-chan os.Signal
 		sig := <-signals
 		s.log.Warn("stopped at once by a second signal", "signal", sig.String(),
 			"to_do", "nothing; locks that are held stay on the masters until their TTL, and any redlockd can release them")
-		os.Exit(exitDropped)
+		os.Exit(cli.ExitDropped)
 	}()
 	notify("STOPPING=1")
 	if delay := s.current.Load().DrainDelay; delay > 0 {

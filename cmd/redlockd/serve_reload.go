@@ -42,7 +42,7 @@ func (s *server) reload() (changed string, err error) {
 }
 
 func (s *server) replaceSettings() (changed string, err error) {
-	next, err := s.call.load()
+	next, err := s.call.Load()
 	if err != nil {
 		return "", err
 	}

@@ -16,19 +16,21 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
+
+	"redlockd/cmd/redlockd/cli"
 )
 
 // topCount is how many leases top looks at, the first by name: LOCKS sorts by nothing else.
 const topCount = 1000
 
-var top = command{name: "top", summary: "show what a redlockd that runs does, anew every second", audience: forClient, run: runTop,
-	flags: []flagHelp{
-		{name: "interval", arg: "duration", usage: "the pause between two looks: from 200ms to 1m (default 1s)"},
-		{name: "once", usage: "print once, and end"},
-		{name: "all", usage: "look at the locks of all redlockds over the same masters"},
+var top = cli.Command{Name: "top", Summary: "show what a redlockd that runs does, anew every second", Audience: cli.ForClient, Run: runTop,
+	Flags: []cli.Flag{
+		{Name: "interval", Arg: "duration", Usage: "the pause between two looks: from 200ms to 1m (default 1s)"},
+		{Name: "once", Usage: "print once, and end"},
+		{Name: "all", Usage: "look at the locks of all redlockds over the same masters"},
 		timeoutFlag(clientTimeout),
 	},
-	help: `Usage: redlockd top [flags]
+	Help: `Usage: redlockd top [flags]
 
 Shows what a redlockd that runs does, anew every second: how many locks it grants and refuses per second, its masters, the locks that most
 wait for, and those that have been held for longest. q or Ctrl-C ends it. Where the output is no terminal, and with --once, it prints once
@@ -41,25 +43,25 @@ Exit codes: 0 done; 1 the server does not answer any more, or refuses; 2 the com
 `}
 
 // runTop shows what a server does.
-func runTop(c *call) error {
-	interval, err := c.duration("interval", time.Second, 200*time.Millisecond, time.Minute, "")
+func runTop(c *cli.Call) error {
+	interval, err := c.Duration("interval", time.Second, 200*time.Millisecond, time.Minute, "")
 	if err != nil {
-		return usageError{err}
+		return cli.Usage(err)
 	}
 	return withServer(c, func(server *client) error {
-		t := &topView{client: server, ask: locksRequest{count: topCount, all: c.on("all")}, interval: interval}
+		t := &topView{client: server, ask: locksRequest{count: topCount, all: c.On("all")}, interval: interval}
 		if t.ask.all {
 			t.ask.count = 0
 		}
 		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 		defer stop()
-		screen, ok := c.stdout.(*os.File)
+		screen, ok := c.Stdout.(*os.File)
 		if ok {
 			_, err := unix.IoctlGetWinsize(int(screen.Fd()), unix.TIOCGWINSZ)
 			ok = err == nil
 		}
-		if !ok || c.on("once") {
-			return t.once(ctx, c.stdout)
+		if !ok || c.On("once") {
+			return t.once(ctx, c.Stdout)
 		}
 		return t.show(ctx, stop, screen)
 	})
@@ -171,7 +173,7 @@ func (t *topView) show(ctx context.Context, stop context.CancelFunc, screen *os.
 func readKeys(keys *os.File, quit func()) (restore func()) {
 	fd := int(keys.Fd())
 	before, err := unix.IoctlGetTermios(fd, termiosGet)
-	if err != nil || !isTerminal(keys) {
+	if err != nil || !cli.IsTerminal(keys) {
 		return func() {}
 	}
 	raw := *before
@@ -264,7 +266,7 @@ func (t *topView) masters(now topLook) [][]string {
 			return fmt.Sprint(m[name])
 		}
 		rtt := time.Duration(number(text("rtt_us"))) * time.Microsecond
-		rows = append(rows, []string{shown(text("addr")), text("state"), inMs(rtt), text("queued"), text("timeouts"), shown(text("reason"))})
+		rows = append(rows, []string{shown(text("addr")), text("state"), cli.InMs(rtt), text("queued"), text("timeouts"), shown(text("reason"))})
 	}
 	return rows
 }
@@ -317,7 +319,7 @@ func table(title string, rows [][]string, most, width int) []string {
 		return nil
 	}
 	var b strings.Builder
-	writeTable(&b, rows[:min(len(rows), most+1)])
+	cli.WriteTable(&b, rows[:min(len(rows), most+1)])
 	lines := append([]string{title}, strings.Split(strings.TrimRight(b.String(), "\n"), "\n")...)
 	return append(lines, "")
 }

@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"cmp"
@@ -7,22 +7,22 @@ import (
 	"runtime/debug"
 )
 
-// currentVersion is what the linker set, else the version of the module that go install has built, else dev.
-func (p *process) currentVersion() string {
-	if info, ok := debug.ReadBuildInfo(); ok && p.version == "" && info.Main.Version != "(devel)" {
+// CurrentVersion is what the linker set, else the version of the module that go install has built, else dev.
+func (p *Process) CurrentVersion() string {
+	if info, ok := debug.ReadBuildInfo(); ok && p.Version == "" && info.Main.Version != "(devel)" {
 		return cmp.Or(info.Main.Version, "dev")
 	}
-	return cmp.Or(p.version, "dev")
+	return cmp.Or(p.Version, "dev")
 }
 
-var printVersion = command{name: "version", summary: "print the version", help: `Usage: redlockd version
+var printVersion = Command{Name: "version", Summary: "print the version", Help: `Usage: redlockd version
 
 Prints the version, the compiler, and the revision of the source.
-`, run: func(c *call) error {
-	if len(c.args) > 0 {
-		return usageError{fmt.Errorf("version takes no arguments, got %q", c.args[0])}
+`, Run: func(c *Call) error {
+	if len(c.Args) > 0 {
+		return Usage(fmt.Errorf("version takes no arguments, got %q", c.Args[0]))
 	}
-	fmt.Fprintf(c.stdout, "redlockd %s (%s)\n", c.currentVersion(), buildDetails())
+	fmt.Fprintf(c.Stdout, "redlockd %s (%s)\n", c.CurrentVersion(), buildDetails())
 	return nil
 }}
 

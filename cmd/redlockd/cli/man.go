@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"fmt"
@@ -8,14 +8,14 @@ import (
 	"redlockd/cmd/redlockd/config"
 )
 
-var manual = command{name: "man", summary: "print the manual page", help: `Usage: redlockd man
+var manual = Command{Name: "man", Summary: "print the manual page", Help: `Usage: redlockd man
 
 Prints the manual page: what the help texts say, with all settings. To read it: redlockd man | man -l -
-`, run: func(c *call) error {
-	if len(c.args) > 0 {
-		return usageError{fmt.Errorf("man takes no arguments, got %q", c.args[0])}
+`, Run: func(c *Call) error {
+	if len(c.Args) > 0 {
+		return Usage(fmt.Errorf("man takes no arguments, got %q", c.Args[0]))
 	}
-	writeManual(c.stdout, c.all, c.currentVersion())
+	writeManual(c.Stdout, c.all, c.CurrentVersion())
 	return nil
 }}
 
@@ -32,7 +32,7 @@ func roff(text string) string {
 }
 
 // writeManual writes the page in the macros of man(7). Help texts keep their lines: they have tables.
-func writeManual(w io.Writer, all []command, version string) {
+func writeManual(w io.Writer, all []Command, version string) {
 	asItIs := func(text string) { fmt.Fprintf(w, ".nf\n%s\n.fi\n", roff(strings.Trim(text, "\n"))) }
 	item := func(head, text string) { fmt.Fprintf(w, ".TP\n%s\n%s\n", head, roff(text)) }
 	var overview strings.Builder
@@ -44,18 +44,18 @@ func writeManual(w io.Writer, all []command, version string) {
 	asItIs(overview.String())
 	fmt.Fprint(w, ".SH COMMANDS\n")
 	for _, c := range all {
-		fmt.Fprintf(w, ".SS redlockd %s\n", c.name)
-		asItIs(c.help)
-		if c.audience == forNobody {
+		fmt.Fprintf(w, ".SS redlockd %s\n", c.Name)
+		asItIs(c.Help)
+		if c.Audience == ForNobody {
 			continue
 		}
 		fmt.Fprint(w, ".PP\nFlags:\n")
-		for _, h := range c.visibleFlags() {
-			head := `\fB\-\-` + roff(h.name) + `\fR`
-			if h.arg != "" {
-				head += ` \fI` + roff(h.arg) + `\fR`
+		for _, h := range c.VisibleFlags() {
+			head := `\fB\-\-` + roff(h.Name) + `\fR`
+			if h.Arg != "" {
+				head += ` \fI` + roff(h.Arg) + `\fR`
 			}
-			item(head, h.usage)
+			item(head, h.Usage)
 		}
 	}
 	fmt.Fprint(w, ".SH SETTINGS\n")

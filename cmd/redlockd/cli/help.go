@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"errors"
@@ -10,50 +10,50 @@ import (
 	"redlockd/cmd/redlockd/config"
 )
 
-var help = command{name: "help", summary: "explain a command, or all settings", run: explain, help: `Usage: redlockd help [topic]
+var help = Command{Name: "help", Summary: "explain a command, or all settings", Run: explain, Help: `Usage: redlockd help [topic]
 
 Prints the help of a command, or, as redlockd help settings, every setting with its default.
 `}
 
 // explain explains a topic: a command, or the settings.
-func explain(c *call) error {
+func explain(c *Call) error {
 	switch {
-	case len(c.args) == 0:
-		helpOverview(c.stdout, c.all)
-	case len(c.args) > 1:
-		return usageError{errors.New("help takes one topic")}
-	case c.args[0] == "settings":
-		helpSettings(c.stdout)
+	case len(c.Args) == 0:
+		helpOverview(c.Stdout, c.all)
+	case len(c.Args) > 1:
+		return Usage(errors.New("help takes one topic"))
+	case c.Args[0] == "settings":
+		helpSettings(c.Stdout)
 	default:
-		at := slices.Index(namesOf(c.all), c.args[0])
+		at := slices.Index(namesOf(c.all), c.Args[0])
 		if at < 0 {
 			topics := helpTopics(c.all)
-			return usageError{fmt.Errorf("no help on %q%s; the topics are %s", c.args[0], config.DidYouMean(c.args[0], topics), strings.Join(topics, ", "))}
+			return Usage(fmt.Errorf("no help on %q%s; the topics are %s", c.Args[0], config.DidYouMean(c.Args[0], topics), strings.Join(topics, ", ")))
 		}
-		c.all[at].writeHelp(c.stdout)
+		c.all[at].writeHelp(c.Stdout)
 	}
 	return nil
 }
 
 // helpTopics are what help explains.
-func helpTopics(all []command) []string { return append([]string{"settings"}, namesOf(all)...) }
+func helpTopics(all []Command) []string { return append([]string{"settings"}, namesOf(all)...) }
 
 // writeHelp prints what the command does and its flags.
-func (c *command) writeHelp(w io.Writer) {
-	fmt.Fprint(w, c.help)
-	if c.audience == forNobody {
+func (c *Command) writeHelp(w io.Writer) {
+	fmt.Fprint(w, c.Help)
+	if c.Audience == ForNobody {
 		return
 	}
 	fmt.Fprint(w, "\nFlags:\n")
-	for _, h := range c.allFlags() {
-		if !h.hidden {
-			fmt.Fprintf(w, "  %-28s %s\n", strings.TrimSuffix("--"+h.name+" "+h.arg, " "), h.usage)
+	for _, h := range c.AllFlags() {
+		if !h.Hidden {
+			fmt.Fprintf(w, "  %-28s %s\n", strings.TrimSuffix("--"+h.Name+" "+h.Arg, " "), h.Usage)
 		}
 	}
 	fmt.Fprint(w, "\n"+helpSources)
 }
 
-func helpOverview(w io.Writer, all []command) {
+func helpOverview(w io.Writer, all []Command) {
 	fmt.Fprint(w, `redlockd serves distributed locks over the Redis protocol. A quorum of independent Redis masters grants them.
 
 Usage:
@@ -63,7 +63,7 @@ Usage:
 Commands:
 `)
 	for _, c := range all {
-		fmt.Fprintf(w, "  %-10s %s\n", c.name, c.summary)
+		fmt.Fprintf(w, "  %-10s %s\n", c.Name, c.Summary)
 	}
 	fmt.Fprint(w, `
 Try it, without any Redis:
@@ -84,7 +84,7 @@ Exit codes:
   2  the command line or the configuration is wrong
   3  a server: a second signal came while it was draining
 
-`+runExitCodes+`
+`+RunExitCodes+`
 redlockd help COMMAND or redlockd help settings says more.
 `)
 }

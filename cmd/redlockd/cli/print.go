@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"bytes"
@@ -17,8 +17,8 @@ import (
 
 // What commands print, in the same way.
 
-// printJSON prints a value as the other commands do.
-func printJSON(w io.Writer, value any) error {
+// PrintJSON prints a value as the other commands do.
+func PrintJSON(w io.Writer, value any) error {
 	var text bytes.Buffer
 	e := json.NewEncoder(&text)
 	e.SetIndent("", "  ")
@@ -30,8 +30,8 @@ func printJSON(w io.Writer, value any) error {
 	return err
 }
 
-// writeTable aligns the columns.
-func writeTable(w io.Writer, rows [][]string) {
+// WriteTable aligns the columns.
+func WriteTable(w io.Writer, rows [][]string) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, row := range rows {
 		fmt.Fprintln(t, strings.Join(row, "\t"))
@@ -39,8 +39,8 @@ func writeTable(w io.Writer, rows [][]string) {
 	t.Flush()
 }
 
-// listOf writes "a, b and c".
-func listOf(names []string) string {
+// ListOf writes "a, b and c".
+func ListOf(names []string) string {
 	last := len(names) - 1
 	if last < 1 {
 		return strings.Join(names, "")
@@ -48,14 +48,16 @@ func listOf(names []string) string {
 	return strings.Join(names[:last], ", ") + " and " + names[last]
 }
 
-// inMs prints a duration in milliseconds.
-func inMs(d time.Duration) string { return fmt.Sprintf("%.2f ms", float64(d)/float64(time.Millisecond)) }
+// InMs prints a duration in milliseconds.
+func InMs(d time.Duration) string {
+	return fmt.Sprintf("%.2f ms", float64(d)/float64(time.Millisecond))
+}
 
-// oneLine is an error that joins several, on one line.
-func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
+// OneLine is an error that joins several, on one line.
+func OneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
 
-// isTerminal tells whether the file is our controlling terminal.
-func isTerminal(f *os.File) bool {
+// IsTerminal tells whether the file is our controlling terminal.
+func IsTerminal(f *os.File) bool {
 	_, err := unix.IoctlGetInt(int(f.Fd()), unix.TIOCGPGRP)
 	return err == nil
 }

@@ -1,4 +1,4 @@
-package main
+package cli
 
 // Goal: what info and the other commands print with --json is safe to look at. Method: names that clients could have chosen.
 
@@ -12,7 +12,7 @@ import (
 func TestJSONCanBePrinted(t *testing.T) {
 	const name = "a\u009b2J\u202eb <ü>"
 	var out bytes.Buffer
-	if err := printJSON(&out, []string{name}); err != nil {
+	if err := PrintJSON(&out, []string{name}); err != nil {
 		t.Fatal(err)
 	}
 	if want := "[\n  \"a\\u009b2J\\u202eb <ü>\"\n]\n"; out.String() != want {

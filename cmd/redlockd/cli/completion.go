@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"fmt"
@@ -15,7 +15,7 @@ import (
 // shells are those that can be completed for.
 var shells = []string{"bash", "zsh", "fish"}
 
-var completion = command{name: "completion", summary: "print what bash, zsh or fish needs to complete this command line", words: shells, run: complete, help: `Usage: redlockd completion bash|zsh|fish
+var completion = Command{Name: "completion", Summary: "print what bash, zsh or fish needs to complete this command line", Words: shells, Run: complete, Help: `Usage: redlockd completion bash|zsh|fish
 
 Prints what the shell needs to complete commands, flags and their values.
 
@@ -24,37 +24,37 @@ Prints what the shell needs to complete commands, flags and their values.
   fish   redlockd completion fish >~/.config/fish/completions/redlockd.fish
 `}
 
-func complete(c *call) error {
-	if len(c.args) != 1 {
-		return usageError{fmt.Errorf("completion takes the name of a shell: %s", strings.Join(shells, ", "))}
+func complete(c *Call) error {
+	if len(c.Args) != 1 {
+		return Usage(fmt.Errorf("completion takes the name of a shell: %s", strings.Join(shells, ", ")))
 	}
-	switch c.args[0] {
+	switch c.Args[0] {
 	case "bash":
-		writeBash(c.stdout, c.all)
+		writeBash(c.Stdout, c.all)
 	case "zsh":
-		writeZsh(c.stdout, c.all)
+		writeZsh(c.Stdout, c.all)
 	case "fish":
-		writeFish(c.stdout, c.all)
+		writeFish(c.Stdout, c.all)
 	default:
-		return usageError{fmt.Errorf("no completion for %q%s; there is one for %s", c.args[0], config.DidYouMean(c.args[0], shells), strings.Join(shells, ", "))}
+		return Usage(fmt.Errorf("no completion for %q%s; there is one for %s", c.Args[0], config.DidYouMean(c.Args[0], shells), strings.Join(shells, ", ")))
 	}
 	return nil
 }
 
-// visibleFlags are the flags of a command that its help shows, and --help.
-func (c *command) visibleFlags() (flags []flagHelp) {
-	if c.audience != forNobody {
-		flags = slices.DeleteFunc(c.allFlags(), func(h flagHelp) bool { return h.hidden })
+// VisibleFlags are the flags of a command that its help shows, and --help.
+func (c *Command) VisibleFlags() (flags []Flag) {
+	if c.Audience != ForNobody {
+		flags = slices.DeleteFunc(c.AllFlags(), func(h Flag) bool { return h.Hidden })
 	}
-	return append(flags, flagHelp{name: "help", usage: "explain the command"})
+	return append(flags, Flag{Name: "help", Usage: "explain the command"})
 }
 
 // takesFile tells whether the value of a flag is the name of a file.
-func (h flagHelp) takesFile() bool { return h.arg == "file" }
+func (h Flag) takesFile() bool { return h.Arg == "file" }
 
 // writeBash makes a function that finds the command in the first word, then the flag in the word before. Bash splits --flag=value into
 // three words.
-func writeBash(w io.Writer, all []command) {
+func writeBash(w io.Writer, all []Command) {
 	fmt.Fprint(w, `# bash completion for redlockd
 _redlockd() {
 	local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]} command=serve words= i
@@ -68,7 +68,7 @@ _redlockd() {
 `)
 	var names []string
 	for _, c := range all {
-		names = append(names, c.name)
+		names = append(names, c.Name)
 	}
 	fmt.Fprintf(w, "\t%s) ((COMP_CWORD > 1)) && command=${COMP_WORDS[1]} ;;\n\tesac\n", strings.Join(names, "|"))
 	fmt.Fprint(w, `	for ((i = 2; i < COMP_CWORD; i++)); do
@@ -81,9 +81,9 @@ _redlockd() {
 `)
 	for _, c := range all {
 		var free []string // takes a value that nobody can guess
-		for _, h := range c.visibleFlags() {
-			switch flag := c.name + ":--" + h.name; {
-			case h.arg == "":
+		for _, h := range c.VisibleFlags() {
+			switch flag := c.Name + ":--" + h.Name; {
+			case h.Arg == "":
 			case len(h.words) > 0:
 				fmt.Fprintf(w, "\t%s) COMPREPLY=($(compgen -W '%s' -- \"$current\")); return ;;\n", flag, strings.Join(h.words, " "))
 			case h.takesFile():
@@ -98,11 +98,11 @@ _redlockd() {
 	}
 	fmt.Fprint(w, "\tesac\n\tcase $command in\n")
 	for _, c := range all {
-		words := slices.Clone(c.words)
-		for _, h := range c.visibleFlags() {
-			words = append(words, "--"+h.name)
+		words := slices.Clone(c.Words)
+		for _, h := range c.VisibleFlags() {
+			words = append(words, "--"+h.Name)
 		}
-		fmt.Fprintf(w, "\t%s) words='%s' ;;\n", c.name, strings.Join(words, " "))
+		fmt.Fprintf(w, "\t%s) words='%s' ;;\n", c.Name, strings.Join(words, " "))
 	}
 	fmt.Fprintf(w, `	esac
 	((COMP_CWORD > 1)) || words="$words --version %s"
@@ -113,12 +113,12 @@ complete -o default -F _redlockd redlockd
 }
 
 // writeZsh makes a function that calls _arguments with the flags of the command.
-func writeZsh(w io.Writer, all []command) {
+func writeZsh(w io.Writer, all []Command) {
 	quote := func(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
 	plain := strings.NewReplacer(`\`, `\\`, "[", `\[`, "]", `\]`, ":", `\:`)
 	fmt.Fprint(w, "#compdef redlockd\n\n_redlockd() {\n\tlocal command=serve\n\tlocal -a commands=(\n")
 	for _, c := range all {
-		fmt.Fprintf(w, "\t\t%s\n", quote(c.name+":"+plain.Replace(c.summary)))
+		fmt.Fprintf(w, "\t\t%s\n", quote(c.Name+":"+plain.Replace(c.Summary)))
 	}
 	fmt.Fprint(w, `	)
 	if (( CURRENT == 2 )) && [[ $words[2] != -* ]]; then
@@ -133,28 +133,28 @@ func writeZsh(w io.Writer, all []command) {
 	case $command in
 `)
 	for _, c := range all {
-		fmt.Fprintf(w, "\t%s)\n\t\t_arguments", c.name)
-		for _, h := range c.visibleFlags() {
-			spec := "--" + h.name
-			if h.arg != "" {
+		fmt.Fprintf(w, "\t%s)\n\t\t_arguments", c.Name)
+		for _, h := range c.VisibleFlags() {
+			spec := "--" + h.Name
+			if h.Arg != "" {
 				spec += "="
 			}
-			spec += "[" + plain.Replace(h.usage) + "]"
+			spec += "[" + plain.Replace(h.Usage) + "]"
 			switch {
-			case h.arg == "":
+			case h.Arg == "":
 			case len(h.words) > 0:
-				spec += ":" + h.arg + ":(" + strings.Join(h.words, " ") + ")"
+				spec += ":" + h.Arg + ":(" + strings.Join(h.words, " ") + ")"
 			case h.takesFile():
 				spec += ":file:_files"
 			default:
-				spec += ":" + plain.Replace(h.arg) + ":"
+				spec += ":" + plain.Replace(h.Arg) + ":"
 			}
 			fmt.Fprintf(w, " \\\n\t\t\t%s", quote(spec))
 		}
-		if c.words != nil {
-			fmt.Fprintf(w, " \\\n\t\t\t%s", quote("1: :("+strings.Join(c.words, " ")+")"))
+		if c.Words != nil {
+			fmt.Fprintf(w, " \\\n\t\t\t%s", quote("1: :("+strings.Join(c.Words, " ")+")"))
 		}
-		if c.wraps {
+		if c.Wraps {
 			fmt.Fprint(w, " \\\n\t\t\t'1:resource:' '*::command:_normal'")
 		}
 		fmt.Fprint(w, "\n\t\t;;\n")
@@ -171,26 +171,26 @@ fi
 }
 
 // writeFish makes a line for each command and each flag.
-func writeFish(w io.Writer, all []command) {
+func writeFish(w io.Writer, all []Command) {
 	quote := func(text string) string {
 		return "'" + strings.NewReplacer(`\`, `\\`, "'", `\'`).Replace(text) + "'"
 	}
 	var names []string
 	for _, c := range all {
-		names = append(names, c.name)
+		names = append(names, c.Name)
 	}
 	fmt.Fprintf(w, "# fish completion for redlockd\nset -l commands %s\ncomplete -c redlockd -f\n", strings.Join(names, " "))
 	fmt.Fprint(w, "complete -c redlockd -n \"not __fish_seen_subcommand_from $commands\" -l version -d 'print the version'\n")
 	for i, c := range all {
-		fmt.Fprintf(w, "complete -c redlockd -n \"not __fish_seen_subcommand_from $commands\" -a %s -d %s\n", c.name, quote(c.summary))
-		when := fmt.Sprintf("\"__fish_seen_subcommand_from %s\"", c.name)
+		fmt.Fprintf(w, "complete -c redlockd -n \"not __fish_seen_subcommand_from $commands\" -a %s -d %s\n", c.Name, quote(c.Summary))
+		when := fmt.Sprintf("\"__fish_seen_subcommand_from %s\"", c.Name)
 		if i == 0 { // the default command
 			when = fmt.Sprintf("\"not __fish_seen_subcommand_from %s\"", strings.Join(names[1:], " "))
 		}
-		for _, h := range c.visibleFlags() {
+		for _, h := range c.VisibleFlags() {
 			value := ""
 			switch {
-			case h.arg == "":
+			case h.Arg == "":
 			case len(h.words) > 0:
 				value = " -x -a " + quote(strings.Join(h.words, " "))
 			case h.takesFile():
@@ -198,12 +198,12 @@ func writeFish(w io.Writer, all []command) {
 			default:
 				value = " -x"
 			}
-			fmt.Fprintf(w, "complete -c redlockd -n %s -l %s%s -d %s\n", when, h.name, value, quote(h.usage))
+			fmt.Fprintf(w, "complete -c redlockd -n %s -l %s%s -d %s\n", when, h.Name, value, quote(h.Usage))
 		}
-		if c.words != nil {
-			fmt.Fprintf(w, "complete -c redlockd -n %s -a %s\n", when, quote(strings.Join(c.words, " ")))
+		if c.Words != nil {
+			fmt.Fprintf(w, "complete -c redlockd -n %s -a %s\n", when, quote(strings.Join(c.Words, " ")))
 		}
-		if c.wraps {
+		if c.Wraps {
 			fmt.Fprintf(w, "complete -c redlockd -n %s -a '(__fish_complete_command)'\n", when)
 		}
 	}
