@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"runtime"
+	"slices"
 	"syscall"
 	"time"
 
@@ -36,6 +37,9 @@ type holding struct {
 	killAt time.Time // set with lost: the command is killed then, if the validity is not over before
 	killed bool
 }
+
+// endIn bounds the release of the lock. On a master that is down, it ends with its TTL.
+const endIn = 2 * time.Second
 
 // waitToldAfter is how long a lock is waited for in silence.
 const waitToldAfter = 500 * time.Millisecond
@@ -107,9 +111,10 @@ func (h *holding) acquire(ctx context.Context) error {
 	defer cancel()
 	if h.client.Ready(ready) == nil {
 		// A lock on all masters outlives more of them than one on those that were there first.
-		all, cancel := context.WithTimeout(ready, o.MasterTimeout)
-		defer cancel()
-		awaitAll(all, h.client)
+		out := func(s redlock.MasterStatus) bool { return s.State != redlock.MasterUp }
+		for began := time.Now(); time.Since(began) < o.MasterTimeout && ready.Err() == nil && slices.ContainsFunc(h.client.Masters(), out); {
+			time.Sleep(2 * time.Millisecond)
+		}
 	} // else LOCK says what is missing, or waits for it
 	for range 2 {
 		lease, err := h.client.Acquire(ctx, redlock.LockRequest{Resources: []string{h.resource}, TTL: h.ttl, Wait: h.wait, Fence: h.fence, Shared: h.shared, Slots: h.slots})
@@ -128,7 +133,9 @@ func (h *holding) acquire(ctx context.Context) error {
 
 // obstacle says what the lock is waited for.
 func (h *holding) obstacle() string {
-	if err := quorum(h.client); err != nil {
+	now, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := h.client.Ready(now); err != nil {
 		return reasonOf(err)
 	}
 	return "it is held by another"
@@ -297,7 +304,7 @@ func (h *holding) ended() (kept bool) {
 
 // end releases the lock and ends the client, in bounded time. It returns false if the lock was not held any more.
 func (h *holding) end() (held bool) {
-	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), endIn)
 	defer cancel()
 	defer h.client.Close(ctx)
 	if h.lease == nil {
@@ -309,7 +316,7 @@ func (h *holding) end() (held bool) {
 	select {
 	case err = <-done:
 	case <-ctx.Done():
-		err = fmt.Errorf("no answer within %v", closeTimeout)
+		err = fmt.Errorf("no answer within %v", endIn)
 	}
 	left := h.lease.Validity().Round(time.Second)
 	switch {

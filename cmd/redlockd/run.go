@@ -206,7 +206,7 @@ func speaker(w io.Writer) (say func(format string, args ...any), written func())
 		close(lines)
 		select {
 		case <-done:
-		case <-time.After(closeTimeout):
+		case <-time.After(endIn):
 		}
 	}
 	return say, written

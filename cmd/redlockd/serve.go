@@ -183,13 +183,17 @@ func embed(o *redlock.Options) (end func()) {
 	}
 }
 
+// bootstrapIn bounds the attempts to bootstrap, in units of connect_timeout: they connect to all masters and then have them found the
+// membership.
+const bootstrapIn = 2
+
 // bootstrapPause is the pause before the next attempt to reach masters that are not up yet.
 const bootstrapPause = 50 * time.Millisecond
 
 // bootstrap admits the masters if all of them are new. If not, they vote after the wait. It tries again while masters
 // cannot be reached, because docker compose starts them together with redlockd.
 func (s *server) bootstrap(engine redlock.Options) {
-	ctx, cancel := context.WithTimeout(context.Background(), bootstrapTimeoutFactor*engine.ConnectTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), bootstrapIn*engine.ConnectTimeout)
 	defer cancel()
 	for {
 		reports, err := redlock.BootstrapAndReport(ctx, engine)
