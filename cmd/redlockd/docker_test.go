@@ -110,7 +110,7 @@ func kubernetesConfig(t *testing.T) *config.Config {
 
 func TestKubernetesStopsInTime(t *testing.T) {
 	c := kubernetesConfig(t)
-	if stop, patience := c.DrainDelay+c.DrainTimeout+closeTimeout, 30*time.Second; c.DrainDelay == 0 || stop >= patience {
+	if stop, patience := c.DrainDelay+c.DrainTimeout+2*time.Second, 30*time.Second; c.DrainDelay == 0 || stop >= patience {
 		t.Errorf("drain_delay %v; to stop takes %v at most, Kubernetes kills after %v", c.DrainDelay, stop, patience)
 	}
 	if part := "\n    matchLabels: {app: redlockd}\n"; !strings.Contains(readDocker(t, "kubernetes.yaml"), part) {

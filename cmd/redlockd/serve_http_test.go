@@ -60,7 +60,7 @@ func (s *webStage) dial(from string) net.Conn {
 		s.Fatal(err)
 	}
 	s.Cleanup(func() { conn.Close() })
-	conn.SetDeadline(time.Now().Add(patience))
+	conn.SetDeadline(time.Now().Add(time.Minute))
 	return conn
 }
 

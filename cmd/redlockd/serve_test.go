@@ -70,7 +70,10 @@ func TestMissing(t *testing.T) {
 }
 
 func TestListenErrors(t *testing.T) {
-	c := mustLoad(t, nil, "REDLOCKD_SERVER_LISTEN=127.0.0.1:80")
+	c, err := config.Load(nil, []string{"REDLOCKD_SERVER_LISTEN=127.0.0.1:80"})
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, e := range []struct {
 		err  error
 		want string
