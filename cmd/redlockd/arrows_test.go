@@ -17,16 +17,17 @@ import (
 
 // importers lists, for each package of ours, which of ours may import it besides itself and its tests.
 var importers = map[string][]string{
-	"redlockd/cmd/redlockd/cli":    {"cmd/redlockd"},
-	"redlockd/cmd/redlockd/config": {"cmd/redlockd", "cmd/redlockd/cli"},
-	"redlockd/proxy":               {"cmd/redlockd", "cmd/redlockd/config", "cmd/redlockd/cli"},
+	"redlockd/cmd/redlockd/serve":  {"cmd/redlockd"},
+	"redlockd/cmd/redlockd/cli":    {"cmd/redlockd", "cmd/redlockd/serve"},
+	"redlockd/cmd/redlockd/config": {"cmd/redlockd", "cmd/redlockd/cli", "cmd/redlockd/serve"},
+	"redlockd/proxy":               {"cmd/redlockd", "cmd/redlockd/config", "cmd/redlockd/cli", "cmd/redlockd/serve"},
 	"redlockd/proxy/keyspace":      {"proxy"},
-	"redlockd/redlock":             {"cmd/redlockd", "cmd/redlockd/config", "proxy", "proxy/keyspace", "bench"}, // keyspace: types alone, see its TestPure
+	"redlockd/redlock":             {"cmd/redlockd", "cmd/redlockd/config", "cmd/redlockd/serve", "proxy", "proxy/keyspace", "bench"}, // keyspace: types alone, see its TestPure
 	"redlockd/redlock/rawio":       {"redlock", "proxy", "bench"},
 	"redlockd/redlock/loglimit":    {"redlock", "proxy"},
 	"redlockd/redlock/resp":        {"redlock", "redlock/memmaster", "redlock/sandbox", "proxy", "proxy/keyspace", "cmd/redlockd"}, // cmd: as a client
 	"redlockd/redlock/sandbox":     {"proxy", "redlock/memmaster"},
-	"redlockd/redlock/memmaster":   {"cmd/redlockd"},           // the embedded masters; everywhere else it is a test double
+	"redlockd/redlock/memmaster":   {"cmd/redlockd/serve"},     // the embedded masters; everywhere else it is a test double
 	"redlockd/redlock/redisproc":   {"bench", "bench/torture"}, // everywhere else it serves tests
 }
 
@@ -36,7 +37,7 @@ var owners = map[string][]string{
 	"github.com/redis/go-redis/":           {"redlock", "bench", "bench/torture"},
 	"github.com/BurntSushi/toml":           {"cmd/redlockd/config"},
 	"github.com/prometheus/":               {"proxy"},
-	"golang.org/x/sys":                     {"cmd/redlockd", "cmd/redlockd/cli", "redlock", "bench", "bench/torture"},
+	"golang.org/x/sys":                     {"cmd/redlockd", "cmd/redlockd/cli", "cmd/redlockd/serve", "redlock", "bench", "bench/torture"},
 	"github.com/yuin/gopher-lua":           {"redlock/sandbox"},
 	"github.com/go-redsync/redsync/":       {"bench"},
 	"github.com/redis/rueidis":             {"bench"},
@@ -56,7 +57,7 @@ var owners = map[string][]string{
 // testsBelow lists what tests may import beyond that: masters to try things on, and the client libraries as users have
 // them.
 var testsBelow = map[string][]string{
-	"redlockd/redlock/memmaster": {"redlock", "proxy"},
+	"redlockd/redlock/memmaster": {"redlock", "proxy", "cmd/redlockd"},
 	"redlockd/redlock/redisproc": {"redlock", "redlock/memmaster", "redlock/sandbox", "proxy", "proxy/keyspace", "cmd/redlockd"},
 	"redlockd/redlock":           {"redlock/memmaster"},
 	"github.com/redis/go-redis/": {"proxy", "redlock/memmaster", "redlock/sandbox", "cmd/redlockd"},

@@ -1,4 +1,4 @@
-package main
+package serve
 
 // Goal: the parts of serve that need no process. TestServe… in process_test.go run the whole.
 

@@ -1,4 +1,11 @@
-package main
+// Package serve is the server as a process: it opens what clients connect to, starts the engine and the front, and ends them in order.
+//
+//	Command → serve.go   listen, start, run until a signal, drain
+//	        → listen.go, systemd.go   addresses, unix sockets, and the sockets and messages of a service manager
+//	        → http.go                 the port of the status page, metrics and probes
+//	        → quorum.go               what the log says of the quorum
+//	        → reload.go, audit_file.go   what SIGHUP and CONFIG RELOAD change; the file of the audit
+package serve
 
 import (
 	"context"
@@ -28,7 +35,7 @@ import (
 // master that is down end with their TTL.
 const closeTimeout = 2 * time.Second
 
-var serve = cli.Command{Name: "serve", Summary: "serve locks (this is what redlockd does without a command)", Audience: cli.ForServer, Run: runServer,
+var Command = cli.Command{Name: "serve", Summary: "serve locks (this is what redlockd does without a command)", Audience: cli.ForServer, Run: runServer,
 	Flags: []cli.Flag{{Name: "bootstrap", Usage: "admit brand-new masters at once, without waiting for max_ttl: only where no client can still hold a lock"}},
 	Help: `Usage: redlockd [serve] [flags]
 

@@ -1,4 +1,4 @@
-package main
+package serve
 
 // Goal: a sign of life is given only to the service manager that asks for it.
 

@@ -1,4 +1,4 @@
-package main
+package serve
 
 // Goal: clients that keep connections open over HTTP, are slow, or come often do not keep probes from their answers.
 // Method: such clients against the server of the status page with a handler of the test's own; addresses of the loopback network stand

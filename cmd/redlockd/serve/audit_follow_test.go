@@ -1,4 +1,4 @@
-package main
+package serve
 
 // Goal: the audit goes on where a tool has rotated its file. Method: files that are moved, and the writer alone. TestAuditFile runs the whole.
 
