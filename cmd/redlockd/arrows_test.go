@@ -17,18 +17,19 @@ import (
 
 // importers lists, for each package of ours, which of ours may import it besides itself and its tests.
 var importers = map[string][]string{
-	"redlockd/cmd/redlockd/serve":  {"cmd/redlockd"},
-	"redlockd/cmd/redlockd/cli":    {"cmd/redlockd", "cmd/redlockd/serve"},
-	"redlockd/cmd/redlockd/config": {"cmd/redlockd", "cmd/redlockd/cli", "cmd/redlockd/serve"},
-	"redlockd/proxy":               {"cmd/redlockd", "cmd/redlockd/config", "cmd/redlockd/cli", "cmd/redlockd/serve"},
-	"redlockd/proxy/keyspace":      {"proxy"},
-	"redlockd/redlock":             {"cmd/redlockd", "cmd/redlockd/config", "cmd/redlockd/serve", "proxy", "proxy/keyspace", "bench"}, // keyspace: types alone, see its TestPure
-	"redlockd/redlock/rawio":       {"redlock", "proxy", "bench"},
-	"redlockd/redlock/loglimit":    {"redlock", "proxy"},
-	"redlockd/redlock/resp":        {"redlock", "redlock/memmaster", "redlock/sandbox", "proxy", "proxy/keyspace", "cmd/redlockd"}, // cmd: as a client
-	"redlockd/redlock/sandbox":     {"proxy", "redlock/memmaster"},
-	"redlockd/redlock/memmaster":   {"cmd/redlockd/serve"},     // the embedded masters; everywhere else it is a test double
-	"redlockd/redlock/redisproc":   {"bench", "bench/torture"}, // everywhere else it serves tests
+	"redlockd/cmd/redlockd/serve":   {"cmd/redlockd"},
+	"redlockd/cmd/redlockd/masters": {"cmd/redlockd"},
+	"redlockd/cmd/redlockd/cli":     {"cmd/redlockd", "cmd/redlockd/serve", "cmd/redlockd/masters"},
+	"redlockd/cmd/redlockd/config":  {"cmd/redlockd", "cmd/redlockd/cli", "cmd/redlockd/serve", "cmd/redlockd/masters"},
+	"redlockd/proxy":                {"cmd/redlockd", "cmd/redlockd/config", "cmd/redlockd/cli", "cmd/redlockd/serve", "cmd/redlockd/masters"},
+	"redlockd/proxy/keyspace":       {"proxy"},
+	"redlockd/redlock":              {"cmd/redlockd", "cmd/redlockd/config", "cmd/redlockd/serve", "cmd/redlockd/masters", "proxy", "proxy/keyspace", "bench"}, // keyspace: types alone, see its TestPure
+	"redlockd/redlock/rawio":        {"redlock", "proxy", "bench"},
+	"redlockd/redlock/loglimit":     {"redlock", "proxy"},
+	"redlockd/redlock/resp":         {"redlock", "redlock/memmaster", "redlock/sandbox", "proxy", "proxy/keyspace", "cmd/redlockd"}, // cmd: as a client
+	"redlockd/redlock/sandbox":      {"proxy", "redlock/memmaster"},
+	"redlockd/redlock/memmaster":    {"cmd/redlockd/serve"},     // the embedded masters; everywhere else it is a test double
+	"redlockd/redlock/redisproc":    {"bench", "bench/torture"}, // everywhere else it serves tests
 }
 
 // owners lists which directories may import a third-party module. A module that is new needs an owner here.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"redlockd/cmd/redlockd/cli"
+	"redlockd/cmd/redlockd/masters"
 	"redlockd/redlock/redisproc"
 )
 
@@ -40,7 +41,7 @@ func forgeSuccessor(t *testing.T, master *redisproc.Server, versions int) {
 }
 
 // waitMembers waits until the table is as it should be.
-func waitMembers(t *testing.T, addrs, what string, match func(now membersTable) bool) {
+func waitMembers(t *testing.T, addrs, what string, match func(now masters.MembersTable) bool) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); ; time.Sleep(100 * time.Millisecond) {
 		now := membersOf(t, addrs)
@@ -57,7 +58,7 @@ func waitMembers(t *testing.T, addrs, what string, match func(now membersTable) 
 // starts then, keep to what the others show, and the master votes again after the wait.
 func TestAttackForgedRecord(t *testing.T) {
 	attackSettings(t, "2s")
-	masters, addrs := startMasters(t, 5)
+	servers, addrs := startMasters(t, 5)
 	p := launch(t, "--masters", addrs, "--bootstrap")
 	p.waitLog("quorum reached")
 	q := launch(t, "--masters", addrs)
@@ -68,13 +69,13 @@ func TestAttackForgedRecord(t *testing.T) {
 	for _, versions := range []int{1, 10} {
 		c.granted("at first", p)
 		before := membersOf(t, addrs)
-		forgeSuccessor(t, masters[4], versions)
+		forgeSuccessor(t, servers[4], versions)
 		starts := launch(t, "--masters", addrs)
 		c.join(starts)
-		waitMembers(t, addrs, "the master votes again", func(now membersTable) bool {
+		waitMembers(t, addrs, "the master votes again", func(now masters.MembersTable) bool {
 			return now.Voters == 5 && now.Unreached == 0 && len(now.Seats) == 5 && now.Seats[4].Memory != before.Seats[4].Memory
 		})
-		if after := membersOf(t, addrs); after.Lineage != before.Lineage || after.seats() != before.seats() {
+		if after := membersOf(t, addrs); after.Lineage != before.Lineage || seatsOf(after) != seatsOf(before) {
 			t.Errorf("%d versions ahead: before %+v, after %+v: want the same seats", versions, before, after)
 		}
 		c.granted("who ran", p)
@@ -88,7 +89,7 @@ func TestAttackForgedRecord(t *testing.T) {
 // with such a list joins the fleet of the other four, says so, and grants nothing that this one holds.
 func TestAttackWrongNameOfFive(t *testing.T) {
 	attackSettings(t, "2s")
-	masters, addrs := startMasters(t, 5)
+	servers, addrs := startMasters(t, 5)
 	staging, _ := startMasters(t, 4)
 	for _, fleet := range [][]*redisproc.Server{staging[:1], staging[1:]} {
 		launch(t, "--masters", addrsOf(fleet), "--bootstrap").waitLog("quorum reached")
@@ -99,16 +100,16 @@ func TestAttackWrongNameOfFive(t *testing.T) {
 	c.join(p)
 	c.granted("at first", p)
 	want := membersOf(t, addrs)
-	for place := range masters {
+	for place := range servers {
 		other := []*redisproc.Server{staging[0], staging[1+place/2]}[place%2]
-		list := addrsOf(slices.Insert(slices.Clone(masters[:4]), place, other))
+		list := addrsOf(slices.Insert(slices.Clone(servers[:4]), place, other))
 		wrong := launch(t, "--masters", list)
 		if line := wrong.waitLog("the settings differ from the membership"); !strings.Contains(line, other.Addr+" is no member, the settings name it") {
 			t.Errorf("a wrong name in place %d: got %s, want that %s is no member", place, line, other.Addr)
 		}
 		c.join(wrong)
 		c.granted(fmt.Sprintf("who has a wrong name in place %d", place), wrong)
-		if got := membersOf(t, list); got.Lineage != want.Lineage || got.seats() != want.seats() {
+		if got := membersOf(t, list); got.Lineage != want.Lineage || seatsOf(got) != seatsOf(want) {
 			t.Errorf("a wrong name in place %d: got %+v, want the fleet of the other four, %+v", place, got, want)
 		}
 	}
@@ -155,7 +156,7 @@ func TestMembersRemoveWithDeadMasters(t *testing.T) {
 			if code == cli.ExitOK {
 				want = voters(living[1:]...)
 			}
-			if got := membersOf(t, addrs); got.seats() != want || got.Unreached != 0 {
+			if got := membersOf(t, addrs); seatsOf(got) != want || got.Unreached != 0 {
 				t.Errorf("in the end: got %+v, want %s", got, want)
 			}
 			if seats == 5 {

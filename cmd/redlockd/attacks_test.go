@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"redlockd/cmd/redlockd/cli"
+	"redlockd/cmd/redlockd/masters"
 	"redlockd/redlock/redisproc"
 )
 
@@ -247,7 +248,7 @@ func (c *contest) end() {
 }
 
 // membersSeen is the table that a site gets.
-func membersSeen(t *testing.T, args ...string) (table membersTable) {
+func membersSeen(t *testing.T, args ...string) (table masters.MembersTable) {
 	t.Helper()
 	code, stdout, stderr := runBinary(t, append([]string{"members", "--json"}, args...)...)
 	if err := json.Unmarshal([]byte(stdout), &table); code != cli.ExitOK || err != nil {

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"redlockd/cmd/redlockd/config"
+	"redlockd/cmd/redlockd/masters"
 	"redlockd/cmd/redlockd/serve"
 	"redlockd/redlock"
 )
@@ -64,7 +65,7 @@ func TestDockerNamesExist(t *testing.T) {
 		variables = append(variables, s.Environment())
 	}
 	var flags []string
-	for _, f := range slices.Concat(serve.Command.AllFlags(), check.AllFlags(), members.AllFlags()) {
+	for _, f := range slices.Concat(serve.Command.AllFlags(), masters.Check.AllFlags(), masters.Members.AllFlags()) {
 		flags = append(flags, "--"+f.Name)
 	}
 	// Flags of docker, kubectl, helm and their files.

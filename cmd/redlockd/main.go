@@ -9,11 +9,12 @@ import (
 	"os"
 
 	"redlockd/cmd/redlockd/cli"
+	"redlockd/cmd/redlockd/masters"
 	"redlockd/cmd/redlockd/serve"
 )
 
 // commands in the order of the help text. The first is the default: `redlockd --listen :6380` serves.
-var commands = []cli.Command{serve.Command, check, bootstrap, members, runWithLock, ping, locks, info, top, unlock, reload}
+var commands = []cli.Command{serve.Command, masters.Check, masters.Bootstrap, masters.Members, masters.Run, ping, locks, info, top, unlock, reload}
 
 // version is set by the linker for releases: -ldflags "-X main.version=1.2.3". Empty: it was not.
 var version string

@@ -21,7 +21,7 @@ import (
 	"time"
 
 	"redlockd/cmd/redlockd/cli"
-	"redlockd/cmd/redlockd/config"
+	"redlockd/cmd/redlockd/masters"
 	"redlockd/redlock"
 	"redlockd/redlock/redisproc"
 )
@@ -40,18 +40,18 @@ func startMembers(t *testing.T, seats, spare int) (servers []*redisproc.Server, 
 }
 
 // membersOf is the table.
-func membersOf(t *testing.T, addrs string) membersTable {
+func membersOf(t *testing.T, addrs string) masters.MembersTable {
 	t.Helper()
 	code, stdout, stderr := runBinary(t, "members", "--json", "--masters", addrs)
-	var table membersTable
+	var table masters.MembersTable
 	if err := json.Unmarshal([]byte(stdout), &table); code != cli.ExitOK || err != nil {
 		t.Fatalf("members: exit code %d, %v, errors %q, output\n%s", code, err, stderr, stdout)
 	}
 	return table
 }
 
-// seats is the table in one line: "a:1 voter, b:2 learner".
-func (m membersTable) seats() string {
+// seatsOf is the table in one line: "a:1 voter, b:2 learner".
+func seatsOf(m masters.MembersTable) string {
 	var all []string
 	for _, s := range m.Seats {
 		all = append(all, s.Addr+" "+string(s.State))
@@ -165,7 +165,7 @@ func TestMembersChangeUnderLoad(t *testing.T) {
 	if want := fmt.Sprintf("[[masters]]\nname = %q\naddr = %q\n", s[2].Addr, s[3].Addr); !strings.Contains(text, want) || !strings.Contains(text, "switch it off") {
 		t.Errorf("replace: got\n%s\nwant %q in it, and to switch the other one off", text, want)
 	}
-	if got, want := membersOf(t, addrs).seats(), voters(s[0], s[1], s[3]); got != want {
+	if got, want := seatsOf(membersOf(t, addrs)), voters(s[0], s[1], s[3]); got != want {
 		t.Fatalf("after replace: got %s, want %s", got, want)
 	}
 	s[2].Kill()
@@ -176,7 +176,7 @@ func TestMembersChangeUnderLoad(t *testing.T) {
 	// A dead one.
 	s[1].Kill()
 	change(t, addrs, "replace", s[1].Addr, s[4].Addr)
-	if got, want := membersOf(t, addrs).seats(), voters(s[0], s[4], s[3]); got != want {
+	if got, want := seatsOf(membersOf(t, addrs)), voters(s[0], s[4], s[3]); got != want {
 		t.Fatalf("after the second replace: got %s, want %s", got, want)
 	}
 
@@ -185,8 +185,8 @@ func TestMembersChangeUnderLoad(t *testing.T) {
 		t.Errorf("a fourth: got\n%s\nwant that the number is even", text)
 	}
 	change(t, addrs, "add", "m5", s[6].Addr)
-	if got, want := membersOf(t, addrs), voters(s[0], s[4], s[3], s[5], s[6]); got.seats() != want || got.Needed != 3 {
-		t.Fatalf("with five: got %s, %d needed, want %s and 3", got.seats(), got.Needed, want)
+	if got, want := membersOf(t, addrs), voters(s[0], s[4], s[3], s[5], s[6]); seatsOf(got) != want || got.Needed != 3 {
+		t.Fatalf("with five: got %s, %d needed, want %s and 3", seatsOf(got), got.Needed, want)
 	}
 
 	// max_ttl.
@@ -221,7 +221,7 @@ func TestMembersChangeUnderLoad(t *testing.T) {
 	if text := change(t, addrs, "remove", s[0].Addr); !strings.Contains(text, `name = "m5"`) {
 		t.Errorf("remove: got\n%s\nwant the lines for config.toml", text)
 	}
-	if got, want := membersOf(t, s[3].Addr).seats(), voters(s[4], s[3], s[6]); got != want {
+	if got, want := seatsOf(membersOf(t, s[3].Addr)), voters(s[4], s[3], s[6]); got != want {
 		t.Errorf("with three: got %s, want %s", got, want)
 	}
 	under.end()
@@ -350,47 +350,6 @@ func TestMembersWithPasswordsOfTheirOwn(t *testing.T) {
 	}
 }
 
-// The table says of a learner how far it has got what the others remember, and what stands in the way. A change that waits says the same.
-func TestMembersSayWhatLearnersAreGiven(t *testing.T) {
-	learner := func(name string, c *redlock.Copying) redlock.Seat {
-		return redlock.Seat{Name: name, Addr: name + ":1", State: redlock.SeatLearner, Left: 58900 * time.Millisecond, Copying: c}
-	}
-	seats := []redlock.Seat{{Name: "m1", State: redlock.SeatVoter}, learner("m2", &redlock.Copying{From: "m1,m4,m5", Given: 41200, Percent: 63}),
-		learner("m3", &redlock.Copying{Problem: "2 of 3 masters that could give it its locks are there: m5 cannot"}), learner("m6", nil)}
-	const m2 = "m2 is being given what m1, m4, m5 remember: 41200 locks so far (63 %); it votes when that is done, or in 59s"
-	const m3 = "m3 votes in 59s; nothing is copied to it at present: 2 of 3 masters that could give it its locks are there: m5 cannot"
-	printed := func(now redlock.Membership, json string) string {
-		var out strings.Builder
-		m := memberCommand{Call: &cli.Call{Process: cli.Process{Stdout: &out}, Given: map[string]string{"json": json}}}
-		if err := m.print(now, config.Default()); err != nil {
-			t.Fatal(err)
-		}
-		return out.String()
-	}
-	if got, want := printed(redlock.Membership{Seats: seats}, "false"), "\n"+m2+".\n"+m3+".\n"; !strings.HasSuffix(got, want) {
-		t.Errorf("got\n%s\nwant at its end\n%s", got, want)
-	}
-	// Where nobody votes, nobody has anything to give, and that each says so is of no use.
-	if got := printed(redlock.Membership{Seats: seats[1:]}, "false"); strings.Contains(got, "copied") || strings.Contains(got, "given") {
-		t.Errorf("without a voter: got\n%s\nwant no word about copies", got)
-	}
-	var table membersTable
-	if err := json.Unmarshal([]byte(printed(redlock.Membership{Seats: seats}, "true")), &table); err != nil {
-		t.Fatal(err)
-	}
-	for i, want := range []string{"<nil>", "&{[m1 m4 m5] 41200 63 }", "&{[] 0 0 2 of 3 masters that could give it its locks are there: m5 cannot}", "<nil>"} {
-		if got := fmt.Sprint(table.Seats[i].Copying); got != want {
-			t.Errorf("--json: seat %d: got %s, want %s", i, got, want)
-		}
-	}
-	for name, want := range map[string]string{"m1": "", "m2": m2, "m3": m3, "m6": "m6 votes when it was given what the others remember, or in 59s"} {
-		m := memberCommand{change: redlock.MemberChange{Replace: name, Addr: "other:1"}}
-		if got := m.rest(redlock.Membership{Seats: seats}); got != want {
-			t.Errorf("after replace %s: got %q, want %q", name, got, want)
-		}
-	}
-}
-
 // manyLocks has a master hold so many that it takes seconds to copy them.
 func manyLocks(t *testing.T, addr string) {
 	t.Helper()
@@ -436,47 +395,6 @@ func TestMembersShowTheCopyOfAnother(t *testing.T) {
 	}
 }
 
-// The lines for config.toml are read as they are printed, and make the difference go away.
-func TestMembersSettings(t *testing.T) {
-	s, addrs := startMembers(t, 3, 1)
-	text := change(t, addrs, "replace", s[0].Addr, s[3].Addr)
-	_, lines, found := strings.Cut(text, "In config.toml:\n\n")
-	if !found {
-		t.Fatalf("got\n%s\nwant the lines for config.toml", text)
-	}
-	file := t.TempDir() + "/config.toml"
-	if err := os.WriteFile(file, []byte(lines), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	code, stdout, stderr := runBinary(t, "members", "--config", file)
-	if code != cli.ExitOK || strings.Contains(stdout, "config.toml") || !strings.Contains(stdout, "3 of 3 seats vote, all of them are reached; locks need 2; max_ttl 2s") {
-		t.Errorf("exit code %d, errors %q, output\n%s\nwant no difference", code, stderr, stdout)
-	}
-	for _, tt := range []struct {
-		now  redlock.Membership
-		ttl  string
-		want string
-	}{
-		{redlock.Membership{MaxTTL: 2e9, Seats: []redlock.Seat{{Name: "a:1", Addr: "a:1"}, {Name: "b:1", Addr: "b:1", State: redlock.SeatLeaving}}}, "1m",
-			"In config.toml:\n\nmasters = [\"a:1\"]\n[locks]\nmax_ttl = \"2s\"\n"},
-		{redlock.Membership{MaxTTL: 60e9, Seats: []redlock.Seat{{Name: "m1", Addr: "a:1"}}}, "1m", "In config.toml:\n\n[[masters]]\nname = \"m1\"\naddr = \"a:1\"\n"},
-		{redlock.Membership{Seats: []redlock.Seat{{Name: "a:1", Addr: "a:1"}, {Name: "b:1", Addr: "b:1"}}}, "1m",
-			"The lines for config.toml follow when the number of seats is odd: there are 2. Add or remove one.\n"},
-		{redlock.Membership{MaxTTL: 60e9, Seats: []redlock.Seat{{Name: "a:1", Addr: "a:1"}, {Name: "b:1", Addr: "b:1/2"}, {Name: "c:1", Addr: "c:1/3"}}}, "1m",
-			"In config.toml:\n\nmasters = [\"a:1/0\", \"b:1\", \"c:1/3\"]\n"},
-		{redlock.Membership{MaxTTL: 60e9, Seats: []redlock.Seat{{Name: "m1", Addr: "a:1/3"}}}, "1m", "In config.toml:\n\n[[masters]]\nname = \"m1\"\naddr = \"a:1\"\ndb = 3\n"},
-	} {
-		ttl, _ := config.ParseDuration(tt.ttl)
-		db := 0
-		if len(tt.now.Seats) == 3 {
-			db = 2
-		}
-		if got := settingsOf(tt.now, ttl, db); got != tt.want {
-			t.Errorf("%+v: got\n%s\nwant\n%s", tt.now, got, tt.want)
-		}
-	}
-}
-
 // All masters have forgotten, and one of several is dead for good: a redlockd founds the membership anew, without an operator.
 func TestAllMastersForget(t *testing.T) {
 	for _, seats := range []int{1, 3} {
@@ -505,7 +423,7 @@ func TestAllMastersForget(t *testing.T) {
 			if seats == 3 {
 				want = voters(s[:2]...) + ", " + s[2].Addr + " vacant"
 			}
-			if got := membersOf(t, addrs).seats(); got != want {
+			if got := seatsOf(membersOf(t, addrs)); got != want {
 				t.Errorf("got %s, want %s", got, want)
 			}
 		})
@@ -575,7 +493,7 @@ func TestMajorityIsLostForGood(t *testing.T) {
 	if now := fence(next, "t2"); now <= last {
 		t.Errorf("got the fence %d, and before %d", now, last)
 	}
-	if got, want := membersOf(t, addrs).seats(), voters(s[0], s[1], s[5]); got != want {
+	if got, want := seatsOf(membersOf(t, addrs)), voters(s[0], s[1], s[5]); got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	if text := change(t, left, "refound", "--yes"); !strings.HasPrefix(text, "Nothing to refound") {
@@ -651,7 +569,7 @@ func TestMembersWithDeadMasters(t *testing.T) {
 		}
 	}
 	p.dial().grant("LOCK r 1000 TOKEN t1")
-	if after := membersOf(t, addrs); after.Version != before.Version || after.seats() != before.seats() || after.Voters != 5 || after.Unreached != 2 ||
+	if after := membersOf(t, addrs); after.Version != before.Version || seatsOf(after) != seatsOf(before) || after.Voters != 5 || after.Unreached != 2 ||
 		!after.Seats[2].Reached || after.Seats[3].Reached {
 		t.Errorf("before %+v, after %+v; want no change, and two of five voters that are not reached", before, after)
 	}
@@ -661,7 +579,7 @@ func TestMembersWithDeadMasters(t *testing.T) {
 			t.Errorf("%s: exit code %d, errors %q, output\n%s\nwant %d and %q", command, code, stderr, stdout, cli.ExitOK, sentence)
 		}
 	}
-	checkJSON := func() (code int, v verdict) {
+	checkJSON := func() (code int, v masters.Verdict) {
 		t.Helper()
 		code, stdout, stderr := runBinary(t, "check", "--masters", addrs, "--json")
 		if err := json.Unmarshal([]byte(stdout), &v); err != nil {
@@ -684,5 +602,23 @@ func TestMembersWithDeadMasters(t *testing.T) {
 	}
 	if code, stdout, _ := runBinary(t, "check", "--masters", s[2].Addr); code != cli.ExitFailed {
 		t.Errorf("check with two of four dead and a list of one: exit code %d, want %d:\n%s", code, cli.ExitFailed, stdout)
+	}
+}
+
+// The lines for config.toml are read as they are printed, and make the difference go away.
+func TestMembersSettings(t *testing.T) {
+	s, addrs := startMembers(t, 3, 1)
+	text := change(t, addrs, "replace", s[0].Addr, s[3].Addr)
+	_, lines, found := strings.Cut(text, "In config.toml:\n\n")
+	if !found {
+		t.Fatalf("got\n%s\nwant the lines for config.toml", text)
+	}
+	file := t.TempDir() + "/config.toml"
+	if err := os.WriteFile(file, []byte(lines), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, stdout, stderr := runBinary(t, "members", "--config", file)
+	if code != cli.ExitOK || strings.Contains(stdout, "config.toml") || !strings.Contains(stdout, "3 of 3 seats vote, all of them are reached; locks need 2; max_ttl 2s") {
+		t.Errorf("exit code %d, errors %q, output\n%s\nwant no difference", code, stderr, stdout)
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"redlockd/cmd/redlockd/cli"
 	"redlockd/cmd/redlockd/config"
+	"redlockd/cmd/redlockd/masters"
 )
 
 // secret is the password of these tests: nothing that redlockd prints may show it.
@@ -41,14 +42,6 @@ func runCommand(environ []string, args ...string) (code int, stdout, stderr stri
 	return code, out.String(), errs.String()
 }
 
-func libraryNames() string {
-	var names []string
-	for _, l := range libraryTable {
-		names = append(names, l.name)
-	}
-	return strings.Join(names, ", ")
-}
-
 func TestMistakesOnTheCommandLine(t *testing.T) {
 	t.Chdir(t.TempDir())
 	writeFile(t, "two.toml", "masters = [\"a:1\", \"b:1\"]\n", 0o600)
@@ -60,8 +53,8 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 		{"--lisen :1", nil, "unknown flag --lisen (did you mean --listen?); redlockd serve --help lists the flags"},
 		{"serve --qwertz", nil, "unknown flag --qwertz; redlockd serve --help lists the flags"},
 		{"check --maxttl 5s", nil, "unknown flag --maxttl (did you mean --max-ttl?); redlockd check --help lists the flags"},
-		{"check --library redison", nil, `no library "redison" is known (did you mean redisson?); known are ` + libraryNames()},
-		{"check --library=", nil, `no library "" is known; known are ` + libraryNames()},
+		{"check --library redison", nil, `no library "redison" is known (did you mean redisson?); known are ` + strings.Join(knownLibraries(), ", ")},
+		{"check --library=", nil, `no library "" is known; known are ` + strings.Join(knownLibraries(), ", ")},
 		{"check --library", nil, "--library needs a value; redlockd check --help lists the flags"},
 		{"--listen", nil, "--listen needs a value; redlockd serve --help lists the flags"},
 		{"check --json=perhaps", nil, `invalid boolean value "perhaps" for -json: neither true nor false; redlockd check --help lists the flags`},
@@ -97,13 +90,13 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 			"REDLOCKD_MASTER_QUEUE_MAX: master.queue_max is no setting any more: 16384 acquisitions can wait for one master; delete it"},
 		{"--max-ttl 5 --log-level x", []string{"REDLOCKD_MASTER_TIMEOUT=9"}, "REDLOCKD_MASTER_TIMEOUT: \"9\" is no duration: a number with a unit is needed, such as 50ms, 30s or 1h30m\n" +
 			"--log-level: \"x\" is none of debug, info, warn, error\n--max-ttl: \"5\" is no duration: a number with a unit is needed, such as 50ms, 30s or 1h30m"},
-		{"run", nil, "no resource is named: " + runForm + "; redlockd run --help lists the flags"},
-		{"run -- true", nil, "no resource is named: " + runForm + "; redlockd run --help lists the flags"},
-		{"run --wait 1s -- true", nil, "no resource is named: " + runForm + "; redlockd run --help lists the flags"},
-		{"run r", nil, `-- and a command are missing behind the resource "r": ` + runForm + "; redlockd run --help lists the flags"},
-		{"run r true", nil, `unexpected "true" behind the resource "r": ` + runForm + "; redlockd run --help lists the flags"},
-		{"run r --wait 1s -- true", nil, `unexpected "--wait" behind the resource "r": ` + runForm + "; redlockd run --help lists the flags"},
-		{"run r --", nil, "no command stands behind --: " + runForm + "; redlockd run --help lists the flags"},
+		{"run", nil, "no resource is named: " + masters.Run.Form + "; redlockd run --help lists the flags"},
+		{"run -- true", nil, "no resource is named: " + masters.Run.Form + "; redlockd run --help lists the flags"},
+		{"run --wait 1s -- true", nil, "no resource is named: " + masters.Run.Form + "; redlockd run --help lists the flags"},
+		{"run r", nil, `-- and a command are missing behind the resource "r": ` + masters.Run.Form + "; redlockd run --help lists the flags"},
+		{"run r true", nil, `unexpected "true" behind the resource "r": ` + masters.Run.Form + "; redlockd run --help lists the flags"},
+		{"run r --wait 1s -- true", nil, `unexpected "--wait" behind the resource "r": ` + masters.Run.Form + "; redlockd run --help lists the flags"},
+		{"run r --", nil, "no command stands behind --: " + masters.Run.Form + "; redlockd run --help lists the flags"},
 		{"run --fense r -- true", nil, "unknown flag --fense (did you mean --fence?); redlockd run --help lists the flags"},
 		{"run r -- true", nil, "run needs masters, and none are configured (a server would start five inside its own process, where nobody else locks); name them with --masters or --config"},
 		{"run --masters a:1 --ttl 5 --wait 1 r -- true", nil, `--ttl: "5" is no duration: a number with a unit is needed, such as 50ms, 30s or 1h30m` + "\n" +

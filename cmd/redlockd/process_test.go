@@ -26,6 +26,7 @@ import (
 	"time"
 
 	"redlockd/cmd/redlockd/cli"
+	"redlockd/cmd/redlockd/masters"
 	"redlockd/redlock/redisproc"
 )
 
@@ -619,7 +620,7 @@ func TestCheck(t *testing.T) {
 	}
 
 	code, stdout, _ := runBinary(t, "check", "--masters", addrs, "--json")
-	var v verdict
+	var v masters.Verdict
 	if err := json.Unmarshal([]byte(stdout), &v); err != nil {
 		t.Fatalf("%v in %s", err, stdout)
 	}
@@ -676,5 +677,18 @@ func TestAnotherListOfMasters(t *testing.T) {
 		if code, stdout, _ := runBinary(t, "check", "--masters", changed); code != cli.ExitOK || !strings.Contains(stdout, want) {
 			t.Errorf("check: exit code %d, want %d and %q in it:\n%s", code, cli.ExitOK, want, stdout)
 		}
+	}
+}
+
+// Where a redlockd is named in the place of a master, check and a server say so.
+func TestCheckOfARedlockd(t *testing.T) {
+	front := launch(t)
+	code, stdout, stderr := runBinary(t, "check", "--masters", front.addr)
+	if code != cli.ExitFailed || strings.Count(stdout, "no vote: ") != 1 || !strings.Contains(stdout, "no vote: is a redlockd, not a Redis\n    to fix it: name the Redis masters behind it\n") {
+		t.Errorf("exit code %d, errors %q, output\n%s\nwant code %d and that it is a redlockd", code, stderr, stdout, cli.ExitFailed)
+	}
+	code, _, stderr = runBinary(t, "run", "--masters", front.addr, "r", "--", "true")
+	if code != cli.ExitNoQuorum || !strings.Contains(stderr, "refused: it is a redlockd, not a Redis: name the masters behind it") {
+		t.Errorf("run: exit code %d, errors %q, want %d and that it is a redlockd", code, stderr, cli.ExitNoQuorum)
 	}
 }

@@ -84,8 +84,8 @@ _redlockd() {
 		for _, h := range c.VisibleFlags() {
 			switch flag := c.Name + ":--" + h.Name; {
 			case h.Arg == "":
-			case len(h.words) > 0:
-				fmt.Fprintf(w, "\t%s) COMPREPLY=($(compgen -W '%s' -- \"$current\")); return ;;\n", flag, strings.Join(h.words, " "))
+			case len(h.Words) > 0:
+				fmt.Fprintf(w, "\t%s) COMPREPLY=($(compgen -W '%s' -- \"$current\")); return ;;\n", flag, strings.Join(h.Words, " "))
 			case h.takesFile():
 				fmt.Fprintf(w, "\t%s) compopt -o filenames 2>/dev/null; COMPREPLY=($(compgen -f -- \"$current\")); return ;;\n", flag)
 			default:
@@ -142,8 +142,8 @@ func writeZsh(w io.Writer, all []Command) {
 			spec += "[" + plain.Replace(h.Usage) + "]"
 			switch {
 			case h.Arg == "":
-			case len(h.words) > 0:
-				spec += ":" + h.Arg + ":(" + strings.Join(h.words, " ") + ")"
+			case len(h.Words) > 0:
+				spec += ":" + h.Arg + ":(" + strings.Join(h.Words, " ") + ")"
 			case h.takesFile():
 				spec += ":file:_files"
 			default:
@@ -191,8 +191,8 @@ func writeFish(w io.Writer, all []Command) {
 			value := ""
 			switch {
 			case h.Arg == "":
-			case len(h.words) > 0:
-				value = " -x -a " + quote(strings.Join(h.words, " "))
+			case len(h.Words) > 0:
+				value = " -x -a " + quote(strings.Join(h.Words, " "))
 			case h.takesFile():
 				value = " -r -F"
 			default:

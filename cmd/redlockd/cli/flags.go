@@ -17,7 +17,7 @@ import (
 // value gets the same error from whatever source it comes.
 type Flag struct {
 	Name, Arg, Usage string   // arg empty: a switch
-	words            []string // the values that are possible; nil: nobody can list them
+	Words            []string // the values that are possible; nil: nobody can list them
 	Hidden           bool     // the command accepts and ignores it
 }
 
@@ -29,7 +29,7 @@ func (c *Command) AllFlags() []Flag {
 		if s.Flag == "" || ofClient && c.Audience != ForClient {
 			continue
 		}
-		h := Flag{Name: s.Flag, Arg: s.Arg, words: s.Words(), Usage: fmt.Sprintf("%s (default %s)", s.Usage, s.Text())}
+		h := Flag{Name: s.Flag, Arg: s.Arg, Words: s.Words(), Usage: fmt.Sprintf("%s (default %s)", s.Usage, s.Text())}
 		switch c.Audience {
 		case ForClient:
 			h.Hidden = !ofClient

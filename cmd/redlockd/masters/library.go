@@ -1,4 +1,4 @@
-package main
+package masters
 
 import (
 	"fmt"
@@ -89,14 +89,19 @@ var libraryTable = []libraryNeeds{
 
 // findLibrary returns the row of a library. The error names those that there are.
 func findLibrary(name string) (*libraryNeeds, error) {
-	var names []string
 	for i := range libraryTable {
 		if strings.EqualFold(libraryTable[i].name, name) {
 			return &libraryTable[i], nil
 		}
-		names = append(names, libraryTable[i].name)
 	}
-	return nil, fmt.Errorf("no library %q is known%s; known are %s", name, config.DidYouMean(name, names), strings.Join(names, ", "))
+	return nil, fmt.Errorf("no library %q is known%s; known are %s", name, config.DidYouMean(name, libraryNames()), strings.Join(libraryNames(), ", "))
+}
+
+func libraryNames() (names []string) {
+	for _, l := range libraryTable {
+		names = append(names, l.name)
+	}
+	return names
 }
 
 // checkLibrary prints what the configuration lacks for a library.

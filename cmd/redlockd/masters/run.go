@@ -1,4 +1,4 @@
-package main
+package masters
 
 import (
 	"context"
@@ -29,7 +29,7 @@ const (
 	runTTLMin = 100 * time.Millisecond
 )
 
-var runWithLock = cli.Command{Name: "run", Summary: "hold a lock while a command runs", Audience: cli.ForMasters, Run: holdAndRun, Form: runForm, Wraps: true,
+var Run = cli.Command{Name: "run", Summary: "hold a lock while a command runs", Audience: cli.ForMasters, Run: holdAndRun, Form: runForm, Wraps: true,
 	Flags: []cli.Flag{
 		{Name: "ttl", Arg: "duration", Usage: "how long the lock outlives redlockd at most, if that is killed (default 30s, or max_ttl if that is shorter)"},
 		{Name: "wait", Arg: "duration", Usage: "how long to wait for the lock; for more than an hour, set REDLOCKD_LOCKS_MAX_WAIT too (default 0s)"},

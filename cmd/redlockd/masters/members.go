@@ -1,4 +1,4 @@
-package main
+package masters
 
 import (
 	"cmp"
@@ -24,7 +24,7 @@ var memberChanges = []string{"replace", "add", "remove", "set", "refound"}
 
 const membersForm = "redlockd members [flags] [replace SEAT ADDR | add NAME ADDR | remove NAME | set max_ttl DURATION | refound]"
 
-var members = cli.Command{Name: "members", Summary: "show who the masters are, replace, add or remove one, or set max_ttl", Audience: cli.ForMasters,
+var Members = cli.Command{Name: "members", Summary: "show who the masters are, replace, add or remove one, or set max_ttl", Audience: cli.ForMasters,
 	Run: runMembers, Form: membersForm, Words: memberChanges,
 	Flags: []cli.Flag{
 		{Name: "dry-run", Usage: "say what a command would change, and change nothing"},
@@ -449,8 +449,8 @@ func settingsOf(now redlock.Membership, maxTTL time.Duration, db int) string {
 	return b.String()
 }
 
-// membersTable is the table as JSON. Times are in milliseconds, as the names say.
-type membersTable struct {
+// MembersTable is the table as JSON. Times are in milliseconds, as the names say.
+type MembersTable struct {
 	Version     int64         `json:"version"`
 	Lineage     string        `json:"lineage"`
 	MaxTTLMs    int64         `json:"max_ttl_ms"`
@@ -487,7 +487,7 @@ type copyEntry struct {
 }
 
 func printMembersJSON(w io.Writer, now redlock.Membership) error {
-	table := membersTable{Version: now.Version, Lineage: now.Lineage, MaxTTLMs: now.MaxTTL.Milliseconds(), WaitMs: now.Wait.Milliseconds(),
+	table := MembersTable{Version: now.Version, Lineage: now.Lineage, MaxTTLMs: now.MaxTTL.Milliseconds(), WaitMs: now.Wait.Milliseconds(),
 		WaitLeftMs: now.WaitLeft.Milliseconds(), Voters: now.Voters(), Unreached: now.Unreached(), Needed: now.Needed, Problem: now.Problem, Differences: now.Differences}
 	for _, s := range now.Seats {
 		entry := memberEntry{Seat: s.Name, Addr: s.Addr, State: s.State, Reached: s.Reached, Memory: s.Memory, Since: s.Since,

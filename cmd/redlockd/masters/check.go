@@ -1,4 +1,10 @@
-package main
+// Package masters has the commands that talk to the masters themselves, and need no server.
+//
+//	Check     → check.go, library.go   what is wrong with the masters; what a lock library needs
+//	Bootstrap → bootstrap.go           admits brand-new masters
+//	Members   → members.go, refound.go shows the membership, and changes it
+//	Run       → run.go, hold.go        holds a lock while a command runs
+package masters
 
 import (
 	"cmp"
@@ -21,10 +27,10 @@ import (
 // A probe makes some thirty round trips and may have to resolve a name, so it may take this many times connect_timeout.
 const probeTimeoutFactor = 3
 
-var check = cli.Command{Name: "check", Summary: "probe the masters and explain what is wrong with them", Audience: cli.ForMasters, Run: runCheck,
+var Check = cli.Command{Name: "check", Summary: "probe the masters and explain what is wrong with them", Audience: cli.ForMasters, Run: runCheck,
 	Flags: []cli.Flag{
 		{Name: "json", Usage: "print the findings as JSON"},
-		{Name: libraryFlag, Arg: "name", Usage: "print the lines for config.toml that this lock library needs (redisson, symfony, …)"},
+		{Name: libraryFlag, Arg: "name", Words: libraryNames(), Usage: "print the lines for config.toml that this lock library needs (redisson, symfony, …)"},
 	},
 	Help: `Usage: redlockd check [flags]
 
@@ -88,8 +94,8 @@ func judgeRoundTrip(r *redlock.MasterReport, timeout time.Duration) {
 	r.Problems = append(r.Problems, problem)
 }
 
-// verdict is what check found, in the shape of its JSON.
-type verdict struct {
+// Verdict is what check found, in the shape of its JSON.
+type Verdict struct {
 	Quorum  bool `json:"quorum"` // enough masters vote: a lock can be granted now
 	Restart bool `json:"safe_to_restart_next"`
 	Needed  int  `json:"needed"`
@@ -153,7 +159,7 @@ type policyFinding struct {
 }
 
 // judgePolicies lists the policies. Those that need a longer max_ttl than the membership has get a problem: config compares them with the settings alone.
-func (v *verdict) judgePolicies(policies []proxy.Policy) {
+func (v *Verdict) judgePolicies(policies []proxy.Policy) {
 	for _, p := range policies {
 		f := policyFinding{Policy: config.PolicyText(p)}
 		if m := v.Membership; m != nil {
@@ -170,8 +176,8 @@ func (v *verdict) judgePolicies(policies []proxy.Policy) {
 }
 
 // verdictOf judges the reports for a server with this master.timeout.
-func verdictOf(reports []redlock.MasterReport, masterTimeout time.Duration) verdict {
-	v := verdict{allNew: true}
+func verdictOf(reports []redlock.MasterReport, masterTimeout time.Duration) Verdict {
+	v := Verdict{allNew: true}
 	for _, r := range reports {
 		if r.Member != noMember {
 			v.seats++
@@ -209,8 +215,8 @@ func verdictOf(reports []redlock.MasterReport, masterTimeout time.Duration) verd
 // noMember is what a report says of a master that the settings name and that has no seat in the membership.
 const noMember = "none"
 
-// compare has the verdict show the membership.
-func (v *verdict) compare(m redlock.Membership) {
+// compare has the Verdict show the membership.
+func (v *Verdict) compare(m redlock.Membership) {
 	if m.Known {
 		v.Membership = &membershipFinding{Version: m.Version, Lineage: m.Lineage, MaxTTLMs: m.MaxTTL.Milliseconds(), WaitMs: m.Wait.Milliseconds(),
 			Seats: len(m.Seats), Voters: m.Voters(), Unreached: m.Unreached(), Differences: m.Differences}
@@ -219,7 +225,7 @@ func (v *verdict) compare(m redlock.Membership) {
 
 // restartSentence tells an operator whether the next master may be restarted: a restarted master has no vote until it was given what the
 // others remember, or for about max_ttl.
-func (v *verdict) restartSentence() string {
+func (v *Verdict) restartSentence() string {
 	switch {
 	case v.allNew:
 		return "No lock is granted yet: the masters look new. A redlockd that runs admits them after the wait (max_ttl, at least founding_wait, and a bit), " +
@@ -240,7 +246,7 @@ func ms(d time.Duration) *float64 {
 }
 
 // sentence says whether a quorum is available, how many masters may fail, and which to fix.
-func (v *verdict) sentence() string {
+func (v *Verdict) sentence() string {
 	counts := fmt.Sprintf("%d of %d masters can vote, %d are needed", v.CanVote, v.seats, v.Needed)
 	var out []string
 	for _, m := range v.Masters {
@@ -266,8 +272,8 @@ func (v *verdict) sentence() string {
 	}
 }
 
-// print writes the table of the masters, what is wrong with each, and the verdict.
-func (v *verdict) print(w io.Writer) error {
+// print writes the table of the masters, what is wrong with each, and the Verdict.
+func (v *Verdict) print(w io.Writer) error {
 	var b strings.Builder
 	rows := [][]string{{"MASTER", "MEMBER", "VOTE", "ROUND TRIP", "REDIS", "ROLE", "CLOCK", "MAXMEMORY-POLICY", "PERSISTENCE"}}
 	for _, m := range v.Masters {
@@ -320,7 +326,7 @@ func (v *verdict) print(w io.Writer) error {
 }
 
 // ofAll tells whether several masters all have the problem. It is then printed once.
-func (v *verdict) ofAll(p problemFinding) bool {
+func (v *Verdict) ofAll(p problemFinding) bool {
 	for _, m := range v.Masters {
 		if !slices.Contains(m.Problems, p) {
 			return false

@@ -1,6 +1,6 @@
-package main
+package masters
 
-// Goal: the findings of a probe become a table that lines up, a verdict that is right at each count of masters, and JSON. Method:
+// Goal: the findings of a probe become a table that lines up, a Verdict that is right at each count of masters, and JSON. Method:
 // reports made by hand, and the exact output. TestCheck runs the command on real masters.
 
 import (
@@ -217,19 +217,6 @@ func TestJSONLeavesOutWhatIsNotKnown(t *testing.T) {
 `
 	if out.String() != want {
 		t.Errorf("got %s\nwant %s", &out, want)
-	}
-}
-
-// Where a redlockd is named in the place of a master, check and a server say so.
-func TestCheckOfARedlockd(t *testing.T) {
-	front := launch(t)
-	code, stdout, stderr := runBinary(t, "check", "--masters", front.addr)
-	if code != cli.ExitFailed || strings.Count(stdout, "no vote: ") != 1 || !strings.Contains(stdout, "no vote: is a redlockd, not a Redis\n    to fix it: name the Redis masters behind it\n") {
-		t.Errorf("exit code %d, errors %q, output\n%s\nwant code %d and that it is a redlockd", code, stderr, stdout, cli.ExitFailed)
-	}
-	code, _, stderr = runBinary(t, "run", "--masters", front.addr, "r", "--", "true")
-	if code != cli.ExitNoQuorum || !strings.Contains(stderr, "refused: it is a redlockd, not a Redis: name the masters behind it") {
-		t.Errorf("run: exit code %d, errors %q, want %d and that it is a redlockd", code, stderr, cli.ExitNoQuorum)
 	}
 }
 

@@ -1,4 +1,4 @@
-package main
+package masters
 
 import (
 	"cmp"
@@ -16,7 +16,7 @@ import (
 // A bootstrap connects to all masters at once and then has them found the membership, so it may take this many times connect_timeout.
 const bootstrapTimeoutFactor = 2
 
-var bootstrap = cli.Command{Name: "bootstrap", Summary: "admit brand-new masters at once, without waiting for max_ttl", Audience: cli.ForMasters, Run: runBootstrap, Help: `Usage: redlockd bootstrap [flags]
+var Bootstrap = cli.Command{Name: "bootstrap", Summary: "admit brand-new masters at once, without waiting for max_ttl", Audience: cli.ForMasters, Run: runBootstrap, Help: `Usage: redlockd bootstrap [flags]
 
 Admits brand-new masters at once: it founds their membership (see redlockd members), with the masters and the max_ttl of
 the configuration. Without it, a server founds it, and the masters have no vote for somewhat longer than max_ttl and
