@@ -1,6 +1,6 @@
 package main
 
-// Goal: calls go down, cmd → proxy → redlock, and every third-party module has its owners; what only the bench needs is no part of
+// Goal: calls go down, cmd → proxy → redlock, in cmd from main to its rooms and from these to cli and config, and every third-party module has its owners; what only the bench needs is no part of
 // redlockd's module. Method: read the imports of every Go file, those of the bench too, and go.mod.
 
 import (
@@ -19,14 +19,15 @@ import (
 var importers = map[string][]string{
 	"redlockd/cmd/redlockd/serve":   {"cmd/redlockd"},
 	"redlockd/cmd/redlockd/masters": {"cmd/redlockd"},
-	"redlockd/cmd/redlockd/cli":     {"cmd/redlockd", "cmd/redlockd/serve", "cmd/redlockd/masters"},
-	"redlockd/cmd/redlockd/config":  {"cmd/redlockd", "cmd/redlockd/cli", "cmd/redlockd/serve", "cmd/redlockd/masters"},
-	"redlockd/proxy":                {"cmd/redlockd", "cmd/redlockd/config", "cmd/redlockd/cli", "cmd/redlockd/serve", "cmd/redlockd/masters"},
+	"redlockd/cmd/redlockd/client":  {"cmd/redlockd"},
+	"redlockd/cmd/redlockd/cli":     {"cmd/redlockd", "cmd/redlockd/serve", "cmd/redlockd/masters", "cmd/redlockd/client"},
+	"redlockd/cmd/redlockd/config":  {"cmd/redlockd/cli", "cmd/redlockd/serve", "cmd/redlockd/masters", "cmd/redlockd/client"},
+	"redlockd/proxy":                {"cmd/redlockd/config", "cmd/redlockd/cli", "cmd/redlockd/serve", "cmd/redlockd/masters"},
 	"redlockd/proxy/keyspace":       {"proxy"},
-	"redlockd/redlock":              {"cmd/redlockd", "cmd/redlockd/config", "cmd/redlockd/serve", "cmd/redlockd/masters", "proxy", "proxy/keyspace", "bench"}, // keyspace: types alone, see its TestPure
+	"redlockd/redlock":              {"cmd/redlockd/config", "cmd/redlockd/serve", "cmd/redlockd/masters", "proxy", "proxy/keyspace", "bench"}, // keyspace: types alone, see its TestPure
 	"redlockd/redlock/rawio":        {"redlock", "proxy", "bench"},
 	"redlockd/redlock/loglimit":     {"redlock", "proxy"},
-	"redlockd/redlock/resp":         {"redlock", "redlock/memmaster", "redlock/sandbox", "proxy", "proxy/keyspace", "cmd/redlockd"}, // cmd: as a client
+	"redlockd/redlock/resp":         {"redlock", "redlock/memmaster", "redlock/sandbox", "proxy", "proxy/keyspace", "cmd/redlockd/client"},
 	"redlockd/redlock/sandbox":      {"proxy", "redlock/memmaster"},
 	"redlockd/redlock/memmaster":    {"cmd/redlockd/serve"},     // the embedded masters; everywhere else it is a test double
 	"redlockd/redlock/redisproc":    {"bench", "bench/torture"}, // everywhere else it serves tests
@@ -38,7 +39,7 @@ var owners = map[string][]string{
 	"github.com/redis/go-redis/":           {"redlock", "bench", "bench/torture"},
 	"github.com/BurntSushi/toml":           {"cmd/redlockd/config"},
 	"github.com/prometheus/":               {"proxy"},
-	"golang.org/x/sys":                     {"cmd/redlockd", "cmd/redlockd/cli", "cmd/redlockd/serve", "redlock", "bench", "bench/torture"},
+	"golang.org/x/sys":                     {"cmd/redlockd/cli", "cmd/redlockd/serve", "cmd/redlockd/client", "redlock", "bench", "bench/torture"},
 	"github.com/yuin/gopher-lua":           {"redlock/sandbox"},
 	"github.com/go-redsync/redsync/":       {"bench"},
 	"github.com/redis/rueidis":             {"bench"},
@@ -58,11 +59,13 @@ var owners = map[string][]string{
 // testsBelow lists what tests may import beyond that: masters to try things on, and the client libraries as users have
 // them.
 var testsBelow = map[string][]string{
-	"redlockd/redlock/memmaster": {"redlock", "proxy", "cmd/redlockd"},
-	"redlockd/redlock/redisproc": {"redlock", "redlock/memmaster", "redlock/sandbox", "proxy", "proxy/keyspace", "cmd/redlockd"},
-	"redlockd/redlock":           {"redlock/memmaster"},
-	"github.com/redis/go-redis/": {"proxy", "redlock/memmaster", "redlock/sandbox", "cmd/redlockd"},
-	"github.com/redis/rueidis":   {"proxy"},
+	"redlockd/redlock/memmaster":   {"redlock", "proxy", "cmd/redlockd"},
+	"redlockd/redlock/redisproc":   {"redlock", "redlock/memmaster", "redlock/sandbox", "proxy", "proxy/keyspace", "cmd/redlockd"},
+	"redlockd/redlock":             {"redlock/memmaster", "cmd/redlockd"},
+	"redlockd/cmd/redlockd/config": {"cmd/redlockd"},
+	"golang.org/x/sys":             {"cmd/redlockd"},
+	"github.com/redis/go-redis/":   {"proxy", "redlock/memmaster", "redlock/sandbox", "cmd/redlockd"},
+	"github.com/redis/rueidis":     {"proxy"},
 
 	// The chart, in a module of its own.
 	"helm.sh/helm/":               {"docker/helm/test"},

@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"redlockd/cmd/redlockd/cli"
+	"redlockd/cmd/redlockd/client"
 	"redlockd/redlock/redisproc"
 )
 
@@ -80,7 +81,7 @@ func TestClientsOfARunningServer(t *testing.T) {
 	wantOutput(t, p.ask("locks", "--count", "1"), `RESOURCE .*\ninvoices .*`)
 	wantOutput(t, p.ask("locks", "none"), "No locks.\n")
 	wantOutput(t, p.ask("locks", "--all", "oth*"), `RESOURCE .* REDLOCKD\nother .*:\d+\n\nAnswered: \S+:\d+\.\n`)
-	var list lockList
+	var list client.LockList
 	if err := json.Unmarshal([]byte(p.ask("locks", "--json")), &list); err != nil || len(list.Locks) != 2 {
 		t.Fatalf("locks --json: got %+v (%v), want two locks", list, err)
 	}
@@ -238,7 +239,7 @@ func TestLocksOfAFleet(t *testing.T) {
 	for i, p := range servers {
 		p.dial().grant(fmt.Sprintf("LOCK job:%d 50s TOKEN mine", i))
 	}
-	all := func() (list lockList) {
+	all := func() (list client.LockList) {
 		t.Helper()
 		if err := json.Unmarshal([]byte(servers[0].ask("locks", "--all", "--json")), &list); err != nil {
 			t.Fatal(err)
@@ -246,7 +247,7 @@ func TestLocksOfAFleet(t *testing.T) {
 		return list
 	}
 	// On a slow machine one may answer too late for a list.
-	eventually := func(what string, ok func(lockList) bool) (list lockList) {
+	eventually := func(what string, ok func(client.LockList) bool) (list client.LockList) {
 		t.Helper()
 		for deadline := time.Now().Add(patience); ; {
 			if list = all(); ok(list) {
@@ -258,7 +259,7 @@ func TestLocksOfAFleet(t *testing.T) {
 		}
 	}
 	names := make(map[string]string)
-	for _, l := range eventually("all three answer", func(l lockList) bool { return len(l.Answered) == 3 }).Locks {
+	for _, l := range eventually("all three answer", func(l client.LockList) bool { return len(l.Answered) == 3 }).Locks {
 		names[l.Resources[0]] = l.Redlockd
 	}
 	if len(names) != 3 || names["job:0"] == names["job:1"] {
@@ -266,7 +267,7 @@ func TestLocksOfAFleet(t *testing.T) {
 	}
 	servers[2].signal(syscall.SIGKILL)
 	servers[2].exitCode()
-	list := eventually("two answer", func(l lockList) bool { return len(l.Answered) == 2 })
+	list := eventually("two answer", func(l client.LockList) bool { return len(l.Answered) == 2 })
 	if len(list.Missing) != 1 || list.Missing[0].Name != names["job:2"] || len(list.Locks) != 2 {
 		t.Errorf("after the end of %s: got %+v", names["job:2"], list)
 	}
@@ -307,13 +308,13 @@ func TestTopOnATerminal(t *testing.T) {
 			t.Fatal(err)
 		}
 		timeout := time.AfterFunc(patience, func() { cmd.Process.Kill() })
-		seen := readUntil(user, func(text string) bool { return strings.Count(text, screenHome) > 2 })
-		if !strings.HasPrefix(seen, screenBegin) || !strings.Contains(seen, "invoices") || strings.Contains(seen, "q\x1b") {
+		seen := readUntil(user, func(text string) bool { return strings.Count(text, "\x1b[H") > 2 })
+		if !strings.HasPrefix(seen, "\x1b[?1049h\x1b[?25l") || !strings.Contains(seen, "invoices") || strings.Contains(seen, "q\x1b") {
 			t.Errorf("got %q, want the view", seen)
 		}
 		user.WriteString(key)
-		end := readUntil(user, func(text string) bool { return strings.Contains(text, screenEnd) })
-		if !strings.HasSuffix(end, screenEnd) {
+		end := readUntil(user, func(text string) bool { return strings.Contains(text, "\x1b[?25h\x1b[?1049l") })
+		if !strings.HasSuffix(end, "\x1b[?25h\x1b[?1049l") {
 			t.Errorf("%q: got %q at the end, want the screen as it was", key, end)
 		}
 		if err := cmd.Wait(); err != nil {

@@ -1,4 +1,4 @@
-package main
+package client
 
 import (
 	"fmt"
@@ -11,7 +11,7 @@ import (
 
 const infoForm = "redlockd info [flags] [section…]"
 
-var info = cli.Command{Name: "info", Summary: "print what a redlockd that runs says of itself", Audience: cli.ForClient, Form: infoForm, Run: runInfo,
+var Info = cli.Command{Name: "info", Summary: "print what a redlockd that runs says of itself", Audience: cli.ForClient, Form: infoForm, Run: runInfo,
 	Flags: []cli.Flag{{Name: "json", Usage: "print an object for each section; lines like master0 are objects, too"}, timeoutFlag(clientTimeout)},
 	Help: `Usage: ` + infoForm + `
 
@@ -23,7 +23,7 @@ Exit codes: 0 done; 1 the server does not answer, or refuses; 2 the command line
 
 // runInfo prints INFO of a server.
 func runInfo(c *cli.Call) error {
-	return withServer(c, func(server *client) error {
+	return withServer(c, func(server *connection) error {
 		v, err := server.do(append([]string{"INFO"}, c.Args...)...)
 		switch {
 		case err != nil:

@@ -1,4 +1,4 @@
-package main
+package client
 
 import (
 	"errors"
@@ -14,7 +14,7 @@ import (
 // pingTimeout is below the 3 s that health checks often have.
 const pingTimeout = 2 * time.Second
 
-var ping = cli.Command{Name: "ping", Summary: "ask a redlockd that runs for a sign of life: the health check of a container", Audience: cli.ForClient, Run: runPing,
+var Ping = cli.Command{Name: "ping", Summary: "ask a redlockd that runs for a sign of life: the health check of a container", Audience: cli.ForClient, Run: runPing,
 	Flags: []cli.Flag{timeoutFlag(pingTimeout)},
 	Help: `Usage: redlockd ping [flags]
 

@@ -1,4 +1,5 @@
-package main
+// Package client has the commands that ask a redlockd that runs, over the Redis protocol, each in its file. This file has their connection.
+package client
 
 import (
 	"bufio"
@@ -17,8 +18,8 @@ import (
 	"redlockd/redlock/resp"
 )
 
-// client is a connection to a redlockd that runs, for the commands that ask one: ping, locks, info, top, unlock and reload. One goroutine uses it.
-type client struct {
+// connection leads to a redlockd that runs, for the commands that ask one: ping, locks, info, top, unlock and reload. One goroutine uses it.
+type connection struct {
 	addr    string
 	conn    net.Conn
 	replies resp.ReplyReader
@@ -47,7 +48,7 @@ func endpoint(c *cli.Call, standard time.Duration) (to *config.Endpoint, timeout
 }
 
 // withServer has a command talk to a server.
-func withServer(c *cli.Call, talk func(server *client) error) error {
+func withServer(c *cli.Call, talk func(server *connection) error) error {
 	to, timeout, err := endpoint(c, clientTimeout)
 	if err != nil {
 		return err
@@ -64,7 +65,7 @@ func withServer(c *cli.Call, talk func(server *client) error) error {
 }
 
 // connect connects and logs in. All of it takes no longer than timeout.
-func connect(to *config.Endpoint, timeout time.Duration) (*client, error) {
+func connect(to *config.Endpoint, timeout time.Duration) (*connection, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	network := "tcp"
@@ -83,7 +84,7 @@ func connect(to *config.Endpoint, timeout time.Duration) (*client, error) {
 	if err != nil {
 		return nil, unreachable(to, err)
 	}
-	c := &client{addr: to.Addr, conn: conn, timeout: timeout}
+	c := &connection{addr: to.Addr, conn: conn, timeout: timeout}
 	if deadline, ok := ctx.Deadline(); ok {
 		conn.SetDeadline(deadline)
 	}
@@ -110,7 +111,7 @@ func unreachable(to *config.Endpoint, err error) error {
 	return fmt.Errorf("connect to %s: %w%s", to.Addr, err, hint)
 }
 
-func (c *client) close() { c.conn.Close() }
+func (c *connection) close() { c.conn.Close() }
 
 // serverError is an error that the server has replied; it begins with its code.
 type serverError string
@@ -118,7 +119,7 @@ type serverError string
 func (e serverError) Error() string { return string(e) }
 
 // do sends a command and returns its reply. The error is a serverError if the server has replied one.
-func (c *client) do(args ...string) (resp.Value, error) {
+func (c *connection) do(args ...string) (resp.Value, error) {
 	c.conn.SetDeadline(time.Now().Add(c.timeout))
 	v, err := c.exchange(args...)
 	if err == nil {
@@ -130,7 +131,7 @@ func (c *client) do(args ...string) (resp.Value, error) {
 	return v, err
 }
 
-func (c *client) exchange(args ...string) (resp.Value, error) {
+func (c *connection) exchange(args ...string) (resp.Value, error) {
 	frame := resp.AppendArray(nil, len(args))
 	for _, arg := range args {
 		frame = resp.AppendBulkString(frame, arg)
@@ -150,7 +151,7 @@ func (c *client) exchange(args ...string) (resp.Value, error) {
 const valuesMax = 4 << 20
 
 // readValue reads one reply as a tree. Sizes are bounded by resp, depth and number here.
-func (c *client) readValue(left *int, depth int) (resp.Value, error) {
+func (c *connection) readValue(left *int, depth int) (resp.Value, error) {
 	if *left--; *left < 0 || depth > resp.DepthMax {
 		return resp.Value{}, errors.New("the reply is larger than any that redlockd sends")
 	}

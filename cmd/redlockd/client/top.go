@@ -1,4 +1,4 @@
-package main
+package client
 
 import (
 	"cmp"
@@ -23,7 +23,7 @@ import (
 // topCount is how many leases top looks at, the first by name: LOCKS sorts by nothing else.
 const topCount = 1000
 
-var top = cli.Command{Name: "top", Summary: "show what a redlockd that runs does, anew every second", Audience: cli.ForClient, Run: runTop,
+var Top = cli.Command{Name: "top", Summary: "show what a redlockd that runs does, anew every second", Audience: cli.ForClient, Run: runTop,
 	Flags: []cli.Flag{
 		{Name: "interval", Arg: "duration", Usage: "the pause between two looks: from 200ms to 1m (default 1s)"},
 		{Name: "once", Usage: "print once, and end"},
@@ -48,7 +48,7 @@ func runTop(c *cli.Call) error {
 	if err != nil {
 		return cli.Usage(err)
 	}
-	return withServer(c, func(server *client) error {
+	return withServer(c, func(server *connection) error {
 		t := &topView{client: server, ask: locksRequest{count: topCount, all: c.On("all")}, interval: interval}
 		if t.ask.all {
 			t.ask.count = 0
@@ -69,7 +69,7 @@ func runTop(c *cli.Call) error {
 
 // topView is what top shows, and what it has seen before.
 type topView struct {
-	client   *client
+	client   *connection
 	ask      locksRequest
 	interval time.Duration
 	before   topLook
@@ -80,7 +80,7 @@ type topLook struct {
 	at    time.Time
 	info  map[string]string
 	order []string // names of the fields that begin with master, in the order of the seats
-	locks *lockList
+	locks *LockList
 }
 
 // look asks the server.

@@ -1,4 +1,4 @@
-package main
+package client
 
 import (
 	"fmt"
@@ -6,7 +6,7 @@ import (
 	"redlockd/cmd/redlockd/cli"
 )
 
-var reload = cli.Command{Name: "reload", Summary: "have a redlockd that runs read its settings again", Audience: cli.ForClient, Run: runReload,
+var Reload = cli.Command{Name: "reload", Summary: "have a redlockd that runs read its settings again", Audience: cli.ForClient, Run: runReload,
 	Flags: []cli.Flag{timeoutFlag(clientTimeout)},
 	Help: `Usage: redlockd reload [flags]
 
@@ -23,7 +23,7 @@ Exit codes: 0 the settings of the file are in force; 1 they are not (the message
 
 // runReload has a server read its settings again.
 func runReload(c *cli.Call) error {
-	return withServer(c, func(server *client) error {
+	return withServer(c, func(server *connection) error {
 		v, err := server.do("CONFIG", "RELOAD")
 		if err == nil {
 			fmt.Fprintln(c.Stdout, v.Text)

@@ -1,4 +1,4 @@
-package main
+package client
 
 import (
 	"cmp"
@@ -16,7 +16,7 @@ import (
 
 const locksForm = "redlockd locks [flags] [pattern]"
 
-var locks = cli.Command{Name: "locks", Summary: "list who holds which lock, and who waits for it", Audience: cli.ForClient, Form: locksForm, Run: runLocks,
+var Locks = cli.Command{Name: "locks", Summary: "list who holds which lock, and who waits for it", Audience: cli.ForClient, Form: locksForm, Run: runLocks,
 	Flags: []cli.Flag{
 		{Name: "all", Usage: "list the leases of all redlockds over the same masters"},
 		{Name: "json", Usage: "print the list as JSON; times are milliseconds"},
@@ -54,7 +54,7 @@ func runLocks(c *cli.Call) (err error) {
 			return c.Misused("--count: %q is not a number from 1 to %d", text, most)
 		}
 	}
-	return withServer(c, func(server *client) error {
+	return withServer(c, func(server *connection) error {
 		list, err := ask.of(server)
 		switch {
 		case err != nil:
@@ -73,8 +73,8 @@ type locksRequest struct {
 	all     bool   // of all redlockds
 }
 
-// lockList is the answer, in the shape of its JSON.
-type lockList struct {
+// LockList is the answer, in the shape of its JSON.
+type LockList struct {
 	Locks []lockEntry `json:"locks"`
 	// Answered and Missing are the redlockds, if all were asked.
 	Answered []redlockdEntry `json:"answered,omitempty"`
@@ -116,7 +116,7 @@ type clientEntry struct {
 }
 
 // of asks a server.
-func (r locksRequest) of(c *client) (*lockList, error) {
+func (r locksRequest) of(c *connection) (*LockList, error) {
 	args := []string{"LOCKS"}
 	if r.all {
 		args = append(args, "ALL")
@@ -131,7 +131,7 @@ func (r locksRequest) of(c *client) (*lockList, error) {
 	if err != nil {
 		return nil, err
 	}
-	list := &lockList{Locks: []lockEntry{}}
+	list := &LockList{Locks: []lockEntry{}}
 	if r.all {
 		list.Answered, list.Missing = redlockdEntriesOf(field(v, "answered")), redlockdEntriesOf(field(v, "missing"))
 		v = field(v, "locks")
@@ -175,7 +175,7 @@ func clientEntryOf(v resp.Value) clientEntry {
 }
 
 // print writes the table.
-func (l *lockList) print(w io.Writer, now time.Time) error {
+func (l *LockList) print(w io.Writer, now time.Time) error {
 	var b strings.Builder
 	rows := [][]string{{"RESOURCE", "MODE", "HOLDER", "ADDRESS", "USER", "HELD", "LEFT", "NOTE"}}
 	for i := range l.Locks {
@@ -195,7 +195,7 @@ func (l *lockList) print(w io.Writer, now time.Time) error {
 }
 
 // redlockds says who answered, if all were asked.
-func (l *lockList) redlockds() string {
+func (l *LockList) redlockds() string {
 	var answered, missing []string
 	for _, r := range l.Answered {
 		text := cmp.Or(r.Name, "one")

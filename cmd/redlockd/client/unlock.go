@@ -1,4 +1,4 @@
-package main
+package client
 
 import (
 	"bufio"
@@ -12,7 +12,7 @@ import (
 
 const unlockForm = "redlockd unlock --force [flags] resource [reason]"
 
-var unlock = cli.Command{Name: "unlock", Summary: "release a lock that another client holds, without its token", Audience: cli.ForClient, Form: unlockForm, Run: runUnlock,
+var Unlock = cli.Command{Name: "unlock", Summary: "release a lock that another client holds, without its token", Audience: cli.ForClient, Form: unlockForm, Run: runUnlock,
 	Flags: []cli.Flag{{Name: "force", Usage: "needed, because this ends a lock that somebody else holds"}, timeoutFlag(clientTimeout)},
 	Help: `Usage: ` + unlockForm + `
 
@@ -48,11 +48,11 @@ func runUnlock(c *cli.Call) error {
 			return cli.Usage(errors.New("no reason is given: nothing was released"))
 		}
 	}
-	return withServer(c, func(server *client) error { return force(c, server, resource, reason) })
+	return withServer(c, func(server *connection) error { return force(c, server, resource, reason) })
 }
 
 // force sends the command, and says what it has done.
-func force(c *cli.Call, server *client, resource, reason string) error {
+func force(c *cli.Call, server *connection, resource, reason string) error {
 	v, err := server.do("UNLOCK", resource, "FORCE", reason)
 	if err != nil {
 		return err
