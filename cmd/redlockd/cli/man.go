@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-
-	"redlockd/cmd/redlockd/config"
 )
 
 var manual = Command{Name: "man", Summary: "print the manual page", Help: `Usage: redlockd man
@@ -34,9 +32,9 @@ func roff(text string) string {
 // writeManual writes the page in the macros of man(7). Help texts keep their lines: they have tables.
 func writeManual(w io.Writer, all []Command, version string) {
 	asItIs := func(text string) { fmt.Fprintf(w, ".nf\n%s\n.fi\n", roff(strings.Trim(text, "\n"))) }
-	item := func(head, text string) { fmt.Fprintf(w, ".TP\n%s\n%s\n", head, roff(text)) }
-	var overview strings.Builder
+	var overview, settings strings.Builder
 	helpOverview(&overview, all)
+	helpSettings(&settings)
 
 	fmt.Fprintf(w, ".TH REDLOCKD 1 \"\" \"redlockd %s\" \"User Commands\"\n", roff(version))
 	fmt.Fprint(w, ".SH NAME\nredlockd \\- distributed locks over the Redis protocol\n")
@@ -50,25 +48,12 @@ func writeManual(w io.Writer, all []Command, version string) {
 			continue
 		}
 		fmt.Fprint(w, ".PP\nFlags:\n")
-		for _, h := range c.VisibleFlags() {
-			head := `\fB\-\-` + roff(h.Name) + `\fR`
-			if h.Arg != "" {
-				head += ` \fI` + roff(h.Arg) + `\fR`
-			}
-			item(head, h.Usage)
+		for _, f := range c.VisibleFlags() {
+			fmt.Fprintf(w, ".TP\n\\fB\\-\\-%s\\fR \\fI%s\\fR\n%s\n", roff(f.Name), roff(f.Arg), roff(f.Usage))
 		}
 	}
 	fmt.Fprint(w, ".SH SETTINGS\n")
-	group := "-"
-	for _, s := range config.Default().Settings {
-		if g := s.Group(); g != group {
-			group = g
-			if g != "" {
-				fmt.Fprintf(w, ".SS [%s]\n", roff(g))
-			}
-		}
-		item(fmt.Sprintf(`\fB%s\fR = %s`, roff(s.Key()), roff(s.Text())), s.Usage+" ("+s.Environment()+")")
-	}
+	asItIs(settings.String())
 	fmt.Fprint(w, `.SH FILES
 .TP
 .I /etc/redlockd/config.toml
