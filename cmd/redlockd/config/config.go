@@ -58,7 +58,7 @@ type Config struct {
 
 	masterList masterList     // the masters as they were named
 	master     masterSettings // [master]: what holds for each master, unless its table says otherwise
-	userList   userList
+	users      []userEntry
 	client     masterSettings // [client]
 
 	// keyPairs are the certificates in use. looks are the functions that read replaced files again, see renewed.

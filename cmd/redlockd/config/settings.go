@@ -103,7 +103,7 @@ func Default() *Config {
 	front, engine := &c.Front, &c.Engine
 	c.Settings = []*Setting{
 		{Name: "masters", value: &c.masterList, Flag: "masters", Arg: "host:port,…", Usage: "the independent Redis masters, an odd number, or their URLs; none: five inside this process"},
-		{Name: "policy", value: &policyList{&front.Policies}, Usage: "limits for resources whose names match a pattern, one [[policy]] for each; none: [locks] and [auth] alone limit"},
+		{Name: "policy", value: newPolicyList(&front.Policies), Usage: "limits for resources whose names match a pattern, one [[policy]] for each; none: [locks] and [auth] alone limit"},
 
 		{Name: "server.listen", value: &oneOrMore{stringList{&c.Listen}}, Flag: "listen", Arg: "host:port,…", Usage: "where clients connect: addresses, or unix:/path of sockets"},
 		{Name: "server.socket_mode", value: stringValue(&c.socketMode), Usage: "mode of the files of unix sockets"},
@@ -118,7 +118,7 @@ func Default() *Config {
 		{Name: "server.tls_key", value: stringValue(&c.tls.key), Usage: "file with the private key of tls_cert"},
 		{Name: "server.tls_client_ca", value: stringValue(&c.tls.clientCA), Usage: "file with the authorities of client certificates; empty: none are asked for"},
 
-		{Name: "auth.users", value: &c.userList, Usage: "who may log in; none: everybody, without a password"},
+		{Name: "auth.users", value: newUserList(&c.users), Usage: "who may log in; none: everybody, without a password"},
 
 		{Name: "http.listen", value: stringValue(&c.HTTPListen), Flag: "http-listen", Arg: "host:port", Usage: "where the status page, /metrics, /livez and /readyz are; empty: nowhere"},
 		{Name: "http.hosts", value: &stringList{&front.HTTPHosts}, Usage: "further names under which browsers may ask for the status page"},

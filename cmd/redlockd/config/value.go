@@ -247,13 +247,7 @@ func (l *stringList) setTOML(v any) error {
 	return err
 }
 
-func (l *stringList) String() string {
-	quoted := make([]string, len(*l.place))
-	for i, text := range *l.place {
-		quoted[i] = QuoteTOML(text)
-	}
-	return "[" + strings.Join(quoted, ", ") + "]"
-}
+func (l *stringList) String() string { return ListTOML(*l.place) }
 
 // oneOrMore is a list of strings that can be written as a single string if there is one.
 type oneOrMore struct{ stringList }
@@ -307,6 +301,49 @@ func (p *patterns) String() string {
 		return "true"
 	}
 	return p.stringList.String()
+}
+
+// tables is a list of tables, each of which is a T. A variable has a form of its own.
+type tables[T any] struct {
+	place    *[]T
+	settings func(*T) []*Setting
+	shape    string // how the list is written
+	needs    string // what a table has, at least
+}
+
+// at is the address of the value, for settingOf.
+func (l *tables[T]) at() any { return l.place }
+
+func (l *tables[T]) setTOML(v any) error {
+	var all []T
+	err := eachMember(v, l.shape, func(member any) error {
+		table, ok := member.(map[string]any)
+		if !ok {
+			return fmt.Errorf("a table with %s is needed, not %s", l.needs, kindOf(member))
+		}
+		var one T
+		err := setFields(l.settings(&one), table)
+		all = append(all, one)
+		return err
+	})
+	if err == nil {
+		*l.place = all
+	}
+	return err
+}
+
+func (l *tables[T]) String() string {
+	var all []string
+	for i := range *l.place {
+		all = append(all, tableText(l.settings, &(*l.place)[i]))
+	}
+	return "[" + strings.Join(all, ", ") + "]"
+}
+
+// tableText is a table on one line: the fields that are not as in an empty one.
+func tableText[T any](settings func(*T) []*Setting, t *T) string {
+	unset := settings(new(T))
+	return inlineTable(settings(t), func(i int, s *Setting) bool { return s.Text() != unset[i].Text() })
 }
 
 // eachMember calls do for each member of a decoded list, and adds the index to its errors.
@@ -369,6 +406,15 @@ func kindOf(v any) string {
 	default:
 		return "a date"
 	}
+}
+
+// ListTOML writes a list of strings.
+func ListTOML(all []string) string {
+	quoted := make([]string, len(all))
+	for i, text := range all {
+		quoted[i] = QuoteTOML(text)
+	}
+	return "[" + strings.Join(quoted, ", ") + "]"
 }
 
 // QuoteTOML writes a basic string of TOML.

@@ -173,7 +173,7 @@ func (l *libraryNeeds) missing(c *config.Config) []missingLine {
 		for _, pattern := range need.unguarded {
 			if !slices.ContainsFunc(patterns, func(has string) bool { return has == "*" || has == pattern }) {
 				patterns = append(patterns, pattern)
-				unguarded.value = tomlList(patterns)
+				unguarded.value = config.ListTOML(patterns)
 				unguarded.why = append(unguarded.why, need.why)
 			}
 		}
@@ -189,13 +189,4 @@ func (l *libraryNeeds) missing(c *config.Config) []missingLine {
 	add(unguarded, "compat", "allow_unguarded")
 	add(defaultTTL, "compat", "default_ttl")
 	return all
-}
-
-// tomlList writes a list of strings.
-func tomlList(all []string) string {
-	quoted := make([]string, len(all))
-	for i, text := range all {
-		quoted[i] = config.QuoteTOML(text)
-	}
-	return "[" + strings.Join(quoted, ", ") + "]"
 }

@@ -424,15 +424,15 @@ func settingsOf(now redlock.Membership, maxTTL time.Duration, db int) string {
 	}
 	b.WriteString("In config.toml:\n\n")
 	if !tables {
-		var quoted []string
+		var addrs []string
 		for _, s := range seats {
 			addr, in, _ := redlock.SplitAddr(s.Addr)
 			if in != db {
 				addr += fmt.Sprint("/", in)
 			}
-			quoted = append(quoted, config.QuoteTOML(addr))
+			addrs = append(addrs, addr)
 		}
-		fmt.Fprintf(&b, "masters = [%s]\n", strings.Join(quoted, ", "))
+		fmt.Fprintf(&b, "masters = %s\n", config.ListTOML(addrs))
 	}
 	if maxTTL != now.MaxTTL {
 		fmt.Fprintf(&b, "[locks]\nmax_ttl = %s\n", config.QuoteTOML(config.FormatDuration(now.MaxTTL)))
