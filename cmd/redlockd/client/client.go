@@ -2,13 +2,13 @@
 package client
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
+	"reflect"
 	"strings"
 	"syscall"
 	"time"
@@ -191,25 +191,45 @@ func field(v resp.Value, name string) resp.Value {
 	return resp.Value{}
 }
 
-// infoOf reads the fields of INFO, by section in lower case.
-func infoOf(text string) (sections []infoSection) {
-	for lines := bufio.NewScanner(strings.NewReader(text)); lines.Scan(); {
-		line := strings.TrimSpace(lines.Text())
-		if name, ok := strings.CutPrefix(line, "# "); ok {
-			sections = append(sections, infoSection{name: strings.ToLower(name)})
-			continue
+// decode fills what JSON would make of a reply: fields bear the names of the reply with _ for -.
+func decode(v resp.Value, into reflect.Value) {
+	switch into.Kind() {
+	case reflect.Struct:
+		for i := range into.NumField() {
+			name, _, _ := strings.Cut(into.Type().Field(i).Tag.Get("json"), ",")
+			decode(field(v, strings.ReplaceAll(name, "_", "-")), into.Field(i))
 		}
-		name, value, ok := strings.Cut(line, ":")
-		if ok && len(sections) > 0 {
-			last := &sections[len(sections)-1]
-			last.fields = append(last.fields, [2]string{name, value})
+	case reflect.Pointer:
+		if v.Kind == resp.Array {
+			into.Set(reflect.New(into.Type().Elem()))
+			decode(v, into.Elem())
+		}
+	case reflect.Slice:
+		into.Set(reflect.MakeSlice(into.Type(), len(v.Elems), len(v.Elems)))
+		for i, e := range v.Elems {
+			decode(e, into.Index(i))
+		}
+	case reflect.String:
+		into.SetString(v.Text)
+	case reflect.Bool:
+		into.SetBool(v.Int == 1)
+	default:
+		into.SetInt(v.Int)
+	}
+}
+
+// infoOf reads the fields of INFO, by section in lower case.
+func infoOf(text string) map[string]map[string]string {
+	sections := make(map[string]map[string]string)
+	section := ""
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		if name, ok := strings.CutPrefix(line, "# "); ok {
+			section = strings.ToLower(name)
+			sections[section] = make(map[string]string)
+		} else if name, value, ok := strings.Cut(line, ":"); ok && section != "" {
+			sections[section][name] = value
 		}
 	}
 	return sections
-}
-
-// infoSection is a section of INFO: names and values in its order.
-type infoSection struct {
-	name   string
-	fields [][2]string
 }

@@ -39,12 +39,12 @@ func runInfo(c *cli.Call) error {
 }
 
 // printInfoJSON prints an object of the sections.
-func printInfoJSON(w io.Writer, sections []infoSection) error {
+func printInfoJSON(w io.Writer, sections map[string]map[string]string) error {
 	all := make(map[string]map[string]any)
-	for _, s := range sections {
-		all[s.name] = make(map[string]any)
-		for _, f := range s.fields {
-			all[s.name][f[0]] = infoValue(f[1])
+	for section, fields := range sections {
+		all[section] = make(map[string]any)
+		for name, text := range fields {
+			all[section][name] = infoValue(text)
 		}
 	}
 	return cli.PrintJSON(w, all)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"reflect"
 	"strconv"
 	"strings"
 	"time"
@@ -73,7 +74,7 @@ type locksRequest struct {
 	all     bool   // of all redlockds
 }
 
-// LockList is the answer, in the shape of its JSON.
+// LockList is the answer, in the shape of its JSON. decode fills it by the names there.
 type LockList struct {
 	Locks []lockEntry `json:"locks"`
 	// Answered and Missing are the redlockds, if all were asked.
@@ -131,47 +132,12 @@ func (r locksRequest) of(c *connection) (*LockList, error) {
 	if err != nil {
 		return nil, err
 	}
-	list := &LockList{Locks: []lockEntry{}}
-	if r.all {
-		list.Answered, list.Missing = redlockdEntriesOf(field(v, "answered")), redlockdEntriesOf(field(v, "missing"))
-		v = field(v, "locks")
+	if !r.all {
+		v = resp.Value{Elems: []resp.Value{{Text: "locks"}, v}}
 	}
-	for _, e := range v.Elems {
-		list.Locks = append(list.Locks, lockEntryOf(e))
-	}
+	list := new(LockList)
+	decode(v, reflect.ValueOf(list).Elem())
 	return list, nil
-}
-
-func redlockdEntriesOf(v resp.Value) (all []redlockdEntry) {
-	for _, e := range v.Elems {
-		all = append(all, redlockdEntry{Name: field(e, "name").Text, Leases: field(e, "leases").Int, Cut: field(e, "cut").Int == 1, SilentMs: field(e, "silent-ms").Int})
-	}
-	return all
-}
-
-func lockEntryOf(v resp.Value) lockEntry {
-	e := lockEntry{
-		Mode: field(v, "mode").Text, ValidityMs: field(v, "validity-ms").Int, DelayMs: field(v, "delay-ms").Int, Bound: field(v, "bound").Int == 1, Lost: field(v, "lost").Int == 1,
-		TokenDigest: field(v, "token-digest").Text, Waiters: field(v, "waiters").Int, Queue: []clientEntry{}, Redlockd: field(v, "redlockd").Text,
-	}
-	for _, r := range field(v, "resources").Elems {
-		e.Resources = append(e.Resources, r.Text)
-	}
-	if holder := field(v, "holder"); holder.Kind == resp.Array {
-		h := clientEntryOf(holder)
-		e.Holder = &h
-	}
-	for _, w := range field(v, "queue").Elems {
-		e.Queue = append(e.Queue, clientEntryOf(w))
-	}
-	return e
-}
-
-func clientEntryOf(v resp.Value) clientEntry {
-	return clientEntry{
-		Client: field(v, "client").Text, Addr: field(v, "addr").Text, User: field(v, "user").Text, Note: field(v, "note").Text,
-		Since: field(v, "since").Int, WaitedMs: field(v, "waited-ms").Int, Mode: field(v, "mode").Text,
-	}
 }
 
 // print writes the table.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/signal"
 	"slices"
@@ -79,7 +80,6 @@ type topView struct {
 type topLook struct {
 	at    time.Time
 	info  map[string]string
-	order []string // names of the fields that begin with master, in the order of the seats
 	locks *LockList
 }
 
@@ -90,13 +90,8 @@ func (t *topView) look() (topLook, error) {
 		return topLook{}, err
 	}
 	l := topLook{at: time.Now(), info: make(map[string]string)}
-	for _, s := range infoOf(v.Text) {
-		for _, f := range s.fields {
-			l.info[f[0]] = f[1]
-			if number, ok := strings.CutPrefix(f[0], "master"); ok && strings.Trim(number, "0123456789") == "" {
-				l.order = append(l.order, f[0])
-			}
-		}
+	for _, fields := range infoOf(v.Text) {
+		maps.Copy(l.info, fields)
 	}
 	l.locks, err = t.ask.of(t.client)
 	return l, err
@@ -253,12 +248,12 @@ func (t *topView) head(now topLook) []string {
 
 // masters are the rows of the table of masters. A user with a list of resources sees none.
 func (t *topView) masters(now topLook) [][]string {
-	if len(now.order) == 0 {
+	if now.info["master0"] == "" {
 		return nil
 	}
 	rows := [][]string{{"ADDRESS", "STATE", "ROUND TRIP", "QUEUED", "TIMEOUTS", "REASON"}}
-	for _, name := range now.order {
-		m, _ := infoValue(now.info[name]).(map[string]any)
+	for i := 0; now.info["master"+strconv.Itoa(i)] != ""; i++ {
+		m, _ := infoValue(now.info["master"+strconv.Itoa(i)]).(map[string]any)
 		text := func(name string) string {
 			if m[name] == nil {
 				return "-"
