@@ -18,24 +18,17 @@ type Endpoint struct {
 	TLS                *tls.Config
 }
 
+// clientFlags are the flags of [client], with the words for their values.
+var clientFlags = map[string][2]string{"username": {"user", "name"}, "password_file": {"password-file", "file"}, "tls": {"tls", ""}, "tls_ca": {"tls-ca", "file"}}
+
 // clientSettings are the settings of [client]: those of one master, but for its database and its name.
 func clientSettings(m *masterSettings) []*Setting {
 	all := []*Setting{{Name: "client.server", value: stringValue(&m.Addr), Flag: "server", Arg: "host:port", Usage: "the redlockd to ask; empty: the one that listens at server.listen"}}
 	for _, s := range m.settings() {
-		switch s.Name {
-		case "db":
-			continue
-		case "username":
-			s.Flag, s.Arg = "user", "name"
-		case "password_file":
-			s.Flag, s.Arg = "password-file", "file"
-		case "tls":
-			s.Flag = "tls"
-		case "tls_ca":
-			s.Flag, s.Arg = "tls-ca", "file"
+		if s.Name != "db" {
+			s.Flag, s.Arg, s.Name = clientFlags[s.Name][0], clientFlags[s.Name][1], "client."+s.Name
+			all = append(all, s)
 		}
-		s.Name = "client." + s.Name
-		all = append(all, s)
 	}
 	return all
 }

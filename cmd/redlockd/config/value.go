@@ -95,72 +95,56 @@ func choice(place *string, words ...string) value {
 	return s
 }
 
-func intValue(place *int) value {
-	return &scalar[int]{place: place,
-		fromText: func(text string) (int, error) {
-			v, err := strconv.Atoi(text)
+// parsed makes the value of a setting whose text is read by parse, and in TOML is a T. fault is what a text is that parse refuses, kind
+// what is needed.
+func parsed[T comparable](place *T, parse func(string) (T, error), fault, kind string, format func(T) string) *scalar[T] {
+	return &scalar[T]{place: place, format: format,
+		fromText: func(text string) (T, error) {
+			v, err := parse(text)
 			if err != nil {
-				return 0, fmt.Errorf("%q is no whole number", text)
+				err = fmt.Errorf("%q is %s", text, fault)
 			}
-			return v, nil
+			return v, err
 		},
-		fromTOML: func(v any) (int, error) {
-			n, err := need[int64](v, "a whole number")
-			return int(n), err
-		},
-		format: strconv.Itoa,
+		fromTOML: func(v any) (T, error) { return need[T](v, kind) },
 	}
+}
+
+func intValue(place *int) value {
+	s := parsed(place, strconv.Atoi, "no whole number", "a whole number", strconv.Itoa)
+	s.fromTOML = func(v any) (int, error) {
+		n, err := need[int64](v, "a whole number")
+		return int(n), err
+	}
+	return s
 }
 
 func floatValue(place *float64) value {
-	return &scalar[float64]{place: place,
-		fromText: func(text string) (float64, error) {
-			v, err := strconv.ParseFloat(text, 64)
-			if err != nil {
-				return 0, fmt.Errorf("%q is no number", text)
-			}
-			return v, nil
-		},
-		fromTOML: func(v any) (float64, error) {
-			if n, ok := v.(int64); ok {
-				return float64(n), nil
-			}
-			return need[float64](v, "a number")
-		},
-		format: func(v float64) string {
-			text := strconv.FormatFloat(v, 'f', -1, 64)
-			if !strings.ContainsAny(text, ".IN") { // TOML tells 1 from 1.0; Inf and NaN stay as they are
-				text += ".0"
-			}
-			return text
-		},
+	parse := func(text string) (float64, error) { return strconv.ParseFloat(text, 64) }
+	s := parsed(place, parse, "no number", "a number", func(v float64) string {
+		text := strconv.FormatFloat(v, 'f', -1, 64)
+		if !strings.ContainsAny(text, ".IN") { // TOML tells 1 from 1.0; Inf and NaN stay as they are
+			text += ".0"
+		}
+		return text
+	})
+	fromTOML := s.fromTOML
+	s.fromTOML = func(v any) (float64, error) {
+		if n, ok := v.(int64); ok {
+			return float64(n), nil
+		}
+		return fromTOML(v)
 	}
+	return s
 }
 
-func boolValue(place *bool) value {
-	return &scalar[bool]{place: place,
-		fromText: func(text string) (bool, error) {
-			v, err := strconv.ParseBool(text)
-			if err != nil {
-				return false, fmt.Errorf("%q is neither true nor false", text)
-			}
-			return v, nil
-		},
-		fromTOML: func(v any) (bool, error) { return need[bool](v, "true or false") },
-		format:   strconv.FormatBool,
-	}
+func boolValue(place *bool) *scalar[bool] {
+	return parsed(place, strconv.ParseBool, "neither true nor false", "true or false", strconv.FormatBool)
 }
 
-// optionalBoolValue is boolValue for an option that is nil where nobody has set it. Its word is "" then.
+// optionalBoolValue is boolValue for an option of a table that is nil where nobody has set it. Its word is "" then.
 func optionalBoolValue(place **bool) value {
 	return &scalar[*bool]{place: place,
-		fromText: func(text string) (*bool, error) {
-			v, err := strconv.ParseBool(text)
-			if err != nil {
-				return nil, fmt.Errorf("%q is neither true nor false", text)
-			}
-			return &v, nil
-		},
 		fromTOML: func(v any) (*bool, error) {
 			b, err := need[bool](v, "true or false")
 			return &b, err
@@ -176,7 +160,7 @@ func optionalBoolValue(place **bool) value {
 
 // unlessValue is boolValue for an option with the opposite meaning of the setting.
 func unlessValue(place *bool) value {
-	s := boolValue(place).(*scalar[bool])
+	s := boolValue(place)
 	fromText, fromTOML := s.fromText, s.fromTOML
 	s.fromText = func(text string) (bool, error) { v, err := fromText(text); return !v, err }
 	s.fromTOML = func(v any) (bool, error) { b, err := fromTOML(v); return !b, err }
