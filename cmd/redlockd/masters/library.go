@@ -135,7 +135,7 @@ func (l *libraryNeeds) print(w io.Writer, c *config.Config) error {
 		for _, why := range line.why {
 			fmt.Fprintf(&b, "# %s.\n", why)
 		}
-		fmt.Fprintln(&b, line.text)
+		fmt.Fprintf(&b, "%s = %s\n", line.key, line.value)
 		if line.key == maxTTLKey {
 			fmt.Fprintf(&b, "# Masters that serve already need besides: redlockd members set max_ttl %s. If a majority of them forgets, no lock is granted for so long.\n",
 				strings.Trim(line.value, `"`))
@@ -150,43 +150,38 @@ func (l *libraryNeeds) print(w io.Writer, c *config.Config) error {
 
 // missingLine is a line of config.toml, and the reasons for it.
 type missingLine struct {
-	group, key, value, text string
-	why                     []string
+	group, key, value string
+	why               []string
 }
 
 const maxTTLKey = "max_ttl"
 
 // missing returns the lines that the configuration lacks, by their order in config.toml. A list has also what the
 // configuration has in it.
-func (l *libraryNeeds) missing(c *config.Config) []missingLine {
-	var maxTTL, unguarded, defaultTTL missingLine
+func (l *libraryNeeds) missing(c *config.Config) (all []missingLine) {
 	patterns := slices.Clone(c.Front.AllowUnguarded)
-	for _, need := range l.settings {
-		switch {
-		case need.maxTTL > c.Engine.MaxTTL:
-			maxTTL.value = config.QuoteTOML(config.FormatDuration(need.maxTTL))
-			maxTTL.why = append(maxTTL.why, need.why)
-		case need.defaultTTL > 0 && c.Front.DefaultTTL == 0:
-			defaultTTL.value = config.QuoteTOML(config.FormatDuration(need.defaultTTL))
-			defaultTTL.why = append(defaultTTL.why, need.why)
-		}
-		for _, pattern := range need.unguarded {
-			if !slices.ContainsFunc(patterns, func(has string) bool { return has == "*" || has == pattern }) {
-				patterns = append(patterns, pattern)
-				unguarded.value = config.ListTOML(patterns)
-				unguarded.why = append(unguarded.why, need.why)
+	for _, key := range []string{maxTTLKey, "allow_unguarded", "default_ttl"} {
+		line := missingLine{group: "compat", key: key}
+		for _, need := range l.settings {
+			switch {
+			case key == maxTTLKey && need.maxTTL > c.Engine.MaxTTL:
+				line.group, line.value = "locks", config.QuoteTOML(config.FormatDuration(need.maxTTL))
+				line.why = append(line.why, need.why)
+			case key == "default_ttl" && need.defaultTTL > 0 && c.Front.DefaultTTL == 0:
+				line.value = config.QuoteTOML(config.FormatDuration(need.defaultTTL))
+				line.why = append(line.why, need.why)
+			case key == "allow_unguarded":
+				for _, pattern := range need.unguarded {
+					if !slices.Contains(patterns, "*") && !slices.Contains(patterns, pattern) {
+						patterns = append(patterns, pattern)
+						line.value, line.why = config.ListTOML(patterns), append(line.why, need.why)
+					}
+				}
 			}
 		}
-	}
-	var all []missingLine
-	add := func(line missingLine, group, key string) {
 		if line.value != "" {
-			line.group, line.key, line.text = group, key, key+" = "+line.value
 			all = append(all, line)
 		}
 	}
-	add(maxTTL, "locks", maxTTLKey)
-	add(unguarded, "compat", "allow_unguarded")
-	add(defaultTTL, "compat", "default_ttl")
 	return all
 }

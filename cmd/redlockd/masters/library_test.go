@@ -21,7 +21,7 @@ func (l *libraryNeeds) documentRow() string {
 	for _, need := range l.settings {
 		alone := libraryNeeds{settings: []libraryNeed{need}}
 		for _, line := range alone.missing(config.Default()) {
-			settings = append(settings, fmt.Sprintf("`%s`: %s", line.text, need.why))
+			settings = append(settings, fmt.Sprintf("`%s = %s`: %s", line.key, line.value, need.why))
 		}
 	}
 	return strings.TrimRight(fmt.Sprintf("| %s | %s | %s", l.name, strings.Join(settings, "<br>"), l.client), " ") + " |"
