@@ -85,8 +85,8 @@ type Options struct {
 	// long, whatever IdleTimeout is: the memory of half a command is not held for ever. Default 30 s:
 	// no network delays the rest of a command for longer. No setting.
 	CommandTimeout time.Duration
-	// HandshakeTimeout bounds the TLS handshake. Default 5 s: short, because the client has not logged in
-	// yet, and several round trips of any network. No setting.
+	// HandshakeTimeout bounds the TLS handshake. Default 5 s: short, because the client has not logged
+	// in yet, and several round trips of any network. No setting.
 	HandshakeTimeout time.Duration
 	// WriteTimeout closes a connection whose client takes none of the replies that wait for it for so
 	// long. Default 10 s. Above 30 s it is also after what time a client is given up that vanished without closing.
@@ -110,13 +110,13 @@ type Options struct {
 
 	// InputTotal bounds the memory of commands that are not complete yet, over all clients. What each
 	// client may have anyway, 16 KiB, does not count, and there is always room for one longest command.
-	// A client that sends a longer one beyond the bound gets an error and is closed. Default 64 MiB: 64 of
-	// the longest commands, which no client of a lock server sends slowly. No setting.
+	// A client that sends a longer one beyond the bound gets an error and is closed. Default 64 MiB: 64
+	// of the longest commands, which no client of a lock server sends slowly. No setting.
 	InputTotal int
 
 	// A client that exceeds one of the next three bounds gets an error that names it, and is closed.
-	// The bounds "before AUTH" hold where users are configured. No settings: the longest MLOCK needs some 70
-	// arguments, EVAL of a library's script some KB.
+	// The bounds "before AUTH" hold where users are configured. No settings: the longest MLOCK needs
+	// some 70 arguments, EVAL of a library's script some KB.
 
 	// ArgsMax bounds the arguments of one command. Before AUTH: 10, as in Redis. Default 1024.
 	ArgsMax int

@@ -1,6 +1,7 @@
 package main
 
-// Goal: calls go down, cmd → proxy → redlock, in cmd from main to its rooms and from these to cli and config, and every third-party module has its owners; what only the bench needs is no part of
+// Goal: calls go down, cmd → proxy → redlock, in cmd from main to its rooms and from these to cli and
+// config, and every third-party module has its owners; what only the bench needs is no part of
 // redlockd's module. Method: read the imports of every Go file, those of the bench too, and go.mod.
 
 import (

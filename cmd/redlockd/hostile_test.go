@@ -284,7 +284,8 @@ const (
 	hostileReasonMax = 1100
 )
 
-// hostileParts is how many servers share the answers: each waits for most of the time, for the pause before it reaches the master again.
+// hostileParts is how many servers share the answers: each waits for most of the time, for the pause
+// before it reaches the master again.
 const hostileParts = 8
 
 func TestHostileMaster(t *testing.T) {

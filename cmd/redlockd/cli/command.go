@@ -1,5 +1,5 @@
-// Package cli is the command line of redlockd: how its commands are called, what they read first, how they end, what they print alike, and how
-// they are explained.
+// Package cli is the command line of redlockd: how its commands are called, what they read first, how
+// they end, what they print alike, and how they are explained.
 //
 //	Run → command.go, flags.go     finds the Command, reads its flags and operands, loads the settings, runs it, and makes an exit code of its error
 //	    → help.go, man.go, completion.go, version.go   the commands about commands
@@ -55,9 +55,11 @@ type Command struct {
 	Name, Summary, Help string
 	Audience            audience
 	Flags               []Flag // its own, beside those of its audience
-	// Form is how it is written, if it takes operands; flags can stand between and behind them. Empty: it takes none.
+	// Form is how it is written, if it takes operands; flags can stand between and behind them. Empty:
+	// it takes none.
 	Form string
-	// Wraps: what stands behind -- is the command line of another program, and no flag stands behind an operand.
+	// Wraps: what stands behind -- is the command line of another program, and no flag stands behind an
+	// operand.
 	Wraps bool
 	// Words are those with which its operands can begin; nil: nobody can list them.
 	Words []string
@@ -144,7 +146,8 @@ func start(p Process, all []Command, args []string) error {
 	return c.configure()
 }
 
-// configure reads the command line and the configuration, and runs the command, unless help or the settings were asked for.
+// configure reads the command line and the configuration, and runs the command, unless help or the
+// settings were asked for.
 func (c *Call) configure() error {
 	err := c.parse()
 	if errors.Is(err, flag.ErrHelp) {
@@ -180,7 +183,8 @@ func namesOf(all []Command) (names []string) {
 	return names
 }
 
-// NeedMasters is for a command that has no log and no embedded masters: it prints the warnings, and refuses a configuration without masters.
+// NeedMasters is for a command that has no log and no embedded masters: it prints the warnings, and
+// refuses a configuration without masters.
 func (c *Call) NeedMasters() error {
 	c.Warn()
 	if len(c.Settings.Engine.Masters) > 0 {

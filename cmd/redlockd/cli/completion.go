@@ -8,8 +8,9 @@ import (
 	"redlockd/cmd/redlockd/config"
 )
 
-// shells are those that can be completed for, with the script that asks `redlockd completion words` for what can stand in the place of the
-// last word: one candidate per line, with what it is behind a tab. :files and :commands are left to the shell.
+// shells are those that can be completed for, with the script that asks `redlockd completion words` for
+// what can stand in the place of the last word: one candidate per line, with what it is behind a tab.
+// :files and :commands are left to the shell.
 var shells = map[string]string{
 	"bash": `# bash completion for redlockd
 _redlockd() {

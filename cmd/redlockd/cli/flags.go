@@ -13,8 +13,8 @@ import (
 	"redlockd/cmd/redlockd/config"
 )
 
-// Flag is one flag, for parsing and for the help text. A command line only collects texts. config.Load reads them, so that a wrong
-// value gets the same error from whatever source it comes.
+// Flag is one flag, for parsing and for the help text. A command line only collects texts. config.Load
+// reads them, so that a wrong value gets the same error from whatever source it comes.
 type Flag struct {
 	Name, Arg, Usage string   // arg empty: a switch
 	Words            []string // the values that are possible; nil: nobody can list them
@@ -49,7 +49,8 @@ func (c *Command) AllFlags() []Flag {
 // On reports whether a switch was given.
 func (c *Call) On(name string) bool { return c.Given[name] == "true" }
 
-// Duration reads a flag that is a duration from least to most. limits says why these are the bounds; it may be empty.
+// Duration reads a flag that is a duration from least to most. limits says why these are the bounds; it
+// may be empty.
 func (c *Call) Duration(name string, standard, least, most time.Duration, limits string) (d time.Duration, err error) {
 	text, given := c.Given[name]
 	if d = standard; given {

@@ -7,7 +7,8 @@ import (
 	"runtime/debug"
 )
 
-// CurrentVersion is what the linker set, else the version of the module that go install has built, else dev.
+// CurrentVersion is what the linker set, else the version of the module that go install has built, else
+// dev.
 func (p *Process) CurrentVersion() string {
 	if info, ok := debug.ReadBuildInfo(); ok && p.Version == "" && info.Main.Version != "(devel)" {
 		return cmp.Or(info.Main.Version, "dev")

@@ -1,4 +1,5 @@
-// Package client has the commands that ask a redlockd that runs, over the Redis protocol, each in its file. This file has their connection.
+// Package client has the commands that ask a redlockd that runs, over the Redis protocol, each in its
+// file. This file has their connection.
 package client
 
 import (
@@ -18,7 +19,8 @@ import (
 	"redlockd/redlock/resp"
 )
 
-// connection leads to a redlockd that runs, for the commands that ask one: ping, locks, info, top, unlock and reload. One goroutine uses it.
+// connection leads to a redlockd that runs, for the commands that ask one: ping, locks, info, top,
+// unlock and reload. One goroutine uses it.
 type connection struct {
 	addr    string
 	conn    net.Conn

@@ -95,8 +95,8 @@ func choice(place *string, words ...string) value {
 	return s
 }
 
-// parsed makes the value of a setting whose text is read by parse, and in TOML is a T. fault is what a text is that parse refuses, kind
-// what is needed.
+// parsed makes the value of a setting whose text is read by parse, and in TOML is a T. fault is what a
+// text is that parse refuses, kind what is needed.
 func parsed[T comparable](place *T, parse func(string) (T, error), fault, kind string, format func(T) string) *scalar[T] {
 	return &scalar[T]{place: place, format: format,
 		fromText: func(text string) (T, error) {
@@ -142,7 +142,8 @@ func boolValue(place *bool) *scalar[bool] {
 	return parsed(place, strconv.ParseBool, "neither true nor false", "true or false", strconv.FormatBool)
 }
 
-// optionalBoolValue is boolValue for an option of a table that is nil where nobody has set it. Its word is "" then.
+// optionalBoolValue is boolValue for an option of a table that is nil where nobody has set it. Its word
+// is "" then.
 func optionalBoolValue(place **bool) value {
 	return &scalar[*bool]{place: place,
 		fromTOML: func(v any) (*bool, error) {

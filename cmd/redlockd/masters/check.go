@@ -215,7 +215,7 @@ func verdictOf(reports []redlock.MasterReport, masterTimeout time.Duration) Verd
 // noMember is what a report says of a master that the settings name and that has no seat in the membership.
 const noMember = "none"
 
-// compare has the Verdict show the membership.
+// compare has the verdict show the membership.
 func (v *Verdict) compare(m redlock.Membership) {
 	if m.Known {
 		v.Membership = &membershipFinding{Version: m.Version, Lineage: m.Lineage, MaxTTLMs: m.MaxTTL.Milliseconds(), WaitMs: m.Wait.Milliseconds(),
@@ -272,7 +272,7 @@ func (v *Verdict) sentence() string {
 	}
 }
 
-// print writes the table of the masters, what is wrong with each, and the Verdict.
+// print writes the table of the masters, what is wrong with each, and the verdict.
 func (v *Verdict) print(w io.Writer) error {
 	var b strings.Builder
 	rows := [][]string{{"MASTER", "MEMBER", "VOTE", "ROUND TRIP", "REDIS", "ROLE", "CLOCK", "MAXMEMORY-POLICY", "PERSISTENCE"}}

@@ -1,7 +1,8 @@
 package masters
 
-// Goal: the findings of a probe become a table that lines up, a Verdict that is right at each count of masters, and JSON. Method:
-// reports made by hand, and the exact output. TestCheck runs the command on real masters.
+// Goal: the findings of a probe become a table that lines up, a verdict that is right at each count of
+// masters, and JSON. Method: reports made by hand, and the exact output. TestCheck runs the command on
+// real masters.
 
 import (
 	"strings"

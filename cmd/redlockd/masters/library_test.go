@@ -1,7 +1,7 @@
 package masters
 
-// Goal: the table of libraries is what libraries.md shows. Method: the document against the table. TestLinesForALibraryAreEnough tries the
-// lines on a redlockd.
+// Goal: the table of libraries is what libraries.md shows. Method: the document against the table.
+// TestLinesForALibraryAreEnough tries the lines on a redlockd.
 
 import (
 	"fmt"

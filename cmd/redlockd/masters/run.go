@@ -110,7 +110,8 @@ func holdAndRun(call *cli.Call) error {
 	return cli.ExitCode(code)
 }
 
-// readOperands takes the resource, which stands between the flags and the --, and the command behind it.
+// readOperands takes the resource, which stands between the flags and the --, and the command behind
+// it.
 func (e *runOptions) readOperands(c *cli.Call) error {
 	switch {
 	case len(c.Args) == 0 || c.Args[0] == "":

@@ -1,6 +1,7 @@
 package serve
 
-// Goal: the audit goes on where a tool has rotated its file. Method: files that are moved, and the writer alone. TestAuditFile runs the whole.
+// Goal: the audit goes on where a tool has rotated its file. Method: files that are moved, and the
+// writer alone. TestAuditFile runs the whole.
 
 import (
 	"bytes"

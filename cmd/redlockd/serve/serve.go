@@ -1,4 +1,5 @@
-// Package serve is the server as a process: it opens what clients connect to, starts the engine and the front, and ends them in order.
+// Package serve is the server as a process: it opens what clients connect to, starts the engine and the
+// front, and ends them in order.
 //
 //	Command → serve.go   listen, start, run until a signal, drain
 //	        → listen.go, systemd.go   addresses, unix sockets, and the sockets and messages of a service manager
@@ -57,8 +58,9 @@ but two if there are two). REDLOCK_RAWIO=off makes it read and write its sockets
 lock: try that if you suspect the kernel, or a sandbox of system calls.
 `}
 
-// runServer runs the server until a signal ends it. It opens the listener before it connects to masters. An address in use is the only fault that Load cannot find, and a
-// server that cannot listen must change nothing on the masters.
+// runServer runs the server until a signal ends it. It opens the listener before it connects to
+// masters. An address in use is the only fault that Load cannot find, and a server that cannot listen
+// must change nothing on the masters.
 func runServer(call *cli.Call) error {
 	c := call.Settings
 	level := new(slog.LevelVar)
@@ -190,8 +192,8 @@ func embed(o *redlock.Options) (end func()) {
 	}
 }
 
-// bootstrapIn bounds the attempts to bootstrap, in units of connect_timeout: they connect to all masters and then have them found the
-// membership.
+// bootstrapIn bounds the attempts to bootstrap, in units of connect_timeout: they connect to all
+// masters and then have them found the membership.
 const bootstrapIn = 2
 
 // bootstrapPause is the pause before the next attempt to reach masters that are not up yet.

@@ -1,7 +1,7 @@
 package serve
 
-// Goal: a unix socket replaces no file but that of a process that is gone, and has the owner that is named. Method: the functions alone.
-// TestSeveralListeners runs the whole.
+// Goal: a unix socket replaces no file but that of a process that is gone, and has the owner that is
+// named. Method: the functions alone. TestSeveralListeners runs the whole.
 
 import (
 	"io/fs"
