@@ -179,9 +179,7 @@ func TestManual(t *testing.T) {
 	for _, c := range commands {
 		has("redlockd "+c.Name, "redlockd "+c.Name+"$")
 		for _, h := range c.VisibleFlags() {
-			if c.Flags != nil {
-				has("--"+h.Name, "--"+h.Name+`\b`)
-			}
+			has("--"+h.Name, "--"+h.Name+`\b`)
 		}
 		for line := range strings.Lines(c.Help) {
 			if line = strings.TrimSpace(line); !strings.Contains(page, line) {

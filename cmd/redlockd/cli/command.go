@@ -71,7 +71,7 @@ type Command struct {
 type audience uint8
 
 const (
-	ForNobody  audience = iota // none: it takes its arguments as they are
+	forNobody  audience = iota // none: it takes its arguments as they are
 	ForServer                  // all but those of [client]
 	ForMasters                 // the same, but those that only a server uses are hidden
 	ForClient                  // those of [client]; the others are hidden
@@ -85,7 +85,7 @@ type Call struct {
 	Given    map[string]string // flags by name
 	Args     []string          // operands
 	Wrapped  []string          // what stands behind --; nil: there is no --
-	Settings *config.Config    // nil for ForNobody
+	Settings *config.Config    // nil for forNobody
 }
 
 // ExitCode is an error that needs no words: the command has said what there was to say.
@@ -140,7 +140,7 @@ func start(p Process, all []Command, args []string) error {
 		}
 		c.Command, c.Args = all[at], args[1:]
 	}
-	if c.Audience == ForNobody {
+	if c.Audience == forNobody {
 		return c.Run(c)
 	}
 	return c.configure()

@@ -150,7 +150,7 @@ func candidates(all []Command, words []string) (found []string) {
 
 // VisibleFlags are the flags of a command that its help shows, and --help.
 func (c *Command) VisibleFlags() (flags []Flag) {
-	if c.Audience != ForNobody {
+	if c.Audience != forNobody {
 		flags = slices.DeleteFunc(c.AllFlags(), func(f Flag) bool { return f.Hidden })
 	}
 	return append(flags, Flag{Name: "help", Usage: "explain the command"})

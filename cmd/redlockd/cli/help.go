@@ -41,7 +41,7 @@ func helpTopics(all []Command) []string { return append([]string{"settings"}, na
 // writeHelp prints what the command does and its flags.
 func (c *Command) writeHelp(w io.Writer) {
 	fmt.Fprint(w, c.Help)
-	if c.Audience == ForNobody {
+	if c.Audience == forNobody {
 		return
 	}
 	fmt.Fprint(w, "\nFlags:\n")

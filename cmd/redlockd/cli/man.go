@@ -44,7 +44,7 @@ func writeManual(w io.Writer, all []Command, version string) {
 	for _, c := range all {
 		fmt.Fprintf(w, ".SS redlockd %s\n", c.Name)
 		asItIs(c.Help)
-		if c.Audience == ForNobody {
+		if c.Audience == forNobody {
 			continue
 		}
 		fmt.Fprint(w, ".PP\nFlags:\n")

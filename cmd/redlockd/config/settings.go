@@ -57,13 +57,7 @@ func (s *Setting) Environment() string {
 func (s *Setting) Key() string { return s.Name[strings.LastIndexByte(s.Name, '.')+1:] }
 
 // Group is what stands in brackets above the setting in the file; empty for the first ones.
-func (s *Setting) Group() string {
-	group, _, found := strings.Cut(s.Name, ".")
-	if !found {
-		return ""
-	}
-	return group
-}
+func (s *Setting) Group() string { return s.Name[:max(strings.LastIndexByte(s.Name, '.'), 0)] }
 
 // Words are the values that are possible; nil: there are too many to list.
 func (s *Setting) Words() []string {

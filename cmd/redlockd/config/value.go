@@ -59,11 +59,9 @@ func (s *scalar[T]) String() string            { return s.format(*s.place) }
 // who writes 0 means something else.
 func (s *scalar[T]) refuseZero() {
 	var zero T
-	switch any(zero).(type) {
-	case string, bool:
-		return
-	}
-	if *s.place == zero {
+	_, isText := any(zero).(string)
+	_, isSwitch := any(zero).(bool)
+	if isText || isSwitch || *s.place == zero {
 		return
 	}
 	s.check = func(v T) error {
