@@ -32,10 +32,10 @@ func (m *masterSettings) settings() []*Setting {
 		{Name: "password_file", value: stringValue(&m.passwordFile), Usage: "file that holds the password"},
 		{Name: "db", value: intValue(&m.DB), Usage: "number of the database"},
 		{Name: "tls", value: boolValue(&m.tls), Usage: "encrypt the connection"},
-		{Name: "tls_ca", value: stringValue(&m.tlsCA), Usage: "file with the authorities of the certificates there; empty: those of the system"},
+		{Name: "tls_ca", value: stringValue(&m.tlsCA), Usage: "file with the authorities that sign the certificate there; empty: those of the system"},
 		{Name: "tls_cert", value: stringValue(&m.tlsCert), Usage: "file with a certificate to show there"},
 		{Name: "tls_key", value: stringValue(&m.tlsKey), Usage: "file with the private key of tls_cert"},
-		{Name: "tls_server_name", value: stringValue(&m.tlsServerName), Usage: "name in the certificates there; empty: the host of the address"},
+		{Name: "tls_server_name", value: stringValue(&m.tlsServerName), Usage: "name in the certificate there; empty: the host of the address"},
 	}
 }
 

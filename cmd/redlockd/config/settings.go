@@ -15,6 +15,9 @@ import (
 //
 // To add one: a field in the options of the package that uses it, with default and bounds; a row in Default; and
 // its lines in config.toml, with the reason for the default. Tests say which of them was forgotten.
+//
+// To take one away: the reason for the default moves to the option, which says "No setting" then; and a
+// row in removed (file.go) says what holds instead.
 type Setting struct {
 	// Name is group.key, or the key alone for settings above the first group. Environment makes the name of the variable of it.
 	Name  string
