@@ -115,7 +115,8 @@ var fullValues = map[string]string{"scenarios": everything, "targets": everythin
 // rateMax bounds what a latency cell asks for: every pair has a place in a list from the beginning.
 const rateMax = 1_000_000
 
-// Bounds of the growth: what a machine of a developer can bear, and redlockd's pipeline_max.
+// Bounds of the growth: what a machine of a developer can bear, and what redlockd executes of one
+// connection at a time.
 const (
 	growthMastersMax = 21
 	growthHeldMax    = 5_000_000

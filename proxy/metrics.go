@@ -186,7 +186,7 @@ var metricTable = []metric{
 		func(m *redlock.MasterStatus) float64 { return float64(m.Ops) }),
 	ofMasters(prometheus.CounterValue, "timeouts_total", "Batches without an answer within master.timeout.",
 		func(m *redlock.MasterStatus) float64 { return float64(m.Timeouts) }),
-	ofMasters(prometheus.CounterValue, "shed_total", "Acquisitions that were not sent because master.queue_max were waiting.",
+	ofMasters(prometheus.CounterValue, "shed_total", "Acquisitions that were not sent because 16384 were waiting.",
 		func(m *redlock.MasterStatus) float64 { return float64(m.Shed) }),
 
 	// Locks. "Their like" are the Redis commands and scripts by which libraries lock (dropin.go).

@@ -23,7 +23,8 @@ type Certificate struct {
 }
 
 // Options configure a Server. Zero values stand for the defaults, as DefaultOptions returns them,
-// except where a comment says otherwise. Engine has no default.
+// except where a comment says otherwise. Engine has no default. The command redlockd keeps the default
+// where a comment says "No setting": no operator could choose it better.
 type Options struct {
 	// Engine is the lock client that the server stands in front of. The server does not close it.
 	Engine *redlock.Client
@@ -81,21 +82,25 @@ type Options struct {
 	// … WAIT is not idle. Default 0: never.
 	IdleTimeout time.Duration
 	// CommandTimeout closes a connection on which a command has begun and is not complete after so
-	// long, whatever IdleTimeout is: the memory of half a command is not held for ever. Default 30 s.
+	// long, whatever IdleTimeout is: the memory of half a command is not held for ever. Default 30 s:
+	// no network delays the rest of a command for longer. No setting.
 	CommandTimeout time.Duration
-	// HandshakeTimeout bounds the TLS handshake. Default 5 s.
+	// HandshakeTimeout bounds the TLS handshake. Default 5 s: short, because the client has not logged
+	// in yet, and several round trips of any network. No setting.
 	HandshakeTimeout time.Duration
 	// WriteTimeout closes a connection whose client takes none of the replies that wait for it for so
 	// long. Default 10 s. Above 30 s it is also after what time a client is given up that vanished without closing.
+	// No setting.
 	WriteTimeout time.Duration
 
 	// PipelineMax bounds the commands of one connection that are executed and not answered yet. At the
-	// bound the server reads no more from that client until one is answered. Default 1024.
+	// bound the server reads no more from that client until one is answered. Default 1024:
+	// one connection alone can fill a batch to each master. No setting.
 	PipelineMax int
 	// OutputMax bounds the bytes of replies that wait for one client to read them, and of its commands
 	// from 1 KiB on that are not answered yet; before AUTH, where users are configured, they are 16 KiB
 	// at most. At the bound the server executes no more commands of that client; WriteTimeout ends it.
-	// Default 1 MiB.
+	// Default 1 MiB. No setting: OutputTotal is what an operator has memory for.
 	OutputMax int
 	// OutputTotal bounds these of all clients together, with the messages that wait for them, and is at
 	// least OutputMax. Beyond it, connections are closed: of the user with most waiting, the connection
@@ -105,11 +110,13 @@ type Options struct {
 
 	// InputTotal bounds the memory of commands that are not complete yet, over all clients. What each
 	// client may have anyway, 16 KiB, does not count, and there is always room for one longest command.
-	// A client that sends a longer one beyond the bound gets an error and is closed. Default 64 MiB.
+	// A client that sends a longer one beyond the bound gets an error and is closed. Default 64 MiB: 64
+	// of the longest commands, which no client of a lock server sends slowly. No setting.
 	InputTotal int
 
 	// A client that exceeds one of the next three bounds gets an error that names it, and is closed.
-	// The bounds "before AUTH" hold where users are configured.
+	// The bounds "before AUTH" hold where users are configured. No settings: the longest MLOCK needs
+	// some 70 arguments, EVAL of a library's script some KB.
 
 	// ArgsMax bounds the arguments of one command. Before AUTH: 10, as in Redis. Default 1024.
 	ArgsMax int
@@ -158,7 +165,7 @@ func (o Options) Validate() error {
 		redlock.CheckBounds("PipelineMax", o.PipelineMax, 1, 1_000_000),
 		redlock.CheckBounds("OutputMax", o.OutputMax, 4<<10, 1<<30),
 		redlock.CheckBounds("InputTotal", o.InputTotal, 64<<10, 1<<30),
-		redlock.CheckBounds("OutputTotal", o.OutputTotal, 64<<10, 1<<30),
+		redlock.CheckBounds("OutputTotal", o.OutputTotal, o.OutputMax, 1<<30),
 		redlock.CheckBounds("ArgsMax", o.ArgsMax, redlock.MaxResources+16, 1<<20),
 		redlock.CheckBounds("BulkMax", o.BulkMax, 4<<10, 512<<20),
 		redlock.CheckBounds("CommandMax", o.CommandMax, 8<<10, 1<<30),
@@ -166,13 +173,9 @@ func (o Options) Validate() error {
 	if o.Engine == nil {
 		errs = append(errs, &redlock.OptionError{Option: "Engine", Reason: "none is given"})
 	}
-	above := func(option string, value int, other string, most int) {
-		if value > most {
-			errs = append(errs, &redlock.OptionError{Option: option, Reason: fmt.Sprintf("%d is above %s = %d", value, other, most), Other: other})
-		}
+	if o.BulkMax > o.CommandMax {
+		errs = append(errs, &redlock.OptionError{Option: "BulkMax", Reason: fmt.Sprintf("%d is above CommandMax = %d", o.BulkMax, o.CommandMax), Other: "CommandMax"})
 	}
-	above("OutputMax", o.OutputMax, "OutputTotal", o.OutputTotal)
-	above("BulkMax", o.BulkMax, "CommandMax", o.CommandMax)
 	return errors.Join(errs...)
 }
 

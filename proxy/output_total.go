@@ -124,7 +124,7 @@ func (conn *connection) tooSlow() {
 	srv.counters[countOutputLimited].Add(1)
 	srv.slowReaders.Log(srv.log, slog.LevelWarn, time.Now(), "client closed: it reads its messages too slowly",
 		"client", conn.id, "addr", conn.addr, "user", conn.session.username(), "output_max", srv.live().OutputMax,
-		"to_do", "have the client read its messages, or raise output_max")
+		"to_do", "have the client read its messages")
 	conn.close("it does not read its messages (output_max)")
 }
 

@@ -36,8 +36,9 @@ const (
 // Master says how one of the independent Redis masters is reached.
 type Master = conn.Master
 
-// Options configure a Client. The zero value of a field means its default, as DefaultOptions returns it;
-// Masters has none.
+// Options configure a Client. The zero value of a field means its default, as DefaultOptions returns
+// it; Masters has none. The command redlockd keeps the default where a comment says "No setting": no
+// operator could choose it better.
 type Options struct {
 	// Masters are the independent Redis masters: an odd number, up to MaxMasters. They found the first membership, which the masters keep
 	// themselves from then on. Later they lead to it: more than half of those that answer must belong to one fleet. Where they differ, the membership
@@ -52,8 +53,9 @@ type Options struct {
 	MasterTimeout time.Duration
 	// ConnectTimeout bounds making and vetting a connection, off the path of requests. Default 1 s.
 	ConnectTimeout time.Duration
-	// ReconnectDelayMax is the longest pause between two attempts to reach a master that is down. Pauses start
-	// at 10 ms, double, and are shortened by a random part. Default 1 s.
+	// ReconnectDelayMax is the longest pause between two attempts to reach a master that is down.
+	// Pauses start at 10 ms, double, and are shortened by a random part. Default 1 s: an attempt costs
+	// next to nothing, and a master that is back votes within that. No setting.
 	ReconnectDelayMax time.Duration
 
 	// DriftFactor is the part of a TTL by which clocks may drift apart while it runs. Half of it is for a
@@ -63,8 +65,9 @@ type Options struct {
 	// and the master's votes do not count here for about MaxTTL. Where it is more than half of the drift of a TTL (below 2 s, with the defaults), the
 	// validity is less by that much and half of the drift. Default 10 ms.
 	ClockStepMax time.Duration
-	// Heartbeat is the pause between two looks at a master: at its role and memory policy, and, where no batch
-	// has done so meanwhile, at its clock and what it shows of the membership. Default 250 ms.
+	// Heartbeat is the pause between two looks at a master: at its role and memory policy, and, where
+	// no batch has done so meanwhile, at its clock and what it shows of the membership. Default 250 ms:
+	// an idle master has four small commands per second. No setting.
 	Heartbeat time.Duration
 	// MinTTL and MaxTTL bound what a caller may ask for. Default 20 ms and 60 s. MaxTTL is also about how long
 	// a master that may have forgotten locks has no vote. It is that of the first membership; later the membership counts (Client.MaxTTL).
@@ -75,8 +78,9 @@ type Options struct {
 	// FenceAlways gives every lock a fence, also those whose LOCK does not ask for one. Needed where only some
 	// clients ask, and the resource is to be protected from the others too.
 	FenceAlways bool
-	// FenceMarks bounds how many resources a master remembers the last fence of, about 150 bytes each. For the
-	// others it remembers one common floor. Default 100 000.
+	// FenceMarks bounds how many resources a master remembers the last fence of, about 150 bytes each.
+	// For the others it remembers one common floor. Default 100 000: 15 MB of a master's memory, and
+	// forgetting is safe, because fences only grow faster then. No setting.
 	FenceMarks int
 	// FoundingWait is how long masters that remember no membership have no vote, where that is more than the wait that follows from MaxTTL
 	// (1.02 × MaxTTL + 10 ms by default): brand-new masters (unless Bootstrap admits them), or all that have forgotten at once. Up to 3 s come
@@ -94,16 +98,18 @@ type Options struct {
 	MaxWaiters int
 	// MaxBound bounds the locks that are held for connections (LockRequest.Holder) at the same time. Default 100 000.
 	MaxBound int
-	// RetryDelayMin and RetryDelayMax bound the random pause between two attempts of the waiter at the head of
-	// a queue. It is a hundred times as long while a quorum of masters will send an invalidation. Choose them
-	// large against a round trip to the masters. Default 20 ms and 80 ms.
+	// RetryDelayMin and RetryDelayMax bound the random pause between two attempts of the waiter at the
+	// head of a queue. It is a hundred times as long while a quorum of masters will send an
+	// invalidation. Choose them large against a round trip to the masters. Default 20 ms and 80 ms. No
+	// settings: they count only while masters send no invalidations.
 	RetryDelayMin, RetryDelayMax time.Duration
 	// HandoverTime bounds for how long released locks are handed over here, from one waiter to the next. Then waiters of other proxies get a
 	// window of 5 ms plus three round trips, or of a retry delay if the masters send no invalidations. Default 250 ms.
 	HandoverTime time.Duration
 
-	// QueueMax bounds the acquisitions that wait for one master while its previous batch is in flight. One more
-	// counts as not answered by that master; a release is never dropped. Default 16 384.
+	// QueueMax bounds the acquisitions that wait for one master while its previous batch is in flight.
+	// One more counts as not answered by that master; a release is never dropped. Default 16 384: more
+	// than a master answers within MasterTimeout. No setting.
 	QueueMax int
 
 	// Prefixes are the beginnings of resources for which Stats counts wait times, hold times and rounds apart from those of all others: texts with

@@ -1,6 +1,7 @@
 package main
 
-// Goal: calls go down, cmd → proxy → redlock, and every third-party module has its owners; what only the bench needs is no part of
+// Goal: calls go down, cmd → proxy → redlock, in cmd from main to its rooms and from these to cli and
+// config, and every third-party module has its owners; what only the bench needs is no part of
 // redlockd's module. Method: read the imports of every Go file, those of the bench too, and go.mod.
 
 import (
@@ -17,22 +18,26 @@ import (
 
 // importers lists, for each package of ours, which of ours may import it besides itself and its tests.
 var importers = map[string][]string{
-	"redlockd/cmd/redlockd/config": {"cmd/redlockd"},
-	"redlockd/proxy":               {"cmd/redlockd", "cmd/redlockd/config"},
-	"redlockd/proxy/keyspace":      {"proxy"},
-	"redlockd/redlock":             {"cmd/redlockd", "cmd/redlockd/config", "proxy", "proxy/keyspace"}, // keyspace: types alone, see its TestPure
-	"redlockd/redlock/clock":       {"redlock", "redlock/member"},
-	"redlockd/redlock/conn":        {"redlock", "redlock/fence", "redlock/member"},
-	"redlockd/redlock/fence":       {"redlock", "redlock/member"},
-	"redlockd/redlock/member":      {"redlock"},
-	"redlockd/redlock/quorum":      {"redlock", "redlock/clock", "redlock/member"},
-	"redlockd/redlock/rawio":       {"redlock", "redlock/conn", "proxy", "bench"},
-	"redlockd/redlock/loglimit":    {"redlock", "redlock/member", "proxy"},
-	"redlockd/redlock/lua":         {"redlock", "redlock/conn", "redlock/fence", "redlock/member"},
-	"redlockd/redlock/resp":        {"redlock", "redlock/conn", "redlock/memmaster", "redlock/sandbox", "proxy", "proxy/keyspace", "cmd/redlockd"}, // cmd: as a client
-	"redlockd/redlock/sandbox":     {"proxy", "redlock/memmaster"},
-	"redlockd/redlock/memmaster":   {"cmd/redlockd"},           // the embedded masters; everywhere else it is a test double
-	"redlockd/redlock/redisproc":   {"bench", "bench/torture"}, // everywhere else it serves tests
+	"redlockd/cmd/redlockd/serve":   {"cmd/redlockd"},
+	"redlockd/cmd/redlockd/masters": {"cmd/redlockd"},
+	"redlockd/cmd/redlockd/client":  {"cmd/redlockd"},
+	"redlockd/cmd/redlockd/cli":     {"cmd/redlockd", "cmd/redlockd/serve", "cmd/redlockd/masters", "cmd/redlockd/client"},
+	"redlockd/cmd/redlockd/config":  {"cmd/redlockd/cli", "cmd/redlockd/serve", "cmd/redlockd/masters", "cmd/redlockd/client"},
+	"redlockd/proxy":                {"cmd/redlockd/config", "cmd/redlockd/cli", "cmd/redlockd/serve", "cmd/redlockd/masters"},
+	"redlockd/proxy/keyspace":       {"proxy"},
+	"redlockd/redlock":              {"cmd/redlockd/config", "cmd/redlockd/serve", "cmd/redlockd/masters", "proxy", "proxy/keyspace"}, // keyspace: types alone, see its TestPure
+	"redlockd/redlock/rawio":        {"redlock", "proxy", "bench", "redlock/conn"},
+	"redlockd/redlock/loglimit":     {"redlock", "proxy", "redlock/member"},
+	"redlockd/redlock/resp":         {"redlock", "redlock/memmaster", "redlock/sandbox", "proxy", "proxy/keyspace", "cmd/redlockd/client", "redlock/conn"}, // cmd: as a client
+	"redlockd/redlock/sandbox":      {"proxy", "redlock/memmaster"},
+	"redlockd/redlock/memmaster":    {"cmd/redlockd/serve"},     // the embedded masters; everywhere else it is a test double
+	"redlockd/redlock/redisproc":    {"bench", "bench/torture"}, // everywhere else it serves tests
+	"redlockd/redlock/clock":        {"redlock", "redlock/member"},
+	"redlockd/redlock/conn":         {"redlock", "redlock/fence", "redlock/member"},
+	"redlockd/redlock/fence":        {"redlock", "redlock/member"},
+	"redlockd/redlock/member":       {"redlock"},
+	"redlockd/redlock/quorum":       {"redlock", "redlock/clock", "redlock/member"},
+	"redlockd/redlock/lua":          {"redlock", "redlock/conn", "redlock/fence", "redlock/member"},
 }
 
 // owners lists which directories may import a third-party module. A module that is new needs an owner here.
@@ -41,7 +46,7 @@ var owners = map[string][]string{
 	"github.com/redis/go-redis/":           {"redlock", "redlock/conn", "redlock/fence", "redlock/member", "bench", "bench/torture"},
 	"github.com/BurntSushi/toml":           {"cmd/redlockd/config"},
 	"github.com/prometheus/":               {"proxy"},
-	"golang.org/x/sys":                     {"cmd/redlockd", "redlock/clock", "bench", "bench/torture"},
+	"golang.org/x/sys":                     {"cmd/redlockd/cli", "cmd/redlockd/serve", "cmd/redlockd/client", "bench", "bench/torture", "redlock/clock"},
 	"github.com/yuin/gopher-lua":           {"redlock/sandbox"},
 	"github.com/go-redsync/redsync/":       {"bench"},
 	"github.com/redis/rueidis":             {"bench"},
@@ -60,11 +65,13 @@ var owners = map[string][]string{
 // testsBelow lists what tests may import beyond that: masters to try things on, and the client libraries as users have
 // them.
 var testsBelow = map[string][]string{
-	"redlockd/redlock/memmaster": {"redlock", "proxy"},
-	"redlockd/redlock/redisproc": {"redlock", "redlock/memmaster", "redlock/sandbox", "proxy", "proxy/keyspace", "cmd/redlockd", "bench/peers"},
-	"redlockd/redlock":           {"redlock/memmaster", "bench/peers"},
-	"github.com/redis/go-redis/": {"proxy", "redlock/memmaster", "redlock/sandbox", "cmd/redlockd", "bench/peers"},
-	"github.com/redis/rueidis":   {"proxy"},
+	"redlockd/redlock/memmaster":   {"redlock", "proxy", "cmd/redlockd"},
+	"redlockd/redlock/redisproc":   {"redlock", "redlock/memmaster", "redlock/sandbox", "proxy", "proxy/keyspace", "cmd/redlockd", "bench/peers"},
+	"redlockd/redlock":             {"redlock/memmaster", "cmd/redlockd", "bench/peers"},
+	"redlockd/cmd/redlockd/config": {"cmd/redlockd"},
+	"golang.org/x/sys":             {"cmd/redlockd"},
+	"github.com/redis/go-redis/":   {"proxy", "redlock/memmaster", "redlock/sandbox", "cmd/redlockd", "bench/peers"},
+	"github.com/redis/rueidis":     {"proxy"},
 
 	// The chart, in a module of its own.
 	"helm.sh/helm/":               {"docker/helm/test"},

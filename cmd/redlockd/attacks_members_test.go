@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"redlockd/cmd/redlockd/cli"
+	"redlockd/cmd/redlockd/masters"
 	"redlockd/redlock/redisproc"
 )
 
@@ -23,8 +25,8 @@ func forgeSuccessor(t *testing.T, master *redisproc.Server, versions int) {
 		sum := sha256.Sum256([]byte(text))
 		return hex.EncodeToString(sum[:16])
 	}
-	text := cli(t, master.Addr, "HGET", "redlockd:members", "r")
-	memory, shown, _ := strings.Cut(cli(t, master.Addr, "HGET", "redlockd:members", "v"), " ")
+	text := redisCLI(t, master.Addr, "HGET", "redlockd:members", "r")
+	memory, shown, _ := strings.Cut(redisCLI(t, master.Addr, "HGET", "redlockd:members", "v"), " ")
 	lineage, _, _ := strings.Cut(shown, ".")
 	fields := strings.Split(text, ";")
 	version, err := strconv.Atoi(fields[2])
@@ -35,11 +37,11 @@ func forgeSuccessor(t *testing.T, master *redisproc.Server, versions int) {
 	}
 	fields[2], fields[3], fields[len(fields)-1] = strconv.Itoa(version+versions), digest(text), seats[own]
 	forged := strings.Join(fields, ";")
-	cli(t, master.Addr, "HSET", "redlockd:members", "r", forged, "v", fmt.Sprintf("%s %s.%d %s", memory, lineage, version+versions, digest(forged)))
+	redisCLI(t, master.Addr, "HSET", "redlockd:members", "r", forged, "v", fmt.Sprintf("%s %s.%d %s", memory, lineage, version+versions, digest(forged)))
 }
 
 // waitMembers waits until the table is as it should be.
-func waitMembers(t *testing.T, addrs, what string, match func(now membersTable) bool) {
+func waitMembers(t *testing.T, addrs, what string, match func(now masters.MembersTable) bool) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); ; time.Sleep(100 * time.Millisecond) {
 		now := membersOf(t, addrs)
@@ -56,7 +58,7 @@ func waitMembers(t *testing.T, addrs, what string, match func(now membersTable) 
 // starts then, keep to what the others show, and the master votes again after the wait.
 func TestAttackForgedRecord(t *testing.T) {
 	attackSettings(t, "2s")
-	masters, addrs := startMasters(t, 5)
+	servers, addrs := startMasters(t, 5)
 	p := launch(t, "--masters", addrs, "--bootstrap")
 	p.waitLog("quorum reached")
 	q := launch(t, "--masters", addrs)
@@ -67,13 +69,13 @@ func TestAttackForgedRecord(t *testing.T) {
 	for _, versions := range []int{1, 10} {
 		c.granted("at first", p)
 		before := membersOf(t, addrs)
-		forgeSuccessor(t, masters[4], versions)
+		forgeSuccessor(t, servers[4], versions)
 		starts := launch(t, "--masters", addrs)
 		c.join(starts)
-		waitMembers(t, addrs, "the master votes again", func(now membersTable) bool {
+		waitMembers(t, addrs, "the master votes again", func(now masters.MembersTable) bool {
 			return now.Voters == 5 && now.Unreached == 0 && len(now.Seats) == 5 && now.Seats[4].Memory != before.Seats[4].Memory
 		})
-		if after := membersOf(t, addrs); after.Lineage != before.Lineage || after.seats() != before.seats() {
+		if after := membersOf(t, addrs); after.Lineage != before.Lineage || seatsOf(after) != seatsOf(before) {
 			t.Errorf("%d versions ahead: before %+v, after %+v: want the same seats", versions, before, after)
 		}
 		c.granted("who ran", p)
@@ -87,7 +89,7 @@ func TestAttackForgedRecord(t *testing.T) {
 // with such a list joins the fleet of the other four, says so, and grants nothing that this one holds.
 func TestAttackWrongNameOfFive(t *testing.T) {
 	attackSettings(t, "2s")
-	masters, addrs := startMasters(t, 5)
+	servers, addrs := startMasters(t, 5)
 	staging, _ := startMasters(t, 4)
 	for _, fleet := range [][]*redisproc.Server{staging[:1], staging[1:]} {
 		launch(t, "--masters", addrsOf(fleet), "--bootstrap").waitLog("quorum reached")
@@ -98,16 +100,16 @@ func TestAttackWrongNameOfFive(t *testing.T) {
 	c.join(p)
 	c.granted("at first", p)
 	want := membersOf(t, addrs)
-	for place := range masters {
+	for place := range servers {
 		other := []*redisproc.Server{staging[0], staging[1+place/2]}[place%2]
-		list := addrsOf(slices.Insert(slices.Clone(masters[:4]), place, other))
+		list := addrsOf(slices.Insert(slices.Clone(servers[:4]), place, other))
 		wrong := launch(t, "--masters", list)
 		if line := wrong.waitLog("the settings differ from the membership"); !strings.Contains(line, other.Addr+" is no member, the settings name it") {
 			t.Errorf("a wrong name in place %d: got %s, want that %s is no member", place, line, other.Addr)
 		}
 		c.join(wrong)
 		c.granted(fmt.Sprintf("who has a wrong name in place %d", place), wrong)
-		if got := membersOf(t, list); got.Lineage != want.Lineage || got.seats() != want.seats() {
+		if got := membersOf(t, list); got.Lineage != want.Lineage || seatsOf(got) != seatsOf(want) {
 			t.Errorf("a wrong name in place %d: got %+v, want the fleet of the other four, %+v", place, got, want)
 		}
 	}
@@ -151,10 +153,10 @@ func TestMembersRemoveWithDeadMasters(t *testing.T) {
 				grants("after the removal of a dead one")
 			}
 			want := voters(living...)
-			if code == exitOK {
+			if code == cli.ExitOK {
 				want = voters(living[1:]...)
 			}
-			if got := membersOf(t, addrs); got.seats() != want || got.Unreached != 0 {
+			if got := membersOf(t, addrs); seatsOf(got) != want || got.Unreached != 0 {
 				t.Errorf("in the end: got %+v, want %s", got, want)
 			}
 			if seats == 5 {

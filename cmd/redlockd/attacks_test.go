@@ -18,6 +18,8 @@ import (
 	"testing"
 	"time"
 
+	"redlockd/cmd/redlockd/cli"
+	"redlockd/cmd/redlockd/masters"
 	"redlockd/redlock/redisproc"
 )
 
@@ -246,10 +248,10 @@ func (c *contest) end() {
 }
 
 // membersSeen is the table that a site gets.
-func membersSeen(t *testing.T, args ...string) (table membersTable) {
+func membersSeen(t *testing.T, args ...string) (table masters.MembersTable) {
 	t.Helper()
 	code, stdout, stderr := runBinary(t, append([]string{"members", "--json"}, args...)...)
-	if err := json.Unmarshal([]byte(stdout), &table); code != exitOK || err != nil {
+	if err := json.Unmarshal([]byte(stdout), &table); code != cli.ExitOK || err != nil {
 		t.Fatalf("members: exit code %d, %v, errors %q, output\n%s", code, err, stderr, stdout)
 	}
 	return table
@@ -266,7 +268,7 @@ func attackSettings(t *testing.T, maxTTL string) {
 
 func bootstrapSite(t *testing.T, s *site) {
 	t.Helper()
-	if code, stdout, stderr := runBinary(t, "bootstrap", "--config", s.settings()); code != exitOK {
+	if code, stdout, stderr := runBinary(t, "bootstrap", "--config", s.settings()); code != cli.ExitOK {
 		t.Fatalf("bootstrap: exit code %d:\n%s%s", code, stdout, stderr)
 	}
 }
@@ -309,7 +311,7 @@ func TestAttackNameThatMoves(t *testing.T) {
 	b.heal(masters, 1, 2)
 	c.granted("who stayed connected, after healing", p)
 	c.granted("who moved at once, after healing", q)
-	want := cli(t, masters[5].Addr, "INFO", "server")
+	want := redisCLI(t, masters[5].Addr, "INFO", "server")
 	for deadline := time.Now().Add(patience); ; time.Sleep(100 * time.Millisecond) {
 		table := membersSeen(t, "--config", b.settings())
 		run, _, _ := strings.Cut(table.Seats[4].Memory, ":")
@@ -396,7 +398,7 @@ func TestAttackMaxTTLLowered(t *testing.T) {
 			p.cmd.Process.Kill()
 			if byChange {
 				code, stdout, stderr := runBinary(t, "members", "--masters", addrs, "--max-ttl", "1s", "set", "max_ttl", "1s", "--no-wait")
-				if code != exitOK {
+				if code != cli.ExitOK {
 					t.Fatalf("set max_ttl: exit code %d:\n%s%s", code, stdout, stderr)
 				}
 			}
@@ -436,13 +438,13 @@ func TestAttackShortRuns(t *testing.T) {
 		code := p.exitCode()
 		t.Logf("%v: exit code %d: %s", time.Since(began).Round(time.Millisecond), code, p.log())
 		switch {
-		case code == exitOK:
+		case code == cli.ExitOK:
 			if took := time.Since(began); locked == 0 && took < wait {
 				t.Errorf("the first lock came after %v, want not before %v", took, wait)
 			}
 			locked++
-		case code != exitNoQuorum:
-			t.Errorf("exit code %d, want %d or %d:\n%s", code, exitOK, exitNoQuorum, p.log())
+		case code != cli.ExitNoQuorum:
+			t.Errorf("exit code %d, want %d or %d:\n%s", code, cli.ExitOK, cli.ExitNoQuorum, p.log())
 		case locked > 0:
 			t.Errorf("no lock after others have got theirs:\n%s", p.log())
 		}
@@ -562,12 +564,12 @@ func TestAttackClockThatIsOff(t *testing.T) {
 		return cmd.ProcessState.ExitCode(), string(out)
 	}
 	for range 2 {
-		if code, stderr := run("500ms"); code != exitNoQuorum || !strings.Contains(stderr, "clock") {
-			t.Errorf("exit code %d, want %d and a word about the clock:\n%s", code, exitNoQuorum, stderr)
+		if code, stderr := run("500ms"); code != cli.ExitNoQuorum || !strings.Contains(stderr, "clock") {
+			t.Errorf("exit code %d, want %d and a word about the clock:\n%s", code, cli.ExitNoQuorum, stderr)
 		}
 	}
-	if code, stderr := run("2m"); code != exitOK {
-		t.Errorf("when it has watched: exit code %d, want %d:\n%s", code, exitOK, stderr)
+	if code, stderr := run("2m"); code != cli.ExitOK {
+		t.Errorf("when it has watched: exit code %d, want %d:\n%s", code, cli.ExitOK, stderr)
 	}
 	under.end()
 	if after := membersSeen(t, "--masters", addrs); after.Version != before.Version || after.Lineage != before.Lineage || after.Voters != 5 {

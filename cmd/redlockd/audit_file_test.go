@@ -6,14 +6,14 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"redlockd/cmd/redlockd/cli"
 )
 
 // auditLines waits until the file has so many lines, and returns them.
@@ -82,7 +82,7 @@ func TestAuditFile(t *testing.T) {
 	c.do("UNLOCK a t")
 	c.do("UNLOCK b t")
 	p.signal(syscall.SIGTERM)
-	if code := p.exitCode(); code != exitOK {
+	if code := p.exitCode(); code != cli.ExitOK {
 		t.Errorf("got the exit code %d", code)
 	}
 	auditLines(t, path, 3)
@@ -102,8 +102,8 @@ func toJSON(t *testing.T, v any) string {
 
 func TestAuditFileThatCannotBeWritten(t *testing.T) {
 	p := begin(t, "serve", "--listen", "127.0.0.1:0", "--config", auditConfig(t, filepath.Join(t.TempDir(), "nowhere", "audit.log")))
-	if code := p.exitCode(); code != exitFailed {
-		t.Errorf("a file that cannot be created: got the exit code %d, want %d", code, exitFailed)
+	if code := p.exitCode(); code != cli.ExitFailed {
+		t.Errorf("a file that cannot be created: got the exit code %d, want %d", code, cli.ExitFailed)
 	}
 	if log := p.log(); !strings.Contains(log, "audit.file (") || !strings.Contains(log, "no such file or directory") {
 		t.Errorf("got %s, want the setting, its place and the reason", log)
@@ -129,54 +129,4 @@ func auditConfig(t *testing.T, file string) string {
 		t.Fatal(err)
 	}
 	return path
-}
-
-// A tool that rotates has moved the file, and made a new one in its place.
-func TestAuditFileThatIsAnotherOne(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "audit.log")
-	file, err := openForAudit(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	a := &auditFile{path: path, file: file, log: slog.New(slog.DiscardHandler)}
-	defer func() { a.file.Close() }()
-	if err := os.Rename(path, path+".1"); err != nil {
-		t.Fatal(err)
-	}
-	writeFile(t, path, "", 0o600)
-	if _, err := a.Write([]byte("{}\n")); err != nil {
-		t.Fatal(err)
-	}
-	for name, want := range map[string]string{path: "{}\n", path + ".1": ""} {
-		if got, err := os.ReadFile(name); err != nil || string(got) != want {
-			t.Errorf("%s: got %q, %v, want %q", filepath.Base(name), got, err, want)
-		}
-	}
-}
-
-// A file that cannot be made anew stays the old one, under its other name.
-func TestAuditFileThatCannotBeOpenedAgain(t *testing.T) {
-	dir := t.TempDir()
-	path := filepath.Join(dir, "logs", "audit.log")
-	if err := os.Mkdir(filepath.Dir(path), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	file, err := openForAudit(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var log bytes.Buffer
-	a := &auditFile{path: path, file: file, log: slog.New(slog.NewTextHandler(&log, nil))}
-	if err := errors.Join(os.Rename(filepath.Dir(path), filepath.Join(dir, "moved"))); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := a.Write([]byte("{}\n")); err != nil {
-		t.Fatal(err)
-	}
-	if text, _ := os.ReadFile(filepath.Join(dir, "moved", "audit.log")); string(text) != "{}\n" {
-		t.Errorf("the file that was moved: got %q", text)
-	}
-	if !strings.Contains(log.String(), "cannot be opened again") {
-		t.Errorf("got the log %s", log.String())
-	}
 }

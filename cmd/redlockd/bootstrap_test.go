@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"redlockd/cmd/redlockd/cli"
 	"redlockd/redlock/redisproc"
 )
 
@@ -25,7 +26,7 @@ func TestBootstrapCommand(t *testing.T) {
 	}{
 		{"fresh", func(s []*redisproc.Server) string { return addrsOf(s) },
 			[3]string{admitted, admitted, admitted}, ""},
-		{"a key on one", func(s []*redisproc.Server) string { cli(t, s[1].Addr, "SET", "r", "T"); return addrsOf(s) },
+		{"a key on one", func(s []*redisproc.Server) string { redisCLI(t, s[1].Addr, "SET", "r", "T"); return addrsOf(s) },
 			[3]string{left, version + `nothing +1 +it holds 1 keys: it is not new`, left}, "it holds 1 keys: it is not new"},
 		{"one down", func(s []*redisproc.Server) string { s[1].Kill(); return addrsOf(s) },
 			[3]string{left, `- +- +- +- +cannot connect: connection refused`, left}, "cannot connect: "},
@@ -40,9 +41,9 @@ func TestBootstrapCommand(t *testing.T) {
 			addrs := tt.change(servers)
 			code, stdout, stderr := runBinary(t, "bootstrap", "--masters", addrs)
 			second := strings.Split(addrs, ",")[1]
-			wantCode, count := exitOK, "3 of 3"
+			wantCode, count := cli.ExitOK, "3 of 3"
 			if tt.reason != "" {
-				wantCode, count = exitFailed, "0 of 3"
+				wantCode, count = cli.ExitFailed, "0 of 3"
 			}
 			lines := strings.Split(stdout, "\n")
 			if code != wantCode || len(lines) != 7 || lines[5] != count+" masters admitted." {
@@ -63,7 +64,7 @@ func TestBootstrapCommand(t *testing.T) {
 				if i == 1 && tt.reason != "" {
 					continue
 				}
-				shows := cli(t, s.Addr, "HGET", "redlockd:members", "v")
+				shows := redisCLI(t, s.Addr, "HGET", "redlockd:members", "v")
 				if founded := !strings.HasSuffix(shows, " -"); founded != (tt.reason == "") {
 					t.Errorf("master %d shows %q, want a membership: %v", i+1, shows, tt.reason == "")
 				}
@@ -75,40 +76,40 @@ func TestBootstrapCommand(t *testing.T) {
 // What a bootstrap has admitted is served at once, and is not new a second time.
 func TestBootstrapThenServe(t *testing.T) {
 	_, addrs := startMasters(t, 3)
-	if code, stdout, stderr := runBinary(t, "bootstrap", "--masters", addrs, "--max-ttl", "1h"); code != exitOK {
+	if code, stdout, stderr := runBinary(t, "bootstrap", "--masters", addrs, "--max-ttl", "1h"); code != cli.ExitOK {
 		t.Fatalf("exit code %d:\n%s%s", code, stdout, stderr)
 	}
 	p := launch(t, "--masters", addrs, "--max-ttl", "1h")
 	p.waitLog("quorum reached: locks are granted") // not in an hour
 	p.dial().lock("r", "t1")
 	code, stdout, stderr := runBinary(t, "bootstrap", "--masters", addrs)
-	if code != exitFailed || strings.Count(stdout, "it has a membership (version 0): it is not new") != 3 || !strings.Contains(stderr, "nothing was changed") {
-		t.Errorf("again: exit code %d, errors %q, output\n%s\nwant code %d and the reason", code, stderr, stdout, exitFailed)
+	if code != cli.ExitFailed || strings.Count(stdout, "it has a membership (version 0): it is not new") != 3 || !strings.Contains(stderr, "nothing was changed") {
+		t.Errorf("again: exit code %d, errors %q, output\n%s\nwant code %d and the reason", code, stderr, stdout, cli.ExitFailed)
 	}
 }
 
 // A run that asks new masters for a lock founds their membership, in which all wait: a bootstrap is as possible as before.
 func TestRunThenBootstrap(t *testing.T) {
 	_, addrs := startMasters(t, 3)
-	if code, _, stderr := runBinary(t, "run", "--masters", addrs, "r", "--", "true"); code != exitNoQuorum {
-		t.Fatalf("run on new masters: exit code %d, errors %q, want %d", code, stderr, exitNoQuorum)
+	if code, _, stderr := runBinary(t, "run", "--masters", addrs, "r", "--", "true"); code != cli.ExitNoQuorum {
+		t.Fatalf("run on new masters: exit code %d, errors %q, want %d", code, stderr, cli.ExitNoQuorum)
 	}
 	code, stdout, stderr := runBinary(t, "check", "--masters", addrs)
-	if code != exitFailed || strings.Count(stdout, "redlockd bootstrap") != 1 || strings.Contains(stdout, "note: ") {
+	if code != cli.ExitFailed || strings.Count(stdout, "redlockd bootstrap") != 1 || strings.Contains(stdout, "note: ") {
 		t.Errorf("check: exit code %d, errors %q, output\n%s\nwant one word of bootstrap and no notes", code, stderr, stdout)
 	}
-	if code, stdout, stderr := runBinary(t, "bootstrap", "--masters", addrs); code != exitOK || !strings.Contains(stdout, "3 of 3 masters admitted.") {
+	if code, stdout, stderr := runBinary(t, "bootstrap", "--masters", addrs); code != cli.ExitOK || !strings.Contains(stdout, "3 of 3 masters admitted.") {
 		t.Fatalf("bootstrap: exit code %d, output\n%s%s", code, stdout, stderr)
 	}
-	if code, _, stderr := runBinary(t, "run", "--masters", addrs, "r", "--", "true"); code != exitOK {
+	if code, _, stderr := runBinary(t, "run", "--masters", addrs, "r", "--", "true"); code != cli.ExitOK {
 		t.Errorf("run on admitted masters: exit code %d, errors %q", code, stderr)
 	}
 }
 
 func TestBootstrapNeedsMasters(t *testing.T) {
 	code, _, stderr := runCommand(nil, "bootstrap")
-	if code != exitUsage || !strings.HasPrefix(stderr, "redlockd: bootstrap needs masters, and none are configured") {
-		t.Errorf("exit code %d, errors %q; want %d, and that no masters are configured", code, stderr, exitUsage)
+	if code != cli.ExitUsage || !strings.HasPrefix(stderr, "redlockd: bootstrap needs masters, and none are configured") {
+		t.Errorf("exit code %d, errors %q; want %d, and that no masters are configured", code, stderr, cli.ExitUsage)
 	}
 }
 

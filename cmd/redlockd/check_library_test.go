@@ -4,63 +4,25 @@ package main
 // against the table in the code; a redlockd without and one with the lines of each library, and the commands of the library.
 
 import (
-	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
-	"redlockd/cmd/redlockd/config"
-	"redlockd/proxy"
+	"redlockd/cmd/redlockd/cli"
+	"redlockd/cmd/redlockd/masters"
 )
 
-// documentRow is the library as libraries.md shows it.
-func (l *libraryNeeds) documentRow() string {
-	var settings []string
-	for _, need := range l.settings {
-		alone := libraryNeeds{settings: []libraryNeed{need}}
-		for _, line := range alone.missing(config.Default()) {
-			settings = append(settings, fmt.Sprintf("`%s`: %s", line.text, need.why))
-		}
-	}
-	return strings.TrimRight(fmt.Sprintf("| %s | %s | %s", l.name, strings.Join(settings, "<br>"), l.client), " ") + " |"
-}
-
-func TestLibrariesInTheDocument(t *testing.T) {
-	text, err := os.ReadFile("libraries.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var want, nothing, got []string
-	for i := range libraryTable {
-		if l := &libraryTable[i]; len(l.settings) == 0 && l.client == "" {
-			nothing = append(nothing, l.name)
-		} else {
-			want = append(want, l.documentRow())
-		}
-	}
-	for line := range strings.Lines(string(text)) {
-		if strings.HasPrefix(line, "| ") && !strings.HasPrefix(line, "| `--library`") {
-			got = append(got, strings.TrimSpace(line))
-		}
-	}
-	if !slices.Equal(got, want) {
-		t.Errorf("libraries.md does not have the table of libraryTable, which is\n%s\n\ngot\n%s", strings.Join(want, "\n"), strings.Join(got, "\n"))
-	}
-	if sentence := "These need no settings: " + strings.Join(nothing, ", ") + "."; !strings.Contains(strings.Join(strings.Fields(string(text)), " "), sentence) {
-		t.Errorf("libraries.md does not say: %s", sentence)
-	}
-	if !slices.IsSortedFunc(libraryTable, func(a, b libraryNeeds) int { return strings.Compare(a.name, b.name) }) {
-		t.Error("libraryTable is not in the order of the names")
-	}
+// knownLibraries are the libraries that check --library knows.
+func knownLibraries() []string {
+	at := slices.IndexFunc(masters.Check.Flags, func(f cli.Flag) bool { return f.Name == "library" })
+	return masters.Check.Flags[at].Words
 }
 
 // Every library that the tests run has a row, under its name or that of the package.
 func TestLibrariesAreInTheTable(t *testing.T) {
 	for _, lib := range libraries {
-		known := slices.ContainsFunc(libraryTable, func(l libraryNeeds) bool {
-			return lib.name == l.name || strings.HasPrefix(lib.name, l.name+"-") || strings.TrimRight(lib.name, "0123456789") == l.name
+		known := slices.ContainsFunc(knownLibraries(), func(name string) bool {
+			return lib.name == name || strings.HasPrefix(lib.name, name+"-") || strings.TrimRight(lib.name, "0123456789") == name
 		})
 		switch lib.name {
 		case "semaphore": // of redis-semaphore
@@ -89,18 +51,17 @@ func TestLinesForALibraryAreEnough(t *testing.T) {
 	bare := launch(t)
 	bare.waitLog("quorum reached")
 	without := bare.dial()
-	for i := range libraryTable {
-		l := &libraryTable[i]
-		if len(l.settings) == 0 {
-			continue
-		}
-		t.Run(l.name, func(t *testing.T) {
-			commands := libraryCommands[l.name]
-			if len(commands) == 0 {
-				t.Fatal("no commands to try: libraryCommands has none")
+	for _, name := range knownLibraries() {
+		t.Run(name, func(t *testing.T) {
+			commands := libraryCommands[name]
+			code, lines, stderr := runCommand(nil, "check", "--library", name)
+			if needsNone := strings.Contains(lines, "# It needs no settings.\n"); needsNone != (len(commands) == 0) {
+				t.Fatalf("%d commands to try; want some in libraryCommands, if it needs settings, which is not so: %v", len(commands), needsNone)
 			}
-			code, lines, stderr := runCommand(nil, "check", "--library", l.name)
-			if code != exitOK || stderr != "" {
+			if len(commands) == 0 {
+				return
+			}
+			if code != cli.ExitOK || stderr != "" {
 				t.Fatalf("exit code %d, errors %q", code, stderr)
 			}
 			t.Chdir(t.TempDir())
@@ -153,28 +114,8 @@ allow_unguarded = ["job-lock:*", "latch:*", "qo_*"]
 		{"--library shedlock --config all.toml", "# shedlock\n# The settings in effect are enough for it.\n\n# At the library: better use `safeUpdate(true)`: then it needs " +
 			"nothing. `lockAtMostFor` must not be above max_ttl.\n"},
 	} {
-		if code, stdout, stderr := runCommand(nil, append([]string{"check"}, strings.Fields(c.args)...)...); code != exitOK || stdout != c.want || stderr != "" {
-			t.Errorf("check %s: exit code %d, errors %q, got\n%s\nwant code %d and\n%s", c.args, code, stderr, stdout, exitOK, c.want)
+		if code, stdout, stderr := runCommand(nil, append([]string{"check"}, strings.Fields(c.args)...)...); code != cli.ExitOK || stdout != c.want || stderr != "" {
+			t.Errorf("check %s: exit code %d, errors %q, got\n%s\nwant code %d and\n%s", c.args, code, stderr, stdout, cli.ExitOK, c.want)
 		}
-	}
-}
-
-// The document's table says what each setting alone would be; together they must be in bounds.
-func TestLibraryNeedsAreInBounds(t *testing.T) {
-	for i := range libraryTable {
-		for _, need := range libraryTable[i].settings {
-			given := 0
-			for _, is := range []bool{need.maxTTL > 0, need.defaultTTL > 0, len(need.unguarded) > 0} {
-				if is {
-					given++
-				}
-			}
-			if given != 1 || need.why == "" || need.maxTTL > 0 && need.maxTTL <= config.Default().Engine.MaxTTL || need.maxTTL > 24*time.Hour {
-				t.Errorf("%s: %+v: want one value, which the defaults do not allow, and its reason", libraryTable[i].name, need)
-			}
-		}
-	}
-	if config.Default().Front.DefaultTTL != 0 || len(proxy.DefaultOptions().AllowUnguarded) != 0 {
-		t.Error("the defaults are not those that libraryTable is about")
 	}
 }

@@ -19,6 +19,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"redlockd/cmd/redlockd/cli"
+	"redlockd/cmd/redlockd/client"
 	"redlockd/redlock/redisproc"
 )
 
@@ -26,7 +28,7 @@ import (
 func (p *program) ask(args ...string) string {
 	p.t.Helper()
 	code, stdout, stderr := runCommand(nil, append(args, "--server", p.addr, "--timeout", "1m")...)
-	if code != exitOK || stderr != "" {
+	if code != cli.ExitOK || stderr != "" {
 		p.t.Fatalf("redlockd %v: exit code %d, errors %q; want 0, none", args, code, stderr)
 	}
 	return stdout
@@ -79,7 +81,7 @@ func TestClientsOfARunningServer(t *testing.T) {
 	wantOutput(t, p.ask("locks", "--count", "1"), `RESOURCE .*\ninvoices .*`)
 	wantOutput(t, p.ask("locks", "none"), "No locks.\n")
 	wantOutput(t, p.ask("locks", "--all", "oth*"), `RESOURCE .* REDLOCKD\nother .*:\d+\n\nAnswered: \S+:\d+\.\n`)
-	var list lockList
+	var list client.LockList
 	if err := json.Unmarshal([]byte(p.ask("locks", "--json")), &list); err != nil || len(list.Locks) != 2 {
 		t.Fatalf("locks --json: got %+v (%v), want two locks", list, err)
 	}
@@ -106,13 +108,13 @@ func TestClientsOfARunningServer(t *testing.T) {
 		}
 	}
 
-	refused(t, exitFailed, "ERR the pattern has 1025 bytes", nil, "locks", strings.Repeat("x", 1025), "--server", p.addr)
-	refused(t, exitFailed, "INFO has no section nothing", nil, "info", "nothing", "--server", p.addr)
-	refused(t, exitUsage, `--count: "0" is not a number from 1 to 10000`, nil, "locks", "--count", "0", "--server", p.addr)
-	refused(t, exitUsage, "one pattern is possible", nil, "locks", "a", "b", "--server", p.addr)
-	refused(t, exitUsage, "--timeout: 1h is outside 10ms … 1m", nil, "ping", "--timeout", "1h")
-	refused(t, exitUsage, "--interval: 1ms is outside 200ms … 1m", nil, "top", "--interval", "1ms", "--server", p.addr)
-	refused(t, exitUsage, `"nowhere" is no address`, nil, "ping", "--server", "nowhere")
+	refused(t, cli.ExitFailed, "ERR the pattern has 1025 bytes", nil, "locks", strings.Repeat("x", 1025), "--server", p.addr)
+	refused(t, cli.ExitFailed, "INFO has no section nothing", nil, "info", "nothing", "--server", p.addr)
+	refused(t, cli.ExitUsage, `--count: "0" is not a number from 1 to 10000`, nil, "locks", "--count", "0", "--server", p.addr)
+	refused(t, cli.ExitUsage, "one pattern is possible", nil, "locks", "a", "b", "--server", p.addr)
+	refused(t, cli.ExitUsage, "--timeout: 1h is outside 10ms … 1m", nil, "ping", "--timeout", "1h")
+	refused(t, cli.ExitUsage, "--interval: 1ms is outside 200ms … 1m", nil, "top", "--interval", "1ms", "--server", p.addr)
+	refused(t, cli.ExitUsage, `"nowhere" is no address`, nil, "ping", "--server", "nowhere")
 }
 
 // unlock --force ends a lock of another, and says what it did.
@@ -123,12 +125,12 @@ func TestUnlockByForce(t *testing.T) {
 	if got := holder.do("LOCK invoices 30s TOKEN mine HOLD"); !strings.HasPrefix(got, "[mine ") {
 		t.Fatalf("LOCK: got %s", got)
 	}
-	refused(t, exitUsage, "--force is missing", nil, "unlock", "invoices", "its host is gone", "--server", p.addr)
-	refused(t, exitUsage, "no resource is named", nil, "unlock", "--force", "--server", p.addr)
-	refused(t, exitUsage, `unexpected "is"`, nil, "unlock", "--force", "invoices", "host", "is", "gone", "--server", p.addr)
-	refused(t, exitUsage, "no reason is given", nil, "unlock", "--force", "invoices", "--server", p.addr)
-	refused(t, exitFailed, `nobody holds "nothing": 5 of 5 masters`, nil, "unlock", "--force", "nothing", "its host is gone", "--server", p.addr)
-	refused(t, exitFailed, "ERR the reason", nil, "unlock", "--force", "invoices", strings.Repeat("x", 201), "--server", p.addr)
+	refused(t, cli.ExitUsage, "--force is missing", nil, "unlock", "invoices", "its host is gone", "--server", p.addr)
+	refused(t, cli.ExitUsage, "no resource is named", nil, "unlock", "--force", "--server", p.addr)
+	refused(t, cli.ExitUsage, `unexpected "is"`, nil, "unlock", "--force", "invoices", "host", "is", "gone", "--server", p.addr)
+	refused(t, cli.ExitUsage, "no reason is given", nil, "unlock", "--force", "invoices", "--server", p.addr)
+	refused(t, cli.ExitFailed, `nobody holds "nothing": 5 of 5 masters`, nil, "unlock", "--force", "nothing", "its host is gone", "--server", p.addr)
+	refused(t, cli.ExitFailed, "ERR the reason", nil, "unlock", "--force", "invoices", strings.Repeat("x", 201), "--server", p.addr)
 	if got := holder.do("KEEPALIVE"); !strings.HasPrefix(got, "[validity ") { // it asks, so its connection stays when the lock is lost
 		t.Fatalf("KEEPALIVE: got %s", got)
 	}
@@ -143,7 +145,7 @@ func TestPingOfAFullServer(t *testing.T) {
 	full := launch(t, "--max-clients", "1")
 	full.dial().want("PING", "PONG")
 	wantOutput(t, full.ask("ping"), `.*: alive, and has no room for one more client \(max_clients\) in .*`)
-	refused(t, exitFailed, "max number of clients reached", nil, "locks", "--server", full.addr)
+	refused(t, cli.ExitFailed, "max number of clients reached", nil, "locks", "--server", full.addr)
 }
 
 // A server that is not there, or does not answer, keeps nobody waiting.
@@ -153,10 +155,10 @@ func TestPingWithoutAServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer silent.Close()
-	refused(t, exitFailed, "i/o timeout", nil, "ping", "--timeout", "50ms", "--server", silent.Addr().String())
+	refused(t, cli.ExitFailed, "i/o timeout", nil, "ping", "--timeout", "50ms", "--server", silent.Addr().String())
 	gone := redisproc.KeepAddr(t)
-	refused(t, exitFailed, "no redlockd listens there; name another with --server", nil, "ping", "--server", gone)
-	refused(t, exitFailed, "no redlockd listens there", []string{"REDLOCKD_SERVER_LISTEN=" + gone}, "ping") // that of the same settings
+	refused(t, cli.ExitFailed, "no redlockd listens there; name another with --server", nil, "ping", "--server", gone)
+	refused(t, cli.ExitFailed, "no redlockd listens there", []string{"REDLOCKD_SERVER_LISTEN=" + gone}, "ping") // that of the same settings
 	stranger, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -171,7 +173,7 @@ func TestPingWithoutAServer(t *testing.T) {
 			io.WriteString(conn, "HTTP/1.1 400 Bad Request\r\n\r\n")
 		}
 	}()
-	refused(t, exitFailed, `a reply that begins with 'H'`, nil, "ping", "--server", stranger.Addr().String())
+	refused(t, cli.ExitFailed, `a reply that begins with 'H'`, nil, "ping", "--server", stranger.Addr().String())
 }
 
 // Clients with the settings of the server on their machine know its certificate and its users. Others name theirs; no password stands on a
@@ -194,7 +196,7 @@ func TestClientsLogIn(t *testing.T) {
 	own := func(args ...string) string {
 		t.Helper()
 		code, stdout, stderr := runCommand(nil, append(args, "--config", dir+"/config.toml")...)
-		if code != exitOK || stderr != "" {
+		if code != cli.ExitOK || stderr != "" {
 			t.Fatalf("redlockd %v: exit code %d, errors %q; want 0, none", args, code, stderr)
 		}
 		return stdout
@@ -207,21 +209,21 @@ func TestClientsLogIn(t *testing.T) {
 	remote := []string{"--server", addr, "--tls", "--tls-ca", dir + "/cert.pem"}
 	environ := []string{"REDLOCKD_CLIENT_TLS_SERVER_NAME=localhost"}
 	code, stdout, stderr := runCommand(environ, append([]string{"ping"}, remote...)...)
-	if code != exitOK || !strings.Contains(stdout, "alive, and wants a login") {
+	if code != cli.ExitOK || !strings.Contains(stdout, "alive, and wants a login") {
 		t.Errorf("ping without a password: exit code %d, %q, %q; want 0, alive", code, stdout, stderr)
 	}
 	code, stdout, stderr = runCommand(environ, append([]string{"locks", "--user", "root", "--password-file", dir + "/password"}, remote...)...)
-	if code != exitOK || stdout != "No locks.\n" {
+	if code != cli.ExitOK || stdout != "No locks.\n" {
 		t.Errorf("locks with a password: exit code %d, %q, %q; want 0, no locks", code, stdout, stderr)
 	}
-	refused(t, exitFailed, "WRONGPASS", append(environ, "REDLOCKD_CLIENT_PASSWORD=wrong"), append([]string{"ping", "--user", "root"}, remote...)...)
-	refused(t, exitFailed, "certificate", nil, append([]string{"ping"}, remote...)...) // 127.0.0.1 is not in it
-	refused(t, exitFailed, "NOAUTH", environ, append([]string{"info"}, remote...)...)
-	refused(t, exitUsage, "unknown flag --password", nil, "ping", "--password", "x")
+	refused(t, cli.ExitFailed, "WRONGPASS", append(environ, "REDLOCKD_CLIENT_PASSWORD=wrong"), append([]string{"ping", "--user", "root"}, remote...)...)
+	refused(t, cli.ExitFailed, "certificate", nil, append([]string{"ping"}, remote...)...) // 127.0.0.1 is not in it
+	refused(t, cli.ExitFailed, "NOAUTH", environ, append([]string{"info"}, remote...)...)
+	refused(t, cli.ExitUsage, "unknown flag --password", nil, "ping", "--password", "x")
 
 	// Another server at this address is not taken for the own one.
 	writeGoodCertificate(t, dir, 2)
-	refused(t, exitFailed, "the server shows another certificate", nil, "ping", "--config", dir+"/config.toml", "--timeout", "10s")
+	refused(t, cli.ExitFailed, "the server shows another certificate", nil, "ping", "--config", dir+"/config.toml", "--timeout", "10s")
 }
 
 // LOCKS ALL over processes: the one that was killed is named, with what the others have granted.
@@ -237,7 +239,7 @@ func TestLocksOfAFleet(t *testing.T) {
 	for i, p := range servers {
 		p.dial().grant(fmt.Sprintf("LOCK job:%d 50s TOKEN mine", i))
 	}
-	all := func() (list lockList) {
+	all := func() (list client.LockList) {
 		t.Helper()
 		if err := json.Unmarshal([]byte(servers[0].ask("locks", "--all", "--json")), &list); err != nil {
 			t.Fatal(err)
@@ -245,7 +247,7 @@ func TestLocksOfAFleet(t *testing.T) {
 		return list
 	}
 	// On a slow machine one may answer too late for a list.
-	eventually := func(what string, ok func(lockList) bool) (list lockList) {
+	eventually := func(what string, ok func(client.LockList) bool) (list client.LockList) {
 		t.Helper()
 		for deadline := time.Now().Add(patience); ; {
 			if list = all(); ok(list) {
@@ -257,7 +259,7 @@ func TestLocksOfAFleet(t *testing.T) {
 		}
 	}
 	names := make(map[string]string)
-	for _, l := range eventually("all three answer", func(l lockList) bool { return len(l.Answered) == 3 }).Locks {
+	for _, l := range eventually("all three answer", func(l client.LockList) bool { return len(l.Answered) == 3 }).Locks {
 		names[l.Resources[0]] = l.Redlockd
 	}
 	if len(names) != 3 || names["job:0"] == names["job:1"] {
@@ -265,7 +267,7 @@ func TestLocksOfAFleet(t *testing.T) {
 	}
 	servers[2].signal(syscall.SIGKILL)
 	servers[2].exitCode()
-	list := eventually("two answer", func(l lockList) bool { return len(l.Answered) == 2 })
+	list := eventually("two answer", func(l client.LockList) bool { return len(l.Answered) == 2 })
 	if len(list.Missing) != 1 || list.Missing[0].Name != names["job:2"] || len(list.Locks) != 2 {
 		t.Errorf("after the end of %s: got %+v", names["job:2"], list)
 	}
@@ -306,13 +308,13 @@ func TestTopOnATerminal(t *testing.T) {
 			t.Fatal(err)
 		}
 		timeout := time.AfterFunc(patience, func() { cmd.Process.Kill() })
-		seen := readUntil(user, func(text string) bool { return strings.Count(text, screenHome) > 2 })
-		if !strings.HasPrefix(seen, screenBegin) || !strings.Contains(seen, "invoices") || strings.Contains(seen, "q\x1b") {
+		seen := readUntil(user, func(text string) bool { return strings.Count(text, "\x1b[H") > 2 })
+		if !strings.HasPrefix(seen, "\x1b[?1049h\x1b[?25l") || !strings.Contains(seen, "invoices") || strings.Contains(seen, "q\x1b") {
 			t.Errorf("got %q, want the view", seen)
 		}
 		user.WriteString(key)
-		end := readUntil(user, func(text string) bool { return strings.Contains(text, screenEnd) })
-		if !strings.HasSuffix(end, screenEnd) {
+		end := readUntil(user, func(text string) bool { return strings.Contains(text, "\x1b[?25h\x1b[?1049l") })
+		if !strings.HasSuffix(end, "\x1b[?25h\x1b[?1049l") {
 			t.Errorf("%q: got %q at the end, want the screen as it was", key, end)
 		}
 		if err := cmd.Wait(); err != nil {

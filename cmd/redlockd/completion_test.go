@@ -4,12 +4,15 @@ package main
 // manual page, that groff has nothing to complain about and that every command, flag and setting is in it.
 
 import (
+	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
+	"redlockd/cmd/redlockd/cli"
 	"redlockd/cmd/redlockd/config"
 	"redlockd/redlock/redisproc"
 )
@@ -34,6 +37,10 @@ var completed = []struct {
 func shell(t *testing.T, name, script string) string {
 	t.Helper()
 	redisproc.Need(t, name)
+	path, err := binary()
+	if err != nil {
+		t.Fatal(err)
+	}
 	file := t.TempDir() + "/completion"
 	writeFile(t, file, helpOf(t, "completion", name), 0o600)
 	args := []string{"--norc", "-c", script, "bash", file}
@@ -43,7 +50,9 @@ func shell(t *testing.T, name, script string) string {
 	case "fish":
 		args = []string{"--no-config", "-c", script, file}
 	}
-	out, err := exec.CommandContext(t.Context(), name, args...).CombinedOutput()
+	cmd := exec.CommandContext(t.Context(), name, args...)
+	cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(path)+":"+os.Getenv("PATH"))
+	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Errorf("%s: %v\n%s\n%s", name, err, script, out)
 	}
@@ -113,29 +122,27 @@ func TestCompletionFish(t *testing.T) {
 
 // The functions of zsh's completion system work in an editor alone. Here they print what they are asked for.
 func TestCompletionZsh(t *testing.T) {
-	const stubs = "compdef() { }\n_describe() { print -rl -- ${(P)4%%:*} }\n_arguments() { print -rl -- $@ }\nsource $1\n"
+	const stubs = "compdef() { }\n_describe() { print -rl -- ${(P)2} }\n_files() { print files }\n_normal() { print normal $CURRENT $words }\nsource $1\n"
+	complete := func(words string) string {
+		return shell(t, "zsh", stubs+"words=(redlockd "+words+"); CURRENT=$#words; _redlockd")
+	}
 	for _, c := range completed {
-		out := shell(t, "zsh", stubs+"words=(redlockd "+quoteAll(c.typed)+"); CURRENT=$#words; _redlockd")
 		var offered []string
-		for line := range strings.Lines(out) {
-			flag, _, _ := strings.Cut(strings.TrimSpace(line), "[")
-			offered = append(offered, strings.TrimSuffix(flag, "="))
-			if _, values, found := strings.Cut(line, ":("); found {
-				offered = append(offered, strings.Fields(strings.TrimRight(values, ")\n"))...)
-			}
+		for line := range strings.Lines(complete(quoteAll(c.typed))) {
+			word, _, _ := strings.Cut(strings.TrimSpace(line), ":")
+			offered = append(offered, word)
 		}
-		// The words that begin as the user has begun are chosen by zsh.
-		var some []string
-		for _, word := range c.some {
-			if len(c.typed) == 1 && strings.HasPrefix(c.typed[0], "-") || len(c.typed) > 1 || !strings.HasPrefix(word, "-") {
-				some = append(some, word)
-			}
+		wantOffered(t, "zsh", c.typed, offered, c.some, c.none)
+	}
+	for words, want := range map[string]string{
+		"serve --log-level=wa":    "--log-level=warn\n",
+		"check --config ''":       "files\n",
+		"run r -- echo --l":       "normal 2 echo --l\n",
+		"check --library redisso": "redisson\n",
+	} {
+		if got := complete(words); got != want {
+			t.Errorf("%s: got %q, want %q", words, got, want)
 		}
-		var none []string
-		if len(c.typed) > 1 && c.typed[len(c.typed)-1] == "--" {
-			none = c.none
-		}
-		wantOffered(t, "zsh", c.typed, offered, some, none)
 	}
 }
 
@@ -146,8 +153,8 @@ func TestCompletionIsRefused(t *testing.T) {
 		"completion a b":  "redlockd: completion takes the name of a shell: bash, zsh, fish\n",
 		"man -k redlockd": "redlockd: man takes no arguments, got \"-k\"\n",
 	} {
-		if code, stdout, stderr := runCommand(nil, strings.Fields(args)...); code != exitUsage || stdout != "" || stderr != want {
-			t.Errorf("redlockd %s: got code %d, %q, errors %q; want %d, errors %q", args, code, stdout, stderr, exitUsage, want)
+		if code, stdout, stderr := runCommand(nil, strings.Fields(args)...); code != cli.ExitUsage || stdout != "" || stderr != want {
+			t.Errorf("redlockd %s: got code %d, %q, errors %q; want %d, errors %q", args, code, stdout, stderr, cli.ExitUsage, want)
 		}
 	}
 }
@@ -169,16 +176,14 @@ func TestManual(t *testing.T) {
 			t.Errorf("the page lacks %s", what)
 		}
 	}
-	for _, c := range commands() {
-		has("redlockd "+c.name, "redlockd "+c.name+"$")
-		for _, h := range c.visibleFlags() {
-			if c.flags != nil {
-				has("--"+h.name, "--"+h.name+`\b`)
-			}
+	for _, c := range commands {
+		has("redlockd "+c.Name, "redlockd "+c.Name+"$")
+		for _, h := range c.VisibleFlags() {
+			has("--"+h.Name, "--"+h.Name+`\b`)
 		}
-		for line := range strings.Lines(c.help) {
+		for line := range strings.Lines(c.Help) {
 			if line = strings.TrimSpace(line); !strings.Contains(page, line) {
-				t.Errorf("redlockd %s: the page lacks the line %q", c.name, line)
+				t.Errorf("redlockd %s: the page lacks the line %q", c.Name, line)
 			}
 		}
 	}

@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"redlockd/cmd/redlockd/config"
+	"redlockd/cmd/redlockd/masters"
+	"redlockd/cmd/redlockd/serve"
 	"redlockd/redlock"
 )
 
@@ -43,7 +45,7 @@ func TestDockerMastersCanVote(t *testing.T) {
 	if user == nil {
 		t.Fatal("redis.conf proposes no user")
 	}
-	cli(t, servers[0].Addr, append([]string{"ACL", "SETUSER"}, strings.Fields(user[1])...)...)
+	redisCLI(t, servers[0].Addr, append([]string{"ACL", "SETUSER"}, strings.Fields(user[1])...)...)
 	for _, m := range []redlock.Master{{Addr: addrs}, {Addr: addrs, Username: strings.Fields(user[1])[0], Password: "password"}} {
 		r := redlock.Probe(t.Context(), m, patience)
 		if !r.Votes() || r.MaxMemory != 256<<20 || r.MaxMemoryPolicy != "noeviction" || r.AOF || r.Save != "" {
@@ -63,8 +65,8 @@ func TestDockerNamesExist(t *testing.T) {
 		variables = append(variables, s.Environment())
 	}
 	var flags []string
-	for _, f := range slices.Concat(serveFlags().flags, checkFlags().flags, membersFlags().flags) {
-		flags = append(flags, "--"+f.name)
+	for _, f := range slices.Concat(serve.Command.AllFlags(), masters.Check.AllFlags(), masters.Members.AllFlags()) {
+		flags = append(flags, "--"+f.Name)
 	}
 	// Flags of docker, kubectl, helm and their files.
 	flags = append(flags, "--from", "--mount", "--rm", "--build-arg", "--build", "--from-file", "--from-literal", "--replicas", "--set")
@@ -110,7 +112,7 @@ func kubernetesConfig(t *testing.T) *config.Config {
 
 func TestKubernetesStopsInTime(t *testing.T) {
 	c := kubernetesConfig(t)
-	if stop, patience := c.DrainDelay+c.DrainTimeout+closeTimeout, 30*time.Second; c.DrainDelay == 0 || stop >= patience {
+	if stop, patience := c.DrainDelay+c.DrainTimeout+2*time.Second, 30*time.Second; c.DrainDelay == 0 || stop >= patience {
 		t.Errorf("drain_delay %v; to stop takes %v at most, Kubernetes kills after %v", c.DrainDelay, stop, patience)
 	}
 	if part := "\n    matchLabels: {app: redlockd}\n"; !strings.Contains(readDocker(t, "kubernetes.yaml"), part) {
@@ -150,9 +152,9 @@ func TestKubernetesMastersAreReadyWhenTheyVote(t *testing.T) {
 			t.Errorf("master %d of three members and a new one: ready %v, want %v", i, got, want)
 		}
 	}
-	v, r := cli(t, s[0].Addr, "HGET", "redlockd:members", "v"), cli(t, s[0].Addr, "HGET", "redlockd:members", "r")
+	v, r := redisCLI(t, s[0].Addr, "HGET", "redlockd:members", "v"), redisCLI(t, s[0].Addr, "HGET", "redlockd:members", "r")
 	memory, _, _ := strings.Cut(v, " ")
-	other, _, _ := strings.Cut(cli(t, s[1].Addr, "HGET", "redlockd:members", "v"), " ")
+	other, _, _ := strings.Cut(redisCLI(t, s[1].Addr, "HGET", "redlockd:members", "v"), " ")
 	for name, c := range map[string]struct {
 		v, r string
 		want bool
@@ -165,7 +167,7 @@ func TestKubernetesMastersAreReadyWhenTheyVote(t *testing.T) {
 		"one without a memory":               {"", r, false},
 		"one without a membership":           {v, "", false},
 	} {
-		cli(t, s[3].Addr, "HSET", "redlockd:members", "v", c.v, "r", c.r)
+		redisCLI(t, s[3].Addr, "HSET", "redlockd:members", "v", c.v, "r", c.r)
 		if got := readinessOf(t, s[3].Addr); got != c.want {
 			t.Errorf("%s: ready %v, want %v", name, got, c.want)
 		}

@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"testing"
 
+	"redlockd/cmd/redlockd/cli"
 	"redlockd/redlock/redisproc"
 )
 
@@ -36,8 +37,8 @@ func TestSignalDrains(t *testing.T) {
 			t.Errorf("%v: a new connection: got error %v, want it refused", signal, err)
 		}
 		holder.want("UNLOCK r t1", "1")
-		if code := p.exitCode(); code != exitOK {
-			t.Errorf("%v: exit code %d, want %d", signal, code, exitOK)
+		if code := p.exitCode(); code != cli.ExitOK {
+			t.Errorf("%v: exit code %d, want %d", signal, code, cli.ExitOK)
 		}
 		if log := p.log(); !strings.Contains(log, `"msg":"drained"`) || !strings.Contains(log, `"msg":"stopped"`) {
 			t.Errorf("%v: want drained and stopped in the log:\n%s", signal, log)
@@ -69,15 +70,15 @@ func TestDrainDelay(t *testing.T) {
 	p.dial().lock("new", "t3")
 	// A second signal does not wait.
 	p.signal(syscall.SIGTERM)
-	if code := p.exitCode(); code != exitDropped {
-		t.Errorf("exit code %d, want %d:\n%s", code, exitDropped, p.log())
+	if code := p.exitCode(); code != cli.ExitDropped {
+		t.Errorf("exit code %d, want %d:\n%s", code, cli.ExitDropped, p.log())
 	}
 
 	p = launch(t, "--drain-delay", "1ms")
 	p.signal(syscall.SIGTERM)
 	p.waitLog(`"msg":"draining`)
-	if code := p.exitCode(); code != exitOK {
-		t.Errorf("after the delay: exit code %d, want %d:\n%s", code, exitOK, p.log())
+	if code := p.exitCode(); code != cli.ExitOK {
+		t.Errorf("after the delay: exit code %d, want %d:\n%s", code, cli.ExitOK, p.log())
 	}
 }
 
@@ -85,8 +86,8 @@ func TestDrainTimeoutEndsTheDrain(t *testing.T) {
 	p := launch(t, "--drain-timeout", "30ms")
 	p.dial().lock("r", "t1")
 	p.signal(syscall.SIGTERM)
-	if code := p.exitCode(); code != exitOK {
-		t.Errorf("exit code %d, want %d", code, exitOK)
+	if code := p.exitCode(); code != cli.ExitOK {
+		t.Errorf("exit code %d, want %d", code, cli.ExitOK)
 	}
 	p.waitLog("drain_timeout is over")
 }
@@ -99,8 +100,8 @@ func TestSecondSignalEndsAtOnce(t *testing.T) {
 		t.Errorf("got %s, want first what happens", line)
 	}
 	p.signal(syscall.SIGINT)
-	if code := p.exitCode(); code != exitDropped {
-		t.Errorf("exit code %d, want %d:\n%s", code, exitDropped, p.log())
+	if code := p.exitCode(); code != cli.ExitDropped {
+		t.Errorf("exit code %d, want %d:\n%s", code, cli.ExitDropped, p.log())
 	}
 }
 

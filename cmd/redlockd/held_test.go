@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"redlockd/cmd/redlockd/cli"
 	"redlockd/redlock/redisproc"
 )
 
@@ -219,8 +220,8 @@ func TestHeldOverADrain(t *testing.T) {
 		t.Fatalf("HOLD: got %s, want another token than %s", got, token)
 	}
 	old.conn.Close() // with RELEASE of the old token
-	if code := p.exitCode(); code != exitOK {
-		t.Errorf("exit code %d, want %d:\n%s", code, exitOK, p.log())
+	if code := p.exitCode(); code != cli.ExitOK {
+		t.Errorf("exit code %d, want %d:\n%s", code, cli.ExitOK, p.log())
 	}
 	other.want("LOCK r 3s", "null")
 	next.want("UNLOCK r "+fresh, "1")

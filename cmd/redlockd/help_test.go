@@ -10,31 +10,32 @@ import (
 	"strings"
 	"testing"
 
+	"redlockd/cmd/redlockd/cli"
 	"redlockd/cmd/redlockd/config"
 )
 
 func helpOf(t *testing.T, args ...string) string {
 	t.Helper()
 	code, stdout, stderr := runCommand(nil, args...)
-	if code != exitOK || stderr != "" {
+	if code != cli.ExitOK || stderr != "" {
 		t.Fatalf("redlockd %v: exit code %d, errors %q; want 0, none", args, code, stderr)
 	}
 	return stdout
 }
 
 func TestHelpCoversEveryFlag(t *testing.T) {
-	for command, flags := range map[string]*flagSet{"serve": serveFlags(), "check": checkFlags(), "bootstrap": bootstrapFlags(), "members": membersFlags(), "run": runFlags(),
-		"ping": pingFlags(), "locks": locksFlags(), "info": infoFlags(), "top": topFlags(), "unlock": unlockFlags(), "reload": reloadFlags()} {
+	for _, c := range commands {
+		command := c.Name
 		text := helpOf(t, command, "--help")
-		for _, f := range flags.flags {
-			if f.hidden {
-				if command == "serve" || strings.Contains(text, "--"+f.name) {
-					t.Errorf("redlockd %s --help: --%s is for a server alone", command, f.name)
+		for _, f := range c.AllFlags() {
+			if f.Hidden {
+				if command == "serve" || strings.Contains(text, "--"+f.Name) {
+					t.Errorf("redlockd %s --help: --%s is for a server alone", command, f.Name)
 				}
 				continue
 			}
-			if !strings.Contains(text, "  --"+f.name+" ") || f.usage == "" {
-				t.Errorf("redlockd %s --help: --%s is missing, or has no text", command, f.name)
+			if !strings.Contains(text, "  --"+f.Name+" ") || f.Usage == "" {
+				t.Errorf("redlockd %s --help: --%s is missing, or has no text", command, f.Name)
 			}
 		}
 		if serves := command == "serve"; strings.Contains(text, "five inside this process") != serves || strings.Contains(text, "--listen") != serves {
@@ -63,13 +64,13 @@ func TestHelpCoversEverySetting(t *testing.T) {
 
 func TestHelpCoversEveryCommandAndExitCode(t *testing.T) {
 	text := helpOf(t, "--help")
-	for _, c := range commands() {
-		if !strings.Contains(text, "\n  "+c.name+" ") || !strings.Contains(text, c.summary) {
-			t.Errorf("redlockd --help: the command %s is missing", c.name)
+	for _, c := range commands {
+		if !strings.Contains(text, "\n  "+c.Name+" ") || !strings.Contains(text, c.Summary) {
+			t.Errorf("redlockd --help: the command %s is missing", c.Name)
 		}
-		helpOf(t, "help", c.name)
+		helpOf(t, "help", c.Name)
 	}
-	for _, code := range []int{exitOK, exitFailed, exitUsage, exitDropped, exitHeld, exitNoQuorum, exitLost, exitCannotRun, exitNotFound, exitSignal} {
+	for _, code := range []int{cli.ExitOK, cli.ExitFailed, cli.ExitUsage, cli.ExitDropped, cli.ExitHeld, cli.ExitNoQuorum, cli.ExitLost, cli.ExitCannotRun, cli.ExitNotFound, cli.ExitSignal} {
 		if !strings.Contains(text, fmt.Sprintf("\n  %d  ", code)) {
 			t.Errorf("redlockd --help: exit code %d is missing", code)
 		}

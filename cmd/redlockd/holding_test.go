@@ -149,7 +149,7 @@ func TestHoldingRecipes(t *testing.T) {
 			t.Parallel()
 			recipe.run(t, p.addr, name, block, func() {
 				for _, m := range masters {
-					cli(t, m.Addr, "DEL", name)
+					redisCLI(t, m.Addr, "DEL", name)
 				}
 			})
 		})
@@ -212,7 +212,7 @@ func (r holdingRecipe) run(t *testing.T, addr, name, block string, take func()) 
 	if got := hear(2 * holdingTTL); got != "" {
 		t.Fatalf("it said %q although the lock is renewed", got)
 	}
-	if got := cli(t, addr, "LOCK", name, "1s"); got != "" {
+	if got := redisCLI(t, addr, "LOCK", name, "1s"); got != "" {
 		t.Errorf("the lock was granted to another: %s", got)
 	}
 	take()

@@ -20,7 +20,8 @@ import (
 	"testing"
 	"time"
 
-	"redlockd/cmd/redlockd/config"
+	"redlockd/cmd/redlockd/cli"
+	"redlockd/cmd/redlockd/masters"
 	"redlockd/redlock"
 	"redlockd/redlock/redisproc"
 )
@@ -32,25 +33,25 @@ func startMembers(t *testing.T, seats, spare int) (servers []*redisproc.Server, 
 	t.Setenv("REDLOCKD_MASTER_FOUNDING_WAIT", "10ms")
 	servers, _ = startMasters(t, seats+spare)
 	addrs = addrsOf(servers[:seats])
-	if code, stdout, stderr := runBinary(t, "bootstrap", "--masters", addrs); code != exitOK {
+	if code, stdout, stderr := runBinary(t, "bootstrap", "--masters", addrs); code != cli.ExitOK {
 		t.Fatalf("bootstrap: exit code %d:\n%s%s", code, stdout, stderr)
 	}
 	return servers, addrs
 }
 
 // membersOf is the table.
-func membersOf(t *testing.T, addrs string) membersTable {
+func membersOf(t *testing.T, addrs string) masters.MembersTable {
 	t.Helper()
 	code, stdout, stderr := runBinary(t, "members", "--json", "--masters", addrs)
-	var table membersTable
-	if err := json.Unmarshal([]byte(stdout), &table); code != exitOK || err != nil {
+	var table masters.MembersTable
+	if err := json.Unmarshal([]byte(stdout), &table); code != cli.ExitOK || err != nil {
 		t.Fatalf("members: exit code %d, %v, errors %q, output\n%s", code, err, stderr, stdout)
 	}
 	return table
 }
 
-// seats is the table in one line: "a:1 voter, b:2 learner".
-func (m membersTable) seats() string {
+// seatsOf is the table in one line: "a:1 voter, b:2 learner".
+func seatsOf(m masters.MembersTable) string {
 	var all []string
 	for _, s := range m.Seats {
 		all = append(all, s.Addr+" "+string(s.State))
@@ -66,7 +67,7 @@ func voters(servers ...*redisproc.Server) string {
 func change(t *testing.T, addrs string, args ...string) string {
 	t.Helper()
 	code, stdout, stderr := runBinary(t, append([]string{"members", "--masters", addrs}, args...)...)
-	if code != exitOK {
+	if code != cli.ExitOK {
 		t.Fatalf("members %v: exit code %d, errors %q, output\n%s", args, code, stderr, stdout)
 	}
 	return stdout
@@ -164,7 +165,7 @@ func TestMembersChangeUnderLoad(t *testing.T) {
 	if want := fmt.Sprintf("[[masters]]\nname = %q\naddr = %q\n", s[2].Addr, s[3].Addr); !strings.Contains(text, want) || !strings.Contains(text, "switch it off") {
 		t.Errorf("replace: got\n%s\nwant %q in it, and to switch the other one off", text, want)
 	}
-	if got, want := membersOf(t, addrs).seats(), voters(s[0], s[1], s[3]); got != want {
+	if got, want := seatsOf(membersOf(t, addrs)), voters(s[0], s[1], s[3]); got != want {
 		t.Fatalf("after replace: got %s, want %s", got, want)
 	}
 	s[2].Kill()
@@ -175,7 +176,7 @@ func TestMembersChangeUnderLoad(t *testing.T) {
 	// A dead one.
 	s[1].Kill()
 	change(t, addrs, "replace", s[1].Addr, s[4].Addr)
-	if got, want := membersOf(t, addrs).seats(), voters(s[0], s[4], s[3]); got != want {
+	if got, want := seatsOf(membersOf(t, addrs)), voters(s[0], s[4], s[3]); got != want {
 		t.Fatalf("after the second replace: got %s, want %s", got, want)
 	}
 
@@ -184,8 +185,8 @@ func TestMembersChangeUnderLoad(t *testing.T) {
 		t.Errorf("a fourth: got\n%s\nwant that the number is even", text)
 	}
 	change(t, addrs, "add", "m5", s[6].Addr)
-	if got, want := membersOf(t, addrs), voters(s[0], s[4], s[3], s[5], s[6]); got.seats() != want || got.Needed != 3 {
-		t.Fatalf("with five: got %s, %d needed, want %s and 3", got.seats(), got.Needed, want)
+	if got, want := membersOf(t, addrs), voters(s[0], s[4], s[3], s[5], s[6]); seatsOf(got) != want || got.Needed != 3 {
+		t.Fatalf("with five: got %s, %d needed, want %s and 3", seatsOf(got), got.Needed, want)
 	}
 
 	// max_ttl.
@@ -220,7 +221,7 @@ func TestMembersChangeUnderLoad(t *testing.T) {
 	if text := change(t, addrs, "remove", s[0].Addr); !strings.Contains(text, `name = "m5"`) {
 		t.Errorf("remove: got\n%s\nwant the lines for config.toml", text)
 	}
-	if got, want := membersOf(t, s[3].Addr).seats(), voters(s[4], s[3], s[6]); got != want {
+	if got, want := seatsOf(membersOf(t, s[3].Addr)), voters(s[4], s[3], s[6]); got != want {
 		t.Errorf("with three: got %s, want %s", got, want)
 	}
 	under.end()
@@ -230,19 +231,19 @@ func TestMembersChangeUnderLoad(t *testing.T) {
 func TestMembersRefusals(t *testing.T) {
 	s, addrs := startMembers(t, 3, 8)
 	full, replica, foreign, dead, ahead, another, noMemory, evicts := s[3], s[4], s[5], s[6], s[7], s[8], s[9], s[10]
-	cli(t, full.Addr, "SET", "k", "v")
-	cli(t, replica.Addr, "REPLICAOF", "127.0.0.1", "1")
-	if code, _, stderr := runBinary(t, "bootstrap", "--masters", foreign.Addr); code != exitOK {
+	redisCLI(t, full.Addr, "SET", "k", "v")
+	redisCLI(t, replica.Addr, "REPLICAOF", "127.0.0.1", "1")
+	if code, _, stderr := runBinary(t, "bootstrap", "--masters", foreign.Addr); code != cli.ExitOK {
 		t.Fatal(stderr)
 	}
 	dead.Kill()
 	// It shows a later version than the masters do.
-	_, runID, _ := strings.Cut(cli(t, ahead.Addr, "INFO", "server"), "run_id:")
-	_, record, _ := strings.Cut(cli(t, s[0].Addr, "HGET", "redlockd:members", "v"), " ")
-	cli(t, ahead.Addr, "HSET", "redlockd:members", "v", strings.Fields(runID)[0]+":0123456789abcdef "+strings.Replace(record, ".0 ", ".99 ", 1))
-	cli(t, another.Addr, "SET", "redlockd:members", "x")
-	cli(t, noMemory.Addr, "CONFIG", "SET", "maxmemory", "1")
-	cli(t, evicts.Addr, "CONFIG", "SET", "maxmemory-policy", "allkeys-lru", "maxmemory", "100mb")
+	_, runID, _ := strings.Cut(redisCLI(t, ahead.Addr, "INFO", "server"), "run_id:")
+	_, record, _ := strings.Cut(redisCLI(t, s[0].Addr, "HGET", "redlockd:members", "v"), " ")
+	redisCLI(t, ahead.Addr, "HSET", "redlockd:members", "v", strings.Fields(runID)[0]+":0123456789abcdef "+strings.Replace(record, ".0 ", ".99 ", 1))
+	redisCLI(t, another.Addr, "SET", "redlockd:members", "x")
+	redisCLI(t, noMemory.Addr, "CONFIG", "SET", "maxmemory", "1")
+	redisCLI(t, evicts.Addr, "CONFIG", "SET", "maxmemory-policy", "allkeys-lru", "maxmemory", "100mb")
 	_, port, _ := strings.Cut(s[0].Addr, ":")
 	before := membersOf(t, addrs)
 	for _, tt := range []struct {
@@ -251,30 +252,30 @@ func TestMembersRefusals(t *testing.T) {
 		code int
 		want string // of standard error
 	}{
-		{"a seat that does not exist", []string{"replace", "m9", s[3].Addr}, exitFailed, "there is no seat m9: the seats are " + s[0].Addr},
-		{"another that does not exist", []string{"remove", "m9"}, exitFailed, "there is no seat m9: the seats are " + s[0].Addr},
-		{"a name that is taken", []string{"add", s[1].Addr, foreign.Addr}, exitFailed, "there is a seat " + s[1].Addr + " already"},
-		{"the address of another seat", []string{"replace", s[0].Addr, s[1].Addr}, exitFailed, s[1].Addr + " is the address of " + s[1].Addr},
-		{"the machine of another seat", []string{"replace", s[1].Addr, "localhost:" + port}, exitFailed, "is the same Redis as " + s[0].Addr},
-		{"a master with keys", []string{"replace", s[1].Addr, full.Addr}, exitFailed, full.Addr + " holds 1 keys: give it to nobody else"},
-		{"a replica", []string{"add", "m4", replica.Addr}, exitFailed, replica.Addr + " cannot be seated: refused: it is a slave of 127.0.0.1:1"},
-		{"a master of another fleet", []string{"replace", s[1].Addr, foreign.Addr}, exitFailed, foreign.Addr + " cannot be seated: it belongs to another fleet, whose masters are " + foreign.Addr + ": name another master, or, if"},
-		{"a master with a version ahead", []string{"replace", s[1].Addr, ahead.Addr}, exitFailed, ahead.Addr + " cannot be seated: it shows version 99 of the membership, and the masters have version 0: run FLUSHALL on it"},
-		{"a master with another key in the place of the membership", []string{"replace", s[1].Addr, another.Addr}, exitFailed,
+		{"a seat that does not exist", []string{"replace", "m9", s[3].Addr}, cli.ExitFailed, "there is no seat m9: the seats are " + s[0].Addr},
+		{"another that does not exist", []string{"remove", "m9"}, cli.ExitFailed, "there is no seat m9: the seats are " + s[0].Addr},
+		{"a name that is taken", []string{"add", s[1].Addr, foreign.Addr}, cli.ExitFailed, "there is a seat " + s[1].Addr + " already"},
+		{"the address of another seat", []string{"replace", s[0].Addr, s[1].Addr}, cli.ExitFailed, s[1].Addr + " is the address of " + s[1].Addr},
+		{"the machine of another seat", []string{"replace", s[1].Addr, "localhost:" + port}, cli.ExitFailed, "is the same Redis as " + s[0].Addr},
+		{"a master with keys", []string{"replace", s[1].Addr, full.Addr}, cli.ExitFailed, full.Addr + " holds 1 keys: give it to nobody else"},
+		{"a replica", []string{"add", "m4", replica.Addr}, cli.ExitFailed, replica.Addr + " cannot be seated: refused: it is a slave of 127.0.0.1:1"},
+		{"a master of another fleet", []string{"replace", s[1].Addr, foreign.Addr}, cli.ExitFailed, foreign.Addr + " cannot be seated: it belongs to another fleet, whose masters are " + foreign.Addr + ": name another master, or, if"},
+		{"a master with a version ahead", []string{"replace", s[1].Addr, ahead.Addr}, cli.ExitFailed, ahead.Addr + " cannot be seated: it shows version 99 of the membership, and the masters have version 0: run FLUSHALL on it"},
+		{"a master with another key in the place of the membership", []string{"replace", s[1].Addr, another.Addr}, cli.ExitFailed,
 			another.Addr + " cannot be seated: refused: its redlockd:members is no membership"},
-		{"a master without memory", []string{"add", "m4", noMemory.Addr}, exitFailed, noMemory.Addr + " cannot be seated: it refuses SET: OOM command not allowed"},
-		{"a master that may evict", []string{"add", "m4", evicts.Addr}, exitFailed, evicts.Addr + " cannot be seated: refused: it may evict locks when its memory is full: maxmemory-policy is allkeys-lru"},
-		{"a dead one", []string{"replace", s[1].Addr, dead.Addr}, exitFailed, dead.Addr + " cannot be seated: cannot connect: connection refused"},
-		{"no address", []string{"add", "m4", "nowhere"}, exitFailed, "nowhere"},
-		{"a max_ttl that is too long", []string{"set", "max_ttl", "48h"}, exitFailed, "48h is outside 10ms … 24h"},
-		{"a max_ttl that is no duration", []string{"set", "max_ttl", "5"}, exitUsage, `max_ttl: "5" is no duration`},
-		{"another setting", []string{"set", "min_ttl", "5s"}, exitUsage, `the membership has no setting "min_ttl"`},
-		{"no such change", []string{"swap", "a", "b"}, exitUsage, `unknown change "swap"`},
-		{"too few words", []string{"replace", "a"}, exitUsage, "replace needs SEAT ADDR"},
-		{"--yes without refound", []string{"remove", s[1].Addr, "--yes"}, exitUsage, "--yes is for refound"},
-		{"refound with a list", []string{"refound", s[1].Addr}, exitUsage, "refound takes its masters from --masters or config.toml"},
-		{"refound while a majority is there", []string{"refound", "--yes", "--masters", s[0].Addr}, exitFailed, "3 of 3 masters of the membership can be reached, which is a majority: " + s[0].Addr},
-		{"--dry-run of nothing", []string{"--dry-run"}, exitUsage, "--dry-run and --no-wait are for changes"},
+		{"a master without memory", []string{"add", "m4", noMemory.Addr}, cli.ExitFailed, noMemory.Addr + " cannot be seated: it refuses SET: OOM command not allowed"},
+		{"a master that may evict", []string{"add", "m4", evicts.Addr}, cli.ExitFailed, evicts.Addr + " cannot be seated: refused: it may evict locks when its memory is full: maxmemory-policy is allkeys-lru"},
+		{"a dead one", []string{"replace", s[1].Addr, dead.Addr}, cli.ExitFailed, dead.Addr + " cannot be seated: cannot connect: connection refused"},
+		{"no address", []string{"add", "m4", "nowhere"}, cli.ExitFailed, "nowhere"},
+		{"a max_ttl that is too long", []string{"set", "max_ttl", "48h"}, cli.ExitFailed, "48h is outside 10ms … 24h"},
+		{"a max_ttl that is no duration", []string{"set", "max_ttl", "5"}, cli.ExitUsage, `max_ttl: "5" is no duration`},
+		{"another setting", []string{"set", "min_ttl", "5s"}, cli.ExitUsage, `the membership has no setting "min_ttl"`},
+		{"no such change", []string{"swap", "a", "b"}, cli.ExitUsage, `unknown change "swap"`},
+		{"too few words", []string{"replace", "a"}, cli.ExitUsage, "replace needs SEAT ADDR"},
+		{"--yes without refound", []string{"remove", s[1].Addr, "--yes"}, cli.ExitUsage, "--yes is for refound"},
+		{"refound with a list", []string{"refound", s[1].Addr}, cli.ExitUsage, "refound takes its masters from --masters or config.toml"},
+		{"refound while a majority is there", []string{"refound", "--yes", "--masters", s[0].Addr}, cli.ExitFailed, "3 of 3 masters of the membership can be reached, which is a majority: " + s[0].Addr},
+		{"--dry-run of nothing", []string{"--dry-run"}, cli.ExitUsage, "--dry-run and --no-wait are for changes"},
 	} {
 		code, stdout, stderr := runBinary(t, append([]string{"members", "--masters", addrs}, tt.args...)...)
 		if code != tt.code || !strings.Contains(stderr, tt.want) || stdout != "" {
@@ -286,7 +287,7 @@ func TestMembersRefusals(t *testing.T) {
 	}
 	fresh, _ := startMasters(t, 1)
 	text := change(t, addrs, "replace", s[1].Addr, fresh[0].Addr, "--dry-run")
-	if got := cli(t, fresh[0].Addr, "DBSIZE"); !strings.HasPrefix(text, "Would change: "+s[1].Addr+" is the master at "+fresh[0].Addr) || got != "0" {
+	if got := redisCLI(t, fresh[0].Addr, "DBSIZE"); !strings.HasPrefix(text, "Would change: "+s[1].Addr+" is the master at "+fresh[0].Addr) || got != "0" {
 		t.Errorf("--dry-run with a new master: got\n%s\nand %s keys there, want none", text, got)
 	}
 	if after := membersOf(t, addrs); fmt.Sprint(after) != fmt.Sprint(before) {
@@ -306,8 +307,8 @@ func TestMembersInterrupted(t *testing.T) {
 		p := begin(t, "members", "--masters", addrs, "set", "max_ttl", "2s")
 		p.waitLog("the wait follows max_ttl in ") // the change is chosen
 		p.signal(sig)
-		if code := p.exitCode(); sig == syscall.SIGINT && code != exitSignal+int(sig) {
-			t.Errorf("exit code %d, want %d:\n%s", code, exitSignal+int(sig), p.log())
+		if code := p.exitCode(); sig == syscall.SIGINT && code != cli.ExitSignal+int(sig) {
+			t.Errorf("exit code %d, want %d:\n%s", code, cli.ExitSignal+int(sig), p.log())
 		}
 		if sig == syscall.SIGINT {
 			p.waitLog("Any redlockd over these masters finishes it")
@@ -329,7 +330,7 @@ func TestMembersWithPasswordsOfTheirOwn(t *testing.T) {
 		if one == s[3] {
 			password = s[0].Addr // the seat's, at its new master
 		}
-		cli(t, one.Addr, "CONFIG", "SET", "requirepass", password)
+		redisCLI(t, one.Addr, "CONFIG", "SET", "requirepass", password)
 	}
 	text := ""
 	for _, one := range s[:3] {
@@ -340,7 +341,7 @@ func TestMembersWithPasswordsOfTheirOwn(t *testing.T) {
 		t.Fatal(err)
 	}
 	code, stdout, stderr := runBinary(t, "members", "--config", file, "replace", s[0].Addr, s[3].Addr)
-	if code != exitOK || !strings.Contains(stdout, "Done.") {
+	if code != cli.ExitOK || !strings.Contains(stdout, "Done.") {
 		t.Fatalf("exit code %d, errors %q, output\n%s\nwant that the new master votes", code, stderr, stdout)
 	}
 	want := "its own password was not sent, because the settings have " + s[0].Addr + " at " + s[0].Addr + ": if " + s[3].Addr + " is right, write it into config.toml"
@@ -349,54 +350,10 @@ func TestMembersWithPasswordsOfTheirOwn(t *testing.T) {
 	}
 }
 
-// The table says of a learner how far it has got what the others remember, and what stands in the way. A change that waits says the same.
-func TestMembersSayWhatLearnersAreGiven(t *testing.T) {
-	learner := func(name string, c *redlock.Copying) redlock.Seat {
-		return redlock.Seat{Name: name, Addr: name + ":1", State: redlock.SeatLearner, Left: 58900 * time.Millisecond, Copying: c}
-	}
-	seats := []redlock.Seat{{Name: "m1", State: redlock.SeatVoter}, learner("m2", &redlock.Copying{From: "m1,m4,m5", Given: 41200, Percent: 63}),
-		learner("m3", &redlock.Copying{Problem: "2 of 3 masters that could give it its locks are there: m5 cannot"}), learner("m6", nil)}
-	const m2 = "m2 is being given what m1, m4, m5 remember: 41200 locks so far (63 %); it votes when that is done, or in 59s"
-	const m3 = "m3 votes in 59s; nothing is copied to it at present: 2 of 3 masters that could give it its locks are there: m5 cannot"
-	printed := func(now redlock.Membership, args ...string) string {
-		var out strings.Builder
-		m := memberCommand{p: process{stdout: &out}, table: membersFlags()}
-		if err := m.table.parse(args); err != nil {
-			t.Fatal(err)
-		}
-		if err := m.print(now, config.Default()); err != nil {
-			t.Fatal(err)
-		}
-		return out.String()
-	}
-	if got, want := printed(redlock.Membership{Seats: seats}), "\n"+m2+".\n"+m3+".\n"; !strings.HasSuffix(got, want) {
-		t.Errorf("got\n%s\nwant at its end\n%s", got, want)
-	}
-	// Where nobody votes, nobody has anything to give, and that each says so is of no use.
-	if got := printed(redlock.Membership{Seats: seats[1:]}); strings.Contains(got, "copied") || strings.Contains(got, "given") {
-		t.Errorf("without a voter: got\n%s\nwant no word about copies", got)
-	}
-	var table membersTable
-	if err := json.Unmarshal([]byte(printed(redlock.Membership{Seats: seats}, "--json")), &table); err != nil {
-		t.Fatal(err)
-	}
-	for i, want := range []string{"<nil>", "&{[m1 m4 m5] 41200 63 }", "&{[] 0 0 2 of 3 masters that could give it its locks are there: m5 cannot}", "<nil>"} {
-		if got := fmt.Sprint(table.Seats[i].Copying); got != want {
-			t.Errorf("--json: seat %d: got %s, want %s", i, got, want)
-		}
-	}
-	for name, want := range map[string]string{"m1": "", "m2": m2, "m3": m3, "m6": "m6 votes when it was given what the others remember, or in 59s"} {
-		m := memberCommand{change: redlock.MemberChange{Replace: name, Addr: "other:1"}}
-		if got := m.rest(redlock.Membership{Seats: seats}); got != want {
-			t.Errorf("after replace %s: got %q, want %q", name, got, want)
-		}
-	}
-}
-
 // manyLocks has a master hold so many that it takes seconds to copy them.
 func manyLocks(t *testing.T, addr string) {
 	t.Helper()
-	cli(t, addr, "EVAL", "for i = 1, 200000 do redis.call('SET', 'many:' .. i, 'token', 'PX', 3000000) end", "0")
+	redisCLI(t, addr, "EVAL", "for i = 1, 200000 do redis.call('SET', 'many:' .. i, 'token', 'PX', 3000000) end", "0")
 }
 
 // A master that has restarted among masters with many locks is given them by the redlockd that runs. It says so itself, and so do members and
@@ -415,7 +372,7 @@ func TestMembersShowTheCopyOfAnother(t *testing.T) {
 		t.Fatal(err)
 	}
 	begun := regexp.MustCompile(`^[0-9a-f]+ \d+ [1-9]`) // before a command has a client of its own that could copy
-	for deadline := time.Now().Add(patience); !begun.MatchString(cli(t, s[0].Addr, "HGET", "redlockd:members", "copy")); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(patience); !begun.MatchString(redisCLI(t, s[0].Addr, "HGET", "redlockd:members", "copy")); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("the redlockd copies nothing:\n%s", p.log())
 		}
@@ -439,47 +396,6 @@ func TestMembersShowTheCopyOfAnother(t *testing.T) {
 	}
 }
 
-// The lines for config.toml are read as they are printed, and make the difference go away.
-func TestMembersSettings(t *testing.T) {
-	s, addrs := startMembers(t, 3, 1)
-	text := change(t, addrs, "replace", s[0].Addr, s[3].Addr)
-	_, lines, found := strings.Cut(text, "In config.toml:\n\n")
-	if !found {
-		t.Fatalf("got\n%s\nwant the lines for config.toml", text)
-	}
-	file := t.TempDir() + "/config.toml"
-	if err := os.WriteFile(file, []byte(lines), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	code, stdout, stderr := runBinary(t, "members", "--config", file)
-	if code != exitOK || strings.Contains(stdout, "config.toml") || !strings.Contains(stdout, "3 of 3 seats vote, all of them are reached; locks need 2; max_ttl 2s") {
-		t.Errorf("exit code %d, errors %q, output\n%s\nwant no difference", code, stderr, stdout)
-	}
-	for _, tt := range []struct {
-		now  redlock.Membership
-		ttl  string
-		want string
-	}{
-		{redlock.Membership{MaxTTL: 2e9, Seats: []redlock.Seat{{Name: "a:1", Addr: "a:1"}, {Name: "b:1", Addr: "b:1", State: redlock.SeatLeaving}}}, "1m",
-			"In config.toml:\n\nmasters = [\"a:1\"]\n[locks]\nmax_ttl = \"2s\"\n"},
-		{redlock.Membership{MaxTTL: 60e9, Seats: []redlock.Seat{{Name: "m1", Addr: "a:1"}}}, "1m", "In config.toml:\n\n[[masters]]\nname = \"m1\"\naddr = \"a:1\"\n"},
-		{redlock.Membership{Seats: []redlock.Seat{{Name: "a:1", Addr: "a:1"}, {Name: "b:1", Addr: "b:1"}}}, "1m",
-			"The lines for config.toml follow when the number of seats is odd: there are 2. Add or remove one.\n"},
-		{redlock.Membership{MaxTTL: 60e9, Seats: []redlock.Seat{{Name: "a:1", Addr: "a:1"}, {Name: "b:1", Addr: "b:1/2"}, {Name: "c:1", Addr: "c:1/3"}}}, "1m",
-			"In config.toml:\n\nmasters = [\"a:1/0\", \"b:1\", \"c:1/3\"]\n"},
-		{redlock.Membership{MaxTTL: 60e9, Seats: []redlock.Seat{{Name: "m1", Addr: "a:1/3"}}}, "1m", "In config.toml:\n\n[[masters]]\nname = \"m1\"\naddr = \"a:1\"\ndb = 3\n"},
-	} {
-		ttl, _ := config.ParseDuration(tt.ttl)
-		db := 0
-		if len(tt.now.Seats) == 3 {
-			db = 2
-		}
-		if got := settingsOf(tt.now, ttl, db); got != tt.want {
-			t.Errorf("%+v: got\n%s\nwant\n%s", tt.now, got, tt.want)
-		}
-	}
-}
-
 // All masters have forgotten, and one of several is dead for good: a redlockd founds the membership anew, without an operator.
 func TestAllMastersForget(t *testing.T) {
 	redisproc.Long(t)
@@ -494,8 +410,8 @@ func TestAllMastersForget(t *testing.T) {
 			}
 			p.waitLog("quorum lost")
 			code, _, stderr := runBinary(t, "members", "--masters", addrs)
-			if want := fmt.Sprintf("0 of %d masters can be reached and may be members", seats); code != exitFailed || !strings.Contains(stderr, want) || !strings.Contains(stderr, "redlockd check") {
-				t.Errorf("members while all are down: exit code %d, errors %q; want %d, %q, and what says more", code, stderr, exitFailed, want)
+			if want := fmt.Sprintf("0 of %d masters can be reached and may be members", seats); code != cli.ExitFailed || !strings.Contains(stderr, want) || !strings.Contains(stderr, "redlockd check") {
+				t.Errorf("members while all are down: exit code %d, errors %q; want %d, %q, and what says more", code, stderr, cli.ExitFailed, want)
 			}
 			for _, one := range s[:(seats+1)/2] {
 				if err := one.Restart(); err != nil {
@@ -509,7 +425,7 @@ func TestAllMastersForget(t *testing.T) {
 			if seats == 3 {
 				want = voters(s[:2]...) + ", " + s[2].Addr + " vacant"
 			}
-			if got := membersOf(t, addrs).seats(); got != want {
+			if got := seatsOf(membersOf(t, addrs)); got != want {
 				t.Errorf("got %s, want %s", got, want)
 			}
 		})
@@ -540,31 +456,31 @@ func TestMajorityIsLostForGood(t *testing.T) {
 	left := strings.Join([]string{s[0].Addr, s[1].Addr, s[5].Addr}, ",")
 	for _, args := range [][]string{{"members", "--masters", addrs, "replace", s[2].Addr, s[5].Addr}, {"members", "--masters", left}} {
 		code, stdout, stderr := runBinary(t, args...)
-		if code != exitFailed || stdout != "" || !strings.Contains(stderr, "2 of 5 masters can be reached and may be members, 3 are needed") ||
+		if code != cli.ExitFailed || stdout != "" || !strings.Contains(stderr, "2 of 5 masters can be reached and may be members, 3 are needed") ||
 			!strings.Contains(stderr, "if a majority is lost for good, redlockd members refound") {
-			t.Errorf("%v: exit code %d, errors %q, output %q; want %d, and what to do", args, code, stderr, stdout, exitFailed)
+			t.Errorf("%v: exit code %d, errors %q, output %q; want %d, and what to do", args, code, stderr, stdout, cli.ExitFailed)
 		}
 	}
 	if _, stdout, _ := runBinary(t, "check", "--masters", left); !strings.Contains(stdout, "a majority of the members does not show that, or cannot be reached: "+strings.ReplaceAll(addrs, ",", ", ")) {
 		t.Errorf("check: got\n%s\nwant that a majority is missing", stdout)
 	}
-	shows := cli(t, s[0].Addr, "HGET", "redlockd:members", "v")
+	shows := redisCLI(t, s[0].Addr, "HGET", "redlockd:members", "v")
 	lost := fmt.Sprintf("Given up for lost: %s, %s, %s.\n", s[2].Addr, s[3].Addr, s[4].Addr)
 	for _, tt := range []struct {
 		args       []string
 		code       int
 		out, wrong string
 	}{
-		{[]string{"--masters", left}, exitFailed, lost, "it asks first, and there is no terminal; with --yes"},
-		{[]string{"--masters", left, "--dry-run"}, exitOK, lost, ""},
-		{[]string{"--masters", addrs, "--yes"}, exitFailed, "", "2 of 5 masters can be reached and may be members, 3 are needed: start them, or name others"},
+		{[]string{"--masters", left}, cli.ExitFailed, lost, "it asks first, and there is no terminal; with --yes"},
+		{[]string{"--masters", left, "--dry-run"}, cli.ExitOK, lost, ""},
+		{[]string{"--masters", addrs, "--yes"}, cli.ExitFailed, "", "2 of 5 masters can be reached and may be members, 3 are needed: start them, or name others"},
 	} {
 		code, stdout, stderr := runBinary(t, append([]string{"members", "refound"}, tt.args...)...)
 		if code != tt.code || !strings.Contains(stdout, tt.out) || (tt.out == "") != (stdout == "") || !strings.Contains(stderr, tt.wrong) || (tt.wrong == "") != (stderr == "") {
 			t.Errorf("refound %v: exit code %d, output\n%s\nerrors %q; want %d, %q, %q", tt.args, code, stdout, stderr, tt.code, tt.out, tt.wrong)
 		}
 	}
-	if got := cli(t, s[0].Addr, "HGET", "redlockd:members", "v"); got != shows {
+	if got := redisCLI(t, s[0].Addr, "HGET", "redlockd:members", "v"); got != shows {
 		t.Errorf("before anybody has agreed %s shows %s, want %s as before", s[0].Addr, got, shows)
 	}
 	began := time.Now()
@@ -580,7 +496,7 @@ func TestMajorityIsLostForGood(t *testing.T) {
 	if now := fence(next, "t2"); now <= last {
 		t.Errorf("got the fence %d, and before %d", now, last)
 	}
-	if got, want := membersOf(t, addrs).seats(), voters(s[0], s[1], s[5]); got != want {
+	if got, want := seatsOf(membersOf(t, addrs)), voters(s[0], s[1], s[5]); got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	if text := change(t, left, "refound", "--yes"); !strings.HasPrefix(text, "Nothing to refound") {
@@ -602,16 +518,16 @@ func TestRefoundAsks(t *testing.T) {
 		code  int
 		want  string
 	}{
-		{"no\n", exitFailed, "refound: nothing was changed"},
-		{"\n", exitFailed, "refound: nothing was changed"},
-		{"\x03", exitFailed, "refound: stopped by interrupt: nothing was changed"},
-		{"yes\n", exitOK, "Refounded. Locks are granted again "},
+		{"no\n", cli.ExitFailed, "refound: nothing was changed"},
+		{"\n", cli.ExitFailed, "refound: nothing was changed"},
+		{"\x03", cli.ExitFailed, "refound: stopped by interrupt: nothing was changed"},
+		{"yes\n", cli.ExitOK, "Refounded. Locks are granted again "},
 	} {
 		user, terminal := openTerminal(t)
 		cmd := exec.Command(path, "members", "refound", "--masters", s[0].Addr)
 		cmd.Stdin, cmd.Stdout, cmd.Stderr = terminal, terminal, terminal
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true, Pdeathsig: syscall.SIGKILL}
-		before := cli(t, s[0].Addr, "HGET", "redlockd:members", "v")
+		before := redisCLI(t, s[0].Addr, "HGET", "redlockd:members", "v")
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
@@ -632,7 +548,7 @@ func TestRefoundAsks(t *testing.T) {
 		if code := cmd.ProcessState.ExitCode(); code != tt.code || !answered || !strings.Contains(shown, tt.want) {
 			t.Errorf("%q: exit code %d, it has shown\n%s\nwant %d, and %q", tt.typed, code, shown, tt.code, tt.want)
 		}
-		if after := cli(t, s[0].Addr, "HGET", "redlockd:members", "v"); (after == before) != (tt.code != exitOK) {
+		if after := redisCLI(t, s[0].Addr, "HGET", "redlockd:members", "v"); (after == before) != (tt.code != cli.ExitOK) {
 			t.Errorf("%q: the master has shown %s, and shows %s", tt.typed, before, after)
 		}
 	}
@@ -651,22 +567,22 @@ func TestMembersWithDeadMasters(t *testing.T) {
 	before := membersOf(t, addrs)
 	for _, args := range [][]string{{"remove", s[0].Addr, "--dry-run"}, {"remove", s[0].Addr}, {"replace", s[0].Addr, s[5].Addr}} {
 		code, stdout, stderr := runBinary(t, append([]string{"members", "--masters", addrs}, args...)...)
-		if code != exitFailed || stdout != "" || !strings.Contains(stderr, numbers) {
-			t.Errorf("%v: exit code %d, output %q, errors %q; want %d, none, %q", args, code, stdout, stderr, exitFailed, numbers)
+		if code != cli.ExitFailed || stdout != "" || !strings.Contains(stderr, numbers) {
+			t.Errorf("%v: exit code %d, output %q, errors %q; want %d, none, %q", args, code, stdout, stderr, cli.ExitFailed, numbers)
 		}
 	}
 	p.dial().grant("LOCK r 1000 TOKEN t1")
-	if after := membersOf(t, addrs); after.Version != before.Version || after.seats() != before.seats() || after.Voters != 5 || after.Unreached != 2 ||
+	if after := membersOf(t, addrs); after.Version != before.Version || seatsOf(after) != seatsOf(before) || after.Voters != 5 || after.Unreached != 2 ||
 		!after.Seats[2].Reached || after.Seats[3].Reached {
 		t.Errorf("before %+v, after %+v; want no change, and two of five voters that are not reached", before, after)
 	}
 	const sentence = "5 of 5 seats vote, 2 of them cannot be reached"
 	for _, command := range []string{"members", "check"} {
-		if code, stdout, stderr := runBinary(t, command, "--masters", addrs); code != exitOK || !strings.Contains(stdout, sentence) {
-			t.Errorf("%s: exit code %d, errors %q, output\n%s\nwant %d and %q", command, code, stderr, stdout, exitOK, sentence)
+		if code, stdout, stderr := runBinary(t, command, "--masters", addrs); code != cli.ExitOK || !strings.Contains(stdout, sentence) {
+			t.Errorf("%s: exit code %d, errors %q, output\n%s\nwant %d and %q", command, code, stderr, stdout, cli.ExitOK, sentence)
 		}
 	}
-	checkJSON := func() (code int, v verdict) {
+	checkJSON := func() (code int, v masters.Verdict) {
 		t.Helper()
 		code, stdout, stderr := runBinary(t, "check", "--masters", addrs, "--json")
 		if err := json.Unmarshal([]byte(stdout), &v); err != nil {
@@ -674,8 +590,8 @@ func TestMembersWithDeadMasters(t *testing.T) {
 		}
 		return code, v
 	}
-	if code, v := checkJSON(); code != exitOK || !v.Quorum || v.Voting != 3 || v.Membership == nil || v.Membership.Voters != 5 || v.Membership.Unreached != 2 {
-		t.Errorf("check: exit code %d, %+v; want %d, a quorum, 3 voting, 2 of 5 voters not reached", code, v, exitOK)
+	if code, v := checkJSON(); code != cli.ExitOK || !v.Quorum || v.Voting != 3 || v.Membership == nil || v.Membership.Voters != 5 || v.Membership.Unreached != 2 {
+		t.Errorf("check: exit code %d, %+v; want %d, a quorum, 3 voting, 2 of 5 voters not reached", code, v, cli.ExitOK)
 	}
 	// A dead one can be replaced, and then a living one removed.
 	change(t, addrs, "replace", s[4].Addr, s[5].Addr)
@@ -684,10 +600,28 @@ func TestMembersWithDeadMasters(t *testing.T) {
 		t.Errorf("one replaced, one removed: got %+v, want 4 voters, one of them not reached, 3 needed", got)
 	}
 	s[1].Kill()
-	if code, v := checkJSON(); code != exitFailed || v.Quorum || v.Voting >= 3 {
-		t.Errorf("check with two of four dead: exit code %d, %+v; want %d, no quorum", code, v, exitFailed)
+	if code, v := checkJSON(); code != cli.ExitFailed || v.Quorum || v.Voting >= 3 {
+		t.Errorf("check with two of four dead: exit code %d, %+v; want %d, no quorum", code, v, cli.ExitFailed)
 	}
-	if code, stdout, _ := runBinary(t, "check", "--masters", s[2].Addr); code != exitFailed {
-		t.Errorf("check with two of four dead and a list of one: exit code %d, want %d:\n%s", code, exitFailed, stdout)
+	if code, stdout, _ := runBinary(t, "check", "--masters", s[2].Addr); code != cli.ExitFailed {
+		t.Errorf("check with two of four dead and a list of one: exit code %d, want %d:\n%s", code, cli.ExitFailed, stdout)
+	}
+}
+
+// The lines for config.toml are read as they are printed, and make the difference go away.
+func TestMembersSettings(t *testing.T) {
+	s, addrs := startMembers(t, 3, 1)
+	text := change(t, addrs, "replace", s[0].Addr, s[3].Addr)
+	_, lines, found := strings.Cut(text, "In config.toml:\n\n")
+	if !found {
+		t.Fatalf("got\n%s\nwant the lines for config.toml", text)
+	}
+	file := t.TempDir() + "/config.toml"
+	if err := os.WriteFile(file, []byte(lines), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, stdout, stderr := runBinary(t, "members", "--config", file)
+	if code != cli.ExitOK || strings.Contains(stdout, "config.toml") || !strings.Contains(stdout, "3 of 3 seats vote, all of them are reached; locks need 2; max_ttl 2s") {
+		t.Errorf("exit code %d, errors %q, output\n%s\nwant no difference", code, stderr, stdout)
 	}
 }

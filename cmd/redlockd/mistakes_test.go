@@ -7,7 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"redlockd/cmd/redlockd/cli"
 	"redlockd/cmd/redlockd/config"
+	"redlockd/cmd/redlockd/masters"
 )
 
 // secret is the password of these tests: nothing that redlockd prints may show it.
@@ -36,16 +38,8 @@ func writeFile(t *testing.T, name, text string, mode os.FileMode) {
 // runCommand runs a command line as main does, with this environment.
 func runCommand(environ []string, args ...string) (code int, stdout, stderr string) {
 	var out, errs strings.Builder
-	code = run(process{environ, &out, &errs}, args)
+	code = cli.Run(cli.Process{Environ: environ, Stdout: &out, Stderr: &errs}, commands, args)
 	return code, out.String(), errs.String()
-}
-
-func libraryNames() string {
-	var names []string
-	for _, l := range libraryTable {
-		names = append(names, l.name)
-	}
-	return strings.Join(names, ", ")
 }
 
 func TestMistakesOnTheCommandLine(t *testing.T) {
@@ -59,8 +53,8 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 		{"--lisen :1", nil, "unknown flag --lisen (did you mean --listen?); redlockd serve --help lists the flags"},
 		{"serve --qwertz", nil, "unknown flag --qwertz; redlockd serve --help lists the flags"},
 		{"check --maxttl 5s", nil, "unknown flag --maxttl (did you mean --max-ttl?); redlockd check --help lists the flags"},
-		{"check --library redison", nil, `no library "redison" is known (did you mean redisson?); known are ` + libraryNames()},
-		{"check --library=", nil, `no library "" is known; known are ` + libraryNames()},
+		{"check --library redison", nil, `no library "redison" is known (did you mean redisson?); known are ` + strings.Join(knownLibraries(), ", ")},
+		{"check --library=", nil, `no library "" is known; known are ` + strings.Join(knownLibraries(), ", ")},
 		{"check --library", nil, "--library needs a value; redlockd check --help lists the flags"},
 		{"--listen", nil, "--listen needs a value; redlockd serve --help lists the flags"},
 		{"check --json=perhaps", nil, `invalid boolean value "perhaps" for -json: neither true nor false; redlockd check --help lists the flags`},
@@ -92,15 +86,17 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 		{"", []string{"REDLOCKD_MASTERS=a:1,b:1"}, "REDLOCKD_MASTERS: 2 masters tolerate no more failures than 1: name an odd number (5 is usual)"},
 		{"", []string{"REDLOCKD_AUTH_USERS=" + secret}, "REDLOCKD_AUTH_USERS: name:password is needed for each user, with commas between them"},
 		{"", []string{"REDLOCKD_AUTH_USERS=a:" + secret + ",a:" + secret}, `REDLOCKD_AUTH_USERS: user "a" is named twice`},
+		{"", []string{"REDLOCKD_MASTER_QUEUE_MAX=5", "REDLOCKD_MASTER_HEARTBEAT=1s"}, "REDLOCKD_MASTER_HEARTBEAT: master.heartbeat is no setting any more: redlockd checks each master every 250ms; delete it\n" +
+			"REDLOCKD_MASTER_QUEUE_MAX: master.queue_max is no setting any more: 16384 acquisitions can wait for one master; delete it"},
 		{"--max-ttl 5 --log-level x", []string{"REDLOCKD_MASTER_TIMEOUT=9"}, "REDLOCKD_MASTER_TIMEOUT: \"9\" is no duration: a number with a unit is needed, such as 50ms, 30s or 1h30m\n" +
 			"--log-level: \"x\" is none of debug, info, warn, error\n--max-ttl: \"5\" is no duration: a number with a unit is needed, such as 50ms, 30s or 1h30m"},
-		{"run", nil, "no resource is named: " + runForm + "; redlockd run --help lists the flags"},
-		{"run -- true", nil, "no resource is named: " + runForm + "; redlockd run --help lists the flags"},
-		{"run --wait 1s -- true", nil, "no resource is named: " + runForm + "; redlockd run --help lists the flags"},
-		{"run r", nil, `-- and a command are missing behind the resource "r": ` + runForm + "; redlockd run --help lists the flags"},
-		{"run r true", nil, `unexpected "true" behind the resource "r": ` + runForm + "; redlockd run --help lists the flags"},
-		{"run r --wait 1s -- true", nil, `unexpected "--wait" behind the resource "r": ` + runForm + "; redlockd run --help lists the flags"},
-		{"run r --", nil, "no command stands behind --: " + runForm + "; redlockd run --help lists the flags"},
+		{"run", nil, "no resource is named: " + masters.Run.Form + "; redlockd run --help lists the flags"},
+		{"run -- true", nil, "no resource is named: " + masters.Run.Form + "; redlockd run --help lists the flags"},
+		{"run --wait 1s -- true", nil, "no resource is named: " + masters.Run.Form + "; redlockd run --help lists the flags"},
+		{"run r", nil, `-- and a command are missing behind the resource "r": ` + masters.Run.Form + "; redlockd run --help lists the flags"},
+		{"run r true", nil, `unexpected "true" behind the resource "r": ` + masters.Run.Form + "; redlockd run --help lists the flags"},
+		{"run r --wait 1s -- true", nil, `unexpected "--wait" behind the resource "r": ` + masters.Run.Form + "; redlockd run --help lists the flags"},
+		{"run r --", nil, "no command stands behind --: " + masters.Run.Form + "; redlockd run --help lists the flags"},
 		{"run --fense r -- true", nil, "unknown flag --fense (did you mean --fence?); redlockd run --help lists the flags"},
 		{"run r -- true", nil, "run needs masters, and none are configured (a server would start five inside its own process, where nobody else locks); name them with --masters or --config"},
 		{"run --masters a:1 --ttl 5 --wait 1 r -- true", nil, `--ttl: "5" is no duration: a number with a unit is needed, such as 50ms, 30s or 1h30m` + "\n" +
@@ -116,8 +112,8 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 		t.Run(c.args+strings.Join(c.environ, " "), func(t *testing.T) {
 			code, stdout, stderr := runCommand(c.environ, strings.Fields(c.args)...)
 			got := strings.TrimSuffix(strings.ReplaceAll("\n"+stderr, "\nredlockd: ", "\n")[1:], "\n")
-			if got != c.want || code != exitUsage || stdout != "" {
-				t.Errorf("exit code %d, output %q, errors:\n%s\nwant code %d, no output, and:\n%s", code, stdout, got, exitUsage, c.want)
+			if got != c.want || code != cli.ExitUsage || stdout != "" {
+				t.Errorf("exit code %d, output %q, errors:\n%s\nwant code %d, no output, and:\n%s", code, stdout, got, cli.ExitUsage, c.want)
 			}
 			if strings.Contains(stderr, secret) {
 				t.Errorf("%s gives the password away", stderr)
@@ -131,8 +127,8 @@ func TestWarningsAreTold(t *testing.T) {
 	environ := []string{"REDLOCKD_LOCK_MAX_TTL=5s", "REDLOCKD_MASTERS=a:1"}
 	for _, args := range [][]string{{"--print-config"}, {"check", "--print-config"}, {"run", "--print-config"}} {
 		code, _, stderr := runCommand(environ, args...)
-		if want := "redlockd: warning: the environment variable REDLOCKD_LOCK_MAX_TTL names no setting"; code != exitOK || !strings.HasPrefix(stderr, want) {
-			t.Errorf("%v: exit code %d, errors %q; want %d, %q", args, code, stderr, exitOK, want)
+		if want := "redlockd: warning: the environment variable REDLOCKD_LOCK_MAX_TTL names no setting"; code != cli.ExitOK || !strings.HasPrefix(stderr, want) {
+			t.Errorf("%v: exit code %d, errors %q; want %d, %q", args, code, stderr, cli.ExitOK, want)
 		}
 	}
 }

@@ -25,6 +25,8 @@ import (
 	"testing"
 	"time"
 
+	"redlockd/cmd/redlockd/cli"
+	"redlockd/cmd/redlockd/masters"
 	"redlockd/redlock/redisproc"
 )
 
@@ -335,8 +337,8 @@ func TestServeOnEmbeddedMasters(t *testing.T) {
 	b.want("UNLOCK invoices t2", "1")
 	a.want("CONFIG GET locks.max_ttl", "[locks.max_ttl 1m]")
 	p.signal(syscall.SIGTERM)
-	if code := p.exitCode(); code != exitOK {
-		t.Errorf("exit code %d, want %d:\n%s", code, exitOK, p.log())
+	if code := p.exitCode(); code != cli.ExitOK {
+		t.Errorf("exit code %d, want %d:\n%s", code, cli.ExitOK, p.log())
 	}
 	for line := range strings.Lines(p.log()) {
 		if !json.Valid([]byte(line)) {
@@ -353,8 +355,8 @@ func TestAddressInUse(t *testing.T) {
 	defer taken.Close()
 	for _, flag := range []string{"--listen", "--http-listen"} {
 		p := begin(t, "--listen", "127.0.0.1:0", flag, taken.Addr().String())
-		if code := p.exitCode(); code != exitFailed {
-			t.Errorf("exit code %d, want %d", code, exitFailed)
+		if code := p.exitCode(); code != cli.ExitFailed {
+			t.Errorf("exit code %d, want %d", code, cli.ExitFailed)
 		}
 		want := fmt.Sprintf("redlockd: %s (%s) is in use by another process: end that one, or choose another address with %s", taken.Addr(), flag, flag)
 		if got := p.log(); got != want {
@@ -387,8 +389,8 @@ func TestHTTP(t *testing.T) {
 		}
 	}
 	holder.want("UNLOCK r t1", "1")
-	if code := p.exitCode(); code != exitOK {
-		t.Errorf("exit code %d, want %d", code, exitOK)
+	if code := p.exitCode(); code != cli.ExitOK {
+		t.Errorf("exit code %d, want %d", code, cli.ExitOK)
 	}
 }
 
@@ -467,8 +469,8 @@ func TestSignalWithoutMasters(t *testing.T) {
 	p := launch(t, "--masters", addrs)
 	p.waitLog("no quorum of masters yet")
 	p.signal(syscall.SIGTERM)
-	if code := p.exitCode(); code != exitOK {
-		t.Errorf("exit code %d, want %d:\n%s", code, exitOK, p.log())
+	if code := p.exitCode(); code != cli.ExitOK {
+		t.Errorf("exit code %d, want %d:\n%s", code, cli.ExitOK, p.log())
 	}
 }
 
@@ -602,12 +604,12 @@ func TestCheck(t *testing.T) {
 		}
 		return stdout
 	}
-	check(exitFailed, "Once they are admitted, a quorum is available: 5 of 5 masters can vote, 3 are needed; 2 may fail.")
+	check(cli.ExitFailed, "Once they are admitted, a quorum is available: 5 of 5 masters can vote, 3 are needed; 2 may fail.")
 
 	servers[1].Kill()
-	cli(t, servers[3].Addr, "REPLICAOF", "127.0.0.1", "1")
+	redisCLI(t, servers[3].Addr, "REPLICAOF", "127.0.0.1", "1")
 	fix := fmt.Sprintf("Fix %s and %s.", servers[1].Addr, servers[3].Addr)
-	text := check(exitFailed, "Once they are admitted, a quorum is available, but none may fail: 3 of 5 masters can vote, 3 are needed. "+fix)
+	text := check(cli.ExitFailed, "Once they are admitted, a quorum is available, but none may fail: 3 of 5 masters can vote, 3 are needed. "+fix)
 	for _, want := range []string{
 		"\n" + servers[1].Addr + "\n  no vote: cannot be reached: ",
 		"\n" + servers[3].Addr + "\n  no vote: is a replica: it takes no writes, and its data belong to another master\n    to fix it: ",
@@ -618,11 +620,11 @@ func TestCheck(t *testing.T) {
 	}
 
 	code, stdout, _ := runBinary(t, "check", "--masters", addrs, "--json")
-	var v verdict
+	var v masters.Verdict
 	if err := json.Unmarshal([]byte(stdout), &v); err != nil {
 		t.Fatalf("%v in %s", err, stdout)
 	}
-	if code != exitFailed || v.Quorum || v.Needed != 3 || v.Voting != 0 || v.CanVote != 3 || len(v.Masters) != 5 {
+	if code != cli.ExitFailed || v.Quorum || v.Needed != 3 || v.Voting != 0 || v.CanVote != 3 || len(v.Masters) != 5 {
 		t.Errorf("exit code %d, JSON %+v; want 1, no quorum, 3 needed, none voting, 3 that can, 5 masters", code, v)
 	}
 	for i, m := range v.Masters {
@@ -634,14 +636,14 @@ func TestCheck(t *testing.T) {
 
 	servers[0].Kill()
 	fix = fmt.Sprintf("Fix %s, %s and %s.", servers[0].Addr, servers[1].Addr, servers[3].Addr)
-	check(exitFailed, "No quorum is available: 2 of 5 masters can vote, 3 are needed. "+fix)
-	if code, _, _ := runBinary(t, "check", "--masters", addrs, "--json"); code != exitFailed {
-		t.Errorf("exit code with JSON: got %d, want %d", code, exitFailed)
+	check(cli.ExitFailed, "No quorum is available: 2 of 5 masters can vote, 3 are needed. "+fix)
+	if code, _, _ := runBinary(t, "check", "--masters", addrs, "--json"); code != cli.ExitFailed {
+		t.Errorf("exit code with JSON: got %d, want %d", code, cli.ExitFailed)
 	}
 }
 
-// cli runs redis-cli, and returns what it prints.
-func cli(t *testing.T, addr string, args ...string) string {
+// redisCLI runs redis-cli, and returns what it prints.
+func redisCLI(t *testing.T, addr string, args ...string) string {
 	t.Helper()
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -672,8 +674,21 @@ func TestAnotherListOfMasters(t *testing.T) {
 		if code, body := p.web().get("/readyz"); code != 200 {
 			t.Errorf("/readyz: got %d %s, want 200", code, body)
 		}
-		if code, stdout, _ := runBinary(t, "check", "--masters", changed); code != exitOK || !strings.Contains(stdout, want) {
-			t.Errorf("check: exit code %d, want %d and %q in it:\n%s", code, exitOK, want, stdout)
+		if code, stdout, _ := runBinary(t, "check", "--masters", changed); code != cli.ExitOK || !strings.Contains(stdout, want) {
+			t.Errorf("check: exit code %d, want %d and %q in it:\n%s", code, cli.ExitOK, want, stdout)
 		}
+	}
+}
+
+// Where a redlockd is named in the place of a master, check and a server say so.
+func TestCheckOfARedlockd(t *testing.T) {
+	front := launch(t)
+	code, stdout, stderr := runBinary(t, "check", "--masters", front.addr)
+	if code != cli.ExitFailed || strings.Count(stdout, "no vote: ") != 1 || !strings.Contains(stdout, "no vote: is a redlockd, not a Redis\n    to fix it: name the Redis masters behind it\n") {
+		t.Errorf("exit code %d, errors %q, output\n%s\nwant code %d and that it is a redlockd", code, stderr, stdout, cli.ExitFailed)
+	}
+	code, _, stderr = runBinary(t, "run", "--masters", front.addr, "r", "--", "true")
+	if code != cli.ExitNoQuorum || !strings.Contains(stderr, "refused: it is a redlockd, not a Redis: name the masters behind it") {
+		t.Errorf("run: exit code %d, errors %q, want %d and that it is a redlockd", code, stderr, cli.ExitNoQuorum)
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"net"
 	"testing"
+
+	"redlockd/cmd/redlockd/cli"
 )
 
 func TestProtectedMode(t *testing.T) {
@@ -16,16 +18,16 @@ func TestProtectedMode(t *testing.T) {
 	want := "redlockd: " + file + ":3: server.listen: protected mode: other machines can reach 0.0.0.0:0, and nobody has to log in there. " +
 		"Name users in [auth] (or tls_client_ca in [server], then clients must show certificates); or, if everybody who can reach it may take and release " +
 		"every lock, set protected_mode = false in [server] (REDLOCKD_SERVER_PROTECTED_MODE=false)\n"
-	if code != exitUsage || stdout != "" || stderr != want {
-		t.Errorf("exit code %d, %q, %q; want %d, nothing, %q", code, stdout, stderr, exitUsage, want)
+	if code != cli.ExitUsage || stdout != "" || stderr != want {
+		t.Errorf("exit code %d, %q, %q; want %d, nothing, %q", code, stdout, stderr, cli.ExitUsage, want)
 	}
 	// Who does not serve reads the same file, and is not concerned.
-	if code, stdout, stderr := runBinary(t, "serve", "--config", file, "--print-config"); code != exitOK {
+	if code, stdout, stderr := runBinary(t, "serve", "--config", file, "--print-config"); code != cli.ExitOK {
 		t.Errorf("--print-config: exit code %d: %s%s", code, stdout, stderr)
 	}
 	_, addrs := startMasters(t, 1)
-	if code, stdout, stderr := runBinary(t, "check", "--config", file, "--masters", addrs); code != exitFailed || stderr != "" {
-		t.Errorf("check of a new master: exit code %d: %s%s; want %d, and nothing about the protected mode", code, stdout, stderr, exitFailed)
+	if code, stdout, stderr := runBinary(t, "check", "--config", file, "--masters", addrs); code != cli.ExitFailed || stderr != "" {
+		t.Errorf("check of a new master: exit code %d: %s%s; want %d, and nothing about the protected mode", code, stdout, stderr, cli.ExitFailed)
 	}
 
 	for _, way := range []struct{ name, value, greeting string }{

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"redlockd/cmd/redlockd/cli"
 )
 
 const reloadFile = `[server]
@@ -47,7 +49,7 @@ func TestReload(t *testing.T) {
 	root.want("LOCK small:1 10001", "ERR ttl of 10001 ms is above the most, 10000 ms (max_ttl of policy small:*): ask for a shorter ttl, or change the limit in [[policy]]")
 	const changed = `policy, server.max_clients, auth.users ("billing" changed), log.level`
 	own := []string{"REDLOCKD_SERVER_LISTEN=" + p.addr} // so the command logs in as the user of the file
-	if code, stdout, stderr := runCommand(own, "reload", "--config", "redlockd.toml"); code != exitOK || stdout != changed+"\n" {
+	if code, stdout, stderr := runCommand(own, "reload", "--config", "redlockd.toml"); code != cli.ExitOK || stdout != changed+"\n" {
 		t.Fatalf("redlockd reload: exit code %d, %q, errors %q; want %q", code, stdout, stderr, changed)
 	}
 	root.want("CONFIG GET server.max_clients", "[server.max_clients 200]")
@@ -58,7 +60,7 @@ func TestReload(t *testing.T) {
 
 	// Nothing is taken over from a file with a fault, and the log has each with its line.
 	write("100", "300", `"info"`, `"loud"`, `name = "billing"`, `nam = "billing"`)
-	refused(t, exitFailed, "ERR nothing was changed: redlockd.toml:4", nil, "reload", "--server", p.addr, "--user", "default", "--password-file", "password")
+	refused(t, cli.ExitFailed, "ERR nothing was changed: redlockd.toml:4", nil, "reload", "--server", p.addr, "--user", "default", "--password-file", "password")
 	root.want("CONFIG RELOAD", "ERR nothing was changed: redlockd.toml:4: auth.users[1].nam: unknown setting (did you mean name?); those of a table here are name, password, password_file, "+
 		"cert_cn, resources, admin, channels, commands, max_connections, max_locks, max_waiters, max_ttl; redlockd.toml:9: log.level: \"loud\" is none of debug, info, warn, error")
 	p.waitLog(`"level":"WARN","msg":"the settings could not be read again: those before stay in force","reason":"redlockd.toml:9: log.level`)
@@ -67,10 +69,10 @@ func TestReload(t *testing.T) {
 		t.Errorf("the level is warn, and the log has:\n%s", p.log())
 	}
 
-	write("100", "300", "[server]", "[server]\nlisten = \"127.0.0.1:1\"\nargs_max = 99", "[log]", "[locks]\nmin_ttl = \"1s\"\n[log]")
+	write("100", "300", "[server]", "[server]\nlisten = \"127.0.0.1:1\"\nsocket_mode = \"0660\"", "[log]", "[locks]\nmin_ttl = \"1s\"\n[log]")
 	p.signal(syscall.SIGHUP)
 	const fixed = "this cannot change while redlockd runs: take the change back, or restart redlockd"
-	p.waitLog("redlockd.toml:3: server.args_max: " + fixed)
+	p.waitLog("redlockd.toml:3: server.socket_mode: " + fixed)
 	p.waitLog("redlockd.toml:11: locks.min_ttl: " + fixed)
 	root.want("CONFIG GET maxclients", "[maxclients 200]")
 	if log := p.log(); strings.Contains(log, "server.listen: this") { // the flag --listen has the say
@@ -107,8 +109,8 @@ func TestReload(t *testing.T) {
 		t.Errorf("the log has a password:\n%s", log)
 	}
 	p.signal(syscall.SIGTERM)
-	if code := p.exitCode(); code != exitOK {
-		t.Errorf("exit code %d, want %d:\n%s", code, exitOK, p.log())
+	if code := p.exitCode(); code != cli.ExitOK {
+		t.Errorf("exit code %d, want %d:\n%s", code, cli.ExitOK, p.log())
 	}
 }
 

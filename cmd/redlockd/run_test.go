@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"redlockd/cmd/redlockd/cli"
 	"redlockd/redlock/redisproc"
 )
 
@@ -26,7 +27,7 @@ func runMasters(t *testing.T) ([]*redisproc.Server, []string) {
 	t.Helper()
 	t.Setenv("REDLOCKD_MASTER_CONNECT_TIMEOUT", "10s") // a slow test machine is no master that is down
 	servers, addrs := startMasters(t, 3)
-	if code, stdout, stderr := runBinary(t, "bootstrap", "--masters", addrs); code != exitOK {
+	if code, stdout, stderr := runBinary(t, "bootstrap", "--masters", addrs); code != cli.ExitOK {
 		t.Fatalf("bootstrap: exit code %d: %s%s", code, stdout, stderr)
 	}
 	return servers, []string{"run", "--masters", addrs}
@@ -65,14 +66,14 @@ func TestRunExitCodes(t *testing.T) {
 	}{
 		{[]string{"true"}, 0, ``},
 		{[]string{"sh", "-c", "exit 7"}, 7, ``},
-		{[]string{"sh", "-c", "kill -TERM $$"}, exitSignal + 15, ``},
-		{[]string{"sh", "-c", "kill -KILL $$"}, exitSignal + 9, ``},
+		{[]string{"sh", "-c", "kill -TERM $$"}, cli.ExitSignal + 15, ``},
+		{[]string{"sh", "-c", "kill -KILL $$"}, cli.ExitSignal + 9, ``},
 		{[]string{"sh", "-c", `echo "$LOCK_RESOURCE ${#LOCK_TOKEN} $0 $1" >&2`, "a b", "--"}, 0, `invoices 36 a b --`},
-		{[]string{"no-such-program"}, exitNotFound, `redlockd: exec: "no-such-program": executable file not found in $PATH`},
-		{[]string{dir + "/none"}, exitNotFound, `redlockd: exec: "` + dir + `/none": stat ` + dir + `/none: no such file or directory`},
-		{[]string{dir + "/text"}, exitCannotRun, `redlockd: exec: "` + dir + `/text": permission denied`},
-		{[]string{dir}, exitCannotRun, `redlockd: exec: "` + dir + `": is a directory`},
-		{[]string{dir + "/noise"}, exitCannotRun, `redlockd: fork/exec ` + dir + `/noise: exec format error`},
+		{[]string{"no-such-program"}, cli.ExitNotFound, `redlockd: exec: "no-such-program": executable file not found in $PATH`},
+		{[]string{dir + "/none"}, cli.ExitNotFound, `redlockd: exec: "` + dir + `/none": stat ` + dir + `/none: no such file or directory`},
+		{[]string{dir + "/text"}, cli.ExitCannotRun, `redlockd: exec: "` + dir + `/text": permission denied`},
+		{[]string{dir}, cli.ExitCannotRun, `redlockd: exec: "` + dir + `": is a directory`},
+		{[]string{dir + "/noise"}, cli.ExitCannotRun, `redlockd: fork/exec ` + dir + `/noise: exec format error`},
 	} {
 		// Each finds the lock released by the one before, although nobody waits for it.
 		code, stdout, stderr := runBinary(t, with(run, append([]string{"invoices", "--"}, c.command...)...)...)
@@ -93,7 +94,7 @@ func TestRunKeepsItsSettingsFromTheCommand(t *testing.T) {
 	t.Setenv("REDLOCKD_MASTER_PASSWRD", "secret")
 	t.Setenv("LOCK_FENCE", "of another resource")
 	code, stdout, stderr := runBinary(t, with(run, "r", "--", "sh", "-c", "env | grep -E '^(REDLOCKD_|LOCK_)' | sed 's/=.*//' | sort")...)
-	if want := "LOCK_RESOURCE\nLOCK_TOKEN\nREDLOCKD_CONFIG\n"; code != exitOK || stdout != want {
+	if want := "LOCK_RESOURCE\nLOCK_TOKEN\nREDLOCKD_CONFIG\n"; code != cli.ExitOK || stdout != want {
 		t.Errorf("exit code %d, variables of the command %q; want 0, %q; errors %s", code, stdout, want, stderr)
 	}
 }
@@ -105,23 +106,23 @@ func TestRunLooksForTheCommandFirst(t *testing.T) {
 		s.Kill()
 	}
 	t.Setenv("REDLOCKD_MASTER_CONNECT_TIMEOUT", "2s") // nobody answers for as long
-	begin(t, with(run, "r", "--", "no-such-program")...).wantExit(exitNotFound)
-	begin(t, with(run, "r", "--", "true")...).wantExit(exitNoQuorum, "redlockd: NOQUORUM 0 of 3 masters voted, 2 needed; out: "+servers[0].Addr+": down for ", "connection refused")
+	begin(t, with(run, "r", "--", "no-such-program")...).wantExit(cli.ExitNotFound)
+	begin(t, with(run, "r", "--", "true")...).wantExit(cli.ExitNoQuorum, "redlockd: NOQUORUM 0 of 3 masters voted, 2 needed; out: "+servers[0].Addr+": down for ", "connection refused")
 }
 
 func TestRunExcludes(t *testing.T) {
 	_, run := runMasters(t)
 	first := begin(t, with(run, with([]string{"r"}, script(":")...)...)...)
 	first.waitLog("ready")
-	begin(t, with(run, "r", "--", "true")...).wantExit(exitHeld, `redlockd: "r" is held by another; --wait 1m would wait for it`)
-	begin(t, with(run, "--wait", "100ms", "r", "--", "true")...).wantExit(exitHeld, `redlockd: "r" is held by another, after 100ms still`)
-	begin(t, with(run, "other", "--", "true")...).wantExit(exitOK)
+	begin(t, with(run, "r", "--", "true")...).wantExit(cli.ExitHeld, `redlockd: "r" is held by another; --wait 1m would wait for it`)
+	begin(t, with(run, "--wait", "100ms", "r", "--", "true")...).wantExit(cli.ExitHeld, `redlockd: "r" is held by another, after 100ms still`)
+	begin(t, with(run, "other", "--", "true")...).wantExit(cli.ExitOK)
 
 	for deadline := time.Now().Add(patience); ; {
 		impatient := begin(t, with(run, "--wait", "1h", "r", "--", "true")...)
 		line := impatient.waitLog(`redlockd: waiting for "r", for 1h at most: `)
 		impatient.signal(syscall.SIGINT)
-		if impatient.wantExit(exitSignal + 2); strings.HasSuffix(line, ": it is held by another") {
+		if impatient.wantExit(cli.ExitSignal + 2); strings.HasSuffix(line, ": it is held by another") {
 			break
 		}
 		// On a slow machine it is not connected yet when it says what it waits for.
@@ -136,8 +137,8 @@ func TestRunExcludes(t *testing.T) {
 		t.Error("two commands run at once")
 	}
 	first.signal(syscall.SIGTERM)
-	first.wantExit(exitSignal + 15)
-	next.wantExit(exitOK, `redlockd: got "r" after `, "next")
+	first.wantExit(cli.ExitSignal + 15)
+	next.wantExit(cli.ExitOK, `redlockd: got "r" after `, "next")
 }
 
 func TestRunExtendsTheLock(t *testing.T) {
@@ -154,7 +155,7 @@ func TestRunExtendsTheLock(t *testing.T) {
 		time.Sleep(10 * time.Millisecond)
 	}
 	p.signal(syscall.SIGTERM)
-	if p.wantExit(exitSignal + 15); strings.Contains(p.log(), "redlockd:") {
+	if p.wantExit(cli.ExitSignal + 15); strings.Contains(p.log(), "redlockd:") {
 		t.Errorf("got %s, want no word of the lock", p.log())
 	}
 	if end := expiry(t, servers[0]); end != -2 {
@@ -170,7 +171,7 @@ func expiry(t *testing.T, s *redisproc.Server) int64 {
 
 func expiryOf(t *testing.T, s *redisproc.Server, key string) int64 {
 	t.Helper()
-	end, err := strconv.ParseInt(cli(t, s.Addr, "PEXPIRETIME", key), 10, 64)
+	end, err := strconv.ParseInt(redisCLI(t, s.Addr, "PEXPIRETIME", key), 10, 64)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -209,7 +210,7 @@ func TestRunEndsTheCommandBeforeTheLock(t *testing.T) {
 			}
 		}
 	}
-	p.wantExit(exitLost, "\nTERM", `redlockd: "r" could not be renewed: NOQUORUM 0 of 3 masters voted, 2 needed; out: `,
+	p.wantExit(cli.ExitLost, "\nTERM", `redlockd: "r" could not be renewed: NOQUORUM 0 of 3 masters voted, 2 needed; out: `,
 		`redlockd: "r" is lost: NOQUORUM 0 of 3 masters voted, 2 needed; out: `, "the command gets SIGTERM now, and SIGKILL in ")
 	text, err := os.ReadFile(alive)
 	if err != nil {
@@ -235,7 +236,7 @@ func TestRunOutlivesAShortOutage(t *testing.T) {
 	}
 	p.waitLog(`"r" is renewed again`)
 	p.signal(syscall.SIGTERM)
-	p.wantExit(exitSignal + 15)
+	p.wantExit(cli.ExitSignal + 15)
 }
 
 // A lock that is gone may be another's already.
@@ -254,11 +255,11 @@ func TestRunWithoutItsLock(t *testing.T) {
 		p.waitLog("ready")
 		all = append(all, robbed{p, time.UnixMilli(expiryOf(t, servers[0], resource)), want})
 		for _, s := range servers {
-			cli(t, s.Addr, "DEL", resource)
+			redisCLI(t, s.Addr, "DEL", resource)
 		}
 	}
 	for _, r := range all { // the loss is known a third of the TTL after the grant
-		if r.p.wantExit(exitLost, r.want...); time.Now().After(r.end) {
+		if r.p.wantExit(cli.ExitLost, r.want...); time.Now().After(r.end) {
 			t.Errorf("%v: ended only when the TTL was over, at %v", r.p.cmd.Args, r.end)
 		}
 	}
@@ -268,14 +269,14 @@ func TestRunWithoutItsLock(t *testing.T) {
 		host, port, _ := strings.Cut(s.Addr, ":")
 		del += fmt.Sprintf("redis-cli -h %s -p %s DEL r && ", host, port)
 	}
-	begin(t, with(run, "r", "--", "sh", "-c", del+"exit 5")...).wantExit(exitLost, `redlockd: "r" was not held any more when it was to be released`)
+	begin(t, with(run, "r", "--", "sh", "-c", del+"exit 5")...).wantExit(cli.ExitLost, `redlockd: "r" was not held any more when it was to be released`)
 }
 
 func TestRunEndsWithMaxHold(t *testing.T) {
 	t.Setenv("REDLOCKD_LOCKS_MAX_HOLD", "4s")
 	t.Setenv("REDLOCKD_LOCKS_MAX_TTL", "4s")
 	_, run := runMasters(t)
-	begin(t, with(run, with([]string{"r"}, script(":")...)...)...).wantExit(exitLost, `redlockd: "r" could not be renewed: the lock was first granted `, "may be held for 4s in all (max_hold)", `redlockd: "r" is lost: `)
+	begin(t, with(run, with([]string{"r"}, script(":")...)...)...).wantExit(cli.ExitLost, `redlockd: "r" could not be renewed: the lock was first granted `, "may be held for 4s in all (max_hold)", `redlockd: "r" is lost: `)
 }
 
 // The masters do not answer when the lock is to be released: that neither hangs nor changes the exit code.
@@ -346,7 +347,7 @@ func TestRunStoppedForTooLong(t *testing.T) {
 		time.Sleep(10 * time.Millisecond)
 	}
 	p.signal(syscall.SIGCONT)
-	p.wantExit(exitLost, `redlockd: "r" is lost: this process or its machine was suspended, or too slow to renew it, until the validity was over; the command is killed`)
+	p.wantExit(cli.ExitLost, `redlockd: "r" is lost: this process or its machine was suspended, or too slow to renew it, until the validity was over; the command is killed`)
 }
 
 // Ctrl-Z on a terminal that is not standard input: the command stops with redlockd, and goes on with it.
@@ -376,7 +377,7 @@ func TestRunStopsTogether(t *testing.T) {
 	p.signal(syscall.SIGCONT)
 	await("the command goes on", func() bool { return !stopped(pid) })
 	p.signal(syscall.SIGTERM)
-	p.wantExit(exitSignal + 15)
+	p.wantExit(cli.ExitSignal + 15)
 }
 
 // Nobody reads standard error, so that it is full, or nobody has it open any more: the command is ended nevertheless.
@@ -413,8 +414,8 @@ func TestRunUnread(t *testing.T) {
 			}
 			timeout := time.AfterFunc(patience, func() { cmd.Process.Kill() })
 			defer timeout.Stop()
-			if cmd.Wait(); cmd.ProcessState.ExitCode() != exitLost {
-				t.Errorf("got %v, want exit code %d", cmd.ProcessState, exitLost)
+			if cmd.Wait(); cmd.ProcessState.ExitCode() != cli.ExitLost {
+				t.Errorf("got %v, want exit code %d", cmd.ProcessState, cli.ExitLost)
 			}
 		})
 	}
@@ -445,7 +446,7 @@ func TestRunSharedAndSlots(t *testing.T) {
 		t.Fatal(err)
 	}
 	within := func(flags ...string) string { return path + " " + strings.Join(with(run, flags...), " ") }
-	for second, want := range map[string]int{"--shared r -- true": exitOK, "r -- true": exitHeld} {
+	for second, want := range map[string]int{"--shared r -- true": cli.ExitOK, "r -- true": cli.ExitHeld} {
 		command := "echo $LOCK_RESOURCE; " + within(strings.Fields(second)...) + "; echo $?"
 		if _, stdout, stderr := runBinary(t, with(run, "--shared", "r", "--", "sh", "-c", command)...); stdout != fmt.Sprintf("r\n%d\n", want) {
 			t.Errorf("run %s beside run --shared r: got %q, want the exit code %d: %s", second, stdout, want, stderr)
@@ -455,8 +456,8 @@ func TestRunSharedAndSlots(t *testing.T) {
 	command := fmt.Sprintf("echo $LOCK_RESOURCE; %[1]s sh -c 'echo $LOCK_RESOURCE; %[1]s true; echo $?'", slots)
 	_, stdout, stderr := runBinary(t, with(run, "--slots", "2", "jobs", "--", "sh", "-c", command)...)
 	lines := strings.Fields(stdout)
-	if len(lines) != 3 || lines[0] == lines[1] || !strings.HasPrefix(lines[0], "jobs#") || !strings.HasPrefix(lines[1], "jobs#") || lines[2] != strconv.Itoa(exitHeld) {
-		t.Errorf("three commands for two slots: got %q, want two slots and %d: %s", lines, exitHeld, stderr)
+	if len(lines) != 3 || lines[0] == lines[1] || !strings.HasPrefix(lines[0], "jobs#") || !strings.HasPrefix(lines[1], "jobs#") || lines[2] != strconv.Itoa(cli.ExitHeld) {
+		t.Errorf("three commands for two slots: got %q, want two slots and %d: %s", lines, cli.ExitHeld, stderr)
 	}
 }
 
@@ -466,6 +467,6 @@ func TestRunRefusesResources(t *testing.T) {
 		"redlockd:epoch":          "redlockd: resource names that begin with redlockd: are kept for redlockd itself",
 		strings.Repeat("x", 1025): "redlockd: a resource name has 1025 bytes, at most 1024 are possible",
 	} {
-		begin(t, with(run, resource, "--", "true")...).wantExit(exitUsage, want)
+		begin(t, with(run, resource, "--", "true")...).wantExit(cli.ExitUsage, want)
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"redlockd/cmd/redlockd/cli"
 )
 
 // A private key that others can read is told of when the server starts. It starts all the same.
@@ -76,7 +78,7 @@ addr = "127.0.0.1:3"
 			}
 		}
 		code, _, stderr := runCommand(nil, "--config", dir+"/redlockd.toml", "--print-config")
-		if code != exitOK {
+		if code != cli.ExitOK {
 			t.Fatalf("exit code %d: %s", code, stderr)
 		}
 		for _, name := range names {

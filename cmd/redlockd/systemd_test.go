@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"redlockd/cmd/redlockd/cli"
 	"redlockd/redlock/redisproc"
 )
 
@@ -69,24 +70,8 @@ func TestServiceManagerHears(t *testing.T) {
 	m.hears("WATCHDOG=1")
 	p.signal(syscall.SIGTERM)
 	m.hears("STOPPING=1")
-	if code := p.exitCode(); code != exitOK {
-		t.Errorf("exit code %d, want %d:\n%s", code, exitOK, p.log())
-	}
-}
-
-// Without a service manager, or with one that watches another process, nothing is sent.
-func TestWatchdogPause(t *testing.T) {
-	for _, c := range []struct {
-		us, pid string
-		want    time.Duration
-	}{
-		{"", "", 0}, {"3000000", "", 1500 * time.Millisecond}, {"3000000", "1", 0}, {"x", "", 0}, {"0", "", 0}, {"-5", "", 0}, {"9223372036854775807", "", 0},
-	} {
-		t.Setenv("WATCHDOG_USEC", c.us)
-		t.Setenv("WATCHDOG_PID", c.pid)
-		if got := watchdogPause(); got != c.want {
-			t.Errorf("WATCHDOG_USEC=%s WATCHDOG_PID=%s: got %v, want %v", c.us, c.pid, got, c.want)
-		}
+	if code := p.exitCode(); code != cli.ExitOK {
+		t.Errorf("exit code %d, want %d:\n%s", code, cli.ExitOK, p.log())
 	}
 }
 
@@ -131,8 +116,8 @@ func TestInheritedListeners(t *testing.T) {
 
 	everywhere, _ := file("0.0.0.0:0")
 	p = passOn(t, "", []*os.File{everywhere})
-	if code := p.exitCode(); code != exitUsage || !strings.Contains(p.log(), "protected mode: other machines can reach") {
-		t.Errorf("exit code %d, want %d and protected mode:\n%s", code, exitUsage, p.log())
+	if code := p.exitCode(); code != cli.ExitUsage || !strings.Contains(p.log(), "protected mode: other machines can reach") {
+		t.Errorf("exit code %d, want %d and protected mode:\n%s", code, cli.ExitUsage, p.log())
 	}
 	null, err := os.Open(os.DevNull)
 	if err != nil {
@@ -140,8 +125,8 @@ func TestInheritedListeners(t *testing.T) {
 	}
 	defer null.Close()
 	p = passOn(t, "redis", []*os.File{null})
-	if code := p.exitCode(); code != exitFailed || !strings.Contains(p.log(), "descriptor 3 (redis) of the service manager is no socket that accepts connections") {
-		t.Errorf("exit code %d, want %d and the descriptor:\n%s", code, exitFailed, p.log())
+	if code := p.exitCode(); code != cli.ExitFailed || !strings.Contains(p.log(), "descriptor 3 (redis) of the service manager is no socket that accepts connections") {
+		t.Errorf("exit code %d, want %d and the descriptor:\n%s", code, cli.ExitFailed, p.log())
 	}
 }
 

@@ -18,19 +18,19 @@ type Endpoint struct {
 	TLS                *tls.Config
 }
 
-// clientSettings are the settings of [client]: those of one master, but for its database.
+// clientFlags are the flags of [client], with the words for their values.
+var clientFlags = map[string][2]string{"username": {"user", "name"}, "password_file": {"password-file", "file"}, "tls": {"tls", ""}, "tls_ca": {"tls-ca", "file"}}
+
+// clientSettings are the settings of [client]: those of one master, but for its database and its name.
 func clientSettings(m *masterSettings) []*Setting {
-	return []*Setting{
-		{Name: "client.server", value: stringValue(&m.Addr), Flag: "server", Arg: "host:port", Usage: "the redlockd to ask; empty: the one that listens at server.listen"},
-		{Name: "client.username", value: stringValue(&m.Username), Flag: "user", Arg: "name", Usage: "log in as this user; empty: as the default user"},
-		{Name: "client.password", value: stringValue(&m.Password), Usage: "log in with this password; empty: do not log in", secret: true},
-		{Name: "client.password_file", value: stringValue(&m.passwordFile), Flag: "password-file", Arg: "file", Usage: "file that holds the password"},
-		{Name: "client.tls", value: boolValue(&m.tls), Flag: "tls", Usage: "encrypt the connection"},
-		{Name: "client.tls_ca", value: stringValue(&m.tlsCA), Flag: "tls-ca", Arg: "file", Usage: "file with the authorities of the server's certificate; empty: those of the system"},
-		{Name: "client.tls_cert", value: stringValue(&m.tlsCert), Usage: "file with a certificate to show the server"},
-		{Name: "client.tls_key", value: stringValue(&m.tlsKey), Usage: "file with the private key of tls_cert"},
-		{Name: "client.tls_server_name", value: stringValue(&m.tlsServerName), Usage: "name in the server's certificate; empty: the host of the address"},
+	all := []*Setting{{Name: "client.server", value: stringValue(&m.Addr), Flag: "server", Arg: "host:port", Usage: "the redlockd to ask; empty: the one that listens at server.listen"}}
+	for _, s := range m.settings() {
+		if s.Name != "db" {
+			s.Flag, s.Arg, s.Name = clientFlags[s.Name][0], clientFlags[s.Name][1], "client."+s.Name
+			all = append(all, s)
+		}
 	}
+	return all
 }
 
 // Client is the redlockd that the commands for a running one ask. It reads the files that [client] names. Only these commands call it, so

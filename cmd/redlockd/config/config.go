@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"os"
 	"reflect"
@@ -57,7 +58,7 @@ type Config struct {
 
 	masterList masterList     // the masters as they were named
 	master     masterSettings // [master]: what holds for each master, unless its table says otherwise
-	userList   userList
+	users      []userEntry
 	client     masterSettings // [client]
 
 	// keyPairs are the certificates in use. looks are the functions that read replaced files again, see renewed.
@@ -119,6 +120,13 @@ func (c *Config) readEnvironment(variables map[string]string) error {
 		names = append(names, s.Environment())
 		if text, ok := variables[s.Environment()]; ok {
 			errs = append(errs, s.setFrom(source{fromEnvironment, s.Environment()}, text))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(removed)) {
+		variable := (&Setting{Name: name}).Environment()
+		if _, set := variables[variable]; set {
+			errs = append(errs, fmt.Errorf("%s: %w", variable, errRemoved(name)))
+			delete(variables, variable)
 		}
 	}
 	// An unknown name is a warning and no error: other programs may use it.

@@ -88,7 +88,25 @@ var noSettings = map[string]string{
 	"proxy.Options.Reload":       "made by serve",
 	"proxy.Options.Audit":        "made from audit.file",
 	"proxy.Options.Certificates": "made by serve",
+
+	"redlock.Options.ReconnectDelayMax": constant,
+	"redlock.Options.Heartbeat":         constant,
+	"redlock.Options.FenceMarks":        constant,
+	"redlock.Options.RetryDelayMin":     constant,
+	"redlock.Options.RetryDelayMax":     constant,
+	"redlock.Options.QueueMax":          constant,
+	"proxy.Options.CommandTimeout":      constant,
+	"proxy.Options.HandshakeTimeout":    constant,
+	"proxy.Options.WriteTimeout":        constant,
+	"proxy.Options.PipelineMax":         constant,
+	"proxy.Options.OutputMax":           constant,
+	"proxy.Options.InputTotal":          constant,
+	"proxy.Options.ArgsMax":             constant,
+	"proxy.Options.BulkMax":             constant,
+	"proxy.Options.CommandMax":          constant,
 }
+
+const constant = "no operator could choose it better than its default"
 
 func TestEveryOptionIsASetting(t *testing.T) {
 	c := Default()

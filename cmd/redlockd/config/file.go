@@ -159,14 +159,39 @@ func (r *fileReader) notAGroup(key string, v any) {
 	r.fault(key, "%s is a group: write [%s], and its settings below", key, key)
 }
 
-// replaced names what has taken the place of settings of versions before.
-var replaced = map[string]string{"locks.max_handovers": "locks.handover_time (a time, 250ms by default)"}
+// removed are the settings of earlier versions, and what holds instead.
+var removed = map[string]string{
+	"server.command_timeout":     "a command must be complete within 30s",
+	"server.handshake_timeout":   "a TLS handshake has 5s",
+	"server.write_timeout":       "a client must read a waiting reply within 10s",
+	"server.pipeline_max":        "1024 commands of one connection can be unanswered, and the next ones wait in the network",
+	"server.output_max":          "1 MiB of replies can wait for one client; output_total bounds those of all",
+	"server.input_total":         "incomplete commands of all clients can take 64 MiB",
+	"server.args_max":            "a command can have 1024 arguments",
+	"server.bulk_max":            "an argument can have 512 KiB",
+	"server.command_max":         "a command can have 1 MiB",
+	"locks.max_handovers":        "locks.handover_time (a time, 250ms by default) has taken its place",
+	"locks.retry_delay_min":      "a waiter pauses for 20ms to 80ms between two attempts",
+	"locks.retry_delay_max":      "a waiter pauses for 20ms to 80ms between two attempts",
+	"fence.marks":                "a master remembers the last fences of 100000 resources, and a floor for all others",
+	"master.reconnect_delay_max": "redlockd tries to reach a master at least once per second",
+	"master.heartbeat":           "redlockd checks each master every 250ms",
+	"master.queue_max":           "16384 acquisitions can wait for one master",
+}
+
+// errRemoved says what became of a setting that is no setting any more; nil: it never was one.
+func errRemoved(name string) error {
+	if instead := removed[name]; instead != "" {
+		return fmt.Errorf("%s is no setting any more: %s; delete it", name, instead)
+	}
+	return nil
+}
 
 // unknown reports a key that is no setting, and the setting that was probably meant.
 func (r *fileReader) unknown(group, key string, v any) {
 	name := join(group, key)
-	if instead := replaced[name]; instead != "" {
-		r.fault(name, "unknown setting %s: %s has taken its place", name, instead)
+	if err := errRemoved(name); err != nil {
+		r.fault(name, "%v", err)
 		return
 	}
 	if _, table := v.(map[string]any); table && group == "" {

@@ -94,7 +94,7 @@ func (c *Config) checkAddress(setting, addr string) error {
 // a service manager has opened.
 func (c *Config) CheckProtected(addrs []string) error {
 	i := slices.IndexFunc(addrs, func(addr string) bool { return !onlyHere(addr) })
-	if !c.protected || len(c.userList.entries) > 0 || c.tls.clientCA != "" || i < 0 {
+	if !c.protected || len(c.users) > 0 || c.tls.clientCA != "" || i < 0 {
 		return nil
 	}
 	return c.errorAt("server.listen", fmt.Errorf("protected mode: other machines can reach %s, and nobody has to log in there. "+

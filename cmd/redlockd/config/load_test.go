@@ -70,13 +70,7 @@ var another = map[string]string{
 	"audit.locks":            "true",
 	"locks.drift_factor":     "0.02",
 	"server.max_clients":     "77",
-	"server.args_max":        "99",
-	"server.bulk_max":        "5000",
-	"server.output_max":      "5000",
 	"server.output_total":    "5000000",
-	"server.input_total":     "5000000",
-	"server.command_max":     "1000000",
-	"server.pipeline_max":    "7",
 	"fence.always":           "true",
 	"compat.allow_unguarded": "true",
 	"compat.scripts":         "false",
@@ -95,7 +89,6 @@ var another = map[string]string{
 	"master.clock_step_max":  "7ms",
 	"locks.max_hold":         "25h",
 	"locks.max_ttl":          "33s",
-	"server.command_timeout": "33s",
 	"policy":                 `[{prefix = "a:*", max_ttl = "30s"}]`,
 }
 

@@ -31,11 +31,11 @@ func (m *masterSettings) settings() []*Setting {
 		{Name: "password", value: stringValue(&m.Password), Usage: "log in with this password; empty: do not log in", secret: true},
 		{Name: "password_file", value: stringValue(&m.passwordFile), Usage: "file that holds the password"},
 		{Name: "db", value: intValue(&m.DB), Usage: "number of the database"},
-		{Name: "tls", value: boolValue(&m.tls), Usage: "encrypt the connections"},
-		{Name: "tls_ca", value: stringValue(&m.tlsCA), Usage: "file with the authorities of the masters' certificates; empty: those of the system"},
-		{Name: "tls_cert", value: stringValue(&m.tlsCert), Usage: "file with a certificate to show the masters"},
+		{Name: "tls", value: boolValue(&m.tls), Usage: "encrypt the connection"},
+		{Name: "tls_ca", value: stringValue(&m.tlsCA), Usage: "file with the authorities that sign the certificate there; empty: those of the system"},
+		{Name: "tls_cert", value: stringValue(&m.tlsCert), Usage: "file with a certificate to show there"},
 		{Name: "tls_key", value: stringValue(&m.tlsKey), Usage: "file with the private key of tls_cert"},
-		{Name: "tls_server_name", value: stringValue(&m.tlsServerName), Usage: "name in the masters' certificates; empty: the host of the address"},
+		{Name: "tls_server_name", value: stringValue(&m.tlsServerName), Usage: "name in the certificate there; empty: the host of the address"},
 	}
 }
 
@@ -192,17 +192,17 @@ func (l *masterList) String() string {
 		if len(table) == 1 {
 			all = append(all, QuoteTOML(m.Addr))
 		} else {
-			all = append(all, inlineTable(m.ownSettings(), func(s *Setting) bool { _, named := table[s.Name]; return named }))
+			all = append(all, inlineTable(m.ownSettings(), func(_ int, s *Setting) bool { _, named := table[s.Name]; return named }))
 		}
 	}
 	return "[" + strings.Join(all, ", ") + "]"
 }
 
 // inlineTable writes the fields that are wanted as TOML does on one line.
-func inlineTable(fields []*Setting, wanted func(*Setting) bool) string {
+func inlineTable(fields []*Setting, wanted func(int, *Setting) bool) string {
 	var all []string
-	for _, s := range fields {
-		if wanted(s) {
+	for i, s := range fields {
+		if wanted(i, s) {
 			all = append(all, s.Name+" = "+s.Text())
 		}
 	}

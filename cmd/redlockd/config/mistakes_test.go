@@ -248,10 +248,6 @@ func TestMistakesInTheFile(t *testing.T) {
 				"config.toml:2: master.timeout: 40s is not small against locks.max_ttl = 1m: a master that hangs would use up the lock (locks.max_ttl: default)",
 		},
 		{
-			"[server]\nbulk_max = 2000000\n",
-			"config.toml:2: server.bulk_max: 2000000 is above server.command_max = 1048576 (server.command_max: default)",
-		},
-		{
 			"[server]\nlisten = [\"a:1\", \"b\", \"unix:run/s\", \"a:1\"]\n",
 			"config.toml:2: server.listen: \"b\" is no address: host:port is needed, or :port for all addresses of this machine, or unix:/path of a socket\n" +
 				"config.toml:2: server.listen: unix:run/s is no absolute path: unix:/run/redlockd/redlockd.sock is the form\n" +
@@ -288,8 +284,15 @@ func TestMistakesInTheFile(t *testing.T) {
 			"config.toml:2: server.tls_client_ca: tls_cert and tls_key are needed too: without them the server speaks no TLS",
 		},
 		{
-			"[master]\nheartbeat = \"1h\"\n",
-			"config.toml:2: master.heartbeat: 1h is outside 10ms … 10s",
+			"[server]\noutput_total = 65536\n[master]\ntimeout = \"1h\"\n",
+			"config.toml:4: master.timeout: 1h is outside 1ms … 10s" + "\n" +
+				"config.toml:4: master.timeout: 1h is not small against locks.max_ttl = 1m: a master that hangs would use up the lock (locks.max_ttl: default)" + "\n" +
+				"config.toml:2: server.output_total: 65536 is outside 1048576 … 1073741824",
+		},
+		{
+			"[locks]\nmax_handovers = 16\n[master]\nheartbeat = \"1h\"\n",
+			"config.toml:2: locks.max_handovers is no setting any more: locks.handover_time (a time, 250ms by default) has taken its place; delete it" + "\n" +
+				"config.toml:4: master.heartbeat is no setting any more: redlockd checks each master every 250ms; delete it",
 		},
 		{
 			"[auth]\nusers = [{name = \"a\"}]\n",

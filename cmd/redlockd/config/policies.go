@@ -3,7 +3,6 @@ package config
 import (
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/BurntSushi/toml"
@@ -24,10 +23,11 @@ func policySettings(p *proxy.Policy) []*Setting {
 }
 
 // policyList is the value of the setting policy.
-type policyList struct{ place *[]proxy.Policy }
+type policyList struct{ tables[proxy.Policy] }
 
-// at is the address of the value, for settingOf.
-func (l *policyList) at() any { return l.place }
+func newPolicyList(place *[]proxy.Policy) *policyList {
+	return &policyList{tables[proxy.Policy]{place, policySettings, "one [[policy]] for each", "prefix and limits"}}
+}
 
 // setText takes what stands in the file behind policy =.
 func (l *policyList) setText(text string) error {
@@ -39,41 +39,8 @@ func (l *policyList) setText(text string) error {
 	return l.setTOML(document["policy"])
 }
 
-// setTOML takes a list of tables.
-func (l *policyList) setTOML(v any) error {
-	var all []proxy.Policy
-	err := eachMember(v, "one [[policy]] for each", func(member any) error {
-		table, ok := member.(map[string]any)
-		if !ok {
-			return fmt.Errorf("a table with prefix and limits is needed, not %s", kindOf(member))
-		}
-		var p proxy.Policy
-		err := setFields(policySettings(&p), table)
-		all = append(all, p)
-		return err
-	})
-	if err == nil {
-		*l.place = all
-	}
-	return err
-}
-
-func (l *policyList) String() string {
-	var all []string
-	for _, p := range *l.place {
-		all = append(all, PolicyText(p))
-	}
-	return "[" + strings.Join(all, ", ") + "]"
-}
-
 // PolicyText is a policy as config.toml writes it on one line.
-func PolicyText(p proxy.Policy) string {
-	unset := make(map[string]string)
-	for _, s := range policySettings(new(proxy.Policy)) {
-		unset[s.Name] = s.Text()
-	}
-	return inlineTable(policySettings(&p), func(s *Setting) bool { return s.Text() != unset[s.Name] })
-}
+func PolicyText(p proxy.Policy) string { return tableText(policySettings, &p) }
 
 // checkPolicies checks the policies against [locks]: a policy is stricter, or it has no effect. The other checks are those of
 // proxy.Options.Validate.

@@ -72,23 +72,19 @@ func (c *Config) sameValue(next *Config, s, other *Setting) bool {
 
 // userChanges names the users that were added, removed or changed.
 func userChanges(before, after []proxy.User) (all []string) {
-	find := func(list []proxy.User, name string) *proxy.User {
-		if i := slices.IndexFunc(list, func(u proxy.User) bool { return u.Name == name }); i >= 0 {
-			return &list[i]
-		}
-		return nil
+	indexIn := func(list []proxy.User, name string) int {
+		return slices.IndexFunc(list, func(u proxy.User) bool { return u.Name == name })
 	}
-	for i := range before {
-		if find(after, before[i].Name) == nil {
-			all = append(all, fmt.Sprintf("%q removed", before[i].Name))
+	for _, u := range before {
+		if indexIn(after, u.Name) < 0 {
+			all = append(all, fmt.Sprintf("%q removed", u.Name))
 		}
 	}
-	for i := range after {
-		switch same := find(before, after[i].Name); {
-		case same == nil:
-			all = append(all, fmt.Sprintf("%q added", after[i].Name))
-		case !reflect.DeepEqual(*same, after[i]):
-			all = append(all, fmt.Sprintf("%q changed", after[i].Name))
+	for _, u := range after {
+		if at := indexIn(before, u.Name); at < 0 {
+			all = append(all, fmt.Sprintf("%q added", u.Name))
+		} else if !reflect.DeepEqual(before[at], u) {
+			all = append(all, fmt.Sprintf("%q changed", u.Name))
 		}
 	}
 	if len(all) == 0 {

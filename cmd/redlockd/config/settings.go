@@ -15,6 +15,9 @@ import (
 //
 // To add one: a field in the options of the package that uses it, with default and bounds; a row in Default; and
 // its lines in config.toml, with the reason for the default. Tests say which of them was forgotten.
+//
+// To take one away: the reason for the default moves to the option, which says "No setting" then; and a
+// row in removed (file.go) says what holds instead.
 type Setting struct {
 	// Name is group.key, or the key alone for settings above the first group. Environment makes the name of the variable of it.
 	Name  string
@@ -57,13 +60,7 @@ func (s *Setting) Environment() string {
 func (s *Setting) Key() string { return s.Name[strings.LastIndexByte(s.Name, '.')+1:] }
 
 // Group is what stands in brackets above the setting in the file; empty for the first ones.
-func (s *Setting) Group() string {
-	group, _, found := strings.Cut(s.Name, ".")
-	if !found {
-		return ""
-	}
-	return group
-}
+func (s *Setting) Group() string { return s.Name[:max(strings.LastIndexByte(s.Name, '.'), 0)] }
 
 // Words are the values that are possible; nil: there are too many to list.
 func (s *Setting) Words() []string {
@@ -103,7 +100,7 @@ func Default() *Config {
 	front, engine := &c.Front, &c.Engine
 	c.Settings = []*Setting{
 		{Name: "masters", value: &c.masterList, Flag: "masters", Arg: "host:port,…", Usage: "the independent Redis masters, an odd number, or their URLs; none: five inside this process"},
-		{Name: "policy", value: &policyList{&front.Policies}, Usage: "limits for resources whose names match a pattern, one [[policy]] for each; none: [locks] and [auth] alone limit"},
+		{Name: "policy", value: newPolicyList(&front.Policies), Usage: "limits for resources whose names match a pattern, one [[policy]] for each; none: [locks] and [auth] alone limit"},
 
 		{Name: "server.listen", value: &oneOrMore{stringList{&c.Listen}}, Flag: "listen", Arg: "host:port,…", Usage: "where clients connect: addresses, or unix:/path of sockets"},
 		{Name: "server.socket_mode", value: stringValue(&c.socketMode), Usage: "mode of the files of unix sockets"},
@@ -111,23 +108,14 @@ func Default() *Config {
 		{Name: "server.protected_mode", value: boolValue(&c.protected), Usage: "refuse to serve other machines while nobody has to log in"},
 		{Name: "server.max_clients", value: intValue(&front.MaxClients), Flag: "max-clients", Arg: "n", Usage: "connections at one time"},
 		{Name: "server.idle_timeout", value: durationValue(&front.IdleTimeout), Usage: "close a connection without commands after so long; 0s: never"},
-		{Name: "server.command_timeout", value: durationValue(&front.CommandTimeout), Usage: "close a connection whose command is not complete after so long"},
-		{Name: "server.handshake_timeout", value: durationValue(&front.HandshakeTimeout), Usage: "of TLS"},
-		{Name: "server.write_timeout", value: durationValue(&front.WriteTimeout), Usage: "close a connection that takes no replies for so long"},
-		{Name: "server.pipeline_max", value: intValue(&front.PipelineMax), Usage: "commands of one connection that are not answered yet"},
-		{Name: "server.output_max", value: intValue(&front.OutputMax), Usage: "bytes of replies that wait for one client"},
 		{Name: "server.output_total", value: intValue(&front.OutputTotal), Usage: "bytes of replies and messages that wait for all clients together"},
-		{Name: "server.input_total", value: intValue(&front.InputTotal), Usage: "bytes of commands that are not complete, of all clients together"},
-		{Name: "server.args_max", value: intValue(&front.ArgsMax), Usage: "arguments of one command"},
-		{Name: "server.bulk_max", value: intValue(&front.BulkMax), Usage: "bytes of one argument"},
-		{Name: "server.command_max", value: intValue(&front.CommandMax), Usage: "bytes of one command"},
 		{Name: "server.drain_delay", value: durationValue(&c.DrainDelay), Flag: "drain-delay", Arg: "duration", Usage: "how long a stopping server goes on as before, but for /readyz, so that a balancer notices"},
 		{Name: "server.drain_timeout", value: durationValue(&c.DrainTimeout), Flag: "drain-timeout", Arg: "duration", Usage: "how long a stopping server lets clients finish"},
 		{Name: "server.tls_cert", value: stringValue(&c.tls.cert), Usage: "file with the certificate; empty: no TLS"},
 		{Name: "server.tls_key", value: stringValue(&c.tls.key), Usage: "file with the private key of tls_cert"},
 		{Name: "server.tls_client_ca", value: stringValue(&c.tls.clientCA), Usage: "file with the authorities of client certificates; empty: none are asked for"},
 
-		{Name: "auth.users", value: &c.userList, Usage: "who may log in; none: everybody, without a password"},
+		{Name: "auth.users", value: newUserList(&c.users), Usage: "who may log in; none: everybody, without a password"},
 
 		{Name: "http.listen", value: stringValue(&c.HTTPListen), Flag: "http-listen", Arg: "host:port", Usage: "where the status page, /metrics, /livez and /readyz are; empty: nowhere"},
 		{Name: "http.hosts", value: &stringList{&front.HTTPHosts}, Usage: "further names under which browsers may ask for the status page"},
@@ -149,8 +137,6 @@ func Default() *Config {
 		{Name: "locks.max_wait", value: durationValue(&engine.MaxWait), Usage: "longest WAIT of one LOCK"},
 		{Name: "locks.max_waiters", value: intValue(&engine.MaxWaiters), Usage: "LOCKs that wait at one time"},
 		{Name: "locks.max_bound", value: intValue(&engine.MaxBound), Usage: "locks that are renewed for connections (HOLD) at one time"},
-		{Name: "locks.retry_delay_min", value: durationValue(&engine.RetryDelayMin), Usage: "shortest pause between two attempts of a waiter"},
-		{Name: "locks.retry_delay_max", value: durationValue(&engine.RetryDelayMax), Usage: "longest pause between two attempts of a waiter"},
 		{Name: "locks.handover_time", value: durationValue(&engine.HandoverTime), Usage: "for how long releases pass a lock on to waiters here before others get a chance"},
 
 		{Name: "compat.allow_unguarded", value: &patterns{stringList{&front.AllowUnguarded}}, Usage: "keys for which DEL, SET without NX, EXPIRE and their kin are served: any client can then end another's lock"},
@@ -158,21 +144,16 @@ func Default() *Config {
 		{Name: "compat.default_ttl", value: durationValue(&front.DefaultTTL), Usage: "TTL of a lock that is taken without one; 0s: it is refused"},
 
 		{Name: "fence.always", value: boolValue(&engine.FenceAlways), Usage: "give every lock a fence, asked for or not"},
-		{Name: "fence.marks", value: intValue(&engine.FenceMarks), Usage: "resources whose last fence a master remembers"},
 
 		{Name: "master.timeout", value: durationValue(&engine.MasterTimeout), Flag: "master-timeout", Arg: "duration", Usage: "how long one master may take over one batch"},
 		{Name: "master.connect_timeout", value: durationValue(&engine.ConnectTimeout), Usage: "of making and vetting a connection"},
-		{Name: "master.reconnect_delay_max", value: durationValue(&engine.ReconnectDelayMax), Usage: "longest pause between two attempts to connect"},
-		{Name: "master.heartbeat", value: durationValue(&engine.Heartbeat), Usage: "pause between two looks at a master that is idle"},
 		{Name: "master.clock_step_max", value: durationValue(&engine.ClockStepMax), Usage: "how far a master's clock may gain on this machine's and be believed"},
 		{Name: "master.clock_skew_max", value: durationValue(&engine.ClockSkewMax), Usage: "how far the clocks of masters and redlockds may differ"},
 		{Name: "master.founding_wait", value: durationValue(&engine.FoundingWait), Usage: "how long, at least, masters that are all new or have all forgotten have no vote"},
-		{Name: "master.queue_max", value: intValue(&engine.QueueMax), Usage: "acquisitions that wait for one master"},
 	}
 	at := slices.IndexFunc(c.Settings, func(s *Setting) bool { return s.Group() == "locks" })
 	c.Settings = slices.Insert(c.Settings, at, clientSettings(&c.client)...)
-	for _, name := range []string{"policy", "server.protected_mode", "server.max_clients", "server.idle_timeout", "server.command_timeout",
-		"server.handshake_timeout", "server.write_timeout", "server.pipeline_max", "server.output_max", "server.output_total",
+	for _, name := range []string{"policy", "server.protected_mode", "server.max_clients", "server.idle_timeout", "server.output_total",
 		"server.drain_delay", "server.drain_timeout", "auth.users", "http.hosts", "log.level", "audit.file", "audit.locks",
 		"locks.max_hold", "locks.max_wait", "locks.max_waiters", "locks.max_bound", "locks.handover_time",
 		"compat.allow_unguarded", "compat.scripts", "compat.default_ttl"} {

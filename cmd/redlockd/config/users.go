@@ -32,7 +32,11 @@ func (u *userEntry) settings() []*Setting {
 }
 
 // userList is the value of the setting auth.users.
-type userList struct{ entries []userEntry }
+type userList struct{ tables[userEntry] }
+
+func newUserList(place *[]userEntry) *userList {
+	return &userList{tables[userEntry]{place, (*userEntry).settings, "one [[auth.users]] for each", "name and password"}}
+}
 
 // setText takes name:password pairs with commas between them. Passwords with a comma, resources and limits need the file.
 func (l *userList) setText(text string) error {
@@ -44,45 +48,14 @@ func (l *userList) setText(text string) error {
 		}
 		entries = append(entries, userEntry{User: proxy.User{Name: strings.TrimSpace(name), Password: password}})
 	}
-	l.entries = entries
+	*l.place = entries
 	return nil
-}
-
-// setTOML takes a list of tables.
-func (l *userList) setTOML(v any) error {
-	var entries []userEntry
-	err := eachMember(v, "one [[auth.users]] for each", func(member any) error {
-		table, ok := member.(map[string]any)
-		if !ok {
-			return fmt.Errorf("a table with name and password is needed, not %s", kindOf(member))
-		}
-		var u userEntry
-		err := setFields(u.settings(), table)
-		entries = append(entries, u)
-		return err
-	})
-	if err == nil {
-		l.entries = entries
-	}
-	return err
-}
-
-func (l *userList) String() string {
-	unset := make(map[string]string)
-	for _, s := range new(userEntry).settings() {
-		unset[s.Name] = s.Text()
-	}
-	var all []string
-	for _, u := range l.entries {
-		all = append(all, inlineTable(u.settings(), func(s *Setting) bool { return s.Text() != unset[s.Name] }))
-	}
-	return "[" + strings.Join(all, ", ") + "]"
 }
 
 // resolveUsers fills Front.Users. It reads the password files, and leaves other checks of a user to proxy.Options.Validate.
 func (c *Config) resolveUsers() error {
 	var errs []error
-	for i, u := range c.userList.entries {
+	for i, u := range c.users {
 		var err error
 		switch {
 		case u.Password != "" && u.passwordFile != "":

@@ -59,11 +59,9 @@ func (s *scalar[T]) String() string            { return s.format(*s.place) }
 // who writes 0 means something else.
 func (s *scalar[T]) refuseZero() {
 	var zero T
-	switch any(zero).(type) {
-	case string, bool:
-		return
-	}
-	if *s.place == zero {
+	_, isText := any(zero).(string)
+	_, isSwitch := any(zero).(bool)
+	if isText || isSwitch || *s.place == zero {
 		return
 	}
 	s.check = func(v T) error {
@@ -95,72 +93,57 @@ func choice(place *string, words ...string) value {
 	return s
 }
 
-func intValue(place *int) value {
-	return &scalar[int]{place: place,
-		fromText: func(text string) (int, error) {
-			v, err := strconv.Atoi(text)
+// parsed makes the value of a setting whose text is read by parse, and in TOML is a T. fault is what a
+// text is that parse refuses, kind what is needed.
+func parsed[T comparable](place *T, parse func(string) (T, error), fault, kind string, format func(T) string) *scalar[T] {
+	return &scalar[T]{place: place, format: format,
+		fromText: func(text string) (T, error) {
+			v, err := parse(text)
 			if err != nil {
-				return 0, fmt.Errorf("%q is no whole number", text)
+				err = fmt.Errorf("%q is %s", text, fault)
 			}
-			return v, nil
+			return v, err
 		},
-		fromTOML: func(v any) (int, error) {
-			n, err := need[int64](v, "a whole number")
-			return int(n), err
-		},
-		format: strconv.Itoa,
+		fromTOML: func(v any) (T, error) { return need[T](v, kind) },
 	}
+}
+
+func intValue(place *int) value {
+	s := parsed(place, strconv.Atoi, "no whole number", "a whole number", strconv.Itoa)
+	s.fromTOML = func(v any) (int, error) {
+		n, err := need[int64](v, "a whole number")
+		return int(n), err
+	}
+	return s
 }
 
 func floatValue(place *float64) value {
-	return &scalar[float64]{place: place,
-		fromText: func(text string) (float64, error) {
-			v, err := strconv.ParseFloat(text, 64)
-			if err != nil {
-				return 0, fmt.Errorf("%q is no number", text)
-			}
-			return v, nil
-		},
-		fromTOML: func(v any) (float64, error) {
-			if n, ok := v.(int64); ok {
-				return float64(n), nil
-			}
-			return need[float64](v, "a number")
-		},
-		format: func(v float64) string {
-			text := strconv.FormatFloat(v, 'f', -1, 64)
-			if !strings.ContainsAny(text, ".IN") { // TOML tells 1 from 1.0; Inf and NaN stay as they are
-				text += ".0"
-			}
-			return text
-		},
+	parse := func(text string) (float64, error) { return strconv.ParseFloat(text, 64) }
+	s := parsed(place, parse, "no number", "a number", func(v float64) string {
+		text := strconv.FormatFloat(v, 'f', -1, 64)
+		if !strings.ContainsAny(text, ".IN") { // TOML tells 1 from 1.0; Inf and NaN stay as they are
+			text += ".0"
+		}
+		return text
+	})
+	fromTOML := s.fromTOML
+	s.fromTOML = func(v any) (float64, error) {
+		if n, ok := v.(int64); ok {
+			return float64(n), nil
+		}
+		return fromTOML(v)
 	}
+	return s
 }
 
-func boolValue(place *bool) value {
-	return &scalar[bool]{place: place,
-		fromText: func(text string) (bool, error) {
-			v, err := strconv.ParseBool(text)
-			if err != nil {
-				return false, fmt.Errorf("%q is neither true nor false", text)
-			}
-			return v, nil
-		},
-		fromTOML: func(v any) (bool, error) { return need[bool](v, "true or false") },
-		format:   strconv.FormatBool,
-	}
+func boolValue(place *bool) *scalar[bool] {
+	return parsed(place, strconv.ParseBool, "neither true nor false", "true or false", strconv.FormatBool)
 }
 
-// optionalBoolValue is boolValue for an option that is nil where nobody has set it. Its word is "" then.
+// optionalBoolValue is boolValue for an option of a table that is nil where nobody has set it. Its word
+// is "" then.
 func optionalBoolValue(place **bool) value {
 	return &scalar[*bool]{place: place,
-		fromText: func(text string) (*bool, error) {
-			v, err := strconv.ParseBool(text)
-			if err != nil {
-				return nil, fmt.Errorf("%q is neither true nor false", text)
-			}
-			return &v, nil
-		},
 		fromTOML: func(v any) (*bool, error) {
 			b, err := need[bool](v, "true or false")
 			return &b, err
@@ -176,7 +159,7 @@ func optionalBoolValue(place **bool) value {
 
 // unlessValue is boolValue for an option with the opposite meaning of the setting.
 func unlessValue(place *bool) value {
-	s := boolValue(place).(*scalar[bool])
+	s := boolValue(place)
 	fromText, fromTOML := s.fromText, s.fromTOML
 	s.fromText = func(text string) (bool, error) { v, err := fromText(text); return !v, err }
 	s.fromTOML = func(v any) (bool, error) { b, err := fromTOML(v); return !b, err }
@@ -247,13 +230,7 @@ func (l *stringList) setTOML(v any) error {
 	return err
 }
 
-func (l *stringList) String() string {
-	quoted := make([]string, len(*l.place))
-	for i, text := range *l.place {
-		quoted[i] = QuoteTOML(text)
-	}
-	return "[" + strings.Join(quoted, ", ") + "]"
-}
+func (l *stringList) String() string { return ListTOML(*l.place) }
 
 // oneOrMore is a list of strings that can be written as a single string if there is one.
 type oneOrMore struct{ stringList }
@@ -307,6 +284,49 @@ func (p *patterns) String() string {
 		return "true"
 	}
 	return p.stringList.String()
+}
+
+// tables is a list of tables, each of which is a T. A variable has a form of its own.
+type tables[T any] struct {
+	place    *[]T
+	settings func(*T) []*Setting
+	shape    string // how the list is written
+	needs    string // what a table has, at least
+}
+
+// at is the address of the value, for settingOf.
+func (l *tables[T]) at() any { return l.place }
+
+func (l *tables[T]) setTOML(v any) error {
+	var all []T
+	err := eachMember(v, l.shape, func(member any) error {
+		table, ok := member.(map[string]any)
+		if !ok {
+			return fmt.Errorf("a table with %s is needed, not %s", l.needs, kindOf(member))
+		}
+		var one T
+		err := setFields(l.settings(&one), table)
+		all = append(all, one)
+		return err
+	})
+	if err == nil {
+		*l.place = all
+	}
+	return err
+}
+
+func (l *tables[T]) String() string {
+	var all []string
+	for i := range *l.place {
+		all = append(all, tableText(l.settings, &(*l.place)[i]))
+	}
+	return "[" + strings.Join(all, ", ") + "]"
+}
+
+// tableText is a table on one line: the fields that are not as in an empty one.
+func tableText[T any](settings func(*T) []*Setting, t *T) string {
+	unset := settings(new(T))
+	return inlineTable(settings(t), func(i int, s *Setting) bool { return s.Text() != unset[i].Text() })
 }
 
 // eachMember calls do for each member of a decoded list, and adds the index to its errors.
@@ -369,6 +389,15 @@ func kindOf(v any) string {
 	default:
 		return "a date"
 	}
+}
+
+// ListTOML writes a list of strings.
+func ListTOML(all []string) string {
+	quoted := make([]string, len(all))
+	for i, text := range all {
+		quoted[i] = QuoteTOML(text)
+	}
+	return "[" + strings.Join(quoted, ", ") + "]"
 }
 
 // QuoteTOML writes a basic string of TOML.

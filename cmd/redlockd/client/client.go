@@ -1,0 +1,237 @@
+// Package client has the commands that ask a redlockd that runs, over the Redis protocol, each in its
+// file. This file has their connection.
+package client
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"reflect"
+	"strings"
+	"syscall"
+	"time"
+
+	"redlockd/cmd/redlockd/cli"
+	"redlockd/cmd/redlockd/config"
+	"redlockd/redlock/resp"
+)
+
+// connection leads to a redlockd that runs, for the commands that ask one: ping, locks, info, top,
+// unlock and reload. One goroutine uses it.
+type connection struct {
+	addr    string
+	conn    net.Conn
+	replies resp.ReplyReader
+	timeout time.Duration // of one command
+}
+
+// clientTimeout is how long the commands wait for a connection, and then for each answer, without --timeout. LOCKS ALL takes 1 s at most.
+const clientTimeout = 5 * time.Second
+
+// timeoutFlag is the flag that all of them have.
+func timeoutFlag(standard time.Duration) cli.Flag {
+	return cli.Flag{Name: "timeout", Arg: "duration", Usage: fmt.Sprintf("how long to wait for the server: from 10ms to 1m (default %s)", config.FormatDuration(standard))}
+}
+
+// endpoint reads where a redlockd runs, and how long to wait for it.
+func endpoint(c *cli.Call, standard time.Duration) (to *config.Endpoint, timeout time.Duration, err error) {
+	timeout, err = c.Duration("timeout", standard, 10*time.Millisecond, time.Minute, "")
+	if err == nil {
+		to, err = c.Settings.Client()
+	}
+	if err != nil {
+		return nil, 0, cli.Usage(err)
+	}
+	c.Warn()
+	return to, timeout, nil
+}
+
+// withServer has a command talk to a server.
+func withServer(c *cli.Call, talk func(server *connection) error) error {
+	to, timeout, err := endpoint(c, clientTimeout)
+	if err != nil {
+		return err
+	}
+	server, err := connect(to, timeout)
+	if err == nil {
+		defer server.close()
+		err = talk(server)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", c.Name, err)
+	}
+	return nil
+}
+
+// connect connects and logs in. All of it takes no longer than timeout.
+func connect(to *config.Endpoint, timeout time.Duration) (*connection, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	network := "tcp"
+	if strings.HasPrefix(to.Addr, "/") {
+		network = "unix"
+	}
+	conn, err := new(net.Dialer).DialContext(ctx, network, to.Addr)
+	if err == nil && to.TLS != nil {
+		secured := tls.Client(conn, to.TLS)
+		if err = secured.HandshakeContext(ctx); err != nil {
+			conn.Close()
+			err = fmt.Errorf("TLS: %w", err)
+		}
+		conn = secured
+	}
+	if err != nil {
+		return nil, unreachable(to, err)
+	}
+	c := &connection{addr: to.Addr, conn: conn, timeout: timeout}
+	if deadline, ok := ctx.Deadline(); ok {
+		conn.SetDeadline(deadline)
+	}
+	if to.Password != "" {
+		if _, err := c.exchange("AUTH", cmp.Or(to.Username, "default"), to.Password); err != nil {
+			c.close()
+			return nil, fmt.Errorf("log in to %s: %w", to.Addr, err)
+		}
+	}
+	return c, nil
+}
+
+// unreachable says why there is no connection, and what to look at.
+func unreachable(to *config.Endpoint, err error) error {
+	hint := ""
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED):
+		hint = ": no redlockd listens there; name another with --server"
+	case errors.Is(err, context.DeadlineExceeded):
+		hint = ": it does not answer"
+	case to.TLS == nil && errors.Is(err, syscall.ECONNRESET):
+		hint = ": if it wants TLS, say --tls"
+	}
+	return fmt.Errorf("connect to %s: %w%s", to.Addr, err, hint)
+}
+
+func (c *connection) close() { c.conn.Close() }
+
+// serverError is an error that the server has replied; it begins with its code.
+type serverError string
+
+func (e serverError) Error() string { return string(e) }
+
+// do sends a command and returns its reply. The error is a serverError if the server has replied one.
+func (c *connection) do(args ...string) (resp.Value, error) {
+	c.conn.SetDeadline(time.Now().Add(c.timeout))
+	v, err := c.exchange(args...)
+	if err == nil {
+		return v, nil
+	}
+	if _, replied := errors.AsType[serverError](err); !replied {
+		err = fmt.Errorf("%s does not answer %s: %w", c.addr, args[0], err)
+	}
+	return v, err
+}
+
+func (c *connection) exchange(args ...string) (resp.Value, error) {
+	frame := resp.AppendArray(nil, len(args))
+	for _, arg := range args {
+		frame = resp.AppendBulkString(frame, arg)
+	}
+	if _, err := c.conn.Write(frame); err != nil {
+		return resp.Value{}, err
+	}
+	values := valuesMax
+	v, err := c.readValue(&values, 0)
+	if err == nil && v.Kind == resp.Error {
+		err = serverError(v.Text)
+	}
+	return v, err
+}
+
+// valuesMax bounds the elements of one reply: LOCKS with 10 000 leases has some hundred for each. LOCKS bounds its bytes to 4 MB.
+const valuesMax = 4 << 20
+
+// readValue reads one reply as a tree. Sizes are bounded by resp, depth and number here.
+func (c *connection) readValue(left *int, depth int) (resp.Value, error) {
+	if *left--; *left < 0 || depth > resp.DepthMax {
+		return resp.Value{}, errors.New("the reply is larger than any that redlockd sends")
+	}
+	r, err := c.replies.ReadReply(c.conn)
+	switch {
+	case err != nil:
+		return resp.Value{}, err
+	case r.Null:
+		return resp.Value{}, nil
+	case r.Kind == '+':
+		return resp.Value{Kind: resp.Status, Text: string(r.Text)}, nil
+	case r.Kind == '-':
+		return resp.Value{Kind: resp.Error, Text: string(r.Text)}, nil
+	case r.Kind == ':':
+		return resp.Value{Kind: resp.Int, Int: r.N}, nil
+	case r.Kind == '$':
+		return resp.Value{Kind: resp.Bulk, Text: string(r.Text)}, nil
+	}
+	v := resp.Value{Kind: resp.Array}
+	for range r.N {
+		e, err := c.readValue(left, depth+1)
+		if err != nil {
+			return resp.Value{}, err
+		}
+		v.Elems = append(v.Elems, e)
+	}
+	return v, nil
+}
+
+// field is the value behind a name in a map, which RESP2 has as an array; null if there is none.
+func field(v resp.Value, name string) resp.Value {
+	for i := 0; i+1 < len(v.Elems); i += 2 {
+		if v.Elems[i].Text == name {
+			return v.Elems[i+1]
+		}
+	}
+	return resp.Value{}
+}
+
+// decode fills what JSON would make of a reply: fields bear the names of the reply with _ for -.
+func decode(v resp.Value, into reflect.Value) {
+	switch into.Kind() {
+	case reflect.Struct:
+		for i := range into.NumField() {
+			name, _, _ := strings.Cut(into.Type().Field(i).Tag.Get("json"), ",")
+			decode(field(v, strings.ReplaceAll(name, "_", "-")), into.Field(i))
+		}
+	case reflect.Pointer:
+		if v.Kind == resp.Array {
+			into.Set(reflect.New(into.Type().Elem()))
+			decode(v, into.Elem())
+		}
+	case reflect.Slice:
+		into.Set(reflect.MakeSlice(into.Type(), len(v.Elems), len(v.Elems)))
+		for i, e := range v.Elems {
+			decode(e, into.Index(i))
+		}
+	case reflect.String:
+		into.SetString(v.Text)
+	case reflect.Bool:
+		into.SetBool(v.Int == 1)
+	default:
+		into.SetInt(v.Int)
+	}
+}
+
+// infoOf reads the fields of INFO, by section in lower case.
+func infoOf(text string) map[string]map[string]string {
+	sections := make(map[string]map[string]string)
+	section := ""
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		if name, ok := strings.CutPrefix(line, "# "); ok {
+			section = strings.ToLower(name)
+			sections[section] = make(map[string]string)
+		} else if name, value, ok := strings.Cut(line, ":"); ok && section != "" {
+			sections[section][name] = value
+		}
+	}
+	return sections
+}

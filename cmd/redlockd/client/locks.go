@@ -1,0 +1,248 @@
+package client
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"redlockd/cmd/redlockd/cli"
+	"redlockd/cmd/redlockd/config"
+	"redlockd/redlock/resp"
+)
+
+const locksForm = "redlockd locks [flags] [pattern]"
+
+var Locks = cli.Command{Name: "locks", Summary: "list who holds which lock, and who waits for it", Audience: cli.ForClient, Form: locksForm, Run: runLocks,
+	Flags: []cli.Flag{
+		{Name: "all", Usage: "list the leases of all redlockds over the same masters"},
+		{Name: "json", Usage: "print the list as JSON; times are milliseconds"},
+		{Name: "count", Arg: "n", Usage: "list so many leases, the first by name: from 1 to 10000, with --all to 1000 of each redlockd (default 100)"},
+		timeoutFlag(clientTimeout),
+	},
+	Help: `Usage: ` + locksForm + `
+
+Lists who holds which lock, since when and for how long yet, and who waits for it, in order: the leases that a redlockd which runs has
+granted (the command LOCKS). A pattern selects resources: * is any text, ? any character, [ab] one of them. Quote it for your shell.
+
+HOLDER is the name that the client has given itself (CLIENT SETNAME), ADDRESS where it has connected from. HELD is how long it has had
+the lock, LEFT what is left of the validity now: a client that renews its lock has it for longer. LOST: the masters do not have the
+lock any more, and its holder has not noticed yet. The first 16 waiters of a lock have a line each, and HELD says how long they have
+waited.
+
+--all lists the leases of every redlockd over the same masters, with the name of the redlockd that granted each, and says which
+redlockds answered, and which were heard within the last hour and did not answer.
+
+Exit codes: 0 done; 1 the server does not answer, or refuses; 2 the command line or the configuration is wrong.
+`}
+
+// runLocks lists the leases of a server.
+func runLocks(c *cli.Call) (err error) {
+	if len(c.Args) > 1 {
+		return c.Misused("one pattern is possible, in quotes: %s", locksForm)
+	}
+	ask := locksRequest{pattern: strings.Join(c.Args, ""), all: c.On("all")}
+	most := 10_000
+	if ask.all {
+		most = 1000
+	}
+	if text, given := c.Given["count"]; given {
+		if ask.count, err = strconv.Atoi(text); err != nil || ask.count < 1 || ask.count > most {
+			return c.Misused("--count: %q is not a number from 1 to %d", text, most)
+		}
+	}
+	return withServer(c, func(server *connection) error {
+		list, err := ask.of(server)
+		switch {
+		case err != nil:
+			return err
+		case c.On("json"):
+			return cli.PrintJSON(c.Stdout, list)
+		}
+		return list.print(c.Stdout, time.Now())
+	})
+}
+
+// locksRequest is what is asked of LOCKS.
+type locksRequest struct {
+	pattern string // "": all
+	count   int    // 0: as many as LOCKS lists by itself
+	all     bool   // of all redlockds
+}
+
+// LockList is the answer, in the shape of its JSON. decode fills it by the names there.
+type LockList struct {
+	Locks []lockEntry `json:"locks"`
+	// Answered and Missing are the redlockds, if all were asked.
+	Answered []redlockdEntry `json:"answered,omitempty"`
+	Missing  []redlockdEntry `json:"missing,omitempty"`
+}
+
+// redlockdEntry is one redlockd. The server names none to a user with a list of resources.
+type redlockdEntry struct {
+	Name     string `json:"name,omitempty"`
+	Leases   int64  `json:"leases,omitempty"`    // that are listed; of one that answered
+	Cut      bool   `json:"cut,omitempty"`       // it has more than fit into its answer
+	SilentMs int64  `json:"silent_ms,omitempty"` // of one that is missing
+}
+
+// lockEntry is one lease, or a resource that is only waited for. Times are in milliseconds, as the names say.
+type lockEntry struct {
+	Resources   []string      `json:"resources"`
+	Mode        string        `json:"mode,omitempty"` // exclusive or shared; left out: nobody is known to hold it
+	Holder      *clientEntry  `json:"holder"`
+	ValidityMs  int64         `json:"validity_ms"`
+	DelayMs     int64         `json:"delay_ms,omitempty"` // left of the delay behind its end, if it is in it
+	Bound       bool          `json:"bound"`
+	Lost        bool          `json:"lost"`
+	TokenDigest string        `json:"token_digest,omitempty"`
+	Waiters     int64         `json:"waiters"`
+	Queue       []clientEntry `json:"queue"`
+	Redlockd    string        `json:"redlockd,omitempty"` // that granted it, if all were asked
+}
+
+// clientEntry is a holder or a waiter.
+type clientEntry struct {
+	Client   string `json:"client,omitempty"`
+	Addr     string `json:"addr,omitempty"`
+	User     string `json:"user"`
+	Note     string `json:"note,omitempty"`
+	Since    int64  `json:"since,omitempty"`     // Unix time in seconds; of a holder
+	WaitedMs int64  `json:"waited_ms,omitempty"` // of a waiter
+	Mode     string `json:"mode,omitempty"`      // of a waiter
+}
+
+// of asks a server.
+func (r locksRequest) of(c *connection) (*LockList, error) {
+	args := []string{"LOCKS"}
+	if r.all {
+		args = append(args, "ALL")
+	}
+	if r.pattern != "" {
+		args = append(args, "PATTERN", r.pattern)
+	}
+	if r.count != 0 {
+		args = append(args, "COUNT", strconv.Itoa(r.count))
+	}
+	v, err := c.do(args...)
+	if err != nil {
+		return nil, err
+	}
+	if !r.all {
+		v = resp.Value{Elems: []resp.Value{{Text: "locks"}, v}}
+	}
+	list := new(LockList)
+	decode(v, reflect.ValueOf(list).Elem())
+	return list, nil
+}
+
+// print writes the table.
+func (l *LockList) print(w io.Writer, now time.Time) error {
+	var b strings.Builder
+	rows := [][]string{{"RESOURCE", "MODE", "HOLDER", "ADDRESS", "USER", "HELD", "LEFT", "NOTE"}}
+	for i := range l.Locks {
+		rows = append(rows, l.Locks[i].rows(now)...)
+	}
+	if len(l.Answered) > 0 {
+		rows[0] = append(rows[0], "REDLOCKD")
+	}
+	if len(l.Locks) == 0 {
+		fmt.Fprintln(&b, "No locks.")
+	} else {
+		cli.WriteTable(&b, rows)
+	}
+	b.WriteString(l.redlockds())
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// redlockds says who answered, if all were asked.
+func (l *LockList) redlockds() string {
+	var answered, missing []string
+	for _, r := range l.Answered {
+		text := cmp.Or(r.Name, "one")
+		if r.Cut {
+			text += " (it has more than fit: give a pattern)"
+		}
+		answered = append(answered, text)
+	}
+	for _, r := range l.Missing {
+		missing = append(missing, fmt.Sprintf("%s (heard %s ago)", cmp.Or(r.Name, "one"), shortTime(time.Duration(r.SilentMs)*time.Millisecond)))
+	}
+	switch {
+	case len(answered) == 0:
+		return ""
+	case len(missing) == 0:
+		return fmt.Sprintf("\nAnswered: %s.\n", cli.ListOf(answered))
+	}
+	return fmt.Sprintf("\nAnswered: %s.\nMissing: %s. What these have granted is not in the list.\n", cli.ListOf(answered), cli.ListOf(missing))
+}
+
+// rows are the lease and those who wait for it.
+func (e *lockEntry) rows(now time.Time) [][]string {
+	var names []string
+	for _, r := range e.Resources {
+		names = append(names, shown(r))
+	}
+	row := []string{strings.Join(names, " "), cmp.Or(e.Mode, "-"), "-", "-", "-", "-", "-", ""}
+	if h := e.Holder; h != nil {
+		copy(row[2:], h.columns())
+		row[5], row[7] = shortTime(now.Sub(time.Unix(h.Since, 0))), shown(h.Note)
+	}
+	switch {
+	case e.Lost:
+		row[6] = "LOST"
+	case e.DelayMs > 0:
+		row[6] = "delay " + shortTime(time.Duration(e.DelayMs)*time.Millisecond)
+	case e.TokenDigest != "":
+		row[6] = shortTime(time.Duration(e.ValidityMs) * time.Millisecond)
+	}
+	if e.Redlockd != "" {
+		row = append(row, e.Redlockd)
+	}
+	rows := [][]string{row}
+	for i, w := range e.Queue {
+		mode := "waits"
+		if w.Mode == "shared" {
+			mode = "waits, shared"
+		}
+		rows = append(rows, append(append([]string{fmt.Sprintf("  waiter %d", i+1), mode}, w.columns()...), shortTime(time.Duration(w.WaitedMs)*time.Millisecond), "", shown(w.Note)))
+	}
+	if more := e.Waiters - int64(len(e.Queue)); more > 0 {
+		rows = append(rows, []string{fmt.Sprintf("  and %d more", more), "waits", "", "", "", "", "", ""})
+	}
+	return rows
+}
+
+// columns are HOLDER, ADDRESS and USER.
+func (e *clientEntry) columns() []string {
+	return []string{cmp.Or(shown(e.Client), "-"), cmp.Or(shown(e.Addr), "-"), cmp.Or(shown(e.User), "-")}
+}
+
+// shown is a text of a client as a terminal may get it, in one line: what cannot be printed is written as in Go.
+func shown(text string) string {
+	if strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) || r == unicode.ReplacementChar }) {
+		return strconv.Quote(text)
+	}
+	return text
+}
+
+// shortTime is a time in two figures or three, as 340ms, 12s, 3m5s, 2h10m; what is over is 0s.
+func shortTime(d time.Duration) string {
+	unit := time.Minute
+	switch {
+	case d <= 0:
+		return "0s"
+	case d < time.Second:
+		unit = time.Millisecond
+	case d < 10*time.Second:
+		unit = 100 * time.Millisecond
+	case d < time.Hour:
+		unit = time.Second
+	}
+	return config.FormatDuration(d.Truncate(unit))
+}

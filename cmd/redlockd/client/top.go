@@ -1,0 +1,334 @@
+package client
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/signal"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+	"unicode/utf8"
+
+	"golang.org/x/sys/unix"
+
+	"redlockd/cmd/redlockd/cli"
+)
+
+// topCount is how many leases top looks at, the first by name: LOCKS sorts by nothing else.
+const topCount = 1000
+
+var Top = cli.Command{Name: "top", Summary: "show what a redlockd that runs does, anew every second", Audience: cli.ForClient, Run: runTop,
+	Flags: []cli.Flag{
+		{Name: "interval", Arg: "duration", Usage: "the pause between two looks: from 200ms to 1m (default 1s)"},
+		{Name: "once", Usage: "print once, and end"},
+		{Name: "all", Usage: "look at the locks of all redlockds over the same masters"},
+		timeoutFlag(clientTimeout),
+	},
+	Help: `Usage: redlockd top [flags]
+
+Shows what a redlockd that runs does, anew every second: how many locks it grants and refuses per second, its masters, the locks that most
+wait for, and those that have been held for longest. q or Ctrl-C ends it. Where the output is no terminal, and with --once, it prints once
+and ends; rates then count over one interval.
+
+It looks at the first 1000 leases by name, and says so where there are more. --all looks at those of all redlockds over the same masters,
+a hundred of each; the rates and masters are those of the one that it asks.
+
+Exit codes: 0 done; 1 the server does not answer any more, or refuses; 2 the command line or the configuration is wrong.
+`}
+
+// runTop shows what a server does.
+func runTop(c *cli.Call) error {
+	interval, err := c.Duration("interval", time.Second, 200*time.Millisecond, time.Minute, "")
+	if err != nil {
+		return cli.Usage(err)
+	}
+	return withServer(c, func(server *connection) error {
+		t := &topView{client: server, ask: locksRequest{count: topCount, all: c.On("all")}, interval: interval}
+		if t.ask.all {
+			t.ask.count = 0
+		}
+		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+		defer stop()
+		screen, ok := c.Stdout.(*os.File)
+		if ok {
+			_, err := unix.IoctlGetWinsize(int(screen.Fd()), unix.TIOCGWINSZ)
+			ok = err == nil
+		}
+		if !ok || c.On("once") {
+			return t.once(ctx, c.Stdout)
+		}
+		return t.show(ctx, stop, screen)
+	})
+}
+
+// topView is what top shows, and what it has seen before.
+type topView struct {
+	client   *connection
+	ask      locksRequest
+	interval time.Duration
+	before   topLook
+}
+
+// topLook is what the server has answered at one time.
+type topLook struct {
+	at    time.Time
+	info  map[string]string
+	locks *LockList
+}
+
+// look asks the server.
+func (t *topView) look() (topLook, error) {
+	v, err := t.client.do("INFO", "server", "clients", "masters", "locks")
+	if err != nil {
+		return topLook{}, err
+	}
+	l := topLook{at: time.Now(), info: make(map[string]string)}
+	for _, fields := range infoOf(v.Text) {
+		maps.Copy(l.info, fields)
+	}
+	l.locks, err = t.ask.of(t.client)
+	return l, err
+}
+
+// once prints what the server does within one interval.
+func (t *topView) once(ctx context.Context, w io.Writer) (err error) {
+	if t.before, err = t.look(); err != nil {
+		return err
+	}
+	select {
+	case <-time.After(t.interval):
+	case <-ctx.Done():
+		return nil
+	}
+	now, err := t.look()
+	if err != nil {
+		return err
+	}
+	_, err = io.WriteString(w, strings.Join(t.lines(now, 80, 60), "\n")+"\n")
+	return err
+}
+
+// Sequences of a terminal: the other screen and a hidden cursor, and back; the top left corner; the end of a line and of the screen erased.
+const (
+	screenBegin   = "\x1b[?1049h\x1b[?25l"
+	screenEnd     = "\x1b[?25h\x1b[?1049l"
+	screenHome    = "\x1b[H"
+	screenLineEnd = "\x1b[K\r\n"
+	screenRest    = "\x1b[J"
+)
+
+// show shows the view until q, a signal, or an error, and leaves the terminal as it was.
+func (t *topView) show(ctx context.Context, stop context.CancelFunc, screen *os.File) (err error) {
+	restore := readKeys(os.Stdin, stop)
+	defer restore()
+	if _, err := io.WriteString(screen, screenBegin); err != nil {
+		return err
+	}
+	defer io.WriteString(screen, screenEnd)
+	tick := time.NewTicker(t.interval)
+	defer tick.Stop()
+	resized := make(chan os.Signal, 1)
+	signal.Notify(resized, syscall.SIGWINCH)
+	defer signal.Stop(resized)
+	now, err := t.look()
+	for err == nil {
+		size, unknown := unix.IoctlGetWinsize(int(screen.Fd()), unix.TIOCGWINSZ)
+		if unknown != nil || size.Col == 0 || size.Row == 0 {
+			size = &unix.Winsize{Col: 80, Row: 24}
+		}
+		text := strings.Join(t.lines(now, int(size.Col), int(size.Row)-1), screenLineEnd)
+		if _, err := io.WriteString(screen, screenHome+text+"\x1b[K"+screenRest); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-resized:
+			continue
+		case <-tick.C:
+		}
+		t.before = now
+		now, err = t.look()
+	}
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// readKeys has the terminal pass on each key at once, unseen, and calls quit for q. Signals of keys (Ctrl-C) work as before. If the file is no
+// terminal of ours, it does nothing. The returned function puts the terminal back.
+func readKeys(keys *os.File, quit func()) (restore func()) {
+	fd := int(keys.Fd())
+	before, err := unix.IoctlGetTermios(fd, termiosGet)
+	if err != nil || !cli.IsTerminal(keys) {
+		return func() {}
+	}
+	raw := *before
+	raw.Lflag &^= unix.ICANON | unix.ECHO
+	raw.Cc[unix.VMIN], raw.Cc[unix.VTIME] = 1, 0
+	raw.Cc[unix.VSUSP] = noKey // Ctrl-Z would leave the terminal as top has it
+	if err := unix.IoctlSetTermios(fd, termiosSet, &raw); err != nil {
+		return func() {}
+	}
+	go func() { // ends with the process: a read of a terminal cannot be interrupted
+		key := make([]byte, 1)
+		for {
+			n, err := keys.Read(key)
+			switch {
+			case errors.Is(err, syscall.EINTR):
+			case err != nil || n == 0:
+				return
+			case key[0] == 'q' || key[0] == 'Q':
+				quit()
+				return
+			}
+		}
+	}()
+	return func() { unix.IoctlSetTermios(fd, termiosSet, before) }
+}
+
+// lines is the view, each line at most width letters, at most height lines.
+func (t *topView) lines(now topLook, width, height int) []string {
+	out := t.head(now)
+	// Half of what is left for each of the two lists, and for the masters what they need.
+	masters := t.masters(now)
+	room := max(4, height-len(out)-len(masters)-6)
+	hot, held := hottest(now.locks.Locks, now.at), longestHeld(now.locks.Locks, now.at)
+	hotRoom := min(len(hot), max(2, room/2))
+	out = append(out, table("MOST WAITED FOR", hot, max(hotRoom, 0), width)...)
+	out = append(out, table("HELD FOR LONGEST", held, max(room-hotRoom, 2), width)...)
+	out = append(out, table("MASTERS", masters, len(masters), width)...)
+	for i, line := range out {
+		out[i] = clip(line, width)
+	}
+	return out[:min(len(out), max(height, 1))]
+}
+
+// head are the lines about the whole server.
+func (t *topView) head(now topLook) []string {
+	rate := func(names ...string) string {
+		passed := now.at.Sub(t.before.at).Seconds()
+		if t.before.info == nil || passed <= 0 {
+			return "-"
+		}
+		sum := int64(0)
+		for _, name := range names {
+			sum += max(0, number(now.info[name])-number(t.before.info[name]))
+		}
+		return strconv.FormatFloat(float64(sum)/passed, 'f', 1, 64)
+	}
+	up, all := now.info["masters_up"], now.info["masters"]
+	state := "locks are granted"
+	if number(up) < number(now.info["quorum"]) {
+		state = "NO QUORUM: no locks are granted"
+	}
+	lines := []string{
+		fmt.Sprintf("redlockd %s at %s, up %s   %s", now.info["redlockd_version"], t.client.addr, shortTime(time.Duration(number(now.info["uptime_in_seconds"]))*time.Second), now.at.Format("15:04:05")),
+		fmt.Sprintf("masters %s of %s vote: %s", up, all, state),
+		fmt.Sprintf("per second: %s granted, %s denied, %s no quorum, %s extended, %s released", rate("locks_granted"), rate("locks_denied"), rate("locks_noquorum"), rate("extends_granted"), rate("unlocks_released")),
+		fmt.Sprintf("now: %s leases, %s waiters, %s held for connections, %s clients; lost so far: %s", now.info["leases"], now.info["waiters"], now.info["bound"],
+			now.info["connected_clients"], now.info["leases_lost"]),
+	}
+	if n := number(now.info["leases"]); !t.ask.all && n > topCount {
+		lines = append(lines, fmt.Sprintf("the lists have the first %d of %d leases by name", topCount, n))
+	}
+	for _, r := range now.locks.Missing {
+		lines = append(lines, fmt.Sprintf("missing: %s, heard %s ago", cmp.Or(r.Name, "a redlockd"), shortTime(time.Duration(r.SilentMs)*time.Millisecond)))
+	}
+	return append(lines, "")
+}
+
+// masters are the rows of the table of masters. A user with a list of resources sees none.
+func (t *topView) masters(now topLook) [][]string {
+	if now.info["master0"] == "" {
+		return nil
+	}
+	rows := [][]string{{"ADDRESS", "STATE", "ROUND TRIP", "QUEUED", "TIMEOUTS", "REASON"}}
+	for i := 0; now.info["master"+strconv.Itoa(i)] != ""; i++ {
+		m, _ := infoValue(now.info["master"+strconv.Itoa(i)]).(map[string]any)
+		text := func(name string) string {
+			if m[name] == nil {
+				return "-"
+			}
+			return fmt.Sprint(m[name])
+		}
+		rtt := time.Duration(number(text("rtt_us"))) * time.Microsecond
+		rows = append(rows, []string{shown(text("addr")), text("state"), cli.InMs(rtt), text("queued"), text("timeouts"), shown(text("reason"))})
+	}
+	return rows
+}
+
+// hottest are the resources that most wait for, with the longest wait of those that are listed.
+func hottest(locks []lockEntry, now time.Time) [][]string {
+	waited := slices.DeleteFunc(slices.Clone(locks), func(e lockEntry) bool { return e.Waiters == 0 })
+	slices.SortStableFunc(waited, func(a, b lockEntry) int { return cmp.Compare(b.Waiters, a.Waiters) })
+	if len(waited) == 0 {
+		return nil
+	}
+	rows := [][]string{{"WAITERS", "LONGEST", "HOLDER", "HELD", "LEFT", "RESOURCE"}}
+	for i := range waited {
+		longest := int64(0)
+		for _, w := range waited[i].Queue {
+			longest = max(longest, w.WaitedMs)
+		}
+		rows = append(rows, append([]string{strconv.FormatInt(waited[i].Waiters, 10), shortTime(time.Duration(longest) * time.Millisecond)}, waited[i].brief(now)...))
+	}
+	return rows
+}
+
+// longestHeld are the locks by their age.
+func longestHeld(locks []lockEntry, now time.Time) [][]string {
+	held := slices.DeleteFunc(slices.Clone(locks), func(e lockEntry) bool { return e.Holder == nil })
+	slices.SortStableFunc(held, func(a, b lockEntry) int { return cmp.Compare(a.Holder.Since, b.Holder.Since) })
+	if len(held) == 0 {
+		return nil
+	}
+	rows := [][]string{{"HOLDER", "HELD", "LEFT", "RESOURCE"}}
+	for i := range held {
+		rows = append(rows, held[i].brief(now))
+	}
+	return rows
+}
+
+// brief are HOLDER, HELD, LEFT and RESOURCE in few letters: the name of the holder, or where it has connected from.
+func (e *lockEntry) brief(now time.Time) []string {
+	row := e.rows(now)[0]
+	holder := row[2]
+	if holder == "-" {
+		holder = row[3]
+	}
+	return []string{clip(holder, 24), row[5], row[6], row[0]}
+}
+
+// table are the lines of a table with a title, at most most rows of it; none if there are no rows.
+func table(title string, rows [][]string, most, width int) []string {
+	if len(rows) == 0 {
+		return nil
+	}
+	var b strings.Builder
+	cli.WriteTable(&b, rows[:min(len(rows), most+1)])
+	lines := append([]string{title}, strings.Split(strings.TrimRight(b.String(), "\n"), "\n")...)
+	return append(lines, "")
+}
+
+// clip cuts a text to so many letters.
+func clip(text string, most int) string {
+	if utf8.RuneCountInString(text) <= most {
+		return text
+	}
+	return string([]rune(text)[:max(0, most-1)]) + "…"
+}
+
+// number is the number that INFO shows; 0 where it shows none.
+func number(text string) int64 {
+	n, _ := strconv.ParseInt(text, 10, 64)
+	return n
+}

@@ -1,0 +1,372 @@
+// Package masters has the commands that talk to the masters themselves, and need no server.
+//
+//	Check     → check.go, library.go   what is wrong with the masters; what a lock library needs
+//	Bootstrap → bootstrap.go           admits brand-new masters
+//	Members   → members.go, refound.go shows the membership, and changes it
+//	Run       → run.go, hold.go        holds a lock while a command runs
+package masters
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"redlockd/cmd/redlockd/cli"
+	"redlockd/cmd/redlockd/config"
+	"redlockd/proxy"
+	"redlockd/redlock"
+)
+
+// A probe makes some thirty round trips and may have to resolve a name, so it may take this many times connect_timeout.
+const probeTimeoutFactor = 3
+
+var Check = cli.Command{Name: "check", Summary: "probe the masters and explain what is wrong with them", Audience: cli.ForMasters, Run: runCheck,
+	Flags: []cli.Flag{
+		{Name: "json", Usage: "print the findings as JSON"},
+		{Name: libraryFlag, Arg: "name", Words: libraryNames(), Usage: "print the lines for config.toml that this lock library needs (redisson, symfony, …)"},
+	},
+	Help: `Usage: redlockd check [flags]
+
+Asks all masters at once whether they can vote. It prints what it found, how many seats vote and how many of those cannot
+be reached, whether a quorum is available, what to fix, and whether the next master may be restarted. Of a learner, which
+is given what the others remember before it votes, it says how far that is. It reads the same configuration as serve,
+and asks the masters of the membership, which these lead to, so it finds what a server would find; it says where the
+configuration differs. It lists the policies of the configuration, and which of them the membership's max_ttl cuts short.
+It changes nothing on the masters.
+
+With --library it asks no master: it prints the lines that config.toml lacks for a lock library with its own defaults.
+
+Exit codes: 0 a lock can be granted now, 1 it cannot, because fewer than a quorum of the masters are reached and vote (new
+ones, and those that have restarted, vote later), 2 the command line or the configuration is wrong.
+`}
+
+// libraryFlag has check print what a library needs.
+const libraryFlag = "library"
+
+// runCheck probes the masters and explains.
+func runCheck(call *cli.Call) error {
+	c := call.Settings
+	if name, given := call.Given[libraryFlag]; given {
+		call.Warn()
+		return checkLibrary(call.Stdout, c, name)
+	}
+	if err := call.NeedMasters(); err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	reports, membership := redlock.ProbeAll(ctx, c.Engine, probeTimeoutFactor*c.Engine.ConnectTimeout)
+	v := verdictOf(reports, c.Engine.MasterTimeout)
+	v.compare(membership)
+	v.judgePolicies(c.Front.Policies)
+	var err error
+	if call.On("json") {
+		err = cli.PrintJSON(call.Stdout, v)
+	} else {
+		err = v.print(call.Stdout)
+	}
+	if err == nil && !v.Quorum {
+		err = cli.ExitCode(cli.ExitFailed)
+	}
+	return err
+}
+
+// judgeRoundTrip adds a problem if the round trip to a master is long against master.timeout.
+func judgeRoundTrip(r *redlock.MasterReport, timeout time.Duration) {
+	problem := redlock.Problem{Fix: "raise master.timeout, or run redlockd nearer to its masters"}
+	switch {
+	case r.RTT >= timeout:
+		problem.Severity = redlock.NoVote
+		problem.Reason = fmt.Sprintf("its round trip of %v is not below master.timeout = %s: its votes come too late", cli.InMs(r.RTT), config.FormatDuration(timeout))
+	case r.RTT > timeout/4:
+		problem.Severity = redlock.Warning
+		problem.Reason = fmt.Sprintf("its round trip of %v takes more than a quarter of master.timeout = %s: under load its votes come too late", cli.InMs(r.RTT), config.FormatDuration(timeout))
+	default:
+		return
+	}
+	r.Problems = append(r.Problems, problem)
+}
+
+// Verdict is what check found, in the shape of its JSON.
+type Verdict struct {
+	Quorum  bool `json:"quorum"` // enough masters vote: a lock can be granted now
+	Restart bool `json:"safe_to_restart_next"`
+	Needed  int  `json:"needed"`
+	Voting  int  `json:"voting"`   // masters that are reached, and whose votes count now
+	CanVote int  `json:"can_vote"` // also those that still have to wait for it
+	// Membership is left out where none was found.
+	Membership *membershipFinding `json:"membership,omitempty"`
+	Masters    []masterFinding    `json:"masters"`
+	// Policies are those of the configuration.
+	Policies []policyFinding `json:"policies,omitempty"`
+	seats    int             // masters that count in the quorum
+	allNew   bool            // all masters are new, so that a bootstrap may admit them
+}
+
+// membershipFinding is the membership that the masters show.
+type membershipFinding struct {
+	Version     int64  `json:"version"`
+	Lineage     string `json:"lineage"`
+	MaxTTLMs    int64  `json:"max_ttl_ms"`
+	WaitMs      int64  `json:"wait_ms"`
+	Seats       int    `json:"seats"`
+	Voters      int    `json:"voters"`    // seats that have a vote
+	Unreached   int    `json:"unreached"` // of the voters
+	Differences string `json:"differences,omitempty"`
+}
+
+// masterFinding is the report of one master. Times are in milliseconds, as the names say; what could not be read is left
+// out or null.
+type masterFinding struct {
+	Addr            string           `json:"addr"`
+	Votes           bool             `json:"votes"`
+	Reachable       bool             `json:"reachable"`
+	RTTMs           *float64         `json:"rtt_ms"`
+	ClockDiffMs     *float64         `json:"clock_diff_ms"`
+	ClockErrMs      *float64         `json:"clock_err_ms"`
+	Version         string           `json:"version,omitempty"`
+	OS              string           `json:"os,omitempty"`
+	RunID           string           `json:"run_id,omitempty"`
+	Role            string           `json:"role,omitempty"`
+	ClusterNode     bool             `json:"cluster_node"`
+	MaxMemoryBytes  int64            `json:"maxmemory_bytes"`
+	MaxMemoryPolicy string           `json:"maxmemory_policy,omitempty"`
+	AOF             bool             `json:"aof"`
+	AppendFsync     string           `json:"appendfsync,omitempty"`
+	Save            string           `json:"save,omitempty"`
+	Seat            string           `json:"seat,omitempty"`
+	Member          string           `json:"member,omitempty"`
+	Problems        []problemFinding `json:"problems"`
+}
+
+type problemFinding struct {
+	Severity redlock.Severity `json:"severity"`
+	Reason   string           `json:"reason"`
+	Fix      string           `json:"fix,omitempty"`
+}
+
+// policyFinding is a policy as config.toml writes it, and what is wrong with it.
+type policyFinding struct {
+	Policy  string          `json:"policy"`
+	Problem *problemFinding `json:"problem,omitempty"`
+}
+
+// judgePolicies lists the policies. Those that need a longer max_ttl than the membership has get a problem: config compares them with the settings alone.
+func (v *Verdict) judgePolicies(policies []proxy.Policy) {
+	for _, p := range policies {
+		f := policyFinding{Policy: config.PolicyText(p)}
+		if m := v.Membership; m != nil {
+			most := time.Duration(m.MaxTTLMs) * time.Millisecond
+			if longest := p.MaxTTL + p.LockDelay; longest > most || p.LockDelay == most {
+				f.Problem = &problemFinding{redlock.Warning,
+					fmt.Sprintf("its max_ttl and lock_delay are together %s, and the max_ttl of the membership is %s: longer locks are refused",
+						config.FormatDuration(longest), config.FormatDuration(most)),
+					"shorten them, or raise the other with redlockd members set max_ttl"}
+			}
+		}
+		v.Policies = append(v.Policies, f)
+	}
+}
+
+// verdictOf judges the reports for a server with this master.timeout.
+func verdictOf(reports []redlock.MasterReport, masterTimeout time.Duration) Verdict {
+	v := Verdict{allNew: true}
+	for _, r := range reports {
+		if r.Member != noMember {
+			v.seats++
+			v.allNew = v.allNew && r.New
+		}
+		judgeRoundTrip(&r, masterTimeout)
+		f := masterFinding{
+			Addr: r.Addr, Votes: r.Votes(), Reachable: r.Reachable,
+			Version: r.Version, OS: r.OS, RunID: r.RunID, Role: r.Role, ClusterNode: r.ClusterNode,
+			MaxMemoryBytes: r.MaxMemory, MaxMemoryPolicy: r.MaxMemoryPolicy,
+			AOF: r.AOF, AppendFsync: r.AppendFsync, Save: r.Save, Seat: r.Seat, Member: r.Member,
+			Problems: []problemFinding{},
+		}
+		if r.RTT > 0 {
+			f.RTTMs, f.ClockDiffMs, f.ClockErrMs = ms(r.RTT), ms(r.ClockDiff), ms(r.ClockErr)
+		}
+		for _, p := range r.Problems {
+			f.Problems = append(f.Problems, problemFinding(p))
+		}
+		f.Votes = f.Votes && r.Member != noMember
+		if f.Votes {
+			v.CanVote++
+			if f.Member == string(redlock.SeatVoter) {
+				v.Voting++
+			}
+		}
+		v.Masters = append(v.Masters, f)
+	}
+	v.Needed = v.seats/2 + 1
+	v.Quorum = v.Voting >= v.Needed
+	v.Restart = v.Voting > v.Needed
+	return v
+}
+
+// noMember is what a report says of a master that the settings name and that has no seat in the membership.
+const noMember = "none"
+
+// compare has the verdict show the membership.
+func (v *Verdict) compare(m redlock.Membership) {
+	if m.Known {
+		v.Membership = &membershipFinding{Version: m.Version, Lineage: m.Lineage, MaxTTLMs: m.MaxTTL.Milliseconds(), WaitMs: m.Wait.Milliseconds(),
+			Seats: len(m.Seats), Voters: m.Voters(), Unreached: m.Unreached(), Differences: m.Differences}
+	}
+}
+
+// restartSentence tells an operator whether the next master may be restarted: a restarted master has no vote until it was given what the
+// others remember, or for about max_ttl.
+func (v *Verdict) restartSentence() string {
+	switch {
+	case v.allNew:
+		return "No lock is granted yet: the masters look new. A redlockd that runs admits them after the wait (max_ttl, at least founding_wait, and a bit), " +
+			"because masters that have just forgotten locks look the same; if no client can still hold a lock, redlockd bootstrap admits them at once."
+	case !v.Quorum:
+		return fmt.Sprintf("No lock is granted yet: %d are admitted, and locks need %d. The others are admitted after the wait, which begins when a redlockd has found them, and which redlockd members shows; restart none before.",
+			v.Voting, v.Needed)
+	case v.Restart:
+		return fmt.Sprintf("The next master may be restarted: %d are admitted, and %d without it still are a quorum.", v.Voting, v.Voting-1)
+	}
+	return fmt.Sprintf("Restart no master now: %d are admitted, and locks need %d. One that has restarted is admitted again, if a redlockd runs, when it was given what the others remember, or after the wait: redlockd members shows how far that is.",
+		v.Voting, v.Needed)
+}
+
+func ms(d time.Duration) *float64 {
+	f := float64(d) / float64(time.Millisecond)
+	return &f
+}
+
+// sentence says whether a quorum is available, how many masters may fail, and which to fix.
+func (v *Verdict) sentence() string {
+	counts := fmt.Sprintf("%d of %d masters can vote, %d are needed", v.CanVote, v.seats, v.Needed)
+	var out []string
+	for _, m := range v.Masters {
+		if !m.Votes && m.Member != noMember {
+			out = append(out, m.Addr)
+		}
+	}
+	begin := "A quorum is available"
+	if !v.Quorum {
+		begin = "Once they are admitted, a quorum is available"
+	}
+	switch spare := v.CanVote - v.Needed; {
+	case spare < 0:
+		return fmt.Sprintf("No quorum is available: %s. Fix %s.", counts, cli.ListOf(out))
+	case v.seats == 1:
+		return strings.Replace(begin, "quorum", "quorum of one master", 1) + ": when it fails, no lock is granted, and when it forgets, locks are lost. Name five."
+	case len(out) == 0:
+		return fmt.Sprintf("%s: %s; %d may fail.", begin, counts, spare)
+	case spare == 0:
+		return fmt.Sprintf("%s, but none may fail: %s. Fix %s.", begin, counts, cli.ListOf(out))
+	default:
+		return fmt.Sprintf("%s: %s; %d more may fail. Fix %s.", begin, counts, spare, cli.ListOf(out))
+	}
+}
+
+// print writes the table of the masters, what is wrong with each, and the verdict.
+func (v *Verdict) print(w io.Writer) error {
+	var b strings.Builder
+	rows := [][]string{{"MASTER", "MEMBER", "VOTE", "ROUND TRIP", "REDIS", "ROLE", "CLOCK", "MAXMEMORY-POLICY", "PERSISTENCE"}}
+	for _, m := range v.Masters {
+		rows = append(rows, m.row())
+	}
+	cli.WriteTable(&b, rows)
+	list := func(title string, problems []problemFinding, leaveOut func(problemFinding) bool) {
+		for _, p := range problems {
+			if leaveOut(p) {
+				continue
+			}
+			if title != "" {
+				fmt.Fprintf(&b, "\n%s\n", title)
+				title = ""
+			}
+			fmt.Fprintf(&b, "  %s: %s\n", p.Severity, p.Reason)
+			if p.Fix != "" {
+				fmt.Fprintf(&b, "    to fix it: %s\n", p.Fix)
+			}
+		}
+	}
+	for _, m := range v.Masters {
+		list(m.Addr, m.Problems, v.ofAll)
+	}
+	list("all masters", v.Masters[0].Problems, func(p problemFinding) bool { return !v.ofAll(p) })
+	if m := v.Membership; m != nil {
+		fmt.Fprintf(&b, "\nThe membership has version %d, max_ttl %s, and a wait of %s.", m.Version,
+			config.FormatDuration(time.Duration(m.MaxTTLMs)*time.Millisecond), config.FormatDuration(time.Duration(m.WaitMs)*time.Millisecond))
+		fmt.Fprintf(&b, " %s.", seatsThatVote(m.Voters, m.Unreached, m.Seats))
+		if m.Differences != "" {
+			fmt.Fprintf(&b, " It counts, and the settings differ: %s. redlockd members shows the lines for config.toml.", m.Differences)
+		}
+		fmt.Fprintln(&b)
+	}
+	for i, p := range v.Policies {
+		if i == 0 {
+			fmt.Fprintln(&b, "\nPolicies of these settings; the first that matches a resource counts:")
+		}
+		fmt.Fprintf(&b, "  %s\n", p.Policy)
+		if p.Problem != nil {
+			fmt.Fprintf(&b, "    %s: %s\n    to fix it: %s\n", p.Problem.Severity, p.Problem.Reason, p.Problem.Fix)
+		}
+	}
+	fmt.Fprintf(&b, "\n%s\n", v.sentence())
+	if v.CanVote >= v.Needed {
+		fmt.Fprintln(&b, v.restartSentence())
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// ofAll tells whether several masters all have the problem. It is then printed once.
+func (v *Verdict) ofAll(p problemFinding) bool {
+	for _, m := range v.Masters {
+		if !slices.Contains(m.Problems, p) {
+			return false
+		}
+	}
+	return len(v.Masters) > 1
+}
+
+func (m *masterFinding) row() []string {
+	vote, rtt, clock, role := "yes", "-", "-", m.Role
+	switch {
+	case !m.Votes:
+		vote = "no"
+	case m.Member != "voter":
+		vote = "not yet"
+	}
+	if m.RTTMs != nil {
+		rtt = fmt.Sprintf("%.2f ms", *m.RTTMs)
+		clock = fmt.Sprintf("%+.1f ± %.1f ms", *m.ClockDiffMs, *m.ClockErrMs)
+	}
+	if m.ClusterNode {
+		role += " (cluster)"
+	}
+	return []string{m.Addr, cmp.Or(m.Member, "-"), vote, rtt, cmp.Or(m.Version, "-"), cmp.Or(role, "-"), clock, cmp.Or(m.MaxMemoryPolicy, "-"), m.persistence()}
+}
+
+func (m *masterFinding) persistence() string {
+	var kinds []string
+	if m.AOF {
+		kinds = append(kinds, strings.TrimSpace("aof "+m.AppendFsync))
+	}
+	if m.Save != "" {
+		kinds = append(kinds, "snapshots")
+	}
+	switch {
+	case len(kinds) > 0:
+		return strings.Join(kinds, ", ")
+	case m.Role == "":
+		return "-"
+	default:
+		return "none"
+	}
+}

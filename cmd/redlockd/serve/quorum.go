@@ -1,0 +1,104 @@
+package serve
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"redlockd/cmd/redlockd/config"
+	"redlockd/redlock"
+)
+
+// awaitQuorum waits until a quorum of masters is connected, for connect_timeout at most, before the server accepts clients. Until
+// then a client waits in the listener's queue; otherwise it would get NOQUORUM.
+func (s *server) awaitQuorum(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, s.config.Engine.ConnectTimeout)
+	defer cancel()
+	s.engine.Ready(ctx) // if there is none, watchQuorum says so
+}
+
+// watchQuorum logs when the first quorum of masters is reached, and which masters are missing; before that, once, what is missing
+// for a quorum. From then on it logs when the quorum is lost and when it is back. The engine logs the changes of each master.
+func (s *server) watchQuorum(ctx context.Context) {
+	total := func() int { return len(s.engine.Masters()) } // the membership may change
+	// A healthy master answers within connect_timeout: log what is missing after that.
+	patience, cancel := context.WithTimeout(ctx, s.config.Engine.ConnectTimeout)
+	defer cancel()
+	if s.engine.Ready(patience) != nil && ctx.Err() == nil {
+		s.log.Warn("no quorum of masters yet: commands are answered with NOQUORUM until there is one",
+			"needed", total()/2+1, "masters", total(), "missing", missing(s.engine.Masters()),
+			"to_do", "wait for masters that are new, in quarantine or doubted; for others, redlockd check says what is wrong")
+	}
+	if s.engine.Ready(ctx) != nil {
+		return // stopped before
+	}
+	s.log.Info("quorum reached: locks are granted", "needed", total()/2+1, "masters", total())
+	notify("STATUS=locks are granted")
+	// The slowest healthy master may still be connecting.
+	awaitAll(patience, s.engine)
+	if out := missing(s.engine.Masters()); out != "" && ctx.Err() == nil {
+		s.log.Warn("not all masters can vote: locks are granted", "missing", out,
+			"to_do", "wait for masters that are new, in quarantine or doubted; for others, redlockd check says what is wrong")
+	}
+	for hasQuorum := true; pause(ctx, quorumPause); {
+		err := quorum(s.engine)
+		switch {
+		case (err == nil) == hasQuorum:
+			continue
+		case err == nil:
+			s.log.Info("quorum is back: locks are granted", "needed", total()/2+1, "masters", total())
+			notify("STATUS=locks are granted")
+		default:
+			s.log.Error("quorum lost: commands are answered with NOQUORUM until it is back",
+				"needed", total()/2+1, "masters", total(), "missing", missing(s.engine.Masters()),
+				"to_do", "bring back masters that are down, and restart none of the others; those in quarantine or doubted vote again by themselves")
+			notify("STATUS=no quorum of masters: no locks are granted")
+		}
+		hasQuorum = !hasQuorum
+	}
+}
+
+// quorumPause is the pause between two checks of the quorum. The counters of INFO show shorter losses.
+const quorumPause = time.Second
+
+// pause waits, and returns false when ctx is done.
+func pause(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
+}
+
+// quorum returns nil if a quorum of masters can vote now, else the error that a LOCK would get.
+func quorum(engine *redlock.Client) error {
+	now, cancel := context.WithCancel(context.Background())
+	cancel()
+	return engine.Ready(now)
+}
+
+// awaitAll waits until every master can vote, or ctx is done.
+func awaitAll(ctx context.Context, engine *redlock.Client) {
+	for missing(engine.Masters()) != "" && pause(ctx, 2*time.Millisecond) {
+	}
+}
+
+// missing lists the masters that cannot vote, each with the reason.
+func missing(masters []redlock.MasterStatus) string {
+	var all []string
+	for _, m := range masters {
+		if m.State != redlock.MasterUp {
+			why := string(m.State)
+			if m.Left > 0 {
+				why += " for another " + config.FormatDuration(m.Left.Round(10*time.Millisecond))
+			}
+			if m.Reason != "" {
+				why += ": " + m.Reason
+			}
+			all = append(all, fmt.Sprintf("%s (%s)", m.Addr, why))
+		}
+	}
+	return strings.Join(all, ", ")
+}

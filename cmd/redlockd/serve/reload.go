@@ -1,0 +1,112 @@
+package serve
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+
+	"redlockd/cmd/redlockd/config"
+)
+
+// reloadOn reads the settings again whenever hangups has a signal, until ctx ends. Nobody waits for it, because a read of a file
+// that hangs cannot be ended.
+func (s *server) reloadOn(ctx context.Context, hangups <-chan os.Signal) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-hangups:
+			s.reload()
+		}
+	}
+}
+
+// reload reads the settings again and puts those into force that can change while the server runs, or none of them. It logs what it has
+// done and returns it in one line.
+func (s *server) reload() (changed string, err error) {
+	s.reloading.Lock()
+	defer s.reloading.Unlock()
+	notifyReloading()
+	defer notify("READY=1")
+	changed, err = s.replaceSettings()
+	if err != nil {
+		for _, fault := range config.Flatten(err) {
+			s.log.Warn("the settings could not be read again: those before stay in force", "reason", fault.Error(),
+				"to_do", "correct it and send SIGHUP or CONFIG RELOAD again; redlockd --print-config with the same flags tries it without changing anything")
+		}
+		return "", err
+	}
+	s.log.Info("the settings were read again", "changed", changed)
+	return changed, nil
+}
+
+func (s *server) replaceSettings() (changed string, err error) {
+	next, err := s.call.Load()
+	if err != nil {
+		return "", err
+	}
+	addrs := next.Listen
+	if len(s.passed) > 0 {
+		addrs = s.passed
+	}
+	if err := next.CheckProtected(addrs); err != nil {
+		return "", err
+	}
+	names, noted, err := s.current.Load().Changes(next)
+	if err != nil {
+		return "", err
+	}
+	closed, err := s.putIntoForce(next)
+	if err != nil {
+		return "", err
+	}
+	s.level.UnmarshalText([]byte(next.LogLevel))
+	s.current.Store(next)
+	for _, warning := range next.Warnings {
+		s.log.Warn(warning)
+	}
+	warnOfFewFiles(s.log, next)
+	if len(noted) > 0 {
+		s.log.Warn("settings that only a first start uses differ from those of this start", "settings", strings.Join(noted, " "),
+			"to_do", "nothing if this is what redlockd members told you to write; otherwise change the masters and max_ttl with redlockd members")
+	}
+	if len(names) == 0 {
+		return "nothing", nil
+	}
+	changed = strings.Join(names, ", ")
+	if closed > 0 {
+		changed += fmt.Sprintf("; %d connections closed, because their user was changed or removed", closed)
+	}
+	return changed, nil
+}
+
+// putIntoForce changes the front and the engine to the settings of next, or neither. It returns how many connections it has closed. What can
+// fail comes first, and making the file of the audit after everything else that can.
+func (s *server) putIntoForce(next *config.Config) (closed int, err error) {
+	front := next.Front
+	front.HTTPHosts, front.Audit = next.HTTPHosts(), s.audit
+	before := s.engine.Options()
+	if err := s.engine.SetOptions(next.Engine); err != nil {
+		return 0, err
+	}
+	defer func() {
+		if err != nil {
+			s.engine.SetOptions(before) // they were valid
+		}
+	}()
+	check := front
+	check.Engine = s.engine
+	if err := check.Validate(); err != nil {
+		return 0, err
+	}
+	if next.AuditFile != s.current.Load().AuditFile {
+		if front.Audit, err = s.openAudit(next); err != nil {
+			return 0, err
+		}
+	}
+	if closed, err = s.front.Reload(front); err == nil {
+		s.audit = front.Audit
+	}
+	return closed, err
+}
