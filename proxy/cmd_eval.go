@@ -9,12 +9,13 @@ import (
 )
 
 // The commands of scripts: EVAL, EVALSHA and SCRIPT. They read arguments and find the script;
-// script_exchange.go executes it.
+// exchange.go executes it.
 //
 //	cmd_eval.go         which script, which keys
 //	script_cache.go     scripts by their SHA1, here and on the masters
 //	script_shares.go    whose turn it is to run or compile
-//	script_exchange.go  assume, run, commit; or read, run, commit
+//	exchange.go         assume, run, commit; or read, run, commit
+//	script_program.go   the runs of one call
 //	key_turns.go        who changes a value that many write
 //	script_assume.go    what to assume
 //	script_run.go       one run in the sandbox (redlock/sandbox)
@@ -38,7 +39,7 @@ const errNoScript replyError = "NOSCRIPT No matching script. Please use EVAL."
 
 // cmdEVAL is EVAL and EVAL_RO. A source that does not compile is answered at once, in the place of the call.
 func cmdEVAL(s *session, c *call) {
-	x := newScriptExchange(s, c)
+	x := newScriptProgram(s, c)
 	if x == nil {
 		return
 	}
@@ -48,7 +49,7 @@ func cmdEVAL(s *session, c *call) {
 		return
 	}
 	x.script = script
-	x.begin(s, c)
+	x.start(c)
 }
 
 // cmdEVALSHA is EVALSHA and EVALSHA_RO. A script that is not known here is fetched from the masters, where
@@ -61,7 +62,7 @@ func cmdEVALSHA(s *session, c *call) {
 		c.fail(errNoScript)
 		return
 	}
-	x := newScriptExchange(s, c)
+	x := newScriptProgram(s, c)
 	if x == nil {
 		return
 	}
@@ -72,7 +73,7 @@ func cmdEVALSHA(s *session, c *call) {
 		lower[i] = b
 	}
 	if x.script = s.server.scripts.lookupSHA(lower[:]); x.script != nil {
-		x.begin(s, c)
+		x.start(c)
 		return
 	}
 	// No script has this name: the masters need not be asked.
@@ -80,11 +81,9 @@ func cmdEVALSHA(s *session, c *call) {
 		c.fail(errNoScript)
 		return
 	}
-	if !x.orderBehind(s, c) {
+	if !x.enter(c, true, true) {
 		return
 	}
-	c.takeBlockingSlot(&x.slot)
-	x.track(x.keys)
 	sha := string(lower[:])
 	o := &operation{then: func(result redlock.Result) redlock.Flusher { return x.haveSource(sha, result) }}
 	x.startShared(&o.Op, sha, o)
@@ -93,27 +92,27 @@ func cmdEVALSHA(s *session, c *call) {
 // haveSource goes on with what the masters hold under a SHA1. Only a source with that SHA1 is executed,
 // so a master that holds something else under it can do no harm. The engine calls haveSource, so
 // another goroutine does the compiling.
-func (x *scriptExchange) haveSource(sha string, result redlock.Result) redlock.Flusher {
+func (x *scriptProgram) haveSource(sha string, result redlock.Result) redlock.Flusher {
 	for _, source := range result.Scripts {
 		if sandbox.SHA(source) != sha {
 			continue
 		}
-		return x.continueOnGoroutine(func() redlock.Flusher {
+		return x.onGoroutine(func() redlock.Flusher {
 			script, err := x.s.compiled(x.account, source)
 			if err != nil {
 				return x.fail(errNoScript)
 			}
 			x.script = script
-			return x.runAssumed()
+			return x.begin()
 		})
 	}
 	return x.fail(errNoScript)
 }
 
-// newScriptExchange reads numkeys, the keys and the arguments. If something is wrong with them it answers what,
+// newScriptProgram reads numkeys, the keys and the arguments. If something is wrong with them it answers what,
 // in Redis's words, and returns nil. The number of keys is bounded, as each one is a guard that every master
 // compares.
-func newScriptExchange(s *session, c *call) *scriptExchange {
+func newScriptProgram(s *session, c *call) *scriptProgram {
 	n, ok := resp.ParseInt(c.args[2])
 	rest := c.args[3:]
 	switch {
@@ -130,10 +129,21 @@ func newScriptExchange(s *session, c *call) *scriptExchange {
 		c.failf("ERR the script has %d keys: scripts here can have %d", n, scriptKeysMax)
 		return nil
 	}
-	x := &scriptExchange{readOnly: c.cmd.flags&flagReadOnly != 0}
+	x := &scriptProgram{readOnly: c.cmd.flags&flagReadOnly != 0}
+	x.program = x
 	x.declared = copyStrings(x.oneKey[:0], rest[:n])
 	x.argv = copyStrings(x.fewArgs[:0], rest[n:])
+	x.keys = distinct(x.declared)
+	x.scripted = x.keys
 	return x
+}
+
+// start executes the call of a script that is known here. From the moment it takes its slot, later commands with
+// its keys wait for it (awaitScripts).
+func (x *scriptProgram) start(c *call) {
+	if x.enter(c, false, true) {
+		flush(x.begin())
+	}
 }
 
 // cmdSCRIPTLOAD also stores the script on the masters: a client may load it through one redlockd and call it

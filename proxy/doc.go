@@ -26,11 +26,10 @@
 //
 // # Other paths
 //
-//   - Redis commands by which libraries lock (SET NX, DEL, WATCH …) become readings and guarded
-//     commits: dropin.go and cmd_transaction.go. Package keyspace has what such a command does to its
-//     keys.
-//   - Scripts run on what their keys are assumed to hold (script_assume.go) or do hold: cmd_eval.go,
-//     script_exchange.go, script_run.go, script_call.go.
+//   - Redis commands by which libraries lock (SET NX, DEL, WATCH …), transactions and scripts become readings and
+//     guarded commits: exchange.go. Its programs are dropin.go, cmd_transaction.go and script_program.go. Package
+//     keyspace has what a command does to its keys. Scripts: cmd_eval.go, script_assume.go, script_run.go,
+//     script_call.go.
 //   - Messages find their subscribers in subscribers.go; cmd_pubsub.go has the commands.
 //   - LOCKS and LOCKINFO say who holds what: cmd_locks.go, holder.go. LOCKS ALL (cmd_locks_all.go) asks the
 //     other redlockds by messages: fleet.go, fleet_message.go.

@@ -37,6 +37,15 @@ func (sl *slot) note() *redlock.HolderNote {
 	return n
 }
 
+// operation is one operation of the engine whose caller goes on in then.
+type operation struct {
+	redlock.Op
+	then func(redlock.Result) redlock.Flusher
+}
+
+// Done implements redlock.Completer.
+func (o *operation) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher { return o.then(result) }
+
 // startLock starts a LOCK or MLOCK. As with all of these, op belongs to the engine until to.Done is called.
 func (sl *slot) startLock(op *redlock.Op, req redlock.LockRequest, to redlock.Completer) {
 	if sl.permitted(op, sl.s.server.live().lockedBy(&req), req.TTL, req.Wait, to) {

@@ -23,11 +23,11 @@ type keyTurns struct {
 const turnRounds = 16
 
 // roundsMax is how often a command tries a change: as often as others do, or more if it has a turn.
-func (sl *slot) roundsMax(others int) int {
+func (sl *slot) roundsMax() int {
 	if sl.turn != "" {
 		return turnRounds
 	}
-	return others
+	return exchangeRounds
 }
 
 // keyTurn is a command that waits for its turn, and goes on in begin.

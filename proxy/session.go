@@ -60,7 +60,7 @@ type session struct {
 	// audited limits the refusals that the audit records; nil before the first.
 	audited *loglimit.Limiter
 
-	// scripted has the keys of scripts in progress. No two of these share a key, see orderBehind.
+	// scripted has the keys of scripts in progress. No two of these share a key, see awaitScripts.
 	// Guarded by conn.mu.
 	scripted map[string]struct{}
 }
