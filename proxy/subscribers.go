@@ -104,10 +104,10 @@ type framedMessage struct {
 	frames [2][]byte
 }
 
-// frame is the message as it is sent, encoded at the first call. The bytes must not be changed: clients
-// share them.
-func (m *framedMessage) frame(proto int) []byte {
-	b := &m.frames[proto-2]
+// frame is the message as the session gets it, encoded at the first call for its protocol version. The bytes must not
+// be changed: clients share them.
+func (m *framedMessage) frame(s *session) []byte {
+	proto, b := s.proto, &m.frames[s.proto-2]
 	if *b != nil {
 		return *b
 	}
@@ -126,8 +126,8 @@ func (m *framedMessage) frame(proto int) []byte {
 
 // delivery is one message for one client.
 type delivery struct {
-	to *session
-	m  *framedMessage
+	to    *session
+	frame func(*session) []byte
 }
 
 // deliver pushes a message to all clients of this server that are subscribed: once for the channel, and
@@ -137,15 +137,15 @@ type delivery struct {
 func (subs *subscribers) deliver(channel, payload string) {
 	subs.mu.Lock()
 	var deliveries []delivery
-	m := &framedMessage{message: message{channel, payload}}
+	frame := (&framedMessage{message: message{channel, payload}}).frame
 	for s := range subs.channels[channel] {
-		deliveries = append(deliveries, delivery{s, m})
+		deliveries = append(deliveries, delivery{s, frame})
 	}
 	for pattern, sessions := range subs.patterns {
 		if globMatch(pattern, channel) {
-			m := &framedMessage{message: message{channel, payload}, pattern: pattern, matched: true}
+			frame := (&framedMessage{message: message{channel, payload}, pattern: pattern, matched: true}).frame
 			for s := range sessions {
-				deliveries = append(deliveries, delivery{s, m})
+				deliveries = append(deliveries, delivery{s, frame})
 			}
 		}
 	}
@@ -153,46 +153,10 @@ func (subs *subscribers) deliver(channel, payload string) {
 	// With subs.mu free again, because it is taken after a connection's mu. A client may have
 	// unsubscribed meanwhile, and still gets this message, as if it had come before.
 	for _, d := range deliveries {
-		d.to.push(d.m)
-	}
-}
-
-// sharedMin is the length of a message from which on it is kept once for all who get it, and not copied
-// to each. Below it a copy is cheaper than a chunk.
-const sharedMin = 1 << 10
-
-// push sends a message to the client. It does not block. If the confirmation of SUBSCRIBE is still in
-// batch, the message waits in pushed, because clients take a message before its confirmation for a
-// protocol error.
-func (s *session) push(m *framedMessage) {
-	s.conn.mu.Lock()
-	if user := s.user(); m.channel == redlock.LostChannel && user.confined() {
-		s.conn.mu.Unlock()
-		if !user.may(m.payload) { // which takes its time
-			return
+		if channel != redlock.LostChannel || d.to.accountOf().user().may(payload) {
+			d.to.conn.push(false, d.frame)
 		}
-		s.conn.mu.Lock()
 	}
-	b := m.frame(s.proto)
-	full := !s.conn.closed.Load() && s.conn.unsentLocked()+len(s.conn.pushed)+len(b) > s.server.live().OutputMax
-	switch {
-	case full || s.conn.closed.Load():
-	case s.conn.pushesWait:
-		s.conn.pushed = append(s.conn.pushed, b...)
-		s.conn.countOutputLocked()
-	case len(b) < sharedMin:
-		s.conn.appendLocked(b)
-		s.conn.sendLocked()
-	default:
-		s.conn.appended += int64(len(b))
-		s.conn.linkLocked(&chunk{b: b, shared: true})
-		s.conn.sendLocked()
-	}
-	s.conn.mu.Unlock()
-	if full {
-		s.conn.tooSlow()
-	}
-	s.server.relieve()
 }
 
 // count is how many deliveries a message of the channel would be. A client that gets it twice, by its
