@@ -85,8 +85,7 @@ func cmdEVALSHA(s *session, c *call) {
 		return
 	}
 	sha := string(lower[:])
-	o := &operation{then: func(result redlock.Result) redlock.Flusher { return x.haveSource(sha, result) }}
-	x.startShared(&o.Op, sha, o)
+	x.startShared(&x.op, sha, completer(func(result redlock.Result) redlock.Flusher { return x.haveSource(sha, result) }))
 }
 
 // haveSource goes on with what the masters hold under a SHA1. Only a source with that SHA1 is executed,
@@ -109,9 +108,9 @@ func (x *scriptProgram) haveSource(sha string, result redlock.Result) redlock.Fl
 	return x.fail(errNoScript)
 }
 
-// newScriptProgram reads numkeys, the keys and the arguments. If something is wrong with them it answers what,
-// in Redis's words, and returns nil. The number of keys is bounded, as each one is a guard that every master
-// compares.
+// newScriptProgram reads numkeys, the keys and the arguments. If something is wrong with them it
+// answers what, in Redis's words, and returns nil. The number of keys is bounded, as each one is a
+// guard that every master compares.
 func newScriptProgram(s *session, c *call) *scriptProgram {
 	n, ok := resp.ParseInt(c.args[2])
 	rest := c.args[3:]
@@ -138,8 +137,8 @@ func newScriptProgram(s *session, c *call) *scriptProgram {
 	return x
 }
 
-// start executes the call of a script that is known here. From the moment it takes its slot, later commands with
-// its keys wait for it (awaitScripts).
+// start executes the call of a script that is known here. From the moment it takes its slot, later
+// commands with its keys wait for it (awaitScripts).
 func (x *scriptProgram) start(c *call) {
 	if x.enter(c, false, true) {
 		flush(x.begin())
@@ -182,24 +181,9 @@ func cmdSCRIPTFLUSH(s *session, c *call) {
 	}
 	s.server.scripts.forgetAll() // also for what the client has sent behind this
 	s.server.opts.Engine.FlushScripts(s.account.share, storedTTL)
-	f := &scriptFlush{}
+	f := &operation{then: func(f *operation, _ redlock.Result) { f.out = resp.AppendOK(f.out) }}
 	c.takeSlot(&f.slot)
 	f.startPublish(&f.op, scriptFlushChannel, "", f)
-}
-
-// scriptFlush is a SCRIPT FLUSH in progress, which has published that it is one.
-type scriptFlush struct {
-	slot
-	op redlock.Op
-}
-
-// Done implements redlock.Completer.
-func (f *scriptFlush) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher {
-	if result.Err != nil {
-		return f.fail(result.Err)
-	}
-	f.out = resp.AppendOK(f.out)
-	return f.complete()
 }
 
 // cmdSCRIPTKILL has nothing to kill: runTime ends every run.

@@ -82,13 +82,12 @@ func (f *forceCall) lookForSlots(forced redlock.Result) redlock.Flusher {
 	if len(f.slots) == 0 {
 		return f.Done(nil, forced)
 	}
-	o := &operation{then: func(read redlock.Result) redlock.Flusher {
+	f.startRead(&f.op, f.slots, completer(func(read redlock.Result) redlock.Flusher {
 		if forced.Err = read.Err; read.Err == nil {
 			forced.Err = slotsError(f.resource, f.slots, read.States)
 		}
 		return f.Done(nil, forced)
-	}}
-	f.startRead(&o.Op, f.slots, o)
+	}))
 	return nil
 }
 

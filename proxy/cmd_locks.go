@@ -29,26 +29,18 @@ const (
 // name with one pattern takes 1 ms at worst, and there may be 100 000 leases.
 const locksTime = time.Second
 
-// infoCall is a LOCKINFO in progress. It does not block the client: the answer is true for one moment anyway.
-type infoCall struct {
-	slot
-	op redlock.Op
-}
-
 // cmdLOCKINFO is LOCKINFO resource. It asks all masters and answers also without a quorum, because who
-// is silent is a part of the answer.
-func cmdLOCKINFO(s *session, c *call) {
-	i := new(infoCall)
+// is silent is a part of the answer. It does not block the client: the answer is true for one moment
+// anyway.
+func cmdLOCKINFO(_ *session, c *call) {
+	i := &operation{then: (*operation).lockInfo}
 	c.takeSlot(&i.slot)
 	i.startInspect(&i.op, string(c.args[1]), i)
 }
 
-// Done implements redlock.Completer. held is null if too few masters answered to know; fence is null if
+// lockInfo answers LOCKINFO. held is null if too few masters answered to know; fence is null if
 // there is none.
-func (i *infoCall) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher {
-	if result.Err != nil {
-		return i.fail(result.Err)
-	}
+func (i *operation) lockInfo(result redlock.Result) {
 	info := result.Info
 	votes := make(array, len(info.Votes))
 	for n, vote := range info.Votes {
@@ -82,12 +74,11 @@ func (i *infoCall) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher {
 		"queue", queueFields(info.Queue, i.account.user()),
 		"delay-ms", floorMs(delay),
 	})
-	return i.complete()
 }
 
 // withoutDelay is what is left of the validity of a lock, and, if that is nothing, of its delay. The masters know of no delay: it is that of the
 // lease, if the lock was granted here, or that of the resource's policy here.
-func (i *infoCall) withoutDelay(info *redlock.ResourceInfo) (validity, delay time.Duration) {
+func (i *operation) withoutDelay(info *redlock.ResourceInfo) (validity, delay time.Duration) {
 	lockDelay := i.s.server.live().delayOf(info.Resource)
 	if len(info.Leases) > 0 {
 		lockDelay = info.Leases[0].Delay
@@ -167,7 +158,7 @@ type locksOptions struct {
 // cmdLOCKS is LOCKS [ALL] [PATTERN glob] [COUNT n]. It blocks the client's commands behind it, so that one
 // client has one list made at a time.
 func cmdLOCKS(s *session, c *call) {
-	options, refusal := parseLocks(c.args[1:])
+	options, refusal := parseLocks(c)
 	if refusal == nil && options.all {
 		refusal = s.user().askable()
 	}
@@ -310,45 +301,28 @@ func leaseFields(lease *redlock.LeaseInfo, viewer *User) fields {
 	}
 }
 
-// parseLocks reads [ALL] [PATTERN glob] [COUNT n], in any order, each once.
-func parseLocks(args [][]byte) (o locksOptions, refusal error) {
-	for len(args) > 0 {
-		option := args[0]
-		switch isPattern, isCount := equalFold(option, "PATTERN"), equalFold(option, "COUNT"); {
-		case equalFold(option, "ALL"):
-			if o.all {
-				return o, optionTwice(option)
-			}
+// parseLocks reads [ALL] [PATTERN glob] [COUNT n].
+func parseLocks(c *call) (o locksOptions, refusal error) {
+	o.limit = locksDefault
+	refusal = c.cmd.parseOptions(c.args[1:], func(option string, value []byte) error {
+		switch option {
+		case "ALL":
 			o.all = true
-			args = args[1:]
-			continue
-		case !isPattern && !isCount:
-			return o, replyError("ERR syntax error: '" + clipped(option, 128) + "' is no option of LOCKS; ALL, PATTERN glob and COUNT n are")
-		case isPattern && o.pattern != "" || isCount && o.limit != 0:
-			return o, optionTwice(option)
-		case len(args) == 1:
-			return o, optionBare(option)
-		case isPattern && len(args[1]) == 0:
-			return o, replyError("ERR the pattern is empty: leave it out to list all")
-		case isPattern:
-			if refusal = patternRefusal(args[1]); refusal != nil {
-				return o, refusal
+		case "PATTERN":
+			if o.pattern = string(value); o.pattern == "" {
+				return replyError("ERR the pattern is empty: leave it out to list all")
 			}
-			o.pattern = string(args[1])
-		default:
-			n, ok := resp.ParseInt(args[1])
-			if !ok || n < 1 || n > locksMax {
-				return o, errorf("ERR COUNT '%s' is not an integer from 1 to %d", clipped(args[1], 32), locksMax)
+			return patternRefusal(value)
+		case "COUNT":
+			n, ok := resp.ParseInt(value)
+			if o.limit = int(n); !ok || n < 1 || n > locksMax {
+				return errorf("ERR COUNT '%s' is not an integer from 1 to %d", clipped(value, 32), locksMax)
 			}
-			o.limit = int(n)
 		}
-		args = args[2:]
+		return nil
+	})
+	if refusal == nil && o.all && o.limit > fleetCountMax {
+		refusal = errorf("ERR COUNT %d is above the most with ALL, %d leases of each redlockd", o.limit, fleetCountMax)
 	}
-	if o.all && o.limit > fleetCountMax {
-		return o, errorf("ERR COUNT %d is above the most with ALL, %d leases of each redlockd", o.limit, fleetCountMax)
-	}
-	if o.limit == 0 {
-		o.limit = locksDefault
-	}
-	return o, nil
+	return o, refusal
 }

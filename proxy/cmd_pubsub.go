@@ -191,27 +191,15 @@ func cmdPUBLISH(s *session, c *call) {
 		c.fail(refusal)
 		return
 	}
-	p := &publication{here: s.server.subscribers.count(channel)}
+	here := s.server.subscribers.count(channel)
+	// It is answered when the message has been sent to the masters, so that a client that publishes
+	// more than they can take is slowed down.
+	p := &operation{then: func(p *operation, _ redlock.Result) {
+		s.afterPublish(p.account)
+		p.out = resp.AppendInt(p.out, int64(here))
+	}}
 	c.takeSlot(&p.slot)
 	p.startPublish(&p.op, channel, payload, p)
-}
-
-// publication is a PUBLISH in progress. It is answered when the message has been sent to the masters,
-// so that a client that publishes more than they can take is slowed down.
-type publication struct {
-	slot
-	op   redlock.Op
-	here int // subscribers of this server
-}
-
-// Done implements redlock.Completer.
-func (p *publication) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher {
-	if result.Err != nil {
-		return p.fail(result.Err)
-	}
-	p.s.afterPublish(p.account)
-	p.out = resp.AppendInt(p.out, int64(p.here))
-	return p.complete()
 }
 
 // appendSubscription appends the message that confirms one subscription, or its end. A nil name is null.

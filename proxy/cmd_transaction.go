@@ -98,14 +98,6 @@ func (s *session) notQueued(cmd *command) error {
 	return refusedf("ERR %s cannot be queued: a transaction here is one change of locks, made of commands on keys", strings.ToUpper(strings.ReplaceAll(cmd.fullName(), "|", " ")))
 }
 
-// watch is a WATCH in progress.
-type watch struct {
-	slot
-	op redlock.Op
-	// keys are those that were not watched before.
-	keys []string
-}
-
 // cmdWATCH reads the keys: EXEC compares what a quorum holds now. Commands behind it wait, so that an
 // EXEC in the same packet knows it.
 func cmdWATCH(s *session, c *call) {
@@ -113,43 +105,36 @@ func cmdWATCH(s *session, c *call) {
 		c.failf("ERR WATCH inside MULTI is not allowed")
 		return
 	}
-	w := &watch{}
-	for _, key := range distinct(copyStrings(nil, c.args[1:])) {
-		if _, ok := s.transaction.watched[key]; !ok { // watched twice: what it held first counts
-			w.keys = append(w.keys, key)
-		}
-	}
+	watched := func(key string) bool { _, ok := s.transaction.watched[key]; return ok } // then what it held first counts
+	keys := slices.DeleteFunc(distinct(copyStrings(nil, c.args[1:])), watched)
 	switch {
-	case len(w.keys) == 0:
+	case len(keys) == 0:
 		c.ok()
 		return
-	case len(s.transaction.watched)+len(w.keys) > redlock.MaxResources:
+	case len(s.transaction.watched)+len(keys) > redlock.MaxResources:
 		c.failf("ERR at most %d keys can be watched", redlock.MaxResources)
 		return
 	}
-	if !s.awaitScripts(c, w.keys) {
+	if !s.awaitScripts(c, keys) {
 		return
 	}
+	w := &operation{then: func(w *operation, result redlock.Result) { w.watch(keys, result.States) }}
 	c.takeBlockingSlot(&w.slot)
-	w.startRead(&w.op, w.keys, w)
+	w.startRead(&w.op, keys, w)
 }
 
-// Done implements redlock.Completer. It writes to the reader's transaction: the slot still blocks the
+// watch ends WATCH. It writes to the reader's transaction: the slot still blocks the
 // reader, and complete unblocks it under conn.mu, so the reader sees the result.
-func (w *watch) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher {
-	if result.Err != nil {
-		return w.fail(result.Err)
-	}
-	w.s.server.live().withoutDelays(w.keys, result.States)
+func (w *operation) watch(keys []string, states []redlock.State) {
+	w.s.server.live().withoutDelays(keys, states)
 	t := &w.s.transaction
 	if t.watched == nil {
 		t.watched = make(map[string]watchedKey)
 	}
-	for i, key := range w.keys {
-		t.watched[key] = watchedKey{result.States[i], time.Now()}
+	for i, key := range keys {
+		t.watched[key] = watchedKey{states[i], time.Now()}
 	}
 	w.out = resp.AppendOK(w.out)
-	return w.complete()
 }
 
 // cmdUNWATCH forgets all watched keys. Redis cannot forget single ones either.
@@ -263,7 +248,8 @@ func (x *execProgram) run() {
 // recheck implements program.
 func (x *execProgram) recheck() (wait, end bool) { return false, false }
 
-// committed implements program. A guard that fails on what WATCH has read is a watched key that has changed.
+// committed implements program. A guard that fails on what WATCH has read is a watched key that has
+// changed.
 func (x *execProgram) committed(held bool) bool {
 	if !held && !x.fromQuorum {
 		x.outcome.refused, held = errWatchFailed, true

@@ -63,9 +63,9 @@ var commandRows = []command{
 	row("locks [ALL] [PATTERN glob:pattern] [COUNT n:integer]", cmdLOCKS, flagReadOnly|flagNoScript|flagNative,
 		"generic", "1.0.0", "List the leases that were granted through this server and still run, who holds them and who waits. With ALL: those of every redlockd over the same masters, which of these answered and which did not"),
 
-	// Redis commands by which libraries lock: each becomes a reading and a guarded commit (dropin.go, exchange.go).
-	// First those that may take a lock. Without NX or IFEQ they are allowed only where allow_unguarded
-	// is set.
+	// Redis commands by which libraries lock: each becomes a reading and a guarded commit (dropin.go,
+	// exchange.go). First those that may take a lock. Without NX or IFEQ they are allowed only where
+	// allow_unguarded is set.
 	row("set key:key value [NX | XX | IFEQ token] [GET] [EX seconds:integer | PX milliseconds:integer | EXAT unix-time-seconds:unix-time | PXAT unix-time-milliseconds:unix-time | KEEPTTL]", cmdSET, flagWrite|flagLock|flagInMulti,
 		"string", "1.0.0", "With NX: lock a key by a token for a time. With IFEQ: put another token in its place, or extend the lock. Others only if allow_unguarded is set"),
 	row("setnx key:key value", cmdKeys, flagWrite|flagFast|flagLock|flagInMulti,

@@ -9,8 +9,8 @@ import (
 	"redlockd/redlock"
 )
 
-// The Redis commands on keys by which libraries lock that were written for one instance. Package keyspace says
-// what a command does to its keys; exchange.go executes it.
+// The Redis commands on keys by which libraries lock that were written for one instance. Package
+// keyspace says what a command does to its keys; exchange.go executes it.
 //
 // A command is executed in order behind those before it from the same client: the lanes of the engine
 // keep single rounds in order; a command that may take several blocks its client.
@@ -61,8 +61,9 @@ type keysProgram struct {
 	command *keyspace.Command
 }
 
-// assume implements program. If a lease of this redlockd most likely holds the key of a SET NX GET, a commit would most
-// likely be denied, and the client asks for the holder's token: reading first saves a round.
+// assume implements program. If a lease of this redlockd most likely holds the key of a SET NX GET, a
+// commit would most likely be denied, and the client asks for the holder's token: reading first saves a
+// round.
 func (x *keysProgram) assume() bool {
 	x.states = x.command.Assumed(len(x.keys))
 	if x.states == nil || x.command.AsksHolder() && x.s.server.opts.Engine.Known(nil, x.keys)[0].Found {
@@ -87,8 +88,9 @@ func (x *keysProgram) committed(held bool) bool {
 	return held
 }
 
-// recheck implements program. The client of SET NX GET takes itself for the holder if it is answered its own token. That
-// must not be what the failed commit has set on single masters, and is being undone: see scriptProgram.seesItself.
+// recheck implements program. The client of SET NX GET takes itself for the holder if it is answered
+// its own token. That must not be what the failed commit has set on single masters, and is being
+// undone: see scriptProgram.seesItself.
 func (x *keysProgram) recheck() (wait, end bool) {
 	st := &x.states[0]
 	switch {

@@ -37,14 +37,29 @@ func (sl *slot) note() *redlock.HolderNote {
 	return n
 }
 
-// operation is one operation of the engine whose caller goes on in then.
+// operation is a command that is one operation of the engine, for commands that are not sent often: its
+// result is answered in then.
 type operation struct {
-	redlock.Op
-	then func(redlock.Result) redlock.Flusher
+	slot
+	op redlock.Op
+	// then appends the reply to the result, which is no error.
+	then func(*operation, redlock.Result)
 }
 
 // Done implements redlock.Completer.
-func (o *operation) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher { return o.then(result) }
+func (o *operation) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher {
+	if result.Err != nil {
+		return o.fail(result.Err)
+	}
+	o.then(o, result)
+	return o.complete()
+}
+
+// completer is a function as a redlock.Completer.
+type completer func(redlock.Result) redlock.Flusher
+
+// Done implements redlock.Completer.
+func (f completer) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher { return f(result) }
 
 // startLock starts a LOCK or MLOCK. As with all of these, op belongs to the engine until to.Done is called.
 func (sl *slot) startLock(op *redlock.Op, req redlock.LockRequest, to redlock.Completer) {

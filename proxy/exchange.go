@@ -13,10 +13,10 @@ import (
 	"redlockd/redlock/resp"
 )
 
-// exchange executes a program on keys: a command (dropin.go), a transaction (cmd_transaction.go) or a script
-// (script_program.go). A program is a function from what its keys hold to what they are to hold and a reply. It
-// runs on what a quorum holds or, where its arguments tell what the client expects, on that. What it has changed
-// is committed, guarded by what it has read.
+// exchange executes a program on keys: a command (dropin.go), a transaction (cmd_transaction.go) or a
+// script (script_program.go). A program is a function from what its keys hold to what they are to hold
+// and a reply. It runs on what a quorum holds or, where its arguments tell what the client expects, on
+// that. What it has changed is committed, guarded by what it has read.
 //
 //	assume ─ run ─┬─ changes ── commit ─┬─ done ──> the reply that the program has computed
 //	              │                     └─ a guard fails ────┐
@@ -31,17 +31,17 @@ import (
 //	WATCH k … MULTI … EXEC    read at WATCH, commit   one round each
 //	EVAL, EVALSHA             several assumptions     one round or two, see script_assume.go
 //
-// A key that a script names and has not declared (Redisson makes such names) is taken to be absent, so that
-// the run finds them all. Then the keys are read, with these, and the script is run again. Such a key is not
-// ordered against what the same client has sent before for that key and is not answered yet.
+// A key that a script names and has not declared (Redisson makes such names) is taken to be absent, so
+// that the run finds them all. Then the keys are read, with these, and the script is run again. Such a
+// key is not ordered against what the same client has sent before for that key and is not answered yet.
 //
-// Invariant: all that a reply was made of was confirmed by a quorum: by the commit, whose guards are all that
-// the run has read, or, where there was nothing to commit, by the reading. What only a minority holds is no
-// reason to say that anything is held.
+// Invariant: all that a reply was made of was confirmed by a quorum: by the commit, whose guards are
+// all that the run has read, or, where there was nothing to commit, by the reading. What only a
+// minority holds is no reason to say that anything is held.
 //
 // One goroutine at a time works on an exchange, so its fields need no mutex: first the reader of the
-// connection (begin), then the engine's that completes an operation (haveRead, haveCommitted), then, for a
-// script, one of its own for the next run (onGoroutine). Each hands over as its last step.
+// connection (begin), then the engine's that completes an operation (haveRead, haveCommitted), then,
+// for a script, one of its own for the next run (onGoroutine). Each hands over as its last step.
 //
 // Rejected: to run scripts on the masters, as EVAL there. A script that ran on a minority alone, or on
 // masters that hold different things, could not be taken back.
@@ -50,7 +50,8 @@ type exchange struct {
 	program program
 	// script is the one that the program runs; nil: it is none.
 	script *knownScript
-	// keys has each key once: those of the program, and behind these the ones that runs have found missing.
+	// keys has each key once: those of the program, and behind these the ones that runs have found
+	// missing.
 	keys []string
 
 	// states is what the program was run on, for each of keys.
@@ -76,19 +77,21 @@ type exchange struct {
 	oneKey [1]string
 }
 
-// program is what an exchange executes. Its methods may read and write the exchange, of which they are a part.
+// program is what an exchange executes. Its methods may read and write the exchange, of which they are
+// a part.
 type program interface {
-	// assume sets states to what the client expects, runs on that, and returns true if the outcome is to be
-	// committed; false if the keys must be read.
+	// assume sets states to what the client expects, runs on that, and returns true if the outcome is
+	// to be committed; false if the keys must be read.
 	assume() bool
 	// run executes the program on states. The result is in outcome, and nothing else has happened.
 	run()
-	// recheck is called behind a run after a commit of this exchange has failed. What the commit has set on
-	// single masters may not be undone yet, and may look like the lock of somebody: wait tells to read the keys again
-	// when it must be. end tells that outcome is the answer, without another commit.
+	// recheck is called behind a run after a commit of this exchange has failed. What the commit has
+	// set on single masters may not be undone yet, and may look like the lock of somebody: wait tells
+	// to read the keys again when it must be. end tells that outcome is the answer, without another
+	// commit.
 	recheck() (wait, end bool)
-	// committed is called with the result of a commit. It reports whether outcome is the answer then; else the
-	// keys are read, and the program is run again.
+	// committed is called with the result of a commit. It reports whether outcome is the answer then;
+	// else the keys are read, and the program is run again.
 	committed(held bool) (end bool)
 }
 
@@ -103,16 +106,16 @@ type outcome struct {
 	// spent is how much of its limit of time the run of a script took.
 	spent time.Duration
 
-	// refused says why the program must not be executed, or which limit it met. Then nothing else of the outcome
-	// counts. Its text is an error reply.
+	// refused says why the program must not be executed, or which limit it met. Then nothing else of
+	// the outcome counts. Its text is an error reply.
 	refused error
 }
 
 // Bounds of one exchange.
 const (
-	// exchangeRounds is how often a program is tried if others change its keys meanwhile; then the exchange
-	// fails. Eight is far more than honest contention needs: of several callers that change the same
-	// keys, one always succeeds.
+	// exchangeRounds is how often a program is tried if others change its keys meanwhile; then the
+	// exchange fails. Eight is far more than honest contention needs: of several callers that change
+	// the same keys, one always succeeds.
 	exchangeRounds = 8
 	// exchangePause is the longest pause before such a try, times its number.
 	exchangePause = 2 * time.Millisecond
@@ -122,8 +125,8 @@ const (
 	endingWaitMax = 100 * time.Millisecond
 )
 
-// exchangeRead and exchangeCommit are the exchange as the engine's completer of a reading and of a commit. A type
-// for each takes no allocation, where a closure would.
+// exchangeRead and exchangeCommit are the exchange as the engine's completer of a reading and of a
+// commit. A type for each takes no allocation, where a closure would.
 type (
 	exchangeRead   exchange
 	exchangeCommit exchange
@@ -139,9 +142,10 @@ func (x *exchangeCommit) Done(_ *redlock.Op, result redlock.Result) redlock.Flus
 	return (*exchange)(x).haveCommitted(result)
 }
 
-// enter takes the slot of the reply. blocks keeps back what the client has sent behind: a command that may take
-// several rounds must not be overtaken. tracks: a client that tracks keeps what the reply says of the keys. It
-// returns false if the client has gone: the call is answered then, and must not be executed.
+// enter takes the slot of the reply. blocks keeps back what the client has sent behind: a command that
+// may take several rounds must not be overtaken. tracks: a client that tracks keeps what the reply says
+// of the keys. It returns false if the client has gone: the call is answered then, and must not be
+// executed.
 func (x *exchange) enter(c *call, blocks, tracks bool) bool {
 	switch {
 	case !c.s.awaitScripts(c, x.keys):
@@ -210,8 +214,8 @@ func (x *exchange) haveRead(result redlock.Result) redlock.Flusher {
 	return x.runOnQuorum()
 }
 
-// onGoroutine continues with step on a goroutine of its own. The engine's goroutines must not run scripts: all
-// its lanes would wait.
+// onGoroutine continues with step on a goroutine of its own. The engine's goroutines must not run
+// scripts: all its lanes would wait.
 func (x *exchange) onGoroutine(step func() redlock.Flusher) redlock.Flusher {
 	s := x.s
 	started := s.server.begin(func() { // Close waits for it
@@ -239,8 +243,8 @@ func (x *exchange) runOnQuorum() redlock.Flusher {
 	return x.decide()
 }
 
-// decide commits what the program has changed. Without changes its reply is the reply, if the reading has confirmed
-// all that it was made of.
+// decide commits what the program has changed. Without changes its reply is the reply, if the reading
+// has confirmed all that it was made of.
 func (x *exchange) decide() redlock.Flusher {
 	o := &x.outcome
 	wait := endingWait(&o.Outcome, x.states, x.waitedForEnd)
@@ -292,9 +296,9 @@ func (x *exchange) sure() bool {
 // state is what a key was taken to hold.
 func (x *exchange) state(key string) *redlock.State { return &x.states[slices.Index(x.keys, key)] }
 
-// refuseChanges is why the changes may not be committed, or nil: one of them is of a key without comparing what
-// that holds, which could be another's lock. Commands were asked for before (refuseUnguarded); what a helper key
-// holds shows now.
+// refuseChanges is why the changes may not be committed, or nil: one of them is of a key without
+// comparing what that holds, which could be another's lock. Commands were asked for before
+// (refuseUnguarded); what a helper key holds shows now.
 func (x *exchange) refuseChanges() error {
 	o := &x.outcome
 	for i := range o.Changes {
@@ -315,8 +319,8 @@ func (x *exchange) word(command, script string) string {
 	return command
 }
 
-// commit makes the changes, guarded by what the program was run on, and goes on in haveCommitted. Messages are paid
-// for before anything has happened, so that a refusal means that nothing was changed.
+// commit makes the changes, guarded by what the program was run on, and goes on in haveCommitted.
+// Messages are paid for before anything has happened, so that a refusal means that nothing was changed.
 func (x *exchange) commit() redlock.Flusher {
 	o := &x.outcome
 	if o.Collections && o.Writes && !x.s.server.keyTurns.take(&x.slot, x.keys[0], x.read) {
@@ -333,8 +337,8 @@ func (x *exchange) commit() redlock.Flusher {
 	return nil
 }
 
-// haveCommitted ends the exchange if the guards held. Otherwise it reads the keys and tries again, at random moments
-// from the third time on, so that callers who are in each other's way do not stay so.
+// haveCommitted ends the exchange if the guards held. Otherwise it reads the keys and tries again, at
+// random moments from the third time on, so that callers who are in each other's way do not stay so.
 func (x *exchange) haveCommitted(result redlock.Result) redlock.Flusher {
 	if result.Err != nil {
 		return x.fail(result.Err)
@@ -354,8 +358,8 @@ func (x *exchange) haveCommitted(result redlock.Result) redlock.Flusher {
 	return x.readAfter(mathrand.N(time.Duration(x.tries) * exchangePause))
 }
 
-// payMessages has the user's share pay for what a script publishes, or returns the refusal. A later round of
-// the same call pays only for what is more.
+// payMessages has the user's share pay for what a script publishes, or returns the refusal. A later
+// round of the same call pays only for what is more.
 func (x *exchange) payMessages() (refusal error) {
 	n := 0
 	for _, m := range x.outcome.published {
@@ -370,7 +374,8 @@ func (x *exchange) payMessages() (refusal error) {
 	return refusal
 }
 
-// end refuses the program, or sends what it has published and then gives the reply that it has computed.
+// end refuses the program, or sends what it has published and then gives the reply that it has
+// computed.
 func (x *exchange) end() redlock.Flusher {
 	published := x.outcome.published
 	switch err := x.outcome.refused; {
@@ -390,16 +395,16 @@ func (x *exchange) end() redlock.Flusher {
 	return nil
 }
 
-// scriptPublication sends the messages of a script. The script is answered behind the last of them, so that a
-// client that publishes by script is slowed down like one that sends PUBLISH.
+// scriptPublication sends the messages of a script. The script is answered behind the last of them, so
+// that a client that publishes by script is slowed down like one that sends PUBLISH.
 type scriptPublication struct {
 	x    *exchange
 	ops  []redlock.Op
 	left atomic.Int32
 }
 
-// Done implements redlock.Completer. The script has changed its keys already, so a message that finds no room
-// is lost, as it may be in Redis. The run has refused those that are too long.
+// Done implements redlock.Completer. The script has changed its keys already, so a message that finds
+// no room is lost, as it may be in Redis. The run has refused those that are too long.
 func (p *scriptPublication) Done(*redlock.Op, redlock.Result) redlock.Flusher {
 	p.x.s.afterPublish(p.x.account)
 	if p.left.Add(-1) > 0 {
@@ -408,8 +413,8 @@ func (p *scriptPublication) Done(*redlock.Op, redlock.Result) redlock.Flusher {
 	return p.x.reply()
 }
 
-// reply gives the reply that the program has computed, in the protocol of the client. A script was of use, so it is
-// stored on the masters if that is due.
+// reply gives the reply that the program has computed, in the protocol of the client. A script was of
+// use, so it is stored on the masters if that is due.
 func (x *exchange) reply() redlock.Flusher {
 	if x.script != nil {
 		x.s.server.share(x.script, x.account, x.s.conn.lastUsed.Load())
@@ -435,16 +440,17 @@ func (x *exchange) ran(space *keyspace.Space, reply keyspace.Reply, err error) {
 	x.outcome = outcome{Outcome: space.Outcome(), reply: reply}
 }
 
-// endingWait is how long a reply is kept back that tells a TTL of which no time is sure any more; 0: it is not.
-// Behind the wait the keys are read again.
+// endingWait is how long a reply is kept back that tells a TTL of which no time is sure any more; 0: it
+// is not. Behind the wait the keys are read again.
 //
-// The last of a key on the masters is padding for drift: it excludes others, and the holder must not count on
-// it. So there is no right number for it. Its length may be told to nobody, for it may be the holder who asks,
-// in a script that compares the token or in a plain PTTL behind a GET. 1 ms, which is as good as the truth for
-// the holder, would have everybody else spin who sleeps for the TTL: with a short lock for most of its padding.
-// Behind the wait the key is gone, or somebody has given it a TTL that is sure, and the answer is good for both.
-// The wait is shorter than the drift of a short TTL, 12 ms with the usual settings. It is bounded for other
-// settings: who is told 1 ms after endingWaitMax does not spin either.
+// The last of a key on the masters is padding for drift: it excludes others, and the holder must not
+// count on it. So there is no right number for it. Its length may be told to nobody, for it may be the
+// holder who asks, in a script that compares the token or in a plain PTTL behind a GET. 1 ms, which is
+// as good as the truth for the holder, would have everybody else spin who sleeps for the TTL: with a
+// short lock for most of its padding. Behind the wait the key is gone, or somebody has given it a TTL
+// that is sure, and the answer is good for both. The wait is shorter than the drift of a short TTL, 12
+// ms with the usual settings. It is bounded for other settings: who is told 1 ms after endingWaitMax
+// does not spin either.
 //
 // What is written does not wait: the commit decides then.
 func endingWait(o *keyspace.Outcome, states []redlock.State, waited time.Duration) (wait time.Duration) {
@@ -457,8 +463,8 @@ func endingWait(o *keyspace.Outcome, states []redlock.State, waited time.Duratio
 	return min(wait, endingWaitMax-waited)
 }
 
-// splitKey returns a key of which masters hold different hashes or sets, so that nobody can tell who holds
-// it. Several clients are changing it then, and those that fail are putting back what it held.
+// splitKey returns a key of which masters hold different hashes or sets, so that nobody can tell who
+// holds it. Several clients are changing it then, and those that fail are putting back what it held.
 func splitKey(keys []string, states []redlock.State) (key string, split bool) {
 	for i := range states {
 		if _, isText := keyspace.Text(states[i].Hint); states[i].Split && !isText {

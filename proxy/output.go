@@ -107,12 +107,13 @@ func (conn *connection) linkLocked(c *chunk) {
 // to each. Below it a copy is cheaper than a chunk.
 const sharedMin = 1 << 10
 
-// push sends a message that is no reply. It does not block. message is called with mu held; it returns nothing for a
-// client that does not get the message, and nobody may change what it returns.
+// push sends a message that is no reply. It does not block. message is called with mu held; it returns
+// nothing for a client that does not get the message, and nobody may change what it returns.
 //
-// behind: the message follows all replies that are due, or are known and still in the queue, unless the command that
-// blocks is all that the queue has. If the confirmation of SUBSCRIBE is still in batch, the message waits in pushed,
-// because clients take a message before its confirmation for a protocol error.
+// behind: the message follows all replies that are due, or are known and still in the queue, unless the
+// command that blocks is all that the queue has. If the confirmation of SUBSCRIBE is still in batch,
+// the message waits in pushed, because clients take a message before its confirmation for a protocol
+// error.
 func (conn *connection) push(behind bool, message func(*session) []byte) {
 	conn.mu.Lock()
 	b := message(conn.session)

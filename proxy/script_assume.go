@@ -25,8 +25,8 @@ const (
 	assumedArgs = 4
 )
 
-// assume implements program. The keys are read if no assumption leads to a change: nothing but a commit would check the
-// assumption.
+// assume implements program. The keys are read if no assumption leads to a change: nothing but a commit
+// would check the assumption.
 func (x *scriptProgram) assume() bool {
 	if x.readOnly {
 		return false

@@ -14,7 +14,8 @@ import (
 	"redlockd/redlock/sandbox"
 )
 
-// scriptProgram is a call of a script in progress. It runs in a sandbox (redlock/sandbox), on a keyspace.Space.
+// scriptProgram is a call of a script in progress. It runs in a sandbox (redlock/sandbox), on a
+// keyspace.Space.
 type scriptProgram struct {
 	exchange
 	// declared is KEYS as the script gets them: a key may stand there twice.
@@ -46,8 +47,8 @@ const (
 // run implements program.
 func (x *scriptProgram) run() { x.runFor(0) }
 
-// runFor runs the script on the states, for at most so many instructions; 0 means the usual limit. Nothing outside
-// of x.outcome has happened when it returns.
+// runFor runs the script on the states, for at most so many instructions; 0 means the usual limit.
+// Nothing outside of x.outcome has happened when it returns.
 func (x *scriptProgram) runFor(instructions int) {
 	isForeign := func(st redlock.State) bool { return st.Found && st.Type != "string" } // made on the masters by another client
 	if slices.ContainsFunc(x.states, isForeign) {
@@ -83,9 +84,9 @@ func (x *scriptProgram) stopped() bool {
 	return limited
 }
 
-// committable reports whether what the script did on an assumption can be committed. The commit then proves the
-// assumption, as its guards are all that the script has read. A TTL is no guard, so that a reply which depends
-// on one must be made of what was read.
+// committable reports whether what the script did on an assumption can be committed. The commit then
+// proves the assumption, as its guards are all that the script has read. A TTL is no guard, so that a
+// reply which depends on one must be made of what was read.
 func (x *scriptProgram) committable() bool {
 	o := &x.outcome
 	return o.refused == nil && len(o.Missing) == 0 && o.Writes && !o.ReadTTL && !o.Blind && len(o.Unguarded) == 0 && o.Endless == nil
@@ -100,7 +101,8 @@ func (x *scriptProgram) committed(held bool) bool {
 	return held
 }
 
-// recheck implements program. To commit again would fail again as long as the values of others are there.
+// recheck implements program. To commit again would fail again as long as the values of others are
+// there.
 func (x *scriptProgram) recheck() (wait, end bool) {
 	if x.outcome.Writes {
 		return false, x.contested()
@@ -139,13 +141,14 @@ func (x *scriptProgram) seesItself() bool {
 	return !same
 }
 
-// contested is for a script whose commit failed although a quorum holds nothing. Values of minorities are in
-// the way then: of others that try at the same time, or remains. (Of hashes and sets see splitKey.) If the script answers without a change when it
-// finds somebody's value, that answer becomes the outcome, and contested returns true.
+// contested is for a script whose commit failed although a quorum holds nothing. Values of minorities
+// are in the way then: of others that try at the same time, or remains. (Of hashes and sets see
+// splitKey.) If the script answers without a change when it finds somebody's value, that answer becomes
+// the outcome, and contested returns true.
 //
-// Invariant: it is never an answer that says "held". No quorum holds anything, so the script is shown a value
-// that nobody has, and an answer that it also gives when it has locked is not taken. What a minority does hold
-// is shown only to a script that is after the value and has not brought it along.
+// Invariant: it is never an answer that says "held". No quorum holds anything, so the script is shown a
+// value that nobody has, and an answer that it also gives when it has locked is not taken. What a
+// minority does hold is shown only to a script that is after the value and has not brought it along.
 func (x *scriptProgram) contested() bool {
 	states, locked := x.states, x.outcome
 	inTheWay := func(value func(*redlock.State) string) (reply []byte, ok bool) {
@@ -168,7 +171,8 @@ func (x *scriptProgram) contested() bool {
 		reply = o.reply.AppendTo(nil, x.proto)
 		return reply, !bytes.Equal(reply, locked.reply.AppendTo(nil, x.proto))
 	}
-	// A value of a minority that is among the arguments may be the caller's own, left by an earlier call.
+	// A value of a minority that is among the arguments may be the caller's own, left by an earlier
+	// call.
 	brought := false
 	reply, ok := inTheWay(func(st *redlock.State) string {
 		brought = brought || slices.Contains(x.argv, st.Hint)

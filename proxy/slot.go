@@ -110,13 +110,14 @@ func (conn *connection) enqueueLocked(sl *slot) {
 	conn.inFlight.Add(1)
 }
 
-// awaitScripts waits for scripts of the same client that have one of these keys and are not answered yet
-// (slot.scripted). They may take several rounds, and what the client sent behind them must not overtake them.
-// Scripts on other keys are not waited for, as many callers share one connection. The caller must take a slot next,
-// unless the result is false: what is written to it now stands behind the replies that were waited for.
+// awaitScripts waits for scripts of the same client that have one of these keys and are not answered
+// yet (slot.scripted). They may take several rounds, and what the client sent behind them must not
+// overtake them. Scripts on other keys are not waited for, as many callers share one connection. The
+// caller must take a slot next, unless the result is false: what is written to it now stands behind the
+// replies that were waited for.
 //
-// It returns false if the client has gone meanwhile. The call is answered then, and must not be executed:
-// nobody would know what it did.
+// It returns false if the client has gone meanwhile. The call is answered then, and must not be
+// executed: nobody would know what it did.
 func (s *session) awaitScripts(c *call, keys []string) (alive bool) {
 	if s.scripts.Load() > 0 { // else none can come but from this goroutine
 		free := func() bool {
@@ -131,8 +132,8 @@ func (s *session) awaitScripts(c *call, keys []string) (alive bool) {
 			c.out = s.conn.batch.b
 		}
 	}
-	// It may have closed since executeUnread looked, and its scripts have ended with it: then there was nothing
-	// to wait for.
+	// It may have closed since executeUnread looked, and its scripts have ended with it: then there was
+	// nothing to wait for.
 	if s.conn.closed.Load() {
 		flush(c.newSlot().fail(errGone))
 		return false

@@ -104,8 +104,8 @@ type framedMessage struct {
 	frames [2][]byte
 }
 
-// frame is the message as the session gets it, encoded at the first call for its protocol version. The bytes must not
-// be changed: clients share them.
+// frame is the message as the session gets it, encoded at the first call for its protocol version. The
+// bytes must not be changed: clients share them.
 func (m *framedMessage) frame(s *session) []byte {
 	proto, b := s.proto, &m.frames[s.proto-2]
 	if *b != nil {
