@@ -55,23 +55,18 @@ func (f *forceCall) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher {
 	if result.Err != nil {
 		return f.fail(result.Err)
 	}
-	released, digests := 0, make(array, len(result.Forced.Tokens))
 	if result.Held {
-		released = 1
 		f.tellChanged([]string{f.resource}, false)
 	}
-	for i, digest := range result.Forced.Tokens {
-		digests[i] = digest
-	}
 	f.out = appendValue(f.out, f.proto, fields{
-		"released", released,
+		"released", result.Held,
 		"masters", result.Forced.Gone,
 		"of", result.Forced.Masters,
 		"another", result.Forced.Another,
 		"renewed", result.Forced.Renewed,
 		"readers", result.Forced.Readers,
 		"fence", result.Forced.Fence,
-		"token-digests", digests,
+		"token-digests", bulks(result.Forced.Tokens),
 	})
 	return f.complete()
 }

@@ -178,15 +178,11 @@ const silenceMax = 24 * time.Hour
 // kept answers KEEPALIVE. The client counts validity from when it sent that.
 func (h *heldLocks) kept(k *operation, result redlock.Result) {
 	h.untold.Add(-int64(len(result.Kept.Lost)))
-	lost := make(array, len(result.Kept.Lost))
-	for i, resource := range result.Kept.Lost {
-		lost[i] = resource
-	}
 	srv := h.s.server
 	k.out = appendValue(k.out, k.proto, fields{
 		"validity", floorMs(result.Validity),
 		"held", result.Kept.Bound,
-		"lost", lost,
+		"lost", bulks(result.Kept.Lost),
 		"leaving", srv.leaving.Load() || srv.draining.Load(),
 	})
 }

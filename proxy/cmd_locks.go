@@ -47,8 +47,8 @@ func (i *operation) lockInfo(result redlock.Result) {
 		votes[n] = voteFields(vote, i.account.user().seesMasters())
 	}
 	holders := make(array, 0, len(info.Leases))
-	for n := range info.Leases {
-		if holder := holderFields(&info.Leases[n], i.account.user()); holder != nil {
+	for _, lease := range info.Leases {
+		if holder := holderFields(i.account.user().shown(lease)); holder != nil {
 			holders = append(holders, holder)
 		}
 	}
@@ -71,7 +71,7 @@ func (i *operation) lockInfo(result redlock.Result) {
 		"readers", info.Readers,
 		"holders", holders,
 		"waiters", info.Waiters,
-		"queue", queueFields(info.Queue, i.account.user()),
+		"queue", queueFields(i.account.user().shownQueue(info.Queue)),
 		"delay-ms", floorMs(delay),
 	})
 }
@@ -90,7 +90,7 @@ func (i *operation) withoutDelay(info *redlock.ResourceInfo) (validity, delay ti
 }
 
 // delayLeft is what is left of the delay of a lease that is in it.
-func delayLeft(lease *redlock.LeaseInfo) time.Duration {
+func delayLeft(lease redlock.LeaseInfo) time.Duration {
 	if lease.Validity > 0 {
 		return 0
 	}
@@ -193,7 +193,7 @@ func (l *listing) run() {
 func (l *listing) appendLeases(leases []redlock.LeaseInfo) {
 	l.out = resp.AppendArray(l.out, len(leases))
 	for i := 0; i < len(leases) && len(l.out) <= locksBytesMax; i++ {
-		l.out = appendValue(l.out, l.proto, leaseFields(&leases[i], l.user))
+		l.out = appendValue(l.out, l.proto, leaseFields(l.user.shown(leases[i])))
 	}
 }
 
@@ -281,22 +281,18 @@ func (q *leaseSearch) match(resources []string) bool {
 	return q.pattern == "" || slices.ContainsFunc(resources, func(resource string) bool { return globMatch(q.pattern, resource) })
 }
 
-// leaseFields are a lease as this user may see it.
-func leaseFields(lease *redlock.LeaseInfo, viewer *User) fields {
-	resources := make(array, len(lease.Resources))
-	for n, resource := range lease.Resources {
-		resources[n] = resource
-	}
+// leaseFields are a lease as LOCKS answers it.
+func leaseFields(lease redlock.LeaseInfo) fields {
 	return fields{
-		"resources", resources,
+		"resources", bulks(lease.Resources),
 		"token-digest", orNull(lease.TokenDigest),
 		"validity-ms", floorMs(lease.Validity),
 		"bound", lease.Bound,
 		"lost", lease.Lost,
 		"mode", modeOf(lease.TokenDigest != "", lease.Shared),
-		"holder", holderFields(lease, viewer),
+		"holder", holderFields(lease),
 		"waiters", lease.Waiters,
-		"queue", queueFields(lease.Queue, viewer),
+		"queue", queueFields(lease.Queue),
 		"delay-ms", floorMs(delayLeft(lease)),
 	}
 }

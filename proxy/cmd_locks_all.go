@@ -114,7 +114,7 @@ func (l *listing) listAll() (refusal error) {
 	l.out = appendValue(l.out, l.proto, "locks")
 	l.out = resp.AppendArray(l.out, len(list))
 	for i := 0; i < len(list) && len(l.out) <= locksBytesMax; i++ {
-		l.out = appendValue(l.out, l.proto, append(leaseFields(&list[i].LeaseInfo, l.user), "redlockd", l.memberName(list[i].redlockd)))
+		l.out = appendValue(l.out, l.proto, append(leaseFields(l.user.shown(list[i].LeaseInfo)), "redlockd", l.memberName(list[i].redlockd)))
 	}
 	l.out = appendValue(l.out, l.proto, "answered")
 	l.out = appendValue(l.out, l.proto, answered)

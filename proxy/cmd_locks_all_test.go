@@ -396,7 +396,7 @@ func FuzzFleetMessage(f *testing.F) {
 		}
 		for i := range locks.Locks {
 			info := locks.Locks[i].info()
-			if len(leaseFields(&info, nil)) == 0 || info.Validity < 0 || len(info.Queue) > redlock.WaitersShown {
+			if len(leaseFields(info)) == 0 || info.Validity < 0 || len(info.Queue) > redlock.WaitersShown {
 				t.Errorf("%+v is accepted", info)
 			}
 			unprintable := func(r rune) bool { return !unicode.IsPrint(r) }

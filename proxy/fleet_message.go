@@ -192,7 +192,7 @@ func fleetLocksOf(leases []redlock.LeaseInfo) fleetLocks {
 	answer := fleetLocks{Locks: []fleetLease{}}
 	room := fleetAnswerMax - len(`{"cut":true,"locks":[]}`)
 	for i := range leases {
-		l := fleetLeaseOf(&leases[i])
+		l := fleetLeaseOf(leases[i])
 		text, err := json.Marshal(l)
 		if err != nil {
 			panic(err) // it has no value that JSON lacks
@@ -214,17 +214,11 @@ func (a fleetLocks) text() string {
 	return string(text)
 }
 
-func fleetLeaseOf(l *redlock.LeaseInfo) fleetLease {
-	lease := fleetLease{TokenDigest: l.TokenDigest, ValidityMs: floorMs(l.Validity), DelayMs: floorMs(delayLeft(l)), Bound: l.Bound, Shared: l.Shared, Lost: l.Lost, Waiters: l.Waiters}
+func fleetLeaseOf(l redlock.LeaseInfo) fleetLease {
+	lease := fleetLease{TokenDigest: l.TokenDigest, ValidityMs: floorMs(l.Validity), DelayMs: floorMs(delayLeft(l)), Since: max(0, l.Since.Unix()),
+		Bound: l.Bound, Shared: l.Shared, Lost: l.Lost, Holder: (*fleetNote)(l.Note), Waiters: l.Waiters}
 	for _, r := range l.Resources {
 		lease.Resources = append(lease.Resources, []byte(r))
-	}
-	if !l.Since.IsZero() {
-		lease.Since = l.Since.Unix()
-	}
-	if l.Note != nil {
-		n := fleetNote(*l.Note)
-		lease.Holder = &n
 	}
 	for _, w := range l.Queue {
 		waiter := fleetWaiter{WaitedMs: floorMs(w.Waited), Shared: w.Shared}
@@ -294,17 +288,13 @@ func (n *fleetNote) valid() bool {
 // info is the lease as the engine would describe it.
 func (l *fleetLease) info() redlock.LeaseInfo {
 	info := redlock.LeaseInfo{TokenDigest: l.TokenDigest, Validity: time.Duration(l.ValidityMs) * time.Millisecond, Free: time.Duration(l.ValidityMs+l.DelayMs) * time.Millisecond,
-		Since: time.Unix(l.Since, 0), Bound: l.Bound, Shared: l.Shared, Lost: l.Lost, Waiters: l.Waiters}
+		Since: time.Unix(l.Since, 0), Bound: l.Bound, Shared: l.Shared, Lost: l.Lost, Note: (*redlock.HolderNote)(l.Holder), Waiters: l.Waiters}
 	for _, r := range l.Resources {
 		info.Resources = append(info.Resources, string(r))
 	}
-	if l.Holder != nil {
-		n := redlock.HolderNote(*l.Holder)
-		info.Note = &n
-	}
-	for _, w := range l.Queue {
-		n := redlock.HolderNote(w.fleetNote)
-		info.Queue = append(info.Queue, redlock.WaiterInfo{Note: &n, Waited: time.Duration(w.WaitedMs) * time.Millisecond, Shared: w.Shared})
+	for i := range l.Queue {
+		w := &l.Queue[i]
+		info.Queue = append(info.Queue, redlock.WaiterInfo{Note: (*redlock.HolderNote)(&w.fleetNote), Waited: time.Duration(w.WaitedMs) * time.Millisecond, Shared: w.Shared})
 	}
 	return info
 }

@@ -291,27 +291,15 @@ type locksView struct {
 	Rows []lockView
 }
 
+// lockView is a lease as the user may see it.
 type lockView struct {
-	Resources []string
-	More      int // further resources
+	redlock.LeaseInfo
+	More int // further resources
 	// State is what there is to know of it, in words.
 	State string
 	Tone  tone
 	Held  time.Duration // since when; 0: not known
 	Left  time.Duration // of the validity; 0: it is not held
-	// Holder is nil if that is not known.
-	Holder  *holderView
-	Waiters int
-	// Queue is the first of them, as far as this user may know them.
-	Queue []waiterView
-}
-
-// holderView is a client that holds a lock, or that waits for it.
-type holderView struct{ Note, Client, Addr, User string }
-
-type waiterView struct {
-	holderView
-	Waited time.Duration
 }
 
 // locksView lists the locks on resources that the user may use: first those that were lost, then those
@@ -338,14 +326,14 @@ func (srv *Server) locksView(user *User, now time.Time) *locksView {
 		return b.Waiters - a.Waiters
 	})
 	for i := range leases[:min(len(leases), pageLocksMax)] {
-		v.Rows = append(v.Rows, newLockView(&leases[i], user, now))
+		v.Rows = append(v.Rows, newLockView(user.shown(leases[i]), now))
 	}
 	return v
 }
 
-func newLockView(lease *redlock.LeaseInfo, user *User, now time.Time) lockView {
-	v := lockView{Waiters: lease.Waiters, Left: max(lease.Validity, delayLeft(lease)), Tone: toneGood}
-	v.Resources = lease.Resources[:min(len(lease.Resources), pageNamesMax)]
+func newLockView(lease redlock.LeaseInfo, now time.Time) lockView {
+	v := lockView{LeaseInfo: lease, Left: max(lease.Validity, delayLeft(lease)), Tone: toneGood}
+	v.Resources, v.Queue = lease.Resources[:min(len(lease.Resources), pageNamesMax)], lease.Queue[:min(len(lease.Queue), pageWaitersMax)]
 	v.More = len(lease.Resources) - len(v.Resources)
 	switch {
 	case lease.TokenDigest == "":
@@ -362,18 +350,8 @@ func newLockView(lease *redlock.LeaseInfo, user *User, now time.Time) lockView {
 	if lease.Bound {
 		v.State += ", renewed for its connection"
 	}
-	// As LOCKS shows it: see holder.go.
-	if n := lease.Note; n != nil && (n.Text != "" || user.sees(n)) {
-		v.Holder = &holderView{n.Text, n.Client, n.Addr, n.User}
-		if !user.sees(n) {
-			v.Holder.Addr = ""
-		}
+	if lease.Note != nil {
 		v.Held = now.Sub(lease.Since)
-	}
-	for _, w := range lease.Queue {
-		if len(v.Queue) < pageWaitersMax && w.Note != nil && user.sees(w.Note) {
-			v.Queue = append(v.Queue, waiterView{holderView{w.Note.Text, w.Note.Client, w.Note.Addr, w.Note.User}, w.Waited})
-		}
 	}
 	return v
 }

@@ -31,6 +31,15 @@ func statuses(texts []string) set {
 	return s
 }
 
+// bulks is an array of bulk strings.
+func bulks(texts []string) array {
+	a := make(array, len(texts))
+	for i, text := range texts {
+		a[i] = text
+	}
+	return a
+}
+
 // appendValue appends a reply with a structure, in the protocol version proto. It panics on a value of
 // any other type, which is a mistake of the handler and not of the client.
 func appendValue(out []byte, proto int, value any) []byte {
