@@ -41,11 +41,11 @@ var infoSections = []struct {
 	{name: "Clients", print: infoClients},
 	{name: "Memory", print: infoMemory},
 	{name: "Persistence", print: infoPersistence},
-	{name: "Stats", print: infoStats},
+	{name: "Stats", print: infoNumbers("Stats")},
 	{name: "Replication", print: infoReplication},
 	{name: "CPU", print: infoCPU},
 	{name: "Masters", print: infoMasters},
-	{name: "Locks", print: infoLocks},
+	{name: "Locks", print: infoNumbers("Locks")},
 	{name: "Users", print: infoUsers},
 	{name: "Commandstats", print: infoCommandstats, onRequest: true},
 	{name: "Errorstats", print: infoErrorstats},
@@ -190,24 +190,17 @@ func infoPersistence(_ *Server, t *infoText, _ *session) {
 	t.field("aof_enabled", 0)
 }
 
-// infoStats are the counters, from CONFIG RESETSTAT on. Each bears the name of the field of Redis that
-// counts the same.
-func infoStats(srv *Server, t *infoText, _ *session) {
-	n := srv.totalsSinceReset()
-	t.field("total_connections_received", n[countConnections])
-	t.field("total_commands_processed", n[countCommands])
-	t.field("instantaneous_ops_per_sec", srv.stats.commandsPerSecond(srv.counters[countCommands].Load(), time.Now()))
-	t.field("total_net_input_bytes", n[countBytesIn])
-	t.field("total_net_output_bytes", n[countBytesOut])
-	t.field("rejected_connections", n[countRejected])
-	t.field("evicted_clients", n[countEvicted])
-	t.field("client_output_buffer_limit_disconnections", n[countOutputLimited])
-	t.field("protocol_errors", n[countProtocolErrors])
-	t.field("acl_access_denied_auth", n[countLoginsFailed])
-	t.field("total_error_replies", n[countErrors])
-	written, dropped := srv.audit.counts()
-	t.field("audit_records", written)
-	t.field("audit_dropped", dropped)
+// infoNumbers prints the rows of metricTable that belong to a section: Stats counts from CONFIG RESETSTAT on, Locks, which
+// has the engine's counters as redlock.Stats documents them, from the start.
+func infoNumbers(section string) func(*Server, *infoText, *session) {
+	return func(srv *Server, t *infoText, _ *session) {
+		r := &reading{srv: srv, front: srv.totalsSinceReset(), locks: srv.opts.Engine.Stats()}
+		for i := range metricTable {
+			if m := &metricTable[i]; m.section == section {
+				m.read(r, func(value float64, labels ...string) { t.field(m.field+strings.Join(labels, ""), int64(value)) })
+			}
+		}
+	}
 }
 
 // infoReplication makes clients take this server for a master without replicas, to which they may write.
@@ -304,32 +297,6 @@ func infoWord(text string) string {
 		}
 		return r
 	}, text)
-}
-
-// infoLocks are the counters of the engine, as redlock.Stats documents them. Unlike those of the
-// section Stats they never go back: CONFIG RESETSTAT does not reach the engine.
-func infoLocks(srv *Server, t *infoText, _ *session) {
-	n := srv.opts.Engine.Stats()
-	t.field("locks_granted", n.Granted)
-	t.field("locks_denied", n.Denied)
-	t.field("locks_noquorum", n.NoQuorum)
-	t.field("locks_attempts", n.Attempts)
-	t.field("locks_undelivered", srv.counters[countRepliesLost].Load())
-	t.field("unlocks_released", n.Released)
-	t.field("unlocks_not_held", n.NotHeld)
-	t.field("unlocks_noquorum", n.UnlockFail)
-	t.field("unlocks_forced", n.Forced)
-	t.field("extends_granted", n.Extended)
-	t.field("extends_lost", n.ExtendLost)
-	t.field("extends_noquorum", n.ExtendFail)
-	t.field("handovers", n.Handovers)
-	t.field("wakeups", n.Wakeups)
-	t.field("leases", n.Leases)
-	t.field("leases_lost", n.Lost)
-	t.field("bound", n.Bound)
-	t.field("bound_lost", n.HeldLost)
-	t.field("waiters", n.Waiters)
-	t.field("deferred", n.Deferred)
 }
 
 // infoUsers has a line for each user, in the order of the configuration; for a user with a list of

@@ -46,11 +46,8 @@ type history struct {
 
 // point is what happened within pointInterval. Rates are per second.
 type point struct {
-	granted, denied, noQuorum float32
-	released, notHeld         float32
-	extended, extendLost      float32
-	// failed are UNLOCKs and EXTENDs without a quorum.
-	failed float32
+	// rates are those of outcomes.
+	rates [len(outcomes)]float32
 	// median and slow are upper bounds of half, and of 99 %, of the rounds of acquisition; 0: there was none.
 	median, slow time.Duration
 	waiters      int
@@ -163,25 +160,15 @@ func (h *history) noteStatesLocked(now time.Time, masters []redlock.MasterStatus
 
 // addPointLocked compares with the counters of the point before.
 func (h *history) addPointLocked(now time.Time, s *redlock.Stats) {
-	perSecond := func(counter func(*redlock.Stats) uint64) float32 {
-		return float32(float64(counter(s)-counter(&h.stats)) / now.Sub(h.pointAt).Seconds())
-	}
 	if lost := s.Lost - h.stats.Lost; lost > 0 {
 		h.noteLocked(now, event{tone: toneWarn, text: fmt.Sprintf("the masters have forgotten %d %s that should still run", lost, plural(int(lost), "lock", "locks"))})
 	}
 	if forced := s.Forced - h.stats.Forced; forced > 0 {
 		h.noteLocked(now, event{tone: toneWarn, text: fmt.Sprintf("%d %s released by force", forced, plural(int(forced), "lock was", "locks were"))})
 	}
-	p := point{
-		granted:    perSecond(func(s *redlock.Stats) uint64 { return s.Granted }),
-		denied:     perSecond(func(s *redlock.Stats) uint64 { return s.Denied }),
-		noQuorum:   perSecond(func(s *redlock.Stats) uint64 { return s.NoQuorum }),
-		released:   perSecond(func(s *redlock.Stats) uint64 { return s.Released }),
-		notHeld:    perSecond(func(s *redlock.Stats) uint64 { return s.NotHeld }),
-		extended:   perSecond(func(s *redlock.Stats) uint64 { return s.Extended }),
-		extendLost: perSecond(func(s *redlock.Stats) uint64 { return s.ExtendLost }),
-		failed:     perSecond(func(s *redlock.Stats) uint64 { return s.UnlockFail + s.ExtendFail }),
-		waiters:    s.Waiters,
+	p := point{waiters: s.Waiters}
+	for i, o := range outcomes {
+		p.rates[i] = float32(float64(o.count(s)-o.count(&h.stats)) / now.Sub(h.pointAt).Seconds())
 	}
 	rounds := s.Rounds
 	for i := range rounds.Buckets {

@@ -517,7 +517,7 @@ func TestHistoryPoints(t *testing.T) {
 	h.addPointLocked(now.Add(10*time.Second), &s)
 	points, events := h.last()
 	last := s.Rounds.BucketMax(redlock.TimesBuckets - 2)
-	if p := points[0]; len(points) != 1 || p.granted != 5 || p.denied != 2 || p.waiters != 7 || p.median != s.Rounds.BucketMax(0) || p.slow != last {
+	if p := points[0]; len(points) != 1 || p.rates[0] != 5 || p.rates[1] != 2 || p.waiters != 7 || p.median != s.Rounds.BucketMax(0) || p.slow != last {
 		t.Errorf("got %+v", points)
 	}
 	if len(events) != 2 || events[1].text != "the masters have forgotten 2 locks that should still run" || events[0].text != "1 lock was released by force" {
@@ -527,7 +527,7 @@ func TestHistoryPoints(t *testing.T) {
 	for range historyPoints + 3 {
 		h.addPointLocked(now.Add(10*time.Second), &s)
 	}
-	if points, _ = h.last(); len(points) != historyPoints || points[0].granted != 0 || points[0].slow != 0 {
+	if points, _ = h.last(); len(points) != historyPoints || points[0].rates[0] != 0 || points[0].slow != 0 {
 		t.Errorf("got %d points, the first is %+v", len(points), points[0])
 	}
 	if plots := plotsOf(points); !strings.HasPrefix(plots[0].Lines[0].Path, "M0 59L1 59") || plots[2].Most != "7" {

@@ -176,18 +176,17 @@ func (v *pageView) verdict(srv *Server, masters []redlock.MasterStatus) {
 	}
 }
 
-// rates are the outcomes of operations.
+// rates are the outcomes of operations. The last row has UNLOCKs and EXTENDs without a quorum.
 func (v *pageView) rates(n *redlock.Stats, p *point) {
-	v.Rates = []rateView{
-		{"LOCK", "granted", n.Granted, p.granted},
-		{"LOCK", "held by another", n.Denied, p.denied},
-		{"LOCK", "no quorum", n.NoQuorum, p.noQuorum},
-		{"UNLOCK", "released", n.Released, p.released},
-		{"UNLOCK", "not held", n.NotHeld, p.notHeld},
-		{"EXTEND", "extended", n.Extended, p.extended},
-		{"EXTEND", "lost before", n.ExtendLost, p.extendLost},
-		{"both", "no quorum", n.UnlockFail + n.ExtendFail, p.failed},
+	last := rateView{What: "both", Outcome: "no quorum"}
+	for i, o := range outcomes {
+		if o.what == "" {
+			last.Total, last.Rate = last.Total+o.count(n), last.Rate+p.rates[i]
+		} else {
+			v.Rates = append(v.Rates, rateView{o.what, o.words, o.count(n), p.rates[i]})
+		}
 	}
+	v.Rates = append(v.Rates, last)
 }
 
 // facts are numbers of now, and some since the start.
@@ -226,8 +225,8 @@ func plotsOf(points []point) []plotView {
 	rate := func(v float64) string { return rateText(float32(v)) + "/s" }
 	ms := func(v float64) string { return msText(time.Duration(v)) }
 	return []plotView{
-		newPlot("locks granted", points, rate, func(p *point) float64 { return float64(p.granted) }),
-		newPlot("LOCKs denied, or without a quorum", points, rate, func(p *point) float64 { return float64(p.denied + p.noQuorum) }),
+		newPlot("locks granted", points, rate, func(p *point) float64 { return float64(p.rates[0]) }),
+		newPlot("LOCKs denied, or without a quorum", points, rate, func(p *point) float64 { return float64(p.rates[1] + p.rates[2]) }),
 		newPlot("LOCKs that wait", points, func(v float64) string { return countText(int(v)) }, func(p *point) float64 { return float64(p.waiters) }),
 		newPlot("rounds: 99 % (dashed: half)", points, ms,
 			func(p *point) float64 { return float64(p.slow) }, func(p *point) float64 { return float64(p.median) }),

@@ -130,7 +130,7 @@ func TestWhatIsSaidOfALearner(t *testing.T) {
 		r := &reading{membership: redlock.Membership{Seats: []redlock.Seat{{Name: "m1", State: redlock.SeatVoter, Copying: c.copying}, s}}}
 		var got []float64
 		for i := range metricTable {
-			if strings.Contains(metricTable[i].desc.String(), `"redlockd_learner_`) {
+			if metricTable[i].desc != nil && strings.Contains(metricTable[i].desc.String(), `"redlockd_learner_`) {
 				metricTable[i].read(r, func(value float64, labels ...string) {
 					got = append(got, value)
 					if len(labels) != 1 || labels[0] != "c:1" { // as redlockd_master_state has it

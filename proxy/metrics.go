@@ -5,6 +5,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -18,7 +19,7 @@ import (
 // Labels are masters, users and prefixes of resources, of which the configuration has a number, commands and codes of
 // this package's tables, and words of this file.
 //
-// To add a metric: give it a row in metricTable. Names follow Prometheus's "Metric and label naming": a
+// To add a metric: give it a row in metricTable, which INFO reads, too. Names follow Prometheus's "Metric and label naming": a
 // counter ends in _total, a unit (seconds, bytes) stands in the name. A name is never changed without
 // docker/alerts.yaml and the dashboard; a test compares the names in docker/alerts.yaml with the table.
 //
@@ -44,8 +45,11 @@ type emit func(value float64, labels ...string)
 
 // metric is one row of the table below.
 type metric struct {
-	desc *prometheus.Desc
+	desc *prometheus.Desc // nil: it is in INFO alone
 	kind prometheus.ValueType
+	// section and field are the names of the number in INFO; empty: it is not there. Where the metric has a label, each
+	// of its values has a field, the name of which begins with field.
+	section, field string
 	// read calls emit once for each combination of labels. Scrapes run at the same time: read must not
 	// change anything.
 	read func(r *reading, emit emit)
@@ -54,7 +58,18 @@ type metric struct {
 // newMetric makes a row. name is what stands behind redlockd_ in the metric's name. The functions below
 // make the common kinds of rows, those without labels first.
 func newMetric(kind prometheus.ValueType, name, help string, labels []string, read func(r *reading, emit emit)) metric {
-	return metric{prometheus.NewDesc("redlockd_"+name, help, labels, nil), kind, read}
+	return metric{desc: prometheus.NewDesc("redlockd_"+name, help, labels, nil), kind: kind, read: read}
+}
+
+// in gives a row its names in INFO.
+func (m metric) in(section, field string) metric {
+	m.section, m.field = section, field
+	return m
+}
+
+// fieldOnly is a row of INFO alone.
+func fieldOnly(section, field string, read func(r *reading) uint64) metric {
+	return metric{section: section, field: field, read: func(r *reading, emit emit) { emit(float64(read(r))) }}
 }
 
 // counter is a number that only grows while the process runs.
@@ -72,16 +87,34 @@ func gauge(name, help string, read func(r *reading) int) metric {
 	return newMetric(prometheus.GaugeValue, name, help, nil, func(r *reading, emit emit) { emit(float64(read(r))) })
 }
 
-// outcomes is a counter of an operation by what is known of it: done, not done, or unknown. These three
+// outcomes counts what is known of operations: done, not done, or unknown. These three
 // are kept apart everywhere, because an alert on "unknown" says that masters are out, and one on "not
-// done" only that locks are contended.
-func outcomes(name, help string, done, not string, read func(n *redlock.Stats) (done, not, unknown uint64)) metric {
-	return newMetric(prometheus.CounterValue, name, help, []string{"outcome"}, func(r *reading, emit emit) {
-		d, n, u := read(&r.locks)
-		emit(float64(d), done)
-		emit(float64(n), not)
-		emit(float64(u), "noquorum")
-	})
+// done" only that locks are contended. INFO and the metrics have the names, the page the words.
+var outcomes = [...]struct {
+	name, label string
+	what, words string // empty: the page has it in its last row
+	count       func(n *redlock.Stats) uint64
+}{
+	{"locks", "granted", "LOCK", "granted", func(n *redlock.Stats) uint64 { return n.Granted }},
+	{"locks", "denied", "LOCK", "held by another", func(n *redlock.Stats) uint64 { return n.Denied }},
+	{"locks", "noquorum", "LOCK", "no quorum", func(n *redlock.Stats) uint64 { return n.NoQuorum }},
+	{"unlocks", "released", "UNLOCK", "released", func(n *redlock.Stats) uint64 { return n.Released }},
+	{"unlocks", "not_held", "UNLOCK", "not held", func(n *redlock.Stats) uint64 { return n.NotHeld }},
+	{"unlocks", "noquorum", "", "", func(n *redlock.Stats) uint64 { return n.UnlockFail }},
+	{"extends", "granted", "EXTEND", "extended", func(n *redlock.Stats) uint64 { return n.Extended }},
+	{"extends", "lost", "EXTEND", "lost before", func(n *redlock.Stats) uint64 { return n.ExtendLost }},
+	{"extends", "noquorum", "", "", func(n *redlock.Stats) uint64 { return n.ExtendFail }},
+}
+
+// ofOutcomes is the counter of all outcomes of one name.
+func ofOutcomes(name, help string) metric {
+	return newMetric(prometheus.CounterValue, name+"_total", help, []string{"outcome"}, func(r *reading, emit emit) {
+		for _, o := range outcomes {
+			if o.name == name {
+				emit(float64(o.count(&r.locks)), o.label)
+			}
+		}
+	}).in("Locks", name+"_")
 }
 
 // ofMasters has a value for each master, with its address as the label.
@@ -189,41 +222,57 @@ var metricTable = []metric{
 	ofMasters(prometheus.CounterValue, "shed_total", "Acquisitions that were not sent because master.queue_max were waiting.",
 		func(m *redlock.MasterStatus) float64 { return float64(m.Shed) }),
 
-	// Locks. "Their like" are the Redis commands and scripts by which libraries lock (dropin.go).
-	outcomes("locks_total", "LOCKs and their like by outcome; one that waited counts once.", "granted", "denied",
-		func(n *redlock.Stats) (_, _, _ uint64) { return n.Granted, n.Denied, n.NoQuorum }),
-	outcomes("unlocks_total", "UNLOCKs and their like by outcome.", "released", "not_held",
-		func(n *redlock.Stats) (_, _, _ uint64) { return n.Released, n.NotHeld, n.UnlockFail }),
-	outcomes("extends_total", "EXTENDs and their like by outcome.", "granted", "lost",
-		func(n *redlock.Stats) (_, _, _ uint64) { return n.Extended, n.ExtendLost, n.ExtendFail }),
-	counter("forced_total", "Resources that were released by UNLOCK … FORCE through this redlockd.", func(r *reading) uint64 { return r.locks.Forced }),
-	counter("lock_attempts_total", "Acquisition rounds, retries of waiters included.", func(r *reading) uint64 { return r.locks.Attempts }),
-	counted("locks_undelivered_total", "Locks that were released again because their client had gone before the reply.", countRepliesLost),
-	counter("leases_lost_total", "Leases that so many masters had forgotten before their validity ended that no majority had them. Not those that were released or taken over elsewhere.", func(r *reading) uint64 { return r.locks.Lost }),
-	counter("handovers_total", "Releases that were passed on to the next waiter in the same batch.", func(r *reading) uint64 { return r.locks.Handovers }),
-	counter("wakeups_total", "Pauses of waiters that ended because the masters sent invalidations: another client may have released the resource.", func(r *reading) uint64 { return r.locks.Wakeups }),
-	gauge("leases", "Locks granted here that still run.", func(r *reading) int { return r.locks.Leases }),
-	gauge("bound", "Locks that are renewed for connections (HOLD).", func(r *reading) int { return r.locks.Bound }),
+	// Locks. "Their like" are the Redis commands and scripts by which libraries lock (dropin.go). The rows are in the
+	// order of INFO.
+	ofOutcomes("locks", "LOCKs and their like by outcome; one that waited counts once."),
+	counter("lock_attempts_total", "Acquisition rounds, retries of waiters included.", func(r *reading) uint64 { return r.locks.Attempts }).in("Locks", "locks_attempts"),
+	counter("locks_undelivered_total", "Locks that were released again because their client had gone before the reply.",
+		func(r *reading) uint64 { return r.srv.counters[countRepliesLost].Load() }).in("Locks", "locks_undelivered"),
+	ofOutcomes("unlocks", "UNLOCKs and their like by outcome."),
+	counter("forced_total", "Resources that were released by UNLOCK … FORCE through this redlockd.", func(r *reading) uint64 { return r.locks.Forced }).in("Locks", "unlocks_forced"),
+	ofOutcomes("extends", "EXTENDs and their like by outcome."),
+	counter("handovers_total", "Releases that were passed on to the next waiter in the same batch.", func(r *reading) uint64 { return r.locks.Handovers }).in("Locks", "handovers"),
+	counter("wakeups_total", "Pauses of waiters that ended because the masters sent invalidations: another client may have released the resource.",
+		func(r *reading) uint64 { return r.locks.Wakeups }).in("Locks", "wakeups"),
+	gauge("leases", "Locks granted here that still run.", func(r *reading) int { return r.locks.Leases }).in("Locks", "leases"),
+	counter("leases_lost_total", "Leases that so many masters had forgotten before their validity ended that no majority had them. Not those that were released or taken over elsewhere.",
+		func(r *reading) uint64 { return r.locks.Lost }).in("Locks", "leases_lost"),
+	gauge("bound", "Locks that are renewed for connections (HOLD).", func(r *reading) int { return r.locks.Bound }).in("Locks", "bound"),
 	gauge("bound_max", "Locks that locks.max_bound allows to be renewed for connections.", func(r *reading) int { return r.srv.opts.Engine.Options().MaxBound }),
-	counter("bound_lost_total", "Locks under HOLD that were lost.", func(r *reading) uint64 { return r.locks.HeldLost }),
-	gauge("deferred", "Operations that have not begun because the masters have as much to do as they can answer in time.",
-		func(r *reading) int { return r.locks.Deferred }),
-	gauge("waiters", "LOCKs that wait.", func(r *reading) int { return r.locks.Waiters }),
+	counter("bound_lost_total", "Locks under HOLD that were lost.", func(r *reading) uint64 { return r.locks.HeldLost }).in("Locks", "bound_lost"),
+	gauge("waiters", "LOCKs that wait.", func(r *reading) int { return r.locks.Waiters }).in("Locks", "waiters"),
 	gauge("waiters_max", "LOCKs that locks.max_waiters allows to wait.", func(r *reading) int { return r.srv.opts.Engine.Options().MaxWaiters }),
+	gauge("deferred", "Operations that have not begun because the masters have as much to do as they can answer in time.",
+		func(r *reading) int { return r.locks.Deferred }).in("Locks", "deferred"),
 
-	// Clients. A gauge stands beside its bound, so that an alert needs no number of its own.
-	gauge("clients", "Connections of clients.", func(r *reading) int { return r.clients }),
-	gauge("clients_max", "Connections that server.max_clients allows.", func(r *reading) int { return r.srv.live().MaxClients }),
-	counted("connections_total", "Connections that were accepted.", countConnections),
-	counted("connections_rejected_total", "Connections that were refused because of server.max_clients.", countRejected),
-	gauge("output_bytes", "Memory of replies and messages that wait for clients to read them.", func(r *reading) int { return int(r.srv.output.Load()) }),
-	gauge("output_bytes_max", "What server.output_total allows of it.", func(r *reading) int { return r.srv.live().OutputTotal }),
+	// What INFO counts from CONFIG RESETSTAT on, in its order.
+	counted("connections_total", "Connections that were accepted.", countConnections).in("Stats", "total_connections_received"),
+	counted("commands_total", "Commands that were executed.", countCommands).in("Stats", "total_commands_processed"),
+	fieldOnly("Stats", "instantaneous_ops_per_sec", func(r *reading) uint64 {
+		return r.srv.stats.commandsPerSecond(r.srv.counters[countCommands].Load(), time.Now())
+	}),
+	counted("received_bytes_total", "Bytes from clients.", countBytesIn).in("Stats", "total_net_input_bytes"),
+	counted("sent_bytes_total", "Bytes to clients.", countBytesOut).in("Stats", "total_net_output_bytes"),
+	counted("connections_rejected_total", "Connections that were refused because of server.max_clients.", countRejected).in("Stats", "rejected_connections"),
+	fieldOnly("Stats", "evicted_clients", func(r *reading) uint64 { return r.front[countEvicted] }),
+	fieldOnly("Stats", "client_output_buffer_limit_disconnections", func(r *reading) uint64 { return r.front[countOutputLimited] }),
 	newMetric(prometheus.CounterValue, "slow_clients_closed_total", "Clients that were closed because they read too slowly, by the setting that bounds what waits for them.", []string{"limit"},
 		func(r *reading, emit emit) {
 			emit(float64(r.front[countOutputLimited]), "output_max")
 			emit(float64(r.front[countEvicted]), "output_total")
 		}),
-	counted("commands_total", "Commands that were executed.", countCommands),
+	counted("protocol_errors_total", "Connections that were ended because what came was no command.", countProtocolErrors).in("Stats", "protocol_errors"),
+	counted("logins_failed_total", "AUTH and HELLO with a wrong name or password.", countLoginsFailed).in("Stats", "acl_access_denied_auth"),
+	fieldOnly("Stats", "total_error_replies", func(r *reading) uint64 { return r.front[countErrors] }),
+	counter("audit_records_total", "Records of the audit that were written.", func(r *reading) uint64 { n, _ := r.srv.audit.counts(); return n }).in("Stats", "audit_records"),
+	counter("audit_dropped_total", "Records of the audit that were dropped because they could not be written in time.",
+		func(r *reading) uint64 { _, n := r.srv.audit.counts(); return n }).in("Stats", "audit_dropped"),
+
+	// Clients. A gauge stands beside its bound, so that an alert needs no number of its own.
+	gauge("clients", "Connections of clients.", func(r *reading) int { return r.clients }),
+	gauge("clients_max", "Connections that server.max_clients allows.", func(r *reading) int { return r.srv.live().MaxClients }),
+	gauge("output_bytes", "Memory of replies and messages that wait for clients to read them.", func(r *reading) int { return int(r.srv.output.Load()) }),
+	gauge("output_bytes_max", "What server.output_total allows of it.", func(r *reading) int { return r.srv.live().OutputTotal }),
 	newMetric(prometheus.CounterValue, "error_replies_total", "Commands that were answered with an error, by its code; other: a code that a script has made up.", []string{"code"},
 		func(r *reading, emit emit) {
 			for code, n := range r.srv.stats.codesEver() {
@@ -237,13 +286,7 @@ var metricTable = []metric{
 				emit(float64(n), name)
 			}
 		}),
-	counted("protocol_errors_total", "Connections that were ended because what came was no command.", countProtocolErrors),
-	counter("audit_records_total", "Records of the audit that were written.", func(r *reading) uint64 { n, _ := r.srv.audit.counts(); return n }),
-	counter("audit_dropped_total", "Records of the audit that were dropped because they could not be written in time.",
-		func(r *reading) uint64 { _, n := r.srv.audit.counts(); return n }),
-	counted("logins_failed_total", "AUTH and HELLO with a wrong name or password.", countLoginsFailed),
 	counted("tls_handshakes_failed_total", "TLS handshakes that were begun and failed.", countHandshakesFailed),
-	counted("received_bytes_total", "Bytes from clients.", countBytesIn),
 	// Users, where any are configured.
 	ofUsers(prometheus.GaugeValue, "user_clients", "Connections that are logged in as the user.", func(_ *reading, a *account) float64 { return float64(a.connections.Load()) }),
 	ofUsers(prometheus.GaugeValue, "user_output_bytes", "Memory of replies and messages that wait for the user's clients.", func(_ *reading, a *account) float64 { return float64(a.output.Load()) }),
@@ -281,7 +324,6 @@ var metricTable = []metric{
 				emit(float64(waiters), p.Prefix)
 			}
 		}),
-	counted("sent_bytes_total", "Bytes to clients.", countBytesOut),
 }
 
 // ofUsers has a value for each user, with its name as the label. Without users the metric is there and
@@ -403,7 +445,9 @@ func (srv *Server) reading() *reading {
 // Describe implements prometheus.Collector. It is called once, when the registry is made.
 func (srv *Server) Describe(descs chan<- *prometheus.Desc) {
 	for i := range metricTable {
-		descs <- metricTable[i].desc
+		if metricTable[i].desc != nil {
+			descs <- metricTable[i].desc
+		}
 	}
 	for i := range histogramTable {
 		descs <- histogramTable[i].desc
@@ -414,10 +458,11 @@ func (srv *Server) Describe(descs chan<- *prometheus.Desc) {
 func (srv *Server) Collect(out chan<- prometheus.Metric) {
 	r := srv.reading()
 	for i := range metricTable {
-		m := &metricTable[i]
-		m.read(r, func(value float64, labels ...string) {
-			out <- prometheus.MustNewConstMetric(m.desc, m.kind, value, labels...)
-		})
+		if m := &metricTable[i]; m.desc != nil {
+			m.read(r, func(value float64, labels ...string) {
+				out <- prometheus.MustNewConstMetric(m.desc, m.kind, value, labels...)
+			})
+		}
 	}
 	for _, h := range histogramTable {
 		h.read(&r.locks, func(b buckets, label ...string) { out <- b.metric(h.desc, label...) })

@@ -98,7 +98,7 @@ type Server struct {
 }
 
 // counterID names one of the numbers that are counted since the start of the server. To add one: a line
-// here, one in infoStats (cmd_info.go), one in metricTable (metrics.go).
+// here, and a row in metricTable (metrics.go), which INFO reads, too.
 type counterID int
 
 const (
