@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	"redlockd/proxy/access"
 	"redlockd/redlock/resp"
 )
 
@@ -183,7 +184,7 @@ func (s *session) killConditions(args [][]byte) (map[string]func(*session) bool,
 // hasUser reports whether a user has this name. The default user always exists, as in Redis, if only
 // for clients that have not logged in.
 func (srv *Server) hasUser(name string) bool {
-	return name == defaultUser || slices.ContainsFunc(srv.live().Users, func(u User) bool { return u.Name == name })
+	return name == defaultUser || slices.ContainsFunc(srv.live().Users, func(u access.User) bool { return u.Name == name })
 }
 
 // appendInfo appends the line of CLIENT LIST: the fields of Redis 7.2, in its order, because tools

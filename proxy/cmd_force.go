@@ -31,7 +31,7 @@ func handleForce(s *session, c *call) {
 	case !isForce(c.args[2]):
 		c.fail(errorf("ERR syntax error: behind the token of UNLOCK nothing may stand; UNLOCK resource FORCE reason releases without it"))
 		return
-	case !s.user().mayForce():
+	case !s.user().MayForce():
 		c.fail(errorf("NOPERM this user has no permissions to run UNLOCK with FORCE: it ends the locks of others, and is for users to whom [auth] gives admin = true"))
 		return
 	}

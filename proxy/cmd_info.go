@@ -239,7 +239,7 @@ func infoMasters(srv *Server, t *infoText, s *session) {
 	t.field("membership_max_ttl_ms", m.MaxTTL.Milliseconds())
 	t.field("membership_wait_s", seconds(m.Wait))
 	t.field("membership_wait_left_s", seconds(m.WaitLeft))
-	if !s.user().seesMasters() { // it learns how many masters are out, but not their names
+	if !s.user().SeesMasters() { // it learns how many masters are out, but not their names
 		return
 	}
 	t.field("membership_problem", infoWord(m.Problem))
@@ -303,7 +303,7 @@ func infoWord(text string) string {
 // resources, its own. refused counts what the user's own limits refused; a limit of 0 is none.
 func infoUsers(srv *Server, t *infoText, s *session) {
 	shown := srv.live().accounts
-	if s.user().confined() {
+	if s.user().Confined() {
 		shown = []*account{s.account}
 	}
 	t.field("users", len(shown))

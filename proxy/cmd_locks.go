@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"redlockd/proxy/access"
 	"redlockd/redlock"
 	"redlockd/redlock/resp"
 )
@@ -44,11 +45,11 @@ func (i *operation) lockInfo(result redlock.Result) {
 	info := result.Info
 	votes := make(array, len(info.Votes))
 	for n, vote := range info.Votes {
-		votes[n] = voteFields(vote, i.account.user().seesMasters())
+		votes[n] = voteFields(vote, i.account.user().SeesMasters())
 	}
 	holders := make(array, 0, len(info.Leases))
 	for _, lease := range info.Leases {
-		if holder := holderFields(i.account.user().shown(lease)); holder != nil {
+		if holder := holderFields(shownTo(i.account.user(), lease)); holder != nil {
 			holders = append(holders, holder)
 		}
 	}
@@ -71,7 +72,7 @@ func (i *operation) lockInfo(result redlock.Result) {
 		"readers", info.Readers,
 		"holders", holders,
 		"waiters", info.Waiters,
-		"queue", queueFields(i.account.user().shownQueue(info.Queue)),
+		"queue", queueFields(queueShownTo(i.account.user(), info.Queue)),
 		"delay-ms", floorMs(delay),
 	})
 }
@@ -139,7 +140,7 @@ func voteFields(vote redlock.ResourceVote, seesMasters bool) fields {
 type listing struct {
 	slot
 	// user is the one who asks: only resources that it may use are listed.
-	user *User
+	user *access.User
 	locksOptions
 	// deadline is when the search gives up, see locksTime.
 	deadline time.Time
@@ -160,7 +161,7 @@ type locksOptions struct {
 func cmdLOCKS(s *session, c *call) {
 	options, refusal := parseLocks(c)
 	if refusal == nil && options.all {
-		refusal = s.user().askable()
+		refusal = askable(s.user())
 	}
 	if refusal != nil {
 		c.fail(refusal)
@@ -193,7 +194,7 @@ func (l *listing) run() {
 func (l *listing) appendLeases(leases []redlock.LeaseInfo) {
 	l.out = resp.AppendArray(l.out, len(leases))
 	for i := 0; i < len(leases) && len(l.out) <= locksBytesMax; i++ {
-		l.out = appendValue(l.out, l.proto, leaseFields(l.user.shown(leases[i])))
+		l.out = appendValue(l.out, l.proto, leaseFields(shownTo(l.user, leases[i])))
 	}
 }
 
@@ -212,7 +213,7 @@ func (l *listing) finish(refusal error) {
 
 // search is what the engine has to look for.
 func (l *listing) search() *leaseSearch {
-	return &leaseSearch{pattern: l.pattern, limit: l.limit, deadline: l.deadline, may: l.user.may, gone: l.s.conn.closed.Load}
+	return &leaseSearch{pattern: l.pattern, limit: l.limit, deadline: l.deadline, may: l.user.May, gone: l.s.conn.closed.Load}
 }
 
 // leaseSearch finds leases to list.
@@ -278,7 +279,7 @@ func (q *leaseSearch) match(resources []string) bool {
 			return false
 		}
 	}
-	return q.pattern == "" || slices.ContainsFunc(resources, func(resource string) bool { return globMatch(q.pattern, resource) })
+	return q.pattern == "" || slices.ContainsFunc(resources, func(resource string) bool { return access.Match(q.pattern, resource) })
 }
 
 // leaseFields are a lease as LOCKS answers it.

@@ -74,9 +74,9 @@ var (
 	patternSubscription = subscription{"psubscribe", "punsubscribe", func(subs *subscriptions) *[]string { return &subs.patterns }}
 )
 
-func cmdSUBSCRIBE(s *session, c *call)    { subscribe(s, c, channelSubscription, s.user().mayChannel) }
+func cmdSUBSCRIBE(s *session, c *call)    { subscribe(s, c, channelSubscription, s.user().MayChannel) }
 func cmdUNSUBSCRIBE(s *session, c *call)  { unsubscribe(s, c, channelSubscription) }
-func cmdPSUBSCRIBE(s *session, c *call)   { subscribe(s, c, patternSubscription, s.user().mayMatch) }
+func cmdPSUBSCRIBE(s *session, c *call)   { subscribe(s, c, patternSubscription, s.user().MayMatch) }
 func cmdPUNSUBSCRIBE(s *session, c *call) { unsubscribe(s, c, patternSubscription) }
 
 // subscribe subscribes to all of the names, or to none. It answers each name with a message of its own,
@@ -88,7 +88,7 @@ func subscribe(s *session, c *call, kind subscription, may func(name string) boo
 			return
 		}
 		if !may(string(arg)) && !forAll(string(arg)) {
-			c.fail(s.user().refuse("channel", string(arg)))
+			c.fail(noPermission(s.user(), "channel", string(arg)))
 			return
 		}
 	}
@@ -161,9 +161,9 @@ func unsubscribe(s *session, c *call, kind subscription) {
 // all subscriptions.
 func (s *session) endSubscriptionsLocked(c *call) {
 	for _, kind := range []subscription{channelSubscription, patternSubscription} {
-		may := s.user().mayChannel
+		may := s.user().MayChannel
 		if kind.subscribed == patternSubscription.subscribed {
-			may = s.user().mayMatch
+			may = s.user().MayMatch
 		}
 		names := kind.names(&s.subscriptions)
 		for _, name := range slices.Clone(*names) {
@@ -184,8 +184,8 @@ func (s *session) endSubscriptionsLocked(c *call) {
 func cmdPUBLISH(s *session, c *call) {
 	channel, payload := string(c.args[1]), string(c.args[2])
 	refusal := messageRefusal(channel, payload)
-	if refusal == nil && !s.user().mayChannel(channel) {
-		refusal = s.user().refuse("channel", channel)
+	if refusal == nil && !s.user().MayChannel(channel) {
+		refusal = noPermission(s.user(), "channel", channel)
 	}
 	if refusal != nil {
 		c.fail(refusal)

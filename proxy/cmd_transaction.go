@@ -178,8 +178,8 @@ func cmdEXEC(s *session, c *call) {
 	}
 	s.transaction = transaction{}
 	for key := range t.watched {
-		if !s.user().may(key) { // the client has logged in as another user since WATCH
-			c.fail(s.user().refuse("resource", key))
+		if !s.user().May(key) { // the client has logged in as another user since WATCH
+			c.fail(noPermission(s.user(), "resource", key))
 			return
 		}
 	}

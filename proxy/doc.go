@@ -12,7 +12,7 @@
 //	  redlock/resp      cuts them into commands within limits, or finds a protocol error
 //	session.go          dispatch: finds the command's row, refuses what must not run, recovers from a panic
 //	  command_table.go  arity and key positions; commands.go has the rows
-//	  user.go           permission for the resource
+//	  access/           permission for the resource
 //	  call.go           what a handler gets, and the two ways in which it answers
 //	cmd_lock.go         cmdLOCK parses the arguments and takes a slot, which keeps the reply's place
 //	engine.go           enters the engine on the account of the user (account.go), within the policies of the resource (policy.go)
@@ -30,6 +30,8 @@
 //     guarded commits: exchange.go. Its programs are dropin.go, cmd_transaction.go and script_program.go. Package
 //     keyspace has what a command does to its keys. Scripts: cmd_eval.go, script_assume.go, script_run.go,
 //     script_call.go.
+//   - What users may do, and what policies say of resources, is package access. account.go and policy.go count and
+//     refuse by it.
 //   - Messages find their subscribers in subscribers.go; cmd_pubsub.go has the commands.
 //   - LOCKS and LOCKINFO say who holds what: cmd_locks.go, holder.go. LOCKS ALL (cmd_locks_all.go) asks the
 //     other redlockds by messages: fleet.go, fleet_message.go.

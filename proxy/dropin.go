@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"redlockd/proxy/access"
 	"redlockd/proxy/keyspace"
 	"redlockd/redlock"
 )
@@ -46,7 +47,7 @@ func (s *session) refuseUnguarded(command *keyspace.Command, keys []string) erro
 	instead := command.Unguarded()
 	refused := func(key string) bool {
 		_, watched := s.transaction.watched[key]
-		return !(watched && s.transaction.open || s.call.cmd.name == "del" && isHelperKey(key) || matchesAny(s.server.live().AllowUnguarded, key))
+		return !(watched && s.transaction.open || s.call.cmd.name == "del" && isHelperKey(key) || access.MatchesAny(s.server.live().AllowUnguarded, key))
 	}
 	if instead == "" || !slices.ContainsFunc(keys, refused) {
 		return nil

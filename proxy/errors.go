@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"redlockd/proxy/access"
 	"redlockd/proxy/keyspace"
 	"redlockd/redlock"
 )
@@ -134,6 +135,14 @@ func unknownCommand(args [][]byte, native []string) error {
 
 func unknownSubcommand(args [][]byte) error {
 	return errorf("ERR unknown subcommand '%s'. Try %s HELP.", clipped(args[1], 128), strings.ToUpper(string(args[0])))
+}
+
+// patternRefusal is the error for a pattern that is too long, or nil.
+func patternRefusal[T string | []byte](pattern T) error {
+	if len(pattern) <= access.PatternMax {
+		return nil
+	}
+	return errorf("ERR the pattern has %d bytes, at most %d are possible", len(pattern), access.PatternMax)
 }
 
 // clipped is at most n bytes of an argument, up to its first NUL, as C prints it.

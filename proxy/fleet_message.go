@@ -12,6 +12,7 @@ import (
 	"time"
 	"unicode"
 
+	"redlockd/proxy/access"
 	"redlockd/redlock"
 )
 
@@ -112,7 +113,7 @@ func parseFleetMessage(payload string) (m fleetMessage, err error) {
 }
 
 func (m *fleetMessage) checkQuestion() error {
-	if !isFleetID(m.Question) || m.Count < 1 || m.Count > fleetCountMax || len(m.May) > resourcesMax {
+	if !isFleetID(m.Question) || m.Count < 1 || m.Count > fleetCountMax || len(m.May) > access.ResourcesMax {
 		return errors.New("a question that is none")
 	}
 	if len(m.Pattern) > 0 {
@@ -144,7 +145,7 @@ func (m *fleetMessage) may(resource string) bool {
 		return true
 	}
 	for _, pattern := range m.May {
-		if globMatch(string(pattern), resource) {
+		if access.Match(string(pattern), resource) {
 			return true
 		}
 	}

@@ -3,6 +3,7 @@ package proxy
 import (
 	"slices"
 
+	"redlockd/proxy/access"
 	"redlockd/redlock"
 )
 
@@ -13,11 +14,11 @@ import (
 // a NOTE is for others to read. It sees nothing of a holder that gave none, and of waiters of other users
 // only their number.
 
-// shown is a lease as the user may see it.
-func (u *User) shown(lease redlock.LeaseInfo) redlock.LeaseInfo {
-	lease.Queue = u.shownQueue(lease.Queue)
+// shownTo is a lease as the user may see it.
+func shownTo(u *access.User, lease redlock.LeaseInfo) redlock.LeaseInfo {
+	lease.Queue = queueShownTo(u, lease.Queue)
 	switch n := lease.Note; {
-	case n == nil || u.sees(n):
+	case n == nil || seesClient(u, n):
 	case n.Text == "":
 		lease.Note = nil
 	default:
@@ -26,14 +27,14 @@ func (u *User) shown(lease redlock.LeaseInfo) redlock.LeaseInfo {
 	return lease
 }
 
-// shownQueue are the waiters that the user may see, in order.
-func (u *User) shownQueue(queue []redlock.WaiterInfo) []redlock.WaiterInfo {
-	return slices.DeleteFunc(slices.Clone(queue), func(w redlock.WaiterInfo) bool { return w.Note == nil || !u.sees(w.Note) })
+// queueShownTo are the waiters that the user may see, in order.
+func queueShownTo(u *access.User, queue []redlock.WaiterInfo) []redlock.WaiterInfo {
+	return slices.DeleteFunc(slices.Clone(queue), func(w redlock.WaiterInfo) bool { return w.Note == nil || !seesClient(u, w.Note) })
 }
 
-// sees reports whether the user may see everything about a client: its own, or every one if it is not
-// confined. A nil user is one where none are configured.
-func (u *User) sees(n *redlock.HolderNote) bool { return !u.confined() || n.User == u.Name }
+// seesClient reports whether the user may see everything about a client: its own, or every one if it is
+// not confined. A nil user is one where none are configured.
+func seesClient(u *access.User, n *redlock.HolderNote) bool { return !u.Confined() || n.User == u.Name }
 
 // holderFields say who holds a lease; nil: that is not known.
 func holderFields(lease redlock.LeaseInfo) any {

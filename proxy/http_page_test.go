@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"redlockd/proxy/access"
 	"redlockd/redlock"
 )
 
@@ -78,7 +79,7 @@ func (srv *testServer) again() {
 
 // guarded has two users: ops may do everything, billing what begins with billing:.
 func guarded(o *Options) {
-	o.Users = []User{{Name: "ops", Password: "right"}, {Name: "billing", Password: "bill", Resources: []string{"billing:*"}},
+	o.Users = []access.User{{Name: "ops", Password: "right"}, {Name: "billing", Password: "bill", Resources: []string{"billing:*"}},
 		{Name: "blind", Password: "b", Commands: []string{"lock"}}, {Name: "card", CertCN: "card"}}
 }
 
@@ -259,7 +260,7 @@ func TestPageListsTheWaitedForFirst(t *testing.T) {
 		c.do("LOCK", "zebra", "60000")
 		other.send("LOCK", "zebra", "60000", "WAIT", "60000")
 		eventually(t, "the other client waits", waiters(srv, 1))
-		v := srv.locksView(&User{}, time.Now())
+		v := srv.locksView(&access.User{}, time.Now())
 		if len(v.Rows) != pageLocksMax || v.Found != pageLocksMax+6 || !v.All || v.Rows[0].Resources[0] != "zebra" || v.Rows[0].Waiters != 1 || v.Rows[1].Resources[0] != "a000" {
 			t.Errorf("got %+v", v)
 		}
@@ -271,11 +272,11 @@ func TestPageListsTheWaitedForFirst(t *testing.T) {
 			w.send("LOCK", "zebra", "60000", "WAIT", "60000", "NOTE", "the <next>")
 			eventually(t, "it waits", waiters(srv, 2+i))
 		}
-		v = srv.locksView(&User{}, time.Now())
+		v = srv.locksView(&access.User{}, time.Now())
 		if row := v.Rows[0]; row.Waiters != pageWaitersMax+1 || len(row.Queue) != pageWaitersMax || row.Queue[0].Note.Client != "" || row.Queue[1].Note.Client != "waiter0" || row.Queue[2].Note.Client != "waiter1" {
 			t.Errorf("got %+v, want the first %d of %d waiters", row, pageWaitersMax, pageWaitersMax+1)
 		}
-		if row := srv.locksView(&User{Name: "another", Resources: []string{"*"}}, time.Now()).Rows[0]; row.Waiters != pageWaitersMax+1 || len(row.Queue) > 0 {
+		if row := srv.locksView(&access.User{Name: "another", Resources: []string{"*"}}, time.Now()).Rows[0]; row.Waiters != pageWaitersMax+1 || len(row.Queue) > 0 {
 			t.Errorf("another user: got %+v, want the number of waiters alone", row)
 		}
 		if page := srv.visit(visit{path: "/", user: "ops", password: "right"}).Body.String(); !strings.Contains(page, "<li><div><bdi>the &lt;next&gt;</bdi></div>") || !strings.Contains(page, "waiter1") {
@@ -283,7 +284,7 @@ func TestPageListsTheWaitedForFirst(t *testing.T) {
 		}
 		// Another list is being made, and is not done in time.
 		srv.listing <- struct{}{}
-		if v := srv.locksView(&User{}, time.Now().Add(-locksTime)); v.Problem == "" {
+		if v := srv.locksView(&access.User{}, time.Now().Add(-locksTime)); v.Problem == "" {
 			t.Errorf("got %+v, want a problem", v)
 		}
 		<-srv.listing
@@ -303,7 +304,7 @@ func TestPageIsRenderedOnceForAll(t *testing.T) {
 			t.Error("a page that is over was shown again")
 		}
 		for range 2 * renderingsMax {
-			srv.rendered(newAccount(&User{Name: "x"}, nil))
+			srv.rendered(newAccount(&access.User{Name: "x"}, nil))
 		}
 		if n := len(srv.pages.renderings); n > renderingsMax {
 			t.Errorf("%d renderings are kept, want %d at most", n, renderingsMax)

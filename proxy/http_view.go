@@ -9,6 +9,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"redlockd/proxy/access"
 	"redlockd/redlock"
 )
 
@@ -72,7 +73,7 @@ type eventView struct {
 
 // view reads everything that the page shows.
 func (srv *Server) view(viewer *account, now time.Time) *pageView {
-	var user *User
+	var user *access.User
 	if viewer != nil {
 		user = viewer.user()
 	}
@@ -91,20 +92,20 @@ func (srv *Server) view(viewer *account, now time.Time) *pageView {
 		}
 		// Without voters nobody has anything to give, and the verdict says enough.
 		if at := slices.IndexFunc(learners, func(s redlock.Seat) bool { return masterOf(s) == m.Addr }); at >= 0 && r.membership.Voters() > 0 {
-			one.Copy = copyText(copyingOf(learners[at]), user.confined())
+			one.Copy = copyText(copyingOf(learners[at]), user.Confined())
 		}
-		if user.confined() {
+		if user.Confined() {
 			one.Name, one.Why = "master "+strconv.Itoa(i+1), ""
 		}
 		nameOf[m.Addr] = one.Name
 		v.Masters = append(v.Masters, one)
 	}
-	if user.confined() {
+	if user.Confined() {
 		v.Membership.Problem, v.Membership.Differences = "", ""
 	}
 	for _, e := range events {
 		one := eventView{At: e.at, Tone: e.tone, Master: e.master, Text: e.text, Why: e.why}
-		if user.confined() {
+		if user.Confined() {
 			one.Why = ""
 			if e.master != "" {
 				if one.Master = nameOf[e.master]; one.Master == "" {
@@ -303,13 +304,13 @@ type lockView struct {
 
 // locksView lists the locks on resources that the user may use: first those that were lost, then those
 // that most wait for.
-func (srv *Server) locksView(user *User, now time.Time) *locksView {
-	v := &locksView{Confined: user.confined()}
-	if user.groups()&groupRead == 0 {
+func (srv *Server) locksView(user *access.User, now time.Time) *locksView {
+	v := &locksView{Confined: user.Confined()}
+	if user.Groups()&access.Read == 0 {
 		v.Problem = `[auth] does not give this user commands = ["read"]`
 		return v
 	}
-	leases, err := srv.findLeases(&leaseSearch{limit: locksMax, deadline: now.Add(locksTime), may: user.may})
+	leases, err := srv.findLeases(&leaseSearch{limit: locksMax, deadline: now.Add(locksTime), may: user.May})
 	if err != nil {
 		v.Problem = strings.TrimPrefix(err.Error(), "ERR ")
 		return v
@@ -325,7 +326,7 @@ func (srv *Server) locksView(user *User, now time.Time) *locksView {
 		return b.Waiters - a.Waiters
 	})
 	for i := range leases[:min(len(leases), pageLocksMax)] {
-		v.Rows = append(v.Rows, newLockView(user.shown(leases[i]), now))
+		v.Rows = append(v.Rows, newLockView(shownTo(user, leases[i]), now))
 	}
 	return v
 }

@@ -73,8 +73,8 @@ func refuseReserved(names []string) error {
 // the user may touch them; or nil.
 func (caller *scriptCaller) refuseMissing(names []string) error {
 	for _, name := range names {
-		if !caller.user.may(name) {
-			return &scriptRefusal{caller.user.refuse("resource", name)}
+		if !caller.user.May(name) {
+			return &scriptRefusal{noPermission(caller.user, "resource", name)}
 		}
 	}
 	return refuseReserved(names)

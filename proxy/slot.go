@@ -271,7 +271,7 @@ func (sl *slot) fail(err error) redlock.Flusher {
 	} else if limit, ok := errors.AsType[*redlock.ShareError](err); ok {
 		err = sl.account.refuse(limit)
 	}
-	if e, ok := errors.AsType[*redlock.NoQuorumError](err); ok && !sl.account.user().seesMasters() {
+	if e, ok := errors.AsType[*redlock.NoQuorumError](err); ok && !sl.account.user().SeesMasters() {
 		err = replyError("NOQUORUM " + e.Counts())
 	}
 	if request, ok := errors.AsType[*redlock.RequestError](err); ok && request.TTL {

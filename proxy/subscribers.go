@@ -3,6 +3,7 @@ package proxy
 import (
 	"sync"
 
+	"redlockd/proxy/access"
 	"redlockd/redlock"
 	"redlockd/redlock/resp"
 )
@@ -142,7 +143,7 @@ func (subs *subscribers) deliver(channel, payload string) {
 		deliveries = append(deliveries, delivery{s, frame})
 	}
 	for pattern, sessions := range subs.patterns {
-		if globMatch(pattern, channel) {
+		if access.Match(pattern, channel) {
 			frame := (&framedMessage{message: message{channel, payload}, pattern: pattern, matched: true}).frame
 			for s := range sessions {
 				deliveries = append(deliveries, delivery{s, frame})
@@ -153,7 +154,7 @@ func (subs *subscribers) deliver(channel, payload string) {
 	// With subs.mu free again, because it is taken after a connection's mu. A client may have
 	// unsubscribed meanwhile, and still gets this message, as if it had come before.
 	for _, d := range deliveries {
-		if channel != redlock.LostChannel || d.to.accountOf().user().may(payload) {
+		if channel != redlock.LostChannel || d.to.accountOf().user().May(payload) {
 			d.to.conn.push(false, d.frame)
 		}
 	}
@@ -166,7 +167,7 @@ func (subs *subscribers) count(channel string) int {
 	defer subs.mu.Unlock()
 	n := len(subs.channels[channel])
 	for pattern, sessions := range subs.patterns {
-		if globMatch(pattern, channel) {
+		if access.Match(pattern, channel) {
 			n += len(sessions)
 		}
 	}

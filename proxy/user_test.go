@@ -9,12 +9,13 @@ import (
 	"strings"
 	"testing"
 
+	"redlockd/proxy/access"
 	"redlockd/redlock"
 )
 
 // confine has the users root, who may do everything, and billing, who may use billing:* and the resource "shared".
 func confine(o *Options) {
-	o.Users = []User{{Name: "root", Password: "r"}, {Name: "billing", Password: "b", Resources: []string{"billing:*", "shared"}}}
+	o.Users = []access.User{{Name: "root", Password: "r"}, {Name: "billing", Password: "b", Resources: []string{"billing:*", "shared"}}}
 }
 
 const noResource = "NOPERM this user has no permissions to access the resource 'orders:1': to user billing [auth] gives billing:*, shared"
@@ -154,7 +155,7 @@ func TestConfinedUserAndChannels(t *testing.T) {
 // Who may not administer the server learns how many masters are out, and in which state, but not their names or what they say: by no
 // command.
 func TestOnlyAdministratorsLearnOfMasters(t *testing.T) {
-	for name, u := range map[string]User{
+	for name, u := range map[string]access.User{
 		"resources":          {Resources: []string{"billing:*", "shared"}},
 		"admin of resources": {Resources: []string{"billing:*", "shared"}, Admin: new(true)},
 		"no admin":           {Admin: new(false)},
@@ -167,8 +168,8 @@ func TestOnlyAdministratorsLearnOfMasters(t *testing.T) {
 	}
 }
 
-func learnsOfNoMasters(t *testing.T, u User) {
-	srv := serve(t, func(o *Options) { o.Users = []User{{Name: "root", Password: "r"}, u} })
+func learnsOfNoMasters(t *testing.T, u access.User) {
+	srv := serve(t, func(o *Options) { o.Users = []access.User{{Name: "root", Password: "r"}, u} })
 	root, c := srv.dial(), srv.dial()
 	root.do("AUTH", "root", "r").is("+OK")
 	c.do("AUTH", "billing", "b").is("+OK")

@@ -19,8 +19,9 @@ import (
 var importers = map[string][]string{
 	"redlockd/cmd/redlockd/config": {"cmd/redlockd"},
 	"redlockd/proxy":               {"cmd/redlockd", "cmd/redlockd/config"},
+	"redlockd/proxy/access":        {"proxy"},
 	"redlockd/proxy/keyspace":      {"proxy"},
-	"redlockd/redlock":             {"cmd/redlockd", "cmd/redlockd/config", "proxy", "proxy/keyspace", "bench"}, // keyspace: types alone, see its TestPure
+	"redlockd/redlock":             {"cmd/redlockd", "cmd/redlockd/config", "proxy", "proxy/access", "proxy/keyspace", "bench"}, // access and keyspace: types alone, see its TestPure
 	"redlockd/redlock/rawio":       {"redlock", "proxy", "bench"},
 	"redlockd/redlock/loglimit":    {"redlock", "proxy"},
 	"redlockd/redlock/resp":        {"redlock", "redlock/memmaster", "redlock/sandbox", "proxy", "proxy/keyspace", "cmd/redlockd"}, // cmd: as a client
