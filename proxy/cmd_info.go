@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"redlockd/proxy/status"
 	"redlockd/redlock"
 	"redlockd/redlock/resp"
 )
@@ -194,7 +195,7 @@ func infoPersistence(_ *Server, t *infoText, _ *session) {
 // has the engine's counters as redlock.Stats documents them, from the start.
 func infoNumbers(section string) func(*Server, *infoText, *session) {
 	return func(srv *Server, t *infoText, _ *session) {
-		r := &reading{srv: srv, front: srv.totalsSinceReset(), locks: srv.opts.Engine.Stats()}
+		r := &reading{srv: srv, front: srv.totalsSinceReset(), Reading: &status.Reading{Locks: srv.opts.Engine.Stats()}}
 		for i := range metricTable {
 			if m := &metricTable[i]; m.section == section {
 				m.read(r, func(value float64, labels ...string) { t.field(m.field+strings.Join(labels, ""), int64(value)) })
@@ -226,16 +227,16 @@ func infoCPU(_ *Server, t *infoText, _ *session) {
 func infoMasters(srv *Server, t *infoText, s *session) {
 	masters := srv.opts.Engine.Masters()
 	t.field("masters", len(masters))
-	t.field("masters_up", voting(masters))
+	t.field("masters_up", status.Voting(masters))
 	for _, state := range []redlock.MasterState{redlock.MasterQuarantined, redlock.MasterDoubted, redlock.MasterRefused, redlock.MasterDown} {
-		t.field("masters_"+string(state), countState(masters, state))
+		t.field("masters_"+string(state), status.CountState(masters, state))
 	}
-	t.field("quorum", quorumOf(masters))
+	t.field("quorum", status.Quorum(masters))
 	m := srv.opts.Engine.Membership()
 	t.field("membership_version", m.Version)
 	t.field("membership_lineage", m.Lineage)
 	t.field("membership_voters", m.Voters())
-	t.field("membership_learners", len(learnersOf(m)))
+	t.field("membership_learners", len(status.Learners(m)))
 	t.field("membership_max_ttl_ms", m.MaxTTL.Milliseconds())
 	t.field("membership_wait_s", seconds(m.Wait))
 	t.field("membership_wait_left_s", seconds(m.WaitLeft))
@@ -251,7 +252,7 @@ func infoMasters(srv *Server, t *infoText, s *session) {
 			i, infoWord(m.Addr), m.State, infoWord(m.Reason), seconds(time.Since(m.Since)), seconds(m.Left), infoWord(m.Version),
 			m.RTT.Microseconds(), m.Batches, m.Ops, m.Timeouts, m.Shed, m.Queued, m.PendingReleases)
 	}
-	for i, s := range learnersOf(m) {
+	for i, s := range status.Learners(m) {
 		t.field(fmt.Sprint("learner", i), infoLearner(s))
 	}
 }
@@ -259,27 +260,9 @@ func infoMasters(srv *Server, t *infoText, s *session) {
 // infoLearner is the line of a learner. left_s is how long it waits at most, problem why nothing is copied to it meanwhile. from has
 // semicolons between the seats.
 func infoLearner(s redlock.Seat) string {
-	c := copyingOf(s)
+	c := status.CopyingOf(s)
 	return fmt.Sprintf("seat=%s,addr=%s,left_s=%s,copied_locks=%d,copied_percent=%d,from=%s,problem=%s",
 		infoWord(s.Name), infoWord(s.Addr), seconds(s.Left), c.Given, c.Percent, infoWord(c.From), infoWord(c.Problem))
-}
-
-// learnersOf are the seats whose masters get every command and have no vote yet.
-func learnersOf(m redlock.Membership) (learners []redlock.Seat) {
-	for _, s := range m.Seats {
-		if s.State == redlock.SeatLearner {
-			learners = append(learners, s)
-		}
-	}
-	return learners
-}
-
-// copyingOf is what is known of the copy to a learner; zero: nothing.
-func copyingOf(s redlock.Seat) redlock.Copying {
-	if s.Copying == nil {
-		return redlock.Copying{}
-	}
-	return *s.Copying
 }
 
 // infoWord makes a text fit between the commas of a line of INFO, which clients split at "," and "=".

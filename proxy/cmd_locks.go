@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"redlockd/proxy/access"
+	"redlockd/proxy/status"
 	"redlockd/redlock"
 	"redlockd/redlock/resp"
 )
@@ -88,14 +89,6 @@ func (i *operation) withoutDelay(info *redlock.ResourceInfo) (validity, delay ti
 		return info.Validity - lockDelay, 0
 	}
 	return 0, info.Validity
-}
-
-// delayLeft is what is left of the delay of a lease that is in it.
-func delayLeft(lease redlock.LeaseInfo) time.Duration {
-	if lease.Validity > 0 {
-		return 0
-	}
-	return lease.Free
 }
 
 // modeOf says how a resource is held: null if it is not.
@@ -294,7 +287,7 @@ func leaseFields(lease redlock.LeaseInfo) fields {
 		"holder", holderFields(lease),
 		"waiters", lease.Waiters,
 		"queue", queueFields(lease.Queue),
-		"delay-ms", floorMs(delayLeft(lease)),
+		"delay-ms", floorMs(status.DelayLeft(lease)),
 	}
 }
 

@@ -41,8 +41,8 @@
 //   - Other users and limits come in while the server runs: reload.go.
 //   - timeouts.go closes connections that have used up their time, output_total.go those for which too
 //     much waits.
-//   - http.go answers over HTTP, with metrics.go; stats.go counts for these and for INFO (cmd_info.go).
-//     The status page: http_page.go, http_view.go, http_page.html; http_login.go, http_history.go.
+//   - Package status answers over HTTP: the status page, the metrics, health. http.go gives it what it shows, metrics.go
+//     the metrics, whose table INFO (cmd_info.go) reads, too. stats.go counts for these.
 //
 // commands.go begins with the checklist for a new command. errors.go has the codes of errors.
 //

@@ -13,6 +13,7 @@ import (
 	"unicode"
 
 	"redlockd/proxy/access"
+	"redlockd/proxy/status"
 	"redlockd/redlock"
 )
 
@@ -216,7 +217,7 @@ func (a fleetLocks) text() string {
 }
 
 func fleetLeaseOf(l redlock.LeaseInfo) fleetLease {
-	lease := fleetLease{TokenDigest: l.TokenDigest, ValidityMs: floorMs(l.Validity), DelayMs: floorMs(delayLeft(l)), Since: max(0, l.Since.Unix()),
+	lease := fleetLease{TokenDigest: l.TokenDigest, ValidityMs: floorMs(l.Validity), DelayMs: floorMs(status.DelayLeft(l)), Since: max(0, l.Since.Unix()),
 		Bound: l.Bound, Shared: l.Shared, Lost: l.Lost, Holder: (*fleetNote)(l.Note), Waiters: l.Waiters}
 	for _, r := range l.Resources {
 		lease.Resources = append(lease.Resources, []byte(r))

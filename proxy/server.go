@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"redlockd/proxy/status"
 	"redlockd/redlock/loglimit"
 	"redlockd/redlock/resp"
 )
@@ -78,9 +79,8 @@ type Server struct {
 	stats    *stats
 	audit    *audit
 
-	history   history   // of the last hour, for the status page
-	watchOnce sync.Once // starts the goroutine that fills it
-	pages     pages
+	status     *status.Status // of HTTPHandler
+	statusOnce sync.Once      // makes it
 
 	preauthCPU *semaphore // bounds what clients compute before they have authenticated
 	logins     logins     // slows down clients that try passwords

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"redlockd/proxy/access"
+	"redlockd/proxy/status"
 	"redlockd/redlock"
 )
 
@@ -177,7 +178,7 @@ func learnsOfNoMasters(t *testing.T, u access.User) {
 		m.Crash(false)
 	}
 	srv.masters[0].Restart()
-	count := func(state redlock.MasterState) int { return countState(srv.opts.Engine.Masters(), state) }
+	count := func(state redlock.MasterState) int { return status.CountState(srv.opts.Engine.Masters(), state) }
 	eventually(t, "one is in quarantine, two are down", func() bool { return count(redlock.MasterQuarantined) == 1 && count(redlock.MasterDown) == 2 })
 
 	const counts = `-NOQUORUM \d of 5 masters voted, 3 needed; out: 2 down, 1 quarantined(; \d more could not have made a quorum and were not waited for)?`

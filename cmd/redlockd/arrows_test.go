@@ -19,9 +19,10 @@ import (
 var importers = map[string][]string{
 	"redlockd/cmd/redlockd/config": {"cmd/redlockd"},
 	"redlockd/proxy":               {"cmd/redlockd", "cmd/redlockd/config"},
-	"redlockd/proxy/access":        {"proxy"},
+	"redlockd/proxy/access":        {"proxy", "proxy/status"},
 	"redlockd/proxy/keyspace":      {"proxy"},
-	"redlockd/redlock":             {"cmd/redlockd", "cmd/redlockd/config", "proxy", "proxy/access", "proxy/keyspace", "bench"}, // access and keyspace: types alone, see its TestPure
+	"redlockd/proxy/status":        {"proxy"},
+	"redlockd/redlock":             {"cmd/redlockd", "cmd/redlockd/config", "proxy", "proxy/access", "proxy/keyspace", "proxy/status", "bench"}, // those of proxy: types alone, see its TestPure
 	"redlockd/redlock/rawio":       {"redlock", "proxy", "bench"},
 	"redlockd/redlock/loglimit":    {"redlock", "proxy"},
 	"redlockd/redlock/resp":        {"redlock", "redlock/memmaster", "redlock/sandbox", "proxy", "proxy/keyspace", "cmd/redlockd"}, // cmd: as a client
@@ -35,7 +36,7 @@ var owners = map[string][]string{
 	"github.com/tidwall/redcon":            {"redlock/resp"},
 	"github.com/redis/go-redis/":           {"redlock", "bench", "bench/torture"},
 	"github.com/BurntSushi/toml":           {"cmd/redlockd/config"},
-	"github.com/prometheus/":               {"proxy"},
+	"github.com/prometheus/":               {"proxy", "proxy/status"},
 	"golang.org/x/sys":                     {"cmd/redlockd", "redlock", "bench", "bench/torture"},
 	"github.com/yuin/gopher-lua":           {"redlock/sandbox"},
 	"github.com/go-redsync/redsync/":       {"bench"},

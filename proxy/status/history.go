@@ -1,4 +1,4 @@
-package proxy
+package status
 
 import (
 	"fmt"
@@ -10,7 +10,7 @@ import (
 )
 
 // What the page shows of the last hour: rates, latencies, and events. One goroutine reads the counters
-// and the states of masters, and only where HTTPHandler was called; nothing is counted for it anywhere
+// and the states of masters, and only where a Status was made; nothing is counted for it anywhere
 // else. What begins and ends between two readings is not seen.
 
 const (
@@ -46,9 +46,10 @@ type history struct {
 
 // point is what happened within pointInterval. Rates are per second.
 type point struct {
-	// rates are those of outcomes.
-	rates [len(outcomes)]float32
-	// median and slow are upper bounds of half, and of 99 %, of the rounds of acquisition; 0: there was none.
+	// rates are those of Outcomes.
+	rates [len(Outcomes)]float32
+	// median and slow are upper bounds of half, and of 99 %, of the rounds of acquisition; 0: there was
+	// none.
 	median, slow time.Duration
 	waiters      int
 }
@@ -75,35 +76,29 @@ const (
 )
 
 // watch reads until the server is closed. It is the goroutine of the history.
-func (srv *Server) watch() {
+func (st *Status) watch() {
 	tick := time.NewTicker(watchInterval)
 	defer tick.Stop()
 	for {
-		srv.history.observe(time.Now(), srv.opts.Engine, srv.leaving.Load() || srv.draining.Load())
+		st.history.observe(time.Now(), st.Reading())
 		select {
 		case <-tick.C:
-		case <-srv.done:
+		case <-st.Done:
 			return
 		}
 	}
 }
 
 // observe takes one reading.
-func (h *history) observe(now time.Time, engine *redlock.Client, leaving bool) {
-	masters, membership := engine.Masters(), engine.Membership()
-	var stats *redlock.Stats
-	if !h.begun || now.Sub(h.pointAt) >= pointInterval {
-		s := engine.Stats()
-		stats = &s
-	}
+func (h *history) observe(now time.Time, r *Reading) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.noteStatesLocked(now, masters, &membership, leaving)
-	if stats != nil {
+	h.noteStatesLocked(now, r.Masters, &r.Membership, r.Leaving || r.Draining)
+	if !h.begun || now.Sub(h.pointAt) >= pointInterval {
 		if h.begun {
-			h.addPointLocked(now, stats)
+			h.addPointLocked(now, &r.Locks)
 		}
-		h.stats, h.pointAt = *stats, now
+		h.stats, h.pointAt = r.Locks, now
 	}
 	h.begun = true
 }
@@ -117,8 +112,8 @@ func (h *history) noteLocked(now time.Time, e event) {
 	h.events = append(h.events, e)
 }
 
-// noteStatesLocked adds an event for each difference from the reading before. The first reading has none to
-// compare with, except that a quorum is expected.
+// noteStatesLocked adds an event for each difference from the reading before. The first reading has
+// none to compare with, except that a quorum is expected.
 func (h *history) noteStatesLocked(now time.Time, masters []redlock.MasterStatus, membership *redlock.Membership, leaving bool) {
 	add := func(e event) { h.noteLocked(now, e) }
 	if !h.begun {
@@ -143,14 +138,14 @@ func (h *history) noteStatesLocked(now time.Time, masters []redlock.MasterStatus
 		}
 		h.version = v
 	}
-	switch quorum := voting(masters) >= quorumOf(masters); {
+	switch quorum := Voting(masters) >= Quorum(masters); {
 	case quorum == h.quorum:
 	case quorum:
 		h.quorum = true
 		add(event{tone: toneGood, text: "there is a quorum: locks are granted"})
 	default:
 		h.quorum = false
-		add(event{tone: toneBad, text: fmt.Sprintf("the quorum is lost: no locks are granted until %d masters vote", quorumOf(masters))})
+		add(event{tone: toneBad, text: fmt.Sprintf("the quorum is lost: no locks are granted until %d masters vote", Quorum(masters))})
 	}
 	if leaving && !h.leaving {
 		add(event{tone: toneWarn, text: "this server was told to stop"})
@@ -167,8 +162,8 @@ func (h *history) addPointLocked(now time.Time, s *redlock.Stats) {
 		h.noteLocked(now, event{tone: toneWarn, text: fmt.Sprintf("%d %s released by force", forced, plural(int(forced), "lock was", "locks were"))})
 	}
 	p := point{waiters: s.Waiters}
-	for i, o := range outcomes {
-		p.rates[i] = float32(float64(o.count(s)-o.count(&h.stats)) / now.Sub(h.pointAt).Seconds())
+	for i, o := range Outcomes {
+		p.rates[i] = float32(float64(o.Count(s)-o.Count(&h.stats)) / now.Sub(h.pointAt).Seconds())
 	}
 	rounds := s.Rounds
 	for i := range rounds.Buckets {

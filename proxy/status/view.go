@@ -1,4 +1,4 @@
-package proxy
+package status
 
 import (
 	"fmt"
@@ -9,14 +9,14 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"redlockd/proxy/access"
 	"redlockd/redlock"
 )
 
-// What the parts of the page show, as one user sees it. The template (http_page.html) only arranges it.
+// What the parts of the page show, as one user sees it. The template (page.html) only arranges it.
 //
 // Without a login the page names no resource, no token, no user and no client. A confined user sees its
-// own resources, and no names of masters, as everywhere: see User.Resources. No token is shown to anybody.
+// own resources, and no names of masters, as everywhere: see access.User.Resources. No token is shown
+// to anybody.
 
 // pageView is what the template shows.
 type pageView struct {
@@ -72,40 +72,37 @@ type eventView struct {
 }
 
 // view reads everything that the page shows.
-func (srv *Server) view(viewer *account, now time.Time) *pageView {
-	var user *access.User
-	if viewer != nil {
-		user = viewer.user()
-	}
-	r := srv.reading()
-	points, events := srv.history.last()
+func (st *Status) view(viewer Viewer, now time.Time) *pageView {
+	r := st.Reading()
+	points, events := st.history.last()
 	host, _ := os.Hostname()
-	v := &pageView{Version: srv.opts.Version, Host: host, Up: now.Sub(srv.started), Membership: r.membership}
-	v.verdict(srv, r.masters)
+	confined := viewer != nil && viewer.Confined()
+	v := &pageView{Version: r.Version, Host: host, Up: r.Up, Membership: r.Membership}
+	v.verdict(r)
 	nameOf := make(map[string]string) // of masters, as this user may see them
-	learners := learnersOf(r.membership)
-	for i, m := range r.masters {
+	learners := Learners(r.Membership)
+	for i, m := range r.Masters {
 		one := masterView{
 			Name: m.Addr, Tone: toneOf(m.State), Vote: wordsOf(m.State), Why: m.Reason, For: now.Sub(m.Since), Left: m.Left,
 			Lives: m.Connected, RTT: m.RTT, Clock: m.ClockOffset,
 			Timeouts: m.Timeouts, Queued: m.Queued, Pending: m.PendingReleases,
 		}
 		// Without voters nobody has anything to give, and the verdict says enough.
-		if at := slices.IndexFunc(learners, func(s redlock.Seat) bool { return masterOf(s) == m.Addr }); at >= 0 && r.membership.Voters() > 0 {
-			one.Copy = copyText(copyingOf(learners[at]), user.Confined())
+		if at := slices.IndexFunc(learners, func(s redlock.Seat) bool { return MasterOf(s) == m.Addr }); at >= 0 && r.Membership.Voters() > 0 {
+			one.Copy = copyText(CopyingOf(learners[at]), confined)
 		}
-		if user.Confined() {
+		if confined {
 			one.Name, one.Why = "master "+strconv.Itoa(i+1), ""
 		}
 		nameOf[m.Addr] = one.Name
 		v.Masters = append(v.Masters, one)
 	}
-	if user.Confined() {
+	if confined {
 		v.Membership.Problem, v.Membership.Differences = "", ""
 	}
 	for _, e := range events {
 		one := eventView{At: e.at, Tone: e.tone, Master: e.master, Text: e.text, Why: e.why}
-		if user.Confined() {
+		if confined {
 			one.Why = ""
 			if e.master != "" {
 				if one.Master = nameOf[e.master]; one.Master == "" {
@@ -120,15 +117,16 @@ func (srv *Server) view(viewer *account, now time.Time) *pageView {
 	if len(points) > 0 {
 		last = points[len(points)-1]
 	}
-	v.rates(&r.locks, &last)
-	v.facts(srv, r)
+	v.rates(&r.Locks, &last)
+	v.facts(r)
 	if viewer != nil {
-		v.Locks = srv.locksView(user, now)
+		v.Locks = newLocksView(viewer, now)
 	}
 	return v
 }
 
-// copyText says how far a learner has got what the others remember. To a confined user it names no master.
+// copyText says how far a learner has got what the others remember. To a confined user it names no
+// master.
 func copyText(c redlock.Copying, confined bool) string {
 	switch {
 	case c.From != "":
@@ -146,14 +144,14 @@ func copyText(c redlock.Copying, confined bool) string {
 }
 
 // verdict says in one sentence whether locks are granted.
-func (v *pageView) verdict(srv *Server, masters []redlock.MasterStatus) {
-	n, needed := voting(masters), quorumOf(masters)
-	err := srv.ready(masters)
+func (v *pageView) verdict(r *Reading) {
+	n, needed, masters := Voting(r.Masters), Quorum(r.Masters), r.Masters
+	err := r.Ready()
 	switch votes := fmt.Sprintf("%d of %d masters have a vote, and %d are needed", n, len(masters), needed); {
-	case srv.draining.Load() || n < needed:
+	case r.Draining || n < needed:
 		v.Tone, v.Title = toneBad, "no locks"
 		v.Verdict = "No locks are granted here: " + err.Error() + "."
-		if n < needed && !srv.draining.Load() {
+		if n < needed && !r.Draining {
 			v.Advice = "Bring back the masters that are down, and restart none of the others. Masters in quarantine or in doubt vote again by themselves."
 		}
 	case err != nil:
@@ -177,31 +175,31 @@ func (v *pageView) verdict(srv *Server, masters []redlock.MasterStatus) {
 	}
 }
 
-// rates are the outcomes of operations. The last row has UNLOCKs and EXTENDs without a quorum.
+// rates are the Outcomes of operations. The last row has UNLOCKs and EXTENDs without a quorum.
 func (v *pageView) rates(n *redlock.Stats, p *point) {
 	last := rateView{What: "both", Outcome: "no quorum"}
-	for i, o := range outcomes {
+	for i, o := range Outcomes {
 		if o.what == "" {
-			last.Total, last.Rate = last.Total+o.count(n), last.Rate+p.rates[i]
+			last.Total, last.Rate = last.Total+o.Count(n), last.Rate+p.rates[i]
 		} else {
-			v.Rates = append(v.Rates, rateView{o.what, o.words, o.count(n), p.rates[i]})
+			v.Rates = append(v.Rates, rateView{o.what, o.words, o.Count(n), p.rates[i]})
 		}
 	}
 	v.Rates = append(v.Rates, last)
 }
 
 // facts are numbers of now, and some since the start.
-func (v *pageView) facts(srv *Server, r *reading) {
-	n := &r.locks
+func (v *pageView) facts(r *Reading) {
+	n := &r.Locks
 	v.Facts = []factView{
 		{"locks that run", countText(n.Leases)},
-		{"LOCKs that wait", fmt.Sprintf("%s of %s", countText(n.Waiters), countText(srv.opts.Engine.Options().MaxWaiters))},
-		{"clients", fmt.Sprintf("%s of %s", countText(r.clients), countText(srv.live().MaxClients))},
+		{"LOCKs that wait", fmt.Sprintf("%s of %s", countText(n.Waiters), countText(r.MaxWaiters))},
+		{"clients", fmt.Sprintf("%s of %s", countText(r.Clients), countText(r.MaxClients))},
 		{"passed on to the next waiter", countText(n.Handovers)},
 		{"forgotten by the masters", countText(n.Lost)},
-		{"released because the client had gone", countText(srv.counters[countRepliesLost].Load())},
-		{"commands", countText(r.front[countCommands])},
-		{"errors", countText(r.front[countErrors])},
+		{"released because the client had gone", countText(r.RepliesLost)},
+		{"commands", countText(r.Commands)},
+		{"errors", countText(r.Errors)},
 	}
 }
 
@@ -234,7 +232,8 @@ func plotsOf(points []point) []plotView {
 	}
 }
 
-// newPlot draws one line for each value. The first has the numbers beside the plot. The newest point is at the right end.
+// newPlot draws one line for each value. The first has the numbers beside the plot. The newest point is
+// at the right end.
 func newPlot(title string, points []point, text func(float64) string, values ...func(*point) float64) plotView {
 	plot := plotView{Title: title, Now: "–", Most: "–"}
 	most := 0.0
@@ -302,20 +301,16 @@ type lockView struct {
 	Left  time.Duration // of the validity; 0: it is not held
 }
 
-// locksView lists the locks on resources that the user may use: first those that were lost, then those
-// that most wait for.
-func (srv *Server) locksView(user *access.User, now time.Time) *locksView {
-	v := &locksView{Confined: user.Confined()}
-	if user.Groups()&access.Read == 0 {
-		v.Problem = `[auth] does not give this user commands = ["read"]`
-		return v
-	}
-	leases, err := srv.findLeases(&leaseSearch{limit: locksMax, deadline: now.Add(locksTime), may: user.May})
+// newLocksView lists the locks on resources that the user may use: first those that were lost, then
+// those that most wait for.
+func newLocksView(viewer Viewer, now time.Time) *locksView {
+	v := &locksView{Confined: viewer.Confined()}
+	leases, err := viewer.Leases()
 	if err != nil {
-		v.Problem = strings.TrimPrefix(err.Error(), "ERR ")
+		v.Problem = err.Error()
 		return v
 	}
-	v.Found, v.All = len(leases), len(leases) < locksMax
+	v.Found, v.All = len(leases), len(leases) < LeasesMax
 	slices.SortStableFunc(leases, func(a, b redlock.LeaseInfo) int {
 		switch {
 		case a.Lost != b.Lost && a.Lost:
@@ -326,13 +321,21 @@ func (srv *Server) locksView(user *access.User, now time.Time) *locksView {
 		return b.Waiters - a.Waiters
 	})
 	for i := range leases[:min(len(leases), pageLocksMax)] {
-		v.Rows = append(v.Rows, newLockView(shownTo(user, leases[i]), now))
+		v.Rows = append(v.Rows, newLockView(leases[i], now))
 	}
 	return v
 }
 
+// DelayLeft is what is left of the delay of a lease that is in it.
+func DelayLeft(lease redlock.LeaseInfo) time.Duration {
+	if lease.Validity > 0 {
+		return 0
+	}
+	return lease.Free
+}
+
 func newLockView(lease redlock.LeaseInfo, now time.Time) lockView {
-	v := lockView{LeaseInfo: lease, Left: max(lease.Validity, delayLeft(lease)), Tone: toneGood}
+	v := lockView{LeaseInfo: lease, Left: max(lease.Validity, DelayLeft(lease)), Tone: toneGood}
 	v.Resources, v.Queue = lease.Resources[:min(len(lease.Resources), pageNamesMax)], lease.Queue[:min(len(lease.Queue), pageWaitersMax)]
 	v.More = len(lease.Resources) - len(v.Resources)
 	switch {
@@ -340,7 +343,7 @@ func newLockView(lease redlock.LeaseInfo, now time.Time) lockView {
 		v.State = "not held through this redlockd"
 	case lease.Lost:
 		v.State, v.Tone = "lost: the masters no longer have it", toneBad
-	case delayLeft(lease) > 0:
+	case DelayLeft(lease) > 0:
 		v.State = "in its delay: its TTL has ended without a release"
 	case lease.Shared:
 		v.State = "held by a reader"
