@@ -78,7 +78,7 @@ type Options struct {
 	// libraries change. Default false.
 	AuditLocks bool
 
-	// HTTPHosts are further names under which the status page may be asked for, see mayShowStatus.
+	// HTTPHosts are further names under which the status page may be asked for, see package status.
 	// Default: none.
 	HTTPHosts []string
 
