@@ -56,14 +56,14 @@ type point struct {
 
 // event is one line of the page's list.
 type event struct {
-	at   time.Time
-	tone tone
-	// master is the address of the master that it is about; "": it is about none.
-	master string
-	// text follows the name of the master, if there is one. It names no master and no resource.
-	text string
-	// why may name masters, so confined users do not see it.
-	why string
+	At   time.Time
+	Tone tone
+	// Master is the address of the master that it is about; "": it is about none.
+	Master string
+	// Text follows the name of the master, if there is one. It names no master and no resource.
+	Text string
+	// Why may name masters, so confined users do not see it.
+	Why string
 }
 
 // tone says how bad something is. It is the name of a shape and of a colour of the page.
@@ -105,7 +105,7 @@ func (h *history) observe(now time.Time, r *Reading) {
 
 // noteLocked remembers an event.
 func (h *history) noteLocked(now time.Time, e event) {
-	e.at = now
+	e.At = now
 	if len(h.events) == eventsMax {
 		h.events = slices.Delete(h.events, 0, 1)
 	}
@@ -117,7 +117,7 @@ func (h *history) noteLocked(now time.Time, e event) {
 func (h *history) noteStatesLocked(now time.Time, masters []redlock.MasterStatus, membership *redlock.Membership, leaving bool) {
 	add := func(e event) { h.noteLocked(now, e) }
 	if !h.begun {
-		add(event{tone: toneGood, text: "redlockd has started"})
+		add(event{Tone: toneGood, Text: "redlockd has started"})
 	}
 	states := make(map[string]redlock.MasterState, len(masters))
 	for _, m := range masters {
@@ -126,15 +126,15 @@ func (h *history) noteStatesLocked(now time.Time, masters []redlock.MasterStatus
 		switch {
 		case before == m.State, !known && m.State == redlock.MasterDown: // every master begins as down
 		case m.State == redlock.MasterUp:
-			add(event{tone: toneGood, master: m.Addr, text: "votes"})
+			add(event{Tone: toneGood, Master: m.Addr, Text: "votes"})
 		default:
-			add(event{tone: toneOf(m.State), master: m.Addr, text: wordsOf(m.State), why: m.Reason})
+			add(event{Tone: toneOf(m.State), Master: m.Addr, Text: wordsOf(m.State), Why: m.Reason})
 		}
 	}
 	h.states = states
 	if v := membership.Version; v != h.version {
 		if h.version != 0 {
-			add(event{tone: toneGood, text: fmt.Sprintf("the membership was changed: it has version %d now, and %d masters that vote", v, membership.Voters())})
+			add(event{Tone: toneGood, Text: fmt.Sprintf("the membership was changed: it has version %d now, and %d masters that vote", v, membership.Voters())})
 		}
 		h.version = v
 	}
@@ -142,13 +142,13 @@ func (h *history) noteStatesLocked(now time.Time, masters []redlock.MasterStatus
 	case quorum == h.quorum:
 	case quorum:
 		h.quorum = true
-		add(event{tone: toneGood, text: "there is a quorum: locks are granted"})
+		add(event{Tone: toneGood, Text: "there is a quorum: locks are granted"})
 	default:
 		h.quorum = false
-		add(event{tone: toneBad, text: fmt.Sprintf("the quorum is lost: no locks are granted until %d masters vote", Quorum(masters))})
+		add(event{Tone: toneBad, Text: fmt.Sprintf("the quorum is lost: no locks are granted until %d masters vote", Quorum(masters))})
 	}
 	if leaving && !h.leaving {
-		add(event{tone: toneWarn, text: "this server was told to stop"})
+		add(event{Tone: toneWarn, Text: "this server was told to stop"})
 	}
 	h.leaving = leaving
 }
@@ -156,10 +156,10 @@ func (h *history) noteStatesLocked(now time.Time, masters []redlock.MasterStatus
 // addPointLocked compares with the counters of the point before.
 func (h *history) addPointLocked(now time.Time, s *redlock.Stats) {
 	if lost := s.Lost - h.stats.Lost; lost > 0 {
-		h.noteLocked(now, event{tone: toneWarn, text: fmt.Sprintf("the masters have forgotten %d %s that should still run", lost, plural(int(lost), "lock", "locks"))})
+		h.noteLocked(now, event{Tone: toneWarn, Text: fmt.Sprintf("the masters have forgotten %d %s that should still run", lost, plural(int(lost), "lock", "locks"))})
 	}
 	if forced := s.Forced - h.stats.Forced; forced > 0 {
-		h.noteLocked(now, event{tone: toneWarn, text: fmt.Sprintf("%d %s released by force", forced, plural(int(forced), "lock was", "locks were"))})
+		h.noteLocked(now, event{Tone: toneWarn, Text: fmt.Sprintf("%d %s released by force", forced, plural(int(forced), "lock was", "locks were"))})
 	}
 	p := point{waiters: s.Waiters}
 	for i, o := range Outcomes {

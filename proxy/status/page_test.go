@@ -152,9 +152,9 @@ func TestHistoryNotesWhatChanges(t *testing.T) {
 		h.begun = true
 		var got []string
 		for _, e := range h.events {
-			text := string(e.tone) + " " + strings.TrimSpace(e.master+" "+e.text)
-			if e.why != "" {
-				text += " (" + e.why + ")"
+			text := string(e.Tone) + " " + strings.TrimSpace(e.Master+" "+e.Text)
+			if e.Why != "" {
+				text += " (" + e.Why + ")"
 			}
 			got = append(got, text)
 		}
@@ -163,10 +163,10 @@ func TestHistoryNotesWhatChanges(t *testing.T) {
 		}
 	}
 	for i := range 3 * eventsMax {
-		h.noteLocked(now, event{text: fmt.Sprint(i)})
+		h.noteLocked(now, event{Text: fmt.Sprint(i)})
 	}
-	if _, events := h.last(); len(events) != eventsMax || events[0].text != fmt.Sprint(3*eventsMax-1) {
-		t.Errorf("%d events are kept, the newest is %q", len(events), events[0].text)
+	if _, events := h.last(); len(events) != eventsMax || events[0].Text != fmt.Sprint(3*eventsMax-1) {
+		t.Errorf("%d events are kept, the newest is %q", len(events), events[0].Text)
 	}
 }
 
@@ -183,7 +183,7 @@ func TestHistoryPoints(t *testing.T) {
 	if p := points[0]; len(points) != 1 || p.rates[0] != 5 || p.rates[1] != 2 || p.waiters != 7 || p.median != s.Rounds.BucketMax(0) || p.slow != last {
 		t.Errorf("got %+v", points)
 	}
-	if len(events) != 2 || events[1].text != "the masters have forgotten 2 locks that should still run" || events[0].text != "1 lock was released by force" {
+	if len(events) != 2 || events[1].Text != "the masters have forgotten 2 locks that should still run" || events[0].Text != "1 lock was released by force" {
 		t.Errorf("got %+v", events)
 	}
 	h.stats, h.pointAt = s, now

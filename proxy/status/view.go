@@ -1,6 +1,7 @@
 package status
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"slices"
@@ -35,25 +36,18 @@ type pageView struct {
 	Plots      []plotView
 	Rates      []rateView
 	Facts      []factView
-	Events     []eventView
+	Events     []event
 	// Locks is nil for somebody who has not logged in.
 	Locks *locksView
 }
 
+// masterView is a master as the user may see it: Reason, why it has no vote, or a warning, may be left out.
 type masterView struct {
-	Name  string
-	Tone  tone
-	Vote  string
-	Why   string // it has no vote, or a warning
-	For   time.Duration
-	Left  time.Duration // of the quarantine, or of the doubt
-	Copy  string        // how far a learner has got what the others remember, or why it gets nothing; "": nothing is known
-	Lives bool          // it answers: RTT and Clock are of now
-	RTT   time.Duration
-	Clock time.Duration // how far its clock is ahead; negative: behind
-
-	Timeouts        uint64
-	Queued, Pending int
+	redlock.MasterStatus
+	Tone tone
+	Vote string
+	For  time.Duration
+	Copy string // how far a learner has got what the others remember, or why it gets nothing; "": nothing is known
 }
 
 // rateView is one outcome of an operation.
@@ -64,12 +58,6 @@ type rateView struct {
 }
 
 type factView struct{ Name, Value string }
-
-type eventView struct {
-	At                time.Time
-	Tone              tone
-	Master, Text, Why string
-}
 
 // view reads everything that the page shows.
 func (st *Status) view(viewer Viewer, now time.Time) *pageView {
@@ -82,35 +70,27 @@ func (st *Status) view(viewer Viewer, now time.Time) *pageView {
 	nameOf := make(map[string]string) // of masters, as this user may see them
 	learners := Learners(r.Membership)
 	for i, m := range r.Masters {
-		one := masterView{
-			Name: m.Addr, Tone: toneOf(m.State), Vote: wordsOf(m.State), Why: m.Reason, For: now.Sub(m.Since), Left: m.Left,
-			Lives: m.Connected, RTT: m.RTT, Clock: m.ClockOffset,
-			Timeouts: m.Timeouts, Queued: m.Queued, Pending: m.PendingReleases,
-		}
+		one := masterView{MasterStatus: m, Tone: toneOf(m.State), Vote: wordsOf(m.State), For: now.Sub(m.Since)}
 		// Without voters nobody has anything to give, and the verdict says enough.
 		if at := slices.IndexFunc(learners, func(s redlock.Seat) bool { return MasterOf(s) == m.Addr }); at >= 0 && r.Membership.Voters() > 0 {
 			one.Copy = copyText(CopyingOf(learners[at]), confined)
 		}
 		if confined {
-			one.Name, one.Why = "master "+strconv.Itoa(i+1), ""
+			one.Addr, one.Reason = "master "+strconv.Itoa(i+1), ""
 		}
-		nameOf[m.Addr] = one.Name
+		nameOf[m.Addr] = one.Addr
 		v.Masters = append(v.Masters, one)
 	}
 	if confined {
 		v.Membership.Problem, v.Membership.Differences = "", ""
 	}
 	for _, e := range events {
-		one := eventView{At: e.at, Tone: e.tone, Master: e.master, Text: e.text, Why: e.why}
 		if confined {
-			one.Why = ""
-			if e.master != "" {
-				if one.Master = nameOf[e.master]; one.Master == "" {
-					one.Master = "a master"
-				}
+			if e.Why = ""; e.Master != "" {
+				e.Master = cmp.Or(nameOf[e.Master], "a master")
 			}
 		}
-		v.Events = append(v.Events, one)
+		v.Events = append(v.Events, e)
 	}
 	v.Plots = plotsOf(points)
 	var last point
