@@ -215,8 +215,8 @@ func (s *session) appendInfo(line []byte) []byte {
 	field("idle", seconds(s.conn.idle()))
 	field("flags", s.flagsLocked())
 	field("db", "0")
-	field("sub", strconv.Itoa(len(s.subscriptions.channels)))
-	field("psub", strconv.Itoa(len(s.subscriptions.patterns)))
+	field("sub", strconv.Itoa(len(s.subscriptions.names[toChannel])))
+	field("psub", strconv.Itoa(len(s.subscriptions.names[toPattern])))
 	field("ssub", "0")
 	field("multi", "-1")
 	// Redis's buffers that have no counterpart here. What waits for the client is omem, what it takes

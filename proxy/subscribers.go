@@ -19,19 +19,10 @@ import (
 // lock is taken under it.
 type subscribers struct {
 	mu sync.Mutex
-	// channels has no empty sets, nor has patterns: a name without subscribers costs nothing.
-	channels map[string]map[*session]struct{}
-	patterns map[string]map[*session]struct{}
-	// patternBytes is the sum over the keys of patterns, at most patternBytesMax.
+	// of has the subscribers of each kind by name, and no empty sets: a name without subscribers costs nothing.
+	of [2]map[string]map[*session]struct{}
+	// patternBytes is the sum over the patterns, at most patternBytesMax.
 	patternBytes int
-}
-
-// of is the map of this kind.
-func (subs *subscribers) of(kind subscription) *map[string]map[*session]struct{} {
-	if kind.subscribed == patternSubscription.subscribed {
-		return &subs.patterns
-	}
-	return &subs.channels
 }
 
 // add subscribes the client to all of these names, or to none: then it returns the error. The client
@@ -39,11 +30,11 @@ func (subs *subscribers) of(kind subscription) *map[string]map[*session]struct{}
 func (subs *subscribers) add(s *session, kind subscription, names []string) (refusal error) {
 	subs.mu.Lock()
 	defer subs.mu.Unlock()
-	m := subs.of(kind)
-	if m == &subs.patterns {
+	m := subs.of[kind]
+	if kind == toPattern {
 		bytes := subs.patternBytes
 		for _, name := range names {
-			if (*m)[name] == nil {
+			if m[name] == nil {
 				bytes += len(name)
 			}
 		}
@@ -52,14 +43,15 @@ func (subs *subscribers) add(s *session, kind subscription, names []string) (ref
 		}
 		subs.patternBytes = bytes
 	}
-	if *m == nil {
-		*m = make(map[string]map[*session]struct{})
+	if m == nil {
+		m = make(map[string]map[*session]struct{})
+		subs.of[kind] = m
 	}
 	for _, name := range names {
-		if (*m)[name] == nil {
-			(*m)[name] = make(map[*session]struct{})
+		if m[name] == nil {
+			m[name] = make(map[*session]struct{})
 		}
-		(*m)[name][s] = struct{}{}
+		m[name][s] = struct{}{}
 	}
 	return nil
 }
@@ -68,11 +60,11 @@ func (subs *subscribers) add(s *session, kind subscription, names []string) (ref
 func (subs *subscribers) remove(s *session, kind subscription, name string) {
 	subs.mu.Lock()
 	defer subs.mu.Unlock()
-	m := subs.of(kind)
-	delete((*m)[name], s)
-	if len((*m)[name]) == 0 {
-		delete(*m, name)
-		if m == &subs.patterns {
+	m := subs.of[kind]
+	delete(m[name], s)
+	if len(m[name]) == 0 {
+		delete(m, name)
+		if kind == toPattern {
 			subs.patternBytes -= len(name)
 		}
 	}
@@ -87,9 +79,9 @@ func (subs *subscribers) forget(s *session) {
 
 // forgetLocked is forget with s.conn.mu held.
 func (subs *subscribers) forgetLocked(s *session) {
-	for _, kind := range []subscription{channelSubscription, patternSubscription} {
-		for _, name := range *kind.names(&s.subscriptions) {
-			subs.remove(s, kind, name)
+	for kind, names := range s.subscriptions.names {
+		for _, name := range names {
+			subs.remove(s, subscription(kind), name)
 		}
 	}
 }
@@ -139,10 +131,10 @@ func (subs *subscribers) deliver(channel, payload string) {
 	subs.mu.Lock()
 	var deliveries []delivery
 	frame := (&framedMessage{message: message{channel, payload}}).frame
-	for s := range subs.channels[channel] {
+	for s := range subs.of[toChannel][channel] {
 		deliveries = append(deliveries, delivery{s, frame})
 	}
-	for pattern, sessions := range subs.patterns {
+	for pattern, sessions := range subs.of[toPattern] {
 		if access.Match(pattern, channel) {
 			frame := (&framedMessage{message: message{channel, payload}, pattern: pattern, matched: true}).frame
 			for s := range sessions {
@@ -165,8 +157,8 @@ func (subs *subscribers) deliver(channel, payload string) {
 func (subs *subscribers) count(channel string) int {
 	subs.mu.Lock()
 	defer subs.mu.Unlock()
-	n := len(subs.channels[channel])
-	for pattern, sessions := range subs.patterns {
+	n := len(subs.of[toChannel][channel])
+	for pattern, sessions := range subs.of[toPattern] {
 		if access.Match(pattern, channel) {
 			n += len(sessions)
 		}

@@ -348,7 +348,7 @@ func (t *tracker) send(keys []string) {
 		to = conn.session
 	}
 	to.conn.push(true, func(s *session) []byte {
-		if s.proto < 3 && !(redirected && slices.Contains(s.subscriptions.channels, invalidateChannel)) {
+		if s.proto < 3 && !(redirected && slices.Contains(s.subscriptions.names[toChannel], invalidateChannel)) {
 			return nil // as in Redis: a client that cannot take it gets nothing
 		}
 		return appendInvalidation(nil, s.proto, keys)
