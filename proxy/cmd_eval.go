@@ -16,7 +16,7 @@ import (
 //	script_shares.go    whose turn it is to run or compile
 //	exchange.go         assume, run, commit; or read, run, commit
 //	script_program.go   the runs of one call
-//	key_turns.go        who changes a value that many write
+//	key_queue.go        who changes a value that many write
 //	script_assume.go    what to assume
 //	script_run.go       one run in the sandbox (redlock/sandbox)
 //	script_call.go      what redis.call does in it

@@ -224,8 +224,8 @@ func (x *exchange) onGoroutine(step func() redlock.Flusher) redlock.Flusher {
 				s.server.log.Error("panic in a script", "client", s.conn.id, "panic", p, "stack", string(debug.Stack()),
 					"to_do", "report this line to the developers of redlockd; other clients are not affected")
 				s.conn.close("panic in a script") // whether the reply was given is not known
-				if x.turn != "" {
-					s.server.keyTurns.pass(x.turn) // the slot may never be complete
+				if x.queuedKey != "" {
+					s.server.keyQueue.leave(x.queuedKey) // the slot may never be complete
 				}
 			}
 		}()
@@ -323,7 +323,7 @@ func (x *exchange) word(command, script string) string {
 // Messages are paid for before anything has happened, so that a refusal means that nothing was changed.
 func (x *exchange) commit() redlock.Flusher {
 	o := &x.outcome
-	if o.Collections && o.Writes && !x.s.server.keyTurns.take(&x.slot, x.keys[0], x.read) {
+	if o.Collections && o.Writes && !x.s.server.keyQueue.enter(&x.slot, x.keys[0], x.read) {
 		return nil
 	}
 	if refusal := x.payMessages(); refusal != nil {
@@ -335,6 +335,14 @@ func (x *exchange) commit() redlock.Flusher {
 	x.waited = false
 	x.startCommit(&x.op, o.Changes, (*exchangeCommit)(x))
 	return nil
+}
+
+// roundsMax is how often the program is tried: more often if it is at the front of a queue.
+func (x *exchange) roundsMax() int {
+	if x.queuedKey != "" {
+		return queueRounds
+	}
+	return exchangeRounds
 }
 
 // haveCommitted ends the exchange if the guards held. Otherwise it reads the keys and tries again, at

@@ -59,7 +59,7 @@ type Server struct {
 	tracking    tracking
 	scripts     scriptCache
 	shares      *scriptShares // bounds the scripts that run at one time, in rotation over the users
-	keyTurns    keyTurns
+	keyQueue    keyQueue
 	listing     chan struct{} // holds an element while a LOCKS is being answered
 	fleet       redlockds     // the other redlockds over the same masters
 

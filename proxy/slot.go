@@ -28,8 +28,9 @@ type slot struct {
 	// scripted are the keys that later commands of the client wait for until the slot is complete, see
 	// session.scripted. Set before enqueue.
 	scripted []string
-	// turn is the key that the command has the turn with until the slot is complete (keyTurns); empty: none.
-	turn string
+	// queuedKey is the key at the front of whose queue the command is until the slot is complete
+	// (keyQueue); empty: none.
+	queuedKey string
 	// keeps is how many bytes of its command the server keeps until it is answered, a message for example.
 	keeps int
 	// reads are the keys that the client tracks by this command; nil: none. See track.
@@ -225,8 +226,8 @@ func (sl *slot) complete() redlock.Flusher {
 		sl.cmd.stats.failed.Add(1)
 		s.server.countError(sl.out)
 	}
-	if sl.turn != "" {
-		s.server.keyTurns.pass(sl.turn)
+	if sl.queuedKey != "" {
+		s.server.keyQueue.leave(sl.queuedKey)
 	}
 	sl.finishReads()
 	conn.mu.Lock()

@@ -8,7 +8,7 @@ package redlock
 //
 // What this cannot see, and which tests do: that the server notes as a guard all that a script has read (proxy/keyspace: TestOutcome, TestPure),
 // makes a version for each value (TestVersion), answers as Redis does (TestSameAsRedis), and keeps the scripts of one client and of one key in order
-// (proxy: cmd_eval_order_test.go, key_turns_test.go). Redisson itself runs in TestLibraries of cmd/redlockd.
+// (proxy: cmd_eval_order_test.go, key_queue_test.go). Redisson itself runs in TestLibraries of cmd/redlockd.
 
 import (
 	"fmt"
