@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"redlockd/proxy/access"
+	"redlockd/proxy/keyspace"
 )
 
 // The command table: what a row is, how one is made from a line of usage, and how the row of a command
@@ -151,6 +152,17 @@ func row(usage string, handler func(*session, *call), flags commandFlags, group,
 		cmd.form = strings.TrimSpace(strings.ToUpper(strings.ReplaceAll(name, "|", " ")) + " " + hintOf(cmd.arguments, " "))
 	}
 	return cmd
+}
+
+// keysRow makes the row of a command of package keyspace, which says whether it writes.
+func keysRow(usage string, flags commandFlags, group, since, summary string) command {
+	name, _, _ := strings.Cut(usage, " ")
+	if keyspace.Lookup(name).Writes {
+		flags |= flagWrite
+	} else {
+		flags |= flagReadOnly
+	}
+	return row(usage, cmdKeys, flags|flagInMulti, group, since, summary)
 }
 
 // permissionOf is the group of a command. What is not known to be harmless belongs to access.Lock.
