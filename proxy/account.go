@@ -107,12 +107,3 @@ func (a *account) checkTTL(ttl time.Duration) error {
 	return refusedf("ERR ttl of %d ms is above the most, %d ms (max_ttl of user %s in [auth])",
 		ttl.Milliseconds(), u.MaxTTL.Milliseconds(), u.Name)
 }
-
-// shortened is the ttl, and not more than the user may have.
-func (a *account) shortened(ttl time.Duration) time.Duration {
-	u := a.user()
-	if u == nil || u.MaxTTL == 0 {
-		return ttl
-	}
-	return min(ttl, u.MaxTTL)
-}

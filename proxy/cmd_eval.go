@@ -56,9 +56,7 @@ func cmdEVAL(s *session, c *call) {
 // another redlockd may have stored it. Commands behind this one wait until that is known, because they may be
 // for the same keys.
 func cmdEVALSHA(s *session, c *call) {
-	// The cache knows SHA1s in lower case.
-	var lower [40]byte
-	if len(c.args[1]) != len(lower) {
+	if len(c.args[1]) != 40 {
 		c.fail(errNoScript)
 		return
 	}
@@ -66,25 +64,21 @@ func cmdEVALSHA(s *session, c *call) {
 	if x == nil {
 		return
 	}
-	for i, b := range c.args[1] {
-		if b >= 'A' && b <= 'Z' {
-			b += 'a' - 'A'
-		}
-		lower[i] = b
-	}
-	if x.script = s.server.scripts.lookupSHA(lower[:]); x.script != nil {
+	var room [40]byte
+	lower := appendLower(room[:0], c.args[1]) // as the cache knows it
+	if x.script = s.server.scripts.lookupSHA(lower); x.script != nil {
 		x.start(c)
 		return
 	}
 	// No script has this name: the masters need not be asked.
-	if strings.Trim(string(lower[:]), "0123456789abcdef") != "" {
+	if strings.Trim(string(lower), "0123456789abcdef") != "" {
 		c.fail(errNoScript)
 		return
 	}
 	if !x.enter(c, true, true) {
 		return
 	}
-	sha := string(lower[:])
+	sha := string(lower)
 	x.startShared(&x.op, sha, completer(func(result redlock.Result) redlock.Flusher { return x.haveSource(sha, result) }))
 }
 

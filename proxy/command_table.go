@@ -325,13 +325,7 @@ func (t *commandTable) named(name []byte) *command {
 	if len(name) > len(lower) {
 		return nil
 	}
-	for i, c := range name {
-		if c >= 'A' && c <= 'Z' {
-			c += 'a' - 'A'
-		}
-		lower[i] = c
-	}
-	return t.byName[string(lower[:len(name)])]
+	return t.byName[string(appendLower(lower[:0], name))]
 }
 
 // notPermitted says why the user may not run this command, by what it is and the keys that it names, or

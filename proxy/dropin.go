@@ -19,12 +19,14 @@ import (
 // cmdKeys executes any command of package keyspace, or queues it behind MULTI.
 func cmdKeys(s *session, c *call) {
 	command, text := keyspace.Parse(c.cmd.name, copyStrings(make([]string, 0, len(c.args)-1), c.args[1:]))
-	refusal := keyspaceError(text)
 	keys := command.Keys()
-	if refusal == nil && len(keys) > redlock.MaxResources { // one that comes again counts: it is answered again
+	var refusal error
+	switch {
+	case text != "":
+		refusal = replyError(text)
+	case len(keys) > redlock.MaxResources: // one that comes again counts: it is answered again
 		refusal = errorf("ERR %d resources are named, at most %d are possible", len(keys), redlock.MaxResources)
-	}
-	if refusal == nil {
+	default:
 		refusal = s.refuseUnguarded(command, keys)
 	}
 	switch {

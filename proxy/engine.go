@@ -95,7 +95,7 @@ func (sl *slot) startCommit(op *redlock.Op, changes []redlock.Change, to redlock
 				ch.TTL = max(ch.TTL, least)
 			}
 			if ch.Do == redlock.Set && isLatch(ch.Resource) && helperValue(ch.NewValue) {
-				ch.TTL = sl.account.shortened(sl.s.server.live().shortened(min(ch.TTL, sl.s.server.opts.Engine.MaxTTL()), []string{ch.Resource}))
+				ch.TTL = sl.shortened(min(ch.TTL, sl.s.server.opts.Engine.MaxTTL()), []string{ch.Resource})
 			}
 			longest = max(longest, ch.TTL)
 		}
@@ -111,8 +111,16 @@ func (sl *slot) startCommit(op *redlock.Op, changes []redlock.Change, to redlock
 
 // defaultTTL is the TTL of a lock of these keys that is taken without one. 0: such a lock is refused.
 func (sl *slot) defaultTTL(keys []string) time.Duration {
-	live := sl.s.server.live()
-	return sl.account.shortened(live.shortened(live.DefaultTTL, keys))
+	return sl.shortened(sl.s.server.live().DefaultTTL, keys)
+}
+
+// shortened is the ttl, and not more than the user and the policies of the keys allow.
+func (sl *slot) shortened(ttl time.Duration, keys []string) time.Duration {
+	ttl = sl.s.server.live().shortened(ttl, keys)
+	if u := sl.account.user(); u != nil && u.MaxTTL != 0 {
+		ttl = min(ttl, u.MaxTTL)
+	}
+	return ttl
 }
 
 func (sl *slot) startHold(op *redlock.Op, req redlock.LockRequest, to redlock.Completer) {

@@ -100,14 +100,6 @@ func replyErrorOf(err error) replyError {
 	return replyError("ERR " + err.Error())
 }
 
-// keyspaceError makes an error of a refusal by package keyspace. "" is none.
-func keyspaceError(refusal string) error {
-	if refusal == "" {
-		return nil
-	}
-	return replyError(refusal)
-}
-
 // wrongArity begins with Redis's wording, which client libraries look for.
 func wrongArity(cmd *command) error {
 	text := "ERR wrong number of arguments for '" + cmd.fullName() + "' command"

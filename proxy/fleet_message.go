@@ -70,11 +70,16 @@ type fleetMessage struct {
 
 // text is the message on the wire.
 func (m fleetMessage) text() string {
-	head, err := json.Marshal(m)
+	return string(marshal(m)) + "\n" + m.body
+}
+
+// marshal is for values of this file, which have none that JSON lacks.
+func marshal(v any) []byte {
+	text, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // it has no value that JSON lacks
+		panic(err)
 	}
-	return string(head) + "\n" + m.body
+	return text
 }
 
 // newQuestion is an id that no other question has.
@@ -195,11 +200,7 @@ func fleetLocksOf(leases []redlock.LeaseInfo) fleetLocks {
 	room := fleetAnswerMax - len(`{"cut":true,"locks":[]}`)
 	for i := range leases {
 		l := fleetLeaseOf(leases[i])
-		text, err := json.Marshal(l)
-		if err != nil {
-			panic(err) // it has no value that JSON lacks
-		}
-		if room -= len(text) + len(","); room < 0 {
+		if room -= len(marshal(l)) + len(","); room < 0 {
 			answer.Cut = true
 			break
 		}
@@ -208,13 +209,7 @@ func fleetLocksOf(leases []redlock.LeaseInfo) fleetLocks {
 	return answer
 }
 
-func (a fleetLocks) text() string {
-	text, err := json.Marshal(a)
-	if err != nil {
-		panic(err) // it has no value that JSON lacks
-	}
-	return string(text)
-}
+func (a fleetLocks) text() string { return string(marshal(a)) }
 
 func fleetLeaseOf(l redlock.LeaseInfo) fleetLease {
 	lease := fleetLease{TokenDigest: l.TokenDigest, ValidityMs: floorMs(l.Validity), DelayMs: floorMs(status.DelayLeft(l)), Since: max(0, l.Since.Unix()),
