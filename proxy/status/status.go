@@ -39,7 +39,7 @@ type Source struct {
 	// LogIn returns the user with this name and password; nil: there is none, or the client has left.
 	// It waits for some seconds at most where many passwords are tried.
 	LogIn func(r *http.Request, name, password string) Viewer
-	// Hosts are further names under which the page may be asked for, see mayShow.
+	// Hosts are further names under which the page may be asked for, see mayShowAs.
 	Hosts func() []string
 	Log   *slog.Logger
 	// Go runs f on a goroutine that ends when Done is closed; not at all if it is closed.
