@@ -68,7 +68,7 @@ type lockVerb struct {
 	// extends: clients that track the resources are told of an extension, not of a change.
 	extends bool
 	// reply appends the reply of one that is done.
-	reply func(l *lockCall, result *redlock.Result)
+	reply func(l *lockCall, result redlock.Result)
 	// denied appends that of one that is not, because the token does not hold the resource or another
 	// one does.
 	denied func(out []byte, proto int) []byte
@@ -82,11 +82,11 @@ var (
 	// NOQUORUM says of an UNLOCK that it is not known; the engine delivers the release when the masters
 	// are back.
 	verbUnlock = lockVerb{done: "released", not: "not held", denied: appendZero,
-		reply: func(l *lockCall, _ *redlock.Result) { l.out = append(l.out, ":1\r\n"...) }}
+		reply: func(l *lockCall, _ redlock.Result) { l.out = append(l.out, ":1\r\n"...) }}
 	// EXTEND answers 0 also when less than a millisecond is left, because 1 would be more than there
 	// is.
 	verbExtend = lockVerb{done: "extended", not: "not held", extends: true, denied: appendZero,
-		reply: func(l *lockCall, result *redlock.Result) { l.out = resp.AppendInt(l.out, floorMs(result.Validity)) }}
+		reply: func(l *lockCall, result redlock.Result) { l.out = resp.AppendInt(l.out, floorMs(result.Validity)) }}
 )
 
 func appendZero(out []byte, _ int) []byte { return append(out, ":0\r\n"...) }
@@ -151,13 +151,13 @@ func (l *lockCall) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher {
 		l.out = l.verb.denied(l.out, l.proto)
 	default:
 		l.tellChanged(l.keys, l.verb.extends)
-		l.verb.reply(l, &result)
+		l.verb.reply(l, result)
 	}
 	return l.complete()
 }
 
 // replyGranted appends the token, the validity and, if asked for, the slot and the fence.
-func (l *lockCall) replyGranted(result *redlock.Result) {
+func (l *lockCall) replyGranted(result redlock.Result) {
 	if l.releases {
 		l.undo = l
 	}
