@@ -39,7 +39,7 @@ const errNoScript replyError = "NOSCRIPT No matching script. Please use EVAL."
 
 // cmdEVAL is EVAL and EVAL_RO. A source that does not compile is answered at once, in the place of the call.
 func cmdEVAL(s *session, c *call) {
-	x := newScriptProgram(s, c)
+	x := newScriptProgram(c)
 	if x == nil {
 		return
 	}
@@ -60,7 +60,7 @@ func cmdEVALSHA(s *session, c *call) {
 		c.fail(errNoScript)
 		return
 	}
-	x := newScriptProgram(s, c)
+	x := newScriptProgram(c)
 	if x == nil {
 		return
 	}
@@ -105,21 +105,22 @@ func (x *scriptProgram) haveSource(sha string, result redlock.Result) redlock.Fl
 // newScriptProgram reads numkeys, the keys and the arguments. If something is wrong with them it
 // answers what, in Redis's words, and returns nil. The number of keys is bounded, as each one is a
 // guard that every master compares.
-func newScriptProgram(s *session, c *call) *scriptProgram {
+func newScriptProgram(c *call) *scriptProgram {
 	n, ok := resp.ParseInt(c.args[2])
 	rest := c.args[3:]
+	var refusal error
 	switch {
 	case !ok:
-		c.fail(errNotInteger)
-		return nil
+		refusal = errNotInteger
 	case n > int64(len(rest)):
-		c.failf("ERR Number of keys can't be greater than number of args")
-		return nil
+		refusal = replyError("ERR Number of keys can't be greater than number of args")
 	case n < 0:
-		c.failf("ERR Number of keys can't be negative")
-		return nil
+		refusal = replyError("ERR Number of keys can't be negative")
 	case n > scriptKeysMax:
-		c.failf("ERR the script has %d keys: scripts here can have %d", n, scriptKeysMax)
+		refusal = errorf("ERR the script has %d keys: scripts here can have %d", n, scriptKeysMax)
+	}
+	if refusal != nil {
+		c.fail(refusal)
 		return nil
 	}
 	x := &scriptProgram{readOnly: c.cmd.flags&flagReadOnly != 0}
