@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"redlockd/proxy/access"
 	"redlockd/redlock"
 )
 
@@ -21,7 +22,7 @@ import (
 type account struct {
 	// current is the user with its present rights and limits, which a reload can replace at any time;
 	// nil in the shared account.
-	current atomic.Pointer[User]
+	current atomic.Pointer[access.User]
 	// share bounds what the user takes of the engine: locks, waiters, and its part of the work under
 	// load. nil in the shared account: then the engine's own share is used.
 	share *redlock.Share
@@ -40,7 +41,7 @@ type account struct {
 
 // newAccount makes the account of a user. If the user lost something by a reload, before is its account
 // until then, else nil: the locks that it has taken go on counting, and what was refused stays counted.
-func newAccount(u *User, before *account) *account {
+func newAccount(u *access.User, before *account) *account {
 	a := &account{asking: make(chan struct{}, 1), share: &redlock.Share{MaxLocks: u.MaxLocks, MaxWaiters: u.MaxWaiters}}
 	a.current.Store(u)
 	if before != nil {
@@ -55,7 +56,7 @@ func newAccount(u *User, before *account) *account {
 
 // user is the user with its present rights and limits, or nil in the shared account. Two calls can
 // return different ones.
-func (a *account) user() *User { return a.current.Load() }
+func (a *account) user() *access.User { return a.current.Load() }
 
 // enter counts a connection, or returns the error if that would be one too many. Each enter is followed
 // by one leave.
@@ -105,13 +106,4 @@ func (a *account) checkTTL(ttl time.Duration) error {
 	a.refusedTTLs.Add(1)
 	return refusedf("ERR ttl of %d ms is above the most, %d ms (max_ttl of user %s in [auth])",
 		ttl.Milliseconds(), u.MaxTTL.Milliseconds(), u.Name)
-}
-
-// shortened is the ttl, and not more than the user may have.
-func (a *account) shortened(ttl time.Duration) time.Duration {
-	u := a.user()
-	if u == nil || u.MaxTTL == 0 {
-		return ttl
-	}
-	return min(ttl, u.MaxTTL)
 }

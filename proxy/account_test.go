@@ -11,13 +11,15 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"redlockd/proxy/access"
 )
 
 // limited has the users root, who has no limits, and app, who has these.
-func limited(app User) func(*Options) {
+func limited(app access.User) func(*Options) {
 	app.Name, app.Password = "app", "a"
 	return func(o *Options) {
-		o.Users = []User{{Name: "root", Password: "r"}, app}
+		o.Users = []access.User{{Name: "root", Password: "r"}, app}
 	}
 }
 
@@ -48,7 +50,7 @@ func (c *client) userField(user, field string) string {
 }
 
 func TestConnectionsOfOneUser(t *testing.T) {
-	srv := serve(t, limited(User{MaxConnections: 2}))
+	srv := serve(t, limited(access.User{MaxConnections: 2}))
 	root := srv.dialAs("root")
 	connections := func(app string) {
 		t.Helper()
@@ -105,7 +107,7 @@ func TestNoUsers(t *testing.T) {
 // Every command that gives a lock a TTL, by each way in which it reaches the engine.
 func TestTTLOfOneUser(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
-		srv := serve(t, limited(User{MaxTTL: 10 * time.Second}), func(o *Options) { o.AllowUnguarded = everyKey })
+		srv := serve(t, limited(access.User{MaxTTL: 10 * time.Second}), func(o *Options) { o.AllowUnguarded = everyKey })
 		root, c := srv.dialAs("root"), srv.dialAs("app")
 		const refusal = "ERR ttl of 20000 ms is above the most, 10000 ms (max_ttl of user app in [auth])"
 		c.do("LOCK", "held", "10000", "TOKEN", token).granted(1, 9898)
@@ -166,7 +168,7 @@ func TestTTLOfOneUser(t *testing.T) {
 
 // A script of several rounds belongs to the user who sent it.
 func TestLoginInTheMiddle(t *testing.T) {
-	srv := serve(t, limited(User{MaxTTL: 10 * time.Second}), func(o *Options) { o.AllowUnguarded = everyKey })
+	srv := serve(t, limited(access.User{MaxTTL: 10 * time.Second}), func(o *Options) { o.AllowUnguarded = everyKey })
 	c := srv.dialAs("app")
 	const script = "return redis.call('set', KEYS[1], ARGV[1], 'px', 20000)" // compares nothing, so it takes a look first
 	for range 20 {
@@ -180,7 +182,7 @@ func TestLoginInTheMiddle(t *testing.T) {
 // A lock that is taken without a TTL gets no longer one than its owner may ask for.
 func TestDefaultTTLOfOneUser(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
-		srv := serve(t, limited(User{MaxTTL: 10 * time.Second}), func(o *Options) { o.DefaultTTL = 20 * time.Second })
+		srv := serve(t, limited(access.User{MaxTTL: 10 * time.Second}), func(o *Options) { o.DefaultTTL = 20 * time.Second })
 		root, c := srv.dialAs("root"), srv.dialAs("app")
 		for i, command := range [][]string{
 			{"SET", "0", token, "NX"},
@@ -239,7 +241,7 @@ func TestOperationsStartInOnePlace(t *testing.T) {
 // What a user holds counts, by whatever command it was locked, until it is unlocked or ends.
 func TestLocksOfOneUser(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
-		srv := serve(t, limited(User{MaxLocks: 3}), func(o *Options) { o.DefaultTTL, o.AllowUnguarded = 20*time.Second, everyKey })
+		srv := serve(t, limited(access.User{MaxLocks: 3}), func(o *Options) { o.DefaultTTL, o.AllowUnguarded = 20*time.Second, everyKey })
 		root, c := srv.dialAs("root"), srv.dialAs("app")
 		const refusal = "ERR max number of locks of user app reached (max_locks = 3 in [auth])"
 		usage := func(locks, refused int) {
@@ -306,7 +308,7 @@ func TestLocksOfOneUser(t *testing.T) {
 }
 
 func TestWaitersOfOneUser(t *testing.T) {
-	srv := serve(t, limited(User{MaxWaiters: 2}))
+	srv := serve(t, limited(access.User{MaxWaiters: 2}))
 	root := srv.dialAs("root")
 	root.do("LOCK", "a", "60000", "TOKEN", token).granted(1, 60_000)
 	first, second, third := srv.dialAs("app"), srv.dialAs("app"), srv.dialAs("app")

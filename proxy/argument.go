@@ -21,3 +21,14 @@ func keyword[A argument](arg A, words ...string) string {
 	}
 	return ""
 }
+
+// appendLower appends an argument in lower case.
+func appendLower(to, arg []byte) []byte {
+	for _, b := range arg {
+		if b >= 'A' && b <= 'Z' {
+			b += 'a' - 'A'
+		}
+		to = append(to, b)
+	}
+	return to
+}

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"redlockd/proxy/access"
 	"redlockd/redlock"
 	"redlockd/redlock/loglimit"
 )
@@ -215,7 +216,7 @@ func (a *audit) close() {
 }
 
 // auditRecord is a record of this client. user is whose command it is.
-func (s *session) auditRecord(user *User, command string) *auditRecord {
+func (s *session) auditRecord(user *access.User, command string) *auditRecord {
 	r := &auditRecord{User: defaultUser, Addr: s.conn.addr, Client: s.conn.id, Command: command}
 	if user != nil {
 		r.User = user.Name
@@ -238,7 +239,7 @@ func (s *session) auditLogin(name []byte, command string) {
 }
 
 // auditRefusal records an error if it is the refusal of a permission. args are those of the command, nil where they are not known any more.
-func (s *session) auditRefusal(user *User, cmd *command, args [][]byte, err error) {
+func (s *session) auditRefusal(user *access.User, cmd *command, args [][]byte, err error) {
 	a := s.server.audit
 	if !a.on.Load() || cmd == nil {
 		return

@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"redlockd/proxy/access"
 	"redlockd/redlock/sandbox"
 )
 
@@ -66,7 +67,7 @@ func BenchmarkLOCKandUNLOCK(b *testing.B) {
 
 // BenchmarkPolicyOf is what policies cost a command for each resource that it names: one that no policy matches is compared with all.
 func BenchmarkPolicyOf(b *testing.B) {
-	for _, n := range []int{0, 1, policiesMax} {
+	for _, n := range []int{0, 1, access.PoliciesMax} {
 		b.Run(fmt.Sprintf("policies=%d", n), func(b *testing.B) {
 			live := newLiveOptions(Options{Policies: somePolicies(n)}, nil)
 			resources := []string{"invoice:4711"}
@@ -81,12 +82,12 @@ func BenchmarkPolicyOf(b *testing.B) {
 }
 
 // somePolicies are n policies, of which the last one is for invoices.
-func somePolicies(n int) (all []Policy) {
+func somePolicies(n int) (all []access.Policy) {
 	for i := 1; i < n; i++ {
-		all = append(all, Policy{Prefix: fmt.Sprintf("billing:%d:*", i), MaxTTL: time.Second})
+		all = append(all, access.Policy{Prefix: fmt.Sprintf("billing:%d:*", i), MaxTTL: time.Second})
 	}
 	if n > 0 {
-		all = append(all, Policy{Prefix: "invoice:*", MaxTTL: time.Minute, MaxHold: time.Hour, MaxWaiters: 9})
+		all = append(all, access.Policy{Prefix: "invoice:*", MaxTTL: time.Minute, MaxHold: time.Hour, MaxWaiters: 9})
 	}
 	return all
 }

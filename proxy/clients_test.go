@@ -13,11 +13,13 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/rueidis"
+
+	"redlockd/proxy/access"
 )
 
 func TestGoRedis(t *testing.T) {
 	srv := serve(t, func(opts *Options) {
-		opts.Users = []User{{Name: "default", Password: "secret"}, {Name: "alice", Password: "wonder"}}
+		opts.Users = []access.User{{Name: "default", Password: "secret"}, {Name: "alice", Password: "wonder"}}
 	})
 	for name, opts := range map[string]*redis.Options{
 		"RESP2":         {Protocol: 2, Password: "secret"},
@@ -99,7 +101,7 @@ func TestGoRedis(t *testing.T) {
 }
 
 func TestRueidis(t *testing.T) {
-	srv := serve(t, func(opts *Options) { opts.Users = []User{{Name: "alice", Password: "wonder"}} })
+	srv := serve(t, func(opts *Options) { opts.Users = []access.User{{Name: "alice", Password: "wonder"}} })
 	for name, change := range map[string]func(*rueidis.ClientOption){
 		"RESP3":  func(*rueidis.ClientOption) {},
 		"RESP2":  func(o *rueidis.ClientOption) { o.AlwaysRESP2 = true },

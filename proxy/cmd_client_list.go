@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	"redlockd/proxy/access"
 	"redlockd/redlock/resp"
 )
 
@@ -183,7 +184,7 @@ func (s *session) killConditions(args [][]byte) (map[string]func(*session) bool,
 // hasUser reports whether a user has this name. The default user always exists, as in Redis, if only
 // for clients that have not logged in.
 func (srv *Server) hasUser(name string) bool {
-	return name == defaultUser || slices.ContainsFunc(srv.live().Users, func(u User) bool { return u.Name == name })
+	return name == defaultUser || slices.ContainsFunc(srv.live().Users, func(u access.User) bool { return u.Name == name })
 }
 
 // appendInfo appends the line of CLIENT LIST: the fields of Redis 7.2, in its order, because tools
@@ -214,8 +215,8 @@ func (s *session) appendInfo(line []byte) []byte {
 	field("idle", seconds(s.conn.idle()))
 	field("flags", s.flagsLocked())
 	field("db", "0")
-	field("sub", strconv.Itoa(len(s.subscriptions.channels)))
-	field("psub", strconv.Itoa(len(s.subscriptions.patterns)))
+	field("sub", strconv.Itoa(len(s.subscriptions.names[toChannel])))
+	field("psub", strconv.Itoa(len(s.subscriptions.names[toPattern])))
 	field("ssub", "0")
 	field("multi", "-1")
 	// Redis's buffers that have no counterpart here. What waits for the client is omem, what it takes

@@ -3,6 +3,8 @@ package proxy
 import (
 	"strings"
 	"testing"
+
+	"redlockd/proxy/access"
 )
 
 // idOf asks a client for its id.
@@ -54,7 +56,7 @@ func TestCLIENTSETNAMERefusals(t *testing.T) {
 // Goal: CLIENT KILL closes those that match, and only those. Method: each condition against three clients.
 func TestCLIENTKILL(t *testing.T) {
 	srv := serve(t, func(opts *Options) {
-		opts.Users = []User{{Name: "default", Password: "d"}, {Name: "alice", Password: "a"}}
+		opts.Users = []access.User{{Name: "default", Password: "d"}, {Name: "alice", Password: "a"}}
 	})
 	addrOf := func(c *client) string { return c.conn.LocalAddr().String() }
 	for name, kill := range map[string]func(victim *client) []string{

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"redlockd/proxy/access"
 	"redlockd/redlock/resp"
 )
 
@@ -85,7 +86,7 @@ func cmdCOMMANDLIST(s *session, c *call) {
 				c.fail(refusal)
 				return
 			}
-			keep = func(cmd *command) bool { return globMatch(value, cmd.fullName()) }
+			keep = func(cmd *command) bool { return access.Match(value, cmd.fullName()) }
 		default:
 			c.fail(errSyntax)
 			return

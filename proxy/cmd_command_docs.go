@@ -117,10 +117,10 @@ func argumentDocs(args []argDoc) array {
 		}
 		var flags set
 		if arg.optional {
-			flags = append(flags, status("optional"))
+			flags = append(flags, simple("optional"))
 		}
 		if arg.multiple {
-			flags = append(flags, status("multiple"))
+			flags = append(flags, simple("multiple"))
 		}
 		if len(flags) > 0 {
 			doc = append(doc, "flags", flags)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"redlockd/proxy/access"
 	"redlockd/redlock/resp"
 )
 
@@ -36,7 +37,7 @@ func cmdCONFIGGET(s *session, c *call) {
 	var found []Setting
 	for _, setting := range s.server.settings() {
 		matches := func(pattern []byte) bool {
-			return globMatch(string(pattern), strings.ToLower(setting.Name))
+			return access.Match(string(pattern), strings.ToLower(setting.Name))
 		}
 		if slices.ContainsFunc(patterns, matches) {
 			found = append(found, setting)

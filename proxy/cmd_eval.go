@@ -9,13 +9,14 @@ import (
 )
 
 // The commands of scripts: EVAL, EVALSHA and SCRIPT. They read arguments and find the script;
-// script_exchange.go executes it.
+// exchange.go executes it.
 //
 //	cmd_eval.go         which script, which keys
 //	script_cache.go     scripts by their SHA1, here and on the masters
 //	script_shares.go    whose turn it is to run or compile
-//	script_exchange.go  assume, run, commit; or read, run, commit
-//	key_turns.go        who changes a value that many write
+//	exchange.go         assume, run, commit; or read, run, commit
+//	script_program.go   the runs of one call
+//	key_queue.go        who changes a value that many write
 //	script_assume.go    what to assume
 //	script_run.go       one run in the sandbox (redlock/sandbox)
 //	script_call.go      what redis.call does in it
@@ -38,7 +39,7 @@ const errNoScript replyError = "NOSCRIPT No matching script. Please use EVAL."
 
 // cmdEVAL is EVAL and EVAL_RO. A source that does not compile is answered at once, in the place of the call.
 func cmdEVAL(s *session, c *call) {
-	x := newScriptExchange(s, c)
+	x := newScriptProgram(c)
 	if x == nil {
 		return
 	}
@@ -48,92 +49,95 @@ func cmdEVAL(s *session, c *call) {
 		return
 	}
 	x.script = script
-	x.begin(s, c)
+	x.start(c)
 }
 
 // cmdEVALSHA is EVALSHA and EVALSHA_RO. A script that is not known here is fetched from the masters, where
 // another redlockd may have stored it. Commands behind this one wait until that is known, because they may be
 // for the same keys.
 func cmdEVALSHA(s *session, c *call) {
-	// The cache knows SHA1s in lower case.
-	var lower [40]byte
-	if len(c.args[1]) != len(lower) {
+	if len(c.args[1]) != 40 {
 		c.fail(errNoScript)
 		return
 	}
-	x := newScriptExchange(s, c)
+	x := newScriptProgram(c)
 	if x == nil {
 		return
 	}
-	for i, b := range c.args[1] {
-		if b >= 'A' && b <= 'Z' {
-			b += 'a' - 'A'
-		}
-		lower[i] = b
-	}
-	if x.script = s.server.scripts.lookupSHA(lower[:]); x.script != nil {
-		x.begin(s, c)
+	var room [40]byte
+	lower := appendLower(room[:0], c.args[1]) // as the cache knows it
+	if x.script = s.server.scripts.lookupSHA(lower); x.script != nil {
+		x.start(c)
 		return
 	}
 	// No script has this name: the masters need not be asked.
-	if strings.Trim(string(lower[:]), "0123456789abcdef") != "" {
+	if strings.Trim(string(lower), "0123456789abcdef") != "" {
 		c.fail(errNoScript)
 		return
 	}
-	if !x.orderBehind(s, c) {
+	if !x.enter(c, true, true) {
 		return
 	}
-	c.takeBlockingSlot(&x.slot)
-	x.track(x.keys)
-	sha := string(lower[:])
-	o := &operation{then: func(result redlock.Result) redlock.Flusher { return x.haveSource(sha, result) }}
-	x.startShared(&o.Op, sha, o)
+	sha := string(lower)
+	x.startShared(&x.op, sha, completer(func(result redlock.Result) redlock.Flusher { return x.haveSource(sha, result) }))
 }
 
 // haveSource goes on with what the masters hold under a SHA1. Only a source with that SHA1 is executed,
 // so a master that holds something else under it can do no harm. The engine calls haveSource, so
 // another goroutine does the compiling.
-func (x *scriptExchange) haveSource(sha string, result redlock.Result) redlock.Flusher {
+func (x *scriptProgram) haveSource(sha string, result redlock.Result) redlock.Flusher {
 	for _, source := range result.Scripts {
 		if sandbox.SHA(source) != sha {
 			continue
 		}
-		return x.continueOnGoroutine(func() redlock.Flusher {
+		return x.onGoroutine(func() redlock.Flusher {
 			script, err := x.s.compiled(x.account, source)
 			if err != nil {
 				return x.fail(errNoScript)
 			}
 			x.script = script
-			return x.runAssumed()
+			return x.begin()
 		})
 	}
 	return x.fail(errNoScript)
 }
 
-// newScriptExchange reads numkeys, the keys and the arguments. If something is wrong with them it answers what,
-// in Redis's words, and returns nil. The number of keys is bounded, as each one is a guard that every master
-// compares.
-func newScriptExchange(s *session, c *call) *scriptExchange {
+// newScriptProgram reads numkeys, the keys and the arguments. If something is wrong with them it
+// answers what, in Redis's words, and returns nil. The number of keys is bounded, as each one is a
+// guard that every master compares.
+func newScriptProgram(c *call) *scriptProgram {
 	n, ok := resp.ParseInt(c.args[2])
 	rest := c.args[3:]
+	var refusal error
 	switch {
 	case !ok:
-		c.fail(errNotInteger)
-		return nil
+		refusal = errNotInteger
 	case n > int64(len(rest)):
-		c.failf("ERR Number of keys can't be greater than number of args")
-		return nil
+		refusal = replyError("ERR Number of keys can't be greater than number of args")
 	case n < 0:
-		c.failf("ERR Number of keys can't be negative")
-		return nil
+		refusal = replyError("ERR Number of keys can't be negative")
 	case n > scriptKeysMax:
-		c.failf("ERR the script has %d keys: scripts here can have %d", n, scriptKeysMax)
+		refusal = errorf("ERR the script has %d keys: scripts here can have %d", n, scriptKeysMax)
+	}
+	if refusal != nil {
+		c.fail(refusal)
 		return nil
 	}
-	x := &scriptExchange{readOnly: c.cmd.flags&flagReadOnly != 0}
+	x := &scriptProgram{readOnly: c.cmd.flags&flagReadOnly != 0}
+	x.program = x
 	x.declared = copyStrings(x.oneKey[:0], rest[:n])
 	x.argv = copyStrings(x.fewArgs[:0], rest[n:])
+	x.keys = distinct(x.declared)
+	x.scripted = x.keys
 	return x
+}
+
+// start executes the call of a script that is known here. From the moment it takes its slot, later
+// commands with its keys wait for it (awaitScripts).
+func (x *scriptProgram) start(c *call) {
+	if x.enter(c, false, true) {
+		flush(x.begin())
+	}
 }
 
 // cmdSCRIPTLOAD also stores the script on the masters: a client may load it through one redlockd and call it
@@ -172,24 +176,9 @@ func cmdSCRIPTFLUSH(s *session, c *call) {
 	}
 	s.server.scripts.forgetAll() // also for what the client has sent behind this
 	s.server.opts.Engine.FlushScripts(s.account.share, storedTTL)
-	f := &scriptFlush{}
+	f := &operation{then: func(f *operation, _ redlock.Result) { f.out = resp.AppendOK(f.out) }}
 	c.takeSlot(&f.slot)
 	f.startPublish(&f.op, scriptFlushChannel, "", f)
-}
-
-// scriptFlush is a SCRIPT FLUSH in progress, which has published that it is one.
-type scriptFlush struct {
-	slot
-	op redlock.Op
-}
-
-// Done implements redlock.Completer.
-func (f *scriptFlush) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher {
-	if result.Err != nil {
-		return f.fail(result.Err)
-	}
-	f.out = resp.AppendOK(f.out)
-	return f.complete()
 }
 
 // cmdSCRIPTKILL has nothing to kill: runTime ends every run.

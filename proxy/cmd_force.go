@@ -31,7 +31,7 @@ func handleForce(s *session, c *call) {
 	case !isForce(c.args[2]):
 		c.fail(errorf("ERR syntax error: behind the token of UNLOCK nothing may stand; UNLOCK resource FORCE reason releases without it"))
 		return
-	case !s.user().mayForce():
+	case !s.user().MayForce():
 		c.fail(errorf("NOPERM this user has no permissions to run UNLOCK with FORCE: it ends the locks of others, and is for users to whom [auth] gives admin = true"))
 		return
 	}
@@ -55,23 +55,18 @@ func (f *forceCall) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher {
 	if result.Err != nil {
 		return f.fail(result.Err)
 	}
-	released, digests := 0, make(array, len(result.Forced.Tokens))
 	if result.Held {
-		released = 1
 		f.tellChanged([]string{f.resource}, false)
 	}
-	for i, digest := range result.Forced.Tokens {
-		digests[i] = digest
-	}
 	f.out = appendValue(f.out, f.proto, fields{
-		"released", released,
+		"released", result.Held,
 		"masters", result.Forced.Gone,
 		"of", result.Forced.Masters,
 		"another", result.Forced.Another,
 		"renewed", result.Forced.Renewed,
 		"readers", result.Forced.Readers,
 		"fence", result.Forced.Fence,
-		"token-digests", digests,
+		"token-digests", bulks(result.Forced.Tokens),
 	})
 	return f.complete()
 }
@@ -82,13 +77,12 @@ func (f *forceCall) lookForSlots(forced redlock.Result) redlock.Flusher {
 	if len(f.slots) == 0 {
 		return f.Done(nil, forced)
 	}
-	o := &operation{then: func(read redlock.Result) redlock.Flusher {
+	f.startRead(&f.op, f.slots, completer(func(read redlock.Result) redlock.Flusher {
 		if forced.Err = read.Err; read.Err == nil {
 			forced.Err = slotsError(f.resource, f.slots, read.States)
 		}
 		return f.Done(nil, forced)
-	}}
-	f.startRead(&o.Op, f.slots, o)
+	}))
 	return nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"redlockd/proxy/access"
 	"redlockd/redlock"
 )
 
@@ -87,7 +88,7 @@ func TestUnlockForceOfASemaphore(t *testing.T) {
 func TestWhoMayForce(t *testing.T) {
 	yes, no := true, false
 	srv := serve(t, func(o *Options) {
-		o.Users = []User{
+		o.Users = []access.User{
 			{Name: "root", Password: "r"},
 			{Name: "service", Password: "s", Admin: &no},
 			{Name: "billing", Password: "b", Resources: []string{"billing:*"}},

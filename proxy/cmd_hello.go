@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"time"
 
+	"redlockd/proxy/access"
 	"redlockd/redlock/resp"
 )
 
@@ -189,7 +190,7 @@ const failedLoginName = 64
 func (s *session) usernameLocked() string { return usernameOf(s.user()) }
 
 // usernameOf is the name of a user; nil is a client that has not logged in.
-func usernameOf(u *User) string {
+func usernameOf(u *access.User) string {
 	if u == nil {
 		return defaultUser
 	}

@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+
+	"redlockd/proxy/access"
 )
 
 // Goal: HELLO tells all seven fields, as a map in RESP3 and flat in RESP2, and changes nothing when it fails.
@@ -28,7 +30,7 @@ func TestHELLO(t *testing.T) {
 // Goal: where users are configured, nothing but a login is possible without one, and a login that fails changes nothing.
 func TestAUTH(t *testing.T) {
 	srv := serve(t, func(opts *Options) {
-		opts.Users = []User{{Name: "alice", Password: "wonder"}, {Name: "bob", Password: "builder"}}
+		opts.Users = []access.User{{Name: "alice", Password: "wonder"}, {Name: "bob", Password: "builder"}}
 	})
 	c := srv.dial()
 	for _, command := range [][]string{{"PING"}, {"LOCK", "a", "1000"}, {"INFO"}, {"CLIENT", "LIST"}, {"COMMAND"}, {"CLIENT", "KILL", "ID", "1"}} {
@@ -57,7 +59,7 @@ func TestFailedLoginIsLogged(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
 		var text bytes.Buffer
 		srv := serve(t, func(opts *Options) {
-			opts.Users = []User{{Name: "alice", Password: "wonder"}}
+			opts.Users = []access.User{{Name: "alice", Password: "wonder"}}
 			opts.Logger = slog.New(slog.NewTextHandler(&locked{w: &text}, nil))
 		})
 		c := srv.dial()
@@ -76,7 +78,7 @@ func TestFailedLoginIsLogged(t *testing.T) {
 func TestLongNameIsLoggedShort(t *testing.T) {
 	var text bytes.Buffer
 	srv := serve(t, func(opts *Options) {
-		opts.Users = []User{{Name: "alice", Password: "wonder"}}
+		opts.Users = []access.User{{Name: "alice", Password: "wonder"}}
 		opts.Logger = slog.New(slog.NewTextHandler(&locked{w: &text}, nil))
 	})
 	srv.dial().do("AUTH", strings.Repeat("x", 1000), "secret").err("WRONGPASS")

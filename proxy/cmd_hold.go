@@ -10,7 +10,6 @@ import (
 	"unicode/utf8"
 
 	"redlockd/redlock"
-	"redlockd/redlock/resp"
 )
 
 // LOCK … HOLD, HOLD, MHOLD and KEEPALIVE: locks that the engine renews while the connection stands (redlock/hold.go). The end of the
@@ -29,8 +28,14 @@ type heldLocks struct {
 	untold atomic.Int64
 }
 
-// holder is what locks of this client are bound to. Called by the reader goroutine.
-func (s *session) holder() *redlock.Holder { return s.heldLocks().Holder }
+// holder is what locks of this client are bound to, or the refusal to hold a lock for a client that
+// will not learn of it. Called by the reader goroutine.
+func (s *session) holder() (*redlock.Holder, error) {
+	if s.silent() {
+		return nil, errorf("ERR HOLD needs a reply: without it the client knows neither the token nor a loss, and CLIENT REPLY is off")
+	}
+	return s.heldLocks().Holder, nil
+}
 
 func (s *session) heldLocks() *heldLocks {
 	if s.held != nil {
@@ -80,43 +85,6 @@ func (h *heldLocks) LockLost(resources []string) redlock.Flusher {
 	return nil
 }
 
-// parseHold reads the first of the options of LOCK if it is HOLD, RELEASE or NOTE. It returns how many arguments that takes; 0: it is none of
-// them.
-func (s *session) parseHold(req *redlock.LockRequest, args [][]byte) (n int, refusal error) {
-	if option := args[0]; equalFold(option, "HOLD") {
-		if req.Holder != nil {
-			return 1, optionTwice(option)
-		}
-		if refusal = s.mayHold(); refusal == nil {
-			req.Holder = s.holder()
-		}
-		return 1, refusal
-	}
-	return s.parseHeld(req, args)
-}
-
-// parseHeld does that for RELEASE and NOTE, which HOLD and MHOLD have, too.
-func (s *session) parseHeld(req *redlock.LockRequest, args [][]byte) (n int, refusal error) {
-	switch option := args[0]; {
-	case equalFold(option, "RELEASE"):
-		if req.Release {
-			return 1, optionTwice(option)
-		}
-		req.Release = true
-		return 1, nil
-	case equalFold(option, "NOTE"):
-		switch {
-		case req.Note != nil:
-			return 2, optionTwice(option)
-		case len(args) == 1:
-			return 2, optionBare(option)
-		}
-		req.Note, refusal = s.note(args[1])
-		return 2, refusal
-	}
-	return 0, nil
-}
-
 // noteMax bounds the text of a NOTE, and the reason of FORCE, in bytes.
 const noteMax = 200
 
@@ -142,14 +110,6 @@ func checkText(what string, text []byte) error {
 	return nil
 }
 
-// mayHold refuses to hold a lock for a client that will not learn of it.
-func (s *session) mayHold() error {
-	if s.silent() {
-		return errorf("ERR HOLD needs a reply: without it the client knows neither the token nor a loss, and CLIENT REPLY is off")
-	}
-	return nil
-}
-
 // cmdHOLD is HOLD resource token ttl [RELEASE] [NOTE text].
 func cmdHOLD(s *session, c *call) {
 	handleHold(s, c, c.args[1:2], c.args[2:])
@@ -162,77 +122,26 @@ func cmdMHOLD(s *session, c *call) {
 	}
 }
 
-// holdCall is a HOLD or MHOLD in progress. If the client has gone before the reply, nothing is undone: the client may still work, by the
-// validity that it was told with the old token. The lock ends with its TTL.
-type holdCall struct {
-	slot
-	op   redlock.Op
-	keys []string
-	one  [1]string // as in lockCall
-}
-
 // handleHold executes HOLD and MHOLD: rest is the token, the ttl and the options.
 func handleHold(s *session, c *call, resources, rest [][]byte) {
-	req, refusal := s.parseTakeover(rest)
+	req := redlock.LockRequest{Token: string(rest[0])}
+	var refusal error
+	if req.TTL, refusal = parseTime("ttl", rest[1]); refusal == nil {
+		req.Holder, refusal = s.holder()
+	}
+	if refusal == nil {
+		refusal = s.parseLock(&req, "hold", rest[2:])
+	}
 	if refusal != nil {
 		c.fail(refusal)
 		return
 	}
 	s.noteShortTTL(req.TTL, rest[1])
-	h := new(holdCall)
-	h.keys = copyStrings(h.one[:0], resources)
-	if !s.awaitScripts(c, h.keys) {
-		return
+	if h := newLockCall(c, &verbHold, resources, 0); h != nil {
+		req.Resources = h.keys
+		c.takeSlot(&h.slot)
+		h.startHold(&h.op, req, h)
 	}
-	req.Resources = h.keys
-	c.takeSlot(&h.slot)
-	h.startHold(&h.op, req, h)
-}
-
-// parseTakeover reads token ttl [RELEASE] [NOTE text].
-func (s *session) parseTakeover(args [][]byte) (req redlock.LockRequest, refusal error) {
-	if req.TTL, refusal = parseTime("ttl", args[1]); refusal != nil {
-		return req, refusal
-	}
-	if refusal = s.mayHold(); refusal != nil {
-		return req, refusal
-	}
-	req.Token, req.Holder = string(args[0]), s.holder()
-	for args = args[2:]; len(args) > 0; {
-		n, refusal := s.parseHeld(&req, args)
-		switch {
-		case refusal != nil:
-			return req, refusal
-		case n == 0:
-			return req, replyError("ERR syntax error: '" + clipped(args[0], 128) + "' is no option of HOLD; RELEASE and NOTE text are")
-		}
-		args = args[n:]
-	}
-	return req, nil
-}
-
-// Done implements redlock.Completer. The reply is the new token and the validity; null: the token does not hold the lock.
-func (h *holdCall) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher {
-	h.auditLock(result, "taken over", "not held", h.keys, result.Token)
-	switch {
-	case result.Err != nil:
-		return h.fail(result.Err)
-	case !result.Held:
-		h.out = resp.AppendNullArray(h.out, h.proto)
-	default:
-		h.tellChanged(h.keys, false)
-		h.out = resp.AppendArray(h.out, 2)
-		h.out = resp.AppendBulkString(h.out, result.Token)
-		h.out = resp.AppendInt(h.out, floorMs(result.Validity))
-	}
-	return h.complete()
-}
-
-// keepAliveCall is a KEEPALIVE in progress.
-type keepAliveCall struct {
-	slot
-	op   redlock.Op
-	held *heldLocks
 }
 
 // cmdKEEPALIVE is KEEPALIVE [silence-ms].
@@ -253,39 +162,29 @@ func cmdKEEPALIVE(s *session, c *call) {
 			return
 		}
 	}
-	k := &keepAliveCall{held: s.heldLocks()}
-	k.held.keptAlive.Store(true)
+	held := s.heldLocks()
+	held.keptAlive.Store(true)
 	if len(c.args) == 2 {
-		s.server.opts.Engine.SetSilence(k.held.Holder, silence)
+		s.server.opts.Engine.SetSilence(held.Holder, silence)
 	}
+	k := &operation{then: held.kept}
 	c.takeSlot(&k.slot)
-	k.startKeepAlive(&k.op, k.held.Holder, k)
+	k.startKeepAlive(&k.op, held.Holder, k)
 }
 
 // silenceMax is the longest silence that KEEPALIVE takes.
 const silenceMax = 24 * time.Hour
 
-// Done implements redlock.Completer. The client counts validity from when it sent KEEPALIVE.
-func (k *keepAliveCall) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher {
-	if result.Err != nil {
-		return k.fail(result.Err)
-	}
-	k.held.untold.Add(-int64(len(result.Kept.Lost)))
-	lost := make(array, len(result.Kept.Lost))
-	for i, resource := range result.Kept.Lost {
-		lost[i] = resource
-	}
-	leaving := 0
-	if srv := k.s.server; srv.leaving.Load() || srv.draining.Load() {
-		leaving = 1
-	}
+// kept answers KEEPALIVE. The client counts validity from when it sent that.
+func (h *heldLocks) kept(k *operation, result redlock.Result) {
+	h.untold.Add(-int64(len(result.Kept.Lost)))
+	srv := h.s.server
 	k.out = appendValue(k.out, k.proto, fields{
 		"validity", floorMs(result.Validity),
 		"held", result.Kept.Bound,
-		"lost", lost,
-		"leaving", leaving,
+		"lost", bulks(result.Kept.Lost),
+		"leaving", srv.leaving.Load() || srv.draining.Load(),
 	})
-	return k.complete()
 }
 
 // drainRenewMax bounds how long the end of a drain waits for the last renewals.

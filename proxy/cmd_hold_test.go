@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"redlockd/proxy/access"
 	"redlockd/redlock"
 )
 
@@ -218,7 +219,7 @@ func TestDrainLeavesHeldLocks(t *testing.T) {
 // Users with a list of resources hear of the losses of these.
 func TestLostChannelOfConfinedUsers(t *testing.T) {
 	srv := serve(t, func(o *Options) {
-		o.Users = []User{{Name: "all", Password: "p"}, {Name: "few", Password: "p", Resources: []string{"mine:*"}}}
+		o.Users = []access.User{{Name: "all", Password: "p"}, {Name: "few", Password: "p", Resources: []string{"mine:*"}}}
 	})
 	few, all := srv.dial(), srv.dial()
 	few.do("AUTH", "few", "p").is("+OK")

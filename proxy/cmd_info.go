@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"redlockd/proxy/status"
 	"redlockd/redlock"
 	"redlockd/redlock/resp"
 )
@@ -41,11 +42,11 @@ var infoSections = []struct {
 	{name: "Clients", print: infoClients},
 	{name: "Memory", print: infoMemory},
 	{name: "Persistence", print: infoPersistence},
-	{name: "Stats", print: infoStats},
+	{name: "Stats", print: infoNumbers("Stats")},
 	{name: "Replication", print: infoReplication},
 	{name: "CPU", print: infoCPU},
 	{name: "Masters", print: infoMasters},
-	{name: "Locks", print: infoLocks},
+	{name: "Locks", print: infoNumbers("Locks")},
 	{name: "Users", print: infoUsers},
 	{name: "Commandstats", print: infoCommandstats, onRequest: true},
 	{name: "Errorstats", print: infoErrorstats},
@@ -190,24 +191,17 @@ func infoPersistence(_ *Server, t *infoText, _ *session) {
 	t.field("aof_enabled", 0)
 }
 
-// infoStats are the counters, from CONFIG RESETSTAT on. Each bears the name of the field of Redis that
-// counts the same.
-func infoStats(srv *Server, t *infoText, _ *session) {
-	n := srv.totalsSinceReset()
-	t.field("total_connections_received", n[countConnections])
-	t.field("total_commands_processed", n[countCommands])
-	t.field("instantaneous_ops_per_sec", srv.stats.commandsPerSecond(srv.counters[countCommands].Load(), time.Now()))
-	t.field("total_net_input_bytes", n[countBytesIn])
-	t.field("total_net_output_bytes", n[countBytesOut])
-	t.field("rejected_connections", n[countRejected])
-	t.field("evicted_clients", n[countEvicted])
-	t.field("client_output_buffer_limit_disconnections", n[countOutputLimited])
-	t.field("protocol_errors", n[countProtocolErrors])
-	t.field("acl_access_denied_auth", n[countLoginsFailed])
-	t.field("total_error_replies", n[countErrors])
-	written, dropped := srv.audit.counts()
-	t.field("audit_records", written)
-	t.field("audit_dropped", dropped)
+// infoNumbers prints the rows of metricTable that belong to a section: Stats counts from CONFIG RESETSTAT on, Locks, which
+// has the engine's counters as redlock.Stats documents them, from the start.
+func infoNumbers(section string) func(*Server, *infoText, *session) {
+	return func(srv *Server, t *infoText, _ *session) {
+		r := &reading{srv: srv, front: srv.totalsSinceReset(), Reading: &status.Reading{Locks: srv.opts.Engine.Stats()}}
+		for i := range metricTable {
+			if m := &metricTable[i]; m.section == section {
+				m.read(r, func(value float64, labels ...string) { t.field(m.field+strings.Join(labels, ""), int64(value)) })
+			}
+		}
+	}
 }
 
 // infoReplication makes clients take this server for a master without replicas, to which they may write.
@@ -233,20 +227,20 @@ func infoCPU(_ *Server, t *infoText, _ *session) {
 func infoMasters(srv *Server, t *infoText, s *session) {
 	masters := srv.opts.Engine.Masters()
 	t.field("masters", len(masters))
-	t.field("masters_up", voting(masters))
+	t.field("masters_up", status.Voting(masters))
 	for _, state := range []redlock.MasterState{redlock.MasterQuarantined, redlock.MasterDoubted, redlock.MasterRefused, redlock.MasterDown} {
-		t.field("masters_"+string(state), countState(masters, state))
+		t.field("masters_"+string(state), status.CountState(masters, state))
 	}
-	t.field("quorum", quorumOf(masters))
+	t.field("quorum", status.Quorum(masters))
 	m := srv.opts.Engine.Membership()
 	t.field("membership_version", m.Version)
 	t.field("membership_lineage", m.Lineage)
 	t.field("membership_voters", m.Voters())
-	t.field("membership_learners", len(learnersOf(m)))
+	t.field("membership_learners", len(status.Learners(m)))
 	t.field("membership_max_ttl_ms", m.MaxTTL.Milliseconds())
 	t.field("membership_wait_s", seconds(m.Wait))
 	t.field("membership_wait_left_s", seconds(m.WaitLeft))
-	if !s.user().seesMasters() { // it learns how many masters are out, but not their names
+	if !s.user().SeesMasters() { // it learns how many masters are out, but not their names
 		return
 	}
 	t.field("membership_problem", infoWord(m.Problem))
@@ -258,7 +252,7 @@ func infoMasters(srv *Server, t *infoText, s *session) {
 			i, infoWord(m.Addr), m.State, infoWord(m.Reason), seconds(time.Since(m.Since)), seconds(m.Left), infoWord(m.Version),
 			m.RTT.Microseconds(), m.Batches, m.Ops, m.Timeouts, m.Shed, m.Queued, m.PendingReleases)
 	}
-	for i, s := range learnersOf(m) {
+	for i, s := range status.Learners(m) {
 		t.field(fmt.Sprint("learner", i), infoLearner(s))
 	}
 }
@@ -266,27 +260,9 @@ func infoMasters(srv *Server, t *infoText, s *session) {
 // infoLearner is the line of a learner. left_s is how long it waits at most, problem why nothing is copied to it meanwhile. from has
 // semicolons between the seats.
 func infoLearner(s redlock.Seat) string {
-	c := copyingOf(s)
+	c := status.CopyingOf(s)
 	return fmt.Sprintf("seat=%s,addr=%s,left_s=%s,copied_locks=%d,copied_percent=%d,from=%s,problem=%s",
 		infoWord(s.Name), infoWord(s.Addr), seconds(s.Left), c.Given, c.Percent, infoWord(c.From), infoWord(c.Problem))
-}
-
-// learnersOf are the seats whose masters get every command and have no vote yet.
-func learnersOf(m redlock.Membership) (learners []redlock.Seat) {
-	for _, s := range m.Seats {
-		if s.State == redlock.SeatLearner {
-			learners = append(learners, s)
-		}
-	}
-	return learners
-}
-
-// copyingOf is what is known of the copy to a learner; zero: nothing.
-func copyingOf(s redlock.Seat) redlock.Copying {
-	if s.Copying == nil {
-		return redlock.Copying{}
-	}
-	return *s.Copying
 }
 
 // infoWord makes a text fit between the commas of a line of INFO, which clients split at "," and "=".
@@ -306,37 +282,11 @@ func infoWord(text string) string {
 	}, text)
 }
 
-// infoLocks are the counters of the engine, as redlock.Stats documents them. Unlike those of the
-// section Stats they never go back: CONFIG RESETSTAT does not reach the engine.
-func infoLocks(srv *Server, t *infoText, _ *session) {
-	n := srv.opts.Engine.Stats()
-	t.field("locks_granted", n.Granted)
-	t.field("locks_denied", n.Denied)
-	t.field("locks_noquorum", n.NoQuorum)
-	t.field("locks_attempts", n.Attempts)
-	t.field("locks_undelivered", srv.counters[countRepliesLost].Load())
-	t.field("unlocks_released", n.Released)
-	t.field("unlocks_not_held", n.NotHeld)
-	t.field("unlocks_noquorum", n.UnlockFail)
-	t.field("unlocks_forced", n.Forced)
-	t.field("extends_granted", n.Extended)
-	t.field("extends_lost", n.ExtendLost)
-	t.field("extends_noquorum", n.ExtendFail)
-	t.field("handovers", n.Handovers)
-	t.field("wakeups", n.Wakeups)
-	t.field("leases", n.Leases)
-	t.field("leases_lost", n.Lost)
-	t.field("bound", n.Bound)
-	t.field("bound_lost", n.HeldLost)
-	t.field("waiters", n.Waiters)
-	t.field("deferred", n.Deferred)
-}
-
 // infoUsers has a line for each user, in the order of the configuration; for a user with a list of
 // resources, its own. refused counts what the user's own limits refused; a limit of 0 is none.
 func infoUsers(srv *Server, t *infoText, s *session) {
 	shown := srv.live().accounts
-	if s.user().confined() {
+	if s.user().Confined() {
 		shown = []*account{s.account}
 	}
 	t.field("users", len(shown))

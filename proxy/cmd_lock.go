@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"log/slog"
 	"time"
@@ -28,7 +29,7 @@ func cmdUNLOCK(s *session, c *call) {
 	case n == 3 && isForce(c.args[2]):
 		c.fail(replyError("ERR FORCE needs a reason, which the log and the audit keep: UNLOCK resource FORCE reason"))
 	case n == 3:
-		handleUnlock(s, c, c.args[1:2], c.args[2])
+		handleUnlock(c, c.args[1:2], c.args[2])
 	case n == 4:
 		handleForce(s, c)
 	default:
@@ -41,44 +42,92 @@ func cmdEXTEND(s *session, c *call) {
 	handleExtend(s, c, c.args[1:2], c.args[2], c.args[3])
 }
 
-// lockCall is a LOCK or MLOCK in progress: its slot and its operation are one allocation.
+// lockCall is a LOCK, UNLOCK, EXTEND or HOLD in progress, or one of their kin for several resources:
+// its slot and its operation are one allocation. If the reply of an UNLOCK or EXTEND is lost, nothing
+// is undone: the client wanted the release, or knew of the lock before.
 type lockCall struct {
 	slot
+	verb *lockVerb
 	op   redlock.Op
 	keys []string
 	// one is memory for keys when there is one.
 	one [1]string
+	// token is the one that UNLOCK and EXTEND name.
+	token string
 	// fenced: FENCE was asked for, by the client or by a policy. Without it no fence is shown, even if the engine made one.
 	fenced bool
-	// own: the client chose the token, so the lock is not released when the reply is lost, see replyLost.
-	own bool
+	// releases: LOCK has made the token, so the lock is released when the reply is lost, see replyLost.
+	releases bool
+}
+
+// lockVerb is what these commands differ in when their operation is done. An error never means
+// "granted".
+type lockVerb struct {
+	// done and not are the words of the audit.
+	done, not string
+	// extends: clients that track the resources are told of an extension, not of a change.
+	extends bool
+	// reply appends the reply of one that is done.
+	reply func(l *lockCall, result redlock.Result)
+	// denied appends that of one that is not, because the token does not hold the resource or another
+	// one does.
+	denied func(out []byte, proto int) []byte
+}
+
+var (
+	verbLock = lockVerb{done: "granted", not: "denied", reply: (*lockCall).replyGranted, denied: resp.AppendNullArray}
+	// A HOLD whose client has gone before the reply is not undone: the client may still work, by the
+	// validity that it was told with the old token. The lock ends with its TTL.
+	verbHold = lockVerb{done: "taken over", not: "not held", reply: (*lockCall).replyGranted, denied: resp.AppendNullArray}
+	// NOQUORUM says of an UNLOCK that it is not known; the engine delivers the release when the masters
+	// are back.
+	verbUnlock = lockVerb{done: "released", not: "not held", denied: appendZero,
+		reply: func(l *lockCall, _ redlock.Result) { l.out = append(l.out, ":1\r\n"...) }}
+	// EXTEND answers 0 also when less than a millisecond is left, because 1 would be more than there
+	// is.
+	verbExtend = lockVerb{done: "extended", not: "not held", extends: true, denied: appendZero,
+		reply: func(l *lockCall, result redlock.Result) { l.out = resp.AppendInt(l.out, floorMs(result.Validity)) }}
+)
+
+func appendZero(out []byte, _ int) []byte { return append(out, ":0\r\n"...) }
+
+// newLockCall copies the resources, and waits for the client's own scripts on these and on their slots.
+// nil: the client has gone, and is answered.
+func newLockCall(c *call, verb *lockVerb, resources [][]byte, slots int) *lockCall {
+	l := &lockCall{verb: verb}
+	l.keys = copyStrings(l.one[:0], resources)
+	if !c.s.awaitScripts(c, c.s.withSlots(l.keys, slots)) {
+		return nil
+	}
+	return l
 }
 
 // handleLock executes LOCK and MLOCK: rest is the ttl and the options. With WAIT the command blocks those
 // behind it: the client must not see its UNLOCK, or a second LOCK, executed before the lock is granted.
 func handleLock(s *session, c *call, resources, rest [][]byte) {
 	var req redlock.LockRequest
-	if refusal := s.parseLock(&req, rest); refusal != nil {
-		c.fail(refusal)
-		return
+	var refusal error
+	if req.TTL, refusal = parseTime("ttl", rest[0]); refusal == nil {
+		refusal = s.parseLock(&req, "lock", rest[1:])
 	}
-	if refusal := s.refusedSlots(c, req.Slots, resources); refusal != nil {
-		c.fail(refusal)
-		return
+	if refusal == nil {
+		refusal = s.refusedSlots(c, req.Slots, resources)
 	}
-	if req.Shared && c.cmd.name != "lock" {
-		c.fail(replyError("ERR SHARED is an option of LOCK alone: readers take their resources one after the other, in the order of their names"))
+	if refusal == nil && req.Shared && c.cmd.name != "lock" {
+		refusal = replyError("ERR SHARED is an option of LOCK alone: readers take their resources one after the other, in the order of their names")
+	}
+	if refusal != nil {
+		c.fail(refusal)
 		return
 	}
 	s.noteShortTTL(req.TTL, rest[0])
-	l := &lockCall{own: req.Token != ""}
-	l.keys = copyStrings(l.one[:0], resources)
-	req.Resources = l.keys
-	req.Fence = req.Fence || s.server.live().fences(&req)
-	l.fenced = req.Fence
-	if !s.awaitScripts(c, s.withSlots(l.keys, req.Slots)) {
+	l := newLockCall(c, &verbLock, resources, req.Slots)
+	if l == nil {
 		return
 	}
+	l.releases, req.Resources = req.Token == "", l.keys
+	req.Fence = req.Fence || s.server.live().fences(&req)
+	l.fenced = req.Fence
 	if req.Wait == 0 {
 		c.takeSlot(&l.slot)
 		l.startLock(&l.op, req, l)
@@ -89,48 +138,39 @@ func handleLock(s *session, c *call, resources, rest [][]byte) {
 	s.conn.setBlockedOp(&l.op)
 }
 
-// Done implements redlock.Completer. The reply is the token, the validity and, if asked for, the slot and the fence;
-// null if another token holds the resource, or did until WAIT was over; else an error. An error never
-// means "granted".
+// Done implements redlock.Completer.
 func (l *lockCall) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher {
-	l.auditLock(result, "granted", "denied", l.lockedKeys(result), result.Token)
+	if result.Slot != "" { // the one of the resource's slots that was granted, or was to be
+		l.keys = []string{result.Slot}
+	}
+	l.auditLock(result, l.verb.done, l.verb.not, l.keys, cmp.Or(l.token, result.Token))
 	switch {
 	case result.Err != nil:
 		return l.fail(result.Err)
 	case !result.Held:
-		l.out = resp.AppendNullArray(l.out, l.proto)
+		l.out = l.verb.denied(l.out, l.proto)
 	default:
-		l.keys = l.lockedKeys(result)
-		l.tellChanged(l.keys, false)
-		if !l.own {
-			l.undo = l
-		}
-		n := 2
-		if l.fenced {
-			n++
-		}
-		if result.Slot != "" {
-			n++
-		}
-		l.out = resp.AppendArray(l.out, n)
-		l.out = resp.AppendBulkString(l.out, result.Token)
-		l.out = resp.AppendInt(l.out, floorMs(result.Validity))
-		if result.Slot != "" {
-			l.out = resp.AppendBulkString(l.out, result.Slot)
-		}
-		if l.fenced {
-			l.out = resp.AppendInt(l.out, result.Fence)
-		}
+		l.tellChanged(l.keys, l.verb.extends)
+		l.verb.reply(l, result)
 	}
 	return l.complete()
 }
 
-// lockedKeys are the resources that were locked, or were to be.
-func (l *lockCall) lockedKeys(result redlock.Result) []string {
-	if result.Slot != "" {
-		return []string{result.Slot}
+// replyGranted appends the token, the validity and, if asked for, the slot and the fence.
+func (l *lockCall) replyGranted(result redlock.Result) {
+	if l.releases {
+		l.undo = l
 	}
-	return l.keys
+	n := 2 + oneIf(l.fenced) + oneIf(result.Slot != "")
+	l.out = resp.AppendArray(l.out, int(n))
+	l.out = resp.AppendBulkString(l.out, result.Token)
+	l.out = resp.AppendInt(l.out, floorMs(result.Validity))
+	if result.Slot != "" {
+		l.out = resp.AppendBulkString(l.out, result.Slot)
+	}
+	if l.fenced {
+		l.out = resp.AppendInt(l.out, result.Fence)
+	}
 }
 
 // replyLost implements undoer: it releases a lock whose owner cannot learn of it, because nobody else
@@ -144,91 +184,37 @@ func (l *lockCall) replyLost() {
 	l.s.server.opts.Engine.Abandon(&l.op)
 }
 
-// parseLock reads ttl [TOKEN token] [WAIT ms] [FENCE | SHARED] [SLOTS k] [HOLD [RELEASE]] [NOTE text], the options in any order, each once. Bounds of
-// ttl, WAIT and token are the engine's, which names them in its errors; here is refused only what the
-// engine would take for "not given", an empty token and a WAIT of 0, and the one token that UNLOCK could not take. An option that comes twice is
-// refused, because one of the two is a mistake and nobody knows which.
-func (s *session) parseLock(req *redlock.LockRequest, args [][]byte) (refusal error) {
-	if req.TTL, refusal = parseTime("ttl", args[0]); refusal != nil {
-		return refusal
-	}
-	var token, wait bool // given already, as req.Fence is
-	for args = args[1:]; len(args) > 0; {
-		option := args[0]
-		switch {
-		case equalFold(option, "TOKEN"):
-			switch {
-			case token:
-				return optionTwice(option)
-			case len(args) == 1:
-				return optionBare(option)
-			case len(args[1]) == 0:
+// parseLock reads the options of LOCK or HOLD, by the row of that name. Bounds of WAIT and token are
+// the engine's, which names them in its errors; here is refused only what the engine would take for
+// "not given", an empty token and a WAIT of 0, and the one token that UNLOCK could not take.
+func (s *session) parseLock(req *redlock.LockRequest, name string, options [][]byte) error {
+	return s.server.table.byName[name].parseOptions(options, func(option string, value []byte) (refusal error) {
+		switch option {
+		case "TOKEN":
+			if req.Token = string(value); len(value) == 0 {
 				return errorf("ERR the token is empty: 1 to %d bytes are needed", redlock.MaxTokenLen)
-			case isForce(args[1]):
+			} else if isForce(value) {
 				return replyError("ERR the token is FORCE, which is a word of UNLOCK: choose another")
 			}
-			req.Token, token = string(args[1]), true
-			args = args[2:]
-		case equalFold(option, "WAIT"):
-			switch {
-			case wait:
-				return optionTwice(option)
-			case len(args) == 1:
-				return optionBare(option)
-			}
-			if req.Wait, refusal = parseTime("WAIT", args[1]); refusal != nil {
-				return refusal
-			}
-			if req.Wait <= 0 {
+		case "WAIT":
+			if req.Wait, refusal = parseTime("WAIT", value); refusal == nil && req.Wait <= 0 {
 				return errorf("ERR WAIT of %d ms is below the least, 1 ms; leave it out to not wait", req.Wait.Milliseconds())
 			}
-			wait = true
-			args = args[2:]
-		case equalFold(option, "FENCE"):
-			if req.Fence {
-				return optionTwice(option)
-			}
+		case "FENCE":
 			req.Fence = true
-			args = args[1:]
-		case equalFold(option, "SHARED"):
-			if req.Shared {
-				return optionTwice(option)
-			}
+		case "SHARED":
 			req.Shared = true
-			args = args[1:]
-		case equalFold(option, "SLOTS"):
-			switch {
-			case req.Slots > 0:
-				return optionTwice(option)
-			case len(args) == 1:
-				return optionBare(option)
-			}
-			if req.Slots, refusal = parseSlots(args[1]); refusal != nil {
-				return refusal
-			}
-			args = args[2:]
-		default:
-			n, refusal := s.parseHold(req, args)
-			switch {
-			case refusal != nil:
-				return refusal
-			case n == 0:
-				return replyError("ERR syntax error: '" + clipped(option, 128) + "' is no option of LOCK; TOKEN token, WAIT ms, FENCE, SHARED, SLOTS k, HOLD, RELEASE and NOTE text are")
-			}
-			args = args[n:]
+		case "SLOTS":
+			req.Slots, refusal = parseSlots(value)
+		case "HOLD":
+			req.Holder, refusal = s.holder()
+		case "RELEASE":
+			req.Release = true
+		case "NOTE":
+			req.Note, refusal = s.note(value)
 		}
-	}
-	return nil
-}
-
-// optionTwice is the error for an option that was given before.
-func optionTwice(option []byte) error {
-	return replyError("ERR syntax error: " + clipped(option, 32) + " is given twice")
-}
-
-// optionBare is the error for an option at the end that needs a value.
-func optionBare(option []byte) error {
-	return replyError("ERR syntax error: " + clipped(option, 32) + " lacks its value")
+		return refusal
+	})
 }
 
 // msMax keeps a number of milliseconds from overflowing time.Duration; it is far above all limits.
@@ -282,53 +268,14 @@ func copyStrings(to []string, args [][]byte) []string {
 	return to
 }
 
-// unlockCall is an UNLOCK or MUNLOCK in progress. Nothing is undone when its reply is lost: the client
-// wanted the release.
-type unlockCall struct {
-	slot
-	op    redlock.Op
-	keys  []string
-	one   [1]string // as in lockCall
-	token string
-}
-
 // handleUnlock executes UNLOCK and MUNLOCK. It waits for the client's own scripts on these keys, but never
 // blocks those behind it: the engine keeps the order of single rounds.
-func handleUnlock(s *session, c *call, resources [][]byte, token []byte) {
-	u := new(unlockCall)
-	u.keys = copyStrings(u.one[:0], resources)
-	if !s.awaitScripts(c, u.keys) {
-		return
+func handleUnlock(c *call, resources [][]byte, token []byte) {
+	if u := newLockCall(c, &verbUnlock, resources, 0); u != nil {
+		u.token = string(token)
+		c.takeSlot(&u.slot)
+		u.startUnlock(&u.op, u.keys, u.token, u)
 	}
-	c.takeSlot(&u.slot)
-	u.token = string(token)
-	u.startUnlock(&u.op, u.keys, u.token, u)
-}
-
-// Done implements redlock.Completer. 1: the token held the lock, and it is released. 0: it did not hold
-// it. NOQUORUM: it is not known; the engine delivers the release when the masters are back.
-func (u *unlockCall) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher {
-	u.auditLock(result, "released", "not held", u.keys, u.token)
-	switch {
-	case result.Err != nil:
-		return u.fail(result.Err)
-	case result.Held:
-		u.tellChanged(u.keys, false)
-		u.out = append(u.out, ":1\r\n"...)
-	default:
-		u.out = append(u.out, ":0\r\n"...)
-	}
-	return u.complete()
-}
-
-// extendCall is an EXTEND or MEXTEND in progress. Nothing is undone when its reply is lost: the client
-// knew of the lock before, and the lock ends with its new TTL.
-type extendCall struct {
-	slot
-	op    redlock.Op
-	keys  []string
-	one   [1]string // as in lockCall
-	token string
 }
 
 // handleExtend executes EXTEND and MEXTEND. The ttl counts from now on; it is not added to what is left.
@@ -339,28 +286,9 @@ func handleExtend(s *session, c *call, resources [][]byte, token, ttl []byte) {
 		return
 	}
 	s.noteShortTTL(d, ttl)
-	e := new(extendCall)
-	e.keys = copyStrings(e.one[:0], resources)
-	if !s.awaitScripts(c, e.keys) {
-		return
+	if e := newLockCall(c, &verbExtend, resources, 0); e != nil {
+		e.token = string(token)
+		c.takeSlot(&e.slot)
+		e.startExtend(&e.op, e.keys, e.token, d, e)
 	}
-	c.takeSlot(&e.slot)
-	e.token = string(token)
-	e.startExtend(&e.op, e.keys, e.token, d, e)
-}
-
-// Done implements redlock.Completer. 0 says that the lock is lost. It is also the answer when less than
-// a millisecond is left, because 1 would be more than there is.
-func (e *extendCall) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher {
-	e.auditLock(result, "extended", "not held", e.keys, e.token)
-	switch {
-	case result.Err != nil:
-		return e.fail(result.Err)
-	case result.Held:
-		e.tellChanged(e.keys, true)
-		e.out = resp.AppendInt(e.out, floorMs(result.Validity))
-	default:
-		e.out = append(e.out, ":0\r\n"...)
-	}
-	return e.complete()
 }

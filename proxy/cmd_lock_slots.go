@@ -27,9 +27,9 @@ func (s *session) refusedSlots(c *call, k int, resources [][]byte) error {
 	if c.cmd.name != "lock" {
 		return replyError("ERR SLOTS is an option of LOCK alone: a lock of several resources has no slots")
 	}
-	for i := 0; i < k && s.user().confined(); i++ {
-		if slot := redlock.SlotName(string(resources[0]), i); !s.user().may(slot) {
-			return s.user().refuse("resource", slot)
+	for i := 0; i < k && s.user().Confined(); i++ {
+		if slot := redlock.SlotName(string(resources[0]), i); !s.user().May(slot) {
+			return noPermission(s.user(), "resource", slot)
 		}
 	}
 	return nil

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"testing"
+
+	"redlockd/proxy/access"
 )
 
 // slot is the name of the slot in a reply [token, validity, slot, …].
@@ -109,7 +111,7 @@ func TestSLOTSOfAConfinedUser(t *testing.T) {
 
 // Limits of a user count a slot as one lock; its max_ttl holds, too.
 func TestSLOTSWithinTheLimitsOfAUser(t *testing.T) {
-	srv := serve(t, func(o *Options) { o.Users = []User{{Name: "u", Password: "p", MaxLocks: 2, MaxTTL: 30e9}} })
+	srv := serve(t, func(o *Options) { o.Users = []access.User{{Name: "u", Password: "p", MaxLocks: 2, MaxTTL: 30e9}} })
 	c := srv.dial()
 	c.do("AUTH", "u", "p").is("+OK")
 	c.do("LOCK", "jobs", "20000", "SLOTS", "8").slot()

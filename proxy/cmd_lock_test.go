@@ -280,7 +280,7 @@ func TestLOCKSIsBounded(t *testing.T) {
 			c.do("LOCK", strconv.Itoa(i)+strings.Repeat("x", 1000), "20000", "TOKEN", "mine").granted(1, 19798)
 		}
 		l := &listing{slot: slot{s: srv.clients()[0].session}}
-		search := &leaseSearch{pattern: "*y", limit: locksDefault, deadline: time.Now().Add(-time.Hour), may: l.user.may}
+		search := &leaseSearch{pattern: "*y", limit: locksDefault, deadline: time.Now().Add(-time.Hour), may: l.user.May}
 		if leases := srv.opts.Engine.Leases(search.match, search.limit); len(leases) > 0 || !search.late {
 			t.Errorf("behind the deadline: got %d leases, want that it is too late", len(leases))
 		}

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"time"
 
+	"redlockd/proxy/access"
+	"redlockd/proxy/status"
 	"redlockd/redlock"
 	"redlockd/redlock/resp"
 )
@@ -29,34 +31,26 @@ const (
 // name with one pattern takes 1 ms at worst, and there may be 100 000 leases.
 const locksTime = time.Second
 
-// infoCall is a LOCKINFO in progress. It does not block the client: the answer is true for one moment anyway.
-type infoCall struct {
-	slot
-	op redlock.Op
-}
-
 // cmdLOCKINFO is LOCKINFO resource. It asks all masters and answers also without a quorum, because who
-// is silent is a part of the answer.
-func cmdLOCKINFO(s *session, c *call) {
-	i := new(infoCall)
+// is silent is a part of the answer. It does not block the client: the answer is true for one moment
+// anyway.
+func cmdLOCKINFO(_ *session, c *call) {
+	i := &operation{then: (*operation).lockInfo}
 	c.takeSlot(&i.slot)
 	i.startInspect(&i.op, string(c.args[1]), i)
 }
 
-// Done implements redlock.Completer. held is null if too few masters answered to know; fence is null if
+// lockInfo answers LOCKINFO. held is null if too few masters answered to know; fence is null if
 // there is none.
-func (i *infoCall) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher {
-	if result.Err != nil {
-		return i.fail(result.Err)
-	}
+func (i *operation) lockInfo(result redlock.Result) {
 	info := result.Info
 	votes := make(array, len(info.Votes))
 	for n, vote := range info.Votes {
-		votes[n] = voteFields(vote, i.account.user().seesMasters())
+		votes[n] = voteFields(vote, i.account.user().SeesMasters())
 	}
 	holders := make(array, 0, len(info.Leases))
-	for n := range info.Leases {
-		if holder := holderFields(&info.Leases[n], i.account.user()); holder != nil {
+	for _, lease := range info.Leases {
+		if holder := holderFields(shownTo(i.account.user(), lease)); holder != nil {
 			holders = append(holders, holder)
 		}
 	}
@@ -79,15 +73,14 @@ func (i *infoCall) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher {
 		"readers", info.Readers,
 		"holders", holders,
 		"waiters", info.Waiters,
-		"queue", queueFields(info.Queue, i.account.user()),
+		"queue", queueFields(queueShownTo(i.account.user(), info.Queue)),
 		"delay-ms", floorMs(delay),
 	})
-	return i.complete()
 }
 
 // withoutDelay is what is left of the validity of a lock, and, if that is nothing, of its delay. The masters know of no delay: it is that of the
 // lease, if the lock was granted here, or that of the resource's policy here.
-func (i *infoCall) withoutDelay(info *redlock.ResourceInfo) (validity, delay time.Duration) {
+func (i *operation) withoutDelay(info *redlock.ResourceInfo) (validity, delay time.Duration) {
 	lockDelay := i.s.server.live().delayOf(info.Resource)
 	if len(info.Leases) > 0 {
 		lockDelay = info.Leases[0].Delay
@@ -96,14 +89,6 @@ func (i *infoCall) withoutDelay(info *redlock.ResourceInfo) (validity, delay tim
 		return info.Validity - lockDelay, 0
 	}
 	return 0, info.Validity
-}
-
-// delayLeft is what is left of the delay of a lease that is in it.
-func delayLeft(lease *redlock.LeaseInfo) time.Duration {
-	if lease.Validity > 0 {
-		return 0
-	}
-	return lease.Free
 }
 
 // modeOf says how a resource is held: null if it is not.
@@ -148,7 +133,7 @@ func voteFields(vote redlock.ResourceVote, seesMasters bool) fields {
 type listing struct {
 	slot
 	// user is the one who asks: only resources that it may use are listed.
-	user *User
+	user *access.User
 	locksOptions
 	// deadline is when the search gives up, see locksTime.
 	deadline time.Time
@@ -167,9 +152,9 @@ type locksOptions struct {
 // cmdLOCKS is LOCKS [ALL] [PATTERN glob] [COUNT n]. It blocks the client's commands behind it, so that one
 // client has one list made at a time.
 func cmdLOCKS(s *session, c *call) {
-	options, refusal := parseLocks(c.args[1:])
+	options, refusal := parseLocks(c)
 	if refusal == nil && options.all {
-		refusal = s.user().askable()
+		refusal = askable(s.user())
 	}
 	if refusal != nil {
 		c.fail(refusal)
@@ -202,7 +187,7 @@ func (l *listing) run() {
 func (l *listing) appendLeases(leases []redlock.LeaseInfo) {
 	l.out = resp.AppendArray(l.out, len(leases))
 	for i := 0; i < len(leases) && len(l.out) <= locksBytesMax; i++ {
-		l.out = appendValue(l.out, l.proto, leaseFields(&leases[i], l.user))
+		l.out = appendValue(l.out, l.proto, leaseFields(shownTo(l.user, leases[i])))
 	}
 }
 
@@ -221,7 +206,7 @@ func (l *listing) finish(refusal error) {
 
 // search is what the engine has to look for.
 func (l *listing) search() *leaseSearch {
-	return &leaseSearch{pattern: l.pattern, limit: l.limit, deadline: l.deadline, may: l.user.may, gone: l.s.conn.closed.Load}
+	return &leaseSearch{pattern: l.pattern, limit: l.limit, deadline: l.deadline, may: l.user.May, gone: l.s.conn.closed.Load}
 }
 
 // leaseSearch finds leases to list.
@@ -287,68 +272,47 @@ func (q *leaseSearch) match(resources []string) bool {
 			return false
 		}
 	}
-	return q.pattern == "" || slices.ContainsFunc(resources, func(resource string) bool { return globMatch(q.pattern, resource) })
+	return q.pattern == "" || slices.ContainsFunc(resources, func(resource string) bool { return access.Match(q.pattern, resource) })
 }
 
-// leaseFields are a lease as this user may see it.
-func leaseFields(lease *redlock.LeaseInfo, viewer *User) fields {
-	resources := make(array, len(lease.Resources))
-	for n, resource := range lease.Resources {
-		resources[n] = resource
-	}
+// leaseFields are a lease as LOCKS answers it.
+func leaseFields(lease redlock.LeaseInfo) fields {
 	return fields{
-		"resources", resources,
+		"resources", bulks(lease.Resources),
 		"token-digest", orNull(lease.TokenDigest),
 		"validity-ms", floorMs(lease.Validity),
 		"bound", lease.Bound,
 		"lost", lease.Lost,
 		"mode", modeOf(lease.TokenDigest != "", lease.Shared),
-		"holder", holderFields(lease, viewer),
+		"holder", holderFields(lease),
 		"waiters", lease.Waiters,
-		"queue", queueFields(lease.Queue, viewer),
-		"delay-ms", floorMs(delayLeft(lease)),
+		"queue", queueFields(lease.Queue),
+		"delay-ms", floorMs(status.DelayLeft(lease)),
 	}
 }
 
-// parseLocks reads [ALL] [PATTERN glob] [COUNT n], in any order, each once.
-func parseLocks(args [][]byte) (o locksOptions, refusal error) {
-	for len(args) > 0 {
-		option := args[0]
-		switch isPattern, isCount := equalFold(option, "PATTERN"), equalFold(option, "COUNT"); {
-		case equalFold(option, "ALL"):
-			if o.all {
-				return o, optionTwice(option)
-			}
+// parseLocks reads [ALL] [PATTERN glob] [COUNT n].
+func parseLocks(c *call) (o locksOptions, refusal error) {
+	o.limit = locksDefault
+	refusal = c.cmd.parseOptions(c.args[1:], func(option string, value []byte) error {
+		switch option {
+		case "ALL":
 			o.all = true
-			args = args[1:]
-			continue
-		case !isPattern && !isCount:
-			return o, replyError("ERR syntax error: '" + clipped(option, 128) + "' is no option of LOCKS; ALL, PATTERN glob and COUNT n are")
-		case isPattern && o.pattern != "" || isCount && o.limit != 0:
-			return o, optionTwice(option)
-		case len(args) == 1:
-			return o, optionBare(option)
-		case isPattern && len(args[1]) == 0:
-			return o, replyError("ERR the pattern is empty: leave it out to list all")
-		case isPattern:
-			if refusal = patternRefusal(args[1]); refusal != nil {
-				return o, refusal
+		case "PATTERN":
+			if o.pattern = string(value); o.pattern == "" {
+				return replyError("ERR the pattern is empty: leave it out to list all")
 			}
-			o.pattern = string(args[1])
-		default:
-			n, ok := resp.ParseInt(args[1])
-			if !ok || n < 1 || n > locksMax {
-				return o, errorf("ERR COUNT '%s' is not an integer from 1 to %d", clipped(args[1], 32), locksMax)
+			return patternRefusal(value)
+		case "COUNT":
+			n, ok := resp.ParseInt(value)
+			if o.limit = int(n); !ok || n < 1 || n > locksMax {
+				return errorf("ERR COUNT '%s' is not an integer from 1 to %d", clipped(value, 32), locksMax)
 			}
-			o.limit = int(n)
 		}
-		args = args[2:]
+		return nil
+	})
+	if refusal == nil && o.all && o.limit > fleetCountMax {
+		refusal = errorf("ERR COUNT %d is above the most with ALL, %d leases of each redlockd", o.limit, fleetCountMax)
 	}
-	if o.all && o.limit > fleetCountMax {
-		return o, errorf("ERR COUNT %d is above the most with ALL, %d leases of each redlockd", o.limit, fleetCountMax)
-	}
-	if o.limit == 0 {
-		o.limit = locksDefault
-	}
-	return o, nil
+	return o, refusal
 }

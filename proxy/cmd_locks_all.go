@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"redlockd/proxy/access"
 	"redlockd/redlock"
 	"redlockd/redlock/resp"
 )
@@ -13,8 +14,8 @@ import (
 // those of this server: what others send is filtered here.
 
 // askable returns an error if the user's patterns are too long for a question to the fleet.
-func (u *User) askable() error {
-	if !u.confined() {
+func askable(u *access.User) error {
+	if !u.Confined() {
 		return nil
 	}
 	bytes := 0
@@ -73,7 +74,7 @@ func (l *listing) listAll() (refusal error) {
 		own <- refusal
 	})
 	ask := fleetMessage{Pattern: []byte(l.pattern), Count: l.limit}
-	if l.user.confined() {
+	if l.user.Confined() {
 		for _, pattern := range l.user.Resources {
 			ask.May = append(ask.May, []byte(pattern))
 		}
@@ -114,7 +115,7 @@ func (l *listing) listAll() (refusal error) {
 	l.out = appendValue(l.out, l.proto, "locks")
 	l.out = resp.AppendArray(l.out, len(list))
 	for i := 0; i < len(list) && len(l.out) <= locksBytesMax; i++ {
-		l.out = appendValue(l.out, l.proto, append(leaseFields(&list[i].LeaseInfo, l.user), "redlockd", l.memberName(list[i].redlockd)))
+		l.out = appendValue(l.out, l.proto, append(leaseFields(shownTo(l.user, list[i].LeaseInfo)), "redlockd", l.memberName(list[i].redlockd)))
 	}
 	l.out = appendValue(l.out, l.proto, "answered")
 	l.out = appendValue(l.out, l.proto, answered)
@@ -130,7 +131,7 @@ func (l *listing) memberFields(name string, more ...any) fields {
 
 // memberName is the name of a redlockd, null for a confined user: it learns how many there are, but not which, as with masters.
 func (l *listing) memberName(name string) any {
-	if l.user.confined() {
+	if l.user.Confined() {
 		return nil
 	}
 	return name

@@ -16,6 +16,7 @@ import (
 	"time"
 	"unicode"
 
+	"redlockd/proxy/access"
 	"redlockd/redlock"
 )
 
@@ -197,9 +198,9 @@ func TestFleetIsBounded(t *testing.T) {
 	if n := len(longest.text()) + len(fleetChannel); n > redlock.MessageMax {
 		t.Errorf("a piece with its head has %d bytes, a message at most %d", n, redlock.MessageMax)
 	}
-	ask := fleetMessage{Kind: fleetAsk, From: longest.From, Name: longest.Name, Question: longest.Question, Pattern: []byte(body[:patternMax]), Count: fleetCountMax}
-	for range resourcesMax {
-		ask.May = append(ask.May, []byte(body[:fleetAskMax/resourcesMax]))
+	ask := fleetMessage{Kind: fleetAsk, From: longest.From, Name: longest.Name, Question: longest.Question, Pattern: []byte(body[:access.PatternMax]), Count: fleetCountMax}
+	for range access.ResourcesMax {
+		ask.May = append(ask.May, []byte(body[:fleetAskMax/access.ResourcesMax]))
 	}
 	if n := len(ask.text()) + len(fleetChannel); n > redlock.MessageMax {
 		t.Errorf("the longest question has %d bytes, a message at most %d", n, redlock.MessageMax)
@@ -350,9 +351,9 @@ func TestFleetMessagesAreChecked(t *testing.T) {
 		func(m *fleetMessage) { m.body = strings.Repeat("x", fleetPieceMax+1) },
 		func(m *fleetMessage) { m.Kind = fleetAsk },
 		func(m *fleetMessage) { m.Kind, m.Count = fleetAsk, fleetCountMax+1 },
-		func(m *fleetMessage) { m.Kind, m.Count, m.Pattern = fleetAsk, 1, make([]byte, patternMax+1) },
+		func(m *fleetMessage) { m.Kind, m.Count, m.Pattern = fleetAsk, 1, make([]byte, access.PatternMax+1) },
 		func(m *fleetMessage) { m.Kind, m.Count, m.May = fleetAsk, 1, [][]byte{{}} },
-		func(m *fleetMessage) { m.Kind, m.Count, m.May = fleetAsk, 1, make([][]byte, resourcesMax+1) },
+		func(m *fleetMessage) { m.Kind, m.Count, m.May = fleetAsk, 1, make([][]byte, access.ResourcesMax+1) },
 	} {
 		m := good()
 		change(&m)
@@ -396,7 +397,7 @@ func FuzzFleetMessage(f *testing.F) {
 		}
 		for i := range locks.Locks {
 			info := locks.Locks[i].info()
-			if len(leaseFields(&info, nil)) == 0 || info.Validity < 0 || len(info.Queue) > redlock.WaitersShown {
+			if len(leaseFields(info)) == 0 || info.Validity < 0 || len(info.Queue) > redlock.WaitersShown {
 				t.Errorf("%+v is accepted", info)
 			}
 			unprintable := func(r rune) bool { return !unicode.IsPrint(r) }

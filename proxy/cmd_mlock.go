@@ -18,9 +18,9 @@ func cmdMLOCK(s *session, c *call) {
 }
 
 // cmdMUNLOCK is MUNLOCK numkeys resource… token.
-func cmdMUNLOCK(s *session, c *call) {
+func cmdMUNLOCK(_ *session, c *call) {
 	if resources, rest, ok := c.resources(1, 1); ok {
-		handleUnlock(s, c, resources, rest[0])
+		handleUnlock(c, resources, rest[0])
 	}
 }
 

@@ -51,50 +51,47 @@ func messageRefusal(channel, payload string) error {
 
 // subscriptions are what one client has subscribed to. The zero value is none.
 type subscriptions struct {
-	channels []string // each once, in the order of subscription
-	patterns []string // likewise
-	bytes    int      // what they take, at most subscriptionBytesMax
+	names [2][]string // of each kind, each once, in the order of subscription
+	bytes int         // what they take, at most subscriptionBytesMax
 }
 
 // count is the number that every confirmation bears.
-func (subs *subscriptions) count() int { return len(subs.channels) + len(subs.patterns) }
-
-// subscription is one of the two kinds, for the code that treats them alike.
-type subscription struct {
-	// subscribed is the name of the reply to a subscription.
-	subscribed string
-	// unsubscribed is the name of the reply to its end.
-	unsubscribed string
-	// names are those of this kind that a client has.
-	names func(*subscriptions) *[]string
+func (subs *subscriptions) count() int {
+	return len(subs.names[toChannel]) + len(subs.names[toPattern])
 }
 
-var (
-	channelSubscription = subscription{"subscribe", "unsubscribe", func(subs *subscriptions) *[]string { return &subs.channels }}
-	patternSubscription = subscription{"psubscribe", "punsubscribe", func(subs *subscriptions) *[]string { return &subs.patterns }}
+// subscription is a kind of subscription.
+type subscription uint8
+
+const (
+	toChannel subscription = iota
+	toPattern
 )
 
-func cmdSUBSCRIBE(s *session, c *call)    { subscribe(s, c, channelSubscription, s.user().mayChannel) }
-func cmdUNSUBSCRIBE(s *session, c *call)  { unsubscribe(s, c, channelSubscription) }
-func cmdPSUBSCRIBE(s *session, c *call)   { subscribe(s, c, patternSubscription, s.user().mayMatch) }
-func cmdPUNSUBSCRIBE(s *session, c *call) { unsubscribe(s, c, patternSubscription) }
+// subscribed and unsubscribed name the replies to a subscription of a kind, and to its end.
+var subscribed, unsubscribed = [...]string{"subscribe", "psubscribe"}, [...]string{"unsubscribe", "punsubscribe"}
+
+func cmdSUBSCRIBE(s *session, c *call)    { subscribe(s, c, toChannel, s.user().MayChannel) }
+func cmdUNSUBSCRIBE(s *session, c *call)  { unsubscribe(s, c, toChannel) }
+func cmdPSUBSCRIBE(s *session, c *call)   { subscribe(s, c, toPattern, s.user().MayMatch) }
+func cmdPUNSUBSCRIBE(s *session, c *call) { unsubscribe(s, c, toPattern) }
 
 // subscribe subscribes to all of the names, or to none. It answers each name with a message of its own,
 // as Redis does: in RESP3 that is a push.
 func subscribe(s *session, c *call, kind subscription, may func(name string) bool) {
 	for _, arg := range c.args[1:] {
-		if refusal := patternRefusal(arg); refusal != nil && kind.subscribed == patternSubscription.subscribed {
+		if refusal := patternRefusal(arg); refusal != nil && kind == toPattern {
 			c.fail(refusal)
 			return
 		}
 		if !may(string(arg)) && !forAll(string(arg)) {
-			c.fail(s.user().refuse("channel", string(arg)))
+			c.fail(noPermission(s.user(), "channel", string(arg)))
 			return
 		}
 	}
 	s.conn.mu.Lock()
 	defer s.conn.mu.Unlock()
-	names := kind.names(&s.subscriptions)
+	names := &s.subscriptions.names[kind]
 	bytes := s.subscriptions.bytes
 	var added []string
 	for _, arg := range c.args[1:] {
@@ -119,7 +116,7 @@ func subscribe(s *session, c *call, kind subscription, may func(name string) boo
 			*names, added = append(*names, added[0]), added[1:]
 			count++
 		}
-		c.appendSubscription(kind.subscribed, arg, count)
+		c.appendSubscription(subscribed[kind], arg, count)
 	}
 }
 
@@ -134,11 +131,11 @@ func forAll(channel string) bool {
 func unsubscribe(s *session, c *call, kind subscription) {
 	s.conn.mu.Lock()
 	defer s.conn.mu.Unlock()
-	names := kind.names(&s.subscriptions)
+	names := &s.subscriptions.names[kind]
 	args := c.args[1:]
 	if len(args) == 0 {
 		if len(*names) == 0 {
-			c.appendSubscription(kind.unsubscribed, nil, s.subscriptions.count())
+			c.appendSubscription(unsubscribed[kind], nil, s.subscriptions.count())
 			return
 		}
 		args = nil // a new array: c.args belongs to the session
@@ -152,7 +149,7 @@ func unsubscribe(s *session, c *call, kind subscription) {
 			s.subscriptions.bytes -= len(arg) + subscriptionCost
 			s.server.subscribers.remove(s, kind, string(arg))
 		}
-		c.appendSubscription(kind.unsubscribed, arg, s.subscriptions.count())
+		c.appendSubscription(unsubscribed[kind], arg, s.subscriptions.count())
 	}
 }
 
@@ -160,12 +157,12 @@ func unsubscribe(s *session, c *call, kind subscription) {
 // messages of UNSUBSCRIBE come before the reply of the login. This departs from Redis, where AUTH keeps
 // all subscriptions.
 func (s *session) endSubscriptionsLocked(c *call) {
-	for _, kind := range []subscription{channelSubscription, patternSubscription} {
-		may := s.user().mayChannel
-		if kind.subscribed == patternSubscription.subscribed {
-			may = s.user().mayMatch
+	for _, kind := range []subscription{toChannel, toPattern} {
+		may := s.user().MayChannel
+		if kind == toPattern {
+			may = s.user().MayMatch
 		}
-		names := kind.names(&s.subscriptions)
+		names := &s.subscriptions.names[kind]
 		for _, name := range slices.Clone(*names) {
 			if may(name) || forAll(name) {
 				continue
@@ -174,7 +171,7 @@ func (s *session) endSubscriptionsLocked(c *call) {
 			*names = slices.Delete(*names, i, i+1)
 			s.subscriptions.bytes -= len(name) + subscriptionCost
 			s.server.subscribers.remove(s, kind, name)
-			c.appendSubscription(kind.unsubscribed, []byte(name), s.subscriptions.count())
+			c.appendSubscription(unsubscribed[kind], []byte(name), s.subscriptions.count())
 		}
 	}
 }
@@ -184,34 +181,22 @@ func (s *session) endSubscriptionsLocked(c *call) {
 func cmdPUBLISH(s *session, c *call) {
 	channel, payload := string(c.args[1]), string(c.args[2])
 	refusal := messageRefusal(channel, payload)
-	if refusal == nil && !s.user().mayChannel(channel) {
-		refusal = s.user().refuse("channel", channel)
+	if refusal == nil && !s.user().MayChannel(channel) {
+		refusal = noPermission(s.user(), "channel", channel)
 	}
 	if refusal != nil {
 		c.fail(refusal)
 		return
 	}
-	p := &publication{here: s.server.subscribers.count(channel)}
+	here := s.server.subscribers.count(channel)
+	// It is answered when the message has been sent to the masters, so that a client that publishes
+	// more than they can take is slowed down.
+	p := &operation{then: func(p *operation, _ redlock.Result) {
+		s.afterPublish(p.account)
+		p.out = resp.AppendInt(p.out, int64(here))
+	}}
 	c.takeSlot(&p.slot)
 	p.startPublish(&p.op, channel, payload, p)
-}
-
-// publication is a PUBLISH in progress. It is answered when the message has been sent to the masters,
-// so that a client that publishes more than they can take is slowed down.
-type publication struct {
-	slot
-	op   redlock.Op
-	here int // subscribers of this server
-}
-
-// Done implements redlock.Completer.
-func (p *publication) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher {
-	if result.Err != nil {
-		return p.fail(result.Err)
-	}
-	p.s.afterPublish(p.account)
-	p.out = resp.AppendInt(p.out, int64(p.here))
-	return p.complete()
 }
 
 // appendSubscription appends the message that confirms one subscription, or its end. A nil name is null.

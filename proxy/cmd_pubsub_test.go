@@ -61,7 +61,7 @@ func TestPatternsOfAllClientsAreBounded(t *testing.T) {
 	eventually(t, "all is free again", func() bool {
 		srv.subscribers.mu.Lock()
 		defer srv.subscribers.mu.Unlock()
-		return srv.subscribers.patternBytes == 0 && len(srv.subscribers.patterns) == 0
+		return srv.subscribers.patternBytes == 0 && len(srv.subscribers.of[toPattern]) == 0
 	})
 }
 

@@ -13,6 +13,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
+
+	"redlockd/proxy/access"
 )
 
 // refusedMetric is what a scrape says of refused commands, by name.
@@ -40,7 +42,7 @@ func TestRefusedCommandsAreCounted(t *testing.T) {
 	out := &locked{w: &text}
 	srv := serve(t, func(o *Options) {
 		o.Logger = slog.New(slog.NewTextHandler(out, nil))
-		o.Policies = []Policy{{Prefix: "short:*", MaxTTL: 5 * time.Second}}
+		o.Policies = []access.Policy{{Prefix: "short:*", MaxTTL: 5 * time.Second}}
 	})
 	c := srv.dial()
 	c.do("CLIENT", "SETINFO", "LIB-NAME", "some-library").is("+OK")
@@ -109,7 +111,7 @@ func TestRefusalsOfClientsWithoutNames(t *testing.T) {
 	out := &locked{w: &text}
 	srv := serve(t, func(o *Options) {
 		o.Logger = slog.New(slog.NewTextHandler(out, nil))
-		o.Users = []User{{Name: "default", Password: "secret", MaxTTL: time.Minute}}
+		o.Users = []access.User{{Name: "default", Password: "secret", MaxTTL: time.Minute}}
 	})
 	lines := func() string {
 		out.mu.Lock()

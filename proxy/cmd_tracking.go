@@ -22,80 +22,71 @@ const (
 // cmdCLIENTTRACKING is CLIENT TRACKING ON | OFF [REDIRECT id] [OPTIN] [OPTOUT] [NOLOOP]. If it is on already,
 // ON changes the options, but not the mode, as in Redis.
 func cmdCLIENTTRACKING(s *session, c *call) {
-	var (
-		on       = equalFold(c.args[2], "ON")
-		redirect int64
-		t        = &tracker{s: s, keys: make(map[string]*trackedKey)}
-		in, out  bool
-	)
-	for i := 3; i < len(c.args); i++ {
-		switch arg := c.args[i]; {
-		case equalFold(arg, "REDIRECT") && i+1 < len(c.args):
-			if redirect != 0 {
-				c.fail(errRedirectOnce)
-				return
-			}
-			i++
-			var ok bool
-			if redirect, ok = resp.ParseInt(c.args[i]); !ok {
-				c.fail(errNotInteger)
-				return
-			}
-			if other := s.server.client(redirect); other == nil || other.session.accountOf() != s.account {
-				c.fail(errRedirectGone)
-				return
-			}
-		case equalFold(arg, "BCAST"), equalFold(arg, "PREFIX") && i+1 < len(c.args):
-			c.fail(errBroadcast)
-			return
-		case equalFold(arg, "OPTIN"):
-			in = true
-		case equalFold(arg, "OPTOUT"):
-			out = true
-		case equalFold(arg, "NOLOOP"):
-			t.noLoop = true
-		default:
-			c.fail(errSyntax)
-			return
-		}
-	}
-	switch {
-	case in:
-		t.mode = trackOptIn
-	case out:
-		t.mode = trackOptOut
-	}
-	switch {
-	case !on && !equalFold(c.args[2], "OFF"):
-		c.fail(errSyntax)
+	t, refusal := s.parseTracking(equalFold(c.args[2], "ON"), c.args[2:])
+	if refusal != nil {
+		c.fail(refusal)
 		return
-	case !on:
+	}
+	c.ok()
+	if t == nil {
 		s.server.tracking.forget(s)
-		c.ok()
 		return
-	case in && out:
-		c.fail(errOptInOptOut)
-		return
-	case s.tracker != nil && (s.tracker.mode == trackOptIn && out || s.tracker.mode == trackOptOut && in):
-		c.fail(errSwitchMode)
-		return
-	case s.proto < 3 && redirect == 0:
-		c.fail(errTrackingIn2)
-		return
-	}
-	if redirect != s.conn.id { // to itself is as without
-		t.redirect = redirect
 	}
 	all := &s.server.tracking
 	all.mu.Lock()
+	defer all.mu.Unlock()
 	if s.tracker != nil { // what it tracks goes on, under the new options
 		s.tracker.redirect, s.tracker.mode, s.tracker.noLoop, s.tracker.broken = t.redirect, t.mode, t.noLoop, false
 	} else {
 		s.tracker = t
 		all.clients.Add(1)
 	}
-	all.mu.Unlock()
-	c.ok()
+}
+
+// parseTracking reads the options. It returns nil if tracking is to be off.
+func (s *session) parseTracking(on bool, args [][]byte) (t *tracker, refusal error) {
+	t = &tracker{s: s, keys: make(map[string]*trackedKey)}
+	var in, out, ok bool
+	for i := 1; i < len(args); i++ {
+		switch arg := args[i]; {
+		case equalFold(arg, "REDIRECT") && i+1 < len(args):
+			if t.redirect != 0 {
+				return nil, errRedirectOnce
+			}
+			i++
+			if t.redirect, ok = resp.ParseInt(args[i]); !ok {
+				return nil, errNotInteger
+			}
+			if other := s.server.client(t.redirect); other == nil || other.session.accountOf() != s.account {
+				return nil, errRedirectGone
+			}
+		case equalFold(arg, "BCAST"), equalFold(arg, "PREFIX") && i+1 < len(args):
+			return nil, errBroadcast
+		case equalFold(arg, "OPTIN"):
+			in, t.mode = true, trackOptIn
+		case equalFold(arg, "OPTOUT"):
+			out, t.mode = true, trackOptOut
+		case equalFold(arg, "NOLOOP"):
+			t.noLoop = true
+		default:
+			return nil, errSyntax
+		}
+	}
+	switch {
+	case !on && !equalFold(args[0], "OFF"):
+		return nil, errSyntax
+	case !on:
+		return nil, nil
+	case in && out:
+		return nil, errOptInOptOut
+	case s.tracker != nil && (s.tracker.mode == trackOptIn && out || s.tracker.mode == trackOptOut && in):
+		return nil, errSwitchMode
+	case s.proto < 3 && t.redirect == 0:
+		return nil, errTrackingIn2
+	case t.redirect == s.conn.id: // to itself is as without
+		t.redirect = 0
+	}
+	return t, nil
 }
 
 // accountOf is for any goroutine that does not hold the connection's mu.

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -22,6 +23,10 @@ import (
 //   - Only commands on keys can be queued, because EXEC is one commit on the masters. Others are refused,
 //     and so is EXEC then.
 //   - An unguarded command (DEL) is allowed on watched keys: the commit compares what they hold.
+
+// queuedMax bounds the commands between MULTI and EXEC. Their bytes together are bounded as those
+// of one command.
+const queuedMax = 128
 
 // transaction is what a session has watched and queued. It is owned by the reader goroutine. A WATCH
 // that completes writes to it from another goroutine, while its slot blocks the reader.
@@ -93,14 +98,6 @@ func (s *session) notQueued(cmd *command) error {
 	return refusedf("ERR %s cannot be queued: a transaction here is one change of locks, made of commands on keys", strings.ToUpper(strings.ReplaceAll(cmd.fullName(), "|", " ")))
 }
 
-// watch is a WATCH in progress.
-type watch struct {
-	slot
-	op redlock.Op
-	// keys are those that were not watched before.
-	keys []string
-}
-
 // cmdWATCH reads the keys: EXEC compares what a quorum holds now. Commands behind it wait, so that an
 // EXEC in the same packet knows it.
 func cmdWATCH(s *session, c *call) {
@@ -108,43 +105,36 @@ func cmdWATCH(s *session, c *call) {
 		c.failf("ERR WATCH inside MULTI is not allowed")
 		return
 	}
-	w := &watch{}
-	for _, key := range distinct(copyStrings(nil, c.args[1:])) {
-		if _, ok := s.transaction.watched[key]; !ok { // watched twice: what it held first counts
-			w.keys = append(w.keys, key)
-		}
-	}
+	watched := func(key string) bool { _, ok := s.transaction.watched[key]; return ok } // then what it held first counts
+	keys := slices.DeleteFunc(distinct(copyStrings(nil, c.args[1:])), watched)
 	switch {
-	case len(w.keys) == 0:
+	case len(keys) == 0:
 		c.ok()
 		return
-	case len(s.transaction.watched)+len(w.keys) > redlock.MaxResources:
+	case len(s.transaction.watched)+len(keys) > redlock.MaxResources:
 		c.failf("ERR at most %d keys can be watched", redlock.MaxResources)
 		return
 	}
-	if !s.awaitScripts(c, w.keys) {
+	if !s.awaitScripts(c, keys) {
 		return
 	}
+	w := &operation{then: func(w *operation, result redlock.Result) { w.watch(keys, result.States) }}
 	c.takeBlockingSlot(&w.slot)
-	w.startRead(&w.op, w.keys, w)
+	w.startRead(&w.op, keys, w)
 }
 
-// Done implements redlock.Completer. It writes to the reader's transaction: the slot still blocks the
+// watch ends WATCH. It writes to the reader's transaction: the slot still blocks the
 // reader, and complete unblocks it under conn.mu, so the reader sees the result.
-func (w *watch) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher {
-	if result.Err != nil {
-		return w.fail(result.Err)
-	}
-	w.s.server.live().withoutDelays(w.keys, result.States)
+func (w *operation) watch(keys []string, states []redlock.State) {
+	w.s.server.live().withoutDelays(keys, states)
 	t := &w.s.transaction
 	if t.watched == nil {
 		t.watched = make(map[string]watchedKey)
 	}
-	for i, key := range w.keys {
-		t.watched[key] = watchedKey{result.States[i], time.Now()}
+	for i, key := range keys {
+		t.watched[key] = watchedKey{states[i], time.Now()}
 	}
 	w.out = resp.AppendOK(w.out)
-	return w.complete()
 }
 
 // cmdUNWATCH forgets all watched keys. Redis cannot forget single ones either.
@@ -188,8 +178,8 @@ func cmdEXEC(s *session, c *call) {
 	}
 	s.transaction = transaction{}
 	for key := range t.watched {
-		if !s.user().may(key) { // the client has logged in as another user since WATCH
-			c.fail(s.user().refuse("resource", key))
+		if !s.user().May(key) { // the client has logged in as another user since WATCH
+			c.fail(noPermission(s.user(), "resource", key))
 			return
 		}
 	}
@@ -197,25 +187,72 @@ func cmdEXEC(s *session, c *call) {
 		c.failf("EXECABORT Transaction discarded because of previous errors.")
 		return
 	}
-	x := &exchange{commands: t.queued, multi: true, watched: t.watched, keys: slices.Collect(maps.Keys(t.watched))}
+	x := &execProgram{commands: t.queued, watched: t.watched}
+	x.program, x.keys = x, slices.Collect(maps.Keys(t.watched))
 	for _, command := range t.queued {
 		x.keys = append(x.keys, command.Keys()...)
 	}
-	x.keys = distinct(x.keys)
-	switch {
-	case len(x.keys) > redlock.MaxResources:
+	if x.keys = distinct(x.keys); len(x.keys) > redlock.MaxResources {
 		c.failf("ERR the transaction has %d keys, at most %d are possible", len(x.keys), redlock.MaxResources)
 		return
-	case len(x.keys) == 0:
-		reply, _ := x.replyOn(keyspace.New(nil, nil, time.Now())) // without keys there is nothing to refuse
-		c.out = reply.AppendTo(c.out, c.proto)
-		return
 	}
-	if len(x.keys) == len(t.watched) { // all keys are watched
-		now := time.Now()
-		for _, key := range x.keys {
-			x.assumed = append(x.assumed, t.watched[key].at(now))
+	if x.enter(c, true, true) {
+		flush(x.begin())
+	}
+}
+
+// execProgram is an EXEC in progress: its commands are executed in order, as one.
+type execProgram struct {
+	exchange
+	commands []*keyspace.Command
+	// watched is what the watched keys held when WATCH came.
+	watched map[string]watchedKey
+}
+
+// errWatchFailed stands for the null by which EXEC says that a watched key is not what it was.
+var errWatchFailed = errors.New("a watched key has changed")
+
+// assume implements program.
+func (x *execProgram) assume() bool {
+	if len(x.keys) != len(x.watched) { // not all keys are watched
+		return false
+	}
+	now := time.Now()
+	for _, key := range x.keys {
+		x.states = append(x.states, x.watched[key].at(now))
+	}
+	x.run()
+	return true
+}
+
+// run implements program. It compares what a quorum holds with what WATCH has read.
+func (x *execProgram) run() {
+	space := x.space(time.Now())
+	for i, key := range x.keys {
+		if w, ok := x.watched[key]; ok {
+			if !w.same(&x.states[i]) {
+				x.outcome = outcome{refused: errWatchFailed}
+				return
+			}
+			space.Guard(key)
 		}
 	}
-	x.begin(c, true)
+	var err error
+	replies := make([]keyspace.Reply, len(x.commands))
+	for i := 0; i < len(replies) && err == nil; i++ {
+		replies[i], err = space.Do(x.commands[i])
+	}
+	x.ran(space, keyspace.Reply{Kind: resp.Array, Elems: replies}, err)
+}
+
+// recheck implements program.
+func (x *execProgram) recheck() (wait, end bool) { return false, false }
+
+// committed implements program. A guard that fails on what WATCH has read is a watched key that has
+// changed.
+func (x *execProgram) committed(held bool) bool {
+	if !held && !x.fromQuorum {
+		x.outcome.refused, held = errWatchFailed, true
+	}
+	return held
 }

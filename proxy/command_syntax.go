@@ -15,8 +15,9 @@ import (
 // ... stands once or more. It panics on a line that it cannot read: the lines stand in the command
 // table, and no client can send one.
 //
-// The result describes arguments, it does not parse them: a handler reads what a client sends by
-// itself, because the errors of Redis's commands have words of their own.
+// The result describes arguments, and parseOptions reads those of redlockd's own commands by it. The
+// handlers of Redis's commands read what a client sends by themselves, because their errors have words
+// of their own.
 func syntax(line string) []argDoc {
 	p := syntaxParser{words: syntaxWords(line)}
 	args := p.list()
@@ -169,4 +170,48 @@ func joinNames(args []argDoc) string {
 		names[i] = arg.name
 	}
 	return strings.Join(names, "_")
+}
+
+// parseOptions reads the options of one of redlockd's own commands as its row has them: each once, in
+// any order. It calls set for each. An option that comes twice is refused, because one of the two is a
+// mistake and nobody knows which.
+func (cmd *command) parseOptions(args [][]byte, set func(option string, value []byte) error) error {
+	var seen uint64 // bits
+	for len(args) > 0 {
+		i := 0
+		for i < len(cmd.arguments) && !(cmd.arguments[i].optional && equalFold(args[0], cmd.arguments[i].token)) {
+			i++
+		}
+		if i == len(cmd.arguments) {
+			return replyError("ERR syntax error: '" + clipped(args[0], 128) + "' is no option of " + strings.ToUpper(cmd.name) + "; " + optionsHint(cmd.arguments) + " are")
+		}
+		n := 2
+		if cmd.arguments[i].kind == "pure-token" {
+			n = 1
+		}
+		switch {
+		case seen&(1<<i) != 0:
+			return replyError("ERR syntax error: " + clipped(args[0], 32) + " is given twice")
+		case len(args) < n:
+			return replyError("ERR syntax error: " + clipped(args[0], 32) + " lacks its value")
+		}
+		if refusal := set(cmd.arguments[i].token, args[n-1]); refusal != nil {
+			return refusal
+		}
+		seen |= 1 << i
+		args = args[n:]
+	}
+	return nil
+}
+
+// optionsHint lists the options among arguments: A a, B and C c.
+func optionsHint(arguments []argDoc) string {
+	var hints []string
+	for i := range arguments {
+		if arguments[i].optional {
+			hints = append(hints, strings.Trim(arguments[i].hint(), "[]"))
+		}
+	}
+	last := len(hints) - 1
+	return strings.Join(hints[:last], ", ") + " and " + hints[last]
 }

@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"redlockd/proxy/access"
+	"redlockd/proxy/keyspace"
 )
 
 // The command table: what a row is, how one is made from a line of usage, and how the row of a command
@@ -43,7 +46,7 @@ type command struct {
 	form string
 
 	// permission is the group of commands that a user needs to run it, one bit; 0: none.
-	permission commandGroup
+	permission access.Group
 
 	// Set by newCommandTable.
 	subs   []*command    // in the order of their rows
@@ -61,7 +64,7 @@ const (
 	flagWrite commandFlags = 1 << iota
 	// flagReadOnly, "readonly": EVAL_RO and EVALSHA_RO run scripts that must not write; shown only for others.
 	flagReadOnly
-	// flagAdmin, "admin": for users with the commands "admin", see User.groups.
+	// flagAdmin, "admin": for users with the commands "admin", see access.User.Groups.
 	flagAdmin
 	// flagPubSub, "pubsub": allowed to a subscribed RESP2 client, except PUBLISH.
 	flagPubSub
@@ -151,22 +154,33 @@ func row(usage string, handler func(*session, *call), flags commandFlags, group,
 	return cmd
 }
 
-// permissionOf is the group of a command. What is not known to be harmless belongs to groupLock.
-func permissionOf(cmd *command) commandGroup {
+// keysRow makes the row of a command of package keyspace, which says whether it writes.
+func keysRow(usage string, flags commandFlags, group, since, summary string) command {
+	name, _, _ := strings.Cut(usage, " ")
+	if keyspace.Lookup(name).Writes {
+		flags |= flagWrite
+	} else {
+		flags |= flagReadOnly
+	}
+	return row(usage, cmdKeys, flags|flagInMulti, group, since, summary)
+}
+
+// permissionOf is the group of a command. What is not known to be harmless belongs to access.Lock.
+func permissionOf(cmd *command) access.Group {
 	container, sub, _ := strings.Cut(cmd.name, "|")
 	switch {
 	case cmd.flags&flagAdmin != 0:
-		return groupAdmin
+		return access.Admin
 	case cmd.handler == nil || sub == "help" || container == "command" || cmd.flags&flagNoAuth != 0: // containers, documentation, logins
 		return 0
 	case cmd.flags&flagWrite != 0 || cmd.group == "scripting":
-		return groupLock
+		return access.Lock
 	case cmd.flags&flagReadOnly != 0 || cmd.keys != (keySpec{}) || cmd.name == "info" || cmd.flags&flagPubSub != 0 && cmd.name != "publish":
-		return groupRead
+		return access.Read
 	case cmd.group == "connection" || cmd.group == "transactions" || cmd.group == "cluster" || slices.Contains([]string{"time", "role", "wait"}, cmd.name):
 		return 0
 	}
-	return groupLock
+	return access.Lock
 }
 
 // keysAt is the keySpec of an argument at this position, if it is a key or a block that begins with one.
@@ -311,11 +325,39 @@ func (t *commandTable) named(name []byte) *command {
 	if len(name) > len(lower) {
 		return nil
 	}
-	for i, c := range name {
-		if c >= 'A' && c <= 'Z' {
-			c += 'a' - 'A'
-		}
-		lower[i] = c
+	return t.byName[string(appendLower(lower[:0], name))]
+}
+
+// notPermitted says why the user may not run this command, by what it is and the keys that it names, or
+// nil. It is called before every handler, so a handler need not check keys. Channels are left to the
+// commands on them. u may be nil.
+func notPermitted(u *access.User, cmd *command, args [][]byte) error {
+	if u == nil {
+		return nil
 	}
-	return t.byName[string(lower[:len(name)])]
+	if cmd.permission&^u.Groups() != 0 {
+		return errorf("NOPERM this user has no permissions to run the '%s' command: to user %s [auth] does not give commands = [\"%s\"]",
+			cmd.fullName(), u.Name, cmd.permission)
+	}
+	if !u.Confined() || cmd.keys == (keySpec{}) {
+		return nil
+	}
+	keys, step, _ := cmd.keys.find(args) // what does not fit is refused by the handler, as a mistake
+	for i := 0; i < len(keys); i += step {
+		if !u.May(string(keys[i])) {
+			return noPermission(u, "resource", string(keys[i]))
+		}
+	}
+	return nil
+}
+
+// noPermission is the error for a resource or a channel that the user may not use. It begins with
+// Redis's words.
+func noPermission(u *access.User, kind, name string) error {
+	patterns := u.Resources
+	if kind == "channel" {
+		patterns = u.AllChannels()
+	}
+	return errorf("NOPERM this user has no permissions to access the %s '%s': to user %s [auth] gives %s",
+		kind, clipped(name, 128), u.Name, clipped(strings.Join(patterns, ", "), 256))
 }

@@ -98,10 +98,10 @@ func TestConflicts(t *testing.T) {
 		got.is(fmt.Sprint(":", oneIf(want)))
 	}
 	for _, srv := range servers {
-		eventually(t, "nobody has a turn any more", func() bool {
-			srv.keyTurns.mu.Lock()
-			defer srv.keyTurns.mu.Unlock()
-			return len(srv.keyTurns.waiting) == 0
+		eventually(t, "nobody is in a queue any more", func() bool {
+			srv.keyQueue.mu.Lock()
+			defer srv.keyQueue.mu.Unlock()
+			return len(srv.keyQueue.waiting) == 0
 		})
 	}
 }

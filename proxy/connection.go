@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"redlockd/proxy/access"
 	"redlockd/redlock"
 	"redlockd/redlock/resp"
 )
@@ -143,9 +144,9 @@ func newConnection(srv *Server, c net.Conn, id int64) *connection {
 		id:      id,
 		addr:    addrText(c.RemoteAddr(), c.LocalAddr()),
 		laddr:   addrText(c.LocalAddr(), nil),
-		origin:  originOf(c.RemoteAddr()),
 		created: time.Now(),
 	}
+	conn.origin = access.OriginOf(conn.addr)
 	conn.session = &session{server: srv, conn: conn, proto: 2, account: srv.anonymous}
 	conn.changed.L = &conn.mu
 	conn.lastUsed.Store(srv.now())

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"redlockd/proxy/access"
 	"redlockd/redlock/redisproc"
 )
 
@@ -285,7 +286,7 @@ func compareAll(t *testing.T, redis, ours string, dialogues map[string]string) {
 func TestSameLoginAsRedis(t *testing.T) {
 	redis := startRedis(t, "--requirepass", "secret", "--user", "alice", "on", ">wonder", "~*", "&*", "+@all")
 	ours := serve(t, func(opts *Options) {
-		opts.Users = []User{{Name: "default", Password: "secret"}, {Name: "alice", Password: "wonder"}}
+		opts.Users = []access.User{{Name: "default", Password: "secret"}, {Name: "alice", Password: "wonder"}}
 	})
 	for name, lines := range map[string]string{
 		"nobody": `

@@ -12,7 +12,7 @@
 //	  redlock/resp      cuts them into commands within limits, or finds a protocol error
 //	session.go          dispatch: finds the command's row, refuses what must not run, recovers from a panic
 //	  command_table.go  arity and key positions; commands.go has the rows
-//	  user.go           permission for the resource
+//	  access/           permission for the resource
 //	  call.go           what a handler gets, and the two ways in which it answers
 //	cmd_lock.go         cmdLOCK parses the arguments and takes a slot, which keeps the reply's place
 //	engine.go           enters the engine on the account of the user (account.go), within the policies of the resource (policy.go)
@@ -26,11 +26,12 @@
 //
 // # Other paths
 //
-//   - Redis commands by which libraries lock (SET NX, DEL, WATCH …) become readings and guarded
-//     commits: dropin.go and cmd_transaction.go. Package keyspace has what such a command does to its
-//     keys.
-//   - Scripts run on what their keys are assumed to hold (script_assume.go) or do hold: cmd_eval.go,
-//     script_exchange.go, script_run.go, script_call.go.
+//   - Redis commands by which libraries lock (SET NX, DEL, WATCH …), transactions and scripts become readings and
+//     guarded commits: exchange.go. Its programs are dropin.go, cmd_transaction.go and script_program.go. Package
+//     keyspace has what a command does to its keys. Scripts: cmd_eval.go, script_assume.go, script_run.go,
+//     script_call.go.
+//   - What users may do, and what policies say of resources, is package access. account.go and policy.go count and
+//     refuse by it.
 //   - Messages find their subscribers in subscribers.go; cmd_pubsub.go has the commands.
 //   - LOCKS and LOCKINFO say who holds what: cmd_locks.go, holder.go. LOCKS ALL (cmd_locks_all.go) asks the
 //     other redlockds by messages: fleet.go, fleet_message.go.
@@ -40,8 +41,8 @@
 //   - Other users and limits come in while the server runs: reload.go.
 //   - timeouts.go closes connections that have used up their time, output_total.go those for which too
 //     much waits.
-//   - http.go answers over HTTP, with metrics.go; stats.go counts for these and for INFO (cmd_info.go).
-//     The status page: http_page.go, http_view.go, http_page.html; http_login.go, http_history.go.
+//   - Package status answers over HTTP: the status page, the metrics, health. http.go gives it what it shows, metrics.go
+//     the metrics, whose table INFO (cmd_info.go) reads, too. stats.go counts for these.
 //
 // commands.go begins with the checklist for a new command. errors.go has the codes of errors.
 //

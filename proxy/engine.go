@@ -37,6 +37,30 @@ func (sl *slot) note() *redlock.HolderNote {
 	return n
 }
 
+// operation is a command that is one operation of the engine, for commands that are not sent often: its
+// result is answered in then.
+type operation struct {
+	slot
+	op redlock.Op
+	// then appends the reply to the result, which is no error.
+	then func(*operation, redlock.Result)
+}
+
+// Done implements redlock.Completer.
+func (o *operation) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher {
+	if result.Err != nil {
+		return o.fail(result.Err)
+	}
+	o.then(o, result)
+	return o.complete()
+}
+
+// completer is a function as a redlock.Completer.
+type completer func(redlock.Result) redlock.Flusher
+
+// Done implements redlock.Completer.
+func (f completer) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher { return f(result) }
+
 // startLock starts a LOCK or MLOCK. As with all of these, op belongs to the engine until to.Done is called.
 func (sl *slot) startLock(op *redlock.Op, req redlock.LockRequest, to redlock.Completer) {
 	if sl.permitted(op, sl.s.server.live().lockedBy(&req), req.TTL, req.Wait, to) {
@@ -71,7 +95,7 @@ func (sl *slot) startCommit(op *redlock.Op, changes []redlock.Change, to redlock
 				ch.TTL = max(ch.TTL, least)
 			}
 			if ch.Do == redlock.Set && isLatch(ch.Resource) && helperValue(ch.NewValue) {
-				ch.TTL = sl.account.shortened(sl.s.server.live().shortened(min(ch.TTL, sl.s.server.opts.Engine.MaxTTL()), []string{ch.Resource}))
+				ch.TTL = sl.shortened(min(ch.TTL, sl.s.server.opts.Engine.MaxTTL()), []string{ch.Resource})
 			}
 			longest = max(longest, ch.TTL)
 		}
@@ -87,8 +111,16 @@ func (sl *slot) startCommit(op *redlock.Op, changes []redlock.Change, to redlock
 
 // defaultTTL is the TTL of a lock of these keys that is taken without one. 0: such a lock is refused.
 func (sl *slot) defaultTTL(keys []string) time.Duration {
-	live := sl.s.server.live()
-	return sl.account.shortened(live.shortened(live.DefaultTTL, keys))
+	return sl.shortened(sl.s.server.live().DefaultTTL, keys)
+}
+
+// shortened is the ttl, and not more than the user and the policies of the keys allow.
+func (sl *slot) shortened(ttl time.Duration, keys []string) time.Duration {
+	ttl = sl.s.server.live().shortened(ttl, keys)
+	if u := sl.account.user(); u != nil && u.MaxTTL != 0 {
+		ttl = min(ttl, u.MaxTTL)
+	}
+	return ttl
 }
 
 func (sl *slot) startHold(op *redlock.Op, req redlock.LockRequest, to redlock.Completer) {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"redlockd/proxy/access"
 	"redlockd/proxy/keyspace"
 	"redlockd/redlock"
 )
@@ -99,14 +100,6 @@ func replyErrorOf(err error) replyError {
 	return replyError("ERR " + err.Error())
 }
 
-// keyspaceError makes an error of a refusal by package keyspace. "" is none.
-func keyspaceError(refusal string) error {
-	if refusal == "" {
-		return nil
-	}
-	return replyError(refusal)
-}
-
 // wrongArity begins with Redis's wording, which client libraries look for.
 func wrongArity(cmd *command) error {
 	text := "ERR wrong number of arguments for '" + cmd.fullName() + "' command"
@@ -134,6 +127,14 @@ func unknownCommand(args [][]byte, native []string) error {
 
 func unknownSubcommand(args [][]byte) error {
 	return errorf("ERR unknown subcommand '%s'. Try %s HELP.", clipped(args[1], 128), strings.ToUpper(string(args[0])))
+}
+
+// patternRefusal is the error for a pattern that is too long, or nil.
+func patternRefusal[T string | []byte](pattern T) error {
+	if len(pattern) <= access.PatternMax {
+		return nil
+	}
+	return errorf("ERR the pattern has %d bytes, at most %d are possible", len(pattern), access.PatternMax)
 }
 
 // clipped is at most n bytes of an argument, up to its first NUL, as C prints it.

@@ -12,6 +12,8 @@ import (
 	"time"
 	"unicode"
 
+	"redlockd/proxy/access"
+	"redlockd/proxy/status"
 	"redlockd/redlock"
 )
 
@@ -68,11 +70,16 @@ type fleetMessage struct {
 
 // text is the message on the wire.
 func (m fleetMessage) text() string {
-	head, err := json.Marshal(m)
+	return string(marshal(m)) + "\n" + m.body
+}
+
+// marshal is for values of this file, which have none that JSON lacks.
+func marshal(v any) []byte {
+	text, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // it has no value that JSON lacks
+		panic(err)
 	}
-	return string(head) + "\n" + m.body
+	return text
 }
 
 // newQuestion is an id that no other question has.
@@ -112,7 +119,7 @@ func parseFleetMessage(payload string) (m fleetMessage, err error) {
 }
 
 func (m *fleetMessage) checkQuestion() error {
-	if !isFleetID(m.Question) || m.Count < 1 || m.Count > fleetCountMax || len(m.May) > resourcesMax {
+	if !isFleetID(m.Question) || m.Count < 1 || m.Count > fleetCountMax || len(m.May) > access.ResourcesMax {
 		return errors.New("a question that is none")
 	}
 	if len(m.Pattern) > 0 {
@@ -144,7 +151,7 @@ func (m *fleetMessage) may(resource string) bool {
 		return true
 	}
 	for _, pattern := range m.May {
-		if globMatch(string(pattern), resource) {
+		if access.Match(string(pattern), resource) {
 			return true
 		}
 	}
@@ -192,12 +199,8 @@ func fleetLocksOf(leases []redlock.LeaseInfo) fleetLocks {
 	answer := fleetLocks{Locks: []fleetLease{}}
 	room := fleetAnswerMax - len(`{"cut":true,"locks":[]}`)
 	for i := range leases {
-		l := fleetLeaseOf(&leases[i])
-		text, err := json.Marshal(l)
-		if err != nil {
-			panic(err) // it has no value that JSON lacks
-		}
-		if room -= len(text) + len(","); room < 0 {
+		l := fleetLeaseOf(leases[i])
+		if room -= len(marshal(l)) + len(","); room < 0 {
 			answer.Cut = true
 			break
 		}
@@ -206,25 +209,13 @@ func fleetLocksOf(leases []redlock.LeaseInfo) fleetLocks {
 	return answer
 }
 
-func (a fleetLocks) text() string {
-	text, err := json.Marshal(a)
-	if err != nil {
-		panic(err) // it has no value that JSON lacks
-	}
-	return string(text)
-}
+func (a fleetLocks) text() string { return string(marshal(a)) }
 
-func fleetLeaseOf(l *redlock.LeaseInfo) fleetLease {
-	lease := fleetLease{TokenDigest: l.TokenDigest, ValidityMs: floorMs(l.Validity), DelayMs: floorMs(delayLeft(l)), Bound: l.Bound, Shared: l.Shared, Lost: l.Lost, Waiters: l.Waiters}
+func fleetLeaseOf(l redlock.LeaseInfo) fleetLease {
+	lease := fleetLease{TokenDigest: l.TokenDigest, ValidityMs: floorMs(l.Validity), DelayMs: floorMs(status.DelayLeft(l)), Since: max(0, l.Since.Unix()),
+		Bound: l.Bound, Shared: l.Shared, Lost: l.Lost, Holder: (*fleetNote)(l.Note), Waiters: l.Waiters}
 	for _, r := range l.Resources {
 		lease.Resources = append(lease.Resources, []byte(r))
-	}
-	if !l.Since.IsZero() {
-		lease.Since = l.Since.Unix()
-	}
-	if l.Note != nil {
-		n := fleetNote(*l.Note)
-		lease.Holder = &n
 	}
 	for _, w := range l.Queue {
 		waiter := fleetWaiter{WaitedMs: floorMs(w.Waited), Shared: w.Shared}
@@ -294,17 +285,13 @@ func (n *fleetNote) valid() bool {
 // info is the lease as the engine would describe it.
 func (l *fleetLease) info() redlock.LeaseInfo {
 	info := redlock.LeaseInfo{TokenDigest: l.TokenDigest, Validity: time.Duration(l.ValidityMs) * time.Millisecond, Free: time.Duration(l.ValidityMs+l.DelayMs) * time.Millisecond,
-		Since: time.Unix(l.Since, 0), Bound: l.Bound, Shared: l.Shared, Lost: l.Lost, Waiters: l.Waiters}
+		Since: time.Unix(l.Since, 0), Bound: l.Bound, Shared: l.Shared, Lost: l.Lost, Note: (*redlock.HolderNote)(l.Holder), Waiters: l.Waiters}
 	for _, r := range l.Resources {
 		info.Resources = append(info.Resources, string(r))
 	}
-	if l.Holder != nil {
-		n := redlock.HolderNote(*l.Holder)
-		info.Note = &n
-	}
-	for _, w := range l.Queue {
-		n := redlock.HolderNote(w.fleetNote)
-		info.Queue = append(info.Queue, redlock.WaiterInfo{Note: &n, Waited: time.Duration(w.WaitedMs) * time.Millisecond, Shared: w.Shared})
+	for i := range l.Queue {
+		w := &l.Queue[i]
+		info.Queue = append(info.Queue, redlock.WaiterInfo{Note: (*redlock.HolderNote)(&w.fleetNote), Waited: time.Duration(w.WaitedMs) * time.Millisecond, Shared: w.Shared})
 	}
 	return info
 }

@@ -7,6 +7,8 @@ package proxy
 import (
 	"strings"
 	"testing"
+
+	"redlockd/proxy/access"
 )
 
 const (
@@ -170,7 +172,7 @@ var handshakes = map[string][][2]string{
 func TestHandshakes(t *testing.T) {
 	for name, steps := range handshakes {
 		t.Run(name, func(t *testing.T) {
-			srv := serve(t, func(opts *Options) { opts.Users = []User{{Name: "alice", Password: "wonder"}} })
+			srv := serve(t, func(opts *Options) { opts.Users = []access.User{{Name: "alice", Password: "wonder"}} })
 			c := srv.dial()
 			var all strings.Builder
 			for _, step := range steps {

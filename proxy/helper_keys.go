@@ -1,6 +1,10 @@
 package proxy
 
-import "strings"
+import (
+	"strings"
+
+	"redlockd/proxy/access"
+)
 
 // Helper keys are keys that lock libraries keep beside a lock, and set, extend and delete without comparing what they hold. Scripts and DEL
 // may do so with the keys that match helperKeys, whatever Options.AllowUnguarded says: without it the library takes its lock, and fails
@@ -27,7 +31,7 @@ var helperKeys = []string{"*:rwlock_timeout:*", latchPrefix + "*"}
 // script. Shortened alone it would be gone before the lock that it stands for, so it is refused with that, when the lock is taken.
 const latchPrefix = "redisson_unlock_latch:"
 
-func isHelperKey(key string) bool { return matchesAny(helperKeys, key) }
+func isHelperKey(key string) bool { return access.MatchesAny(helperKeys, key) }
 
 func isLatch(key string) bool { return strings.HasPrefix(key, latchPrefix) }
 

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	"redlockd/proxy/access"
 )
 
 const (
@@ -78,7 +80,7 @@ func TestLockNamedAsAHelperKey(t *testing.T) {
 
 // The TTL of a latch follows from the timeouts of the client: an unlock must not fail because that is above a limit of locks.
 func TestTTLOfALatchIsShortened(t *testing.T) {
-	srv := serve(t, limited(User{MaxTTL: 20 * time.Second}), policies(Policy{Prefix: "*policy*", MaxTTL: 10 * time.Second}))
+	srv := serve(t, limited(access.User{MaxTTL: 20 * time.Second}), policies(access.Policy{Prefix: "*policy*", MaxTTL: 10 * time.Second}))
 	for _, test := range []struct {
 		user, key string
 		most      int

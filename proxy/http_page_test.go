@@ -19,7 +19,8 @@ import (
 	"testing"
 	"time"
 
-	"redlockd/redlock"
+	"redlockd/proxy/access"
+	"redlockd/proxy/status"
 )
 
 // visit is a request for the page.
@@ -71,14 +72,13 @@ func wants(t *testing.T, page string, has, lacks []string) {
 
 // again makes the next request see what is now, and not what the one before saw.
 func (srv *testServer) again() {
-	srv.pages.mu.Lock()
-	defer srv.pages.mu.Unlock()
-	clear(srv.pages.renderings)
+	srv.HTTPHandler()
+	srv.status = status.New(srv.source())
 }
 
 // guarded has two users: ops may do everything, billing what begins with billing:.
 func guarded(o *Options) {
-	o.Users = []User{{Name: "ops", Password: "right"}, {Name: "billing", Password: "bill", Resources: []string{"billing:*"}},
+	o.Users = []access.User{{Name: "ops", Password: "right"}, {Name: "billing", Password: "bill", Resources: []string{"billing:*"}},
 		{Name: "blind", Password: "b", Commands: []string{"lock"}}, {Name: "card", CertCN: "card"}}
 }
 
@@ -123,7 +123,12 @@ func TestPageAfterALogin(t *testing.T) {
 	srv := serve(t, guarded)
 	srv.awaitUp(5)
 	srv.HTTPHandler() // begins to note what happens
-	eventually(t, "there is a first reading", func() bool { _, events := srv.history.last(); return len(events) > 0 })
+	noted := func(text string) func() bool {
+		return func() bool {
+			return strings.Contains(srv.visit(visit{path: "/", user: "ops", password: "right"}).Body.String(), text)
+		}
+	}
+	eventually(t, "there is a first reading", noted("there is a quorum: locks are granted"))
 	c := srv.dial()
 	c.do("AUTH", "ops", "right").is("+OK")
 	c.do("CLIENT", "SETNAME", "worker-7")
@@ -131,10 +136,7 @@ func TestPageAfterALogin(t *testing.T) {
 	c.do("LOCK", "secret-resource", "60000", "NOTE", "another secret")
 	srv.masters[0].Crash(false)
 	srv.awaitUp(4)
-	eventually(t, "the history has seen it", func() bool {
-		_, events := srv.history.last()
-		return len(events) > 0 && events[0].master == "master-1:6379"
-	})
+	eventually(t, "the history has seen it", noted("<bdi>master-1:6379</bdi> has no vote"))
 	for _, c := range []struct {
 		visit
 		code       int
@@ -219,8 +221,8 @@ func TestPageEscapes(t *testing.T) {
 	page := srv.visit(visit{path: "/", user: "ops", password: "right"}).Body.String()
 	wants(t, page, []string{
 		`&lt;script&gt;alert(1)&lt;/script&gt;\r\n\ndata: x`, "<bdi>&lt;script&gt;alert(1)&lt;/script&gt;</bdi>", "&lt;img src=x onerror=alert(2)&gt;",
-		`right-to-left-\u202e-\x00\xff`, strings.Repeat("é", pageTextMax/2) + "…",
-	}, []string{evil, "<img", "\u202e", strings.Repeat("é", pageTextMax/2+1)})
+		`right-to-left-\u202e-\x00\xff`, strings.Repeat("é", 128/2) + "…",
+	}, []string{evil, "<img", "\u202e", strings.Repeat("é", 128/2+1)})
 }
 
 // Goal: the page may run its own script and style, and nothing else: the policy names a nonce that nobody can know.
@@ -246,68 +248,37 @@ func TestPageRunsItsOwnScriptAlone(t *testing.T) {
 	}
 }
 
-// Goal: the list has the locks first that one looks for: those that were lost, those that most wait for. It is bounded.
-func TestPageListsTheWaitedForFirst(t *testing.T) {
+// Goal: who waits is shown, the next one first; to a confined user only its own.
+func TestPageShowsWhoWaits(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
 		srv := serve(t, guarded)
-		c, other := srv.dial(), srv.dial()
+		c := srv.dial()
 		c.do("AUTH", "ops", "right").is("+OK")
-		other.do("AUTH", "ops", "right").is("+OK")
-		for i := range pageLocksMax + 5 {
-			c.do("LOCK", fmt.Sprintf("a%03d", i), "60000")
-		}
 		c.do("LOCK", "zebra", "60000")
-		other.send("LOCK", "zebra", "60000", "WAIT", "60000")
-		eventually(t, "the other client waits", waiters(srv, 1))
-		v := srv.locksView(&User{}, time.Now())
-		if len(v.Rows) != pageLocksMax || v.Found != pageLocksMax+6 || !v.All || v.Rows[0].Resources[0] != "zebra" || v.Rows[0].Waiters != 1 || v.Rows[1].Resources[0] != "a000" {
-			t.Errorf("got %+v", v)
-		}
-		// Who waits is shown, the next one first; to a confined user only its own.
-		for i := range pageWaitersMax {
+		for i := range 2 {
 			w := srv.dial()
 			w.do("AUTH", "ops", "right").is("+OK")
 			w.do("CLIENT", "SETNAME", fmt.Sprint("waiter", i)).is("+OK")
 			w.send("LOCK", "zebra", "60000", "WAIT", "60000", "NOTE", "the <next>")
-			eventually(t, "it waits", waiters(srv, 2+i))
+			eventually(t, "it waits", waiters(srv, 1+i))
 		}
-		v = srv.locksView(&User{}, time.Now())
-		if row := v.Rows[0]; row.Waiters != pageWaitersMax+1 || len(row.Queue) != pageWaitersMax || row.Queue[0].Client != "" || row.Queue[1].Client != "waiter0" || row.Queue[2].Client != "waiter1" {
-			t.Errorf("got %+v, want the first %d of %d waiters", row, pageWaitersMax, pageWaitersMax+1)
+		viewer := pageViewer{srv.Server, newAccount(&access.User{}, nil)}
+		if leases, err := viewer.Leases(); err != nil || len(leases) != 1 || leases[0].Waiters != 2 || len(leases[0].Queue) != 2 || leases[0].Queue[1].Note.Client != "waiter1" {
+			t.Errorf("got %+v, %v, want two waiters", leases, err)
 		}
-		if row := srv.locksView(&User{Name: "another", Resources: []string{"*"}}, time.Now()).Rows[0]; row.Waiters != pageWaitersMax+1 || row.Queue != nil {
-			t.Errorf("another user: got %+v, want the number of waiters alone", row)
+		another := pageViewer{srv.Server, newAccount(&access.User{Name: "another", Resources: []string{"*"}}, nil)}
+		if leases, err := another.Leases(); err != nil || leases[0].Waiters != 2 || len(leases[0].Queue) > 0 {
+			t.Errorf("another user: got %+v, %v, want the number of waiters alone", leases, err)
 		}
 		if page := srv.visit(visit{path: "/", user: "ops", password: "right"}).Body.String(); !strings.Contains(page, "<li><div><bdi>the &lt;next&gt;</bdi></div>") || !strings.Contains(page, "waiter1") {
 			t.Errorf("the page does not show the waiters: %s", page)
 		}
 		// Another list is being made, and is not done in time.
 		srv.listing <- struct{}{}
-		if v := srv.locksView(&User{}, time.Now().Add(-locksTime)); v.Problem == "" {
-			t.Errorf("got %+v, want a problem", v)
+		if _, err := viewer.Leases(); err == nil {
+			t.Error("got no error, want one")
 		}
 		<-srv.listing
-	})
-}
-
-// Goal: all who look as the same user share one rendering, and few renderings are kept.
-func TestPageIsRenderedOnceForAll(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
-		srv := newTestServer(t)
-		first := srv.rendered(nil)
-		if second := srv.rendered(nil); &first.Parts[0] != &second.Parts[0] {
-			t.Error("a page was made twice within a second")
-		}
-		time.Sleep(time.Until(srv.pages.renderings[nil].until) + 1)
-		if third := srv.rendered(nil); &first.Parts[0] == &third.Parts[0] {
-			t.Error("a page that is over was shown again")
-		}
-		for range 2 * renderingsMax {
-			srv.rendered(newAccount(&User{Name: "x"}, nil))
-		}
-		if n := len(srv.pages.renderings); n > renderingsMax {
-			t.Errorf("%d renderings are kept, want %d at most", n, renderingsMax)
-		}
 	})
 }
 
@@ -347,6 +318,12 @@ func follow(t *testing.T, web *http.Client, user ...string) *bufio.Scanner {
 	return lines
 }
 
+// liveMessage is an event of a stream.
+type liveMessage struct {
+	Title, Tone, End string
+	Parts            map[string]string
+}
+
 // next is the next event; nil: the stream has ended.
 func next(t *testing.T, lines *bufio.Scanner) *liveMessage {
 	t.Helper()
@@ -370,12 +347,12 @@ func TestPageIsLive(t *testing.T) {
 		web := srv.web(func(s *http.Server) { s.ReadTimeout, s.WriteTimeout = 500*time.Millisecond, 500*time.Millisecond })
 		lines := follow(t, web)
 		m := next(t, lines)
-		if m == nil || len(m.Parts) != 7 || m.Tone != toneGood || !strings.Contains(string(m.Parts["verdict"]), "5 of 5 masters") {
+		if m == nil || len(m.Parts) != 7 || m.Tone != "good" || !strings.Contains(m.Parts["verdict"], "5 of 5 masters") {
 			t.Fatalf("got %+v", m)
 		}
 		srv.crash(0, 1, 2)
 		quiet := false // an event had not all parts
-		for m.Tone != toneBad || !quiet {
+		for m.Tone != "bad" || !quiet {
 			if m = next(t, lines); m == nil {
 				t.Fatal("the stream has ended")
 			}
@@ -387,35 +364,13 @@ func TestPageIsLive(t *testing.T) {
 	})
 }
 
-// Goal: streams are bounded. One more ends the oldest of the address that has most.
+// Goal: streams are bounded, and who is ended is told so.
 func TestPageStreamsAreBounded(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
-		srv := newTestServer(t)
-		var ended []string
-		enter := func(name, from string) *stream {
-			s := &stream{netip.MustParsePrefix(from), func() { ended = append(ended, name) }}
-			srv.pages.enter(s)
-			return s
-		}
-		first := enter("first", "10.0.0.1/32")
-		for i := range HTTPStreamsMax - 1 {
-			enter(fmt.Sprint("many ", i), "10.0.0.2/32")
-		}
-		if ended != nil {
-			t.Errorf("%q have ended, want none", ended)
-		}
-		enter("another", "10.0.0.3/32")
-		srv.pages.leave(first)
-		enter("a third", "10.0.0.3/32")
-		enter("a fourth", "10.0.0.3/32")
-		if len(ended) != 2 || ended[0] != "many 0" || ended[1] != "many 1" {
-			t.Errorf("%q have ended, want the two oldest of those with most", ended)
-		}
-		// Who is ended is told so.
-		web := srv.web()
+		web := newTestServer(t).web()
 		lines := follow(t, web)
 		for range HTTPStreamsMax {
-			enter("more", "127.0.0.1/32")
+			follow(t, web)
 		}
 		m := next(t, lines)
 		for ; m != nil && m.End == ""; m = next(t, lines) {
@@ -453,82 +408,4 @@ func TestPageOfARemovedUserEnds(t *testing.T) {
 			}
 		}
 	})
-}
-
-// Goal: what changes between two readings becomes an event, once.
-func TestHistoryNotesWhatChanges(t *testing.T) {
-	masters := func(states ...redlock.MasterState) (all []redlock.MasterStatus) {
-		for i, s := range states {
-			all = append(all, redlock.MasterStatus{Addr: fmt.Sprint("m", i+1), State: s, Reason: "reason"})
-		}
-		return all
-	}
-	const up, down, quarantined = redlock.MasterUp, redlock.MasterDown, redlock.MasterQuarantined
-	var h history
-	now := time.Unix(0, 0)
-	for _, c := range []struct {
-		masters []redlock.MasterStatus
-		version int64
-		leaving bool
-		want    []string
-	}{
-		{masters(down, down, down), 0, false, []string{"good redlockd has started"}},
-		{masters(up, up, down), 4, false, []string{"good m1 votes", "good m2 votes", "good there is a quorum: locks are granted"}},
-		{masters(up, up, down), 4, false, nil},
-		{masters(up, quarantined, down), 4, false, []string{"warn m2 has no vote: quarantined, it may have forgotten locks (reason)",
-			"bad the quorum is lost: no locks are granted until 2 masters vote"}},
-		{masters(up, up, down), 5, true, []string{"good m2 votes", "good the membership was changed: it has version 5 now, and 0 masters that vote",
-			"good there is a quorum: locks are granted", "warn this server was told to stop"}},
-		{masters(up, up), 5, true, nil},
-		{masters(up, down), 5, true, []string{"bad m2 has no vote: down (reason)", "bad the quorum is lost: no locks are granted until 2 masters vote"}},
-	} {
-		h.events = nil
-		h.noteStatesLocked(now, c.masters, &redlock.Membership{Version: c.version}, c.leaving)
-		h.begun = true
-		var got []string
-		for _, e := range h.events {
-			text := string(e.tone) + " " + strings.TrimSpace(e.master+" "+e.text)
-			if e.why != "" {
-				text += " (" + e.why + ")"
-			}
-			got = append(got, text)
-		}
-		if strings.Join(got, "\n") != strings.Join(c.want, "\n") {
-			t.Errorf("%+v: got %q, want %q", c.masters, got, c.want)
-		}
-	}
-	for i := range 3 * eventsMax {
-		h.noteLocked(now, event{text: fmt.Sprint(i)})
-	}
-	if _, events := h.last(); len(events) != eventsMax || events[0].text != fmt.Sprint(3*eventsMax-1) {
-		t.Errorf("%d events are kept, the newest is %q", len(events), events[0].text)
-	}
-}
-
-// Goal: points are rates and quantiles of what came since the point before, and of the last hour.
-func TestHistoryPoints(t *testing.T) {
-	var h history
-	now := time.Unix(0, 0)
-	h.pointAt = now
-	s := redlock.Stats{Granted: 50, Denied: 20, Waiters: 7, Lost: 2, Forced: 1}
-	s.Rounds.Buckets[0], s.Rounds.Buckets[3], s.Rounds.Buckets[redlock.TimesBuckets-1] = 60, 38, 2
-	h.addPointLocked(now.Add(10*time.Second), &s)
-	points, events := h.last()
-	last := s.Rounds.BucketMax(redlock.TimesBuckets - 2)
-	if p := points[0]; len(points) != 1 || p.granted != 5 || p.denied != 2 || p.waiters != 7 || p.median != s.Rounds.BucketMax(0) || p.slow != last {
-		t.Errorf("got %+v", points)
-	}
-	if len(events) != 2 || events[1].text != "the masters have forgotten 2 locks that should still run" || events[0].text != "1 lock was released by force" {
-		t.Errorf("got %+v", events)
-	}
-	h.stats, h.pointAt = s, now
-	for range historyPoints + 3 {
-		h.addPointLocked(now.Add(10*time.Second), &s)
-	}
-	if points, _ = h.last(); len(points) != historyPoints || points[0].granted != 0 || points[0].slow != 0 {
-		t.Errorf("got %d points, the first is %+v", len(points), points[0])
-	}
-	if plots := plotsOf(points); !strings.HasPrefix(plots[0].Lines[0].Path, "M0 59L1 59") || plots[2].Most != "7" {
-		t.Errorf("got %+v", plots)
-	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	dto "github.com/prometheus/client_model/go"
 
+	"redlockd/proxy/status"
 	"redlockd/redlock"
 )
 
@@ -47,7 +48,7 @@ func (srv *testServer) metric(line string) string {
 // awaitUp waits until so many masters have a vote.
 func (srv *testServer) awaitUp(n int) {
 	srv.t.Helper()
-	eventually(srv.t, "the masters are as they should be", func() bool { return voting(srv.opts.Engine.Masters()) == n })
+	eventually(srv.t, "the masters are as they should be", func() bool { return status.Voting(srv.opts.Engine.Masters()) == n })
 }
 
 // Goal: the metrics count what happens, under the names and with the units that Prometheus recommends, and none of them tells what

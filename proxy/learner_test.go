@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"redlockd/proxy/status"
 	"redlockd/redlock"
 	"redlockd/redlock/memmaster"
 )
@@ -37,8 +38,8 @@ func TestALearnerIsShown(t *testing.T) {
 		srv.masters[0].Crash(false)
 		srv.masters[0].Restart()
 		learner := func() redlock.Copying {
-			for _, s := range learnersOf(srv.opts.Engine.Membership()) {
-				return copyingOf(s)
+			for _, s := range status.Learners(srv.opts.Engine.Membership()) {
+				return status.CopyingOf(s)
 			}
 			return redlock.Copying{}
 		}
@@ -104,33 +105,23 @@ func TestLearnersWithoutVoters(t *testing.T) {
 
 func TestWhatIsSaidOfALearner(t *testing.T) {
 	for name, c := range map[string]struct {
-		copying         *redlock.Copying
-		info            string // what follows left_s
-		metric          []float64
-		ops, restricted string // on the page
+		copying *redlock.Copying
+		info    string // what follows left_s
+		metric  []float64
 	}{
-		"nothing is known": {nil, "copied_locks=0,copied_percent=0,from=,problem=", []float64{0, 0, 0}, "", ""},
-		"it is given locks": {&redlock.Copying{From: "m1,m2", Given: 41200, Percent: 63}, "copied_locks=41200,copied_percent=63,from=m1;m2,problem=", []float64{1, 41200, 0.63},
-			"It is being given what m1, m2 remember: 41\u202f200 locks so far (63 %). It votes when that is done.",
-			"It is being given what the others remember: 41\u202f200 locks so far (63 %). It votes when that is done."},
+		"nothing is known":  {nil, "copied_locks=0,copied_percent=0,from=,problem=", []float64{0, 0, 0}},
+		"it is given locks": {&redlock.Copying{From: "m1,m2", Given: 41200, Percent: 63}, "copied_locks=41200,copied_percent=63,from=m1;m2,problem=", []float64{1, 41200, 0.63}},
 		"too few remember": {&redlock.Copying{Problem: "1 of 2 masters that could give it its locks are there: m1, a=b cannot"},
-			"copied_locks=0,copied_percent=0,from=,problem=1 of 2 masters that could give it its locks are there: m1; a~b cannot", []float64{0, 0, 0},
-			"Nothing is copied to it at present: 1 of 2 masters that could give it its locks are there: m1, a=b cannot.",
-			"Nothing is copied to it at present."},
+			"copied_locks=0,copied_percent=0,from=,problem=1 of 2 masters that could give it its locks are there: m1; a~b cannot", []float64{0, 0, 0}},
 	} {
 		s := redlock.Seat{Name: "m3", Addr: "c:1/2", State: redlock.SeatLearner, Left: 59900 * time.Millisecond, Copying: c.copying}
 		if got, want := infoLearner(s), "seat=m3,addr=c:1/2,left_s=59,"+c.info; got != want {
 			t.Errorf("%s: INFO: got %q, want %q", name, got, want)
 		}
-		for confined, want := range map[bool]string{false: c.ops, true: c.restricted} {
-			if got := copyText(copyingOf(s), confined); got != want {
-				t.Errorf("%s: the page, for a confined user %v: got %q, want %q", name, confined, got, want)
-			}
-		}
-		r := &reading{membership: redlock.Membership{Seats: []redlock.Seat{{Name: "m1", State: redlock.SeatVoter, Copying: c.copying}, s}}}
+		r := &reading{Reading: &status.Reading{Membership: redlock.Membership{Seats: []redlock.Seat{{Name: "m1", State: redlock.SeatVoter, Copying: c.copying}, s}}}}
 		var got []float64
 		for i := range metricTable {
-			if strings.Contains(metricTable[i].desc.String(), `"redlockd_learner_`) {
+			if metricTable[i].desc != nil && strings.Contains(metricTable[i].desc.String(), `"redlockd_learner_`) {
 				metricTable[i].read(r, func(value float64, labels ...string) {
 					got = append(got, value)
 					if len(labels) != 1 || labels[0] != "c:1" { // as redlockd_master_state has it

@@ -8,9 +8,9 @@ import (
 )
 
 // logins slows down clients that try passwords. Every failed login waits for its answer, also that of a
-// client that has logged in before. All clients of one address (see originOf) share what they have
-// failed: beyond loginFree, each further login from there waits before it is checked, whether it is
-// right or wrong, so that the time does not show which.
+// client that has logged in before. All clients of one address (see access.OriginOf) share what they
+// have failed: beyond loginFree, each further login from there waits before it is checked, whether it
+// is right or wrong, so that the time does not show which.
 //
 // Nobody is refused. A client behind the same NAT as the guesser, or on the same machine, gets in with
 // the right password within loginWaitMax. A guess occupies a connection for loginWaitMax, so one

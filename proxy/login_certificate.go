@@ -5,10 +5,9 @@ import (
 	"log/slog"
 	"net"
 	"time"
-)
 
-// certCNMax bounds User.CertCN: X.520 allows a common name 64 characters, and some authorities more.
-const certCNMax = 256
+	"redlockd/proxy/access"
+)
 
 // commonName is the CN of the client's certificate, if the server's authorities have signed it; else "".
 func commonName(c net.Conn) string {
@@ -60,7 +59,7 @@ func (conn *connection) logInByCertificate(t *tls.Conn) error {
 }
 
 // refusedConnection logs that a user has as many connections as it may.
-func (srv *Server) refusedConnection(conn *connection, u *User) {
+func (srv *Server) refusedConnection(conn *connection, u *access.User) {
 	srv.refusedClients.Log(srv.log, slog.LevelWarn, time.Now(), "client refused",
 		"addr", conn.addr, "user", u.Name, "max_connections", u.MaxConnections,
 		"to_do", "have the services of this user share connections, or raise its max_connections")

@@ -5,20 +5,22 @@ import (
 	"runtime/debug"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"redlockd/proxy/status"
 	"redlockd/redlock"
 )
 
-// The metrics that Prometheus scrapes from /metrics (http.go). Nothing is counted for them: a scrape
-// reads the counters that INFO shows, so that a server which nobody scrapes does no work for it.
+// The metrics that Prometheus scrapes from /metrics (package status). Nothing is counted for them: a
+// scrape reads the counters that INFO shows, so that a server which nobody scrapes does no work for it.
 //
 // No metric has a label that clients could multiply: no resource, no token, no address of a client.
 // Labels are masters, users and prefixes of resources, of which the configuration has a number, commands and codes of
 // this package's tables, and words of this file.
 //
-// To add a metric: give it a row in metricTable. Names follow Prometheus's "Metric and label naming": a
+// To add a metric: give it a row in metricTable, which INFO reads, too. Names follow Prometheus's "Metric and label naming": a
 // counter ends in _total, a unit (seconds, bytes) stands in the name. A name is never changed without
 // docker/alerts.yaml and the dashboard; a test compares the names in docker/alerts.yaml with the table.
 //
@@ -27,16 +29,10 @@ import (
 
 // reading is what one scrape has read, so that all its metrics are of one time.
 type reading struct {
+	*status.Reading
 	srv *Server
 	// front has the server's own counters, since its start.
 	front totals
-	// clients is the number of connections, those that have not logged in among them.
-	clients int
-	// locks has the engine's counters.
-	locks redlock.Stats
-	// masters are in the order of their seats.
-	masters    []redlock.MasterStatus
-	membership redlock.Membership
 }
 
 // emit gives the value of a metric, for these values of its labels, in the order of its description.
@@ -44,8 +40,11 @@ type emit func(value float64, labels ...string)
 
 // metric is one row of the table below.
 type metric struct {
-	desc *prometheus.Desc
+	desc *prometheus.Desc // nil: it is in INFO alone
 	kind prometheus.ValueType
+	// section and field are the names of the number in INFO; empty: it is not there. Where the metric has a label, each
+	// of its values has a field, the name of which begins with field.
+	section, field string
 	// read calls emit once for each combination of labels. Scrapes run at the same time: read must not
 	// change anything.
 	read func(r *reading, emit emit)
@@ -54,7 +53,18 @@ type metric struct {
 // newMetric makes a row. name is what stands behind redlockd_ in the metric's name. The functions below
 // make the common kinds of rows, those without labels first.
 func newMetric(kind prometheus.ValueType, name, help string, labels []string, read func(r *reading, emit emit)) metric {
-	return metric{prometheus.NewDesc("redlockd_"+name, help, labels, nil), kind, read}
+	return metric{desc: prometheus.NewDesc("redlockd_"+name, help, labels, nil), kind: kind, read: read}
+}
+
+// in gives a row its names in INFO.
+func (m metric) in(section, field string) metric {
+	m.section, m.field = section, field
+	return m
+}
+
+// fieldOnly is a row of INFO alone.
+func fieldOnly(section, field string, read func(r *reading) uint64) metric {
+	return metric{section: section, field: field, read: func(r *reading, emit emit) { emit(float64(read(r))) }}
 }
 
 // counter is a number that only grows while the process runs.
@@ -72,23 +82,22 @@ func gauge(name, help string, read func(r *reading) int) metric {
 	return newMetric(prometheus.GaugeValue, name, help, nil, func(r *reading, emit emit) { emit(float64(read(r))) })
 }
 
-// outcomes is a counter of an operation by what is known of it: done, not done, or unknown. These three
-// are kept apart everywhere, because an alert on "unknown" says that masters are out, and one on "not
-// done" only that locks are contended.
-func outcomes(name, help string, done, not string, read func(n *redlock.Stats) (done, not, unknown uint64)) metric {
-	return newMetric(prometheus.CounterValue, name, help, []string{"outcome"}, func(r *reading, emit emit) {
-		d, n, u := read(&r.locks)
-		emit(float64(d), done)
-		emit(float64(n), not)
-		emit(float64(u), "noquorum")
-	})
+// ofOutcomes is the counter of all outcomes of one name.
+func ofOutcomes(name, help string) metric {
+	return newMetric(prometheus.CounterValue, name+"_total", help, []string{"outcome"}, func(r *reading, emit emit) {
+		for _, o := range status.Outcomes {
+			if o.Name == name {
+				emit(float64(o.Count(&r.Locks)), o.Label)
+			}
+		}
+	}).in("Locks", name+"_")
 }
 
 // ofMasters has a value for each master, with its address as the label.
 func ofMasters(kind prometheus.ValueType, name, help string, read func(m *redlock.MasterStatus) float64) metric {
 	return newMetric(kind, "master_"+name, help, []string{"master"}, func(r *reading, emit emit) {
-		for i := range r.masters {
-			emit(read(&r.masters[i]), r.masters[i].Addr)
+		for i := range r.Masters {
+			emit(read(&r.Masters[i]), r.Masters[i].Addr)
 		}
 	})
 }
@@ -96,8 +105,8 @@ func ofMasters(kind prometheus.ValueType, name, help string, read func(m *redloc
 // ofConnected has a value for each master that is connected: of one that is not, the last value would look like news.
 func ofConnected(name, help string, read func(m *redlock.MasterStatus) float64) metric {
 	return newMetric(prometheus.GaugeValue, "master_"+name, help, []string{"master"}, func(r *reading, emit emit) {
-		for i := range r.masters {
-			if m := &r.masters[i]; m.Connected {
+		for i := range r.Masters {
+			if m := &r.Masters[i]; m.Connected {
 				emit(read(m), m.Addr)
 			}
 		}
@@ -106,34 +115,28 @@ func ofConnected(name, help string, read func(m *redlock.MasterStatus) float64) 
 
 // ofMembership is a number of the membership.
 func ofMembership(name, help string, read func(m *redlock.Membership) float64) metric {
-	return newMetric(prometheus.GaugeValue, "membership_"+name, help, nil, func(r *reading, emit emit) { emit(read(&r.membership)) })
+	return newMetric(prometheus.GaugeValue, "membership_"+name, help, nil, func(r *reading, emit emit) { emit(read(&r.Membership)) })
 }
 
 // ofLearners has a value for each master that gets every command and has no vote yet, with its address as the label. Where there is
 // none, the metric is there and has no value.
 func ofLearners(name, help string, read func(c redlock.Copying) float64) metric {
 	return newMetric(prometheus.GaugeValue, "learner_"+name, help, []string{"master"}, func(r *reading, emit emit) {
-		for _, s := range learnersOf(r.membership) {
-			emit(read(copyingOf(s)), masterOf(s))
+		for _, s := range status.Learners(r.Membership) {
+			emit(read(status.CopyingOf(s)), status.MasterOf(s))
 		}
 	})
-}
-
-// masterOf is the address of a seat as redlock.MasterStatus has it: without the database.
-func masterOf(s redlock.Seat) string {
-	addr, _, _ := redlock.SplitAddr(s.Addr)
-	return addr
 }
 
 // metricTable has all metrics but the histograms, which are not one number (histogramTable).
 var metricTable = []metric{
 	// The server as a whole.
 	newMetric(prometheus.GaugeValue, "build_info", "1, with the version of this redlockd, the compiler, and the revision of the source where the compiler knew it.",
-		[]string{"version", "goversion", "revision"}, func(r *reading, emit emit) { emit(1, r.srv.opts.Version, runtime.Version(), revision()) }),
+		[]string{"version", "goversion", "revision"}, func(r *reading, emit emit) { emit(1, r.Version, runtime.Version(), revision()) }),
 	gauge("ready", "1 if a quorum of masters has a vote and this server is not draining, else 0.",
-		func(r *reading) int { return int(oneIf(r.srv.ready(r.masters) == nil)) }),
+		func(r *reading) int { return int(oneIf(r.Ready() == nil)) }),
 	gauge("draining", "1 while this server is stopping: it grants no new locks, or will not in a moment (drain_delay).",
-		func(r *reading) int { return int(oneIf(r.srv.leaving.Load() || r.srv.draining.Load())) }),
+		func(r *reading) int { return int(oneIf(r.Leaving || r.Draining)) }),
 
 	newMetric(prometheus.GaugeValue, "certificate_expiration_timestamp_seconds", "When a TLS certificate in use ends, in seconds since 1970.", []string{"file"},
 		func(r *reading, emit emit) {
@@ -145,12 +148,12 @@ var metricTable = []metric{
 		}),
 
 	// Masters. All states are emitted for each, with 0 or 1, so that an alert sees a state end.
-	gauge("masters", "Masters of the membership, or of the configuration as long as none is known.", func(r *reading) int { return len(r.masters) }),
-	gauge("masters_voting", "Masters that are up, so that their votes count.", func(r *reading) int { return voting(r.masters) }),
-	gauge("quorum", "Votes that a lock needs.", func(r *reading) int { return quorumOf(r.masters) }),
-	gauge("membership_version", "Version of the membership: it grows with each change.", func(r *reading) int { return int(r.membership.Version) }),
-	gauge("membership_voters", "Masters that have a vote in the membership, whether they can be reached or not.", func(r *reading) int { return r.membership.Voters() }),
-	gauge("membership_learners", "Masters that get every command and have no vote yet.", func(r *reading) int { return len(learnersOf(r.membership)) }),
+	gauge("masters", "Masters of the membership, or of the configuration as long as none is known.", func(r *reading) int { return len(r.Masters) }),
+	gauge("masters_voting", "Masters that are up, so that their votes count.", func(r *reading) int { return status.Voting(r.Masters) }),
+	gauge("quorum", "Votes that a lock needs.", func(r *reading) int { return status.Quorum(r.Masters) }),
+	gauge("membership_version", "Version of the membership: it grows with each change.", func(r *reading) int { return int(r.Membership.Version) }),
+	gauge("membership_voters", "Masters that have a vote in the membership, whether they can be reached or not.", func(r *reading) int { return r.Membership.Voters() }),
+	gauge("membership_learners", "Masters that get every command and have no vote yet.", func(r *reading) int { return len(status.Learners(r.Membership)) }),
 	ofLearners("copying", "1 if the master is being given what the others remember, so that it votes when that is done. 0: it votes when its wait is over, and INFO masters says why.",
 		func(c redlock.Copying) float64 { return float64(oneIf(c.From != "")) }),
 	ofLearners("copied_locks", "Locks that the master was given so far.", func(c redlock.Copying) float64 { return float64(c.Given) }),
@@ -164,7 +167,7 @@ var metricTable = []metric{
 		func(m *redlock.Membership) float64 { return float64(oneIf(m.Differences != "")) }),
 	newMetric(prometheus.GaugeValue, "master_state", "1 for the state that the master is in: up, quarantined, doubted, refused or down.", []string{"master", "state"},
 		func(r *reading, emit emit) {
-			for _, m := range r.masters {
+			for _, m := range r.Masters {
 				for _, state := range []redlock.MasterState{redlock.MasterUp, redlock.MasterQuarantined, redlock.MasterDoubted, redlock.MasterRefused, redlock.MasterDown} {
 					emit(float64(oneIf(m.State == state)), m.Addr, string(state))
 				}
@@ -189,41 +192,57 @@ var metricTable = []metric{
 	ofMasters(prometheus.CounterValue, "shed_total", "Acquisitions that were not sent because 16384 were waiting.",
 		func(m *redlock.MasterStatus) float64 { return float64(m.Shed) }),
 
-	// Locks. "Their like" are the Redis commands and scripts by which libraries lock (dropin.go).
-	outcomes("locks_total", "LOCKs and their like by outcome; one that waited counts once.", "granted", "denied",
-		func(n *redlock.Stats) (_, _, _ uint64) { return n.Granted, n.Denied, n.NoQuorum }),
-	outcomes("unlocks_total", "UNLOCKs and their like by outcome.", "released", "not_held",
-		func(n *redlock.Stats) (_, _, _ uint64) { return n.Released, n.NotHeld, n.UnlockFail }),
-	outcomes("extends_total", "EXTENDs and their like by outcome.", "granted", "lost",
-		func(n *redlock.Stats) (_, _, _ uint64) { return n.Extended, n.ExtendLost, n.ExtendFail }),
-	counter("forced_total", "Resources that were released by UNLOCK … FORCE through this redlockd.", func(r *reading) uint64 { return r.locks.Forced }),
-	counter("lock_attempts_total", "Acquisition rounds, retries of waiters included.", func(r *reading) uint64 { return r.locks.Attempts }),
-	counted("locks_undelivered_total", "Locks that were released again because their client had gone before the reply.", countRepliesLost),
-	counter("leases_lost_total", "Leases that so many masters had forgotten before their validity ended that no majority had them. Not those that were released or taken over elsewhere.", func(r *reading) uint64 { return r.locks.Lost }),
-	counter("handovers_total", "Releases that were passed on to the next waiter in the same batch.", func(r *reading) uint64 { return r.locks.Handovers }),
-	counter("wakeups_total", "Pauses of waiters that ended because the masters sent invalidations: another client may have released the resource.", func(r *reading) uint64 { return r.locks.Wakeups }),
-	gauge("leases", "Locks granted here that still run.", func(r *reading) int { return r.locks.Leases }),
-	gauge("bound", "Locks that are renewed for connections (HOLD).", func(r *reading) int { return r.locks.Bound }),
+	// Locks. "Their like" are the Redis commands and scripts by which libraries lock (dropin.go). The rows are in the
+	// order of INFO.
+	ofOutcomes("locks", "LOCKs and their like by outcome; one that waited counts once."),
+	counter("lock_attempts_total", "Acquisition rounds, retries of waiters included.", func(r *reading) uint64 { return r.Locks.Attempts }).in("Locks", "locks_attempts"),
+	counter("locks_undelivered_total", "Locks that were released again because their client had gone before the reply.",
+		func(r *reading) uint64 { return r.srv.counters[countRepliesLost].Load() }).in("Locks", "locks_undelivered"),
+	ofOutcomes("unlocks", "UNLOCKs and their like by outcome."),
+	counter("forced_total", "Resources that were released by UNLOCK … FORCE through this redlockd.", func(r *reading) uint64 { return r.Locks.Forced }).in("Locks", "unlocks_forced"),
+	ofOutcomes("extends", "EXTENDs and their like by outcome."),
+	counter("handovers_total", "Releases that were passed on to the next waiter in the same batch.", func(r *reading) uint64 { return r.Locks.Handovers }).in("Locks", "handovers"),
+	counter("wakeups_total", "Pauses of waiters that ended because the masters sent invalidations: another client may have released the resource.",
+		func(r *reading) uint64 { return r.Locks.Wakeups }).in("Locks", "wakeups"),
+	gauge("leases", "Locks granted here that still run.", func(r *reading) int { return r.Locks.Leases }).in("Locks", "leases"),
+	counter("leases_lost_total", "Leases that so many masters had forgotten before their validity ended that no majority had them. Not those that were released or taken over elsewhere.",
+		func(r *reading) uint64 { return r.Locks.Lost }).in("Locks", "leases_lost"),
+	gauge("bound", "Locks that are renewed for connections (HOLD).", func(r *reading) int { return r.Locks.Bound }).in("Locks", "bound"),
 	gauge("bound_max", "Locks that locks.max_bound allows to be renewed for connections.", func(r *reading) int { return r.srv.opts.Engine.Options().MaxBound }),
-	counter("bound_lost_total", "Locks under HOLD that were lost.", func(r *reading) uint64 { return r.locks.HeldLost }),
+	counter("bound_lost_total", "Locks under HOLD that were lost.", func(r *reading) uint64 { return r.Locks.HeldLost }).in("Locks", "bound_lost"),
+	gauge("waiters", "LOCKs that wait.", func(r *reading) int { return r.Locks.Waiters }).in("Locks", "waiters"),
+	gauge("waiters_max", "LOCKs that locks.max_waiters allows to wait.", func(r *reading) int { return r.MaxWaiters }),
 	gauge("deferred", "Operations that have not begun because the masters have as much to do as they can answer in time.",
-		func(r *reading) int { return r.locks.Deferred }),
-	gauge("waiters", "LOCKs that wait.", func(r *reading) int { return r.locks.Waiters }),
-	gauge("waiters_max", "LOCKs that locks.max_waiters allows to wait.", func(r *reading) int { return r.srv.opts.Engine.Options().MaxWaiters }),
+		func(r *reading) int { return r.Locks.Deferred }).in("Locks", "deferred"),
 
-	// Clients. A gauge stands beside its bound, so that an alert needs no number of its own.
-	gauge("clients", "Connections of clients.", func(r *reading) int { return r.clients }),
-	gauge("clients_max", "Connections that server.max_clients allows.", func(r *reading) int { return r.srv.live().MaxClients }),
-	counted("connections_total", "Connections that were accepted.", countConnections),
-	counted("connections_rejected_total", "Connections that were refused because of server.max_clients.", countRejected),
-	gauge("output_bytes", "Memory of replies and messages that wait for clients to read them.", func(r *reading) int { return int(r.srv.output.Load()) }),
-	gauge("output_bytes_max", "What server.output_total allows of it.", func(r *reading) int { return r.srv.live().OutputTotal }),
+	// What INFO counts from CONFIG RESETSTAT on, in its order.
+	counted("connections_total", "Connections that were accepted.", countConnections).in("Stats", "total_connections_received"),
+	counted("commands_total", "Commands that were executed.", countCommands).in("Stats", "total_commands_processed"),
+	fieldOnly("Stats", "instantaneous_ops_per_sec", func(r *reading) uint64 {
+		return r.srv.stats.commandsPerSecond(r.srv.counters[countCommands].Load(), time.Now())
+	}),
+	counted("received_bytes_total", "Bytes from clients.", countBytesIn).in("Stats", "total_net_input_bytes"),
+	counted("sent_bytes_total", "Bytes to clients.", countBytesOut).in("Stats", "total_net_output_bytes"),
+	counted("connections_rejected_total", "Connections that were refused because of server.max_clients.", countRejected).in("Stats", "rejected_connections"),
+	fieldOnly("Stats", "evicted_clients", func(r *reading) uint64 { return r.front[countEvicted] }),
+	fieldOnly("Stats", "client_output_buffer_limit_disconnections", func(r *reading) uint64 { return r.front[countOutputLimited] }),
 	newMetric(prometheus.CounterValue, "slow_clients_closed_total", "Clients that were closed because they read too slowly, by the setting that bounds what waits for them.", []string{"limit"},
 		func(r *reading, emit emit) {
 			emit(float64(r.front[countOutputLimited]), "output_max")
 			emit(float64(r.front[countEvicted]), "output_total")
 		}),
-	counted("commands_total", "Commands that were executed.", countCommands),
+	counted("protocol_errors_total", "Connections that were ended because what came was no command.", countProtocolErrors).in("Stats", "protocol_errors"),
+	counted("logins_failed_total", "AUTH and HELLO with a wrong name or password.", countLoginsFailed).in("Stats", "acl_access_denied_auth"),
+	fieldOnly("Stats", "total_error_replies", func(r *reading) uint64 { return r.front[countErrors] }),
+	counter("audit_records_total", "Records of the audit that were written.", func(r *reading) uint64 { n, _ := r.srv.audit.counts(); return n }).in("Stats", "audit_records"),
+	counter("audit_dropped_total", "Records of the audit that were dropped because they could not be written in time.",
+		func(r *reading) uint64 { _, n := r.srv.audit.counts(); return n }).in("Stats", "audit_dropped"),
+
+	// Clients. A gauge stands beside its bound, so that an alert needs no number of its own.
+	gauge("clients", "Connections of clients.", func(r *reading) int { return r.Clients }),
+	gauge("clients_max", "Connections that server.max_clients allows.", func(r *reading) int { return r.MaxClients }),
+	gauge("output_bytes", "Memory of replies and messages that wait for clients to read them.", func(r *reading) int { return int(r.srv.output.Load()) }),
+	gauge("output_bytes_max", "What server.output_total allows of it.", func(r *reading) int { return r.srv.live().OutputTotal }),
 	newMetric(prometheus.CounterValue, "error_replies_total", "Commands that were answered with an error, by its code; other: a code that a script has made up.", []string{"code"},
 		func(r *reading, emit emit) {
 			for code, n := range r.srv.stats.codesEver() {
@@ -237,13 +256,7 @@ var metricTable = []metric{
 				emit(float64(n), name)
 			}
 		}),
-	counted("protocol_errors_total", "Connections that were ended because what came was no command.", countProtocolErrors),
-	counter("audit_records_total", "Records of the audit that were written.", func(r *reading) uint64 { n, _ := r.srv.audit.counts(); return n }),
-	counter("audit_dropped_total", "Records of the audit that were dropped because they could not be written in time.",
-		func(r *reading) uint64 { _, n := r.srv.audit.counts(); return n }),
-	counted("logins_failed_total", "AUTH and HELLO with a wrong name or password.", countLoginsFailed),
 	counted("tls_handshakes_failed_total", "TLS handshakes that were begun and failed.", countHandshakesFailed),
-	counted("received_bytes_total", "Bytes from clients.", countBytesIn),
 	// Users, where any are configured.
 	ofUsers(prometheus.GaugeValue, "user_clients", "Connections that are logged in as the user.", func(_ *reading, a *account) float64 { return float64(a.connections.Load()) }),
 	ofUsers(prometheus.GaugeValue, "user_output_bytes", "Memory of replies and messages that wait for the user's clients.", func(_ *reading, a *account) float64 { return float64(a.output.Load()) }),
@@ -281,7 +294,6 @@ var metricTable = []metric{
 				emit(float64(waiters), p.Prefix)
 			}
 		}),
-	counted("sent_bytes_total", "Bytes to clients.", countBytesOut),
 }
 
 // ofUsers has a value for each user, with its name as the label. Without users the metric is there and
@@ -393,17 +405,21 @@ var revision = sync.OnceValue(func() string {
 
 // reading reads all that one scrape shows. It takes each mutex once and briefly, and never waits for a master.
 func (srv *Server) reading() *reading {
-	srv.mu.Lock()
-	clients := len(srv.connections)
-	srv.mu.Unlock()
-	engine := srv.opts.Engine
-	return &reading{srv, srv.totals(), clients, engine.Stats(), engine.Masters(), engine.Membership()}
+	engine, n := srv.opts.Engine, srv.totals()
+	return &reading{srv: srv, front: n, Reading: &status.Reading{
+		Version: srv.opts.Version, Up: time.Since(srv.started), Leaving: srv.leaving.Load(), Draining: srv.draining.Load(),
+		Masters: engine.Masters(), Membership: engine.Membership(), Locks: engine.Stats(),
+		MaxWaiters: engine.Options().MaxWaiters, Clients: srv.Clients(), MaxClients: srv.live().MaxClients,
+		RepliesLost: n[countRepliesLost], Commands: n[countCommands], Errors: n[countErrors],
+	}}
 }
 
 // Describe implements prometheus.Collector. It is called once, when the registry is made.
 func (srv *Server) Describe(descs chan<- *prometheus.Desc) {
 	for i := range metricTable {
-		descs <- metricTable[i].desc
+		if metricTable[i].desc != nil {
+			descs <- metricTable[i].desc
+		}
 	}
 	for i := range histogramTable {
 		descs <- histogramTable[i].desc
@@ -414,12 +430,13 @@ func (srv *Server) Describe(descs chan<- *prometheus.Desc) {
 func (srv *Server) Collect(out chan<- prometheus.Metric) {
 	r := srv.reading()
 	for i := range metricTable {
-		m := &metricTable[i]
-		m.read(r, func(value float64, labels ...string) {
-			out <- prometheus.MustNewConstMetric(m.desc, m.kind, value, labels...)
-		})
+		if m := &metricTable[i]; m.desc != nil {
+			m.read(r, func(value float64, labels ...string) {
+				out <- prometheus.MustNewConstMetric(m.desc, m.kind, value, labels...)
+			})
+		}
 	}
 	for _, h := range histogramTable {
-		h.read(&r.locks, func(b buckets, label ...string) { out <- b.metric(h.desc, label...) })
+		h.read(&r.Locks, func(b buckets, label ...string) { out <- b.metric(h.desc, label...) })
 	}
 }

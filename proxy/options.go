@@ -7,11 +7,20 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"slices"
 	"time"
 
+	"redlockd/proxy/access"
 	"redlockd/redlock"
 )
+
+// User and Policy are those of package access, which Options name.
+type (
+	User   = access.User
+	Policy = access.Policy
+)
+
+// FenceAlways is the word of Policy.Fence.
+const FenceAlways = access.FenceAlways
 
 // Setting is one line of CONFIG GET.
 type Setting struct{ Name, Value string }
@@ -34,7 +43,7 @@ type Options struct {
 	Version string
 
 	// Users may log in. Empty: no authentication is asked for.
-	Users []User
+	Users []access.User
 	// TLSConfig, when not nil, encrypts every connection that Serve accepts, except those of unix sockets.
 	TLSConfig *tls.Config
 	// Certificates lists those in use, here and towards masters, for the metrics; nil lists none. It is
@@ -48,7 +57,7 @@ type Options struct {
 	Reload func() (changed string, err error)
 
 	// Policies limit what clients may ask for some resources, see Policy. The first one that matches a resource counts. Default: none.
-	Policies []Policy
+	Policies []access.Policy
 	// AllowUnguarded has patterns of keys, as LOCKS takes them. Clients and scripts may change keys that
 	// match one of them without comparing what these hold: with DEL, SET without NX or IFEQ, EXPIRE and
 	// their kin. Any client can then release or extend another's lock under such a key. "*" allows it
@@ -70,7 +79,7 @@ type Options struct {
 	// libraries change. Default false.
 	AuditLocks bool
 
-	// HTTPHosts are further names under which the status page may be asked for, see mayShowStatus.
+	// HTTPHosts are further names under which the status page may be asked for, see package status.
 	// Default: none.
 	HTTPHosts []string
 
@@ -153,8 +162,8 @@ func (o Options) withDefaults() Options {
 func (o Options) Validate() error {
 	o = o.withDefaults()
 	errs := []error{
-		validateUsers(o.Users),
-		validatePolicies(o.Policies),
+		access.ValidateUsers(o.Users),
+		access.ValidatePolicies(o.Policies),
 		validateUnguarded(o.AllowUnguarded),
 		redlock.CheckBounds("DefaultTTL", o.DefaultTTL, 0, 365*24*time.Hour),
 		redlock.CheckBounds("IdleTimeout", o.IdleTimeout, 0, 365*24*time.Hour),
@@ -191,8 +200,8 @@ func validateUnguarded(patterns []string) error {
 		return fault("there are %d patterns, at most %d are possible", len(patterns), unguardedMax)
 	}
 	for _, pattern := range patterns {
-		if pattern == "" || len(pattern) > patternMax {
-			return fault("a pattern has %d bytes, it must have 1 … %d", len(pattern), patternMax)
+		if pattern == "" || len(pattern) > access.PatternMax {
+			return fault("a pattern has %d bytes, it must have 1 … %d", len(pattern), access.PatternMax)
 		}
 	}
 	return nil
@@ -200,9 +209,5 @@ func validateUnguarded(patterns []string) error {
 
 // mayChangeUnguarded reports whether a key may be changed by who does not compare the value that it holds.
 func (o *Options) mayChangeUnguarded(key, value string) bool {
-	return matchesAny(o.AllowUnguarded, key) || isHelperKey(key) && helperValue(value)
-}
-
-func matchesAny(patterns []string, key string) bool {
-	return slices.ContainsFunc(patterns, func(pattern string) bool { return globMatch(pattern, key) })
+	return access.MatchesAny(o.AllowUnguarded, key) || isHelperKey(key) && helperValue(value)
 }

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"redlockd/proxy/access"
 	"redlockd/redlock"
 )
 
@@ -31,14 +32,14 @@ func TestValidate(t *testing.T) {
 		want   string
 	}{
 		{func(o *Options) { o.Engine = nil }, "Engine: none is given"},
-		{func(o *Options) { o.Users = []User{{Password: "x"}} }, "Users: user 1 has no name"},
-		{func(o *Options) { o.Users = []User{{Name: "a"}} }, `user "a" has no password`},
-		{func(o *Options) { o.Users = []User{{Name: "a", Password: "x"}, {Name: "a", Password: "y"}} }, `user "a" is named twice`},
+		{func(o *Options) { o.Users = []access.User{{Password: "x"}} }, "Users: user 1 has no name"},
+		{func(o *Options) { o.Users = []access.User{{Name: "a"}} }, `user "a" has no password`},
+		{func(o *Options) { o.Users = []access.User{{Name: "a", Password: "x"}, {Name: "a", Password: "y"}} }, `user "a" is named twice`},
 		{func(o *Options) {
-			o.Users = []User{{Name: "a", Password: "x", Resources: make([]string, 65)}}
+			o.Users = []access.User{{Name: "a", Password: "x", Resources: make([]string, 65)}}
 		}, `user "a" has 65 patterns in resources, at most 64 are possible`},
-		{func(o *Options) { o.Users = []User{{Name: "a", Password: "x", Resources: []string{"b", ""}}} }, `user "a": a pattern in resources has 0 bytes, it must have 1 …`},
-		{func(o *Options) { o.Users = []User{{Name: "a", Password: strings.Repeat("x", 4096)}} }, `the name and the password of user "a" have 4097 bytes: AUTH takes 4096`},
+		{func(o *Options) { o.Users = []access.User{{Name: "a", Password: "x", Resources: []string{"b", ""}}} }, `user "a": a pattern in resources has 0 bytes, it must have 1 …`},
+		{func(o *Options) { o.Users = []access.User{{Name: "a", Password: strings.Repeat("x", 4096)}} }, `the name and the password of user "a" have 4097 bytes: AUTH takes 4096`},
 		{func(o *Options) { o.AllowUnguarded = []string{"a", ""} }, "AllowUnguarded: a pattern has 0 bytes, it must have 1 …"},
 		{func(o *Options) { o.AllowUnguarded = make([]string, 65) }, "AllowUnguarded: there are 65 patterns, at most 64 are possible"},
 		{func(o *Options) { o.MaxClients = -1 }, "MaxClients: -1 is outside 1 … 10000000"},
@@ -50,10 +51,10 @@ func TestValidate(t *testing.T) {
 		{func(o *Options) { o.OutputMax = 1 }, "OutputMax: 1 is outside 4096 …"},
 		{func(o *Options) { o.OutputTotal = 1 }, "OutputTotal: 1 is outside 1048576 …"},
 		{func(o *Options) { o.OutputMax, o.OutputTotal = 1<<21, 1<<20 }, "OutputTotal: 1048576 is outside 2097152 …"},
-		{func(o *Options) { o.Users = []User{{Name: "a", Password: "x", MaxConnections: -1}} }, `user "a": max_connections = -1 is outside 0 …`},
-		{func(o *Options) { o.Users = []User{{Name: "a", Password: "x", MaxLocks: -1}} }, `user "a": max_locks = -1 is outside 0 …`},
-		{func(o *Options) { o.Users = []User{{Name: "a", Password: "x", MaxWaiters: -1}} }, `user "a": max_waiters = -1 is outside 0 …`},
-		{func(o *Options) { o.Users = []User{{Name: "a", Password: "x", MaxTTL: 25 * time.Hour}} }, `user "a": max_ttl = 25h0m0s is outside 0s …`},
+		{func(o *Options) { o.Users = []access.User{{Name: "a", Password: "x", MaxConnections: -1}} }, `user "a": max_connections = -1 is outside 0 …`},
+		{func(o *Options) { o.Users = []access.User{{Name: "a", Password: "x", MaxLocks: -1}} }, `user "a": max_locks = -1 is outside 0 …`},
+		{func(o *Options) { o.Users = []access.User{{Name: "a", Password: "x", MaxWaiters: -1}} }, `user "a": max_waiters = -1 is outside 0 …`},
+		{func(o *Options) { o.Users = []access.User{{Name: "a", Password: "x", MaxTTL: 25 * time.Hour}} }, `user "a": max_ttl = 25h0m0s is outside 0s …`},
 		{func(o *Options) { o.ArgsMax = 10 }, "ArgsMax: 10 is outside 80 …"},
 		{func(o *Options) { o.BulkMax = 1 }, "BulkMax: 1 is outside 4096 …"},
 		{func(o *Options) { o.BulkMax = 2 << 20 }, "BulkMax: 2097152 is above CommandMax = 1048576"},

@@ -103,6 +103,44 @@ func (conn *connection) linkLocked(c *chunk) {
 	conn.outMemory += cap(c.b)
 }
 
+// sharedMin is the length of a message from which on it is kept once for all who get it, and not copied
+// to each. Below it a copy is cheaper than a chunk.
+const sharedMin = 1 << 10
+
+// push sends a message that is no reply. It does not block. message is called with mu held; it returns
+// nothing for a client that does not get the message, and nobody may change what it returns.
+//
+// behind: the message follows all replies that are due, or are known and still in the queue, unless the
+// command that blocks is all that the queue has. If the confirmation of SUBSCRIBE is still in batch,
+// the message waits in pushed, because clients take a message before its confirmation for a protocol
+// error.
+func (conn *connection) push(behind bool, message func(*session) []byte) {
+	conn.mu.Lock()
+	b := message(conn.session)
+	full := len(b) > 0 && !conn.closed.Load() && conn.unsentLocked()+len(conn.pushed)+len(b) > conn.server.live().OutputMax
+	switch {
+	case len(b) == 0 || full || conn.closed.Load():
+	case behind && conn.head != nil && !(conn.head == conn.tail && conn.head.blocks):
+		conn.enqueueLocked(&slot{out: b, done: true})
+		conn.countQueuedLocked(len(b))
+	case conn.pushesWait:
+		conn.pushed = append(conn.pushed, b...)
+		conn.countOutputLocked()
+	case len(b) < sharedMin:
+		conn.appendLocked(b)
+		conn.sendLocked()
+	default:
+		conn.appended += int64(len(b))
+		conn.linkLocked(&chunk{b: b, shared: true})
+		conn.sendLocked()
+	}
+	conn.mu.Unlock()
+	if full {
+		conn.tooSlow()
+	}
+	conn.server.relieve()
+}
+
 // unlinkLocked takes the first chunk of out, which then belongs to the caller: no other goroutine can
 // reach it. nil: there is none.
 func (conn *connection) unlinkLocked() *chunk {

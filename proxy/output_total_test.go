@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"redlockd/proxy/access"
 )
 
 // servePipes is serve in virtual time, and so over net.Pipe. The second result connects a client; with a name, it logs in.
@@ -31,7 +33,7 @@ func servePipes(t *testing.T, change ...func(*Options)) (*testServer, func(user 
 
 // threeUsers are admin, greedy and modest.
 func threeUsers(o *Options) {
-	o.Users = []User{{Name: "admin", Password: "a"}, {Name: "greedy", Password: "g"}, {Name: "modest", Password: "m"}}
+	o.Users = []access.User{{Name: "admin", Password: "a"}, {Name: "greedy", Password: "g"}, {Name: "modest", Password: "m"}}
 }
 
 func TestSubscribersThatDoNotReadAreBoundedTogether(t *testing.T) {

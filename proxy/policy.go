@@ -2,11 +2,11 @@ package proxy
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"sync/atomic"
 	"time"
 
+	"redlockd/proxy/access"
 	"redlockd/redlock"
 )
 
@@ -19,79 +19,9 @@ import (
 // A policy counts for what clients ask for from the moment it is in force. A lock that is held already keeps what it has until it is taken,
 // extended or taken over the next time; one that HOLD renews keeps the policies under which it was taken.
 
-// Policy limits what clients may ask for some resources. Zero values set no limit.
-type Policy struct {
-	// Prefix is a pattern as LOCKS takes it (billing:*).
-	Prefix string
-	// MaxTTL is the longest TTL, by whatever command. A lock that is taken without a TTL gets no longer one either.
-	MaxTTL time.Duration
-	// MaxWait is the longest WAIT.
-	MaxWait time.Duration
-	// MaxWaiters bounds the LOCKs that wait for all these resources together, on this server.
-	MaxWaiters int
-	// MaxHold bounds how long one lock can be extended, as the engine's own.
-	MaxHold time.Duration
-	// LockDelay is for how long nobody gets the lock when its TTL has ended without a release. TTL and LockDelay together are bounded by the engine's
-	// MaxTTL.
-	LockDelay time.Duration
-	// Fence is "" or "always": every LOCK gets a fence, but that of a reader, and commands of Redis and scripts cannot take these locks, for they
-	// have no fence.
-	Fence string
-}
-
-// FenceAlways is the word of Policy.Fence.
-const FenceAlways = "always"
-
-// policiesMax bounds the policies: every resource that is named is compared with all of them.
-const policiesMax = 64
-
-// validatePolicies joins one error for each mistake. Their Option says in which policy, and in which of its settings: Policies[0].max_ttl.
-func validatePolicies(policies []Policy) error {
-	var errs []error
-	if len(policies) > policiesMax {
-		errs = append(errs, &redlock.OptionError{Option: "Policies", Reason: fmt.Sprintf("there are %d policies, at most %d are possible", len(policies), policiesMax)})
-	}
-	for i := range policies {
-		p := &policies[i]
-		bad := func(setting, format string, args ...any) {
-			errs = append(errs, &redlock.OptionError{Option: fmt.Sprintf("Policies[%d].%s", i, setting), Reason: fmt.Sprintf(format, args...)})
-		}
-		if p.Prefix == "" || len(p.Prefix) > patternMax {
-			bad("prefix", "the pattern has %d bytes, it must have 1 … %d", len(p.Prefix), patternMax)
-			continue
-		}
-		if slices.ContainsFunc(policies[:i], func(other Policy) bool { return other.Prefix == p.Prefix }) {
-			bad("prefix", "%.128q is that of an earlier policy, and the first one that matches counts: put the limits of both into one", p.Prefix)
-		}
-		if *p == (Policy{Prefix: p.Prefix}) {
-			bad("prefix", "the policy of %.128q limits nothing: give it max_ttl, max_wait, max_waiters, max_hold, lock_delay or fence", p.Prefix)
-		}
-		for _, d := range []struct {
-			setting     string
-			value, most time.Duration
-		}{
-			{"max_ttl", p.MaxTTL, 24 * time.Hour},
-			{"max_wait", p.MaxWait, 24 * time.Hour},
-			{"max_hold", p.MaxHold, 10 * 365 * 24 * time.Hour},
-			{"lock_delay", p.LockDelay, 24 * time.Hour},
-		} {
-			if d.value != 0 && (d.value < time.Millisecond || d.value > d.most) {
-				bad(d.setting, "%v of the policy of %.128q is outside 1ms … %v, and not 0s, which sets no limit", d.value, p.Prefix, d.most)
-			}
-		}
-		if p.MaxWaiters < 0 || p.MaxWaiters > 10_000_000 {
-			bad("max_waiters", "%d of the policy of %.128q is outside 0 … 10000000", p.MaxWaiters, p.Prefix)
-		}
-		if p.Fence != "" && p.Fence != FenceAlways {
-			bad("fence", "%.32q of the policy of %.128q is not \"always\"", p.Fence, p.Prefix)
-		}
-	}
-	return errors.Join(errs...)
-}
-
 // policy is a Policy in force. It does not change.
 type policy struct {
-	Policy
+	access.Policy
 	// terms are what the engine keeps of it. Its Waiters live as long as policies of this pattern do, over reloads.
 	terms *redlock.Terms
 	// refused counts refusals, since the first policy of this pattern.
@@ -102,7 +32,7 @@ type policy struct {
 type policyRefusals struct{ ttls, waits, waiters, holds, fences atomic.Uint64 }
 
 // newPolicies makes the policies in force of valid ones. before are those in force until now.
-func newPolicies(all []Policy, before []*policy) []*policy {
+func newPolicies(all []access.Policy, before []*policy) []*policy {
 	var made []*policy
 	for _, p := range all {
 		one := &policy{Policy: p, refused: new(policyRefusals)}
@@ -124,14 +54,8 @@ func (p *policy) waiters() *redlock.Share { return p.terms.Waiters[0] }
 
 // policyOf returns the policy of the resource, or nil.
 func (o *liveOptions) policyOf(resource string) *policy {
-	if len(o.policies) == 0 {
-		return nil
-	}
-	whole, _, isSlot := redlock.SlotOf(resource)
-	for _, p := range o.policies {
-		if globMatch(p.Prefix, resource) || isSlot && globMatch(p.Prefix, whole) {
-			return p
-		}
+	if i := access.For(o.Policies, resource); i >= 0 {
+		return o.policies[i]
 	}
 	return nil
 }
@@ -197,7 +121,7 @@ func (o *liveOptions) termsOfCommit(changes []redlock.Change) (terms *redlock.Te
 		if refusal = p.checkTTL(o.Engine, ch.TTL); refusal != nil {
 			return nil, refusal
 		}
-		if p.Fence == FenceAlways && ch.Do == redlock.Set && (ch.Was == redlock.WasAbsent || ch.Value != ch.NewValue) {
+		if p.Fence == access.FenceAlways && ch.Do == redlock.Set && (ch.Was == redlock.WasAbsent || ch.Value != ch.NewValue) {
 			p.refused.fences.Add(1)
 			return nil, refusedf("ERR this command takes a lock without a fence, and fence = \"always\" of %s wants one: take the lock with LOCK, or change it in [[policy]]", p.name())
 		}
@@ -211,7 +135,7 @@ func (o *liveOptions) termsOfCommit(changes []redlock.Change) (terms *redlock.Te
 func (o *liveOptions) fences(req *redlock.LockRequest) bool {
 	return len(o.policies) > 0 && !req.Shared && slices.ContainsFunc(o.lockedBy(req), func(resource string) bool {
 		p := o.policyOf(resource)
-		return p != nil && p.Fence == FenceAlways
+		return p != nil && p.Fence == access.FenceAlways
 	})
 }
 

@@ -10,10 +10,11 @@ import (
 	"testing"
 	"time"
 
+	"redlockd/proxy/access"
 	"redlockd/redlock"
 )
 
-func policies(all ...Policy) func(*Options) {
+func policies(all ...access.Policy) func(*Options) {
 	return func(o *Options) { o.Policies = all }
 }
 
@@ -39,7 +40,7 @@ var ttlCommands = []struct {
 }
 
 func TestMaxTTLOfAPolicy(t *testing.T) {
-	srv := serve(t, policies(Policy{Prefix: "billing:*", MaxTTL: 20 * time.Second}), func(o *Options) { o.AllowUnguarded = []string{"*"} })
+	srv := serve(t, policies(access.Policy{Prefix: "billing:*", MaxTTL: 20 * time.Second}), func(o *Options) { o.AllowUnguarded = []string{"*"} })
 	c := srv.dial()
 	const refusal = "-ERR ttl of 20001 ms is above the most, 20000 ms (max_ttl of policy billing:*): ask for a shorter ttl, or change the limit in [[policy]]"
 	for i, tt := range ttlCommands {
@@ -71,7 +72,7 @@ func TestMaxTTLOfAPolicy(t *testing.T) {
 // A lock that is taken without a TTL gets no longer one than the policy allows.
 func TestDefaultTTLUnderAPolicy(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
-		srv := serve(t, policies(Policy{Prefix: "billing:*", MaxTTL: 10 * time.Second}), func(o *Options) { o.DefaultTTL = 30 * time.Second })
+		srv := serve(t, policies(access.Policy{Prefix: "billing:*", MaxTTL: 10 * time.Second}), func(o *Options) { o.DefaultTTL = 30 * time.Second })
 		c := srv.dial()
 		c.do("SETNX", "billing:1", token).is(":1")
 		c.do("EVAL", `return redis.call('setnx', KEYS[1], ARGV[1])`, "1", "billing:2", token).is(":1")
@@ -85,7 +86,7 @@ func TestDefaultTTLUnderAPolicy(t *testing.T) {
 }
 
 func TestMaxWaitOfAPolicy(t *testing.T) {
-	srv := serve(t, policies(Policy{Prefix: "billing:*", MaxWait: 10 * time.Second}))
+	srv := serve(t, policies(access.Policy{Prefix: "billing:*", MaxWait: 10 * time.Second}))
 	c := srv.dial()
 	const refusal = "-ERR WAIT of 10001 ms is above the most, 10000 ms (max_wait of policy billing:*): wait for less, or raise it in [[policy]]"
 	c.do("LOCK", "billing:1", "20000", "WAIT", "10001").is(refusal)
@@ -99,8 +100,8 @@ func TestMaxWaitOfAPolicy(t *testing.T) {
 }
 
 func TestMaxWaitersOfAPolicy(t *testing.T) {
-	billing := Policy{Prefix: "billing:*", MaxWaiters: 2}
-	users := []User{{Name: "app", Password: "a", MaxWaiters: 2}, {Name: "batch", Password: "b"}}
+	billing := access.Policy{Prefix: "billing:*", MaxWaiters: 2}
+	users := []access.User{{Name: "app", Password: "a", MaxWaiters: 2}, {Name: "batch", Password: "b"}}
 	srv := serve(t, policies(billing), func(o *Options) { o.Users = users })
 	c := srv.dialAs("batch")
 	for _, key := range []string{"billing:1", "billing:2", "free"} {
@@ -122,7 +123,7 @@ func TestMaxWaitersOfAPolicy(t *testing.T) {
 	}
 	// Those who wait already go on counting after a reload.
 	billing.MaxWaiters = 3
-	srv.reload(Options{Users: users, Policies: []Policy{{Prefix: "x", MaxWaiters: 1}, billing}})
+	srv.reload(Options{Users: users, Policies: []access.Policy{{Prefix: "x", MaxWaiters: 1}, billing}})
 	srv.dialAs("batch").send("LOCK", "billing:1", "20000", "WAIT", "20000")
 	eventually(t, "one more waits", waiters(srv, 3))
 	c.do("LOCK", "billing:1", "20000", "WAIT", "20000").err("BUSYWAIT max number of waiters of policy billing:* reached (max_waiters = 3)")
@@ -133,7 +134,7 @@ func TestMaxWaitersOfAPolicy(t *testing.T) {
 
 func TestMaxHoldOfAPolicy(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
-		srv := serve(t, policies(Policy{Prefix: "billing:*", MaxTTL: 6 * time.Second, MaxHold: 6 * time.Second}), func(o *Options) { o.AllowUnguarded = []string{"*"} })
+		srv := serve(t, policies(access.Policy{Prefix: "billing:*", MaxTTL: 6 * time.Second, MaxHold: 6 * time.Second}), func(o *Options) { o.AllowUnguarded = []string{"*"} })
 		c := srv.dial()
 		const refusal = `-ERR the lock was first granted .* ago and may be held for 6s in all \(max_hold of policy billing:\*\): release it, or ask for a shorter ttl`
 		for i, extend := range []func(key, token string) []string{
@@ -162,7 +163,7 @@ func TestFenceAlways(t *testing.T) {
 	c := srv.dial()
 	c.do("SET", "billing:before", token, "NX", "PX", "20000").is("+OK")
 	c.do("SET", "billing:released", token, "NX", "PX", "20000").is("+OK")
-	srv.reload(Options{Policies: []Policy{{Prefix: "billing:*", Fence: FenceAlways}}, AllowUnguarded: []string{"*"}})
+	srv.reload(Options{Policies: []access.Policy{{Prefix: "billing:*", Fence: access.FenceAlways}}, AllowUnguarded: []string{"*"}})
 
 	const fenced = `\["([^"]+)" :\d+ :(\d+)\]`
 	first := c.do("LOCK", "billing:1", "20000").matches(fenced)
@@ -204,11 +205,11 @@ func TestFenceAlways(t *testing.T) {
 func TestWhichPolicyCounts(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
 		srv := serve(t, policies(
-			Policy{Prefix: "billing:small:*", MaxTTL: 10 * time.Second},
-			Policy{Prefix: "billing:*", MaxTTL: 20 * time.Second, LockDelay: time.Second},
-			Policy{Prefix: "jobs", MaxTTL: 5 * time.Second},
-			Policy{Prefix: "*#1", MaxTTL: 7 * time.Second},
-			Policy{Prefix: "waits:*", MaxWait: time.Second},
+			access.Policy{Prefix: "billing:small:*", MaxTTL: 10 * time.Second},
+			access.Policy{Prefix: "billing:*", MaxTTL: 20 * time.Second, LockDelay: time.Second},
+			access.Policy{Prefix: "jobs", MaxTTL: 5 * time.Second},
+			access.Policy{Prefix: "*#1", MaxTTL: 7 * time.Second},
+			access.Policy{Prefix: "waits:*", MaxWait: time.Second},
 		))
 		c := srv.dial()
 		for _, tt := range []struct {
@@ -250,16 +251,16 @@ func TestReloadOfPolicies(t *testing.T) {
 	srv := serve(t)
 	c := srv.dial()
 	c.do("LOCK", "billing:1", "20000", "TOKEN", token).granted(1, 19798)
-	billing := Policy{Prefix: "billing:*", MaxTTL: 10 * time.Second, LockDelay: 5 * time.Second}
-	srv.reload(Options{Policies: []Policy{billing}})
+	billing := access.Policy{Prefix: "billing:*", MaxTTL: 10 * time.Second, LockDelay: 5 * time.Second}
+	srv.reload(Options{Policies: []access.Policy{billing}})
 	c.do("EXTEND", "billing:1", token, "20000").err("ERR ttl of 20000 ms is above the most, 10000 ms (max_ttl of policy billing:*)")
-	for _, bad := range []Policy{{Prefix: "x"}, {MaxTTL: time.Second}, {Prefix: "x", MaxTTL: -1}} {
-		if _, err := srv.Reload(Options{Policies: []Policy{bad}}); err == nil {
+	for _, bad := range []access.Policy{{Prefix: "x"}, {MaxTTL: time.Second}, {Prefix: "x", MaxTTL: -1}} {
+		if _, err := srv.Reload(Options{Policies: []access.Policy{bad}}); err == nil {
 			t.Errorf("%+v was taken", bad)
 		}
 	}
 	billing.MaxTTL = 15 * time.Second
-	srv.reload(Options{Policies: []Policy{billing}})
+	srv.reload(Options{Policies: []access.Policy{billing}})
 	c.do("EXTEND", "billing:1", token, "20000").err("ERR ttl of 20000 ms is above the most, 15000 ms (max_ttl of policy billing:*)")
 	c.do("EXTEND", "billing:1", token, "15000").matches(`:[1-9]\d*`)
 	if got := srv.metric(`redlockd_policy_refused_total{limit="max_ttl",prefix="billing:*"}`); got != "2" {
@@ -270,7 +271,7 @@ func TestReloadOfPolicies(t *testing.T) {
 }
 
 // twoUnder starts two servers of the same masters under the policies.
-func twoUnder(t *testing.T, all ...Policy) (a, b *testServer) {
+func twoUnder(t *testing.T, all ...access.Policy) (a, b *testServer) {
 	engine, masters := startEngine(t)
 	start := func(engine *redlock.Client) *testServer {
 		return serve(t, policies(all...), func(o *Options) { o.Engine, o.AllowUnguarded = engine, []string{"*"} })
@@ -288,7 +289,7 @@ func (r reply) field(name string) string {
 
 func TestLockDelay(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
-		a, b := twoUnder(t, Policy{Prefix: "billing:*", MaxTTL: 20 * time.Second, LockDelay: 20 * time.Second})
+		a, b := twoUnder(t, access.Policy{Prefix: "billing:*", MaxTTL: 20 * time.Second, LockDelay: 20 * time.Second})
 		holder, other := a.dial(), b.dial()
 		other.do("LOCK", "billing:0", "41000").err("ERR ttl of 41000 ms is above the most, 20000 ms (max_ttl of policy billing:*)")
 
@@ -360,7 +361,7 @@ func TestLockDelay(t *testing.T) {
 // A shorter delay ends by itself.
 func TestLockDelayEnds(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
-		a, b := twoUnder(t, Policy{Prefix: "*", LockDelay: 300 * time.Millisecond})
+		a, b := twoUnder(t, access.Policy{Prefix: "*", LockDelay: 300 * time.Millisecond})
 		a.dial().do("LOCK", "r", "100").granted(1, 100)
 		b.dial().do("LOCK", "r", "100", "WAIT", "20000").granted(1, 100)
 		c := a.dial()
@@ -372,7 +373,7 @@ func TestLockDelayEnds(t *testing.T) {
 // Clients that read how long a key lives are told nothing of its delay.
 func TestTTLsWithoutTheDelay(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
-		srv := serve(t, policies(Policy{Prefix: "billing:*", MaxTTL: 20 * time.Second, LockDelay: 30 * time.Second}), func(o *Options) { o.AllowUnguarded = []string{"*"} })
+		srv := serve(t, policies(access.Policy{Prefix: "billing:*", MaxTTL: 20 * time.Second, LockDelay: 30 * time.Second}), func(o *Options) { o.AllowUnguarded = []string{"*"} })
 		c := srv.dial()
 		c.do("SET", "billing:1", token, "NX", "PX", "20000").is("+OK")
 		for _, command := range [][]string{{"PTTL", "billing:1"}, {"EVAL", `return redis.call('pttl', KEYS[1])`, "1", "billing:1"}} {
@@ -408,7 +409,7 @@ func TestTTLsWithoutTheDelay(t *testing.T) {
 
 // A command under a policy allocates no more than one without.
 func TestPoliciesAllocateNothing(t *testing.T) {
-	live := newLiveOptions(Options{Engine: new(redlock.Client), Policies: somePolicies(policiesMax)}, nil)
+	live := newLiveOptions(Options{Engine: new(redlock.Client), Policies: somePolicies(access.PoliciesMax)}, nil)
 	changes := []redlock.Change{{Resource: "invoice:1", Was: redlock.WasAbsent, Do: redlock.Set, NewValue: token, TTL: time.Second}}
 	resources, slot, both := []string{"invoice:1"}, []string{"invoice:1#3"}, []string{"invoice:1", "free", "invoice:2"}
 	states := []redlock.State{{Found: true, TTL: time.Second}}
@@ -429,36 +430,5 @@ func TestPoliciesAllocateNothing(t *testing.T) {
 		if n := testing.AllocsPerRun(100, do); n > 0 {
 			t.Errorf("%s: got %v allocations, want none", what, n)
 		}
-	}
-}
-
-func TestPoliciesThatAreRefused(t *testing.T) {
-	many := make([]Policy, policiesMax+1)
-	for i := range many {
-		many[i] = Policy{Prefix: fmt.Sprint(i), MaxTTL: time.Second}
-	}
-	for _, tt := range []struct {
-		policies []Policy
-		want     string
-	}{
-		{[]Policy{{MaxTTL: time.Second}}, "Policies[0].prefix: the pattern has 0 bytes, it must have 1 … 1024"},
-		{[]Policy{{Prefix: strings.Repeat("x", 1025), MaxTTL: time.Second}}, "Policies[0].prefix: the pattern has 1025 bytes"},
-		{[]Policy{{Prefix: "a", MaxTTL: time.Second}, {Prefix: "a", MaxTTL: 2}}, "Policies[1].prefix: \"a\" is that of an earlier policy"},
-		{[]Policy{{Prefix: "a"}}, "Policies[0].prefix: the policy of \"a\" limits nothing"},
-		{[]Policy{{Prefix: "a", MaxTTL: 25 * time.Hour}}, "Policies[0].max_ttl: 25h0m0s of the policy of \"a\" is outside 1ms … 24h0m0s"},
-		{[]Policy{{Prefix: "a", MaxWait: -1}}, "Policies[0].max_wait: "},
-		{[]Policy{{Prefix: "a", MaxHold: 90000 * time.Hour}}, "Policies[0].max_hold: "},
-		{[]Policy{{Prefix: "a", LockDelay: time.Microsecond}}, "Policies[0].lock_delay: "},
-		{[]Policy{{Prefix: "a", MaxWaiters: -1}}, "Policies[0].max_waiters: "},
-		{[]Policy{{Prefix: "a", Fence: "never"}}, "Policies[0].fence: \"never\" of the policy of \"a\" is not \"always\""},
-		{many, "Policies: there are 65 policies, at most 64 are possible"},
-	} {
-		err := Options{Engine: new(redlock.Client), Policies: tt.policies}.Validate()
-		if err == nil || !strings.Contains(err.Error(), tt.want) {
-			t.Errorf("got %v, want %s", err, tt.want)
-		}
-	}
-	if err := (Options{Engine: new(redlock.Client), Policies: many[1:]}).Validate(); err != nil {
-		t.Error(err)
 	}
 }

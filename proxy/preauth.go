@@ -9,6 +9,7 @@ import (
 	"os"
 	"time"
 
+	"redlockd/proxy/access"
 	"redlockd/redlock/resp"
 )
 
@@ -31,7 +32,7 @@ const (
 
 // preauthLimits bound the commands of a preauth connection. Redis allows it as many arguments, but of
 // 16 KB each; redlockd gives that much memory to nobody whom it does not know.
-var preauthLimits = resp.Limits{Args: 10, Bulk: 4 << 10, Command: 6 << 10, BeforeAuth: true}
+var preauthLimits = resp.Limits{Args: 10, Bulk: access.LoginMax, Command: 6 << 10, BeforeAuth: true}
 
 // acquireCPU takes a place of server.preauthCPU. Called by the reader goroutine.
 func (conn *connection) acquireCPU() {
@@ -144,9 +145,9 @@ const adminPlaces = 3
 
 // authenticated takes the connection off the preauth connections, now that it is the user's, who is nil where no users
 // are configured. Or it returns the error if as many have authenticated as may.
-func (srv *Server) authenticated(conn *connection, u *User) (refusal error) {
+func (srv *Server) authenticated(conn *connection, u *access.User) (refusal error) {
 	most := srv.live().MaxClients
-	if u != nil && u.mayForce() {
+	if u != nil && u.MayForce() {
 		most += adminPlaces
 	}
 	srv.mu.Lock()

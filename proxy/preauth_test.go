@@ -15,9 +15,11 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"redlockd/proxy/access"
 )
 
-func withUser(o *Options) { o.Users = []User{{Name: "default", Password: "secret"}} }
+func withUser(o *Options) { o.Users = []access.User{{Name: "default", Password: "secret"}} }
 
 func (srv *testServer) dialTLS() *client {
 	srv.t.Helper()
@@ -84,7 +86,7 @@ func TestPlacesForAdministrators(t *testing.T) {
 	no := false
 	srv := serve(t, func(o *Options) {
 		o.MaxClients = 2
-		o.Users = []User{{Name: "root", Password: "r"}, {Name: "service", Password: "s", Admin: &no}, {Name: "billing", Password: "b", Resources: []string{"billing:*"}}}
+		o.Users = []access.User{{Name: "root", Password: "r"}, {Name: "service", Password: "s", Admin: &no}, {Name: "billing", Password: "b", Resources: []string{"billing:*"}}}
 	})
 	service, billing := srv.dialAs("service"), srv.dialAs("billing")
 	full := func() {

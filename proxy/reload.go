@@ -1,11 +1,10 @@
 package proxy
 
 import (
-	"crypto/sha256"
-	"crypto/subtle"
 	"crypto/tls"
 	"slices"
 
+	"redlockd/proxy/access"
 	"redlockd/redlock"
 )
 
@@ -30,9 +29,9 @@ type lastingOptions struct {
 // liveOptions are the options in force. They do not change once they are stored.
 type liveOptions struct {
 	Options
-	accounts  []*account    // accounts[i] is that of Users[i]
-	passwords []passwordSum // passwords[i] is that of Users[i]
-	policies  []*policy     // policies[i] is that of Policies[i]
+	accounts  []*account      // accounts[i] is that of Users[i]
+	passwords []access.Digest // passwords[i] is that of Users[i]
+	policies  []*policy       // policies[i] is that of Policies[i]
 }
 
 // live returns the options in force. Two calls can return different ones.
@@ -41,7 +40,7 @@ func (srv *Server) live() *liveOptions { return srv.current.Load() }
 // newLiveOptions makes liveOptions of valid options. before are those in force until now, or nil.
 func newLiveOptions(opts Options, before *liveOptions) *liveOptions {
 	opts.Users = slices.Clone(opts.Users)
-	live := &liveOptions{Options: opts}
+	live := &liveOptions{Options: opts, passwords: access.Digests(opts.Users)}
 	var policies []*policy
 	if before != nil {
 		policies = before.policies
@@ -49,9 +48,8 @@ func newLiveOptions(opts Options, before *liveOptions) *liveOptions {
 	live.policies = newPolicies(opts.Policies, policies)
 	for i := range opts.Users {
 		u := &opts.Users[i]
-		live.passwords = append(live.passwords, sumOf(u.Password))
 		same := before.accountNamed(u.Name)
-		if same == nil || same.user().losesBy(u) {
+		if same == nil || same.user().LosesBy(u) {
 			same = newAccount(u, same)
 		}
 		live.accounts = append(live.accounts, same)
@@ -72,25 +70,12 @@ func (o *liveOptions) accountNamed(name string) *account {
 }
 
 // accountOf returns the account of the user with this name and password, or nil.
-//
-// Every user is compared to the end, so that the time tells neither which names exist nor how much of a
-// password was right.
-func (o *liveOptions) accountOf(name, password []byte) (found *account) {
-	sum := passwordSum(sha256.Sum256(password))
-	for i := range o.Users {
-		if o.Users[i].Password == "" {
-			continue // it logs in by a certificate alone
-		}
-		if sameSecret(sha256.Sum256(name), sha256.Sum256([]byte(o.Users[i].Name)))&sameSecret(sum, o.passwords[i]) == 1 {
-			found = o.accounts[i]
-		}
+func (o *liveOptions) accountOf(name, password []byte) *account {
+	if i := access.LogIn(o.Users, o.passwords, name, password); i >= 0 {
+		return o.accounts[i]
 	}
-	return found
+	return nil
 }
-
-// sameSecret is 1 if the two are equal, else 0, in a time that does not depend on them. It compares
-// digests, because ConstantTimeCompare returns at once when the lengths differ.
-func sameSecret(a, b passwordSum) int { return subtle.ConstantTimeCompare(a[:], b[:]) }
 
 // knows reports whether connections on this account may stay.
 func (o *liveOptions) knows(a *account) bool { return slices.Contains(o.accounts, a) }

@@ -13,10 +13,10 @@ import (
 func isError(reply []byte) bool { return len(reply) > 0 && reply[0] == '-' }
 
 // A value is nil (null), a string (bulk string), int or int64, bool (1 or 0: RESP2 has no
-// booleans, and Redis sends integers in RESP3 too), a status (simple string), an array, a set or
+// booleans, and Redis sends integers in RESP3 too), simple (a simple string), an array, a set or
 // fields.
 type (
-	status string
+	simple string
 	array  []any
 	set    []any // in RESP2 an array
 	fields []any // names and values in turn: a map, in RESP2 an array
@@ -26,9 +26,18 @@ type (
 func statuses(texts []string) set {
 	s := make(set, len(texts))
 	for i, text := range texts {
-		s[i] = status(text)
+		s[i] = simple(text)
 	}
 	return s
+}
+
+// bulks is an array of bulk strings.
+func bulks(texts []string) array {
+	a := make(array, len(texts))
+	for i, text := range texts {
+		a[i] = text
+	}
+	return a
 }
 
 // appendValue appends a reply with a structure, in the protocol version proto. It panics on a value of
@@ -51,7 +60,7 @@ func appendValue(out []byte, proto int, value any) []byte {
 		return resp.AppendInt(out, v)
 	case bool:
 		return resp.AppendInt(out, oneIf(v))
-	case status:
+	case simple:
 		return resp.AppendStatus(out, string(v))
 	case array:
 		out = resp.AppendArray(out, len(v))

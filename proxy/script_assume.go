@@ -25,14 +25,11 @@ const (
 	assumedArgs = 4
 )
 
-// runAssumed commits what the script does under an assumption. It reads the keys if no assumption leads to a
-// change: nothing but a commit would check the assumption.
-func (x *scriptExchange) runAssumed() redlock.Flusher {
-	switch {
-	case len(x.keys) == 0: // there is nothing to assume
-		return x.runOnQuorum()
-	case x.readOnly: // it changes nothing, so nothing would check an assumption
-		return x.read()
+// assume implements program. The keys are read if no assumption leads to a change: nothing but a commit
+// would check the assumption.
+func (x *scriptProgram) assume() bool {
+	if x.readOnly {
+		return false
 	}
 	known := x.s.server.opts.Engine.Known(x.oneState[:0], x.keys)
 	for i := range known {
@@ -40,30 +37,28 @@ func (x *scriptExchange) runAssumed() redlock.Flusher {
 			// The masters most likely hold the lease of this redlockd. A script of somebody else changes
 			// nothing then, and its keys must be read.
 			x.states = known
-			if x.run(assumedInstructions); x.committable() {
-				return x.commit()
-			}
-			return x.read()
+			x.runFor(assumedInstructions)
+			return x.committable()
 		}
 	}
 	// The last one first: then the others are not run at all.
 	last := x.script.lastAssumption.Load()
 	if last != assumesNothing && x.try(last) {
-		return x.commit()
+		return true
 	}
 	// What a hash or a set holds is no argument.
 	for a := assumesAbsent; a < assumesHeld+int32(min(len(x.argv), assumedArgs)) && !x.stopped() && !x.outcome.Collections && len(x.outcome.Missing) == 0; a++ {
 		if a != last && x.try(a) {
-			return x.commit()
+			return true
 		}
 	}
 	x.assumption = assumesNothing
-	return x.read()
+	return false
 }
 
 // try runs the script on an assumption, and reports whether its outcome can be committed. It is then in
 // x.outcome, and what was assumed in x.states.
-func (x *scriptExchange) try(assumption int32) bool {
+func (x *scriptProgram) try(assumption int32) bool {
 	switch {
 	case assumption == assumesAbsent:
 		x.states = x.all(redlock.State{Type: "none"})
@@ -73,12 +68,12 @@ func (x *scriptExchange) try(assumption int32) bool {
 		return false
 	}
 	x.assumption = assumption
-	x.run(assumedInstructions)
+	x.runFor(assumedInstructions)
 	return x.committable()
 }
 
 // all are the states of x.keys if all are in the same state. One key needs no allocation.
-func (x *scriptExchange) all(state redlock.State) []redlock.State {
+func (x *scriptProgram) all(state redlock.State) []redlock.State {
 	states := x.oneState[:]
 	if len(x.keys) != 1 {
 		states = make([]redlock.State, len(x.keys))
@@ -91,7 +86,7 @@ func (x *scriptExchange) all(state redlock.State) []redlock.State {
 
 // rightAssumption is the one that would have been right for these states. It is assumesNothing if keys differ,
 // or one holds a value that is not among the arguments.
-func (x *scriptExchange) rightAssumption(states []redlock.State) int32 {
+func (x *scriptProgram) rightAssumption(states []redlock.State) int32 {
 	right := assumesNothing
 	for i := range states {
 		this := assumesAbsent
@@ -112,7 +107,7 @@ func (x *scriptExchange) rightAssumption(states []redlock.State) int32 {
 
 // rememberAssumption has the next call of the script try first what was right, or would have been. It matters
 // to scripts that change something under several assumptions, as one that takes a lock or extends it.
-func (x *scriptExchange) rememberAssumption() {
+func (x *scriptProgram) rememberAssumption() {
 	right := x.assumption
 	if right == assumesNothing && x.fromQuorum {
 		right = x.rightAssumption(x.states)

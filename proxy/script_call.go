@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"redlockd/proxy/access"
 	"redlockd/proxy/keyspace"
 	"redlockd/redlock/resp"
 )
@@ -22,7 +23,7 @@ type scriptCaller struct {
 	// now stands still during the run.
 	now time.Time
 	// user may publish on some channels only; nil: there are no users.
-	user *User
+	user *access.User
 	// readOnly refuses commands that write.
 	readOnly bool
 
@@ -112,8 +113,8 @@ func scriptPUBLISH(caller *scriptCaller, args []string) (resp.Value, error) {
 	if refusal := messageRefusal(args[1], args[2]); refusal != nil {
 		return failure(string(replyErrorOf(refusal))), nil
 	}
-	if !caller.user.mayChannel(args[1]) {
-		return resp.Value{}, &scriptRefusal{caller.user.refuse("channel", args[1])}
+	if !caller.user.MayChannel(args[1]) {
+		return resp.Value{}, &scriptRefusal{noPermission(caller.user, "channel", args[1])}
 	}
 	m := message{args[1], args[2]}
 	caller.publishedBytes += m.size()

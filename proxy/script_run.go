@@ -3,9 +3,7 @@ package proxy
 import (
 	"fmt"
 	"strings"
-	"time"
 
-	"redlockd/proxy/keyspace"
 	"redlockd/redlock"
 	"redlockd/redlock/resp"
 	"redlockd/redlock/sandbox"
@@ -18,23 +16,6 @@ const (
 	// client can have a thousand scripts on their way.
 	scriptReplyMax = 128 << 10
 )
-
-// outcome is what a script did to its keys. Nothing of it has happened yet: the caller decides whether the
-// state that the script saw is the true one, and commits the changes together with that condition.
-type outcome struct {
-	keyspace.Outcome
-	// reply is what the client gets if the commit finds the keys as the script saw them.
-	reply resp.Value
-	// published has what is to be published behind the commit.
-	published []message
-
-	// spent is how much of its limit of time the run took.
-	spent time.Duration
-
-	// refused says why this is no script of a lock, or that it met a limit. Then nothing else of the outcome
-	// counts: what the script would have gone on to do is not known. Its text is an error reply.
-	refused error
-}
 
 // message is what a script publishes.
 type message struct{ channel, payload string }
@@ -92,8 +73,8 @@ func refuseReserved(names []string) error {
 // the user may touch them; or nil.
 func (caller *scriptCaller) refuseMissing(names []string) error {
 	for _, name := range names {
-		if !caller.user.may(name) {
-			return &scriptRefusal{caller.user.refuse("resource", name)}
+		if !caller.user.May(name) {
+			return &scriptRefusal{noPermission(caller.user, "resource", name)}
 		}
 	}
 	return refuseReserved(names)

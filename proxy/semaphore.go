@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"net"
 	"net/netip"
 	"runtime"
 	"sync"
@@ -78,20 +77,4 @@ func (sem *semaphore) release() {
 	} else {
 		delete(sem.waiting, group)
 	}
-}
-
-// originOf is what limits by address take for one client: an IPv4 address, or the /64 network that one
-// IPv6 customer gets. Clients without an address (unix sockets) have one origin together.
-func originOf(addr net.Addr) netip.Prefix {
-	tcp, ok := addr.(*net.TCPAddr)
-	if !ok {
-		return netip.Prefix{}
-	}
-	ip := tcp.AddrPort().Addr().Unmap().WithZone("")
-	bits := 64
-	if ip.Is4() {
-		bits = 32
-	}
-	origin, _ := ip.Prefix(bits)
-	return origin
 }

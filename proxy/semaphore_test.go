@@ -52,20 +52,6 @@ func TestSemaphoreServesGroupsInRotation(t *testing.T) {
 	}
 }
 
-func TestOriginOf(t *testing.T) {
-	for addr, want := range map[net.Addr]string{
-		&net.TCPAddr{IP: net.ParseIP("10.1.2.3"), Port: 1}:              "10.1.2.3/32",
-		&net.TCPAddr{IP: net.ParseIP("::ffff:10.1.2.3"), Port: 2}:       "10.1.2.3/32",
-		&net.TCPAddr{IP: net.ParseIP("2001:db8:1:2:3:4:5:6"), Port: 3}:  "2001:db8:1:2::/64",
-		&net.TCPAddr{IP: net.ParseIP("fe80::1"), Zone: "eth0", Port: 4}: "fe80::/64",
-		&net.UnixAddr{Name: "/run/redlockd.sock", Net: "unix"}:          "invalid Prefix",
-	} {
-		if got := originOf(addr).String(); got != want {
-			t.Errorf("%v: got %s, want %s", addr, got, want)
-		}
-	}
-}
-
 // Goal: hellos that come by the hundred from one address hold up nobody from another one. Method: the semaphore is full while they come; when
 // it opens, the handshake that came last and from elsewhere is the second to end at the latest.
 func TestHandshakesTakeTurns(t *testing.T) {

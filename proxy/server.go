@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"redlockd/proxy/status"
 	"redlockd/redlock/loglimit"
 	"redlockd/redlock/resp"
 )
@@ -58,7 +59,7 @@ type Server struct {
 	tracking    tracking
 	scripts     scriptCache
 	shares      *scriptShares // bounds the scripts that run at one time, in rotation over the users
-	keyTurns    keyTurns
+	keyQueue    keyQueue
 	listing     chan struct{} // holds an element while a LOCKS is being answered
 	fleet       redlockds     // the other redlockds over the same masters
 
@@ -78,9 +79,8 @@ type Server struct {
 	stats    *stats
 	audit    *audit
 
-	history   history   // of the last hour, for the status page
-	watchOnce sync.Once // starts the goroutine that fills it
-	pages     pages
+	status     *status.Status // of HTTPHandler
+	statusOnce sync.Once      // makes it
 
 	preauthCPU *semaphore // bounds what clients compute before they have authenticated
 	logins     logins     // slows down clients that try passwords
@@ -98,7 +98,7 @@ type Server struct {
 }
 
 // counterID names one of the numbers that are counted since the start of the server. To add one: a line
-// here, one in infoStats (cmd_info.go), one in metricTable (metrics.go).
+// here, and a row in metricTable (metrics.go), which INFO reads, too.
 type counterID int
 
 const (

@@ -4,6 +4,7 @@ import (
 	"runtime/debug"
 	"sync/atomic"
 
+	"redlockd/proxy/access"
 	"redlockd/redlock"
 	"redlockd/redlock/loglimit"
 )
@@ -60,7 +61,7 @@ type session struct {
 	// audited limits the refusals that the audit records; nil before the first.
 	audited *loglimit.Limiter
 
-	// scripted has the keys of scripts in progress. No two of these share a key, see orderBehind.
+	// scripted has the keys of scripts in progress. No two of these share a key, see awaitScripts.
 	// Guarded by conn.mu.
 	scripted map[string]struct{}
 }
@@ -81,7 +82,7 @@ func (s *session) authenticated() bool { return s.user() != nil || len(s.server.
 
 // user is whose the session is, with the rights that this user has now; nil until it has authenticated,
 // and always where no users are configured. Called like authenticated.
-func (s *session) user() *User { return s.account.user() }
+func (s *session) user() *access.User { return s.account.user() }
 
 // silent reports whether the command that is executed gets no reply.
 func (s *session) silent() bool { return s.replyMode == replyOff || s.replyMode == replySkipping }
@@ -165,7 +166,7 @@ func (s *session) refusal(cmd *command, args [][]byte) error {
 	if off := s.server.scriptsOff(args[0]); off != nil {
 		return off
 	}
-	return s.user().notPermitted(cmd, args)
+	return notPermitted(s.user(), cmd, args)
 }
 
 // recovered keeps a command that panics from taking the server down: its client gets an error, the log

@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"redlockd/proxy/access"
 )
 
 func waiters(srv *testServer, n int) func() bool {
@@ -261,7 +263,7 @@ func TestQUIT(t *testing.T) {
 }
 
 func TestAuthentication(t *testing.T) {
-	srv := serve(t, func(o *Options) { o.Users = []User{{Name: "default", Password: "secret"}} })
+	srv := serve(t, func(o *Options) { o.Users = []access.User{{Name: "default", Password: "secret"}} })
 	c := srv.dial()
 	c.do("LOCK", "r", "1000").is("-NOAUTH Authentication required.")
 	c.do("NOSUCH").err("ERR unknown command 'NOSUCH'")

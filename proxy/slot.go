@@ -28,8 +28,9 @@ type slot struct {
 	// scripted are the keys that later commands of the client wait for until the slot is complete, see
 	// session.scripted. Set before enqueue.
 	scripted []string
-	// turn is the key that the command has the turn with until the slot is complete (keyTurns); empty: none.
-	turn string
+	// queuedKey is the key at the front of whose queue the command is until the slot is complete
+	// (keyQueue); empty: none.
+	queuedKey string
 	// keeps is how many bytes of its command the server keeps until it is answered, a message for example.
 	keeps int
 	// reads are the keys that the client tracks by this command; nil: none. See track.
@@ -110,6 +111,56 @@ func (conn *connection) enqueueLocked(sl *slot) {
 	conn.inFlight.Add(1)
 }
 
+// awaitScripts waits for scripts of the same client that have one of these keys and are not answered
+// yet (slot.scripted). They may take several rounds, and what the client sent behind them must not
+// overtake them. Scripts on other keys are not waited for, as many callers share one connection. The
+// caller must take a slot next, unless the result is false: what is written to it now stands behind the
+// replies that were waited for.
+//
+// It returns false if the client has gone meanwhile. The call is answered then, and must not be
+// executed: nobody would know what it did.
+func (s *session) awaitScripts(c *call, keys []string) (alive bool) {
+	if s.scripts.Load() > 0 { // else none can come but from this goroutine
+		free := func() bool {
+			return !slices.ContainsFunc(keys, func(key string) bool { _, ok := s.scripted[key]; return ok })
+		}
+		s.conn.mu.Lock()
+		now := free()
+		s.conn.mu.Unlock()
+		if !now {
+			s.conn.batch.b = c.out
+			s.conn.sendAndAwait(free) // fails if the connection is closed
+			c.out = s.conn.batch.b
+		}
+	}
+	// It may have closed since executeUnread looked, and its scripts have ended with it: then there was
+	// nothing to wait for.
+	if s.conn.closed.Load() {
+		flush(c.newSlot().fail(errGone))
+		return false
+	}
+	return true
+}
+
+// beginScriptLocked has commands with these keys wait from now on.
+func (s *session) beginScriptLocked(keys []string) {
+	if s.scripted == nil {
+		s.scripted = make(map[string]struct{})
+	}
+	for _, key := range keys {
+		s.scripted[key] = struct{}{}
+	}
+	s.scripts.Add(1)
+}
+
+// endScriptLocked ends what beginScriptLocked has begun. The caller wakes those that wait.
+func (s *session) endScriptLocked(keys []string) {
+	for _, key := range keys {
+		delete(s.scripted, key)
+	}
+	s.scripts.Add(-1)
+}
+
 // flushBatchLocked copies what the reader has collected to out.
 func (conn *connection) flushBatchLocked() {
 	if len(conn.batch.b) > 0 {
@@ -175,8 +226,8 @@ func (sl *slot) complete() redlock.Flusher {
 		sl.cmd.stats.failed.Add(1)
 		s.server.countError(sl.out)
 	}
-	if sl.turn != "" {
-		s.server.keyTurns.pass(sl.turn)
+	if sl.queuedKey != "" {
+		s.server.keyQueue.leave(sl.queuedKey)
 	}
 	sl.finishReads()
 	conn.mu.Lock()
@@ -221,7 +272,7 @@ func (sl *slot) fail(err error) redlock.Flusher {
 	} else if limit, ok := errors.AsType[*redlock.ShareError](err); ok {
 		err = sl.account.refuse(limit)
 	}
-	if e, ok := errors.AsType[*redlock.NoQuorumError](err); ok && !sl.account.user().seesMasters() {
+	if e, ok := errors.AsType[*redlock.NoQuorumError](err); ok && !sl.account.user().SeesMasters() {
 		err = replyError("NOQUORUM " + e.Counts())
 	}
 	if request, ok := errors.AsType[*redlock.RequestError](err); ok && request.TTL {

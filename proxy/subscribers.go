@@ -3,6 +3,7 @@ package proxy
 import (
 	"sync"
 
+	"redlockd/proxy/access"
 	"redlockd/redlock"
 	"redlockd/redlock/resp"
 )
@@ -18,19 +19,10 @@ import (
 // lock is taken under it.
 type subscribers struct {
 	mu sync.Mutex
-	// channels has no empty sets, nor has patterns: a name without subscribers costs nothing.
-	channels map[string]map[*session]struct{}
-	patterns map[string]map[*session]struct{}
-	// patternBytes is the sum over the keys of patterns, at most patternBytesMax.
+	// of has the subscribers of each kind by name, and no empty sets: a name without subscribers costs nothing.
+	of [2]map[string]map[*session]struct{}
+	// patternBytes is the sum over the patterns, at most patternBytesMax.
 	patternBytes int
-}
-
-// of is the map of this kind.
-func (subs *subscribers) of(kind subscription) *map[string]map[*session]struct{} {
-	if kind.subscribed == patternSubscription.subscribed {
-		return &subs.patterns
-	}
-	return &subs.channels
 }
 
 // add subscribes the client to all of these names, or to none: then it returns the error. The client
@@ -38,11 +30,11 @@ func (subs *subscribers) of(kind subscription) *map[string]map[*session]struct{}
 func (subs *subscribers) add(s *session, kind subscription, names []string) (refusal error) {
 	subs.mu.Lock()
 	defer subs.mu.Unlock()
-	m := subs.of(kind)
-	if m == &subs.patterns {
+	m := subs.of[kind]
+	if kind == toPattern {
 		bytes := subs.patternBytes
 		for _, name := range names {
-			if (*m)[name] == nil {
+			if m[name] == nil {
 				bytes += len(name)
 			}
 		}
@@ -51,14 +43,15 @@ func (subs *subscribers) add(s *session, kind subscription, names []string) (ref
 		}
 		subs.patternBytes = bytes
 	}
-	if *m == nil {
-		*m = make(map[string]map[*session]struct{})
+	if m == nil {
+		m = make(map[string]map[*session]struct{})
+		subs.of[kind] = m
 	}
 	for _, name := range names {
-		if (*m)[name] == nil {
-			(*m)[name] = make(map[*session]struct{})
+		if m[name] == nil {
+			m[name] = make(map[*session]struct{})
 		}
-		(*m)[name][s] = struct{}{}
+		m[name][s] = struct{}{}
 	}
 	return nil
 }
@@ -67,11 +60,11 @@ func (subs *subscribers) add(s *session, kind subscription, names []string) (ref
 func (subs *subscribers) remove(s *session, kind subscription, name string) {
 	subs.mu.Lock()
 	defer subs.mu.Unlock()
-	m := subs.of(kind)
-	delete((*m)[name], s)
-	if len((*m)[name]) == 0 {
-		delete(*m, name)
-		if m == &subs.patterns {
+	m := subs.of[kind]
+	delete(m[name], s)
+	if len(m[name]) == 0 {
+		delete(m, name)
+		if kind == toPattern {
 			subs.patternBytes -= len(name)
 		}
 	}
@@ -86,9 +79,9 @@ func (subs *subscribers) forget(s *session) {
 
 // forgetLocked is forget with s.conn.mu held.
 func (subs *subscribers) forgetLocked(s *session) {
-	for _, kind := range []subscription{channelSubscription, patternSubscription} {
-		for _, name := range *kind.names(&s.subscriptions) {
-			subs.remove(s, kind, name)
+	for kind, names := range s.subscriptions.names {
+		for _, name := range names {
+			subs.remove(s, subscription(kind), name)
 		}
 	}
 }
@@ -104,10 +97,10 @@ type framedMessage struct {
 	frames [2][]byte
 }
 
-// frame is the message as it is sent, encoded at the first call. The bytes must not be changed: clients
-// share them.
-func (m *framedMessage) frame(proto int) []byte {
-	b := &m.frames[proto-2]
+// frame is the message as the session gets it, encoded at the first call for its protocol version. The
+// bytes must not be changed: clients share them.
+func (m *framedMessage) frame(s *session) []byte {
+	proto, b := s.proto, &m.frames[s.proto-2]
 	if *b != nil {
 		return *b
 	}
@@ -126,8 +119,8 @@ func (m *framedMessage) frame(proto int) []byte {
 
 // delivery is one message for one client.
 type delivery struct {
-	to *session
-	m  *framedMessage
+	to    *session
+	frame func(*session) []byte
 }
 
 // deliver pushes a message to all clients of this server that are subscribed: once for the channel, and
@@ -137,15 +130,15 @@ type delivery struct {
 func (subs *subscribers) deliver(channel, payload string) {
 	subs.mu.Lock()
 	var deliveries []delivery
-	m := &framedMessage{message: message{channel, payload}}
-	for s := range subs.channels[channel] {
-		deliveries = append(deliveries, delivery{s, m})
+	frame := (&framedMessage{message: message{channel, payload}}).frame
+	for s := range subs.of[toChannel][channel] {
+		deliveries = append(deliveries, delivery{s, frame})
 	}
-	for pattern, sessions := range subs.patterns {
-		if globMatch(pattern, channel) {
-			m := &framedMessage{message: message{channel, payload}, pattern: pattern, matched: true}
+	for pattern, sessions := range subs.of[toPattern] {
+		if access.Match(pattern, channel) {
+			frame := (&framedMessage{message: message{channel, payload}, pattern: pattern, matched: true}).frame
 			for s := range sessions {
-				deliveries = append(deliveries, delivery{s, m})
+				deliveries = append(deliveries, delivery{s, frame})
 			}
 		}
 	}
@@ -153,46 +146,10 @@ func (subs *subscribers) deliver(channel, payload string) {
 	// With subs.mu free again, because it is taken after a connection's mu. A client may have
 	// unsubscribed meanwhile, and still gets this message, as if it had come before.
 	for _, d := range deliveries {
-		d.to.push(d.m)
-	}
-}
-
-// sharedMin is the length of a message from which on it is kept once for all who get it, and not copied
-// to each. Below it a copy is cheaper than a chunk.
-const sharedMin = 1 << 10
-
-// push sends a message to the client. It does not block. If the confirmation of SUBSCRIBE is still in
-// batch, the message waits in pushed, because clients take a message before its confirmation for a
-// protocol error.
-func (s *session) push(m *framedMessage) {
-	s.conn.mu.Lock()
-	if user := s.user(); m.channel == redlock.LostChannel && user.confined() {
-		s.conn.mu.Unlock()
-		if !user.may(m.payload) { // which takes its time
-			return
+		if channel != redlock.LostChannel || d.to.accountOf().user().May(payload) {
+			d.to.conn.push(false, d.frame)
 		}
-		s.conn.mu.Lock()
 	}
-	b := m.frame(s.proto)
-	full := !s.conn.closed.Load() && s.conn.unsentLocked()+len(s.conn.pushed)+len(b) > s.server.live().OutputMax
-	switch {
-	case full || s.conn.closed.Load():
-	case s.conn.pushesWait:
-		s.conn.pushed = append(s.conn.pushed, b...)
-		s.conn.countOutputLocked()
-	case len(b) < sharedMin:
-		s.conn.appendLocked(b)
-		s.conn.sendLocked()
-	default:
-		s.conn.appended += int64(len(b))
-		s.conn.linkLocked(&chunk{b: b, shared: true})
-		s.conn.sendLocked()
-	}
-	s.conn.mu.Unlock()
-	if full {
-		s.conn.tooSlow()
-	}
-	s.server.relieve()
 }
 
 // count is how many deliveries a message of the channel would be. A client that gets it twice, by its
@@ -200,9 +157,9 @@ func (s *session) push(m *framedMessage) {
 func (subs *subscribers) count(channel string) int {
 	subs.mu.Lock()
 	defer subs.mu.Unlock()
-	n := len(subs.channels[channel])
-	for pattern, sessions := range subs.patterns {
-		if globMatch(pattern, channel) {
+	n := len(subs.of[toChannel][channel])
+	for pattern, sessions := range subs.of[toPattern] {
+		if access.Match(pattern, channel) {
 			n += len(sessions)
 		}
 	}

@@ -335,9 +335,9 @@ func (t *tracker) send(keys []string) {
 		t.broken = gone
 		all.mu.Unlock()
 		if gone {
-			t.s.pushBehind(func(proto int, _ bool) (b []byte) {
-				if proto >= 3 {
-					b = resp.AppendPush(b, proto, 2)
+			t.s.conn.push(true, func(s *session) (b []byte) {
+				if s.proto >= 3 {
+					b = resp.AppendPush(b, s.proto, 2)
 					b = resp.AppendBulkString(b, "tracking-redir-broken")
 					b = resp.AppendInt(b, redirect)
 				}
@@ -347,11 +347,11 @@ func (t *tracker) send(keys []string) {
 		}
 		to = conn.session
 	}
-	to.pushBehind(func(proto int, subscribed bool) []byte {
-		if proto < 3 && !(redirected && subscribed) {
+	to.conn.push(true, func(s *session) []byte {
+		if s.proto < 3 && !(redirected && slices.Contains(s.subscriptions.names[toChannel], invalidateChannel)) {
 			return nil // as in Redis: a client that cannot take it gets nothing
 		}
-		return appendInvalidation(nil, proto, keys)
+		return appendInvalidation(nil, s.proto, keys)
 	})
 }
 
@@ -371,32 +371,6 @@ func appendInvalidation(b []byte, proto int, keys []string) []byte {
 		b = resp.AppendBulkString(b, key)
 	}
 	return b
-}
-
-// pushBehind sends a message behind all replies that are due, or are known and still in the queue, unless the
-// command that blocks is all that the queue has. message is called with mu held.
-func (s *session) pushBehind(message func(proto int, subscribed bool) []byte) {
-	conn := s.conn
-	conn.mu.Lock()
-	b := message(s.proto, slices.Contains(s.subscriptions.channels, invalidateChannel))
-	full := len(b) > 0 && !conn.closed.Load() && conn.unsentLocked()+len(conn.pushed)+len(b) > s.server.live().OutputMax
-	switch {
-	case len(b) == 0 || full || conn.closed.Load():
-	case conn.head != nil && !(conn.head == conn.tail && conn.head.blocks):
-		conn.enqueueLocked(&slot{out: b, done: true})
-		conn.countQueuedLocked(len(b))
-	case conn.pushesWait:
-		conn.pushed = append(conn.pushed, b...)
-		conn.countOutputLocked()
-	default:
-		conn.appendLocked(b)
-		conn.sendLocked()
-	}
-	conn.mu.Unlock()
-	if full {
-		conn.tooSlow()
-	}
-	s.server.relieve()
 }
 
 // forget ends the tracking of a client that has left or turned it off.

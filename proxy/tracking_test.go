@@ -17,6 +17,8 @@ import (
 
 	"github.com/redis/rueidis"
 	"github.com/redis/rueidis/rueidislock"
+
+	"redlockd/proxy/access"
 )
 
 // serveTracking is serve with reads that stay tracked until the key ends, so that an invalidation comes of a change.
@@ -509,7 +511,7 @@ func TestRueidislockWakesUp(t *testing.T) {
 // A user with a list of resources can have its invalidations sent to a connection of its own, and to nobody else's.
 func TestTrackingOfAConfinedUser(t *testing.T) {
 	srv := serve(t, func(opts *Options) {
-		opts.Users = []User{{Name: "alice", Password: "a", Resources: []string{"a:*"}}, {Name: "bob", Password: "b"}}
+		opts.Users = []access.User{{Name: "alice", Password: "a", Resources: []string{"a:*"}}, {Name: "bob", Password: "b"}}
 	})
 	c, target, bob := srv.dial(), srv.dial(), srv.dial()
 	c.do("AUTH", "alice", "a").is("+OK")

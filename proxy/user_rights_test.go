@@ -15,6 +15,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"redlockd/proxy/access"
 )
 
 // ungrouped are the commands that need no group: they are about the client's own connection, tell what commands there are, or do nothing.
@@ -25,7 +27,7 @@ var ungrouped = strings.Fields(`multi exec discard unwatch hello auth quit reset
 
 func TestCommandGroups(t *testing.T) {
 	srv := serve(t, func(o *Options) {
-		o.Users = []User{
+		o.Users = []access.User{
 			{Name: "lock", Password: "l", Commands: []string{"lock"}},
 			{Name: "read", Password: "r", Commands: []string{"read"}},
 			{Name: "admin", Password: "a", Commands: []string{"admin"}, Resources: []string{"a:*"}},
@@ -45,7 +47,7 @@ func TestCommandGroups(t *testing.T) {
 		u := srv.live().accountNamed(name).user()
 		for _, cmd := range srv.table.rows {
 			g := group(cmd)
-			if got := u.notPermitted(cmd, nil) == nil; got != slices.Contains(groups, g) {
+			if got := notPermitted(u, cmd, nil) == nil; got != slices.Contains(groups, g) {
 				t.Errorf("user %s, command %s of group %q: permitted: %v", name, cmd.fullName(), g, got)
 			}
 			// What takes or ends locks, or reaches other clients, is never for somebody who only reads.
@@ -74,7 +76,7 @@ func TestCommandGroups(t *testing.T) {
 
 func TestChannelsOfAUser(t *testing.T) {
 	srv := serve(t, func(o *Options) {
-		o.Users = []User{{Name: "app", Password: "a", Resources: []string{"a:*"}, Channels: []string{"news:*"}}, {Name: "free", Password: "f", Channels: []string{"free"}}}
+		o.Users = []access.User{{Name: "app", Password: "a", Resources: []string{"a:*"}, Channels: []string{"news:*"}}, {Name: "free", Password: "f", Channels: []string{"free"}}}
 	})
 	c := srv.dialAs("app")
 	const refusal = "NOPERM this user has no permissions to access the channel 'a:1': to user app [auth] gives news:*"
@@ -89,41 +91,6 @@ func TestChannelsOfAUser(t *testing.T) {
 	c = srv.dialAs("free")
 	c.do("PUBLISH", "other", "x").err("NOPERM")
 	c.do("LOCK", "b", "20000", "TOKEN", token).granted(1, 19798)
-}
-
-func TestLosses(t *testing.T) {
-	full := User{Name: "u", Password: "p", CertCN: "cn", Resources: []string{"a", "b"}, Channels: []string{"c", "d"}, Commands: []string{"lock", "read"}}
-	for _, c := range []struct {
-		name   string
-		change func(u *User)
-		loses  bool
-	}{
-		{"nothing", func(*User) {}, false},
-		{"limits", func(u *User) { u.MaxLocks, u.MaxTTL = 1, time.Second }, false},
-		{"password", func(u *User) { u.Password = "q" }, true},
-		{"certificate", func(u *User) { u.CertCN = "other" }, true},
-		{"more resources", func(u *User) { u.Resources = []string{"c", "b", "a"} }, false},
-		{"all resources", func(u *User) { u.Resources = nil }, false},
-		{"fewer resources", func(u *User) { u.Resources = []string{"a"} }, true},
-		{"more channels", func(u *User) { u.Channels = []string{"c", "d", "e"} }, false},
-		{"fewer channels", func(u *User) { u.Channels = []string{"d"} }, true},
-		{"the channels of resources", func(u *User) { u.Channels = nil }, true},
-		{"more commands", func(u *User) { u.Commands = []string{"all"} }, false},
-		{"the same commands", func(u *User) { u.Commands = nil }, false},
-		{"fewer commands", func(u *User) { u.Commands = []string{"lock"} }, true},
-	} {
-		next := full
-		c.change(&next)
-		if got := full.losesBy(&next); got != c.loses {
-			t.Errorf("%s: loses something: %v, want %v", c.name, got, c.loses)
-		}
-	}
-	root := User{Name: "u", Password: "p"}
-	for name, next := range map[string]User{"resources": {Password: "p", Resources: []string{"*"}}, "channels": {Password: "p", Channels: []string{"*"}}} {
-		if !root.losesBy(&next) {
-			t.Errorf("a user without bounds gets %s, and loses nothing", name)
-		}
-	}
 }
 
 // authority signs certificates of clients.
@@ -161,7 +128,7 @@ func TestLoginByCertificate(t *testing.T) {
 	config := selfSigned(t)
 	config.ClientAuth, config.ClientCAs = tls.RequireAndVerifyClientCert, x509.NewCertPool()
 	config.ClientCAs.AddCert(ca.cert)
-	users := []User{
+	users := []access.User{
 		{Name: "root", Password: "r"},
 		{Name: "billing", CertCN: "billing.example", Resources: []string{"billing:*"}, MaxConnections: 1},
 		{Name: "both", Password: "b", CertCN: "both"},

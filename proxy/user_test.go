@@ -9,12 +9,14 @@ import (
 	"strings"
 	"testing"
 
+	"redlockd/proxy/access"
+	"redlockd/proxy/status"
 	"redlockd/redlock"
 )
 
 // confine has the users root, who may do everything, and billing, who may use billing:* and the resource "shared".
 func confine(o *Options) {
-	o.Users = []User{{Name: "root", Password: "r"}, {Name: "billing", Password: "b", Resources: []string{"billing:*", "shared"}}}
+	o.Users = []access.User{{Name: "root", Password: "r"}, {Name: "billing", Password: "b", Resources: []string{"billing:*", "shared"}}}
 }
 
 const noResource = "NOPERM this user has no permissions to access the resource 'orders:1': to user billing [auth] gives billing:*, shared"
@@ -154,7 +156,7 @@ func TestConfinedUserAndChannels(t *testing.T) {
 // Who may not administer the server learns how many masters are out, and in which state, but not their names or what they say: by no
 // command.
 func TestOnlyAdministratorsLearnOfMasters(t *testing.T) {
-	for name, u := range map[string]User{
+	for name, u := range map[string]access.User{
 		"resources":          {Resources: []string{"billing:*", "shared"}},
 		"admin of resources": {Resources: []string{"billing:*", "shared"}, Admin: new(true)},
 		"no admin":           {Admin: new(false)},
@@ -167,14 +169,14 @@ func TestOnlyAdministratorsLearnOfMasters(t *testing.T) {
 	}
 }
 
-func learnsOfNoMasters(t *testing.T, u User) {
-	srv := serve(t, func(o *Options) { o.Users = []User{{Name: "root", Password: "r"}, u} })
+func learnsOfNoMasters(t *testing.T, u access.User) {
+	srv := serve(t, func(o *Options) { o.Users = []access.User{{Name: "root", Password: "r"}, u} })
 	root, c := srv.dial(), srv.dial()
 	root.do("AUTH", "root", "r").is("+OK")
 	c.do("AUTH", "billing", "b").is("+OK")
 	srv.crash(0, 1, 2)
 	srv.masters[0].Restart()
-	count := func(state redlock.MasterState) int { return countState(srv.opts.Engine.Masters(), state) }
+	count := func(state redlock.MasterState) int { return status.CountState(srv.opts.Engine.Masters(), state) }
 	eventually(t, "one is in quarantine, two are down", func() bool { return count(redlock.MasterQuarantined) == 1 && count(redlock.MasterDown) == 2 })
 
 	const counts = `-NOQUORUM \d of 5 masters voted, 3 needed; out: 2 down, 1 quarantined(; \d more could not have made a quorum and were not waited for)?`

@@ -3,12 +3,12 @@ package redlock
 // Callers of the simulation that lock as Redisson does: RLock counts in a hash how often its owner has taken it, RReadWriteLock has a field for
 // each holder and a key beside it for each hold of a reader. The engine sees none of that: package proxy/keyspace keeps a hash as one string with
 // a version, and what a script does is a commit of one to four keys, guarded by what the script has read. So the callers here keep such strings,
-// compute in Go what Redisson's scripts compute, and do with the engine what the server does with a script (proxy/script_exchange.go): assume or
+// compute in Go what Redisson's scripts compute, and do with the engine what the server does with a script (proxy/exchange.go): assume or
 // read, commit, and read again when a guard fails.
 //
 // What this cannot see, and which tests do: that the server notes as a guard all that a script has read (proxy/keyspace: TestOutcome, TestPure),
 // makes a version for each value (TestVersion), answers as Redis does (TestSameAsRedis), and keeps the scripts of one client and of one key in order
-// (proxy: cmd_eval_order_test.go, key_turns_test.go). Redisson itself runs in TestLibraries of cmd/redlockd.
+// (proxy: cmd_eval_order_test.go, key_queue_test.go). Redisson itself runs in TestLibraries of cmd/redlockd.
 
 import (
 	"fmt"

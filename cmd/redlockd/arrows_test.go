@@ -18,20 +18,22 @@ import (
 
 // importers lists, for each package of ours, which of ours may import it besides itself and its tests.
 var importers = map[string][]string{
+	"redlockd/cmd/redlockd/config":  {"cmd/redlockd/cli", "cmd/redlockd/serve", "cmd/redlockd/masters", "cmd/redlockd/client"},
+	"redlockd/proxy":                {"cmd/redlockd/config", "cmd/redlockd/cli", "cmd/redlockd/serve", "cmd/redlockd/masters"},
+	"redlockd/proxy/access":         {"proxy", "proxy/status"},
+	"redlockd/proxy/keyspace":       {"proxy"},
+	"redlockd/proxy/status":         {"proxy"},
+	"redlockd/redlock":              {"cmd/redlockd/config", "proxy", "proxy/access", "proxy/keyspace", "proxy/status", "cmd/redlockd/serve", "cmd/redlockd/masters"}, // those of proxy: types alone, see its TestPure
+	"redlockd/redlock/rawio":        {"redlock", "proxy", "bench", "redlock/conn"},
+	"redlockd/redlock/loglimit":     {"redlock", "proxy", "redlock/member"},
+	"redlockd/redlock/resp":         {"redlock/memmaster", "redlock/sandbox", "proxy", "proxy/keyspace", "cmd/redlockd/client", "redlock/conn"}, // cmd: as a client
+	"redlockd/redlock/sandbox":      {"proxy", "redlock/memmaster"},
+	"redlockd/redlock/memmaster":    {"cmd/redlockd/serve"},     // the embedded masters; everywhere else it is a test double
+	"redlockd/redlock/redisproc":    {"bench", "bench/torture"}, // everywhere else it serves tests
 	"redlockd/cmd/redlockd/serve":   {"cmd/redlockd"},
 	"redlockd/cmd/redlockd/masters": {"cmd/redlockd"},
 	"redlockd/cmd/redlockd/client":  {"cmd/redlockd"},
 	"redlockd/cmd/redlockd/cli":     {"cmd/redlockd", "cmd/redlockd/serve", "cmd/redlockd/masters", "cmd/redlockd/client"},
-	"redlockd/cmd/redlockd/config":  {"cmd/redlockd/cli", "cmd/redlockd/serve", "cmd/redlockd/masters", "cmd/redlockd/client"},
-	"redlockd/proxy":                {"cmd/redlockd/config", "cmd/redlockd/cli", "cmd/redlockd/serve", "cmd/redlockd/masters"},
-	"redlockd/proxy/keyspace":       {"proxy"},
-	"redlockd/redlock":              {"cmd/redlockd/config", "cmd/redlockd/serve", "cmd/redlockd/masters", "proxy", "proxy/keyspace"}, // keyspace: types alone, see its TestPure
-	"redlockd/redlock/rawio":        {"redlock", "proxy", "bench", "redlock/conn"},
-	"redlockd/redlock/loglimit":     {"redlock", "proxy", "redlock/member"},
-	"redlockd/redlock/resp":         {"redlock", "redlock/memmaster", "redlock/sandbox", "proxy", "proxy/keyspace", "cmd/redlockd/client", "redlock/conn"}, // cmd: as a client
-	"redlockd/redlock/sandbox":      {"proxy", "redlock/memmaster"},
-	"redlockd/redlock/memmaster":    {"cmd/redlockd/serve"},     // the embedded masters; everywhere else it is a test double
-	"redlockd/redlock/redisproc":    {"bench", "bench/torture"}, // everywhere else it serves tests
 	"redlockd/redlock/clock":        {"redlock", "redlock/member"},
 	"redlockd/redlock/conn":         {"redlock", "redlock/fence", "redlock/member"},
 	"redlockd/redlock/fence":        {"redlock", "redlock/member"},
@@ -45,8 +47,8 @@ var owners = map[string][]string{
 	"github.com/tidwall/redcon":            {"redlock/resp"},
 	"github.com/redis/go-redis/":           {"redlock", "redlock/conn", "redlock/fence", "redlock/member", "bench", "bench/torture"},
 	"github.com/BurntSushi/toml":           {"cmd/redlockd/config"},
-	"github.com/prometheus/":               {"proxy"},
-	"golang.org/x/sys":                     {"cmd/redlockd/cli", "cmd/redlockd/serve", "cmd/redlockd/client", "bench", "bench/torture", "redlock/clock"},
+	"github.com/prometheus/":               {"proxy", "proxy/status"},
+	"golang.org/x/sys":                     {"bench", "bench/torture", "cmd/redlockd/cli", "cmd/redlockd/serve", "cmd/redlockd/client", "redlock/clock"},
 	"github.com/yuin/gopher-lua":           {"redlock/sandbox"},
 	"github.com/go-redsync/redsync/":       {"bench"},
 	"github.com/redis/rueidis":             {"bench"},
@@ -66,6 +68,7 @@ var owners = map[string][]string{
 // them.
 var testsBelow = map[string][]string{
 	"redlockd/redlock/memmaster":   {"redlock", "proxy", "cmd/redlockd"},
+	"redlockd/redlock/resp":        {"redlock"},
 	"redlockd/redlock/redisproc":   {"redlock", "redlock/memmaster", "redlock/sandbox", "proxy", "proxy/keyspace", "cmd/redlockd", "bench/peers"},
 	"redlockd/redlock":             {"redlock/memmaster", "cmd/redlockd", "bench/peers"},
 	"redlockd/cmd/redlockd/config": {"cmd/redlockd"},

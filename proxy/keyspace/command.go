@@ -114,10 +114,10 @@ var definitions = map[string]*Definition{
 	"incrby": {Arity: 3, Writes: true, read: readINCR, on: text, run: runINCRBY},
 	"decrby": {Arity: 3, Writes: true, read: readINCR, on: text, run: runINCRBY},
 
-	"hget":    {Arity: 3, on: hash, run: runHGET},
-	"hmget":   {Arity: -3, on: hash, run: runHMGET},
-	"hexists": {Arity: 3, on: hash, run: runHEXISTS},
-	"hstrlen": {Arity: 3, on: hash, run: runHSTRLEN},
+	"hget":    {Arity: 3, on: hash, run: runMember(valueOf)},
+	"hmget":   {Arity: -3, on: hash, run: runMembers(valueOf)},
+	"hexists": {Arity: 3, on: hash, run: runMember(isThere)},
+	"hstrlen": {Arity: 3, on: hash, run: runMember(lengthOf)},
 	"hlen":    {Arity: 2, on: hash, run: runCARD},
 	"hkeys":   {Arity: 2, on: hash, run: runHGETALL},
 	"hvals":   {Arity: 2, on: hash, run: runHGETALL},
@@ -129,15 +129,15 @@ var definitions = map[string]*Definition{
 	"hdel":    {Arity: -3, Writes: true, on: hash, run: runREM},
 
 	"scard":      {Arity: 2, on: set, run: runCARD},
-	"sismember":  {Arity: 3, on: set, run: runSISMEMBER},
-	"smismember": {Arity: -3, on: set, run: runSMISMEMBER},
+	"sismember":  {Arity: 3, on: set, run: runMember(isThere)},
+	"smismember": {Arity: -3, on: set, run: runMembers(isThere)},
 	"smembers":   {Arity: 2, on: set, run: runSMEMBERS},
 	"sadd":       {Arity: -3, Writes: true, on: set, run: runSADD},
 	"srem":       {Arity: -3, Writes: true, on: set, run: runREM},
 
 	"zcard":            {Arity: 2, on: zset, run: runCARD},
-	"zscore":           {Arity: 3, on: zset, run: runZSCORE},
-	"zmscore":          {Arity: -3, on: zset, run: runZMSCORE},
+	"zscore":           {Arity: 3, on: zset, run: runMember(scoreOf)},
+	"zmscore":          {Arity: -3, on: zset, run: runMembers(scoreOf)},
 	"zrank":            {Arity: 3, on: zset, run: runZRANK},
 	"zrevrank":         {Arity: 3, on: zset, run: runZRANK},
 	"zcount":           {Arity: 4, read: readByScore, on: zset, run: runZCOUNT},
@@ -278,10 +278,13 @@ func readSET(c *Command) (refusal string) {
 }
 
 // readGETRANGE reads GETRANGE and SUBSTR. Redis looks at the two integers before it looks at the key.
-func readGETRANGE(c *Command) string {
+func readGETRANGE(c *Command) string { return readInts(&c.start, c.args[1], &c.end, c.args[2]) }
+
+// readInts reads two integers.
+func readInts(a *int64, arg1 string, b *int64, arg2 string) (refusal string) {
 	var ok1, ok2 bool
-	c.start, ok1 = resp.ParseInt(c.args[1])
-	c.end, ok2 = resp.ParseInt(c.args[2])
+	*a, ok1 = resp.ParseInt(arg1)
+	*b, ok2 = resp.ParseInt(arg2)
 	if !ok1 || !ok2 {
 		return ErrNotInteger
 	}

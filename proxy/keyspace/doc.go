@@ -28,8 +28,8 @@
 // Write its function in the file of its type, and give it a row in command.go. The function may touch
 // keys only through the methods of key and Space, because these note what the guards must compare. Add
 // it to the tables of keyspace_test.go and to the generator of script_differential_test.go in package
-// proxy. Scripts can call it then. A row in the proxy's command table (commands.go) with the handler
-// cmdKeys serves it to clients. A type of values needs a file of its own, a kind, and a letter in
+// proxy. Scripts can call it then. A keysRow in the proxy's command table (commands.go)
+// serves it to clients. A type of values needs a file of its own, a kind, and a letter in
 // envelope.go.
 //
 // # What is promised

@@ -24,26 +24,31 @@ func readHINCRBY(c *Command) string {
 	return ""
 }
 
-func runHGET(_ *Space, c *Command, keys []*key) Reply {
-	m, ok := keys[0].readMember(c.args[1])
-	return bulkOrNull(m.value, ok)
+// runMember runs a command that answers something of one member of a collection.
+func runMember(reply func(m member, ok bool) Reply) func(*Space, *Command, []*key) Reply {
+	return func(_ *Space, c *Command, keys []*key) Reply { return reply(keys[0].readMember(c.args[1])) }
 }
 
-func runHMGET(_ *Space, c *Command, keys []*key) Reply {
-	return forEach(c.args[1:], func(field string) Reply {
-		m, ok := keys[0].readMember(field)
-		return bulkOrNull(m.value, ok)
-	})
+// runMembers runs one that answers an array of that, for each of the names.
+func runMembers(reply func(m member, ok bool) Reply) func(*Space, *Command, []*key) Reply {
+	return func(_ *Space, c *Command, keys []*key) Reply {
+		r := Reply{Kind: resp.Array, Elems: make([]Reply, len(c.args)-1)}
+		for i, name := range c.args[1:] {
+			r.Elems[i] = reply(keys[0].readMember(name))
+		}
+		return r
+	}
 }
 
-func runHEXISTS(_ *Space, c *Command, keys []*key) Reply {
-	_, ok := keys[0].readMember(c.args[1])
-	return oneIf(ok)
-}
-
-func runHSTRLEN(_ *Space, c *Command, keys []*key) Reply {
-	m, _ := keys[0].readMember(c.args[1])
-	return integer(int64(len(m.value)))
+// What such commands answer of a member, or of none.
+func valueOf(m member, ok bool) Reply { return bulkOrNull(m.value, ok) }
+func isThere(_ member, ok bool) Reply { return oneIf(ok) }
+func lengthOf(m member, _ bool) Reply { return integer(int64(len(m.value))) }
+func scoreOf(m member, ok bool) Reply {
+	if !ok {
+		return null
+	}
+	return resp.NewDouble(m.score)
 }
 
 // runHGETALL is HGETALL, HKEYS and HVALS. Fields come in the order of their names; Redis promises none.
@@ -112,13 +117,4 @@ func runREM(_ *Space, c *Command, keys []*key) Reply {
 		}
 	}
 	return integer(n)
-}
-
-// forEach is an array with one reply for each of the names.
-func forEach(names []string, reply func(name string) Reply) Reply {
-	r := Reply{Kind: resp.Array, Elems: make([]Reply, len(names))}
-	for i, name := range names {
-		r.Elems[i] = reply(name)
-	}
-	return r
 }

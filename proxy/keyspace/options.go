@@ -1,6 +1,9 @@
 package keyspace
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // The options are read here and nowhere else in the proxy. All words are in lower case here, whatever
 // the client wrote. The readers take the bytes that a client sent, or the strings that a script passed.
@@ -27,6 +30,15 @@ func oneOf[A argument](arg A, words []string) string {
 		}
 	}
 	return ""
+}
+
+// setFlag sets the flag of the one of words that an argument is, in any case. It returns false if the argument is none.
+func setFlag[A argument](arg A, words []string, flags ...*bool) bool {
+	at := slices.Index(words, oneOf(arg, words))
+	if at >= 0 {
+		*flags[at] = true
+	}
+	return at >= 0
 }
 
 // The options of each command; those that locks are taken with come first, because they are looked for
@@ -154,16 +166,7 @@ type Expire struct {
 // one argument, the time.
 func readExpire[A argument](command string, args []A) (o Expire, refusal string) {
 	for _, option := range args[1:] {
-		switch oneOf(option, expireWords) {
-		case "nx":
-			o.NX = true
-		case "xx":
-			o.XX = true
-		case "gt":
-			o.GT = true
-		case "lt":
-			o.LT = true
-		default:
+		if !setFlag(option, expireWords, &o.NX, &o.XX, &o.GT, &o.LT) {
 			text, _, _ := strings.Cut(string(option), "\x00") // as C prints it
 			return o, "ERR Unsupported option " + text
 		}

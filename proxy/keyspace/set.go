@@ -2,19 +2,7 @@ package keyspace
 
 import "redlockd/redlock/resp"
 
-// The commands on sets. SCARD and SREM are in hash.go.
-
-func runSISMEMBER(_ *Space, c *Command, keys []*key) Reply {
-	_, ok := keys[0].readMember(c.args[1])
-	return oneIf(ok)
-}
-
-func runSMISMEMBER(_ *Space, c *Command, keys []*key) Reply {
-	return forEach(c.args[1:], func(name string) Reply {
-		_, ok := keys[0].readMember(name)
-		return oneIf(ok)
-	})
-}
+// The commands on sets. SCARD, SREM, SISMEMBER and SMISMEMBER are in hash.go.
 
 // runSMEMBERS answers the members in their order; Redis promises none.
 func runSMEMBERS(_ *Space, _ *Command, keys []*key) Reply {

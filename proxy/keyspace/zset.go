@@ -9,7 +9,7 @@ import (
 	"redlockd/redlock/resp"
 )
 
-// The commands on sorted sets. ZCARD and ZREM are in hash.go, scores and ranges of scores in score.go.
+// The commands on sorted sets. ZCARD, ZREM, ZSCORE and ZMSCORE are in hash.go, scores and ranges of scores in score.go.
 
 // zaddArgs is what stands behind the key of ZADD and ZINCRBY.
 type zaddArgs struct {
@@ -30,24 +30,8 @@ func readZADD(c *Command) string {
 	o := &c.zadd
 	o.incr = c.name == "zincrby"
 	rest := c.args[1:]
-options:
-	for ; len(rest) > 0; rest = rest[1:] {
-		switch oneOf(rest[0], zaddWords) {
-		case "nx":
-			o.nx = true
-		case "xx":
-			o.xx = true
-		case "gt":
-			o.gt = true
-		case "lt":
-			o.lt = true
-		case "ch":
-			o.ch = true
-		case "incr":
-			o.incr = true
-		default:
-			break options
-		}
+	for len(rest) > 0 && setFlag(rest[0], zaddWords, &o.nx, &o.xx, &o.gt, &o.lt, &o.ch, &o.incr) {
+		rest = rest[1:]
 	}
 	switch {
 	case len(rest) == 0 || len(rest)%2 != 0:
@@ -107,21 +91,6 @@ func runZADD(s *Space, c *Command, keys []*key) Reply {
 	return integer(added)
 }
 
-func runZSCORE(_ *Space, c *Command, keys []*key) Reply { return scoreOf(keys[0], c.args[1]) }
-
-func runZMSCORE(_ *Space, c *Command, keys []*key) Reply {
-	return forEach(c.args[1:], func(name string) Reply { return scoreOf(keys[0], name) })
-}
-
-// scoreOf is the score of a member, or null if there is none of this name.
-func scoreOf(k *key, name string) Reply {
-	m, ok := k.readMember(name)
-	if !ok {
-		return null
-	}
-	return resp.NewDouble(m.score)
-}
-
 // runZRANK is ZRANK, and ZREVRANK, which counts from the highest score.
 func runZRANK(_ *Space, c *Command, keys []*key) Reply {
 	all := byScore(keys[0].readMembers())
@@ -176,13 +145,7 @@ func (c *Command) readRange(low, high string) string {
 		}
 		return ""
 	}
-	var ok1, ok2 bool
-	c.start, ok1 = resp.ParseInt(low)
-	c.end, ok2 = resp.ParseInt(high)
-	if !ok1 || !ok2 {
-		return ErrNotInteger
-	}
-	return ""
+	return readInts(&c.start, low, &c.end, high)
 }
 
 // zrangeWords are the options of ZRANGE. The last ones are those of its older kin too.
@@ -206,11 +169,8 @@ func readZRANGE(c *Command) string {
 		case word == "withscores":
 			o.withScores = true
 		case word == "limit" && len(rest) > 2:
-			var ok1, ok2 bool
-			o.offset, ok1 = resp.ParseInt(rest[1])
-			o.limit, ok2 = resp.ParseInt(rest[2])
-			if !ok1 || !ok2 {
-				return ErrNotInteger
+			if refusal := readInts(&o.offset, rest[1], &o.limit, rest[2]); refusal != "" {
+				return refusal
 			}
 			rest = rest[2:]
 		case word == "rev" && !o.reverse: // given twice, it is an error

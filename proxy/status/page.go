@@ -1,4 +1,4 @@
-package proxy
+package status
 
 import (
 	"bytes"
@@ -16,11 +16,13 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"redlockd/proxy/access"
 )
 
 // The page for a person who asks "do I get locks here, and if not, why not", and, after a login, "who
 // holds what". GET / answers with the whole page. Its script then follows GET /live, server-sent events
-// with the parts of the page that have changed. http_view.go has what the parts show, http_page.html how.
+// with the parts of the page that have changed. view.go has what the parts show, page.html how.
 //
 // The page costs nothing while nobody looks, and little otherwise: all streams and requests of one user
 // share one rendering, which is a second old at most, or as old as ten times what it cost to make.
@@ -34,11 +36,11 @@ const (
 	renderingsMax = 64
 )
 
-// HTTPStreamsMax bounds the pages that are followed at one time. One more ends the oldest of the address
+// StreamsMax bounds the pages that are followed at one time. One more ends the oldest of the address
 // that has most.
-const HTTPStreamsMax = 64
+const StreamsMax = 64
 
-//go:embed http_page.html
+//go:embed page.html
 var pageText string
 
 var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
@@ -48,7 +50,7 @@ var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
 // pages is what the streams and requests share.
 type pages struct {
 	mu         sync.Mutex // guards what follows
-	renderings map[*account]*rendering
+	renderings map[Viewer]*rendering
 	streams    []*stream // in the order in which they began
 }
 
@@ -85,16 +87,16 @@ func (p *renderedPage) Part(id string) template.HTML {
 }
 
 // rendered returns the page as the user sees it.
-func (srv *Server) rendered(viewer *account) renderedPage {
-	all := &srv.pages
+func (st *Status) rendered(viewer Viewer) renderedPage {
+	all := &st.pages
 	all.mu.Lock()
 	r := all.renderings[viewer]
 	if r == nil {
 		if all.renderings == nil {
-			all.renderings = make(map[*account]*rendering)
+			all.renderings = make(map[Viewer]*rendering)
 		}
 		if len(all.renderings) >= renderingsMax {
-			oldest := slices.MinFunc(slices.Collect(maps.Keys(all.renderings)), func(a, b *account) int {
+			oldest := slices.MinFunc(slices.Collect(maps.Keys(all.renderings)), func(a, b Viewer) int {
 				return all.renderings[a].used.Compare(all.renderings[b].used)
 			})
 			delete(all.renderings, oldest) // who uses it now makes it once more
@@ -108,7 +110,7 @@ func (srv *Server) rendered(viewer *account) renderedPage {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if begun := time.Now(); begun.After(r.until) {
-		r.page = srv.render(viewer, begun)
+		r.page = st.render(viewer, begun)
 		ended := time.Now()
 		r.until = ended.Add(max(streamInterval-streamInterval/10, 10*ended.Sub(begun)))
 	}
@@ -116,13 +118,13 @@ func (srv *Server) rendered(viewer *account) renderedPage {
 }
 
 // render makes the page.
-func (srv *Server) render(viewer *account, now time.Time) renderedPage {
-	view := srv.view(viewer, now)
+func (st *Status) render(viewer Viewer, now time.Time) renderedPage {
+	view := st.view(viewer, now)
 	page := renderedPage{Title: view.Title, Host: view.Host, Tone: view.Tone}
 	for _, id := range []string{"verdict", "masters", "plots", "rates", "locks", "events", "facts"} {
 		var html bytes.Buffer
 		if err := pageTemplate.ExecuteTemplate(&html, id, view); err != nil { // a mistake in the template
-			srv.log.Error("a part of the status page cannot be shown", "part", id, "err", err, "to_do", "report this as a bug of redlockd")
+			st.Log.Error("a part of the status page cannot be shown", "part", id, "err", err, "to_do", "report this as a bug of redlockd")
 		}
 		page.Parts = append(page.Parts, renderedPart{id, template.HTML(html.String())})
 	}
@@ -131,36 +133,36 @@ func (srv *Server) render(viewer *account, now time.Time) renderedPage {
 
 // mayShow reports whether the page may be shown under the name by which it is asked for. If not, it
 // answers with the reason.
-func (srv *Server) mayShow(w http.ResponseWriter, r *http.Request) bool {
-	if srv.mayShowStatus(r.Host) {
+func (st *Status) mayShow(w http.ResponseWriter, r *http.Request) bool {
+	if st.mayShowAs(r.Host) {
 		return true
 	}
 	http.Error(w, fmt.Sprintf("this page is not shown under the name %s: if that is a name of this server, add it to hosts in [http]",
-		clipped([]byte(r.Host), 128)), http.StatusMisdirectedRequest)
+		r.Host[:min(len(r.Host), 128)]), http.StatusMisdirectedRequest)
 	return false
 }
 
-// servePage answers with the whole page. It is not cached, because an old answer to "do I get locks" is a
-// wrong one.
-func (srv *Server) servePage(w http.ResponseWriter, r *http.Request) {
-	if !srv.mayShow(w, r) {
+// servePage answers with the whole page. It is not cached, because an old answer to "do I get locks" is
+// a wrong one.
+func (st *Status) servePage(w http.ResponseWriter, r *http.Request) {
+	if !st.mayShow(w, r) {
 		return
 	}
-	viewer, ok := srv.pageLogin(w, r)
+	viewer, ok := st.logIn(w, r)
 	if !ok {
 		return
 	}
 	var random [16]byte
 	rand.Read(random[:])
-	page := srv.rendered(viewer)
+	page := st.rendered(viewer)
 	data := struct {
 		*renderedPage
 		Nonce   string
 		User    string // who is logged in; "": nobody
 		Refusal string // why nobody can log in; "": somebody can
-	}{renderedPage: &page, Nonce: base64.RawURLEncoding.EncodeToString(random[:]), Refusal: srv.loginRefusal(r)}
+	}{renderedPage: &page, Nonce: base64.RawURLEncoding.EncodeToString(random[:]), Refusal: st.loginRefusal(r)}
 	if viewer != nil {
-		data.User = viewer.user().Name
+		data.User = viewer.Name()
 	}
 	var html bytes.Buffer
 	if err := pageTemplate.ExecuteTemplate(&html, "page", data); err != nil {
@@ -186,7 +188,7 @@ func (p *pages) enter(s *stream) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.streams = append(p.streams, s)
-	if len(p.streams) <= HTTPStreamsMax {
+	if len(p.streams) <= StreamsMax {
 		return
 	}
 	count := make(map[netip.Prefix]int)
@@ -221,24 +223,24 @@ type liveMessage struct {
 }
 
 // serveLive is a stream of events, one for each second, so that the script notices when they stay away.
-func (srv *Server) serveLive(w http.ResponseWriter, r *http.Request) {
-	if !srv.mayShow(w, r) {
+func (st *Status) serveLive(w http.ResponseWriter, r *http.Request) {
+	if !st.mayShow(w, r) {
 		return
 	}
-	// A page of another site could not read the stream, but take one of HTTPStreamsMax.
+	// A page of another site could not read the stream, but take one of StreamsMax.
 	if site := r.Header.Get("Sec-Fetch-Site"); site != "" && site != "same-origin" && site != "none" {
 		http.Error(w, "this is for the status page of redlockd", http.StatusForbidden)
 		return
 	}
-	viewer, ok := srv.pageLogin(w, r)
+	viewer, ok := st.logIn(w, r)
 	if !ok {
 		return
 	}
 	ctx, end := context.WithCancel(r.Context())
 	defer end()
-	s := &stream{originOfText(r.RemoteAddr), end}
-	srv.pages.enter(s)
-	defer srv.pages.leave(s)
+	s := &stream{access.OriginOf(r.RemoteAddr), end}
+	st.pages.enter(s)
+	defer st.pages.leave(s)
 
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream")
@@ -259,8 +261,8 @@ func (srv *Server) serveLive(w http.ResponseWriter, r *http.Request) {
 	tick := time.NewTicker(streamInterval)
 	defer tick.Stop()
 	sent := make(map[string]template.HTML)
-	for viewer == nil || srv.live().knows(viewer) {
-		page := srv.rendered(viewer)
+	for viewer == nil || viewer.Known() {
+		page := st.rendered(viewer)
 		m := liveMessage{Title: page.Title, Tone: page.Tone, Parts: make(map[string]template.HTML)}
 		for _, part := range page.Parts {
 			if before, ok := sent[part.ID]; !ok || before != part.HTML {
@@ -274,7 +276,7 @@ func (srv *Server) serveLive(w http.ResponseWriter, r *http.Request) {
 		case <-tick.C:
 		case <-ctx.Done():
 			if r.Context().Err() == nil {
-				send(&liveMessage{End: fmt.Sprintf("More than %d pages are open, and this one was the oldest.", HTTPStreamsMax)})
+				send(&liveMessage{End: fmt.Sprintf("More than %d pages are open, and this one was the oldest.", StreamsMax)})
 			}
 			return
 		}

@@ -1,6 +1,7 @@
-package proxy
+package status
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"slices"
@@ -12,10 +13,11 @@ import (
 	"redlockd/redlock"
 )
 
-// What the parts of the page show, as one user sees it. The template (http_page.html) only arranges it.
+// What the parts of the page show, as one user sees it. The template (page.html) only arranges it.
 //
 // Without a login the page names no resource, no token, no user and no client. A confined user sees its
-// own resources, and no names of masters, as everywhere: see User.Resources. No token is shown to anybody.
+// own resources, and no names of masters, as everywhere: see access.User.Resources. No token is shown
+// to anybody.
 
 // pageView is what the template shows.
 type pageView struct {
@@ -34,25 +36,18 @@ type pageView struct {
 	Plots      []plotView
 	Rates      []rateView
 	Facts      []factView
-	Events     []eventView
+	Events     []event
 	// Locks is nil for somebody who has not logged in.
 	Locks *locksView
 }
 
+// masterView is a master as the user may see it: Reason, why it has no vote, or a warning, may be left out.
 type masterView struct {
-	Name  string
-	Tone  tone
-	Vote  string
-	Why   string // it has no vote, or a warning
-	For   time.Duration
-	Left  time.Duration // of the quarantine, or of the doubt
-	Copy  string        // how far a learner has got what the others remember, or why it gets nothing; "": nothing is known
-	Lives bool          // it answers: RTT and Clock are of now
-	RTT   time.Duration
-	Clock time.Duration // how far its clock is ahead; negative: behind
-
-	Timeouts        uint64
-	Queued, Pending int
+	redlock.MasterStatus
+	Tone tone
+	Vote string
+	For  time.Duration
+	Copy string // how far a learner has got what the others remember, or why it gets nothing; "": nothing is known
 }
 
 // rateView is one outcome of an operation.
@@ -64,70 +59,54 @@ type rateView struct {
 
 type factView struct{ Name, Value string }
 
-type eventView struct {
-	At                time.Time
-	Tone              tone
-	Master, Text, Why string
-}
-
 // view reads everything that the page shows.
-func (srv *Server) view(viewer *account, now time.Time) *pageView {
-	var user *User
-	if viewer != nil {
-		user = viewer.user()
-	}
-	r := srv.reading()
-	points, events := srv.history.last()
+func (st *Status) view(viewer Viewer, now time.Time) *pageView {
+	r := st.Reading()
+	points, events := st.history.last()
 	host, _ := os.Hostname()
-	v := &pageView{Version: srv.opts.Version, Host: host, Up: now.Sub(srv.started), Membership: r.membership}
-	v.verdict(srv, r.masters)
+	confined := viewer != nil && viewer.Confined()
+	v := &pageView{Version: r.Version, Host: host, Up: r.Up, Membership: r.Membership}
+	v.verdict(r)
 	nameOf := make(map[string]string) // of masters, as this user may see them
-	learners := learnersOf(r.membership)
-	for i, m := range r.masters {
-		one := masterView{
-			Name: m.Addr, Tone: toneOf(m.State), Vote: wordsOf(m.State), Why: m.Reason, For: now.Sub(m.Since), Left: m.Left,
-			Lives: m.Connected, RTT: m.RTT, Clock: m.ClockOffset,
-			Timeouts: m.Timeouts, Queued: m.Queued, Pending: m.PendingReleases,
-		}
+	learners := Learners(r.Membership)
+	for i, m := range r.Masters {
+		one := masterView{MasterStatus: m, Tone: toneOf(m.State), Vote: wordsOf(m.State), For: now.Sub(m.Since)}
 		// Without voters nobody has anything to give, and the verdict says enough.
-		if at := slices.IndexFunc(learners, func(s redlock.Seat) bool { return masterOf(s) == m.Addr }); at >= 0 && r.membership.Voters() > 0 {
-			one.Copy = copyText(copyingOf(learners[at]), user.confined())
+		if at := slices.IndexFunc(learners, func(s redlock.Seat) bool { return MasterOf(s) == m.Addr }); at >= 0 && r.Membership.Voters() > 0 {
+			one.Copy = copyText(CopyingOf(learners[at]), confined)
 		}
-		if user.confined() {
-			one.Name, one.Why = "master "+strconv.Itoa(i+1), ""
+		if confined {
+			one.Addr, one.Reason = "master "+strconv.Itoa(i+1), ""
 		}
-		nameOf[m.Addr] = one.Name
+		nameOf[m.Addr] = one.Addr
 		v.Masters = append(v.Masters, one)
 	}
-	if user.confined() {
+	if confined {
 		v.Membership.Problem, v.Membership.Differences = "", ""
 	}
 	for _, e := range events {
-		one := eventView{At: e.at, Tone: e.tone, Master: e.master, Text: e.text, Why: e.why}
-		if user.confined() {
-			one.Why = ""
-			if e.master != "" {
-				if one.Master = nameOf[e.master]; one.Master == "" {
-					one.Master = "a master"
-				}
+		if confined {
+			if e.Why = ""; e.Master != "" {
+				e.Master = cmp.Or(nameOf[e.Master], "a master")
 			}
 		}
-		v.Events = append(v.Events, one)
+		v.Events = append(v.Events, e)
 	}
 	v.Plots = plotsOf(points)
 	var last point
 	if len(points) > 0 {
 		last = points[len(points)-1]
 	}
-	v.rates(&r.locks, &last)
-	v.facts(srv, r)
+	v.rates(&r.Locks, &last)
+	v.facts(r)
 	if viewer != nil {
-		v.Locks = srv.locksView(user, now)
+		v.Locks = newLocksView(viewer, now)
 	}
 	return v
 }
 
-// copyText says how far a learner has got what the others remember. To a confined user it names no master.
+// copyText says how far a learner has got what the others remember. To a confined user it names no
+// master.
 func copyText(c redlock.Copying, confined bool) string {
 	switch {
 	case c.From != "":
@@ -145,14 +124,14 @@ func copyText(c redlock.Copying, confined bool) string {
 }
 
 // verdict says in one sentence whether locks are granted.
-func (v *pageView) verdict(srv *Server, masters []redlock.MasterStatus) {
-	n, needed := voting(masters), quorumOf(masters)
-	err := srv.ready(masters)
+func (v *pageView) verdict(r *Reading) {
+	n, needed, masters := Voting(r.Masters), Quorum(r.Masters), r.Masters
+	err := r.Ready()
 	switch votes := fmt.Sprintf("%d of %d masters have a vote, and %d are needed", n, len(masters), needed); {
-	case srv.draining.Load() || n < needed:
+	case r.Draining || n < needed:
 		v.Tone, v.Title = toneBad, "no locks"
 		v.Verdict = "No locks are granted here: " + err.Error() + "."
-		if n < needed && !srv.draining.Load() {
+		if n < needed && !r.Draining {
 			v.Advice = "Bring back the masters that are down, and restart none of the others. Masters in quarantine or in doubt vote again by themselves."
 		}
 	case err != nil:
@@ -176,32 +155,31 @@ func (v *pageView) verdict(srv *Server, masters []redlock.MasterStatus) {
 	}
 }
 
-// rates are the outcomes of operations.
+// rates are the Outcomes of operations. The last row has UNLOCKs and EXTENDs without a quorum.
 func (v *pageView) rates(n *redlock.Stats, p *point) {
-	v.Rates = []rateView{
-		{"LOCK", "granted", n.Granted, p.granted},
-		{"LOCK", "held by another", n.Denied, p.denied},
-		{"LOCK", "no quorum", n.NoQuorum, p.noQuorum},
-		{"UNLOCK", "released", n.Released, p.released},
-		{"UNLOCK", "not held", n.NotHeld, p.notHeld},
-		{"EXTEND", "extended", n.Extended, p.extended},
-		{"EXTEND", "lost before", n.ExtendLost, p.extendLost},
-		{"both", "no quorum", n.UnlockFail + n.ExtendFail, p.failed},
+	last := rateView{What: "both", Outcome: "no quorum"}
+	for i, o := range Outcomes {
+		if o.what == "" {
+			last.Total, last.Rate = last.Total+o.Count(n), last.Rate+p.rates[i]
+		} else {
+			v.Rates = append(v.Rates, rateView{o.what, o.words, o.Count(n), p.rates[i]})
+		}
 	}
+	v.Rates = append(v.Rates, last)
 }
 
 // facts are numbers of now, and some since the start.
-func (v *pageView) facts(srv *Server, r *reading) {
-	n := &r.locks
+func (v *pageView) facts(r *Reading) {
+	n := &r.Locks
 	v.Facts = []factView{
 		{"locks that run", countText(n.Leases)},
-		{"LOCKs that wait", fmt.Sprintf("%s of %s", countText(n.Waiters), countText(srv.opts.Engine.Options().MaxWaiters))},
-		{"clients", fmt.Sprintf("%s of %s", countText(r.clients), countText(srv.live().MaxClients))},
+		{"LOCKs that wait", fmt.Sprintf("%s of %s", countText(n.Waiters), countText(r.MaxWaiters))},
+		{"clients", fmt.Sprintf("%s of %s", countText(r.Clients), countText(r.MaxClients))},
 		{"passed on to the next waiter", countText(n.Handovers)},
 		{"forgotten by the masters", countText(n.Lost)},
-		{"released because the client had gone", countText(srv.counters[countRepliesLost].Load())},
-		{"commands", countText(r.front[countCommands])},
-		{"errors", countText(r.front[countErrors])},
+		{"released because the client had gone", countText(r.RepliesLost)},
+		{"commands", countText(r.Commands)},
+		{"errors", countText(r.Errors)},
 	}
 }
 
@@ -226,15 +204,16 @@ func plotsOf(points []point) []plotView {
 	rate := func(v float64) string { return rateText(float32(v)) + "/s" }
 	ms := func(v float64) string { return msText(time.Duration(v)) }
 	return []plotView{
-		newPlot("locks granted", points, rate, func(p *point) float64 { return float64(p.granted) }),
-		newPlot("LOCKs denied, or without a quorum", points, rate, func(p *point) float64 { return float64(p.denied + p.noQuorum) }),
+		newPlot("locks granted", points, rate, func(p *point) float64 { return float64(p.rates[0]) }),
+		newPlot("LOCKs denied, or without a quorum", points, rate, func(p *point) float64 { return float64(p.rates[1] + p.rates[2]) }),
 		newPlot("LOCKs that wait", points, func(v float64) string { return countText(int(v)) }, func(p *point) float64 { return float64(p.waiters) }),
 		newPlot("rounds: 99 % (dashed: half)", points, ms,
 			func(p *point) float64 { return float64(p.slow) }, func(p *point) float64 { return float64(p.median) }),
 	}
 }
 
-// newPlot draws one line for each value. The first has the numbers beside the plot. The newest point is at the right end.
+// newPlot draws one line for each value. The first has the numbers beside the plot. The newest point is
+// at the right end.
 func newPlot(title string, points []point, text func(float64) string, values ...func(*point) float64) plotView {
 	plot := plotView{Title: title, Now: "–", Most: "–"}
 	most := 0.0
@@ -291,43 +270,27 @@ type locksView struct {
 	Rows []lockView
 }
 
+// lockView is a lease as the user may see it.
 type lockView struct {
-	Resources []string
-	More      int // further resources
+	redlock.LeaseInfo
+	More int // further resources
 	// State is what there is to know of it, in words.
 	State string
 	Tone  tone
 	Held  time.Duration // since when; 0: not known
 	Left  time.Duration // of the validity; 0: it is not held
-	// Holder is nil if that is not known.
-	Holder  *holderView
-	Waiters int
-	// Queue is the first of them, as far as this user may know them.
-	Queue []waiterView
 }
 
-// holderView is a client that holds a lock, or that waits for it.
-type holderView struct{ Note, Client, Addr, User string }
-
-type waiterView struct {
-	holderView
-	Waited time.Duration
-}
-
-// locksView lists the locks on resources that the user may use: first those that were lost, then those
-// that most wait for.
-func (srv *Server) locksView(user *User, now time.Time) *locksView {
-	v := &locksView{Confined: user.confined()}
-	if user.groups()&groupRead == 0 {
-		v.Problem = `[auth] does not give this user commands = ["read"]`
-		return v
-	}
-	leases, err := srv.findLeases(&leaseSearch{limit: locksMax, deadline: now.Add(locksTime), may: user.may})
+// newLocksView lists the locks on resources that the user may use: first those that were lost, then
+// those that most wait for.
+func newLocksView(viewer Viewer, now time.Time) *locksView {
+	v := &locksView{Confined: viewer.Confined()}
+	leases, err := viewer.Leases()
 	if err != nil {
-		v.Problem = strings.TrimPrefix(err.Error(), "ERR ")
+		v.Problem = err.Error()
 		return v
 	}
-	v.Found, v.All = len(leases), len(leases) < locksMax
+	v.Found, v.All = len(leases), len(leases) < LeasesMax
 	slices.SortStableFunc(leases, func(a, b redlock.LeaseInfo) int {
 		switch {
 		case a.Lost != b.Lost && a.Lost:
@@ -338,21 +301,29 @@ func (srv *Server) locksView(user *User, now time.Time) *locksView {
 		return b.Waiters - a.Waiters
 	})
 	for i := range leases[:min(len(leases), pageLocksMax)] {
-		v.Rows = append(v.Rows, newLockView(&leases[i], user, now))
+		v.Rows = append(v.Rows, newLockView(leases[i], now))
 	}
 	return v
 }
 
-func newLockView(lease *redlock.LeaseInfo, user *User, now time.Time) lockView {
-	v := lockView{Waiters: lease.Waiters, Left: max(lease.Validity, delayLeft(lease)), Tone: toneGood}
-	v.Resources = lease.Resources[:min(len(lease.Resources), pageNamesMax)]
+// DelayLeft is what is left of the delay of a lease that is in it.
+func DelayLeft(lease redlock.LeaseInfo) time.Duration {
+	if lease.Validity > 0 {
+		return 0
+	}
+	return lease.Free
+}
+
+func newLockView(lease redlock.LeaseInfo, now time.Time) lockView {
+	v := lockView{LeaseInfo: lease, Left: max(lease.Validity, DelayLeft(lease)), Tone: toneGood}
+	v.Resources, v.Queue = lease.Resources[:min(len(lease.Resources), pageNamesMax)], lease.Queue[:min(len(lease.Queue), pageWaitersMax)]
 	v.More = len(lease.Resources) - len(v.Resources)
 	switch {
 	case lease.TokenDigest == "":
 		v.State = "not held through this redlockd"
 	case lease.Lost:
 		v.State, v.Tone = "lost: the masters no longer have it", toneBad
-	case delayLeft(lease) > 0:
+	case DelayLeft(lease) > 0:
 		v.State = "in its delay: its TTL has ended without a release"
 	case lease.Shared:
 		v.State = "held by a reader"
@@ -362,18 +333,8 @@ func newLockView(lease *redlock.LeaseInfo, user *User, now time.Time) lockView {
 	if lease.Bound {
 		v.State += ", renewed for its connection"
 	}
-	// As LOCKS shows it: see holder.go.
-	if n := lease.Note; n != nil && (n.Text != "" || user.sees(n)) {
-		v.Holder = &holderView{n.Text, n.Client, n.Addr, n.User}
-		if !user.sees(n) {
-			v.Holder.Addr = ""
-		}
+	if lease.Note != nil {
 		v.Held = now.Sub(lease.Since)
-	}
-	for _, w := range lease.Queue {
-		if len(v.Queue) < pageWaitersMax && w.Note != nil && user.sees(w.Note) {
-			v.Queue = append(v.Queue, waiterView{holderView{w.Note.Text, w.Note.Client, w.Note.Addr, w.Note.User}, w.Waited})
-		}
 	}
 	return v
 }

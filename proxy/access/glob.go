@@ -1,6 +1,8 @@
-package proxy
+package access
 
 import (
+	"slices"
+
 	"redlockd/redlock"
 )
 
@@ -9,19 +11,16 @@ import (
 //
 // Rejected: path.Match of the standard library, whose * does not match a slash.
 
-// patternMax bounds a pattern that a client sends, as names are bounded: comparing the two takes a time
+// PatternMax bounds a pattern that a client sends, as names are bounded: comparing the two takes a time
 // of their lengths' product, and so 1 ms at most.
-const patternMax = redlock.MaxResourceLen
+const PatternMax = redlock.MaxResourceLen
 
-// patternRefusal is the error for a pattern that is too long, or nil.
-func patternRefusal[T string | []byte](pattern T) error {
-	if len(pattern) <= patternMax {
-		return nil
-	}
-	return errorf("ERR the pattern has %d bytes, at most %d are possible", len(pattern), patternMax)
+// MatchesAny reports whether s matches one of the patterns.
+func MatchesAny(patterns []string, s string) bool {
+	return slices.ContainsFunc(patterns, func(pattern string) bool { return Match(pattern, s) })
 }
 
-// globMatch reports whether s matches pattern, as Redis's PSUBSCRIBE and CONFIG GET do: * is any run of
+// Match reports whether s matches pattern, as Redis's PSUBSCRIBE and CONFIG GET do: * is any run of
 // bytes, ? any byte, [abc], [a-z] and [^a] one byte of a set, \ takes the next byte as it is.
 // Everything is compared byte by byte, case included. An empty s matches the empty pattern alone, not
 // even *.
@@ -29,7 +28,7 @@ func patternRefusal[T string | []byte](pattern T) error {
 // A * that fails is retried one byte further on, and only the last * is ever retried: what an earlier
 // one matched cannot matter to the rest. So the time is bounded by len(pattern) * len(s), whatever a
 // client sends.
-func globMatch(pattern, s string) bool {
+func Match(pattern, s string) bool {
 	if s == "" {
 		return pattern == ""
 	}

@@ -1,4 +1,4 @@
-package proxy
+package status
 
 import (
 	"fmt"
@@ -10,7 +10,7 @@ import (
 )
 
 // What the page shows of the last hour: rates, latencies, and events. One goroutine reads the counters
-// and the states of masters, and only where HTTPHandler was called; nothing is counted for it anywhere
+// and the states of masters, and only where a Status was made; nothing is counted for it anywhere
 // else. What begins and ends between two readings is not seen.
 
 const (
@@ -46,26 +46,24 @@ type history struct {
 
 // point is what happened within pointInterval. Rates are per second.
 type point struct {
-	granted, denied, noQuorum float32
-	released, notHeld         float32
-	extended, extendLost      float32
-	// failed are UNLOCKs and EXTENDs without a quorum.
-	failed float32
-	// median and slow are upper bounds of half, and of 99 %, of the rounds of acquisition; 0: there was none.
+	// rates are those of Outcomes.
+	rates [len(Outcomes)]float32
+	// median and slow are upper bounds of half, and of 99 %, of the rounds of acquisition; 0: there was
+	// none.
 	median, slow time.Duration
 	waiters      int
 }
 
 // event is one line of the page's list.
 type event struct {
-	at   time.Time
-	tone tone
-	// master is the address of the master that it is about; "": it is about none.
-	master string
-	// text follows the name of the master, if there is one. It names no master and no resource.
-	text string
-	// why may name masters, so confined users do not see it.
-	why string
+	At   time.Time
+	Tone tone
+	// Master is the address of the master that it is about; "": it is about none.
+	Master string
+	// Text follows the name of the master, if there is one. It names no master and no resource.
+	Text string
+	// Why may name masters, so confined users do not see it.
+	Why string
 }
 
 // tone says how bad something is. It is the name of a shape and of a colour of the page.
@@ -78,54 +76,48 @@ const (
 )
 
 // watch reads until the server is closed. It is the goroutine of the history.
-func (srv *Server) watch() {
+func (st *Status) watch() {
 	tick := time.NewTicker(watchInterval)
 	defer tick.Stop()
 	for {
-		srv.history.observe(time.Now(), srv.opts.Engine, srv.leaving.Load() || srv.draining.Load())
+		st.history.observe(time.Now(), st.Reading())
 		select {
 		case <-tick.C:
-		case <-srv.done:
+		case <-st.Done:
 			return
 		}
 	}
 }
 
 // observe takes one reading.
-func (h *history) observe(now time.Time, engine *redlock.Client, leaving bool) {
-	masters, membership := engine.Masters(), engine.Membership()
-	var stats *redlock.Stats
-	if !h.begun || now.Sub(h.pointAt) >= pointInterval {
-		s := engine.Stats()
-		stats = &s
-	}
+func (h *history) observe(now time.Time, r *Reading) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.noteStatesLocked(now, masters, &membership, leaving)
-	if stats != nil {
+	h.noteStatesLocked(now, r.Masters, &r.Membership, r.Leaving || r.Draining)
+	if !h.begun || now.Sub(h.pointAt) >= pointInterval {
 		if h.begun {
-			h.addPointLocked(now, stats)
+			h.addPointLocked(now, &r.Locks)
 		}
-		h.stats, h.pointAt = *stats, now
+		h.stats, h.pointAt = r.Locks, now
 	}
 	h.begun = true
 }
 
 // noteLocked remembers an event.
 func (h *history) noteLocked(now time.Time, e event) {
-	e.at = now
+	e.At = now
 	if len(h.events) == eventsMax {
 		h.events = slices.Delete(h.events, 0, 1)
 	}
 	h.events = append(h.events, e)
 }
 
-// noteStatesLocked adds an event for each difference from the reading before. The first reading has none to
-// compare with, except that a quorum is expected.
+// noteStatesLocked adds an event for each difference from the reading before. The first reading has
+// none to compare with, except that a quorum is expected.
 func (h *history) noteStatesLocked(now time.Time, masters []redlock.MasterStatus, membership *redlock.Membership, leaving bool) {
 	add := func(e event) { h.noteLocked(now, e) }
 	if !h.begun {
-		add(event{tone: toneGood, text: "redlockd has started"})
+		add(event{Tone: toneGood, Text: "redlockd has started"})
 	}
 	states := make(map[string]redlock.MasterState, len(masters))
 	for _, m := range masters {
@@ -134,54 +126,44 @@ func (h *history) noteStatesLocked(now time.Time, masters []redlock.MasterStatus
 		switch {
 		case before == m.State, !known && m.State == redlock.MasterDown: // every master begins as down
 		case m.State == redlock.MasterUp:
-			add(event{tone: toneGood, master: m.Addr, text: "votes"})
+			add(event{Tone: toneGood, Master: m.Addr, Text: "votes"})
 		default:
-			add(event{tone: toneOf(m.State), master: m.Addr, text: wordsOf(m.State), why: m.Reason})
+			add(event{Tone: toneOf(m.State), Master: m.Addr, Text: wordsOf(m.State), Why: m.Reason})
 		}
 	}
 	h.states = states
 	if v := membership.Version; v != h.version {
 		if h.version != 0 {
-			add(event{tone: toneGood, text: fmt.Sprintf("the membership was changed: it has version %d now, and %d masters that vote", v, membership.Voters())})
+			add(event{Tone: toneGood, Text: fmt.Sprintf("the membership was changed: it has version %d now, and %d masters that vote", v, membership.Voters())})
 		}
 		h.version = v
 	}
-	switch quorum := voting(masters) >= quorumOf(masters); {
+	switch quorum := Voting(masters) >= Quorum(masters); {
 	case quorum == h.quorum:
 	case quorum:
 		h.quorum = true
-		add(event{tone: toneGood, text: "there is a quorum: locks are granted"})
+		add(event{Tone: toneGood, Text: "there is a quorum: locks are granted"})
 	default:
 		h.quorum = false
-		add(event{tone: toneBad, text: fmt.Sprintf("the quorum is lost: no locks are granted until %d masters vote", quorumOf(masters))})
+		add(event{Tone: toneBad, Text: fmt.Sprintf("the quorum is lost: no locks are granted until %d masters vote", Quorum(masters))})
 	}
 	if leaving && !h.leaving {
-		add(event{tone: toneWarn, text: "this server was told to stop"})
+		add(event{Tone: toneWarn, Text: "this server was told to stop"})
 	}
 	h.leaving = leaving
 }
 
 // addPointLocked compares with the counters of the point before.
 func (h *history) addPointLocked(now time.Time, s *redlock.Stats) {
-	perSecond := func(counter func(*redlock.Stats) uint64) float32 {
-		return float32(float64(counter(s)-counter(&h.stats)) / now.Sub(h.pointAt).Seconds())
-	}
 	if lost := s.Lost - h.stats.Lost; lost > 0 {
-		h.noteLocked(now, event{tone: toneWarn, text: fmt.Sprintf("the masters have forgotten %d %s that should still run", lost, plural(int(lost), "lock", "locks"))})
+		h.noteLocked(now, event{Tone: toneWarn, Text: fmt.Sprintf("the masters have forgotten %d %s that should still run", lost, plural(int(lost), "lock", "locks"))})
 	}
 	if forced := s.Forced - h.stats.Forced; forced > 0 {
-		h.noteLocked(now, event{tone: toneWarn, text: fmt.Sprintf("%d %s released by force", forced, plural(int(forced), "lock was", "locks were"))})
+		h.noteLocked(now, event{Tone: toneWarn, Text: fmt.Sprintf("%d %s released by force", forced, plural(int(forced), "lock was", "locks were"))})
 	}
-	p := point{
-		granted:    perSecond(func(s *redlock.Stats) uint64 { return s.Granted }),
-		denied:     perSecond(func(s *redlock.Stats) uint64 { return s.Denied }),
-		noQuorum:   perSecond(func(s *redlock.Stats) uint64 { return s.NoQuorum }),
-		released:   perSecond(func(s *redlock.Stats) uint64 { return s.Released }),
-		notHeld:    perSecond(func(s *redlock.Stats) uint64 { return s.NotHeld }),
-		extended:   perSecond(func(s *redlock.Stats) uint64 { return s.Extended }),
-		extendLost: perSecond(func(s *redlock.Stats) uint64 { return s.ExtendLost }),
-		failed:     perSecond(func(s *redlock.Stats) uint64 { return s.UnlockFail + s.ExtendFail }),
-		waiters:    s.Waiters,
+	p := point{waiters: s.Waiters}
+	for i, o := range Outcomes {
+		p.rates[i] = float32(float64(o.Count(s)-o.Count(&h.stats)) / now.Sub(h.pointAt).Seconds())
 	}
 	rounds := s.Rounds
 	for i := range rounds.Buckets {

@@ -1,0 +1,518 @@
+package proxy
+
+import (
+	"crypto/rand"
+	mathrand "math/rand/v2"
+	"runtime/debug"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"redlockd/proxy/keyspace"
+	"redlockd/redlock"
+	"redlockd/redlock/resp"
+)
+
+// exchange executes a program on keys: a command (dropin.go), a transaction (cmd_transaction.go) or a
+// script (script_program.go). A program is a function from what its keys hold to what they are to hold
+// and a reply. It runs on what a quorum holds or, where its arguments tell what the client expects, on
+// that. What it has changed is committed, guarded by what it has read.
+//
+//	assume ─ run ─┬─ changes ── commit ─┬─ done ──> the reply that the program has computed
+//	              │                     └─ a guard fails ────┐
+//	              └─ none: nothing would check the assumption ┴─ read a quorum ─ run ─┬─ no changes ──> its reply
+//	                                                                    ^             └─ commit ─┬─ done ──> its reply
+//	                                                                    └────────────────────────┘ exchangeRounds times
+//
+//	SET k v NX PX 1000        assumed: absent         one round
+//	DELEX k IFEQ v            assumed: k holds v      one round
+//	GET k                     read                    one round
+//	DEL k  (allow_unguarded)  read, guarded commit    two rounds
+//	WATCH k … MULTI … EXEC    read at WATCH, commit   one round each
+//	EVAL, EVALSHA             several assumptions     one round or two, see script_assume.go
+//
+// A key that a script names and has not declared (Redisson makes such names) is taken to be absent, so
+// that the run finds them all. Then the keys are read, with these, and the script is run again. Such a
+// key is not ordered against what the same client has sent before for that key and is not answered yet.
+//
+// Invariant: all that a reply was made of was confirmed by a quorum: by the commit, whose guards are
+// all that the run has read, or, where there was nothing to commit, by the reading. What only a
+// minority holds is no reason to say that anything is held.
+//
+// One goroutine at a time works on an exchange, so its fields need no mutex: first the reader of the
+// connection (begin), then the engine's that completes an operation (haveRead, haveCommitted), then,
+// for a script, one of its own for the next run (onGoroutine). Each hands over as its last step.
+//
+// Rejected: to run scripts on the masters, as EVAL there. A script that ran on a minority alone, or on
+// masters that hold different things, could not be taken back.
+type exchange struct {
+	slot
+	program program
+	// script is the one that the program runs; nil: it is none.
+	script *knownScript
+	// keys has each key once: those of the program, and behind these the ones that runs have found
+	// missing.
+	keys []string
+
+	// states is what the program was run on, for each of keys.
+	states []redlock.State
+	// fromQuorum is true once states are what a quorum holds.
+	fromQuorum bool
+	// outcome is that of the last run. Its reply is given if the commit succeeds.
+	outcome outcome
+	// tries counts the commits that found the keys changed.
+	tries int
+	// splits counts the readings that found masters with different hashes or sets.
+	splits int
+	// waited is true once the exchange has waited for the undoing of its own failed commit.
+	waited bool
+	// waitedForEnd is for how long the exchange has waited for the end of a key, see endingWait.
+	waitedForEnd time.Duration
+	// chargedBytes is how many bytes of messages the user's share was charged for.
+	chargedBytes int
+
+	// op is the present operation: there is one at a time.
+	op redlock.Op
+	// oneKey has room for keys if there is one.
+	oneKey [1]string
+}
+
+// program is what an exchange executes. Its methods may read and write the exchange, of which they are
+// a part.
+type program interface {
+	// assume sets states to what the client expects, runs on that, and returns true if the outcome is
+	// to be committed; false if the keys must be read.
+	assume() bool
+	// run executes the program on states. The result is in outcome, and nothing else has happened.
+	run()
+	// recheck is called behind a run after a commit of this exchange has failed. What the commit has
+	// set on single masters may not be undone yet, and may look like the lock of somebody: wait tells
+	// to read the keys again when it must be. end tells that outcome is the answer, without another
+	// commit.
+	recheck() (wait, end bool)
+	// committed is called with the result of a commit. It reports whether outcome is the answer then;
+	// else the keys are read, and the program is run again.
+	committed(held bool) (end bool)
+}
+
+// outcome is what a program did to its keys. Nothing of it has happened yet.
+type outcome struct {
+	keyspace.Outcome
+	// reply is what the client gets if the commit finds the keys as the program saw them.
+	reply keyspace.Reply
+	// published has what is to be published behind the commit.
+	published []message
+
+	// spent is how much of its limit of time the run of a script took.
+	spent time.Duration
+
+	// refused says why the program must not be executed, or which limit it met. Then nothing else of
+	// the outcome counts. Its text is an error reply.
+	refused error
+}
+
+// Bounds of one exchange.
+const (
+	// exchangeRounds is how often a program is tried if others change its keys meanwhile; then the
+	// exchange fails. Eight is far more than honest contention needs: of several callers that change
+	// the same keys, one always succeeds.
+	exchangeRounds = 8
+	// exchangePause is the longest pause before such a try, times its number.
+	exchangePause = 2 * time.Millisecond
+	// splitReads is how often the keys are read when masters hold different hashes or sets.
+	splitReads = 10
+	// endingWaitMax bounds how long one exchange waits for the end of a key.
+	endingWaitMax = 100 * time.Millisecond
+)
+
+// exchangeRead and exchangeCommit are the exchange as the engine's completer of a reading and of a
+// commit. A type for each takes no allocation, where a closure would.
+type (
+	exchangeRead   exchange
+	exchangeCommit exchange
+)
+
+// Done implements redlock.Completer.
+func (x *exchangeRead) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher {
+	return (*exchange)(x).haveRead(result)
+}
+
+// Done implements redlock.Completer.
+func (x *exchangeCommit) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher {
+	return (*exchange)(x).haveCommitted(result)
+}
+
+// enter takes the slot of the reply. blocks keeps back what the client has sent behind: a command that
+// may take several rounds must not be overtaken. tracks: a client that tracks keeps what the reply says
+// of the keys. It returns false if the client has gone: the call is answered then, and must not be
+// executed.
+func (x *exchange) enter(c *call, blocks, tracks bool) bool {
+	switch {
+	case !c.s.awaitScripts(c, x.keys):
+		return false
+	case blocks:
+		c.takeBlockingSlot(&x.slot)
+	default:
+		c.takeSlot(&x.slot)
+	}
+	if tracks {
+		x.track(x.keys)
+	}
+	return true
+}
+
+// begin runs the program for the first time.
+func (x *exchange) begin() redlock.Flusher {
+	switch {
+	case len(x.keys) == 0: // there is nothing to assume
+		return x.runOnQuorum()
+	case x.program.assume():
+		return x.decide()
+	}
+	return x.readAfter(0)
+}
+
+// read asks a quorum what the keys hold, those that the last run has missed among them, and goes on in
+// haveRead.
+func (x *exchange) read() {
+	x.keys = append(slices.Clip(x.keys), x.outcome.Missing...)
+	if x.reads != nil {
+		x.track(x.outcome.Missing)
+	}
+	x.outcome.Missing = nil
+	x.startRead(&x.op, x.keys, (*exchangeRead)(x))
+}
+
+// readAfter is read after a pause. Nothing is to be sent yet.
+func (x *exchange) readAfter(pause time.Duration) redlock.Flusher {
+	if pause > 0 {
+		time.AfterFunc(pause, x.read)
+	} else {
+		x.read()
+	}
+	return nil
+}
+
+// haveRead goes on with what a quorum holds. Called on a goroutine of the engine.
+func (x *exchange) haveRead(result redlock.Result) redlock.Flusher {
+	if result.Err != nil {
+		return x.fail(result.Err)
+	}
+	if key, split := splitKey(x.keys, result.States); split {
+		if x.splits++; x.splits == splitReads {
+			return x.fail(errorf("NOQUORUM the masters hold different values of key %.200q, because several clients have changed it at the same time, or one was cut off: "+
+				"try again. If nobody changes it, it ends with its TTL", key))
+		}
+		// The next reading finds most likely that what has failed was undone: that takes a round.
+		return x.readAfter(time.Millisecond + mathrand.N(time.Duration(x.splits)*exchangePause))
+	}
+	x.s.server.live().withoutDelays(x.keys, result.States)
+	x.states, x.fromQuorum = result.States, true
+	if x.script != nil {
+		return x.onGoroutine(x.runOnQuorum)
+	}
+	return x.runOnQuorum()
+}
+
+// onGoroutine continues with step on a goroutine of its own. The engine's goroutines must not run
+// scripts: all its lanes would wait.
+func (x *exchange) onGoroutine(step func() redlock.Flusher) redlock.Flusher {
+	s := x.s
+	started := s.server.begin(func() { // Close waits for it
+		defer func() {
+			if p := recover(); p != nil {
+				s.server.log.Error("panic in a script", "client", s.conn.id, "panic", p, "stack", string(debug.Stack()),
+					"to_do", "report this line to the developers of redlockd; other clients are not affected")
+				s.conn.close("panic in a script") // whether the reply was given is not known
+				if x.queuedKey != "" {
+					s.server.keyQueue.leave(x.queuedKey) // the slot may never be complete
+				}
+			}
+		}()
+		flush(step())
+	})
+	if !started {
+		return x.fail(errorf("ERR the server is closed"))
+	}
+	return nil
+}
+
+// runOnQuorum runs the program on what a quorum holds.
+func (x *exchange) runOnQuorum() redlock.Flusher {
+	x.program.run()
+	return x.decide()
+}
+
+// decide commits what the program has changed. Without changes its reply is the reply, if the reading
+// has confirmed all that it was made of.
+func (x *exchange) decide() redlock.Flusher {
+	o := &x.outcome
+	wait := endingWait(&o.Outcome, x.states, x.waitedForEnd)
+	switch {
+	case o.refused != nil:
+		return x.end()
+	case len(o.Missing) > 0: // scriptKeysMax bounds how often this can be
+		return x.readAfter(0)
+	case wait > 0:
+		x.waitedForEnd += wait
+		return x.readAfter(wait)
+	}
+	var undone, ends bool
+	if x.tries > 0 {
+		undone, ends = x.program.recheck()
+	}
+	switch {
+	case undone && !x.waited:
+		// Waiting once is enough: no undo is still to come then, and what is there stays.
+		x.waited = true
+		return x.readAfter(2 * x.s.server.opts.Engine.Options().MasterTimeout)
+	case ends:
+		return x.end()
+	case !o.Writes && x.sure() || len(o.Changes) == 0: // the latter: keys of other types, which cannot be compared
+		if refusal := x.payMessages(); refusal != nil {
+			return x.fail(refusal)
+		}
+		return x.end()
+	case o.Endless != nil:
+		return x.fail(noTTL(o.Endless))
+	}
+	if refusal := x.refuseChanges(); refusal != nil {
+		return x.fail(refusal)
+	}
+	return x.commit() // without writes it compares only, and so makes sure
+}
+
+// sure reports whether a quorum has confirmed all that the reply was made of. Otherwise a commit
+// without changes must do so.
+func (x *exchange) sure() bool {
+	for i := range x.outcome.Changes {
+		if st := x.state(x.outcome.Changes[i].Resource); st.Found && !st.Sure {
+			return false
+		}
+	}
+	return x.fromQuorum
+}
+
+// state is what a key was taken to hold.
+func (x *exchange) state(key string) *redlock.State { return &x.states[slices.Index(x.keys, key)] }
+
+// refuseChanges is why the changes may not be committed, or nil: one of them is of a key without
+// comparing what that holds, which could be another's lock. Commands were asked for before
+// (refuseUnguarded); what a helper key holds shows now.
+func (x *exchange) refuseChanges() error {
+	o := &x.outcome
+	for i := range o.Changes {
+		ch := &o.Changes[i]
+		if slices.Contains(o.Unguarded, ch.Resource) && !x.s.server.live().mayChangeUnguarded(ch.Resource, ch.Value) {
+			return refusedf("ERR the %s changes key %.200q without comparing what it holds, and so could change another's lock: "+
+				"compare the token, or set allow_unguarded in [compat]", x.word("command", "script"), ch.Resource)
+		}
+	}
+	return nil
+}
+
+// word is the one for a command or a transaction, or the one for a script.
+func (x *exchange) word(command, script string) string {
+	if x.script != nil {
+		return script
+	}
+	return command
+}
+
+// commit makes the changes, guarded by what the program was run on, and goes on in haveCommitted.
+// Messages are paid for before anything has happened, so that a refusal means that nothing was changed.
+func (x *exchange) commit() redlock.Flusher {
+	o := &x.outcome
+	if o.Collections && o.Writes && !x.s.server.keyQueue.enter(&x.slot, x.keys[0], x.read) {
+		return nil
+	}
+	if refusal := x.payMessages(); refusal != nil {
+		return x.fail(refusal)
+	}
+	if err := x.s.mayChange(o.Changes); err != nil {
+		return x.fail(err)
+	}
+	x.waited = false
+	x.startCommit(&x.op, o.Changes, (*exchangeCommit)(x))
+	return nil
+}
+
+// roundsMax is how often the program is tried: more often if it is at the front of a queue.
+func (x *exchange) roundsMax() int {
+	if x.queuedKey != "" {
+		return queueRounds
+	}
+	return exchangeRounds
+}
+
+// haveCommitted ends the exchange if the guards held. Otherwise it reads the keys and tries again, at
+// random moments from the third time on, so that callers who are in each other's way do not stay so.
+func (x *exchange) haveCommitted(result redlock.Result) redlock.Flusher {
+	if result.Err != nil {
+		return x.fail(result.Err)
+	}
+	if result.Held {
+		x.tellChanges(x.outcome.Changes)
+	}
+	if x.program.committed(result.Held) {
+		return x.end()
+	}
+	if x.tries++; x.tries >= x.roundsMax() {
+		return x.fail(errorf("ERR the %s changed %d times between the reading and the change: try again", x.word("key", "keys of the script"), x.tries))
+	}
+	if x.tries <= 2 {
+		return x.readAfter(0)
+	}
+	return x.readAfter(mathrand.N(time.Duration(x.tries) * exchangePause))
+}
+
+// payMessages has the user's share pay for what a script publishes, or returns the refusal. A later
+// round of the same call pays only for what is more.
+func (x *exchange) payMessages() (refusal error) {
+	n := 0
+	for _, m := range x.outcome.published {
+		n += m.size()
+	}
+	if n <= x.chargedBytes {
+		return nil
+	}
+	if refusal = x.s.server.shares.chargeMessages(x.account, n-x.chargedBytes, time.Now()); refusal == nil {
+		x.chargedBytes = n
+	}
+	return refusal
+}
+
+// end refuses the program, or sends what it has published and then gives the reply that it has
+// computed.
+func (x *exchange) end() redlock.Flusher {
+	published := x.outcome.published
+	switch err := x.outcome.refused; {
+	case err == errWatchFailed:
+		x.out = resp.AppendNullArray(x.out, x.proto)
+		return x.complete()
+	case err != nil:
+		return x.fail(refusalReply(err))
+	case len(published) == 0:
+		return x.reply()
+	}
+	p := &scriptPublication{x: x, ops: make([]redlock.Op, len(published))}
+	p.left.Store(int32(len(published)))
+	for i, m := range published {
+		x.startPublish(&p.ops[i], m.channel, m.payload, p) // the last one may complete x
+	}
+	return nil
+}
+
+// scriptPublication sends the messages of a script. The script is answered behind the last of them, so
+// that a client that publishes by script is slowed down like one that sends PUBLISH.
+type scriptPublication struct {
+	x    *exchange
+	ops  []redlock.Op
+	left atomic.Int32
+}
+
+// Done implements redlock.Completer. The script has changed its keys already, so a message that finds
+// no room is lost, as it may be in Redis. The run has refused those that are too long.
+func (p *scriptPublication) Done(*redlock.Op, redlock.Result) redlock.Flusher {
+	p.x.s.afterPublish(p.x.account)
+	if p.left.Add(-1) > 0 {
+		return nil
+	}
+	return p.x.reply()
+}
+
+// reply gives the reply that the program has computed, in the protocol of the client. A script was of
+// use, so it is stored on the masters if that is due.
+func (x *exchange) reply() redlock.Flusher {
+	if x.script != nil {
+		x.s.server.share(x.script, x.account, x.s.conn.lastUsed.Load())
+	}
+	x.out = x.outcome.reply.AppendTo(x.out, x.proto)
+	x.saw(x.keys, x.states, x.outcome.Changes)
+	return x.complete()
+}
+
+// space is what the next run is to see of the keys.
+func (x *exchange) space(now time.Time) *keyspace.Space {
+	space := keyspace.New(x.keys, x.states, now)
+	space.DefaultTTL, space.Random, space.KeepEnded = x.defaultTTL(x.keys), rand.Read, x.script == nil
+	return space
+}
+
+// ran is the end of a run of commands. err: one of them makes a value too large.
+func (x *exchange) ran(space *keyspace.Space, reply keyspace.Reply, err error) {
+	if err != nil {
+		x.outcome = outcome{refused: &refusedError{reply: replyError(err.Error())}}
+		return
+	}
+	x.outcome = outcome{Outcome: space.Outcome(), reply: reply}
+}
+
+// endingWait is how long a reply is kept back that tells a TTL of which no time is sure any more; 0: it
+// is not. Behind the wait the keys are read again.
+//
+// The last of a key on the masters is padding for drift: it excludes others, and the holder must not
+// count on it. So there is no right number for it. Its length may be told to nobody, for it may be the
+// holder who asks, in a script that compares the token or in a plain PTTL behind a GET. 1 ms, which is
+// as good as the truth for the holder, would have everybody else spin who sleeps for the TTL: with a
+// short lock for most of its padding. Behind the wait the key is gone, or somebody has given it a TTL
+// that is sure, and the answer is good for both. The wait is shorter than the drift of a short TTL, 12
+// ms with the usual settings. It is bounded for other settings: who is told 1 ms after endingWaitMax
+// does not spin either.
+//
+// What is written does not wait: the commit decides then.
+func endingWait(o *keyspace.Outcome, states []redlock.State, waited time.Duration) (wait time.Duration) {
+	if !o.ReadTTL || o.Writes {
+		return 0
+	}
+	for i := range states {
+		wait = max(wait, states[i].Ending)
+	}
+	return min(wait, endingWaitMax-waited)
+}
+
+// splitKey returns a key of which masters hold different hashes or sets, so that nobody can tell who
+// holds it. Several clients are changing it then, and those that fail are putting back what it held.
+func splitKey(keys []string, states []redlock.State) (key string, split bool) {
+	for i := range states {
+		if _, isText := keyspace.Text(states[i].Hint); states[i].Split && !isText {
+			return keys[i], true
+		}
+	}
+	return "", false
+}
+
+// mayChange refuses changes that would take a lock of which nobody would know, or one that must not be
+// granted any more: the client may have gone, and the server may be draining, since the command was
+// executed.
+func (s *session) mayChange(changes []redlock.Change) error {
+	if !slices.ContainsFunc(changes, func(ch redlock.Change) bool { return ch.Do == redlock.Set && ch.Was == redlock.WasAbsent }) {
+		return nil
+	}
+	s.conn.mu.Lock()
+	gone := s.conn.halfClosed || s.conn.closed.Load()
+	s.conn.mu.Unlock()
+	switch {
+	case gone:
+		return errGone
+	case s.server.draining.Load():
+		return redlock.ErrDraining
+	}
+	return nil
+}
+
+// noTTL refuses a key that would have no TTL when the change is made.
+func noTTL(ch *redlock.Change) error {
+	instead := ""
+	value := ch.Value
+	if ch.Do == redlock.Set {
+		value = ch.NewValue
+	}
+	if text, isText := keyspace.Text(value); !isText {
+		instead = ". A semaphore is LOCK with SLOTS"
+	} else if _, isNumber := resp.ParseInt(text); isNumber {
+		instead = ". Numbers that must never fall back are those of LOCK with FENCE"
+	}
+	return refusedf("ERR a lock without a TTL would be held for ever if its owner dies: give it one (SET key token NX PX ms, or PEXPIRE in the same script), "+
+		"or set default_ttl in [compat]%s", instead)
+}

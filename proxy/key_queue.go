@@ -1,0 +1,65 @@
+package proxy
+
+import (
+	"sync"
+	"time"
+)
+
+// keyQueue has those who change one hash, set or sorted set through this server do so one after the
+// other, in the order in which they came. Many clients write such a value, and each change is guarded
+// by the whole of it: of those that are made at the same time one succeeds at most, and with three of
+// them often none, because no quorum of masters takes the same one first. So only different servers
+// contend.
+//
+// A change that has to wait was made for a value that is not there any more, so it begins anew with a
+// reading when it comes to the front.
+type keyQueue struct {
+	mu sync.Mutex
+	// waiting has, for each key that is being changed, those that wait behind the one at the front.
+	waiting map[string][]keyWaiter
+}
+
+// queueRounds is how often a change at the front of a queue is tried. All that contend with it are at
+// the front at other servers, and go on as it does: each try of three succeeds about every other time.
+const queueRounds = 16
+
+// keyWaiter is a command that waits in a queue, and goes on in begin.
+type keyWaiter struct {
+	slot  *slot
+	begin func()
+}
+
+// enter puts a command into the queue of a key, until its slot is complete. It returns false if others
+// are first: then begin is called later.
+func (q *keyQueue) enter(sl *slot, key string, begin func()) (first bool) {
+	if sl.queuedKey != "" {
+		return true
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	waiting, taken := q.waiting[key]
+	if taken {
+		q.waiting[key] = append(waiting, keyWaiter{sl, begin})
+		return false
+	}
+	if q.waiting == nil {
+		q.waiting = make(map[string][]keyWaiter)
+	}
+	q.waiting[key] = nil
+	sl.queuedKey = key
+	return true
+}
+
+// leave takes the first one out of the queue of a key. The next one begins.
+func (q *keyQueue) leave(key string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	waiting := q.waiting[key]
+	if len(waiting) == 0 {
+		delete(q.waiting, key)
+		return
+	}
+	q.waiting[key] = waiting[1:]
+	waiting[0].slot.queuedKey = key
+	time.AfterFunc(0, waiting[0].begin) // not from here: one that fails at once would leave from within
+}

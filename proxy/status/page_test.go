@@ -1,0 +1,199 @@
+package status
+
+// Goal: the page has what is to be looked at first, is rendered once for all who see the same, and is
+// followed by few; the history notes what changes. Method: readings that no server has made.
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"redlockd/redlock"
+)
+
+// viewer sees some leases.
+type viewer struct {
+	name   string
+	leases *[]redlock.LeaseInfo // nil: there is no list
+}
+
+func (v viewer) Name() string   { return v.name }
+func (v viewer) Confined() bool { return false }
+func (v viewer) Known() bool    { return true }
+func (v viewer) Leases() ([]redlock.LeaseInfo, error) {
+	if v.leases == nil {
+		return nil, errors.New("there is none")
+	}
+	return *v.leases, nil
+}
+
+// Goal: the list has the locks first that one looks for: those that were lost, those that most wait
+// for. It is bounded.
+func TestListHasTheWaitedForFirst(t *testing.T) {
+	var leases []redlock.LeaseInfo
+	for i := range pageLocksMax + 5 {
+		leases = append(leases, redlock.LeaseInfo{Resources: []string{fmt.Sprintf("a%03d", i)}})
+	}
+	leases = append(leases, redlock.LeaseInfo{Resources: []string{"lost"}, Lost: true, TokenDigest: "x"},
+		redlock.LeaseInfo{Resources: []string{"zebra"}, Waiters: pageWaitersMax + 1, Queue: make([]redlock.WaiterInfo, pageWaitersMax+1)})
+	v := newLocksView(viewer{leases: &leases}, time.Now())
+	if len(v.Rows) != pageLocksMax || v.Found != pageLocksMax+7 || !v.All || v.Rows[0].Resources[0] != "lost" || v.Rows[0].Tone != toneBad || v.Rows[2].Resources[0] != "a000" {
+		t.Errorf("got %+v", v)
+	}
+	if row := v.Rows[1]; row.Resources[0] != "zebra" || row.Waiters != pageWaitersMax+1 || len(row.Queue) != pageWaitersMax {
+		t.Errorf("got %+v, want the first %d of %d waiters", row, pageWaitersMax, pageWaitersMax+1)
+	}
+	if v := newLocksView(viewer{}, time.Now()); v.Problem != "there is none" {
+		t.Errorf("got %+v, want a problem", v)
+	}
+}
+
+// Goal: all who look as the same user share one rendering, and few renderings are kept.
+func TestPageIsRenderedOnceForAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := New(Source{Reading: func() *Reading { return new(Reading) }, Log: slog.New(slog.DiscardHandler), Go: func(func()) bool { return false }})
+		first := st.rendered(nil)
+		if second := st.rendered(nil); &first.Parts[0] != &second.Parts[0] {
+			t.Error("a page was made twice within a second")
+		}
+		time.Sleep(time.Until(st.pages.renderings[nil].until) + 1)
+		if third := st.rendered(nil); &first.Parts[0] == &third.Parts[0] {
+			t.Error("a page that is over was shown again")
+		}
+		for i := range 2 * renderingsMax {
+			st.rendered(viewer{name: fmt.Sprint(i)})
+		}
+		if n := len(st.pages.renderings); n > renderingsMax {
+			t.Errorf("%d renderings are kept, want %d at most", n, renderingsMax)
+		}
+	})
+}
+
+// Goal: one stream more than the bound ends the oldest of the address that has most.
+func TestStreamsAreBounded(t *testing.T) {
+	var p pages
+	var ended []string
+	enter := func(name, from string) *stream {
+		s := &stream{netip.MustParsePrefix(from), func() { ended = append(ended, name) }}
+		p.enter(s)
+		return s
+	}
+	first := enter("first", "10.0.0.1/32")
+	for i := range StreamsMax - 1 {
+		enter(fmt.Sprint("many ", i), "10.0.0.2/32")
+	}
+	if ended != nil {
+		t.Errorf("%q have ended, want none", ended)
+	}
+	enter("another", "10.0.0.3/32")
+	p.leave(first)
+	enter("a third", "10.0.0.3/32")
+	enter("a fourth", "10.0.0.3/32")
+	if len(ended) != 2 || ended[0] != "many 0" || ended[1] != "many 1" {
+		t.Errorf("%q have ended, want the two oldest of those with most", ended)
+	}
+}
+
+func TestWhatIsSaidOfALearner(t *testing.T) {
+	for name, c := range map[string]struct {
+		copying         redlock.Copying
+		ops, restricted string
+	}{
+		"nothing is known": {},
+		"it is given locks": {redlock.Copying{From: "m1,m2", Given: 41200, Percent: 63},
+			"It is being given what m1, m2 remember: 41\u202f200 locks so far (63 %). It votes when that is done.",
+			"It is being given what the others remember: 41\u202f200 locks so far (63 %). It votes when that is done."},
+		"too few remember": {redlock.Copying{Problem: "1 of 2 masters that could give it its locks are there: m1, a=b cannot"},
+			"Nothing is copied to it at present: 1 of 2 masters that could give it its locks are there: m1, a=b cannot.",
+			"Nothing is copied to it at present."},
+	} {
+		for confined, want := range map[bool]string{false: c.ops, true: c.restricted} {
+			if got := copyText(c.copying, confined); got != want {
+				t.Errorf("%s, for a confined user %v: got %q, want %q", name, confined, got, want)
+			}
+		}
+	}
+}
+
+// Goal: what changes between two readings becomes an event, once.
+func TestHistoryNotesWhatChanges(t *testing.T) {
+	masters := func(states ...redlock.MasterState) (all []redlock.MasterStatus) {
+		for i, s := range states {
+			all = append(all, redlock.MasterStatus{Addr: fmt.Sprint("m", i+1), State: s, Reason: "reason"})
+		}
+		return all
+	}
+	const up, down, quarantined = redlock.MasterUp, redlock.MasterDown, redlock.MasterQuarantined
+	var h history
+	now := time.Unix(0, 0)
+	for _, c := range []struct {
+		masters []redlock.MasterStatus
+		version int64
+		leaving bool
+		want    []string
+	}{
+		{masters(down, down, down), 0, false, []string{"good redlockd has started"}},
+		{masters(up, up, down), 4, false, []string{"good m1 votes", "good m2 votes", "good there is a quorum: locks are granted"}},
+		{masters(up, up, down), 4, false, nil},
+		{masters(up, quarantined, down), 4, false, []string{"warn m2 has no vote: quarantined, it may have forgotten locks (reason)",
+			"bad the quorum is lost: no locks are granted until 2 masters vote"}},
+		{masters(up, up, down), 5, true, []string{"good m2 votes", "good the membership was changed: it has version 5 now, and 0 masters that vote",
+			"good there is a quorum: locks are granted", "warn this server was told to stop"}},
+		{masters(up, up), 5, true, nil},
+		{masters(up, down), 5, true, []string{"bad m2 has no vote: down (reason)", "bad the quorum is lost: no locks are granted until 2 masters vote"}},
+	} {
+		h.events = nil
+		h.noteStatesLocked(now, c.masters, &redlock.Membership{Version: c.version}, c.leaving)
+		h.begun = true
+		var got []string
+		for _, e := range h.events {
+			text := string(e.Tone) + " " + strings.TrimSpace(e.Master+" "+e.Text)
+			if e.Why != "" {
+				text += " (" + e.Why + ")"
+			}
+			got = append(got, text)
+		}
+		if strings.Join(got, "\n") != strings.Join(c.want, "\n") {
+			t.Errorf("%+v: got %q, want %q", c.masters, got, c.want)
+		}
+	}
+	for i := range 3 * eventsMax {
+		h.noteLocked(now, event{Text: fmt.Sprint(i)})
+	}
+	if _, events := h.last(); len(events) != eventsMax || events[0].Text != fmt.Sprint(3*eventsMax-1) {
+		t.Errorf("%d events are kept, the newest is %q", len(events), events[0].Text)
+	}
+}
+
+// Goal: points are rates and quantiles of what came since the point before, and of the last hour.
+func TestHistoryPoints(t *testing.T) {
+	var h history
+	now := time.Unix(0, 0)
+	h.pointAt = now
+	s := redlock.Stats{Granted: 50, Denied: 20, Waiters: 7, Lost: 2, Forced: 1}
+	s.Rounds.Buckets[0], s.Rounds.Buckets[3], s.Rounds.Buckets[redlock.TimesBuckets-1] = 60, 38, 2
+	h.addPointLocked(now.Add(10*time.Second), &s)
+	points, events := h.last()
+	last := s.Rounds.BucketMax(redlock.TimesBuckets - 2)
+	if p := points[0]; len(points) != 1 || p.rates[0] != 5 || p.rates[1] != 2 || p.waiters != 7 || p.median != s.Rounds.BucketMax(0) || p.slow != last {
+		t.Errorf("got %+v", points)
+	}
+	if len(events) != 2 || events[1].Text != "the masters have forgotten 2 locks that should still run" || events[0].Text != "1 lock was released by force" {
+		t.Errorf("got %+v", events)
+	}
+	h.stats, h.pointAt = s, now
+	for range historyPoints + 3 {
+		h.addPointLocked(now.Add(10*time.Second), &s)
+	}
+	if points, _ = h.last(); len(points) != historyPoints || points[0].rates[0] != 0 || points[0].slow != 0 {
+		t.Errorf("got %d points, the first is %+v", len(points), points[0])
+	}
+	if plots := plotsOf(points); !strings.HasPrefix(plots[0].Lines[0].Path, "M0 59L1 59") || plots[2].Most != "7" {
+		t.Errorf("got %+v", plots)
+	}
+}

@@ -1,0 +1,189 @@
+// Package status answers over HTTP: for Prometheus, for load balancers and orchestrators, and for
+// people. It only reads. What it shows without a login must be fit for anybody who can reach the port.
+//
+//	status.go   New, the health checks, and what the page may be asked for
+//	login.go    the login of the page
+//	page.go     renderings and streams; page.html is the template
+//	view.go     what the parts of the page show
+//	history.go  the last hour
+//	masters.go  what masters and outcomes are called, and counted as
+package status
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"redlockd/redlock"
+)
+
+// Source is what a Status shows. Its functions are called from several goroutines.
+type Source struct {
+	// Reading reads all that the page, its history and the health checks show, so that it is of one
+	// time. It never waits for a master.
+	Reading func() *Reading
+	// Metrics are those of /metrics, beside those of the process.
+	Metrics prometheus.Collector
+	// HasUsers reports whether somebody could log in.
+	HasUsers func() bool
+	// LogIn returns the user with this name and password; nil: there is none, or the client has left.
+	// It waits for some seconds at most where many passwords are tried.
+	LogIn func(r *http.Request, name, password string) Viewer
+	// Hosts are further names under which the page may be asked for, see mayShowAs.
+	Hosts func() []string
+	Log   *slog.Logger
+	// Go runs f on a goroutine that ends when Done is closed; not at all if it is closed.
+	Go   func(f func()) bool
+	Done <-chan struct{}
+}
+
+// Reading is what a server and its engine have counted, and what they are doing.
+type Reading struct {
+	Version string
+	Up      time.Duration
+	// Leaving: the server will drain in a moment. Draining: it does.
+	Leaving, Draining bool
+	// Masters are in the order of their seats.
+	Masters    []redlock.MasterStatus
+	Membership redlock.Membership
+	Locks      redlock.Stats
+	// MaxWaiters and MaxClients bound Locks.Waiters and Clients.
+	MaxWaiters, Clients, MaxClients int
+	// Since the start.
+	RepliesLost, Commands, Errors uint64
+}
+
+// Viewer is a user who has logged in to the page. Equal ones see the same.
+type Viewer interface {
+	Name() string
+	// Confined: the user may use some resources only, and sees no names of masters.
+	Confined() bool
+	// Known reports whether the user may go on seeing what it sees: no reload has taken something from
+	// it.
+	Known() bool
+	// Leases lists leases as the user may see them, LeasesMax at most. The text of its error is for
+	// people.
+	Leases() ([]redlock.LeaseInfo, error)
+}
+
+// Status serves the status page, the metrics and the health checks. Make one with New.
+type Status struct {
+	Source
+	history history
+	pages   pages
+}
+
+// LeasesMax bounds the leases that the page looks at.
+const LeasesMax = 10_000
+
+// scrapesMax bounds the scrapes at one time; one more is answered with 503.
+const scrapesMax = 4
+
+// New begins to note what happens.
+func New(source Source) *Status {
+	st := &Status{Source: source}
+	st.Go(st.watch)
+	return st
+}
+
+// Handler serves the page for people (/, with /live for its script and /login), the metrics
+// for Prometheus (/metrics), and /livez and /readyz for programs that start, stop and balance servers.
+//
+// /livez answers as long as the process runs, also without a quorum: to restart redlockd would bring no
+// master back.
+func (st *Status) Handler() http.Handler {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(st.Metrics, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{
+		MaxRequestsInFlight: scrapesMax,
+		Timeout:             5 * time.Second,
+	}))
+	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "alive") })
+	mux.HandleFunc("GET /readyz", st.serveReady)
+	mux.HandleFunc("GET /{$}", st.servePage)
+	mux.HandleFunc("GET /live", st.serveLive)
+	mux.HandleFunc("GET /login", st.serveLogin)
+	mux.HandleFunc("GET /", func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "there are / (status), /metrics, /livez and /readyz", http.StatusNotFound)
+	})
+	return withoutFrames(mux)
+}
+
+// withoutFrames forbids browsers to show a page inside one of another site, and to guess its type.
+func withoutFrames(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'") // servePage allows what the page has
+		h.Set("Cross-Origin-Resource-Policy", "same-origin")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("X-Frame-Options", "DENY")
+		h.Set("X-Content-Type-Options", "nosniff")
+		next.ServeHTTP(w, r)
+	})
+}
+
+// ownNames are the ends of names that no stranger can register.
+var ownNames = []string{".localhost", ".local", ".internal", ".svc", ".lan", ".home.arpa"}
+
+// mayShowAs reports whether the status page may be shown to a request with this Host header.
+//
+// A page of another site can point a name of its own at this server, and then read what is here as if
+// it were its own (DNS rebinding). It cannot do that with an IP address, with a name that nobody can
+// register, or with one that the operator has listed. A request without a name comes from no browser.
+func (st *Status) mayShowAs(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	host = strings.ToLower(strings.TrimSuffix(strings.Trim(host, "[]"), "."))
+	if _, err := netip.ParseAddr(host); err == nil || !strings.Contains(host, ".") {
+		return true
+	}
+	return slices.ContainsFunc(ownNames, func(end string) bool { return strings.HasSuffix(host, end) }) ||
+		slices.ContainsFunc(st.Hosts(), func(name string) bool { return strings.EqualFold(name, host) })
+}
+
+// Ready returns nil if locks are available from this server, else the reason why not. A server that has
+// begun to leave is not ready although it grants locks, so that clients are sent elsewhere before it
+// stops.
+func (r *Reading) Ready() error {
+	switch n := Voting(r.Masters); {
+	case r.Draining:
+		return errors.New("this server is draining: it grants no new locks")
+	case r.Leaving:
+		return errors.New("this server will drain in a moment: locks are still granted, but go to another one")
+	case n < Quorum(r.Masters):
+		return fmt.Errorf("no quorum: %d of %d masters have a vote, and %d are needed", n, len(r.Masters), Quorum(r.Masters))
+	}
+	return nil
+}
+
+// serveReady answers 200 if locks are available, else 503. In both cases it lists the masters that have
+// no vote, and why.
+func (st *Status) serveReady(w http.ResponseWriter, _ *http.Request) {
+	reading := st.Reading()
+	masters := reading.Masters
+	var text strings.Builder
+	if err := reading.Ready(); err != nil {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		fmt.Fprintln(&text, err)
+	} else {
+		fmt.Fprintf(&text, "ready: %d of %d masters have a vote, and %d are needed\n", Voting(masters), len(masters), Quorum(masters))
+	}
+	for _, m := range masters {
+		if m.State != redlock.MasterUp {
+			fmt.Fprintf(&text, "%s is %s: %s\n", m.Addr, m.State, m.Reason)
+		}
+	}
+	w.Write([]byte(text.String()))
+}
