@@ -205,7 +205,7 @@ func awaitVote(ctx context.Context, master *redis.Client) (voters int, err error
 }
 
 // votesOf reads the fields v and r of membersKey: how many voters the record lists, and whether the memory that the master shows is one of them. In a
-// record, the last of the nine fields has the seats, number,name,addr,memory,state,since; see redlock/member_text.go and member_state.go.
+// record, the last of the nine fields has the seats, number,name,addr,memory,state,since; see redlock/member/text.go and member/state.go.
 func votesOf(shown, record string) (voters int, votes bool) {
 	memory, _, _ := strings.Cut(shown, " ")
 	fields := strings.Split(record, ";")

@@ -60,8 +60,8 @@
 //	        command     master_commands.go     each verb's command, and what the reply to it means (the scripts: lua/*.lua)
 //	      inflight      master_inflight.go     … while others may be on their way …
 //	      connection    conn/                  … on one that is vetted, written and read by conn.Wire
-//	      trailer       master_trailer.go      … that ends with what the master shows of the membership, its beat and its clock …
-//	      guard         master_guard.go        … which say whether its votes count (its memory: member_state.go; its clock: clock/ring.go, master_doubt.go)
+//	      trailer       member/trailer.go      … that ends with what the master shows of the membership, its beat and its clock …
+//	      guard         master_guard.go        … which say whether its votes count (its memory: member/state.go; its clock: clock/ring.go, master_doubt.go)
 //	    votes           quorum/                one word; the vote that decides carries out the decision
 //	  lease or undo     lease_table.go         granted within the validity (clock/validity.go), or released wherever it may be (op_undo.go, master_pending.go)
 //	Completer.Done                             the reply
@@ -74,13 +74,13 @@
 //
 // # The membership
 //
-// Which masters there are, which of them vote, and how long a lock may live, is a record that the masters keep themselves (member_record.go,
-// member_state.go, lua/states.lua). The coordinator of each client (member_coordinator.go) looks at all masters (member_survey.go),
-// decides what follows (member_plan.go), and has a majority choose the next record (member_step.go). A master that has
-// forgotten is given what the others remember, so that it votes again soon (member_copy.go, member_recover.go). A round belongs to the record that was in
+// Which masters there are, which of them vote, and how long a lock may live, is a record that the masters keep themselves (member/record.go,
+// member/state.go, lua/states.lua). The coordinator of each client (member/coordinator.go) looks at all masters (member/survey.go),
+// decides what follows (member/plan.go), and has a majority choose the next record (member/step.go). A master that has
+// forgotten is given what the others remember, so that it votes again soon (member/copy.go, member/recover.go). A round belongs to the record that was in
 // force at its launch (view.go), and a vote counts only if the master shows that record behind it (master_guard.go). Client.Membership shows the
-// record and what is wrong with it (member_problem.go), Client.ChangeMembers changes it (member.go), Bootstrap founds it at once
-// (master_bootstrap.go). What reaches the master of a seat is in master_address.go. Options.Masters and Options.MaxTTL are those of the first one.
+// record and what is wrong with it (member/problem.go), Client.ChangeMembers changes it (member/member.go), Bootstrap founds it at once
+// (member/bootstrap.go). What reaches the master of a seat is in member/address.go. Options.Masters and Options.MaxTTL are those of the first one.
 //
 // # What is ours, and why
 //

@@ -54,7 +54,7 @@ type clockGuard struct {
 	// good tells that votes count as far as the clock is concerned. Only the lane's goroutine changes it.
 	good bool
 	clockView
-	// copied is ring as of the last heartbeat, for a copy from this master (member_copy.go), and copiedBeat guard.beat.
+	// copied is ring as of the last heartbeat, for a copy from this master (member/copy.go), and copiedBeat guard.beat.
 	copied     clock.Ring
 	copiedBeat int64
 	// told is the gain that such a copy has seen, and the lane has not.

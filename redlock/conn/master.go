@@ -63,6 +63,7 @@ func SplitAddr(text string) (addr string, db int, named bool) {
 	return text[:i], int(n), true
 }
 
+// JoinAddr is the opposite of SplitAddr.
 func JoinAddr(addr string, db int) string {
 	if db == 0 {
 		return addr

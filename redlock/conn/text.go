@@ -91,6 +91,7 @@ func panicked() string {
 // RefusedError is a reason for which a master gets no vote and no commands until it goes away.
 type RefusedError struct{ Reason string }
 
+// RefusedPrefix begins the text of every RefusedError.
 const RefusedPrefix = "refused: "
 
 func (e *RefusedError) Error() string { return RefusedPrefix + e.Reason }

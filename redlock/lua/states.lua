@@ -1,7 +1,7 @@
 -- A part of the scripts that read or change a master's membership, the hash redlockd:members, which
 -- never expires:
 --
---   v       what the master shows, see member_state.go
+--   v       what the master shows, see member/state.go
 --   r       text of the settled record. In a fresh memory it is a hint of what the memory before it had
 --           settled on
 --   a       text of the accepted child; absent when settled

@@ -12,7 +12,7 @@ import (
 // counted at addresses that this client knew before, or, at a start, that its settings name.
 //
 // A record in force stays in force as long as a quorum of the memories that it lists stand at it: what follows it is chosen among them, by
-// a step (member_step.go). A client that missed steps follows when a quorum of the seats that it knows stand at a newer record.
+// a step (step.go). A client that missed steps follows when a quorum of the seats that it knows stand at a newer record.
 //
 // A wrong guess costs votes, and no lock: a vote counts only where the master shows the record of the round.
 

@@ -29,7 +29,7 @@ type Coordinator struct {
 	// ending is over when the client is closed, which waits for running.
 	ending  context.Context
 	running *sync.WaitGroup
-	// poked is signalled by poke, to have the coordinator look soon.
+	// poked is signalled by Wake, to have the coordinator look soon.
 	poked    chan struct{}
 	requests chan *memberRequest
 	born     time.Time // of the client
@@ -88,6 +88,8 @@ type Host interface {
 	Copied()
 }
 
+// New makes the coordinator of a client. Its Run is to be called on a goroutine of its own, which ends with ending; other goroutines are counted
+// in running.
 func New(host Host, opts Options, own *clock.Own, ending context.Context, running *sync.WaitGroup) *Coordinator {
 	return &Coordinator{host: host, opts: opts, own: own, log: loglimit.Limiter{Interval: opts.LogInterval, Burst: opts.LogBurst}, ending: ending, running: running, poked: make(chan struct{}, 1), requests: make(chan *memberRequest), born: time.Now(),
 		pauses: make(map[int]reseatPause), Recoveries: make(map[int]*recovery), watches: make(map[string]*watch), due: make(map[string]time.Time)}

@@ -39,7 +39,7 @@ import (
 //   - EXTEND is a grant in all this.
 //
 // It takes for granted what every vote does: a source forgets nothing while it shows the listed memory, and its clock is good. The clock is read with every
-// reply. A memory has a name that is used once: what a source shows when the promotion is decided (member_recover.go) tells of all the time before. Fences
+// reply. A memory has a name that is used once: what a source shows when the promotion is decided (recover.go) tells of all the time before. Fences
 // are relearned as after the wait (raiseFloors).
 //
 // The learner gets every command meanwhile. What is released while it is copied may come too late to it: so at the end all that it holds is compared with

@@ -8,7 +8,7 @@ import (
 	"redlockd/redlock/lua"
 )
 
-// What becomes of one key of a learner, by what the sources of a copy hold (member_copy.go). It is pure: no clock, no I/O.
+// What becomes of one key of a learner, by what the sources of a copy hold (copy.go). It is pure: no clock, no I/O.
 
 // copyKind says what a master holds under a key.
 type copyKind uint8

@@ -140,7 +140,7 @@ type Change struct {
 // ErrMembersChanged is returned where another change of the membership was chosen while this one was being made.
 var ErrMembersChanged = errors.New("somebody else has changed the membership meanwhile; look at it with redlockd members, and repeat the change if it is still wanted")
 
-// errMembersClosed: the client was closed.
+// ErrMembersClosed: the client was closed.
 var ErrMembersClosed = errors.New("the client is closed")
 
 // Change has the masters choose a record with the change (Client.ChangeMembers).

@@ -322,6 +322,7 @@ func (r *MasterReport) ask(ctx context.Context, m conn.Master, l *conn.Conn, tim
 	}
 }
 
+// Unreachable fills in why nothing was learned.
 func (r *MasterReport) Unreachable(ctx context.Context, err error, timeout time.Duration) {
 	if ctx.Err() != nil {
 		err = ctx.Err() // what broke then, broke because we closed it

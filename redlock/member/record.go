@@ -1,3 +1,12 @@
+// Package member keeps the membership: which masters there are, which of them vote, and how long a lock may live. It is a record on the
+// masters themselves (record.go, text.go, child.go, state.go), which a majority of them replaces step by step.
+//
+// The Coordinator of each client surveys all masters (survey.go), decides what follows (plan.go), and has a majority choose the next record
+// (step.go). A master that has forgotten is a learner, and is given what the others remember (copy.go, recover.go). A founding (founding.go,
+// refound.go) begins where no majority is left. Probe and Bootstrap are for operators.
+//
+// The engine sees Coordinator, Record and Trailer. What this package needs of the engine is Host. Other exported names serve the tests of
+// the engine, which run whole fleets.
 package member
 
 import (
@@ -11,8 +20,8 @@ import (
 )
 
 // The membership record says who the masters are: it is one line of text that stands on every master, it has a version, and only a
-// majority of the masters that it lists can replace it. This file has the record itself. Its text is in member_text.go, and what one step
-// from a record to the next may change in member_child.go. All three are pure: no clock, no I/O.
+// majority of the masters that it lists can replace it. This file has the record itself. Its text is in text.go, and what one step
+// from a record to the next may change in child.go. All three are pure: no clock, no I/O.
 //
 //	record, version 7 ── digest ──┐        record, version 8
 //	seat 0  m1  memory a  voter   │ parent seat 0  m1  memory a  voter
@@ -36,7 +45,7 @@ import (
 //  5. Every lease of an old record therefore began before the child was chosen, and is over one max_ttl later.
 //  6. A memory never becomes a voter in the step that lists it. It is a learner first, and becomes a voter when a wait that is longer
 //     than max_ttl has passed since that step was seen chosen. A seat goes in the same way: first its vote, and the seat after the wait.
-//     A learner that is given what a quorum of voters remembers need not wait: member_copy.go has the argument, which replaces 7 to 9.
+//     A learner that is given what a quorum of voters remembers need not wait: copy.go has the argument, which replaces 7 to 9.
 //  7. If such a wait lies between two records, every lease of the first is over before a round of the second begins.
 //  8. If none does, each voter of the second record was listed in the first, with the same memory.
 //  9. Then a quorum of votes under the first and one under the second have a memory in common: it has accepted the key of both leases,
@@ -156,6 +165,7 @@ func (id recordID) sameLineage(o recordID) bool {
 	return id.generation == o.generation && id.lineage == o.lineage
 }
 
+// ID names the record.
 func (r *Record) ID() recordID {
 	return recordID{r.Generation, r.Lineage, r.Version, r.Digest}
 }
@@ -171,6 +181,7 @@ func (r *Record) newerThan(o recordID) bool { return r.ID().newerThan(o) }
 // ShownBy is what a memory that has settled on r shows in the field v.
 func (r *Record) ShownBy(memory string) string { return memory + " " + r.Id() }
 
+// Quorum is how many of its seats grant.
 func (r *Record) Quorum() int { return quorum.Of(len(r.Seats)) }
 
 // Seat returns the seat with this number, or nil.
@@ -197,6 +208,7 @@ func (r *Record) seatWhere(match func(*Seat) bool) *Seat {
 	return nil
 }
 
+// Voters is how many of its seats vote.
 func (r *Record) Voters() int {
 	n := 0
 	for i := range r.Seats {

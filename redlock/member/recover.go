@@ -12,7 +12,7 @@ import (
 	"redlockd/redlock/conn"
 )
 
-// Which learners are copied to (member_copy.go), from whom, and when that makes them voters. All of it belongs to the coordinator's goroutine.
+// Which learners are copied to (copy.go), from whom, and when that makes them voters. All of it belongs to the coordinator's goroutine.
 
 // copyRetryMax bounds the pause after a copy that failed.
 const copyRetryMax = 10 * time.Second

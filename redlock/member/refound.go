@@ -13,7 +13,7 @@ import (
 
 // A refounding is for the loss of a majority for good, when no quorum of the record's seats comes back,
 // so that nobody can choose a child of it, and no redlockd founds anew. An operator names the masters
-// that are to be the fleet from then on. It is a founding (member_found.go) with other seats: of the
+// that are to be the fleet from then on. It is a founding (founding.go) with other seats: of the
 // same fleet, so that clients which reach one master that was a member before follow by themselves.
 //
 // Why no two locks are valid at once: fewer than a quorum of the old seats are reached, and the

@@ -63,6 +63,7 @@ func StateOf(v, runID string) (State, error) {
 	return State{}, nil
 }
 
+// ReadState reads what State.String writes: the field v of lua.MembersKey.
 func ReadState(v string) (s State, ok bool) {
 	if len(v) > StateMax {
 		return s, false
@@ -121,6 +122,7 @@ func (s State) RunID() string {
 // NonceLen is the length of a nonce in hex.
 const NonceLen = 16
 
+// Nonce is 16 random hexadecimal digits.
 func Nonce() string {
 	var b [NonceLen / 2]byte
 	rand.Read(b[:])

@@ -19,7 +19,7 @@ import (
 
 // A survey asks masters what they show of the membership, over connections of its own, made anew each time. So it sees who stands behind an
 // address now, also where a lane is still connected to somebody else. Everything that is decided about the membership is decided from one
-// survey (member_plan.go), and the steps that follow from it use its connections (member_step.go).
+// survey (plan.go), and the steps that follow from it use its connections (step.go).
 
 // surveyGrace is how long a survey waits for the rest once enough masters have answered: those that are known to answer, and a quorum.
 const surveyGrace = 100 * time.Millisecond
@@ -329,7 +329,7 @@ func otherFleet(r *Record) string {
 		" else name another master here, or, if that fleet is gone, run FLUSHALL on it"
 }
 
-// errUnsteady: whenever a memory is given a name, it is gone again.
+// ErrUnsteady: whenever a memory is given a name, it is gone again.
 var ErrUnsteady = errors.New("its " + lua.MembersKey + " changes faster than it can be read")
 
 // Amnesia says why a master has forgotten that shows v, which is not of this process. knew tells that it has been a voter.

@@ -67,6 +67,7 @@ type Mask uint16
 // All is every master that there is.
 const All Mask = 1<<MaxMasters - 1
 
+// Has tells whether the master is in the set, Count how many are, and With adds one.
 func (m Mask) Has(master int) bool  { return m>>master&1 != 0 }
 func (m Mask) Count() int           { return bits.OnesCount16(uint16(m)) }
 func (m Mask) With(master int) Mask { return m | Mask(1)<<master }
@@ -121,6 +122,7 @@ func (v Votes) Voted(places int) Mask {
 // vote is weighed.
 type tally uint64
 
+// Tally counts the votes of these places.
 func (v Votes) Tally(places int) (t tally) {
 	for range places {
 		t += 1 << (5 * (v & 15))
