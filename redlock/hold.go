@@ -215,12 +215,10 @@ func (b *binding) isPart(resources []string) bool {
 
 // bindable returns an error if one more lock cannot be bound. It needs Client.mu.
 func (c *Client) bindable(h *Holder) error {
-	switch {
-	case h == nil:
-	case len(h.bindings) >= BoundMax:
+	if len(h.bindings) >= BoundMax {
 		return badRequest("%d locks are held by this connection, the most that are possible: use another connection", BoundMax)
 	}
-	if most := c.limits.Load().maxBound; h != nil && len(c.leases.holds.due) >= most {
+	if most := c.limits.Load().maxBound; len(c.leases.holds.due) >= most {
 		return badRequest("%d locks are held through this server, and it renews %d at most (max_bound)", len(c.leases.holds.due), most)
 	}
 	return nil
@@ -229,11 +227,7 @@ func (c *Client) bindable(h *Holder) error {
 // bindLocked binds a lock that was just granted to the Holder of its operation. What is bound under the same keys is not
 // any more: it is the same lock, or one that was lost.
 func (c *Client) bindLocked(op *Op, r *round, token string, until time.Time, d *deferred) {
-	h := op.holder
-	if h == nil {
-		return
-	}
-	s := &c.leases.holds
+	h, s := op.holder, &c.leases.holds
 	reader := r.ofReader()
 	for _, key := range r.keys {
 		c.movedLocked(s.byKey[heldKeyOf(key, token, reader)], r.keys, token, h, d)

@@ -111,16 +111,11 @@ func newLeases(prefixes []string) leases {
 
 // entry returns the entry of a resource, and makes one where there is none.
 func (s *leases) entry(resource string) *entry {
-	if e := s.entries[resource]; e != nil {
-		return e
+	e := s.entries[resource]
+	if e == nil {
+		e = &entry{resource: resource}
+		s.entries[resource] = e
 	}
-	return s.addEntry(resource)
-}
-
-// addEntry makes the entry of a resource that has none.
-func (s *leases) addEntry(resource string) *entry {
-	e := &entry{resource: resource}
-	s.entries[resource] = e
 	return e
 }
 
@@ -216,7 +211,9 @@ func (s *leases) grant(granted *lease, share *Share, now time.Time) {
 			e.readers[granted.token] = granted
 		} else {
 			e.lease = granted
-			s.endReaders(e, now)
+			if e.readers != nil {
+				s.endReaders(e, now)
+			}
 		}
 		if before != nil {
 			if before.token == granted.token { //mutant:a-lease-of-other-parts-is-not-inherited
@@ -234,9 +231,6 @@ func (s *leases) grant(granted *lease, share *Share, now time.Time) {
 
 // delay says for how long the lock stays locked when the lease, which was just recorded, has ended. Few leases have one, so it is no field of theirs.
 func (s *leases) delay(l *lease, delay time.Duration) {
-	if delay == 0 {
-		return
-	}
 	if s.delays == nil {
 		s.delays = make(map[*lease]time.Duration)
 	}

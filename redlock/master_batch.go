@@ -188,7 +188,7 @@ func (b *batch) add(i int32) {
 		return
 	}
 	release := verbs[r.verb].release
-	reader := r.ofReader() && (r.verb == verbJoin || release && len(r.keys) == 1)
+	reader := (r.verb == verbJoin || release && len(r.keys) == 1) && r.ofReader()
 	if release {
 		for _, key := range r.keys {
 			if b.meets(r, key, reader) { //mutant:a-release-overtakes
@@ -232,16 +232,20 @@ func (b *batch) meets(r *round, key string, reader bool) bool {
 
 // emit turns the segment into commands.
 func (b *batch) emit() {
-	b.foldAll(b.releases)
-	b.foldAll(b.prompt)
+	if len(b.releases)+len(b.prompt) > 0 {
+		b.foldAll(b.releases)
+		b.foldAll(b.prompt)
+	}
 	for n := 0; n < len(b.others); n++ {
 		i := b.others[n]
-		if readers := b.readersOfOne(b.others[n:]); len(readers) > 1 {
-			b.foldReaders(readers)
-			n += len(readers) - 1
-			continue
+		if b.rounds[i].verb == verbJoin {
+			if readers := b.readersOfOne(b.others[n:]); len(readers) > 1 {
+				b.foldReaders(readers)
+				n += len(readers) - 1
+				continue
+			}
 		}
-		if b.rounds[i].attempts() && (b.unmarked < 0 || b.unmarked >= clockMarkEvery) {
+		if r := b.rounds[i]; r.attempt != nil && r.attempts() && (b.unmarked < 0 || b.unmarked >= clockMarkEvery) {
 			b.commands = append(b.commands, command{round: clockMark})
 			b.command("time")
 			b.unmarked = 0
@@ -317,12 +321,15 @@ func (b *batch) send() error {
 	b.sent = time.Now()
 	// The watch gives the votes up after MasterTimeout; the connection gets longer, for a late
 	// answer is better than a new one.
-	return b.timely(b.wire.send(b.sent.Add(b.lane.client.opts.ConnectTimeout)))
+	if err := b.wire.send(b.sent.Add(b.lane.client.opts.ConnectTimeout)); err != nil {
+		return b.timely(err)
+	}
+	return nil
 }
 
 // timely says in our words that the deadline of the connection has passed.
 func (b *batch) timely(err error) error {
-	if err != nil && isTimeout(err) {
+	if isTimeout(err) {
 		return fmt.Errorf("no answer within %v", b.lane.client.opts.ConnectTimeout)
 	}
 	return err
@@ -336,13 +343,7 @@ type touched struct {
 	any  bool
 }
 
-// bitOf is where a hash has its bit. The hash has a seed of its own, so that no client can choose
-// keys that collide.
-func bitOf(hash uint64) (word, bit uint64) {
-	h := hash & 4095
-	return h >> 6, 1 << (h & 63)
-}
-
+// hash has a seed of its own, so that no client can choose keys that collide. Its lowest 12 bits are the place in bits.
 func (t *touched) hash(key string) uint64 { return maphash.String(t.seed, key) }
 
 // holder is the hash of a key together with a token.
@@ -352,8 +353,7 @@ func (t *touched) add(key string)              { t.set(t.hash(key)) }
 func (t *touched) addHolder(key, token string) { t.set(t.holder(key, token)) }
 
 func (t *touched) set(hash uint64) {
-	word, bit := bitOf(hash)
-	t.bits[word] |= bit
+	t.bits[hash>>6&63] |= 1 << (hash & 63)
 	t.any = true
 }
 
@@ -367,8 +367,7 @@ func (t *touched) has(key string) bool {
 func (t *touched) hasHolder(key, token string) bool { return t.any && t.isSet(t.holder(key, token)) }
 
 func (t *touched) isSet(hash uint64) bool {
-	word, bit := bitOf(hash)
-	return t.bits[word]&bit != 0
+	return t.bits[hash>>6&63]>>(hash&63)&1 != 0
 }
 
 func (t *touched) reset() {

@@ -93,7 +93,9 @@ func (l *lane) work(conn *masterConn) error {
 			}
 			err = b.send()
 			l.written()
-			l.client.admit() // while the master is at work, the next batch forms
+			if l.client.admission.full.Load() {
+				l.client.admit() // while the master is at work, the next batch forms
+			}
 			if l.pipelined {
 				break
 			}

@@ -26,7 +26,9 @@ func (b *batch) readAll() error {
 		err = errors.New("the master replies more than it was asked")
 	}
 	if err == nil {
-		b.marked(end.clock.UnixMilli())
+		if b.open < len(b.sets) {
+			b.marked(end.clock.UnixMilli())
+		}
 		result := b.lane.guard.judge(end, c.readingOf(b.sent, time.Now(), end.clock), c)
 		if b.judged {
 			result = b.guardResult.merge(result)
@@ -75,7 +77,7 @@ func (b *batch) readCommand(command command) error {
 	if err != nil {
 		return err
 	}
-	if r := b.rounds[i]; r.attempts() && (v == quorum.Granted || v == quorum.Mine && r.commit != nil) { //mutant:a-failed-takeover-of-a-reader-stays
+	if r := b.rounds[i]; r.attempt != nil && r.attempts() && (v == quorum.Granted || v == quorum.Mine && r.commit != nil) { //mutant:a-failed-takeover-of-a-reader-stays
 		b.sets = append(b.sets, setKey{round: i})
 	}
 	b.note(i, v, refused)

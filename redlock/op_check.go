@@ -17,10 +17,14 @@ func (c *Client) checkLock(op *Op, req *LockRequest) error {
 	if err := checkResources(req.Resources, MaxResources); err != nil {
 		return err
 	}
-	if err := checkSlots(req); err != nil {
-		return err
+	var err error
+	if req.Slots != 0 {
+		err = checkSlots(req)
 	}
-	if err := checkShared(req); err != nil {
+	if err == nil && req.Shared {
+		err = checkShared(req)
+	}
+	if err != nil {
 		return err
 	}
 	if req.Token != "" {
@@ -80,18 +84,19 @@ func (c *Client) checkHolder(resources []string, token string) error {
 // checkTTL bounds what a caller may ask for. MaxTTL is about the length of a quarantine, so no lock may live
 // longer, its delay included.
 func (c *Client) checkTTL(ttl, delay time.Duration) error {
+	most := c.view.Load().maxTTL
 	switch {
 	case ttl < c.opts.MinTTL:
 		return badTTL("%s ms is below the least, %s ms (min_ttl)", inMs(ttl), inMs(c.opts.MinTTL))
-	case ttl > c.MaxTTL():
+	case ttl > most:
 		more := ""
 		if ttl.Milliseconds() == math.MaxInt64/int64(time.Millisecond) { // what callers make of a longer one
 			more = " or more"
 		}
-		return badTTL("%s ms%s is above the most, %s ms (max_ttl): ask for less, or raise it with redlockd members set max_ttl", inMs(ttl), more, inMs(c.MaxTTL()))
-	case ttl+delay > c.MaxTTL(): //mutant:a-delay-outlives-max_ttl
+		return badTTL("%s ms%s is above the most, %s ms (max_ttl): ask for less, or raise it with redlockd members set max_ttl", inMs(ttl), more, inMs(most))
+	case ttl+delay > most: //mutant:a-delay-outlives-max_ttl
 		return badTTL("%s ms is above the most, %s ms, because the lock has a delay of %s ms, and both together may take %s ms (max_ttl): ask for less, or raise it with redlockd members set max_ttl",
-			inMs(ttl), inMs(c.MaxTTL()-delay), inMs(delay), inMs(c.MaxTTL()))
+			inMs(ttl), inMs(most-delay), inMs(delay), inMs(most))
 	}
 	return nil
 }

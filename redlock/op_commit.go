@@ -333,7 +333,7 @@ func (c *Client) commitDecided(r *round, o quorum.Outcome, _ quorum.Votes, d *de
 	k.decided, k.seen = true, v.Voted(n)
 	inTime := k.ttl == 0 || elapsed < k.ttl //mutant:a-commit-granted-late
 	defer c.endCommitLocked(r)
-	forced := c.endedByForceLocked(r, d.now) //mutant:a-commit-outlives-the-force
+	forced := len(c.forced) > 0 && c.endedByForceLocked(r, d.now) //mutant:a-commit-outlives-the-force
 	if forced && o == quorum.Yes {
 		o = quorum.No
 	}
@@ -370,7 +370,9 @@ func (c *Client) commitDecided(r *round, o quorum.Outcome, _ quorum.Votes, d *de
 		c.committedLocked(r, c.shareOf(op), v, d)
 		r.op = nil // the attempt, which a lease keeps, must not keep the caller's memory
 		if !r.released {
-			c.bindLocked(op, r, r.token, result.Until, d)
+			if op.holder != nil {
+				c.bindLocked(op, r, r.token, result.Until, d)
+			}
 		}
 		c.clearRemainsLocked(r, v, k.seen, d)
 		c.refillKeysLocked(r, k.missed(v, n), d) //mutant:holes-of-commits-not-filled
@@ -558,7 +560,9 @@ func (c *Client) committedLocked(r *round, share *Share, v quorum.Votes, d *defe
 		}
 		if !r.released {
 			c.leases.grant(lease, counted, d.now)
-			c.leases.delay(lease, ch.Delay)
+			if ch.Delay > 0 {
+				c.leases.delay(lease, ch.Delay)
+			}
 		}
 	}
 }

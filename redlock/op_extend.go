@@ -69,7 +69,7 @@ func (c *Client) extensionDecided(r *round, o quorum.Outcome, v quorum.Votes, d 
 	defer c.mu.Unlock()
 	op := r.op
 	defer c.leases.endInflight(r, r.keys[0])
-	if o == quorum.Yes && c.endedByForceLocked(r, d.now) { //mutant:an-extension-outlives-the-force
+	if o == quorum.Yes && len(c.forced) > 0 && c.endedByForceLocked(r, d.now) { //mutant:an-extension-outlives-the-force
 		o = quorum.No
 	}
 	switch {
@@ -128,7 +128,9 @@ func (c *Client) extendedLocked(r *round, until time.Time, share *Share, v quoru
 		extended.born = born
 	}
 	c.leases.grant(extended, share, d.now)
-	c.leases.delay(extended, r.op.delay())
+	if delay := r.op.delay(); delay > 0 {
+		c.leases.delay(extended, delay)
+	}
 	if b := c.leases.holds.of(r.keys, r.token); b != nil {
 		b.renewedLocked(r.start, until)
 		extended.note = b.note

@@ -524,9 +524,6 @@ func (s *leases) tokensOf(resource string) (tokens []string) {
 // endedByForceLocked tells whether the round grants nothing any more: it was launched before the token that it is to grant or to extend, or
 // that it is to replace, was released by force.
 func (c *Client) endedByForceLocked(r *round, now time.Time) bool {
-	if len(c.forced) == 0 {
-		return false
-	}
 	c.expireForcedLocked(now)
 	for _, f := range c.forced {
 		i := slices.Index(r.keys, f.resource)

@@ -103,7 +103,7 @@ func (c *Client) beginLockLocked(op *Op, req *LockRequest, d *deferred) {
 		c.launchAttemptLocked(op, d)
 		return
 	}
-	if err := cmp.Or(c.shareOf(op).lockable(len(op.keys), d.now), c.bindable(op.holder)); err != nil {
+	if err := c.bounded(op, len(op.keys), d.now); err != nil {
 		d.deliver(op, Result{Err: err})
 		return
 	}
@@ -120,6 +120,15 @@ func (c *Client) beginLockLocked(op *Op, req *LockRequest, d *deferred) {
 	default:
 		c.launchAttemptLocked(op, d)
 	}
+}
+
+// bounded returns an error if the operation must not be granted n more resources.
+func (c *Client) bounded(op *Op, n int, now time.Time) error {
+	err := c.shareOf(op).lockable(n, now)
+	if err == nil && op.holder != nil {
+		err = c.bindable(op.holder)
+	}
+	return err
 }
 
 // ask starts an attempt: one round to all masters. Implements steps 1 and 2 of "The Redlock
@@ -194,7 +203,7 @@ func (c *Client) acquisitionDecided(r *round, o quorum.Outcome, v quorum.Votes, 
 			defer c.leases.endInflight(r, op.slots.queue)
 		}
 	}
-	if o == quorum.Yes && err == nil && c.endedByForceLocked(r, d.now) { //mutant:a-lock-under-way-outlives-the-force
+	if o == quorum.Yes && err == nil && len(c.forced) > 0 && c.endedByForceLocked(r, d.now) { //mutant:a-lock-under-way-outlives-the-force
 		o = quorum.No
 	}
 	wanted := op.waiter == nil || !op.waiter.answered //mutant:an-unwanted-grant-is-kept
@@ -202,8 +211,8 @@ func (c *Client) acquisitionDecided(r *round, o quorum.Outcome, v quorum.Votes, 
 	if o == quorum.Yes && err == nil && wanted {
 		// Others of its share were granted while it was under way. What its token holds already is
 		// not new.
-		if !c.leases.held(r.keys, r.token, d.now) {
-			full = cmp.Or(c.shareOf(op).lockable(len(r.keys), d.now), c.bindable(op.holder))
+		if !op.callerToken || !c.leases.held(r.keys, r.token, d.now) {
+			full = c.bounded(op, len(r.keys), d.now)
 		}
 		if full == nil { //mutant:locks-that-were-under-way-are-not-counted
 			c.grantedLocked(r, validity, v, d)
@@ -257,16 +266,20 @@ func (c *Client) grantedLocked(r *round, validity time.Duration, v quorum.Votes,
 	r.op = nil // the attempt, which a lease keeps, must not keep the caller's memory
 	granted := newLease(r, v, d.now.Add(validity))
 	granted.attempt, granted.note, granted.reader = r.attempt, op.Note, op.reader
-	if before := c.leases.findLease(r.keys, r.token); before != nil {
-		granted.born, granted.note = before.born, noteOf(op.Note, before.note)
-	}
 	if r.attempt != nil {
+		if before := c.leases.findLease(r.keys, r.token); before != nil {
+			granted.born, granted.note = before.born, noteOf(op.Note, before.note)
+		}
 		r.attempt.granted.Store(int64(c.own.At(d.now)))
 	}
 	if !r.released {
 		c.leases.grant(granted, c.shareOf(op), d.now)
-		c.leases.delay(granted, op.delay())
-		c.bindLocked(op, r, r.token, granted.validUntil, d)
+		if delay := op.delay(); delay > 0 {
+			c.leases.delay(granted, delay)
+		}
+		if op.holder != nil {
+			c.bindLocked(op, r, r.token, granted.validUntil, d)
+		}
 		op.lease = granted
 	}
 	op.stale = 0

@@ -56,9 +56,9 @@ const (
 	intentFresh = intentLife - announceEvery/2
 )
 
-// withdrawLocked is for a queue that a waiter has left.
+// withdrawLocked is for a queue of which writers have announced themselves, and that a waiter has left.
 func (c *Client) withdrawLocked(e *entry, d *deferred) {
-	if q := &e.queue; q.announced && q.writers == 0 {
+	if q := &e.queue; q.writers == 0 {
 		q.announced = false
 		r := &round{verb: verbWithdraw, start: d.now}
 		r.setKeys(e.resource)

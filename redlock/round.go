@@ -120,7 +120,7 @@ func (c *Client) launchLocked(r *round, targets quorum.Mask, d *deferred) {
 	var away quorum.Mask
 	v := c.view.Load()
 	r.view = v
-	if r.mustBeTimely() {
+	if (r.commit != nil || verbs[r.verb].release) && r.mustBeTimely() {
 		r.flags.Or(flagTimely)
 	}
 	r.votes.Store(uint64(v.Gaps))

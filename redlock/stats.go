@@ -52,11 +52,14 @@ type Times struct {
 // TimesBuckets is how many sizes Times tells apart. The last one has no upper bound.
 const TimesBuckets = 28
 
+// timesFirst is the longest duration of the first bucket of Times.
+const timesFirst = 64 * time.Microsecond
+
 // BucketMax is the longest duration of a bucket: 64 µs for the first, twice as much for each that follows, 72 min for the last but one.
-func (Times) BucketMax(i int) time.Duration { return 64 * time.Microsecond << i }
+func (Times) BucketMax(i int) time.Duration { return timesFirst << i }
 
 func (t *Times) add(d time.Duration) {
-	t.Buckets[min(bits.Len64(uint64(max(d-1, 0)/t.BucketMax(0))), TimesBuckets-1)]++
+	t.Buckets[min(bits.Len64(uint64(max(d-1, 0)/timesFirst)), TimesBuckets-1)]++
 	t.Sum += d
 }
 

@@ -105,7 +105,7 @@ func (c *Client) deniedLocked(op *Op, err error, d *deferred) {
 	w := op.waiter
 	r := w.attempt
 	reserving := r.verb == verbReserve
-	if !reserving {
+	if !reserving && w.reservation.token != "" {
 		c.releaseReservationLocked(op, d)
 	}
 	w.attempt, w.lastErr, op.stale = nil, err, 0 //mutant:the-first-attempt-decides

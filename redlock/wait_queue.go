@@ -171,7 +171,9 @@ func (c *Client) leaveQueueLocked(op *Op, d *deferred) {
 	w.endPause()
 	e := w.entry
 	e.queue.remove(w)
-	c.releaseReservationLocked(op, d)
+	if w.reservation.token != "" { //mutant:a-reservation-outlives-the-wait
+		c.releaseReservationLocked(op, d)
+	}
 	c.leftQueueLocked(e, d)
 }
 
@@ -196,7 +198,9 @@ func (c *Client) moveToQueueLocked(op *Op, resource string, d *deferred) {
 // leftQueueLocked is for a queue that a waiter has left: it takes back what was announced, starts the new head, and forgets a resource that nobody
 // wants or holds any more.
 func (c *Client) leftQueueLocked(e *entry, d *deferred) {
-	c.withdrawLocked(e, d)
+	if e.queue.announced {
+		c.withdrawLocked(e, d)
+	}
 	if next := e.queue.head; next != nil {
 		c.newHeadLocked(next.op, d)
 	}

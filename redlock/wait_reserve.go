@@ -138,13 +138,10 @@ func (c *Client) reservationDecided(r *round, o quorum.Outcome, v quorum.Votes, 
 	}
 }
 
-// releaseReservationLocked ends the reservation of a waiter, if it has one, and hands what was reserved over to the waiters for it. It releases
+// releaseReservationLocked ends the reservation of a waiter, and hands what was reserved over to the waiters for it. It releases
 // all of the LOCK's resources, also those that are not reserved yet: a step may be in flight.
 func (c *Client) releaseReservationLocked(op *Op, d *deferred) {
 	w := op.waiter
-	if w.reservation.token == "" { //mutant:a-reservation-outlives-the-wait
-		return
-	}
 	token, held := w.reservation.token, w.reservation.held
 	w.reservation.token, w.reservation.held = "", 0
 	if w.reservation.timer != nil {

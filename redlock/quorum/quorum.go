@@ -89,9 +89,7 @@ func (e *Electorate) Needed() int { return e.Count - e.Quorum() + 1 }
 // Where are the masters whose votes are of one of these kinds: 1<<Granted and so on.
 func (v Votes) Where(places int, kinds uint16) (m Mask) {
 	for i := range places {
-		if kinds>>v.Of(i)&1 != 0 {
-			m = m.With(i)
-		}
+		m |= Mask(kinds>>v.Of(i)&1) << i
 	}
 	return m
 }
