@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"redlockd/redlock/quorum"
 )
 
 // Fencing tokens. A resource that is written to under a lock cannot trust that the writer still
@@ -76,6 +78,19 @@ func (f *fenceClock) next(now time.Time) int64 {
 func (f *fenceClock) observe(mark int64, made time.Time) {
 	f.last = max(f.last, mark)
 	f.ahead = min(max(f.ahead, mark-fenceTime(made)), f.aheadMax) //mutant:a-clock-that-is-behind-stays-behind
+}
+
+// fenceTooLowLocked tells whether an attempt failed because its fence was too low, for a clock is behind, and is to ask once more: the resource is
+// not held by another. The next fence is above every mark that was seen. If the client has already sent UNLOCK, a retry must not grant the lock
+// after it.
+func (c *Client) fenceTooLowLocked(r *round, o quorum.Outcome, v quorum.Votes) bool {
+	c.fences.observe(r.mark.Load(), r.start)
+	op := r.op
+	if o == quorum.No && v.Denied(r.view.Places).Count() <= r.view.Count-r.view.Quorum() && op.stale < fenceRetries && !r.released { //mutant:tried-again-behind-the-unlock
+		op.stale++
+		return true
+	}
+	return false
 }
 
 // fenceAhead is the reply of a script whose fence is too far ahead of the master's clock.

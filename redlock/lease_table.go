@@ -18,6 +18,8 @@ type leases struct {
 	inflight map[string][]*round
 	// holds are those that are renewed while a connection stands (hold.go).
 	holds holds
+	// slotted: this client has locked slots. Only then can a resource be one of its slots.
+	slotted bool
 	// launched numbers the rounds in the order in which the lanes get them: see after.
 	launched uint32
 	// all lists the leases, so that a few can be looked at with every grant and those that ran out
@@ -89,7 +91,7 @@ type lease struct {
 // newLease is the lease of a round that is granted with these votes. born is the first grant to its
 // token, as far as the round tells.
 func newLease(r *round, v quorum.Votes, validUntil time.Time) *lease {
-	l := &lease{token: r.token, ttlMs: uint32(r.ttlMs), validUntil: validUntil, born: r.start, launched: r.launched, holders: v.MayHold(r.view.Places)}
+	l := &lease{token: r.token, ttlMs: uint32(r.ttlMs), validUntil: validUntil, born: r.start, launched: r.launched, holders: v.MayHold(r.view.Places), reader: r.flags.Load()&flagReader != 0}
 	l.keys = append(l.key[:0], r.keys...)
 	return l
 }
@@ -175,10 +177,14 @@ func (s *leases) held(resources []string, token string, now time.Time) bool {
 	return lease != nil && now.Before(lease.validUntil.Add(clock.DriftConstant))
 }
 
-// heldOrDelayed is held for a token that may also be in the delay behind its validity: nobody else can have had the resources.
-func (s *leases) heldOrDelayed(resources []string, token string, now time.Time) bool {
+// heldOrDelayed returns the lease of a token if its keys may still be there, also in the delay behind its validity: nobody else can have had the
+// resources. Else it returns nil.
+func (s *leases) heldOrDelayed(resources []string, token string, now time.Time) *lease {
 	lease := s.findLease(resources, token)
-	return lease != nil && now.Before(s.free(lease).Add(clock.DriftConstant)) //mutant:in-its-delay-a-lock-is-not-held
+	if lease != nil && now.Before(s.free(lease).Add(clock.DriftConstant)) { //mutant:in-its-delay-a-lock-is-not-held
+		return lease
+	}
+	return nil
 }
 
 // hasWaiters tells whether somebody waits for one of the resources, after an attempt said that it
@@ -250,10 +256,8 @@ func (s *leases) release(resources []string, token string, now time.Time) *lease
 		for _, r := range s.inflight[resource] {
 			r.released = r.released || r.isFor(resource, token)
 		}
-		if semaphore, _, ok := SlotOf(resource); ok {
-			for _, r := range s.inflight[slotsQueue(semaphore)] {
-				r.unlocked = r.unlocked || r.token == token
-			}
+		if s.slotted {
+			s.slotReleased(resource, token)
 		}
 		if l := s.entries[resource].leaseOf(token); l != nil { //mutant:a-lease-of-other-parts-outlives-the-release
 			s.end(l, now)

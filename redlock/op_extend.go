@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"redlockd/redlock/clock"
 	"redlockd/redlock/quorum"
 )
 
@@ -61,10 +60,7 @@ func (c *Client) beginExtendLocked(op *Op, resources []string, token string, ttl
 // extensionDecided makes a lease of an extension that a quorum granted within the validity. If too
 // few masters answered, the lease as it was before is left alone, because it may still be valid.
 func (c *Client) extensionDecided(r *round, o quorum.Outcome, v quorum.Votes, d *deferred) {
-	elapsed := c.elapsed(r, d)
-	ttl := r.op.granted(r)
-	validity := clock.ValidityOf(ttl, elapsed, clock.DriftOf(ttl, c.drift))
-
+	elapsed, validity := c.validityOf(r, d)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	op := r.op
@@ -74,7 +70,7 @@ func (c *Client) extensionDecided(r *round, o quorum.Outcome, v quorum.Votes, d 
 	}
 	switch {
 	case o == quorum.NoQuorum && c.stoppedByStepLocked(r):
-		c.beginAgainLocked(r, stringsBytes(r.keys)+len(r.token), func(d *deferred) { c.beginExtendLocked(op, r.keys, r.token, ttl, d) }, d)
+		c.beginAgainLocked(r, stringsBytes(r.keys)+len(r.token), func(d *deferred) { c.beginExtendLocked(op, r.keys, r.token, op.granted(r), d) }, d)
 	case o == quorum.Yes && validity > 0:
 		c.stats.Extended++
 		until := d.now.Add(validity)

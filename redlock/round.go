@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"redlockd/redlock/clock"
 	"redlockd/redlock/quorum"
 )
 
@@ -200,6 +201,13 @@ func (w *view) noQuorumError(start time.Time, v quorum.Votes, needed int, late t
 		}
 	}
 	return e
+}
+
+// validityOf is how long a LOCK or an EXTEND took, and what is left of its TTL: step 4 of "The Redlock algorithm".
+func (c *Client) validityOf(r *round, d *deferred) (elapsed, validity time.Duration) {
+	elapsed = c.elapsed(r, d)
+	ttl := r.op.granted(r)
+	return elapsed, clock.ValidityOf(ttl, elapsed, clock.DriftOf(ttl, c.drift))
 }
 
 // elapsed is how long a round has taken that is decided. If the machine may have been suspended meanwhile, it is at least

@@ -93,9 +93,7 @@ func (q *waitQueue) insertByArrival(w *waiter) {
 		after.prev = w
 	}
 	q.length++
-	if !w.op.reader {
-		q.writers++
-	}
+	q.writers += w.op.writers
 }
 
 func (q *waitQueue) remove(w *waiter) {
@@ -111,9 +109,7 @@ func (q *waitQueue) remove(w *waiter) {
 	}
 	w.prev, w.next = nil, nil
 	q.length--
-	if !w.op.reader {
-		q.writers--
-	}
+	q.writers -= w.op.writers
 	if q.head == nil {
 		q.denied, q.fairness = false, fairness{since: q.fairness.since, outrun: q.fairness.outrun} //mutant:hand-overs-are-forgotten-when-nobody-waits
 	}
@@ -144,22 +140,11 @@ func (c *Client) joinQueueLocked(op *Op, wait time.Duration, d *deferred) {
 	w.entry.queue.insertByArrival(w)
 	w.deadline = time.AfterFunc(wait, func() { c.waitTimedOut(op) })
 	switch {
-	case w.isHead() || op.slots != nil && w.entry.queue.mayHaveRoom(op.slots.count) || op.reader && w.entry.queue.onlyReaders():
+	case w.isHead() || op.kind.asks(&w.entry.queue):
 		c.attemptLocked(op, d)
-	case op.slots != nil && op.callerToken: //mutant:a-repetition-waits-behind-others
-		op.slots.look = true
+	case op.callerToken && op.kind.looks(): //mutant:a-repetition-waits-behind-others
 		c.attemptLocked(op, d)
 	}
-}
-
-// waitedFor returns the first of the resources for which somebody waits, or the first of all if nobody does.
-func (s *leases) waitedFor(resources []string) string {
-	for _, resource := range resources {
-		if e := s.entries[resource]; e != nil && e.queue.head != nil {
-			return resource
-		}
-	}
-	return resources[0]
 }
 
 // leaveQueueLocked ends a wait: it takes op out of its queue, releases what it has reserved, and starts the next head. The caller answers.
@@ -201,8 +186,8 @@ func (c *Client) leftQueueLocked(e *entry, d *deferred) {
 	if e.queue.announced {
 		c.withdrawLocked(e, d)
 	}
-	if next := e.queue.head; next != nil {
-		c.newHeadLocked(next.op, d)
+	if next := e.queue.head; next != nil && !c.draining {
+		next.op.kind.newHead(c, next, d)
 	}
 	c.leases.tidy(e)
 }

@@ -76,21 +76,6 @@ func (c *Client) limitReservingLocked(op *Op) {
 	w.reservation.timer = timer
 }
 
-// expectDeniers makes room for what the masters answer to an acquisition of several resources: which one is in the way. One more cell holds
-// the token of the reservation whose place the acquisition takes, or "": a field would make every round larger (TestSizes).
-func (r *round) expectDeniers(masters int, reservation string) {
-	r.answers = make([]answer, masters+1)
-	r.answers[masters].value = reservation //mutant:a-reservation-is-in-its-own-way
-}
-
-// reservation is the second token under which a key counts as free for an acquisition. "": there is none.
-func (r *round) reservation() string {
-	if r.answers == nil {
-		return ""
-	}
-	return r.answers[len(r.answers)-1].value
-}
-
 // reserveLocked asks for the next resource, together with those that are reserved: each step refreshes their TTL, and the quorum of the last
 // step has all of them.
 func (c *Client) reserveLocked(op *Op, d *deferred) {

@@ -15,16 +15,38 @@ import (
 //
 // A writer at the head that was denied by readers says so to the masters with each observation, and observes more often (op_shared.go).
 
-// onlyReaders tells whether the queue keeps no reader waiting, as far as is known.
-func (q *waitQueue) onlyReaders() bool { return !q.denied && q.writers == 0 } //mutant:readers-come-one-by-one
+// readerLock is the kind of lock that is a reader's.
+type readerLock struct{ plainLock }
+
+func (readerLock) aim(_ *Client, r *round) {
+	r.setKeys(r.op.keys...)
+	r.verb = verbJoin
+	r.asReader(true)
+}
+
+// asks tells whether the queue keeps no reader waiting, as far as is known.
+func (readerLock) asks(q *waitQueue) bool { return !q.denied && q.writers == 0 } //mutant:readers-come-one-by-one
+
+func (readerLock) granted(c *Client, op *Op, _ *lease, d *deferred) string {
+	if op.waiter != nil {
+		c.readersFollowLocked(&op.waiter.entry.queue, d)
+	}
+	return ""
+}
+
+// observation only reads: readers keep nobody out who comes later.
+func (readerLock) observation(w *waiter, r *round) { r.setKeys(w.entry.resource) }
+
+// isReader tells whether a LOCK is a reader's.
+func (op *Op) isReader() bool { return op.writers == 0 }
 
 // readersFollowLocked has the readers ask that stand at the front of a queue from which one was let in. The first of them, the head, asks already.
 // Behind one that asks, all do.
 func (c *Client) readersFollowLocked(q *waitQueue, d *deferred) {
-	if c.draining || q.head == nil || !q.head.op.reader {
+	if c.draining || q.head == nil || !q.head.op.isReader() {
 		return
 	}
-	for w := q.head.next; w != nil && w.op.reader && w.attempt == nil; w = w.next { //mutant:readers-pass-a-writer
+	for w := q.head.next; w != nil && w.op.isReader() && w.attempt == nil; w = w.next { //mutant:readers-pass-a-writer
 		w.endPause()
 		c.attemptLocked(w.op, d)
 	}
@@ -41,7 +63,7 @@ func (w *waiter) untilReaders(delay time.Duration) time.Duration {
 	switch {
 	case !w.behindReaders:
 		return delay
-	case w.op.reader:
+	case w.op.isReader():
 		return min(delay, intentLife)
 	}
 	return min(delay, announceEvery)
