@@ -69,7 +69,7 @@ func (b *batch) resources(r *round) {
 }
 
 // readScript reads what most scripts answer.
-func readScript(_ *batch, _ command, reply reply) (v quorum.Vote, refused, err error) {
+func readScript(b *batch, cmd command, reply reply) (v quorum.Vote, refused, err error) {
 	switch {
 	case reply.Kind == '-':
 		return quorum.Unknown, errorIn(reply), nil
@@ -77,7 +77,9 @@ func readScript(_ *batch, _ command, reply reply) (v quorum.Vote, refused, err e
 	case reply.N == 1:
 		return quorum.Granted, nil, nil
 	case reply.N == 2:
-		return quorum.Mine, nil, nil
+		if v = verbs[b.rounds[cmd.round].verb].two; v != quorum.Pending {
+			return v, nil, nil
+		}
 	case reply.N == 0:
 		return quorum.Denied, nil, nil
 	case reply.N == -1:
@@ -189,7 +191,7 @@ func readExtend(b *batch, cmd command, reply reply) (v quorum.Vote, refused, err
 	if reply.Kind == ':' {
 		switch reply.N {
 		case 3:
-			return quorum.Mine, nil, nil
+			return quorum.AsReader, nil, nil
 		case 4, 5:
 			b.rounds[cmd.round].flags.Or(flagPart)
 			reply.N = 4 - reply.N

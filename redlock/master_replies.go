@@ -77,7 +77,7 @@ func (b *batch) readCommand(command command) error {
 	if err != nil {
 		return err
 	}
-	if r := b.rounds[i]; r.attempt != nil && r.attempts() && (v == quorum.Granted || v == quorum.Mine && r.commit != nil) { //mutant:a-failed-takeover-of-a-reader-stays
+	if r := b.rounds[i]; r.attempt != nil && r.attempts() && (v == quorum.Granted || v == quorum.AsReader) { //mutant:a-failed-takeover-of-a-reader-stays
 		b.sets = append(b.sets, setKey{round: i})
 	}
 	b.note(i, v, refused)

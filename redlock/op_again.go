@@ -40,14 +40,7 @@ func (c *Client) ranAheadLocked(r *round) bool {
 	if r.start.Sub(r.view.since) > stepHold*c.opts.MasterTimeout {
 		return false
 	}
-	v, did := quorum.Votes(r.votes.Load()), 0
-	for i := range r.view.Places {
-		switch v.Of(i) {
-		case quorum.Granted, quorum.Mine, quorum.Done:
-			did++
-		}
-	}
-	return did >= r.view.Quorum()
+	return quorum.Votes(r.votes.Load()).Did(r.view.Places).Count() >= r.view.Quorum()
 }
 
 // beginAgainLocked has the operation of the round begin once more, by begin. bytes is the size of its names and values.

@@ -342,7 +342,7 @@ func (c *Client) commitDecided(r *round, o quorum.Outcome, _ quorum.Votes, d *de
 		full = c.shareOf(op).lockable(newKeys(k.changes), d.now) // others of its share were granted while it was under way
 	}
 	committed := o == quorum.Yes && inTime && full == nil
-	r.asReader(v.Tally(n).Of(quorum.Mine) >= r.view.Quorum()) // a takeover of a reader
+	r.asReader(v.Tally(n).Of(quorum.AsReader) >= r.view.Quorum()) // a takeover of a reader
 	k.committed.Store(committed)
 	if op == nil {
 		return // nobody waits for it, and nothing follows

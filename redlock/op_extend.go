@@ -112,7 +112,7 @@ func (c *Client) lostByExtensionLocked(r *round, d *deferred) {
 // share of the user who extends it.
 func (c *Client) extendedLocked(r *round, until time.Time, share *Share, v quorum.Votes, d *deferred) {
 	extended := newLease(r, v, until)
-	extended.reader = v.Tally(r.view.Places).Of(quorum.Mine) >= r.view.Quorum()
+	extended.reader = v.Tally(r.view.Places).Of(quorum.AsReader) >= r.view.Quorum()
 	if before := c.leases.findLease(r.keys, r.token); before != nil {
 		extended.born, extended.note = before.born, before.note
 		share = cmp.Or(before.share, share)

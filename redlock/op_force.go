@@ -70,7 +70,6 @@ type force struct {
 	caller   *Op
 	resource string
 	raises   int // rounds of verbRaise so far
-	found    map[keyHolder]*sighting
 	result   Forced
 	pending  int // releases that are not decided
 	removed  bool
@@ -193,7 +192,7 @@ func writeForceCallers(b *batch, r *round) {
 	b.script(lua.Force, 0, 1, 2)
 	b.resources(r)
 	b.wire.bulk(r.token)
-	b.wire.number(r.op.to.(*force).found[keyHolder{r.token, r.ofReader()}].ends[b.lane.index])
+	b.wire.number(r.answers[b.lane.index].ends)
 }
 
 // markRaised releases what holds the resource once a quorum of masters has the new mark. If it was too low for some, the next one is above
@@ -344,7 +343,7 @@ func (c *Client) releaseHoldersLocked(f *force, r *round, v quorum.Votes, d *def
 		return
 	}
 	release := &forcedRelease{id: nonce(), resource: f.resource}
-	f.pending, f.found = len(holders.all), holders.found
+	f.pending = len(holders.all)
 	var leases []*lease
 	for _, h := range holders.all {
 		release.digests = append(release.digests, TokenDigest(h.token))
@@ -354,7 +353,10 @@ func (c *Client) releaseHoldersLocked(f *force, r *round, v quorum.Votes, d *def
 		case madeHere(h.token):
 			force.keepFor = c.view.Load().Masters
 		case holders.found[h].callers(h.token):
-			force.verb = verbForceCallers
+			force.verb, force.answers = verbForceCallers, make([]answer, MaxMasters)
+			for i := range force.answers {
+				force.answers[i].ends = holders.found[h].ends[i]
+			}
 		}
 		c.launchLocked(force.asReader(h.reader), quorum.All, d)
 		if h.reader {
@@ -383,7 +385,7 @@ func (c *Client) forceDecided(r *round, _ quorum.Outcome, v quorum.Votes, d *def
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	f, t := r.op.to.(*force), v.Tally(r.view.Places)
-	removed, another, renewed := t.Of(quorum.Granted), t.Of(quorum.Denied), t.Of(quorum.Mine)
+	removed, another, renewed := t.Of(quorum.Granted), t.Of(quorum.Denied), t.Of(quorum.Renewed)
 	gone := removed + another + t.Of(quorum.Absent)
 	f.pending--
 	f.removed = f.removed || removed > 0

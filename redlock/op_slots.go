@@ -235,7 +235,7 @@ func (s *slotSearch) denied(c *Client, r *round, o quorum.Outcome, v quorum.Vote
 			if a.slot > 0 {
 				found[a.slot-1]++
 			}
-		case quorum.Granted, quorum.Mine, quorum.Stale:
+		case quorum.Granted, quorum.AlreadyMine, quorum.Stale:
 			open++
 		case quorum.Pending:
 			open++

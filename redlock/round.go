@@ -23,7 +23,7 @@ type round struct {
 	fence int64 // of verbAcquire, verbSlot or verbRaise; 0: none
 	op    *Op   // whose Completer gets the result; nil: nobody waits for it
 	// answers has one cell per master, where more than votes is asked for. Its lane writes the cell
-	// before it votes, and nobody reads the cell before that vote.
+	// before it votes, and nobody reads the cell before that vote. Of a verbForceCallers it has when the key ends on each master, as it was found.
 	answers []answer
 	commit  *commit // the changes of a verbCommit…; nil for all other verbs
 	// attempt is set where keys are set under a caller's token, and in the verbUndo that takes them

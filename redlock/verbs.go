@@ -61,6 +61,8 @@ type verbRow struct {
 	// the error that the master replied in the place of an answer. err means that the connection is
 	// of no more use.
 	read func(b *batch, cmd command, first reply) (v quorum.Vote, refused, err error)
+	// two is the vote where its script replies 2. Zero: it never does.
+	two quorum.Vote
 	// cost is what the command costs a master, in the price of a SET of a short key.
 	cost func(r *round) int
 
@@ -99,10 +101,10 @@ var verbs [verbCount]verbRow
 
 // A row that resembles another one begins as its copy: what is stated for it is what differs.
 func init() {
-	lock := verbRow{write: writeAcquire, read: readAcquire, cost: (*round).costOfKeys,
+	lock := verbRow{write: writeAcquire, read: readAcquire, two: quorum.AlreadyMine, cost: (*round).costOfKeys,
 		outcome: quorum.Acquisition, decided: (*Client).acquisitionDecided, late: (*Client).lateAttempt, uncounted: quorum.Vote.Uncounted}
 	reading := verbRow{write: writeReading, read: readReading, cost: (*round).costOfKeys, outcome: quorum.Reading, answers: true}
-	commit := verbRow{write: writeCommit, read: readScript, cost: (*round).costOfCommit,
+	commit := verbRow{write: writeCommit, read: readScript, two: quorum.AsReader, cost: (*round).costOfCommit,
 		outcome: quorum.Extension, decided: (*Client).commitDecided, late: (*Client).commitLate, uncounted: quorum.Vote.Uncounted}
 
 	set, slot, join, reserve, refill := lock, lock, lock, lock, lock
@@ -144,7 +146,7 @@ func init() {
 		verbRaise: {write: writeRaise, read: readRaise, cost: (*round).costOfKeys,
 			outcome: quorum.Reading, decided: (*Client).markRaised, uncounted: quorum.Vote.Uncounted, answers: true},
 		verbForce:         force,
-		verbForceCallers:  {write: writeForceCallers, read: readScript, cost: (*round).costOfKeys, outcome: quorum.Reading, decided: (*Client).forceDecided, neverShed: true},
+		verbForceCallers:  {write: writeForceCallers, read: readScript, two: quorum.Renewed, cost: (*round).costOfKeys, outcome: quorum.Reading, decided: (*Client).forceDecided, neverShed: true},
 		verbUndo:          {write: writeUndo, read: readUndo, cost: (*round).costOfKeys, neverShed: true},
 		verbCommitSet:     commitSet,
 		verbCommitAcquire: commitAcquire,
