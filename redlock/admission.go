@@ -160,16 +160,6 @@ func (c *Client) lanesHaveRoomLocked() bool {
 	return open >= min(voting, c.view.Load().Quorum())
 }
 
-// costOfKeys is what a command costs that names the keys and the token.
-func (r *round) costOfKeys() int {
-	return costOf(len(r.keys), stringsBytes(r.keys)+len(r.token))
-}
-
-// costOfCommit is what a command costs that names also the values of a commit's changes.
-func (r *round) costOfCommit() int {
-	return costOf(len(r.keys), stringsBytes(r.keys)+len(r.token)+changesBytes(r.commit.changes))
-}
-
 // stringsBytes is how many bytes the strings have.
 func stringsBytes(all []string) (n int) {
 	for _, s := range all {

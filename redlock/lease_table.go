@@ -99,6 +99,11 @@ func newLease(r *round, v quorum.Votes, validUntil time.Time) *lease {
 // ttl is what the masters were asked for.
 func (l *lease) ttl() time.Duration { return time.Duration(l.ttlMs) * time.Millisecond }
 
+// keysEnd is when the keys have ended if nobody has extended them: they can outlive the validity by the drift. A delay comes on top.
+func (l *lease) keysEnd() time.Time {
+	return l.validUntil.Add(time.Duration(l.ttlMs)*time.Millisecond/2 + clock.DriftConstant)
+}
+
 // leaseOf returns the lease of these keys that the round was granted, if it is still the one of them; or nil.
 func (s *leases) leaseOf(r *round, keys []string, token string) *lease {
 	if l := s.findLease(keys, token); l != nil && l.launched == r.launched {
@@ -325,9 +330,8 @@ func (s *leases) forgetSome(now time.Time, n int) {
 			s.cursor = 0
 		}
 		lease := s.all[s.cursor]
-		// Keys can outlive the validity by the drift. A release that comes then still finds for
-		// which masters it is to be kept.
-		if now.After(s.free(lease).Add(lease.ttl()/2 + clock.DriftConstant + s.remember)) {
+		// A release that comes before that still finds for which masters it is to be kept.
+		if now.After(lease.keysEnd().Add(s.delays[lease] + s.remember)) {
 			s.end(lease, now)
 			continue
 		}
@@ -338,7 +342,7 @@ func (s *leases) forgetSome(now time.Time, n int) {
 // running counts the leases that have not run out, or only just.
 func (s *leases) running(now time.Time) (n int) {
 	for _, lease := range s.all {
-		if !now.After(lease.validUntil.Add(lease.ttl()/2 + clock.DriftConstant)) {
+		if !now.After(lease.keysEnd()) {
 			n++
 		}
 	}

@@ -80,7 +80,11 @@ func (b *batch) readCommand(command command) error {
 	if r := b.rounds[i]; r.attempt != nil && r.attempts() && (v == quorum.Granted || v == quorum.AsReader) { //mutant:a-failed-takeover-of-a-reader-stays
 		b.sets = append(b.sets, setKey{round: i})
 	}
-	b.note(i, v, refused)
+	if refused != nil {
+		b.note(i, v, refused)
+	} else {
+		b.votes[i] = v
+	}
 	return nil
 }
 

@@ -232,7 +232,7 @@ func (c *Client) beginCommitLocked(op *Op, v verb, ttl time.Duration, changes []
 		return
 	}
 	if n := newKeys(changes); n > 0 {
-		if err := c.shareOf(op).lockable(n, d.now); err != nil {
+		if err := c.lockable(op, n, d.now); err != nil {
 			d.deliver(op, Result{Err: err})
 			return
 		}
@@ -254,7 +254,7 @@ func (c *Client) beginCommitLocked(op *Op, v verb, ttl time.Duration, changes []
 	}
 	if v.commitAcquires() {
 		c.stats.Attempts++
-		op.countRound()
+		op.rounds++
 	}
 	c.launchLocked(r, quorum.All, d)
 	if v == verbCommitRelease {
@@ -339,7 +339,7 @@ func (c *Client) commitDecided(r *round, o quorum.Outcome, _ quorum.Votes, d *de
 	}
 	var full error
 	if r.verb.commitAcquires() && o == quorum.Yes && inTime && op != nil {
-		full = c.shareOf(op).lockable(newKeys(k.changes), d.now) // others of its share were granted while it was under way
+		full = c.lockable(op, newKeys(k.changes), d.now) // others of its share were granted while it was under way
 	}
 	committed := o == quorum.Yes && inTime && full == nil
 	r.asReader(v.Tally(n).Of(quorum.AsReader) >= r.view.Quorum()) // a takeover of a reader

@@ -2,7 +2,6 @@ package redlock
 
 import (
 	"cmp"
-	"math"
 	"time"
 
 	"redlockd/redlock/quorum"
@@ -25,7 +24,7 @@ type Op struct {
 	token   string
 	ttlMs   int64         // that is asked for, without the Delay
 	arrived time.Duration // when it came, on clock.Own (LOCK, commit)
-	rounds  uint16        // rounds of acquisition so far; see countRound. Guarded by Client.mu
+	rounds  uint32        // rounds of acquisition so far. Guarded by Client.mu
 	stale   int16         // rounds of the present attempt whose fence was too low
 	fenced  bool          // a fence is asked for
 	release bool          // LockRequest.Release
@@ -42,9 +41,6 @@ type Op struct {
 	holder  *Holder
 	holdTTL time.Duration // that it is renewed to
 }
-
-// countRound counts one more round of acquisition. A waiter can make more than there are numbers.
-func (op *Op) countRound() { op.rounds += min(1, math.MaxUint16-op.rounds) }
 
 // StartLock asks for a lock. It never blocks; to.Done is called exactly once, possibly before
 // StartLock returns.
@@ -100,7 +96,7 @@ func (c *Client) beginLockLocked(op *Op, req *LockRequest, d *deferred) {
 			return
 		}
 	}
-	if err := c.bounded(op, len(op.keys), d.now); err != nil {
+	if err := c.lockable(op, len(op.keys), d.now); err != nil {
 		d.deliver(op, Result{Err: err})
 		return
 	}
@@ -116,15 +112,6 @@ func (c *Client) beginLockLocked(op *Op, req *LockRequest, d *deferred) {
 		c.stats.Denied++
 		d.deliver(op, Result{})
 	}
-}
-
-// bounded returns an error if the operation must not be granted n more resources.
-func (c *Client) bounded(op *Op, n int, now time.Time) error {
-	err := c.shareOf(op).lockable(n, now)
-	if err == nil && op.holder != nil {
-		err = c.bindable(op.holder)
-	}
-	return err
 }
 
 // launchAttemptLocked starts an attempt: one round to all masters. Implements steps 1 and 2 of "The Redlock
@@ -144,11 +131,19 @@ func (c *Client) launchAttemptLocked(op *Op, d *deferred) {
 		r.attempt = newAttempt(r, c.view.Load().Places)
 		op.kind.beginInflight(&c.leases, r)
 	}
-	if op.waiter != nil {
-		op.waiter.sentLocked(r)
+	c.askLocked(r, d)
+}
+
+// askLocked launches a round of acquisition. What the masters have said to its waiter before is no news after it.
+func (c *Client) askLocked(r *round, d *deferred) {
+	if w := r.op.waiter; w != nil {
+		w.attempt, w.sentAt = r, r.start
+		if f := &w.entry.queue.fairness; w.entry.queue.head == w { // of another waiter, for a slot or a reader's lock, the head has not asked
+			f.invalidatedBy, f.windowAnnouncedBy = 0, 0
+		}
 	}
 	c.stats.Attempts++
-	op.countRound()
+	r.op.rounds++
 	c.launchLocked(r, quorum.All, d)
 }
 
@@ -197,7 +192,7 @@ func (c *Client) acquisitionDecided(r *round, o quorum.Outcome, v quorum.Votes, 
 	var full error
 	// Others of its share were granted while it was under way. What its token holds already is not new.
 	if o == quorum.Yes && !(op.callerToken && c.leases.held(r.keys, r.token, d.now)) {
-		full = c.bounded(op, len(r.keys), d.now)
+		full = c.lockable(op, len(r.keys), d.now)
 	}
 	forced := len(c.forced) > 0 && c.endedByForceLocked(r, d.now)
 	wanted := op.waiter == nil || !op.waiter.answered

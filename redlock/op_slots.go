@@ -322,5 +322,5 @@ func readSlot(b *batch, cmd command, reply reply) (v quorum.Vote, refused, err e
 
 // costOfSlots is what a command costs that names all the slots of a semaphore: reading a key is a part of what setting one is.
 func (r *round) costOfSlots() int {
-	return costOf(1+int(r.slots)/4, int(r.slots)*len(r.keys[0])+len(r.token))
+	return 1 + int(r.slots)/4 + (int(r.slots)*len(r.keys[0])+len(r.token))/costBytes
 }

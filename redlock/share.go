@@ -103,15 +103,18 @@ func (c *Client) shareOf(op *Op) *Share {
 	return &c.share
 }
 
-// lockable returns an error if n more locked resources exceed the limit. It needs Client.mu.
-func (s *Share) lockable(n int, now time.Time) error {
-	if s.MaxLocks == 0 || s.locks+n <= s.MaxLocks {
-		return nil
+// lockable returns an error if the operation must not get n more locked resources. It needs Client.mu.
+func (c *Client) lockable(op *Op, n int, now time.Time) error {
+	s := c.shareOf(op)
+	if s.MaxLocks != 0 && s.locks+n > s.MaxLocks {
+		if s.uncountEnded(now); s.locks+n > s.MaxLocks {
+			return &ShareError{Limit: LimitLocks, Max: s.MaxLocks, Share: s}
+		}
 	}
-	if s.uncountEnded(now); s.locks+n <= s.MaxLocks {
-		return nil
+	if op.holder != nil {
+		return c.bindable(op.holder)
 	}
-	return &ShareError{Limit: LimitLocks, Max: s.MaxLocks, Share: s}
+	return nil
 }
 
 // waitable returns an error if one more waiter exceeds the limit. It needs Client.mu.

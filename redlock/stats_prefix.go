@@ -44,8 +44,8 @@ const CountsBuckets = 10
 // BucketMax is the largest number of a bucket: 1 for the first, twice as much for each that follows.
 func (Counts) BucketMax(i int) int { return 1 << i }
 
-func (c *Counts) add(n uint16) {
-	c.Buckets[min(bits.Len16(max(n, 1)-1), CountsBuckets-1)]++
+func (c *Counts) add(n uint32) {
+	c.Buckets[min(bits.Len32(max(n, 1)-1), CountsBuckets-1)]++
 	c.Sum += uint64(n)
 }
 
@@ -72,7 +72,7 @@ func (s byPrefix) of(resource string) *PrefixStats {
 }
 
 // granted counts a grant to an operation that came so long ago.
-func (s byPrefix) granted(resource string, waited time.Duration, rounds uint16) {
+func (s byPrefix) granted(resource string, waited time.Duration, rounds uint32) {
 	p := s.of(resource)
 	p.Wait.add(waited)
 	p.Rounds.add(rounds)

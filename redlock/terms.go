@@ -41,14 +41,13 @@ func (c *Client) maxHoldOf(op *Op) (most time.Duration, name string) {
 
 // granted is the TTL that the operation is granted with a round: what the masters were asked for, less the Delay. Its validity is within that
 // of the whole, because the drift grows by less than the TTL.
-func (op *Op) granted(r *round) time.Duration { return r.ttl() - op.delay() } //mutant:the-delay-is-told-as-validity
+func (op *Op) granted(r *round) time.Duration {
+	return time.Duration(r.ttlMs)*time.Millisecond - op.delay() //mutant:the-delay-is-told-as-validity
+}
 
-// waitable returns an error if one more LOCK of this operation's share, or under its Terms, must not wait. It needs Client.mu.
-func (c *Client) waitable(op *Op) error {
-	if err := c.shareOf(op).waitable(); err != nil || op.Terms == nil {
-		return err
-	}
-	for _, s := range op.Terms.Waiters {
+// waitable returns an error if one more LOCK under these terms must not wait. It needs Client.mu.
+func (t *Terms) waitable() error {
+	for _, s := range t.Waiters {
 		if err := s.waitable(); err != nil {
 			return err
 		}

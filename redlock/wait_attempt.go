@@ -28,15 +28,6 @@ func (c *Client) attemptLocked(op *Op, d *deferred) {
 	}
 }
 
-// sentLocked records an attempt that is about to be launched. What the masters have said before is no news after it.
-func (w *waiter) sentLocked(r *round) {
-	w.attempt, w.sentAt = r, r.start
-	if !w.isHead() { // a waiter for a slot, or a reader: the head has not asked
-		return
-	}
-	w.entry.queue.fairness.invalidatedBy, w.entry.queue.fairness.windowAnnouncedBy = 0, 0
-}
-
 // retryDelay is random, so that several clients do not split the votes again and again. free is how long the holder's keys still live, if
 // that is known, else 0: the delay ends by then.
 func (c *Client) retryDelay(free time.Duration) time.Duration {

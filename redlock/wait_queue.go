@@ -123,7 +123,11 @@ func (c *Client) joinQueueLocked(op *Op, wait time.Duration, d *deferred) {
 		d.deliver(op, Result{Err: ErrTooManyWaiters})
 		return
 	}
-	if err := c.waitable(op); err != nil {
+	err := c.shareOf(op).waitable()
+	if err == nil && op.Terms != nil {
+		err = op.Terms.waitable()
+	}
+	if err != nil {
 		d.deliver(op, Result{Err: err})
 		return
 	}
@@ -141,9 +145,9 @@ func (c *Client) joinQueueLocked(op *Op, wait time.Duration, d *deferred) {
 	w.deadline = time.AfterFunc(wait, func() { c.waitTimedOut(op) })
 	switch {
 	case w.isHead() || op.kind.asks(&w.entry.queue):
-		c.attemptLocked(op, d)
+		c.launchAttemptLocked(op, d)
 	case op.callerToken && op.kind.looks(): //mutant:a-repetition-waits-behind-others
-		c.attemptLocked(op, d)
+		c.launchAttemptLocked(op, d)
 	}
 }
 
@@ -153,7 +157,9 @@ func (c *Client) leaveQueueLocked(op *Op, d *deferred) {
 	w.answered = true
 	c.countWaiter(op, -1)
 	w.deadline.Stop()
-	w.endPause()
+	if w.retry != nil {
+		w.endPause()
+	}
 	e := w.entry
 	e.queue.remove(w)
 	if w.reservation.token != "" { //mutant:a-reservation-outlives-the-wait

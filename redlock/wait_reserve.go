@@ -83,10 +83,7 @@ func (c *Client) reserveLocked(op *Op, d *deferred) {
 	ttl := min(2*w.reservation.patience, c.MaxTTL())
 	r := &round{verb: verbReserve, token: w.reservation.token, ttlMs: ttl.Milliseconds(), start: time.Now(), op: op}
 	r.setKeys(w.keys[:w.reservation.held+1]...)
-	w.sentLocked(r)
-	c.stats.Attempts++
-	op.countRound()
-	c.launchLocked(r, quorum.All, d)
+	c.askLocked(r, d)
 }
 
 // reservationDecided goes on after a step: to the next resource, to the attempt for all, or, if the step was denied, as after any denial.
