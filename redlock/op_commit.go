@@ -424,7 +424,7 @@ func (c *Client) commitAgainLocked(r *round, d *deferred) {
 		d.deliver(r.op, Result{Err: c.noQuorumError(r, quorum.Votes(r.votes.Load()), r.view.Quorum(), 0)})
 		return
 	}
-	c.beginAgainLocked(r, stringsBytes(r.keys)+changesBytes(k.changes), func(d *deferred) { c.beginCommitLocked(r.op, r.verb, k.ttl, k.changes, d) }, d)
+	c.beginAgainLocked(r, stringsBytes(r.keys)+changesBytes(k.changes), func(c *Client, op *Op, d *deferred) { c.beginCommitLocked(op, r.verb, k.ttl, k.changes, d) }, d)
 }
 
 // commitLate acts on votes that came after the decision.

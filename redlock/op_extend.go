@@ -2,7 +2,6 @@ package redlock
 
 import (
 	"cmp"
-	"slices"
 	"time"
 
 	"redlockd/redlock/quorum"
@@ -26,29 +25,21 @@ func (c *Client) StartExtend(op *Op, resources []string, token string, ttl time.
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.waitsForRoom() {
-		c.beginExtendLocked(op, resources, token, ttl, &d)
-		return
-	}
-	kept, bytes := slices.Clone(resources), stringsBytes(resources)+len(token)
-	err = c.enqueueLocked(op, c.shareOf(op), bytes, 1, func(d *deferred) {
-		c.beginExtendLocked(op, kept, token, ttl, d)
-	})
-	if err != nil {
-		d.deliver(op, Result{Err: err})
-	}
+	op.keys, op.token, op.ttl = resources, token, ttl
+	c.startLocked(op, 0, (*Client).beginExtendLocked, &d)
 }
 
 // beginExtendLocked begins an EXTEND for which there is room.
-func (c *Client) beginExtendLocked(op *Op, resources []string, token string, ttl time.Duration, d *deferred) {
-	r := &round{verb: verbExtend, token: token, ttlMs: (ttl + op.delay()).Milliseconds(), start: d.now, op: op} //mutant:an-extension-has-no-delay
-	r.setKeys(resources...)
-	born, known := tokenBirth(token)
-	if lease := c.leases.findLease(resources, token); lease != nil && !known {
+func (c *Client) beginExtendLocked(op *Op, d *deferred) {
+	r := &round{verb: verbExtend, token: op.token, ttlMs: (op.ttl + op.delay()).Milliseconds(), start: d.now, op: op} //mutant:an-extension-has-no-delay
+	r.setKeys(op.keys...)
+	op.keys = r.keys // the caller's slice may change from here on
+	born, known := tokenBirth(r.token)
+	if lease := c.leases.findLease(r.keys, r.token); lease != nil && !known {
 		born, known = lease.born, true
 	}
 	if known {
-		if err := c.checkHold(op, born, ttl, d.now); err != nil {
+		if err := c.checkHold(op, born, op.ttl, d.now); err != nil {
 			d.deliver(op, Result{Err: err})
 			return
 		}
@@ -70,7 +61,7 @@ func (c *Client) extensionDecided(r *round, o quorum.Outcome, v quorum.Votes, d 
 	}
 	switch {
 	case o == quorum.NoQuorum && c.stoppedByStepLocked(r):
-		c.beginAgainLocked(r, stringsBytes(r.keys)+len(r.token), func(d *deferred) { c.beginExtendLocked(op, r.keys, r.token, op.granted(r), d) }, d)
+		c.beginAgainLocked(r, 0, (*Client).beginExtendLocked, d)
 	case o == quorum.Yes && validity > 0:
 		c.stats.Extended++
 		until := d.now.Add(validity)

@@ -22,7 +22,8 @@ type Op struct {
 	to      Completer
 	keys    []string
 	token   string
-	ttlMs   int64         // that is asked for, without the Delay
+	ttl     time.Duration // that is asked for, without the Delay, and that a held lock is renewed to
+	wait    time.Duration // LockRequest.Wait
 	arrived time.Duration // when it came, on clock.Own (LOCK, commit)
 	rounds  uint32        // rounds of acquisition so far. Guarded by Client.mu
 	stale   int16         // rounds of the present attempt whose fence was too low
@@ -38,8 +39,7 @@ type Op struct {
 	queued      *queuedOp // a LOCK that has not begun, which can be cancelled. Guarded by Client.mu
 	lease       *lease    // what was granted, for Abandon. Guarded by Client.mu
 	// holder is what the lock is to be bound to, or whose KEEPALIVE it is; nil: the lock is not held.
-	holder  *Holder
-	holdTTL time.Duration // that it is renewed to
+	holder *Holder
 }
 
 // StartLock asks for a lock. It never blocks; to.Done is called exactly once, possibly before
@@ -52,42 +52,25 @@ func (c *Client) StartLock(op *Op, req LockRequest, to Completer) {
 		d.deliver(op, Result{Err: err})
 		return
 	}
-	op.keys, op.ttlMs, op.fenced = req.Resources, req.TTL.Milliseconds(), req.Fence || c.opts.FenceAlways
+	op.keys, op.ttl, op.wait, op.fenced = req.Resources, req.TTL, req.Wait, req.Fence || c.opts.FenceAlways
 	op.token, op.callerToken = req.Token, req.Token != ""
 	op.setKind(&req)
-	op.holder, op.holdTTL, op.release, op.Note = req.Holder, req.TTL, req.Release, cmp.Or(req.Note, op.Note)
+	op.holder, op.release, op.Note = req.Holder, req.Release, cmp.Or(req.Note, op.Note)
 
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.waitsForRoom() {
-		c.beginLockLocked(op, &req, &d)
-		return
-	}
-	later, arrived := req, d.now
-	bytes := stringsBytes(op.keys) + len(op.token)
-	err := c.enqueueLocked(op, c.shareOf(op), bytes, 1, func(d *deferred) {
-		// The wait began when the LOCK came. What is left of it may be nothing: then this is a LOCK
-		// that does not wait. d.now can be earlier than that.
-		later.Wait -= min(later.Wait, max(0, d.now.Sub(arrived))) //mutant:a-lock-in-the-queue-begins-to-wait
-		c.beginLockLocked(op, &later, d)
-	})
-	if err != nil {
-		d.deliver(op, Result{Err: err})
-		return
-	}
-	queue := c.shareOf(op).queued
-	op.queued = queue[len(queue)-1]
+	c.startLocked(op, 0, (*Client).beginLockLocked, &d)
 }
 
 // beginLockLocked begins a LOCK for which there is room.
-func (c *Client) beginLockLocked(op *Op, req *LockRequest, d *deferred) {
+func (c *Client) beginLockLocked(op *Op, d *deferred) {
 	if c.draining {
 		d.deliver(op, Result{Err: ErrDraining})
 		return
 	}
 	if op.callerToken {
 		if held := op.kind.heldBy(&c.leases, op, d.now); held != nil {
-			if err := c.checkHold(op, held.born, req.TTL, d.now); err != nil {
+			if err := c.checkHold(op, held.born, op.ttl, d.now); err != nil {
 				d.deliver(op, Result{Err: err})
 				return
 			}
@@ -100,9 +83,12 @@ func (c *Client) beginLockLocked(op *Op, req *LockRequest, d *deferred) {
 		d.deliver(op, Result{Err: err})
 		return
 	}
+	// The wait began when the LOCK came. What is left of it may be nothing: then this is a LOCK that does not wait. d.now can be earlier than
+	// that.
+	wait := op.wait - max(0, c.own.At(d.now)-op.arrived) //mutant:a-lock-in-the-queue-begins-to-wait
 	switch {
-	case req.Wait > 0:
-		c.joinQueueLocked(op, req.Wait, d)
+	case wait > 0:
+		c.joinQueueLocked(op, wait, d)
 	case !c.leases.hasWaiters(op.keys): //mutant:barging
 		c.launchAttemptLocked(op, d)
 	case op.callerToken && op.kind.looks(): //mutant:a-repetition-is-denied-for-those-who-wait
@@ -120,7 +106,7 @@ func (c *Client) launchAttemptLocked(op *Op, d *deferred) {
 	if !op.callerToken {
 		op.token = c.tokens.make(d.now) // each attempt has its own: the release of an earlier one cannot hit it, however late it comes
 	}
-	r := &round{verb: verbSet, token: op.token, ttlMs: op.ttlMs + op.delay().Milliseconds(), op: op} //mutant:a-lock-has-no-delay
+	r := &round{verb: verbSet, token: op.token, ttlMs: op.ttl.Milliseconds() + op.delay().Milliseconds(), op: op} //mutant:a-lock-has-no-delay
 	op.kind.aim(c, r)
 	// d.now may be long ago, and what has passed since is no part of the TTL: read the clock again.
 	r.start = time.Now()
@@ -238,8 +224,8 @@ func (c *Client) failedLocked(r *round, o quorum.Outcome, v quorum.Votes, err er
 	case op.waiter != nil:
 		c.deniedLocked(op, err, d)
 	case o == quorum.NoQuorum && c.stoppedByStepLocked(r):
-		req := &LockRequest{TTL: op.granted(r)}
-		c.beginAgainLocked(r, stringsBytes(op.keys)+len(op.token), func(d *deferred) { c.beginLockLocked(op, req, d) }, d)
+		op.wait = 0
+		c.beginAgainLocked(r, 0, (*Client).beginLockLocked, d)
 	default:
 		c.answerDenied(op, err, d)
 	}
