@@ -199,10 +199,10 @@ func (b *batch) add(i int32) {
 	}
 	for _, key := range r.keys {
 		if reader {
-			b.joined.add(key)
-			b.joined.addHolder(key, r.token)
+			b.joined.add(b.joined.hash(key))
+			b.joined.add(b.joined.holder(key, r.token))
 		} else {
-			b.touched.add(key)
+			b.touched.add(b.touched.hash(key))
 		}
 	}
 	if r.verb == verbSlot && r.attempt != nil { // a release of another slot that the token holds stays behind it, too
@@ -349,10 +349,7 @@ func (t *touched) hash(key string) uint64 { return maphash.String(t.seed, key) }
 // holder is the hash of a key together with a token.
 func (t *touched) holder(key, token string) uint64 { return t.hash(key) ^ 31*t.hash(token) }
 
-func (t *touched) add(key string)              { t.set(t.hash(key)) }
-func (t *touched) addHolder(key, token string) { t.set(t.holder(key, token)) }
-
-func (t *touched) set(hash uint64) {
+func (t *touched) add(hash uint64) {
 	t.bits[hash>>6&63] |= 1 << (hash & 63)
 	t.any = true
 }

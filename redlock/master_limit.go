@@ -34,11 +34,6 @@ func costOf(keys []string, bytes int) int {
 	return len(keys) + bytes/costBytes
 }
 
-// costOfKeys is what a command costs that names the keys and the token.
-func (r *round) costOfKeys() int {
-	return costOf(r.keys, len(r.token))
-}
-
 // costOfCommit is what a command costs that names also the values of a commit's changes.
 func (r *round) costOfCommit() int {
 	return costOf(r.keys, len(r.token)+changesBytes(r.commit.changes))

@@ -298,7 +298,7 @@ func (w *wire) slot(resource string, slot int) {
 // addSlots adds all slots of the semaphore.
 func (t *touched) addSlots(r *round) {
 	for _, name := range slotNames(r.semaphore(), int(r.slots)) {
-		t.add(name)
+		t.add(t.hash(name))
 	}
 }
 

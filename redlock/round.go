@@ -116,7 +116,11 @@ func (r *round) ttl() time.Duration { return time.Duration(r.ttlMs) * time.Milli
 func (c *Client) launchLocked(r *round, targets quorum.Mask, d *deferred) {
 	c.leases.launched++
 	r.launched = c.leases.launched
-	r.cost = uint16(min(verbs[r.verb].cost(r), math.MaxUint16))
+	cost := costOf(r.keys, len(r.token))
+	if special := verbs[r.verb].cost; special != nil {
+		cost = special(r)
+	}
+	r.cost = uint16(min(cost, math.MaxUint16))
 	full := false
 	var away quorum.Mask
 	v := c.view.Load()
