@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"slices"
 	"sync/atomic"
 	"time"
 )
@@ -54,6 +55,24 @@ type queuedOp struct {
 
 // waitsForRoom tells whether an operation must not begin yet. It needs Client.mu.
 func (c *Client) waitsForRoom() bool { return c.admission.full.Load() } //mutant:nothing-waits-for-room
+
+// startLocked begins an operation, or queues it until it is the turn of its share. begin finds in op all that it needs; bytes is the size of what
+// it needs besides.
+func (c *Client) startLocked(op *Op, bytes int, begin func(c *Client, op *Op, d *deferred), d *deferred) {
+	if !c.waitsForRoom() {
+		begin(c, op, d)
+		return
+	}
+	op.keys = slices.Clone(op.keys) // the caller's slice may change
+	share := c.shareOf(op)
+	err := c.enqueueLocked(op, share, bytes+stringsBytes(op.keys)+len(op.token), 1, func(d *deferred) { begin(c, op, d) })
+	switch {
+	case err != nil:
+		d.deliver(op, Result{Err: err})
+	case op.kind != nil && op.againFrom == nil: // a LOCK that has asked no master
+		op.queued = share.queued[len(share.queued)-1]
+	}
+}
 
 // enqueueLocked queues an operation until it is the turn of its share. bytes is the size of its names and values. most is how often it may
 // use the bounds of memory: 1, or 2 for a release. The error is a *ShareError: it was refused.
@@ -158,16 +177,6 @@ func (c *Client) lanesHaveRoomLocked() bool {
 		l.mu.Unlock()
 	}
 	return open >= min(voting, c.view.Load().Quorum())
-}
-
-// costOfKeys is what a command costs that names the keys and the token.
-func (r *round) costOfKeys() int {
-	return costOf(len(r.keys), stringsBytes(r.keys)+len(r.token))
-}
-
-// costOfCommit is what a command costs that names also the values of a commit's changes.
-func (r *round) costOfCommit() int {
-	return costOf(len(r.keys), stringsBytes(r.keys)+len(r.token)+changesBytes(r.commit.changes))
 }
 
 // stringsBytes is how many bytes the strings have.

@@ -47,14 +47,15 @@
 //
 // # The walk of a LOCK
 //
-//	StartLock           op_lock.go             checks, makes the token (lease_token.go)
-//	  terms             terms.go               what this operation may have less than others, and for how long nobody gets the lock behind a loss
+//	StartLock           op_lock.go             checks (op.go), makes the token (lease_token.go)
+//	  terms             share.go               what this operation may have less than others, and for how long nobody gets the lock behind a loss
 //	  share             share.go               what one user may take, and …
 //	  admission         admission.go           … whose turn it is, while the masters have enough to do (master_limit.go)
 //	  wait queue        wait_queue.go          if it may wait: only the head of a queue goes on (wait_attempt.go, wait_handover.go; several resources: wait_reserve.go)
 //	  round             round.go               one command to all masters, T1; what its verb means: verbs.go
+//	    kind            op_plain.go            what it asks for, and how it goes on (several resources: op_several.go):
 //	    slot            op_slots.go            LOCK … SLOTS: for which of the slots the round asks (who waits for one: wait_slots.go)
-//	    reader          op_shared.go           LOCK … SHARED: what is on the masters in the place of a token (who waits: wait_shared.go)
+//	    reader          op_shared.go           LOCK … SHARED: what is on the masters in the place of a token, and who waits
 //	    lane ×N         master_lane.go         one queue, one goroutine, one connection per master (its states: master_state.go)
 //	      batch         master_batch.go        what has queued becomes one pipeline …
 //	        command     master_commands.go     each verb's command, and what the reply to it means (the scripts: lua/*.lua)

@@ -215,12 +215,10 @@ func (b *binding) isPart(resources []string) bool {
 
 // bindable returns an error if one more lock cannot be bound. It needs Client.mu.
 func (c *Client) bindable(h *Holder) error {
-	switch {
-	case h == nil:
-	case len(h.bindings) >= BoundMax:
+	if len(h.bindings) >= BoundMax {
 		return badRequest("%d locks are held by this connection, the most that are possible: use another connection", BoundMax)
 	}
-	if most := c.limits.Load().maxBound; h != nil && len(c.leases.holds.due) >= most {
+	if most := c.limits.Load().maxBound; len(c.leases.holds.due) >= most {
 		return badRequest("%d locks are held through this server, and it renews %d at most (max_bound)", len(c.leases.holds.due), most)
 	}
 	return nil
@@ -229,11 +227,7 @@ func (c *Client) bindable(h *Holder) error {
 // bindLocked binds a lock that was just granted to the Holder of its operation. What is bound under the same keys is not
 // any more: it is the same lock, or one that was lost.
 func (c *Client) bindLocked(op *Op, r *round, token string, until time.Time, d *deferred) {
-	h := op.holder
-	if h == nil {
-		return
-	}
-	s := &c.leases.holds
+	h, s := op.holder, &c.leases.holds
 	reader := r.ofReader()
 	for _, key := range r.keys {
 		c.movedLocked(s.byKey[heldKeyOf(key, token, reader)], r.keys, token, h, d)
@@ -244,8 +238,8 @@ func (c *Client) bindLocked(op *Op, r *round, token string, until time.Time, d *
 	if s.byKey == nil {
 		s.byKey = make(map[heldKey]*binding)
 	}
-	b := &binding{client: c, holder: h, share: op.Share, terms: op.Terms, keys: slices.Clone(r.keys), token: token, note: op.Note, ttl: op.holdTTL, release: op.release,
-		reader: reader, until: c.own.At(until), begun: r.start, due: nextRenewal(d.now, op.holdTTL), place: len(h.bindings), unheard: r.commit != nil}
+	b := &binding{client: c, holder: h, share: op.Share, terms: op.Terms, keys: slices.Clone(r.keys), token: token, note: op.Note, ttl: op.ttl, release: op.release,
+		reader: reader, until: c.own.At(until), begun: r.start, due: nextRenewal(d.now, op.ttl), place: len(h.bindings), unheard: r.commit != nil}
 	h.unheard = h.unheard || b.unheard
 	for _, key := range b.keys {
 		s.byKey[b.heldKey(key)] = b
@@ -296,8 +290,8 @@ func (c *Client) renewHeld(d *deferred) {
 		case h.silence > 0 && h.owner.Idle() > h.silence: //mutant:silence-ignored
 		default:
 			b.renewing = true
-			b.op = Op{Share: b.share, Terms: b.terms, to: b} //mutant:a-renewal-has-no-terms
-			c.beginExtendLocked(&b.op, b.keys, b.token, b.ttl, d)
+			b.op = Op{Share: b.share, Terms: b.terms, to: b, keys: b.keys, token: b.token, ttl: b.ttl} //mutant:a-renewal-has-no-terms
+			c.beginExtendLocked(&b.op, d)
 		}
 		// Where nothing comes of it, soon again.
 		c.lookAgainLocked(b, d.now.Add(min(max(c.opts.Heartbeat, b.ttl/30), left)))
@@ -447,7 +441,7 @@ func (c *Client) StartHold(op *Op, req LockRequest, to Completer) {
 		c.runDeferred(&d)
 		return
 	}
-	op.holder, op.holdTTL, op.release, op.Note = req.Holder, req.TTL, req.Release, cmp.Or(req.Note, op.Note)
+	op.holder, op.ttl, op.release, op.Note = req.Holder, req.TTL, req.Release, cmp.Or(req.Note, op.Note)
 	c.StartCommit(op, changes, to)
 }
 

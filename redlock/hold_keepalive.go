@@ -37,13 +37,7 @@ func (c *Client) StartKeepAlive(op *Op, h *Holder, to Completer) {
 		}
 		h.unheard = false
 	}
-	if !c.waitsForRoom() {
-		c.beginKeepAliveLocked(op, &d)
-		return
-	}
-	if err := c.enqueueLocked(op, c.shareOf(op), 0, 1, func(d *deferred) { c.beginKeepAliveLocked(op, d) }); err != nil {
-		d.deliver(op, Result{Err: err})
-	}
+	c.startLocked(op, 0, (*Client).beginKeepAliveLocked, &d)
 }
 
 // SetSilence has locks of the Holder renewed only while its client has sent something within silence; 0: while the Holder lives.
@@ -67,7 +61,7 @@ func (c *Client) keepAliveDecided(r *round, o quorum.Outcome, v quorum.Votes, d 
 	op := r.op
 	if o != quorum.Yes { //mutant:no-barrier
 		if c.stoppedByStepLocked(r) {
-			c.beginAgainLocked(r, 0, func(d *deferred) { c.beginKeepAliveLocked(op, d) }, d)
+			c.beginAgainLocked(r, 0, (*Client).beginKeepAliveLocked, d)
 			return
 		}
 		d.deliver(op, Result{Err: c.noQuorumError(r, v, r.view.Quorum(), 0)})

@@ -18,6 +18,8 @@ type leases struct {
 	inflight map[string][]*round
 	// holds are those that are renewed while a connection stands (hold.go).
 	holds holds
+	// slotted: this client has locked slots. Only then can a resource be one of its slots.
+	slotted bool
 	// launched numbers the rounds in the order in which the lanes get them: see after.
 	launched uint32
 	// all lists the leases, so that a few can be looked at with every grant and those that ran out
@@ -89,13 +91,18 @@ type lease struct {
 // newLease is the lease of a round that is granted with these votes. born is the first grant to its
 // token, as far as the round tells.
 func newLease(r *round, v quorum.Votes, validUntil time.Time) *lease {
-	l := &lease{token: r.token, ttlMs: uint32(r.ttlMs), validUntil: validUntil, born: r.start, launched: r.launched, holders: v.MayHold(r.view.Places)}
+	l := &lease{token: r.token, ttlMs: uint32(r.ttlMs), validUntil: validUntil, born: r.start, launched: r.launched, holders: v.MayHold(r.view.Places), reader: r.flags.Load()&flagReader != 0}
 	l.keys = append(l.key[:0], r.keys...)
 	return l
 }
 
 // ttl is what the masters were asked for.
 func (l *lease) ttl() time.Duration { return time.Duration(l.ttlMs) * time.Millisecond }
+
+// keysEnd is when the keys have ended if nobody has extended them: they can outlive the validity by the drift. A delay comes on top.
+func (l *lease) keysEnd() time.Time {
+	return l.validUntil.Add(time.Duration(l.ttlMs)*time.Millisecond/2 + clock.DriftConstant)
+}
 
 // leaseOf returns the lease of these keys that the round was granted, if it is still the one of them; or nil.
 func (s *leases) leaseOf(r *round, keys []string, token string) *lease {
@@ -111,16 +118,11 @@ func newLeases(prefixes []string) leases {
 
 // entry returns the entry of a resource, and makes one where there is none.
 func (s *leases) entry(resource string) *entry {
-	if e := s.entries[resource]; e != nil {
-		return e
+	e := s.entries[resource]
+	if e == nil {
+		e = &entry{resource: resource}
+		s.entries[resource] = e
 	}
-	return s.addEntry(resource)
-}
-
-// addEntry makes the entry of a resource that has none.
-func (s *leases) addEntry(resource string) *entry {
-	e := &entry{resource: resource}
-	s.entries[resource] = e
 	return e
 }
 
@@ -180,10 +182,14 @@ func (s *leases) held(resources []string, token string, now time.Time) bool {
 	return lease != nil && now.Before(lease.validUntil.Add(clock.DriftConstant))
 }
 
-// heldOrDelayed is held for a token that may also be in the delay behind its validity: nobody else can have had the resources.
-func (s *leases) heldOrDelayed(resources []string, token string, now time.Time) bool {
+// heldOrDelayed returns the lease of a token if its keys may still be there, also in the delay behind its validity: nobody else can have had the
+// resources. Else it returns nil.
+func (s *leases) heldOrDelayed(resources []string, token string, now time.Time) *lease {
 	lease := s.findLease(resources, token)
-	return lease != nil && now.Before(s.free(lease).Add(clock.DriftConstant)) //mutant:in-its-delay-a-lock-is-not-held
+	if lease != nil && now.Before(s.free(lease).Add(clock.DriftConstant)) { //mutant:in-its-delay-a-lock-is-not-held
+		return lease
+	}
+	return nil
 }
 
 // hasWaiters tells whether somebody waits for one of the resources, after an attempt said that it
@@ -216,7 +222,9 @@ func (s *leases) grant(granted *lease, share *Share, now time.Time) {
 			e.readers[granted.token] = granted
 		} else {
 			e.lease = granted
-			s.endReaders(e, now)
+			if e.readers != nil {
+				s.endReaders(e, now)
+			}
 		}
 		if before != nil {
 			if before.token == granted.token { //mutant:a-lease-of-other-parts-is-not-inherited
@@ -234,9 +242,6 @@ func (s *leases) grant(granted *lease, share *Share, now time.Time) {
 
 // delay says for how long the lock stays locked when the lease, which was just recorded, has ended. Few leases have one, so it is no field of theirs.
 func (s *leases) delay(l *lease, delay time.Duration) {
-	if delay == 0 {
-		return
-	}
 	if s.delays == nil {
 		s.delays = make(map[*lease]time.Duration)
 	}
@@ -256,10 +261,8 @@ func (s *leases) release(resources []string, token string, now time.Time) *lease
 		for _, r := range s.inflight[resource] {
 			r.released = r.released || r.isFor(resource, token)
 		}
-		if semaphore, _, ok := SlotOf(resource); ok {
-			for _, r := range s.inflight[slotsQueue(semaphore)] {
-				r.unlocked = r.unlocked || r.token == token
-			}
+		if s.slotted {
+			s.slotReleased(resource, token)
 		}
 		if l := s.entries[resource].leaseOf(token); l != nil { //mutant:a-lease-of-other-parts-outlives-the-release
 			s.end(l, now)
@@ -327,9 +330,8 @@ func (s *leases) forgetSome(now time.Time, n int) {
 			s.cursor = 0
 		}
 		lease := s.all[s.cursor]
-		// Keys can outlive the validity by the drift. A release that comes then still finds for
-		// which masters it is to be kept.
-		if now.After(s.free(lease).Add(lease.ttl()/2 + clock.DriftConstant + s.remember)) {
+		// A release that comes before that still finds for which masters it is to be kept.
+		if now.After(lease.keysEnd().Add(s.delays[lease] + s.remember)) {
 			s.end(lease, now)
 			continue
 		}
@@ -340,7 +342,7 @@ func (s *leases) forgetSome(now time.Time, n int) {
 // running counts the leases that have not run out, or only just.
 func (s *leases) running(now time.Time) (n int) {
 	for _, lease := range s.all {
-		if !now.After(lease.validUntil.Add(lease.ttl()/2 + clock.DriftConstant)) {
+		if !now.After(lease.keysEnd()) {
 			n++
 		}
 	}

@@ -190,7 +190,7 @@ func (b *batch) add(i int32) {
 		return
 	}
 	release := verbs[r.verb].release
-	reader := r.ofReader() && (r.verb == verbJoin || release && len(r.keys) == 1)
+	reader := (r.verb == verbJoin || release && len(r.keys) == 1) && r.ofReader()
 	if release {
 		for _, key := range r.keys {
 			if b.meets(r, key, reader) { //mutant:a-release-overtakes
@@ -201,10 +201,10 @@ func (b *batch) add(i int32) {
 	}
 	for _, key := range r.keys {
 		if reader {
-			b.joined.add(key)
-			b.joined.addHolder(key, r.token)
+			b.joined.add(b.joined.hash(key))
+			b.joined.add(b.joined.holder(key, r.token))
 		} else {
-			b.touched.add(key)
+			b.touched.add(b.touched.hash(key))
 		}
 	}
 	if r.verb == verbSlot && r.attempt != nil { // a release of another slot that the token holds stays behind it, too
@@ -234,16 +234,20 @@ func (b *batch) meets(r *round, key string, reader bool) bool {
 
 // emit turns the segment into commands.
 func (b *batch) emit() {
-	b.foldAll(b.releases)
-	b.foldAll(b.prompt)
+	if len(b.releases)+len(b.prompt) > 0 {
+		b.foldAll(b.releases)
+		b.foldAll(b.prompt)
+	}
 	for n := 0; n < len(b.others); n++ {
 		i := b.others[n]
-		if readers := b.readersOfOne(b.others[n:]); len(readers) > 1 {
-			b.foldReaders(readers)
-			n += len(readers) - 1
-			continue
+		if b.rounds[i].verb == verbJoin {
+			if readers := b.readersOfOne(b.others[n:]); len(readers) > 1 {
+				b.foldReaders(readers)
+				n += len(readers) - 1
+				continue
+			}
 		}
-		if b.rounds[i].attempts() && (b.unmarked < 0 || b.unmarked >= clockMarkEvery) {
+		if r := b.rounds[i]; r.attempt != nil && r.attempts() && (b.unmarked < 0 || b.unmarked >= clockMarkEvery) {
 			b.commands = append(b.commands, command{round: clockMark})
 			b.command("time")
 			b.unmarked = 0
@@ -319,12 +323,15 @@ func (b *batch) send() error {
 	b.sent = time.Now()
 	// The watch gives the votes up after MasterTimeout; the connection gets longer, for a late
 	// answer is better than a new one.
-	return b.timely(b.wire.Send(b.sent.Add(b.lane.client.opts.ConnectTimeout)))
+	if err := b.wire.Send(b.sent.Add(b.lane.client.opts.ConnectTimeout)); err != nil {
+		return b.timely(err)
+	}
+	return nil
 }
 
 // timely says in our words that the deadline of the connection has passed.
 func (b *batch) timely(err error) error {
-	if err != nil && conn.IsTimeout(err) {
+	if conn.IsTimeout(err) {
 		return fmt.Errorf("no answer within %v", b.lane.client.opts.ConnectTimeout)
 	}
 	return err
@@ -338,24 +345,14 @@ type touched struct {
 	any  bool
 }
 
-// bitOf is where a hash has its bit. The hash has a seed of its own, so that no client can choose
-// keys that collide.
-func bitOf(hash uint64) (word, bit uint64) {
-	h := hash & 4095
-	return h >> 6, 1 << (h & 63)
-}
-
+// hash has a seed of its own, so that no client can choose keys that collide. Its lowest 12 bits are the place in bits.
 func (t *touched) hash(key string) uint64 { return maphash.String(t.seed, key) }
 
 // holder is the hash of a key together with a token.
 func (t *touched) holder(key, token string) uint64 { return t.hash(key) ^ 31*t.hash(token) }
 
-func (t *touched) add(key string)              { t.set(t.hash(key)) }
-func (t *touched) addHolder(key, token string) { t.set(t.holder(key, token)) }
-
-func (t *touched) set(hash uint64) {
-	word, bit := bitOf(hash)
-	t.bits[word] |= bit
+func (t *touched) add(hash uint64) {
+	t.bits[hash>>6&63] |= 1 << (hash & 63)
 	t.any = true
 }
 
@@ -369,12 +366,218 @@ func (t *touched) has(key string) bool {
 func (t *touched) hasHolder(key, token string) bool { return t.any && t.isSet(t.holder(key, token)) }
 
 func (t *touched) isSet(hash uint64) bool {
-	word, bit := bitOf(hash)
-	return t.bits[word]&bit != 0
+	return t.bits[hash>>6&63]>>(hash&63)&1 != 0
 }
 
 func (t *touched) reset() {
 	if t.any {
 		t.bits, t.any = [64]uint64{}, false
 	}
+}
+
+// The reading side of a batch: the replies to its pipeline, in order, become votes. An error means
+// that the connection is of no more use.
+
+// readAll reads the replies to the pipeline, and the votes in them.
+func (b *batch) readAll() error {
+	c := b.lane.client
+	var err error
+	for i := 0; err == nil && i < len(b.commands); i++ {
+		err = b.readCommand(b.commands[i])
+	}
+	var end member.Trailer
+	if err == nil {
+		end, err = member.ReadTrailer(b.wire, b.lane.guard.shown)
+	}
+	if err == nil && !b.wire.In.Drained() && b.lane.last(b) {
+		err = errors.New("the master replies more than it was asked")
+	}
+	if err == nil {
+		if b.open < len(b.sets) {
+			b.marked(end.Clock.UnixMilli())
+		}
+		result := b.lane.guard.judge(end, c.own.ReadingOf(b.sent, time.Now(), end.Clock), c)
+		if b.judged {
+			result = b.guardResult.merge(result)
+		}
+		b.guardResult, b.judged = result, true
+		err = result.err
+	}
+	if err == nil {
+		for _, i := range b.bare {
+			b.votes[i] = quorum.Granted
+		}
+		return b.refusal
+	}
+	// Votes that came over a connection that then failed do not count: nothing closed their batch.
+	b.sets = b.sets[:0]
+	for _, command := range b.commands {
+		if command.round >= 0 {
+			b.votes[command.round] = quorum.Unknown
+		}
+		for _, i := range b.folded[command.from:command.to] {
+			b.votes[i] = quorum.Unknown
+		}
+	}
+	return b.timely(err)
+}
+
+// readCommand reads the reply to a command, and turns it into votes. An error means that the
+// connection is of no more use.
+func (b *batch) readCommand(command command) error {
+	switch command.round {
+	case -1:
+		return b.readFolded(b.folded[command.from:command.to])
+	case readersFold:
+		return b.readReaders(b.folded[command.from:command.to])
+	case clockMark:
+		clock, err := member.ReadTime(b.wire)
+		b.marked(clock.UnixMilli())
+		return err
+	}
+	i := command.round
+	first, err := b.wire.ReadReply()
+	if err != nil {
+		return err
+	}
+	v, refused, err := verbs[b.rounds[i].verb].read(b, command, first)
+	if err != nil {
+		return err
+	}
+	if r := b.rounds[i]; r.attempt != nil && r.attempts() && (v == quorum.Granted || v == quorum.AsReader) { //mutant:a-failed-takeover-of-a-reader-stays
+		b.sets = append(b.sets, setKey{round: i})
+	}
+	if refused != nil {
+		b.note(i, v, refused)
+	} else {
+		b.votes[i] = v
+	}
+	return nil
+}
+
+// marked takes note of the master's clock. What was set since the last mark was set between the
+// two. Where that is longer than endSlack, the undo is for what was set soon after the last mark,
+// and leaves alone what was set later.
+func (b *batch) marked(clockMs int64) {
+	for i := b.open; i < len(b.sets); i++ {
+		if clockMs >= b.clockMs { // else the clock was set back
+			b.sets[i].at = min(clockMs, b.clockMs+endSlackMs) //mutant:the-undo-goes-by-the-trailer-alone
+		}
+	}
+	b.open, b.clockMs = len(b.sets), clockMs
+}
+
+// note keeps the vote of a round. refused is the error that the master replied in the place of one.
+func (b *batch) note(i int32, v quorum.Vote, refused error) {
+	switch {
+	case refused == nil:
+		b.votes[i] = v
+	case conn.IsNoScript(refused):
+		b.lost = append(b.lost, i)
+	case verbs[b.rounds[i].verb].release:
+		// Never shed a release: the connection is given up, and the next one delivers it
+		// (master_pending.go).
+		b.votes[i], b.refusal = quorum.Abstained, fmt.Errorf("the master refuses a release: %w", refused)
+	default:
+		b.votes[i], b.err = quorum.Abstained, refused
+	}
+}
+
+// readReaders reads the reply to a call that carries readers: what each of them would be answered alone.
+func (b *batch) readReaders(rounds []int32) error {
+	first, err := b.wire.ReadReply()
+	if err != nil {
+		return err
+	}
+	word := conn.ErrorIn(first)
+	if word == nil && (first.Kind != '*' || first.N != int64(len(rounds))) {
+		return conn.ProtocolError(first)
+	}
+	for _, i := range rounds {
+		if word != nil {
+			b.note(i, quorum.Unknown, word)
+			continue
+		}
+		reply, err := b.wire.ReadReply()
+		if err != nil {
+			return err
+		}
+		v, refused, err := readAcquire(b, command{round: i}, reply)
+		if err != nil {
+			return err
+		}
+		b.note(i, v, refused)
+	}
+	return nil
+}
+
+// readArray reads the reply to a script that answers with an array of n elements. Their kinds are those of kinds, over and over, and each is
+// given to element, whose error is that a bound does not allow it. refused is that, or the error that the master replied in the place of the
+// array or of an element: what stands behind it is read all the same, because the next reply follows.
+func (b *batch) readArray(first conn.Reply, n int, kinds string, element func(i int, r conn.Reply) error) (refused, err error) {
+	switch {
+	case first.Kind == '-':
+		return conn.ErrorIn(first), nil
+	case first.Kind != '*' || first.N != int64(n):
+		return nil, conn.ProtocolError(first)
+	}
+	for i := range n {
+		r, err := b.wire.ReadReply()
+		var over error
+		switch {
+		case err != nil:
+			return nil, err
+		case r.Kind == '-':
+			over = conn.ErrorIn(r)
+		case r.Kind != kinds[i%len(kinds)]:
+			return nil, conn.ProtocolError(r)
+		default:
+			over = element(i, r)
+		}
+		if over != nil {
+			refused = over
+		}
+	}
+	return refused, nil
+}
+
+// readFolded reads the reply to a folded call of releases.
+func (b *batch) readFolded(rounds []int32) error {
+	reply, err := b.wire.ReadReply()
+	if err != nil {
+		return err
+	}
+	word := conn.ErrorIn(reply)
+	all := reply.Kind == ':' && reply.N == 1
+	if word == nil && !all && (reply.Kind != '$' || len(reply.Text) != len(rounds)) {
+		return conn.ProtocolError(reply)
+	}
+	for position, i := range rounds {
+		switch {
+		case word != nil:
+			b.note(i, quorum.Unknown, word)
+		case all:
+			b.votes[i] = quorum.Granted
+		default:
+			if b.votes[i], err = releaseVote(reply.Text[position]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// releaseVote reads what lua.Release tells of one key.
+func releaseVote(key byte) (quorum.Vote, error) {
+	switch key {
+	case '1':
+		return quorum.Granted, nil
+	case '0':
+		return quorum.Denied, nil
+	case '-':
+		return quorum.Absent, nil
+	case '.': // too late
+		return quorum.Abstained, nil
+	}
+	return quorum.Unknown, conn.ProtocolError(conn.Reply{Kind: '$', Text: []byte{key}})
 }

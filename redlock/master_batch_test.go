@@ -492,7 +492,7 @@ func TestTouchedNeverForgets(t *testing.T) {
 		if set.has(key) {
 			wrong++
 		}
-		set.add(key)
+		set.add(set.hash(key))
 		if !set.has(key) {
 			t.Fatalf("%s was added and is not there", key)
 		}

@@ -66,7 +66,7 @@ func (b *batch) resources(r *round) {
 }
 
 // readScript reads what most scripts answer.
-func readScript(_ *batch, _ command, reply conn.Reply) (v quorum.Vote, refused, err error) {
+func readScript(b *batch, cmd command, reply conn.Reply) (v quorum.Vote, refused, err error) {
 	switch {
 	case reply.Kind == '-':
 		return quorum.Unknown, conn.ErrorIn(reply), nil
@@ -74,7 +74,9 @@ func readScript(_ *batch, _ command, reply conn.Reply) (v quorum.Vote, refused, 
 	case reply.N == 1:
 		return quorum.Granted, nil, nil
 	case reply.N == 2:
-		return quorum.Mine, nil, nil
+		if v = verbs[b.rounds[cmd.round].verb].two; v != quorum.Pending {
+			return v, nil, nil
+		}
 	case reply.N == 0:
 		return quorum.Denied, nil, nil
 	case reply.N == -1:
@@ -155,7 +157,7 @@ func readAcquire(b *batch, cmd command, reply conn.Reply) (v quorum.Vote, refuse
 }
 
 // fenceRefused is the vote of a master that has refused the fence of the round: because of its clock
-// (fenceAhead), or of this mark. It raises round.mark to that, so that the next attempt is above all marks
+// (fence.Ahead), or of this mark. It raises round.mark to that, so that the next attempt is above all marks
 // that were seen. A mark that no proxy can have made is not believed: one false master would push all fences
 // ahead.
 func (b *batch) fenceRefused(r *round, mark int64) (v quorum.Vote, refused error) {
@@ -186,7 +188,7 @@ func readExtend(b *batch, cmd command, reply conn.Reply) (v quorum.Vote, refused
 	if reply.Kind == ':' {
 		switch reply.N {
 		case 3:
-			return quorum.Mine, nil, nil
+			return quorum.AsReader, nil, nil
 		case 4, 5:
 			b.rounds[cmd.round].flags.Or(flagPart)
 			reply.N = 4 - reply.N

@@ -94,7 +94,9 @@ func (l *lane) work(link *conn.Conn) error {
 			}
 			err = b.send()
 			l.written()
-			l.client.admit() // while the master is at work, the next batch forms
+			if l.client.admission.full.Load() {
+				l.client.admit() // while the master is at work, the next batch forms
+			}
 			if l.pipelined {
 				break
 			}

@@ -16,18 +16,15 @@ import "time"
 // unless its clock was set back meanwhile. What is known of the clock may be wrong by a quarter of MasterTimeout, so the command has three
 // quarters.
 
-// mustBeTimely tells whether the round is one of these.
+// mustBeTimely tells whether the round, a commit or a release, is one of these.
 func (r *round) mustBeTimely() bool {
-	switch {
-	case r.commit != nil:
-		for i := range r.commit.changes {
-			if what := r.commit.changes[i].Do; what == Expire || what == Delete { //mutant:a-commit-is-executed-late
-				return true
-			}
-		}
-		return false
-	case verbs[r.verb].release:
+	if r.commit == nil {
 		return !madeHere(r.token) && (r.op != nil || !isVersion(r.token)) //mutant:a-release-is-executed-late
+	}
+	for i := range r.commit.changes {
+		if what := r.commit.changes[i].Do; what == Expire || what == Delete { //mutant:a-commit-is-executed-late
+			return true
+		}
 	}
 	return false
 }

@@ -26,8 +26,18 @@ const (
 	costBytes = 256
 )
 
-// costOf is what a command with so many keys, and so many bytes of names and values, costs a master. A SET of a short key costs 1.
-func costOf(keys, bytes int) int { return keys + bytes/costBytes }
+// costOf is what a command with these keys, and so many bytes of values, costs a master. A SET of a short key costs 1.
+func costOf(keys []string, bytes int) int {
+	for _, key := range keys {
+		bytes += len(key)
+	}
+	return len(keys) + bytes/costBytes
+}
+
+// costOfCommit is what a command costs that names also the values of a commit's changes.
+func (r *round) costOfCommit() int {
+	return costOf(r.keys, len(r.token)+changesBytes(r.commit.changes))
+}
 
 // inflightLimitMax bounds the limit: one full batch for a near master, one for each millisecond of the distance of a far one.
 func (l *lane) inflightLimitMax() int {

@@ -40,28 +40,16 @@ func (c *Client) ranAheadLocked(r *round) bool {
 	if r.start.Sub(r.view.since) > stepHold*c.opts.MasterTimeout {
 		return false
 	}
-	v, did := quorum.Votes(r.votes.Load()), 0
-	for i := range r.view.Places {
-		switch v.Of(i) {
-		case quorum.Granted, quorum.Mine, quorum.Done:
-			did++
-		}
-	}
-	return did >= r.view.Quorum()
+	return quorum.Votes(r.votes.Load()).Did(r.view.Places).Count() >= r.view.Quorum()
 }
 
-// beginAgainLocked has the operation of the round begin once more, by begin. bytes is the size of its names and values.
-func (c *Client) beginAgainLocked(r *round, bytes int, begin func(d *deferred), d *deferred) {
-	op := r.op
-	op.againFrom = r.view.record
+// beginAgainLocked has the operation of the round begin once more, as startLocked does.
+func (c *Client) beginAgainLocked(r *round, bytes int, begin func(c *Client, op *Op, d *deferred), d *deferred) {
+	r.op.againFrom = r.view.record
 	if c.waitsForStepLocked() {
 		c.admission.full.Store(true)
 	}
-	if !c.waitsForRoom() {
-		begin(d)
-	} else if err := c.enqueueLocked(op, c.shareOf(op), bytes, 1, begin); err != nil {
-		d.deliver(op, Result{Err: err})
-	}
+	c.startLocked(r.op, bytes, begin, d)
 }
 
 // waitsForStepLocked tells whether operations should wait because a step of the membership is under way: the masters that take work and

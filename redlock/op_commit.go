@@ -232,7 +232,7 @@ func (c *Client) beginCommitLocked(op *Op, v verb, ttl time.Duration, changes []
 		return
 	}
 	if n := newKeys(changes); n > 0 {
-		if err := c.shareOf(op).lockable(n, d.now); err != nil {
+		if err := c.lockable(op, n, d.now); err != nil {
 			d.deliver(op, Result{Err: err})
 			return
 		}
@@ -254,7 +254,7 @@ func (c *Client) beginCommitLocked(op *Op, v verb, ttl time.Duration, changes []
 	}
 	if v.commitAcquires() {
 		c.stats.Attempts++
-		op.countRound()
+		op.rounds++
 	}
 	c.launchLocked(r, quorum.All, d)
 	if v == verbCommitRelease {
@@ -333,16 +333,16 @@ func (c *Client) commitDecided(r *round, o quorum.Outcome, _ quorum.Votes, d *de
 	k.decided, k.seen = true, v.Voted(n)
 	inTime := k.ttl == 0 || elapsed < k.ttl //mutant:a-commit-granted-late
 	defer c.endCommitLocked(r)
-	forced := c.endedByForceLocked(r, d.now) //mutant:a-commit-outlives-the-force
+	forced := len(c.forced) > 0 && c.endedByForceLocked(r, d.now) //mutant:a-commit-outlives-the-force
 	if forced && o == quorum.Yes {
 		o = quorum.No
 	}
 	var full error
 	if r.verb.commitAcquires() && o == quorum.Yes && inTime && op != nil {
-		full = c.shareOf(op).lockable(newKeys(k.changes), d.now) // others of its share were granted while it was under way
+		full = c.lockable(op, newKeys(k.changes), d.now) // others of its share were granted while it was under way
 	}
 	committed := o == quorum.Yes && inTime && full == nil
-	r.asReader(v.Tally(n).Of(quorum.Mine) >= r.view.Quorum()) // a takeover of a reader
+	r.asReader(v.Tally(n).Of(quorum.AsReader) >= r.view.Quorum()) // a takeover of a reader
 	k.committed.Store(committed)
 	if op == nil {
 		return // nobody waits for it, and nothing follows
@@ -370,7 +370,9 @@ func (c *Client) commitDecided(r *round, o quorum.Outcome, _ quorum.Votes, d *de
 		c.committedLocked(r, c.shareOf(op), v, d)
 		r.op = nil // the attempt, which a lease keeps, must not keep the caller's memory
 		if !r.released {
-			c.bindLocked(op, r, r.token, result.Until, d)
+			if op.holder != nil {
+				c.bindLocked(op, r, r.token, result.Until, d)
+			}
 		}
 		c.clearRemainsLocked(r, v, k.seen, d)
 		c.refillKeysLocked(r, k.missed(v, n), d) //mutant:holes-of-commits-not-filled
@@ -422,7 +424,7 @@ func (c *Client) commitAgainLocked(r *round, d *deferred) {
 		d.deliver(r.op, Result{Err: c.noQuorumError(r, quorum.Votes(r.votes.Load()), r.view.Quorum(), 0)})
 		return
 	}
-	c.beginAgainLocked(r, stringsBytes(r.keys)+changesBytes(k.changes), func(d *deferred) { c.beginCommitLocked(r.op, r.verb, k.ttl, k.changes, d) }, d)
+	c.beginAgainLocked(r, stringsBytes(r.keys)+changesBytes(k.changes), func(c *Client, op *Op, d *deferred) { c.beginCommitLocked(op, r.verb, k.ttl, k.changes, d) }, d)
 }
 
 // commitLate acts on votes that came after the decision.
@@ -558,7 +560,9 @@ func (c *Client) committedLocked(r *round, share *Share, v quorum.Votes, d *defe
 		}
 		if !r.released {
 			c.leases.grant(lease, counted, d.now)
-			c.leases.delay(lease, ch.Delay)
+			if ch.Delay > 0 {
+				c.leases.delay(lease, ch.Delay)
+			}
 		}
 	}
 }

@@ -2,10 +2,8 @@ package redlock
 
 import (
 	"cmp"
-	"slices"
 	"time"
 
-	"redlockd/redlock/clock"
 	"redlockd/redlock/quorum"
 )
 
@@ -27,29 +25,21 @@ func (c *Client) StartExtend(op *Op, resources []string, token string, ttl time.
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.waitsForRoom() {
-		c.beginExtendLocked(op, resources, token, ttl, &d)
-		return
-	}
-	kept, bytes := slices.Clone(resources), stringsBytes(resources)+len(token)
-	err = c.enqueueLocked(op, c.shareOf(op), bytes, 1, func(d *deferred) {
-		c.beginExtendLocked(op, kept, token, ttl, d)
-	})
-	if err != nil {
-		d.deliver(op, Result{Err: err})
-	}
+	op.keys, op.token, op.ttl = resources, token, ttl
+	c.startLocked(op, 0, (*Client).beginExtendLocked, &d)
 }
 
 // beginExtendLocked begins an EXTEND for which there is room.
-func (c *Client) beginExtendLocked(op *Op, resources []string, token string, ttl time.Duration, d *deferred) {
-	r := &round{verb: verbExtend, token: token, ttlMs: (ttl + op.delay()).Milliseconds(), start: d.now, op: op} //mutant:an-extension-has-no-delay
-	r.setKeys(resources...)
-	born, known := tokenBirth(token)
-	if lease := c.leases.findLease(resources, token); lease != nil && !known {
+func (c *Client) beginExtendLocked(op *Op, d *deferred) {
+	r := &round{verb: verbExtend, token: op.token, ttlMs: (op.ttl + op.delay()).Milliseconds(), start: d.now, op: op} //mutant:an-extension-has-no-delay
+	r.setKeys(op.keys...)
+	op.keys = r.keys // the caller's slice may change from here on
+	born, known := tokenBirth(r.token)
+	if lease := c.leases.findLease(r.keys, r.token); lease != nil && !known {
 		born, known = lease.born, true
 	}
 	if known {
-		if err := c.checkHold(op, born, ttl, d.now); err != nil {
+		if err := c.checkHold(op, born, op.ttl, d.now); err != nil {
 			d.deliver(op, Result{Err: err})
 			return
 		}
@@ -61,20 +51,17 @@ func (c *Client) beginExtendLocked(op *Op, resources []string, token string, ttl
 // extensionDecided makes a lease of an extension that a quorum granted within the validity. If too
 // few masters answered, the lease as it was before is left alone, because it may still be valid.
 func (c *Client) extensionDecided(r *round, o quorum.Outcome, v quorum.Votes, d *deferred) {
-	elapsed := c.elapsed(r, d)
-	ttl := r.op.granted(r)
-	validity := clock.ValidityOf(ttl, elapsed, clock.DriftOf(ttl, c.drift))
-
+	elapsed, validity := c.validityOf(r, d)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	op := r.op
 	defer c.leases.endInflight(r, r.keys[0])
-	if o == quorum.Yes && c.endedByForceLocked(r, d.now) { //mutant:an-extension-outlives-the-force
+	if o == quorum.Yes && len(c.forced) > 0 && c.endedByForceLocked(r, d.now) { //mutant:an-extension-outlives-the-force
 		o = quorum.No
 	}
 	switch {
 	case o == quorum.NoQuorum && c.stoppedByStepLocked(r):
-		c.beginAgainLocked(r, stringsBytes(r.keys)+len(r.token), func(d *deferred) { c.beginExtendLocked(op, r.keys, r.token, ttl, d) }, d)
+		c.beginAgainLocked(r, 0, (*Client).beginExtendLocked, d)
 	case o == quorum.Yes && validity > 0:
 		c.stats.Extended++
 		until := d.now.Add(validity)
@@ -116,7 +103,7 @@ func (c *Client) lostByExtensionLocked(r *round, d *deferred) {
 // share of the user who extends it.
 func (c *Client) extendedLocked(r *round, until time.Time, share *Share, v quorum.Votes, d *deferred) {
 	extended := newLease(r, v, until)
-	extended.reader = v.Tally(r.view.Places).Of(quorum.Mine) >= r.view.Quorum()
+	extended.reader = v.Tally(r.view.Places).Of(quorum.AsReader) >= r.view.Quorum()
 	if before := c.leases.findLease(r.keys, r.token); before != nil {
 		extended.born, extended.note = before.born, before.note
 		share = cmp.Or(before.share, share)
@@ -128,7 +115,9 @@ func (c *Client) extendedLocked(r *round, until time.Time, share *Share, v quoru
 		extended.born = born
 	}
 	c.leases.grant(extended, share, d.now)
-	c.leases.delay(extended, r.op.delay())
+	if delay := r.op.delay(); delay > 0 {
+		c.leases.delay(extended, delay)
+	}
 	if b := c.leases.holds.of(r.keys, r.token); b != nil {
 		b.renewedLocked(r.start, until)
 		extended.note = b.note

@@ -73,7 +73,6 @@ type force struct {
 	caller   *Op
 	resource string
 	raises   int // rounds of verbRaise so far
-	found    map[keyHolder]*sighting
 	result   Forced
 	pending  int // releases that are not decided
 	removed  bool
@@ -196,7 +195,7 @@ func writeForceCallers(b *batch, r *round) {
 	b.script(lua.Force, 0, 1, 2)
 	b.resources(r)
 	b.wire.Bulk(r.token)
-	b.wire.Number(r.op.to.(*force).found[keyHolder{r.token, r.ofReader()}].ends[b.lane.index])
+	b.wire.Number(r.answers[b.lane.index].ends)
 }
 
 // markRaised releases what holds the resource once a quorum of masters has the new mark. If it was too low for some, the next one is above
@@ -347,7 +346,7 @@ func (c *Client) releaseHoldersLocked(f *force, r *round, v quorum.Votes, d *def
 		return
 	}
 	release := &forcedRelease{id: member.Nonce(), resource: f.resource}
-	f.pending, f.found = len(holders.all), holders.found
+	f.pending = len(holders.all)
 	var leases []*lease
 	for _, h := range holders.all {
 		release.digests = append(release.digests, TokenDigest(h.token))
@@ -357,7 +356,10 @@ func (c *Client) releaseHoldersLocked(f *force, r *round, v quorum.Votes, d *def
 		case madeHere(h.token):
 			force.keepFor = c.view.Load().Masters
 		case holders.found[h].callers(h.token):
-			force.verb = verbForceCallers
+			force.verb, force.answers = verbForceCallers, make([]answer, MaxMasters)
+			for i := range force.answers {
+				force.answers[i].ends = holders.found[h].ends[i]
+			}
 		}
 		c.launchLocked(force.asReader(h.reader), quorum.All, d)
 		if h.reader {
@@ -386,7 +388,7 @@ func (c *Client) forceDecided(r *round, _ quorum.Outcome, v quorum.Votes, d *def
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	f, t := r.op.to.(*force), v.Tally(r.view.Places)
-	removed, another, renewed := t.Of(quorum.Granted), t.Of(quorum.Denied), t.Of(quorum.Mine)
+	removed, another, renewed := t.Of(quorum.Granted), t.Of(quorum.Denied), t.Of(quorum.Renewed)
 	gone := removed + another + t.Of(quorum.Absent)
 	f.pending--
 	f.removed = f.removed || removed > 0
@@ -527,9 +529,6 @@ func (s *leases) tokensOf(resource string) (tokens []string) {
 // endedByForceLocked tells whether the round grants nothing any more: it was launched before the token that it is to grant or to extend, or
 // that it is to replace, was released by force.
 func (c *Client) endedByForceLocked(r *round, now time.Time) bool {
-	if len(c.forced) == 0 {
-		return false
-	}
 	c.expireForcedLocked(now)
 	for _, f := range c.forced {
 		i := slices.Index(r.keys, f.resource)

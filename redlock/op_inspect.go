@@ -147,7 +147,7 @@ func (c *Client) leaseInfoLocked(l *lease, now time.Time) LeaseInfo {
 // appendWaitersLocked appends the first of those who wait in the queue of an entry, as long as there are fewer than WaitersShown.
 func (c *Client) appendWaitersLocked(queue []WaiterInfo, e *entry, now time.Time) []WaiterInfo {
 	for w := e.queue.head; w != nil && len(queue) < WaitersShown; w = w.next {
-		queue = append(queue, WaiterInfo{Note: w.op.Note, Waited: max(0, c.own.At(now)-w.op.arrived), Shared: w.op.reader})
+		queue = append(queue, WaiterInfo{Note: w.op.Note, Waited: max(0, c.own.At(now)-w.op.arrived), Shared: w.op.isReader()})
 	}
 	return queue
 }

@@ -2,11 +2,8 @@ package redlock
 
 import (
 	"cmp"
-	"math"
-	"slices"
 	"time"
 
-	"redlockd/redlock/clock"
 	"redlockd/redlock/member"
 	"redlockd/redlock/quorum"
 )
@@ -26,28 +23,25 @@ type Op struct {
 	to      Completer
 	keys    []string
 	token   string
-	ttlMs   int64         // that is asked for, without the Delay
+	ttl     time.Duration // that is asked for, without the Delay, and that a held lock is renewed to
+	wait    time.Duration // LockRequest.Wait
 	arrived time.Duration // when it came, on clock.Own (LOCK, commit)
-	rounds  uint16        // rounds of acquisition so far; see countRound. Guarded by Client.mu
+	rounds  uint32        // rounds of acquisition so far. Guarded by Client.mu
 	stale   int16         // rounds of the present attempt whose fence was too low
 	fenced  bool          // a fence is asked for
-	reader  bool          // it is a reader
 	release bool          // LockRequest.Release
 	// callerToken: the token is the caller's own. Some master may know it already, by an attempt
 	// through another client.
 	callerToken bool
-	slots       *slotSearch    // nil: the resources themselves are locked. Guarded by Client.mu
+	kind        kind           // of lock that is asked for (LOCK)
+	writers     int32          // what it adds to waitQueue.writers while it waits: 1, or 0 of a reader
 	waiter      *waiter        // nil: the operation does not wait. Guarded by Client.mu
 	againFrom   *member.Record // under which it last had to begin once more (op_again.go). Guarded by Client.mu
 	queued      *queuedOp      // a LOCK that has not begun, which can be cancelled. Guarded by Client.mu
 	lease       *lease         // what was granted, for Abandon. Guarded by Client.mu
 	// holder is what the lock is to be bound to, or whose KEEPALIVE it is; nil: the lock is not held.
-	holder  *Holder
-	holdTTL time.Duration // that it is renewed to
+	holder *Holder
 }
-
-// countRound counts one more round of acquisition. A waiter can make more than there are numbers.
-func (op *Op) countRound() { op.rounds += min(1, math.MaxUint16-op.rounds) }
 
 // StartLock asks for a lock. It never blocks; to.Done is called exactly once, possibly before
 // StartLock returns.
@@ -59,193 +53,180 @@ func (c *Client) StartLock(op *Op, req LockRequest, to Completer) {
 		d.deliver(op, Result{Err: err})
 		return
 	}
-	op.keys, op.ttlMs, op.fenced = req.Resources, req.TTL.Milliseconds(), req.Fence || c.opts.FenceAlways && !req.Shared
-	op.token, op.callerToken, op.reader = req.Token, req.Token != "", req.Shared
-	if req.Slots > 0 {
-		op.slots = newSlotSearch(req.Resources[0], req.Slots)
-		op.keys = []string{op.slots.queue}
-	}
-	op.holder, op.holdTTL, op.release, op.Note = req.Holder, req.TTL, req.Release, cmp.Or(req.Note, op.Note)
+	op.keys, op.ttl, op.wait, op.fenced = req.Resources, req.TTL, req.Wait, req.Fence || c.opts.FenceAlways
+	op.token, op.callerToken = req.Token, req.Token != ""
+	op.setKind(&req)
+	op.holder, op.release, op.Note = req.Holder, req.Release, cmp.Or(req.Note, op.Note)
 
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.waitsForRoom() {
-		c.beginLockLocked(op, &req, &d)
-		return
-	}
-	later, arrived := req, d.now
-	bytes := stringsBytes(op.keys) + len(op.token)
-	err := c.enqueueLocked(op, c.shareOf(op), bytes, 1, func(d *deferred) {
-		// The wait began when the LOCK came. What is left of it may be nothing: then this is a LOCK
-		// that does not wait. d.now can be earlier than that.
-		later.Wait -= min(later.Wait, max(0, d.now.Sub(arrived))) //mutant:a-lock-in-the-queue-begins-to-wait
-		c.beginLockLocked(op, &later, d)
-	})
-	if err != nil {
-		d.deliver(op, Result{Err: err})
-		return
-	}
-	queue := c.shareOf(op).queued
-	op.queued = queue[len(queue)-1]
+	c.startLocked(op, 0, (*Client).beginLockLocked, &d)
 }
 
 // beginLockLocked begins a LOCK for which there is room.
-func (c *Client) beginLockLocked(op *Op, req *LockRequest, d *deferred) {
-	switch {
-	case c.draining:
+func (c *Client) beginLockLocked(op *Op, d *deferred) {
+	if c.draining {
 		d.deliver(op, Result{Err: ErrDraining})
 		return
-	case op.callerToken && c.leases.heldBy(op, d.now) != nil:
-		if err := c.checkHold(op, c.leases.heldBy(op, d.now).born, req.TTL, d.now); err != nil {
-			d.deliver(op, Result{Err: err})
+	}
+	if op.callerToken {
+		if held := op.kind.heldBy(&c.leases, op, d.now); held != nil {
+			if err := c.checkHold(op, held.born, op.ttl, d.now); err != nil {
+				d.deliver(op, Result{Err: err})
+				return
+			}
+			// It holds the lock already, so it must not wait behind those who wait for its own release.
+			c.launchAttemptLocked(op, d)
 			return
 		}
-		// It holds the lock already, so it must not wait behind those who wait for its own release.
-		c.launchAttemptLocked(op, d)
-		return
 	}
-	if err := cmp.Or(c.shareOf(op).lockable(len(op.keys), d.now), c.bindable(op.holder)); err != nil {
+	if err := c.lockable(op, len(op.keys), d.now); err != nil {
 		d.deliver(op, Result{Err: err})
 		return
 	}
+	// The wait began when the LOCK came. What is left of it may be nothing: then this is a LOCK that does not wait. d.now can be earlier than
+	// that.
+	wait := op.wait - max(0, c.own.At(d.now)-op.arrived) //mutant:a-lock-in-the-queue-begins-to-wait
 	switch {
-	case req.Wait > 0:
-		c.joinQueueLocked(op, req.Wait, d)
-	case op.slots != nil && op.callerToken && c.leases.hasWaiters(op.keys): //mutant:a-repetition-is-denied-for-those-who-wait
-		op.slots.look = true
+	case wait > 0:
+		c.joinQueueLocked(op, wait, d)
+	case !c.leases.hasWaiters(op.keys): //mutant:barging
 		c.launchAttemptLocked(op, d)
-	case c.leases.hasWaiters(op.keys): //mutant:barging
+	case op.callerToken && op.kind.looks(): //mutant:a-repetition-is-denied-for-those-who-wait
+		c.launchAttemptLocked(op, d)
+	default:
 		// Somebody has asked before and is waiting: asking again would be barging in.
 		c.stats.Denied++
 		d.deliver(op, Result{})
-	default:
-		c.launchAttemptLocked(op, d)
 	}
 }
 
-// ask starts an attempt: one round to all masters. Implements steps 1 and 2 of "The Redlock
+// launchAttemptLocked starts an attempt: one round to all masters. Implements steps 1 and 2 of "The Redlock
 // algorithm".
 func (c *Client) launchAttemptLocked(op *Op, d *deferred) {
 	if !op.callerToken {
 		op.token = c.tokens.make(d.now) // each attempt has its own: the release of an earlier one cannot hit it, however late it comes
 	}
-	r := &round{verb: verbSet, token: op.token, ttlMs: op.ttlMs + op.delay().Milliseconds(), op: op} //mutant:a-lock-has-no-delay
-	if op.slots != nil {
-		c.chooseSlotLocked(r)
-	} else {
-		r.setKeys(op.keys...)
-		slices.Sort(r.keys) // as waiter.keys
-	}
+	r := &round{verb: verbSet, token: op.token, ttlMs: op.ttl.Milliseconds() + op.delay().Milliseconds(), op: op} //mutant:a-lock-has-no-delay
+	op.kind.aim(c, r)
 	// d.now may be long ago, and what has passed since is no part of the TTL: read the clock again.
 	r.start = time.Now()
 	if op.fenced {
 		r.fence = c.fences.Next(r.start)
 	}
-	switch {
-	case op.slots != nil:
-		r.verb = verbSlot
-	case op.reader:
-		r.verb = verbJoin
-		r.asReader(true)
-	case op.fenced || op.callerToken || len(op.keys) > 1 || op.waiter != nil && op.waiter.behindReaders:
-		r.verb = verbAcquire
-	}
 	if op.callerToken {
 		r.attempt = newAttempt(r, c.view.Load().Places)
-		c.leases.beginInflight(r, r.keys[0])
-		if op.slots != nil {
-			c.leases.beginInflight(r, op.slots.queue)
-		}
+		op.kind.beginInflight(&c.leases, r)
 	}
-	if op.waiter != nil {
-		op.waiter.sentLocked(r)
-		if len(op.keys) > 1 {
-			r.expectDeniers(c.view.Load().Places, op.waiter.reservation.token)
+	c.askLocked(r, d)
+}
+
+// askLocked launches a round of acquisition. What the masters have said to its waiter before is no news after it.
+func (c *Client) askLocked(r *round, d *deferred) {
+	if w := r.op.waiter; w != nil {
+		w.attempt, w.sentAt = r, r.start
+		if f := &w.entry.queue.fairness; w.entry.queue.head == w { // of another waiter, for a slot or a reader's lock, the head has not asked
+			f.invalidatedBy, f.windowAnnouncedBy = 0, 0
 		}
 	}
 	c.stats.Attempts++
-	op.countRound()
+	r.op.rounds++
 	c.launchLocked(r, quorum.All, d)
 }
 
-// acquisitionDecided implements steps 3 to 5 of "The Redlock algorithm": the lock is held if a
-// quorum granted and validity is left; otherwise it is removed again wherever it may be.
-func (c *Client) acquisitionDecided(r *round, o quorum.Outcome, v quorum.Votes, d *deferred) {
-	majority := r.view.Quorum()
-	elapsed := c.elapsed(r, d)
-	ttl := r.op.granted(r)
-	validity := clock.ValidityOf(ttl, elapsed, clock.DriftOf(ttl, c.drift))
-	var err error
-	switch {
-	case o == quorum.Yes && validity <= 0: //mutant:validity-not-checked
-		late := c.noQuorumError(r, v, majority, elapsed)
-		late.TTL = ttl
-		err = late
-	case o == quorum.NoQuorum:
-		err = c.noQuorumError(r, v, majority, 0)
-	}
+// verdict is what becomes of an attempt.
+type verdict uint8
 
+const (
+	attemptGranted  verdict = iota
+	attemptRefused          // it would be granted, but its caller has as many locks as it may have
+	attemptUnwanted         // nobody waits for it any more
+	attemptLate             // a quorum granted it, and no validity is left
+	attemptDenied           // it is held by another, or was released by force meanwhile
+	attemptSilent           // too few masters answered
+)
+
+// verdictOf implements steps 3 and 4 of "The Redlock algorithm": the lock is held if a quorum granted and validity is left.
+// forced: it was released by force meanwhile. full: a limit does not allow it. wanted: its caller has no result yet.
+func verdictOf(o quorum.Outcome, validity time.Duration, forced, full, wanted bool) verdict {
+	switch {
+	case !wanted: //mutant:an-unwanted-grant-is-kept
+		return attemptUnwanted
+	case o == quorum.NoQuorum:
+		return attemptSilent
+	case o == quorum.No:
+		return attemptDenied
+	case validity <= 0: //mutant:validity-not-checked
+		return attemptLate
+	case forced: //mutant:a-lock-under-way-outlives-the-force
+		return attemptDenied
+	case full: //mutant:locks-that-were-under-way-are-not-counted
+		return attemptRefused
+	}
+	return attemptGranted
+}
+
+// acquisitionDecided implements steps 3 to 5 of "The Redlock algorithm": a lock that is not held is removed again wherever it may be.
+func (c *Client) acquisitionDecided(r *round, o quorum.Outcome, v quorum.Votes, d *deferred) {
+	elapsed, validity := c.validityOf(r, d)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	op := r.op
 	c.stats.Rounds.add(elapsed)
-	if op.callerToken {
-		defer c.leases.endInflight(r, r.keys[0])
-		if op.slots != nil {
-			defer c.leases.endInflight(r, op.slots.queue)
-		}
+	if r.attempt != nil {
+		defer op.kind.endInflight(&c.leases, r)
 	}
-	if o == quorum.Yes && err == nil && c.endedByForceLocked(r, d.now) { //mutant:a-lock-under-way-outlives-the-force
-		o = quorum.No
-	}
-	wanted := op.waiter == nil || !op.waiter.answered //mutant:an-unwanted-grant-is-kept
 	var full error
-	if o == quorum.Yes && err == nil && wanted {
-		// Others of its share were granted while it was under way. What its token holds already is
-		// not new.
-		if !c.leases.held(r.keys, r.token, d.now) {
-			full = cmp.Or(c.shareOf(op).lockable(len(r.keys), d.now), c.bindable(op.holder))
-		}
-		if full == nil { //mutant:locks-that-were-under-way-are-not-counted
-			c.grantedLocked(r, validity, v, d)
-			return
-		}
+	// Others of its share were granted while it was under way. What its token holds already is not new.
+	if o == quorum.Yes && !(op.callerToken && c.leases.held(r.keys, r.token, d.now)) {
+		full = c.lockable(op, len(r.keys), d.now)
+	}
+	forced := len(c.forced) > 0 && c.endedByForceLocked(r, d.now)
+	wanted := op.waiter == nil || !op.waiter.answered
+	verdict := verdictOf(o, validity, forced, full != nil, wanted)
+	if verdict == attemptGranted {
+		c.grantedLocked(r, validity, v, d)
+		return
 	}
 	c.undoLocked(r, v, d)
-	mark := r.mark.Load()
-	c.fences.Observe(mark, r.start)
-	anotherSlot := false
-	if op.slots != nil && wanted {
-		anotherSlot, err = c.slotDeniedLocked(r, o, v, err)
-	}
-	switch {
-	case !wanted && op.slots != nil:
-		c.handOverLocked(r.keys[0], d) // what it may have been granted is released
-	case !wanted:
-	case full != nil:
+	switch verdict {
+	case attemptUnwanted:
+		op.kind.givenBack(c, r, d)
+	case attemptRefused:
 		if op.waiter != nil {
 			c.leaveQueueLocked(op, d)
 		}
 		d.deliver(op, Result{Err: full})
-		if op.slots != nil {
-			c.handOverLocked(r.keys[0], d)
-		}
-	case o == quorum.No && mark > 0 && v.Tally(r.view.Places).Of(quorum.Denied) <= r.view.Count-majority && op.stale < fenceRetries && !r.released: //mutant:tried-again-behind-the-unlock
-		// Not held by another: the fence was too low, for a clock is behind. The next one is above
-		// every mark that was seen. If the client has already sent UNLOCK, a retry must not grant
-		// the lock after it.
-		op.stale++
-		if op.slots != nil {
-			op.slots.askAgain(r)
-		}
+		op.kind.givenBack(c, r, d)
+	case attemptDenied:
+		c.failedLocked(r, quorum.No, v, nil, d)
+	case attemptLate:
+		late := c.noQuorumError(r, v, r.view.Quorum(), elapsed)
+		late.TTL = op.granted(r)
+		c.failedLocked(r, o, v, late, d)
+	case attemptSilent:
+		c.failedLocked(r, o, v, c.noQuorumError(r, v, r.view.Quorum(), 0), d)
+	}
+}
+
+// failedLocked goes on after an attempt that was undone: it asks once more, waits, or tells the caller. err is nil if a resource is held by
+// another.
+func (c *Client) failedLocked(r *round, o quorum.Outcome, v quorum.Votes, err error, d *deferred) {
+	op := r.op
+	if r.mark.Load() > 0 && c.fenceTooLowLocked(r, o, v) {
+		op.kind.askAgain(r)
 		c.launchAttemptLocked(op, d)
-	case anotherSlot:
+		return
+	}
+	again, err := op.kind.denied(c, r, o, v, err)
+	switch {
+	case again:
 		c.launchAttemptLocked(op, d)
 	case op.waiter != nil:
 		c.deniedLocked(op, err, d)
 	case o == quorum.NoQuorum && c.stoppedByStepLocked(r):
-		req := &LockRequest{TTL: ttl}
-		c.beginAgainLocked(r, stringsBytes(op.keys)+len(op.token), func(d *deferred) { c.beginLockLocked(op, req, d) }, d)
+		op.wait = 0
+		c.beginAgainLocked(r, 0, (*Client).beginLockLocked, d)
 	default:
 		c.answerDenied(op, err, d)
 	}
@@ -257,17 +238,21 @@ func (c *Client) grantedLocked(r *round, validity time.Duration, v quorum.Votes,
 	op := r.op
 	r.op = nil // the attempt, which a lease keeps, must not keep the caller's memory
 	granted := newLease(r, v, d.now.Add(validity))
-	granted.attempt, granted.note, granted.reader = r.attempt, op.Note, op.reader
-	if before := c.leases.findLease(r.keys, r.token); before != nil {
-		granted.born, granted.note = before.born, noteOf(op.Note, before.note)
-	}
+	granted.attempt, granted.note = r.attempt, op.Note
 	if r.attempt != nil {
+		if before := c.leases.findLease(r.keys, r.token); before != nil {
+			granted.born, granted.note = before.born, noteOf(op.Note, before.note)
+		}
 		r.attempt.granted.Store(int64(c.own.At(d.now)))
 	}
 	if !r.released {
 		c.leases.grant(granted, c.shareOf(op), d.now)
-		c.leases.delay(granted, op.delay())
-		c.bindLocked(op, r, r.token, granted.validUntil, d)
+		if delay := op.delay(); delay > 0 {
+			c.leases.delay(granted, delay)
+		}
+		if op.holder != nil {
+			c.bindLocked(op, r, r.token, granted.validUntil, d)
+		}
 		op.lease = granted
 	}
 	op.stale = 0
@@ -280,15 +265,9 @@ func (c *Client) grantedLocked(r *round, validity time.Duration, v quorum.Votes,
 			f.since, f.outrun = 0, false
 		}
 		c.leaveQueueLocked(op, d)
-		if op.reader {
-			c.readersFollowLocked(&op.waiter.entry.queue, d)
-		}
 	}
-	result := Result{Held: true, Token: op.token, Validity: validity, Until: granted.validUntil, Fence: r.fence}
-	if op.slots != nil {
-		result.Slot = granted.keys[0]
-	}
-	d.deliver(op, result)
+	slot := op.kind.granted(c, op, granted, d)
+	d.deliver(op, Result{Held: true, Token: op.token, Slot: slot, Validity: validity, Until: granted.validUntil, Fence: r.fence})
 }
 
 // answerDenied tells the caller of a LOCK that it has not got it: null when err is nil, for the

@@ -110,7 +110,7 @@ func (c *Client) readAgain(r *round, d *deferred) bool {
 	}
 	again := &round{verb: verbRead, op: r.op}
 	again.setKeys(r.keys...)
-	c.beginAgainLocked(r, stringsBytes(r.keys), func(d *deferred) { c.beginReadingLocked(again, d) }, d)
+	c.beginAgainLocked(r, stringsBytes(r.keys), func(c *Client, _ *Op, d *deferred) { c.beginReadingLocked(again, d) }, d)
 	return true
 }
 

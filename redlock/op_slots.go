@@ -41,8 +41,9 @@ const noSlot = 255
 // slotRounds is how many slots one attempt asks for at most.
 const slotRounds = 3
 
-// slotSearch is the part of an Op that locks one of several slots. Client.mu guards it.
+// slotSearch is the kind of lock that is one of several slots. Client.mu guards it.
 type slotSearch struct {
+	plainLock
 	// resource is the semaphore's name, from which its slots have theirs.
 	resource string
 	// queue is the name of the queue of those who wait for a slot.
@@ -123,13 +124,15 @@ func checkSlots(req *LockRequest) error {
 	return nil
 }
 
-// chooseSlotLocked decides for which slot the round asks. Without a hint it guesses one that nobody holds or asks for here, as far as is
+// aim decides for which slot the round asks. Without a hint it guesses one that nobody holds or asks for here, as far as is
 // known. The first guess of a caller's token is the same through every client.
-func (c *Client) chooseSlotLocked(r *round) {
-	op, s, now := r.op, r.op.slots, time.Now()
+func (s *slotSearch) aim(c *Client, r *round) {
+	op, now := r.op, time.Now()
 	slot := s.next - 1
 	s.next = 0
 	s.rounds++
+	c.leases.slotted = true
+	r.verb = verbSlot
 	r.slots = uint8(s.count)
 	if s.look {
 		s.look = false
@@ -165,29 +168,59 @@ func (s *slotSearch) askAgain(r *round) {
 	s.next = int(r.slot) + 1
 }
 
-// heldBy returns the lease that the token of op holds here already, as far as is known, or nil. If it is that of a slot, the next round asks
-// for this slot.
-func (s *leases) heldBy(op *Op, now time.Time) *lease {
-	if op.slots == nil {
-		if s.heldOrDelayed(op.keys, op.token, now) {
-			return s.findLease(op.keys, op.token)
-		}
-		return nil
-	}
-	for i := range op.slots.count {
-		if slot := []string{SlotName(op.slots.resource, i)}; s.heldOrDelayed(slot, op.token, now) {
-			op.slots.next = i + 1
-			return s.findLease(slot, op.token)
+// heldBy has the next round ask for the slot that the token holds here already, as far as is known.
+func (s *slotSearch) heldBy(all *leases, op *Op, now time.Time) *lease {
+	for i := range s.count {
+		if held := all.heldOrDelayed([]string{SlotName(s.resource, i)}, op.token, now); held != nil {
+			s.next = i + 1
+			return held
 		}
 	}
 	return nil
 }
 
-// slotDeniedLocked tells how an attempt goes on after a round whose outcome is o and whose error is err. again: another slot can be
-// asked for, which chooseSlotLocked will choose. The error is another one if the token may hold a slot for which the attempt
+// looks has the next round only look for the slot that the token holds: others wait who come first.
+func (s *slotSearch) looks() bool {
+	s.look = true
+	return true
+}
+
+// beginInflight records the round under the queue, too: an UNLOCK of the token in any slot must find it.
+func (s *slotSearch) beginInflight(all *leases, r *round) {
+	all.beginInflight(r, r.keys[0])
+	all.beginInflight(r, s.queue)
+}
+
+func (s *slotSearch) endInflight(all *leases, r *round) {
+	all.endInflight(r, r.keys[0])
+	all.endInflight(r, s.queue)
+}
+
+// slotReleased is for an UNLOCK: rounds of the token that are under way for another slot must not ask for one more.
+func (s *leases) slotReleased(resource, token string) {
+	if semaphore, _, ok := SlotOf(resource); ok {
+		for _, r := range s.inflight[slotsQueue(semaphore)] {
+			r.unlocked = r.unlocked || r.token == token
+		}
+	}
+}
+
+// granted tells which slot it is.
+func (*slotSearch) granted(_ *Client, _ *Op, l *lease, _ *deferred) (slot string) { return l.keys[0] }
+
+// givenBack hands over a slot that nobody has taken.
+func (*slotSearch) givenBack(c *Client, r *round, d *deferred) { c.handOverLocked(r.keys[0], d) }
+
+// denied tells how an attempt goes on after a round whose outcome is o and whose error is err. again: another slot can be
+// asked for, which aim will choose. The error is another one if the token may hold a slot for which the attempt
 // has no round left.
-func (c *Client) slotDeniedLocked(r *round, o quorum.Outcome, v quorum.Votes, err error) (again bool, _ error) {
-	s, majority := r.op.slots, r.view.Quorum()
+func (s *slotSearch) denied(c *Client, r *round, o quorum.Outcome, v quorum.Votes, err error) (again bool, _ error) {
+	defer func() {
+		if !again { // the attempt is over
+			s.rounds, s.tried = 0, 0
+		}
+	}()
+	majority := r.view.Quorum()
 	if o != quorum.No || r.released || r.unlocked { //mutant:another-slot-behind-the-unlock
 		return false, err
 	}
@@ -203,7 +236,7 @@ func (c *Client) slotDeniedLocked(r *round, o quorum.Outcome, v quorum.Votes, er
 			if a.slot > 0 {
 				found[a.slot-1]++
 			}
-		case quorum.Granted, quorum.Mine, quorum.Stale:
+		case quorum.Granted, quorum.AlreadyMine, quorum.Stale:
 			open++
 		case quorum.Pending:
 			open++
@@ -237,9 +270,6 @@ func (c *Client) slotDeniedLocked(r *round, o quorum.Outcome, v quorum.Votes, er
 	return true, err
 }
 
-// endAttempt forgets the rounds of an attempt that is over.
-func (s *slotSearch) endAttempt() { s.rounds, s.tried = 0, 0 }
-
 // slotDenied is the reply of lua.Slot when no slot was set, less what it has to tell: one bit for each slot that is free there, and from
 // slotFoundBit on the number, from 1 on, of another slot that holds the token.
 const (
@@ -269,7 +299,7 @@ func addSlotName(w *conn.Wire, resource string, slot int) {
 // addSlots adds all slots of the semaphore.
 func (t *touched) addSlots(r *round) {
 	for _, name := range slotNames(r.semaphore(), int(r.slots)) {
-		t.add(name)
+		t.add(t.hash(name))
 	}
 }
 
@@ -293,5 +323,5 @@ func readSlot(b *batch, cmd command, reply conn.Reply) (v quorum.Vote, refused, 
 
 // costOfSlots is what a command costs that names all the slots of a semaphore: reading a key is a part of what setting one is.
 func (r *round) costOfSlots() int {
-	return costOf(1+int(r.slots)/4, int(r.slots)*len(r.keys[0])+len(r.token))
+	return 1 + int(r.slots)/4 + (int(r.slots)*len(r.keys[0])+len(r.token))/costBytes
 }

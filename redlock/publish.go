@@ -225,19 +225,12 @@ func (c *Client) startMessage(op *Op, channel, payload string, d *deferred, send
 		d.deliver(op, Result{Err: badRequest("the message and its channel have %d bytes, at most %d are possible", bytes, MessageMax)})
 		return
 	}
-	begin := func(d *deferred) {
-		send(d)
-		d.deliver(op, Result{Held: true})
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.waitsForRoom() {
-		begin(d)
-		return
-	}
-	if err := c.enqueueLocked(op, c.shareOf(op), bytes, 1, begin); err != nil {
-		d.deliver(op, Result{Err: err})
-	}
+	c.startLocked(op, bytes, func(_ *Client, op *Op, d *deferred) {
+		send(d)
+		d.deliver(op, Result{Held: true})
+	}, d)
 }
 
 // publishMessageLocked sends a message to the receivers of all clients. The caller calls receiveOwn, without Client.mu.

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"redlockd/redlock/clock"
 	"redlockd/redlock/conn"
 	"redlockd/redlock/quorum"
 )
@@ -23,7 +24,7 @@ type round struct {
 	fence int64 // of verbAcquire, verbSlot or verbRaise; 0: none
 	op    *Op   // whose Completer gets the result; nil: nobody waits for it
 	// answers has one cell per master, where more than votes is asked for. Its lane writes the cell
-	// before it votes, and nobody reads the cell before that vote.
+	// before it votes, and nobody reads the cell before that vote. Of a verbForceCallers it has when the key ends on each master, as it was found.
 	answers []answer
 	commit  *commit // the changes of a verbCommit…; nil for all other verbs
 	// attempt is set where keys are set under a caller's token, and in the verbUndo that takes them
@@ -116,12 +117,16 @@ func (r *round) ttl() time.Duration { return time.Duration(r.ttlMs) * time.Milli
 func (c *Client) launchLocked(r *round, targets quorum.Mask, d *deferred) {
 	c.leases.launched++
 	r.launched = c.leases.launched
-	r.cost = uint16(min(verbs[r.verb].cost(r), math.MaxUint16))
+	cost := costOf(r.keys, len(r.token))
+	if special := verbs[r.verb].cost; special != nil {
+		cost = special(r)
+	}
+	r.cost = uint16(min(cost, math.MaxUint16))
 	full := false
 	var away quorum.Mask
 	v := c.view.Load()
 	r.view = v
-	if r.mustBeTimely() {
+	if (r.commit != nil || verbs[r.verb].release) && r.mustBeTimely() {
 		r.flags.Or(flagTimely)
 	}
 	r.votes.Store(uint64(v.Gaps))
@@ -203,8 +208,12 @@ func (w *view) noQuorumError(start time.Time, v quorum.Votes, needed int, late t
 	return e
 }
 
-// fenceRetries bounds the rounds of one attempt whose fence was too low.
-const fenceRetries = 8
+// validityOf is how long a LOCK or an EXTEND took, and what is left of its TTL: step 4 of "The Redlock algorithm".
+func (c *Client) validityOf(r *round, d *deferred) (elapsed, validity time.Duration) {
+	elapsed = c.elapsed(r, d)
+	ttl := r.op.granted(r)
+	return elapsed, clock.ValidityOf(ttl, elapsed, clock.DriftOf(ttl, c.drift))
+}
 
 // elapsed is how long a round has taken that is decided. If the machine may have been suspended meanwhile, it is at least
 // as long as all suspensions together: the masters' clocks went on.

@@ -64,6 +64,8 @@ type verbRow struct {
 	// the error that the master replied in the place of an answer. err means that the connection is
 	// of no more use.
 	read func(b *batch, cmd command, first conn.Reply) (v quorum.Vote, refused, err error)
+	// two is the vote where its script replies 2. Zero: it never does.
+	two quorum.Vote
 	// cost is what the command costs a master, in the price of a SET of a short key.
 	cost func(r *round) int
 
@@ -102,10 +104,10 @@ var verbs [verbCount]verbRow
 
 // A row that resembles another one begins as its copy: what is stated for it is what differs.
 func init() {
-	lock := verbRow{write: writeAcquire, read: readAcquire, cost: (*round).costOfKeys,
+	lock := verbRow{write: writeAcquire, read: readAcquire, two: quorum.AlreadyMine,
 		outcome: quorum.Acquisition, decided: (*Client).acquisitionDecided, late: (*Client).lateAttempt, uncounted: quorum.Vote.Uncounted}
-	reading := verbRow{write: writeReading, read: readReading, cost: (*round).costOfKeys, outcome: quorum.Reading, answers: true}
-	commit := verbRow{write: writeCommit, read: readScript, cost: (*round).costOfCommit,
+	reading := verbRow{write: writeReading, read: readReading, outcome: quorum.Reading, answers: true}
+	commit := verbRow{write: writeCommit, read: readScript, two: quorum.AsReader, cost: (*round).costOfCommit,
 		outcome: quorum.Extension, decided: (*Client).commitDecided, late: (*Client).commitLate, uncounted: quorum.Vote.Uncounted}
 
 	set, slot, join, reserve, refill := lock, lock, lock, lock, lock
@@ -129,7 +131,7 @@ func init() {
 	commitAcquire.outcome = quorum.Acquisition
 	commitRelease.outcome, commitRelease.uncounted = quorum.Release, nil
 
-	release := verbRow{write: writeRelease, read: readRelease, cost: (*round).costOfKeys,
+	release := verbRow{write: writeRelease, read: readRelease,
 		outcome: quorum.Release, decided: (*Client).releaseDecided, release: true, neverShed: true}
 	force := release
 	force.outcome, force.decided = quorum.Reading, (*Client).forceDecided
@@ -141,30 +143,30 @@ func init() {
 		verbJoin:    join,
 		verbReserve: reserve,
 		verbRefill:  refill,
-		verbExtend: {write: writeExtend, read: readExtend, cost: (*round).costOfKeys,
+		verbExtend: {write: writeExtend, read: readExtend,
 			outcome: quorum.Extension, decided: (*Client).extensionDecided, late: (*Client).refillLate, uncounted: quorum.Vote.Uncounted}, //mutant:extension-counted-in-quarantine
 		verbRelease: release,
-		verbRaise: {write: writeRaise, read: readRaise, cost: (*round).costOfKeys,
+		verbRaise: {write: writeRaise, read: readRaise,
 			outcome: quorum.Reading, decided: (*Client).markRaised, uncounted: quorum.Vote.Uncounted, answers: true},
 		verbForce:         force,
-		verbForceCallers:  {write: writeForceCallers, read: readScript, cost: (*round).costOfKeys, outcome: quorum.Reading, decided: (*Client).forceDecided, neverShed: true},
-		verbUndo:          {write: writeUndo, read: readUndo, cost: (*round).costOfKeys, neverShed: true},
+		verbForceCallers:  {write: writeForceCallers, read: readScript, two: quorum.Renewed, outcome: quorum.Reading, decided: (*Client).forceDecided, neverShed: true},
+		verbUndo:          {write: writeUndo, read: readUndo, neverShed: true},
 		verbCommitSet:     commitSet,
 		verbCommitAcquire: commitAcquire,
 		verbCommitReplace: commit,
 		verbCommitExtend:  commit,
 		verbCommitRelease: commitRelease,
-		verbRead:          {write: writeRead, read: readRead, cost: (*round).costOfKeys, answered: (*Client).readAnswered, uncounted: quorum.Vote.Abstains, answers: true},
+		verbRead:          {write: writeRead, read: readRead, answered: (*Client).readAnswered, uncounted: quorum.Vote.Abstains, answers: true},
 		verbInspect:       inspect,
 		verbObserve:       observe,
 		verbAnnounce:      announce,
-		verbWithdraw:      {write: writeWithdraw, read: readScript, cost: (*round).costOfKeys},
+		verbWithdraw:      {write: writeWithdraw, read: readScript},
 		verbObserveSlots:  observeSlots,
 		verbAudit:         audit,
 		verbFetchScript:   fetchScript,
-		verbStoreScript:   {write: writeStoreScript, read: readStoreScript, cost: (*round).costOfKeys},
-		verbPublish:       {write: writePublish, read: readPublish, cost: (*round).costOfKeys},
-		verbBarrier:       {bare: true, cost: (*round).costOfKeys, outcome: quorum.Acquisition, decided: (*Client).keepAliveDecided, uncounted: quorum.Vote.Abstains},
+		verbStoreScript:   {write: writeStoreScript, read: readStoreScript},
+		verbPublish:       {write: writePublish, read: readPublish},
+		verbBarrier:       {bare: true, outcome: quorum.Acquisition, decided: (*Client).keepAliveDecided, uncounted: quorum.Vote.Abstains},
 	}
 }
 

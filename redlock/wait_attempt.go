@@ -4,7 +4,6 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"redlockd/redlock/clock"
 	"redlockd/redlock/quorum"
 )
 
@@ -27,35 +26,6 @@ func (c *Client) attemptLocked(op *Op, d *deferred) {
 	default:
 		c.launchAttemptLocked(op, d)
 	}
-}
-
-// sentLocked records an attempt that is about to be launched. What the masters have said before is no news after it.
-func (w *waiter) sentLocked(r *round) {
-	w.attempt, w.sentAt = r, r.start
-	if !w.isHead() { // a waiter for a slot, or a reader: the head has not asked
-		return
-	}
-	w.entry.queue.fairness.invalidatedBy, w.entry.queue.fairness.windowAnnouncedBy = 0, 0
-}
-
-// newHeadLocked starts the attempts of a waiter that has become the head of its queue: now, or, if this client knows of a lease on the
-// resource, after a pause.
-func (c *Client) newHeadLocked(op *Op, d *deferred) {
-	w := op.waiter
-	if op.slots != nil && !c.draining {
-		c.newSlotHeadLocked(&w.entry.queue, d)
-		return
-	}
-	if c.draining || w.attempt != nil || w.retry != nil || !w.isHead() {
-		return
-	}
-	if lease := w.entry.lease; lease != nil && d.now.Before(lease.validUntil) {
-		w.lastErr = nil
-		w.entry.queue.denied = true
-		c.pauseLocked(op, c.retryDelay(lease.validUntil.Add(clock.DriftOf(lease.ttl(), c.drift)).Sub(d.now)))
-		return
-	}
-	c.attemptLocked(op, d)
 }
 
 // retryDelay is random, so that several clients do not split the votes again and again. free is how long the holder's keys still live, if
@@ -105,13 +75,10 @@ func (c *Client) deniedLocked(op *Op, err error, d *deferred) {
 	w := op.waiter
 	r := w.attempt
 	reserving := r.verb == verbReserve
-	if !reserving {
+	if !reserving && w.reservation.token != "" {
 		c.releaseReservationLocked(op, d)
 	}
 	w.attempt, w.lastErr, op.stale = nil, err, 0 //mutant:the-first-attempt-decides
-	if op.slots != nil {
-		op.slots.endAttempt()
-	}
 	from := w.entry
 	if !w.last && err == nil && !reserving && len(w.keys) > 1 {
 		c.moveToDenierLocked(op, r, d)
@@ -122,7 +89,7 @@ func (c *Client) deniedLocked(op *Op, err error, d *deferred) {
 		queue.denied = err == nil
 	}
 	if err == nil && w.entry == from {
-		c.outrunLocked(from, d)
+		op.kind.outrun(c, from, d)
 	}
 	switch {
 	case c.goOnLocked(op, d):
@@ -152,49 +119,11 @@ func (c *Client) goOnLocked(op *Op, d *deferred) bool {
 	return true
 }
 
-// moveToDenierLocked moves a LOCK of several resources to the queue of the one that most of the masters named as the reason of their denial
-// (of several such resources: the first by name). If that was another one than before too often, it begins to reserve instead.
-func (c *Client) moveToDenierLocked(op *Op, r *round, d *deferred) {
-	w := op.waiter
-	voted := quorum.Votes(r.votes.Load()).Where(r.view.Places, 1<<quorum.Denied)
-	named := make([]int, len(r.keys))
-	most := -1
-	for i := range r.view.Places {
-		if !voted.Has(i) {
-			continue
-		}
-		key := int(r.answers[i].denier)
-		named[key]++
-		if most < 0 || named[key] > named[most] || named[key] == named[most] && key < most {
-			most = key
-		}
-	}
-	if most < 0 || r.keys[most] == w.entry.resource { //mutant:waits-in-one-queue-for-ever
-		return
-	}
-	if w.moves++; w.moves < reserveAfter { //mutant:never-reserves
-		c.moveToQueueLocked(op, r.keys[most], d)
-		return
-	}
-	c.startReservingLocked(op, d)
-	c.moveToQueueLocked(op, w.keys[0], d)
-	w.again = true
-}
-
 // observeLocked asks the masters how long the holder's keys still live, to try again when they end, and has them send an invalidation when
 // the key changes before that. A lease of this client is observed too, because it may be released through another.
 func (c *Client) observeLocked(op *Op, d *deferred) {
 	r := &round{verb: verbObserve, start: d.now, op: op}
-	if op.slots != nil {
-		r.verb = verbObserveSlots
-		r.setKeys(slotNames(op.slots.resource, op.slots.count)...)
-	} else {
-		r.setKeys(op.waiter.entry.resource)
-		if op.waiter.behindReaders && !op.reader {
-			r.verb = verbAnnounce
-			op.waiter.entry.queue.announced = true
-		}
-	}
+	op.kind.observation(op.waiter, r)
 	op.waiter.endPause()
 	op.waiter.attempt = r
 	c.launchLocked(r, quorum.All, d)
@@ -213,9 +142,7 @@ func (c *Client) observationDecided(r *round, _ quorum.Outcome, _ quorum.Votes, 
 	if w.answered || c.goOnLocked(op, d) {
 		return
 	}
-	delay, free := c.pauseAfter(w, r.answers, r.view.Quorum())
-	c.pauseLocked(op, w.untilReaders(delay))
-	c.slotsFreedLocked(&w.entry.queue, free, d) //mutant:slots-that-were-seen-free-are-not-taken
+	op.kind.observed(c, w, r, d)
 }
 
 const (
@@ -226,45 +153,34 @@ const (
 	invalidationPatience = 100
 )
 
-// pauseAfter is how long a head whose attempt was denied pauses, by what the masters have answered to its observation. freeSlots are
-// those that waiters are to ask for at once, one bit each.
-func (c *Client) pauseAfter(w *waiter, answers []answer, quorum int) (_ time.Duration, freeSlots uint32) {
+// pauseAfter is how long a head whose attempt was denied pauses, by what the masters have answered to its observation: absent tells whether the
+// resource is free on a quorum of them, and else free is how long it takes until it is; 0: that is not known.
+func (c *Client) pauseAfter(w *waiter, r *round, absent bool, free time.Duration) time.Duration {
 	armed := 0
-	for _, a := range answers {
+	for _, a := range r.answers {
 		if a.armed {
 			armed++
 		}
 	}
-	var absent bool
-	var free time.Duration // until the resource, or the next slot, is free
-	if s := w.op.slots; s != nil {
-		freeSlots, free = observedSlots(answers, s.count, quorum)
-		absent = freeSlots != 0
-	} else {
-		absent, free = absentOn(answers) >= quorum, freeByQuorum(answers, quorum)
-	}
 	if queue := &w.entry.queue; queue.fairness.windowOpen {
 		if absent {
-			return c.windowLength() + queue.fairness.yields(time.Now()), 0
+			return c.windowLength() + queue.fairness.yields(time.Now())
 		}
 		queue.fairness.windowOpen = false
 	}
 	if absent {
-		if w.splits++; w.splits > 1 && w.op.slots != nil {
-			w.suggestSlot(anySlot(freeSlots))
-			freeSlots = 0
-		}
-		return rand.N(min(splitDelay<<min(w.splits-1, 10), c.opts.RetryDelayMax) + 1), freeSlots
+		w.splits++
+		return rand.N(min(splitDelay<<min(w.splits-1, 10), c.opts.RetryDelayMax) + 1)
 	}
 	w.splits = 0
-	if armed < quorum {
-		return c.retryDelay(free), 0
+	if armed < r.view.Quorum() {
+		return c.retryDelay(free)
 	}
 	delay := invalidationPatience * c.retryDelay(0)
 	if free > 0 {
 		delay = min(delay, free+time.Millisecond)
 	}
-	return delay, 0
+	return delay
 }
 
 // absentOn is how many masters have said that the key is absent.

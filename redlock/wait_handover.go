@@ -77,12 +77,11 @@ func (c *Client) handOverReleasedLocked(resources []string, lease *lease, d *def
 // handOverLocked has the head of the queue ask for a resource right behind its release, or opens a window. It is called in the same hold of
 // Client.mu in which the release was launched, so that both are in one batch on every master.
 func (c *Client) handOverLocked(resource string, d *deferred) {
-	e, slot := c.leases.queueFor(resource)
-	if e == nil {
-		return
-	}
-	if slot >= 0 {
-		c.handOverSlotLocked(e, resource, slot, d)
+	e := c.leases.entries[resource]
+	if e == nil || e.queue.head == nil {
+		if c.leases.slotted {
+			c.handOverSlotLocked(resource, d)
+		}
 		return
 	}
 	w, f := e.queue.head, &e.queue.fairness
@@ -118,7 +117,7 @@ func (f *fairness) leave(now, most time.Duration) bool {
 func (c *Client) outrunLocked(e *entry, d *deferred) {
 	f := &e.queue.fairness
 	f.windowOpen = false
-	if e.lease != nil || e.queue.head.op.slots != nil { // the holder is here, or may be
+	if e.lease != nil { // the holder is here, or may be
 		return
 	}
 	switch now := c.own.At(d.now); {

@@ -93,9 +93,7 @@ func (q *waitQueue) insertByArrival(w *waiter) {
 		after.prev = w
 	}
 	q.length++
-	if !w.op.reader {
-		q.writers++
-	}
+	q.writers += w.op.writers
 }
 
 func (q *waitQueue) remove(w *waiter) {
@@ -111,9 +109,7 @@ func (q *waitQueue) remove(w *waiter) {
 	}
 	w.prev, w.next = nil, nil
 	q.length--
-	if !w.op.reader {
-		q.writers--
-	}
+	q.writers -= w.op.writers
 	if q.head == nil {
 		q.denied, q.fairness = false, fairness{since: q.fairness.since, outrun: q.fairness.outrun} //mutant:hand-overs-are-forgotten-when-nobody-waits
 	}
@@ -127,7 +123,11 @@ func (c *Client) joinQueueLocked(op *Op, wait time.Duration, d *deferred) {
 		d.deliver(op, Result{Err: ErrTooManyWaiters})
 		return
 	}
-	if err := c.waitable(op); err != nil {
+	err := c.shareOf(op).waitable()
+	if err == nil && op.Terms != nil {
+		err = op.Terms.waitable()
+	}
+	if err != nil {
 		d.deliver(op, Result{Err: err})
 		return
 	}
@@ -144,22 +144,11 @@ func (c *Client) joinQueueLocked(op *Op, wait time.Duration, d *deferred) {
 	w.entry.queue.insertByArrival(w)
 	w.deadline = time.AfterFunc(wait, func() { c.waitTimedOut(op) })
 	switch {
-	case w.isHead() || op.slots != nil && w.entry.queue.mayHaveRoom(op.slots.count) || op.reader && w.entry.queue.onlyReaders():
-		c.attemptLocked(op, d)
-	case op.slots != nil && op.callerToken: //mutant:a-repetition-waits-behind-others
-		op.slots.look = true
-		c.attemptLocked(op, d)
+	case w.isHead() || op.kind.asks(&w.entry.queue):
+		c.launchAttemptLocked(op, d)
+	case op.callerToken && op.kind.looks(): //mutant:a-repetition-waits-behind-others
+		c.launchAttemptLocked(op, d)
 	}
-}
-
-// waitedFor returns the first of the resources for which somebody waits, or the first of all if nobody does.
-func (s *leases) waitedFor(resources []string) string {
-	for _, resource := range resources {
-		if e := s.entries[resource]; e != nil && e.queue.head != nil {
-			return resource
-		}
-	}
-	return resources[0]
 }
 
 // leaveQueueLocked ends a wait: it takes op out of its queue, releases what it has reserved, and starts the next head. The caller answers.
@@ -168,10 +157,14 @@ func (c *Client) leaveQueueLocked(op *Op, d *deferred) {
 	w.answered = true
 	c.countWaiter(op, -1)
 	w.deadline.Stop()
-	w.endPause()
+	if w.retry != nil {
+		w.endPause()
+	}
 	e := w.entry
 	e.queue.remove(w)
-	c.releaseReservationLocked(op, d)
+	if w.reservation.token != "" { //mutant:a-reservation-outlives-the-wait
+		c.releaseReservationLocked(op, d)
+	}
 	c.leftQueueLocked(e, d)
 }
 
@@ -196,9 +189,11 @@ func (c *Client) moveToQueueLocked(op *Op, resource string, d *deferred) {
 // leftQueueLocked is for a queue that a waiter has left: it takes back what was announced, starts the new head, and forgets a resource that nobody
 // wants or holds any more.
 func (c *Client) leftQueueLocked(e *entry, d *deferred) {
-	c.withdrawLocked(e, d)
-	if next := e.queue.head; next != nil {
-		c.newHeadLocked(next.op, d)
+	if e.queue.announced {
+		c.withdrawLocked(e, d)
+	}
+	if next := e.queue.head; next != nil && !c.draining {
+		next.op.kind.newHead(c, next, d)
 	}
 	c.leases.tidy(e)
 }

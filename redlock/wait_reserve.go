@@ -76,21 +76,6 @@ func (c *Client) limitReservingLocked(op *Op) {
 	w.reservation.timer = timer
 }
 
-// expectDeniers makes room for what the masters answer to an acquisition of several resources: which one is in the way. One more cell holds
-// the token of the reservation whose place the acquisition takes, or "": a field would make every round larger (TestSizes).
-func (r *round) expectDeniers(masters int, reservation string) {
-	r.answers = make([]answer, masters+1)
-	r.answers[masters].value = reservation //mutant:a-reservation-is-in-its-own-way
-}
-
-// reservation is the second token under which a key counts as free for an acquisition. "": there is none.
-func (r *round) reservation() string {
-	if r.answers == nil {
-		return ""
-	}
-	return r.answers[len(r.answers)-1].value
-}
-
 // reserveLocked asks for the next resource, together with those that are reserved: each step refreshes their TTL, and the quorum of the last
 // step has all of them.
 func (c *Client) reserveLocked(op *Op, d *deferred) {
@@ -98,10 +83,7 @@ func (c *Client) reserveLocked(op *Op, d *deferred) {
 	ttl := min(2*w.reservation.patience, c.MaxTTL())
 	r := &round{verb: verbReserve, token: w.reservation.token, ttlMs: ttl.Milliseconds(), start: time.Now(), op: op}
 	r.setKeys(w.keys[:w.reservation.held+1]...)
-	w.sentLocked(r)
-	c.stats.Attempts++
-	op.countRound()
-	c.launchLocked(r, quorum.All, d)
+	c.askLocked(r, d)
 }
 
 // reservationDecided goes on after a step: to the next resource, to the attempt for all, or, if the step was denied, as after any denial.
@@ -138,13 +120,10 @@ func (c *Client) reservationDecided(r *round, o quorum.Outcome, v quorum.Votes, 
 	}
 }
 
-// releaseReservationLocked ends the reservation of a waiter, if it has one, and hands what was reserved over to the waiters for it. It releases
+// releaseReservationLocked ends the reservation of a waiter, and hands what was reserved over to the waiters for it. It releases
 // all of the LOCK's resources, also those that are not reserved yet: a step may be in flight.
 func (c *Client) releaseReservationLocked(op *Op, d *deferred) {
 	w := op.waiter
-	if w.reservation.token == "" { //mutant:a-reservation-outlives-the-wait
-		return
-	}
 	token, held := w.reservation.token, w.reservation.held
 	w.reservation.token, w.reservation.held = "", 0
 	if w.reservation.timer != nil {

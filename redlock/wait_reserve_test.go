@@ -210,7 +210,9 @@ func (c *Client) startReserving(op *Op) bool {
 	if w == nil || w.answered || c.draining {
 		return false
 	}
-	c.releaseReservationLocked(op, &d)
+	if w.reservation.token != "" {
+		c.releaseReservationLocked(op, &d)
+	}
 	c.startReservingLocked(op, &d)
 	c.moveToQueueLocked(op, w.keys[0], &d)
 	if w.endPause(); w.isHead() && w.attempt == nil {

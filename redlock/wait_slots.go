@@ -38,15 +38,21 @@ func (s *leases) queueFor(resource string) (e *entry, slot int) {
 // as many, of which some may name too few slots.
 func (q *waitQueue) nextFor(slot int) *waiter {
 	for w, n := q.head, 0; w != nil && n < 2*MaxSlots; w, n = w.next, n+1 {
-		if slot < w.op.slots.count && w.canAsk() { //mutant:a-slot-beyond-its-k-is-handed-over
+		if slot < w.slots().count && w.canAsk() { //mutant:a-slot-beyond-its-k-is-handed-over
 			return w
 		}
 	}
 	return nil
 }
 
-// mayHaveRoom tells whether a semaphore of so many slots is not known to be full, and no more wait than it has slots.
-func (q *waitQueue) mayHaveRoom(slots int) bool { return !q.denied && q.length <= slots } //mutant:one-after-the-other
+// slots is the search of a waiter for a slot; of another it is nil.
+func (w *waiter) slots() *slotSearch {
+	s, _ := w.op.kind.(*slotSearch)
+	return s
+}
+
+// asks tells whether the semaphore is not known to be full, and no more wait than it has slots.
+func (s *slotSearch) asks(q *waitQueue) bool { return !q.denied && q.length <= s.count } //mutant:one-after-the-other
 
 // asked are the slots for which waiters ask now, one bit each.
 func (q *waitQueue) asked(slots int) (asked uint32) {
@@ -62,7 +68,11 @@ func (q *waitQueue) asked(slots int) (asked uint32) {
 func (w *waiter) canAsk() bool { return w.attempt == nil || w.attempt.verb == verbObserveSlots }
 
 // handOverSlotLocked hands a slot over right behind its release, or opens a window.
-func (c *Client) handOverSlotLocked(e *entry, resource string, slot int, d *deferred) {
+func (c *Client) handOverSlotLocked(resource string, d *deferred) {
+	e, slot := c.leases.queueFor(resource)
+	if e == nil {
+		return
+	}
 	q, f := &e.queue, &e.queue.fairness
 	w := q.nextFor(slot)
 	switch {
@@ -99,22 +109,22 @@ func (c *Client) slotWindowEnded(resource string) {
 func (c *Client) askForSlotLocked(w *waiter, slot int, d *deferred) {
 	w.endPause()
 	w.attempt = nil
-	s := w.op.slots
+	s := w.slots()
 	s.next = slot + 1 //mutant:the-wrong-slot-is-handed-over
 	c.attemptLocked(w.op, d)
 }
 
 // suggestSlot has the next attempt of a head ask for a slot that may be free.
 func (w *waiter) suggestSlot(slot int) {
-	if s := w.op.slots; s != nil && slot >= 0 && slot < s.count {
+	if s := w.slots(); s != nil && slot >= 0 && slot < s.count {
 		s.next = slot + 1
 	}
 }
 
-// newSlotHeadLocked goes on when a waiter has left the queue of a semaphore: the next one asks while the semaphore is not known to be
+// newHead goes on when a waiter has left the queue of a semaphore: the next one asks while the semaphore is not known to be
 // full. Else the head observes, or only pauses until the first lease ends, if all slots are leased here.
-func (c *Client) newSlotHeadLocked(q *waitQueue, d *deferred) {
-	head := q.head
+func (s *slotSearch) newHead(c *Client, head *waiter, d *deferred) {
+	q := &head.entry.queue
 	if !q.denied {
 		if w := q.nextFor(0); w != nil {
 			w.endPause()
@@ -126,7 +136,7 @@ func (c *Client) newSlotHeadLocked(q *waitQueue, d *deferred) {
 	if head.attempt != nil || head.retry != nil {
 		return
 	}
-	if first, all := c.slotsLeasedLocked(head.op.slots, d.now); all {
+	if first, all := c.slotsLeasedLocked(s, d.now); all {
 		head.lastErr = nil
 		c.pauseLocked(head.op, c.retryDelay(first.Sub(d.now)))
 		return
@@ -146,6 +156,29 @@ func (c *Client) slotsLeasedLocked(search *slotSearch, now time.Time) (first tim
 		}
 	}
 	return first, true
+}
+
+// outrun: a queue of slots gives no other client the next window. Which slots are here, and whether others have them, is not known.
+func (*slotSearch) outrun(_ *Client, e *entry, _ *deferred) { e.queue.fairness.windowOpen = false }
+
+// observation asks for all slots.
+func (s *slotSearch) observation(_ *waiter, r *round) {
+	r.verb = verbObserveSlots
+	r.setKeys(slotNames(s.resource, s.count)...)
+}
+
+// observed has waiters ask for slots that are free. A head that was denied again and again although some are free asks for one of them alone.
+func (s *slotSearch) observed(c *Client, w *waiter, r *round, d *deferred) {
+	free, soon := observedSlots(r.answers, s.count, r.view.Quorum())
+	open := w.entry.queue.fairness.windowOpen
+	c.pauseLocked(w.op, c.pauseAfter(w, r, free != 0, soon))
+	switch {
+	case open: // those that are free are left to others
+	case w.splits > 1:
+		w.suggestSlot(anySlot(free))
+	default:
+		c.slotsFreedLocked(&w.entry.queue, free, d) //mutant:slots-that-were-seen-free-are-not-taken
+	}
 }
 
 // slotsFreedLocked has waiters ask for the slots of which a quorum has said to the head that they are free: one each, the head first.

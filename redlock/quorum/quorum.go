@@ -17,11 +17,14 @@ const (
 	// Granted: the master did it. SET stored the key, a release removed it, an extension found
 	// it and gave it a new TTL.
 	Granted
-	// Mine: an acquisition found its own token already there, and refreshed it. Counts like
+	// AlreadyMine: an acquisition found its own token already there, and refreshed it. Counts like
 	// Granted, but tells that an earlier grant to the same token may still be believed in, so
-	// that it must not be undone. An extension: the token is there as a reader's. A forced release:
-	// the holder has renewed it.
-	Mine
+	// that it must not be undone.
+	AlreadyMine
+	// AsReader: an extension, or a commit that passes a lock on, did it with a token that is there as a reader's.
+	AsReader
+	// Renewed: a definite no to a forced release: the holder has renewed its lock.
+	Renewed
 	// Denied: a definite no, which left nothing behind: the key holds another token.
 	Denied
 	// Absent: release and extension found no key. A definite no.
@@ -90,21 +93,19 @@ func (e *Electorate) Needed() int { return e.Count - e.Quorum() + 1 }
 // Where are the masters whose votes are of one of these kinds: 1<<Granted and so on.
 func (v Votes) Where(places int, kinds uint16) (m Mask) {
 	for i := range places {
-		if kinds>>v.Of(i)&1 != 0 {
-			m = m.With(i)
-		}
+		m |= Mask(kinds>>v.Of(i)&1) << i
 	}
 	return m
 }
 
 // MayHold are the masters that may have the key.
 func (v Votes) MayHold(places int) Mask {
-	return v.Where(places, 1<<Pending|1<<Granted|1<<Mine|1<<Unknown|1<<Done) //mutant:undo-skipped-for-the-silent
+	return v.Where(places, 1<<Pending|1<<Granted|1<<AlreadyMine|1<<AsReader|1<<Renewed|1<<Unknown|1<<Done) //mutant:undo-skipped-for-the-silent
 }
 
 // Did are the masters that did it, whether their votes count or not.
 func (v Votes) Did(places int) Mask {
-	return v.Where(places, 1<<Granted|1<<Mine|1<<Done)
+	return v.Where(places, 1<<Granted|1<<AlreadyMine|1<<AsReader|1<<Done)
 }
 
 // Lost are the masters that said that the key is absent.
@@ -118,23 +119,20 @@ func (v Votes) Voted(places int) Mask {
 	return (Mask(1)<<places - 1) &^ v.Where(places, 1<<Pending|1<<Nobody)
 }
 
-// tally counts the votes of each kind, five bits each: a word instead of an array, for nearly every
+// tally counts the votes of each kind, four bits each: a word instead of an array, for nearly every
 // vote is weighed.
 type tally uint64
 
 // Tally counts the votes of these places.
 func (v Votes) Tally(places int) (t tally) {
 	for range places {
-		t += 1 << (5 * (v & 15))
+		t += 1 << (4 * (v & 15))
 		v >>= 4
 	}
 	return t
 }
 
-func (t tally) Of(kind Vote) int { return int(t>>(5*kind)) & 31 }
-
-// masters is how many masters there are.
-func (t tally) masters(places int) int { return places - t.Of(Nobody) }
+func (t tally) Of(kind Vote) int { return int(t>>(4*kind)) & 15 }
 
 // TooFew tells whether so few votes are in that no rule decides: a quorum must have voted to say
 // yes, and as many to make a quorum impossible.
@@ -148,7 +146,7 @@ func (v Votes) TooFew(places int) bool {
 // locks: a key that may be there must still be removed when the round fails.
 func (v Vote) Uncounted() Vote { //mutant:votes-counted-in-quarantine
 	switch v {
-	case Granted, Mine:
+	case Granted, AlreadyMine, AsReader:
 		return Done
 	case Absent:
 		return Hole
@@ -183,11 +181,11 @@ const (
 // a caller that is told of another holder would leave it behind.
 func Acquisition(v Votes, places int) Outcome {
 	t := v.Tally(places)
-	masters := t.masters(places)
+	masters := places - t.Of(Nobody)
 	quorum := Of(masters)
-	granted, pending := t.Of(Granted)+t.Of(Mine), t.Of(Pending)
+	granted, pending := t.Of(Granted)+t.Of(AlreadyMine), t.Of(Pending)
 	answered := granted + t.Of(Denied) + t.Of(Absent) + t.Of(Stale)
-	mayHold := t.Of(Mine) + masters - answered - pending //mutant:a-repetition-denied-by-a-minority
+	mayHold := t.Of(AlreadyMine) + masters - answered - pending //mutant:a-repetition-denied-by-a-minority
 	switch {
 	case granted >= quorum:
 		return Yes
@@ -206,9 +204,9 @@ func Acquisition(v Votes, places int) Outcome {
 // none did.
 func Release(v Votes, places int) Outcome {
 	t := v.Tally(places)
-	masters := t.masters(places)
+	masters := places - t.Of(Nobody)
 	needed := masters - Of(masters) + 1
-	answered := t.Of(Granted) + t.Of(Mine) + t.Of(Denied) + t.Of(Absent)
+	answered := t.Of(Granted) + t.Of(Denied) + t.Of(Absent)
 	switch {
 	case answered >= needed && t.Of(Granted) > 0:
 		return Yes
@@ -225,9 +223,9 @@ func Release(v Votes, places int) Outcome {
 // used as a reader's and as a writer's may be there as both: each needs a quorum of its own.
 func Extension(v Votes, places int) Outcome {
 	t := v.Tally(places)
-	masters := t.masters(places)
+	masters := places - t.Of(Nobody)
 	quorum := Of(masters)
-	writer, reader, pending := t.Of(Granted), t.Of(Mine), t.Of(Pending)
+	writer, reader, pending := t.Of(Granted), t.Of(AsReader), t.Of(Pending)
 	granted := max(writer, reader) //mutant:an-extension-counts-both-modes
 	lost, lostNeeded := t.Of(Denied)+t.Of(Absent)+min(writer, reader), masters-quorum+1
 	switch {

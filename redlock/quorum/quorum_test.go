@@ -6,7 +6,7 @@ package quorum
 import "testing"
 
 var voteLetters = map[rune]Vote{
-	'.': Pending, 'g': Granted, 'm': Mine, 'd': Denied, 'a': Absent, 'x': Abstained, '?': Unknown,
+	'.': Pending, 'g': Granted, 'm': AlreadyMine, 'd': Denied, 'a': Absent, 'x': Abstained, '?': Unknown,
 }
 
 func word(letters string) Votes {
