@@ -417,58 +417,6 @@ func TestStepsThatMeet(t *testing.T) {
 	}
 }
 
-// askEach returns as soon as enough have agreed, or after the grace, or when it is clear that they will not.
-func TestAskEach(t *testing.T) {
-	slow := errors.New("slow")
-	for _, tt := range []struct {
-		name    string
-		answers []error // slow: it answers after a minute
-		quorum  int
-		grace   time.Duration
-		agreed  int // −1: an error
-		took    time.Duration
-		want    string
-	}{
-		{"all agree", []error{nil, nil, nil}, 2, time.Second, 3, 0, ""},
-		{"a quorum is enough", []error{nil, nil, slow}, 2, 0, 2, 0, ""},
-		{"some time for the others", []error{nil, nil, slow}, 2, time.Second, 2, time.Second, ""},
-		{"a quorum comes late", []error{nil, slow, slow}, 2, 0, 2, time.Minute, ""},
-		{"too few", []error{nil, errClosed, errors.New("full")}, 2, 0, -1, 0, "1 of 3 masters agreed, 2 are needed: m1: closed; m2: full"},
-		{"too few, for others were ahead", []error{nil, member.ErrOutrun, errClosed}, 2, 0, -1, 0, member.ErrOutrun.Error()},
-		{"enough, although others were ahead", []error{nil, member.ErrOutrun, nil}, 2, 0, 2, 0, ""},
-		{"fewer than a quorum are asked", []error{nil}, 2, 0, -1, 0, "1 of 1 masters agreed, 2 are needed"},
-	} {
-		inVirtualTime(t, 0, func(s *stage) {
-			sv := &member.Survey{}
-			var list []*member.Report
-			for i := range tt.answers {
-				list = append(list, &member.Report{Place: i})
-			}
-			began := time.Now()
-			agreed, err := sv.AskEach(list, tt.quorum, tt.grace, func(f *member.Report) error {
-				if err := tt.answers[f.Place]; err != slow {
-					return err
-				}
-				time.Sleep(time.Minute)
-				return nil
-			})
-			took := time.Since(began)
-			sv.Asking.Wait()
-			switch {
-			case tt.agreed < 0:
-				if err == nil || !strings.Contains(err.Error(), tt.want) {
-					s.Errorf("%s: got %d, %v, want %q", tt.name, len(agreed), err, tt.want)
-				}
-			case err != nil || len(agreed) < tt.agreed:
-				s.Errorf("%s: got %d, %v, want %d", tt.name, len(agreed), err, tt.agreed)
-			}
-			if took != tt.took {
-				s.Errorf("%s: took %v, want %v", tt.name, took, tt.took)
-			}
-		})
-	}
-}
-
 const (
 	laterLineage = "01234567fedcba98" // of the same fleet as 0123456789abcdef
 	otherLineage = "fedcba9876543210"

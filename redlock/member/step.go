@@ -50,7 +50,7 @@ func (s *Survey) Step(ctx context.Context, parent *Record, acceptors []*Report, 
 	}
 	ballot = NewBallot(ballot)
 	// A master whose texts cannot be read counts as one that does not answer.
-	ready, err := s.AskEach(ask, quorum-len(settled), surveyGrace, func(a *Report) error {
+	ready, err := s.askEach(ask, quorum-len(settled), surveyGrace, func(a *Report) error {
 		a.acceptedBallot, a.accepted = "", nil
 		if a.unreadable != nil && parent != nil { //mutant:a-record-that-cannot-be-read-takes-part
 			return fmt.Errorf("%s: %w", textOfTheRecord, a.unreadable)
@@ -78,7 +78,7 @@ func (s *Survey) Step(ctx context.Context, parent *Record, acceptors []*Report, 
 	} else if child = foundingToPropose(ready, own); child != own {
 		ready, quorum = child.Among(ready), max(quorum, child.Quorum())
 	}
-	_, err = s.AskEach(ready, quorum-len(settled), 0, func(a *Report) error { //mutant:a-minority-chooses
+	_, err = s.askEach(ready, quorum-len(settled), 0, func(a *Report) error { //mutant:a-minority-chooses
 		_, err := RunOnMembers(ctx, a.Conn, lua.Accept, a.State.Settled(), ballot, child.Digest, child.Text)
 		return err
 	})
@@ -138,16 +138,16 @@ func foundingToPropose(ready []*Report, own *Record) *Record {
 	return founding
 }
 
-// AskEach asks all masters at once, and returns those that agreed: when all have answered, or a quorum has agreed and grace is over. An
+// askEach asks all masters at once, and returns those that agreed: when all have answered, or a quorum has agreed and grace is over. An
 // error says why they are fewer.
-func (s *Survey) AskEach(masters []*Report, quorum int, grace time.Duration, ask func(f *Report) error) (agreed []*Report, err error) {
+func (s *Survey) askEach(masters []*Report, quorum int, grace time.Duration, ask func(f *Report) error) (agreed []*Report, err error) {
 	type answer struct {
 		f   *Report
 		err error
 	}
 	answers := make(chan answer, len(masters))
 	for _, f := range masters {
-		s.Asking.Go(func() { answers <- answer{f, conn.RecoverPanic(func() error { return ask(f) })} })
+		s.asking.Go(func() { answers <- answer{f, conn.RecoverPanic(func() error { return ask(f) })} })
 	}
 	var problems []string
 	var enough <-chan time.Time
@@ -185,7 +185,7 @@ func (s *Survey) AskEach(masters []*Report, quorum int, grace time.Duration, ask
 
 // Teach tells the masters of the record, which is known to be chosen. Who cannot be told learns it later.
 func (s *Survey) Teach(ctx context.Context, masters []*Report, r *Record) {
-	s.AskEach(masters, len(masters), 0, func(f *Report) error {
+	s.askEach(masters, len(masters), 0, func(f *Report) error {
 		_, err := RunOnMembers(ctx, f.Conn, lua.Learn, f.State.Memory, r.Generation, r.Lineage, r.Version, r.ShownBy(f.State.Memory), r.Text)
 		f.taught = err == nil
 		return err

@@ -30,7 +30,7 @@ type Survey struct {
 	// found has what was asked, in the order of their places.
 	Reports []*Report
 	// asking counts the goroutines that use the connections.
-	Asking sync.WaitGroup
+	asking sync.WaitGroup
 }
 
 // Report is what one master has shown.
@@ -95,7 +95,7 @@ func (s *Survey) Close() {
 			f.Conn.Socket.SetDeadline(time.Unix(1, 0))
 		}
 	}
-	s.Asking.Wait()
+	s.asking.Wait()
 	for _, f := range s.Reports {
 		if f.Conn != nil {
 			f.Conn.Close()
@@ -144,7 +144,7 @@ func SurveyMasters(ctx context.Context, masters map[int]conn.Master, p Patience,
 	defer cancel()
 	answers := make(chan *Report, len(masters))
 	for place, m := range masters {
-		s.Asking.Go(func() {
+		s.asking.Go(func() {
 			f := &Report{Place: place, master: m}
 			f.err = m.Explain(conn.Shorten(conn.RecoverPanic(func() error { return f.ask(ctx, opts) })))
 			answers <- f
@@ -173,7 +173,7 @@ func SurveyMasters(ctx context.Context, masters map[int]conn.Master, p Patience,
 		over, late = nil, nil
 		p.Enough, p.fewer = len(masters)+1, 0
 	}
-	s.Asking.Wait()
+	s.asking.Wait()
 	slices.SortFunc(s.Reports, func(a, b *Report) int { return a.Place - b.Place })
 	s.findTwins()
 	return s
