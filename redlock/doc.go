@@ -45,6 +45,49 @@
 // it is removed also from masters that are away, as soon as they are back (master_pending.go). Under a caller's own token it is removed where a
 // master says that it was set, and ends with its TTL elsewhere (op_undo.go).
 //
+// # Words
+//
+// In the order in which a LOCK meets them. Each has this meaning in code, logs, metrics and README.
+//
+//   - resource: what is locked, a key on the masters. Token: the secret value that signs a lock; made here, or the caller's own.
+//   - TTL: what the caller asked for. Validity: what is left of it once granted, less the time that it took and the drift.
+//   - kind: plain, several resources, a reader's (SHARED), or one slot of a semaphore (SLOTS).
+//   - share: what the operations of one user may take. Terms: what one operation is granted.
+//   - waiter: a LOCK that may wait. Queue: those for one resource here; its head asks the masters, the others wait behind it.
+//   - hand-over: a release that locks for the next waiter in the same batch. Window: a time that is left to other clients.
+//   - reservation: what a waiter for several resources already holds of them.
+//   - attempt: what an acquisition sends, one round or a few. Undo: its removal where it failed. Observation: a round that only reads.
+//   - round: one command to all masters. Verb: what command. T1, T2: when it began, when it was decided.
+//   - master: one independent Redis. Lane: the goroutine, the queue and the connection to one.
+//   - batch: what a lane sends as one pipeline. Fold: several commands as one script call. Inflight: sent, not answered.
+//   - trailer: what every batch ends with: record, beat, TIME.
+//   - guard: what judges by the trailer whether the votes of a batch count. Suspicion: why it looks again.
+//   - vote: what one master said: granted, denied, absent, unknown … Uncounted: what is left of one that does not count.
+//   - quorum: more than half. Electorate: who votes. Outcome: yes, no, or no quorum.
+//   - lease: a granted lock. Fence, mark, floor: a number that grows with each grant, what a master remembers of it, and for all that it forgot.
+//   - pending release: one for a master that is away. Audit: a reading of leases that a master may have lost.
+//   - holder: a connection for which held locks are renewed. Keep-alive: the renewal that a client asks for.
+//   - membership, record, version: who the masters are. Seat: a place in it. Memory: what one process remembers without a gap.
+//   - voter, learner: whether a seat votes. Copy: what makes a learner a voter. Wait: what does so without one.
+//   - survey, report: what all masters, or one, have just shown. Step: the choice of the next record. Founding: one without a majority.
+//   - beat: a number that each heartbeat raises, so that a memory that went back in time shows. Drift, gain, doubt: how far clocks may part,
+//     by how much one has, and the time without its votes.
+//   - commit, reading: a guarded change, and a reading, for a client that was written for one Redis.
+//
+// # Rooms
+//
+// The engine (this package: operations, waiting, leases, lanes) is flat, because one order of locks holds it together. Below it, each in a package
+// that knows nothing of it:
+//
+//	quorum    what votes come to                      pure
+//	clock     how far clocks may part                 pure, but for reading our own
+//	fence     fencing tokens, and which are believed  pure
+//	lua       the scripts of the masters, a file each
+//	conn      one connection to one master, and what is believed of what it sends
+//	member    who the masters are; it sees the engine through member.Host
+//
+// resp, sandbox, rawio and loglimit serve package proxy as much as this one. memmaster and redisproc are masters to run.
+//
 // # The walk of a LOCK
 //
 //	StartLock           op_lock.go             checks (op.go), makes the token (lease_token.go)
