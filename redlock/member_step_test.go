@@ -422,10 +422,8 @@ const (
 	otherLineage = "fedcba9876543210"
 )
 
-// memoryOf names a memory of a process, processMemory one of the process at a place: the first, the second …
+// memoryOf names a memory of a process.
 func memoryOf(process string) string { return fmt.Sprintf("%s:%016x", process, 7) }
-
-func processMemory(place, nth int) string { return fmt.Sprintf("run%d:%016x", place, nth) }
 
 func stateLetters(r *member.Record) (text string) {
 	for i := range r.Seats {

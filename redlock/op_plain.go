@@ -8,7 +8,7 @@ import (
 )
 
 // kind is what a LOCK asks for: one resource (plainLock), several at once (severalLocks), a reader's place beside others (readerLock), or one of
-// several slots (slotSearch). The kinds embed plainLock, and say where they differ. All methods need Client.mu.
+// several slots (slotSearch). Several and readers embed plainLock, and say where they differ. All methods need Client.mu.
 type kind interface {
 	// aim says what a round of acquisition asks for: it fills in the keys and the verb.
 	aim(c *Client, r *round)

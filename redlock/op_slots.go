@@ -43,7 +43,6 @@ const slotRounds = 3
 
 // slotSearch is the kind of lock that is one of several slots. Client.mu guards it.
 type slotSearch struct {
-	plainLock
 	// resource is the semaphore's name, from which its slots have theirs.
 	resource string
 	// queue is the name of the queue of those who wait for a slot.

@@ -107,9 +107,6 @@ func (r *round) setKeys(keys ...string) {
 	r.keys = append(r.key[:0], keys...) //mutant:the-callers-slice-kept
 }
 
-// ttl is what the masters are asked for.
-func (r *round) ttl() time.Duration { return time.Duration(r.ttlMs) * time.Millisecond }
-
 // launchLocked puts the round into the queue of every master in targets. It needs Client.mu: every
 // round enters all queues under it, so every lane sees all rounds in the same order, and a release
 // that is started after the SET it undoes was answered stands behind that SET everywhere, also

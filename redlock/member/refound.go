@@ -51,9 +51,13 @@ func Refound(ctx context.Context, opts Options, dryRun bool) (*Refounding, error
 		return plan, err
 	}
 	s, base, f, plan, err := opts.refounding(ctx)
+	if err != nil {
+		s.Close()
+		return nil, err
+	}
 	defer s.Close()
-	if err != nil || plan.Already {
-		return plan, err
+	if plan.Already {
+		return plan, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
 	defer cancel()
