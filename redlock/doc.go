@@ -1,7 +1,7 @@
 // Package redlock takes locks on a majority of independent Redis masters: the Redlock algorithm of the Redis documentation
 // page "Distributed Locks with Redis".
 //
-// A Go program needs nine names:
+// A Go program needs few names:
 //
 //   - Open makes a Client over the masters that Options name. Bootstrap admits masters that are new, once.
 //   - Client.Lock waits for a lock, Client.TryLock does not, Client.Acquire takes a LockRequest: several resources, a fence, a wait.
@@ -68,7 +68,8 @@
 //   - pending release: one for a master that is away. Audit: a reading of leases that a master may have lost.
 //   - holder: a connection for which held locks are renewed. Keep-alive: the renewal that a client asks for.
 //   - membership, record, version: who the masters are. Seat: a place in it. Memory: what one process remembers without a gap.
-//   - voter, learner: whether a seat votes. Copy: what makes a learner a voter. Wait: what does so without one.
+//   - voter, learner: whether a seat votes. Copy: what makes a learner a voter. Quarantine: the wait that does so without one, a bit longer than the
+//     longest TTL.
 //   - survey, report: what all masters, or one, have just shown. Step: the choice of the next record. Founding: one without a majority.
 //   - beat: a number that each heartbeat raises, so that a memory that went back in time shows. Drift, gain, doubt: how far clocks may part,
 //     by how much one has, and the time without its votes.
@@ -104,13 +105,15 @@
 //	        command     master_commands.go     each verb's command, and what the reply to it means (the scripts: lua/*.lua)
 //	      inflight      master_inflight.go     … while others may be on their way …
 //	      connection    conn/                  … on one that is vetted, written and read by conn.Wire
-//	      trailer       member/trailer.go      … that ends with what the master shows of the membership, its beat and its clock …
+//	      trailer       member/trailer.go      … that ends with what the master shows of the membership, its beat and its clock: without it no vote of the batch counts …
 //	      guard         master_guard.go        … which say whether its votes count (its memory: member/state.go; its clock: clock/ring.go, master_doubt.go)
-//	    votes           quorum/                one word; the vote that decides carries out the decision
-//	  lease or undo     lease_table.go         granted within the validity (clock/validity.go), or released wherever it may be (op_undo.go, master_pending.go)
+//	    votes           quorum/                one word; the goroutine that adds the vote that decides calls what the verb's row says (round.go)
+//	  decision          op_lock.go             acquisitionDecided: granted within the validity (clock/validity.go), or not; then once more, or not
+//	  lease or undo     lease_table.go         what this client remembers of what it granted; what it did not is removed (op_undo.go, master_pending.go)
 //	Completer.Done                             the reply
 //
-// UNLOCK (op_unlock.go) and EXTEND (op_extend.go) walk the same way without the queue. UNLOCK … FORCE (op_force.go) finds the token first, and
+// UNLOCK (op_unlock.go) and EXTEND (op_extend.go) walk the same way without the queue of waiters; what they come to is the same for every kind of lock. What
+// a step of the membership has stopped begins once more (op_again.go), and leases that a master may have lost are read (lease_audit.go). UNLOCK … FORCE (op_force.go) finds the token first, and
 // the masters pass on what it has released. So do the guarded changes of clients that were written
 // for one Redis (StartCommit, op_commit.go) and their readings (StartRead, op_read.go). Messages between the clients of all proxies
 // (publish.go) and the store of scripts (op_scriptstore.go) travel in the same batches, and have no votes. A lock that is held for a
@@ -122,8 +125,9 @@
 // member/state.go, lua/states.lua). The coordinator of each client (member/coordinator.go) looks at all masters (member/survey.go),
 // decides what follows (member/plan.go), and has a majority choose the next record (member/step.go). A master that has
 // forgotten is given what the others remember, so that it votes again soon (member/copy.go, member/recover.go). A round belongs to the record that was in
-// force at its launch (view.go), and a vote counts only if the master shows that record behind it (master_guard.go). Client.Membership shows the
-// record and what is wrong with it (member/problem.go), Client.ChangeMembers changes it (member/member.go), Bootstrap founds it at once
+// force at its launch (view.go), and a vote counts only if the master shows that record behind it (master_guard.go, which also makes sure, again
+// and again, that an old connection still leads to who is behind the address). What programs call is in membership.go: Client.Membership shows
+// the record and what is wrong with it (member/problem.go), Client.ChangeMembers changes it (member/member.go), Bootstrap founds it at once
 // (member/bootstrap.go). What reaches the master of a seat is in member/address.go. Options.Masters and Options.MaxTTL are those of the first one.
 //
 // # What is ours, and why

@@ -6,7 +6,7 @@
 --        before
 -- reply  {1, v}
 -- keeps  the memory of another is not replaced
--- from   masterConn.mint
+-- from   member.NameMemory
 
 --include states
 local v = shows()

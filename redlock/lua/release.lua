@@ -9,7 +9,7 @@
 --        token, - it is absent, . nothing was done because it came too late
 -- keeps  a key goes only if it holds the token. Of a set of readers the token's goes; where it is not
 --        among them, it is absent
--- from   batch.fold, writeRelease, masterConn.flush
+-- from   batch.fold, writeRelease, flushReleases
 
 --include late
 if late(ARGV[1]) then

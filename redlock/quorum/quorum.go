@@ -53,7 +53,7 @@ const (
 // MaxMasters is the largest number of masters: their votes are packed into one machine word.
 const MaxMasters = 15
 
-// Votes packs the votes of up to mostMasters places into one word, four bits each, so that a round
+// Votes packs the votes of up to MaxMasters places into one word, four bits each, so that a round
 // needs one atomic addition per vote, and the sum tells the one goroutine whose vote decides that
 // it does.
 type Votes uint64
