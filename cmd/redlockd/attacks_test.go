@@ -530,7 +530,7 @@ func aheadBinary(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const place = "wall := time.Duration(now.UnixNano()) - o.at(now)"
+	const place = "wall := time.Duration(now.UnixNano()) - o.At(now)"
 	changed := strings.Replace(string(text), place, place+" + 1500*time.Millisecond", 1)
 	if changed == string(text) {
 		t.Fatalf("%s has no %q to change", source, place)
