@@ -79,7 +79,7 @@ func cmdEVALSHA(s *session, c *call) {
 		return
 	}
 	sha := string(lower)
-	x.startShared(&x.op, sha, completer(func(result redlock.Result) redlock.Flusher { return x.haveSource(sha, result) }))
+	x.startFetchScript(&x.op, sha, completer(func(result redlock.Result) redlock.Flusher { return x.haveSource(sha, result) }))
 }
 
 // haveSource goes on with what the masters hold under a SHA1. Only a source with that SHA1 is executed,

@@ -142,8 +142,8 @@ func (sl *slot) startInspect(op *redlock.Op, resource string, to redlock.Complet
 	sl.s.server.opts.Engine.StartInspect(sl.charged(op), resource, to)
 }
 
-// startShared looks on the masters for a script that another redlockd may have stored there.
-func (sl *slot) startShared(op *redlock.Op, sha string, to redlock.Completer) {
+// startFetchScript looks on the masters for a script that another redlockd may have stored there.
+func (sl *slot) startFetchScript(op *redlock.Op, sha string, to redlock.Completer) {
 	sl.s.server.opts.Engine.StartFetchScript(sl.charged(op), sha, to)
 }
 

@@ -95,7 +95,7 @@ func (c *Client) auditDecided(r *round, _ quorum.Outcome, v quorum.Votes, d *def
 	now := time.Now()
 	lease := c.leases.entries[r.keys[0]].leaseOf(r.token)
 	// Granted or extended by a later round: the answers speak of the past.
-	if lease == nil || lease.lost || after(lease.launched, r.launched) || now.After(lease.validUntil) {
+	if lease == nil || lease.lost || launchedAfter(lease.launched, r.launched) || now.After(lease.validUntil) {
 		return
 	}
 	if b := c.leases.holds.of(lease.keys, lease.token); b != nil {

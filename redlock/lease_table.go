@@ -170,10 +170,10 @@ func (s *leases) endInflight(r *round, key string) {
 // superseded tells whether the key was granted to the token by a round that was launched after this
 // one, or such a round is in flight.
 func (s *leases) superseded(than *round, key, token string) bool {
-	if l := s.entries[key].leaseOf(token); l != nil && after(l.launched, than.launched) {
+	if l := s.entries[key].leaseOf(token); l != nil && launchedAfter(l.launched, than.launched) {
 		return true
 	}
-	return slices.ContainsFunc(s.inflight[key], func(r *round) bool { return after(r.launched, than.launched) && r.isFor(key, token) })
+	return slices.ContainsFunc(s.inflight[key], func(r *round) bool { return launchedAfter(r.launched, than.launched) && r.isFor(key, token) })
 }
 
 // held tells whether findLease finds a lease whose keys may still be there.
@@ -349,9 +349,9 @@ func (s *leases) running(now time.Time) (n int) {
 	return n
 }
 
-// after tells whether a round was launched after another one, by their numbers, which begin anew at
+// launchedAfter tells whether a round was launched after another one, by their numbers, which begin anew at
 // some time.
-func after(launched, other uint32) bool { return int32(launched-other) > 0 }
+func launchedAfter(launched, other uint32) bool { return int32(launched-other) > 0 }
 
 // sameKeys compares two sets of resources, which are named once each.
 func sameKeys(a, b []string) bool {

@@ -57,8 +57,8 @@ type clockGuard struct {
 	// copied is ring as of the last heartbeat, for a copy from this master (member/copy.go), and copiedBeat guard.beat.
 	copied     clock.Ring
 	copiedBeat int64
-	// told is the gain that such a copy has seen, and the lane has not.
-	told clockResult
+	// reported is the gain that such a copy has seen, and the lane has not.
+	reported clockResult
 	// skew is how far the clock is ahead of our wall clock, where nobody vouches for it though enough masters are
 	// connected; else 0.
 	skew time.Duration
@@ -194,7 +194,7 @@ func (l *lane) doubtClock(found clockResult) {
 // gained tells the lane that another reading than its own has shown a gain of the clock. The next heartbeat acts on it.
 func (l *lane) gained(gain, before time.Duration) {
 	l.mu.Lock()
-	l.guard.clock.told = clockResult{gain: gain, before: before}
+	l.guard.clock.reported = clockResult{gain: gain, before: before}
 	l.mu.Unlock()
 	l.requestHeartbeat()
 }
@@ -239,13 +239,13 @@ func (l *lane) trustClock(noted bool) {
 	l.mu.Unlock()
 	for _, other := range c.view.Load().masters {
 		if other != l && agreeing.Has(other.index) {
-			other.lookAgainAtClock()
+			other.recheckClock()
 		}
 	}
 }
 
-// lookAgainAtClock has the lane send a heartbeat if its master's clock might now be vouched for.
-func (l *lane) lookAgainAtClock() {
+// recheckClock has the lane send a heartbeat if its master's clock might now be vouched for.
+func (l *lane) recheckClock() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if k := &l.guard.clock; !k.good && k.gain == 0 && !k.noted {

@@ -353,7 +353,7 @@ func (l *lane) heartbeat(ctx context.Context, link *conn.Conn) error {
 	case untrue == "": // what it says without a vote may be what is left after forgetting //mutant:fences-of-a-false-floor-forgotten
 		l.guard.high = 0
 	}
-	if told := &l.guard.clock.told; told.gain > 0 {
+	if told := &l.guard.clock.reported; told.gain > 0 {
 		result = result.merge(guardResult{clock: *told})
 		*told = clockResult{}
 	}

@@ -532,7 +532,7 @@ func (c *Client) endedByForceLocked(r *round, now time.Time) bool {
 	c.expireForcedLocked(now)
 	for _, f := range c.forced {
 		i := slices.Index(r.keys, f.resource)
-		if !f.applied || i < 0 || after(r.launched, f.launched) {
+		if !f.applied || i < 0 || launchedAfter(r.launched, f.launched) {
 			continue
 		}
 		if slices.Contains(f.digests, TokenDigest(r.valueOf(i))) {

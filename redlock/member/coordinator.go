@@ -18,7 +18,7 @@ import (
 )
 
 // Coordinator keeps the membership of a client: it finds out which record is in force, tells masters that do not know it, and brings about
-// the steps that are due. It is one goroutine, which looks at all masters again and again (look): when a lane has found something, when a wait
+// the steps that are due. It is one goroutine, which looks at all masters again and again (poll): when a lane has found something, when a wait
 // ends, and twice within the time in which every address must be made sure of. All clients of the same masters do the same, and any of
 // them may be killed at any point: what it has begun another one finishes.
 type Coordinator struct {
@@ -35,12 +35,12 @@ type Coordinator struct {
 	born     time.Time // of the client
 
 	// Owned by the goroutine.
-	pauses    map[int]reseatPause
-	foundable time.Time      // since when a founding is allowed; zero: it is not
-	quorumAt  time.Time      // when a quorum of the masters last showed the record in force
-	strays    map[int]string // what masters showed at the last look that a majority did not know, by place
-	elsewhere time.Time      // since when a listed memory is heard by others and another one is found here; zero: it is not so
-	request   *memberRequest
+	pauses         map[int]reseatPause
+	foundable      time.Time      // since when a founding is allowed; zero: it is not
+	quorumAt       time.Time      // when a quorum of the masters last showed the record in force
+	strays         map[int]string // what masters showed at the last look that a majority did not know, by place
+	splitSeenSince time.Time      // since when a listed memory is heard by others and another one is found here; zero: it is not so
+	request        *memberRequest
 
 	// recoveries are the copies to learners, by the number of the seat. mu guards what others read.
 	Recoveries map[int]*recovery
@@ -123,7 +123,7 @@ func (m *Coordinator) Run() {
 		if m.request != nil && m.request.caller.Err() != nil { //mutant:a-change-that-was-given-up-is-made
 			m.request = nil // nobody must be surprised by it later
 		}
-		again := m.look(ctx)
+		again := m.poll(ctx)
 		// What a look has changed, lanes ask it to look at. They need not be told one by one.
 		select {
 		case <-time.After(LookPause):
@@ -158,8 +158,8 @@ func (m *Coordinator) placesOf(r *Record) map[int]conn.Master {
 	return places
 }
 
-// look asks all masters, does what follows, and returns when to look again.
-func (m *Coordinator) look(ctx context.Context) time.Duration {
+// poll asks all masters, does what follows, and returns when to look again.
+func (m *Coordinator) poll(ctx context.Context) time.Duration {
 	o := m.opts
 	needed, wait := quorum.Of(len(o.Masters)), clock.QuarantineOf(o.MaxTTL, o.Drift)
 	if r := m.Record; r != nil {
@@ -640,7 +640,7 @@ func (m *Coordinator) current() *Record {
 	return m.Record
 }
 
-// settle says that no child of the record in force had been chosen when this look began. A quorum would have accepted it, and one of those would
+// settle says that no child of the record in force had been chosen when this poll began. A quorum would have accepted it, and one of those would
 // have shown it now.
 func (m *Coordinator) settle() {
 	m.Mu.Lock()

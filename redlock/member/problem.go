@@ -38,10 +38,10 @@ func (m *Coordinator) complaint(s *Survey, r *Record, strays []*Report) string {
 	name := s.heardElsewhere(r, within)
 	switch {
 	case name == "":
-		m.elsewhere = time.Time{}
-	case m.elsewhere.IsZero():
-		m.elsewhere = s.Began
-	case s.Began.Sub(m.elsewhere) > 2*within: // a master that has just restarted was heard a moment ago //mutant:two-masters-of-one-name-are-not-told
+		m.splitSeenSince = time.Time{}
+	case m.splitSeenSince.IsZero():
+		m.splitSeenSince = s.Began
+	case s.Began.Sub(m.splitSeenSince) > 2*within: // a master that has just restarted was heard a moment ago //mutant:two-masters-of-one-name-are-not-told
 		return meansTwo(name)
 	}
 	return ""

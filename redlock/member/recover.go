@@ -32,7 +32,7 @@ type recovery struct {
 	noted *CopyNote
 }
 
-// recover begins the copies that can begin, and ends those that are of no use any more. Every look calls it.
+// recover begins the copies that can begin, and ends those that are of no use any more. Every poll calls it.
 func (m *Coordinator) recover(s *Survey, r *Record) {
 	for place, one := range m.Recoveries {
 		if seat := r.Lists(one.memory); seat == nil || seat.Number != place || seat.State != Learner {
@@ -167,7 +167,7 @@ func (m *Coordinator) startCopy(r *Record, learner Seat, sources []*CopyPlace) *
 	return c
 }
 
-// ErrNotYet is why a learner is not promoted in this look, although it may be in the next.
+// ErrNotYet is why a learner is not promoted in this poll, although it may be in the next.
 var ErrNotYet = errors.New("the masters that have given it its locks are not reached")
 
 // StillGood says why a copy that has ended makes no voter; nil: it does. Whatever a source has forgotten since it was first read, it shows another

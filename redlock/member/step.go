@@ -56,13 +56,13 @@ func (s *Survey) Step(ctx context.Context, parent *Record, acceptors []*Report, 
 			return fmt.Errorf("%s: %w", textOfTheRecord, a.unreadable)
 		}
 		reply, err := RunOnMembers(ctx, a.Conn, lua.Prepare, a.State.Settled(), ballot)
-		if err != nil || len(reply) != 4 || text(reply[1]) == "" {
+		if err != nil || len(reply) != 4 || replyText(reply[1]) == "" {
 			return err
 		}
-		if a.accepted, err = recordOf(text(reply[3]), text(reply[2])); err != nil {
+		if a.accepted, err = recordOf(replyText(reply[3]), replyText(reply[2])); err != nil {
 			return fmt.Errorf("the field a of its %s, a change that it has accepted, cannot be read: %w", lua.MembersKey, err)
 		}
-		a.acceptedBallot = text(reply[1])
+		a.acceptedBallot = replyText(reply[1])
 		return nil
 	})
 	if err != nil {
@@ -237,7 +237,7 @@ func RunOnMembers(ctx context.Context, conn *conn.Conn, s lua.Script, args ...an
 	return reply, nil
 }
 
-func text(reply any) string {
+func replyText(reply any) string {
 	s, _ := reply.(string)
 	return s
 }
