@@ -439,7 +439,7 @@ var mutants = []mutant{
 	{"who-moves-goes-to-the-end", doAfter(`after = nil`), "TestInsertByArrival"},
 	{"waits-in-one-queue-for-ever", always, "TestSeveralStandInOneLine"},
 	{"a-head-pauses-on-when-it-is-the-head-again", never, "TestDisplacedHeadAsksAgain"},
-	{"never-reserves", always, "TestSeveralAreGrantedBesideSingleOnes"},
+	{"never-reserves", always, "TestReservesAfterSomeDenials"},
 	{"reserves-in-the-callers-order", doAfter(`w.keys = op.keys`), "TestReservationsMakeNoCircle"},
 	{"reserves-for-ever", never, "TestReservationEndsWithItsPatience"},
 	{"a-reservation-outlives-the-wait", never, "TestReservationEndsWithTheWait"},

@@ -191,6 +191,41 @@ func TestSeveralAreGrantedBesideSingleOnes(t *testing.T) {
 	}
 }
 
+// A LOCK of several resources that each time finds another one taken begins to reserve them.
+func TestReservesAfterSomeDenials(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		resources := []string{"a", "b"}
+		held := p.lock(one(resources[0], time.Minute))
+		c := p.begin(several(time.Minute, resources...).waits(time.Minute))
+		for i := range reserveAfter {
+			time.Sleep(5 * ms)
+			if p.isReserving(&c.Op) {
+				t.Fatalf("it was denied by another resource %d times, and reserves", i)
+			}
+			next := p.lock(one(resources[(i+1)%2], time.Minute))
+			next.want(s, "LOCK of what is free", "held", 0)
+			p.unlock(held.Token, resources[i%2])
+			held = next
+		}
+		time.Sleep(5 * ms)
+		if !p.isReserving(&c.Op) {
+			t.Errorf("it was denied by another resource %d times, and does not reserve", reserveAfter)
+		}
+		p.unlock(held.Token, resources[reserveAfter%2])
+		if p.finish(c); !c.Held {
+			t.Errorf("LOCK of both: got %+v, want held", c.Result)
+		}
+	})
+}
+
+// isReserving tells whether a LOCK of several resources waits, and has begun to reserve.
+func (p *proxy) isReserving(op *Op) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return op.waiter != nil && op.waiter.reservation.token != ""
+}
+
 // reserves has a waiter begin to reserve.
 func (p *proxy) reserves(c *call) {
 	p.s.Helper()
