@@ -381,6 +381,7 @@ max_ttl = "10s"
 password = "secret"
 timeout = "` + hostileTimeout + `"
 connect_timeout = "500ms"
+founding_wait = "10ms"
 `
 
 // hostileMasters starts four good masters and a hostile one.
