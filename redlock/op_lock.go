@@ -92,7 +92,7 @@ func (c *Client) beginLockLocked(op *Op, d *deferred) {
 		c.joinQueueLocked(op, wait, d)
 	case !c.leases.hasWaiters(op.keys): //mutant:barging
 		c.launchAttemptLocked(op, d)
-	case op.callerToken && op.kind.looks(): //mutant:a-repetition-is-denied-for-those-who-wait
+	case op.callerToken && op.kind.lookFirst(): //mutant:a-repetition-is-denied-for-those-who-wait
 		c.launchAttemptLocked(op, d)
 	default:
 		// Somebody has asked before and is waiting: asking again would be barging in.

@@ -14,8 +14,9 @@ type kind interface {
 	aim(c *Client, r *round)
 	// heldBy returns the lease that the token, which is the caller's own, holds here already, as far as is known, or nil.
 	heldBy(all *leases, op *Op, now time.Time) *lease
-	// looks tells whether a LOCK under a caller's token may find what the token holds although others wait who come first.
-	looks() bool
+	// lookFirst has the next round of a LOCK under a caller's token only look for what the token holds, for others wait who come first. False: this
+	// kind knows no such round.
+	lookFirst() bool
 	// asks tells whether one that joins the queue behind others asks at once.
 	asks(q *waitQueue) bool
 	// beginInflight and endInflight record a round under a caller's token until it is decided.
@@ -71,7 +72,7 @@ func (plainLock) heldBy(all *leases, op *Op, now time.Time) *lease {
 	return all.heldOrDelayed(op.keys, op.token, now)
 }
 
-func (plainLock) looks() bool                                           { return false }
+func (plainLock) lookFirst() bool                                       { return false }
 func (plainLock) asks(*waitQueue) bool                                  { return false }
 func (plainLock) beginInflight(all *leases, r *round)                   { all.beginInflight(r, r.keys[0]) }
 func (plainLock) endInflight(all *leases, r *round)                     { all.endInflight(r, r.keys[0]) }

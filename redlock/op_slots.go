@@ -178,8 +178,8 @@ func (s *slotSearch) heldBy(all *leases, op *Op, now time.Time) *lease {
 	return nil
 }
 
-// looks has the next round only look for the slot that the token holds: others wait who come first.
-func (s *slotSearch) looks() bool {
+// lookFirst has the next round only look for the slot that the token holds: others wait who come first.
+func (s *slotSearch) lookFirst() bool {
 	s.look = true
 	return true
 }

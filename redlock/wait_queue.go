@@ -146,7 +146,7 @@ func (c *Client) joinQueueLocked(op *Op, wait time.Duration, d *deferred) {
 	switch {
 	case w.isHead() || op.kind.asks(&w.entry.queue):
 		c.launchAttemptLocked(op, d)
-	case op.callerToken && op.kind.looks(): //mutant:a-repetition-waits-behind-others
+	case op.callerToken && op.kind.lookFirst(): //mutant:a-repetition-waits-behind-others
 		c.launchAttemptLocked(op, d)
 	}
 }
