@@ -29,7 +29,7 @@ func (c *Command) AllFlags() []Flag {
 		if s.Flag == "" || ofClient && c.Audience != ForClient {
 			continue
 		}
-		h := Flag{Name: s.Flag, Arg: s.Arg, Words: s.Words(), Usage: fmt.Sprintf("%s (default %s)", s.Usage, s.Text())}
+		h := Flag{Name: s.Flag, Arg: s.Arg, Words: s.Words, Usage: fmt.Sprintf("%s (default %s)", s.Usage, s.Text())}
 		switch c.Audience {
 		case ForClient:
 			h.Hidden = !ofClient

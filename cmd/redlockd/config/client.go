@@ -23,12 +23,15 @@ var clientFlags = map[string][2]string{"username": {"user", "name"}, "password_f
 
 // clientSettings are the settings of [client]: those of one master, but for its database and its name.
 func clientSettings(m *masterSettings) []*Setting {
-	all := []*Setting{{Name: "client.server", value: stringValue(&m.Addr), Flag: "server", Arg: "host:port", Usage: "the redlockd to ask; empty: the one that listens at server.listen"}}
-	for _, s := range m.settings() {
-		if s.Name != "db" {
-			s.Flag, s.Arg, s.Name = clientFlags[s.Name][0], clientFlags[s.Name][1], "client."+s.Name
+	all := []*Setting{{Name: "client.server", place: &m.Addr, Flag: "server", Arg: "host:port", Usage: "the redlockd to ask; empty: the one that listens at server.listen"}}
+	for _, s := range m.settings("client.") {
+		if s.Key() != "db" {
+			s.Flag, s.Arg = clientFlags[s.Key()][0], clientFlags[s.Key()][1]
 			all = append(all, s)
 		}
+	}
+	for _, s := range all {
+		s.change = changeUnread
 	}
 	return all
 }

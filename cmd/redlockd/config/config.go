@@ -56,10 +56,10 @@ type Config struct {
 	LogFormat    string
 	AuditFile    string // empty: no audit
 
-	masterList masterList     // the masters as they were named
-	master     masterSettings // [master]: what holds for each master, unless its table says otherwise
-	users      []userEntry
-	client     masterSettings // [client]
+	masters masterList     // as they were named
+	master  masterSettings // [master]: what holds for each master, unless its table says otherwise
+	users   userList
+	client  masterSettings // [client]
 
 	// keyPairs are the certificates in use. looks are the functions that read replaced files again, see renewed.
 	keyPairs []*renewed[tls.Certificate]
@@ -150,7 +150,7 @@ func (c *Config) readFlags(flags map[string]string) error {
 }
 
 func (s *Setting) setFrom(from source, text string) error {
-	if err := s.value.setText(text); err != nil {
+	if err := s.setText(text); err != nil {
 		return fmt.Errorf("%s: %w", from.where, err)
 	}
 	s.source = from
@@ -273,7 +273,7 @@ func (c *Config) settingOf(options any, field string) *Setting {
 		return nil
 	}
 	for _, s := range c.Settings {
-		if v, ok := s.value.(interface{ at() any }); ok && v.at() == f.Addr().Interface() {
+		if reflect.ValueOf(s.place).Pointer() == f.Addr().Pointer() {
 			return s
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"reflect"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -110,11 +111,9 @@ const constant = "no operator could choose it better than its default"
 
 func TestEveryOptionIsASetting(t *testing.T) {
 	c := Default()
-	places := make(map[any]bool)
+	places := make(map[uintptr]bool)
 	for _, s := range c.Settings {
-		if field := reflect.ValueOf(s.value).Elem().FieldByName("place"); field.IsValid() {
-			places[field.Pointer()] = true
-		}
+		places[reflect.ValueOf(s.place).Pointer()] = true
 	}
 	for _, options := range []any{&c.Engine, &c.Front} {
 		v := reflect.ValueOf(options).Elem()
@@ -219,8 +218,8 @@ func TestBoundsInTheShippedFileAreTrue(t *testing.T) {
 		}
 	}
 	for _, s := range Default().Settings {
-		_, isDuration := s.value.(*scalar[time.Duration])
-		_, isNumber := s.value.(*scalar[int])
+		_, isDuration := s.place.(*time.Duration)
+		_, isNumber := s.place.(*int)
 		if (isDuration || isNumber) && !tried[s.Name] && s.Name != "locks.drift_factor" && s.Name != "master.db" {
 			t.Errorf("%s: config.toml names no bounds (as \"Bounds: lo … hi\")", s.Name)
 		}
@@ -230,7 +229,7 @@ func TestBoundsInTheShippedFileAreTrue(t *testing.T) {
 // boundError sets one setting and returns what is wrong with its own bounds; relations to other settings are left out.
 func boundError(name, text string) error {
 	c := Default()
-	if err := c.Find(name).value.setText(text); err != nil {
+	if err := c.Find(name).setText(text); err != nil {
 		return err
 	}
 	for _, err := range Flatten(c.resolve()) {
@@ -257,14 +256,14 @@ func above(t *testing.T, end string) string {
 }
 
 func nextInt(t *testing.T, end string, step int) string {
-	var n int
-	if err := intValue(&n).setText(end); err != nil {
+	n, err := strconv.Atoi(end)
+	if err != nil {
 		t.Fatalf("bound %q: %v", end, err)
 	}
 	if n += step; n == 0 {
 		return "" // refused everywhere, in other words
 	}
-	return intValue(&n).String()
+	return strconv.Itoa(n)
 }
 
 func TestDefaultsAreThoseOfThePackagesBelow(t *testing.T) {

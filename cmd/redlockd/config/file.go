@@ -126,7 +126,7 @@ func (r *fileReader) table(group string, table map[string]any) {
 }
 
 func (r *fileReader) set(s *Setting, v any) {
-	err := s.value.setTOML(v)
+	err := s.setTOML(v)
 	if err == nil {
 		s.source = source{fromFile, fmt.Sprintf("%s:%d", r.config.file, lineOf(r.config.lines, s.Name))}
 		return

@@ -98,7 +98,7 @@ func TestEverySettingFromTheEnvironmentAndItsFlag(t *testing.T) {
 		text, ok := another[s.Name]
 		if !ok {
 			text = "33ms"
-			if _, isNumber := s.value.(*scalar[int]); isNumber {
+			if _, isNumber := s.place.(*int); isNumber {
 				text = "33"
 			}
 		}
@@ -115,15 +115,15 @@ func TestEverySettingFromTheEnvironmentAndItsFlag(t *testing.T) {
 			continue
 		}
 		got := c.Find(s.Name)
-		if got.value.String() == s.value.String() || got.source.where != s.Environment() {
-			t.Errorf("%s: got %s from %s, want another value than the default", environ[0], got.value, got.source.where)
+		if got.unhidden() == s.unhidden() || got.source.where != s.Environment() {
+			t.Errorf("%s: got %s from %s, want another value than the default", environ[0], got.unhidden(), got.source.where)
 		}
 		if s.Flag == "" {
 			continue
 		}
 		byFlag := mustLoad(t, map[string]string{s.Flag: text}).Find(s.Name)
-		if byFlag.value.String() != got.value.String() || byFlag.source.where != "--"+s.Flag {
-			t.Errorf("--%s %s: got %s from %s, want %s", s.Flag, text, byFlag.value, byFlag.source.where, got.value)
+		if byFlag.unhidden() != got.unhidden() || byFlag.source.where != "--"+s.Flag {
+			t.Errorf("--%s %s: got %s from %s, want %s", s.Flag, text, byFlag.unhidden(), byFlag.source.where, got.unhidden())
 		}
 	}
 }

@@ -24,31 +24,35 @@ type masterSettings struct {
 	tlsServerName          string
 }
 
-// settings are the fields that masters may share, named without group.
-func (m *masterSettings) settings() []*Setting {
-	return []*Setting{
-		{Name: "username", value: stringValue(&m.Username), Usage: "log in as this user; empty: as the default user"},
-		{Name: "password", value: stringValue(&m.Password), Usage: "log in with this password; empty: do not log in", secret: true},
-		{Name: "password_file", value: stringValue(&m.passwordFile), Usage: "file that holds the password"},
-		{Name: "db", value: intValue(&m.DB), Usage: "number of the database"},
-		{Name: "tls", value: boolValue(&m.tls), Usage: "encrypt the connection"},
-		{Name: "tls_ca", value: stringValue(&m.tlsCA), Usage: "file with the authorities that sign the certificate there; empty: those of the system"},
-		{Name: "tls_cert", value: stringValue(&m.tlsCert), Usage: "file with a certificate to show there"},
-		{Name: "tls_key", value: stringValue(&m.tlsKey), Usage: "file with the private key of tls_cert"},
-		{Name: "tls_server_name", value: stringValue(&m.tlsServerName), Usage: "name in the certificate there; empty: the host of the address"},
+// settings are the fields that masters may share. Their names begin with group.
+func (m *masterSettings) settings(group string) []*Setting {
+	all := []*Setting{
+		{Name: "username", place: &m.Username, Usage: "log in as this user; empty: as the default user"},
+		{Name: "password", place: &m.Password, Usage: "log in with this password; empty: do not log in", secret: true},
+		{Name: "password_file", place: &m.passwordFile, Usage: "file that holds the password"},
+		{Name: "db", place: &m.DB, Usage: "number of the database"},
+		{Name: "tls", place: &m.tls, Usage: "encrypt the connection"},
+		{Name: "tls_ca", place: &m.tlsCA, Usage: "file with the authorities that sign the certificate there; empty: those of the system"},
+		{Name: "tls_cert", place: &m.tlsCert, Usage: "file with a certificate to show there"},
+		{Name: "tls_key", place: &m.tlsKey, Usage: "file with the private key of tls_cert"},
+		{Name: "tls_server_name", place: &m.tlsServerName, Usage: "name in the certificate there; empty: the host of the address"},
 	}
+	for _, s := range all {
+		s.Name = group + s.Name
+	}
+	return all
 }
 
 // ownSettings are the fields of a [[masters]] table: addr and name, and those of settings.
 func (m *masterSettings) ownSettings() []*Setting {
-	return append([]*Setting{{Name: "addr", value: stringValue(&m.Addr)}, {Name: "name", value: stringValue(&m.Name)}}, m.settings()...)
+	return append([]*Setting{{Name: "addr", place: &m.Addr}, {Name: "name", place: &m.Name}}, m.settings("")...)
 }
 
 // masterTable is one [[masters]] table. A master that is named by its address alone is a table with addr.
 type masterTable map[string]any
 
 // masterList is the value of the setting masters.
-type masterList struct{ tables []masterTable }
+type masterList []masterTable
 
 // setText takes addresses or URLs with commas between them.
 func (l *masterList) setText(text string) error {
@@ -67,7 +71,7 @@ func (l *masterList) setText(text string) error {
 		}
 		tables = append(tables, table)
 	}
-	l.tables = tables
+	*l = tables
 	return nil
 }
 
@@ -135,7 +139,7 @@ func (l *masterList) setTOML(v any) error {
 		}
 	})
 	if err == nil {
-		l.tables = tables
+		*l = tables
 	}
 	return err
 }
@@ -179,18 +183,18 @@ func setFields(fields []*Setting, table map[string]any) error {
 				DidYouMean(key, names), strings.Join(names, ", "))})
 			continue
 		}
-		errs = append(errs, inPart("."+key, fields[i].value.setTOML(v))...)
+		errs = append(errs, inPart("."+key, fields[i].setTOML(v))...)
 	}
 	return errors.Join(errs...)
 }
 
 func (l *masterList) String() string {
 	var all []string
-	for _, table := range l.tables {
+	for _, table := range *l {
 		var m masterSettings
 		table.overlay(&m) // was checked when it was set
 		if len(table) == 1 {
-			all = append(all, QuoteTOML(m.Addr))
+			all = append(all, TOML(m.Addr))
 		} else {
 			all = append(all, inlineTable(m.ownSettings(), func(_ int, s *Setting) bool { _, named := table[s.Name]; return named }))
 		}
@@ -220,7 +224,7 @@ func (c *Config) resolveMasters() error {
 	}
 	seen := make(map[string]int)
 	onCommandLine := c.Find("masters").source.kind == fromFlag
-	for i, table := range c.masterList.tables {
+	for i, table := range c.masters {
 		if _, has := table["password"]; has && onCommandLine {
 			c.warn("--masters holds a password, and everybody on this machine can see it in the list of processes: name the masters in REDLOCKD_MASTERS or in a file")
 		}
@@ -249,7 +253,7 @@ func (c *Config) resolveMasters() error {
 		}
 		c.Engine.Masters = append(c.Engine.Masters, m.Master)
 	}
-	if len(c.masterList.tables) > 0 {
+	if len(c.masters) > 0 {
 		c.Engine.Common = c.commonMaster()
 	}
 	return errors.Join(errs...)

@@ -54,9 +54,9 @@ func (c *Config) sameValue(next *Config, s, other *Setting) bool {
 	case "auth.users":
 		return reflect.DeepEqual(c.Front.Users, next.Front.Users)
 	case "masters":
-		return reflect.DeepEqual(c.masterList, next.masterList)
+		return reflect.DeepEqual(c.masters, next.masters)
 	case "master.password_file":
-		if reflect.DeepEqual(c.masterList, next.masterList) {
+		if reflect.DeepEqual(c.masters, next.masters) {
 			for i, m := range c.Engine.Masters {
 				if m.Password != next.Engine.Masters[i].Password {
 					return false
@@ -67,7 +67,7 @@ func (c *Config) sameValue(next *Config, s, other *Setting) bool {
 			}
 		}
 	}
-	return s.value.String() == other.value.String()
+	return s.unhidden() == other.unhidden()
 }
 
 // userChanges names the users that were added, removed or changed.

@@ -87,8 +87,8 @@ func (c *Config) masterTLS(m *masterSettings, host string) (*tls.Config, error) 
 
 // unusedTLS refuses TLS files without tls = true: the operator would believe that the connections are encrypted.
 func (m *masterSettings) unusedTLS() error {
-	for _, s := range m.settings() {
-		if strings.HasPrefix(s.Name, "tls_") && s.value.String() != `""` {
+	for _, s := range m.settings("") {
+		if strings.HasPrefix(s.Name, "tls_") && s.unhidden() != `""` {
 			return &partError{s.Name, errors.New("tls is not true: the connections would not be encrypted")}
 		}
 	}

@@ -165,16 +165,16 @@ func (l *libraryNeeds) missing(c *config.Config) (all []missingLine) {
 		for _, need := range l.settings {
 			switch {
 			case key == maxTTLKey && need.maxTTL > c.Engine.MaxTTL:
-				line.group, line.value = "locks", config.QuoteTOML(config.FormatDuration(need.maxTTL))
+				line.group, line.value = "locks", config.TOML(config.FormatDuration(need.maxTTL))
 				line.why = append(line.why, need.why)
 			case key == "default_ttl" && need.defaultTTL > 0 && c.Front.DefaultTTL == 0:
-				line.value = config.QuoteTOML(config.FormatDuration(need.defaultTTL))
+				line.value = config.TOML(config.FormatDuration(need.defaultTTL))
 				line.why = append(line.why, need.why)
 			case key == "allow_unguarded":
 				for _, pattern := range need.unguarded {
 					if !slices.Contains(patterns, "*") && !slices.Contains(patterns, pattern) {
 						patterns = append(patterns, pattern)
-						line.value, line.why = config.ListTOML(patterns), append(line.why, need.why)
+						line.value, line.why = config.TOML(patterns), append(line.why, need.why)
 					}
 				}
 			}

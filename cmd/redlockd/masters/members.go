@@ -432,15 +432,15 @@ func settingsOf(now redlock.Membership, maxTTL time.Duration, db int) string {
 			}
 			addrs = append(addrs, addr)
 		}
-		fmt.Fprintf(&b, "masters = %s\n", config.ListTOML(addrs))
+		fmt.Fprintf(&b, "masters = %s\n", config.TOML(addrs))
 	}
 	if maxTTL != now.MaxTTL {
-		fmt.Fprintf(&b, "[locks]\nmax_ttl = %s\n", config.QuoteTOML(config.FormatDuration(now.MaxTTL)))
+		fmt.Fprintf(&b, "[locks]\nmax_ttl = %s\n", config.TOML(config.FormatDuration(now.MaxTTL)))
 	}
 	if tables {
 		for _, s := range seats {
 			addr, in, _ := redlock.SplitAddr(s.Addr)
-			fmt.Fprintf(&b, "[[masters]]\nname = %s\naddr = %s\n", config.QuoteTOML(s.Name), config.QuoteTOML(addr))
+			fmt.Fprintf(&b, "[[masters]]\nname = %s\naddr = %s\n", config.TOML(s.Name), config.TOML(addr))
 			if in != db {
 				fmt.Fprintf(&b, "db = %d\n", in)
 			}
