@@ -3,7 +3,6 @@ package config
 import (
 	"bytes"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"net"
 	"slices"
@@ -59,13 +58,11 @@ func (c *Config) Client() (*Endpoint, error) {
 	if pinned && host == "" {
 		host = "localhost"
 	}
-	var errs []error
-	for _, err := range Flatten(c.readFilesOf(&m, host)) {
-		fault := err.(*partError)
-		errs = append(errs, c.errorAt("client."+fault.part, fault.err))
+	if err := c.errorsAt("client", c.readFilesOf(&m, host)); err != nil {
+		return nil, err
 	}
-	if len(errs) > 0 {
-		return nil, errors.Join(errs...)
+	if m.TLS != nil && m.TLS.ServerName == "" {
+		m.TLS.ServerName = host
 	}
 	if pinned {
 		if err := c.pinOwn(m.TLS); err != nil {
@@ -78,25 +75,18 @@ func (c *Config) Client() (*Endpoint, error) {
 // useOwn fills in what leads to the server that these settings are for, and logs in as one of its users, who can do everything if there is
 // such a one: its password stands here anyway.
 func (c *Config) useOwn(m *masterSettings) {
-	if path, ok := SocketPath(c.Listen[0]); ok {
-		m.Addr = path
-		c.useOwnUser(m)
-		return
-	}
-	host, port, _ := net.SplitHostPort(c.Listen[0]) // was checked
-	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
-		host = "127.0.0.1"
-		if ip != nil && ip.To4() == nil {
-			host = "::1"
+	path, isSocket := SocketPath(c.Listen[0])
+	if m.Addr = path; !isSocket {
+		host, port, _ := net.SplitHostPort(c.Listen[0]) // was checked
+		if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+			host = "127.0.0.1"
+			if ip != nil && ip.To4() == nil {
+				host = "::1"
+			}
 		}
+		m.Addr = net.JoinHostPort(host, port)
+		m.tls = m.tls || c.tls.cert != ""
 	}
-	m.Addr = net.JoinHostPort(host, port)
-	m.tls = m.tls || c.tls.cert != ""
-	c.useOwnUser(m)
-}
-
-// useOwnUser fills in the name and the password of a user of these settings.
-func (c *Config) useOwnUser(m *masterSettings) {
 	if m.Password != "" || m.passwordFile != "" || len(c.Front.Users) == 0 {
 		return
 	}

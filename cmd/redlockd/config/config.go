@@ -173,10 +173,7 @@ func (c *Config) resolve() error {
 		to    **tls.Config
 	}{{"server", c.tls, &c.Front.TLSConfig}, {"http", c.httpTLS, &c.HTTPTLS}} {
 		*port.to, err = c.serverTLS(port.files)
-		for _, e := range Flatten(err) {
-			fault := e.(*partError)
-			errs = append(errs, c.errorAt(port.table+"."+fault.part, fault.err))
-		}
+		errs = append(errs, c.errorsAt(port.table, err))
 	}
 	errs = append(errs, c.chooseSharedPassword())
 	mastersErr := c.resolveMasters()
@@ -243,6 +240,16 @@ func (c *Config) errorAt(name string, err error) error {
 	default:
 		return fmt.Errorf("%s: %w", s.source.where, err)
 	}
+}
+
+// errorsAt does so for the faults of settings of a group, each a *partError with the key of one.
+func (c *Config) errorsAt(group string, err error) error {
+	var errs []error
+	for _, e := range Flatten(err) {
+		fault := e.(*partError)
+		errs = append(errs, c.errorAt(group+"."+fault.part, fault.err))
+	}
+	return errors.Join(errs...)
 }
 
 // optionErrors turns each *redlock.OptionError into an error that names settings and their sources. options points to the validated

@@ -39,11 +39,10 @@ func (c *Config) checkListen() error {
 	}
 	for i, addr := range c.Listen {
 		path, isSocket := SocketPath(addr)
-		switch {
-		case isSocket:
+		if isSocket {
 			errs = append(errs, c.checkSocketPath(path))
-		default:
-			errs = append(errs, c.checkAddress("server.listen", addr))
+		} else {
+			errs = append(errs, c.checkAddress("server.listen", addr, ", or unix:/path of a socket"))
 		}
 		if slices.Contains(c.Listen[:i], addr) && !strings.HasSuffix(addr, ":0") {
 			errs = append(errs, c.errorAt("server.listen", fmt.Errorf("%s is named twice", addr)))
@@ -53,7 +52,7 @@ func (c *Config) checkListen() error {
 		errs = append(errs, c.errorAt("server.socket_mode", fmt.Errorf(`%q is no mode from "0600" to "0777"`, c.socketMode)))
 	}
 	if c.HTTPListen != "" {
-		errs = append(errs, c.checkAddress("http.listen", c.HTTPListen))
+		errs = append(errs, c.checkAddress("http.listen", c.HTTPListen, ""))
 	}
 	return errors.Join(errs...)
 }
@@ -68,18 +67,11 @@ func (c *Config) checkSocketPath(path string) error {
 	return nil
 }
 
-// socketHint is what an error about an address adds where unix sockets are possible, too.
-func socketHint(setting string) string {
-	if setting == "server.listen" {
-		return ", or unix:/path of a socket"
-	}
-	return ""
-}
-
-func (c *Config) checkAddress(setting, addr string) error {
+// checkAddress checks host:port. others are what else is possible there.
+func (c *Config) checkAddress(setting, addr, others string) error {
 	_, port, err := net.SplitHostPort(addr)
 	if err != nil {
-		return c.errorAt(setting, fmt.Errorf("%q is no address: host:port is needed, or :port for all addresses of this machine"+socketHint(setting), addr))
+		return c.errorAt(setting, fmt.Errorf("%q is no address: host:port is needed, or :port for all addresses of this machine%s", addr, others))
 	}
 	if err := checkPort(port); err != nil {
 		return c.errorAt(setting, err)

@@ -248,9 +248,6 @@ func (c *Config) resolveMasters() error {
 			}
 			add(c.errorAt(at, fault.err))
 		}
-		if m.TLS != nil {
-			m.TLS.ServerName = m.tlsServerName // empty: the host of the address, which may be NewAddr
-		}
 		c.Engine.Masters = append(c.Engine.Masters, m.Master)
 	}
 	if len(c.masters) > 0 {
@@ -265,9 +262,6 @@ func (c *Config) commonMaster() redlock.Master {
 	m := c.master
 	if c.readFilesOf(&m, "any") != nil {
 		return redlock.Master{DB: m.DB}
-	}
-	if m.TLS != nil {
-		m.TLS.ServerName = m.tlsServerName
 	}
 	return m.Master
 }

@@ -54,18 +54,16 @@ func (c *Config) serverTLS(s serverTLS) (*tls.Config, error) {
 	return t, errors.Join(errs...)
 }
 
-// masterTLS makes the TLS configuration towards a master; nil: no TLS.
+// masterTLS makes the TLS configuration towards a master whose address has this host; nil: no TLS.
 func (c *Config) masterTLS(m *masterSettings, host string) (*tls.Config, error) {
 	if !m.tls {
 		return nil, m.unusedTLS()
 	}
-	// crypto/tls takes the name from the address, but a unix socket has none.
-	t := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: m.tlsServerName}
-	if t.ServerName == "" {
-		if t.ServerName = host; host == "" {
-			return nil, &partError{"tls", errors.New("tls_server_name is needed: an address that is a path names no host to compare the certificate with")}
-		}
+	if m.tlsServerName == "" && host == "" {
+		return nil, &partError{"tls", errors.New("tls_server_name is needed: an address that is a path names no host to compare the certificate with")}
 	}
+	// Without a name, who connects takes the host of the address, which may be NewAddr.
+	t := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: m.tlsServerName}
 	var errs []error
 	var err error
 	if m.tlsCA != "" {
