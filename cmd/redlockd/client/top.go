@@ -203,9 +203,9 @@ func (t *topView) lines(now topLook, width, height int) []string {
 	room := max(4, height-len(out)-len(masters)-6)
 	hot, held := hottest(now.locks.Locks, now.at), longestHeld(now.locks.Locks, now.at)
 	hotRoom := min(len(hot), max(2, room/2))
-	out = append(out, table("MOST WAITED FOR", hot, max(hotRoom, 0), width)...)
-	out = append(out, table("HELD FOR LONGEST", held, max(room-hotRoom, 2), width)...)
-	out = append(out, table("MASTERS", masters, len(masters), width)...)
+	out = append(out, table("MOST WAITED FOR", hot, max(hotRoom, 0))...)
+	out = append(out, table("HELD FOR LONGEST", held, max(room-hotRoom, 2))...)
+	out = append(out, table("MASTERS", masters, len(masters))...)
 	for i, line := range out {
 		out[i] = clip(line, width)
 	}
@@ -241,7 +241,7 @@ func (t *topView) head(now topLook) []string {
 		lines = append(lines, fmt.Sprintf("the lists have the first %d of %d leases by name", topCount, n))
 	}
 	for _, r := range now.locks.Missing {
-		lines = append(lines, fmt.Sprintf("missing: %s, heard %s ago", cmp.Or(r.Name, "a redlockd"), shortTime(time.Duration(r.SilentMs)*time.Millisecond)))
+		lines = append(lines, fmt.Sprintf("missing: %s, heard %s ago", cmp.Or(r.Name, "a redlockd"), shortMs(r.SilentMs)))
 	}
 	return append(lines, "")
 }
@@ -279,7 +279,7 @@ func hottest(locks []lockEntry, now time.Time) [][]string {
 		for _, w := range waited[i].Queue {
 			longest = max(longest, w.WaitedMs)
 		}
-		rows = append(rows, append([]string{strconv.FormatInt(waited[i].Waiters, 10), shortTime(time.Duration(longest) * time.Millisecond)}, waited[i].brief(now)...))
+		rows = append(rows, append([]string{strconv.FormatInt(waited[i].Waiters, 10), shortMs(longest)}, waited[i].brief(now)...))
 	}
 	return rows
 }
@@ -309,7 +309,7 @@ func (e *lockEntry) brief(now time.Time) []string {
 }
 
 // table are the lines of a table with a title, at most most rows of it; none if there are no rows.
-func table(title string, rows [][]string, most, width int) []string {
+func table(title string, rows [][]string, most int) []string {
 	if len(rows) == 0 {
 		return nil
 	}

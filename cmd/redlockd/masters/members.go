@@ -135,8 +135,13 @@ func runMembers(call *cli.Call) error {
 	if m.set {
 		return m.make(c, signals)
 	}
-	m.awaitMasters(c.Engine.ConnectTimeout)
-	m.awaitCopies(membersCopies)
+	// The table tells of each master whether it counts, or why not, and of each learner whether it is copied to.
+	await(c.Engine.ConnectTimeout, func() bool {
+		return !slices.ContainsFunc(m.client.Masters(), func(s redlock.MasterStatus) bool { return s.State == redlock.MasterDown && s.Reason == "connecting" })
+	})
+	await(membersCopies, func() bool {
+		return !slices.ContainsFunc(m.client.Membership().Seats, func(s redlock.Seat) bool { return s.State == redlock.SeatLearner && s.Copying == nil })
+	})
 	return m.print(m.client.Membership(), c)
 }
 
@@ -213,21 +218,9 @@ func (m *memberCommand) awaitMembership(atMost time.Duration, signals <-chan os.
 	}
 }
 
-// awaitMasters waits until each master counts, or it is known why it does not, so that the table tells.
-func (m *memberCommand) awaitMasters(atMost time.Duration) {
-	for deadline := time.Now().Add(atMost); time.Now().Before(deadline); time.Sleep(membersLook) {
-		if !slices.ContainsFunc(m.client.Masters(), func(s redlock.MasterStatus) bool { return s.State == redlock.MasterDown && s.Reason == "connecting" }) {
-			return
-		}
-	}
-}
-
-// awaitCopies waits until it is known of each learner whether it is copied to, so that the table tells.
-func (m *memberCommand) awaitCopies(atMost time.Duration) {
-	for deadline := time.Now().Add(atMost); time.Now().Before(deadline); time.Sleep(membersLook) {
-		if !slices.ContainsFunc(m.client.Membership().Seats, func(s redlock.Seat) bool { return s.State == redlock.SeatLearner && s.Copying == nil }) {
-			return
-		}
+// await looks until done says so, or the time is over.
+func await(atMost time.Duration, done func() bool) {
+	for deadline := time.Now().Add(atMost); !done() && time.Now().Before(deadline); time.Sleep(membersLook) {
 	}
 }
 
