@@ -43,15 +43,7 @@ func forgeSuccessor(t *testing.T, master *redisproc.Server, versions int) {
 // waitMembers waits until the table is as it should be.
 func waitMembers(t *testing.T, addrs, what string, match func(now masters.MembersTable) bool) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); ; time.Sleep(100 * time.Millisecond) {
-		now := membersOf(t, addrs)
-		if match(now) {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: not within %v: %+v", what, patience, now)
-		}
-	}
+	until(t, what, func() bool { return match(membersOf(t, addrs)) })
 }
 
 // One of five masters shows a record by which it is the whole fleet: of the next version, and then of a later one. Redlockds that run, and one that
@@ -60,9 +52,7 @@ func TestAttackForgedRecord(t *testing.T) {
 	attackSettings(t, "2s")
 	servers, addrs := startMasters(t, 5)
 	p := launch(t, "--masters", addrs, "--bootstrap")
-	p.waitLog("quorum reached")
 	q := launch(t, "--masters", addrs)
-	q.waitLog("quorum reached")
 	c := startContest(t, 500*time.Millisecond)
 	c.join(p)
 	c.join(q)
@@ -92,10 +82,9 @@ func TestAttackWrongNameOfFive(t *testing.T) {
 	servers, addrs := startMasters(t, 5)
 	staging, _ := startMasters(t, 4)
 	for _, fleet := range [][]*redisproc.Server{staging[:1], staging[1:]} {
-		launch(t, "--masters", addrsOf(fleet), "--bootstrap").waitLog("quorum reached")
+		launch(t, "--masters", addrsOf(fleet), "--bootstrap")
 	}
 	p := launch(t, "--masters", addrs, "--bootstrap")
-	p.waitLog("quorum reached")
 	c := startContest(t, 500*time.Millisecond)
 	c.join(p)
 	c.granted("at first", p)
@@ -123,7 +112,6 @@ func TestMembersRemoveWithDeadMasters(t *testing.T) {
 		t.Run(fmt.Sprint(seats), func(t *testing.T) {
 			s, addrs := startMembers(t, seats, 0)
 			p := launch(t, "--masters", addrs)
-			p.waitLog("quorum reached")
 			living, dead := s[:(seats+1)/2], s[(seats+1)/2:]
 			for _, one := range dead {
 				one.Kill()
@@ -132,16 +120,8 @@ func TestMembersRemoveWithDeadMasters(t *testing.T) {
 				t.Helper()
 				for _, one := range []*program{p, launch(t, "--masters", addrs)} {
 					conn := one.dial()
-					for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
-						got := conn.do("LOCK r 1000 TOKEN t")
-						if strings.HasPrefix(got, "[t ") {
-							conn.want("UNLOCK r t", "1")
-							break
-						}
-						if time.Now().After(deadline) {
-							t.Fatalf("%s: no lock within %v, but %q:\n%s", when, patience, got, one.log())
-						}
-					}
+					until(t, "a lock "+when, func() bool { return strings.HasPrefix(conn.do("LOCK r 1000 TOKEN t"), "[t ") })
+					conn.want("UNLOCK r t", "1")
 				}
 			}
 			grants("with dead masters")

@@ -19,7 +19,6 @@ import (
 	"time"
 
 	"redlockd/cmd/redlockd/cli"
-	"redlockd/cmd/redlockd/masters"
 	"redlockd/redlock/redisproc"
 )
 
@@ -188,13 +187,12 @@ func (c *contest) first(p *program) hold {
 		c.t.Fatal(err)
 	}
 	defer conn.Close()
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
-		if h, ok := c.try(conn, p); ok {
-			return h
-		}
-	}
-	c.t.Fatalf("the first lock was not granted within %v:\n%s", patience, p.log())
-	return hold{}
+	var h hold
+	until(c.t, "the first lock", func() (ok bool) {
+		h, ok = c.try(conn, p)
+		return ok
+	})
+	return h
 }
 
 func (c *contest) try(conn *respConn, p *program) (h hold, ok bool) {
@@ -225,11 +223,7 @@ func (c *contest) granted(what string, p *program) {
 		return c.grants[p]
 	}
 	before := count()
-	for deadline := time.Now().Add(patience); count() == before; time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			c.t.Fatalf("%s: no lock within %v:\n%s", what, patience, p.log())
-		}
-	}
+	until(c.t, "a lock for "+what, func() bool { return count() > before })
 }
 
 // end stops the clients.
@@ -247,29 +241,12 @@ func (c *contest) end() {
 	}
 }
 
-// membersSeen is the table that a site gets.
-func membersSeen(t *testing.T, args ...string) (table masters.MembersTable) {
-	t.Helper()
-	code, stdout, stderr := runBinary(t, append([]string{"members", "--json"}, args...)...)
-	if err := json.Unmarshal([]byte(stdout), &table); code != cli.ExitOK || err != nil {
-		t.Fatalf("members: exit code %d, %v, errors %q, output\n%s", code, err, stderr, stdout)
-	}
-	return table
-}
-
 // attackSettings are such that tests can wait for what must end, on a machine that is slow.
 func attackSettings(t *testing.T, maxTTL string) {
 	t.Helper()
 	redisproc.Long(t)
 	for name, value := range map[string]string{"LOCKS_MAX_TTL": maxTTL, "MASTER_FOUNDING_WAIT": "10ms", "MASTER_TIMEOUT": "500ms", "MASTER_CLOCK_SKEW_MAX": "200ms"} {
 		t.Setenv("REDLOCKD_"+name, value)
-	}
-}
-
-func bootstrapSite(t *testing.T, s *site) {
-	t.Helper()
-	if code, stdout, stderr := runBinary(t, "bootstrap", "--config", s.settings()); code != cli.ExitOK {
-		t.Fatalf("bootstrap: exit code %d:\n%s%s", code, stdout, stderr)
 	}
 }
 
@@ -285,10 +262,8 @@ func twoSites(t *testing.T, maxTTL time.Duration) (a, b *site, p, q *program, ma
 	attackSettings(t, maxTTL.String())
 	masters, _ = startMasters(t, 6)
 	a, b = newSite(t, 1, masters[:5]), newSite(t, 1, masters[:5])
-	bootstrapSite(t, a)
+	wantRun(t, cli.ExitOK, "admitted", "", "bootstrap", "--config", a.settings())
 	p, q = launchAt(t, a), launchAt(t, b)
-	p.waitLog("quorum reached")
-	q.waitLog("quorum reached")
 	return a, b, p, q, masters
 }
 
@@ -312,16 +287,11 @@ func TestAttackNameThatMoves(t *testing.T) {
 	c.granted("who stayed connected, after healing", p)
 	c.granted("who moved at once, after healing", q)
 	want := redisCLI(t, masters[5].Addr, "INFO", "server")
-	for deadline := time.Now().Add(patience); ; time.Sleep(100 * time.Millisecond) {
+	until(t, "the fifth seat has the vote of the master behind its name", func() bool {
 		table := membersSeen(t, "--config", b.settings())
 		run, _, _ := strings.Cut(table.Seats[4].Memory, ":")
-		if table.Voters == 5 && run != "" && strings.Contains(want, "run_id:"+run) {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("within %v the fifth seat has not the vote of the master behind its name: %+v", patience, table)
-		}
-	}
+		return table.Voters == 5 && run != "" && strings.Contains(want, "run_id:"+run)
+	})
 	c.end()
 }
 
@@ -357,9 +327,8 @@ func TestAttackTwoListsOfMasters(t *testing.T) {
 	attackSettings(t, maxTTL.String())
 	masters, _ := startMasters(t, 5)
 	a, b := newSite(t, 1, masters), newSite(t, 3, masters[2:])
-	bootstrapSite(t, a)
+	wantRun(t, cli.ExitOK, "admitted", "", "bootstrap", "--config", a.settings())
 	p := launchAt(t, a)
-	p.waitLog("quorum reached")
 	c := startContest(t, 500*time.Millisecond)
 	c.join(p)
 	c.granted("at first", p)
@@ -388,7 +357,6 @@ func TestAttackMaxTTLLowered(t *testing.T) {
 			t.Setenv("REDLOCKD_MASTER_FOUNDING_WAIT", long.String())
 			masters, addrs := startMasters(t, 3)
 			p := launch(t, "--masters", addrs, "--bootstrap", "--master-timeout", "500ms")
-			p.waitLog("quorum reached")
 			q := launch(t, "--masters", addrs, "--max-ttl", "1s", "--master-timeout", "500ms")
 			if line := q.waitLog("the settings differ from the membership"); !strings.Contains(line, "max_ttl is 6s, the settings say 1s") {
 				t.Errorf("got %s, want both values of max_ttl", line)
@@ -397,10 +365,7 @@ func TestAttackMaxTTLLowered(t *testing.T) {
 			held := c.first(p)
 			p.cmd.Process.Kill()
 			if byChange {
-				code, stdout, stderr := runBinary(t, "members", "--masters", addrs, "--max-ttl", "1s", "set", "max_ttl", "1s", "--no-wait")
-				if code != cli.ExitOK {
-					t.Fatalf("set max_ttl: exit code %d:\n%s%s", code, stdout, stderr)
-				}
+				change(t, addrs, "--max-ttl", "1s", "set", "max_ttl", "1s", "--no-wait")
 			}
 			c.ttl = time.Second
 			c.join(q)
@@ -410,7 +375,7 @@ func TestAttackMaxTTLLowered(t *testing.T) {
 					t.Fatal(err)
 				}
 				if i == 1 {
-					q = launch(t, "--masters", addrs, "--max-ttl", "1s", "--master-timeout", "500ms")
+					q = listen(t, binary(t), "--masters", addrs, "--max-ttl", "1s", "--master-timeout", "500ms")
 					c.join(q)
 				}
 				time.Sleep(long / 8)
@@ -429,9 +394,7 @@ func TestAttackShortRuns(t *testing.T) {
 	const wait = 4 * time.Second
 	attackSettings(t, wait.String())
 	_, addrs := startMasters(t, 3)
-	if _, err := binary(); err != nil { // it is not the runs that this takes time of
-		t.Fatal(err)
-	}
+	binary(t) // it is not the runs that this takes time of
 	began, locked := time.Now(), 0
 	for locked < 4 && time.Since(began) < wait+patience {
 		p := begin(t, "run", "--masters", addrs, "--wait", "2s", "r", "--", "true")
@@ -460,7 +423,6 @@ func TestAttackRestartDoesNotLengthenTheWait(t *testing.T) {
 	attackSettings(t, time.Minute.String())
 	masters, addrs := startMasters(t, 3)
 	p := launch(t, "--masters", addrs, "--bootstrap", "--master-timeout", "500ms")
-	p.waitLog("quorum reached")
 	for _, m := range masters[1:] {
 		m.Kill()
 		if err := m.Restart(); err != nil {
@@ -468,26 +430,22 @@ func TestAttackRestartDoesNotLengthenTheWait(t *testing.T) {
 		}
 	}
 	left := func() (left time.Duration) {
-		for range 100 {
+		until(t, "all masters are learners", func() bool {
 			learners := 0
-			for _, s := range membersSeen(t, "--masters", addrs).Seats {
+			for _, s := range membersOf(t, addrs).Seats {
 				if s.State == "learner" && s.LeftMs > 0 {
 					learners++
 					left = time.Duration(s.LeftMs) * time.Millisecond
 				}
 			}
-			if learners == len(masters) {
-				return left
-			}
-			time.Sleep(200 * time.Millisecond)
-		}
-		t.Fatal("not all masters became learners")
-		return 0
+			return learners == len(masters)
+		})
+		return left
 	}
 	before := left()
 	time.Sleep(passed)
 	p.cmd.Process.Kill()
-	launch(t, "--masters", addrs, "--master-timeout", "500ms")
+	listen(t, binary(t), "--masters", addrs, "--master-timeout", "500ms")
 	if after := left(); after > before-passed/2 {
 		t.Errorf("%v of the wait are left, and were %v before %v had passed, want less", after, before, passed)
 	}
@@ -499,7 +457,6 @@ func TestAttackAmnesiaOfThree(t *testing.T) {
 	attackSettings(t, maxTTL.String())
 	masters, addrs := startMasters(t, 5)
 	p := launch(t, "--masters", addrs, "--bootstrap", "--master-timeout", "500ms")
-	p.waitLog("quorum reached")
 	c := startContest(t, maxTTL)
 	c.join(p)
 	c.granted("at first", p)
@@ -552,8 +509,7 @@ func TestAttackClockThatIsOff(t *testing.T) {
 	ahead := aheadBinary(t)
 	_, addrs := startMasters(t, 5)
 	p := launch(t, "--masters", addrs, "--bootstrap", "--master-timeout", "500ms")
-	p.waitLog("quorum reached")
-	before := membersSeen(t, "--masters", addrs)
+	before := membersOf(t, addrs)
 	under := startLoad(t, p)
 	run := func(wait string) (code int, stderr string) {
 		cmd := exec.Command(ahead, "run", "--masters", addrs, "--wait", wait, "elsewhere", "--", "true")
@@ -572,7 +528,7 @@ func TestAttackClockThatIsOff(t *testing.T) {
 		t.Errorf("when it has watched: exit code %d, want %d:\n%s", code, cli.ExitOK, stderr)
 	}
 	under.end()
-	if after := membersSeen(t, "--masters", addrs); after.Version != before.Version || after.Lineage != before.Lineage || after.Voters != 5 {
+	if after := membersOf(t, addrs); after.Version != before.Version || after.Lineage != before.Lineage || after.Voters != 5 {
 		t.Errorf("got %+v, want the membership as it was, %+v", after, before)
 	}
 	for line := range strings.Lines(p.log()) {

@@ -6,12 +6,12 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"redlockd/cmd/redlockd/cli"
 )
@@ -19,25 +19,19 @@ import (
 // auditLines waits until the file has so many lines, and returns them.
 func auditLines(t *testing.T, path string, n int) (records []map[string]any) {
 	t.Helper()
-	deadline := time.Now().Add(patience)
-	for {
-		text, _ := os.ReadFile(path)
-		lines := strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
-		if len(lines) >= n && text != nil && strings.HasSuffix(string(text), "\n") {
-			for _, line := range lines {
-				var record map[string]any
-				if err := json.Unmarshal([]byte(line), &record); err != nil {
-					t.Fatalf("%q: %v", line, err)
-				}
-				records = append(records, record)
-			}
-			return records
+	var text []byte
+	until(t, fmt.Sprintf("%s has %d lines", path, n), func() bool {
+		text, _ = os.ReadFile(path)
+		return bytes.Count(text, []byte("\n")) >= n && bytes.HasSuffix(text, []byte("\n"))
+	})
+	for line := range strings.Lines(string(text)) {
+		var record map[string]any
+		if err := json.Unmarshal([]byte(line), &record); err != nil {
+			t.Fatalf("%q: %v", line, err)
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%s has no %d lines within %v:\n%s", path, n, patience, text)
-		}
-		time.Sleep(10 * time.Millisecond)
+		records = append(records, record)
 	}
+	return records
 }
 
 func TestAuditFile(t *testing.T) {
@@ -45,9 +39,7 @@ func TestAuditFile(t *testing.T) {
 	path := filepath.Join(dir, "audit.log")
 	config := filepath.Join(dir, "config.toml")
 	text := "[auth]\nusers = [{name = \"default\", password = \"secret\"}]\n[audit]\nfile = \"" + path + "\"\nlocks = true\n"
-	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, config, text, 0o600)
 	p := launch(t, "--config", config)
 	c := p.dial()
 	for _, command := range []string{"AUTH wrong", "AUTH secret", "LOCK r 30s TOKEN t", "UNLOCK r FORCE stuck"} {
@@ -102,9 +94,7 @@ func toJSON(t *testing.T, v any) string {
 
 func TestAuditFileThatCannotBeWritten(t *testing.T) {
 	p := begin(t, "serve", "--listen", "127.0.0.1:0", "--config", auditConfig(t, filepath.Join(t.TempDir(), "nowhere", "audit.log")))
-	if code := p.exitCode(); code != cli.ExitFailed {
-		t.Errorf("a file that cannot be created: got the exit code %d, want %d", code, cli.ExitFailed)
-	}
+	p.wantExit(cli.ExitFailed)
 	if log := p.log(); !strings.Contains(log, "audit.file (") || !strings.Contains(log, "no such file or directory") {
 		t.Errorf("got %s, want the setting, its place and the reason", log)
 	}
@@ -125,8 +115,6 @@ func TestAuditFileThatCannotBeWritten(t *testing.T) {
 func auditConfig(t *testing.T, file string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "config.toml")
-	if err := os.WriteFile(path, []byte("[audit]\nfile = \""+file+"\"\nlocks = true\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, path, "[audit]\nfile = \""+file+"\"\nlocks = true\n", 0o600)
 	return path
 }

@@ -49,7 +49,6 @@ var libraryCommands = map[string][]string{
 
 func TestLinesForALibraryAreEnough(t *testing.T) {
 	bare := launch(t)
-	bare.waitLog("quorum reached")
 	without := bare.dial()
 	for _, name := range knownLibraries() {
 		t.Run(name, func(t *testing.T) {
@@ -67,7 +66,6 @@ func TestLinesForALibraryAreEnough(t *testing.T) {
 			t.Chdir(t.TempDir())
 			writeFile(t, "config.toml", lines, 0o600)
 			p := launch(t, "--config", "config.toml")
-			p.waitLog("quorum reached")
 			with := p.dial()
 			for _, command := range commands {
 				if got := without.do(command); !strings.HasPrefix(got, "ERR ") {

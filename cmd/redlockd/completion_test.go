@@ -37,10 +37,6 @@ var completed = []struct {
 func shell(t *testing.T, name, script string) string {
 	t.Helper()
 	redisproc.Need(t, name)
-	path, err := binary()
-	if err != nil {
-		t.Fatal(err)
-	}
 	file := t.TempDir() + "/completion"
 	writeFile(t, file, helpOf(t, "completion", name), 0o600)
 	args := []string{"--norc", "-c", script, "bash", file}
@@ -51,7 +47,7 @@ func shell(t *testing.T, name, script string) string {
 		args = []string{"--no-config", "-c", script, file}
 	}
 	cmd := exec.CommandContext(t.Context(), name, args...)
-	cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(path)+":"+os.Getenv("PATH"))
+	cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(binary(t))+":"+os.Getenv("PATH"))
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Errorf("%s: %v\n%s\n%s", name, err, script, out)

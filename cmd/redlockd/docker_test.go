@@ -183,11 +183,7 @@ func TestKubernetesMastersAreReadyWhenTheyVote(t *testing.T) {
 		t.Error("a master that was just restarted is Ready")
 	}
 	launch(t, "--masters", addrs)
-	for deadline := time.Now().Add(patience); !readinessOf(t, s[0].Addr); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("a master that was restarted is not Ready although a redlockd has found it")
-		}
-	}
+	until(t, "a master that was restarted is Ready when a redlockd has found it", func() bool { return readinessOf(t, s[0].Addr) })
 }
 
 // The kernel ends a pod at its limit, and with it the locks of its connections (HOLD): Go must collect garbage before that, and what clients

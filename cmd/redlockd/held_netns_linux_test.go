@@ -30,15 +30,10 @@ func launchApart(t *testing.T, args ...string) *program {
 	if out, err := exec.Command("unshare", append(flags, "true")...).CombinedOutput(); err != nil {
 		redisproc.LeaveOut(t, fmt.Sprintf("no network namespace can be made here: %v, %s", err, out))
 	}
-	path, err := binary()
-	if err != nil {
-		t.Fatal(err)
-	}
+	path := binary(t)
 	script := filepath.Join(t.TempDir(), "apart.sh")
 	text := fmt.Sprintf("#!/bin/sh\nexec unshare %s sh -c 'ip link set lo up && exec \"$0\" \"$@\"' %s \"$@\"\n", flags[0], path)
-	if err := os.WriteFile(script, []byte(text), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, script, text, 0o700)
 	return launchBinary(t, script, args...)
 }
 
@@ -57,9 +52,7 @@ func TestHeldOverAPartition(t *testing.T) {
 		sockets = append(sockets, filepath.Join(m.Dir(), "redis.sock"))
 	}
 	q := launch(t, "--masters", strings.Join(sockets, ","), "--bootstrap")
-	q.waitLog("quorum reached")
 	p := launchApart(t, "--masters", strings.Join(sockets, ","))
-	p.waitLog("quorum reached")
 	_, port, _ := strings.Cut(p.addr, ":")
 	holder, other := startCLI(t, p.inside("redis-cli", "-p", port)), q.dial()
 	if token := holder.do("LOCK r 3s HOLD"); token == "" {

@@ -88,30 +88,17 @@ func (w *wire) info(name string) int {
 // until waits until the number of INFO is what is wanted.
 func (w *wire) until(name string, ok func(n int) bool) {
 	w.t.Helper()
-	for end := time.Now().Add(patience); !ok(w.info(name)); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			w.t.Fatalf("%s is still %d after %v", name, w.info(name), patience)
-		}
-	}
+	until(w.t, "another "+name, func() bool { return ok(w.info(name)) })
 }
 
 // eventually sends a command again until the reply is what is wanted.
 func (w *wire) eventually(command string, ok func(got string) bool) {
 	w.t.Helper()
-	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
-		got := w.do(command)
-		if ok(got) {
-			return
-		}
-		if time.Now().After(end) {
-			w.t.Fatalf("%s: still %s after %v", command, got, patience)
-		}
-	}
+	until(w.t, "another reply to "+command, func() bool { return ok(w.do(command)) })
 }
 
 func TestHeldByAProcessThatStops(t *testing.T) {
 	p := launch(t)
-	p.waitLog("quorum reached")
 	stopped, killed, other := p.startCLI(), p.startCLI(), p.dial()
 	if token := stopped.do("LOCK stopped 3s HOLD RELEASE"); token == "" {
 		t.Fatalf("LOCK: got no token")
@@ -148,8 +135,6 @@ func TestServerOfAHolderStops(t *testing.T) {
 	_, addrs := startMasters(t, 3)
 	p := launch(t, "--masters", addrs, "--bootstrap")
 	q := launch(t, "--masters", addrs)
-	p.waitLog("quorum reached")
-	q.waitLog("quorum reached")
 	holder, other := p.dial(), q.dial()
 	if got := holder.do("LOCK r 3s HOLD"); !strings.HasPrefix(got, "[") {
 		t.Fatalf("LOCK: %s", got)
@@ -177,9 +162,6 @@ func TestReadersThatStop(t *testing.T) {
 	_, addrs := startMasters(t, 5)
 	p := launch(t, "--masters", addrs, "--bootstrap")
 	q, r := launch(t, "--masters", addrs), launch(t, "--masters", addrs)
-	for _, server := range []*program{p, q, r} {
-		server.waitLog("quorum reached")
-	}
 	killed, stopped, writer := p.startCLI(), q.dial(), r.dial()
 	killed.do("LOCK file 3s SHARED HOLD")
 	if got := stopped.do("LOCK file 3s SHARED HOLD"); !strings.HasPrefix(got, "[") {
@@ -208,8 +190,6 @@ func TestHeldOverADrain(t *testing.T) {
 	_, addrs := startMasters(t, 3)
 	p := launch(t, "--masters", addrs, "--bootstrap", "--drain-timeout", "1h")
 	q := launch(t, "--masters", addrs)
-	p.waitLog("quorum reached")
-	q.waitLog("quorum reached")
 	old, next, other := p.dial(), q.dial(), q.dial()
 	token := strings.Trim(strings.Fields(old.do("LOCK r 50s HOLD RELEASE"))[0], "[")
 	p.signal(syscall.SIGTERM)
@@ -220,9 +200,7 @@ func TestHeldOverADrain(t *testing.T) {
 		t.Fatalf("HOLD: got %s, want another token than %s", got, token)
 	}
 	old.conn.Close() // with RELEASE of the old token
-	if code := p.exitCode(); code != cli.ExitOK {
-		t.Errorf("exit code %d, want %d:\n%s", code, cli.ExitOK, p.log())
-	}
+	p.wantExit(cli.ExitOK)
 	other.want("LOCK r 3s", "null")
 	next.want("UNLOCK r "+fresh, "1")
 }

@@ -139,7 +139,6 @@ func TestHoldingRecipes(t *testing.T) {
 	}
 	masters, addrs := startMasters(t, 3)
 	p := launch(t, "--masters", addrs, "--bootstrap")
-	p.waitLog("quorum reached")
 	for name, recipe := range holdingRecipes {
 		block := blocks[name]
 		if name == "leader" {
@@ -165,9 +164,7 @@ func (r holdingRecipe) run(t *testing.T, addr, name, block string, take func()) 
 	host, port, _ := strings.Cut(addr, ":")
 	file := filepath.Join(t.TempDir(), r.file)
 	places := strings.NewReplacer("RECIPE", block, "HOST", host, "PORT", port, "NAME", name, "BUILD", build, "FILE", file)
-	if err := os.WriteFile(file, []byte(places.Replace(r.text)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, file, places.Replace(r.text), 0o600)
 	args := strings.Fields(r.command)
 	for i := range args {
 		args[i] = places.Replace(args[i])

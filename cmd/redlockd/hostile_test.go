@@ -302,9 +302,7 @@ func TestHostileMaster(t *testing.T) {
 func playAll(t *testing.T, part int) {
 	h, addrs := hostileMasters(t)
 	file := filepath.Join(t.TempDir(), "config.toml")
-	if err := os.WriteFile(file, []byte(hostileConfig), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, file, hostileConfig, 0o600)
 	p := launch(t, "--config", file, "--masters", addrs, "--bootstrap")
 	client := p.dial()
 	h.wantState(client, "up")
@@ -333,12 +331,8 @@ func playAll(t *testing.T, part int) {
 func TestHostileMasterOfCommands(t *testing.T) {
 	h, addrs := hostileMasters(t)
 	file := filepath.Join(t.TempDir(), "config.toml")
-	if err := os.WriteFile(file, []byte(hostileConfig), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if code, stdout, stderr := runBinary(t, "bootstrap", "--config", file, "--masters", addrs); code != cli.ExitOK {
-		t.Fatalf("bootstrap: exit code %d, %s%s", code, stdout, stderr)
-	}
+	writeFile(t, file, hostileConfig, 0o600)
+	wantRun(t, cli.ExitOK, "admitted", "", "bootstrap", "--config", file, "--masters", addrs)
 	for i, answer := range hostileAnswers {
 		for _, tt := range []struct {
 			args []string

@@ -586,11 +586,8 @@ func (f *fleet) startProxy(t *testing.T) {
 	config := filepath.Join(t.TempDir(), "config.toml")
 	text := fmt.Sprintf("masters = %q\n[compat]\nallow_unguarded = %q\n", redisproc.Addrs(f.masters), f.unguarded)
 	text = strings.ReplaceAll(text, "\" \"", "\", \"")
-	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, config, text, 0o600)
 	f.proxy = launch(t, "--bootstrap", "--config", config, "--listen", f.addr)
-	f.proxy.waitLog("quorum reached: locks are granted")
 }
 
 func (f *fleet) restartProxy(t *testing.T) {

@@ -72,15 +72,11 @@ users = [{name = "default", password = "p"}]
 	w.want("UNLOCK r t1", "1")
 	// A second redlockd on the same path takes nothing away.
 	second := begin(t, "serve", "--listen", "unix:"+path)
-	if code := second.exitCode(); code != cli.ExitFailed {
-		t.Errorf("exit code %d, want %d", code, cli.ExitFailed)
-	}
+	second.wantExit(cli.ExitFailed)
 	second.waitLog("unix:" + path + " (--listen) is in use by another process")
 	p.dialSocket(path).want("AUTH p", "OK")
 	p.signal(syscall.SIGTERM)
-	if code := p.exitCode(); code != cli.ExitOK {
-		t.Errorf("exit code %d, want %d:\n%s", code, cli.ExitOK, p.log())
-	}
+	p.wantExit(cli.ExitOK)
 	if _, err := os.Lstat(path); !os.IsNotExist(err) {
 		t.Errorf("the file is left: %v", err)
 	}

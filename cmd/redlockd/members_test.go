@@ -33,19 +33,21 @@ func startMembers(t *testing.T, seats, spare int) (servers []*redisproc.Server, 
 	t.Setenv("REDLOCKD_MASTER_FOUNDING_WAIT", "10ms")
 	servers, _ = startMasters(t, seats+spare)
 	addrs = addrsOf(servers[:seats])
-	if code, stdout, stderr := runBinary(t, "bootstrap", "--masters", addrs); code != cli.ExitOK {
-		t.Fatalf("bootstrap: exit code %d:\n%s%s", code, stdout, stderr)
-	}
+	wantRun(t, cli.ExitOK, "admitted", "", "bootstrap", "--masters", addrs)
 	return servers, addrs
 }
 
 // membersOf is the table.
 func membersOf(t *testing.T, addrs string) masters.MembersTable {
 	t.Helper()
-	code, stdout, stderr := runBinary(t, "members", "--json", "--masters", addrs)
-	var table masters.MembersTable
-	if err := json.Unmarshal([]byte(stdout), &table); code != cli.ExitOK || err != nil {
-		t.Fatalf("members: exit code %d, %v, errors %q, output\n%s", code, err, stderr, stdout)
+	return membersSeen(t, "--masters", addrs)
+}
+
+// membersSeen is the table that these flags lead to.
+func membersSeen(t *testing.T, flags ...string) (table masters.MembersTable) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(wantRun(t, cli.ExitOK, "{", "", append([]string{"members", "--json"}, flags...)...)), &table); err != nil {
+		t.Fatal(err)
 	}
 	return table
 }
@@ -141,12 +143,7 @@ func (l *load) client(conn *respConn, resource string) {
 // end stops the clients when enough locks for a judgement have been granted, and judges.
 func (l *load) end() {
 	l.t.Helper()
-	const enough = 20
-	for deadline := time.Now().Add(patience); l.locked.Load() < enough && !l.t.Failed(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			l.t.Errorf("%d locks were granted after %v: want %d for a judgement", l.locked.Load(), time.Since(l.start), enough)
-		}
-	}
+	until(l.t, "20 locks, for a judgement", func() bool { return l.locked.Load() >= 20 || l.t.Failed() })
 	close(l.stop)
 	l.done.Wait()
 	l.judge()
@@ -156,8 +153,6 @@ func (l *load) end() {
 func TestMembersChangeUnderLoad(t *testing.T) {
 	s, addrs := startMembers(t, 3, 4)
 	p, q := launch(t, "--masters", addrs), launch(t, "--masters", addrs)
-	p.waitLog("quorum reached")
-	q.waitLog("quorum reached")
 	under := startLoad(t, p, q)
 
 	// A living one.
@@ -199,13 +194,10 @@ func TestMembersChangeUnderLoad(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) { // with the first batch after the change at the latest
-		if _, err := conn.do("LOCK", "long", "2500"); err == nil {
-			break
-		} else if time.Now().After(deadline) {
-			t.Fatalf("a lock for longer, after %v: %v", patience, err)
-		}
-	}
+	until(t, "a lock for longer", func() bool { // with the first batch after the change at the latest
+		_, err := conn.do("LOCK", "long", "2500")
+		return err == nil
+	})
 	p.dial().want("CONFIG GET locks.max_ttl", "[locks.max_ttl 3s]")
 	if text := change(t, addrs, "set", "max_ttl", "2s"); !strings.Contains(text, "Done.") {
 		t.Errorf("lowered: got\n%s", text)
@@ -233,9 +225,7 @@ func TestMembersRefusals(t *testing.T) {
 	full, replica, foreign, dead, ahead, another, noMemory, evicts := s[3], s[4], s[5], s[6], s[7], s[8], s[9], s[10]
 	redisCLI(t, full.Addr, "SET", "k", "v")
 	redisCLI(t, replica.Addr, "REPLICAOF", "127.0.0.1", "1")
-	if code, _, stderr := runBinary(t, "bootstrap", "--masters", foreign.Addr); code != cli.ExitOK {
-		t.Fatal(stderr)
-	}
+	wantRun(t, cli.ExitOK, "admitted", "", "bootstrap", "--masters", foreign.Addr)
 	dead.Kill()
 	// It shows a later version than the masters do.
 	_, runID, _ := strings.Cut(redisCLI(t, ahead.Addr, "INFO", "server"), "run_id:")
@@ -277,10 +267,8 @@ func TestMembersRefusals(t *testing.T) {
 		{"refound while a majority is there", []string{"refound", "--yes", "--masters", s[0].Addr}, cli.ExitFailed, "3 of 3 masters of the membership can be reached, which is a majority: " + s[0].Addr},
 		{"--dry-run of nothing", []string{"--dry-run"}, cli.ExitUsage, "--dry-run and --no-wait are for changes"},
 	} {
-		code, stdout, stderr := runBinary(t, append([]string{"members", "--masters", addrs}, tt.args...)...)
-		if code != tt.code || !strings.Contains(stderr, tt.want) || stdout != "" {
-			t.Errorf("%s: exit code %d, errors %q, output %q; want %d, %q, none", tt.name, code, stderr, stdout, tt.code, tt.want)
-		}
+		t.Log(tt.name)
+		wantRun(t, tt.code, "", tt.want, append([]string{"members", "--masters", addrs}, tt.args...)...)
 	}
 	if text := change(t, addrs, "remove", s[1].Addr, "--dry-run"); !strings.HasPrefix(text, "Would change: "+s[1].Addr) {
 		t.Errorf("--dry-run: got\n%s\nwant what would change", text)
@@ -337,11 +325,8 @@ func TestMembersWithPasswordsOfTheirOwn(t *testing.T) {
 		text += fmt.Sprintf("[[masters]]\naddr = %q\npassword = %q\n", one.Addr, one.Addr)
 	}
 	file := t.TempDir() + "/config.toml"
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	code, stdout, stderr := runBinary(t, "members", "--config", file, "replace", s[0].Addr, s[3].Addr)
-	if code != cli.ExitOK || !strings.Contains(stdout, "Done.") {
+	writeFile(t, file, text, 0o600)
+	if code, stdout, stderr := runBinary(t, "members", "--config", file, "replace", s[0].Addr, s[3].Addr); code != cli.ExitOK || !strings.Contains(stdout, "Done.") {
 		t.Fatalf("exit code %d, errors %q, output\n%s\nwant that the new master votes", code, stderr, stdout)
 	}
 	want := "its own password was not sent, because the settings have " + s[0].Addr + " at " + s[0].Addr + ": if " + s[3].Addr + " is right, write it into config.toml"
@@ -366,17 +351,12 @@ func TestMembersShowTheCopyOfAnother(t *testing.T) {
 		manyLocks(t, one.Addr)
 	}
 	p := launch(t, "--masters", addrs)
-	p.waitLog("quorum reached")
 	s[0].Kill()
 	if err := s[0].Restart(); err != nil {
 		t.Fatal(err)
 	}
 	begun := regexp.MustCompile(`^[0-9a-f]+ \d+ [1-9]`) // before a command has a client of its own that could copy
-	for deadline := time.Now().Add(patience); !begun.MatchString(redisCLI(t, s[0].Addr, "HGET", "redlockd:members", "copy")); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("the redlockd copies nothing:\n%s", p.log())
-		}
-	}
+	until(t, "the redlockd copies", func() bool { return begun.MatchString(redisCLI(t, s[0].Addr, "HGET", "redlockd:members", "copy")) })
 	info := p.dial().ask("INFO masters")
 	_, check, _ := runBinary(t, "check", "--masters", addrs)
 	seat := membersOf(t, addrs).Seats[0]
@@ -389,11 +369,7 @@ func TestMembersShowTheCopyOfAnother(t *testing.T) {
 	if want := regexp.MustCompile(`is a learner: .*\b[1-9]\d* locks so far, \d+ %`); !want.MatchString(check) {
 		t.Errorf("check: got\n%s\nwant %s", check, want)
 	}
-	for deadline := time.Now().Add(patience); membersOf(t, addrs).Voters < 3; time.Sleep(100 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("the master has no vote although it was given all:\n%s", p.log())
-		}
-	}
+	until(t, "the master has its vote", func() bool { return membersOf(t, addrs).Voters == 3 })
 }
 
 // All masters have forgotten, and one of several is dead for good: a redlockd founds the membership anew, without an operator.
@@ -403,16 +379,12 @@ func TestAllMastersForget(t *testing.T) {
 		t.Run(fmt.Sprint(seats), func(t *testing.T) {
 			s, addrs := startMembers(t, seats, 0)
 			p := launch(t, "--masters", addrs)
-			p.waitLog("quorum reached")
 			p.dial().grant("LOCK held 2000 TOKEN t1")
 			for _, one := range s {
 				one.Kill()
 			}
 			p.waitLog("quorum lost")
-			code, _, stderr := runBinary(t, "members", "--masters", addrs)
-			if want := fmt.Sprintf("0 of %d masters can be reached and may be members", seats); code != cli.ExitFailed || !strings.Contains(stderr, want) || !strings.Contains(stderr, "redlockd check") {
-				t.Errorf("members while all are down: exit code %d, errors %q; want %d, %q, and what says more", code, stderr, cli.ExitFailed, want)
-			}
+			wantRun(t, cli.ExitFailed, "", fmt.Sprintf("0 of %d masters can be reached and may be members", seats), "members", "--masters", addrs)
 			for _, one := range s[:(seats+1)/2] {
 				if err := one.Restart(); err != nil {
 					t.Fatal(err)
@@ -438,7 +410,6 @@ func TestMajorityIsLostForGood(t *testing.T) {
 	redisproc.Long(t)
 	s, addrs := startMembers(t, 5, 1)
 	p := launch(t, "--masters", addrs)
-	p.waitLog("quorum reached")
 	fence := func(p *program, token string) int64 {
 		t.Helper()
 		reply := strings.Fields(strings.Trim(p.dial().ask("LOCK held 2000 FENCE TOKEN "+token), "[]"))
@@ -455,15 +426,10 @@ func TestMajorityIsLostForGood(t *testing.T) {
 	p.waitLog("quorum lost")
 	left := strings.Join([]string{s[0].Addr, s[1].Addr, s[5].Addr}, ",")
 	for _, args := range [][]string{{"members", "--masters", addrs, "replace", s[2].Addr, s[5].Addr}, {"members", "--masters", left}} {
-		code, stdout, stderr := runBinary(t, args...)
-		if code != cli.ExitFailed || stdout != "" || !strings.Contains(stderr, "2 of 5 masters can be reached and may be members, 3 are needed") ||
-			!strings.Contains(stderr, "if a majority is lost for good, redlockd members refound") {
-			t.Errorf("%v: exit code %d, errors %q, output %q; want %d, and what to do", args, code, stderr, stdout, cli.ExitFailed)
-		}
+		wantRun(t, cli.ExitFailed, "", "2 of 5 masters can be reached and may be members, 3 are needed", args...)
+		wantRun(t, cli.ExitFailed, "", "redlockd check says what is wrong with each; if a majority is lost for good, redlockd members refound", args...)
 	}
-	if _, stdout, _ := runBinary(t, "check", "--masters", left); !strings.Contains(stdout, "a majority of the members does not show that, or cannot be reached: "+strings.ReplaceAll(addrs, ",", ", ")) {
-		t.Errorf("check: got\n%s\nwant that a majority is missing", stdout)
-	}
+	wantRun(t, cli.ExitFailed, "a majority of the members does not show that, or cannot be reached: "+strings.ReplaceAll(addrs, ",", ", "), "", "check", "--masters", left)
 	shows := redisCLI(t, s[0].Addr, "HGET", "redlockd:members", "v")
 	lost := fmt.Sprintf("Given up for lost: %s, %s, %s.\n", s[2].Addr, s[3].Addr, s[4].Addr)
 	for _, tt := range []struct {
@@ -475,10 +441,7 @@ func TestMajorityIsLostForGood(t *testing.T) {
 		{[]string{"--masters", left, "--dry-run"}, cli.ExitOK, lost, ""},
 		{[]string{"--masters", addrs, "--yes"}, cli.ExitFailed, "", "2 of 5 masters can be reached and may be members, 3 are needed: start them, or name others"},
 	} {
-		code, stdout, stderr := runBinary(t, append([]string{"members", "refound"}, tt.args...)...)
-		if code != tt.code || !strings.Contains(stdout, tt.out) || (tt.out == "") != (stdout == "") || !strings.Contains(stderr, tt.wrong) || (tt.wrong == "") != (stderr == "") {
-			t.Errorf("refound %v: exit code %d, output\n%s\nerrors %q; want %d, %q, %q", tt.args, code, stdout, stderr, tt.code, tt.out, tt.wrong)
-		}
+		wantRun(t, tt.code, tt.out, tt.wrong, append([]string{"members", "refound"}, tt.args...)...)
 	}
 	if got := redisCLI(t, s[0].Addr, "HGET", "redlockd:members", "v"); got != shows {
 		t.Errorf("before anybody has agreed %s shows %s, want %s as before", s[0].Addr, got, shows)
@@ -488,7 +451,6 @@ func TestMajorityIsLostForGood(t *testing.T) {
 		t.Errorf("refound: got\n%s", text)
 	}
 	next := launch(t, "--masters", left)
-	next.waitLog("quorum reached")
 	if took := time.Since(began); took < 2*time.Second {
 		t.Errorf("locks are granted %v after, want not before max_ttl has passed", took)
 	}
@@ -509,10 +471,6 @@ func TestRefoundAsks(t *testing.T) {
 	s, _ := startMembers(t, 3, 0)
 	s[1].Kill()
 	s[2].Kill()
-	path, err := binary()
-	if err != nil {
-		t.Fatal(err)
-	}
 	for _, tt := range []struct {
 		typed string
 		code  int
@@ -524,28 +482,15 @@ func TestRefoundAsks(t *testing.T) {
 		{"yes\n", cli.ExitOK, "Refounded. Locks are granted again "},
 	} {
 		user, terminal := openTerminal(t)
-		cmd := exec.Command(path, "members", "refound", "--masters", s[0].Addr)
-		cmd.Stdin, cmd.Stdout, cmd.Stderr = terminal, terminal, terminal
-		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true, Pdeathsig: syscall.SIGKILL}
+		cmd := exec.Command(binary(t), "members", "refound", "--masters", s[0].Addr)
 		before := redisCLI(t, s[0].Addr, "HGET", "redlockd:members", "v")
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		startOn(t, terminal, cmd)
 		terminal.Close()
-		timeout := time.AfterFunc(patience, func() { cmd.Process.Kill() })
-		shown, buffer, answered := "", make([]byte, 4096), false
-		for err == nil { // until the terminal is closed
-			var n int
-			n, err = user.Read(buffer)
-			if shown += string(buffer[:n]); !answered && strings.Contains(shown, "Type yes") {
-				answered = true
-				user.WriteString(tt.typed)
-			}
-		}
-		err = nil
+		shown := readUntil(user, func(text string) bool { return strings.Contains(text, "Type yes") })
+		user.WriteString(tt.typed)
+		shown += readUntil(user, func(string) bool { return false })
 		cmd.Wait()
-		timeout.Stop()
-		if code := cmd.ProcessState.ExitCode(); code != tt.code || !answered || !strings.Contains(shown, tt.want) {
+		if code := cmd.ProcessState.ExitCode(); code != tt.code || !strings.Contains(shown, "Type yes") || !strings.Contains(shown, tt.want) {
 			t.Errorf("%q: exit code %d, it has shown\n%s\nwant %d, and %q", tt.typed, code, shown, tt.code, tt.want)
 		}
 		if after := redisCLI(t, s[0].Addr, "HGET", "redlockd:members", "v"); (after == before) != (tt.code != cli.ExitOK) {
@@ -559,17 +504,13 @@ func TestRefoundAsks(t *testing.T) {
 func TestMembersWithDeadMasters(t *testing.T) {
 	s, addrs := startMembers(t, 5, 1)
 	p := launch(t, "--masters", addrs)
-	p.waitLog("quorum reached")
 	s[3].Kill()
 	s[4].Kill()
 	numbers := fmt.Sprintf("3 of 5 masters vote now, %s is not reached, %s is not reached; without %s, 2 would vote and 3 are needed: bring back a master that does not vote, wait for its vote, or replace it first",
 		s[3].Addr, s[4].Addr, s[0].Addr)
 	before := membersOf(t, addrs)
 	for _, args := range [][]string{{"remove", s[0].Addr, "--dry-run"}, {"remove", s[0].Addr}, {"replace", s[0].Addr, s[5].Addr}} {
-		code, stdout, stderr := runBinary(t, append([]string{"members", "--masters", addrs}, args...)...)
-		if code != cli.ExitFailed || stdout != "" || !strings.Contains(stderr, numbers) {
-			t.Errorf("%v: exit code %d, output %q, errors %q; want %d, none, %q", args, code, stdout, stderr, cli.ExitFailed, numbers)
-		}
+		wantRun(t, cli.ExitFailed, "", numbers, append([]string{"members", "--masters", addrs}, args...)...)
 	}
 	p.dial().grant("LOCK r 1000 TOKEN t1")
 	if after := membersOf(t, addrs); after.Version != before.Version || seatsOf(after) != seatsOf(before) || after.Voters != 5 || after.Unreached != 2 ||
@@ -578,20 +519,10 @@ func TestMembersWithDeadMasters(t *testing.T) {
 	}
 	const sentence = "5 of 5 seats vote, 2 of them cannot be reached"
 	for _, command := range []string{"members", "check"} {
-		if code, stdout, stderr := runBinary(t, command, "--masters", addrs); code != cli.ExitOK || !strings.Contains(stdout, sentence) {
-			t.Errorf("%s: exit code %d, errors %q, output\n%s\nwant %d and %q", command, code, stderr, stdout, cli.ExitOK, sentence)
-		}
+		wantRun(t, cli.ExitOK, sentence, "", command, "--masters", addrs)
 	}
-	checkJSON := func() (code int, v masters.Verdict) {
-		t.Helper()
-		code, stdout, stderr := runBinary(t, "check", "--masters", addrs, "--json")
-		if err := json.Unmarshal([]byte(stdout), &v); err != nil {
-			t.Fatalf("check: exit code %d, %v, errors %q, output\n%s", code, err, stderr, stdout)
-		}
-		return code, v
-	}
-	if code, v := checkJSON(); code != cli.ExitOK || !v.Quorum || v.Voting != 3 || v.Membership == nil || v.Membership.Voters != 5 || v.Membership.Unreached != 2 {
-		t.Errorf("check: exit code %d, %+v; want %d, a quorum, 3 voting, 2 of 5 voters not reached", code, v, cli.ExitOK)
+	if v := checkJSON(t, cli.ExitOK, addrs); !v.Quorum || v.Voting != 3 || v.Membership == nil || v.Membership.Voters != 5 || v.Membership.Unreached != 2 {
+		t.Errorf("check: got %+v; want a quorum, 3 voting, 2 of 5 voters not reached", v)
 	}
 	// A dead one can be replaced, and then a living one removed.
 	change(t, addrs, "replace", s[4].Addr, s[5].Addr)
@@ -600,12 +531,10 @@ func TestMembersWithDeadMasters(t *testing.T) {
 		t.Errorf("one replaced, one removed: got %+v, want 4 voters, one of them not reached, 3 needed", got)
 	}
 	s[1].Kill()
-	if code, v := checkJSON(); code != cli.ExitFailed || v.Quorum || v.Voting >= 3 {
-		t.Errorf("check with two of four dead: exit code %d, %+v; want %d, no quorum", code, v, cli.ExitFailed)
+	if v := checkJSON(t, cli.ExitFailed, addrs); v.Quorum || v.Voting >= 3 {
+		t.Errorf("check with two of four dead: got %+v; want no quorum", v)
 	}
-	if code, stdout, _ := runBinary(t, "check", "--masters", s[2].Addr); code != cli.ExitFailed {
-		t.Errorf("check with two of four dead and a list of one: exit code %d, want %d:\n%s", code, cli.ExitFailed, stdout)
-	}
+	checkJSON(t, cli.ExitFailed, s[2].Addr) // a list of one, with two of four dead
 }
 
 // The lines for config.toml are read as they are printed, and make the difference go away.
@@ -617,9 +546,7 @@ func TestMembersSettings(t *testing.T) {
 		t.Fatalf("got\n%s\nwant the lines for config.toml", text)
 	}
 	file := t.TempDir() + "/config.toml"
-	if err := os.WriteFile(file, []byte(lines), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, file, lines, 0o600)
 	code, stdout, stderr := runBinary(t, "members", "--config", file)
 	if code != cli.ExitOK || strings.Contains(stdout, "config.toml") || !strings.Contains(stdout, "3 of 3 seats vote, all of them are reached; locks need 2; max_ttl 2s") {
 		t.Errorf("exit code %d, errors %q, output\n%s\nwant no difference", code, stderr, stdout)

@@ -107,6 +107,7 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 		{"run --masters a:1 --wait 2h r -- true", nil, "--wait: 2h is outside 0s … 1h: the most is locks.max_wait; to wait for longer, set REDLOCKD_LOCKS_MAX_WAIT, up to 24h"},
 		{"run --masters a:1 --wait -1s r -- true", nil, "--wait: -1s is outside 0s … 1h: the most is locks.max_wait; to wait for longer, set REDLOCKD_LOCKS_MAX_WAIT, up to 24h"},
 		{"run --masters a:1 --ttl 6s --grace 3s r -- true", nil, "--grace: 3s is outside 0s … 2s: the most is a third of --ttl, for the rest is needed to renew the lock; ask for a longer --ttl"},
+		{"bootstrap", nil, "bootstrap needs masters, and none are configured (a server would start five inside its own process, where nobody else locks); name them with --masters or --config"},
 		{"check", nil, "check needs masters, and none are configured (a server would start five inside its own process, where nobody else locks); name them with --masters or --config"},
 	} {
 		t.Run(c.args+strings.Join(c.environ, " "), func(t *testing.T) {

@@ -27,9 +27,7 @@ max_ttl = "10s"
 `
 
 func TestReload(t *testing.T) {
-	if _, err := binary(); err != nil { // built where the sources are
-		t.Fatal(err)
-	}
+	binary(t) // built where the sources are
 	t.Chdir(t.TempDir())
 	write := func(changes ...string) {
 		writeFile(t, "redlockd.toml", strings.NewReplacer(changes...).Replace(reloadFile), 0o600)
@@ -109,16 +107,12 @@ func TestReload(t *testing.T) {
 		t.Errorf("the log has a password:\n%s", log)
 	}
 	p.signal(syscall.SIGTERM)
-	if code := p.exitCode(); code != cli.ExitOK {
-		t.Errorf("exit code %d, want %d:\n%s", code, cli.ExitOK, p.log())
-	}
+	p.wantExit(cli.ExitOK)
 }
 
 // A reload must not open a server that others can reach.
 func TestReloadKeepsProtectedMode(t *testing.T) {
-	if _, err := binary(); err != nil { // built where the sources are
-		t.Fatal(err)
-	}
+	binary(t) // built where the sources are
 	t.Chdir(t.TempDir())
 	writeFile(t, "redlockd.toml", "[server]\nlisten = \"0.0.0.0:0\"\n[auth]\nusers = [{name = \"default\", password = \"p\"}]\n", 0o600)
 	p := begin(t, "serve", "--config", "redlockd.toml")

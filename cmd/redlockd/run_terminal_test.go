@@ -38,23 +38,25 @@ func openTerminal(t *testing.T) (user, terminal *os.File) {
 	return user, terminal
 }
 
-func TestRunOnATerminal(t *testing.T) {
-	_, run := runMasters(t)
-	path, err := binary()
-	if err != nil {
-		t.Fatal(err)
-	}
-	user, terminal := openTerminal(t)
-	cmd := patient(exec.Command(path, with(run, "r", "--", "sh", "-c",
-		`trap 'n=$((n+1)); echo INT $n' INT; trap 'echo USR1' USR1; trap 'echo TERM; exit 6' TERM; read line; echo "read $line"; while :; do sleep 0.01; done`)...))
+// startOn starts a command on a terminal, and kills it where it does not end.
+func startOn(t *testing.T, terminal *os.File, cmd *exec.Cmd) {
+	t.Helper()
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = terminal, terminal, terminal
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true, Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	terminal.Close()
 	timeout := time.AfterFunc(patience, func() { cmd.Process.Kill() })
-	defer timeout.Stop()
+	t.Cleanup(func() { timeout.Stop() })
+}
+
+func TestRunOnATerminal(t *testing.T) {
+	_, run := runMasters(t)
+	user, terminal := openTerminal(t)
+	cmd := patient(exec.Command(binary(t), with(run, "r", "--", "sh", "-c",
+		`trap 'n=$((n+1)); echo INT $n' INT; trap 'echo USR1' USR1; trap 'echo TERM; exit 6' TERM; read line; echo "read $line"; while :; do sleep 0.01; done`)...))
+	startOn(t, terminal, cmd)
+	terminal.Close()
 	lines := bufio.NewScanner(user)
 	var said []string
 	wait := func(text string) {

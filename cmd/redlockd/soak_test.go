@@ -74,11 +74,7 @@ func TestSoakThreeProxiesUnderFaults(t *testing.T) {
 	}
 	t.Logf("REDLOCK_SOAK=%v REDLOCK_SOAK_SEED=%d", length, seed)
 
-	path, err := binary()
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &soak{t: t, binary: path, start: time.Now()}
+	s := &soak{t: t, binary: binary(t), start: time.Now()}
 	s.servers = redisproc.StartForTest(t, 5)
 	for i := range 3 {
 		s.proxies = append(s.proxies, s.startProxy(i))
@@ -310,23 +306,8 @@ func lockOnce(addr, resource string) error {
 // noKeysLeft waits until no master holds a lock: those that nobody released end with their TTL.
 func (s *soak) noKeysLeft() {
 	s.t.Helper()
-	deadline := time.Now().Add(patience)
 	for _, server := range s.servers {
-		for {
-			conn, err := dialRESP(server.Addr)
-			if err != nil {
-				s.t.Fatal(err)
-			}
-			keys, err := conn.do("KEYS", "soak:*")
-			conn.Close()
-			if err == nil && len(keys) == 0 {
-				break
-			}
-			if time.Now().After(deadline) {
-				s.t.Fatalf("keys left on %s: %v, %v", server.Addr, keys, err)
-			}
-			time.Sleep(20 * time.Millisecond)
-		}
+		until(s.t, "no keys are left on "+server.Addr, func() bool { return redisCLI(s.t, server.Addr, "KEYS", "soak:*") == "" })
 	}
 }
 

@@ -55,7 +55,6 @@ func TestStatusPageInABrowser(t *testing.T) {
 		users = [{name = "ops", password = "right"}, {name = "billing", password = "bill", resources = ["billing:*"]}]
 		`, 0o600)
 	p := launch(t, "--config", file, "--masters", list, "--max-ttl", "1h", "--http-listen", "127.0.0.1:0", "--bootstrap")
-	p.waitLog("quorum reached")
 	c := p.dial()
 	c.want("AUTH ops right", "OK")
 	c.want("CLIENT SETNAME worker-7", "OK")

@@ -58,10 +58,7 @@ func TestUnitUnderSystemd(t *testing.T) {
 	if out, err := exec.Command("unshare", append(apart, "mount", "-t", "cgroup2", "none", "/sys/fs/cgroup")...).CombinedOutput(); err != nil {
 		t.Skipf("no systemd can be started here: %v, %s", err, out)
 	}
-	path, err := binary()
-	if err != nil {
-		t.Fatal(err)
-	}
+	path := binary(t)
 	dir := t.TempDir()
 	if out, err := exec.Command("cp", "-L", path, filepath.Join(dir, "redlockd")).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
