@@ -54,22 +54,22 @@ func TestHeldOverAPartition(t *testing.T) {
 	q := launch(t, "--masters", strings.Join(sockets, ","), "--bootstrap")
 	p := launchApart(t, "--masters", strings.Join(sockets, ","))
 	_, port, _ := strings.Cut(p.addr, ":")
-	holder, other := startCLI(t, p.inside("redis-cli", "-p", port)), q.dial()
-	if token := holder.do("LOCK r 3s HOLD"); token == "" {
+	holder, other := (&dialogue{t: t}).start("redis-cli", p.inside("redis-cli", "-p", port)), q.dial()
+	if token := holder.ask("LOCK r 3s HOLD"); token == "" {
 		t.Fatal("LOCK: got no token")
 	}
-	holder.line() // its validity
+	holder.answer() // its validity
 	began := time.Now()
 	believed := began
 	for believed.Sub(began) <= 6*time.Second { // until a renewal is told that came when the TTL of before was over
 		sent := time.Now()
-		name, value := holder.do("KEEPALIVE 2s"), holder.line()
+		name, value := holder.ask("KEEPALIVE 2s"), holder.answer()
 		validity, err := strconv.Atoi(value)
 		if name != "validity" || err != nil || validity <= 0 {
 			t.Fatalf("KEEPALIVE: got %q %q, want a validity", name, value)
 		}
 		for range 6 { // held, lost and leaving
-			holder.line()
+			holder.answer()
 		}
 		believed = sent.Add(time.Duration(validity) * time.Millisecond)
 		other.want("LOCK r 3s WAIT 100ms", "null")

@@ -4,9 +4,6 @@ package main
 // program and real redis-servers as processes; clients and servers are stopped and killed.
 
 import (
-	"bufio"
-	"fmt"
-	"io"
 	"os/exec"
 	"strconv"
 	"strings"
@@ -18,59 +15,12 @@ import (
 	"redlockd/redlock/redisproc"
 )
 
-// cliProcess is a redis-cli that stays connected.
-type cliProcess struct {
-	t   *testing.T
-	cmd *exec.Cmd
-	in  io.Writer
-	out *bufio.Reader
-}
-
-func (p *program) startCLI() *cliProcess {
+// startCLI starts a redis-cli that stays connected. It answers with the lines of a reply.
+func (p *program) startCLI() *player {
 	p.t.Helper()
+	redisproc.Need(p.t, "redis-cli")
 	_, port, _ := strings.Cut(p.addr, ":")
-	return startCLI(p.t, exec.Command("redis-cli", "-p", port))
-}
-
-func startCLI(t *testing.T, cmd *exec.Cmd) *cliProcess {
-	t.Helper()
-	redisproc.Need(t, "redis-cli")
-	c := &cliProcess{t: t, cmd: cmd}
-	c.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	in, err := c.cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := c.cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		c.cmd.Process.Kill()
-		c.cmd.Wait()
-	})
-	c.in, c.out = in, bufio.NewReader(out)
-	return c
-}
-
-// do sends a command and returns the first line of the reply.
-func (c *cliProcess) do(command string) string {
-	c.t.Helper()
-	fmt.Fprintln(c.in, command)
-	return c.line()
-}
-
-// line is the next line of the reply.
-func (c *cliProcess) line() string {
-	c.t.Helper()
-	line, err := c.out.ReadString('\n')
-	if err != nil {
-		c.t.Fatalf("redis-cli: %v", err)
-	}
-	return strings.TrimSpace(line)
+	return (&dialogue{t: p.t}).start("redis-cli", exec.Command("redis-cli", "-p", port))
 }
 
 // info is a number of INFO.
@@ -100,10 +50,10 @@ func (w *wire) eventually(command string, ok func(got string) bool) {
 func TestHeldByAProcessThatStops(t *testing.T) {
 	p := launch(t)
 	stopped, killed, other := p.startCLI(), p.startCLI(), p.dial()
-	if token := stopped.do("LOCK stopped 3s HOLD RELEASE"); token == "" {
+	if token := stopped.ask("LOCK stopped 3s HOLD RELEASE"); token == "" {
 		t.Fatalf("LOCK: got no token")
 	}
-	killed.do("LOCK killed 50s HOLD")
+	killed.ask("LOCK killed 50s HOLD")
 	// The client does nothing, for longer than the TTL.
 	stopped.cmd.Process.Signal(syscall.SIGSTOP)
 	before := other.info("extends_granted")
@@ -163,8 +113,8 @@ func TestReadersThatStop(t *testing.T) {
 	p := launch(t, "--masters", addrs, "--bootstrap")
 	q, r := launch(t, "--masters", addrs), launch(t, "--masters", addrs)
 	killed, stopped, writer := p.startCLI(), q.dial(), r.dial()
-	killed.do("LOCK file 3s SHARED HOLD")
-	if got := stopped.do("LOCK file 3s SHARED HOLD"); !strings.HasPrefix(got, "[") {
+	killed.ask("LOCK file 3s SHARED HOLD")
+	if got := stopped.ask("LOCK file 3s SHARED HOLD"); !strings.HasPrefix(got, "[") {
 		t.Fatalf("LOCK SHARED beside a reader: %s", got)
 	}
 	before := stopped.info("extends_granted")

@@ -4,13 +4,11 @@ package main
 // code as they stand there, run with the client libraries that TestLibraries has; the lock is deleted on the masters.
 
 import (
-	"bufio"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 )
@@ -169,51 +167,14 @@ func (r holdingRecipe) run(t *testing.T, addr, name, block string, take func()) 
 	for i := range args {
 		args[i] = places.Replace(args[i])
 	}
-	cmd := exec.Command(args[0], args[1:]...)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	cmd.Stderr = os.Stderr
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	said := make(chan string)
-	go func() {
-		defer close(said)
-		for lines := bufio.NewScanner(stdout); lines.Scan(); {
-			said <- lines.Text()
-		}
-	}()
-	hear := func(within time.Duration) string {
-		select {
-		case line, ok := <-said:
-			if !ok {
-				return "nothing more: it has ended"
-			}
-			return line
-		case <-time.After(within):
-			return ""
-		}
-	}
-	defer func() {
-		cmd.Process.Kill()
-		for range said {
-		}
-		cmd.Wait()
-	}()
-	if got := hear(stepPatience); got != "held" {
-		t.Fatalf("got %q, want it to say held", got)
-	}
-	if got := hear(2 * holdingTTL); got != "" {
-		t.Fatalf("it said %q although the lock is renewed", got)
-	}
+	talk := &dialogue{t: t}
+	t.Cleanup(talk.print)
+	p := talk.start(name, exec.Command(args[0], args[1:]...))
+	p.wantAnswer("held")
+	p.wantNoAnswer(2 * holdingTTL) // the lock is renewed
 	if got := redisCLI(t, addr, "LOCK", name, "1s"); got != "" {
 		t.Errorf("the lock was granted to another: %s", got)
 	}
 	take()
-	if got := hear(stepPatience); got != "over" {
-		t.Errorf("got %q, want it to say over", got)
-	}
+	p.wantAnswer("over")
 }
