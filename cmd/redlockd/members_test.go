@@ -537,6 +537,47 @@ func TestMembersWithDeadMasters(t *testing.T) {
 	checkJSON(t, cli.ExitFailed, s[2].Addr) // a list of one, with two of four dead
 }
 
+// As many masters as may be are dead. An operator removes a living one, and then the dead ones: whatever the command says, locks are granted afterwards.
+func TestMembersRemoveWithDeadMasters(t *testing.T) {
+	for _, seats := range []int{5, 3} {
+		t.Run(fmt.Sprint(seats), func(t *testing.T) {
+			s, addrs := startMembers(t, seats, 0)
+			p := launch(t, "--masters", addrs)
+			living, dead := s[:(seats+1)/2], s[(seats+1)/2:]
+			for _, one := range dead {
+				one.Kill()
+			}
+			grants := func(when string) {
+				t.Helper()
+				for _, one := range []*program{p, launch(t, "--masters", addrs)} {
+					conn := one.dial()
+					until(t, "a lock "+when, func() bool { return strings.HasPrefix(conn.do("LOCK r 1000 TOKEN t"), "[t ") })
+					conn.want("UNLOCK r t", "1")
+				}
+			}
+			grants("with dead masters")
+			code, stdout, stderr := runBinary(t, "members", "--masters", addrs, "remove", living[0].Addr)
+			t.Logf("removal of a living one: exit code %d\n%s%s", code, stdout, stderr)
+			grants("after the removal of a living one")
+			for _, one := range dead {
+				change(t, addrs, "remove", one.Addr)
+				grants("after the removal of a dead one")
+			}
+			want := voters(living...)
+			if code == cli.ExitOK {
+				want = voters(living[1:]...)
+			}
+			if got := membersOf(t, addrs); seatsOf(got) != want || got.Unreached != 0 {
+				t.Errorf("in the end: got %+v, want %s", got, want)
+			}
+			if seats == 5 {
+				change(t, addrs, "remove", living[2].Addr)
+				grants("after the removal of a living one, with none dead")
+			}
+		})
+	}
+}
+
 // The lines for config.toml are read as they are printed, and make the difference go away.
 func TestMembersSettings(t *testing.T) {
 	s, addrs := startMembers(t, 3, 1)
