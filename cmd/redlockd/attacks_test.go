@@ -179,17 +179,14 @@ func (c *contest) join(p *program) {
 }
 
 func (c *contest) try(conn *respConn, p *program) (h hold, ok bool) {
-	sent := time.Now()
-	reply, err := conn.do("LOCK", "r", strconv.FormatInt(c.ttl.Milliseconds(), 10))
+	h, ok, err := c.lock(conn, "LOCK", "r", strconv.FormatInt(c.ttl.Milliseconds(), 10))
 	if err != nil && !isReplyError(err) {
 		c.t.Errorf("LOCK: %v", err)
 	}
-	if err != nil || len(reply) < 2 {
+	if !ok {
 		time.Sleep(5 * time.Millisecond)
 		return h, false
 	}
-	validity, _ := strconv.Atoi(reply[1])
-	h = hold{resource: "r", token: reply[0], from: time.Now(), to: sent.Add(time.Duration(validity) * time.Millisecond)}
 	c.record(h)
 	c.mu.Lock()
 	c.grants[p]++

@@ -108,8 +108,7 @@ func (l *load) client(conn *respConn, resource string) {
 		default:
 		}
 		token := fmt.Sprintf("%s:%p:%d", resource, conn, n)
-		sent := time.Now()
-		reply, err := conn.do("LOCK", resource, "1000", "TOKEN", token)
+		h, granted, err := l.lock(conn, "LOCK", resource, "1000", "TOKEN", token)
 		switch {
 		case err != nil && resource == "shared" && strings.Contains(err.Error(), "NOQUORUM 2 of 3 masters voted and disagree"):
 			continue // a quorum voted, one for each of two clients, while the new master of a seat was being connected to
@@ -118,16 +117,10 @@ func (l *load) client(conn *respConn, resource string) {
 		case err != nil:
 			l.t.Errorf("LOCK %s: %v", resource, err)
 			return
-		case reply == nil:
+		case !granted:
 			continue
 		}
 		l.locked.Add(1)
-		validity, err := strconv.Atoi(reply[1])
-		if err != nil {
-			l.t.Errorf("LOCK %s: got %q, want a validity", resource, reply)
-			return
-		}
-		h := hold{resource: resource, token: token, from: time.Now(), to: sent.Add(time.Duration(validity) * time.Millisecond)}
 		time.Sleep(time.Millisecond) // so that another holder would be found
 		if now := time.Now(); now.Before(h.to) {
 			h.to = now

@@ -149,7 +149,7 @@ func beginCommand(t *testing.T, cmd *exec.Cmd) *program {
 		<-p.ended
 		p.cmd.Wait()
 		if t.Failed() {
-			t.Logf("the log of %q:\n%s", cmd.Args, p.log())
+			t.Logf("the end of the log of %q:\n%s", cmd.Args, strings.Join(p.lines[max(0, len(p.lines)-200):], "\n"))
 		}
 	})
 	return p

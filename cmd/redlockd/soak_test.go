@@ -9,14 +9,12 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
 	"os"
-	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
@@ -45,9 +43,9 @@ type hold struct {
 
 type soak struct {
 	t       *testing.T
-	binary  string
 	servers []*redisproc.Server
-	proxies []*soakProxy
+	addrs   []string   // of the redlockds, which keep them over restarts
+	proxies []*program // at these addresses; the nemesis has them alone
 	start   time.Time
 
 	mu    sync.Mutex
@@ -74,10 +72,13 @@ func TestSoakThreeProxiesUnderFaults(t *testing.T) {
 	}
 	t.Logf("REDLOCK_SOAK=%v REDLOCK_SOAK_SEED=%d", length, seed)
 
-	s := &soak{t: t, binary: binary(t), start: time.Now()}
-	s.servers = redisproc.StartForTest(t, 5)
-	for i := range 3 {
-		s.proxies = append(s.proxies, s.startProxy(i))
+	// With the default of 50 ms for each master, a busy machine grants few locks to judge.
+	t.Setenv("REDLOCKD_MASTER_TIMEOUT", "250ms")
+	t.Setenv("REDLOCKD_MASTER_FOUNDING_WAIT", "10ms")
+	s := &soak{t: t, start: time.Now(), servers: redisproc.StartForTest(t, 5)}
+	for range 3 {
+		s.addrs = append(s.addrs, redisproc.KeepAddr(t))
+		s.proxies = append(s.proxies, s.startProxy(s.addrs[len(s.addrs)-1]))
 	}
 	s.waitAllLockable("at the start")
 
@@ -107,8 +108,7 @@ func (s *soak) client(n int, random *rand.Rand, stop <-chan struct{}) {
 			return
 		default:
 		}
-		proxy := s.proxies[random.IntN(len(s.proxies))]
-		conn, err := dialRESP(proxy.addr)
+		conn, err := dialRESP(s.addrs[random.IntN(len(s.addrs))])
 		if err != nil {
 			s.failed.Add(1)
 			time.Sleep(10 * time.Millisecond)
@@ -130,22 +130,18 @@ func (s *soak) cycle(conn *respConn, random *rand.Rand) bool {
 	if random.IntN(2) == 0 {
 		args = append(args, "WAIT", strconv.Itoa(1+random.IntN(500)))
 	}
-	sent := time.Now()
-	reply, err := conn.do(args...)
-	answered := time.Now()
+	h, granted, err := s.lock(conn, args...)
 	if err != nil {
 		s.failed.Add(1)
 		return isReplyError(err) // else the connection is gone
 	}
-	if len(reply) == 0 {
+	if !granted {
 		s.denied.Add(1)
 		time.Sleep(time.Duration(random.IntN(10)) * time.Millisecond)
 		return true
 	}
-	validity, _ := strconv.Atoi(reply[1])
-	h := hold{resource: resource, token: reply[0], from: answered, to: sent.Add(time.Duration(validity) * time.Millisecond)}
 	s.granted.Add(1)
-	time.Sleep(time.Duration(random.IntN(validity+1)) * time.Millisecond)
+	time.Sleep(time.Duration(random.Int64N(int64(max(0, h.to.Sub(h.from)) + 1))))
 	if random.IntN(4) == 0 && time.Now().Before(h.to) {
 		sent := time.Now()
 		reply, err := conn.do("EXTEND", resource, h.token, strconv.Itoa(ttl))
@@ -171,6 +167,17 @@ func (s *soak) cycle(conn *respConn, random *rand.Rand) bool {
 	_, err = conn.do("UNLOCK", resource, h.token)
 	s.record(h)
 	return err == nil || isReplyError(err)
+}
+
+// lock asks once, and returns what the client may believe then. granted is false if another has the lock.
+func (s *soak) lock(conn *respConn, args ...string) (h hold, granted bool, err error) {
+	sent := time.Now()
+	reply, err := conn.do(args...)
+	if err != nil || len(reply) < 2 {
+		return h, false, err
+	}
+	validity, err := strconv.Atoi(reply[1])
+	return hold{args[1], reply[0], time.Now(), sent.Add(time.Duration(validity) * time.Millisecond)}, err == nil, err
 }
 
 func (s *soak) record(h hold) {
@@ -223,14 +230,15 @@ func (s *soak) nemesis(random *rand.Rand, end time.Time) {
 				conn.Close()
 			}
 		case harm < 8:
-			proxy := s.proxies[random.IntN(len(s.proxies))]
-			proxy.stop(syscall.SIGKILL)
-			s.proxies[proxy.index].restart(s)
+			i := random.IntN(len(s.proxies))
+			s.proxies[i].signal(syscall.SIGKILL)
+			s.proxies[i].exitCode()
+			s.proxies[i] = s.startProxy(s.addrs[i])
 		case harm < 9:
 			proxy := s.proxies[random.IntN(len(s.proxies))]
-			proxy.cmd.Process.Signal(syscall.SIGSTOP)
+			proxy.signal(syscall.SIGSTOP)
 			time.Sleep(time.Duration(random.IntN(1500)) * time.Millisecond)
-			proxy.cmd.Process.Signal(syscall.SIGCONT)
+			proxy.signal(syscall.SIGCONT)
 		}
 	}
 	for server := range frozen {
@@ -269,38 +277,22 @@ func (s *soak) judge() {
 // waitAllLockable waits until every resource can be locked and released through every proxy.
 func (s *soak) waitAllLockable(when string) {
 	s.t.Helper()
-	deadline := time.Now().Add(2 * patience)
-	for _, proxy := range s.proxies {
+	for _, addr := range s.addrs {
 		for i := range soakResources {
-			for {
-				err := lockOnce(proxy.addr, "soak:"+strconv.Itoa(i))
-				if err == nil {
-					break
+			until(s.t, fmt.Sprintf("%s, soak:%d can be locked through %s", when, i, addr), func() bool {
+				conn, err := dialRESP(addr)
+				if err != nil {
+					return false
 				}
-				if time.Now().After(deadline) {
-					s.t.Fatalf("%s, soak:%d cannot be locked through %s: %v\n%s", when, i, proxy.addr, err, proxy.log)
+				defer conn.Close()
+				h, granted, _ := s.lock(conn, "LOCK", "soak:"+strconv.Itoa(i), "500", "WAIT", "500")
+				if granted {
+					_, err = conn.do("UNLOCK", h.resource, h.token)
 				}
-				time.Sleep(20 * time.Millisecond)
-			}
+				return granted && err == nil
+			})
 		}
 	}
-}
-
-func lockOnce(addr, resource string) error {
-	conn, err := dialRESP(addr)
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	reply, err := conn.do("LOCK", resource, "500", "WAIT", "500")
-	if err != nil {
-		return err
-	}
-	if len(reply) == 0 {
-		return errors.New("held by another")
-	}
-	_, err = conn.do("UNLOCK", resource, reply[0])
-	return err
 }
 
 // noKeysLeft waits until no master holds a lock: those that nobody released end with their TTL.
@@ -311,56 +303,9 @@ func (s *soak) noKeysLeft() {
 	}
 }
 
-// soakProxy is one redlockd process. It keeps its address over restarts.
-type soakProxy struct {
-	index int
-	addr  string
-	cmd   *exec.Cmd
-	log   *lockedBuffer
-}
-
-func (s *soak) startProxy(index int) *soakProxy {
-	p := &soakProxy{index: index, addr: redisproc.KeepAddr(s.t), log: new(lockedBuffer)}
-	p.restart(s)
-	s.t.Cleanup(func() { p.stop(syscall.SIGKILL) })
-	return p
-}
-
-func (p *soakProxy) restart(s *soak) {
-	p.cmd = exec.Command(s.binary, "--listen", p.addr, "--masters", strings.Join(redisproc.Addrs(s.servers), ","), "--max-ttl", soakMaxTTL.String())
-	p.cmd.Stderr = p.log
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	// With the default of 50 ms for each master, a busy machine grants few locks to judge.
-	p.cmd.Env = append(os.Environ(), "REDLOCKD_MASTER_FOUNDING_WAIT=10ms", "REDLOCKD_MASTER_TIMEOUT=250ms")
-	if err := p.cmd.Start(); err != nil {
-		s.t.Error(err)
-	}
-}
-
-func (p *soakProxy) stop(sig syscall.Signal) {
-	p.cmd.Process.Signal(sig)
-	p.cmd.Wait()
-}
-
-// lockedBuffer keeps the last part of what a process logs.
-type lockedBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.buf.Len() > 64<<10 {
-		b.buf.Next(b.buf.Len() - 32<<10)
-	}
-	return b.buf.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
+// startProxy starts the redlockd that has this address.
+func (s *soak) startProxy(addr string) *program {
+	return begin(s.t, "--listen", addr, "--masters", strings.Join(redisproc.Addrs(s.servers), ","), "--max-ttl", soakMaxTTL.String())
 }
 
 // respConn is the least that speaks RESP 2 to redlockd: commands out, flat replies in.
