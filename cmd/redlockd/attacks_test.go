@@ -12,11 +12,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"redlockd/cmd/redlockd/cli"
 	"redlockd/redlock/redisproc"
@@ -159,27 +160,23 @@ func startContest(t *testing.T, ttl time.Duration) *contest {
 // join has a client take part.
 func (c *contest) join(p *program) {
 	c.running.Go(func() {
-		conn, err := dialRESP(p.addr)
-		if err != nil {
-			c.t.Error(err)
-			return
-		}
-		defer conn.Close()
+		client := newClient(p.addr)
+		defer client.Close()
 		for {
 			select {
 			case <-c.stop:
 				return
 			default:
 			}
-			if h, ok := c.try(conn, p); ok {
+			if h, ok := c.try(client, p); ok {
 				time.Sleep(time.Until(h.to) + c.ttl/10) // it ends by itself, and it is the turn of others
 			}
 		}
 	})
 }
 
-func (c *contest) try(conn *respConn, p *program) (h hold, ok bool) {
-	h, ok, err := c.lock(conn, "LOCK", "r", strconv.FormatInt(c.ttl.Milliseconds(), 10))
+func (c *contest) try(client *redis.Client, p *program) (h hold, ok bool) {
+	h, ok, err := c.lock(client, "r", int(c.ttl.Milliseconds()))
 	if err != nil && !isReplyError(err) {
 		c.t.Errorf("LOCK: %v", err)
 	}

@@ -6,6 +6,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -19,6 +20,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"redlockd/cmd/redlockd/cli"
 	"redlockd/cmd/redlockd/masters"
@@ -89,26 +92,23 @@ func startLoad(t *testing.T, proxies ...*program) *load {
 	l := &load{soak: soak{t: t, start: time.Now()}, stop: make(chan struct{})}
 	for i, p := range proxies {
 		for _, resource := range []string{fmt.Sprintf("own:%d", i), "shared"} {
-			conn, err := dialRESP(p.addr)
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { conn.Close() })
-			l.done.Go(func() { l.client(conn, resource) })
+			client := newClient(p.addr)
+			t.Cleanup(func() { client.Close() })
+			l.done.Go(func() { l.client(client, resource) })
 		}
 	}
 	return l
 }
 
-func (l *load) client(conn *respConn, resource string) {
+func (l *load) client(client *redis.Client, resource string) {
 	for n := 0; ; n++ {
 		select {
 		case <-l.stop:
 			return
 		default:
 		}
-		token := fmt.Sprintf("%s:%p:%d", resource, conn, n)
-		h, granted, err := l.lock(conn, "LOCK", resource, "1000", "TOKEN", token)
+		token := fmt.Sprintf("%s:%p:%d", resource, client, n)
+		h, granted, err := l.lock(client, resource, 1000, "TOKEN", token)
 		switch {
 		case err != nil && resource == "shared" && strings.Contains(err.Error(), "NOQUORUM 2 of 3 masters voted and disagree"):
 			continue // a quorum voted, one for each of two clients, while the new master of a seat was being connected to
@@ -126,7 +126,7 @@ func (l *load) client(conn *respConn, resource string) {
 			h.to = now
 		}
 		l.record(h)
-		if _, err := conn.do("UNLOCK", resource, token); err != nil && !machineWasSlow(err.Error()) {
+		if err := client.Do(context.Background(), "UNLOCK", resource, token).Err(); err != nil && !machineWasSlow(err.Error()) {
 			l.t.Errorf("UNLOCK %s: %v", resource, err)
 			return
 		}
@@ -182,16 +182,9 @@ func TestMembersChangeUnderLoad(t *testing.T) {
 	if got := membersOf(t, addrs); got.MaxTTLMs != 3000 || got.WaitMs < 3000 {
 		t.Errorf("raised: got %+v, want 3 s and a wait that is no shorter", got)
 	}
-	conn, err := dialRESP(p.addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	until(t, "a lock for longer", func() bool { // with the first batch after the change at the latest
-		_, err := conn.do("LOCK", "long", "2500")
-		return err == nil
-	})
-	p.dial().want("CONFIG GET locks.max_ttl", "[locks.max_ttl 3s]")
+	client := p.dial()
+	client.eventually("LOCK long 2500", func(got string) bool { return strings.HasPrefix(got, "[") }) // with the first batch after the change at the latest
+	client.want("CONFIG GET locks.max_ttl", "[locks.max_ttl 3s]")
 	if text := change(t, addrs, "set", "max_ttl", "2s"); !strings.Contains(text, "Done.") {
 		t.Errorf("lowered: got\n%s", text)
 	}

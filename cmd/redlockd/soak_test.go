@@ -8,12 +8,10 @@ package main
 // prints; REDLOCK_SOAK_SEED repeats it (its timing is that of real processes, so a repetition is only similar).
 
 import (
-	"bufio"
+	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
-	"net"
 	"os"
 	"slices"
 	"strconv"
@@ -23,6 +21,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"redlockd/redlock/redisproc"
 )
@@ -108,29 +108,25 @@ func (s *soak) client(n int, random *rand.Rand, stop <-chan struct{}) {
 			return
 		default:
 		}
-		conn, err := dialRESP(s.addrs[random.IntN(len(s.addrs))])
-		if err != nil {
-			s.failed.Add(1)
-			time.Sleep(10 * time.Millisecond)
-			continue
-		}
+		client := newClient(s.addrs[random.IntN(len(s.addrs))])
 		for range 20 {
-			if !s.cycle(conn, random) {
+			if !s.cycle(client, random) {
+				time.Sleep(10 * time.Millisecond)
 				break
 			}
 		}
-		conn.Close()
+		client.Close()
 	}
 }
 
-func (s *soak) cycle(conn *respConn, random *rand.Rand) bool {
+func (s *soak) cycle(client *redis.Client, random *rand.Rand) bool {
 	resource := "soak:" + strconv.Itoa(random.IntN(soakResources))
 	ttl := 100 + random.IntN(900)
-	args := []string{"LOCK", resource, strconv.Itoa(ttl)}
+	var wait []any
 	if random.IntN(2) == 0 {
-		args = append(args, "WAIT", strconv.Itoa(1+random.IntN(500)))
+		wait = []any{"WAIT", 1 + random.IntN(500)}
 	}
-	h, granted, err := s.lock(conn, args...)
+	h, granted, err := s.lock(client, resource, ttl, wait...)
 	if err != nil {
 		s.failed.Add(1)
 		return isReplyError(err) // else the connection is gone
@@ -144,10 +140,9 @@ func (s *soak) cycle(conn *respConn, random *rand.Rand) bool {
 	time.Sleep(time.Duration(random.Int64N(int64(max(0, h.to.Sub(h.from)) + 1))))
 	if random.IntN(4) == 0 && time.Now().Before(h.to) {
 		sent := time.Now()
-		reply, err := conn.do("EXTEND", resource, h.token, strconv.Itoa(ttl))
+		validity, err := client.Do(context.Background(), "EXTEND", resource, h.token, ttl).Int()
 		switch {
-		case err == nil && reply[0] != "0":
-			validity, _ := strconv.Atoi(reply[0])
+		case err == nil && validity > 0:
 			h.to = sent.Add(time.Duration(validity) * time.Millisecond)
 		case err == nil:
 			s.lost.Add(1)
@@ -164,20 +159,23 @@ func (s *soak) cycle(conn *respConn, random *rand.Rand) bool {
 		s.record(h) // gone without a word: the TTL has to end it
 		return true
 	}
-	_, err = conn.do("UNLOCK", resource, h.token)
+	err = client.Do(context.Background(), "UNLOCK", resource, h.token).Err()
 	s.record(h)
 	return err == nil || isReplyError(err)
 }
 
 // lock asks once, and returns what the client may believe then. granted is false if another has the lock.
-func (s *soak) lock(conn *respConn, args ...string) (h hold, granted bool, err error) {
+func (s *soak) lock(client *redis.Client, resource string, ttl int, more ...any) (h hold, granted bool, err error) {
 	sent := time.Now()
-	reply, err := conn.do(args...)
-	if err != nil || len(reply) < 2 {
+	reply, err := client.Do(context.Background(), append([]any{"LOCK", resource, ttl}, more...)...).Slice()
+	if err == redis.Nil {
+		return h, false, nil
+	}
+	if err != nil {
 		return h, false, err
 	}
-	validity, err := strconv.Atoi(reply[1])
-	return hold{args[1], reply[0], time.Now(), sent.Add(time.Duration(validity) * time.Millisecond)}, err == nil, err
+	token, validity := reply[0].(string), time.Duration(reply[1].(int64))*time.Millisecond
+	return hold{resource, token, time.Now(), sent.Add(validity)}, true, nil
 }
 
 func (s *soak) record(h hold) {
@@ -225,10 +223,7 @@ func (s *soak) nemesis(random *rand.Rand, end time.Time) {
 			server.Freeze()
 			frozen[server] = true
 		case harm < 7:
-			if conn, err := dialRESP(server.Addr); err == nil {
-				conn.do("FLUSHALL")
-				conn.Close()
-			}
+			redisCLI(s.t, server.Addr, "FLUSHALL")
 		case harm < 8:
 			i := random.IntN(len(s.proxies))
 			s.proxies[i].signal(syscall.SIGKILL)
@@ -280,16 +275,10 @@ func (s *soak) waitAllLockable(when string) {
 	for _, addr := range s.addrs {
 		for i := range soakResources {
 			until(s.t, fmt.Sprintf("%s, soak:%d can be locked through %s", when, i, addr), func() bool {
-				conn, err := dialRESP(addr)
-				if err != nil {
-					return false
-				}
-				defer conn.Close()
-				h, granted, _ := s.lock(conn, "LOCK", "soak:"+strconv.Itoa(i), "500", "WAIT", "500")
-				if granted {
-					_, err = conn.do("UNLOCK", h.resource, h.token)
-				}
-				return granted && err == nil
+				client := newClient(addr)
+				defer client.Close()
+				h, granted, _ := s.lock(client, "soak:"+strconv.Itoa(i), 500, "WAIT", 500)
+				return granted && client.Do(context.Background(), "UNLOCK", h.resource, h.token).Err() == nil
 			})
 		}
 	}
@@ -308,75 +297,13 @@ func (s *soak) startProxy(addr string) *program {
 	return begin(s.t, "--listen", addr, "--masters", strings.Join(redisproc.Addrs(s.servers), ","), "--max-ttl", soakMaxTTL.String())
 }
 
-// respConn is the least that speaks RESP 2 to redlockd: commands out, flat replies in.
-type respConn struct {
-	net.Conn
-	in *bufio.Reader
+// newClient is a client that sends each command once.
+func newClient(addr string) *redis.Client {
+	return redis.NewClient(&redis.Options{Addr: addr, PoolSize: 1, MaxRetries: -1, DialTimeout: time.Second, DialerRetries: 1, ReadTimeout: patience})
 }
 
-func dialRESP(addr string) (*respConn, error) {
-	conn, err := net.DialTimeout("tcp", addr, time.Second)
-	if err != nil {
-		return nil, err
-	}
-	return &respConn{Conn: conn, in: bufio.NewReader(conn)}, nil
-}
-
-// replyError is an error that the server replied.
-type replyError string
-
-func (e replyError) Error() string { return string(e) }
-
+// isReplyError tells whether the server has replied the error.
 func isReplyError(err error) bool {
-	var reply replyError
-	return errors.As(err, &reply)
-}
-
-// do returns the elements of the reply as text; none for null.
-func (c *respConn) do(args ...string) ([]string, error) {
-	c.SetDeadline(time.Now().Add(patience))
-	command := fmt.Sprintf("*%d\r\n", len(args))
-	for _, arg := range args {
-		command += fmt.Sprintf("$%d\r\n%s\r\n", len(arg), arg)
-	}
-	if _, err := io.WriteString(c, command); err != nil {
-		return nil, err
-	}
-	return c.reply()
-}
-
-func (c *respConn) reply() ([]string, error) {
-	line, err := c.in.ReadString('\n')
-	if err != nil {
-		return nil, err
-	}
-	kind, text := line[0], strings.TrimRight(line[1:], "\r\n")
-	switch kind {
-	case '-':
-		return nil, replyError(text)
-	case '+', ':':
-		return []string{text}, nil
-	case '$', '*':
-		n, err := strconv.Atoi(text)
-		if err != nil || n < 0 {
-			return nil, err
-		}
-		if kind == '$' {
-			data := make([]byte, n+2)
-			if _, err := io.ReadFull(c.in, data); err != nil {
-				return nil, err
-			}
-			return []string{string(data[:n])}, nil
-		}
-		var all []string
-		for range n {
-			one, err := c.reply()
-			if err != nil {
-				return nil, err
-			}
-			all = append(all, one...)
-		}
-		return all, nil
-	}
-	return nil, fmt.Errorf("unexpected reply %q", line)
+	_, replied := errors.AsType[redis.Error](err)
+	return replied
 }
