@@ -62,9 +62,7 @@ func TestClientsOfARunningServer(t *testing.T) {
 	holder, waiter := p.dial(), p.dial()
 	holder.want("CLIENT SETNAME cron-7", "OK")
 	holder.want("LOCK nothing 30s WAIT", "ERR syntax error: WAIT lacks its value")
-	if got := holder.do("LOCK invoices 30s TOKEN mine NOTE nightly"); !strings.HasPrefix(got, "[mine ") {
-		t.Fatalf("LOCK: got %s", got)
-	}
+	holder.grant("LOCK invoices 30s TOKEN mine NOTE nightly")
 	holder.grant("LOCK other 30s TOKEN mine")
 	waiter.send("LOCK invoices 30s WAIT 1m")
 	p.asks("waiter 1", "locks", "inv*")
@@ -117,9 +115,7 @@ func TestUnlockByForce(t *testing.T) {
 	p := launch(t)
 	p.asks("masters_up:5\n", "info", "masters")
 	holder, next := p.dial(), p.dial()
-	if got := holder.do("LOCK invoices 30s TOKEN mine HOLD"); !strings.HasPrefix(got, "[mine ") {
-		t.Fatalf("LOCK: got %s", got)
-	}
+	holder.grant("LOCK invoices 30s TOKEN mine HOLD")
 	refused(t, cli.ExitUsage, "--force is missing", nil, "unlock", "invoices", "its host is gone", "--server", p.addr)
 	refused(t, cli.ExitUsage, "no resource is named", nil, "unlock", "--force", "--server", p.addr)
 	refused(t, cli.ExitUsage, `unexpected "is"`, nil, "unlock", "--force", "invoices", "host", "is", "gone", "--server", p.addr)

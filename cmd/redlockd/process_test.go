@@ -317,12 +317,13 @@ func (w *wire) lock(resource, token string) {
 	}
 }
 
-// grant takes a lock, whose token stands last.
+// grant takes a lock, under the token that the command names if it does.
 func (w *wire) grant(command string) {
 	w.t.Helper()
-	words := strings.Fields(command)
-	if got := w.ask(command); !strings.HasPrefix(got, "["+words[len(words)-1]+" ") {
-		w.t.Errorf("%s: got %q, want it granted", command, got)
+	_, token, _ := strings.Cut(command+" ", " TOKEN ")
+	token, _, _ = strings.Cut(token, " ")
+	if got := w.ask(command); !strings.HasPrefix(got, "["+token) {
+		w.t.Fatalf("%s: got %q, want it granted", command, got)
 	}
 }
 
