@@ -1,7 +1,7 @@
 package main
 
-// Goal: what README's section "What is not promised" says of processes is true. Its other rows are in redlock/assumptions_test.go, which also
-// holds the section against the tests that it names.
+// Goal: what README's section "What is not promised" says of processes is true. Its other rows are in
+// redlock/assumptions_test.go, which also holds the section against the tests that it names.
 
 import (
 	"errors"
@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// A client that holds a lock while its connection stands, and never sends KEEPALIVE: its redlockd stands still, another one grants the lock, and
-// the client is told when its redlockd goes on.
+// A client that holds a lock while its connection stands, and never sends KEEPALIVE: its redlockd
+// stands still, another one grants the lock, and the client is told when its redlockd goes on.
 func TestAssumeHoldersSendKEEPALIVE(t *testing.T) {
 	_, addrs := startMasters(t, 3)
 	p := launch(t, "--masters", addrs, "--bootstrap")

@@ -1,8 +1,10 @@
 package main
 
-// Goal: attacks on who the masters are, and on clocks, give no lock twice, and who is behind gets over it by itself. Method: the program as a
-// process, on real redis-server processes. Clients want one resource through several redlockds all the time, and note from when to when they may
-// believe to hold it; two of them must never have done so at once. The same attacks in virtual time: redlock/virtual_attacks_test.go.
+// Goal: attacks on who the masters are, and on clocks, give no lock twice, and who is behind gets over
+// it by itself. Method: the program as a process, on real redis-server processes. Clients want one
+// resource through several redlockds all the time, and note from when to when they may believe to hold
+// it; two of them must never have done so at once. The same attacks in virtual time:
+// redlock/virtual_attacks_test.go.
 
 import (
 	"encoding/json"
@@ -102,7 +104,8 @@ func (d *door) drop() {
 	}
 }
 
-// site is where a redlockd runs: it reaches each master by an address of its own, and calls it m1, m2, … as all do.
+// site is where a redlockd runs: it reaches each master by an address of its own, and calls it m1, m2,
+// … as all do.
 type site struct {
 	t     *testing.T
 	doors []*door
@@ -227,8 +230,9 @@ func attackSettings(t *testing.T, maxTTL string) {
 	}
 }
 
-// The name of the fifth master comes to mean another Redis. One redlockd stays connected to the one of before; each reaches two of the other four.
-// What else names, lists of masters and a lowered max_ttl can do: redlock/virtual_attacks_test.go.
+// The name of the fifth master comes to mean another Redis. One redlockd stays connected to the one of
+// before; each reaches two of the other four. What else names, lists of masters and a lowered max_ttl
+// can do: redlock/virtual_attacks_test.go.
 func TestAttackNameThatMoves(t *testing.T) {
 	const maxTTL = 2 * time.Second
 	attackSettings(t, maxTTL.String())
@@ -261,7 +265,8 @@ func TestAttackNameThatMoves(t *testing.T) {
 	c.end()
 }
 
-// Nothing but short runs: each gives up before the wait of the new masters is over, and the next one goes on with it.
+// Nothing but short runs: each gives up before the wait of the new masters is over, and the next one
+// goes on with it.
 func TestAttackShortRuns(t *testing.T) {
 	const wait = 4 * time.Second
 	attackSettings(t, wait.String())
@@ -289,7 +294,8 @@ func TestAttackShortRuns(t *testing.T) {
 	}
 }
 
-// A redlockd that starts goes on with the wait of masters, and does not begin it again. Where a majority has forgotten nobody can give them what they held.
+// A redlockd that starts goes on with the wait of masters, and does not begin it again. Where a
+// majority has forgotten nobody can give them what they held.
 func TestAttackRestartDoesNotLengthenTheWait(t *testing.T) {
 	const passed = 4 * time.Second
 	attackSettings(t, time.Minute.String())
@@ -323,7 +329,8 @@ func TestAttackRestartDoesNotLengthenTheWait(t *testing.T) {
 	}
 }
 
-// Three of five masters forget at the same moment. Locks are granted again when the longest of before must have ended, and by nobody's help.
+// Three of five masters forget at the same moment. Locks are granted again when the longest of before
+// must have ended, and by nobody's help.
 func TestAttackAmnesiaOfThree(t *testing.T) {
 	const maxTTL = 4 * time.Second
 	attackSettings(t, maxTTL.String())
@@ -374,8 +381,8 @@ func aheadBinary(t *testing.T) string {
 	return dir + "/ahead"
 }
 
-// `redlockd run` on a machine whose clock is 1.5 s off gets no lock for as long as a wait, for it must watch the masters' clocks first. Nobody else
-// notices.
+// `redlockd run` on a machine whose clock is 1.5 s off gets no lock for as long as a wait, for it must
+// watch the masters' clocks first. Nobody else notices.
 func TestAttackClockThatIsOff(t *testing.T) {
 	attackSettings(t, "3s")
 	ahead := aheadBinary(t)

@@ -1,7 +1,8 @@
 package main
 
-// Goal: the audit is in its file, by whatever means that is rotated, and a disk that takes nothing stops no lock. Method: the program as a
-// process; the file is moved, copied and truncated, or is one that is always full.
+// Goal: the audit is in its file, by whatever means that is rotated, and a disk that takes nothing
+// stops no lock. Method: the program as a process; the file is moved, copied and truncated, or is one
+// that is always full.
 
 import (
 	"bytes"

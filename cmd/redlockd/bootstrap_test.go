@@ -1,7 +1,7 @@
 package main
 
-// Goal: redlockd bootstrap admits masters that are all new, and changes nothing where one is not; what it prints says why. Method:
-// the program as a process, on real redis-server processes.
+// Goal: redlockd bootstrap admits masters that are all new, and changes nothing where one is not; what
+// it prints says why. Method: the program as a process, on real redis-server processes.
 
 import (
 	"regexp"
@@ -85,7 +85,8 @@ func TestBootstrapThenServe(t *testing.T) {
 	}
 }
 
-// A run that asks new masters for a lock founds their membership, in which all wait: a bootstrap is as possible as before.
+// A run that asks new masters for a lock founds their membership, in which all wait: a bootstrap is as
+// possible as before.
 func TestRunThenBootstrap(t *testing.T) {
 	_, addrs := startMasters(t, 3)
 	wantRun(t, cli.ExitNoQuorum, "", "NOQUORUM", "run", "--masters", addrs, "r", "--", "true")

@@ -1,7 +1,8 @@
 package main
 
-// Goal: ping, locks, info, top, unlock and reload do with a redlockd that runs what their help says, from terminals and from scripts, with logins and TLS, and
-// end in bounded time where there is none. Method: redlockds as processes, over embedded and over real masters; a pseudo-terminal.
+// Goal: ping, locks, info, top, unlock and reload do with a redlockd that runs what their help says,
+// from terminals and from scripts, with logins and TLS, and end in bounded time where there is none.
+// Method: redlockds as processes, over embedded and over real masters; a pseudo-terminal.
 
 import (
 	"encoding/json"
@@ -167,8 +168,8 @@ func TestPingWithoutAServer(t *testing.T) {
 	refused(t, cli.ExitFailed, `a reply that begins with 'H'`, nil, "ping", "--server", stranger.Addr().String())
 }
 
-// Clients with the settings of the server on their machine know its certificate and its users. Others name theirs; no password stands on a
-// command line.
+// Clients with the settings of the server on their machine know its certificate and its users. Others
+// name theirs; no password stands on a command line.
 func TestClientsLogIn(t *testing.T) {
 	dir := t.TempDir()
 	writeGoodCertificate(t, dir, 1)
@@ -256,7 +257,8 @@ func TestLocksOfAFleet(t *testing.T) {
 	until(t, "locks --all names the one that is missing", func() bool { return wanted.MatchString(servers[0].ask("locks", "--all")) })
 }
 
-// On a terminal, top shows its view anew, ends with q and with Ctrl-C, and leaves the terminal as it was.
+// On a terminal, top shows its view anew, ends with q and with Ctrl-C, and leaves the terminal as it
+// was.
 func TestTopOnATerminal(t *testing.T) {
 	p := launch(t)
 	p.dial().lock("invoices", "t1")

@@ -1,7 +1,8 @@
 package main
 
-// Goal: what a shell completes is what the command line takes. Method: the shells themselves, with the words that a user has typed; and of the
-// manual page, that groff has nothing to complain about and that every command, flag and setting is in it.
+// Goal: what a shell completes is what the command line takes. Method: the shells themselves, with the
+// words that a user has typed; and of the manual page, that groff has nothing to complain about and
+// that every command, flag and setting is in it.
 
 import (
 	"os"
@@ -17,7 +18,8 @@ import (
 	"redlockd/redlock/redisproc"
 )
 
-// completed are the words that a shell offers behind those that are typed, of which the last one may be empty.
+// completed are the words that a shell offers behind those that are typed, of which the last one may be
+// empty.
 var completed = []struct {
 	typed []string
 	some  []string // these are offered
@@ -116,7 +118,8 @@ func TestCompletionFish(t *testing.T) {
 	}
 }
 
-// The functions of zsh's completion system work in an editor alone. Here they print what they are asked for.
+// The functions of zsh's completion system work in an editor alone. Here they print what they are asked
+// for.
 func TestCompletionZsh(t *testing.T) {
 	const stubs = "compdef() { }\n_describe() { print -rl -- ${(P)2} }\n_files() { print files }\n_normal() { print normal $CURRENT $words }\nsource $1\n"
 	complete := func(words string) string {

@@ -1,7 +1,7 @@
 package main
 
-// Goal: the package for Debian has what it should, and its program runs with its configuration. Method: the package is made of the program that
-// the tests build, and unpacked.
+// Goal: the package for Debian has what it should, and its program runs with its configuration. Method:
+// the package is made of the program that the tests build, and unpacked.
 
 import (
 	"os"

@@ -1,7 +1,8 @@
 package main
 
-// Goal: a server that is told to stop says so to those who balance servers, lets its clients finish, and ends when it says. Method: the
-// program as a process on its embedded masters, signals, and its HTTP pages.
+// Goal: a server that is told to stop says so to those who balance servers, lets its clients finish,
+// and ends when it says. Method: the program as a process on its embedded masters, signals, and its
+// HTTP pages.
 
 import (
 	"errors"
@@ -17,7 +18,8 @@ import (
 	"redlockd/redlock/redisproc"
 )
 
-// SIGTERM: new locks are refused, waiters are told, and a lock that is held can be released; the last release ends the drain.
+// SIGTERM: new locks are refused, waiters are told, and a lock that is held can be released; the last
+// release ends the drain.
 func TestSignalDrains(t *testing.T) {
 	for _, signal := range []os.Signal{syscall.SIGTERM, syscall.SIGINT} {
 		p := launch(t, "--drain-timeout", "1h", "--listen", redisproc.KeepAddr(t)) // nobody else listens there when it does not

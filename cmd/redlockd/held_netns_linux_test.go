@@ -14,7 +14,8 @@ import (
 	"redlockd/redlock/redisproc"
 )
 
-// apart are the flags of unshare, and of nsenter, for a network namespace. Who is not root needs a user namespace around it.
+// apart are the flags of unshare, and of nsenter, for a network namespace. Who is not root needs a user
+// namespace around it.
 func apart() (unshare, nsenter []string) {
 	if os.Geteuid() == 0 {
 		return []string{"-n"}, []string{"-n"}
@@ -43,8 +44,8 @@ func (p *program) inside(command ...string) *exec.Cmd {
 	return exec.Command("nsenter", slices.Concat([]string{"-t", strconv.Itoa(p.cmd.Process.Pid)}, flags, command)...)
 }
 
-// The network between a client and its server goes away, and neither is told. The client stops in time, and the server does not renew for a
-// client that is silent.
+// The network between a client and its server goes away, and neither is told. The client stops in time,
+// and the server does not renew for a client that is silent.
 func TestHeldOverAPartition(t *testing.T) {
 	masters, _ := startMasters(t, 3, "--unixsocket", "redis.sock")
 	var sockets []string

@@ -1,7 +1,8 @@
 package main
 
-// Goal: a lock under HOLD lives as long as the process that holds it, and no process believes in one that another may have. Method: the
-// program and real redis-servers as processes; clients and servers are stopped and killed.
+// Goal: a lock under HOLD lives as long as the process that holds it, and no process believes in one
+// that another may have. Method: the program and real redis-servers as processes; clients and servers
+// are stopped and killed.
 
 import (
 	"os/exec"
@@ -100,8 +101,8 @@ func TestServerOfAHolderStops(t *testing.T) {
 	holder.toldOfLoss("r")
 }
 
-// A writer comes when the readers have ended of which one was killed, and of which another one's server stands still; and before no reader's belief
-// is over.
+// A writer comes when the readers have ended of which one was killed, and of which another one's server
+// stands still; and before no reader's belief is over.
 func TestReadersThatStop(t *testing.T) {
 	_, addrs := startMasters(t, 5)
 	p := launch(t, "--masters", addrs, "--bootstrap")

@@ -1,7 +1,8 @@
 package main
 
-// Goal: the recipes of holding.md hold a lock for as long as the work takes, and end the work when it is lost. Method: the blocks of
-// code as they stand there, run with the client libraries that TestLibraries has; the lock is deleted on the masters.
+// Goal: the recipes of holding.md hold a lock for as long as the work takes, and end the work when it
+// is lost. Method: the blocks of code as they stand there, run with the client libraries that
+// TestLibraries has; the lock is deleted on the masters.
 
 import (
 	"os"
@@ -13,8 +14,9 @@ import (
 	"time"
 )
 
-// holdingRecipe is a program around a block of holding.md. It holds a lock for holdingTTL, says "held", and says "over" when it may not
-// believe any more that it does. HOST, PORT and NAME stand for redlockd's address and the resource, RECIPE for the blocks.
+// holdingRecipe is a program around a block of holding.md. It holds a lock for holdingTTL, says "held",
+// and says "over" when it may not believe any more that it does. HOST, PORT and NAME stand for
+// redlockd's address and the resource, RECIPE for the blocks.
 type holdingRecipe struct {
 	language string
 	file     string

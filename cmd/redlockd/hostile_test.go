@@ -1,8 +1,9 @@
 package main
 
-// Goal: a master, or somebody on its wire, cannot kill redlockd, whatever it answers and whenever: the connection is given up, the
-// master gets no vote, INFO says why, the other masters grant locks, and memory stays within a bound. Method: the program as a
-// process, four masters that are good, and one that is good until it is told to answer something else.
+// Goal: a master, or somebody on its wire, cannot kill redlockd, whatever it answers and whenever: the
+// connection is given up, the master gets no vote, INFO says why, the other masters grant locks, and
+// memory stays within a bound. Method: the program as a process, four masters that are good, and one
+// that is good until it is told to answer something else.
 
 import (
 	"bytes"
@@ -34,7 +35,8 @@ type hostile struct {
 	conns map[net.Conn]bool // true: it is for invalidations
 }
 
-// play is what a hostile master does: when it reads the trigger, it sends its answer in the place of what the good master would reply.
+// play is what a hostile master does: when it reads the trigger, it sends its answer in the place of
+// what the good master would reply.
 type play struct {
 	stage  stage
 	answer answer

@@ -15,7 +15,8 @@ import (
 	"time"
 )
 
-// stepPatience bounds one answer of a program, its start included: a JVM on a busy machine takes its time.
+// stepPatience bounds one answer of a program, its start included: a JVM on a busy machine takes its
+// time.
 const stepPatience = time.Minute
 
 // dialogue is what was said in a trial, for the reader of a failed test.
@@ -41,8 +42,8 @@ func (d *dialogue) print() {
 	}
 }
 
-// player is a running program that takes commands on its standard input, and answers each with a line: one with one lock of one library,
-// or a redis-cli.
+// player is a running program that takes commands on its standard input, and answers each with a line:
+// one with one lock of one library, or a redis-cli.
 type player struct {
 	*dialogue
 	name     string
@@ -198,7 +199,8 @@ func (p *player) eventually(command, want string) {
 	}
 }
 
-// wantKnown is want right behind a fault: it asks again while the answer is an error, which says that nobody knows who holds the lock.
+// wantKnown is want right behind a fault: it asks again while the answer is an error, which says that
+// nobody knows who holds the lock.
 func (p *player) wantKnown(command, want string) {
 	p.t.Helper()
 	got := p.ask(command)

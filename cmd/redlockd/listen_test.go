@@ -1,7 +1,8 @@
 package main
 
-// Goal: redlockd listens on several addresses at one time, unix sockets among them, and takes over the file of a socket only if nobody uses
-// it. Method: the program as a process, and the rule for the files of sockets by itself.
+// Goal: redlockd listens on several addresses at one time, unix sockets among them, and takes over the
+// file of a socket only if nobody uses it. Method: the program as a process, and the rule for the files
+// of sockets by itself.
 
 import (
 	"crypto/tls"

@@ -1,8 +1,8 @@
 package main
 
-// Goal: redlockd members shows who the masters are, and changes that while locks are granted; what cannot be changed is refused by
-// name, and nothing changes. Method: the program as a process, on real redis-server processes, with redlockds that serve clients
-// meanwhile.
+// Goal: redlockd members shows who the masters are, and changes that while locks are granted; what
+// cannot be changed is refused by name, and nothing changes. Method: the program as a process, on real
+// redis-server processes, with redlockds that serve clients meanwhile.
 
 import (
 	"cmp"
@@ -29,7 +29,8 @@ import (
 	"redlockd/redlock/redisproc"
 )
 
-// startMembers starts masters, the spare ones outside of the membership, and founds it, with a max_ttl for which a test can wait.
+// startMembers starts masters, the spare ones outside of the membership, and founds it, with a max_ttl
+// for which a test can wait.
 func startMembers(t *testing.T, seats, spare int) (servers []*redisproc.Server, addrs string) {
 	t.Helper()
 	t.Setenv("REDLOCKD_LOCKS_MAX_TTL", cmp.Or(os.Getenv("REDLOCKD_LOCKS_MAX_TTL"), "2s"))
@@ -86,8 +87,9 @@ type load struct {
 	locked atomic.Int64
 }
 
-// startLoad has, for each redlockd, one client with a resource of its own, and one that wants what all want. None of them may be
-// told of an error, but for a vote that was split and for a slow machine, and two must never hold the same.
+// startLoad has, for each redlockd, one client with a resource of its own, and one that wants what all
+// want. None of them may be told of an error, but for a vote that was split and for a slow machine, and
+// two must never hold the same.
 func startLoad(t *testing.T, proxies ...*program) *load {
 	l := &load{soak: soak{t: t, start: time.Now()}, stop: make(chan struct{})}
 	for i, p := range proxies {
@@ -142,7 +144,8 @@ func (l *load) end() {
 	l.judge()
 }
 
-// A master is replaced, the number of masters grows to five and falls back to three, and max_ttl rises and falls, while locks are granted.
+// A master is replaced, the number of masters grows to five and falls back to three, and max_ttl rises
+// and falls, while locks are granted.
 func TestMembersChangeUnderLoad(t *testing.T) {
 	s, addrs := startMembers(t, 3, 4)
 	p, q := launch(t, "--masters", addrs), launch(t, "--masters", addrs)
@@ -273,7 +276,8 @@ func TestMembersRefusals(t *testing.T) {
 	}
 }
 
-// A command that is killed half way has changed what it has said; the same one again goes on where it was.
+// A command that is killed half way has changed what it has said; the same one again goes on where it
+// was.
 func TestMembersInterrupted(t *testing.T) {
 	t.Setenv("REDLOCKD_LOCKS_MAX_TTL", "6s") // for as long it can be interrupted
 	_, addrs := startMembers(t, 3, 0)
@@ -296,7 +300,8 @@ func TestMembersInterrupted(t *testing.T) {
 	}
 }
 
-// A seat has a password of its own. The command uses it at the address that it is told; nobody else does, until config.toml names that address.
+// A seat has a password of its own. The command uses it at the address that it is told; nobody else
+// does, until config.toml names that address.
 func TestMembersWithPasswordsOfTheirOwn(t *testing.T) {
 	s, _ := startMembers(t, 3, 1)
 	for _, one := range s {
@@ -327,8 +332,9 @@ func manyLocks(t *testing.T, addr string) {
 	redisCLI(t, addr, "EVAL", "for i = 1, 200000 do redis.call('SET', 'many:' .. i, 'token', 'PX', 3000000) end", "0")
 }
 
-// A master that has restarted among masters with many locks is given them by the redlockd that runs. It says so itself, and so do members and
-// check, which read it on the master. The master votes when it has them, long before the wait is over.
+// A master that has restarted among masters with many locks is given them by the redlockd that runs. It
+// says so itself, and so do members and check, which read it on the master. The master votes when it
+// has them, long before the wait is over.
 func TestMembersShowTheCopyOfAnother(t *testing.T) {
 	redisproc.Long(t)
 	t.Setenv("REDLOCKD_LOCKS_MAX_TTL", "1h")
@@ -358,7 +364,8 @@ func TestMembersShowTheCopyOfAnother(t *testing.T) {
 	until(t, "the master has its vote", func() bool { return membersOf(t, addrs).Voters == 3 })
 }
 
-// All masters have forgotten, and one of several is dead for good: a redlockd founds the membership anew, without an operator.
+// All masters have forgotten, and one of several is dead for good: a redlockd founds the membership
+// anew, without an operator.
 func TestAllMastersForget(t *testing.T) {
 	redisproc.Long(t)
 	for _, seats := range []int{1, 3} {
@@ -390,8 +397,9 @@ func TestAllMastersForget(t *testing.T) {
 	}
 }
 
-// The machines of three of five are gone for good. The way out that the error names: the two that are left and a new one. Nothing is changed
-// before somebody has agreed; then the redlockd that runs and one with the new list grant, after the wait.
+// The machines of three of five are gone for good. The way out that the error names: the two that are
+// left and a new one. Nothing is changed before somebody has agreed; then the redlockd that runs and
+// one with the new list grant, after the wait.
 func TestMajorityIsLostForGood(t *testing.T) {
 	redisproc.Long(t)
 	s, addrs := startMembers(t, 5, 1)
@@ -485,8 +493,9 @@ func TestRefoundAsks(t *testing.T) {
 	}
 }
 
-// Two of five masters are dead. Locks go on; the removal of a living master, which would end that, is refused with the numbers, and members
-// and check say how many are reached. With three dead, check fails.
+// Two of five masters are dead. Locks go on; the removal of a living master, which would end that, is
+// refused with the numbers, and members and check say how many are reached. With three dead, check
+// fails.
 func TestMembersWithDeadMasters(t *testing.T) {
 	s, addrs := startMembers(t, 5, 1)
 	p := launch(t, "--masters", addrs)
@@ -523,7 +532,8 @@ func TestMembersWithDeadMasters(t *testing.T) {
 	checkJSON(t, cli.ExitFailed, s[2].Addr) // a list of one, with two of four dead
 }
 
-// As many masters as may be are dead. An operator removes a living one, and then the dead ones: whatever the command says, locks are granted afterwards.
+// As many masters as may be are dead. An operator removes a living one, and then the dead ones:
+// whatever the command says, locks are granted afterwards.
 func TestMembersRemoveWithDeadMasters(t *testing.T) {
 	for _, seats := range []int{5, 3} {
 		t.Run(fmt.Sprint(seats), func(t *testing.T) {

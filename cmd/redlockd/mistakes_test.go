@@ -1,6 +1,7 @@
 package main
 
-// Goal: a mistake on the command line is told with what to do, and never a password. Method: run the command line as main does.
+// Goal: a mistake on the command line is told with what to do, and never a password. Method: run the
+// command line as main does.
 
 import (
 	"os"

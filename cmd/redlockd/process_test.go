@@ -1,8 +1,8 @@
 package main
 
-// Goal: the program as it is shipped starts, serves, drains, fails and checks as its help says. Method: build it, run it as a
-// process, speak to its socket, send it signals, read its log and its exit code; masters are real redis-server
-// processes, or the embedded ones.
+// Goal: the program as it is shipped starts, serves, drains, fails and checks as its help says. Method:
+// build it, run it as a process, speak to its socket, send it signals, read its log and its exit code;
+// masters are real redis-server processes, or the embedded ones.
 
 import (
 	"bufio"
@@ -29,8 +29,8 @@ import (
 	"redlockd/redlock/redisproc"
 )
 
-// patience bounds every wait for something that must happen. It is long: machines are slow at times. What must not be taken for it, such as the
-// end of a drain by its timeout, is set to an hour.
+// patience bounds every wait for something that must happen. It is long: machines are slow at times.
+// What must not be taken for it, such as the end of a drain by its timeout, is set to an hour.
 const patience = time.Minute
 
 // binaryDir has the program; "": no test needed it.
@@ -126,7 +126,8 @@ func begin(t *testing.T, args ...string) *program {
 	return beginCommand(t, exec.Command(binary(t), args...))
 }
 
-// patient gives a command more time for each master, unless the test has set that: a slow test machine is no hung master.
+// patient gives a command more time for each master, unless the test has set that: a slow test machine
+// is no hung master.
 func patient(cmd *exec.Cmd) *exec.Cmd {
 	cmd.Env = append([]string{"REDLOCKD_MASTER_TIMEOUT=1s"}, cmd.Environ()...) // the last one counts
 	return cmd
@@ -301,13 +302,15 @@ func (w *wire) ask(command string) string {
 	return got
 }
 
-// machineWasSlow tells whether a refusal comes from a pause of redlockd, of masters or of both: a master then has no vote until it is heard of again. With
-// a max_ttl of some seconds, a pause of a second is enough.
+// machineWasSlow tells whether a refusal comes from a pause of redlockd, of masters or of both: a
+// master then has no vote until it is heard of again. With a max_ttl of some seconds, a pause of a
+// second is enough.
 func machineWasSlow(refusal string) bool {
 	return strings.HasPrefix(refusal, "NOQUORUM") && (strings.Contains(refusal, "no new connection has reached it for ") || strings.Contains(refusal, "no answer within "))
 }
 
-// lock takes a lock for 30 s under a token. The reply says how long it is valid: less than that, and how much less depends on the machine.
+// lock takes a lock for 30 s under a token. The reply says how long it is valid: less than that, and
+// how much less depends on the machine.
 func (w *wire) lock(resource, token string) {
 	w.t.Helper()
 	got := w.ask("LOCK " + resource + " 30000 TOKEN " + token)
@@ -383,7 +386,8 @@ func TestAddressInUse(t *testing.T) {
 	}
 }
 
-// Goal: who balances servers sees over HTTP when one is ready, and when it drains, for as long as it does.
+// Goal: who balances servers sees over HTTP when one is ready, and when it drains, for as long as it
+// does.
 func TestHTTP(t *testing.T) {
 	p := launch(t, "--drain-timeout", "1h", "--http-listen", "127.0.0.1:0")
 	web := p.web()
@@ -411,7 +415,8 @@ func startMasters(t *testing.T, n int, args ...string) ([]*redisproc.Server, str
 	return servers, strings.Join(redisproc.Addrs(servers), ",")
 }
 
-// A master that is down does not stop the start; without a quorum, clients are told; as soon as there is one, it is used.
+// A master that is down does not stop the start; without a quorum, clients are told; as soon as there
+// is one, it is used.
 func TestServeBeforeItsMasters(t *testing.T) {
 	servers, addrs := startMasters(t, 3)
 	servers[1].Kill()
@@ -448,7 +453,8 @@ func TestServeBeforeItsMasters(t *testing.T) {
 	p.waitLog("quorum is back")
 }
 
-// Masters that are started together with redlockd may come a moment later, and are admitted by --bootstrap all the same.
+// Masters that are started together with redlockd may come a moment later, and are admitted by
+// --bootstrap all the same.
 func TestBootstrapBeforeTheMasters(t *testing.T) {
 	servers, addrs := startMasters(t, 3)
 	servers[1].Kill()
@@ -595,8 +601,8 @@ func runBinary(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	return cmd.ProcessState.ExitCode(), out.String(), errs.String()
 }
 
-// wantRun runs the program to its end, compares its exit code, and looks for a text in its output and one in its errors. If the text is
-// "", nothing may stand there. It returns the output.
+// wantRun runs the program to its end, compares its exit code, and looks for a text in its output and
+// one in its errors. If the text is "", nothing may stand there. It returns the output.
 func wantRun(t *testing.T, wantCode int, wantOut, wantErr string, args ...string) (stdout string) {
 	t.Helper()
 	code, stdout, stderr := runBinary(t, args...)
@@ -667,8 +673,9 @@ func redisCLI(t *testing.T, addr string, args ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// A redlockd whose list of masters, or max_ttl, is another than the membership's follows the membership, and is ready: in Kubernetes a
-// rollout with other settings must end. Its log, and check, say what differs.
+// A redlockd whose list of masters, or max_ttl, is another than the membership's follows the
+// membership, and is ready: in Kubernetes a rollout with other settings must end. Its log, and check,
+// say what differs.
 func TestAnotherListOfMasters(t *testing.T) {
 	servers, addrs := startMasters(t, 3)
 	replacement, addr := startMasters(t, 1)

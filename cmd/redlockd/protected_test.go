@@ -1,7 +1,8 @@
 package main
 
-// Goal: redlockd does not serve other machines while nobody has to log in, unless it is told to, and says what to do. Method: the
-// program as a process; and the rule by itself for addresses that a test should not open.
+// Goal: redlockd does not serve other machines while nobody has to log in, unless it is told to, and
+// says what to do. Method: the program as a process; and the rule by itself for addresses that a test
+// should not open.
 
 import (
 	"net"

@@ -1,7 +1,7 @@
 package main
 
-// Goal: an operator who changes the file and sends SIGHUP or CONFIG RELOAD gets all of it or nothing, and reads which; nobody loses a lock.
-// Method: the program as a process over a file that changes.
+// Goal: an operator who changes the file and sends SIGHUP or CONFIG RELOAD gets all of it or nothing,
+// and reads which; nobody loses a lock. Method: the program as a process over a file that changes.
 
 import (
 	"os"
@@ -122,7 +122,8 @@ func TestReloadKeepsProtectedMode(t *testing.T) {
 	p.waitLog("redlockd.toml:2: server.listen: protected mode")
 }
 
-// The audit and the limits of locks change with everything else or not at all, and what only client commands read is no change.
+// The audit and the limits of locks change with everything else or not at all, and what only client
+// commands read is no change.
 func TestReloadOfAuditAndLimits(t *testing.T) {
 	dir := t.TempDir()
 	file, first, second := dir+"/redlockd.toml", dir+"/first.log", dir+"/second.log"

@@ -1,7 +1,7 @@
 package main
 
-// Goal: on a terminal, redlockd run does not stand between the terminal and the command. Method: a pseudo-terminal, written to as its user
-// would type.
+// Goal: on a terminal, redlockd run does not stand between the terminal and the command. Method: a
+// pseudo-terminal, written to as its user would type.
 
 import (
 	"bufio"
@@ -73,7 +73,8 @@ func TestRunOnATerminal(t *testing.T) {
 	// A command in the background could not read.
 	user.WriteString("hello\n")
 	wait("read hello")
-	// The terminal sends it to both, so redlockd does not pass it on: not when what came after it is passed on.
+	// The terminal sends it to both, so redlockd does not pass it on: not when what came after it is
+	// passed on.
 	cmd.Process.Signal(syscall.SIGINT)
 	cmd.Process.Signal(syscall.SIGUSR1)
 	wait("USR1")

@@ -1,8 +1,9 @@
 package main
 
-// Goal: a command runs only while its lock is held, and redlockd run tells by its exit code what became of both. Method: the program as
-// a process, on real redis-server processes that are frozen, killed and robbed of the lock; commands are shell scripts that tell on
-// standard error, the log of the program here, what happens to them.
+// Goal: a command runs only while its lock is held, and redlockd run tells by its exit code what became
+// of both. Method: the program as a process, on real redis-server processes that are frozen, killed and
+// robbed of the lock; commands are shell scripts that tell on standard error, the log of the program
+// here, what happens to them.
 
 import (
 	"fmt"
@@ -21,8 +22,8 @@ import (
 	"redlockd/redlock/redisproc"
 )
 
-// runMasters starts three masters that have their vote, and returns the beginning of a command line for them. The commands have a TTL of 4 s at
-// least: four times what patient gives each master.
+// runMasters starts three masters that have their vote, and returns the beginning of a command line for
+// them. The commands have a TTL of 4 s at least: four times what patient gives each master.
 func runMasters(t *testing.T) ([]*redisproc.Server, []string) {
 	t.Helper()
 	t.Setenv("REDLOCKD_MASTER_CONNECT_TIMEOUT", "10s") // a slow test machine is no master that is down
@@ -81,7 +82,8 @@ func TestRunExitCodes(t *testing.T) {
 	}
 }
 
-// Passwords stand in the variables of the settings. The command gets none of these, and everything else.
+// Passwords stand in the variables of the settings. The command gets none of these, and everything
+// else.
 func TestRunKeepsItsSettingsFromTheCommand(t *testing.T) {
 	_, run := runMasters(t)
 	file := t.TempDir() + "/redlockd.toml"
@@ -171,12 +173,12 @@ func expiryOf(t *testing.T, s *redisproc.Server, key string) int64 {
 	return end
 }
 
-// Masters that fall silent: the command is asked to end, and what does not is killed, also what it has started, before the lock ends
-// on the masters.
+// Masters that fall silent: the command is asked to end, and what does not is killed, also what it has
+// started, before the lock ends on the masters.
 func TestRunEndsTheCommandBeforeTheLock(t *testing.T) {
 	const ttl = 9 * time.Second
-	// So much of the TTL is for clocks: on a slow machine redlockd can come late by that. The grace is longer, so that a SIGTERM at the end of the
-	// validity would be found.
+	// So much of the TTL is for clocks: on a slow machine redlockd can come late by that. The grace is
+	// longer, so that a SIGTERM at the end of the validity would be found.
 	t.Setenv("REDLOCKD_LOCKS_DRIFT_FACTOR", "0.2")
 	servers, run := runMasters(t)
 	dir := t.TempDir()
@@ -272,7 +274,8 @@ func TestRunEndsWithMaxHold(t *testing.T) {
 	begin(t, with(run, with([]string{"r"}, script(":")...)...)...).wantExit(cli.ExitLost, `redlockd: "r" could not be renewed: the lock was first granted `, "may be held for 4s in all (max_hold)", `redlockd: "r" is lost: `)
 }
 
-// The masters do not answer when the lock is to be released: that neither hangs nor changes the exit code.
+// The masters do not answer when the lock is to be released: that neither hangs nor changes the exit
+// code.
 func TestRunCannotRelease(t *testing.T) {
 	servers, run := runMasters(t)
 	t.Setenv("REDLOCKD_MASTER_TIMEOUT", "250ms") // masters that are needed have four times that, and the release 2 s
@@ -299,8 +302,9 @@ func TestRunKilled(t *testing.T) {
 func TestRunPassesSignalsOn(t *testing.T) {
 	_, run := runMasters(t)
 	for name, s := range map[string]syscall.Signal{"INT": syscall.SIGINT, "TERM": syscall.SIGTERM, "HUP": syscall.SIGHUP, "QUIT": syscall.SIGQUIT, "USR1": syscall.SIGUSR1, "USR2": syscall.SIGUSR2} {
-		// Under nohup, or in the background of a script, the tests ignore some signals, and so would what they start. What is handled here
-		// is not ignored there. signal.Ignored would not tell: it forgets about a signal that an earlier test has handled for a time.
+		// Under nohup, or in the background of a script, the tests ignore some signals, and so would
+		// what they start. What is handled here is not ignored there. signal.Ignored would not tell: it
+		// forgets about a signal that an earlier test has handled for a time.
 		handled := make(chan os.Signal, 1)
 		signal.Notify(handled, s)
 		defer signal.Stop(handled)
@@ -339,10 +343,12 @@ func TestRunStoppedForTooLong(t *testing.T) {
 	p.wantExit(cli.ExitLost, `redlockd: "r" is lost: this process or its machine was suspended, or too slow to renew it, until the validity was over; the command is killed`)
 }
 
-// Ctrl-Z on a terminal that is not standard input: the command stops with redlockd, and goes on with it.
+// Ctrl-Z on a terminal that is not standard input: the command stops with redlockd, and goes on with
+// it.
 func TestRunStopsTogether(t *testing.T) {
 	_, run := runMasters(t)
-	// Not a script that starts programs: a shell that has just forked is not stopped before its child goes on.
+	// Not a script that starts programs: a shell that has just forked is not stopped before its child
+	// goes on.
 	p := begin(t, with(run, "r", "--", "sh", "-c", "echo pid $$ >&2; echo ready >&2; exec sleep 1000")...)
 	_, pid, _ := strings.Cut(p.waitLog("pid "), " ")
 	p.waitLog("ready")
@@ -361,7 +367,8 @@ func TestRunStopsTogether(t *testing.T) {
 	p.wantExit(cli.ExitSignal + 15)
 }
 
-// Nobody reads standard error, so that it is full, or nobody has it open any more: the command is ended nevertheless.
+// Nobody reads standard error, so that it is full, or nobody has it open any more: the command is ended
+// nevertheless.
 func TestRunUnread(t *testing.T) {
 	for name, command := range map[string]string{"full": "exec yes >&2", "closed": "exec sleep 1000"} {
 		t.Run(name, func(t *testing.T) {
@@ -415,7 +422,8 @@ func TestRunFence(t *testing.T) {
 	}
 }
 
-// Commands that share run beside each other and keep the others out, and each of two slots has one command.
+// Commands that share run beside each other and keep the others out, and each of two slots has one
+// command.
 func TestRunSharedAndSlots(t *testing.T) {
 	_, run := runMasters(t)
 	within := func(flags ...string) string { return binary(t) + " " + strings.Join(with(run, flags...), " ") }

@@ -9,8 +9,8 @@ import (
 	"redlockd/cmd/redlockd/cli"
 )
 
-// Every private key and password file that the settings name is told of if others can read it, by whatever command. A server starts all the same,
-// and has it in its log.
+// Every private key and password file that the settings name is told of if others can read it, by
+// whatever command. A server starts all the same, and has it in its log.
 func TestExposedSecretsAreTold(t *testing.T) {
 	dir := t.TempDir()
 	writeGoodCertificate(t, dir, 1)

@@ -1,11 +1,13 @@
 package main
 
-// Mutual exclusion as users see it: three redlockd processes over five real masters, clients that lock a few resources through
-// all of them, and a nemesis that kills, freezes, flushes and restarts masters and redlockds. What the clients believed is
-// written down and judged afterwards: two of them must never have believed to hold the same resource at once.
+// Mutual exclusion as users see it: three redlockd processes over five real masters, clients that lock
+// a few resources through all of them, and a nemesis that kills, freezes, flushes and restarts masters
+// and redlockds. What the clients believed is written down and judged afterwards: two of them must
+// never have believed to hold the same resource at once.
 //
-// REDLOCK_SOAK=10m runs it for so long, with progress; the default is short. The nemesis follows a seed, which a failure
-// prints; REDLOCK_SOAK_SEED repeats it (its timing is that of real processes, so a repetition is only similar).
+// REDLOCK_SOAK=10m runs it for so long, with progress; the default is short. The nemesis follows a
+// seed, which a failure prints; REDLOCK_SOAK_SEED repeats it (its timing is that of real processes, so
+// a repetition is only similar).
 
 import (
 	"context"
@@ -34,8 +36,8 @@ const (
 	soakMaxTTL    = time.Second // also about the length of a quarantine
 )
 
-// hold is one lock as its client saw it: from the reply to LOCK until it sent UNLOCK, or until the validity, counted from
-// when it sent LOCK, was over. To be within that is what a client may rely on.
+// hold is one lock as its client saw it: from the reply to LOCK until it sent UNLOCK, or until the
+// validity, counted from when it sent LOCK, was over. To be within that is what a client may rely on.
 type hold struct {
 	resource, token string
 	from, to        time.Time
@@ -100,7 +102,8 @@ func TestSoakThreeProxiesUnderFaults(t *testing.T) {
 	}
 }
 
-// client locks a random resource through a random proxy, holds it for a while, extends it sometimes, and releases it.
+// client locks a random resource through a random proxy, holds it for a while, extends it sometimes,
+// and releases it.
 func (s *soak) client(n int, random *rand.Rand, stop <-chan struct{}) {
 	for {
 		select {
@@ -164,7 +167,8 @@ func (s *soak) cycle(client *redis.Client, random *rand.Rand) bool {
 	return err == nil || isReplyError(err)
 }
 
-// lock asks once, and returns what the client may believe then. granted is false if another has the lock.
+// lock asks once, and returns what the client may believe then. granted is false if another has the
+// lock.
 func (s *soak) lock(client *redis.Client, resource string, ttl int, more ...any) (h hold, granted bool, err error) {
 	sent := time.Now()
 	reply, err := client.Do(context.Background(), append([]any{"LOCK", resource, ttl}, more...)...).Slice()
@@ -210,7 +214,8 @@ func (s *soak) nemesis(random *rand.Rand, end time.Time) {
 			server.Kill()
 			down[server] = true
 		case harm < 4:
-			// Faster than anybody can look, and a quorum of them: what every lock was granted by has forgotten it.
+			// Faster than anybody can look, and a quorum of them: what every lock was granted by has
+			// forgotten it.
 			for _, i := range random.Perm(len(s.servers))[:1+random.IntN(3)] {
 				if server := s.servers[i]; !down[server] && !frozen[server] {
 					server.Kill()

@@ -1,7 +1,8 @@
 package main
 
-// Goal: a service manager hears when redlockd serves, reads its settings again, stops, and that it lives; and it can open the listeners.
-// Method: the program as a process, with a socket of the test in the place of systemd's.
+// Goal: a service manager hears when redlockd serves, reads its settings again, stops, and that it
+// lives; and it can open the listeners. Method: the program as a process, with a socket of the test in
+// the place of systemd's.
 
 import (
 	"net"
@@ -39,7 +40,8 @@ func newServiceManager(t *testing.T) *serviceManager {
 	return &serviceManager{t, conn, nil}
 }
 
-// hears waits for a message of this form, and takes it. Others are for later calls: which of two comes first is not always known.
+// hears waits for a message of this form, and takes it. Others are for later calls: which of two comes
+// first is not always known.
 func (m *serviceManager) hears(form string) {
 	m.Helper()
 	m.conn.SetReadDeadline(time.Now().Add(patience))

@@ -9,9 +9,9 @@ import (
 	"redlockd/cmd/redlockd/config"
 )
 
-// scripts are completion.bash and so on. Each asks `redlockd completion words` for what can stand in the
-// place of the last word: one candidate per line, with what it is behind a tab. :files and :commands are
-// left to the shell.
+// scripts are completion.bash and so on. Each asks `redlockd completion words` for what can stand in
+// the place of the last word: one candidate per line, with what it is behind a tab. :files and
+// :commands are left to the shell.
 //
 //go:embed completion.bash completion.zsh completion.fish
 var scripts embed.FS

@@ -34,7 +34,8 @@ func (c *Command) AllFlags() []Flag {
 		case ForClient:
 			h.Hidden = !ofClient
 		case ForMasters:
-			// Only serve uses these. The other commands accept them, so that all commands can be given the same flags.
+			// Only serve uses these. The other commands accept them, so that all commands can be given
+			// the same flags.
 			h.Hidden = slices.Contains([]string{"server", "http", "log"}, s.Group())
 			if s.Flag == "masters" {
 				h.Usage, _, _ = strings.Cut(s.Usage, ";") // the rest is about a server without masters

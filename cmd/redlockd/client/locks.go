@@ -90,7 +90,8 @@ type redlockdEntry struct {
 	SilentMs int64  `json:"silent_ms,omitempty"` // of one that is missing
 }
 
-// lockEntry is one lease, or a resource that is only waited for. Times are in milliseconds, as the names say.
+// lockEntry is one lease, or a resource that is only waited for. Times are in milliseconds, as the
+// names say.
 type lockEntry struct {
 	Resources   []string      `json:"resources"`
 	Mode        string        `json:"mode,omitempty"` // exclusive or shared; left out: nobody is known to hold it
@@ -223,7 +224,8 @@ func (e *clientEntry) columns() []string {
 	return []string{cmp.Or(shown(e.Client), "-"), cmp.Or(shown(e.Addr), "-"), cmp.Or(shown(e.User), "-")}
 }
 
-// shown is a text of a client as a terminal may get it, in one line: what cannot be printed is written as in Go.
+// shown is a text of a client as a terminal may get it, in one line: what cannot be printed is written
+// as in Go.
 func shown(text string) string {
 	if strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) || r == unicode.ReplacementChar }) {
 		return strconv.Quote(text)

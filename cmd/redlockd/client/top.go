@@ -115,7 +115,8 @@ func (t *topView) once(ctx context.Context, w io.Writer) (err error) {
 	return err
 }
 
-// Sequences of a terminal: the other screen and a hidden cursor, and back; the top left corner; the end of a line and of the screen erased.
+// Sequences of a terminal: the other screen and a hidden cursor, and back; the top left corner; the end
+// of a line and of the screen erased.
 const (
 	screenBegin   = "\x1b[?1049h\x1b[?25l"
 	screenEnd     = "\x1b[?25h\x1b[?1049l"
@@ -163,8 +164,9 @@ func (t *topView) show(ctx context.Context, stop context.CancelFunc, screen *os.
 	return err
 }
 
-// readKeys has the terminal pass on each key at once, unseen, and calls quit for q. Signals of keys (Ctrl-C) work as before. If the file is no
-// terminal of ours, it does nothing. The returned function puts the terminal back.
+// readKeys has the terminal pass on each key at once, unseen, and calls quit for q. Signals of keys
+// (Ctrl-C) work as before. If the file is no terminal of ours, it does nothing. The returned function
+// puts the terminal back.
 func readKeys(keys *os.File, quit func()) (restore func()) {
 	fd := int(keys.Fd())
 	before, err := unix.IoctlGetTermios(fd, termiosGet)
@@ -298,7 +300,8 @@ func longestHeld(locks []lockEntry, now time.Time) [][]string {
 	return rows
 }
 
-// brief are HOLDER, HELD, LEFT and RESOURCE in few letters: the name of the holder, or where it has connected from.
+// brief are HOLDER, HELD, LEFT and RESOURCE in few letters: the name of the holder, or where it has
+// connected from.
 func (e *lockEntry) brief(now time.Time) []string {
 	row := e.rows(now)[0]
 	holder := row[2]

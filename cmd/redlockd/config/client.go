@@ -35,8 +35,8 @@ func clientSettings(m *masterSettings) []*Setting {
 	return all
 }
 
-// Client is the redlockd that the commands for a running one ask. It reads the files that [client] names. Only these commands call it, so
-// that a server does not depend on files that only they need.
+// Client is the redlockd that the commands for a running one ask. It reads the files that [client]
+// names. Only these commands call it, so that a server does not depend on files that only they need.
 func (c *Config) Client() (*Endpoint, error) {
 	m := c.client
 	if m.Password != "" && m.passwordFile != "" {
@@ -72,8 +72,8 @@ func (c *Config) Client() (*Endpoint, error) {
 	return &Endpoint{Addr: m.Addr, Username: m.Username, Password: m.Password, TLS: m.TLS}, nil
 }
 
-// useOwn fills in what leads to the server that these settings are for, and logs in as one of its users, who can do everything if there is
-// such a one: its password stands here anyway.
+// useOwn fills in what leads to the server that these settings are for, and logs in as one of its
+// users, who can do everything if there is such a one: its password stands here anyway.
 func (c *Config) useOwn(m *masterSettings) {
 	path, isSocket := SocketPath(c.Listen[0])
 	if m.Addr = path; !isSocket {
@@ -101,7 +101,8 @@ func (c *Config) useOwn(m *masterSettings) {
 	}
 }
 
-// pinOwn has the client accept the certificate of these settings and no other, whatever names it is for: nobody else has its key.
+// pinOwn has the client accept the certificate of these settings and no other, whatever names it is
+// for: nobody else has its key.
 func (c *Config) pinOwn(t *tls.Config) error {
 	pair, err := c.keyPair(c.tls.cert, c.tls.key)
 	if err != nil {

@@ -1,8 +1,8 @@
 package config
 
-// Goal: config.toml, the table of settings and the options of the packages below say the same. Method: load the file as
-// an operator would and compare with the defaults; walk the option structs by reflection; try the bounds that the
-// comments claim.
+// Goal: config.toml, the table of settings and the options of the packages below say the same. Method:
+// load the file as an operator would and compare with the defaults; walk the option structs by
+// reflection; try the bounds that the comments claim.
 
 import (
 	"os"
@@ -59,7 +59,8 @@ func TestShippedFileEqualsTheDefaults(t *testing.T) {
 	}
 }
 
-// The order is part of the documentation: --print-config and `help settings` follow the table, readers follow the file.
+// The order is part of the documentation: --print-config and `help settings` follow the table, readers
+// follow the file.
 func TestShippedFileHasTheOrderOfTheTable(t *testing.T) {
 	text, err := os.ReadFile(shipped)
 	if err != nil {
@@ -130,7 +131,8 @@ func TestEveryOptionIsASetting(t *testing.T) {
 	}
 }
 
-// The fields of a master, of a user and of a policy are settings of a list's tables, except those that are for masters inside the process.
+// The fields of a master, of a user and of a policy are settings of a list's tables, except those that
+// are for masters inside the process.
 func TestEveryFieldOfAMasterCanBeSet(t *testing.T) {
 	t.Chdir(t.TempDir())
 	c, err := loadText(t, `
@@ -178,8 +180,8 @@ func TestEveryFieldOfAMasterCanBeSet(t *testing.T) {
 	}
 }
 
-// "Bounds: 1ms … 1h" in a comment is a promise: the ends are accepted, what lies beyond is refused in the words of the
-// package that has the bound.
+// "Bounds: 1ms … 1h" in a comment is a promise: the ends are accepted, what lies beyond is refused in
+// the words of the package that has the bound.
 func TestBoundsInTheShippedFileAreTrue(t *testing.T) {
 	text, err := os.ReadFile(shipped)
 	if err != nil {
@@ -226,7 +228,8 @@ func TestBoundsInTheShippedFileAreTrue(t *testing.T) {
 	}
 }
 
-// boundError sets one setting and returns what is wrong with its own bounds; relations to other settings are left out.
+// boundError sets one setting and returns what is wrong with its own bounds; relations to other
+// settings are left out.
 func boundError(name, text string) error {
 	c := Default()
 	if err := c.Find(name).setText(text); err != nil {
@@ -240,7 +243,8 @@ func boundError(name, text string) error {
 	return nil
 }
 
-// below and above are the next value beyond a bound, in the unit in which it is written; empty: there is none.
+// below and above are the next value beyond a bound, in the unit in which it is written; empty: there
+// is none.
 func below(t *testing.T, end string) string {
 	if d, err := ParseDuration(end); err == nil {
 		return (d - 1).String()

@@ -27,7 +27,8 @@ func (e *fileError) Error() string {
 	return fmt.Sprintf("%s:%d: %s", e.path, e.line, e.text)
 }
 
-// readFile takes the settings that the file at path names. It reports every fault that it finds, not only the first.
+// readFile takes the settings that the file at path names. It reports every fault that it finds, not
+// only the first.
 func (c *Config) readFile(path string) error {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -64,13 +65,15 @@ func (c *Config) readText(path, text string) error {
 	return errors.Join(errs...)
 }
 
-// syntaxError says on which line the library stopped, and why. It shows nothing of a line in which a password may stand.
+// syntaxError says on which line the library stopped, and why. It shows nothing of a line in which a
+// password may stand.
 func syntaxError(path, text string, err error) error {
 	parse, ok := errors.AsType[toml.ParseError](err)
 	if !ok {
 		return &fileError{path, 0, err.Error()}
 	}
-	// The library's line number is one too high for some faults at the end of a line; its offset is right.
+	// The library's line number is one too high for some faults at the end of a line; its offset is
+	// right.
 	before := text[:min(max(parse.Position.Start, 0), len(text))]
 	start := strings.LastIndexByte(before, '\n') + 1
 	source, _, _ := strings.Cut(text[start:], "\n")
@@ -234,9 +237,10 @@ var (
 	keyed   = regexp.MustCompile(`^\s*"?([\w.-]+)"?\s*=`)
 )
 
-// keyLines finds the line on which each key of a TOML document stands, by its full name: "locks.max_ttl", "masters[1].addr" for
-// tables in lists. The toml library tells positions of syntax errors only. Keys that do not begin a line are not found: lineOf
-// then gives the line of what they stand in.
+// keyLines finds the line on which each key of a TOML document stands, by its full name:
+// "locks.max_ttl", "masters[1].addr" for tables in lists. The toml library tells positions of syntax
+// errors only. Keys that do not begin a line are not found: lineOf then gives the line of what they
+// stand in.
 func keyLines(document string) map[string]int {
 	lines, members, group := make(map[string]int), make(map[string]int), ""
 	for i, line := range strings.Split(document, "\n") {
@@ -265,7 +269,8 @@ func join(group, key string) string {
 	return group + "." + key
 }
 
-// lineOf is the line of a name, or of the nearest thing around it whose line is known; 0 when there is none.
+// lineOf is the line of a name, or of the nearest thing around it whose line is known; 0 when there is
+// none.
 func lineOf(lines map[string]int, name string) int {
 	for name != "" {
 		if line := lines[name]; line > 0 {

@@ -14,12 +14,13 @@ import (
 const (
 	// listenMax bounds the addresses of server.listen.
 	listenMax = 16
-	// socketPathMax is how many bytes the path of a unix socket can have: struct sockaddr_un of Linux has room for one more, which is 0. Other
-	// systems have 103.
+	// socketPathMax is how many bytes the path of a unix socket can have: struct sockaddr_un of Linux
+	// has room for one more, which is 0. Other systems have 103.
 	socketPathMax = 107
 )
 
-// SocketPath returns the path of an address that is a unix socket: unix:/run/redlockd.sock, or the path alone.
+// SocketPath returns the path of an address that is a unix socket: unix:/run/redlockd.sock, or the path
+// alone.
 func SocketPath(addr string) (path string, ok bool) {
 	path = strings.TrimPrefix(addr, "unix:")
 	return path, strings.HasPrefix(addr, "unix:") || strings.HasPrefix(addr, "/")
@@ -79,11 +80,12 @@ func (c *Config) checkAddress(setting, addr, others string) error {
 	return nil
 }
 
-// CheckProtected refuses a server that other machines can reach without a login: protected_mode, as in Redis. Redis starts, and
-// answers clients of other machines with -DENIED. redlockd does not start, so that the operator who starts it reads the reason, and
-// not a client that connects later. Client certificates count as a login: tls_client_ca has to sign them. Only serve calls
-// this, because check and run read the same file and do not listen. addrs are the addresses on which it listens: c.Listen, or those that
-// a service manager has opened.
+// CheckProtected refuses a server that other machines can reach without a login: protected_mode, as in
+// Redis. Redis starts, and answers clients of other machines with -DENIED. redlockd does not start, so
+// that the operator who starts it reads the reason, and not a client that connects later. Client
+// certificates count as a login: tls_client_ca has to sign them. Only serve calls this, because check
+// and run read the same file and do not listen. addrs are the addresses on which it listens: c.Listen,
+// or those that a service manager has opened.
 func (c *Config) CheckProtected(addrs []string) error {
 	i := slices.IndexFunc(addrs, func(addr string) bool { return !onlyHere(addr) })
 	if !c.protected || len(c.users) > 0 || c.tls.clientCA != "" || i < 0 {

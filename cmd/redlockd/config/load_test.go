@@ -1,7 +1,8 @@
 package config
 
-// Goal: flags win over the environment, that over the file, that over the defaults, for every setting; and what is read
-// ends where it is used. Method: the same setting from several sources, and the resolved options.
+// Goal: flags win over the environment, that over the file, that over the defaults, for every setting;
+// and what is read ends where it is used. Method: the same setting from several sources, and the
+// resolved options.
 
 import (
 	"crypto/tls"
@@ -50,7 +51,8 @@ func TestPrecedence(t *testing.T) {
 	}
 }
 
-// another is a valid value for each setting that differs from its default, as an environment variable has it.
+// another is a valid value for each setting that differs from its default, as an environment variable
+// has it.
 var another = map[string]string{
 	"masters":                "h:1,h:2,h:3",
 	"server.listen":          "127.0.0.1:7000",

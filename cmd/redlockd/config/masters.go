@@ -14,7 +14,8 @@ import (
 	"redlockd/redlock"
 )
 
-// masterSettings are the settings of one master: the second half of [master], which its own [[masters]] table can override.
+// masterSettings are the settings of one master: the second half of [master], which its own [[masters]]
+// table can override.
 type masterSettings struct {
 	redlock.Master // TLS is made by resolveMasters
 
@@ -48,7 +49,8 @@ func (m *masterSettings) ownSettings() []*Setting {
 	return append([]*Setting{{Name: "addr", place: &m.Addr}, {Name: "name", place: &m.Name}}, m.settings("")...)
 }
 
-// masterTable is one [[masters]] table. A master that is named by its address alone is a table with addr.
+// masterTable is one [[masters]] table. A master that is named by its address alone is a table with
+// addr.
 type masterTable map[string]any
 
 // masterList is the value of the setting masters.
@@ -77,7 +79,8 @@ func (l *masterList) setText(text string) error {
 
 const urlForm = "redis://user:password@host:port/db is the form, or rediss:// with TLS; what is special in a password is written as % and two digits (@ is %40)"
 
-// masterOf reads host:port or the path of a unix socket, with /db at the end or without, or a URL. No error shows the text, because it may hold a password.
+// masterOf reads host:port or the path of a unix socket, with /db at the end or without, or a URL. No
+// error shows the text, because it may hold a password.
 func masterOf(text string) (masterTable, error) {
 	scheme, _, isURL := strings.Cut(text, "://")
 	switch {
@@ -131,7 +134,8 @@ func (l *masterList) setTOML(v any) error {
 			tables = append(tables, table)
 			return err
 		case map[string]any:
-			// This finds wrong keys and types. resolveMasters takes the values, on top of what all masters share.
+			// This finds wrong keys and types. resolveMasters takes the values, on top of what all
+			// masters share.
 			tables = append(tables, m)
 			return masterTable(m).overlay(new(masterSettings))
 		default:
@@ -256,8 +260,8 @@ func (c *Config) resolveMasters() error {
 	return errors.Join(errs...)
 }
 
-// commonMaster is what [master] says of a master that the list does not name. Where its files cannot be used, and no master of the list uses
-// them, it has no credentials.
+// commonMaster is what [master] says of a master that the list does not name. Where its files cannot be
+// used, and no master of the list uses them, it has no credentials.
 func (c *Config) commonMaster() redlock.Master {
 	m := c.master
 	if c.readFilesOf(&m, "any") != nil {
@@ -266,8 +270,8 @@ func (c *Config) commonMaster() redlock.Master {
 	return m.Master
 }
 
-// readFilesOf reads the files that m names: the password, and what TLS needs to reach host. Its errors are of type *partError, with
-// the name of the field.
+// readFilesOf reads the files that m names: the password, and what TLS needs to reach host. Its errors
+// are of type *partError, with the name of the field.
 func (c *Config) readFilesOf(m *masterSettings, host string) error {
 	var passwordErr, tlsErr error
 	if m.passwordFile != "" {

@@ -1,7 +1,8 @@
 package config
 
-// Goal: whatever is wrong in a configuration is told with its place, its name and what would be right, in one reading, and
-// without giving a password away. Method: one file for each mistake, and the exact messages.
+// Goal: whatever is wrong in a configuration is told with its place, its name and what would be right,
+// in one reading, and without giving a password away. Method: one file for each mistake, and the exact
+// messages.
 
 import (
 	"strings"
@@ -229,7 +230,8 @@ func TestMistakesInTheFile(t *testing.T) {
 		{"[auth]\nusers = [{name=\"a\",pasword=\"hunter2\"}]\n",
 			"config.toml:2: auth.users[0].pasword: unknown setting (did you mean password?); those of a table here are name, password, password_file, cert_cn, resources, admin, channels, commands, max_connections, max_locks, max_waiters, max_ttl"},
 
-		// What is not TOML is told with its line, and without the line itself: a password may stand there.
+		// What is not TOML is told with its line, and without the line itself: a password may stand
+		// there.
 		{"[server\nlisten = \"x\"",
 			"config.toml:1: expected '.' or ']' to end table name, but got '\\n' instead"},
 		{"[server]\nlisten = \"unterminated\n",

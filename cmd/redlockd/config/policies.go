@@ -44,8 +44,8 @@ func (l *policyList) setText(text string) error {
 // PolicyText is a policy as config.toml writes it on one line.
 func PolicyText(p proxy.Policy) string { return tableText(&p, policySettings) }
 
-// checkPolicies checks the policies against [locks]: a policy is stricter, or it has no effect. The other checks are those of
-// proxy.Options.Validate.
+// checkPolicies checks the policies against [locks]: a policy is stricter, or it has no effect. The
+// other checks are those of proxy.Options.Validate.
 func (c *Config) checkPolicies() error {
 	var errs []error
 	locks := &c.Engine

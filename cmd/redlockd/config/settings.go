@@ -14,13 +14,15 @@ import (
 
 // Setting is one line of config.toml.
 //
-// To add one: a field in the options of the package that uses it, with default and bounds; a row in Default; and
-// its lines in config.toml, with the reason for the default. Tests say which of them was forgotten.
+// To add one: a field in the options of the package that uses it, with default and bounds; a row in
+// Default; and its lines in config.toml, with the reason for the default. Tests say which of them was
+// forgotten.
 //
 // To take one away: the reason for the default moves to the option, which says "No setting" then; and a
 // row in removed (file.go) says what holds instead.
 type Setting struct {
-	// Name is group.key, or the key alone for settings above the first group. Environment makes the name of the variable of it.
+	// Name is group.key, or the key alone for settings above the first group. Environment makes the
+	// name of the variable of it.
 	Name string
 	// place points to the value. Its type says how the setting is read and printed, see value.go.
 	place any
@@ -30,8 +32,8 @@ type Setting struct {
 	Arg, Usage string
 	// Words are the strings that are possible; nil: any.
 	Words []string
-	// notZero: zero is an error. The packages below take it for the default, and an operator who writes 0 means
-	// something else.
+	// notZero: zero is an error. The packages below take it for the default, and an operator who writes
+	// 0 means something else.
 	notZero bool
 	// secret: the value is never printed.
 	secret bool
@@ -69,11 +71,12 @@ func (s *Setting) Key() string { return s.Name[strings.LastIndexByte(s.Name, '.'
 // Group is what stands in brackets above the setting in the file; empty for the first ones.
 func (s *Setting) Group() string { return s.Name[:max(strings.LastIndexByte(s.Name, '.'), 0)] }
 
-// Source says where the value comes from: "config.toml:12", "REDLOCKD_LOG_LEVEL", "--log-level", or "default".
+// Source says where the value comes from: "config.toml:12", "REDLOCKD_LOG_LEVEL", "--log-level", or
+// "default".
 func (s *Setting) Source() string { return s.source.where }
 
-// Text is the value as config.toml writes it. In place of a secret stands a word without quotes. It is no TOML, so nobody can load
-// it as a password by mistake.
+// Text is the value as config.toml writes it. In place of a secret stands a word without quotes. It is
+// no TOML, so nobody can load it as a password by mistake.
 func (s *Setting) Text() string {
 	text := s.unhidden()
 	if s.secret && text != `""` {
@@ -179,7 +182,8 @@ func (c *Config) ForCONFIG() []proxy.Setting {
 	return all
 }
 
-// Print writes the settings in effect as config.toml would, each with its source, and secrets as in Text.
+// Print writes the settings in effect as config.toml would, each with its source, and secrets as in
+// Text.
 func (c *Config) Print(w io.Writer) {
 	width := 0
 	for _, s := range c.Settings {
@@ -198,7 +202,8 @@ func (c *Config) Print(w io.Writer) {
 
 func (s *Setting) line() string { return s.Key() + " = " + strings.ReplaceAll(s.Text(), "\n", " ") }
 
-// DidYouMean returns a suffix for an error about an unknown name: the known name that was probably meant, or "".
+// DidYouMean returns a suffix for an error about an unknown name: the known name that was probably
+// meant, or "".
 func DidYouMean(name string, known []string) string {
 	if nearest := proxy.Nearest(name, known); nearest != "" {
 		return " (did you mean " + nearest + "?)"

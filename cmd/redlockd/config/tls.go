@@ -19,7 +19,8 @@ import (
 // serverTLS are the files of TLS on a port of this server. All empty: it uses no TLS.
 type serverTLS struct{ cert, key, clientCA string }
 
-// serverTLS makes the TLS configuration of a port; nil: it uses no TLS. Its errors are of type *partError, with the name of the field.
+// serverTLS makes the TLS configuration of a port; nil: it uses no TLS. Its errors are of type
+// *partError, with the name of the field.
 func (c *Config) serverTLS(s serverTLS) (*tls.Config, error) {
 	if s == (serverTLS{}) {
 		return nil, nil
@@ -83,7 +84,8 @@ func (c *Config) masterTLS(m *masterSettings, host string) (*tls.Config, error) 
 	return t, errors.Join(errs...)
 }
 
-// unusedTLS refuses TLS files without tls = true: the operator would believe that the connections are encrypted.
+// unusedTLS refuses TLS files without tls = true: the operator would believe that the connections are
+// encrypted.
 func (m *masterSettings) unusedTLS() error {
 	for _, s := range m.settings("") {
 		if strings.HasPrefix(s.Name, "tls_") && s.unhidden() != `""` {
@@ -93,7 +95,8 @@ func (m *masterSettings) unusedTLS() error {
 	return nil
 }
 
-// keyPair reads a certificate and its key; nil: neither file is given. Masters with the same files share one pair.
+// keyPair reads a certificate and its key; nil: neither file is given. Masters with the same files
+// share one pair.
 func (c *Config) keyPair(cert, key string) (*renewed[tls.Certificate], error) {
 	switch {
 	case cert == "" && key == "":
@@ -137,8 +140,8 @@ func lifetimeOf(pair *tls.Certificate) (from, to time.Time) {
 // pemMax bounds a file of certificates: those of all authorities of the system have some 200 KB.
 const pemMax = 1 << 20
 
-// readPEM reads a file of certificates or keys. It must be a regular file: a read of a FIFO or a terminal would wait for a writer, and
-// only a regular file can be read again.
+// readPEM reads a file of certificates or keys. It must be a regular file: a read of a FIFO or a
+// terminal would wait for a writer, and only a regular file can be read again.
 func readPEM(path string) ([]byte, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // the open of a FIFO would wait, too
 	if err != nil {

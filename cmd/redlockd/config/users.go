@@ -40,7 +40,8 @@ func (l *userList) setTOML(v any) error {
 
 func (l *userList) String() string { return tablesText(*l, (*userEntry).settings) }
 
-// setText takes name:password pairs with commas between them. Passwords with a comma, resources and limits need the file.
+// setText takes name:password pairs with commas between them. Passwords with a comma, resources and
+// limits need the file.
 func (l *userList) setText(text string) error {
 	var entries []userEntry
 	for pair := range strings.SplitSeq(text, ",") {
@@ -54,7 +55,8 @@ func (l *userList) setText(text string) error {
 	return nil
 }
 
-// resolveUsers fills Front.Users. It reads the password files, and leaves other checks of a user to proxy.Options.Validate.
+// resolveUsers fills Front.Users. It reads the password files, and leaves other checks of a user to
+// proxy.Options.Validate.
 func (c *Config) resolveUsers() error {
 	var errs []error
 	for i, u := range c.users {

@@ -13,12 +13,13 @@ import (
 	"github.com/BurntSushi/toml"
 )
 
-// value reads and prints a setting whose place is neither a word nor a list of strings. After an error it is unchanged.
+// value reads and prints a setting whose place is neither a word nor a list of strings. After an error
+// it is unchanged.
 type value interface {
 	// setText takes the text of a flag or an environment variable.
 	setText(text string) error
-	// setTOML takes what the decoder found: string, int64, float64, bool, time.Time, []any, []map[string]any or
-	// map[string]any. It reports a fault of a part as *partError.
+	// setTOML takes what the decoder found: string, int64, float64, bool, time.Time, []any,
+	// []map[string]any or map[string]any. It reports a fault of a part as *partError.
 	setTOML(v any) error
 	// String is the value as config.toml writes it.
 	String() string
@@ -28,7 +29,8 @@ type value interface {
 type (
 	// oneOrMore is a list of strings that can be written as a single string if there is one.
 	oneOrMore []string
-	// patterns is a list of patterns of names. true stands for the pattern that matches every name, and false for none.
+	// patterns is a list of patterns of names. true stands for the pattern that matches every name, and
+	// false for none.
 	patterns []string
 	// unless is a switch for an option with the opposite meaning of the setting.
 	unless bool
@@ -42,7 +44,8 @@ type partError struct {
 
 func (e *partError) Error() string { return e.part + ": " + e.err.Error() }
 
-// setText takes the text of a flag or an environment variable. In a list, commas stand between the members.
+// setText takes the text of a flag or an environment variable. In a list, commas stand between the
+// members.
 func (s *Setting) setText(text string) error {
 	var v any = text
 	var err error
@@ -80,7 +83,8 @@ func splitList(text string) (members []any) {
 	return members
 }
 
-// setTOML takes what the decoder found. After an error the value is unchanged. No error shows a string, because it can be a password.
+// setTOML takes what the decoder found. After an error the value is unchanged. No error shows a string,
+// because it can be a password.
 func (s *Setting) setTOML(v any) error {
 	var to any
 	var err error
@@ -216,7 +220,8 @@ func stringsOf(v any) ([]string, error) {
 	return all, err
 }
 
-// setTables reads a list of tables, each of which is a T. shape is how the list is written, and needs what a table has, at least.
+// setTables reads a list of tables, each of which is a T. shape is how the list is written, and needs
+// what a table has, at least.
 func setTables[T any](place *[]T, v any, settings func(*T) []*Setting, shape, needs string) error {
 	var all []T
 	err := eachMember(v, shape, func(member any) error {
@@ -281,7 +286,8 @@ func inPart(part string, err error) (errs []error) {
 	return errs
 }
 
-// need returns v as a T, or an error with the kind that is needed and the kind of v. It does not show v, which can be a password.
+// need returns v as a T, or an error with the kind that is needed and the kind of v. It does not show
+// v, which can be a password.
 func need[T any](v any, kind string) (T, error) {
 	t, ok := v.(T)
 	if !ok {

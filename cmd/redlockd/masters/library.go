@@ -11,10 +11,11 @@ import (
 	"redlockd/cmd/redlockd/config"
 )
 
-// libraryNeeds is what one lock library needs so that it works unmodified, with its own defaults. libraries.md shows the
-// same to a reader.
+// libraryNeeds is what one lock library needs so that it works unmodified, with its own defaults.
+// libraries.md shows the same to a reader.
 //
-// To add one: a row in libraryTable, and the table that TestLibrariesInTheDocument prints, in libraries.md.
+// To add one: a row in libraryTable, and the table that TestLibrariesInTheDocument prints, in
+// libraries.md.
 type libraryNeeds struct {
 	// name is what --library takes.
 	name string
@@ -113,7 +114,8 @@ func checkLibrary(w io.Writer, c *config.Config, name string) error {
 	return library.print(w, c)
 }
 
-// print writes the lines for config.toml that the configuration lacks. They are TOML: all other lines are comments.
+// print writes the lines for config.toml that the configuration lacks. They are TOML: all other lines
+// are comments.
 func (l *libraryNeeds) print(w io.Writer, c *config.Config) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# %s\n", l.name)
@@ -156,8 +158,8 @@ type missingLine struct {
 
 const maxTTLKey = "max_ttl"
 
-// missing returns the lines that the configuration lacks, by their order in config.toml. A list has also what the
-// configuration has in it.
+// missing returns the lines that the configuration lacks, by their order in config.toml. A list has
+// also what the configuration has in it.
 func (l *libraryNeeds) missing(c *config.Config) (all []missingLine) {
 	patterns := slices.Clone(c.Front.AllowUnguarded)
 	for _, key := range []string{maxTTLKey, "allow_unguarded", "default_ttl"} {
