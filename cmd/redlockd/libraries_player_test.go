@@ -188,15 +188,7 @@ func (p *player) wantError(command, text string) string {
 // eventually asks again until the answer is the wanted one.
 func (p *player) eventually(command, want string) {
 	p.t.Helper()
-	for end := time.Now().Add(stepPatience); ; time.Sleep(50 * time.Millisecond) {
-		got := p.ask(command)
-		if got == want {
-			return
-		}
-		if time.Now().After(end) {
-			p.t.Fatalf("%s %s: got %q for %v, want %q", p.name, command, got, stepPatience, want)
-		}
-	}
+	until(p.t, p.name+" "+command+": "+want, func() bool { return p.ask(command) == want })
 }
 
 // wantKnown is want right behind a fault: it asks again while the answer is an error, which says that

@@ -12,6 +12,7 @@ package main
 // what was tried and how it went.
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -199,8 +200,8 @@ type trial struct {
 }
 
 func tryLibrary(t *testing.T, lib library) matrixRow {
-	lib.extend, lib.inspect = orDefault(lib.extend, "ok"), orDefault(lib.inspect, "held")
-	lib.released, lib.lost = orDefault(lib.released, "ok"), orDefault(lib.lost, "refused")
+	lib.extend, lib.inspect = cmp.Or(lib.extend, "ok"), cmp.Or(lib.inspect, "held")
+	lib.released, lib.lost = cmp.Or(lib.released, "ok"), cmp.Or(lib.lost, "refused")
 	if lib.keys == nil {
 		lib.keys = []string{"%s"}
 	}
@@ -238,13 +239,6 @@ func tryLibrary(t *testing.T, lib library) matrixRow {
 	}
 	row.passed = !t.Failed()
 	return row
-}
-
-func orDefault(s, def string) string {
-	if s == "" {
-		return def
-	}
-	return s
 }
 
 // refusal returns what the library was told.
@@ -553,15 +547,7 @@ func (tr *trial) sameEverywhere(name string) bool {
 func (tr *trial) wantGone(name string) {
 	tr.t.Helper()
 	for _, key := range append(tr.keys(name), named(tr.lib.later, name)...) {
-		for end := time.Now().Add(stepPatience); ; time.Sleep(10 * time.Millisecond) {
-			found := tr.on.stored(tr.t, key)
-			if len(found) == 0 {
-				break
-			}
-			if time.Now().After(end) {
-				tr.t.Fatalf("%s: still there: %v", key, found)
-			}
-		}
+		until(tr.t, key+" is gone", func() bool { return len(tr.on.stored(tr.t, key)) == 0 })
 	}
 }
 
