@@ -126,9 +126,7 @@ func (s *site) settings() string {
 	for i, d := range s.doors {
 		fmt.Fprintf(&text, "[[masters]]\nname = \"m%d\"\naddr = %q\n", i+1, d.addr)
 	}
-	path := filepath.Join(s.t.TempDir(), "config.toml")
-	writeFile(s.t, path, text.String(), 0o600)
-	return path
+	return configFile(s.t, text.String())
 }
 
 // cut keeps the site away from masters, given by their numbers, until heal.

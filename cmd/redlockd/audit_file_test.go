@@ -36,12 +36,8 @@ func auditLines(t *testing.T, path string, n int) (records []map[string]any) {
 }
 
 func TestAuditFile(t *testing.T) {
-	dir := t.TempDir()
-	path := filepath.Join(dir, "audit.log")
-	config := filepath.Join(dir, "config.toml")
-	text := "[auth]\nusers = [{name = \"default\", password = \"secret\"}]\n[audit]\nfile = \"" + path + "\"\nlocks = true\n"
-	writeFile(t, config, text, 0o600)
-	p := launch(t, "--config", config)
+	path := filepath.Join(t.TempDir(), "audit.log")
+	p := launch(t, "--config", configFile(t, "[auth]\nusers = [{name = \"default\", password = \"secret\"}]\n[audit]\nfile = \""+path+"\"\nlocks = true\n"))
 	c := p.dial()
 	for _, command := range []string{"AUTH wrong", "AUTH secret", "LOCK r 30s TOKEN t", "UNLOCK r FORCE stuck"} {
 		c.do(command)
@@ -112,8 +108,5 @@ func TestAuditFileThatCannotBeWritten(t *testing.T) {
 }
 
 func auditConfig(t *testing.T, file string) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "config.toml")
-	writeFile(t, path, "[audit]\nfile = \""+file+"\"\nlocks = true\n", 0o600)
-	return path
+	return configFile(t, "[audit]\nfile = \""+file+"\"\nlocks = true\n")
 }

@@ -11,7 +11,6 @@ import (
 	"io"
 	"net"
 	"os"
-	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -303,8 +302,7 @@ func TestHostileMaster(t *testing.T) {
 // playAll has a master play the answers of one part to a server.
 func playAll(t *testing.T, part int) {
 	h, addrs := hostileMasters(t)
-	file := filepath.Join(t.TempDir(), "config.toml")
-	writeFile(t, file, hostileConfig, 0o600)
+	file := configFile(t, hostileConfig)
 	p := launch(t, "--config", file, "--masters", addrs, "--bootstrap")
 	client := p.dial()
 	h.wantState(client, "up")
@@ -332,8 +330,7 @@ func playAll(t *testing.T, part int) {
 // The commands that are no servers end as they should with the four good masters.
 func TestHostileMasterOfCommands(t *testing.T) {
 	h, addrs := hostileMasters(t)
-	file := filepath.Join(t.TempDir(), "config.toml")
-	writeFile(t, file, hostileConfig, 0o600)
+	file := configFile(t, hostileConfig)
 	wantRun(t, cli.ExitOK, "admitted", "", "bootstrap", "--config", file, "--masters", addrs)
 	for i, answer := range hostileAnswers {
 		for _, tt := range []struct {

@@ -579,10 +579,9 @@ func startFleet(t *testing.T, unguarded []string) *fleet {
 }
 
 func (f *fleet) startProxy(t *testing.T) {
-	config := filepath.Join(t.TempDir(), "config.toml")
 	text := fmt.Sprintf("masters = %q\n[compat]\nallow_unguarded = %q\n", redisproc.Addrs(f.masters), f.unguarded)
 	text = strings.ReplaceAll(text, "\" \"", "\", \"")
-	writeFile(t, config, text, 0o600)
+	config := configFile(t, text)
 	f.proxy = launch(t, "--bootstrap", "--config", config, "--listen", f.addr)
 }
 

@@ -315,8 +315,7 @@ func TestMembersWithPasswordsOfTheirOwn(t *testing.T) {
 	for _, one := range s[:3] {
 		text += fmt.Sprintf("[[masters]]\naddr = %q\npassword = %q\n", one.Addr, one.Addr)
 	}
-	file := t.TempDir() + "/config.toml"
-	writeFile(t, file, text, 0o600)
+	file := configFile(t, text)
 	if code, stdout, stderr := runBinary(t, "members", "--config", file, "replace", s[0].Addr, s[3].Addr); code != cli.ExitOK || !strings.Contains(stdout, "Done.") {
 		t.Fatalf("exit code %d, errors %q, output\n%s\nwant that the new master votes", code, stderr, stdout)
 	}
@@ -582,8 +581,7 @@ func TestMembersSettings(t *testing.T) {
 	if !found {
 		t.Fatalf("got\n%s\nwant the lines for config.toml", text)
 	}
-	file := t.TempDir() + "/config.toml"
-	writeFile(t, file, lines, 0o600)
+	file := configFile(t, lines)
 	code, stdout, stderr := runBinary(t, "members", "--config", file)
 	if code != cli.ExitOK || strings.Contains(stdout, "config.toml") || !strings.Contains(stdout, "3 of 3 seats vote, all of them are reached; locks need 2; max_ttl 2s") {
 		t.Errorf("exit code %d, errors %q, output\n%s\nwant no difference", code, stderr, stdout)

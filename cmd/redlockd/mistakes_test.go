@@ -36,6 +36,14 @@ func writeFile(t *testing.T, name, text string, mode os.FileMode) {
 	}
 }
 
+// configFile makes a file of settings, and returns its path.
+func configFile(t *testing.T, text string) string {
+	t.Helper()
+	path := t.TempDir() + "/config.toml"
+	writeFile(t, path, text, 0o600)
+	return path
+}
+
 // runCommand runs a command line as main does, with this environment.
 func runCommand(environ []string, args ...string) (code int, stdout, stderr string) {
 	var out, errs strings.Builder

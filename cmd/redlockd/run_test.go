@@ -86,8 +86,7 @@ func TestRunExitCodes(t *testing.T) {
 // else.
 func TestRunKeepsItsSettingsFromTheCommand(t *testing.T) {
 	_, run := runMasters(t)
-	file := t.TempDir() + "/redlockd.toml"
-	writeFile(t, file, "", 0o600)
+	file := configFile(t, "")
 	t.Setenv("REDLOCKD_CONFIG", file)
 	t.Setenv("REDLOCKD_AUTH_USERS", "default:secret")
 	t.Setenv("REDLOCKD_SERVER_LISTEN", "") // empty counts as none for redlockd, but would stand in the environment

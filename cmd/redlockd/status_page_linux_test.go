@@ -51,11 +51,10 @@ func atoi(text string) (n int) {
 func TestStatusPageInABrowser(t *testing.T) {
 	b := startBrowser(t)
 	masters, list := startMasters(t, 5)
-	file := t.TempDir() + "/config.toml"
-	writeFile(t, file, `
+	file := configFile(t, `
 		[auth]
 		users = [{name = "ops", password = "right"}, {name = "billing", password = "bill", resources = ["billing:*"]}]
-		`, 0o600)
+		`)
 	p := launch(t, "--config", file, "--masters", list, "--max-ttl", "1h", "--http-listen", "127.0.0.1:0", "--bootstrap")
 	c := p.dial()
 	c.want("AUTH ops right", "OK")
