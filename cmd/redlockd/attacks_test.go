@@ -1,8 +1,10 @@
 package main
 
-// Goal: attacks on who the masters are, and on clocks, give no lock twice, and who is behind gets over it by itself. Method: the program as a
-// process, on real redis-server processes. Clients want one resource through several redlockds all the time, and note from when to when they may
-// believe to hold it; two of them must never have done so at once. The same attacks in virtual time: redlock/virtual_attacks_test.go.
+// Goal: attacks on who the masters are, and on clocks, give no lock twice, and who is behind gets over
+// it by itself. Method: the program as a process, on real redis-server processes. Clients want one
+// resource through several redlockds all the time, and note from when to when they may believe to hold
+// it; two of them must never have done so at once. The same attacks in virtual time:
+// redlock/virtual_attacks_test.go.
 
 import (
 	"encoding/json"
@@ -12,14 +14,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"redlockd/cmd/redlockd/cli"
-	"redlockd/cmd/redlockd/masters"
 	"redlockd/redlock/redisproc"
 )
 
@@ -102,16 +104,16 @@ func (d *door) drop() {
 	}
 }
 
-// site is where a redlockd runs: it reaches each master by an address of its own, and calls it m1, m2, … as all do.
+// site is where a redlockd runs: it reaches each master by an address of its own, and calls it m1, m2,
+// … as all do.
 type site struct {
 	t     *testing.T
 	doors []*door
-	first int // number of the first master in its settings
 }
 
 // newSite is one whose settings name the masters behind these addresses.
-func newSite(t *testing.T, first int, masters []*redisproc.Server) *site {
-	s := &site{t: t, first: first}
+func newSite(t *testing.T, masters []*redisproc.Server) *site {
+	s := &site{t: t}
 	for _, m := range masters {
 		s.doors = append(s.doors, newDoor(t, m.Addr))
 	}
@@ -122,24 +124,22 @@ func newSite(t *testing.T, first int, masters []*redisproc.Server) *site {
 func (s *site) settings() string {
 	var text strings.Builder
 	for i, d := range s.doors {
-		fmt.Fprintf(&text, "[[masters]]\nname = \"m%d\"\naddr = %q\n", s.first+i, d.addr)
+		fmt.Fprintf(&text, "[[masters]]\nname = \"m%d\"\naddr = %q\n", i+1, d.addr)
 	}
-	path := filepath.Join(s.t.TempDir(), "config.toml")
-	writeFile(s.t, path, text.String(), 0o600)
-	return path
+	return configFile(s.t, text.String())
 }
 
 // cut keeps the site away from masters, given by their numbers, until heal.
 func (s *site) cut(numbers ...int) {
 	for _, n := range numbers {
-		s.doors[n-s.first].lead("")
-		s.doors[n-s.first].drop()
+		s.doors[n-1].lead("")
+		s.doors[n-1].drop()
 	}
 }
 
 func (s *site) heal(masters []*redisproc.Server, numbers ...int) {
 	for _, n := range numbers {
-		s.doors[n-s.first].lead(masters[n-1].Addr)
+		s.doors[n-1].lead(masters[n-1].Addr)
 	}
 }
 
@@ -161,54 +161,30 @@ func startContest(t *testing.T, ttl time.Duration) *contest {
 // join has a client take part.
 func (c *contest) join(p *program) {
 	c.running.Go(func() {
-		conn, err := dialRESP(p.addr)
-		if err != nil {
-			c.t.Error(err)
-			return
-		}
-		defer conn.Close()
+		client := newClient(p.addr)
+		defer client.Close()
 		for {
 			select {
 			case <-c.stop:
 				return
 			default:
 			}
-			if h, ok := c.try(conn, p); ok {
+			if h, ok := c.try(client, p); ok {
 				time.Sleep(time.Until(h.to) + c.ttl/10) // it ends by itself, and it is the turn of others
 			}
 		}
 	})
 }
 
-// first is the first lock of the contest, by a client of this redlockd that wants no other.
-func (c *contest) first(p *program) hold {
-	c.t.Helper()
-	conn, err := dialRESP(p.addr)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	defer conn.Close()
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
-		if h, ok := c.try(conn, p); ok {
-			return h
-		}
-	}
-	c.t.Fatalf("the first lock was not granted within %v:\n%s", patience, p.log())
-	return hold{}
-}
-
-func (c *contest) try(conn *respConn, p *program) (h hold, ok bool) {
-	sent := time.Now()
-	reply, err := conn.do("LOCK", "r", strconv.FormatInt(c.ttl.Milliseconds(), 10))
+func (c *contest) try(client *redis.Client, p *program) (h hold, ok bool) {
+	h, ok, err := c.lock(client, "r", int(c.ttl.Milliseconds()))
 	if err != nil && !isReplyError(err) {
 		c.t.Errorf("LOCK: %v", err)
 	}
-	if err != nil || len(reply) < 2 {
+	if !ok {
 		time.Sleep(5 * time.Millisecond)
 		return h, false
 	}
-	validity, _ := strconv.Atoi(reply[1])
-	h = hold{resource: "r", token: reply[0], from: time.Now(), to: sent.Add(time.Duration(validity) * time.Millisecond)}
 	c.record(h)
 	c.mu.Lock()
 	c.grants[p]++
@@ -225,11 +201,7 @@ func (c *contest) granted(what string, p *program) {
 		return c.grants[p]
 	}
 	before := count()
-	for deadline := time.Now().Add(patience); count() == before; time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			c.t.Fatalf("%s: no lock within %v:\n%s", what, patience, p.log())
-		}
-	}
+	until(c.t, "a lock for "+what, func() bool { return count() > before })
 }
 
 // end stops the clients.
@@ -247,16 +219,6 @@ func (c *contest) end() {
 	}
 }
 
-// membersSeen is the table that a site gets.
-func membersSeen(t *testing.T, args ...string) (table masters.MembersTable) {
-	t.Helper()
-	code, stdout, stderr := runBinary(t, append([]string{"members", "--json"}, args...)...)
-	if err := json.Unmarshal([]byte(stdout), &table); code != cli.ExitOK || err != nil {
-		t.Fatalf("members: exit code %d, %v, errors %q, output\n%s", code, err, stderr, stdout)
-	}
-	return table
-}
-
 // attackSettings are such that tests can wait for what must end, on a machine that is slow.
 func attackSettings(t *testing.T, maxTTL string) {
 	t.Helper()
@@ -266,36 +228,17 @@ func attackSettings(t *testing.T, maxTTL string) {
 	}
 }
 
-func bootstrapSite(t *testing.T, s *site) {
-	t.Helper()
-	if code, stdout, stderr := runBinary(t, "bootstrap", "--config", s.settings()); code != cli.ExitOK {
-		t.Fatalf("bootstrap: exit code %d:\n%s%s", code, stdout, stderr)
-	}
-}
-
-// launchAt starts a redlockd with the settings of a site.
-func launchAt(t *testing.T, s *site) *program {
-	t.Helper()
-	return launch(t, "--config", s.settings(), "--master-timeout", "500ms")
-}
-
-// twoSites starts five masters and a sixth, and at two sites, which see the five through relays of their own, a redlockd each.
-func twoSites(t *testing.T, maxTTL time.Duration) (a, b *site, p, q *program, masters []*redisproc.Server) {
-	t.Helper()
-	attackSettings(t, maxTTL.String())
-	masters, _ = startMasters(t, 6)
-	a, b = newSite(t, 1, masters[:5]), newSite(t, 1, masters[:5])
-	bootstrapSite(t, a)
-	p, q = launchAt(t, a), launchAt(t, b)
-	p.waitLog("quorum reached")
-	q.waitLog("quorum reached")
-	return a, b, p, q, masters
-}
-
-// The name of the fifth master comes to mean another Redis. One redlockd stays connected to the one of before; each reaches two of the other four.
+// The name of the fifth master comes to mean another Redis. One redlockd stays connected to the one of
+// before; each reaches two of the other four. What else names, lists of masters and a lowered max_ttl
+// can do: redlock/virtual_attacks_test.go.
 func TestAttackNameThatMoves(t *testing.T) {
 	const maxTTL = 2 * time.Second
-	a, b, p, q, masters := twoSites(t, maxTTL)
+	attackSettings(t, maxTTL.String())
+	masters, _ := startMasters(t, 6)
+	a, b := newSite(t, masters[:5]), newSite(t, masters[:5])
+	wantRun(t, cli.ExitOK, "admitted", "", "bootstrap", "--config", a.settings())
+	p := launch(t, "--config", a.settings(), "--master-timeout", "500ms")
+	q := launch(t, "--config", b.settings(), "--master-timeout", "500ms")
 	c := startContest(t, 500*time.Millisecond)
 	c.join(p)
 	c.join(q)
@@ -312,126 +255,21 @@ func TestAttackNameThatMoves(t *testing.T) {
 	c.granted("who stayed connected, after healing", p)
 	c.granted("who moved at once, after healing", q)
 	want := redisCLI(t, masters[5].Addr, "INFO", "server")
-	for deadline := time.Now().Add(patience); ; time.Sleep(100 * time.Millisecond) {
+	until(t, "the fifth seat has the vote of the master behind its name", func() bool {
 		table := membersSeen(t, "--config", b.settings())
 		run, _, _ := strings.Cut(table.Seats[4].Memory, ":")
-		if table.Voters == 5 && run != "" && strings.Contains(want, "run_id:"+run) {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("within %v the fifth seat has not the vote of the master behind its name: %+v", patience, table)
-		}
-	}
+		return table.Voters == 5 && run != "" && strings.Contains(want, "run_id:"+run)
+	})
 	c.end()
 }
 
-// A lock is granted by the machine of before. Then its name means another one for everybody, and both redlockds reach that and two masters that
-// know nothing of the lock.
-func TestAttackClientThatMovesLater(t *testing.T) {
-	const maxTTL = 4 * time.Second
-	a, b, p, q, masters := twoSites(t, maxTTL)
-	b.doors[4].lead(masters[5].Addr)
-	b.doors[4].drop()
-	a.cut(3, 4)
-	c := startContest(t, maxTTL)
-	held := c.first(p)
-	c.join(q)
-	time.Sleep(maxTTL / 4)
-	a.doors[4].lead(masters[5].Addr)
-	a.doors[4].drop()
-	a.heal(masters, 3, 4)
-	a.cut(1, 2)
-	b.cut(1, 2)
-	c.join(p)
-	time.Sleep(time.Until(held.to))
-	a.heal(masters, 1, 2)
-	b.heal(masters, 1, 2)
-	c.granted("who moved later", p)
-	c.granted("who moved first", q)
-	c.end()
-}
-
-// One redlockd knows five masters and is cut off from two of them for longer than any TTL. Another has three in its settings, those two among them.
-func TestAttackTwoListsOfMasters(t *testing.T) {
-	const maxTTL = 2 * time.Second
-	attackSettings(t, maxTTL.String())
-	masters, _ := startMasters(t, 5)
-	a, b := newSite(t, 1, masters), newSite(t, 3, masters[2:])
-	bootstrapSite(t, a)
-	p := launchAt(t, a)
-	p.waitLog("quorum reached")
-	c := startContest(t, 500*time.Millisecond)
-	c.join(p)
-	c.granted("at first", p)
-	a.cut(4, 5)
-	time.Sleep(maxTTL + maxTTL/2)
-	q := launchAt(t, b)
-	if line := q.waitLog("the settings differ from the membership"); !strings.Contains(line, "m1 (m1) is a member, the settings do not name it") {
-		t.Errorf("got %s, want that the first master is a member", line)
-	}
-	c.join(q)
-	c.granted("who was told of three", q)
-	c.granted("who knows five", p)
-	time.Sleep(maxTTL)
-	a.heal(masters, 4, 5)
-	c.granted("who was told of three, after healing", q)
-	c.granted("who knows five, after healing", p)
-	c.end()
-}
-
-// max_ttl is lowered, by the settings of a new redlockd or for all, while a lock of the longer one runs and the masters restart one after another.
-func TestAttackMaxTTLLowered(t *testing.T) {
-	for _, byChange := range []bool{false, true} {
-		t.Run(fmt.Sprint("for all=", byChange), func(t *testing.T) {
-			const long = 6 * time.Second
-			attackSettings(t, long.String())
-			t.Setenv("REDLOCKD_MASTER_FOUNDING_WAIT", long.String())
-			masters, addrs := startMasters(t, 3)
-			p := launch(t, "--masters", addrs, "--bootstrap", "--master-timeout", "500ms")
-			p.waitLog("quorum reached")
-			q := launch(t, "--masters", addrs, "--max-ttl", "1s", "--master-timeout", "500ms")
-			if line := q.waitLog("the settings differ from the membership"); !strings.Contains(line, "max_ttl is 6s, the settings say 1s") {
-				t.Errorf("got %s, want both values of max_ttl", line)
-			}
-			c := startContest(t, long)
-			held := c.first(p)
-			p.cmd.Process.Kill()
-			if byChange {
-				code, stdout, stderr := runBinary(t, "members", "--masters", addrs, "--max-ttl", "1s", "set", "max_ttl", "1s", "--no-wait")
-				if code != cli.ExitOK {
-					t.Fatalf("set max_ttl: exit code %d:\n%s%s", code, stdout, stderr)
-				}
-			}
-			c.ttl = time.Second
-			c.join(q)
-			for i, m := range masters {
-				m.Kill()
-				if err := m.Restart(); err != nil {
-					t.Fatal(err)
-				}
-				if i == 1 {
-					q = launch(t, "--masters", addrs, "--max-ttl", "1s", "--master-timeout", "500ms")
-					c.join(q)
-				}
-				time.Sleep(long / 8)
-			}
-			time.Sleep(time.Until(held.to))
-			for range 3 {
-				c.granted("in the end", q)
-			}
-			c.end()
-		})
-	}
-}
-
-// Nothing but short runs: each gives up before the wait of the new masters is over, and the next one goes on with it.
+// Nothing but short runs: each gives up before the wait of the new masters is over, and the next one
+// goes on with it.
 func TestAttackShortRuns(t *testing.T) {
 	const wait = 4 * time.Second
 	attackSettings(t, wait.String())
 	_, addrs := startMasters(t, 3)
-	if _, err := binary(); err != nil { // it is not the runs that this takes time of
-		t.Fatal(err)
-	}
+	binary(t) // it is not the runs that this takes time of
 	began, locked := time.Now(), 0
 	for locked < 4 && time.Since(began) < wait+patience {
 		p := begin(t, "run", "--masters", addrs, "--wait", "2s", "r", "--", "true")
@@ -454,13 +292,13 @@ func TestAttackShortRuns(t *testing.T) {
 	}
 }
 
-// A redlockd that starts goes on with the wait of masters, and does not begin it again. Where a majority has forgotten nobody can give them what they held.
+// A redlockd that starts goes on with the wait of masters, and does not begin it again. Where a
+// majority has forgotten nobody can give them what they held.
 func TestAttackRestartDoesNotLengthenTheWait(t *testing.T) {
 	const passed = 4 * time.Second
 	attackSettings(t, time.Minute.String())
 	masters, addrs := startMasters(t, 3)
 	p := launch(t, "--masters", addrs, "--bootstrap", "--master-timeout", "500ms")
-	p.waitLog("quorum reached")
 	for _, m := range masters[1:] {
 		m.Kill()
 		if err := m.Restart(); err != nil {
@@ -468,38 +306,34 @@ func TestAttackRestartDoesNotLengthenTheWait(t *testing.T) {
 		}
 	}
 	left := func() (left time.Duration) {
-		for range 100 {
+		until(t, "all masters are learners", func() bool {
 			learners := 0
-			for _, s := range membersSeen(t, "--masters", addrs).Seats {
+			for _, s := range membersOf(t, addrs).Seats {
 				if s.State == "learner" && s.LeftMs > 0 {
 					learners++
 					left = time.Duration(s.LeftMs) * time.Millisecond
 				}
 			}
-			if learners == len(masters) {
-				return left
-			}
-			time.Sleep(200 * time.Millisecond)
-		}
-		t.Fatal("not all masters became learners")
-		return 0
+			return learners == len(masters)
+		})
+		return left
 	}
 	before := left()
 	time.Sleep(passed)
 	p.cmd.Process.Kill()
-	launch(t, "--masters", addrs, "--master-timeout", "500ms")
+	listen(t, binary(t), "--masters", addrs, "--master-timeout", "500ms")
 	if after := left(); after > before-passed/2 {
 		t.Errorf("%v of the wait are left, and were %v before %v had passed, want less", after, before, passed)
 	}
 }
 
-// Three of five masters forget at the same moment. Locks are granted again when the longest of before must have ended, and by nobody's help.
+// Three of five masters forget at the same moment. Locks are granted again when the longest of before
+// must have ended, and by nobody's help.
 func TestAttackAmnesiaOfThree(t *testing.T) {
 	const maxTTL = 4 * time.Second
 	attackSettings(t, maxTTL.String())
 	masters, addrs := startMasters(t, 5)
 	p := launch(t, "--masters", addrs, "--bootstrap", "--master-timeout", "500ms")
-	p.waitLog("quorum reached")
 	c := startContest(t, maxTTL)
 	c.join(p)
 	c.granted("at first", p)
@@ -545,15 +379,14 @@ func aheadBinary(t *testing.T) string {
 	return dir + "/ahead"
 }
 
-// `redlockd run` on a machine whose clock is 1.5 s off gets no lock for as long as a wait, for it must watch the masters' clocks first. Nobody else
-// notices.
+// `redlockd run` on a machine whose clock is 1.5 s off gets no lock for as long as a wait, for it must
+// watch the masters' clocks first. Nobody else notices.
 func TestAttackClockThatIsOff(t *testing.T) {
 	attackSettings(t, "3s")
 	ahead := aheadBinary(t)
 	_, addrs := startMasters(t, 5)
 	p := launch(t, "--masters", addrs, "--bootstrap", "--master-timeout", "500ms")
-	p.waitLog("quorum reached")
-	before := membersSeen(t, "--masters", addrs)
+	before := membersOf(t, addrs)
 	under := startLoad(t, p)
 	run := func(wait string) (code int, stderr string) {
 		cmd := exec.Command(ahead, "run", "--masters", addrs, "--wait", wait, "elsewhere", "--", "true")
@@ -572,7 +405,7 @@ func TestAttackClockThatIsOff(t *testing.T) {
 		t.Errorf("when it has watched: exit code %d, want %d:\n%s", code, cli.ExitOK, stderr)
 	}
 	under.end()
-	if after := membersSeen(t, "--masters", addrs); after.Version != before.Version || after.Lineage != before.Lineage || after.Voters != 5 {
+	if after := membersOf(t, addrs); after.Version != before.Version || after.Lineage != before.Lineage || after.Voters != 5 {
 		t.Errorf("got %+v, want the membership as it was, %+v", after, before)
 	}
 	for line := range strings.Lines(p.log()) {

@@ -1,7 +1,7 @@
 package main
 
-// Goal: redlockd bootstrap admits masters that are all new, and changes nothing where one is not; what it prints says why. Method:
-// the program as a process, on real redis-server processes.
+// Goal: redlockd bootstrap admits masters that are all new, and changes nothing where one is not; what
+// it prints says why. Method: the program as a process, on real redis-server processes.
 
 import (
 	"regexp"
@@ -76,41 +76,25 @@ func TestBootstrapCommand(t *testing.T) {
 // What a bootstrap has admitted is served at once, and is not new a second time.
 func TestBootstrapThenServe(t *testing.T) {
 	_, addrs := startMasters(t, 3)
-	if code, stdout, stderr := runBinary(t, "bootstrap", "--masters", addrs, "--max-ttl", "1h"); code != cli.ExitOK {
-		t.Fatalf("exit code %d:\n%s%s", code, stdout, stderr)
-	}
-	p := launch(t, "--masters", addrs, "--max-ttl", "1h")
-	p.waitLog("quorum reached: locks are granted") // not in an hour
+	wantRun(t, cli.ExitOK, "3 of 3 masters admitted.", "", "bootstrap", "--masters", addrs, "--max-ttl", "1h")
+	p := launch(t, "--masters", addrs, "--max-ttl", "1h") // grants long before max_ttl is over
 	p.dial().lock("r", "t1")
-	code, stdout, stderr := runBinary(t, "bootstrap", "--masters", addrs)
-	if code != cli.ExitFailed || strings.Count(stdout, "it has a membership (version 0): it is not new") != 3 || !strings.Contains(stderr, "nothing was changed") {
-		t.Errorf("again: exit code %d, errors %q, output\n%s\nwant code %d and the reason", code, stderr, stdout, cli.ExitFailed)
+	const reason = "it has a membership (version 0): it is not new"
+	if stdout := wantRun(t, cli.ExitFailed, reason, "nothing was changed", "bootstrap", "--masters", addrs); strings.Count(stdout, reason) != 3 {
+		t.Errorf("again: got\n%s\nwant the reason of three", stdout)
 	}
 }
 
-// A run that asks new masters for a lock founds their membership, in which all wait: a bootstrap is as possible as before.
+// A run that asks new masters for a lock founds their membership, in which all wait: a bootstrap is as
+// possible as before.
 func TestRunThenBootstrap(t *testing.T) {
 	_, addrs := startMasters(t, 3)
-	if code, _, stderr := runBinary(t, "run", "--masters", addrs, "r", "--", "true"); code != cli.ExitNoQuorum {
-		t.Fatalf("run on new masters: exit code %d, errors %q, want %d", code, stderr, cli.ExitNoQuorum)
+	wantRun(t, cli.ExitNoQuorum, "", "NOQUORUM", "run", "--masters", addrs, "r", "--", "true")
+	if stdout := wantRun(t, cli.ExitFailed, "redlockd bootstrap", "", "check", "--masters", addrs); strings.Count(stdout, "redlockd bootstrap") != 1 || strings.Contains(stdout, "note: ") {
+		t.Errorf("check: got\n%s\nwant one word of bootstrap and no notes", stdout)
 	}
-	code, stdout, stderr := runBinary(t, "check", "--masters", addrs)
-	if code != cli.ExitFailed || strings.Count(stdout, "redlockd bootstrap") != 1 || strings.Contains(stdout, "note: ") {
-		t.Errorf("check: exit code %d, errors %q, output\n%s\nwant one word of bootstrap and no notes", code, stderr, stdout)
-	}
-	if code, stdout, stderr := runBinary(t, "bootstrap", "--masters", addrs); code != cli.ExitOK || !strings.Contains(stdout, "3 of 3 masters admitted.") {
-		t.Fatalf("bootstrap: exit code %d, output\n%s%s", code, stdout, stderr)
-	}
-	if code, _, stderr := runBinary(t, "run", "--masters", addrs, "r", "--", "true"); code != cli.ExitOK {
-		t.Errorf("run on admitted masters: exit code %d, errors %q", code, stderr)
-	}
-}
-
-func TestBootstrapNeedsMasters(t *testing.T) {
-	code, _, stderr := runCommand(nil, "bootstrap")
-	if code != cli.ExitUsage || !strings.HasPrefix(stderr, "redlockd: bootstrap needs masters, and none are configured") {
-		t.Errorf("exit code %d, errors %q; want %d, and that no masters are configured", code, stderr, cli.ExitUsage)
-	}
+	wantRun(t, cli.ExitOK, "3 of 3 masters admitted.", "", "bootstrap", "--masters", addrs)
+	wantRun(t, cli.ExitOK, "", "", "run", "--masters", addrs, "r", "--", "true")
 }
 
 func addrsOf(servers []*redisproc.Server) string { return strings.Join(redisproc.Addrs(servers), ",") }

@@ -1,7 +1,8 @@
 package main
 
-// Goal: what redlockd check --library prints is enough for the library, is TOML, and is what libraries.md shows. Method: the document
-// against the table in the code; a redlockd without and one with the lines of each library, and the commands of the library.
+// Goal: what redlockd check --library prints is enough for the library, is TOML, and is what
+// libraries.md shows. Method: the document against the table in the code; a redlockd without and one
+// with the lines of each library, and the commands of the library.
 
 import (
 	"slices"
@@ -35,7 +36,8 @@ func TestLibrariesAreInTheTable(t *testing.T) {
 	}
 }
 
-// libraryCommands are commands of the libraries that redlockd refuses without the settings of the library.
+// libraryCommands are commands of the libraries that redlockd refuses without the settings of the
+// library.
 var libraryCommands = map[string][]string{
 	"celery-once":      {"SET qo_tasks.add t PX 3600000 NX", "DEL qo_tasks.add"},
 	"celery-singleton": {"SETNX SINGLETONLOCK_a id", "SET SINGLETONLOCK_b id NX EX 3600", "DEL SINGLETONLOCK_a"},
@@ -49,7 +51,6 @@ var libraryCommands = map[string][]string{
 
 func TestLinesForALibraryAreEnough(t *testing.T) {
 	bare := launch(t)
-	bare.waitLog("quorum reached")
 	without := bare.dial()
 	for _, name := range knownLibraries() {
 		t.Run(name, func(t *testing.T) {
@@ -67,7 +68,6 @@ func TestLinesForALibraryAreEnough(t *testing.T) {
 			t.Chdir(t.TempDir())
 			writeFile(t, "config.toml", lines, 0o600)
 			p := launch(t, "--config", "config.toml")
-			p.waitLog("quorum reached")
 			with := p.dial()
 			for _, command := range commands {
 				if got := without.do(command); !strings.HasPrefix(got, "ERR ") {

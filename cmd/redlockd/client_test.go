@@ -1,7 +1,8 @@
 package main
 
-// Goal: ping, locks, info, top, unlock and reload do with a redlockd that runs what their help says, from terminals and from scripts, with logins and TLS, and
-// end in bounded time where there is none. Method: redlockds as processes, over embedded and over real masters; a pseudo-terminal.
+// Goal: ping, locks, info, top, unlock and reload do with a redlockd that runs what their help says,
+// from terminals and from scripts, with logins and TLS, and end in bounded time where there is none.
+// Method: redlockds as processes, over embedded and over real masters; a pseudo-terminal.
 
 import (
 	"encoding/json"
@@ -15,7 +16,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -37,11 +37,7 @@ func (p *program) ask(args ...string) string {
 // asks runs a command for the server again until it prints the text.
 func (p *program) asks(text string, args ...string) {
 	p.t.Helper()
-	for deadline := time.Now().Add(patience); !strings.Contains(p.ask(args...), text); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			p.t.Fatalf("redlockd %v does not print %q within %v, but\n%s", args, text, patience, p.ask(args...))
-		}
-	}
+	until(p.t, fmt.Sprintf("redlockd %v prints %q", args, text), func() bool { return strings.Contains(p.ask(args...), text) })
 }
 
 // wantOutput compares what a command prints with a pattern.
@@ -67,9 +63,7 @@ func TestClientsOfARunningServer(t *testing.T) {
 	holder, waiter := p.dial(), p.dial()
 	holder.want("CLIENT SETNAME cron-7", "OK")
 	holder.want("LOCK nothing 30s WAIT", "ERR syntax error: WAIT lacks its value")
-	if got := holder.do("LOCK invoices 30s TOKEN mine NOTE nightly"); !strings.HasPrefix(got, "[mine ") {
-		t.Fatalf("LOCK: got %s", got)
-	}
+	holder.grant("LOCK invoices 30s TOKEN mine NOTE nightly")
 	holder.grant("LOCK other 30s TOKEN mine")
 	waiter.send("LOCK invoices 30s WAIT 1m")
 	p.asks("waiter 1", "locks", "inv*")
@@ -122,9 +116,7 @@ func TestUnlockByForce(t *testing.T) {
 	p := launch(t)
 	p.asks("masters_up:5\n", "info", "masters")
 	holder, next := p.dial(), p.dial()
-	if got := holder.do("LOCK invoices 30s TOKEN mine HOLD"); !strings.HasPrefix(got, "[mine ") {
-		t.Fatalf("LOCK: got %s", got)
-	}
+	holder.grant("LOCK invoices 30s TOKEN mine HOLD")
 	refused(t, cli.ExitUsage, "--force is missing", nil, "unlock", "invoices", "its host is gone", "--server", p.addr)
 	refused(t, cli.ExitUsage, "no resource is named", nil, "unlock", "--force", "--server", p.addr)
 	refused(t, cli.ExitUsage, `unexpected "is"`, nil, "unlock", "--force", "invoices", "host", "is", "gone", "--server", p.addr)
@@ -176,8 +168,8 @@ func TestPingWithoutAServer(t *testing.T) {
 	refused(t, cli.ExitFailed, `a reply that begins with 'H'`, nil, "ping", "--server", stranger.Addr().String())
 }
 
-// Clients with the settings of the server on their machine know its certificate and its users. Others name theirs; no password stands on a
-// command line.
+// Clients with the settings of the server on their machine know its certificate and its users. Others
+// name theirs; no password stands on a command line.
 func TestClientsLogIn(t *testing.T) {
 	dir := t.TempDir()
 	writeGoodCertificate(t, dir, 1)
@@ -230,36 +222,26 @@ func TestClientsLogIn(t *testing.T) {
 func TestLocksOfAFleet(t *testing.T) {
 	_, addrs := startMasters(t, 3)
 	servers := []*program{launch(t, "--masters", addrs, "--bootstrap")}
-	servers[0].waitLog("quorum reached")
 	for range 2 {
-		p := launch(t, "--masters", addrs)
-		p.waitLog("quorum reached")
-		servers = append(servers, p)
+		servers = append(servers, launch(t, "--masters", addrs))
 	}
 	for i, p := range servers {
 		p.dial().grant(fmt.Sprintf("LOCK job:%d 50s TOKEN mine", i))
 	}
-	all := func() (list client.LockList) {
+	// On a slow machine one may answer too late for a list.
+	answered := func(n int) (list client.LockList) {
 		t.Helper()
-		if err := json.Unmarshal([]byte(servers[0].ask("locks", "--all", "--json")), &list); err != nil {
-			t.Fatal(err)
-		}
+		until(t, fmt.Sprintf("%d redlockds answer", n), func() bool {
+			list = client.LockList{}
+			if err := json.Unmarshal([]byte(servers[0].ask("locks", "--all", "--json")), &list); err != nil {
+				t.Fatal(err)
+			}
+			return len(list.Answered) == n
+		})
 		return list
 	}
-	// On a slow machine one may answer too late for a list.
-	eventually := func(what string, ok func(client.LockList) bool) (list client.LockList) {
-		t.Helper()
-		for deadline := time.Now().Add(patience); ; {
-			if list = all(); ok(list) {
-				return list
-			}
-			if time.Now().After(deadline) {
-				t.Fatalf("not within %v: %s; the list is %+v", patience, what, list)
-			}
-		}
-	}
 	names := make(map[string]string)
-	for _, l := range eventually("all three answer", func(l client.LockList) bool { return len(l.Answered) == 3 }).Locks {
+	for _, l := range answered(3).Locks {
 		names[l.Resources[0]] = l.Redlockd
 	}
 	if len(names) != 3 || names["job:0"] == names["job:1"] {
@@ -267,31 +249,19 @@ func TestLocksOfAFleet(t *testing.T) {
 	}
 	servers[2].signal(syscall.SIGKILL)
 	servers[2].exitCode()
-	list := eventually("two answer", func(l client.LockList) bool { return len(l.Answered) == 2 })
+	list := answered(2)
 	if len(list.Missing) != 1 || list.Missing[0].Name != names["job:2"] || len(list.Locks) != 2 {
 		t.Errorf("after the end of %s: got %+v", names["job:2"], list)
 	}
 	wanted := regexp.MustCompile(`(?s)^.*\nAnswered: \S+ and \S+\.\nMissing: ` + regexp.QuoteMeta(names["job:2"]) + ` \(heard \S+ ago\)\. What these have granted is not in the list\.\n$`)
-	for deadline := time.Now().Add(patience); ; {
-		text := servers[0].ask("locks", "--all")
-		if wanted.MatchString(text) {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("after %v still\n%s\nwant %s", patience, text, wanted)
-		}
-	}
+	until(t, "locks --all names the one that is missing", func() bool { return wanted.MatchString(servers[0].ask("locks", "--all")) })
 }
 
-// On a terminal, top shows its view anew, ends with q and with Ctrl-C, and leaves the terminal as it was.
+// On a terminal, top shows its view anew, ends with q and with Ctrl-C, and leaves the terminal as it
+// was.
 func TestTopOnATerminal(t *testing.T) {
 	p := launch(t)
-	p.waitLog("quorum reached")
 	p.dial().lock("invoices", "t1")
-	path, err := binary()
-	if err != nil {
-		t.Fatal(err)
-	}
 	for _, key := range []string{"q", "\x03"} {
 		user, terminal := openTerminal(t)
 		if err := unix.IoctlSetWinsize(int(terminal.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: 80}); err != nil {
@@ -301,13 +271,8 @@ func TestTopOnATerminal(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		cmd := exec.Command(path, "top", "--server", p.addr, "--interval", "200ms")
-		cmd.Stdin, cmd.Stdout, cmd.Stderr = terminal, terminal, terminal
-		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true, Pdeathsig: syscall.SIGKILL}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		timeout := time.AfterFunc(patience, func() { cmd.Process.Kill() })
+		cmd := exec.Command(binary(t), "top", "--server", p.addr, "--interval", "200ms")
+		startOn(t, terminal, cmd)
 		seen := readUntil(user, func(text string) bool { return strings.Count(text, "\x1b[H") > 2 })
 		if !strings.HasPrefix(seen, "\x1b[?1049h\x1b[?25l") || !strings.Contains(seen, "invoices") || strings.Contains(seen, "q\x1b") {
 			t.Errorf("got %q, want the view", seen)
@@ -320,7 +285,6 @@ func TestTopOnATerminal(t *testing.T) {
 		if err := cmd.Wait(); err != nil {
 			t.Errorf("%q: got %v, want exit code 0", key, err)
 		}
-		timeout.Stop()
 		after, err := unix.IoctlGetTermios(int(terminal.Fd()), unix.TCGETS)
 		if err != nil || *after != *before {
 			t.Errorf("%q: the terminal has %+v, it had %+v (%v)", key, after, before, err)

@@ -1,7 +1,8 @@
 package main
 
-// Goal: what a shell completes is what the command line takes. Method: the shells themselves, with the words that a user has typed; and of the
-// manual page, that groff has nothing to complain about and that every command, flag and setting is in it.
+// Goal: what a shell completes is what the command line takes. Method: the shells themselves, with the
+// words that a user has typed; and of the manual page, that groff has nothing to complain about and
+// that every command, flag and setting is in it.
 
 import (
 	"os"
@@ -17,7 +18,8 @@ import (
 	"redlockd/redlock/redisproc"
 )
 
-// completed are the words that a shell offers behind those that are typed, of which the last one may be empty.
+// completed are the words that a shell offers behind those that are typed, of which the last one may be
+// empty.
 var completed = []struct {
 	typed []string
 	some  []string // these are offered
@@ -37,10 +39,6 @@ var completed = []struct {
 func shell(t *testing.T, name, script string) string {
 	t.Helper()
 	redisproc.Need(t, name)
-	path, err := binary()
-	if err != nil {
-		t.Fatal(err)
-	}
 	file := t.TempDir() + "/completion"
 	writeFile(t, file, helpOf(t, "completion", name), 0o600)
 	args := []string{"--norc", "-c", script, "bash", file}
@@ -51,7 +49,7 @@ func shell(t *testing.T, name, script string) string {
 		args = []string{"--no-config", "-c", script, file}
 	}
 	cmd := exec.CommandContext(t.Context(), name, args...)
-	cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(path)+":"+os.Getenv("PATH"))
+	cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(binary(t))+":"+os.Getenv("PATH"))
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Errorf("%s: %v\n%s\n%s", name, err, script, out)
@@ -120,7 +118,8 @@ func TestCompletionFish(t *testing.T) {
 	}
 }
 
-// The functions of zsh's completion system work in an editor alone. Here they print what they are asked for.
+// The functions of zsh's completion system work in an editor alone. Here they print what they are asked
+// for.
 func TestCompletionZsh(t *testing.T) {
 	const stubs = "compdef() { }\n_describe() { print -rl -- ${(P)2} }\n_files() { print files }\n_normal() { print normal $CURRENT $words }\nsource $1\n"
 	complete := func(words string) string {

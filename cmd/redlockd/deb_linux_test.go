@@ -1,7 +1,7 @@
 package main
 
-// Goal: the package for Debian has what it should, and its program runs with its configuration. Method: the package is made of the program that
-// the tests build, and unpacked.
+// Goal: the package for Debian has what it should, and its program runs with its configuration. Method:
+// the package is made of the program that the tests build, and unpacked.
 
 import (
 	"os"
@@ -15,10 +15,7 @@ import (
 
 func TestDebianPackage(t *testing.T) {
 	redisproc.Need(t, "dpkg-deb", "jq")
-	path, err := binary()
-	if err != nil {
-		t.Fatal(err)
-	}
+	path := binary(t)
 	dir := t.TempDir()
 	t.Setenv("SOURCE_DATE_EPOCH", "1750000000")
 	t.Setenv("COMPRESSION", "none") // xz takes ten seconds

@@ -1,8 +1,9 @@
 package main
 
-// Goal: what docker/ says of redlockd and of its masters is true. Method: a real master with redis.conf is checked, with and
-// without the user that its comment proposes; every variable, flag and setting in the other files must exist, and
-// the command that asks a master whether it is Ready is run on real ones. Docker and Kubernetes themselves are not tried here.
+// Goal: what docker/ says of redlockd and of its masters is true. Method: a real master with redis.conf
+// is checked, with and without the user that its comment proposes; every variable, flag and setting in
+// the other files must exist, and the command that asks a master whether it is Ready is run on real
+// ones. Docker and Kubernetes themselves are not tried here.
 
 import (
 	"errors"
@@ -95,7 +96,8 @@ func TestDockerNamesExist(t *testing.T) {
 	}
 }
 
-// kubernetesConfig is the configuration in the Kubernetes manifest as redlockd would read it; other files stand in for its secrets.
+// kubernetesConfig is the configuration in the Kubernetes manifest as redlockd would read it; other
+// files stand in for its secrets.
 func kubernetesConfig(t *testing.T) *config.Config {
 	t.Helper()
 	_, block, found := strings.Cut(readDocker(t, "kubernetes.yaml"), "  config.toml: |\n")
@@ -120,7 +122,8 @@ func TestKubernetesStopsInTime(t *testing.T) {
 	}
 }
 
-// readinessOf runs the command with which Kubernetes asks a master whether it is Ready. On a pod the master has redis-cli's own port.
+// readinessOf runs the command with which Kubernetes asks a master whether it is Ready. On a pod the
+// master has redis-cli's own port.
 func readinessOf(t *testing.T, addr string) (ready bool) {
 	t.Helper()
 	block := regexp.MustCompile(`readinessProbe:\n(?: +#.*\n)* +exec:\n +command:\n +- sh\n +- -c\n +- \|\n((?: {18}\S.*\n)+)`).FindStringSubmatch(readDocker(t, "kubernetes.yaml"))
@@ -143,8 +146,9 @@ func readinessOf(t *testing.T, addr string) (ready bool) {
 	return err == nil
 }
 
-// Maintenance must not take the quorum away: a master is Ready when it votes, so that a rolling update waits for it, and the
-// PodDisruptionBudget counts it as missing until then. One that is new or has forgotten is not Ready before a redlockd has come.
+// Maintenance must not take the quorum away: a master is Ready when it votes, so that a rolling update
+// waits for it, and the PodDisruptionBudget counts it as missing until then. One that is new or has
+// forgotten is not Ready before a redlockd has come.
 func TestKubernetesMastersAreReadyWhenTheyVote(t *testing.T) {
 	s, addrs := startMembers(t, 3, 1)
 	for i, want := range []bool{true, true, true, false} {
@@ -183,15 +187,11 @@ func TestKubernetesMastersAreReadyWhenTheyVote(t *testing.T) {
 		t.Error("a master that was just restarted is Ready")
 	}
 	launch(t, "--masters", addrs)
-	for deadline := time.Now().Add(patience); !readinessOf(t, s[0].Addr); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("a master that was restarted is not Ready although a redlockd has found it")
-		}
-	}
+	until(t, "a master that was restarted is Ready when a redlockd has found it", func() bool { return readinessOf(t, s[0].Addr) })
 }
 
-// The kernel ends a pod at its limit, and with it the locks of its connections (HOLD): Go must collect garbage before that, and what clients
-// can take must fit below.
+// The kernel ends a pod at its limit, and with it the locks of its connections (HOLD): Go must collect
+// garbage before that, and what clients can take must fit below.
 func TestKubernetesMemoryFits(t *testing.T) {
 	manifest, c := readDocker(t, "kubernetes.yaml"), kubernetesConfig(t)
 	_, deployment, _ := strings.Cut(manifest, "\nkind: Deployment\n")
@@ -234,8 +234,8 @@ func TestKubernetesConfigurationIsRead(t *testing.T) {
 	}
 }
 
-// Nobody serves a network without users by accident: the image alone does not start, and compose.yaml says that it wants it so, and
-// publishes its port to this machine alone.
+// Nobody serves a network without users by accident: the image alone does not start, and compose.yaml
+// says that it wants it so, and publishes its port to this machine alone.
 func TestDockerSaysWhoMayConnect(t *testing.T) {
 	image := regexp.MustCompile(`(?m)^ENV (REDLOCKD_\w+=\S+)$`).FindStringSubmatch(readDocker(t, "Dockerfile"))
 	if image == nil {
@@ -253,7 +253,8 @@ func TestDockerSaysWhoMayConnect(t *testing.T) {
 	if err := composed.CheckProtected(composed.Listen); err != nil {
 		t.Errorf("compose.yaml, with %q: %v", environ, err)
 	}
-	// It is for trying out, so it grants locks from its first second on: TestBootstrapBeforeTheMasters tries the flag.
+	// It is for trying out, so it grants locks from its first second on: TestBootstrapBeforeTheMasters
+	// tries the flag.
 	if !strings.Contains(compose, `command: ["serve", "--bootstrap"]`) {
 		t.Error("compose.yaml does not admit its new masters at once")
 	}

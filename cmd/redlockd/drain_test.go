@@ -1,10 +1,10 @@
 package main
 
-// Goal: a server that is told to stop says so to those who balance servers, lets its clients finish, and ends when it says. Method: the
-// program as a process on its embedded masters, signals, and its HTTP pages.
+// Goal: a server that is told to stop says so to those who balance servers, lets its clients finish,
+// and ends when it says. Method: the program as a process on its embedded masters, signals, and its
+// HTTP pages.
 
 import (
-	"encoding/json"
 	"errors"
 	"io"
 	"net"
@@ -18,7 +18,8 @@ import (
 	"redlockd/redlock/redisproc"
 )
 
-// SIGTERM: new locks are refused, waiters are told, and a lock that is held can be released; the last release ends the drain.
+// SIGTERM: new locks are refused, waiters are told, and a lock that is held can be released; the last
+// release ends the drain.
 func TestSignalDrains(t *testing.T) {
 	for _, signal := range []os.Signal{syscall.SIGTERM, syscall.SIGINT} {
 		p := launch(t, "--drain-timeout", "1h", "--listen", redisproc.KeepAddr(t)) // nobody else listens there when it does not
@@ -37,9 +38,7 @@ func TestSignalDrains(t *testing.T) {
 			t.Errorf("%v: a new connection: got error %v, want it refused", signal, err)
 		}
 		holder.want("UNLOCK r t1", "1")
-		if code := p.exitCode(); code != cli.ExitOK {
-			t.Errorf("%v: exit code %d, want %d", signal, code, cli.ExitOK)
-		}
+		p.wantExit(cli.ExitOK)
 		if log := p.log(); !strings.Contains(log, `"msg":"drained"`) || !strings.Contains(log, `"msg":"stopped"`) {
 			t.Errorf("%v: want drained and stopped in the log:\n%s", signal, log)
 		}
@@ -49,7 +48,6 @@ func TestSignalDrains(t *testing.T) {
 // With drain_delay, who balances servers is told first; clients notice nothing until then.
 func TestDrainDelay(t *testing.T) {
 	p := launch(t, "--drain-delay", "1h", "--drain-timeout", "1h", "--http-listen", "127.0.0.1:0")
-	p.waitLog("quorum reached")
 	web := p.web()
 	if code, body := web.get("/readyz"); code != 200 {
 		t.Errorf("/readyz: got %d %s, want 200", code, body)
@@ -70,25 +68,19 @@ func TestDrainDelay(t *testing.T) {
 	p.dial().lock("new", "t3")
 	// A second signal does not wait.
 	p.signal(syscall.SIGTERM)
-	if code := p.exitCode(); code != cli.ExitDropped {
-		t.Errorf("exit code %d, want %d:\n%s", code, cli.ExitDropped, p.log())
-	}
+	p.wantExit(cli.ExitDropped)
 
 	p = launch(t, "--drain-delay", "1ms")
 	p.signal(syscall.SIGTERM)
 	p.waitLog(`"msg":"draining`)
-	if code := p.exitCode(); code != cli.ExitOK {
-		t.Errorf("after the delay: exit code %d, want %d:\n%s", code, cli.ExitOK, p.log())
-	}
+	p.wantExit(cli.ExitOK)
 }
 
 func TestDrainTimeoutEndsTheDrain(t *testing.T) {
 	p := launch(t, "--drain-timeout", "30ms")
 	p.dial().lock("r", "t1")
 	p.signal(syscall.SIGTERM)
-	if code := p.exitCode(); code != cli.ExitOK {
-		t.Errorf("exit code %d, want %d", code, cli.ExitOK)
-	}
+	p.wantExit(cli.ExitOK)
 	p.waitLog("drain_timeout is over")
 }
 
@@ -100,9 +92,7 @@ func TestSecondSignalEndsAtOnce(t *testing.T) {
 		t.Errorf("got %s, want first what happens", line)
 	}
 	p.signal(syscall.SIGINT)
-	if code := p.exitCode(); code != cli.ExitDropped {
-		t.Errorf("exit code %d, want %d:\n%s", code, cli.ExitDropped, p.log())
-	}
+	p.wantExit(cli.ExitDropped)
 }
 
 // web is where a server is watched over HTTP.
@@ -113,11 +103,7 @@ type web struct {
 
 func (p *program) web() web {
 	p.t.Helper()
-	var entry struct{ Addr string }
-	if err := json.Unmarshal([]byte(p.waitLog(`"msg":"status page and metrics"`)), &entry); err != nil {
-		p.t.Fatal(err)
-	}
-	return web{p.t, entry.Addr}
+	return web{p.t, p.logged("status page and metrics")}
 }
 
 func (w web) get(path string) (int, string) {

@@ -1,12 +1,10 @@
 package main
 
-// Goal: a lock under HOLD lives as long as the process that holds it, and no process believes in one that another may have. Method: the
-// program and real redis-servers as processes; clients and servers are stopped and killed.
+// Goal: a lock under HOLD lives as long as the process that holds it, and no process believes in one
+// that another may have. Method: the program and real redis-servers as processes; clients and servers
+// are stopped and killed.
 
 import (
-	"bufio"
-	"fmt"
-	"io"
 	"os/exec"
 	"strconv"
 	"strings"
@@ -18,59 +16,12 @@ import (
 	"redlockd/redlock/redisproc"
 )
 
-// cliProcess is a redis-cli that stays connected.
-type cliProcess struct {
-	t   *testing.T
-	cmd *exec.Cmd
-	in  io.Writer
-	out *bufio.Reader
-}
-
-func (p *program) startCLI() *cliProcess {
+// startCLI starts a redis-cli that stays connected. It answers with the lines of a reply.
+func (p *program) startCLI() *player {
 	p.t.Helper()
+	redisproc.Need(p.t, "redis-cli")
 	_, port, _ := strings.Cut(p.addr, ":")
-	return startCLI(p.t, exec.Command("redis-cli", "-p", port))
-}
-
-func startCLI(t *testing.T, cmd *exec.Cmd) *cliProcess {
-	t.Helper()
-	redisproc.Need(t, "redis-cli")
-	c := &cliProcess{t: t, cmd: cmd}
-	c.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	in, err := c.cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := c.cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		c.cmd.Process.Kill()
-		c.cmd.Wait()
-	})
-	c.in, c.out = in, bufio.NewReader(out)
-	return c
-}
-
-// do sends a command and returns the first line of the reply.
-func (c *cliProcess) do(command string) string {
-	c.t.Helper()
-	fmt.Fprintln(c.in, command)
-	return c.line()
-}
-
-// line is the next line of the reply.
-func (c *cliProcess) line() string {
-	c.t.Helper()
-	line, err := c.out.ReadString('\n')
-	if err != nil {
-		c.t.Fatalf("redis-cli: %v", err)
-	}
-	return strings.TrimSpace(line)
+	return (&dialogue{t: p.t}).start("redis-cli", exec.Command("redis-cli", "-p", port))
 }
 
 // info is a number of INFO.
@@ -88,35 +39,22 @@ func (w *wire) info(name string) int {
 // until waits until the number of INFO is what is wanted.
 func (w *wire) until(name string, ok func(n int) bool) {
 	w.t.Helper()
-	for end := time.Now().Add(patience); !ok(w.info(name)); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			w.t.Fatalf("%s is still %d after %v", name, w.info(name), patience)
-		}
-	}
+	until(w.t, "another "+name, func() bool { return ok(w.info(name)) })
 }
 
 // eventually sends a command again until the reply is what is wanted.
 func (w *wire) eventually(command string, ok func(got string) bool) {
 	w.t.Helper()
-	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
-		got := w.do(command)
-		if ok(got) {
-			return
-		}
-		if time.Now().After(end) {
-			w.t.Fatalf("%s: still %s after %v", command, got, patience)
-		}
-	}
+	until(w.t, "another reply to "+command, func() bool { return ok(w.do(command)) })
 }
 
 func TestHeldByAProcessThatStops(t *testing.T) {
 	p := launch(t)
-	p.waitLog("quorum reached")
 	stopped, killed, other := p.startCLI(), p.startCLI(), p.dial()
-	if token := stopped.do("LOCK stopped 3s HOLD RELEASE"); token == "" {
+	if token := stopped.ask("LOCK stopped 3s HOLD RELEASE"); token == "" {
 		t.Fatalf("LOCK: got no token")
 	}
-	killed.do("LOCK killed 50s HOLD")
+	killed.ask("LOCK killed 50s HOLD")
 	// The client does nothing, for longer than the TTL.
 	stopped.cmd.Process.Signal(syscall.SIGSTOP)
 	before := other.info("extends_granted")
@@ -124,9 +62,7 @@ func TestHeldByAProcessThatStops(t *testing.T) {
 	other.want("LOCK stopped 3s", "null")
 	// kill -9. With RELEASE the lock is free at once, without it the lock ends with its TTL.
 	stopped.cmd.Process.Kill()
-	if got := other.do("LOCK stopped 30s WAIT 60s"); !strings.HasPrefix(got, "[") {
-		t.Errorf("LOCK behind kill -9 of its holder: got %s, want it granted", got)
-	}
+	other.grant("LOCK stopped 30s WAIT 60s")
 	killed.cmd.Process.Kill()
 	other.until("bound", func(n int) bool { return n == 0 })
 	other.want("LOCK killed 3s", "null")
@@ -148,12 +84,8 @@ func TestServerOfAHolderStops(t *testing.T) {
 	_, addrs := startMasters(t, 3)
 	p := launch(t, "--masters", addrs, "--bootstrap")
 	q := launch(t, "--masters", addrs)
-	p.waitLog("quorum reached")
-	q.waitLog("quorum reached")
 	holder, other := p.dial(), q.dial()
-	if got := holder.do("LOCK r 3s HOLD"); !strings.HasPrefix(got, "[") {
-		t.Fatalf("LOCK: %s", got)
-	}
+	holder.grant("LOCK r 3s HOLD")
 	sent := time.Now()
 	validity, _ := strconv.Atoi(strings.Fields(holder.do("KEEPALIVE"))[1])
 	believed := sent.Add(time.Duration(validity) * time.Millisecond)
@@ -161,9 +93,7 @@ func TestServerOfAHolderStops(t *testing.T) {
 		t.Fatalf("KEEPALIVE: a validity of %d", validity)
 	}
 	p.signal(syscall.SIGSTOP)
-	if got := other.do("LOCK r 50s WAIT 60s"); !strings.HasPrefix(got, "[") {
-		t.Fatalf("LOCK: %s", got)
-	}
+	other.grant("LOCK r 50s WAIT 60s")
 	if early := time.Until(believed); early > 0 {
 		t.Errorf("the lock was granted %v before the end of what its holder believed", early)
 	}
@@ -171,20 +101,15 @@ func TestServerOfAHolderStops(t *testing.T) {
 	holder.toldOfLoss("r")
 }
 
-// A writer comes when the readers have ended of which one was killed, and of which another one's server stands still; and before no reader's belief
-// is over.
+// A writer comes when the readers have ended of which one was killed, and of which another one's server
+// stands still; and before no reader's belief is over.
 func TestReadersThatStop(t *testing.T) {
 	_, addrs := startMasters(t, 5)
 	p := launch(t, "--masters", addrs, "--bootstrap")
 	q, r := launch(t, "--masters", addrs), launch(t, "--masters", addrs)
-	for _, server := range []*program{p, q, r} {
-		server.waitLog("quorum reached")
-	}
 	killed, stopped, writer := p.startCLI(), q.dial(), r.dial()
-	killed.do("LOCK file 3s SHARED HOLD")
-	if got := stopped.do("LOCK file 3s SHARED HOLD"); !strings.HasPrefix(got, "[") {
-		t.Fatalf("LOCK SHARED beside a reader: %s", got)
-	}
+	killed.ask("LOCK file 3s SHARED HOLD")
+	stopped.grant("LOCK file 3s SHARED HOLD")
 	before := stopped.info("extends_granted")
 	stopped.until("extends_granted", func(n int) bool { return n >= before+4 }) // longer than the TTL
 	writer.want("LOCK file 3s", "null")
@@ -193,9 +118,7 @@ func TestReadersThatStop(t *testing.T) {
 	believed := sent.Add(time.Duration(validity) * time.Millisecond)
 	killed.cmd.Process.Kill()
 	q.signal(syscall.SIGSTOP)
-	if got := writer.do("LOCK file 50s WAIT 60s"); !strings.HasPrefix(got, "[") {
-		t.Fatalf("LOCK behind readers that stopped: %s", got)
-	}
+	writer.grant("LOCK file 50s WAIT 60s")
 	if early := time.Until(believed); early > 0 || validity <= 0 {
 		t.Errorf("the writer came %v before the end of what a reader believed (%d ms)", early, validity)
 	}
@@ -208,8 +131,6 @@ func TestHeldOverADrain(t *testing.T) {
 	_, addrs := startMasters(t, 3)
 	p := launch(t, "--masters", addrs, "--bootstrap", "--drain-timeout", "1h")
 	q := launch(t, "--masters", addrs)
-	p.waitLog("quorum reached")
-	q.waitLog("quorum reached")
 	old, next, other := p.dial(), q.dial(), q.dial()
 	token := strings.Trim(strings.Fields(old.do("LOCK r 50s HOLD RELEASE"))[0], "[")
 	p.signal(syscall.SIGTERM)
@@ -220,9 +141,7 @@ func TestHeldOverADrain(t *testing.T) {
 		t.Fatalf("HOLD: got %s, want another token than %s", got, token)
 	}
 	old.conn.Close() // with RELEASE of the old token
-	if code := p.exitCode(); code != cli.ExitOK {
-		t.Errorf("exit code %d, want %d:\n%s", code, cli.ExitOK, p.log())
-	}
+	p.wantExit(cli.ExitOK)
 	other.want("LOCK r 3s", "null")
 	next.want("UNLOCK r "+fresh, "1")
 }

@@ -1,22 +1,22 @@
 package main
 
-// Goal: the recipes of holding.md hold a lock for as long as the work takes, and end the work when it is lost. Method: the blocks of
-// code as they stand there, run with the client libraries that TestLibraries has; the lock is deleted on the masters.
+// Goal: the recipes of holding.md hold a lock for as long as the work takes, and end the work when it
+// is lost. Method: the blocks of code as they stand there, run with the client libraries that
+// TestLibraries has; the lock is deleted on the masters.
 
 import (
-	"bufio"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 )
 
-// holdingRecipe is a program around a block of holding.md. It holds a lock for holdingTTL, says "held", and says "over" when it may not
-// believe any more that it does. HOST, PORT and NAME stand for redlockd's address and the resource, RECIPE for the blocks.
+// holdingRecipe is a program around a block of holding.md. It holds a lock for holdingTTL, says "held",
+// and says "over" when it may not believe any more that it does. HOST, PORT and NAME stand for
+// redlockd's address and the resource, RECIPE for the blocks.
 type holdingRecipe struct {
 	language string
 	file     string
@@ -139,7 +139,6 @@ func TestHoldingRecipes(t *testing.T) {
 	}
 	masters, addrs := startMasters(t, 3)
 	p := launch(t, "--masters", addrs, "--bootstrap")
-	p.waitLog("quorum reached")
 	for name, recipe := range holdingRecipes {
 		block := blocks[name]
 		if name == "leader" {
@@ -165,58 +164,19 @@ func (r holdingRecipe) run(t *testing.T, addr, name, block string, take func()) 
 	host, port, _ := strings.Cut(addr, ":")
 	file := filepath.Join(t.TempDir(), r.file)
 	places := strings.NewReplacer("RECIPE", block, "HOST", host, "PORT", port, "NAME", name, "BUILD", build, "FILE", file)
-	if err := os.WriteFile(file, []byte(places.Replace(r.text)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, file, places.Replace(r.text), 0o600)
 	args := strings.Fields(r.command)
 	for i := range args {
 		args[i] = places.Replace(args[i])
 	}
-	cmd := exec.Command(args[0], args[1:]...)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	cmd.Stderr = os.Stderr
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	said := make(chan string)
-	go func() {
-		defer close(said)
-		for lines := bufio.NewScanner(stdout); lines.Scan(); {
-			said <- lines.Text()
-		}
-	}()
-	hear := func(within time.Duration) string {
-		select {
-		case line, ok := <-said:
-			if !ok {
-				return "nothing more: it has ended"
-			}
-			return line
-		case <-time.After(within):
-			return ""
-		}
-	}
-	defer func() {
-		cmd.Process.Kill()
-		for range said {
-		}
-		cmd.Wait()
-	}()
-	if got := hear(stepPatience); got != "held" {
-		t.Fatalf("got %q, want it to say held", got)
-	}
-	if got := hear(2 * holdingTTL); got != "" {
-		t.Fatalf("it said %q although the lock is renewed", got)
-	}
+	talk := &dialogue{t: t}
+	t.Cleanup(talk.print)
+	p := talk.start(name, exec.Command(args[0], args[1:]...))
+	p.wantAnswer("held")
+	p.wantNoAnswer(2 * holdingTTL) // the lock is renewed
 	if got := redisCLI(t, addr, "LOCK", name, "1s"); got != "" {
 		t.Errorf("the lock was granted to another: %s", got)
 	}
 	take()
-	if got := hear(stepPatience); got != "over" {
-		t.Errorf("got %q, want it to say over", got)
-	}
+	p.wantAnswer("over")
 }

@@ -1,8 +1,9 @@
 package main
 
-// Goal: a master, or somebody on its wire, cannot kill redlockd, whatever it answers and whenever: the connection is given up, the
-// master gets no vote, INFO says why, the other masters grant locks, and memory stays within a bound. Method: the program as a
-// process, four masters that are good, and one that is good until it is told to answer something else.
+// Goal: a master, or somebody on its wire, cannot kill redlockd, whatever it answers and whenever: the
+// connection is given up, the master gets no vote, INFO says why, the other masters grant locks, and
+// memory stays within a bound. Method: the program as a process, four masters that are good, and one
+// that is good until it is told to answer something else.
 
 import (
 	"bytes"
@@ -10,7 +11,6 @@ import (
 	"io"
 	"net"
 	"os"
-	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -34,7 +34,8 @@ type hostile struct {
 	conns map[net.Conn]bool // true: it is for invalidations
 }
 
-// play is what a hostile master does: when it reads the trigger, it sends its answer in the place of what the good master would reply.
+// play is what a hostile master does: when it reads the trigger, it sends its answer in the place of
+// what the good master would reply.
 type play struct {
 	stage  stage
 	answer answer
@@ -301,10 +302,7 @@ func TestHostileMaster(t *testing.T) {
 // playAll has a master play the answers of one part to a server.
 func playAll(t *testing.T, part int) {
 	h, addrs := hostileMasters(t)
-	file := filepath.Join(t.TempDir(), "config.toml")
-	if err := os.WriteFile(file, []byte(hostileConfig), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	file := configFile(t, hostileConfig)
 	p := launch(t, "--config", file, "--masters", addrs, "--bootstrap")
 	client := p.dial()
 	h.wantState(client, "up")
@@ -332,13 +330,8 @@ func playAll(t *testing.T, part int) {
 // The commands that are no servers end as they should with the four good masters.
 func TestHostileMasterOfCommands(t *testing.T) {
 	h, addrs := hostileMasters(t)
-	file := filepath.Join(t.TempDir(), "config.toml")
-	if err := os.WriteFile(file, []byte(hostileConfig), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if code, stdout, stderr := runBinary(t, "bootstrap", "--config", file, "--masters", addrs); code != cli.ExitOK {
-		t.Fatalf("bootstrap: exit code %d, %s%s", code, stdout, stderr)
-	}
+	file := configFile(t, hostileConfig)
+	wantRun(t, cli.ExitOK, "admitted", "", "bootstrap", "--config", file, "--masters", addrs)
 	for i, answer := range hostileAnswers {
 		for _, tt := range []struct {
 			args []string

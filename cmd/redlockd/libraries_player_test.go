@@ -15,7 +15,8 @@ import (
 	"time"
 )
 
-// stepPatience bounds one answer of a program, its start included: a JVM on a busy machine takes its time.
+// stepPatience bounds one answer of a program, its start included: a JVM on a busy machine takes its
+// time.
 const stepPatience = time.Minute
 
 // dialogue is what was said in a trial, for the reader of a failed test.
@@ -41,7 +42,8 @@ func (d *dialogue) print() {
 	}
 }
 
-// player is a running program with one lock of one library.
+// player is a running program that takes commands on its standard input, and answers each with a line:
+// one with one lock of one library, or a redis-cli.
 type player struct {
 	*dialogue
 	name     string
@@ -65,8 +67,20 @@ func (d *dialogue) enter(name string, lib library, addr string) *player {
 	}
 	args = append(args, strings.Split(addr, ":")...)
 	args = append(args, lib.name)
+	p := d.start(name, exec.Command(args[0], args[1:]...))
+	answer := p.answer()
+	versions, ok := strings.CutPrefix(answer, "ready ")
+	if !ok {
+		d.t.Fatalf("%s: got %q, want ready …", name, answer)
+	}
+	p.versions = versions
+	return p
+}
 
-	p := &player{dialogue: d, name: name, cmd: exec.Command(args[0], args[1:]...), answers: make(chan string, 1)}
+// start starts a program.
+func (d *dialogue) start(name string, cmd *exec.Cmd) *player {
+	d.t.Helper()
+	p := &player{dialogue: d, name: name, cmd: cmd, answers: make(chan string, 1)}
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	stdinRead, stdin, err := os.Pipe()
 	if err != nil {
@@ -82,7 +96,7 @@ func (d *dialogue) enter(name string, lib library, addr string) *player {
 		d.t.Fatal(err)
 	}
 	if err := p.cmd.Start(); err != nil {
-		d.t.Fatalf("start the program of %s: %v: run `make libraries`", lib.name, err)
+		d.t.Fatalf("%s: %v", name, err)
 	}
 	stdinRead.Close()
 	var readers sync.WaitGroup
@@ -106,12 +120,6 @@ func (d *dialogue) enter(name string, lib library, addr string) *player {
 		readers.Wait()
 		p.cmd.Wait()
 	})
-	answer := p.answer()
-	versions, ok := strings.CutPrefix(answer, "ready ")
-	if !ok {
-		d.t.Fatalf("%s: got %q, want ready …", name, answer)
-	}
-	p.versions = versions
 	return p
 }
 
@@ -158,12 +166,13 @@ func (p *player) wantAnswer(want string) {
 	}
 }
 
-func (p *player) wantNoAnswer() {
+// wantNoAnswer waits for so long.
+func (p *player) wantNoAnswer(within time.Duration) {
 	p.t.Helper()
 	select {
 	case got := <-p.answers:
 		p.t.Fatalf("%s: got %q while the lock is held, want no answer yet", p.name, got)
-	default:
+	case <-time.After(within):
 	}
 }
 
@@ -179,18 +188,11 @@ func (p *player) wantError(command, text string) string {
 // eventually asks again until the answer is the wanted one.
 func (p *player) eventually(command, want string) {
 	p.t.Helper()
-	for end := time.Now().Add(stepPatience); ; time.Sleep(50 * time.Millisecond) {
-		got := p.ask(command)
-		if got == want {
-			return
-		}
-		if time.Now().After(end) {
-			p.t.Fatalf("%s %s: got %q for %v, want %q", p.name, command, got, stepPatience, want)
-		}
-	}
+	until(p.t, p.name+" "+command+": "+want, func() bool { return p.ask(command) == want })
 }
 
-// wantKnown is want right behind a fault: it asks again while the answer is an error, which says that nobody knows who holds the lock.
+// wantKnown is want right behind a fault: it asks again while the answer is an error, which says that
+// nobody knows who holds the lock.
 func (p *player) wantKnown(command, want string) {
 	p.t.Helper()
 	got := p.ask(command)

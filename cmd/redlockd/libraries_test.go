@@ -1,15 +1,18 @@
 package main
 
-// Goal: lock libraries that were written for one Redis work unmodified when their address is redlockd's. Method: each row of
-// the table is a program with that library (testdata/libraries, built by `make libraries`), driven by lines on its standard
-// input. Two processes of it, and redlockd's own LOCK, contend for locks through one redlockd over five redis-servers;
-// what they are told is compared with the table, and what is stored with the masters. Locks expire under their holder,
-// scripts are forgotten, redlockd is killed and started again, masters are killed.
+// Goal: lock libraries that were written for one Redis work unmodified when their address is
+// redlockd's. Method: each row of the table is a program with that library (testdata/libraries, built
+// by `make libraries`), driven by lines on its standard input. Two processes of it, and redlockd's own
+// LOCK, contend for locks through one redlockd over five redis-servers; what they are told is compared
+// with the table, and what is stored with the masters. Locks expire under their holder, scripts are
+// forgotten, redlockd is killed and started again, masters are killed.
 //
-// REDLOCK_LIBRARIES_TARGET=host:port takes the server there instead, a plain redis-server for one: then redlockd, its
-// restart and its masters are left out. REDLOCK_LIBRARIES_MATRIX=file gets a table of what was tried and how it went.
+// REDLOCK_LIBRARIES_TARGET=host:port takes the server there instead, a plain redis-server for one: then
+// redlockd, its restart and its masters are left out. REDLOCK_LIBRARIES_MATRIX=file gets a table of
+// what was tried and how it went.
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -26,7 +29,8 @@ import (
 	"redlockd/redlock/redisproc"
 )
 
-// library is a row: a program, and the words it answers where libraries differ (testdata/libraries/README.md explains them).
+// library is a row: a program, and the words it answers where libraries differ
+// (testdata/libraries/README.md explains them).
 type library struct {
 	language string
 	command  string   // BUILD stands for the directory of the built programs of its language, SOURCE for that of its source
@@ -43,13 +47,15 @@ type library struct {
 	unguarded []string
 	// Locks of the library can be held by several at a time, who exclude those of this one.
 	excludes string
-	// The library keeps a lock in a hash or a sorted set, and fails with this word where it finds a token under its key.
+	// The library keeps a lock in a hash or a sorted set, and fails with this word where it finds a
+	// token under its key.
 	atToken string
 	// With the holder, the library keeps until when it holds the lock: an extension changes that.
 	keepsTime bool
 	// The library renews its locks itself: such a lock expires only under a process that stands still.
 	renews bool
-	// The library needs what redlockd does not keep. This step, "try" by default, must fail with this text in its error.
+	// The library needs what redlockd does not keep. This step, "try" by default, must fail with this
+	// text in its error.
 	refuses, refusal string
 }
 
@@ -98,7 +104,8 @@ var libraries = slices.Concat(
 		library{name: "redisson-multi", refusal: "without comparing"},
 		library{name: "redisson-redlock", extend: "unsupported", inspect: "unsupported", lost: "ok", keys: []string{"%s:1", "%s:2", "%s:3"}, unguarded: everyLock},
 		library{name: "redisson-write", extend: "unsupported", atToken: "wrongtype"},
-		// Each hold of a reader has a key besides, which is extended and deleted without being compared.
+		// Each hold of a reader has a key besides, which is extended and deleted without being
+		// compared.
 		library{name: "redisson-read", excludes: "redisson-write", renews: true},
 		// What they count or queue has no TTL.
 		library{name: "redisson-fair", refusal: "lindex"},
@@ -173,8 +180,8 @@ func TestLibraries(t *testing.T) {
 	}
 }
 
-// Locks of these lengths, in milliseconds: long ones never run out within a step, and the longer can be told from the long
-// by what is left of it.
+// Locks of these lengths, in milliseconds: long ones never run out within a step, and the longer can be
+// told from the long by what is left of it.
 const (
 	long    = 20_000
 	longer  = 50_000
@@ -193,14 +200,15 @@ type trial struct {
 }
 
 func tryLibrary(t *testing.T, lib library) matrixRow {
-	lib.extend, lib.inspect = orDefault(lib.extend, "ok"), orDefault(lib.inspect, "held")
-	lib.released, lib.lost = orDefault(lib.released, "ok"), orDefault(lib.lost, "refused")
+	lib.extend, lib.inspect = cmp.Or(lib.extend, "ok"), cmp.Or(lib.inspect, "held")
+	lib.released, lib.lost = cmp.Or(lib.released, "ok"), cmp.Or(lib.lost, "refused")
 	if lib.keys == nil {
 		lib.keys = []string{"%s"}
 	}
 	talk := &dialogue{t: t}
 	on := startFleet(t, lib.unguarded)
-	// Registered after the fleet, so that it runs before the fleet ends: the dialogue first, then the log.
+	// Registered after the fleet, so that it runs before the fleet ends: the dialogue first, then the
+	// log.
 	t.Cleanup(talk.print)
 	tr := &trial{dialogue: talk, lib: lib, on: on, a: talk.enter("A", lib, on.addr)}
 	row := matrixRow{library: lib, versions: tr.a.versions}
@@ -231,13 +239,6 @@ func tryLibrary(t *testing.T, lib library) matrixRow {
 	}
 	row.passed = !t.Failed()
 	return row
-}
-
-func orDefault(s, def string) string {
-	if s == "" {
-		return def
-	}
-	return s
 }
 
 // refusal returns what the library was told.
@@ -293,7 +294,7 @@ func (tr *trial) sharing() {
 	w.want("try books 20000", "ok")
 	tr.a.want("try books 20000", "refused")
 	tr.a.send("acquire books 20000")
-	tr.a.wantNoAnswer()
+	tr.a.wantNoAnswer(50 * time.Millisecond)
 	w.want("release", tr.lib.released)
 	tr.a.wantAnswer("ok")
 	tr.a.want("release", tr.lib.released)
@@ -329,7 +330,7 @@ func (tr *trial) waiting() {
 	tr.stage("waiting")
 	tr.a.want("try queue 20000", "ok")
 	tr.b.send("acquire queue 20000")
-	tr.b.wantNoAnswer()
+	tr.b.wantNoAnswer(50 * time.Millisecond)
 	tr.a.want("release", tr.lib.released)
 	tr.b.wantAnswer("ok")
 	tr.wantStored("queue", 1)
@@ -337,7 +338,8 @@ func (tr *trial) waiting() {
 	tr.wantGone("queue")
 }
 
-// expiry: the lock of A runs out and B gets it. A learns of its loss, and whatever it does leaves the lock of B alone.
+// expiry: the lock of A runs out and B gets it. A learns of its loss, and whatever it does leaves the
+// lock of B alone.
 func (tr *trial) expiry() {
 	tr.stage("expiry")
 	tr.a.want(fmt.Sprint("acquire expiring ", short), "ok")
@@ -479,7 +481,8 @@ func named(formats []string, name string) []string {
 	return all
 }
 
-// wantStored checks that a quorum of the masters holds one value under each key of the lock, for leftMin ms at least.
+// wantStored checks that a quorum of the masters holds one value under each key of the lock, for
+// leftMin ms at least.
 func (tr *trial) wantStored(name string, leftMin int64) (value string) {
 	tr.t.Helper()
 	for _, key := range tr.keys(name) {
@@ -503,8 +506,8 @@ func (tr *trial) wantStored(name string, leftMin int64) (value string) {
 	return value
 }
 
-// takeEverywhere has the players take the lock until all masters hold the same of it. On a busy machine a master can miss a change, and what
-// is left when two others are killed is no quorum then.
+// takeEverywhere has the players take the lock until all masters hold the same of it. On a busy machine
+// a master can miss a change, and what is left when two others are killed is no quorum then.
 func (tr *trial) takeEverywhere(name string, players ...*player) {
 	tr.t.Helper()
 	for range 10 {
@@ -539,19 +542,12 @@ func (tr *trial) sameEverywhere(name string) bool {
 	return true
 }
 
-// wantGone waits until no master holds a key of the lock: a quorum is enough for an answer, the others follow.
+// wantGone waits until no master holds a key of the lock: a quorum is enough for an answer, the others
+// follow.
 func (tr *trial) wantGone(name string) {
 	tr.t.Helper()
 	for _, key := range append(tr.keys(name), named(tr.lib.later, name)...) {
-		for end := time.Now().Add(stepPatience); ; time.Sleep(10 * time.Millisecond) {
-			found := tr.on.stored(tr.t, key)
-			if len(found) == 0 {
-				break
-			}
-			if time.Now().After(end) {
-				tr.t.Fatalf("%s: still there: %v", key, found)
-			}
-		}
+		until(tr.t, key+" is gone", func() bool { return len(tr.on.stored(tr.t, key)) == 0 })
 	}
 }
 
@@ -583,14 +579,10 @@ func startFleet(t *testing.T, unguarded []string) *fleet {
 }
 
 func (f *fleet) startProxy(t *testing.T) {
-	config := filepath.Join(t.TempDir(), "config.toml")
 	text := fmt.Sprintf("masters = %q\n[compat]\nallow_unguarded = %q\n", redisproc.Addrs(f.masters), f.unguarded)
 	text = strings.ReplaceAll(text, "\" \"", "\", \"")
-	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	config := configFile(t, text)
 	f.proxy = launch(t, "--bootstrap", "--config", config, "--listen", f.addr)
-	f.proxy.waitLog("quorum reached: locks are granted")
 }
 
 func (f *fleet) restartProxy(t *testing.T) {

@@ -1,7 +1,8 @@
 package main
 
-// Goal: redlockd listens on several addresses at one time, unix sockets among them, and takes over the file of a socket only if nobody uses
-// it. Method: the program as a process, and the rule for the files of sockets by itself.
+// Goal: redlockd listens on several addresses at one time, unix sockets among them, and takes over the
+// file of a socket only if nobody uses it. Method: the program as a process, and the rule for the files
+// of sockets by itself.
 
 import (
 	"crypto/tls"
@@ -72,15 +73,11 @@ users = [{name = "default", password = "p"}]
 	w.want("UNLOCK r t1", "1")
 	// A second redlockd on the same path takes nothing away.
 	second := begin(t, "serve", "--listen", "unix:"+path)
-	if code := second.exitCode(); code != cli.ExitFailed {
-		t.Errorf("exit code %d, want %d", code, cli.ExitFailed)
-	}
+	second.wantExit(cli.ExitFailed)
 	second.waitLog("unix:" + path + " (--listen) is in use by another process")
 	p.dialSocket(path).want("AUTH p", "OK")
 	p.signal(syscall.SIGTERM)
-	if code := p.exitCode(); code != cli.ExitOK {
-		t.Errorf("exit code %d, want %d:\n%s", code, cli.ExitOK, p.log())
-	}
+	p.wantExit(cli.ExitOK)
 	if _, err := os.Lstat(path); !os.IsNotExist(err) {
 		t.Errorf("the file is left: %v", err)
 	}

@@ -1,6 +1,7 @@
 package main
 
-// Goal: a mistake on the command line is told with what to do, and never a password. Method: run the command line as main does.
+// Goal: a mistake on the command line is told with what to do, and never a password. Method: run the
+// command line as main does.
 
 import (
 	"os"
@@ -33,6 +34,14 @@ func writeFile(t *testing.T, name, text string, mode os.FileMode) {
 	if err := os.Chmod(name, mode); err != nil { // whatever the umask is
 		t.Fatal(err)
 	}
+}
+
+// configFile makes a file of settings, and returns its path.
+func configFile(t *testing.T, text string) string {
+	t.Helper()
+	path := t.TempDir() + "/config.toml"
+	writeFile(t, path, text, 0o600)
+	return path
 }
 
 // runCommand runs a command line as main does, with this environment.
@@ -107,6 +116,7 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 		{"run --masters a:1 --wait 2h r -- true", nil, "--wait: 2h is outside 0s … 1h: the most is locks.max_wait; to wait for longer, set REDLOCKD_LOCKS_MAX_WAIT, up to 24h"},
 		{"run --masters a:1 --wait -1s r -- true", nil, "--wait: -1s is outside 0s … 1h: the most is locks.max_wait; to wait for longer, set REDLOCKD_LOCKS_MAX_WAIT, up to 24h"},
 		{"run --masters a:1 --ttl 6s --grace 3s r -- true", nil, "--grace: 3s is outside 0s … 2s: the most is a third of --ttl, for the rest is needed to renew the lock; ask for a longer --ttl"},
+		{"bootstrap", nil, "bootstrap needs masters, and none are configured (a server would start five inside its own process, where nobody else locks); name them with --masters or --config"},
 		{"check", nil, "check needs masters, and none are configured (a server would start five inside its own process, where nobody else locks); name them with --masters or --config"},
 	} {
 		t.Run(c.args+strings.Join(c.environ, " "), func(t *testing.T) {

@@ -1,10 +1,10 @@
 package main
 
-// Goal: redlockd does not serve other machines while nobody has to log in, unless it is told to, and says what to do. Method: the
-// program as a process; and the rule by itself for addresses that a test should not open.
+// Goal: redlockd does not serve other machines while nobody has to log in, unless it is told to, and
+// says what to do. Method: the program as a process; and the rule by itself for addresses that a test
+// should not open.
 
 import (
-	"encoding/json"
 	"net"
 	"testing"
 
@@ -12,8 +12,7 @@ import (
 )
 
 func TestProtectedMode(t *testing.T) {
-	file := t.TempDir() + "/open.toml"
-	writeFile(t, file, "\n[server]\nlisten = \"0.0.0.0:0\"\n", 0o600)
+	file := configFile(t, "\n[server]\nlisten = \"0.0.0.0:0\"\n")
 	code, stdout, stderr := runBinary(t, "serve", "--config", file)
 	want := "redlockd: " + file + ":3: server.listen: protected mode: other machines can reach 0.0.0.0:0, and nobody has to log in there. " +
 		"Name users in [auth] (or tls_client_ca in [server], then clients must show certificates); or, if everybody who can reach it may take and release " +
@@ -22,13 +21,9 @@ func TestProtectedMode(t *testing.T) {
 		t.Errorf("exit code %d, %q, %q; want %d, nothing, %q", code, stdout, stderr, cli.ExitUsage, want)
 	}
 	// Who does not serve reads the same file, and is not concerned.
-	if code, stdout, stderr := runBinary(t, "serve", "--config", file, "--print-config"); code != cli.ExitOK {
-		t.Errorf("--print-config: exit code %d: %s%s", code, stdout, stderr)
-	}
+	wantRun(t, cli.ExitOK, "0.0.0.0:0", "", "serve", "--config", file, "--print-config")
 	_, addrs := startMasters(t, 1)
-	if code, stdout, stderr := runBinary(t, "check", "--config", file, "--masters", addrs); code != cli.ExitFailed || stderr != "" {
-		t.Errorf("check of a new master: exit code %d: %s%s; want %d, and nothing about the protected mode", code, stdout, stderr, cli.ExitFailed)
-	}
+	wantRun(t, cli.ExitFailed, addrs, "", "check", "--config", file, "--masters", addrs)
 
 	for _, way := range []struct{ name, value, greeting string }{
 		{"REDLOCKD_SERVER_PROTECTED_MODE", "false", "PONG"},
@@ -37,11 +32,7 @@ func TestProtectedMode(t *testing.T) {
 		t.Run(way.name, func(t *testing.T) {
 			t.Setenv(way.name, way.value)
 			p := begin(t, "serve", "--config", file, "--log-format", "json")
-			var entry struct{ Addr string }
-			if err := json.Unmarshal([]byte(p.waitLog(`"msg":"listening"`)), &entry); err != nil {
-				t.Fatal(err)
-			}
-			_, port, _ := net.SplitHostPort(entry.Addr)
+			_, port, _ := net.SplitHostPort(p.logged("listening"))
 			p.addr = "127.0.0.1:" + port
 			p.dial().want("PING", way.greeting)
 		})

@@ -1,7 +1,7 @@
 package main
 
-// Goal: an operator who changes the file and sends SIGHUP or CONFIG RELOAD gets all of it or nothing, and reads which; nobody loses a lock.
-// Method: the program as a process over a file that changes.
+// Goal: an operator who changes the file and sends SIGHUP or CONFIG RELOAD gets all of it or nothing,
+// and reads which; nobody loses a lock. Method: the program as a process over a file that changes.
 
 import (
 	"os"
@@ -27,9 +27,7 @@ max_ttl = "10s"
 `
 
 func TestReload(t *testing.T) {
-	if _, err := binary(); err != nil { // built where the sources are
-		t.Fatal(err)
-	}
+	binary(t) // built where the sources are
 	t.Chdir(t.TempDir())
 	write := func(changes ...string) {
 		writeFile(t, "redlockd.toml", strings.NewReplacer(changes...).Replace(reloadFile), 0o600)
@@ -109,16 +107,12 @@ func TestReload(t *testing.T) {
 		t.Errorf("the log has a password:\n%s", log)
 	}
 	p.signal(syscall.SIGTERM)
-	if code := p.exitCode(); code != cli.ExitOK {
-		t.Errorf("exit code %d, want %d:\n%s", code, cli.ExitOK, p.log())
-	}
+	p.wantExit(cli.ExitOK)
 }
 
 // A reload must not open a server that others can reach.
 func TestReloadKeepsProtectedMode(t *testing.T) {
-	if _, err := binary(); err != nil { // built where the sources are
-		t.Fatal(err)
-	}
+	binary(t) // built where the sources are
 	t.Chdir(t.TempDir())
 	writeFile(t, "redlockd.toml", "[server]\nlisten = \"0.0.0.0:0\"\n[auth]\nusers = [{name = \"default\", password = \"p\"}]\n", 0o600)
 	p := begin(t, "serve", "--config", "redlockd.toml")
@@ -128,7 +122,8 @@ func TestReloadKeepsProtectedMode(t *testing.T) {
 	p.waitLog("redlockd.toml:2: server.listen: protected mode")
 }
 
-// The audit and the limits of locks change with everything else or not at all, and what only client commands read is no change.
+// The audit and the limits of locks change with everything else or not at all, and what only client
+// commands read is no change.
 func TestReloadOfAuditAndLimits(t *testing.T) {
 	dir := t.TempDir()
 	file, first, second := dir+"/redlockd.toml", dir+"/first.log", dir+"/second.log"

@@ -1,7 +1,7 @@
 package main
 
-// Goal: on a terminal, redlockd run does not stand between the terminal and the command. Method: a pseudo-terminal, written to as its user
-// would type.
+// Goal: on a terminal, redlockd run does not stand between the terminal and the command. Method: a
+// pseudo-terminal, written to as its user would type.
 
 import (
 	"bufio"
@@ -38,23 +38,25 @@ func openTerminal(t *testing.T) (user, terminal *os.File) {
 	return user, terminal
 }
 
-func TestRunOnATerminal(t *testing.T) {
-	_, run := runMasters(t)
-	path, err := binary()
-	if err != nil {
-		t.Fatal(err)
-	}
-	user, terminal := openTerminal(t)
-	cmd := patient(exec.Command(path, with(run, "r", "--", "sh", "-c",
-		`trap 'n=$((n+1)); echo INT $n' INT; trap 'echo USR1' USR1; trap 'echo TERM; exit 6' TERM; read line; echo "read $line"; while :; do sleep 0.01; done`)...))
+// startOn starts a command on a terminal, and kills it where it does not end.
+func startOn(t *testing.T, terminal *os.File, cmd *exec.Cmd) {
+	t.Helper()
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = terminal, terminal, terminal
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true, Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	terminal.Close()
 	timeout := time.AfterFunc(patience, func() { cmd.Process.Kill() })
-	defer timeout.Stop()
+	t.Cleanup(func() { timeout.Stop() })
+}
+
+func TestRunOnATerminal(t *testing.T) {
+	_, run := runMasters(t)
+	user, terminal := openTerminal(t)
+	cmd := patient(exec.Command(binary(t), with(run, "r", "--", "sh", "-c",
+		`trap 'n=$((n+1)); echo INT $n' INT; trap 'echo USR1' USR1; trap 'echo TERM; exit 6' TERM; read line; echo "read $line"; while :; do sleep 0.01; done`)...))
+	startOn(t, terminal, cmd)
+	terminal.Close()
 	lines := bufio.NewScanner(user)
 	var said []string
 	wait := func(text string) {
@@ -71,7 +73,8 @@ func TestRunOnATerminal(t *testing.T) {
 	// A command in the background could not read.
 	user.WriteString("hello\n")
 	wait("read hello")
-	// The terminal sends it to both, so redlockd does not pass it on: not when what came after it is passed on.
+	// The terminal sends it to both, so redlockd does not pass it on: not when what came after it is
+	// passed on.
 	cmd.Process.Signal(syscall.SIGINT)
 	cmd.Process.Signal(syscall.SIGUSR1)
 	wait("USR1")

@@ -1,22 +1,20 @@
 package main
 
-// Mutual exclusion as users see it: three redlockd processes over five real masters, clients that lock a few resources through
-// all of them, and a nemesis that kills, freezes, flushes and restarts masters and redlockds. What the clients believed is
-// written down and judged afterwards: two of them must never have believed to hold the same resource at once.
+// Mutual exclusion as users see it: three redlockd processes over five real masters, clients that lock
+// a few resources through all of them, and a nemesis that kills, freezes, flushes and restarts masters
+// and redlockds. What the clients believed is written down and judged afterwards: two of them must
+// never have believed to hold the same resource at once.
 //
-// REDLOCK_SOAK=10m runs it for so long, with progress; the default is short. The nemesis follows a seed, which a failure
-// prints; REDLOCK_SOAK_SEED repeats it (its timing is that of real processes, so a repetition is only similar).
+// REDLOCK_SOAK=10m runs it for so long, with progress; the default is short. The nemesis follows a
+// seed, which a failure prints; REDLOCK_SOAK_SEED repeats it (its timing is that of real processes, so
+// a repetition is only similar).
 
 import (
-	"bufio"
-	"bytes"
+	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
-	"net"
 	"os"
-	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,6 +23,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"redlockd/redlock/redisproc"
 )
@@ -36,8 +36,8 @@ const (
 	soakMaxTTL    = time.Second // also about the length of a quarantine
 )
 
-// hold is one lock as its client saw it: from the reply to LOCK until it sent UNLOCK, or until the validity, counted from
-// when it sent LOCK, was over. To be within that is what a client may rely on.
+// hold is one lock as its client saw it: from the reply to LOCK until it sent UNLOCK, or until the
+// validity, counted from when it sent LOCK, was over. To be within that is what a client may rely on.
 type hold struct {
 	resource, token string
 	from, to        time.Time
@@ -45,9 +45,9 @@ type hold struct {
 
 type soak struct {
 	t       *testing.T
-	binary  string
 	servers []*redisproc.Server
-	proxies []*soakProxy
+	addrs   []string   // of the redlockds, which keep them over restarts
+	proxies []*program // at these addresses; the nemesis has them alone
 	start   time.Time
 
 	mu    sync.Mutex
@@ -74,14 +74,13 @@ func TestSoakThreeProxiesUnderFaults(t *testing.T) {
 	}
 	t.Logf("REDLOCK_SOAK=%v REDLOCK_SOAK_SEED=%d", length, seed)
 
-	path, err := binary()
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &soak{t: t, binary: path, start: time.Now()}
-	s.servers = redisproc.StartForTest(t, 5)
-	for i := range 3 {
-		s.proxies = append(s.proxies, s.startProxy(i))
+	// With the default of 50 ms for each master, a busy machine grants few locks to judge.
+	t.Setenv("REDLOCKD_MASTER_TIMEOUT", "250ms")
+	t.Setenv("REDLOCKD_MASTER_FOUNDING_WAIT", "10ms")
+	s := &soak{t: t, start: time.Now(), servers: redisproc.StartForTest(t, 5)}
+	for range 3 {
+		s.addrs = append(s.addrs, redisproc.KeepAddr(t))
+		s.proxies = append(s.proxies, s.startProxy(s.addrs[len(s.addrs)-1]))
 	}
 	s.waitAllLockable("at the start")
 
@@ -103,7 +102,8 @@ func TestSoakThreeProxiesUnderFaults(t *testing.T) {
 	}
 }
 
-// client locks a random resource through a random proxy, holds it for a while, extends it sometimes, and releases it.
+// client locks a random resource through a random proxy, holds it for a while, extends it sometimes,
+// and releases it.
 func (s *soak) client(n int, random *rand.Rand, stop <-chan struct{}) {
 	for {
 		select {
@@ -111,51 +111,41 @@ func (s *soak) client(n int, random *rand.Rand, stop <-chan struct{}) {
 			return
 		default:
 		}
-		proxy := s.proxies[random.IntN(len(s.proxies))]
-		conn, err := dialRESP(proxy.addr)
-		if err != nil {
-			s.failed.Add(1)
-			time.Sleep(10 * time.Millisecond)
-			continue
-		}
+		client := newClient(s.addrs[random.IntN(len(s.addrs))])
 		for range 20 {
-			if !s.cycle(conn, random) {
+			if !s.cycle(client, random) {
+				time.Sleep(10 * time.Millisecond)
 				break
 			}
 		}
-		conn.Close()
+		client.Close()
 	}
 }
 
-func (s *soak) cycle(conn *respConn, random *rand.Rand) bool {
+func (s *soak) cycle(client *redis.Client, random *rand.Rand) bool {
 	resource := "soak:" + strconv.Itoa(random.IntN(soakResources))
 	ttl := 100 + random.IntN(900)
-	args := []string{"LOCK", resource, strconv.Itoa(ttl)}
+	var wait []any
 	if random.IntN(2) == 0 {
-		args = append(args, "WAIT", strconv.Itoa(1+random.IntN(500)))
+		wait = []any{"WAIT", 1 + random.IntN(500)}
 	}
-	sent := time.Now()
-	reply, err := conn.do(args...)
-	answered := time.Now()
+	h, granted, err := s.lock(client, resource, ttl, wait...)
 	if err != nil {
 		s.failed.Add(1)
 		return isReplyError(err) // else the connection is gone
 	}
-	if len(reply) == 0 {
+	if !granted {
 		s.denied.Add(1)
 		time.Sleep(time.Duration(random.IntN(10)) * time.Millisecond)
 		return true
 	}
-	validity, _ := strconv.Atoi(reply[1])
-	h := hold{resource: resource, token: reply[0], from: answered, to: sent.Add(time.Duration(validity) * time.Millisecond)}
 	s.granted.Add(1)
-	time.Sleep(time.Duration(random.IntN(validity+1)) * time.Millisecond)
+	time.Sleep(time.Duration(random.Int64N(int64(max(0, h.to.Sub(h.from)) + 1))))
 	if random.IntN(4) == 0 && time.Now().Before(h.to) {
 		sent := time.Now()
-		reply, err := conn.do("EXTEND", resource, h.token, strconv.Itoa(ttl))
+		validity, err := client.Do(context.Background(), "EXTEND", resource, h.token, ttl).Int()
 		switch {
-		case err == nil && reply[0] != "0":
-			validity, _ := strconv.Atoi(reply[0])
+		case err == nil && validity > 0:
 			h.to = sent.Add(time.Duration(validity) * time.Millisecond)
 		case err == nil:
 			s.lost.Add(1)
@@ -172,9 +162,24 @@ func (s *soak) cycle(conn *respConn, random *rand.Rand) bool {
 		s.record(h) // gone without a word: the TTL has to end it
 		return true
 	}
-	_, err = conn.do("UNLOCK", resource, h.token)
+	err = client.Do(context.Background(), "UNLOCK", resource, h.token).Err()
 	s.record(h)
 	return err == nil || isReplyError(err)
+}
+
+// lock asks once, and returns what the client may believe then. granted is false if another has the
+// lock.
+func (s *soak) lock(client *redis.Client, resource string, ttl int, more ...any) (h hold, granted bool, err error) {
+	sent := time.Now()
+	reply, err := client.Do(context.Background(), append([]any{"LOCK", resource, ttl}, more...)...).Slice()
+	if err == redis.Nil {
+		return h, false, nil
+	}
+	if err != nil {
+		return h, false, err
+	}
+	token, validity := reply[0].(string), time.Duration(reply[1].(int64))*time.Millisecond
+	return hold{resource, token, time.Now(), sent.Add(validity)}, true, nil
 }
 
 func (s *soak) record(h hold) {
@@ -209,7 +214,8 @@ func (s *soak) nemesis(random *rand.Rand, end time.Time) {
 			server.Kill()
 			down[server] = true
 		case harm < 4:
-			// Faster than anybody can look, and a quorum of them: what every lock was granted by has forgotten it.
+			// Faster than anybody can look, and a quorum of them: what every lock was granted by has
+			// forgotten it.
 			for _, i := range random.Perm(len(s.servers))[:1+random.IntN(3)] {
 				if server := s.servers[i]; !down[server] && !frozen[server] {
 					server.Kill()
@@ -222,19 +228,17 @@ func (s *soak) nemesis(random *rand.Rand, end time.Time) {
 			server.Freeze()
 			frozen[server] = true
 		case harm < 7:
-			if conn, err := dialRESP(server.Addr); err == nil {
-				conn.do("FLUSHALL")
-				conn.Close()
-			}
+			redisCLI(s.t, server.Addr, "FLUSHALL")
 		case harm < 8:
-			proxy := s.proxies[random.IntN(len(s.proxies))]
-			proxy.stop(syscall.SIGKILL)
-			s.proxies[proxy.index].restart(s)
+			i := random.IntN(len(s.proxies))
+			s.proxies[i].signal(syscall.SIGKILL)
+			s.proxies[i].exitCode()
+			s.proxies[i] = s.startProxy(s.addrs[i])
 		case harm < 9:
 			proxy := s.proxies[random.IntN(len(s.proxies))]
-			proxy.cmd.Process.Signal(syscall.SIGSTOP)
+			proxy.signal(syscall.SIGSTOP)
 			time.Sleep(time.Duration(random.IntN(1500)) * time.Millisecond)
-			proxy.cmd.Process.Signal(syscall.SIGCONT)
+			proxy.signal(syscall.SIGCONT)
 		}
 	}
 	for server := range frozen {
@@ -273,184 +277,38 @@ func (s *soak) judge() {
 // waitAllLockable waits until every resource can be locked and released through every proxy.
 func (s *soak) waitAllLockable(when string) {
 	s.t.Helper()
-	deadline := time.Now().Add(2 * patience)
-	for _, proxy := range s.proxies {
+	for _, addr := range s.addrs {
 		for i := range soakResources {
-			for {
-				err := lockOnce(proxy.addr, "soak:"+strconv.Itoa(i))
-				if err == nil {
-					break
-				}
-				if time.Now().After(deadline) {
-					s.t.Fatalf("%s, soak:%d cannot be locked through %s: %v\n%s", when, i, proxy.addr, err, proxy.log)
-				}
-				time.Sleep(20 * time.Millisecond)
-			}
+			until(s.t, fmt.Sprintf("%s, soak:%d can be locked through %s", when, i, addr), func() bool {
+				client := newClient(addr)
+				defer client.Close()
+				h, granted, _ := s.lock(client, "soak:"+strconv.Itoa(i), 500, "WAIT", 500)
+				return granted && client.Do(context.Background(), "UNLOCK", h.resource, h.token).Err() == nil
+			})
 		}
 	}
-}
-
-func lockOnce(addr, resource string) error {
-	conn, err := dialRESP(addr)
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	reply, err := conn.do("LOCK", resource, "500", "WAIT", "500")
-	if err != nil {
-		return err
-	}
-	if len(reply) == 0 {
-		return errors.New("held by another")
-	}
-	_, err = conn.do("UNLOCK", resource, reply[0])
-	return err
 }
 
 // noKeysLeft waits until no master holds a lock: those that nobody released end with their TTL.
 func (s *soak) noKeysLeft() {
 	s.t.Helper()
-	deadline := time.Now().Add(patience)
 	for _, server := range s.servers {
-		for {
-			conn, err := dialRESP(server.Addr)
-			if err != nil {
-				s.t.Fatal(err)
-			}
-			keys, err := conn.do("KEYS", "soak:*")
-			conn.Close()
-			if err == nil && len(keys) == 0 {
-				break
-			}
-			if time.Now().After(deadline) {
-				s.t.Fatalf("keys left on %s: %v, %v", server.Addr, keys, err)
-			}
-			time.Sleep(20 * time.Millisecond)
-		}
+		until(s.t, "no keys are left on "+server.Addr, func() bool { return redisCLI(s.t, server.Addr, "KEYS", "soak:*") == "" })
 	}
 }
 
-// soakProxy is one redlockd process. It keeps its address over restarts.
-type soakProxy struct {
-	index int
-	addr  string
-	cmd   *exec.Cmd
-	log   *lockedBuffer
+// startProxy starts the redlockd that has this address.
+func (s *soak) startProxy(addr string) *program {
+	return begin(s.t, "--listen", addr, "--masters", strings.Join(redisproc.Addrs(s.servers), ","), "--max-ttl", soakMaxTTL.String())
 }
 
-func (s *soak) startProxy(index int) *soakProxy {
-	p := &soakProxy{index: index, addr: redisproc.KeepAddr(s.t), log: new(lockedBuffer)}
-	p.restart(s)
-	s.t.Cleanup(func() { p.stop(syscall.SIGKILL) })
-	return p
+// newClient is a client that sends each command once.
+func newClient(addr string) *redis.Client {
+	return redis.NewClient(&redis.Options{Addr: addr, PoolSize: 1, MaxRetries: -1, DialTimeout: time.Second, DialerRetries: 1, ReadTimeout: patience})
 }
 
-func (p *soakProxy) restart(s *soak) {
-	p.cmd = exec.Command(s.binary, "--listen", p.addr, "--masters", strings.Join(redisproc.Addrs(s.servers), ","), "--max-ttl", soakMaxTTL.String())
-	p.cmd.Stderr = p.log
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	// With the default of 50 ms for each master, a busy machine grants few locks to judge.
-	p.cmd.Env = append(os.Environ(), "REDLOCKD_MASTER_FOUNDING_WAIT=10ms", "REDLOCKD_MASTER_TIMEOUT=250ms")
-	if err := p.cmd.Start(); err != nil {
-		s.t.Error(err)
-	}
-}
-
-func (p *soakProxy) stop(sig syscall.Signal) {
-	p.cmd.Process.Signal(sig)
-	p.cmd.Wait()
-}
-
-// lockedBuffer keeps the last part of what a process logs.
-type lockedBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.buf.Len() > 64<<10 {
-		b.buf.Next(b.buf.Len() - 32<<10)
-	}
-	return b.buf.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
-}
-
-// respConn is the least that speaks RESP 2 to redlockd: commands out, flat replies in.
-type respConn struct {
-	net.Conn
-	in *bufio.Reader
-}
-
-func dialRESP(addr string) (*respConn, error) {
-	conn, err := net.DialTimeout("tcp", addr, time.Second)
-	if err != nil {
-		return nil, err
-	}
-	return &respConn{Conn: conn, in: bufio.NewReader(conn)}, nil
-}
-
-// replyError is an error that the server replied.
-type replyError string
-
-func (e replyError) Error() string { return string(e) }
-
+// isReplyError tells whether the server has replied the error.
 func isReplyError(err error) bool {
-	var reply replyError
-	return errors.As(err, &reply)
-}
-
-// do returns the elements of the reply as text; none for null.
-func (c *respConn) do(args ...string) ([]string, error) {
-	c.SetDeadline(time.Now().Add(patience))
-	command := fmt.Sprintf("*%d\r\n", len(args))
-	for _, arg := range args {
-		command += fmt.Sprintf("$%d\r\n%s\r\n", len(arg), arg)
-	}
-	if _, err := io.WriteString(c, command); err != nil {
-		return nil, err
-	}
-	return c.reply()
-}
-
-func (c *respConn) reply() ([]string, error) {
-	line, err := c.in.ReadString('\n')
-	if err != nil {
-		return nil, err
-	}
-	kind, text := line[0], strings.TrimRight(line[1:], "\r\n")
-	switch kind {
-	case '-':
-		return nil, replyError(text)
-	case '+', ':':
-		return []string{text}, nil
-	case '$', '*':
-		n, err := strconv.Atoi(text)
-		if err != nil || n < 0 {
-			return nil, err
-		}
-		if kind == '$' {
-			data := make([]byte, n+2)
-			if _, err := io.ReadFull(c.in, data); err != nil {
-				return nil, err
-			}
-			return []string{string(data[:n])}, nil
-		}
-		var all []string
-		for range n {
-			one, err := c.reply()
-			if err != nil {
-				return nil, err
-			}
-			all = append(all, one...)
-		}
-		return all, nil
-	}
-	return nil, fmt.Errorf("unexpected reply %q", line)
+	_, replied := errors.AsType[redis.Error](err)
+	return replied
 }

@@ -1,8 +1,9 @@
 package main
 
-// Goal: the status page works in a browser as its users have it: it follows what happens, in the tab's title and icon too, shows locks
-// after a login, fits a phone, runs nothing that a client has put into a name, and says when it is not of now. Method: a redlockd over
-// real masters, and Chromium. With REDLOCK_PICTURES=dir the test leaves pictures of the page there.
+// Goal: the status page works in a browser as its users have it: it follows what happens, in the tab's
+// title and icon too, shows locks after a login, fits a phone, runs nothing that a client has put into
+// a name, and says when it is not of now. Method: a redlockd over real masters, and Chromium. With
+// REDLOCK_PICTURES=dir the test leaves pictures of the page there.
 
 import (
 	"encoding/base64"
@@ -13,7 +14,8 @@ import (
 	"testing"
 )
 
-// pictures has the picture of each state taken, in both widths, light and dark, and checks that nothing scrolls sideways.
+// pictures has the picture of each state taken, in both widths, light and dark, and checks that nothing
+// scrolls sideways.
 func (b *browser) pictures(state string) {
 	b.t.Helper()
 	for _, width := range []int{1280, 390} {
@@ -49,13 +51,11 @@ func atoi(text string) (n int) {
 func TestStatusPageInABrowser(t *testing.T) {
 	b := startBrowser(t)
 	masters, list := startMasters(t, 5)
-	file := t.TempDir() + "/config.toml"
-	writeFile(t, file, `
+	file := configFile(t, `
 		[auth]
 		users = [{name = "ops", password = "right"}, {name = "billing", password = "bill", resources = ["billing:*"]}]
-		`, 0o600)
+		`)
 	p := launch(t, "--config", file, "--masters", list, "--max-ttl", "1h", "--http-listen", "127.0.0.1:0", "--bootstrap")
-	p.waitLog("quorum reached")
 	c := p.dial()
 	c.want("AUTH ops right", "OK")
 	c.want("CLIENT SETNAME worker-7", "OK")
@@ -131,7 +131,8 @@ func TestStatusPageInABrowser(t *testing.T) {
 	wantPage(`document.getElementById("events").innerText.includes("the quorum is lost")`, "document.isTheSame === true")
 	b.pictures("quorum-lost")
 
-	// A user with a list of resources, in a browser that has not logged in as another one: 127.0.0.1 and localhost are two sites.
+	// A user with a list of resources, in a browser that has not logged in as another one: 127.0.0.1
+	// and localhost are two sites.
 	b.open(strings.Replace(strings.Replace(url, "127.0.0.1", "localhost", 1), "//", "//billing:bill@", 1) + "login")
 	b.await(`document.URL.endsWith("/") && document.readyState == "complete"`)
 	b.open(strings.Replace(url, "127.0.0.1", "localhost", 1))

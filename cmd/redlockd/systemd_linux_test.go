@@ -12,7 +12,8 @@ import (
 	"redlockd/redlock/redisproc"
 )
 
-// systemdBoot starts a systemd with the unit, as the first process of namespaces of its own. What it writes outside them is in the directory $1.
+// systemdBoot starts a systemd with the unit, as the first process of namespaces of its own. What it
+// writes outside them is in the directory $1.
 const systemdBoot = `set -e
 mount --make-rprivate /
 mount -t tmpfs tmpfs /run
@@ -47,8 +48,8 @@ echo "$(show ActiveState), $(show Result), exit $(show ExecMainStatus)"
 systemctl exit 0
 `
 
-// The unit under a real systemd: it starts with all that it forbids itself, tells that it serves, takes over another file, is started again when it
-// hangs, and stops.
+// The unit under a real systemd: it starts with all that it forbids itself, tells that it serves, takes
+// over another file, is started again when it hangs, and stops.
 func TestUnitUnderSystemd(t *testing.T) {
 	redisproc.Need(t, "systemctl", "unshare", "redis-cli")
 	if os.Geteuid() != 0 {
@@ -58,10 +59,7 @@ func TestUnitUnderSystemd(t *testing.T) {
 	if out, err := exec.Command("unshare", append(apart, "mount", "-t", "cgroup2", "none", "/sys/fs/cgroup")...).CombinedOutput(); err != nil {
 		t.Skipf("no systemd can be started here: %v, %s", err, out)
 	}
-	path, err := binary()
-	if err != nil {
-		t.Fatal(err)
-	}
+	path := binary(t)
 	dir := t.TempDir()
 	if out, err := exec.Command("cp", "-L", path, filepath.Join(dir, "redlockd")).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)

@@ -1,7 +1,8 @@
 package main
 
-// Goal: a service manager hears when redlockd serves, reads its settings again, stops, and that it lives; and it can open the listeners.
-// Method: the program as a process, with a socket of the test in the place of systemd's.
+// Goal: a service manager hears when redlockd serves, reads its settings again, stops, and that it
+// lives; and it can open the listeners. Method: the program as a process, with a socket of the test in
+// the place of systemd's.
 
 import (
 	"net"
@@ -39,7 +40,8 @@ func newServiceManager(t *testing.T) *serviceManager {
 	return &serviceManager{t, conn, nil}
 }
 
-// hears waits for a message of this form, and takes it. Others are for later calls: which of two comes first is not always known.
+// hears waits for a message of this form, and takes it. Others are for later calls: which of two comes
+// first is not always known.
 func (m *serviceManager) hears(form string) {
 	m.Helper()
 	m.conn.SetReadDeadline(time.Now().Add(patience))
@@ -70,20 +72,14 @@ func TestServiceManagerHears(t *testing.T) {
 	m.hears("WATCHDOG=1")
 	p.signal(syscall.SIGTERM)
 	m.hears("STOPPING=1")
-	if code := p.exitCode(); code != cli.ExitOK {
-		t.Errorf("exit code %d, want %d:\n%s", code, cli.ExitOK, p.log())
-	}
+	p.wantExit(cli.ExitOK)
 }
 
 // passOn starts redlockd with these files as the descriptors of a service manager.
 func passOn(t *testing.T, names string, files []*os.File, args ...string) *program {
 	t.Helper()
-	path, err := binary()
-	if err != nil {
-		t.Fatal(err)
-	}
 	// Only the process itself knows the number that LISTEN_PID must have.
-	cmd := exec.Command("sh", append([]string{"-c", `LISTEN_PID=$$ exec "$@"`, "sh", path, "serve", "--log-format", "json", "--master-timeout", "1s"}, args...)...)
+	cmd := exec.Command("sh", append([]string{"-c", `LISTEN_PID=$$ exec "$@"`, "sh", binary(t), "serve", "--log-format", "json", "--master-timeout", "1s"}, args...)...)
 	cmd.Env = append(os.Environ(), "LISTEN_FDS="+string(rune('0'+len(files))), "LISTEN_FDNAMES="+names)
 	cmd.ExtraFiles = files
 	return beginCommand(t, cmd)
@@ -136,12 +132,8 @@ func TestUnitIsValid(t *testing.T) {
 		t.Skip("systemd runs on Linux")
 	}
 	redisproc.Need(t, "systemd-analyze")
-	path, err := binary()
-	if err != nil {
-		t.Fatal(err)
-	}
 	unit := filepath.Join(t.TempDir(), "redlockd.service")
-	writeFile(t, unit, strings.ReplaceAll(readDocker(t, "redlockd.service"), "/usr/local/bin/redlockd", path), 0o644)
+	writeFile(t, unit, strings.ReplaceAll(readDocker(t, "redlockd.service"), "/usr/local/bin/redlockd", binary(t)), 0o644)
 	if out, err := exec.Command("systemd-analyze", "verify", "--man=no", unit).CombinedOutput(); err != nil || strings.Contains(string(out), "redlockd.service:") {
 		t.Errorf("%v: %s", err, out)
 	}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"embed"
 	"fmt"
 	"slices"
 	"strings"
@@ -8,61 +9,12 @@ import (
 	"redlockd/cmd/redlockd/config"
 )
 
-// shells are those that can be completed for, with the script that asks `redlockd completion words` for
-// what can stand in the place of the last word: one candidate per line, with what it is behind a tab.
-// :files and :commands are left to the shell.
-var shells = map[string]string{
-	"bash": `# bash completion for redlockd
-_redlockd() {
-	local IFS=$'\n' current=${COMP_WORDS[COMP_CWORD]}
-	[[ $current == = ]] && current=
-	COMPREPLY=($(redlockd completion words "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null | cut -f 1))
-	case ${COMPREPLY[0]} in
-	:files) compopt -o filenames 2>/dev/null; COMPREPLY=($(compgen -f -- "$current")) ;;
-	:commands) COMPREPLY=($(compgen -c -- "$current")) ;;
-	esac
-}
-complete -o default -F _redlockd redlockd
-`,
-	"zsh": `#compdef redlockd
-
-_redlockd() {
-	local -a found=("${(@f)$(redlockd completion words "${(@)words[2,CURRENT]}" 2>/dev/null)}")
-	local at=${words[(i)--]}
-	if [[ $words[2] == run ]] && (( at < CURRENT )); then
-		words=("${(@)words[at+1,-1]}")
-		(( CURRENT -= at ))
-		_normal
-	elif [[ $found[1] == :files ]]; then
-		_files
-	else
-		found=("${(@)found//:/\\:}")
-		found=("${(@)found/$'\t'/:}")
-		_describe redlockd found
-	fi
-}
-
-if [[ $funcstack[1] == _redlockd ]]; then
-	_redlockd "$@"
-else
-	compdef _redlockd redlockd
-fi
-`,
-	"fish": `# fish completion for redlockd
-function __redlockd
-	set -l found (redlockd completion words (commandline -opc)[2..] (commandline -ct) 2>/dev/null)
-	switch "$found[1]"
-		case :files
-			__fish_complete_path (commandline -ct)
-		case :commands
-			__fish_complete_command
-		case '*'
-			printf '%s\n' $found
-	end
-end
-complete -c redlockd -f -a '(__redlockd)'
-`,
-}
+// scripts are completion.bash and so on. Each asks `redlockd completion words` for what can stand in
+// the place of the last word: one candidate per line, with what it is behind a tab. :files and
+// :commands are left to the shell.
+//
+//go:embed completion.bash completion.zsh completion.fish
+var scripts embed.FS
 
 var shellNames = []string{"bash", "zsh", "fish"}
 
@@ -84,11 +36,12 @@ func complete(c *Call) error {
 		return nil
 	case len(c.Args) != 1:
 		return Usage(fmt.Errorf("completion takes the name of a shell: %s", strings.Join(shellNames, ", ")))
-	case shells[c.Args[0]] == "":
+	case !slices.Contains(shellNames, c.Args[0]):
 		return Usage(fmt.Errorf("no completion for %q%s; there is one for %s", c.Args[0], config.DidYouMean(c.Args[0], shellNames), strings.Join(shellNames, ", ")))
 	}
-	fmt.Fprint(c.Stdout, shells[c.Args[0]])
-	return nil
+	script, err := scripts.ReadFile("completion." + c.Args[0])
+	c.Stdout.Write(script)
+	return err
 }
 
 // candidates are what can stand in the place of the last of the words.

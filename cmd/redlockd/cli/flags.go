@@ -29,12 +29,13 @@ func (c *Command) AllFlags() []Flag {
 		if s.Flag == "" || ofClient && c.Audience != ForClient {
 			continue
 		}
-		h := Flag{Name: s.Flag, Arg: s.Arg, Words: s.Words(), Usage: fmt.Sprintf("%s (default %s)", s.Usage, s.Text())}
+		h := Flag{Name: s.Flag, Arg: s.Arg, Words: s.Words, Usage: fmt.Sprintf("%s (default %s)", s.Usage, s.Text())}
 		switch c.Audience {
 		case ForClient:
 			h.Hidden = !ofClient
 		case ForMasters:
-			// Only serve uses these. The other commands accept them, so that all commands can be given the same flags.
+			// Only serve uses these. The other commands accept them, so that all commands can be given
+			// the same flags.
 			h.Hidden = slices.Contains([]string{"server", "http", "log"}, s.Group())
 			if s.Flag == "masters" {
 				h.Usage, _, _ = strings.Cut(s.Usage, ";") // the rest is about a server without masters

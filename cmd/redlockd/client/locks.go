@@ -90,7 +90,8 @@ type redlockdEntry struct {
 	SilentMs int64  `json:"silent_ms,omitempty"` // of one that is missing
 }
 
-// lockEntry is one lease, or a resource that is only waited for. Times are in milliseconds, as the names say.
+// lockEntry is one lease, or a resource that is only waited for. Times are in milliseconds, as the
+// names say.
 type lockEntry struct {
 	Resources   []string      `json:"resources"`
 	Mode        string        `json:"mode,omitempty"` // exclusive or shared; left out: nobody is known to hold it
@@ -171,7 +172,7 @@ func (l *LockList) redlockds() string {
 		answered = append(answered, text)
 	}
 	for _, r := range l.Missing {
-		missing = append(missing, fmt.Sprintf("%s (heard %s ago)", cmp.Or(r.Name, "one"), shortTime(time.Duration(r.SilentMs)*time.Millisecond)))
+		missing = append(missing, fmt.Sprintf("%s (heard %s ago)", cmp.Or(r.Name, "one"), shortMs(r.SilentMs)))
 	}
 	switch {
 	case len(answered) == 0:
@@ -197,9 +198,9 @@ func (e *lockEntry) rows(now time.Time) [][]string {
 	case e.Lost:
 		row[6] = "LOST"
 	case e.DelayMs > 0:
-		row[6] = "delay " + shortTime(time.Duration(e.DelayMs)*time.Millisecond)
+		row[6] = "delay " + shortMs(e.DelayMs)
 	case e.TokenDigest != "":
-		row[6] = shortTime(time.Duration(e.ValidityMs) * time.Millisecond)
+		row[6] = shortMs(e.ValidityMs)
 	}
 	if e.Redlockd != "" {
 		row = append(row, e.Redlockd)
@@ -210,7 +211,7 @@ func (e *lockEntry) rows(now time.Time) [][]string {
 		if w.Mode == "shared" {
 			mode = "waits, shared"
 		}
-		rows = append(rows, append(append([]string{fmt.Sprintf("  waiter %d", i+1), mode}, w.columns()...), shortTime(time.Duration(w.WaitedMs)*time.Millisecond), "", shown(w.Note)))
+		rows = append(rows, append(append([]string{fmt.Sprintf("  waiter %d", i+1), mode}, w.columns()...), shortMs(w.WaitedMs), "", shown(w.Note)))
 	}
 	if more := e.Waiters - int64(len(e.Queue)); more > 0 {
 		rows = append(rows, []string{fmt.Sprintf("  and %d more", more), "waits", "", "", "", "", "", ""})
@@ -223,13 +224,16 @@ func (e *clientEntry) columns() []string {
 	return []string{cmp.Or(shown(e.Client), "-"), cmp.Or(shown(e.Addr), "-"), cmp.Or(shown(e.User), "-")}
 }
 
-// shown is a text of a client as a terminal may get it, in one line: what cannot be printed is written as in Go.
+// shown is a text of a client as a terminal may get it, in one line: what cannot be printed is written
+// as in Go.
 func shown(text string) string {
 	if strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) || r == unicode.ReplacementChar }) {
 		return strconv.Quote(text)
 	}
 	return text
 }
+
+func shortMs(ms int64) string { return shortTime(time.Duration(ms) * time.Millisecond) }
 
 // shortTime is a time in two figures or three, as 340ms, 12s, 3m5s, 2h10m; what is over is 0s.
 func shortTime(d time.Duration) string {

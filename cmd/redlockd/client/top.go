@@ -115,7 +115,8 @@ func (t *topView) once(ctx context.Context, w io.Writer) (err error) {
 	return err
 }
 
-// Sequences of a terminal: the other screen and a hidden cursor, and back; the top left corner; the end of a line and of the screen erased.
+// Sequences of a terminal: the other screen and a hidden cursor, and back; the top left corner; the end
+// of a line and of the screen erased.
 const (
 	screenBegin   = "\x1b[?1049h\x1b[?25l"
 	screenEnd     = "\x1b[?25h\x1b[?1049l"
@@ -163,8 +164,9 @@ func (t *topView) show(ctx context.Context, stop context.CancelFunc, screen *os.
 	return err
 }
 
-// readKeys has the terminal pass on each key at once, unseen, and calls quit for q. Signals of keys (Ctrl-C) work as before. If the file is no
-// terminal of ours, it does nothing. The returned function puts the terminal back.
+// readKeys has the terminal pass on each key at once, unseen, and calls quit for q. Signals of keys
+// (Ctrl-C) work as before. If the file is no terminal of ours, it does nothing. The returned function
+// puts the terminal back.
 func readKeys(keys *os.File, quit func()) (restore func()) {
 	fd := int(keys.Fd())
 	before, err := unix.IoctlGetTermios(fd, termiosGet)
@@ -203,9 +205,9 @@ func (t *topView) lines(now topLook, width, height int) []string {
 	room := max(4, height-len(out)-len(masters)-6)
 	hot, held := hottest(now.locks.Locks, now.at), longestHeld(now.locks.Locks, now.at)
 	hotRoom := min(len(hot), max(2, room/2))
-	out = append(out, table("MOST WAITED FOR", hot, max(hotRoom, 0), width)...)
-	out = append(out, table("HELD FOR LONGEST", held, max(room-hotRoom, 2), width)...)
-	out = append(out, table("MASTERS", masters, len(masters), width)...)
+	out = append(out, table("MOST WAITED FOR", hot, max(hotRoom, 0))...)
+	out = append(out, table("HELD FOR LONGEST", held, max(room-hotRoom, 2))...)
+	out = append(out, table("MASTERS", masters, len(masters))...)
 	for i, line := range out {
 		out[i] = clip(line, width)
 	}
@@ -241,7 +243,7 @@ func (t *topView) head(now topLook) []string {
 		lines = append(lines, fmt.Sprintf("the lists have the first %d of %d leases by name", topCount, n))
 	}
 	for _, r := range now.locks.Missing {
-		lines = append(lines, fmt.Sprintf("missing: %s, heard %s ago", cmp.Or(r.Name, "a redlockd"), shortTime(time.Duration(r.SilentMs)*time.Millisecond)))
+		lines = append(lines, fmt.Sprintf("missing: %s, heard %s ago", cmp.Or(r.Name, "a redlockd"), shortMs(r.SilentMs)))
 	}
 	return append(lines, "")
 }
@@ -279,7 +281,7 @@ func hottest(locks []lockEntry, now time.Time) [][]string {
 		for _, w := range waited[i].Queue {
 			longest = max(longest, w.WaitedMs)
 		}
-		rows = append(rows, append([]string{strconv.FormatInt(waited[i].Waiters, 10), shortTime(time.Duration(longest) * time.Millisecond)}, waited[i].brief(now)...))
+		rows = append(rows, append([]string{strconv.FormatInt(waited[i].Waiters, 10), shortMs(longest)}, waited[i].brief(now)...))
 	}
 	return rows
 }
@@ -298,7 +300,8 @@ func longestHeld(locks []lockEntry, now time.Time) [][]string {
 	return rows
 }
 
-// brief are HOLDER, HELD, LEFT and RESOURCE in few letters: the name of the holder, or where it has connected from.
+// brief are HOLDER, HELD, LEFT and RESOURCE in few letters: the name of the holder, or where it has
+// connected from.
 func (e *lockEntry) brief(now time.Time) []string {
 	row := e.rows(now)[0]
 	holder := row[2]
@@ -309,7 +312,7 @@ func (e *lockEntry) brief(now time.Time) []string {
 }
 
 // table are the lines of a table with a title, at most most rows of it; none if there are no rows.
-func table(title string, rows [][]string, most, width int) []string {
+func table(title string, rows [][]string, most int) []string {
 	if len(rows) == 0 {
 		return nil
 	}

@@ -3,7 +3,6 @@ package config
 import (
 	"bytes"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"net"
 	"slices"
@@ -23,18 +22,21 @@ var clientFlags = map[string][2]string{"username": {"user", "name"}, "password_f
 
 // clientSettings are the settings of [client]: those of one master, but for its database and its name.
 func clientSettings(m *masterSettings) []*Setting {
-	all := []*Setting{{Name: "client.server", value: stringValue(&m.Addr), Flag: "server", Arg: "host:port", Usage: "the redlockd to ask; empty: the one that listens at server.listen"}}
-	for _, s := range m.settings() {
-		if s.Name != "db" {
-			s.Flag, s.Arg, s.Name = clientFlags[s.Name][0], clientFlags[s.Name][1], "client."+s.Name
+	all := []*Setting{{Name: "client.server", place: &m.Addr, Flag: "server", Arg: "host:port", Usage: "the redlockd to ask; empty: the one that listens at server.listen"}}
+	for _, s := range m.settings("client.") {
+		if s.Key() != "db" {
+			s.Flag, s.Arg = clientFlags[s.Key()][0], clientFlags[s.Key()][1]
 			all = append(all, s)
 		}
+	}
+	for _, s := range all {
+		s.change = changeUnread
 	}
 	return all
 }
 
-// Client is the redlockd that the commands for a running one ask. It reads the files that [client] names. Only these commands call it, so
-// that a server does not depend on files that only they need.
+// Client is the redlockd that the commands for a running one ask. It reads the files that [client]
+// names. Only these commands call it, so that a server does not depend on files that only they need.
 func (c *Config) Client() (*Endpoint, error) {
 	m := c.client
 	if m.Password != "" && m.passwordFile != "" {
@@ -56,13 +58,11 @@ func (c *Config) Client() (*Endpoint, error) {
 	if pinned && host == "" {
 		host = "localhost"
 	}
-	var errs []error
-	for _, err := range Flatten(c.readFilesOf(&m, host)) {
-		fault := err.(*partError)
-		errs = append(errs, c.errorAt("client."+fault.part, fault.err))
+	if err := c.errorsAt("client", c.readFilesOf(&m, host)); err != nil {
+		return nil, err
 	}
-	if len(errs) > 0 {
-		return nil, errors.Join(errs...)
+	if m.TLS != nil && m.TLS.ServerName == "" {
+		m.TLS.ServerName = host
 	}
 	if pinned {
 		if err := c.pinOwn(m.TLS); err != nil {
@@ -72,28 +72,21 @@ func (c *Config) Client() (*Endpoint, error) {
 	return &Endpoint{Addr: m.Addr, Username: m.Username, Password: m.Password, TLS: m.TLS}, nil
 }
 
-// useOwn fills in what leads to the server that these settings are for, and logs in as one of its users, who can do everything if there is
-// such a one: its password stands here anyway.
+// useOwn fills in what leads to the server that these settings are for, and logs in as one of its
+// users, who can do everything if there is such a one: its password stands here anyway.
 func (c *Config) useOwn(m *masterSettings) {
-	if path, ok := SocketPath(c.Listen[0]); ok {
-		m.Addr = path
-		c.useOwnUser(m)
-		return
-	}
-	host, port, _ := net.SplitHostPort(c.Listen[0]) // was checked
-	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
-		host = "127.0.0.1"
-		if ip != nil && ip.To4() == nil {
-			host = "::1"
+	path, isSocket := SocketPath(c.Listen[0])
+	if m.Addr = path; !isSocket {
+		host, port, _ := net.SplitHostPort(c.Listen[0]) // was checked
+		if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+			host = "127.0.0.1"
+			if ip != nil && ip.To4() == nil {
+				host = "::1"
+			}
 		}
+		m.Addr = net.JoinHostPort(host, port)
+		m.tls = m.tls || c.tls.cert != ""
 	}
-	m.Addr = net.JoinHostPort(host, port)
-	m.tls = m.tls || c.tls.cert != ""
-	c.useOwnUser(m)
-}
-
-// useOwnUser fills in the name and the password of a user of these settings.
-func (c *Config) useOwnUser(m *masterSettings) {
 	if m.Password != "" || m.passwordFile != "" || len(c.Front.Users) == 0 {
 		return
 	}
@@ -108,7 +101,8 @@ func (c *Config) useOwnUser(m *masterSettings) {
 	}
 }
 
-// pinOwn has the client accept the certificate of these settings and no other, whatever names it is for: nobody else has its key.
+// pinOwn has the client accept the certificate of these settings and no other, whatever names it is
+// for: nobody else has its key.
 func (c *Config) pinOwn(t *tls.Config) error {
 	pair, err := c.keyPair(c.tls.cert, c.tls.key)
 	if err != nil {

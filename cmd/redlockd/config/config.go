@@ -1,12 +1,14 @@
-// Package config reads the settings of an operator and makes redlock.Options and proxy.Options of them. Flags win over the
-// environment, the environment over the file, the file over the defaults. Each value knows its source, and each error names it.
+// Package config reads the settings of an operator and makes redlock.Options and proxy.Options of them.
+// Flags win over the environment, the environment over the file, the file over the defaults. Each value
+// knows its source, and each error names it.
 //
 //	Load → file.go, environment, flags     set the values of the settings (value.go)
 //	     → resolve                         checks settings against each other
 //	       → masters.go, users.go, policies.go, tls.go  read the files that settings name, and fill Config.Engine and Config.Front
 //
-// settings.go has the table of all settings. A new setting is added there. The values live in the options of the packages below,
-// so that each setting has its default and its bounds in one place, there.
+// settings.go has the table of all settings. A new setting is added there. The values live in the
+// options of the packages below, so that each setting has its default and its bounds in one place,
+// there.
 package config
 
 import (
@@ -56,12 +58,13 @@ type Config struct {
 	LogFormat    string
 	AuditFile    string // empty: no audit
 
-	masterList masterList     // the masters as they were named
-	master     masterSettings // [master]: what holds for each master, unless its table says otherwise
-	users      []userEntry
-	client     masterSettings // [client]
+	masters masterList     // as they were named
+	master  masterSettings // [master]: what holds for each master, unless its table says otherwise
+	users   userList
+	client  masterSettings // [client]
 
-	// keyPairs are the certificates in use. looks are the functions that read replaced files again, see renewed.
+	// keyPairs are the certificates in use. looks are the functions that read replaced files again, see
+	// renewed.
 	keyPairs []*renewed[tls.Certificate]
 	looks    []func(log *slog.Logger, now time.Time)
 
@@ -69,8 +72,8 @@ type Config struct {
 	Front  proxy.Options   // Users and TLSConfig are filled by resolve
 }
 
-// Load reads the configuration. flags has the text of each given flag by its name, environ is as os.Environ. The error joins
-// everything that is wrong, each with its place.
+// Load reads the configuration. flags has the text of each given flag by its name, environ is as
+// os.Environ. The error joins everything that is wrong, each with its place.
 func Load(flags map[string]string, environ []string) (*Config, error) {
 	c := Default()
 	variables := ownVariables(environ)
@@ -97,8 +100,8 @@ func Load(flags map[string]string, environ []string) (*Config, error) {
 	return c, nil
 }
 
-// ownVariables picks the variables that begin with EnvironmentPrefix. It skips empty ones, because compose files and manifests
-// set them.
+// ownVariables picks the variables that begin with EnvironmentPrefix. It skips empty ones, because
+// compose files and manifests set them.
 func ownVariables(environ []string) map[string]string {
 	variables := make(map[string]string)
 	for _, pair := range environ {
@@ -110,7 +113,8 @@ func ownVariables(environ []string) map[string]string {
 	return variables
 }
 
-// Kubernetes sets REDLOCKD_SERVICE_HOST, REDLOCKD_PORT_6380_TCP and the like beside a service that is called redlockd.
+// Kubernetes sets REDLOCKD_SERVICE_HOST, REDLOCKD_PORT_6380_TCP and the like beside a service that is
+// called redlockd.
 var serviceLink = regexp.MustCompile(`_(SERVICE_(HOST|PORT)(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_\w+)?)?)$`)
 
 func (c *Config) readEnvironment(variables map[string]string) error {
@@ -150,14 +154,15 @@ func (c *Config) readFlags(flags map[string]string) error {
 }
 
 func (s *Setting) setFrom(from source, text string) error {
-	if err := s.value.setText(text); err != nil {
+	if err := s.setText(text); err != nil {
 		return fmt.Errorf("%s: %w", from.where, err)
 	}
 	s.source = from
 	return nil
 }
 
-// resolve checks the settings against each other, reads the files that they name, and fills Engine and Front.
+// resolve checks the settings against each other, reads the files that they name, and fills Engine and
+// Front.
 func (c *Config) resolve() error {
 	errs := []error{c.checkListen()}
 	if c.DrainDelay < 0 || c.DrainDelay > time.Hour {
@@ -173,10 +178,7 @@ func (c *Config) resolve() error {
 		to    **tls.Config
 	}{{"server", c.tls, &c.Front.TLSConfig}, {"http", c.httpTLS, &c.HTTPTLS}} {
 		*port.to, err = c.serverTLS(port.files)
-		for _, e := range Flatten(err) {
-			fault := e.(*partError)
-			errs = append(errs, c.errorAt(port.table+"."+fault.part, fault.err))
-		}
+		errs = append(errs, c.errorsAt(port.table, err))
 	}
 	errs = append(errs, c.chooseSharedPassword())
 	mastersErr := c.resolveMasters()
@@ -184,8 +186,8 @@ func (c *Config) resolve() error {
 
 	masters := c.Engine.Masters
 	if mastersErr != nil || len(masters) == 0 {
-		// errs has the faults of the masters already; without masters, serve uses the embedded ones. Either way, one that is right
-		// stands in here.
+		// errs has the faults of the masters already; without masters, serve uses the embedded ones.
+		// Either way, one that is right stands in here.
 		c.Engine.Masters = []redlock.Master{{Addr: "embedded:0"}}
 	}
 	errs = append(errs, c.optionErrors(&c.Engine, c.Engine.Validate(), "masters"))
@@ -217,8 +219,8 @@ func (c *Config) chooseSharedPassword() error {
 	return nil
 }
 
-// HTTPHosts are the names under which browsers may ask for the status page: those of http.hosts, the host of http.listen, and the name
-// of this machine.
+// HTTPHosts are the names under which browsers may ask for the status page: those of http.hosts, the
+// host of http.listen, and the name of this machine.
 func (c *Config) HTTPHosts() []string {
 	hosts := slices.Clone(c.Front.HTTPHosts)
 	if host, _, err := net.SplitHostPort(c.HTTPListen); err == nil && host != "" {
@@ -230,8 +232,8 @@ func (c *Config) HTTPHosts() []string {
 	return hosts
 }
 
-// errorAt adds to an error where the value of the setting comes from. name is that of a setting, or of a part of it:
-// "masters[1].db".
+// errorAt adds to an error where the value of the setting comes from. name is that of a setting, or of
+// a part of it: "masters[1].db".
 func (c *Config) errorAt(name string, err error) error {
 	whole, _, _ := strings.Cut(name, "[")
 	s := c.Find(whole)
@@ -245,8 +247,19 @@ func (c *Config) errorAt(name string, err error) error {
 	}
 }
 
-// optionErrors turns each *redlock.OptionError into an error that names settings and their sources. options points to the validated
-// options. list is the setting for Masters or Users, which are made of a list.
+// errorsAt does so for the faults of settings of a group, each a *partError with the key of one.
+func (c *Config) errorsAt(group string, err error) error {
+	var errs []error
+	for _, e := range Flatten(err) {
+		fault := e.(*partError)
+		errs = append(errs, c.errorAt(group+"."+fault.part, fault.err))
+	}
+	return errors.Join(errs...)
+}
+
+// optionErrors turns each *redlock.OptionError into an error that names settings and their sources.
+// options points to the validated options. list is the setting for Masters or Users, which are made of
+// a list.
 func (c *Config) optionErrors(options any, err error, list string) error {
 	var errs []error
 	for _, e := range Flatten(err) {
@@ -273,7 +286,7 @@ func (c *Config) settingOf(options any, field string) *Setting {
 		return nil
 	}
 	for _, s := range c.Settings {
-		if v, ok := s.value.(interface{ at() any }); ok && v.at() == f.Addr().Interface() {
+		if reflect.ValueOf(s.place).Pointer() == f.Addr().Pointer() {
 			return s
 		}
 	}

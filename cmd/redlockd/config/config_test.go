@@ -1,13 +1,14 @@
 package config
 
-// Goal: config.toml, the table of settings and the options of the packages below say the same. Method: load the file as
-// an operator would and compare with the defaults; walk the option structs by reflection; try the bounds that the
-// comments claim.
+// Goal: config.toml, the table of settings and the options of the packages below say the same. Method:
+// load the file as an operator would and compare with the defaults; walk the option structs by
+// reflection; try the bounds that the comments claim.
 
 import (
 	"os"
 	"reflect"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -58,7 +59,8 @@ func TestShippedFileEqualsTheDefaults(t *testing.T) {
 	}
 }
 
-// The order is part of the documentation: --print-config and `help settings` follow the table, readers follow the file.
+// The order is part of the documentation: --print-config and `help settings` follow the table, readers
+// follow the file.
 func TestShippedFileHasTheOrderOfTheTable(t *testing.T) {
 	text, err := os.ReadFile(shipped)
 	if err != nil {
@@ -110,11 +112,9 @@ const constant = "no operator could choose it better than its default"
 
 func TestEveryOptionIsASetting(t *testing.T) {
 	c := Default()
-	places := make(map[any]bool)
+	places := make(map[uintptr]bool)
 	for _, s := range c.Settings {
-		if field := reflect.ValueOf(s.value).Elem().FieldByName("place"); field.IsValid() {
-			places[field.Pointer()] = true
-		}
+		places[reflect.ValueOf(s.place).Pointer()] = true
 	}
 	for _, options := range []any{&c.Engine, &c.Front} {
 		v := reflect.ValueOf(options).Elem()
@@ -131,7 +131,8 @@ func TestEveryOptionIsASetting(t *testing.T) {
 	}
 }
 
-// The fields of a master, of a user and of a policy are settings of a list's tables, except those that are for masters inside the process.
+// The fields of a master, of a user and of a policy are settings of a list's tables, except those that
+// are for masters inside the process.
 func TestEveryFieldOfAMasterCanBeSet(t *testing.T) {
 	t.Chdir(t.TempDir())
 	c, err := loadText(t, `
@@ -179,8 +180,8 @@ func TestEveryFieldOfAMasterCanBeSet(t *testing.T) {
 	}
 }
 
-// "Bounds: 1ms … 1h" in a comment is a promise: the ends are accepted, what lies beyond is refused in the words of the
-// package that has the bound.
+// "Bounds: 1ms … 1h" in a comment is a promise: the ends are accepted, what lies beyond is refused in
+// the words of the package that has the bound.
 func TestBoundsInTheShippedFileAreTrue(t *testing.T) {
 	text, err := os.ReadFile(shipped)
 	if err != nil {
@@ -219,18 +220,19 @@ func TestBoundsInTheShippedFileAreTrue(t *testing.T) {
 		}
 	}
 	for _, s := range Default().Settings {
-		_, isDuration := s.value.(*scalar[time.Duration])
-		_, isNumber := s.value.(*scalar[int])
+		_, isDuration := s.place.(*time.Duration)
+		_, isNumber := s.place.(*int)
 		if (isDuration || isNumber) && !tried[s.Name] && s.Name != "locks.drift_factor" && s.Name != "master.db" {
 			t.Errorf("%s: config.toml names no bounds (as \"Bounds: lo … hi\")", s.Name)
 		}
 	}
 }
 
-// boundError sets one setting and returns what is wrong with its own bounds; relations to other settings are left out.
+// boundError sets one setting and returns what is wrong with its own bounds; relations to other
+// settings are left out.
 func boundError(name, text string) error {
 	c := Default()
-	if err := c.Find(name).value.setText(text); err != nil {
+	if err := c.Find(name).setText(text); err != nil {
 		return err
 	}
 	for _, err := range Flatten(c.resolve()) {
@@ -241,7 +243,8 @@ func boundError(name, text string) error {
 	return nil
 }
 
-// below and above are the next value beyond a bound, in the unit in which it is written; empty: there is none.
+// below and above are the next value beyond a bound, in the unit in which it is written; empty: there
+// is none.
 func below(t *testing.T, end string) string {
 	if d, err := ParseDuration(end); err == nil {
 		return (d - 1).String()
@@ -257,14 +260,14 @@ func above(t *testing.T, end string) string {
 }
 
 func nextInt(t *testing.T, end string, step int) string {
-	var n int
-	if err := intValue(&n).setText(end); err != nil {
+	n, err := strconv.Atoi(end)
+	if err != nil {
 		t.Fatalf("bound %q: %v", end, err)
 	}
 	if n += step; n == 0 {
 		return "" // refused everywhere, in other words
 	}
-	return intValue(&n).String()
+	return strconv.Itoa(n)
 }
 
 func TestDefaultsAreThoseOfThePackagesBelow(t *testing.T) {

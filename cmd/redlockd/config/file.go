@@ -27,7 +27,8 @@ func (e *fileError) Error() string {
 	return fmt.Sprintf("%s:%d: %s", e.path, e.line, e.text)
 }
 
-// readFile takes the settings that the file at path names. It reports every fault that it finds, not only the first.
+// readFile takes the settings that the file at path names. It reports every fault that it finds, not
+// only the first.
 func (c *Config) readFile(path string) error {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -54,23 +55,20 @@ func (c *Config) readText(path, text string) error {
 		return syntaxError(path, text, err)
 	}
 	c.file, c.lines = path, keyLines(text)
-	r := &fileReader{config: c}
-	r.table("", document)
-	slices.SortStableFunc(r.faults, func(a, b *fileError) int { return cmp.Compare(a.line, b.line) })
-	errs := make([]error, len(r.faults))
-	for i, f := range r.faults {
-		errs[i] = f
-	}
-	return errors.Join(errs...)
+	faults := c.readTable("", document)
+	slices.SortStableFunc(faults, func(a, b error) int { return cmp.Compare(a.(*fileError).line, b.(*fileError).line) })
+	return errors.Join(faults...)
 }
 
-// syntaxError says on which line the library stopped, and why. It shows nothing of a line in which a password may stand.
+// syntaxError says on which line the library stopped, and why. It shows nothing of a line in which a
+// password may stand.
 func syntaxError(path, text string, err error) error {
 	parse, ok := errors.AsType[toml.ParseError](err)
 	if !ok {
 		return &fileError{path, 0, err.Error()}
 	}
-	// The library's line number is one too high for some faults at the end of a line; its offset is right.
+	// The library's line number is one too high for some faults at the end of a line; its offset is
+	// right.
 	before := text[:min(max(parse.Position.Start, 0), len(text))]
 	start := strings.LastIndexByte(before, '\n') + 1
 	source, _, _ := strings.Cut(text[start:], "\n")
@@ -95,55 +93,48 @@ func printable(s string) string {
 	}, s)
 }
 
-// fileReader walks the decoded document.
-type fileReader struct {
-	config *Config
-	faults []*fileError
+// fault is a *fileError on the line of a name.
+func (c *Config) fault(name, format string, args ...any) error {
+	return &fileError{c.file, lineOf(c.lines, name), printable(fmt.Sprintf(format, args...))}
 }
 
-func (r *fileReader) fault(name, format string, args ...any) {
-	r.faults = append(r.faults, &fileError{r.config.file, lineOf(r.config.lines, name), printable(fmt.Sprintf(format, args...))})
-}
-
-// table sets the settings of one group. The empty group is the whole document.
-func (r *fileReader) table(group string, table map[string]any) {
+// readTable sets the settings of one group. The empty group is the whole document.
+func (c *Config) readTable(group string, table map[string]any) (faults []error) {
 	for key, v := range table {
-		name := join(group, key)
-		if s := r.config.Find(name); s != nil {
-			r.set(s, v)
-			continue
+		inner, isTable := v.(map[string]any)
+		switch s := c.Find(join(group, key)); {
+		case s != nil:
+			faults = append(faults, c.readSetting(s, v)...)
+		case group != "" || !slices.Contains(c.groups(), key):
+			faults = append(faults, c.unknown(group, key, isTable))
+		case isTable:
+			faults = append(faults, c.readTable(key, inner)...)
+		default:
+			faults = append(faults, c.notAGroup(key, v))
 		}
-		if group == "" && slices.Contains(r.groups(), key) {
-			if inner, ok := v.(map[string]any); ok {
-				r.table(key, inner)
-			} else {
-				r.notAGroup(key, v)
-			}
-			continue
-		}
-		r.unknown(group, key, v)
 	}
+	return faults
 }
 
-func (r *fileReader) set(s *Setting, v any) {
-	err := s.value.setTOML(v)
+func (c *Config) readSetting(s *Setting, v any) (faults []error) {
+	err := s.setTOML(v)
 	if err == nil {
-		s.source = source{fromFile, fmt.Sprintf("%s:%d", r.config.file, lineOf(r.config.lines, s.Name))}
-		return
+		s.source = source{fromFile, fmt.Sprintf("%s:%d", c.file, lineOf(c.lines, s.Name))}
 	}
 	for _, e := range Flatten(err) {
+		name := s.Name
 		if part, ok := errors.AsType[*partError](e); ok {
-			r.fault(s.Name+part.part, "%s%s: %v", s.Name, part.part, part.err)
-		} else {
-			r.fault(s.Name, "%s: %v", s.Name, e)
+			name, e = name+part.part, part.err
 		}
+		faults = append(faults, c.fault(name, "%s: %v", name, e))
 	}
+	return faults
 }
 
 // groups are the names of all groups.
-func (r *fileReader) groups() []string {
+func (c *Config) groups() []string {
 	var all []string
-	for _, s := range r.config.Settings {
+	for _, s := range c.Settings {
 		if g := s.Group(); g != "" && !slices.Contains(all, g) {
 			all = append(all, g)
 		}
@@ -151,12 +142,11 @@ func (r *fileReader) groups() []string {
 	return all
 }
 
-func (r *fileReader) notAGroup(key string, v any) {
+func (c *Config) notAGroup(key string, v any) error {
 	if _, ok := v.([]map[string]any); ok && key == "master" {
-		r.fault(key, "[[master]] is no list: write one [[masters]] for each master, or masters = [\"host:port\", …]; [master] holds what all of them share")
-		return
+		return c.fault(key, "[[master]] is no list: write one [[masters]] for each master, or masters = [\"host:port\", …]; [master] holds what all of them share")
 	}
-	r.fault(key, "%s is a group: write [%s], and its settings below", key, key)
+	return c.fault(key, "%s is a group: write [%s], and its settings below", key, key)
 }
 
 // removed are the settings of earlier versions, and what holds instead.
@@ -187,26 +177,22 @@ func errRemoved(name string) error {
 	return nil
 }
 
-// unknown reports a key that is no setting, and the setting that was probably meant.
-func (r *fileReader) unknown(group, key string, v any) {
+// unknown is the fault of a key that is no setting, with the setting that was probably meant.
+func (c *Config) unknown(group, key string, isTable bool) error {
 	name := join(group, key)
 	if err := errRemoved(name); err != nil {
-		r.fault(name, "%v", err)
-		return
+		return c.fault(name, "%v", err)
 	}
-	if _, table := v.(map[string]any); table && group == "" {
-		r.fault(key, "unknown group [%s]%s", key, DidYouMean(key, r.groups()))
-		return
+	if isTable && group == "" {
+		return c.fault(key, "unknown group [%s]%s", key, DidYouMean(key, c.groups()))
 	}
 	var here, all []string
-	for _, s := range r.config.Settings {
+	for _, s := range c.Settings {
 		switch {
 		case s.Key() == key && s.Group() == "":
-			r.fault(name, "unknown setting %s: %s stands above the first [group]", name, key)
-			return
+			return c.fault(name, "unknown setting %s: %s stands above the first [group]", name, key)
 		case s.Key() == key:
-			r.fault(name, "unknown setting %s: %s belongs to [%s]", name, key, s.Group())
-			return
+			return c.fault(name, "unknown setting %s: %s belongs to [%s]", name, key, s.Group())
 		case s.Group() == group:
 			here = append(here, s.Key())
 		}
@@ -215,7 +201,7 @@ func (r *fileReader) unknown(group, key string, v any) {
 	if group == "" {
 		here = all // outside of its group, any setting may have been meant
 	}
-	r.fault(name, "unknown setting %s%s", name, DidYouMean(key, here))
+	return c.fault(name, "unknown setting %s%s", name, DidYouMean(key, here))
 }
 
 // secretInFile reports whether the file holds a password. The name of a password file does not count.
@@ -234,9 +220,10 @@ var (
 	keyed   = regexp.MustCompile(`^\s*"?([\w.-]+)"?\s*=`)
 )
 
-// keyLines finds the line on which each key of a TOML document stands, by its full name: "locks.max_ttl", "masters[1].addr" for
-// tables in lists. The toml library tells positions of syntax errors only. Keys that do not begin a line are not found: lineOf
-// then gives the line of what they stand in.
+// keyLines finds the line on which each key of a TOML document stands, by its full name:
+// "locks.max_ttl", "masters[1].addr" for tables in lists. The toml library tells positions of syntax
+// errors only. Keys that do not begin a line are not found: lineOf then gives the line of what they
+// stand in.
 func keyLines(document string) map[string]int {
 	lines, members, group := make(map[string]int), make(map[string]int), ""
 	for i, line := range strings.Split(document, "\n") {
@@ -265,7 +252,8 @@ func join(group, key string) string {
 	return group + "." + key
 }
 
-// lineOf is the line of a name, or of the nearest thing around it whose line is known; 0 when there is none.
+// lineOf is the line of a name, or of the nearest thing around it whose line is known; 0 when there is
+// none.
 func lineOf(lines map[string]int, name string) int {
 	for name != "" {
 		if line := lines[name]; line > 0 {

@@ -14,12 +14,13 @@ import (
 const (
 	// listenMax bounds the addresses of server.listen.
 	listenMax = 16
-	// socketPathMax is how many bytes the path of a unix socket can have: struct sockaddr_un of Linux has room for one more, which is 0. Other
-	// systems have 103.
+	// socketPathMax is how many bytes the path of a unix socket can have: struct sockaddr_un of Linux
+	// has room for one more, which is 0. Other systems have 103.
 	socketPathMax = 107
 )
 
-// SocketPath returns the path of an address that is a unix socket: unix:/run/redlockd.sock, or the path alone.
+// SocketPath returns the path of an address that is a unix socket: unix:/run/redlockd.sock, or the path
+// alone.
 func SocketPath(addr string) (path string, ok bool) {
 	path = strings.TrimPrefix(addr, "unix:")
 	return path, strings.HasPrefix(addr, "unix:") || strings.HasPrefix(addr, "/")
@@ -39,11 +40,10 @@ func (c *Config) checkListen() error {
 	}
 	for i, addr := range c.Listen {
 		path, isSocket := SocketPath(addr)
-		switch {
-		case isSocket:
+		if isSocket {
 			errs = append(errs, c.checkSocketPath(path))
-		default:
-			errs = append(errs, c.checkAddress("server.listen", addr))
+		} else {
+			errs = append(errs, c.checkAddress("server.listen", addr, ", or unix:/path of a socket"))
 		}
 		if slices.Contains(c.Listen[:i], addr) && !strings.HasSuffix(addr, ":0") {
 			errs = append(errs, c.errorAt("server.listen", fmt.Errorf("%s is named twice", addr)))
@@ -53,7 +53,7 @@ func (c *Config) checkListen() error {
 		errs = append(errs, c.errorAt("server.socket_mode", fmt.Errorf(`%q is no mode from "0600" to "0777"`, c.socketMode)))
 	}
 	if c.HTTPListen != "" {
-		errs = append(errs, c.checkAddress("http.listen", c.HTTPListen))
+		errs = append(errs, c.checkAddress("http.listen", c.HTTPListen, ""))
 	}
 	return errors.Join(errs...)
 }
@@ -68,18 +68,11 @@ func (c *Config) checkSocketPath(path string) error {
 	return nil
 }
 
-// socketHint is what an error about an address adds where unix sockets are possible, too.
-func socketHint(setting string) string {
-	if setting == "server.listen" {
-		return ", or unix:/path of a socket"
-	}
-	return ""
-}
-
-func (c *Config) checkAddress(setting, addr string) error {
+// checkAddress checks host:port. others are what else is possible there.
+func (c *Config) checkAddress(setting, addr, others string) error {
 	_, port, err := net.SplitHostPort(addr)
 	if err != nil {
-		return c.errorAt(setting, fmt.Errorf("%q is no address: host:port is needed, or :port for all addresses of this machine"+socketHint(setting), addr))
+		return c.errorAt(setting, fmt.Errorf("%q is no address: host:port is needed, or :port for all addresses of this machine%s", addr, others))
 	}
 	if err := checkPort(port); err != nil {
 		return c.errorAt(setting, err)
@@ -87,11 +80,12 @@ func (c *Config) checkAddress(setting, addr string) error {
 	return nil
 }
 
-// CheckProtected refuses a server that other machines can reach without a login: protected_mode, as in Redis. Redis starts, and
-// answers clients of other machines with -DENIED. redlockd does not start, so that the operator who starts it reads the reason, and
-// not a client that connects later. Client certificates count as a login: tls_client_ca has to sign them. Only serve calls
-// this, because check and run read the same file and do not listen. addrs are the addresses on which it listens: c.Listen, or those that
-// a service manager has opened.
+// CheckProtected refuses a server that other machines can reach without a login: protected_mode, as in
+// Redis. Redis starts, and answers clients of other machines with -DENIED. redlockd does not start, so
+// that the operator who starts it reads the reason, and not a client that connects later. Client
+// certificates count as a login: tls_client_ca has to sign them. Only serve calls this, because check
+// and run read the same file and do not listen. addrs are the addresses on which it listens: c.Listen,
+// or those that a service manager has opened.
 func (c *Config) CheckProtected(addrs []string) error {
 	i := slices.IndexFunc(addrs, func(addr string) bool { return !onlyHere(addr) })
 	if !c.protected || len(c.users) > 0 || c.tls.clientCA != "" || i < 0 {

@@ -1,7 +1,8 @@
 package config
 
-// Goal: flags win over the environment, that over the file, that over the defaults, for every setting; and what is read
-// ends where it is used. Method: the same setting from several sources, and the resolved options.
+// Goal: flags win over the environment, that over the file, that over the defaults, for every setting;
+// and what is read ends where it is used. Method: the same setting from several sources, and the
+// resolved options.
 
 import (
 	"crypto/tls"
@@ -50,7 +51,8 @@ func TestPrecedence(t *testing.T) {
 	}
 }
 
-// another is a valid value for each setting that differs from its default, as an environment variable has it.
+// another is a valid value for each setting that differs from its default, as an environment variable
+// has it.
 var another = map[string]string{
 	"masters":                "h:1,h:2,h:3",
 	"server.listen":          "127.0.0.1:7000",
@@ -98,7 +100,7 @@ func TestEverySettingFromTheEnvironmentAndItsFlag(t *testing.T) {
 		text, ok := another[s.Name]
 		if !ok {
 			text = "33ms"
-			if _, isNumber := s.value.(*scalar[int]); isNumber {
+			if _, isNumber := s.place.(*int); isNumber {
 				text = "33"
 			}
 		}
@@ -115,15 +117,15 @@ func TestEverySettingFromTheEnvironmentAndItsFlag(t *testing.T) {
 			continue
 		}
 		got := c.Find(s.Name)
-		if got.value.String() == s.value.String() || got.source.where != s.Environment() {
-			t.Errorf("%s: got %s from %s, want another value than the default", environ[0], got.value, got.source.where)
+		if got.unhidden() == s.unhidden() || got.source.where != s.Environment() {
+			t.Errorf("%s: got %s from %s, want another value than the default", environ[0], got.unhidden(), got.source.where)
 		}
 		if s.Flag == "" {
 			continue
 		}
 		byFlag := mustLoad(t, map[string]string{s.Flag: text}).Find(s.Name)
-		if byFlag.value.String() != got.value.String() || byFlag.source.where != "--"+s.Flag {
-			t.Errorf("--%s %s: got %s from %s, want %s", s.Flag, text, byFlag.value, byFlag.source.where, got.value)
+		if byFlag.unhidden() != got.unhidden() || byFlag.source.where != "--"+s.Flag {
+			t.Errorf("--%s %s: got %s from %s, want %s", s.Flag, text, byFlag.unhidden(), byFlag.source.where, got.unhidden())
 		}
 	}
 }

@@ -14,7 +14,8 @@ import (
 	"redlockd/redlock"
 )
 
-// masterSettings are the settings of one master: the second half of [master], which its own [[masters]] table can override.
+// masterSettings are the settings of one master: the second half of [master], which its own [[masters]]
+// table can override.
 type masterSettings struct {
 	redlock.Master // TLS is made by resolveMasters
 
@@ -24,31 +25,36 @@ type masterSettings struct {
 	tlsServerName          string
 }
 
-// settings are the fields that masters may share, named without group.
-func (m *masterSettings) settings() []*Setting {
-	return []*Setting{
-		{Name: "username", value: stringValue(&m.Username), Usage: "log in as this user; empty: as the default user"},
-		{Name: "password", value: stringValue(&m.Password), Usage: "log in with this password; empty: do not log in", secret: true},
-		{Name: "password_file", value: stringValue(&m.passwordFile), Usage: "file that holds the password"},
-		{Name: "db", value: intValue(&m.DB), Usage: "number of the database"},
-		{Name: "tls", value: boolValue(&m.tls), Usage: "encrypt the connection"},
-		{Name: "tls_ca", value: stringValue(&m.tlsCA), Usage: "file with the authorities that sign the certificate there; empty: those of the system"},
-		{Name: "tls_cert", value: stringValue(&m.tlsCert), Usage: "file with a certificate to show there"},
-		{Name: "tls_key", value: stringValue(&m.tlsKey), Usage: "file with the private key of tls_cert"},
-		{Name: "tls_server_name", value: stringValue(&m.tlsServerName), Usage: "name in the certificate there; empty: the host of the address"},
+// settings are the fields that masters may share. Their names begin with group.
+func (m *masterSettings) settings(group string) []*Setting {
+	all := []*Setting{
+		{Name: "username", place: &m.Username, Usage: "log in as this user; empty: as the default user"},
+		{Name: "password", place: &m.Password, Usage: "log in with this password; empty: do not log in", secret: true},
+		{Name: "password_file", place: &m.passwordFile, Usage: "file that holds the password"},
+		{Name: "db", place: &m.DB, Usage: "number of the database"},
+		{Name: "tls", place: &m.tls, Usage: "encrypt the connection"},
+		{Name: "tls_ca", place: &m.tlsCA, Usage: "file with the authorities that sign the certificate there; empty: those of the system"},
+		{Name: "tls_cert", place: &m.tlsCert, Usage: "file with a certificate to show there"},
+		{Name: "tls_key", place: &m.tlsKey, Usage: "file with the private key of tls_cert"},
+		{Name: "tls_server_name", place: &m.tlsServerName, Usage: "name in the certificate there; empty: the host of the address"},
 	}
+	for _, s := range all {
+		s.Name = group + s.Name
+	}
+	return all
 }
 
 // ownSettings are the fields of a [[masters]] table: addr and name, and those of settings.
 func (m *masterSettings) ownSettings() []*Setting {
-	return append([]*Setting{{Name: "addr", value: stringValue(&m.Addr)}, {Name: "name", value: stringValue(&m.Name)}}, m.settings()...)
+	return append([]*Setting{{Name: "addr", place: &m.Addr}, {Name: "name", place: &m.Name}}, m.settings("")...)
 }
 
-// masterTable is one [[masters]] table. A master that is named by its address alone is a table with addr.
+// masterTable is one [[masters]] table. A master that is named by its address alone is a table with
+// addr.
 type masterTable map[string]any
 
 // masterList is the value of the setting masters.
-type masterList struct{ tables []masterTable }
+type masterList []masterTable
 
 // setText takes addresses or URLs with commas between them.
 func (l *masterList) setText(text string) error {
@@ -67,13 +73,14 @@ func (l *masterList) setText(text string) error {
 		}
 		tables = append(tables, table)
 	}
-	l.tables = tables
+	*l = tables
 	return nil
 }
 
 const urlForm = "redis://user:password@host:port/db is the form, or rediss:// with TLS; what is special in a password is written as % and two digits (@ is %40)"
 
-// masterOf reads host:port or the path of a unix socket, with /db at the end or without, or a URL. No error shows the text, because it may hold a password.
+// masterOf reads host:port or the path of a unix socket, with /db at the end or without, or a URL. No
+// error shows the text, because it may hold a password.
 func masterOf(text string) (masterTable, error) {
 	scheme, _, isURL := strings.Cut(text, "://")
 	switch {
@@ -127,7 +134,8 @@ func (l *masterList) setTOML(v any) error {
 			tables = append(tables, table)
 			return err
 		case map[string]any:
-			// This finds wrong keys and types. resolveMasters takes the values, on top of what all masters share.
+			// This finds wrong keys and types. resolveMasters takes the values, on top of what all
+			// masters share.
 			tables = append(tables, m)
 			return masterTable(m).overlay(new(masterSettings))
 		default:
@@ -135,7 +143,7 @@ func (l *masterList) setTOML(v any) error {
 		}
 	})
 	if err == nil {
-		l.tables = tables
+		*l = tables
 	}
 	return err
 }
@@ -179,18 +187,18 @@ func setFields(fields []*Setting, table map[string]any) error {
 				DidYouMean(key, names), strings.Join(names, ", "))})
 			continue
 		}
-		errs = append(errs, inPart("."+key, fields[i].value.setTOML(v))...)
+		errs = append(errs, inPart("."+key, fields[i].setTOML(v))...)
 	}
 	return errors.Join(errs...)
 }
 
 func (l *masterList) String() string {
 	var all []string
-	for _, table := range l.tables {
+	for _, table := range *l {
 		var m masterSettings
 		table.overlay(&m) // was checked when it was set
 		if len(table) == 1 {
-			all = append(all, QuoteTOML(m.Addr))
+			all = append(all, TOML(m.Addr))
 		} else {
 			all = append(all, inlineTable(m.ownSettings(), func(_ int, s *Setting) bool { _, named := table[s.Name]; return named }))
 		}
@@ -220,7 +228,7 @@ func (c *Config) resolveMasters() error {
 	}
 	seen := make(map[string]int)
 	onCommandLine := c.Find("masters").source.kind == fromFlag
-	for i, table := range c.masterList.tables {
+	for i, table := range c.masters {
 		if _, has := table["password"]; has && onCommandLine {
 			c.warn("--masters holds a password, and everybody on this machine can see it in the list of processes: name the masters in REDLOCKD_MASTERS or in a file")
 		}
@@ -244,32 +252,26 @@ func (c *Config) resolveMasters() error {
 			}
 			add(c.errorAt(at, fault.err))
 		}
-		if m.TLS != nil {
-			m.TLS.ServerName = m.tlsServerName // empty: the host of the address, which may be NewAddr
-		}
 		c.Engine.Masters = append(c.Engine.Masters, m.Master)
 	}
-	if len(c.masterList.tables) > 0 {
+	if len(c.masters) > 0 {
 		c.Engine.Common = c.commonMaster()
 	}
 	return errors.Join(errs...)
 }
 
-// commonMaster is what [master] says of a master that the list does not name. Where its files cannot be used, and no master of the list uses
-// them, it has no credentials.
+// commonMaster is what [master] says of a master that the list does not name. Where its files cannot be
+// used, and no master of the list uses them, it has no credentials.
 func (c *Config) commonMaster() redlock.Master {
 	m := c.master
 	if c.readFilesOf(&m, "any") != nil {
 		return redlock.Master{DB: m.DB}
 	}
-	if m.TLS != nil {
-		m.TLS.ServerName = m.tlsServerName
-	}
 	return m.Master
 }
 
-// readFilesOf reads the files that m names: the password, and what TLS needs to reach host. Its errors are of type *partError, with
-// the name of the field.
+// readFilesOf reads the files that m names: the password, and what TLS needs to reach host. Its errors
+// are of type *partError, with the name of the field.
 func (c *Config) readFilesOf(m *masterSettings, host string) error {
 	var passwordErr, tlsErr error
 	if m.passwordFile != "" {

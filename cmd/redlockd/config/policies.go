@@ -12,22 +12,24 @@ import (
 
 func policySettings(p *proxy.Policy) []*Setting {
 	return []*Setting{
-		{Name: "prefix", value: stringValue(&p.Prefix)},
-		{Name: "max_ttl", value: durationValue(&p.MaxTTL)},
-		{Name: "max_wait", value: durationValue(&p.MaxWait)},
-		{Name: "max_waiters", value: intValue(&p.MaxWaiters)},
-		{Name: "max_hold", value: durationValue(&p.MaxHold)},
-		{Name: "lock_delay", value: durationValue(&p.LockDelay)},
-		{Name: "fence", value: choice(&p.Fence, proxy.FenceAlways)},
+		{Name: "prefix", place: &p.Prefix},
+		{Name: "max_ttl", place: &p.MaxTTL},
+		{Name: "max_wait", place: &p.MaxWait},
+		{Name: "max_waiters", place: &p.MaxWaiters},
+		{Name: "max_hold", place: &p.MaxHold},
+		{Name: "lock_delay", place: &p.LockDelay},
+		{Name: "fence", place: &p.Fence, Words: []string{proxy.FenceAlways}},
 	}
 }
 
 // policyList is the value of the setting policy.
-type policyList struct{ tables[proxy.Policy] }
+type policyList []proxy.Policy
 
-func newPolicyList(place *[]proxy.Policy) *policyList {
-	return &policyList{tables[proxy.Policy]{place, policySettings, "one [[policy]] for each", "prefix and limits"}}
+func (l *policyList) setTOML(v any) error {
+	return setTables((*[]proxy.Policy)(l), v, policySettings, "one [[policy]] for each", "prefix and limits")
 }
+
+func (l *policyList) String() string { return tablesText(*l, policySettings) }
 
 // setText takes what stands in the file behind policy =.
 func (l *policyList) setText(text string) error {
@@ -40,10 +42,10 @@ func (l *policyList) setText(text string) error {
 }
 
 // PolicyText is a policy as config.toml writes it on one line.
-func PolicyText(p proxy.Policy) string { return tableText(policySettings, &p) }
+func PolicyText(p proxy.Policy) string { return tableText(&p, policySettings) }
 
-// checkPolicies checks the policies against [locks]: a policy is stricter, or it has no effect. The other checks are those of
-// proxy.Options.Validate.
+// checkPolicies checks the policies against [locks]: a policy is stricter, or it has no effect. The
+// other checks are those of proxy.Options.Validate.
 func (c *Config) checkPolicies() error {
 	var errs []error
 	locks := &c.Engine

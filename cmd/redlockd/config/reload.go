@@ -10,7 +10,8 @@ import (
 	"redlockd/proxy"
 )
 
-// change says what becomes of a setting that is another one when a running server reads its settings again.
+// change says what becomes of a setting that is another one when a running server reads its settings
+// again.
 type change uint8
 
 const (
@@ -18,15 +19,17 @@ const (
 	changeAtStart change = iota
 	// changeLive: the new value is in force at once.
 	changeLive
-	// changeMembership: the membership of the masters has the value in force, and the setting has none, except for a first start.
+	// changeMembership: the membership of the masters has the value in force, and the setting has none,
+	// except for a first start.
 	changeMembership
 	// changeUnread: a server does not read it, only commands that ask one do.
 	changeUnread
 )
 
-// Changes says what is different in next, which a running server has read to replace c: the names of the settings that can change, with those of
-// the users. noted are settings that count again at the next start only. If any other setting differs, or the last user is gone, it returns an
-// error that names each, and next must not be used.
+// Changes says what is different in next, which a running server has read to replace c: the names of
+// the settings that can change, with those of the users. noted are settings that count again at the
+// next start only. If any other setting differs, or the last user is gone, it returns an error that
+// names each, and next must not be used.
 func (c *Config) Changes(next *Config) (changed, noted []string, err error) {
 	var errs []error
 	for i, s := range c.Settings {
@@ -54,9 +57,9 @@ func (c *Config) sameValue(next *Config, s, other *Setting) bool {
 	case "auth.users":
 		return reflect.DeepEqual(c.Front.Users, next.Front.Users)
 	case "masters":
-		return reflect.DeepEqual(c.masterList, next.masterList)
+		return reflect.DeepEqual(c.masters, next.masters)
 	case "master.password_file":
-		if reflect.DeepEqual(c.masterList, next.masterList) {
+		if reflect.DeepEqual(c.masters, next.masters) {
 			for i, m := range c.Engine.Masters {
 				if m.Password != next.Engine.Masters[i].Password {
 					return false
@@ -67,7 +70,7 @@ func (c *Config) sameValue(next *Config, s, other *Setting) bool {
 			}
 		}
 	}
-	return s.value.String() == other.value.String()
+	return s.unhidden() == other.unhidden()
 }
 
 // userChanges names the users that were added, removed or changed.

@@ -19,7 +19,8 @@ import (
 // serverTLS are the files of TLS on a port of this server. All empty: it uses no TLS.
 type serverTLS struct{ cert, key, clientCA string }
 
-// serverTLS makes the TLS configuration of a port; nil: it uses no TLS. Its errors are of type *partError, with the name of the field.
+// serverTLS makes the TLS configuration of a port; nil: it uses no TLS. Its errors are of type
+// *partError, with the name of the field.
 func (c *Config) serverTLS(s serverTLS) (*tls.Config, error) {
 	if s == (serverTLS{}) {
 		return nil, nil
@@ -54,18 +55,16 @@ func (c *Config) serverTLS(s serverTLS) (*tls.Config, error) {
 	return t, errors.Join(errs...)
 }
 
-// masterTLS makes the TLS configuration towards a master; nil: no TLS.
+// masterTLS makes the TLS configuration towards a master whose address has this host; nil: no TLS.
 func (c *Config) masterTLS(m *masterSettings, host string) (*tls.Config, error) {
 	if !m.tls {
 		return nil, m.unusedTLS()
 	}
-	// crypto/tls takes the name from the address, but a unix socket has none.
-	t := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: m.tlsServerName}
-	if t.ServerName == "" {
-		if t.ServerName = host; host == "" {
-			return nil, &partError{"tls", errors.New("tls_server_name is needed: an address that is a path names no host to compare the certificate with")}
-		}
+	if m.tlsServerName == "" && host == "" {
+		return nil, &partError{"tls", errors.New("tls_server_name is needed: an address that is a path names no host to compare the certificate with")}
 	}
+	// Without a name, who connects takes the host of the address, which may be NewAddr.
+	t := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: m.tlsServerName}
 	var errs []error
 	var err error
 	if m.tlsCA != "" {
@@ -85,17 +84,19 @@ func (c *Config) masterTLS(m *masterSettings, host string) (*tls.Config, error) 
 	return t, errors.Join(errs...)
 }
 
-// unusedTLS refuses TLS files without tls = true: the operator would believe that the connections are encrypted.
+// unusedTLS refuses TLS files without tls = true: the operator would believe that the connections are
+// encrypted.
 func (m *masterSettings) unusedTLS() error {
-	for _, s := range m.settings() {
-		if strings.HasPrefix(s.Name, "tls_") && s.value.String() != `""` {
+	for _, s := range m.settings("") {
+		if strings.HasPrefix(s.Name, "tls_") && s.unhidden() != `""` {
 			return &partError{s.Name, errors.New("tls is not true: the connections would not be encrypted")}
 		}
 	}
 	return nil
 }
 
-// keyPair reads a certificate and its key; nil: neither file is given. Masters with the same files share one pair.
+// keyPair reads a certificate and its key; nil: neither file is given. Masters with the same files
+// share one pair.
 func (c *Config) keyPair(cert, key string) (*renewed[tls.Certificate], error) {
 	switch {
 	case cert == "" && key == "":
@@ -139,8 +140,8 @@ func lifetimeOf(pair *tls.Certificate) (from, to time.Time) {
 // pemMax bounds a file of certificates: those of all authorities of the system have some 200 KB.
 const pemMax = 1 << 20
 
-// readPEM reads a file of certificates or keys. It must be a regular file: a read of a FIFO or a terminal would wait for a writer, and
-// only a regular file can be read again.
+// readPEM reads a file of certificates or keys. It must be a regular file: a read of a FIFO or a
+// terminal would wait for a writer, and only a regular file can be read again.
 func readPEM(path string) ([]byte, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // the open of a FIFO would wait, too
 	if err != nil {

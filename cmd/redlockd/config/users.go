@@ -16,29 +16,32 @@ type userEntry struct {
 
 func (u *userEntry) settings() []*Setting {
 	return []*Setting{
-		{Name: "name", value: stringValue(&u.Name)},
-		{Name: "password", value: stringValue(&u.Password), secret: true},
-		{Name: "password_file", value: stringValue(&u.passwordFile)},
-		{Name: "cert_cn", value: stringValue(&u.CertCN)},
-		{Name: "resources", value: &stringList{&u.Resources}},
-		{Name: "admin", value: optionalBoolValue(&u.Admin)},
-		{Name: "channels", value: &stringList{&u.Channels}},
-		{Name: "commands", value: &stringList{&u.Commands}},
-		{Name: "max_connections", value: intValue(&u.MaxConnections)},
-		{Name: "max_locks", value: intValue(&u.MaxLocks)},
-		{Name: "max_waiters", value: intValue(&u.MaxWaiters)},
-		{Name: "max_ttl", value: durationValue(&u.MaxTTL)},
+		{Name: "name", place: &u.Name},
+		{Name: "password", place: &u.Password, secret: true},
+		{Name: "password_file", place: &u.passwordFile},
+		{Name: "cert_cn", place: &u.CertCN},
+		{Name: "resources", place: &u.Resources},
+		{Name: "admin", place: &u.Admin},
+		{Name: "channels", place: &u.Channels},
+		{Name: "commands", place: &u.Commands},
+		{Name: "max_connections", place: &u.MaxConnections},
+		{Name: "max_locks", place: &u.MaxLocks},
+		{Name: "max_waiters", place: &u.MaxWaiters},
+		{Name: "max_ttl", place: &u.MaxTTL},
 	}
 }
 
 // userList is the value of the setting auth.users.
-type userList struct{ tables[userEntry] }
+type userList []userEntry
 
-func newUserList(place *[]userEntry) *userList {
-	return &userList{tables[userEntry]{place, (*userEntry).settings, "one [[auth.users]] for each", "name and password"}}
+func (l *userList) setTOML(v any) error {
+	return setTables((*[]userEntry)(l), v, (*userEntry).settings, "one [[auth.users]] for each", "name and password")
 }
 
-// setText takes name:password pairs with commas between them. Passwords with a comma, resources and limits need the file.
+func (l *userList) String() string { return tablesText(*l, (*userEntry).settings) }
+
+// setText takes name:password pairs with commas between them. Passwords with a comma, resources and
+// limits need the file.
 func (l *userList) setText(text string) error {
 	var entries []userEntry
 	for pair := range strings.SplitSeq(text, ",") {
@@ -48,11 +51,12 @@ func (l *userList) setText(text string) error {
 		}
 		entries = append(entries, userEntry{User: proxy.User{Name: strings.TrimSpace(name), Password: password}})
 	}
-	*l.place = entries
+	*l = entries
 	return nil
 }
 
-// resolveUsers fills Front.Users. It reads the password files, and leaves other checks of a user to proxy.Options.Validate.
+// resolveUsers fills Front.Users. It reads the password files, and leaves other checks of a user to
+// proxy.Options.Validate.
 func (c *Config) resolveUsers() error {
 	var errs []error
 	for i, u := range c.users {

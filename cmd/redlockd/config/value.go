@@ -1,24 +1,40 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/BurntSushi/toml"
 )
 
-// value reads and prints one setting. After an error it is unchanged.
+// value reads and prints a setting whose place is neither a word nor a list of strings. After an error
+// it is unchanged.
 type value interface {
 	// setText takes the text of a flag or an environment variable.
 	setText(text string) error
-	// setTOML takes what the decoder found: string, int64, float64, bool, time.Time, []any, []map[string]any or
-	// map[string]any. It reports a fault of a part as *partError.
+	// setTOML takes what the decoder found: string, int64, float64, bool, time.Time, []any,
+	// []map[string]any or map[string]any. It reports a fault of a part as *partError.
 	setTOML(v any) error
 	// String is the value as config.toml writes it.
 	String() string
 }
+
+// Types of places that are read in a way of their own.
+type (
+	// oneOrMore is a list of strings that can be written as a single string if there is one.
+	oneOrMore []string
+	// patterns is a list of patterns of names. true stands for the pattern that matches every name, and
+	// false for none.
+	patterns []string
+	// unless is a switch for an option with the opposite meaning of the setting.
+	unless bool
+)
 
 // partError is a fault of a part of a value, masters[1].db for example.
 type partError struct {
@@ -28,157 +44,146 @@ type partError struct {
 
 func (e *partError) Error() string { return e.part + ": " + e.err.Error() }
 
-// scalar is a value of one word. No error of its functions may show the text of a string, because it can be a password.
-type scalar[T comparable] struct {
-	place    *T
-	fromText func(string) (T, error)
-	fromTOML func(any) (T, error)
-	format   func(T) string
-	check    func(T) error // nil: anything goes
-	words    []T           // the values that are possible; nil: there are too many to list
-}
-
-func (s *scalar[T]) set(v T, err error) error {
-	if err == nil && s.check != nil {
-		err = s.check(v)
-	}
-	if err == nil {
-		*s.place = v
-	}
-	return err
-}
-
-// at is the address of the value, for settingOf.
-func (s *scalar[T]) at() any { return s.place }
-
-func (s *scalar[T]) setText(text string) error { return s.set(s.fromText(text)) }
-func (s *scalar[T]) setTOML(v any) error       { return s.set(s.fromTOML(v)) }
-func (s *scalar[T]) String() string            { return s.format(*s.place) }
-
-// refuseZero makes zero an error if the default is something else. The packages below take zero for "the default", and an operator
-// who writes 0 means something else.
-func (s *scalar[T]) refuseZero() {
-	var zero T
-	_, isText := any(zero).(string)
-	_, isSwitch := any(zero).(bool)
-	if isText || isSwitch || *s.place == zero {
-		return
-	}
-	s.check = func(v T) error {
-		if v == zero {
-			return errors.New("zero is not possible here")
+// setText takes the text of a flag or an environment variable. In a list, commas stand between the
+// members.
+func (s *Setting) setText(text string) error {
+	var v any = text
+	var err error
+	kind := ""
+	switch place := s.place.(type) {
+	case value:
+		return place.setText(text)
+	case *int:
+		v, err = strconv.ParseInt(text, 10, 0)
+		kind = "no whole number"
+	case *float64:
+		v, err = strconv.ParseFloat(text, 64)
+		kind = "no number"
+	case *bool, *unless:
+		v, err = strconv.ParseBool(text)
+		kind = "neither true nor false"
+	case *patterns:
+		if all, isBool := strconv.ParseBool(text); isBool == nil {
+			return s.setTOML(all)
 		}
-		return nil
+		v = splitList(text)
+	case *[]string, *oneOrMore:
+		v = splitList(text)
 	}
+	if err != nil {
+		return fmt.Errorf("%q is %s", text, kind)
+	}
+	return s.setTOML(v)
 }
 
-func stringValue(place *string) value {
-	return &scalar[string]{place: place,
-		fromText: func(text string) (string, error) { return text, nil },
-		fromTOML: func(v any) (string, error) { return need[string](v, "a string (in quotes)") },
-		format:   QuoteTOML,
+func splitList(text string) (members []any) {
+	for member := range strings.SplitSeq(text, ",") {
+		members = append(members, strings.TrimSpace(member))
 	}
+	return members
 }
 
-// choice is a string that must be one of a few words.
-func choice(place *string, words ...string) value {
-	s := stringValue(place).(*scalar[string])
-	s.words = words
-	s.check = func(v string) error {
-		if !slices.Contains(words, v) {
-			return fmt.Errorf("%q is none of %s%s", v, strings.Join(words, ", "), DidYouMean(v, words))
+// setTOML takes what the decoder found. After an error the value is unchanged. No error shows a string,
+// because it can be a password.
+func (s *Setting) setTOML(v any) error {
+	var to any
+	var err error
+	switch place := s.place.(type) {
+	case value:
+		return place.setTOML(v)
+	case *string:
+		to, err = need[string](v, "a string (in quotes)")
+	case *int:
+		to, err = need[int64](v, "a whole number")
+	case *float64:
+		if n, isInt := v.(int64); isInt {
+			v = float64(n)
 		}
-		return nil
-	}
-	return s
-}
-
-// parsed makes the value of a setting whose text is read by parse, and in TOML is a T. fault is what a
-// text is that parse refuses, kind what is needed.
-func parsed[T comparable](place *T, parse func(string) (T, error), fault, kind string, format func(T) string) *scalar[T] {
-	return &scalar[T]{place: place, format: format,
-		fromText: func(text string) (T, error) {
-			v, err := parse(text)
-			if err != nil {
-				err = fmt.Errorf("%q is %s", text, fault)
+		to, err = need[float64](v, "a number")
+	case *bool:
+		to, err = need[bool](v, "true or false")
+	case *unless:
+		var on bool
+		on, err = need[bool](v, "true or false")
+		to = unless(!on)
+	case **bool: // of a table; nil where nobody has set it
+		var on bool
+		on, err = need[bool](v, "true or false")
+		to = &on
+	case *time.Duration:
+		text, isText := v.(string)
+		if !isText {
+			return fmt.Errorf("a duration is a string with a unit, such as \"50ms\", \"30s\" or \"1h30m\", not %s", kindOf(v))
+		}
+		to, err = ParseDuration(text)
+	case *oneOrMore:
+		if one, isOne := v.(string); isOne {
+			v = []any{one}
+		} else if _, isList := v.([]any); !isList {
+			return fmt.Errorf("a string (in quotes) or a list of strings is needed, not %s", kindOf(v))
+		}
+		to, err = stringsOf(v)
+	case *patterns:
+		if all, isBool := v.(bool); isBool {
+			v = []any{}
+			if all {
+				v = []any{"*"}
 			}
-			return v, err
-		},
-		fromTOML: func(v any) (T, error) { return need[T](v, kind) },
-	}
-}
-
-func intValue(place *int) value {
-	s := parsed(place, strconv.Atoi, "no whole number", "a whole number", strconv.Itoa)
-	s.fromTOML = func(v any) (int, error) {
-		n, err := need[int64](v, "a whole number")
-		return int(n), err
-	}
-	return s
-}
-
-func floatValue(place *float64) value {
-	parse := func(text string) (float64, error) { return strconv.ParseFloat(text, 64) }
-	s := parsed(place, parse, "no number", "a number", func(v float64) string {
-		text := strconv.FormatFloat(v, 'f', -1, 64)
-		if !strings.ContainsAny(text, ".IN") { // TOML tells 1 from 1.0; Inf and NaN stay as they are
-			text += ".0"
+		} else if _, isList := v.([]any); !isList {
+			return fmt.Errorf("true, false or a list of patterns is needed, not %s", kindOf(v))
 		}
-		return text
-	})
-	fromTOML := s.fromTOML
-	s.fromTOML = func(v any) (float64, error) {
-		if n, ok := v.(int64); ok {
-			return float64(n), nil
+		to, err = stringsOf(v)
+	case *[]string:
+		to, err = stringsOf(v)
+	}
+	word, _ := to.(string)
+	switch {
+	case err != nil:
+		return err
+	case s.Words != nil && !slices.Contains(s.Words, word):
+		return fmt.Errorf("%q is none of %s%s", word, strings.Join(s.Words, ", "), DidYouMean(word, s.Words))
+	case s.notZero && (to == any(int64(0)) || to == any(0.0) || to == any(time.Duration(0))):
+		return errors.New("zero is not possible here")
+	}
+	place := reflect.ValueOf(s.place).Elem()
+	place.Set(reflect.ValueOf(to).Convert(place.Type()))
+	return nil
+}
+
+// unhidden is the value as config.toml writes it, a secret too; of a table, "" where it is not set.
+func (s *Setting) unhidden() string {
+	v := reflect.ValueOf(s.place).Elem().Interface()
+	switch place := s.place.(type) {
+	case value:
+		return place.String()
+	case *unless:
+		v = !*place
+	case **bool:
+		if *place == nil {
+			return ""
 		}
-		return fromTOML(v)
+	case *time.Duration:
+		v = FormatDuration(*place)
+	case *oneOrMore:
+		if len(*place) == 1 {
+			v = (*place)[0]
+		}
+	case *patterns:
+		switch {
+		case len(*place) == 0:
+			v = false
+		case slices.Equal(*place, patterns{"*"}):
+			v = true
+		}
 	}
-	return s
+	return TOML(v)
 }
 
-func boolValue(place *bool) *scalar[bool] {
-	return parsed(place, strconv.ParseBool, "neither true nor false", "true or false", strconv.FormatBool)
-}
-
-// optionalBoolValue is boolValue for an option of a table that is nil where nobody has set it. Its word
-// is "" then.
-func optionalBoolValue(place **bool) value {
-	return &scalar[*bool]{place: place,
-		fromTOML: func(v any) (*bool, error) {
-			b, err := need[bool](v, "true or false")
-			return &b, err
-		},
-		format: func(v *bool) string {
-			if v == nil {
-				return ""
-			}
-			return strconv.FormatBool(*v)
-		},
-	}
-}
-
-// unlessValue is boolValue for an option with the opposite meaning of the setting.
-func unlessValue(place *bool) value {
-	s := boolValue(place)
-	fromText, fromTOML := s.fromText, s.fromTOML
-	s.fromText = func(text string) (bool, error) { v, err := fromText(text); return !v, err }
-	s.fromTOML = func(v any) (bool, error) { b, err := fromTOML(v); return !b, err }
-	s.format = func(v bool) string { return strconv.FormatBool(!v) }
-	return s
-}
-
-func durationValue(place *time.Duration) value {
-	return &scalar[time.Duration]{place: place,
-		fromText: ParseDuration,
-		fromTOML: func(v any) (time.Duration, error) {
-			text, ok := v.(string)
-			if !ok {
-				return 0, fmt.Errorf("a duration is a string with a unit, such as \"50ms\", \"30s\" or \"1h30m\", not %s", kindOf(v))
-			}
-			return ParseDuration(text)
-		},
-		format: func(v time.Duration) string { return QuoteTOML(FormatDuration(v)) },
-	}
+// TOML is a value as TOML writes it on one line.
+func TOML(v any) string {
+	text, _ := toml.Marshal(map[string]any{"v": v}) // leaves a nil list out
+	line := strings.TrimSuffix(strings.TrimPrefix(string(text), "v = "), "\n")
+	return cmp.Or(strings.ToValidUTF8(line, "\uFFFD"), "[]")
 }
 
 func ParseDuration(text string) (time.Duration, error) {
@@ -201,20 +206,8 @@ func FormatDuration(d time.Duration) string {
 	return text
 }
 
-// stringList is a list of strings. In a variable, commas stand between them.
-type stringList struct{ place *[]string }
-
-func (l *stringList) at() any { return l.place }
-
-func (l *stringList) setText(text string) error {
-	var members []any
-	for member := range strings.SplitSeq(text, ",") {
-		members = append(members, strings.TrimSpace(member))
-	}
-	return l.setTOML(members)
-}
-
-func (l *stringList) setTOML(v any) error {
+// stringsOf is a list of strings of which none is empty.
+func stringsOf(v any) ([]string, error) {
 	all := []string{}
 	err := eachMember(v, "one string for each", func(member any) error {
 		text, err := need[string](member, "a string (in quotes)")
@@ -224,109 +217,41 @@ func (l *stringList) setTOML(v any) error {
 		all = append(all, text)
 		return err
 	})
-	if err == nil {
-		*l.place = all
-	}
-	return err
+	return all, err
 }
 
-func (l *stringList) String() string { return ListTOML(*l.place) }
-
-// oneOrMore is a list of strings that can be written as a single string if there is one.
-type oneOrMore struct{ stringList }
-
-func (o *oneOrMore) setTOML(v any) error {
-	switch v := v.(type) {
-	case string:
-		return o.stringList.setTOML([]any{v})
-	case []any:
-		return o.stringList.setTOML(v)
-	}
-	return fmt.Errorf("a string (in quotes) or a list of strings is needed, not %s", kindOf(v))
-}
-
-func (o *oneOrMore) String() string {
-	if all := *o.place; len(all) == 1 {
-		return QuoteTOML(all[0])
-	}
-	return o.stringList.String()
-}
-
-// patterns is a list of patterns of names. true stands for the pattern that matches every name, and false for none.
-type patterns struct{ stringList }
-
-func (p *patterns) setText(text string) error {
-	if all, err := strconv.ParseBool(text); err == nil {
-		return p.setTOML(all)
-	}
-	return p.stringList.setText(text)
-}
-
-func (p *patterns) setTOML(v any) error {
-	switch v := v.(type) {
-	case bool:
-		*p.place = nil
-		if v {
-			*p.place = []string{"*"}
-		}
-		return nil
-	case []any:
-		return p.stringList.setTOML(v)
-	}
-	return fmt.Errorf("true, false or a list of patterns is needed, not %s", kindOf(v))
-}
-
-func (p *patterns) String() string {
-	switch all := *p.place; {
-	case len(all) == 0:
-		return "false"
-	case slices.Equal(all, []string{"*"}):
-		return "true"
-	}
-	return p.stringList.String()
-}
-
-// tables is a list of tables, each of which is a T. A variable has a form of its own.
-type tables[T any] struct {
-	place    *[]T
-	settings func(*T) []*Setting
-	shape    string // how the list is written
-	needs    string // what a table has, at least
-}
-
-// at is the address of the value, for settingOf.
-func (l *tables[T]) at() any { return l.place }
-
-func (l *tables[T]) setTOML(v any) error {
+// setTables reads a list of tables, each of which is a T. shape is how the list is written, and needs
+// what a table has, at least.
+func setTables[T any](place *[]T, v any, settings func(*T) []*Setting, shape, needs string) error {
 	var all []T
-	err := eachMember(v, l.shape, func(member any) error {
+	err := eachMember(v, shape, func(member any) error {
 		table, ok := member.(map[string]any)
 		if !ok {
-			return fmt.Errorf("a table with %s is needed, not %s", l.needs, kindOf(member))
+			return fmt.Errorf("a table with %s is needed, not %s", needs, kindOf(member))
 		}
 		var one T
-		err := setFields(l.settings(&one), table)
+		err := setFields(settings(&one), table)
 		all = append(all, one)
 		return err
 	})
 	if err == nil {
-		*l.place = all
+		*place = all
 	}
 	return err
 }
 
-func (l *tables[T]) String() string {
+func tablesText[T any](tables []T, settings func(*T) []*Setting) string {
 	var all []string
-	for i := range *l.place {
-		all = append(all, tableText(l.settings, &(*l.place)[i]))
+	for i := range tables {
+		all = append(all, tableText(&tables[i], settings))
 	}
 	return "[" + strings.Join(all, ", ") + "]"
 }
 
 // tableText is a table on one line: the fields that are not as in an empty one.
-func tableText[T any](settings func(*T) []*Setting, t *T) string {
+func tableText[T any](table *T, settings func(*T) []*Setting) string {
 	unset := settings(new(T))
-	return inlineTable(settings(t), func(i int, s *Setting) bool { return s.Text() != unset[i].Text() })
+	return inlineTable(settings(table), func(i int, s *Setting) bool { return s.Text() != unset[i].Text() })
 }
 
 // eachMember calls do for each member of a decoded list, and adds the index to its errors.
@@ -361,7 +286,8 @@ func inPart(part string, err error) (errs []error) {
 	return errs
 }
 
-// need returns v as a T, or an error with the kind that is needed and the kind of v. It does not show v, which can be a password.
+// need returns v as a T, or an error with the kind that is needed and the kind of v. It does not show
+// v, which can be a password.
 func need[T any](v any, kind string) (T, error) {
 	t, ok := v.(T)
 	if !ok {
@@ -389,32 +315,4 @@ func kindOf(v any) string {
 	default:
 		return "a date"
 	}
-}
-
-// ListTOML writes a list of strings.
-func ListTOML(all []string) string {
-	quoted := make([]string, len(all))
-	for i, text := range all {
-		quoted[i] = QuoteTOML(text)
-	}
-	return "[" + strings.Join(quoted, ", ") + "]"
-}
-
-// QuoteTOML writes a basic string of TOML.
-func QuoteTOML(s string) string {
-	var b strings.Builder
-	b.WriteByte('"')
-	for _, r := range s {
-		switch {
-		case r == '"' || r == '\\':
-			b.WriteByte('\\')
-			b.WriteRune(r)
-		case r < ' ' || r == 0x7f:
-			fmt.Fprintf(&b, "\\u%04X", r)
-		default:
-			b.WriteRune(r)
-		}
-	}
-	b.WriteByte('"')
-	return b.String()
 }

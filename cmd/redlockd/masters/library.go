@@ -11,10 +11,11 @@ import (
 	"redlockd/cmd/redlockd/config"
 )
 
-// libraryNeeds is what one lock library needs so that it works unmodified, with its own defaults. libraries.md shows the
-// same to a reader.
+// libraryNeeds is what one lock library needs so that it works unmodified, with its own defaults.
+// libraries.md shows the same to a reader.
 //
-// To add one: a row in libraryTable, and the table that TestLibrariesInTheDocument prints, in libraries.md.
+// To add one: a row in libraryTable, and the table that TestLibrariesInTheDocument prints, in
+// libraries.md.
 type libraryNeeds struct {
 	// name is what --library takes.
 	name string
@@ -113,7 +114,8 @@ func checkLibrary(w io.Writer, c *config.Config, name string) error {
 	return library.print(w, c)
 }
 
-// print writes the lines for config.toml that the configuration lacks. They are TOML: all other lines are comments.
+// print writes the lines for config.toml that the configuration lacks. They are TOML: all other lines
+// are comments.
 func (l *libraryNeeds) print(w io.Writer, c *config.Config) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# %s\n", l.name)
@@ -128,15 +130,16 @@ func (l *libraryNeeds) print(w io.Writer, c *config.Config) error {
 	}
 	group := ""
 	for _, line := range missing {
-		if line.group != group {
-			group = line.group
+		of, key, _ := strings.Cut(line.name, ".")
+		if of != group {
+			group = of
 			fmt.Fprintf(&b, "\n[%s]\n", group)
 		}
 		for _, why := range line.why {
 			fmt.Fprintf(&b, "# %s.\n", why)
 		}
-		fmt.Fprintf(&b, "%s = %s\n", line.key, line.value)
-		if line.key == maxTTLKey {
+		fmt.Fprintf(&b, "%s = %s\n", key, line.value)
+		if line.name == maxTTLName {
 			fmt.Fprintf(&b, "# Masters that serve already need besides: redlockd members set max_ttl %s. If a majority of them forgets, no lock is granted for so long.\n",
 				strings.Trim(line.value, `"`))
 		}
@@ -150,38 +153,34 @@ func (l *libraryNeeds) print(w io.Writer, c *config.Config) error {
 
 // missingLine is a line of config.toml, and the reasons for it.
 type missingLine struct {
-	group, key, value string
-	why               []string
+	name, value string
+	why         []string
 }
 
-const maxTTLKey = "max_ttl"
+const maxTTLName = "locks.max_ttl"
 
-// missing returns the lines that the configuration lacks, by their order in config.toml. A list has also what the
-// configuration has in it.
-func (l *libraryNeeds) missing(c *config.Config) (all []missingLine) {
+// missing returns the lines that the configuration lacks, by their order in config.toml. A list has
+// also what the configuration has in it.
+func (l *libraryNeeds) missing(c *config.Config) []missingLine {
+	maxTTL, unguarded, defaultTTL := missingLine{name: maxTTLName}, missingLine{name: "compat.allow_unguarded"}, missingLine{name: "compat.default_ttl"}
 	patterns := slices.Clone(c.Front.AllowUnguarded)
-	for _, key := range []string{maxTTLKey, "allow_unguarded", "default_ttl"} {
-		line := missingLine{group: "compat", key: key}
-		for _, need := range l.settings {
-			switch {
-			case key == maxTTLKey && need.maxTTL > c.Engine.MaxTTL:
-				line.group, line.value = "locks", config.QuoteTOML(config.FormatDuration(need.maxTTL))
-				line.why = append(line.why, need.why)
-			case key == "default_ttl" && need.defaultTTL > 0 && c.Front.DefaultTTL == 0:
-				line.value = config.QuoteTOML(config.FormatDuration(need.defaultTTL))
-				line.why = append(line.why, need.why)
-			case key == "allow_unguarded":
-				for _, pattern := range need.unguarded {
-					if !slices.Contains(patterns, "*") && !slices.Contains(patterns, pattern) {
-						patterns = append(patterns, pattern)
-						line.value, line.why = config.ListTOML(patterns), append(line.why, need.why)
-					}
-				}
+	for _, need := range l.settings {
+		if need.maxTTL > c.Engine.MaxTTL {
+			maxTTL.set(config.FormatDuration(need.maxTTL), need.why)
+		}
+		if need.defaultTTL > 0 && c.Front.DefaultTTL == 0 {
+			defaultTTL.set(config.FormatDuration(need.defaultTTL), need.why)
+		}
+		for _, pattern := range need.unguarded {
+			if !slices.Contains(patterns, "*") && !slices.Contains(patterns, pattern) {
+				patterns = append(patterns, pattern)
+				unguarded.set(patterns, need.why)
 			}
 		}
-		if line.value != "" {
-			all = append(all, line)
-		}
 	}
-	return all
+	return slices.DeleteFunc([]missingLine{maxTTL, unguarded, defaultTTL}, func(line missingLine) bool { return line.value == "" })
+}
+
+func (line *missingLine) set(value any, why string) {
+	line.value, line.why = config.TOML(value), append(line.why, why)
 }

@@ -21,7 +21,8 @@ func (l *libraryNeeds) documentRow() string {
 	for _, need := range l.settings {
 		alone := libraryNeeds{settings: []libraryNeed{need}}
 		for _, line := range alone.missing(config.Default()) {
-			settings = append(settings, fmt.Sprintf("`%s = %s`: %s", line.key, line.value, need.why))
+			_, key, _ := strings.Cut(line.name, ".")
+			settings = append(settings, fmt.Sprintf("`%s = %s`: %s", key, line.value, need.why))
 		}
 	}
 	return strings.TrimRight(fmt.Sprintf("| %s | %s | %s", l.name, strings.Join(settings, "<br>"), l.client), " ") + " |"

@@ -79,7 +79,8 @@ Exit codes: 0 done, 1 not done, and nothing was changed unless it says so, 2 the
 wrong; 128 + n: signal n ended the wait for the end of a change, which any redlockd finishes.
 `}
 
-// membersKnownIn bounds, in units of connect_timeout, how long the masters may take to show a membership, and to choose the next.
+// membersKnownIn bounds, in units of connect_timeout, how long the masters may take to show a
+// membership, and to choose the next.
 const (
 	membersKnownIn  = 5
 	membersChangeIn = 30
@@ -135,8 +136,14 @@ func runMembers(call *cli.Call) error {
 	if m.set {
 		return m.make(c, signals)
 	}
-	m.awaitMasters(c.Engine.ConnectTimeout)
-	m.awaitCopies(membersCopies)
+	// The table tells of each master whether it counts, or why not, and of each learner whether it is
+	// copied to.
+	await(c.Engine.ConnectTimeout, func() bool {
+		return !slices.ContainsFunc(m.client.Masters(), func(s redlock.MasterStatus) bool { return s.State == redlock.MasterDown && s.Reason == "connecting" })
+	})
+	await(membersCopies, func() bool {
+		return !slices.ContainsFunc(m.client.Membership().Seats, func(s redlock.Seat) bool { return s.State == redlock.SeatLearner && s.Copying == nil })
+	})
 	return m.print(m.client.Membership(), c)
 }
 
@@ -189,8 +196,8 @@ func (m *memberCommand) readOperands() error {
 	return nil
 }
 
-// awaitMembership waits until the masters have shown a membership, and no change that is not finished. One that cannot be finished in time is no
-// error: what is in force until then is known.
+// awaitMembership waits until the masters have shown a membership, and no change that is not finished.
+// One that cannot be finished in time is no error: what is in force until then is known.
 func (m *memberCommand) awaitMembership(atMost time.Duration, signals <-chan os.Signal) error {
 	for deadline := time.Now().Add(atMost); ; {
 		now := m.client.Membership()
@@ -213,21 +220,9 @@ func (m *memberCommand) awaitMembership(atMost time.Duration, signals <-chan os.
 	}
 }
 
-// awaitMasters waits until each master counts, or it is known why it does not, so that the table tells.
-func (m *memberCommand) awaitMasters(atMost time.Duration) {
-	for deadline := time.Now().Add(atMost); time.Now().Before(deadline); time.Sleep(membersLook) {
-		if !slices.ContainsFunc(m.client.Masters(), func(s redlock.MasterStatus) bool { return s.State == redlock.MasterDown && s.Reason == "connecting" }) {
-			return
-		}
-	}
-}
-
-// awaitCopies waits until it is known of each learner whether it is copied to, so that the table tells.
-func (m *memberCommand) awaitCopies(atMost time.Duration) {
-	for deadline := time.Now().Add(atMost); time.Now().Before(deadline); time.Sleep(membersLook) {
-		if !slices.ContainsFunc(m.client.Membership().Seats, func(s redlock.Seat) bool { return s.State == redlock.SeatLearner && s.Copying == nil }) {
-			return
-		}
+// await looks until done says so, or the time is over.
+func await(atMost time.Duration, done func() bool) {
+	for deadline := time.Now().Add(atMost); !done() && time.Now().Before(deadline); time.Sleep(membersLook) {
 	}
 }
 
@@ -398,7 +393,8 @@ func seatsThatVote(voters, unreached, seats int) string {
 	return text
 }
 
-// shortMemory names a memory in a table: the beginnings of its process's run_id and of what it is called beyond that.
+// shortMemory names a memory in a table: the beginnings of its process's run_id and of what it is
+// called beyond that.
 func shortMemory(memory string) string {
 	runID, name, _ := strings.Cut(memory, ":")
 	return runID[:min(8, len(runID))] + strings.TrimSuffix(":"+name[:min(8, len(name))], ":")
@@ -413,8 +409,8 @@ func (m *memberCommand) printSettings(now redlock.Membership, c *config.Config) 
 	return err
 }
 
-// settingsOf are the lines of config.toml for the membership. Users, passwords and TLS stay as they are there. The file must name an odd
-// number of masters. Without a database, an address there means db.
+// settingsOf are the lines of config.toml for the membership. Users, passwords and TLS stay as they are
+// there. The file must name an odd number of masters. Without a database, an address there means db.
 func settingsOf(now redlock.Membership, maxTTL time.Duration, db int) string {
 	var b strings.Builder
 	tables := slices.ContainsFunc(now.Seats, func(s redlock.Seat) bool { addr, _, _ := redlock.SplitAddr(s.Addr); return s.Name != addr })
@@ -432,15 +428,15 @@ func settingsOf(now redlock.Membership, maxTTL time.Duration, db int) string {
 			}
 			addrs = append(addrs, addr)
 		}
-		fmt.Fprintf(&b, "masters = %s\n", config.ListTOML(addrs))
+		fmt.Fprintf(&b, "masters = %s\n", config.TOML(addrs))
 	}
 	if maxTTL != now.MaxTTL {
-		fmt.Fprintf(&b, "[locks]\nmax_ttl = %s\n", config.QuoteTOML(config.FormatDuration(now.MaxTTL)))
+		fmt.Fprintf(&b, "[locks]\nmax_ttl = %s\n", config.TOML(config.FormatDuration(now.MaxTTL)))
 	}
 	if tables {
 		for _, s := range seats {
 			addr, in, _ := redlock.SplitAddr(s.Addr)
-			fmt.Fprintf(&b, "[[masters]]\nname = %s\naddr = %s\n", config.QuoteTOML(s.Name), config.QuoteTOML(addr))
+			fmt.Fprintf(&b, "[[masters]]\nname = %s\naddr = %s\n", config.TOML(s.Name), config.TOML(addr))
 			if in != db {
 				fmt.Fprintf(&b, "db = %d\n", in)
 			}
