@@ -174,9 +174,9 @@ func (h host) Source(place int) (ring *clock.Ring, beat int64, ok bool) {
 	return &copied, k.copiedBeat, true
 }
 
-func (h host) Gained(place int, gain, before time.Duration) {
+func (h host) Gained(place int, runID string, gain, before time.Duration) {
 	if l := h.lane(place); l != nil {
-		l.gained(gain, before)
+		l.gained(runID, gain, before)
 	}
 }
 

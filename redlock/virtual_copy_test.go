@@ -578,6 +578,24 @@ func TestSourceThatHasForgotten(t *testing.T) {
 	})
 }
 
+// A copy sees the clock of a source gain, and by the time that it says so another process is at that place: nobody doubts that one.
+func TestGainOfASourceThatIsReplaced(t *testing.T) {
+	inVirtualTime(t, 3, func(s *stage) {
+		p := s.open(maxTTL(time.Hour))
+		sees := host{p.Client}
+		gone, before := p.Masters()[0].RunID, p.own.At(time.Now())
+		s.restart(0)
+		s.until("it is a learner", func() bool { return p.states() == "quu" })
+		p.allUp()
+		sees.Gained(0, gone, time.Minute, before)
+		time.Sleep(3 * p.opts.Heartbeat)
+		p.wantStates("uuu")
+		sees.Gained(0, p.Masters()[0].RunID, time.Minute, before)
+		time.Sleep(3 * p.opts.Heartbeat)
+		p.wantStates("ouu")
+	})
+}
+
 // A source is judged with every reply.
 func TestSourceIsJudged(t *testing.T) {
 	ring := clock.Ring{}

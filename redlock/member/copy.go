@@ -132,7 +132,7 @@ func (c *Copy) pipe(ctx context.Context, p *CopyPlace, fill func(pipe redis.Pipe
 	end := TrailerOf(fields, clock)
 	gain, err := p.Judge(end, c.By.own.ReadingOf(sent, received, end.Clock), c.Opts.Drift)
 	if gain > 0 {
-		c.By.host.Gained(p.Number, gain, p.Ring.Latest) //mutant:a-gain-that-a-copy-has-seen-is-forgotten
+		c.By.host.Gained(p.Number, p.f.runID, gain, p.Ring.Latest) //mutant:a-gain-that-a-copy-has-seen-is-forgotten
 	}
 	return err
 }
