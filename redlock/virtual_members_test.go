@@ -34,7 +34,7 @@ func (p *proxy) kill() {
 
 // survey asks the masters of a client as its coordinator does. The caller closes it.
 func (p *proxy) survey() *member.Survey {
-	return member.SurveyMasters(p.s.Context(), p.coordinator.Places(), member.Patience{Enough: len(p.s.masters)}, p.opts.members())
+	return member.SurveyMasters(p.s.Context(), host{p.Client}.Places(), member.Patience{Enough: len(p.s.masters)}, p.opts.members())
 }
 
 // change makes a change of the membership that must succeed.

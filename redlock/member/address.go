@@ -69,6 +69,24 @@ func (o Options) MasterAt(name, seatAddr string) conn.Master {
 	return m
 }
 
+// Places are the masters that the options name, in their order.
+func (o Options) Places() map[int]conn.Master {
+	places := make(map[int]conn.Master)
+	for i, m := range o.Masters {
+		places[i] = m
+	}
+	return places
+}
+
+// placesOf are the masters of a record, by the numbers of their seats.
+func (o Options) placesOf(r *Record) map[int]conn.Master {
+	places := make(map[int]conn.Master)
+	for i := range r.Seats {
+		places[r.Seats[i].Number] = o.MasterAt(r.Seats[i].Name, r.Seats[i].Addr)
+	}
+	return places
+}
+
 // otherDB says that the options name a master of the record in another database than the record; "": they name none so.
 func (o Options) otherDB(r *Record) string {
 	for i := range r.Seats {

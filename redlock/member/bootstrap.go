@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-
-	"redlockd/redlock/conn"
 )
 
 // BootstrapReport is what a bootstrap found of one master, and did to it. What could not be read is zero.
@@ -22,11 +20,7 @@ type BootstrapReport struct {
 
 // Bootstrap is redlock.BootstrapAndReport, with options that are valid.
 func Bootstrap(ctx context.Context, opts Options) ([]BootstrapReport, error) {
-	masters := make(map[int]conn.Master)
-	for i, m := range opts.Masters {
-		masters[i] = m
-	}
-	s := SurveyMasters(ctx, masters, Patience{Enough: len(masters)}, opts)
+	s := SurveyMasters(ctx, opts.Places(), Patience{Enough: len(opts.Masters)}, opts)
 	defer s.Close()
 	reports := make([]BootstrapReport, len(opts.Masters))
 	var errs []error

@@ -5,14 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"redlockd/redlock/clock"
-	"redlockd/redlock/conn"
 	"redlockd/redlock/loglimit"
 	"redlockd/redlock/quorum"
 )
@@ -43,7 +40,7 @@ type Coordinator struct {
 	request        *memberRequest
 
 	// recoveries are the copies to learners, by the number of the seat. mu guards what others read.
-	Recoveries map[int]*recovery
+	recoveries map[int]*recovery
 
 	// mu guards what follows. Only the goroutine writes.
 	Mu sync.Mutex
@@ -51,10 +48,8 @@ type Coordinator struct {
 	Record *Record
 	// settled: since it was adopted, a quorum has shown nothing newer, and nothing that is not finished.
 	settled bool
-	// watches are the waits that run under the record, by the names of their timers.
-	watches map[string]*watch
-	// due is when a wait is over, as the last survey found, by the name of the timer.
-	due map[string]time.Time
+	// waits run under the record. Others read when they are due.
+	waits waits
 	// problem is why the membership is not as it should be; "": it is, or nothing is known against it.
 	problem string
 	// problemEnds is when it is over, if nothing else happens; zero: not known.
@@ -67,32 +62,11 @@ type reseatPause struct {
 	next  time.Duration
 }
 
-// Host is what the coordinator needs of the engine. The number of a seat is its place there.
-type Host interface {
-	// Places are the masters in use.
-	Places() map[int]conn.Master
-	// Answering is how many of them answer in time.
-	Answering() int
-	// Adopt makes a record the one in force. Votes count by it from then on.
-	Adopt(r *Record)
-	// Recheck has all connections look at what their masters show.
-	Recheck()
-	// Confirm says which process was behind the address of a place, on a connection that was begun at that time.
-	Confirm(place int, runID string, at time.Time)
-	// Source is what is known of the clock of a voter, and its beat, before it is copied from; a nil ring: its clock is this process's. ok is false if
-	// its votes do not count here because of the clock, or because it may evict keys.
-	Source(place int) (ring *clock.Ring, beat int64, ok bool)
-	// Gained says that the clock of a source, the process with this run_id, has gained so much since a time on clock.Own.
-	Gained(place int, runID string, gain, before time.Duration)
-	// Copied counts a copy that was made.
-	Copied()
-}
-
 // New makes the coordinator of a client. Its Run is to be called on a goroutine of its own, which ends with ending; other goroutines are counted
 // in running.
 func New(host Host, opts Options, own *clock.Own, ending context.Context, running *sync.WaitGroup) *Coordinator {
 	return &Coordinator{host: host, opts: opts, own: own, log: loglimit.Limiter{Interval: opts.LogInterval, Burst: opts.LogBurst}, ending: ending, running: running, poked: make(chan struct{}, 1), requests: make(chan *memberRequest), born: time.Now(),
-		pauses: make(map[int]reseatPause), Recoveries: make(map[int]*recovery), watches: make(map[string]*watch), due: make(map[string]time.Time)}
+		pauses: make(map[int]reseatPause), recoveries: make(map[int]*recovery)}
 }
 
 // Wake has the coordinator look soon.
@@ -144,28 +118,14 @@ const LookPause = 5 * time.Millisecond
 // goroutines that find that at the same moment of testing/synctest crash the race detector.
 const leastTimer = time.Nanosecond
 
-// Places are the masters to ask, by place.
-func (m *Coordinator) Places() map[int]conn.Master {
-	return m.host.Places()
-}
-
-// placesOf are the masters of a record.
-func (m *Coordinator) placesOf(r *Record) map[int]conn.Master {
-	places := make(map[int]conn.Master)
-	for i := range r.Seats {
-		places[r.Seats[i].Number] = m.opts.MasterAt(r.Seats[i].Name, r.Seats[i].Addr)
-	}
-	return places
-}
-
 // poll asks all masters, does what follows, and returns when to look again.
 func (m *Coordinator) poll(ctx context.Context) time.Duration {
 	o := m.opts
 	needed, wait := quorum.Of(len(o.Masters)), clock.QuarantineOf(o.MaxTTL, o.Drift)
 	if r := m.Record; r != nil {
-		needed, wait = r.Quorum(), max(r.Wait, clock.QuarantineOf(r.MaxTTL, o.Drift))
+		needed, wait = r.Quorum(), r.Quarantine(o.Drift)
 	}
-	places := m.Places()
+	places := m.host.Places()
 	// A master that stays connected but takes no new connection must not keep the addresses of the others from being made sure of in time.
 	patience := Patience{Enough: max(needed, m.host.Answering()), Grace: surveyGrace, fewer: needed, late: RecheckWithin(wait) / 4} //mutant:a-master-that-hangs-holds-up-the-others
 	if m.request != nil {                                                                                                           //mutant:a-change-is-judged-by-the-first-answers
@@ -189,7 +149,7 @@ func (m *Coordinator) poll(ctx context.Context) time.Duration {
 	defer cancel()
 	if next != nil {
 		m.adopt(next, nil)
-		for _, timer := range TimersOf(next, m.opts.Drift) {
+		for timer := range m.waits {
 			m.left(s, timer)
 		}
 		return 0
@@ -208,7 +168,7 @@ func (m *Coordinator) poll(ctx context.Context) time.Duration {
 		base := s.remains(r)
 		if base != r {
 			s.Close()
-			s = SurveyMasters(ctx, m.placesOf(base), patienceForAll(base), o)
+			s = SurveyMasters(ctx, m.opts.placesOf(base), patienceForAll(base), o)
 			defer s.Close()
 		}
 		return m.found(ctx, s, base)
@@ -325,7 +285,7 @@ func (m *Coordinator) join(ctx context.Context, s *Survey) (best *Record, wrong 
 			continue
 		}
 		asked[r.Digest] = true
-		wider := SurveyMasters(ctx, m.placesOf(r), patienceForAll(r), o)
+		wider := SurveyMasters(ctx, m.opts.placesOf(r), patienceForAll(r), o)
 		if one, n := wider.best(match); n > most {
 			best, most = one, n
 		}
@@ -337,19 +297,10 @@ func (m *Coordinator) join(ctx context.Context, s *Survey) (best *Record, wrong 
 // patienceForAll is for a survey of the masters of a record.
 func patienceForAll(r *Record) Patience { return Patience{Enough: r.Quorum(), Grace: surveyGrace} }
 
-// Places are the masters that the options name, in their order.
-func (o Options) Places() map[int]conn.Master {
-	places := make(map[int]conn.Master)
-	for i, m := range o.Masters {
-		places[i] = m
-	}
-	return places
-}
-
 // pause is how long nothing has to be done, as far as is known now.
 func (m *Coordinator) pause(n *Situation) time.Duration {
 	pause := RecheckWithin(n.Record.Wait) / 2
-	for _, timer := range TimersOf(n.Record, n.Drift) {
+	for timer := range m.waits {
 		if left := m.left(n.Survey, timer); left > 0 {
 			pause = min(pause, left-time.Since(n.Survey.Began))
 		} else {
@@ -362,8 +313,8 @@ func (m *Coordinator) pause(n *Situation) time.Duration {
 			pause = min(pause, m.opts.Heartbeat)
 		}
 	}
-	for _, one := range m.Recoveries {
-		if one.Copy == nil { // who copies to it may stop, or what stands in the way be gone
+	for _, one := range m.recoveries {
+		if one.copy == nil { // who copies to it may stop, or what stands in the way be gone
 			pause = min(pause, 2*m.opts.Heartbeat)
 		}
 	}
@@ -373,99 +324,22 @@ func (m *Coordinator) pause(n *Situation) time.Duration {
 	return pause
 }
 
-// watch is a wait that this client watches.
-type watch struct {
-	// since is when this client knew that the wait had begun.
-	since time.Time
-	// clocks are what the masters' clocks said, by memory.
-	clocks map[string]clockWatch
-}
-
-// clockWatch is what a clock said first, and last. When it goes back, first goes back with it: the time that has passed stays.
-type clockWatch struct{ first, last time.Time }
-
-// elapsed is how much time has passed, since this client watches the wait, by the clocks of a quorum of the listed memories, each by itself.
-func (w *watch) elapsed(s *Survey, r *Record) time.Duration {
-	var ages []time.Duration
-	for _, f := range s.Reports {
-		if !f.shows(r) || s.Began.Before(w.since) {
-			continue
-		}
-		k, known := w.clocks[f.State.Memory]
-		switch {
-		case !known:
-			k.first = f.clock
-		case f.clock.Before(k.last):
-			k.first = k.first.Add(f.clock.Sub(k.last))
-		}
-		k.last = f.clock
-		w.clocks[f.State.Memory] = k
-		ages = append(ages, k.last.Sub(k.first))
-	}
-	return quorumOfAges(ages, r)
-}
-
-// quorumOfAges is the age that a quorum of the record's seats reach; 0: they are too few.
-func quorumOfAges(ages []time.Duration, r *Record) time.Duration {
-	slices.Sort(ages)
-	if missing := len(ages) - r.Quorum(); missing >= 0 { //mutant:stamps-of-a-minority
-		return ages[missing]
-	}
-	return 0
-}
-
-// left is how much of a wait is left at the time of the survey. It is over when it has passed both on the monotonic clock of this process and on
-// the clocks of a quorum of the listed memories, since this client knows of it. So neither a clock here that runs fast ends it early, nor
-// masters' clocks that step.
-//
-// A process that has just started need not wait again where a quorum of the listed memories was told of the wait so long ago, by their own
-// stamps. Those count only where the clocks agree with each other and with ours: who disagrees is left out. Stamps are written by clients
-// whose clock agreed, too (trustClock).
+// left is how much of a wait is left at the time of the survey.
 func (m *Coordinator) left(s *Survey, timer string) time.Duration {
-	r, o := m.Record, m.opts
-	wait := max(r.Wait, clock.QuarantineOf(r.MaxTTL, m.opts.Drift))
-	w, known := m.watches[timer]
-	if !known {
-		return wait
-	}
-	left := wait - min(s.Began.Sub(w.since), w.elapsed(s, r)) //mutant:a-wait-by-our-clock-alone
-	agreeing := s.agreeing(o.ClockSkewMax)
-	var ages []time.Duration
-	for _, f := range s.Reports {
-		at, ok := f.stamp(timer)
-		if ok && f.shows(r) && agreeing.Has(f.Place) && !at.After(f.clock) { //mutant:stamps-of-clocks-that-disagree
-			ages = append(ages, f.clock.Sub(at))
-		}
-	}
-	left = max(0, min(left, wait+2*o.ClockSkewMax-quorumOfAges(ages, r))) //mutant:stamps-without-skew
+	w := m.waits[timer]
+	left := w.left(s, m.Record, timer, m.opts)
 	m.Mu.Lock()
-	m.due[timer] = s.Began.Add(left)
+	w.due = s.Began.Add(left)
 	m.Mu.Unlock()
 	return left
 }
 
-// agreeing are the masters whose clocks agree now with ours and with a majority of all clocks.
-func (s *Survey) agreeing(skew time.Duration) quorum.Mask {
-	var offset [quorum.MaxMasters]clock.Interval
-	var known quorum.Mask
-	for _, f := range s.Reports {
-		if f.ok() {
-			offset[f.Place] = clock.Interval{Low: f.clock.Sub(f.received), High: f.clock.Add(time.Microsecond).Sub(f.sent)}
-			known = known.With(f.Place)
-		}
-	}
-	return clock.Vouched(0, offset[:], known, len(s.Reports), skew)
-}
-
-// leftOf is how much of a wait is left, as far as is known.
-func (m *Coordinator) leftOf(r *Record, timer string) time.Duration {
+// leftOf is how much of a wait is left, as far as is known; 0: there is none.
+func (m *Coordinator) leftOf(timer string) time.Duration {
 	m.Mu.Lock()
 	defer m.Mu.Unlock()
-	if due, known := m.due[timer]; known {
-		return max(0, time.Until(due))
-	}
-	if w, known := m.watches[timer]; known {
-		return max(0, time.Until(w.since.Add(max(r.Wait, clock.QuarantineOf(r.MaxTTL, m.opts.Drift)))))
+	if w := m.waits[timer]; w != nil {
+		return max(0, time.Until(w.due))
 	}
 	return 0
 }
@@ -599,30 +473,11 @@ func (m *Coordinator) foundLater(why string) time.Duration {
 	return m.opts.Heartbeat
 }
 
-// Among are the masters whose memory the record lists.
-func (r *Record) Among(all []*Report) (list []*Report) {
-	for _, f := range all {
-		if f.lists(r) {
-			list = append(list, f)
-		}
-	}
-	return list
-}
-
 // adopt makes the record the one in force. It is known to be chosen.
 func (m *Coordinator) adopt(r *Record, changes []string) {
-	now := time.Now()
 	m.Mu.Lock()
 	before := m.Record
-	watches := make(map[string]*watch)
-	for _, timer := range TimersOf(r, m.opts.Drift) {
-		watches[timer] = m.watches[timer]
-		if watches[timer] == nil {
-			watches[timer] = &watch{since: now, clocks: make(map[string]clockWatch)}
-		}
-	}
-	m.Record, m.settled, m.watches, m.problem, m.problemEnds = r, false, watches, "", time.Time{}
-	maps.DeleteFunc(m.due, func(timer string, _ time.Time) bool { return watches[timer] == nil })
+	m.Record, m.settled, m.waits, m.problem, m.problemEnds = r, false, m.waits.under(r, m.opts.Drift, time.Now()), "", time.Time{}
 	m.Mu.Unlock()
 	attrs := []any{"version", r.Version, "lineage", fmt.Sprintf("%d-%s", r.Generation, r.Lineage), "voters", r.Voters(), "masters", len(r.Seats)}
 	if len(changes) > 0 {
@@ -648,17 +503,36 @@ func (m *Coordinator) settle() {
 	m.Mu.Unlock()
 }
 
-// Left is how much is left of the wait of a seat.
-func (m *Coordinator) Left(place int) time.Duration {
+// Membership is what is known here of the membership, and the places of its seats.
+func (m *Coordinator) Membership() (all Membership, places []int) {
 	m.Mu.Lock()
-	r := m.Record
+	r, settled, problem := m.Record, m.settled, m.problem
+	if !m.problemEnds.IsZero() {
+		problem += fmt.Sprintf(", in %v", max(0, time.Until(m.problemEnds)).Round(time.Millisecond))
+	}
 	m.Mu.Unlock()
 	if r == nil {
-		return 0
+		return Membership{MaxTTL: m.opts.MaxTTL, Problem: problem}, nil
 	}
-	s := r.Seat(place)
-	if s == nil || s.State != Learner {
-		return 0
+	all = r.membership(m.opts)
+	all.Settled, all.Problem, all.WaitLeft = settled, problem, m.leftOf(r.ttlStampField())
+	for i := range r.Seats {
+		s, shown := &r.Seats[i], &all.Seats[i]
+		shown.Left = m.leftOf(r.StampField(s))
+		if s.State == Learner {
+			shown.Copying = m.copyingOf(s.Number)
+		}
+		places = append(places, s.Number)
 	}
-	return m.leftOf(r, r.StampField(s))
+	return all, places
+}
+
+// Left is how much is left of the wait of a learner.
+func (m *Coordinator) Left(place int) time.Duration {
+	if r := m.current(); r != nil {
+		if s := r.Seat(place); s != nil && s.State == Learner {
+			return m.leftOf(r.StampField(s))
+		}
+	}
+	return 0
 }

@@ -49,19 +49,6 @@ type Situation struct {
 	Drift clock.Drift
 }
 
-// TimersOf are the waits that run under a record.
-func TimersOf(r *Record, d clock.Drift) (timers []string) {
-	for i := range r.Seats {
-		if s := &r.Seats[i]; s.State == Learner || s.State == seatLeaving {
-			timers = append(timers, r.StampField(s))
-		}
-	}
-	if r.Wait > r.Needed(d) {
-		timers = append(timers, r.ttlStampField())
-	}
-	return timers
-}
-
 // Next decides what the next record is, as far as no operator asks for anything. No change: the child is nil.
 //
 // Neither silence of a master nor its clock is a reason for a change: both may be faults of this machine, and a change is for everybody. The
@@ -185,10 +172,6 @@ func (n *Situation) tooFarBehind(f *Report) string {
 // a new connection to each master twice in that time. A founding waits for it; a master that takes no connection for so long loses its vote.
 func RecheckWithin(wait time.Duration) time.Duration {
 	return min(max(time.Second, wait/4), 3*time.Second)
-}
-
-func wholeMs(d time.Duration) time.Duration {
-	return (d + time.Millisecond - 1).Truncate(time.Millisecond)
 }
 
 // SameProcess tells whether two memories are of one process: then the older one is gone.

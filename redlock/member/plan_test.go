@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -645,7 +644,7 @@ func TestWhenAWaitIsOver(t *testing.T) {
 	timer := r.StampField(r.Seat(4))
 	o := Options{ClockSkewMax: time.Second, Drift: usualDrift}
 	skew := o.ClockSkewMax
-	wait := max(r.Wait, clock.QuarantineOf(r.MaxTTL, o.Drift))
+	wait := r.Quarantine(o.Drift)
 	enough := wait + 2*skew
 	stamped := func(field string, ago time.Duration, places ...int) func(s *Survey) {
 		return func(s *Survey) {
@@ -663,11 +662,10 @@ func TestWhenAWaitIsOver(t *testing.T) {
 	}
 	for _, tc := range []struct {
 		name  string
-		known time.Duration // for how long this client has known of it; negative: it does not
+		known time.Duration // for how long this client has known of it
 		find  []func(s *Survey)
 		want  time.Duration
 	}{
-		{"not known", -1, []func(s *Survey){stamped(timer, enough, 0, 1, 2, 3, 4)}, wait},
 		{"known just now", 0, nil, wait},
 		{"a part of it has passed", wait - 1, nil, 1},
 		{"it has passed", wait, nil, 0},
@@ -700,16 +698,11 @@ func TestWhenAWaitIsOver(t *testing.T) {
 		for _, find := range tc.find {
 			find(s)
 		}
-		m := New(nil, o, &clock.Own{}, t.Context(), new(sync.WaitGroup))
-		m.Record = r
-		if tc.known >= 0 {
-			w := &watch{since: s.Began.Add(-tc.known), clocks: make(map[string]clockWatch)}
-			for i := range r.Seats {
-				w.clocks[r.Seats[i].Memory] = clockWatch{w.since, w.since}
-			}
-			m.watches[timer] = w
+		w := waits{}.under(r, o.Drift, s.Began.Add(-tc.known))[timer]
+		for i := range r.Seats {
+			w.clocks[r.Seats[i].Memory] = clockWatch{w.since, w.since}
 		}
-		if got := m.left(s, timer); got != tc.want {
+		if got := w.left(s, r, timer, o); got != tc.want {
 			t.Errorf("%s: got %v left, want %v", tc.name, got, tc.want)
 		}
 	}

@@ -485,8 +485,8 @@ func (r *MasterReport) readMembership(ctx context.Context, l *conn.Conn) {
 		state = State{Memory: r.RunID + ":", fresh: true}
 	}
 	r.state = state
-	if n, ok := ParseCopyNote(copied); ok && time.Since(time.UnixMilli(n.At))+r.ClockDiff < copyNoteShown {
-		r.copied = fmt.Sprintf(" (%d locks so far, %d %%, from %s)", n.Given, n.Done, strings.ReplaceAll(n.From, ",", ", "))
+	if n, ok := parseCopyNote(copied); ok && time.Since(time.UnixMilli(n.at))+r.ClockDiff < copyNoteShown {
+		r.copied = fmt.Sprintf(" (%d locks so far, %d %%, from %s)", n.given, n.done, strings.ReplaceAll(n.from, ",", ", "))
 	}
 	if !state.fresh {
 		r.MembersVersion = state.Record.version

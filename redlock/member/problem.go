@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"redlockd/redlock/clock"
 	"redlockd/redlock/conn"
 )
 
@@ -47,6 +46,17 @@ func (m *Coordinator) complaint(s *Survey, r *Record, strays []*Report) string {
 	return ""
 }
 
+// otherFleet says whose a master is whose record is of another fleet.
+func otherFleet(r *Record) string {
+	var names []string
+	for i := range r.Seats {
+		names = append(names, conn.Sanitize(r.Seats[i].Name))
+	}
+	return belongsElsewhere + ", whose masters are " + strings.Join(names, ", ") +
+		": if these are the masters that are meant here, give this redlockd the names and addresses that `redlockd members` prints with that fleet's settings;" +
+		" else name another master here, or, if that fleet is gone, run FLUSHALL on it"
+}
+
 // meansTwo says that the address of a seat means one master here and another one elsewhere.
 func meansTwo(name string) string {
 	return conn.Sanitize(name) + " is heard by another redlockd and shows another memory here: see what its address means on both machines"
@@ -65,30 +75,6 @@ func (m *Coordinator) compareFile(r, before *Record) {
 
 func sameAddrs(a, b *Record) bool {
 	return slices.EqualFunc(a.Seats, b.Seats, func(x, y Seat) bool { return x.Number == y.Number && x.Addr == y.Addr })
-}
-
-// fileDiffers is what the options say otherwise than the record; "": nothing.
-func fileDiffers(r *Record, o Options) string {
-	var parts []string
-	if o.MaxTTL.Truncate(time.Millisecond) != r.MaxTTL {
-		parts = append(parts, fmt.Sprintf("max_ttl is %s, the settings say %s", clock.Text(r.MaxTTL), clock.Text(o.MaxTTL)))
-	}
-	for i := range r.Seats {
-		s := &r.Seats[i]
-		at := slices.IndexFunc(o.Masters, func(m conn.Master) bool { return m.SeatName() == s.Name })
-		switch {
-		case at < 0:
-			parts = append(parts, fmt.Sprintf("%s (%s) is a member, the settings do not name it", conn.Sanitize(s.Name), conn.Sanitize(s.Addr)))
-		case o.MasterAt(s.Name, s.Addr).FullAddr() != o.Masters[at].FullAddr():
-			parts = append(parts, fmt.Sprintf("%s is at %s, the settings say %s", conn.Sanitize(s.Name), conn.Sanitize(o.MasterAt(s.Name, s.Addr).FullAddr()), o.Masters[at].FullAddr()))
-		}
-	}
-	for _, one := range o.Masters {
-		if r.SeatNamed(one.SeatName()) == nil {
-			parts = append(parts, fmt.Sprintf("%s is no member, the settings name it", one.SeatName()))
-		}
-	}
-	return strings.Join(parts, "; ")
 }
 
 func (m *Coordinator) setProblem(text string) { m.setProblemFor(0, text) }

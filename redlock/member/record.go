@@ -256,6 +256,11 @@ func (r *Record) Check() error {
 // Needed is the wait that maxTTL needs, by the drift of this client. wait is longer after maxTTL was lowered, and after a founding.
 func (r *Record) Needed(d clock.Drift) time.Duration { return wholeMs(clock.QuarantineOf(r.MaxTTL, d)) }
 
+// Quarantine is for how long a memory has no vote under r that may have forgotten locks: its wait, or longer where the drift of this client needs that.
+func (r *Record) Quarantine(d clock.Drift) time.Duration {
+	return max(r.Wait, clock.QuarantineOf(r.MaxTTL, d))
+}
+
 func (r *Record) checkTimes() error {
 	for _, d := range []time.Duration{r.MaxTTL, r.Wait} {
 		if d <= 0 || d > recordWaitMax || d%time.Millisecond != 0 {
@@ -316,4 +321,20 @@ func (r *Record) Changed(change func(r *Record)) *Record {
 	c.Seats = slices.Clone(r.Seats)
 	change(&c)
 	return c.Seal()
+}
+
+// seatNames are the names of its seats, for people.
+func seatNames(r *Record) string {
+	text := ""
+	for i := range r.Seats {
+		if i > 0 {
+			text += ", "
+		}
+		text += conn.Sanitize(r.Seats[i].Name)
+	}
+	return text
+}
+
+func wholeMs(d time.Duration) time.Duration {
+	return (d + time.Millisecond - 1).Truncate(time.Millisecond)
 }

@@ -108,13 +108,9 @@ func (o Options) refounding(ctx context.Context) (s *Survey, base, f *Record, pl
 	for base != next { // who was a member may know of a newer record, of further seats
 		base, reached = next, nil
 		before = vacated(base, o)
-		places := make(map[int]conn.Master)
-		for i := range before.Seats {
-			places[before.Seats[i].Number] = o.MasterAt(before.Seats[i].Name, before.Seats[i].Addr)
-		}
 		reads := o
 		reads.readOnly = true
-		members := SurveyMasters(ctx, places, Patience{Enough: len(places)}, reads)
+		members := SurveyMasters(ctx, o.placesOf(before), Patience{Enough: len(before.Seats)}, reads)
 		members.Close()
 		for _, m := range members.Reports {
 			if m.ok() && !m.foreign(base) {

@@ -114,6 +114,16 @@ func (s *Survey) At(place int) *Report {
 	return nil
 }
 
+// Among are the masters whose memory the record lists.
+func (r *Record) Among(all []*Report) (list []*Report) {
+	for _, f := range all {
+		if f.lists(r) {
+			list = append(list, f)
+		}
+	}
+	return list
+}
+
 // count is how many masters match.
 func (s *Survey) count(match func(f *Report) bool) (n int) {
 	for _, f := range s.Reports {
@@ -316,17 +326,6 @@ func NameMemory(ctx context.Context, conn *conn.Conn, v, memory, why string) err
 		return fmt.Errorf("name the memory in %s: %w", lua.MembersKey, err)
 	}
 	return nil
-}
-
-// otherFleet says whose a master is whose record is of another fleet.
-func otherFleet(r *Record) string {
-	var names []string
-	for i := range r.Seats {
-		names = append(names, conn.Sanitize(r.Seats[i].Name))
-	}
-	return belongsElsewhere + ", whose masters are " + strings.Join(names, ", ") +
-		": if these are the masters that are meant here, give this redlockd the names and addresses that `redlockd members` prints with that fleet's settings;" +
-		" else name another master here, or, if that fleet is gone, run FLUSHALL on it"
 }
 
 // ErrUnsteady: whenever a memory is given a name, it is gone again.
