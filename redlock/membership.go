@@ -48,12 +48,6 @@ var ErrMembersChanged = member.ErrMembersChanged
 // false where the text names no database.
 func SplitAddr(text string) (addr string, db int, named bool) { return conn.SplitAddr(text) }
 
-// Probe asks one master what decides over its vote. It answers within timeout, or earlier when ctx
-// is done.
-func Probe(ctx context.Context, m Master, timeout time.Duration) MasterReport {
-	return member.Probe(ctx, m, timeout)
-}
-
 // members are the options that matter to the membership.
 func (o Options) members() member.Options {
 	return member.Options{Masters: o.Masters, Common: o.Common, ConnectTimeout: o.ConnectTimeout, Heartbeat: o.Heartbeat, MaxTTL: o.MaxTTL,

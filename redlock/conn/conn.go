@@ -48,24 +48,6 @@ const (
 	Delifeq                 // DELIFEQ key token
 )
 
-// probeNative finds out which command the master offers, by sending both for a key that does not exist. A
-// command that an ACL refuses counts as missing.
-func (l *Conn) probeNative(ctx context.Context) error {
-	const key = "redlockd:none"
-	pipe := l.Redis.Pipeline()
-	first, second := pipe.Do(ctx, "delex", key, "ifeq", ""), pipe.Do(ctx, "delifeq", key, "")
-	if _, err := pipe.Exec(ctx); !Replied(err) {
-		return err
-	}
-	switch {
-	case first.Err() == nil:
-		l.CompareAndDelete = Delex
-	case second.Err() == nil:
-		l.CompareAndDelete = Delifeq
-	}
-	return nil
-}
-
 // Dial connects to a master; timeout bounds each call. The connection is made here and not by go-redis, which would make another one
 // behind our back when this one breaks.
 func Dial(ctx context.Context, m Master, timeout time.Duration) (*Conn, error) {
@@ -114,44 +96,6 @@ func Dial(ctx context.Context, m Master, timeout time.Duration) (*Conn, error) {
 
 // ErrBroken is what go-redis gets in the place of a second connection.
 var ErrBroken = errors.New("the connection is broken")
-
-// Identity is what a master says of itself on a new connection.
-type Identity struct {
-	RunID, Version string
-	clientID       int64 // of the lane's connection
-}
-
-// Vet makes the connection, learns who the master is, and readies it: commands that an earlier connection of
-// ours left unread at the same master are discarded, and the scripts are loaded.
-func (l *Conn) Vet(ctx context.Context, before Identity) (Identity, error) {
-	// The handshake (HELLO, AUTH, SELECT) runs with the first command. It gets the long deadline, not a batch's.
-	pipe := l.Redis.Pipeline()
-	clientID := pipe.ClientID(ctx)
-	info, replication, memory, cluster := pipe.Info(ctx, "server"), pipe.Info(ctx, "replication"), pipe.Info(ctx, "memory"), pipe.Info(ctx, "cluster")
-	if _, err := pipe.Exec(ctx); err != nil {
-		return Identity{}, ConnectError(err)
-	}
-	fields := ParseInfo(info.Val() + replication.Val() + memory.Val() + cluster.Val())
-	if reason := Refusal(fields); reason != "" {
-		return Identity{}, &RefusedError{reason}
-	}
-	id := Identity{RunID: fields["run_id"], Version: fields["redis_version"], clientID: clientID.Val()}
-	if id.RunID == "" {
-		return Identity{}, &RefusedError{"its INFO has no run_id: see whether it is a Redis"}
-	}
-
-	// What the master has not read of our old connection must not be executed behind new commands. After a
-	// restart the old id may belong to somebody else.
-	if before.clientID != 0 && before.RunID == id.RunID { //mutant:the-old-connection-is-not-killed
-		if err := l.Redis.Process(ctx, redis.NewIntCmd(ctx, "client", "kill", "id", before.clientID)); err != nil {
-			return Identity{}, ConnectError(err)
-		}
-	}
-	if err := l.probeNative(ctx); err != nil {
-		return Identity{}, ConnectError(err)
-	}
-	return id, ConnectError(l.Load(ctx))
-}
 
 // LoadWithin is load with a deadline.
 func (l *Conn) LoadWithin(timeout time.Duration) error {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -106,6 +107,12 @@ type copyNote struct {
 }
 
 func (n copyNote) text() string { return fmt.Sprintf("%d %d %s", n.given, n.done, n.from) }
+
+// copyNote is who copies to the learner, if the note of that is not older; false: nobody does.
+func (f *Report) copyNote(within time.Duration) (n copyNote, ok bool) {
+	n, ok = parseCopyNote(f.fields["copy"])
+	return n, ok && f.clock.Sub(time.UnixMilli(n.at)) < within
+}
 
 // parseCopyNote reads the field copy.
 func parseCopyNote(text string) (n copyNote, ok bool) {

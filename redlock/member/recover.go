@@ -98,7 +98,7 @@ func (m *Coordinator) recoverOne(s *Survey, r *Record, seat *Seat, one *recovery
 		m.setRecovery(one, nil, "it is not reached, or was not told of the membership")
 		return
 	}
-	if note, ok := parseCopyNote(f.fields["copy"]); ok && f.clock.UnixMilli()-note.at < copyNoteLife(m.opts).Milliseconds() {
+	if note, ok := f.copyNote(copyNoteLife(m.opts)); ok {
 		m.Mu.Lock()
 		one.noted = &note
 		m.Mu.Unlock()
