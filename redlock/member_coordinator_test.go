@@ -198,9 +198,9 @@ func TestStepOfADeadProxyIsFinished(t *testing.T) {
 			if took := time.Since(began); took > 20*ms {
 				s.Errorf("%d have accepted: finished after %v, want at once", accepted, took)
 			}
-			state := member.SeatVoter // what fewer than a quorum have accepted was not chosen
+			state := member.Voter // what fewer than a quorum have accepted was not chosen
 			if accepted >= 3 {
-				state = member.SeatLearner
+				state = member.Learner
 			}
 			if got := p.Membership(); got.Version != 1 || got.Seats[1].State != state {
 				s.Errorf("%d have accepted: got %+v, want version 1, in which the second master is a %s", accepted, got, state)
@@ -222,7 +222,7 @@ func TestChosenChangeIsSettledBeforeItIsShown(t *testing.T) {
 			dead.survey.Teach(s.Context(), dead.found(0, 1, 2, 3, 4)[:told], child)
 			asks := s.start(briefly)
 			s.until("it is settled", func() bool { return asks.Membership().Settled })
-			if got := asks.Membership(); got.Version != 1 || got.Seats[1].State != member.SeatLearner {
+			if got := asks.Membership(); got.Version != 1 || got.Seats[1].State != member.Learner {
 				s.Errorf("%d were told: got %+v, want the change", told, got)
 			}
 		})
@@ -543,7 +543,7 @@ func TestMembershipOfOneMasterOnly(t *testing.T) {
 				s.Errorf("%s: the others: got version %d of the membership, want what it was", tt.name, r.Version)
 			}
 			if r := s.membership(0); r.Digest != forged.Digest {
-				s.Errorf("%s: the master itself shows %s, want what it did", tt.name, r.Id())
+				s.Errorf("%s: the master itself shows %s, want what it did", tt.name, r.ID())
 			}
 			p.lockable("r")
 		})

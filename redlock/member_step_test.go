@@ -427,7 +427,7 @@ func memoryOf(process string) string { return fmt.Sprintf("%s:%016x", process, 7
 
 func stateLetters(r *member.Record) (text string) {
 	for i := range r.Seats {
-		text += string(rune(r.Seats[i].State))
+		text += string(r.Seats[i].State[:1])
 	}
 	return text
 }

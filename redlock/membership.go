@@ -28,10 +28,10 @@ type (
 
 // The states of a seat.
 const (
-	SeatVoter   = member.SeatVoter
-	SeatLearner = member.SeatLearner
-	SeatVacant  = member.SeatVacant
-	SeatLeaving = member.SeatLeaving
+	SeatVoter   = member.Voter
+	SeatLearner = member.Learner
+	SeatVacant  = member.Vacant
+	SeatLeaving = member.Leaving
 )
 
 // The severities of a Problem, the gravest first.

@@ -271,7 +271,7 @@ func (n *nemesis) inflict(fault string) {
 		// A master forgets while a quorum of the others remembers, often a second one while the first is copied to.
 		remember := 0
 		for _, seat := range w.newest().Seats {
-			if k := w.behind[numberOf(seat.Addr)]; k != i && seat.State == member.SeatVoter && !n.down[k] && !n.cold[k] {
+			if k := w.behind[numberOf(seat.Addr)]; k != i && seat.State == member.Voter && !n.down[k] && !n.cold[k] {
 				if shows, _ := outside(w, w.masters[k], "HGET", lua.MembersKey, "v").(string); strings.HasPrefix(shows, seat.Memory+" ") {
 					remember++
 				}

@@ -124,11 +124,12 @@ func (r *traceRecorder) recordTrace() *trace {
 		n, _ := slices.BinarySearch(ballots, b)
 		return n + 1
 	}
+	letters := map[member.SeatState]string{member.Voter: "v", member.Learner: "l", member.Vacant: "-", member.Leaving: "x"}
 	var list []string
 	for _, c := range r.records.all {
 		var seats []string
 		for _, s := range c.Seats {
-			seats = append(seats, fmt.Sprintf(`[n |-> %d, name |-> %d, memory |-> %d, st |-> "%c", since |-> %d]`, s.Number, names.of(s.Name), memory(s.Memory), s.State, s.Since))
+			seats = append(seats, fmt.Sprintf(`[n |-> %d, name |-> %d, memory |-> %d, st |-> "%s", since |-> %d]`, s.Number, names.of(s.Name), memory(s.Memory), letters[s.State], s.Since))
 		}
 		list = append(list, fmt.Sprintf("[gen |-> %d, lineage |-> %d, v |-> %d, parent |-> %d, maxTTL |-> %d, wait |-> %d, ttlSince |-> %d, roster |-> %d,\n  seats |-> <<%s>>]",
 			c.Generation, lineages.of(c.Lineage), c.Version, r.records.number[c.Parent], c.MaxTTL.Milliseconds(), c.Wait.Milliseconds(),

@@ -195,7 +195,7 @@ func TestOneMasterInventsAChange(t *testing.T) {
 		s.do(2, "HSET", lua.MembersKey, "v", current.ShownBy(s.memory(2))+" ? 00000009.0000000000000000 "+invented.Digest, "a", invented.Text)
 		p.heal(0, 1, 2)
 		s.until("a step has ended it", func() bool { return p.Membership().Version > current.Version && p.Membership().Settled })
-		if got := p.Membership(); got.Seats[1].State != member.SeatVoter {
+		if got := p.Membership(); got.Seats[1].State != member.Voter {
 			s.Errorf("got %+v, want that nobody takes m2 its vote", got)
 		}
 	})
@@ -258,7 +258,7 @@ func TestOneMasterHearsForNobody(t *testing.T) {
 		s.do(3, "HSET", lua.MembersKey, "h:0", "9999999999999")
 		s.restart(0)
 		began := time.Now()
-		s.until("the restarted master is seated", func() bool { return p.states() == "quuuu" && p.Membership().Seats[0].State == member.SeatLearner })
+		s.until("the restarted master is seated", func() bool { return p.states() == "quuuu" && p.Membership().Seats[0].State == member.Learner })
 		p.allUp()
 		if took := time.Since(began); took > p.wait()+3*time.Second {
 			s.Errorf("the restarted master votes after %v, want soon after the wait of %v", took, p.wait())

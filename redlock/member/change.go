@@ -76,9 +76,6 @@ type memberReply struct {
 
 func (q *memberRequest) reply(what string, err error) { q.done <- memberReply{what, err} }
 
-// chosen reports success.
-func (q *memberRequest) chosen(*Record) { q.reply(q.what, nil) }
-
 // refuseRequest reports failure of the request that waits, if there is one.
 func (m *Coordinator) refuseRequest(err error) {
 	if m.request != nil {
@@ -87,32 +84,30 @@ func (m *Coordinator) refuseRequest(err error) {
 	}
 }
 
-// decide makes the next record that the operator asks for. done: there is nothing more to do, and the request is answered.
-func (q *memberRequest) decide(ctx context.Context, n *Situation) (d decision, done bool) {
-	d, err := q.apply(ctx, n)
-	if err == nil && d.Child != nil {
-		err = CheckChild(n.Record, d.Child.Seal())
-	}
-	if err == nil && d.Child != nil {
-		if q.from != nil && q.from.Digest != n.Record.Digest && n.Record.Version > q.from.Version {
+// decide makes the next record that the operator asks for; nil: there is nothing more to do, and the request is answered.
+func (q *memberRequest) decide(ctx context.Context, n *Situation) *decision {
+	child := n.Record.Child()
+	what, err := q.apply(ctx, n, child)
+	if q.what = what; err == nil && what != "" {
+		err = CheckChild(n.Record, child.Seal())
+		switch {
+		case err != nil:
+		case q.from == nil:
+			q.from = n.Record
+		case q.from.Digest != n.Record.Digest && n.Record.Version > q.from.Version:
 			// Steps that come by themselves change nothing that the operator has looked at; another operator's may.
 			err = q.disturbed(n.Record)
-		}
-		if q.from == nil {
-			q.from = n.Record
 		}
 	}
 	switch {
 	case err != nil:
 		q.reply("", err)
-	case d.Child == nil:
-		q.reply("", nil)
-	case q.dryRun:
-		q.reply(q.what, nil)
+	case what == "" || q.dryRun:
+		q.reply(what, nil)
 	default:
-		return d, false
+		return &decision{Child: child, changes: []string{what}, asked: true}
 	}
-	return decision{}, true
+	return nil
 }
 
 // disturbed returns ErrMembersChanged, and what is otherwise, if an operator has changed the record since this request was first decided.
@@ -129,12 +124,12 @@ func (q *memberRequest) disturbed(now *Record) error {
 			change("%s is added", conn.Sanitize(s.Name))
 		case s.Addr != before.Addr:
 			change("%s is at %s now", conn.Sanitize(s.Name), conn.Sanitize(s.Addr))
-		case s.State == seatLeaving && before.State != seatLeaving: //mutant:a-removal-by-another-is-not-told
+		case s.State == Leaving && before.State != Leaving: //mutant:a-removal-by-another-is-not-told
 			change("%s is leaving", conn.Sanitize(s.Name))
 		}
 	}
 	for i := range q.from.Seats {
-		if s := &q.from.Seats[i]; s.State != seatLeaving && now.SeatNamed(s.Name) == nil {
+		if s := &q.from.Seats[i]; s.State != Leaving && now.SeatNamed(s.Name) == nil {
 			change("%s is removed", conn.Sanitize(s.Name))
 		}
 	}
@@ -144,60 +139,44 @@ func (q *memberRequest) disturbed(now *Record) error {
 	return fmt.Errorf("%s: %w", strings.Join(changes, ", "), ErrMembersChanged)
 }
 
-// apply makes the record with the change; its child is nil if everything is so already.
-func (q *memberRequest) apply(ctx context.Context, n *Situation) (d decision, err error) {
-	r, m := n.Record, q.change
-	d.Child = r.Child()
+// apply makes the change in the next record, and says what it is; "": everything is so already.
+func (q *memberRequest) apply(ctx context.Context, n *Situation, child *Record) (what string, err error) {
 	switch {
-	case m.SetMaxTTL != 0:
-		err = q.setMaxTTL(r, d.Child)
-	case m.Remove != "":
-		err = q.remove(n, d.Child)
-	default:
-		err = q.seat(ctx, n, d.Child)
+	case q.change.SetMaxTTL != 0:
+		return q.setMaxTTL(n.Record, child), nil
+	case q.change.Remove != "":
+		return q.remove(n, child)
 	}
-	if err != nil {
-		return decision{}, err
-	}
-	if q.what == "" {
-		return decision{}, nil
-	}
-	d.changes = []string{q.what}
-	return d, nil
+	return q.seat(ctx, n, child)
 }
 
-func (q *memberRequest) setMaxTTL(r, child *Record) error {
+func (q *memberRequest) setMaxTTL(r, child *Record) (what string) {
 	ttl := q.change.SetMaxTTL
-	if ttl == r.MaxTTL {
-		q.what = ""
-		return nil
-	}
 	child.MaxTTL = ttl
-	if ttl > r.MaxTTL {
+	switch {
+	case ttl == r.MaxTTL:
+		return ""
+	case ttl > r.MaxTTL:
 		child.Wait = max(r.Wait, child.Needed(q.opts.Drift))
-		q.what = fmt.Sprintf("max_ttl rises from %s to %s", clock.Text(r.MaxTTL), clock.Text(ttl))
-		return nil
+		return fmt.Sprintf("max_ttl rises from %s to %s", clock.Text(r.MaxTTL), clock.Text(ttl))
 	}
 	child.TTLSince = child.Version
-	q.what = fmt.Sprintf("max_ttl falls from %s to %s, and the wait follows in %v", clock.Text(r.MaxTTL), clock.Text(ttl), r.Wait)
-	return nil
+	return fmt.Sprintf("max_ttl falls from %s to %s, and the wait follows in %v", clock.Text(r.MaxTTL), clock.Text(ttl), r.Wait)
 }
 
-func (q *memberRequest) remove(n *Situation, child *Record) error {
+func (q *memberRequest) remove(n *Situation, child *Record) (what string, err error) {
 	r := n.Record
 	s := child.SeatNamed(q.change.Remove)
 	switch {
 	case s == nil:
-		return fmt.Errorf("there is no seat %s: the seats are %s; if it has been removed, nothing is left to do", conn.Sanitize(q.change.Remove), seatNames(r))
-	case s.State == seatLeaving:
-		q.what = ""
-		return nil
+		return "", fmt.Errorf("there is no seat %s: the seats are %s; if it has been removed, nothing is left to do", conn.Sanitize(q.change.Remove), seatNames(r))
+	case s.State == Leaving:
+		return "", nil
 	case len(r.Seats) == 1:
-		return fmt.Errorf("%s is the only seat", conn.Sanitize(s.Name))
+		return "", fmt.Errorf("%s is the only seat", conn.Sanitize(s.Name))
 	}
-	s.Memory, s.State, s.Since = "", seatLeaving, child.Version
-	q.what = fmt.Sprintf("%s (%s) loses its vote, and is removed in %v", conn.Sanitize(s.Name), conn.Sanitize(s.Addr), r.Wait)
-	return n.keepsQuorum(child, s)
+	s.Memory, s.State, s.Since = "", Leaving, child.Version
+	return fmt.Sprintf("%s (%s) loses its vote, and is removed in %v", conn.Sanitize(s.Name), conn.Sanitize(s.Addr), r.Wait), n.keepsQuorum(child, s)
 }
 
 // votes tells whether the master of a seat votes now, as the survey has found it.
@@ -221,7 +200,7 @@ func (n *Situation) keepsQuorum(child *Record, s *Seat) error {
 				after++
 			}
 		case one.Number == s.Number:
-		case one.State == seatLeaving:
+		case one.State == Leaving:
 			others += ", " + conn.Sanitize(one.Name) + " is leaving"
 		case f == nil || f.err != nil && !conn.IsRefused(f.err):
 			others += ", " + conn.Sanitize(one.Name) + " is not reached"
@@ -253,45 +232,44 @@ func (n *Situation) keepsQuorum(child *Record, s *Seat) error {
 }
 
 // seat seats the master at an address: at a new seat, or in the place of another one.
-func (q *memberRequest) seat(ctx context.Context, n *Situation, child *Record) error {
+func (q *memberRequest) seat(ctx context.Context, n *Situation, child *Record) (what string, err error) {
 	r, m, o := n.Record, q.change, q.opts
 	at := o.MasterAt(m.Replace+m.Add, m.Addr)
 	var s *Seat
 	switch {
 	case m.Replace != "":
 		if s = child.SeatNamed(m.Replace); s == nil {
-			return fmt.Errorf("there is no seat %s: the seats are %s", conn.Sanitize(m.Replace), seatNames(r))
+			return "", fmt.Errorf("there is no seat %s: the seats are %s", conn.Sanitize(m.Replace), seatNames(r))
 		}
-		if s.State == seatLeaving {
-			return fmt.Errorf("%s is leaving: add a seat of another name", conn.Sanitize(s.Name))
+		if s.State == Leaving {
+			return "", fmt.Errorf("%s is leaving: add a seat of another name", conn.Sanitize(s.Name))
 		}
 		if isNameOf(m.Addr, s) && !isNameOf(s.Addr, s) { //mutant:a-name-means-two-machines
 			// In the membership that stands for the address that the settings of each redlockd name (Master.seatAddr), and those may follow the
 			// address that the seat has now.
-			return fmt.Errorf("%s cannot go back to the address that it is called after, for settings may call another one so by now: "+
+			return "", fmt.Errorf("%s cannot go back to the address that it is called after, for settings may call another one so by now: "+
 				"add a seat of another name at %s, and remove this one", conn.Sanitize(s.Name), m.Addr)
 		}
-	case r.SeatNamed(m.Add) != nil && r.SeatNamed(m.Add).Addr == m.Addr && r.SeatNamed(m.Add).State != seatLeaving:
-		q.what = ""
-		return nil
+	case r.SeatNamed(m.Add) != nil && r.SeatNamed(m.Add).Addr == m.Addr && r.SeatNamed(m.Add).State != Leaving:
+		return "", nil
 	case r.SeatNamed(m.Add) != nil:
-		return fmt.Errorf("there is a seat %s already, at %s: replace it, or add one of another name", conn.Sanitize(m.Add), conn.Sanitize(r.SeatNamed(m.Add).Addr))
+		return "", fmt.Errorf("there is a seat %s already, at %s: replace it, or add one of another name", conn.Sanitize(m.Add), conn.Sanitize(r.SeatNamed(m.Add).Addr))
 	default:
 		number := 0
 		for child.Seat(number) != nil {
 			number++
 		}
 		if number == quorum.MaxMasters {
-			return fmt.Errorf("there are %d seats, at most %d are possible: remove one first", len(r.Seats), quorum.MaxMasters)
+			return "", fmt.Errorf("there are %d seats, at most %d are possible: remove one first", len(r.Seats), quorum.MaxMasters)
 		}
-		child.Seats = append(child.Seats, Seat{Number: number, Name: m.Add, State: seatVacant})
+		child.Seats = append(child.Seats, Seat{Number: number, Name: m.Add, State: Vacant})
 		slices.SortFunc(child.Seats, func(a, b Seat) int { return a.Number - b.Number })
 		s = child.SeatNamed(m.Add)
 		child.Roster++
 	}
 	for i := range r.Seats {
 		if other := &r.Seats[i]; other.Name != s.Name && o.MasterAt(other.Name, other.Addr).Addr == at.Addr {
-			return fmt.Errorf("%s is the address of %s: each vote must come from a master of its own", m.Addr, conn.Sanitize(other.Name))
+			return "", fmt.Errorf("%s is the address of %s: each vote must come from a master of its own", m.Addr, conn.Sanitize(other.Name))
 		}
 	}
 	o.readOnly = q.dryRun //mutant:a-dry-run-names-the-memory
@@ -301,50 +279,47 @@ func (q *memberRequest) seat(ctx context.Context, n *Situation, child *Record) e
 	same := m.Replace != "" && s.Memory == f.State.Memory && f.ok()
 	switch {
 	case f.err != nil && conn.IsRefused(f.err):
-		return fmt.Errorf("the master at %s cannot be seated: %w; mend that, or name another master", m.Addr, f.err)
+		return "", fmt.Errorf("the master at %s cannot be seated: %w; mend that, or name another master", m.Addr, f.err)
 	case f.err != nil:
-		return fmt.Errorf("the master at %s cannot be seated: %w; see that a Redis runs there and can be reached from here, or name another address", m.Addr, f.err)
+		return "", fmt.Errorf("the master at %s cannot be seated: %w; see that a Redis runs there and can be reached from here, or name another address", m.Addr, f.err)
 	case f.ofAnotherFleet(r) != "":
-		return fmt.Errorf("the master at %s cannot be seated: %s: name another master, or, if that fleet is gone, run FLUSHALL on this one", m.Addr, f.ofAnotherFleet(r))
+		return "", fmt.Errorf("the master at %s cannot be seated: %s: name another master, or, if that fleet is gone, run FLUSHALL on this one", m.Addr, f.ofAnotherFleet(r))
 	case !f.State.fresh && f.State.Record.sameLineage(r.ID()) && f.State.Record.version > r.Version:
 		// It cannot learn what the others have chosen, so it would never vote.
-		return fmt.Errorf("the master at %s cannot be seated: it shows version %d of the membership, and the masters have version %d: run FLUSHALL on it",
+		return "", fmt.Errorf("the master at %s cannot be seated: it shows version %d of the membership, and the masters have version %d: run FLUSHALL on it",
 			m.Addr, f.State.Record.version, r.Version)
 	case same && o.MasterAt(s.Name, s.Addr).FullAddr() == at.FullAddr():
-		q.what = ""
-		return nil
+		return "", nil
 	case f.keys > 0 && !same:
-		return fmt.Errorf("the master at %s holds %d keys: give it to nobody else, and run FLUSHALL on it", m.Addr, f.keys)
+		return "", fmt.Errorf("the master at %s holds %d keys: give it to nobody else, and run FLUSHALL on it", m.Addr, f.keys)
 	}
 	for _, other := range n.Survey.Reports {
 		if other.runID == f.runID && other.Place != s.Number {
-			return fmt.Errorf("the master at %s is the same Redis as %s: each vote must come from a master of its own", m.Addr, other.master.Addr)
+			return "", fmt.Errorf("the master at %s is the same Redis as %s: each vote must come from a master of its own", m.Addr, other.master.Addr)
 		}
 	}
 	s.Addr = m.Addr
 	if same {
-		q.what = fmt.Sprintf("%s has the address %s", conn.Sanitize(s.Name), m.Addr)
-		return nil
+		return fmt.Sprintf("%s has the address %s", conn.Sanitize(s.Name), m.Addr), nil
 	}
 	s.Memory, s.State, s.Since = f.State.Memory, Learner, child.Version
 	if err := n.keepsQuorum(child, s); err != nil {
-		return err
+		return "", err
 	}
 	if !q.dryRun { //mutant:a-dry-run-leaves-a-key
 		if err := f.tryWriting(ctx); err != nil {
-			return fmt.Errorf("the master at %s cannot be seated: it refuses SET: %w; mend that, or name another master", m.Addr, conn.Shorten(err))
+			return "", fmt.Errorf("the master at %s cannot be seated: it refuses SET: %w; mend that, or name another master", m.Addr, conn.Shorten(err))
 		}
 	}
 	fewer := ""
 	if before := r.Seat(s.Number); before == nil && child.Quorum() > r.Quorum() || before != nil && n.votes(before) {
 		fewer = "; until it votes, one master fewer may fail"
 	}
+	becomes := "is the master at " + m.Addr + ", which votes"
 	if m.Add != "" {
-		q.what = fmt.Sprintf("%s (%s) is added, and votes when it was given what the others remember, or in %v%s", conn.Sanitize(s.Name), m.Addr, r.Wait, fewer)
-	} else {
-		q.what = fmt.Sprintf("%s is the master at %s, which votes when it was given what the others remember, or in %v%s", conn.Sanitize(s.Name), m.Addr, r.Wait, fewer)
+		becomes = "(" + m.Addr + ") is added, and votes"
 	}
-	return nil
+	return fmt.Sprintf("%s %s when it was given what the others remember, or in %v%s", conn.Sanitize(s.Name), becomes, r.Wait, fewer), nil
 }
 
 // ofAnotherFleet says which other fleet than that of r the master belongs to, also if that is idle; "": to none.

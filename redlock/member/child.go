@@ -63,7 +63,7 @@ func checkStepOfSeats(parent, child *Record) error {
 		if before == nil {
 			changed = true
 			switch {
-			case s.State != Learner && s.State != seatVacant: //mutant:a-seat-is-added-as-voter
+			case s.State != Learner && s.State != Vacant: //mutant:a-seat-is-added-as-voter
 				return stepError(child, "%s is added as %s: add it as a learner or vacant, it gets its vote after the wait", s, s.State)
 			case s.Since != child.Version:
 				return stepError(child, "%s is added, and its state says since version %d", s, s.Since)
@@ -80,7 +80,7 @@ func checkStepOfSeats(parent, child *Record) error {
 			continue
 		}
 		changed = true
-		if s.State != seatLeaving { //mutant:a-seat-is-removed-without-leaving
+		if s.State != Leaving { //mutant:a-seat-is-removed-without-leaving
 			return stepError(child, "%s is removed while it is %s: let it leave first, and remove it after the wait", s, s.State)
 		}
 	}
@@ -130,7 +130,7 @@ func checkStepOfSeat(child *Record, before, s *Seat) error {
 	switch {
 	case s.State == before.State && s.Memory == before.Memory:
 		since = before.Since
-	case before.State == seatLeaving:
+	case before.State == Leaving:
 		return stepError(child, "%s is leaving and becomes %s: nothing becomes of it but that it is removed", s, s.State)
 	case before.State == Learner && s.State == Voter && s.Memory == before.Memory: // promoted, after the wait
 		since = before.Since

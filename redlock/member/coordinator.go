@@ -201,10 +201,10 @@ func (m *Coordinator) poll(ctx context.Context) time.Duration {
 	d := n.Next()
 	problem := d.problem
 	if m.request != nil {
-		if asked, done := m.request.decide(ctx, n); done {
+		if asked := m.request.decide(ctx, n); asked != nil {
+			d = *asked
+		} else {
 			m.request = nil
-		} else if asked.Child != nil {
-			d, d.asked = asked, true
 		}
 	}
 	m.setProblem(cmp.Or(problem, m.complaint(s, r, strays)))
@@ -309,7 +309,7 @@ func (m *Coordinator) pause(n *Situation) time.Duration {
 	}
 	for i := range n.Record.Seats {
 		s := &n.Record.Seats[i]
-		if f := n.Survey.At(s.Number); s.State != seatLeaving && f != nil && f.ok() && f.State.Memory != s.Memory {
+		if f := n.Survey.At(s.Number); s.State != Leaving && f != nil && f.ok() && f.State.Memory != s.Memory {
 			pause = min(pause, m.opts.Heartbeat)
 		}
 	}
@@ -408,7 +408,7 @@ func (m *Coordinator) propose(ctx context.Context, s *Survey, parent *Record, ac
 	s.Teach(ctx, chosen.Among(s.Reports), chosen)
 	m.host.Recheck()
 	if ours && d.asked { //mutant:a-founding-is-taken-for-the-change
-		m.request.chosen(chosen)
+		m.request.reply(m.request.what, nil)
 		m.request = nil
 	}
 	return 0

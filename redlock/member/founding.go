@@ -99,7 +99,7 @@ func vacated(base *Record, opts Options) *Record {
 	f.Wait = max(f.Needed(opts.Drift), wholeMs(opts.FoundingWait)) //mutant:a-founding-forgets-founding_wait
 	if base == nil {
 		for i, m := range opts.Masters {
-			f.Seats = append(f.Seats, Seat{Number: i, Name: m.SeatName(), Addr: m.SeatAddr(), State: seatVacant})
+			f.Seats = append(f.Seats, Seat{Number: i, Name: m.SeatName(), Addr: m.SeatAddr(), State: Vacant})
 		}
 		return f
 	}
@@ -107,8 +107,8 @@ func vacated(base *Record, opts Options) *Record {
 	f.Lineage = base.Lineage[:FleetLen] + f.Lineage[FleetLen:]
 	f.MaxTTL, f.Wait = base.MaxTTL, max(f.Wait, base.Wait)
 	for i := range base.Seats {
-		if b := base.Seats[i]; b.State != seatLeaving {
-			b.Memory, b.State, b.Since = "", seatVacant, 0
+		if b := base.Seats[i]; b.State != Leaving {
+			b.Memory, b.State, b.Since = "", Vacant, 0
 			f.Seats = append(f.Seats, b)
 		}
 	}

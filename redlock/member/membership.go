@@ -38,7 +38,7 @@ type Membership struct {
 // Voters is how many masters have a vote.
 func (m Membership) Voters() (n int) {
 	for _, s := range m.Seats {
-		if s.State == SeatVoter {
+		if s.State == Voter {
 			n++
 		}
 	}
@@ -48,23 +48,12 @@ func (m Membership) Voters() (n int) {
 // Unreached is how many of the voters cannot be reached.
 func (m Membership) Unreached() (n int) {
 	for _, s := range m.Seats {
-		if s.State == SeatVoter && !s.Reached {
+		if s.State == Voter && !s.Reached {
 			n++
 		}
 	}
 	return n
 }
-
-// SeatState says whether a seat has a vote.
-type SeatState string
-
-// The states of a seat.
-const (
-	SeatVoter   SeatState = "voter"
-	SeatLearner SeatState = "learner" // gets every command, and votes when it was given what the others remember, or after the wait
-	SeatVacant  SeatState = "vacant"  // no master has been found at the address
-	SeatLeaving SeatState = "leaving" // is removed after the wait
-)
 
 // SeatInfo is a place among the masters.
 type SeatInfo struct {
@@ -103,7 +92,7 @@ func (r *Record) membership(o Options) Membership {
 		Lowering: r.Wait > r.Needed(o.Drift), Needed: r.Quorum(), Differences: fileDiffers(r, o)}
 	for i := range r.Seats {
 		s := &r.Seats[i]
-		all.Seats = append(all.Seats, SeatInfo{Name: s.Name, Addr: o.MasterAt(s.Name, s.Addr).FullAddr(), State: SeatState(s.State.String()), Memory: s.Memory, Since: s.Since})
+		all.Seats = append(all.Seats, SeatInfo{Name: s.Name, Addr: o.MasterAt(s.Name, s.Addr).FullAddr(), State: s.State, Memory: s.Memory, Since: s.Since})
 	}
 	return all
 }

@@ -59,7 +59,7 @@ func (n *Situation) Next() decision {
 	child := d.Child
 	removed := false
 	child.Seats = slices.DeleteFunc(child.Seats, func(s Seat) bool {
-		gone := !removed && s.State == seatLeaving && n.Left(r.StampField(&s)) <= 0 //mutant:a-seat-is-removed-before-the-wait
+		gone := !removed && s.State == Leaving && n.Left(r.StampField(&s)) <= 0 //mutant:a-seat-is-removed-before-the-wait
 		if gone {
 			d.change("%s is removed", conn.Sanitize(s.Name))
 			removed = true
@@ -74,7 +74,7 @@ func (n *Situation) Next() decision {
 		s := &child.Seats[i]
 		f := n.Survey.At(s.Number)
 		switch {
-		case s.State == seatLeaving || f == nil || !f.ok():
+		case s.State == Leaving || f == nil || !f.ok():
 		case f.State.Memory != s.Memory:
 			if moved || f.foreign(r) || n.Paused(s.Number) || r.Lists(f.State.Memory) != nil || n.Survey.heard(r, s, n.patience) {
 				continue

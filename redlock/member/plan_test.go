@@ -75,7 +75,7 @@ func places(list []*Report) (text string) {
 
 func stateLetters(r *Record) (text string) {
 	for i := range r.Seats {
-		text += string(rune(r.Seats[i].State))
+		text += seatLetters[r.Seats[i].State]
 	}
 	return text
 }
@@ -86,7 +86,7 @@ func TestNextRecord(t *testing.T) {
 	learner := func(i int) func(r *Record) {
 		return func(r *Record) { r.Seats[i].State, r.Seats[i].Since = Learner, 6 }
 	}
-	leaving := func(r *Record) { r.Seats[4].Memory, r.Seats[4].State, r.Seats[4].Since = "", seatLeaving, 6 }
+	leaving := func(r *Record) { r.Seats[4].Memory, r.Seats[4].State, r.Seats[4].Since = "", Leaving, 6 }
 	longWait := func(r *Record) {
 		r.MaxTTL, r.Wait, r.TTLSince = time.Second, 3*time.Second, 5
 	}
@@ -129,7 +129,7 @@ func TestNextRecord(t *testing.T) {
 			n.Paused = func(place int) bool { return place == 4 }
 		}, none},
 		{"the memory of another seat", nil, func(n *Situation) { n.Survey.Reports[4].shown(processMemory(3, 1), n.Record) }, none},
-		{"a vacant seat is found", func(r *Record) { r.Seats[4].Memory, r.Seats[4].State = "", seatVacant },
+		{"a vacant seat is found", func(r *Record) { r.Seats[4].Memory, r.Seats[4].State = "", Vacant },
 			func(n *Situation) { n.Survey.Reports[4].shown(processMemory(4, 2), nil) }, "vvvvl []"},
 
 		{"a learner waits", learner(4), nil, none},
@@ -246,8 +246,8 @@ func TestFloorOfAMembership(t *testing.T) {
 func TestTimersOfARecord(t *testing.T) {
 	r := votersRecord(5).Changed(func(r *Record) {
 		r.Seats[1].State, r.Seats[1].Since = Learner, 4
-		r.Seats[2].Memory, r.Seats[2].State, r.Seats[2].Since = "", seatLeaving, 6
-		r.Seats[3].Memory, r.Seats[3].State, r.Seats[3].Since = "", seatVacant, 6
+		r.Seats[2].Memory, r.Seats[2].State, r.Seats[2].Since = "", Leaving, 6
+		r.Seats[3].Memory, r.Seats[3].State, r.Seats[3].Since = "", Vacant, 6
 		r.Wait, r.TTLSince = time.Minute, 5
 	})
 	want := []string{"s:3-" + ourLineage + ":1@4", "s:3-" + ourLineage + ":2@6", "s:3-" + ourLineage + ":ttl@5"}

@@ -472,7 +472,7 @@ func (r *MasterReport) compareMembership(s *Survey, f *Report, force *Record) {
 		r.Member = "foreign"
 		r.add(NoVote, "name another master, or run FLUSHALL on it if that fleet is gone", "belongs to another fleet")
 	case force.Lists(f.State.Memory) != nil && !f.State.fresh:
-		r.Member = force.Lists(f.State.Memory).State.String()
+		r.Member = string(force.Lists(f.State.Memory).State)
 		r.New = force.isNew()
 		if f.State.Record != force.ID() || f.State.Child != "" { //mutant:check-counts-who-is-behind
 			r.Member = "behind"

@@ -73,33 +73,23 @@ const (
 	DigestLen = 32
 )
 
-// seatState says whether a seat has a vote.
-type seatState byte
+// SeatState says whether a seat has a vote.
+type SeatState string
 
+// The states of a seat.
 const (
-	Voter      seatState = 'v'
-	Learner    seatState = 'l' // gets every command, has no vote
-	seatVacant seatState = '-' // no memory
-	// seatLeaving is a seat that the operator has asked to remove: no memory, no vote, removed after the wait. Nobody seats a memory there.
-	seatLeaving seatState = 'x'
+	Voter   SeatState = "voter"
+	Learner SeatState = "learner" // gets every command, and votes when it was given what the others remember, or after the wait
+	Vacant  SeatState = "vacant"  // no master has been found at the address
+	// Leaving is a seat that the operator has asked to remove: no memory, no vote, removed after the wait. Nobody seats a memory there.
+	Leaving SeatState = "leaving"
 )
 
-func (s seatState) String() string {
-	switch s {
-	case Voter:
-		return "voter"
-	case Learner:
-		return "learner"
-	case seatVacant:
-		return "vacant"
-	case seatLeaving:
-		return "leaving"
-	}
-	return fmt.Sprintf("state %q", byte(s))
-}
+// seatLetters are the states in the text of a record.
+var seatLetters = map[SeatState]string{Voter: "v", Learner: "l", Vacant: "-", Leaving: "x"}
 
 // occupied tells whether the record lists a memory for a seat in this state.
-func (s seatState) occupied() bool { return s == Voter || s == Learner }
+func (s SeatState) occupied() bool { return s == Voter || s == Learner }
 
 // Seat is a place among the masters.
 type Seat struct {
@@ -110,7 +100,7 @@ type Seat struct {
 	Addr string
 	// memory is the listed memory, see newMemory; "" where the seat is vacant or leaving.
 	Memory string
-	State  seatState
+	State  SeatState
 	// since is the version at which this memory was listed, or last lost its vote, or the seat became vacant or leaving.
 	Since int64
 }
@@ -170,16 +160,13 @@ func (r *Record) ID() recordID {
 	return recordID{r.Generation, r.Lineage, r.Version, r.Digest}
 }
 
-// Id is "<generation>-<lineage>.<version> <digest>", as the field v has it.
-func (r *Record) Id() string { return r.ID().String() }
-
 // Founds tells whether the record begins a lineage.
 func (r *Record) Founds() bool { return r.Version == 0 }
 
 func (r *Record) newerThan(o recordID) bool { return r.ID().newerThan(o) }
 
 // ShownBy is what a memory that has settled on r shows in the field v.
-func (r *Record) ShownBy(memory string) string { return memory + " " + r.Id() }
+func (r *Record) ShownBy(memory string) string { return memory + " " + r.ID().String() }
 
 // Quorum is how many of its seats grant.
 func (r *Record) Quorum() int { return quorum.Of(len(r.Seats)) }
@@ -300,8 +287,6 @@ func (r *Record) checkSeats() error {
 			return fmt.Errorf("two seats have the address %s: each vote must come from a master of its own", conn.Sanitize(s.Addr))
 		case s.State.occupied() && !isMemory(s.Memory):
 			return fmt.Errorf("%s is a %s, and %q is no memory", s, s.State, conn.Sanitize(s.Memory))
-		case !s.State.occupied() && s.State != seatVacant && s.State != seatLeaving:
-			return fmt.Errorf("%s has an unknown %s", s, s.State)
 		case !s.State.occupied() && s.Memory != "":
 			return fmt.Errorf("%s is %s, and lists the memory %s", s, s.State, conn.Sanitize(s.Memory))
 		case s.Memory != "" && memories[s.Memory]: //mutant:one-memory-at-two-seats

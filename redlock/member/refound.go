@@ -169,13 +169,13 @@ func (o Options) refoundingTo(f, base *Record, s *Survey) *Refounding {
 	member := make(map[string]bool) // by address
 	for i := range plan.Members {
 		one := &plan.Members[i]
-		member[one.Addr] = one.State == SeatLearner
-		if a := s.At(f.Seats[i].Number); one.State == SeatVacant && a != nil && a.err != nil {
+		member[one.Addr] = one.State == Learner
+		if a := s.At(f.Seats[i].Number); one.State == Vacant && a != nil && a.err != nil {
 			one.Reason = a.err.Error()
 		}
 	}
 	for _, one := range base.membership(o).Seats {
-		if one.State != SeatLeaving && f.Lists(one.Memory) == nil && !member[one.Addr] {
+		if one.State != Leaving && f.Lists(one.Memory) == nil && !member[one.Addr] {
 			plan.Lost = append(plan.Lost, one)
 		}
 	}

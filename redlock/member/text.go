@@ -42,7 +42,7 @@ func (r *Record) print() string {
 		if i > 0 {
 			b = append(b, '|')
 		}
-		b = fmt.Appendf(b, "%d,%s,%s,%s,%c,%d", s.Number, escaped(s.Name), escaped(s.Addr), orDash(s.Memory), s.State, s.Since)
+		b = fmt.Appendf(b, "%d,%s,%s,%s,%s,%d", s.Number, escaped(s.Name), escaped(s.Addr), orDash(s.Memory), seatLetters[s.State], s.Since)
 	}
 	return string(b)
 }
@@ -198,10 +198,14 @@ func readSeat(text string) (Seat, error) {
 	name, okName := unescaped(fields[1])
 	addr, okAddr := unescaped(fields[2])
 	since, okSince := parseCount(fields[5])
-	if !okNumber || !okName || !okAddr || !okSince || len(fields[4]) != 1 {
-		return Seat{}, fmt.Errorf("%q is no seat", conn.Sanitize(text))
+	s := Seat{Number: int(min(number, quorum.MaxMasters)), Name: name, Addr: addr, Memory: fromDash(fields[3]), Since: since}
+	for state, letter := range seatLetters {
+		if letter == fields[4] {
+			s.State = state
+		}
 	}
-	return Seat{
-		Number: int(min(number, quorum.MaxMasters)), Name: name, Addr: addr, Memory: fromDash(fields[3]), State: seatState(fields[4][0]), Since: since,
-	}, nil
+	if !okNumber || !okName || !okAddr || !okSince || s.State == "" {
+		return s, fmt.Errorf("%q is no seat", conn.Sanitize(text))
+	}
+	return s, nil
 }
