@@ -29,9 +29,9 @@ func (s *stage) membership(master int) *member.Record {
 func (s *stage) memory(master int) string {
 	s.Helper()
 	v, _ := s.do(master, "HGET", lua.MembersKey, "v").(string)
-	state, err := member.ParseState(v)
-	if err != nil {
-		s.Fatalf("master %d shows %v", master+1, err)
+	state, ok := member.ParseState(v)
+	if !ok {
+		s.Fatalf("master %d shows %q", master+1, v)
 	}
 	return state.Memory
 }

@@ -393,7 +393,7 @@ var mutants = []mutant{
 	{"a-founding-forgets-a-longer-wait", skip, "TestFounding"},
 	{"a-founding-trusts-addresses-at-once", never, "TestFounding"},
 	{"a-founding-over-who-is-heard", never, "TestHeardElsewhere"},
-	{"a-founding-takes-over-a-child", replace(`!a.accepted.Founds()`, `!MUTANT && !a.accepted.Founds()`), "TestFoundingOverAnAcceptedChild"},
+	{"a-founding-takes-over-a-child", replace(`!a.accepted.founds()`, `!MUTANT && !a.accepted.founds()`), "TestFoundingOverAnAcceptedChild"},
 	{"a-proxy-that-slept-does-not-search", always, "TestProxyThatMissedThreeReplacements"},
 	{"no-second-round-after-a-step", never, "TestNoStepCostsAnAnswer"},
 	{"a-step-is-followed-when-all-have-answered", never, "TestNoStepCostsAnAnswerBesideAMasterThatHangs"},

@@ -53,7 +53,7 @@ func (t *tracedRecords) add(text string) {
 // shows reads what a master shows behind a command.
 func (t *tracedRecords) shows(e *memmaster.Executed) (s memberShown) {
 	v := e.HGet(lua.MembersKey, "v")
-	state, ok := member.ReadState(v)
+	state, ok := member.ParseState(v)
 	switch {
 	case v == "":
 		return s

@@ -84,18 +84,18 @@ func Dial(ctx context.Context, m Master, timeout time.Duration) (*Conn, error) {
 	unused := conn
 	o.Dialer = func(context.Context, string, string) (net.Conn, error) {
 		if unused == nil {
-			return nil, ErrBroken
+			return nil, errBroken
 		}
 		c := unused
 		unused = nil
-		return &CheckedConn{Conn: c}, nil //mutant:go-redis-reads-unchecked
+		return &checkedConn{Conn: c}, nil //mutant:go-redis-reads-unchecked
 	}
 	client := redis.NewClient(o)
 	return &Conn{Client: client, Redis: client.Conn(), Socket: conn, Wire: Wire{Socket: rawio.New(conn)}}, nil
 }
 
-// ErrBroken is what go-redis gets in the place of a second connection.
-var ErrBroken = errors.New("the connection is broken")
+// errBroken is what go-redis gets in the place of a second connection.
+var errBroken = errors.New("the connection is broken")
 
 // LoadWithin is load with a deadline.
 func (l *Conn) LoadWithin(timeout time.Duration) error {

@@ -64,7 +64,7 @@ func TestWireClipsErrors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if text := ErrorIn(got).Error(); !strings.HasPrefix(text, "ERR ?[2Jxxx") || len(text) > TextMax+len("…") {
+	if text := ErrorIn(got).Error(); !strings.HasPrefix(text, "ERR ?[2Jxxx") || len(text) > textMax+len("…") {
 		t.Errorf("got %q, want a short text", text)
 	}
 }
@@ -73,7 +73,7 @@ func TestWireClipsErrors(t *testing.T) {
 func TestReplyCheckOfAConnection(t *testing.T) {
 	s := &source{piece: 1 << 20}
 	s.Reset([]byte(strings.Repeat(":1\r\n", 3*resp.ElementsMax) + "%"))
-	c := &CheckedConn{Conn: s}
+	c := &checkedConn{Conn: s}
 	reply := make([]byte, 4*resp.ElementsMax)
 	for range 3 {
 		if _, err := c.Write([]byte("request")); err != nil {
@@ -111,10 +111,10 @@ func FuzzReplyCheck(f *testing.F) {
 			MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 			Dialer: func(context.Context, string, string) (net.Conn, error) {
 				if dialed {
-					return nil, ErrBroken
+					return nil, errBroken
 				}
 				dialed = true
-				return &CheckedConn{Conn: s}, nil
+				return &checkedConn{Conn: s}, nil
 			}})
 		defer client.Close()
 		link := client.Conn()

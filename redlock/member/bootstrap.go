@@ -43,7 +43,7 @@ func Bootstrap(ctx context.Context, opts Options) ([]BootstrapReport, error) {
 	case slices.ContainsFunc(s.Reports, func(f *Report) bool { return !f.State.fresh }):
 		return reports, errors.New("bootstrap: nothing was changed: a redlockd is just about to found the membership: try again")
 	default:
-		first, _ = s.Founding(nil, opts)
+		first, _ = s.founding(nil, opts)
 		first.Wait = first.Needed(opts.Drift)
 	}
 	for i := range first.Seats {

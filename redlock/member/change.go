@@ -325,7 +325,7 @@ func (q *memberRequest) seat(ctx context.Context, n *Situation, child *Record) (
 // ofAnotherFleet says which other fleet than that of r the master belongs to, also if that is idle; "": to none.
 func (f *Report) ofAnotherFleet(r *Record) string {
 	switch {
-	case f.record != nil && !f.record.ID().sameFleet(r.ID()) && f.State.fresh: //mutant:a-master-that-belonged-to-another-fleet-is-seated
+	case f.record != nil && f.record.Fleet() != r.Fleet() && f.State.fresh: //mutant:a-master-that-belonged-to-another-fleet-is-seated
 		return "before it restarted it belonged to another fleet, whose masters are " + seatNames(f.record)
 	case f.foreign(r) && f.record == nil:
 		return belongsElsewhere

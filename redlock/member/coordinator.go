@@ -43,9 +43,9 @@ type Coordinator struct {
 	recoveries map[int]*recovery
 
 	// mu guards what follows. Only the goroutine writes.
-	Mu sync.Mutex
+	mu sync.Mutex
 	// record is the one in force, as far as is known here. Nil: none.
-	Record *Record
+	record *Record
 	// settled: since it was adopted, a quorum has shown nothing newer, and nothing that is not finished.
 	settled bool
 	// waits run under the record. Others read when they are due.
@@ -122,7 +122,7 @@ const leastTimer = time.Nanosecond
 func (m *Coordinator) poll(ctx context.Context) time.Duration {
 	o := m.opts
 	needed, wait := quorum.Of(len(o.Masters)), clock.QuarantineOf(o.MaxTTL, o.Drift)
-	if r := m.Record; r != nil {
+	if r := m.record; r != nil {
 		needed, wait = r.Quorum(), r.Quarantine(o.Drift)
 	}
 	places := m.host.Places()
@@ -131,16 +131,16 @@ func (m *Coordinator) poll(ctx context.Context) time.Duration {
 	if m.request != nil {                                                                                                           //mutant:a-change-is-judged-by-the-first-answers
 		patience.Enough = len(places) // the votes that a change leaves are counted
 	}
-	if m.Record == nil { //mutant:a-start-is-judged-by-the-first-answers
+	if m.record == nil { //mutant:a-start-is-judged-by-the-first-answers
 		patience.Enough, patience.fewer = len(places), 0 // who answers last may belong to another fleet than the first
 	}
 	patience.answered = func(s *Survey, f *Report) (done bool) {
 		m.confirm(s, f)
-		if m.Record == nil {
+		if m.record == nil {
 			_, most := s.best(func(*Record) bool { return true })
 			return 2*most > len(places)
 		}
-		return s.successor(m.Record) != nil // until it is followed, no vote counts //mutant:a-step-is-followed-when-all-have-answered
+		return s.successor(m.record) != nil // until it is followed, no vote counts //mutant:a-step-is-followed-when-all-have-answered
 	}
 	s := SurveyMasters(ctx, places, patience, o)
 	defer s.Close()
@@ -158,7 +158,7 @@ func (m *Coordinator) poll(ctx context.Context) time.Duration {
 		m.foundable = time.Time{}
 		return m.foundLater(wrong)
 	}
-	r := m.Record
+	r := m.record
 	if r == nil || !s.inForce(r) {
 		if r != nil {
 			if s.teachUntaught(ctx, r) > 0 {
@@ -241,7 +241,7 @@ func (m *Coordinator) repeatedStrays(s *Survey, r *Record) (list []*Report) {
 // follow returns the record to go on to; nil: there is none, and this client stays with the one that it has, if any. wrong says why it must not
 // go by any.
 func (m *Coordinator) follow(ctx context.Context, s *Survey) (next *Record, wrong string) {
-	own := m.Record
+	own := m.record
 	if own != nil {
 		if next := s.successor(own); next != nil || s.inForce(own) { //mutant:a-proxy-that-slept-does-not-search
 			return next, ""
@@ -262,7 +262,7 @@ func (m *Coordinator) follow(ctx context.Context, s *Survey) (next *Record, wron
 // A client that has a record keeps to its fleet as long as one master shows that. Where all have forgotten it, and another client has founded
 // another one with them, this client follows.
 func (m *Coordinator) join(ctx context.Context, s *Survey) (best *Record, wrong string) {
-	o, own, most := m.opts, m.Record, 0
+	o, own, most := m.opts, m.record, 0
 	fleet, wrong := s.fleet(o)
 	leads := s.settled()
 	var match func(r *Record) bool
@@ -327,17 +327,17 @@ func (m *Coordinator) pause(n *Situation) time.Duration {
 // left is how much of a wait is left at the time of the survey.
 func (m *Coordinator) left(s *Survey, timer string) time.Duration {
 	w := m.waits[timer]
-	left := w.left(s, m.Record, timer, m.opts)
-	m.Mu.Lock()
+	left := w.left(s, m.record, timer, m.opts)
+	m.mu.Lock()
 	w.due = s.Began.Add(left)
-	m.Mu.Unlock()
+	m.mu.Unlock()
 	return left
 }
 
 // leftOf is how much of a wait is left, as far as is known; 0: there is none.
 func (m *Coordinator) leftOf(timer string) time.Duration {
-	m.Mu.Lock()
-	defer m.Mu.Unlock()
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	if w := m.waits[timer]; w != nil {
 		return max(0, time.Until(w.due))
 	}
@@ -389,7 +389,7 @@ func (m *Coordinator) propose(ctx context.Context, s *Survey, parent *Record, ac
 	chosen, err := s.Step(ctx, parent, acceptors, quorum, d.Child)
 	if err != nil {
 		m.setProblem("the membership cannot be changed at present: " + err.Error())
-		if errors.Is(err, ErrOutrun) {
+		if errors.Is(err, errOutrun) {
 			return jitter(o.Heartbeat)
 		}
 		return o.Heartbeat
@@ -400,8 +400,8 @@ func (m *Coordinator) propose(ctx context.Context, s *Survey, parent *Record, ac
 	}
 	for i := range chosen.Seats {
 		one := &chosen.Seats[i]
-		if one.State == Learner && one.Since == chosen.Version && m.Record != nil {
-			m.pauseReseat(one.Number, m.Record.Wait)
+		if one.State == Learner && one.Since == chosen.Version && m.record != nil {
+			m.pauseReseat(one.Number, m.record.Wait)
 		}
 	}
 	m.adopt(chosen, d.changes)
@@ -435,10 +435,10 @@ func (m *Coordinator) found(ctx context.Context, s *Survey, base *Record) time.D
 		since = s.Began
 	}
 	// Somebody may have raised max_ttl meanwhile, and all masters have forgotten that, too.
-	if base != nil && base == m.Record && since.Sub(m.quorumAt) <= RecheckWithin(base.Wait) { //mutant:a-proxy-that-was-cut-off-founds-with-its-own-wait
+	if base != nil && base == m.record && since.Sub(m.quorumAt) <= RecheckWithin(base.Wait) { //mutant:a-proxy-that-was-cut-off-founds-with-its-own-wait
 		o.FoundingWait = 0
 	}
-	f, why := s.Founding(base, o)
+	f, why := s.founding(base, o)
 	if f == nil {
 		m.foundable = time.Time{}
 		return m.foundLater(why)
@@ -475,10 +475,10 @@ func (m *Coordinator) foundLater(why string) time.Duration {
 
 // adopt makes the record the one in force. It is known to be chosen.
 func (m *Coordinator) adopt(r *Record, changes []string) {
-	m.Mu.Lock()
-	before := m.Record
-	m.Record, m.settled, m.waits, m.problem, m.problemEnds = r, false, m.waits.under(r, m.opts.Drift, time.Now()), "", time.Time{}
-	m.Mu.Unlock()
+	m.mu.Lock()
+	before := m.record
+	m.record, m.settled, m.waits, m.problem, m.problemEnds = r, false, m.waits.under(r, m.opts.Drift, time.Now()), "", time.Time{}
+	m.mu.Unlock()
 	attrs := []any{"version", r.Version, "lineage", fmt.Sprintf("%d-%s", r.Generation, r.Lineage), "voters", r.Voters(), "masters", len(r.Seats)}
 	if len(changes) > 0 {
 		attrs = append(attrs, "change", strings.Join(changes, "; "))
@@ -490,27 +490,27 @@ func (m *Coordinator) adopt(r *Record, changes []string) {
 
 // current is the record in force.
 func (m *Coordinator) current() *Record {
-	m.Mu.Lock()
-	defer m.Mu.Unlock()
-	return m.Record
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.record
 }
 
 // settle says that no child of the record in force had been chosen when this poll began. A quorum would have accepted it, and one of those would
 // have shown it now.
 func (m *Coordinator) settle() {
-	m.Mu.Lock()
+	m.mu.Lock()
 	m.settled = true
-	m.Mu.Unlock()
+	m.mu.Unlock()
 }
 
 // Membership is what is known here of the membership, and the places of its seats.
 func (m *Coordinator) Membership() (all Membership, places []int) {
-	m.Mu.Lock()
-	r, settled, problem := m.Record, m.settled, m.problem
+	m.mu.Lock()
+	r, settled, problem := m.record, m.settled, m.problem
 	if !m.problemEnds.IsZero() {
 		problem += fmt.Sprintf(", in %v", max(0, time.Until(m.problemEnds)).Round(time.Millisecond))
 	}
-	m.Mu.Unlock()
+	m.mu.Unlock()
 	if r == nil {
 		return Membership{MaxTTL: m.opts.MaxTTL, Problem: problem}, nil
 	}

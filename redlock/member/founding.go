@@ -18,12 +18,12 @@ import (
 // What remains: addresses that mean one Redis for some proxies and another for others, for longer than that. Where those and the
 // masters that one side cannot reach are a majority of the seats, the other side may found a fleet of its own.
 
-// Founding decides whether the survey allows one, and returns its record. base is the last record that is known of the fleet; nil: nothing is
+// founding decides whether the survey allows one, and returns its record. base is the last record that is known of the fleet; nil: nothing is
 // known of any, so the options name the seats. FoundingWait of the options is 0 where base was in force until now.
 //
 // Nil: there is nothing to found, and why is ""; or it is not possible yet, and why says what is missing. Else why names the master whose word
 // alone makes the wait so long: nobody can tell whether it lies.
-func (s *Survey) Founding(base *Record, opts Options) (f *Record, why string) {
+func (s *Survey) founding(base *Record, opts Options) (f *Record, why string) {
 	f = vacated(base, opts)
 	dead, reached := 0, 0
 	others := make(map[string][]string) // names, by what keeps them from being members
@@ -50,7 +50,7 @@ func (s *Survey) Founding(base *Record, opts Options) (f *Record, why string) {
 			f.Generation = max(f.Generation, a.record.Generation)
 			f.Wait = max(f.Wait, a.record.Wait) //mutant:a-founding-forgets-a-longer-wait
 		}
-		if a.child != nil && !a.child.Founds() { // it may have been chosen
+		if a.child != nil && !a.child.founds() { // it may have been chosen
 			f.Wait = max(f.Wait, a.child.Wait)
 		}
 		if base != nil {

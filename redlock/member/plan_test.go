@@ -575,7 +575,7 @@ func TestFounding(t *testing.T) {
 			o.FoundingWait = 0
 		}
 		base := s.remains(tc.base)
-		f, why := s.Founding(base, o)
+		f, why := s.founding(base, o)
 		if f == nil {
 			if tc.states != "" || !strings.Contains(why, tc.why) || (why == "") != (tc.why == "") {
 				t.Errorf("%s: got no founding, %q, want %q, %q", tc.name, why, tc.states, tc.why)
@@ -591,7 +591,7 @@ func TestFounding(t *testing.T) {
 		generation := int64(1)
 		if base != nil {
 			generation = base.Generation + 1
-			if !f.ID().sameFleet(base.ID()) || f.Lineage == base.Lineage {
+			if f.Fleet() != base.Fleet() || f.Lineage == base.Lineage {
 				t.Errorf("%s: lineage %s, want another one of the fleet of %s", tc.name, f.Lineage, base.Lineage)
 			}
 		}

@@ -468,7 +468,7 @@ func (r *MasterReport) compareMembership(s *Survey, f *Report, force *Record) {
 		r.add(Warning, "nothing if the others have restarted without their data, a redlockd founds the membership anew; if their machines are lost for good, see redlockd members --help",
 			"it is a member, and a majority of the members does not show that, or cannot be reached: %s", seatNames(f.record))
 	case force == nil:
-	case !f.State.fresh && !f.State.Record.sameFleet(force.ID()):
+	case !f.State.fresh && f.State.Record.fleet() != force.Fleet():
 		r.Member = "foreign"
 		r.add(NoVote, "name another master, or run FLUSHALL on it if that fleet is gone", "belongs to another fleet")
 	case force.Lists(f.State.Memory) != nil && !f.State.fresh:

@@ -15,12 +15,10 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"redlockd/redlock/conn"
 	"redlockd/redlock/lua"
-	"redlockd/redlock/memmaster"
 	"redlockd/redlock/redisproc"
 )
 
@@ -221,27 +219,17 @@ func TestProbeAllComparesTheMasters(t *testing.T) {
 
 // A master that hangs is given up after the timeout, and the reports of the others do not suffer.
 func TestProbeOfAMasterThatHangs(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		o := Options{ConnectTimeout: time.Second, MaxTTL: time.Minute, ClockSkewMax: time.Second, Drift: usualDrift}
-		var masters []*memmaster.Master
-		for i := range 3 {
-			m := memmaster.New(memmaster.Options{})
-			t.Cleanup(m.Close)
-			masters = append(masters, m)
-			o.Masters = append(o.Masters, conn.Master{Addr: fmt.Sprint("m", i+1), Dialer: m.Dial})
-		}
-		if _, err := Bootstrap(t.Context(), o); err != nil {
-			t.Fatal(err)
-		}
-		masters[1].Freeze()
+	inVirtualTime(t, 3, func(s *fleet) {
+		s.found()
+		s.masters[1].Freeze()
 		began := time.Now()
-		reports, _ := ProbeAll(t.Context(), o, 2*time.Second)
+		reports, _ := ProbeAll(s.Context(), s.options(s.links()), 2*time.Second)
 		if took := time.Since(began); took != 2*time.Second {
-			t.Errorf("took %v, want the timeout of 2 s", took)
+			s.Errorf("took %v, want the timeout of 2 s", took)
 		}
 		for i, want := range []string{"", "no vote: gives no answer within 2s", ""} {
 			if got := problems(reports[i]); got != want || reports[i].Votes() != (want == "") {
-				t.Errorf("%s: got %q, votes %v, want %q", reports[i].Addr, got, reports[i].Votes(), want)
+				s.Errorf("%s: got %q, votes %v, want %q", reports[i].Addr, got, reports[i].Votes(), want)
 			}
 		}
 	})

@@ -5,8 +5,12 @@
 // (step.go). A master that has forgotten is a learner, and is given what the others remember (copy.go, recover.go). A founding (founding.go,
 // refound.go) begins where no majority is left. Probe and Bootstrap are for operators.
 //
-// The engine sees Coordinator, Record and Trailer. What this package needs of the engine is Host. Other exported names serve the tests of
-// the engine, which run whole fleets.
+// The door for the engine: New makes a Coordinator, which is asked for Run, Wake, Left, Membership and Change; Record, State and Trailer are what
+// masters show, for the guard of a lane; BeatArgs are what a heartbeat writes. What this package needs of the engine is Host and Options
+// (host.go). Bootstrap, Refound and ProbeAll are for operators, without a coordinator.
+//
+// Tests of whole fleets come in by a side door: they propose steps by themselves (SurveyMasters, Survey.Prevailing, Step and Teach, Situation.Next),
+// and forge what masters show (Record.Changed, runOnMembers).
 package member
 
 import (
@@ -160,8 +164,8 @@ func (r *Record) ID() recordID {
 	return recordID{r.Generation, r.Lineage, r.Version, r.Digest}
 }
 
-// Founds tells whether the record begins a lineage.
-func (r *Record) Founds() bool { return r.Version == 0 }
+// founds tells whether the record begins a lineage.
+func (r *Record) founds() bool { return r.Version == 0 }
 
 func (r *Record) newerThan(o recordID) bool { return r.ID().newerThan(o) }
 

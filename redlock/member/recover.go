@@ -39,9 +39,9 @@ func (m *Coordinator) recover(s *Survey, r *Record) {
 			if one.copy != nil {
 				one.copy.cancel()
 			}
-			m.Mu.Lock()
+			m.mu.Lock()
 			delete(m.recoveries, place)
-			m.Mu.Unlock()
+			m.mu.Unlock()
 		}
 	}
 	if m.opts.NoCopy {
@@ -55,9 +55,9 @@ func (m *Coordinator) recover(s *Survey, r *Record) {
 		one := m.recoveries[seat.Number]
 		if one == nil {
 			one = &recovery{memory: seat.Memory}
-			m.Mu.Lock()
+			m.mu.Lock()
 			m.recoveries[seat.Number] = one
-			m.Mu.Unlock()
+			m.mu.Unlock()
 		}
 		m.recoverOne(s, r, seat, one)
 	}
@@ -99,9 +99,9 @@ func (m *Coordinator) recoverOne(s *Survey, r *Record, seat *Seat, one *recovery
 		return
 	}
 	if note, ok := f.copyNote(copyNoteLife(m.opts)); ok {
-		m.Mu.Lock()
+		m.mu.Lock()
 		one.noted = &note
-		m.Mu.Unlock()
+		m.mu.Unlock()
 		return
 	}
 	if s.Began.Before(m.born.Add(copyNoteLife(m.opts))) { // who is gone in a moment had better leave it to others //mutant:who-looks-in-copies
@@ -136,8 +136,8 @@ func (m *Coordinator) recoverOne(s *Survey, r *Record, seat *Seat, one *recovery
 
 // setRecovery sets the copy, and why there is none.
 func (m *Coordinator) setRecovery(one *recovery, c *copier, problem string) {
-	m.Mu.Lock()
-	defer m.Mu.Unlock()
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	one.copy, one.problem, one.noted = c, problem, nil
 }
 
@@ -203,8 +203,8 @@ func (m *Coordinator) recovered(s *Survey, r *Record, seat *Seat) (how string, i
 
 // copyingOf is for people.
 func (m *Coordinator) copyingOf(place int) *Copying {
-	m.Mu.Lock()
-	defer m.Mu.Unlock()
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	switch one := m.recoveries[place]; {
 	case one == nil:
 		return nil

@@ -3,7 +3,6 @@ package member
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -84,19 +83,15 @@ func (o Options) refounding(ctx context.Context) (s *Survey, base, f *Record, pl
 	}
 	of := make(map[string][]string) // the fleets, and who shows them
 	for _, m := range s.Reports {
-		if id := m.shownID(); len(id.lineage) == NonceLen {
-			of[id.lineage[:FleetLen]] = append(of[id.lineage[:FleetLen]], m.master.Addr)
+		if fleet := m.shownID().fleet(); fleet != "" {
+			of[fleet] = append(of[fleet], m.master.Addr)
 		}
 		if m.ok() && m.State.fresh && m.record == nil && m.child == nil && m.keys > 0 { //mutant:a-master-with-keys-is-refounded
 			return refuse("%s holds %d keys, and was no member: name another master, or run FLUSHALL on it", m.master.Addr, m.keys)
 		}
 	}
 	if len(of) > 1 { //mutant:two-fleets-are-refounded-as-one
-		var parts []string
-		for _, fleet := range slices.Sorted(maps.Keys(of)) {
-			parts = append(parts, fmt.Sprintf("%s to fleet %s%s", strings.Join(of[fleet], ", "), fleet, s.seatsOfFleet(fleet)))
-		}
-		return refuse("the masters belong to different fleets: %s; name the masters of one, or run FLUSHALL on what is left of one that is gone", strings.Join(parts, "; "))
+		return refuse("the masters belong to different fleets: %s; name the masters of one, or run FLUSHALL on what is left of one that is gone", s.whoBelongs(of))
 	}
 	next := s.newest(nil)
 	if next == nil {
@@ -136,7 +131,7 @@ func (o Options) refounding(ctx context.Context) (s *Survey, base, f *Record, pl
 			one.Addr = o.Masters[i].FullAddr() //mutant:a-refounded-name-means-two-machines
 		}
 	}
-	f, why := s.Founding(asked.Seal(), o)
+	f, why := s.founding(asked.Seal(), o)
 	if f == nil {
 		return refuse("%s: start them, or name others", why)
 	}
