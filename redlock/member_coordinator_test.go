@@ -289,8 +289,8 @@ func TestShortLivedProxiesGetTheirLock(t *testing.T) {
 func TestRecoveryAfterAmnesiaOfThree(t *testing.T) {
 	for _, restarted := range []bool{false, true} {
 		inVirtualTime(t, 5, func(s *stage) {
-			p := s.open() // with the max_ttl that is the default
-			most := p.opts.Heartbeat + p.wait() + 2*p.opts.Heartbeat + 2*member.LookPause
+			p := s.open()                                                    // with the max_ttl that is the default
+			most := p.opts.Heartbeat + p.wait() + 2*p.opts.Heartbeat + 10*ms // two pauses between looks
 			for i := range 3 {
 				if restarted {
 					s.masters[i].Crash(false)

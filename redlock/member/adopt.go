@@ -164,8 +164,8 @@ func (s *Survey) fleetOf(f *Report, o Options) string {
 			continue
 		}
 		r := other.record
-		for i := range r.Seats {
-			if one := &r.Seats[i]; o.MasterAt(one.Name, one.Addr).Addr == f.master.Addr {
+		for one := range r.seats() {
+			if o.MasterAt(one.Name, one.Addr).Addr == f.master.Addr {
 				if of != "" && of != r.Fleet() {
 					return ""
 				}

@@ -46,8 +46,8 @@ func Bootstrap(ctx context.Context, opts Options) ([]BootstrapReport, error) {
 		first, _ = s.founding(nil, opts)
 		first.Wait = first.Needed(opts.Drift)
 	}
-	for i := range first.Seats {
-		first.Seats[i].State = Voter
+	for s := range first.seats() {
+		s.State = Voter
 	}
 	chosen, err := s.Step(ctx, parent, s.Reports, len(s.Reports), first.Seal())
 	if err == nil && chosen.Digest != first.Digest {

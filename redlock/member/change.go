@@ -117,8 +117,7 @@ func (q *memberRequest) disturbed(now *Record) error {
 	if q.from.MaxTTL != now.MaxTTL {
 		change("max_ttl is %s now", clock.Text(now.MaxTTL))
 	}
-	for i := range now.Seats {
-		s := &now.Seats[i]
+	for s := range now.seats() {
 		switch before := q.from.SeatNamed(s.Name); {
 		case before == nil:
 			change("%s is added", conn.Sanitize(s.Name))
@@ -128,8 +127,8 @@ func (q *memberRequest) disturbed(now *Record) error {
 			change("%s is leaving", conn.Sanitize(s.Name))
 		}
 	}
-	for i := range q.from.Seats {
-		if s := &q.from.Seats[i]; s.State != Leaving && now.SeatNamed(s.Name) == nil {
+	for s := range q.from.seats() {
+		if s.State != Leaving && now.SeatNamed(s.Name) == nil {
 			change("%s is removed", conn.Sanitize(s.Name))
 		}
 	}
@@ -183,7 +182,7 @@ func (q *memberRequest) remove(n *Situation, child *Record) (what string, err er
 func (n *Situation) votes(s *Seat) bool {
 	f := n.Survey.At(s.Number)
 	return s.State == Voter && //mutant:a-learner-is-counted-on
-		(f != nil && f.shows(n.Record) && f.State.Child == "")
+		f.shows(n.Record) && f.State.Child == ""
 }
 
 // keepsQuorum refuses a child under which fewer masters would vote at once than it needs. Voters that are not reached are no help: with them
@@ -191,8 +190,7 @@ func (n *Situation) votes(s *Seat) bool {
 func (n *Situation) keepsQuorum(child *Record, s *Seat) error {
 	r := n.Record
 	now, after, others := 0, 0, ""
-	for i := range r.Seats {
-		one := &r.Seats[i]
+	for one := range r.seats() {
 		switch f := n.Survey.At(one.Number); {
 		case n.votes(one): //mutant:a-dead-voter-is-counted-on
 			now++
@@ -267,8 +265,8 @@ func (q *memberRequest) seat(ctx context.Context, n *Situation, child *Record) (
 		s = child.SeatNamed(m.Add)
 		child.Roster++
 	}
-	for i := range r.Seats {
-		if other := &r.Seats[i]; other.Name != s.Name && o.MasterAt(other.Name, other.Addr).Addr == at.Addr {
+	for other := range r.seats() {
+		if other.Name != s.Name && o.MasterAt(other.Name, other.Addr).Addr == at.Addr {
 			return "", fmt.Errorf("%s is the address of %s: each vote must come from a master of its own", m.Addr, conn.Sanitize(other.Name))
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"sync"
 	"time"
@@ -39,9 +40,6 @@ type Coordinator struct {
 	splitSeenSince time.Time      // since when a listed memory is heard by others and another one is found here; zero: it is not so
 	request        *memberRequest
 
-	// recoveries are the copies to learners, by the number of the seat. mu guards what others read.
-	recoveries map[int]*recovery
-
 	// mu guards what follows. Only the goroutine writes.
 	mu sync.Mutex
 	// record is the one in force, as far as is known here. Nil: none.
@@ -50,6 +48,8 @@ type Coordinator struct {
 	settled bool
 	// waits run under the record. Others read when they are due.
 	waits waits
+	// recoveries are the copies to learners, by the number of the seat.
+	recoveries map[int]*recovery
 	// problem is why the membership is not as it should be; "": it is, or nothing is known against it.
 	problem string
 	// problemEnds is when it is over, if nothing else happens; zero: not known.
@@ -66,7 +66,7 @@ type reseatPause struct {
 // in running.
 func New(host Host, opts Options, own *clock.Own, ending context.Context, running *sync.WaitGroup) *Coordinator {
 	return &Coordinator{host: host, opts: opts, own: own, log: loglimit.Limiter{Interval: opts.LogInterval, Burst: opts.LogBurst}, ending: ending, running: running, poked: make(chan struct{}, 1), requests: make(chan *memberRequest), born: time.Now(),
-		pauses: make(map[int]reseatPause), recoveries: make(map[int]*recovery)}
+		pauses: make(map[int]reseatPause)}
 }
 
 // Wake has the coordinator look soon.
@@ -100,19 +100,19 @@ func (m *Coordinator) Run() {
 		again := m.poll(ctx)
 		// What a look has changed, lanes ask it to look at. They need not be told one by one.
 		select {
-		case <-time.After(LookPause):
+		case <-time.After(lookPause):
 		case <-ctx.Done():
 			return
 		}
-		timer.Reset(max(again-LookPause, leastTimer))
+		timer.Reset(max(again-lookPause, leastTimer))
 	}
 }
 
 // heardWithin is for how many heartbeats a memory counts as heard by another client.
 const heardWithin = 2
 
-// LookPause is the least time between two looks at the masters.
-const LookPause = 5 * time.Millisecond
+// lookPause is the least time between two looks at the masters.
+const lookPause = 5 * time.Millisecond
 
 // leastTimer is the shortest time that the goroutine's timer is set to. With 0 the timer would be due at once, and with Go 1.26 two
 // goroutines that find that at the same moment of testing/synctest crash the race detector.
@@ -135,7 +135,9 @@ func (m *Coordinator) poll(ctx context.Context) time.Duration {
 		patience.Enough, patience.fewer = len(places), 0 // who answers last may belong to another fleet than the first
 	}
 	patience.answered = func(s *Survey, f *Report) (done bool) {
-		m.confirm(s, f)
+		if f.runID != "" { // a lane that is connected to another process loses its connection
+			m.host.Confirm(f.Place, f.runID, s.Began)
+		}
 		if m.record == nil {
 			_, most := s.best(func(*Record) bool { return true })
 			return 2*most > len(places)
@@ -160,10 +162,8 @@ func (m *Coordinator) poll(ctx context.Context) time.Duration {
 	}
 	r := m.record
 	if r == nil || !s.inForce(r) {
-		if r != nil {
-			if s.teachUntaught(ctx, r) > 0 {
-				return 0
-			}
+		if r != nil && s.teachUntaught(ctx, r) > 0 {
+			return 0
 		}
 		base := s.remains(r)
 		if base != r {
@@ -173,14 +173,19 @@ func (m *Coordinator) poll(ctx context.Context) time.Duration {
 		}
 		return m.found(ctx, s, base)
 	}
+	return m.advance(ctx, s, r)
+}
+
+// advance does what is due under the record in force, and returns when to look again.
+func (m *Coordinator) advance(ctx context.Context, s *Survey, r *Record) time.Duration {
+	o := m.opts
 	m.foundable, m.quorumAt = time.Time{}, s.Began
 	if s.teachUntaught(ctx, r) > 0 { // who is behind cannot promise anything, and would count as silent //mutant:who-is-behind-counts-as-silent
 		m.host.Recheck()
 	}
-	acceptors := s.Acceptors(r)
 	if s.unfinished(r) {
 		// Where there is nothing to finish, because what was accepted cannot have been chosen, a child without a change ends it.
-		return m.propose(ctx, s, r, acceptors, r.Quorum(), decision{Child: r.Child().Seal()})
+		return m.propose(ctx, s, r, decision{Child: r.Child().Seal()})
 	}
 	m.settle()
 	strays := m.repeatedStrays(s, r)
@@ -220,7 +225,7 @@ func (m *Coordinator) poll(ctx context.Context) time.Duration {
 	if !m.raiseFloors(ctx, n, &d) {
 		return o.Heartbeat
 	}
-	return m.propose(ctx, s, r, acceptors, r.Quorum(), d)
+	return m.propose(ctx, s, r, d)
 }
 
 // repeatedStrays are the strays that showed the same at the survey before. One survey proves nothing: steps
@@ -307,9 +312,8 @@ func (m *Coordinator) pause(n *Situation) time.Duration {
 			pause = min(pause, m.opts.Heartbeat) // what it waits for is not reached, or paused
 		}
 	}
-	for i := range n.Record.Seats {
-		s := &n.Record.Seats[i]
-		if f := n.Survey.At(s.Number); s.State != Leaving && f != nil && f.ok() && f.State.Memory != s.Memory {
+	for s := range n.Record.seats() {
+		if f := n.Survey.At(s.Number); s.State != Leaving && f.ok() && f.State.Memory != s.Memory {
 			pause = min(pause, m.opts.Heartbeat)
 		}
 	}
@@ -344,14 +348,6 @@ func (m *Coordinator) leftOf(timer string) time.Duration {
 	return 0
 }
 
-// confirm tells the lane of the place whether it is connected to who stands behind its address now. One that is connected to another process
-// loses its connection.
-func (m *Coordinator) confirm(s *Survey, f *Report) {
-	if f.runID != "" {
-		m.host.Confirm(f.Place, f.runID, s.Began)
-	}
-}
-
 // raiseFloors has the seats that will vote, or vote in a smaller quorum, know the fences of before. It drops from the decision those that
 // cannot be told, and returns false if nothing of it is left to do.
 func (m *Coordinator) raiseFloors(ctx context.Context, n *Situation, d *decision) bool {
@@ -361,7 +357,7 @@ func (m *Coordinator) raiseFloors(ctx context.Context, n *Situation, d *decision
 	floor, cold := n.floor()
 	for _, place := range d.raise {
 		f := n.Survey.At(place)
-		if f == nil || !f.ok() {
+		if !f.ok() {
 			return false
 		}
 		if err := f.raiseFloor(ctx, floor); err != nil { //mutant:a-voter-that-knows-no-fences
@@ -383,14 +379,18 @@ func (m *Coordinator) raiseFloors(ctx context.Context, n *Situation, d *decision
 	return true
 }
 
-// propose has the acceptors choose what follows parent, or a founding (parent is nil), and goes on with what they chose.
-func (m *Coordinator) propose(ctx context.Context, s *Survey, parent *Record, acceptors []*Report, quorum int, d decision) time.Duration {
+// propose has the masters choose what follows parent, or a founding (parent is nil), and goes on with what they chose.
+func (m *Coordinator) propose(ctx context.Context, s *Survey, parent *Record, d decision) time.Duration {
 	o := m.opts
+	acceptors, quorum := d.Child.Among(s.Reports), d.Child.Quorum()
+	if parent != nil {
+		acceptors, quorum = s.Acceptors(parent), parent.Quorum()
+	}
 	chosen, err := s.Step(ctx, parent, acceptors, quorum, d.Child)
 	if err != nil {
 		m.setProblem("the membership cannot be changed at present: " + err.Error())
 		if errors.Is(err, errOutrun) {
-			return jitter(o.Heartbeat)
+			return rand.N(o.Heartbeat) + 1 // not all at the same moment
 		}
 		return o.Heartbeat
 	}
@@ -398,8 +398,7 @@ func (m *Coordinator) propose(ctx context.Context, s *Survey, parent *Record, ac
 	if !ours {
 		d = decision{Child: chosen}
 	}
-	for i := range chosen.Seats {
-		one := &chosen.Seats[i]
+	for one := range chosen.seats() {
 		if one.State == Learner && one.Since == chosen.Version && m.record != nil {
 			m.pauseReseat(one.Number, m.record.Wait)
 		}
@@ -463,7 +462,7 @@ func (m *Coordinator) found(ctx context.Context, s *Survey, base *Record) time.D
 	if why != "" {
 		d.changes = append(d.changes, why)
 	}
-	return m.propose(ctx, s, nil, f.Among(s.Reports), f.Quorum(), d)
+	return m.propose(ctx, s, nil, d)
 }
 
 // foundLater says why the membership cannot be founded anew at present.

@@ -27,10 +27,9 @@ func (s *Survey) founding(base *Record, opts Options) (f *Record, why string) {
 	f = vacated(base, opts)
 	dead, reached := 0, 0
 	others := make(map[string][]string) // names, by what keeps them from being members
-	for i := range f.Seats {
-		one := &f.Seats[i]
+	for one := range f.seats() {
 		a := s.At(one.Number)
-		if a == nil || !a.ok() {
+		if !a.ok() {
 			if a != nil && conn.IsRefused(a.err) {
 				others[conn.Shorten(a.err).Error()] = append(others[conn.Shorten(a.err).Error()], conn.Sanitize(one.Name))
 			}
@@ -106,10 +105,9 @@ func vacated(base *Record, opts Options) *Record {
 	f.Generation, f.Roster = base.Generation, base.Roster
 	f.Lineage = base.Lineage[:FleetLen] + f.Lineage[FleetLen:]
 	f.MaxTTL, f.Wait = base.MaxTTL, max(f.Wait, base.Wait)
-	for i := range base.Seats {
-		if b := base.Seats[i]; b.State != Leaving {
-			b.Memory, b.State, b.Since = "", Vacant, 0
-			f.Seats = append(f.Seats, b)
+	for s := range base.seats() {
+		if s.State != Leaving {
+			f.Seats = append(f.Seats, Seat{Number: s.Number, Name: s.Name, Addr: s.Addr, State: Vacant})
 		}
 	}
 	return f

@@ -90,8 +90,7 @@ type Copying struct {
 func (r *Record) membership(o Options) Membership {
 	all := Membership{Known: true, Lineage: fmt.Sprintf("%d-%s", r.Generation, r.Lineage), Version: r.Version, MaxTTL: r.MaxTTL, Wait: r.Wait,
 		Lowering: r.Wait > r.Needed(o.Drift), Needed: r.Quorum(), Differences: fileDiffers(r, o)}
-	for i := range r.Seats {
-		s := &r.Seats[i]
+	for s := range r.seats() {
 		all.Seats = append(all.Seats, SeatInfo{Name: s.Name, Addr: o.MasterAt(s.Name, s.Addr).FullAddr(), State: s.State, Memory: s.Memory, Since: s.Since})
 	}
 	return all
@@ -103,8 +102,7 @@ func fileDiffers(r *Record, o Options) string {
 	if o.MaxTTL.Truncate(time.Millisecond) != r.MaxTTL {
 		parts = append(parts, fmt.Sprintf("max_ttl is %s, the settings say %s", clock.Text(r.MaxTTL), clock.Text(o.MaxTTL)))
 	}
-	for i := range r.Seats {
-		s := &r.Seats[i]
+	for s := range r.seats() {
 		at := slices.IndexFunc(o.Masters, func(m conn.Master) bool { return m.SeatName() == s.Name })
 		switch {
 		case at < 0:

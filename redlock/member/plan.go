@@ -2,7 +2,6 @@ package member
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -70,11 +69,10 @@ func (n *Situation) Next() decision {
 		child.Roster++
 	}
 	moved := removed // a step moves one seat at most (checkChild)
-	for i := range child.Seats {
-		s := &child.Seats[i]
+	for s := range child.seats() {
 		f := n.Survey.At(s.Number)
 		switch {
-		case s.State == Leaving || f == nil || !f.ok():
+		case s.State == Leaving || !f.ok():
 		case f.State.Memory != s.Memory:
 			if moved || f.foreign(r) || n.Paused(s.Number) || r.Lists(f.State.Memory) != nil || n.Survey.heard(r, s, n.patience) {
 				continue
@@ -103,10 +101,10 @@ func (n *Situation) Next() decision {
 	if removed { // a smaller quorum must not miss what the larger one knew //mutant:a-smaller-quorum-knows-no-fences
 		told := 0
 		var silent []int
-		for i := range child.Seats {
-			switch s := &child.Seats[i]; {
+		for s := range child.seats() {
+			switch {
 			case s.State != Voter:
-			case n.Survey.At(s.Number) == nil || !n.Survey.At(s.Number).shows(r): //mutant:a-dead-voter-keeps-a-seat-that-leaves
+			case !n.Survey.At(s.Number).shows(r): //mutant:a-dead-voter-keeps-a-seat-that-leaves
 				silent = append(silent, s.Number)
 			default:
 				told++
@@ -184,7 +182,7 @@ func SameProcess(a, b string) bool {
 // goes by another record may hear a memory which that one lists; it says so only on masters that show its record.
 func (s *Survey) heard(r *Record, one *Seat, within time.Duration) bool {
 	a := s.At(one.Number)
-	if !one.State.occupied() || a != nil && a.ok() && (a.State.Memory == one.Memory || SameProcess(a.State.Memory, one.Memory)) {
+	if !one.State.occupied() || a.ok() && (a.State.Memory == one.Memory || SameProcess(a.State.Memory, one.Memory)) {
 		return false
 	}
 	says := s.count(func(f *Report) bool {
@@ -199,13 +197,10 @@ func (s *Survey) heard(r *Record, one *Seat, within time.Duration) bool {
 
 // heardElsewhere returns the name of a seat whose listed memory is heard by others; "": there is none.
 func (s *Survey) heardElsewhere(base *Record, within time.Duration) string {
-	for i := range base.Seats {
-		if s.heard(base, &base.Seats[i], within) { //mutant:a-founding-over-who-is-heard
-			return base.Seats[i].Name
+	for one := range base.seats() {
+		if s.heard(base, one, within) { //mutant:a-founding-over-who-is-heard
+			return one.Name
 		}
 	}
 	return ""
 }
-
-// jitter spreads what several proxies would do at the same moment.
-func jitter(d time.Duration) time.Duration { return rand.N(d) + 1 }

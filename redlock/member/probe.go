@@ -201,8 +201,8 @@ func ProbeAll(ctx context.Context, o Options, timeout time.Duration) ([]MasterRe
 
 // mastersOf are the masters of the seats.
 func mastersOf(r *Record, o Options) (masters []conn.Master) {
-	for i := range r.Seats {
-		masters = append(masters, o.MasterAt(r.Seats[i].Name, r.Seats[i].Addr))
+	for s := range r.seats() {
+		masters = append(masters, o.MasterAt(s.Name, s.Addr))
 	}
 	return masters
 }

@@ -10,12 +10,14 @@
 // (host.go). Bootstrap, Refound and ProbeAll are for operators, without a coordinator.
 //
 // Tests of whole fleets come in by a side door: they propose steps by themselves (SurveyMasters, Survey.Prevailing, Step and Teach, Situation.Next),
-// and forge what masters show (Record.Changed, runOnMembers).
+// and forge what masters show (Record.Changed).
 package member
 
 import (
 	"fmt"
+	"iter"
 	"slices"
+	"strings"
 	"time"
 
 	"redlockd/redlock/clock"
@@ -191,19 +193,30 @@ func (r *Record) Lists(memory string) *Seat {
 }
 
 func (r *Record) seatWhere(match func(*Seat) bool) *Seat {
-	for i := range r.Seats {
-		if match(&r.Seats[i]) {
-			return &r.Seats[i]
+	for s := range r.seats() {
+		if match(s) {
+			return s
 		}
 	}
 	return nil
 }
 
+// seats goes through them, in the order of their numbers.
+func (r *Record) seats() iter.Seq[*Seat] {
+	return func(yield func(*Seat) bool) {
+		for i := range r.Seats {
+			if !yield(&r.Seats[i]) {
+				return
+			}
+		}
+	}
+}
+
 // Voters is how many of its seats vote.
 func (r *Record) Voters() int {
 	n := 0
-	for i := range r.Seats {
-		if r.Seats[i].State == Voter {
+	for s := range r.seats() {
+		if s.State == Voter {
 			n++
 		}
 	}
@@ -314,14 +327,11 @@ func (r *Record) Changed(change func(r *Record)) *Record {
 
 // seatNames are the names of its seats, for people.
 func seatNames(r *Record) string {
-	text := ""
-	for i := range r.Seats {
-		if i > 0 {
-			text += ", "
-		}
-		text += conn.Sanitize(r.Seats[i].Name)
+	var names []string
+	for s := range r.seats() {
+		names = append(names, conn.Sanitize(s.Name))
 	}
-	return text
+	return strings.Join(names, ", ")
 }
 
 func wholeMs(d time.Duration) time.Duration {

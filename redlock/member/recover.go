@@ -34,32 +34,26 @@ type recovery struct {
 
 // recover begins the copies that can begin, and ends those that are of no use any more. Every poll calls it.
 func (m *Coordinator) recover(s *Survey, r *Record) {
-	for place, one := range m.recoveries {
-		if seat := r.Lists(one.memory); seat == nil || seat.Number != place || seat.State != Learner {
-			if one.copy != nil {
-				one.copy.cancel()
-			}
-			m.mu.Lock()
-			delete(m.recoveries, place)
-			m.mu.Unlock()
+	before, now := m.recoveries, make(map[int]*recovery)
+	for seat := range r.seats() {
+		if one := before[seat.Number]; one != nil && one.memory == seat.Memory && seat.State == Learner {
+			now[seat.Number] = one
+		} else if seat.State == Learner && !m.opts.NoCopy {
+			now[seat.Number] = &recovery{memory: seat.Memory}
 		}
 	}
-	if m.opts.NoCopy {
-		return
+	for place, one := range before {
+		if now[place] != one && one.copy != nil {
+			one.copy.cancel()
+		}
 	}
-	for i := range r.Seats {
-		seat := &r.Seats[i]
-		if seat.State != Learner {
-			continue
+	m.mu.Lock()
+	m.recoveries = now
+	m.mu.Unlock()
+	for seat := range r.seats() {
+		if one := now[seat.Number]; one != nil {
+			m.recoverOne(s, r, seat, one)
 		}
-		one := m.recoveries[seat.Number]
-		if one == nil {
-			one = &recovery{memory: seat.Memory}
-			m.mu.Lock()
-			m.recoveries[seat.Number] = one
-			m.mu.Unlock()
-		}
-		m.recoverOne(s, r, seat, one)
 	}
 }
 
@@ -94,7 +88,7 @@ func (m *Coordinator) recoverOne(s *Survey, r *Record, seat *Seat, one *recovery
 		return
 	}
 	f := s.At(seat.Number)
-	if f == nil || !f.shows(r) {
+	if !f.shows(r) {
 		m.setRecovery(one, nil, "it is not reached, or was not told of the membership")
 		return
 	}
@@ -109,14 +103,13 @@ func (m *Coordinator) recoverOne(s *Survey, r *Record, seat *Seat, one *recovery
 	}
 	var sources []*copyPlace
 	var missing []string
-	for i := range r.Seats {
-		voter := &r.Seats[i]
+	for voter := range r.seats() {
 		if voter.State != Voter {
 			continue
 		}
 		from := s.At(voter.Number)
 		ring, beat, ok := m.host.Source(voter.Number)
-		left := from != nil && from.shows(r) // every earlier record: so no vote under one counts there any more //mutant:a-source-is-read-before-it-has-left
+		left := from.shows(r) // every earlier record: so no vote under one counts there any more //mutant:a-source-is-read-before-it-has-left
 		if !left || !ok {
 			missing = append(missing, conn.Sanitize(voter.Name))
 			continue
@@ -173,7 +166,7 @@ func (c *copier) stillGood(s *Survey, r *Record) error {
 		f := s.At(p.number)
 		seat := r.Lists(p.memory)
 		switch {
-		case f == nil || !f.ok(): // and could not tell its fences
+		case !f.ok(): // and could not tell its fences
 			return errNotYet
 		case seat == nil || seat.State != Voter || !f.shows(r): //mutant:a-source-that-has-forgotten-promotes
 			return fmt.Errorf("%s has forgotten, or was replaced, while it was copied", conn.Sanitize(p.name))

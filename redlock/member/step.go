@@ -111,8 +111,8 @@ func childToPropose(parent *Record, ready, settled []*Report, own *Record) *Reco
 		shows[a.record.Digest]++
 	}
 	silent := -len(ready) - len(settled)
-	for i := range parent.Seats {
-		if parent.Seats[i].State.occupied() {
+	for s := range parent.seats() {
+		if s.State.occupied() {
 			silent++
 		}
 	}

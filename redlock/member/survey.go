@@ -68,18 +68,21 @@ type Report struct {
 	taught bool
 }
 
-// ok tells whether the master is fit to be a member.
-func (f *Report) ok() bool { return f.err == nil }
+// ok tells whether the master was asked, and is fit to be a member.
+func (f *Report) ok() bool { return f != nil && f.err == nil }
 
 // shows tells whether it shows this record as settled or with an accepted child, with a memory that the record lists.
 func (f *Report) shows(r *Record) bool {
-	return f.ok() && f.lists(r) && !f.State.fresh && f.State.Record == r.ID()
+	return f.lists(r) && !f.State.fresh && f.State.Record == r.ID()
 }
 
 // lists tells whether the record lists the memory for the seat of this place.
 func (f *Report) lists(r *Record) bool {
+	if !f.ok() {
+		return false
+	}
 	s := r.Seat(f.Place)
-	return f.ok() && s != nil && s.Memory == f.State.Memory
+	return s != nil && s.Memory == f.State.Memory
 }
 
 // stamp is when the master was told of a listing, by its own clock; false: it was not.

@@ -13,8 +13,8 @@ import (
 
 // TimersOf are the waits that run under a record.
 func TimersOf(r *Record, d clock.Drift) (timers []string) {
-	for i := range r.Seats {
-		if s := &r.Seats[i]; s.State == Learner || s.State == Leaving {
+	for s := range r.seats() {
+		if s.State == Learner || s.State == Leaving {
 			timers = append(timers, r.StampField(s))
 		}
 	}
