@@ -25,16 +25,16 @@ import (
 // Conn is one connection to a master. It never reconnects by itself: what a broken connection leaves
 // behind has to be cleared up first, so the lane makes a new one.
 type Conn struct {
-	// client and redis are go-redis on the connection, for everything that is not a batch.
+	// Client and Redis are go-redis on the connection, for everything that is not a batch.
 	Client *redis.Client
 	Redis  *redis.Conn
-	// socket is below both. Closing it breaks off a call that is under way.
+	// Socket is below both. Closing it breaks off a call that is under way.
 	Socket net.Conn
-	// wire is on the socket, for batches.
+	// Wire is on the socket, for batches.
 	Wire Wire
-	// stop ends the watch over the client's context that closes the socket; nil: there is none.
+	// Stop ends the watch over the client's context that closes the socket; nil: there is none.
 	Stop func() bool
-	// compareAndDelete is how this master deletes a key that holds a token, without a script: Redis from 8.4
+	// CompareAndDelete is how this master deletes a key that holds a token, without a script: Redis from 8.4
 	// on, Valkey from 9 on. Where it can, a batch folds nothing, and all commands keep their order.
 	CompareAndDelete NativeDelete
 }

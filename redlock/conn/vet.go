@@ -115,7 +115,7 @@ func Evicts(info map[string]string) string {
 	return ""
 }
 
-// TooOld tells whether a version is below oldestVersion. A version that cannot be read is not judged.
+// TooOld tells whether a version is below OldestVersion. A version that cannot be read is not judged.
 func TooOld(version string) bool {
 	parts := strings.SplitN(version, ".", 3)
 	if len(parts) < 2 {

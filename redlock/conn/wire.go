@@ -17,9 +17,9 @@ import (
 // last one: so the two never mix. One goroutine writes and one reads, which may be the same.
 type Wire struct {
 	Socket net.Conn
-	// out holds commands that are not sent yet. It belongs to the goroutine that writes.
+	// Out holds commands that are not sent yet. It belongs to the goroutine that writes.
 	Out []byte
-	// in holds what has arrived and is not read yet. It belongs to the goroutine that reads.
+	// In holds what has arrived and is not read yet. It belongs to the goroutine that reads.
 	In resp.ReplyReader
 }
 

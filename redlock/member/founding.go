@@ -12,7 +12,7 @@ import (
 
 // A founding begins a lineage where no quorum of the listed memories is left: brand-new masters, or a majority that has forgotten. No
 // protocol among memories can tell one that is dead from one that is elsewhere. So a founding trusts addresses: when the address of a seat
-// shows another memory to one proxy, then no later than recheckWithin afterwards nobody counts votes of the old one. A process that shows
+// shows another memory to one proxy, then no later than RecheckWithin afterwards nobody counts votes of the old one. A process that shows
 // a new memory has proved that its old one is gone, and there is nothing to wait for.
 //
 // What remains: addresses that mean one Redis for some proxies and another for others, for longer than that. Where those and the

@@ -33,13 +33,13 @@ func (d *decision) change(format string, args ...any) {
 type Situation struct {
 	Record *Record
 	Survey *Survey
-	// left is how much of a wait is left, by the name of its timer: stampField or ttlStampField.
+	// Left is how much of a wait is left, by the name of its timer: StampField or ttlStampField.
 	Left func(timer string) time.Duration
 	// recovered tells whether the learner of a seat was given what it has to know, and how; nil: none was.
 	recovered func(s *Seat) (how string, is bool)
 	// patience is for how long a memory counts as heard that some client has heard.
 	patience time.Duration
-	// paused tells whether a seat has to wait before another memory is listed there.
+	// Paused tells whether a seat has to wait before another memory is listed there.
 	Paused func(place int) bool
 	// wall is what this machine's clock says.
 	wall time.Time
@@ -68,7 +68,7 @@ func (n *Situation) Next() decision {
 	if removed {
 		child.Roster++
 	}
-	moved := removed // a step moves one seat at most (checkChild)
+	moved := removed // a step moves one seat at most (CheckChild)
 	for s := range child.seats() {
 		f := n.Survey.At(s.Number)
 		switch {

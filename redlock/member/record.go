@@ -99,15 +99,15 @@ func (s SeatState) occupied() bool { return s == Voter || s == Learner }
 
 // Seat is a place among the masters.
 type Seat struct {
-	// number is from 0 to quorum.MaxMasters-1 and fixed for the life of the seat. A removal leaves a hole.
+	// Number is from 0 to quorum.MaxMasters-1 and fixed for the life of the seat. A removal leaves a hole.
 	Number int
-	// name is fixed for the life of the seat.
+	// Name is fixed for the life of the seat.
 	Name string
 	Addr string
-	// memory is the listed memory, see newMemory; "" where the seat is vacant or leaving.
+	// Memory is the listed memory, see NewMemory; "" where the seat is vacant or leaving.
 	Memory string
 	State  SeatState
-	// since is the version at which this memory was listed, or last lost its vote, or the seat became vacant or leaving.
+	// Since is the version at which this memory was listed, or last lost its vote, or the seat became vacant or leaving.
 	Since int64
 }
 
@@ -115,28 +115,28 @@ func (s *Seat) String() string { return fmt.Sprintf("seat %d (%s)", s.Number, co
 
 // Record is one version of the membership. It is not changed once it is sealed.
 type Record struct {
-	// generation counts foundings.
+	// Generation counts foundings.
 	Generation int64
-	// lineage is 16 hex digits, new with each founding.
+	// Lineage is 16 hex digits, new with each founding.
 	Lineage string
-	// version is 0 at a founding and grows by one with each step.
+	// Version is 0 at a founding and grows by one with each step.
 	Version int64
-	// parent is the digest of the record before this one, "" at a founding.
+	// Parent is the digest of the record before this one, "" at a founding.
 	Parent string
 
-	// maxTTL and wait are whole milliseconds.
+	// MaxTTL and Wait are whole milliseconds.
 	MaxTTL time.Duration
-	// wait is what passes before a seat gains a vote or is removed. It is lowered to what maxTTL needs when it has passed since ttlSince.
+	// Wait is what passes before a seat gains a vote or is removed. It is lowered to what MaxTTL needs when it has passed since TTLSince.
 	Wait time.Duration
-	// ttlSince is the version at which maxTTL was last lowered, 0 at a founding.
+	// TTLSince is the version at which MaxTTL was last lowered, 0 at a founding.
 	TTLSince int64
 
-	// roster counts the steps that added or removed seats.
+	// Roster counts the steps that added or removed seats.
 	Roster int64
-	// seats are in ascending order of their numbers.
+	// Seats are in ascending order of their numbers.
 	Seats []Seat
 
-	// text and digest are set by seal and parseRecord.
+	// Text and Digest are set by Seal and ParseRecord.
 	Text, Digest string
 }
 
@@ -223,7 +223,7 @@ func (r *Record) Voters() int {
 	return n
 }
 
-// Child returns a copy of r that is the next version and not sealed. The caller changes it, seals it, and asks checkChild.
+// Child returns a copy of r that is the next version and not sealed. The caller changes it, seals it, and asks CheckChild.
 func (r *Record) Child() *Record {
 	c := *r
 	c.Seats = slices.Clone(r.Seats)
@@ -257,7 +257,7 @@ func (r *Record) Check() error {
 	return r.checkSeats()
 }
 
-// Needed is the wait that maxTTL needs, by the drift of this client. wait is longer after maxTTL was lowered, and after a founding.
+// Needed is the wait that MaxTTL needs, by the drift of this client. Wait is longer after MaxTTL was lowered, and after a founding.
 func (r *Record) Needed(d clock.Drift) time.Duration { return wholeMs(clock.QuarantineOf(r.MaxTTL, d)) }
 
 // Quarantine is for how long a memory has no vote under r that may have forgotten locks: its wait, or longer where the drift of this client needs that.

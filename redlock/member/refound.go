@@ -20,7 +20,7 @@ import (
 // gathers a quorum under the old record, nor chooses a child of it. A memory that both records list
 // leaves the old one for good when it accepts the founding. What was granted before is over when the
 // new members vote: they are learners until the longest wait that anybody may have to wait for has
-// passed, with recheckWithin for addresses that mean other masters since.
+// passed, with RecheckWithin for addresses that mean other masters since.
 //
 // What remains is that word: machines that are given up, and that answer again with what they remember,
 // can be a quorum of the old record. And masters that have missed how the others went on to further

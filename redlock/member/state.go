@@ -30,13 +30,13 @@ const (
 
 // State is the field v.
 type State struct {
-	// memory is the name of the master's memory.
+	// Memory is the name of the master's memory.
 	Memory string
 	// fresh: the memory has no record yet.
 	fresh bool
-	// record is the settled one; zero where fresh.
+	// Record is the settled one; zero where fresh.
 	Record recordID
-	// ballot and child belong to the accepted child: its ballot and its digest. Both are "" when settled.
+	// Ballot and Child belong to the accepted child: its ballot and its digest. Both are "" when settled.
 	Ballot, Child string
 }
 

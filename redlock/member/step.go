@@ -207,7 +207,7 @@ func (s *Survey) teachUntaught(ctx context.Context, r *Record) (taught int) {
 	return taught
 }
 
-// textOfTheRecord is what cannot be read where found.unreadable is set.
+// textOfTheRecord is what cannot be read where Report.unreadable is set.
 const textOfTheRecord = "the field r of its " + lua.MembersKey + ", the text of the membership, cannot be read"
 
 // raiseFloor has a master refuse fences up to the floor.

@@ -27,7 +27,7 @@ const surveyGrace = 100 * time.Millisecond
 // Survey is what the masters have shown.
 type Survey struct {
 	Began time.Time
-	// found has what was asked, in the order of their places.
+	// Reports are in the order of their places.
 	Reports []*Report
 	// asking counts the goroutines that use the connections.
 	asking sync.WaitGroup
@@ -39,7 +39,7 @@ type Report struct {
 	master conn.Master
 	// err is why it cannot be a member at present: it is not reached, is refused, or is used by others.
 	err error
-	// conn is nil where it is not reached.
+	// Conn is nil where it is not reached.
 	Conn *conn.Conn
 
 	runID   string
@@ -139,7 +139,7 @@ func (s *Survey) count(match func(f *Report) bool) (n int) {
 
 // Patience is how long a survey waits for masters.
 type Patience struct {
-	// enough masters that have answered end the survey when grace is over.
+	// Enough masters that have answered end the survey when grace is over.
 	Enough int
 	Grace  time.Duration
 	// fewer end it when late is over; 0: they do not.
