@@ -222,7 +222,7 @@ func (m *Coordinator) advance(ctx context.Context, s *Survey, r *Record) time.Du
 		m.refuseRequest(err)
 		return m.pause(n)
 	}
-	if !m.raiseFloors(ctx, n, &d) {
+	if !m.raiseFloors(ctx, n, d.raise) {
 		return o.Heartbeat
 	}
 	return m.propose(ctx, s, r, d)
@@ -348,14 +348,14 @@ func (m *Coordinator) leftOf(timer string) time.Duration {
 	return 0
 }
 
-// raiseFloors has the seats that will vote, or vote in a smaller quorum, know the fences of before. It drops from the decision those that
-// cannot be told, and returns false if nothing of it is left to do.
-func (m *Coordinator) raiseFloors(ctx context.Context, n *Situation, d *decision) bool {
-	if len(d.raise) == 0 {
+// raiseFloors has the seats that will vote, or vote in a smaller quorum, know the fences of before. It returns false if one of them cannot be told:
+// then nothing is proposed.
+func (m *Coordinator) raiseFloors(ctx context.Context, n *Situation, places []int) bool {
+	if len(places) == 0 {
 		return true
 	}
 	floor, cold := n.floor()
-	for _, place := range d.raise {
+	for _, place := range places {
 		f := n.Survey.At(place)
 		if !f.ok() {
 			return false
