@@ -501,7 +501,7 @@ func TestRecordThatCannotBeReadIsNamed(t *testing.T) {
 		func(*member.Record) string { return "nonsense" },
 		func(r *member.Record) string { return r.Text + strings.Repeat(" ", member.RecordMax) },
 		func(r *member.Record) string {
-			return r.Changed(func(r *member.Record) { r.Seats[0].Addr = "elsewhere:1" }).Text
+			return changed(r, func(r *member.Record) { r.Seats[0].Addr = "elsewhere:1" }).Text
 		},
 	} {
 		inVirtualTime(t, 5, func(s *stage) {
@@ -530,7 +530,7 @@ func TestMembershipOfOneMasterOnly(t *testing.T) {
 		inVirtualTime(t, 5, func(s *stage) {
 			p := s.open(briefly)
 			digest := s.membership(1).Digest
-			forged := s.membership(0).Changed(tt.forge)
+			forged := changed(s.membership(0), tt.forge)
 			s.do(0, "HSET", lua.MembersKey, "v", forged.ShownBy(s.memory(0)), "r", forged.Text)
 			time.Sleep(3 * time.Second)
 			if got := p.Membership().Problem; !strings.Contains(got, tt.want) {

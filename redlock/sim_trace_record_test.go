@@ -41,12 +41,9 @@ type tracedRecords struct {
 
 // add takes in the text of a record.
 func (t *tracedRecords) add(text string) {
-	if digest := member.RecordDigest(text); t.number[digest] == 0 {
-		if r, err := member.ReadRecord(text); err == nil {
-			r.Digest = digest
-			t.all = append(t.all, r)
-			t.number[digest] = len(t.all)
-		}
+	if r, err := member.ParseRecord(text); err == nil && t.number[r.Digest] == 0 {
+		t.all = append(t.all, r)
+		t.number[r.Digest] = len(t.all)
 	}
 }
 

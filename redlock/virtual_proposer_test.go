@@ -75,3 +75,11 @@ const (
 	laterLineage = "01234567fedcba98" // of the same fleet as 0123456789abcdef
 	otherLineage = "fedcba9876543210"
 )
+
+// changed is the record with a change, sealed.
+func changed(r *member.Record, change func(r *member.Record)) *member.Record {
+	c := *r
+	c.Seats = slices.Clone(r.Seats)
+	change(&c)
+	return c.Seal()
+}

@@ -65,6 +65,14 @@ func surveyOf(r *Record) *Survey {
 	return s
 }
 
+// Changed is r with a change, sealed.
+func (r *Record) Changed(change func(r *Record)) *Record {
+	c := *r
+	c.Seats = slices.Clone(r.Seats)
+	change(&c)
+	return c.Seal()
+}
+
 // places are the numbers of the seats, as text.
 func places(list []*Report) (text string) {
 	for _, f := range list {

@@ -10,7 +10,7 @@
 // (host.go). Bootstrap, Refound and ProbeAll are for operators, without a coordinator.
 //
 // Tests of whole fleets come in by a side door: they propose steps by themselves (SurveyMasters, Survey.Prevailing, Step and Teach, Situation.Next),
-// and forge what masters show (Record.Changed).
+// and read the trailers of a trace (ParseState, ParseRecord).
 package member
 
 import (
@@ -315,14 +315,6 @@ func (r *Record) checkSeats() error {
 		memories[s.Memory] = true
 	}
 	return nil
-}
-
-// Changed is r with a change, sealed.
-func (r *Record) Changed(change func(r *Record)) *Record {
-	c := *r
-	c.Seats = slices.Clone(r.Seats)
-	change(&c)
-	return c.Seal()
 }
 
 // seatNames are the names of its seats, for people.

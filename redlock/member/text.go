@@ -18,12 +18,12 @@ import (
 // Seal fills text and digest, and returns r.
 func (r *Record) Seal() *Record {
 	r.Text = r.print()
-	r.Digest = RecordDigest(r.Text)
+	r.Digest = recordDigest(r.Text)
 	return r
 }
 
-// RecordDigest is the beginning of the text's SHA-256, in hex.
-func RecordDigest(text string) string {
+// recordDigest is the beginning of the text's SHA-256, in hex.
+func recordDigest(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(sum[:DigestLen/2])
 }
@@ -128,7 +128,7 @@ const whatToDoAboutARecord = "see who else writes to this master's " + lua.Membe
 
 // ParseRecord reads the text of a record. It accepts only what print writes, within its bounds.
 func ParseRecord(text string) (*Record, error) {
-	r, err := ReadRecord(text)
+	r, err := readRecord(text)
 	if err == nil {
 		err = r.Check()
 	}
@@ -138,12 +138,12 @@ func ParseRecord(text string) (*Record, error) {
 	if err != nil {
 		return nil, fmt.Errorf("membership record: %w: %s", err, whatToDoAboutARecord)
 	}
-	r.Text, r.Digest = text, RecordDigest(text)
+	r.Text, r.Digest = text, recordDigest(text)
 	return r, nil
 }
 
-// ReadRecord splits the text into its fields; check judges them.
-func ReadRecord(text string) (*Record, error) {
+// readRecord splits the text into its fields; check judges them.
+func readRecord(text string) (*Record, error) {
 	if len(text) > RecordMax {
 		return nil, fmt.Errorf("it has %d bytes, at most %d are possible", len(text), RecordMax)
 	}
