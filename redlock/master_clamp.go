@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"redlockd/redlock/clock"
 	"redlockd/redlock/conn"
 	"redlockd/redlock/lua"
 )
@@ -23,7 +24,7 @@ func (l *lane) clamp(ctx context.Context, conn *conn.Conn) error {
 	if l.guard.record == nil {
 		return nil // the next heartbeat that knows the wait does it
 	}
-	wait := l.guard.record.Quarantine(c.drift)
+	wait := max(l.guard.record.Wait, clock.QuarantineOf(l.guard.record.MaxTTL, c.drift))
 	for began := time.Now(); k.clamp && time.Since(began) < c.opts.MasterTimeout/4; {
 		keys, next, err := conn.Redis.Scan(ctx, k.cursor, "", foldMax).Result()
 		if err != nil {

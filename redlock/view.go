@@ -49,7 +49,7 @@ func newView(lanes []*lane, r *member.Record, c *Client) *view {
 	v.wait = clock.QuarantineOf(v.maxTTL, c.drift)
 	if r != nil {
 		v.maxTTL = r.MaxTTL
-		v.wait = r.Quarantine(c.drift)
+		v.wait = max(r.Wait, clock.QuarantineOf(r.MaxTTL, c.drift))
 		v.stamps = member.TimersOf(r, c.drift)
 		v.lowering = r.Wait > r.Needed(c.drift)
 	}
