@@ -91,7 +91,7 @@ bench-full: tools bench-libraries ## every scenario, every peer, into bench/resu
 # Ten times each is what benchstat wants for its intervals. Shorter: make benchmarks BENCH=Guard PACKAGES=./proxy
 benchmarks: ## the hot path piece by piece, with allocations, into bench/new.bench; OLD=file compares with an earlier run
 	go test -run '^$$' -bench '$(or $(BENCH),.)' -skip IdleConnections -benchmem -benchtime 200ms -count $(or $(COUNT),10) -timeout 60m \
-	  $(or $(PACKAGES),./redlock ./proxy) >bench/new.bench || { cat bench/new.bench; exit 1; }
+	  $(or $(PACKAGES),./redlock ./redlock/conn ./proxy) >bench/new.bench || { cat bench/new.bench; exit 1; }
 	$(BENCHSTAT) $(if $(OLD),$(OLD) bench/new.bench,bench/new.bench)
 
 scenarios: tools ## what redlockd, redsync, node-redlock and etcd (if it is installed) make of the same faults; prints the tables of bench/README.md

@@ -1,7 +1,7 @@
 package redlock
 
 // What the engine costs by itself, without a proxy and without a protocol of clients. From the inside out: the bytes of a batch,
-// the replies to it, a batch there and back, and a lock with its unlock through all of it.
+// a batch there and back, and a lock with its unlock through all of it.
 //
 //	make benchmarks
 //
@@ -10,7 +10,6 @@ package redlock
 import (
 	"context"
 	"errors"
-	"net"
 	"runtime"
 	"strconv"
 	"strings"
@@ -82,51 +81,6 @@ func BenchmarkEncode(b *testing.B) {
 				}
 			})
 		}
-	}
-}
-
-// endless is a connection that brings the same bytes again and again.
-type endless struct {
-	net.Conn
-	bytes string
-	at    int
-}
-
-func (e *endless) Read(p []byte) (int, error) {
-	n := copy(p, e.bytes[e.at:])
-	e.at = (e.at + n) % len(e.bytes)
-	return n, nil
-}
-
-// BenchmarkReplies is the parser: all replies to a batch.
-func BenchmarkReplies(b *testing.B) {
-	const closing = "*3\r\n$61\r\n0123456789012345678901234567890123456789:01234567890123456789\r\n$8\r\n01234567\r\n$5\r\n12345\r\n" +
-		"*2\r\n$10\r\n1763712345\r\n$6\r\n123456\r\n"
-	for _, bm := range []struct{ name, replies string }{
-		{"SET", strings.Repeat("+OK\r\n", 64)},
-		{"denied", strings.Repeat("$-1\r\n", 64)},
-		{"release", "$64\r\n" + strings.Repeat("1", 64) + "\r\n"},
-		{"read", strings.Repeat("$36\r\nlyxqp5mBW7nQwTkQYLr3F_WfVx0.mwpqrck8\r\n:29000\r\n$-1\r\n", 64)},
-	} {
-		b.Run("replies="+bm.name+"/n=64", func(b *testing.B) {
-			text := bm.replies + closing
-			count := 0
-			for w := replies(text, len(text)); ; count++ {
-				if _, err := w.ReadReply(); err != nil {
-					break
-				}
-			}
-			w := conn.Wire{Socket: &endless{bytes: text}}
-			b.SetBytes(int64(len(text)))
-			b.ReportAllocs()
-			for b.Loop() {
-				for range count {
-					if _, err := w.ReadReply(); err != nil {
-						b.Fatal(err)
-					}
-				}
-			}
-		})
 	}
 }
 

@@ -123,11 +123,11 @@
 //
 // Which masters there are, which of them vote, and how long a lock may live, is a record that the masters keep themselves (member/record.go,
 // member/state.go, lua/states.lua). The coordinator of each client (member/coordinator.go) looks at all masters (member/survey.go),
-// decides what follows (member/plan.go), and has a majority choose the next record (member/step.go). A master that has
+// decides what follows (member/plan.go, member/waits.go), and has a majority choose the next record (member/step.go). A master that has
 // forgotten is given what the others remember, so that it votes again soon (member/copy.go, member/recover.go). A round belongs to the record that was in
 // force at its launch (view.go), and a vote counts only if the master shows that record behind it (master_guard.go, which also makes sure, again
 // and again, that an old connection still leads to who is behind the address). What programs call is in membership.go: Client.Membership shows
-// the record and what is wrong with it (member/problem.go), Client.ChangeMembers changes it (member/member.go), Bootstrap founds it at once
+// the record and what is wrong with it (member/problem.go), Client.ChangeMembers changes it (member/change.go), Bootstrap founds it at once
 // (member/bootstrap.go). What reaches the master of a seat is in member/address.go. Options.Masters and Options.MaxTTL are those of the first one.
 //
 // # What is ours, and why

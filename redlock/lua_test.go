@@ -19,6 +19,8 @@ import (
 
 	"redlockd/redlock/fence"
 	"redlockd/redlock/lua"
+	"redlockd/redlock/memmaster"
+	"redlockd/redlock/redisproc"
 )
 
 // A number that stands in a script and in the Go code is the same in both.
@@ -308,6 +310,59 @@ func TestLockScripts(t *testing.T) {
 			}
 			if got := heldByMaster(t, client); got != tc.after {
 				t.Errorf("%s: the master holds then:\n got %q\nwant %q", tc.name, got, tc.after)
+			}
+		}
+	})
+}
+
+// onBothMasters runs a test with a client of a master in memory, and with one of a redis-server.
+func onBothMasters(t *testing.T, test func(t *testing.T, client *redis.Client)) {
+	m := memmaster.New(memmaster.Options{})
+	defer m.Close()
+	server := redisproc.StartForTest(t, 1)[0]
+	for name, o := range map[string]*redis.Options{"memory": {Dialer: m.Dial}, "redis-server": {Addr: server.Addr}} {
+		o.Protocol, o.DisableIdentity = 2, true
+		t.Run(name, func(t *testing.T) {
+			client := redis.NewClient(o)
+			defer client.Close()
+			test(t, client)
+		})
+	}
+}
+
+func TestClamp(t *testing.T) {
+	onBothMasters(t, func(t *testing.T, client *redis.Client) {
+		ctx := context.Background()
+		client.FlushAll(ctx)
+		const long, bound, short = 10 * time.Hour, 5 * time.Hour, time.Hour
+		keys := []string{lua.MembersKey, "long", "short", "forever", "absent", ReservedPrefix + "long"}
+		client.HSet(ctx, lua.MembersKey, "v", "this")
+		for i, life := range []time.Duration{long, short, 0, -1, long} {
+			if life >= 0 {
+				client.Set(ctx, keys[i+1], "token", life)
+			}
+		}
+		for member, ends := range map[string]float64{"r:long": 36e6, "redlockd:end": 36e6, "r:short": 36e5} {
+			client.ZAdd(ctx, "readers", redis.Z{Score: ends, Member: member})
+		}
+		client.PExpire(ctx, "readers", long)
+		keys = append(keys, "readers")
+		for i, want := range []int{0, 2, 0} { // late is never, and twice is once
+			v := []string{"another", "this", "this"}[i]
+			if got, err := client.Eval(ctx, lua.Clamp.Text, keys, bound.Milliseconds(), v).Int(); got != want || err != nil {
+				t.Errorf("time %d: got %d, %v, want %d", i+1, got, err, want)
+			}
+		}
+		scores := func(member string) float64 { return client.ZScore(ctx, "readers", member).Val() }
+		if end := scores("redlockd:end"); scores("r:short") != 36e5 || scores("r:long") != end || end < 18e6 || end > 18.1e6 {
+			t.Errorf("ends of readers: got %v, %v and %v, want the first as it was, the others shortened by five hours", scores("r:short"), scores("r:long"), end)
+		}
+		keys = keys[1:]
+		for i, want := range []time.Duration{bound, short, -1, -2, long, bound} {
+			got := client.PTTL(ctx, keys[i]).Val()
+			// What is left is at most want, and above the next shorter of the lives.
+			if want < 0 && got != want || want > 0 && (got > want || got < want-30*time.Minute) {
+				t.Errorf("%s: lives %v, want %v", keys[i], got, want)
 			}
 		}
 	})

@@ -467,7 +467,7 @@ func TestVoteOfARoundOfAnotherRecord(t *testing.T) {
 		b := standing(t, newMemMaster(t))
 		c := b.lane.client
 		of := func(change func(r *member.Record)) *view {
-			return newView(c.view.Load().lanes, c.view.Load().record.Changed(change), c)
+			return newView(c.view.Load().lanes, changed(c.view.Load().record, change), c)
 		}
 		b.rounds = []*round{newRound(verbSet, "A", time.Second, "a"), newRound(verbSet, "B", time.Second, "b"), newRound(verbSet, "C", time.Second, "c")}
 		b.rounds[0].view = of(func(r *member.Record) { r.Version, r.Parent = 9, strings.Repeat("5a", member.DigestLen/2) })

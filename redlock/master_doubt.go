@@ -191,12 +191,18 @@ func (l *lane) doubtClock(found clockResult) {
 	}
 }
 
-// gained tells the lane that another reading than its own has shown a gain of the clock. The next heartbeat acts on it.
-func (l *lane) gained(gain, before time.Duration) {
+// gained tells the lane that another reading than its own has shown a gain of the clock of the process with this run_id. The next heartbeat
+// acts on it. Where another process is at the address by now, nobody counts what the gain has ended early: that memory is gone.
+func (l *lane) gained(runID string, gain, before time.Duration) {
 	l.mu.Lock()
-	l.guard.clock.reported = clockResult{gain: gain, before: before}
+	same := l.identity.RunID == runID //mutant:the-gain-of-a-process-that-is-gone-doubts-the-next
+	if same {
+		l.guard.clock.reported = clockResult{gain: gain, before: before}
+	}
 	l.mu.Unlock()
-	l.requestHeartbeat()
+	if same {
+		l.requestHeartbeat()
+	}
 }
 
 const reasonUnwatched = "nobody has watched its clock yet, and too few others are connected to compare it with"

@@ -38,7 +38,7 @@ import (
 // those checks, although that would save a round trip (see verify).
 //
 // Invariant: a vote counts only if a connection that was begun less than recheckWithin ago has reached the same
-// process at the master's address. A founding trusts addresses (member/plan.go) and rests on that.
+// process at the master's address. A founding trusts addresses (member/founding.go) and rests on that.
 type guard struct {
 	// shown is what the master shows of the membership (member/state.go), as verify last read it. "": it was not read.
 	shown string

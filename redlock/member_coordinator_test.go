@@ -29,9 +29,9 @@ func (s *stage) membership(master int) *member.Record {
 func (s *stage) memory(master int) string {
 	s.Helper()
 	v, _ := s.do(master, "HGET", lua.MembersKey, "v").(string)
-	state, err := member.ParseState(v)
-	if err != nil {
-		s.Fatalf("master %d shows %v", master+1, err)
+	state, ok := member.ParseState(v)
+	if !ok {
+		s.Fatalf("master %d shows %q", master+1, v)
 	}
 	return state.Memory
 }
@@ -198,9 +198,9 @@ func TestStepOfADeadProxyIsFinished(t *testing.T) {
 			if took := time.Since(began); took > 20*ms {
 				s.Errorf("%d have accepted: finished after %v, want at once", accepted, took)
 			}
-			state := member.SeatVoter // what fewer than a quorum have accepted was not chosen
+			state := member.Voter // what fewer than a quorum have accepted was not chosen
 			if accepted >= 3 {
-				state = member.SeatLearner
+				state = member.Learner
 			}
 			if got := p.Membership(); got.Version != 1 || got.Seats[1].State != state {
 				s.Errorf("%d have accepted: got %+v, want version 1, in which the second master is a %s", accepted, got, state)
@@ -222,7 +222,7 @@ func TestChosenChangeIsSettledBeforeItIsShown(t *testing.T) {
 			dead.survey.Teach(s.Context(), dead.found(0, 1, 2, 3, 4)[:told], child)
 			asks := s.start(briefly)
 			s.until("it is settled", func() bool { return asks.Membership().Settled })
-			if got := asks.Membership(); got.Version != 1 || got.Seats[1].State != member.SeatLearner {
+			if got := asks.Membership(); got.Version != 1 || got.Seats[1].State != member.Learner {
 				s.Errorf("%d were told: got %+v, want the change", told, got)
 			}
 		})
@@ -289,8 +289,8 @@ func TestShortLivedProxiesGetTheirLock(t *testing.T) {
 func TestRecoveryAfterAmnesiaOfThree(t *testing.T) {
 	for _, restarted := range []bool{false, true} {
 		inVirtualTime(t, 5, func(s *stage) {
-			p := s.open() // with the max_ttl that is the default
-			most := p.opts.Heartbeat + p.wait() + 2*p.opts.Heartbeat + 2*member.LookPause
+			p := s.open()                                                    // with the max_ttl that is the default
+			most := p.opts.Heartbeat + p.wait() + 2*p.opts.Heartbeat + 10*ms // two pauses between looks
 			for i := range 3 {
 				if restarted {
 					s.masters[i].Crash(false)
@@ -501,7 +501,7 @@ func TestRecordThatCannotBeReadIsNamed(t *testing.T) {
 		func(*member.Record) string { return "nonsense" },
 		func(r *member.Record) string { return r.Text + strings.Repeat(" ", member.RecordMax) },
 		func(r *member.Record) string {
-			return r.Changed(func(r *member.Record) { r.Seats[0].Addr = "elsewhere:1" }).Text
+			return changed(r, func(r *member.Record) { r.Seats[0].Addr = "elsewhere:1" }).Text
 		},
 	} {
 		inVirtualTime(t, 5, func(s *stage) {
@@ -530,7 +530,7 @@ func TestMembershipOfOneMasterOnly(t *testing.T) {
 		inVirtualTime(t, 5, func(s *stage) {
 			p := s.open(briefly)
 			digest := s.membership(1).Digest
-			forged := s.membership(0).Changed(tt.forge)
+			forged := changed(s.membership(0), tt.forge)
 			s.do(0, "HSET", lua.MembersKey, "v", forged.ShownBy(s.memory(0)), "r", forged.Text)
 			time.Sleep(3 * time.Second)
 			if got := p.Membership().Problem; !strings.Contains(got, tt.want) {
@@ -543,7 +543,7 @@ func TestMembershipOfOneMasterOnly(t *testing.T) {
 				s.Errorf("%s: the others: got version %d of the membership, want what it was", tt.name, r.Version)
 			}
 			if r := s.membership(0); r.Digest != forged.Digest {
-				s.Errorf("%s: the master itself shows %s, want what it did", tt.name, r.Id())
+				s.Errorf("%s: the master itself shows %s, want what it did", tt.name, r.ID())
 			}
 			p.lockable("r")
 		})

@@ -28,10 +28,10 @@ type (
 
 // The states of a seat.
 const (
-	SeatVoter   = member.SeatVoter
-	SeatLearner = member.SeatLearner
-	SeatVacant  = member.SeatVacant
-	SeatLeaving = member.SeatLeaving
+	SeatVoter   = member.Voter
+	SeatLearner = member.Learner
+	SeatVacant  = member.Vacant
+	SeatLeaving = member.Leaving
 )
 
 // The severities of a Problem, the gravest first.
@@ -47,12 +47,6 @@ var ErrMembersChanged = member.ErrMembersChanged
 // SplitAddr splits an address as the membership has it: "10.0.0.3:6379" is database 0 there, and "10.0.0.3:6379/3" database 3. named is
 // false where the text names no database.
 func SplitAddr(text string) (addr string, db int, named bool) { return conn.SplitAddr(text) }
-
-// Probe asks one master what decides over its vote. It answers within timeout, or earlier when ctx
-// is done.
-func Probe(ctx context.Context, m Master, timeout time.Duration) MasterReport {
-	return member.Probe(ctx, m, timeout)
-}
 
 // members are the options that matter to the membership.
 func (o Options) members() member.Options {
@@ -174,9 +168,9 @@ func (h host) Source(place int) (ring *clock.Ring, beat int64, ok bool) {
 	return &copied, k.copiedBeat, true
 }
 
-func (h host) Gained(place int, gain, before time.Duration) {
+func (h host) Gained(place int, runID string, gain, before time.Duration) {
 	if l := h.lane(place); l != nil {
-		l.gained(gain, before)
+		l.gained(runID, gain, before)
 	}
 }
 

@@ -179,9 +179,7 @@ func (s *stage) beginStep(ballot string) {
 	dead := s.proposer()
 	child := dead.demotes(1)
 	dead.prepare(ballot)
-	for i := range s.masters {
-		dead.accept(ballot, child, i)
-	}
+	dead.accept(ballot, child)
 }
 
 const firstBallot, lastBallot = "00000001.0000000000000000", "99999999.ffffffffffffffff"

@@ -36,7 +36,7 @@ var profiles = []profile{
 	{name: "rolling restart", pause: 600 * ms, faults: map[string]int{"roll": 1, "hold requests": 2, "hold replies": 2}, bare: true},
 	{name: "members change", pause: 130 * ms, faults: map[string]int{"change": 3, "change beside dead": 4, "operator": 2, "stale": 1, "foreign name": 1, "kill": 1, "close": 1, "isolate": 1, "hold requests": 2, "hold replies": 2, "partition": 2, "freeze": 1, "cut": 1, "reroute": 1}, members: true},
 	{name: "names move", pause: 170 * ms, faults: map[string]int{"move": 3, "hold replies": 2, "hold requests": 2, "partition": 2, "crash": 1, "kill": 1, "freeze": 1, "isolate": 1, "cut": 1}, members: true, bare: true},
-	// Without partitions: a client with names of its own that is cut off from others' masters may found a fleet of its own (member/plan.go).
+	// Without partitions: a client with names of its own that is cut off from others' masters may found a fleet of its own (member/founding.go).
 	{name: "names differ", pause: 170 * ms, faults: map[string]int{"rename": 3, "move": 1, "change": 2, "slow": 2, "cut": 2, "kill": 1, "crash": 1}, members: true},
 	// The masters that do not lie are reached.
 	{name: "one lies", pause: 150 * ms, faults: map[string]int{"lie": 6, "foreign name": 1, "own rate": 1, "kill": 1, "close": 1, "isolate": 1, "slow": 2, "cut": 2, "reroute": 1, "lose requests": 1, "lose replies": 1, "scripts": 1}, members: true},
@@ -271,7 +271,7 @@ func (n *nemesis) inflict(fault string) {
 		// A master forgets while a quorum of the others remembers, often a second one while the first is copied to.
 		remember := 0
 		for _, seat := range w.newest().Seats {
-			if k := w.behind[numberOf(seat.Addr)]; k != i && seat.State == member.SeatVoter && !n.down[k] && !n.cold[k] {
+			if k := w.behind[numberOf(seat.Addr)]; k != i && seat.State == member.Voter && !n.down[k] && !n.cold[k] {
 				if shows, _ := outside(w, w.masters[k], "HGET", lua.MembersKey, "v").(string); strings.HasPrefix(shows, seat.Memory+" ") {
 					remember++
 				}

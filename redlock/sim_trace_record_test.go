@@ -41,19 +41,16 @@ type tracedRecords struct {
 
 // add takes in the text of a record.
 func (t *tracedRecords) add(text string) {
-	if digest := member.RecordDigest(text); t.number[digest] == 0 {
-		if r, err := member.ReadRecord(text); err == nil {
-			r.Digest = digest
-			t.all = append(t.all, r)
-			t.number[digest] = len(t.all)
-		}
+	if r, err := member.ParseRecord(text); err == nil && t.number[r.Digest] == 0 {
+		t.all = append(t.all, r)
+		t.number[r.Digest] = len(t.all)
 	}
 }
 
 // shows reads what a master shows behind a command.
 func (t *tracedRecords) shows(e *memmaster.Executed) (s memberShown) {
 	v := e.HGet(lua.MembersKey, "v")
-	state, ok := member.ReadState(v)
+	state, ok := member.ParseState(v)
 	switch {
 	case v == "":
 		return s
@@ -124,11 +121,12 @@ func (r *traceRecorder) recordTrace() *trace {
 		n, _ := slices.BinarySearch(ballots, b)
 		return n + 1
 	}
+	letters := map[member.SeatState]string{member.Voter: "v", member.Learner: "l", member.Vacant: "-", member.Leaving: "x"}
 	var list []string
 	for _, c := range r.records.all {
 		var seats []string
 		for _, s := range c.Seats {
-			seats = append(seats, fmt.Sprintf(`[n |-> %d, name |-> %d, memory |-> %d, st |-> "%c", since |-> %d]`, s.Number, names.of(s.Name), memory(s.Memory), s.State, s.Since))
+			seats = append(seats, fmt.Sprintf(`[n |-> %d, name |-> %d, memory |-> %d, st |-> "%s", since |-> %d]`, s.Number, names.of(s.Name), memory(s.Memory), letters[s.State], s.Since))
 		}
 		list = append(list, fmt.Sprintf("[gen |-> %d, lineage |-> %d, v |-> %d, parent |-> %d, maxTTL |-> %d, wait |-> %d, ttlSince |-> %d, roster |-> %d,\n  seats |-> <<%s>>]",
 			c.Generation, lineages.of(c.Lineage), c.Version, r.records.number[c.Parent], c.MaxTTL.Milliseconds(), c.Wait.Milliseconds(),

@@ -233,7 +233,7 @@ func (r *traceRecorder) membershipLocked(i int, e *memmaster.Executed) {
 		r.addLocked(traceEvent{kind: traceForget, master: i + 1})
 	}
 	known.v, known.runID = v, e.RunID
-	if state, ok := member.ReadState(v); ok {
+	if state, ok := member.ParseState(v); ok {
 		r.records.masterOf[state.Memory] = i + 1
 		if e.HGet(lua.MembersKey, "copy") != "" {
 			r.copied[state.Memory] = true

@@ -97,7 +97,7 @@ func (n *nemesis) lie(i int, d time.Duration) {
 		{"a founding, of all", []func(r *member.Record){founding}},
 	}
 	f := forgeries[rng.IntN(len(forgeries))]
-	forged := r.Changed(func(r *member.Record) {
+	forged := changed(r, func(r *member.Record) {
 		for _, change := range f.forge {
 			change(r)
 		}

@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"redlockd/redlock/clock"
 	"redlockd/redlock/lua"
 	"redlockd/redlock/member"
 )
@@ -260,7 +259,7 @@ func TestCopierIsKilled(t *testing.T) {
 				}
 				kill := func() {
 					for _, one := range []*proxy{p, other} {
-						if copiesHere(one.coordinator) {
+						if one.copiesHere() {
 							for _, path := range one.paths {
 								path.Partition()
 								path.Cut()
@@ -381,6 +380,11 @@ func (s *stage) open2(change ...func(*Options)) *proxy {
 	return p
 }
 
+// copiesHere tells whether this client copies.
+func (p *proxy) copiesHere() bool {
+	return slices.ContainsFunc(p.Membership().Seats, func(s Seat) bool { return s.Copying != nil && s.Copying.Here })
+}
+
 // Who has just begun, as a command does that is gone in a moment, leaves the copy to others at first.
 func TestWhoLooksInDoesNotCopy(t *testing.T) {
 	inVirtualTime(t, 3, func(s *stage) {
@@ -391,7 +395,7 @@ func TestWhoLooksInDoesNotCopy(t *testing.T) {
 		looker := s.start(maxTTL(time.Hour))
 		for range 9 {
 			time.Sleep(100 * ms)
-			if copiesHere(looker.coordinator) || looker.Stats().Copies > 0 {
+			if looker.copiesHere() || looker.Stats().Copies > 0 {
 				t.Fatalf("it copies %v after it has begun", time.Since(looker.opened))
 			}
 		}
@@ -529,82 +533,20 @@ func (s *stage) setOn(key string) (on string) {
 	return on
 }
 
-// What a copier writes names the record that lists the learner as one.
-func TestCopyNamesTheRecordOfALearner(t *testing.T) {
+// A copy sees the clock of a source gain, and by the time that it says so another process is at that place: nobody doubts that one.
+func TestGainOfASourceThatIsReplaced(t *testing.T) {
 	inVirtualTime(t, 3, func(s *stage) {
 		p := s.open(maxTTL(time.Hour))
-		voter := p.view.Load().record.Seats[0]
-		c := &member.Copy{By: p.coordinator, Opts: p.opts.members(), Seat: voter}
-		if got := c.SettledOn(); got != "" {
-			t.Errorf("the record that lists it as a voter: got %q, want none", got)
-		}
+		sees := host{p.Client}
+		gone, before := p.Masters()[0].RunID, p.own.At(time.Now())
 		s.restart(0)
-		s.until("it is a learner", func() bool { return p.view.Load().record.Seats[0].State == member.Learner })
-		if got := c.SettledOn(); got != "" {
-			t.Errorf("the memory of before: got %q, want none", got)
-		}
-		c.Seat = p.view.Load().record.Seats[0]
-		if got := c.SettledOn(); got != p.view.Load().record.ShownBy(c.Seat.Memory) {
-			t.Errorf("a learner: got %q", got)
-		}
+		s.until("it is a learner", func() bool { return p.states() == "quu" })
+		p.allUp()
+		sees.Gained(0, gone, time.Minute, before)
+		time.Sleep(3 * p.opts.Heartbeat)
+		p.wantStates("uuu")
+		sees.Gained(0, p.Masters()[0].RunID, time.Minute, before)
+		time.Sleep(3 * p.opts.Heartbeat)
+		p.wantStates("ouu")
 	})
-}
-
-// A source that shows another memory than at the beginning has forgotten, whatever it has replied meanwhile.
-func TestSourceThatHasForgotten(t *testing.T) {
-	inVirtualTime(t, 3, func(s *stage) {
-		p := s.open(maxTTL(time.Hour))
-		r := p.view.Load().record
-		c := &member.Copy{By: p.coordinator, Opts: p.opts.members()}
-		for i := range r.Seats[1:] {
-			c.Sources = append(c.Sources, &member.CopyPlace{Number: r.Seats[i+1].Number, Name: r.Seats[i+1].Name, Memory: r.Seats[i+1].Memory})
-		}
-		good := func() error {
-			survey := member.SurveyMasters(context.Background(), p.opts.members().Places(), member.Patience{Enough: 3}, p.opts.members())
-			defer survey.Close()
-			return p.coordinator.StillGood(survey, r, c)
-		}
-		if err := good(); err != nil {
-			t.Errorf("nothing has happened: got %v", err)
-		}
-		s.do(2, "FLUSHALL")
-		if err := good(); err == nil || !strings.Contains(err.Error(), "m3 has forgotten") {
-			t.Errorf("one has forgotten: got %v", err)
-		}
-		s.masters[1].Crash(true)
-		if err := good(); err != member.ErrNotYet {
-			t.Errorf("one is not reached: got %v", err)
-		}
-	})
-}
-
-// A source is judged with every reply.
-func TestSourceIsJudged(t *testing.T) {
-	ring := clock.Ring{}
-	at := func(sent time.Duration, ahead time.Duration) clock.Reading {
-		return clock.ReadingOf(sent, sent+ms, sent+ahead)
-	}
-	o := DefaultOptions()
-	d := o.drift()
-	ring.Add(at(0, time.Hour), d.Rate(), time.Minute)
-	p := &member.CopyPlace{Beat: 10, Ring: &ring}
-	for _, test := range []struct {
-		beat int64
-		now  clock.Reading
-		want string
-	}{
-		{11, at(time.Second, time.Hour), ""},
-		{10, at(time.Second, time.Hour), "its beat went back from 11 to 10"},
-		{12, at(2*time.Second, time.Hour+time.Second), "its clock gained"},
-		{12, at(2*time.Second, 0), ""},
-	} {
-		gain, err := p.Judge(member.Trailer{Beat: test.beat}, test.now, d)
-		got := fmt.Sprint(err)
-		if (gain > 0) != strings.Contains(test.want, "gained") {
-			t.Errorf("beat %d: got a gain of %v", test.beat, gain)
-		}
-		if test.want == "" && got != "<nil>" || !strings.Contains(got, test.want) {
-			t.Errorf("beat %d: got %s, want %q", test.beat, got, test.want)
-		}
-	}
 }

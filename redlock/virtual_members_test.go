@@ -32,11 +32,6 @@ func (p *proxy) kill() {
 	p.Close(ended)
 }
 
-// survey asks the masters of a client as its coordinator does. The caller closes it.
-func (p *proxy) survey() *member.Survey {
-	return member.SurveyMasters(p.s.Context(), p.coordinator.Places(), member.Patience{Enough: len(p.s.masters)}, p.opts.members())
-}
-
 // change makes a change of the membership that must succeed.
 func (p *proxy) change(change member.Change) {
 	p.s.Helper()
@@ -63,23 +58,14 @@ func (p *proxy) lockableWithin(limit time.Duration, resource string) {
 func TestFoundingOverAnAcceptedChild(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		p := s.open(maxTTL(2 * time.Second))
-		child := p.coordinator.Record.Child()
+		child := p.view.Load().record.Child()
 		for i := 2; i < 5; i++ {
 			s.do(i, "FLUSHALL")
 		}
-		v := p.survey()
-		child.Seats[4].Memory, child.Seats[4].State, child.Seats[4].Since = v.At(4).State.Memory, member.Learner, child.Version
-		child.Seal()
-		ballot := member.NewBallot("")
-		for _, f := range v.Reports[:1] {
-			if _, err := member.RunOnMembers(s.Context(), f.Conn, lua.Prepare, f.State.Settled(), ballot); err != nil {
-				s.Fatal(err)
-			}
-			if _, err := member.RunOnMembers(s.Context(), f.Conn, lua.Accept, f.State.Settled(), ballot, child.Digest, child.Text); err != nil {
-				s.Fatal(err)
-			}
-		}
-		v.Close()
+		dead := s.proposer()
+		child.Seats[4].Memory, child.Seats[4].State, child.Seats[4].Since = dead.found(4)[0].State.Memory, member.Learner, child.Version
+		dead.prepare(firstBallot, 0)
+		dead.accept(firstBallot, child.Seal(), 0)
 		p.lockableWithin(p.wait()+2*time.Second, "r")
 		p.allUp()
 		if got := p.Membership().Lineage; !strings.HasPrefix(got, "2-") {
@@ -245,8 +231,8 @@ func TestFoundingIsNotTheChange(t *testing.T) {
 func TestFoundingThatCameToNothing(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		p := s.open(maxTTL(2 * time.Second))
-		v := p.survey()
-		r := p.coordinator.Record.Child()
+		dead := s.proposer()
+		r := p.view.Load().record.Child()
 		r.Generation, r.Lineage, r.Version, r.Parent = r.Generation+1, r.Lineage[:member.FleetLen]+member.Nonce()[member.FleetLen:], 0, ""
 		for i := range r.Seats {
 			r.Seats[i].Since = 0
@@ -255,14 +241,10 @@ func TestFoundingThatCameToNothing(t *testing.T) {
 			}
 			r.Seats[i].State = member.Learner
 		}
-		f, founding := v.Reports[0], r.Seal()
-		if err := founding.Check(); err != nil {
+		if _, err := member.ParseRecord(r.Seal().Text); err != nil {
 			s.Fatal(err)
 		}
-		if _, err := member.RunOnMembers(s.Context(), f.Conn, lua.Accept, f.State.Settled(), member.NewBallot(""), founding.Digest, founding.Text); err != nil {
-			s.Fatal(err)
-		}
-		v.Close()
+		dead.accept(firstBallot, r, 0)
 		time.Sleep(2 * time.Second)
 		p.wantStates("uuuuu")
 		if got := s.do(0, "HGET", lua.MembersKey, "v").(string); strings.Contains(got, " ? ") {

@@ -110,7 +110,7 @@ func TestChangesWhileMastersWait(t *testing.T) {
 		s.masters[4].Restart()
 		s.until("they are learners", func() bool {
 			seats := p.Membership().Seats
-			return seats[3].State == member.SeatLearner && seats[4].State == member.SeatLearner && p.Membership().Settled
+			return seats[3].State == member.Learner && seats[4].State == member.Learner && p.Membership().Settled
 		})
 		p.refuses(member.Change{Remove: "m1"}, "3 of 5 masters vote now, m4 waits for its vote, m5 waits for its vote; without m1, 2 would vote and 3 are needed: bring back a master that does not vote, wait for its vote, or replace it first")
 		p.allUp()
@@ -251,7 +251,7 @@ func TestChangeBesideAnotherOperator(t *testing.T) {
 			if err := <-done; err == nil || !strings.HasPrefix(err.Error(), tt.want+": somebody else has changed the membership meanwhile") {
 				s.Errorf("%+v: got %v, want %s", tt.change, err, tt.want)
 			}
-			if got := p.Membership().Seats[4].State; got == member.SeatLeaving {
+			if got := p.Membership().Seats[4].State; got == member.Leaving {
 				s.Errorf("%+v: m5 is %s, want that the refusal has changed nothing", tt.change, got)
 			}
 		}

@@ -50,7 +50,7 @@ func TestOneMasterSpeaksForNobody(t *testing.T) {
 			runs, away := s.open(briefly), s.open(briefly)
 			away.cut(0, 1, 2, 3, 4)
 			c := s.contest(time.Second)
-			s.forge(4, s.membership(4).Changed(tt.forge))
+			s.forge(4, changed(s.membership(4), tt.forge))
 			starts := s.start(briefly)
 			c.last(200*ms, runs, starts)
 			away.heal(0, 1, 2, 3, 4)
@@ -160,7 +160,7 @@ func TestMajorityOfAnotherFleet(t *testing.T) {
 		p := s.open(briefly)
 		own := p.Membership().Lineage
 		p.cut(0, 1, 2, 3, 4)
-		other := s.membership(0).Changed(func(r *member.Record) {
+		other := changed(s.membership(0), func(r *member.Record) {
 			r.Lineage, r.Version, r.Parent = laterLineage, 0, ""
 			r.Seats = r.Seats[:3]
 		})
@@ -186,7 +186,7 @@ func TestOneMasterInventsAChange(t *testing.T) {
 		before := s.membership(0)
 		p.cut(0, 1, 2)
 		current := before.Child().Seal()
-		invented := current.Changed(func(r *member.Record) {
+		invented := changed(current, func(r *member.Record) {
 			r.Version, r.Parent = r.Version+1, r.Digest
 			r.Seats[1].State, r.Seats[1].Since = member.Learner, r.Version
 		})
@@ -195,7 +195,7 @@ func TestOneMasterInventsAChange(t *testing.T) {
 		s.do(2, "HSET", lua.MembersKey, "v", current.ShownBy(s.memory(2))+" ? 00000009.0000000000000000 "+invented.Digest, "a", invented.Text)
 		p.heal(0, 1, 2)
 		s.until("a step has ended it", func() bool { return p.Membership().Version > current.Version && p.Membership().Settled })
-		if got := p.Membership(); got.Seats[1].State != member.SeatVoter {
+		if got := p.Membership(); got.Seats[1].State != member.Voter {
 			s.Errorf("got %+v, want that nobody takes m2 its vote", got)
 		}
 	})
@@ -205,7 +205,7 @@ func TestOneMasterInventsAChange(t *testing.T) {
 func TestMasterThatGoesOnLying(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		p := s.open(briefly)
-		invented, minted := s.membership(4).Changed(func(r *member.Record) { r.Version, r.Parent = 99, r.Digest }), 0
+		invented, minted := changed(s.membership(4), func(r *member.Record) { r.Version, r.Parent = 99, r.Digest }), 0
 		for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(10 * ms) {
 			if v := invented.ShownBy(s.memory(4)); s.do(4, "HGET", lua.MembersKey, "v") != v {
 				minted++
@@ -235,7 +235,7 @@ func TestStepsDuringASurvey(t *testing.T) {
 			for place := range 2 {
 				other.look()
 				child := other.demotes(place)
-				if chosen, err := other.step(child); err != nil || chosen.Digest != child.Digest {
+				if chosen, err := other.survey.Step(s.Context(), other.parent, other.found(), other.parent.Quorum(), child); err != nil || chosen.Digest != child.Digest {
 					s.Fatalf("got %v, %v", chosen, err)
 				}
 				other.survey.Teach(s.Context(), other.found(), child)
@@ -258,7 +258,7 @@ func TestOneMasterHearsForNobody(t *testing.T) {
 		s.do(3, "HSET", lua.MembersKey, "h:0", "9999999999999")
 		s.restart(0)
 		began := time.Now()
-		s.until("the restarted master is seated", func() bool { return p.states() == "quuuu" && p.Membership().Seats[0].State == member.SeatLearner })
+		s.until("the restarted master is seated", func() bool { return p.states() == "quuuu" && p.Membership().Seats[0].State == member.Learner })
 		p.allUp()
 		if took := time.Since(began); took > p.wait()+3*time.Second {
 			s.Errorf("the restarted master votes after %v, want soon after the wait of %v", took, p.wait())

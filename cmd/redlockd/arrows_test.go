@@ -67,9 +67,9 @@ var owners = map[string][]string{
 // testsBelow lists what tests may import beyond that: masters to try things on, and the client libraries as users have
 // them.
 var testsBelow = map[string][]string{
-	"redlockd/redlock/memmaster":   {"redlock", "proxy", "cmd/redlockd"},
+	"redlockd/redlock/memmaster":   {"redlock", "redlock/member", "proxy", "cmd/redlockd"},
 	"redlockd/redlock/resp":        {"redlock"},
-	"redlockd/redlock/redisproc":   {"redlock", "redlock/memmaster", "redlock/sandbox", "proxy", "proxy/keyspace", "cmd/redlockd", "bench/peers"},
+	"redlockd/redlock/redisproc":   {"redlock", "redlock/member", "redlock/memmaster", "redlock/sandbox", "proxy", "proxy/keyspace", "cmd/redlockd", "bench/peers"},
 	"redlockd/redlock":             {"redlock/memmaster", "cmd/redlockd", "bench/peers"},
 	"redlockd/cmd/redlockd/config": {"cmd/redlockd"},
 	"golang.org/x/sys":             {"cmd/redlockd"},

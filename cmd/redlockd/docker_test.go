@@ -48,7 +48,8 @@ func TestDockerMastersCanVote(t *testing.T) {
 	}
 	redisCLI(t, servers[0].Addr, append([]string{"ACL", "SETUSER"}, strings.Fields(user[1])...)...)
 	for _, m := range []redlock.Master{{Addr: addrs}, {Addr: addrs, Username: strings.Fields(user[1])[0], Password: "password"}} {
-		r := redlock.Probe(t.Context(), m, patience)
+		reports, _ := redlock.ProbeAll(t.Context(), redlock.Options{Masters: []redlock.Master{m}}, patience)
+		r := reports[0]
 		if !r.Votes() || r.MaxMemory != 256<<20 || r.MaxMemoryPolicy != "noeviction" || r.AOF || r.Save != "" {
 			t.Errorf("user %q: got %+v, want a vote, 256 MB, noeviction, no persistence", m.Username, r)
 		}

@@ -37,7 +37,7 @@ func TestCircles(t *testing.T) {
 		methods int
 	}{
 		{"redlock", 52, "Client", 211},
-		{"redlock/member", 20, "Coordinator", 36},
+		{"redlock/member", 4, "Coordinator", 33},
 		{"redlock/conn", 1, "Wire", 6},
 		{"redlock/clock", 1, "Own", 9},
 		{"proxy", 57, "connection", 55},

@@ -25,16 +25,16 @@ import (
 // Conn is one connection to a master. It never reconnects by itself: what a broken connection leaves
 // behind has to be cleared up first, so the lane makes a new one.
 type Conn struct {
-	// client and redis are go-redis on the connection, for everything that is not a batch.
+	// Client and Redis are go-redis on the connection, for everything that is not a batch.
 	Client *redis.Client
 	Redis  *redis.Conn
-	// socket is below both. Closing it breaks off a call that is under way.
+	// Socket is below both. Closing it breaks off a call that is under way.
 	Socket net.Conn
-	// wire is on the socket, for batches.
+	// Wire is on the socket, for batches.
 	Wire Wire
-	// stop ends the watch over the client's context that closes the socket; nil: there is none.
+	// Stop ends the watch over the client's context that closes the socket; nil: there is none.
 	Stop func() bool
-	// compareAndDelete is how this master deletes a key that holds a token, without a script: Redis from 8.4
+	// CompareAndDelete is how this master deletes a key that holds a token, without a script: Redis from 8.4
 	// on, Valkey from 9 on. Where it can, a batch folds nothing, and all commands keep their order.
 	CompareAndDelete NativeDelete
 }
@@ -47,24 +47,6 @@ const (
 	Delex                   // DELEX key IFEQ token
 	Delifeq                 // DELIFEQ key token
 )
-
-// probeNative finds out which command the master offers, by sending both for a key that does not exist. A
-// command that an ACL refuses counts as missing.
-func (l *Conn) probeNative(ctx context.Context) error {
-	const key = "redlockd:none"
-	pipe := l.Redis.Pipeline()
-	first, second := pipe.Do(ctx, "delex", key, "ifeq", ""), pipe.Do(ctx, "delifeq", key, "")
-	if _, err := pipe.Exec(ctx); !Replied(err) {
-		return err
-	}
-	switch {
-	case first.Err() == nil:
-		l.CompareAndDelete = Delex
-	case second.Err() == nil:
-		l.CompareAndDelete = Delifeq
-	}
-	return nil
-}
 
 // Dial connects to a master; timeout bounds each call. The connection is made here and not by go-redis, which would make another one
 // behind our back when this one breaks.
@@ -102,56 +84,18 @@ func Dial(ctx context.Context, m Master, timeout time.Duration) (*Conn, error) {
 	unused := conn
 	o.Dialer = func(context.Context, string, string) (net.Conn, error) {
 		if unused == nil {
-			return nil, ErrBroken
+			return nil, errBroken
 		}
 		c := unused
 		unused = nil
-		return &CheckedConn{Conn: c}, nil //mutant:go-redis-reads-unchecked
+		return &checkedConn{Conn: c}, nil //mutant:go-redis-reads-unchecked
 	}
 	client := redis.NewClient(o)
 	return &Conn{Client: client, Redis: client.Conn(), Socket: conn, Wire: Wire{Socket: rawio.New(conn)}}, nil
 }
 
-// ErrBroken is what go-redis gets in the place of a second connection.
-var ErrBroken = errors.New("the connection is broken")
-
-// Identity is what a master says of itself on a new connection.
-type Identity struct {
-	RunID, Version string
-	clientID       int64 // of the lane's connection
-}
-
-// Vet makes the connection, learns who the master is, and readies it: commands that an earlier connection of
-// ours left unread at the same master are discarded, and the scripts are loaded.
-func (l *Conn) Vet(ctx context.Context, before Identity) (Identity, error) {
-	// The handshake (HELLO, AUTH, SELECT) runs with the first command. It gets the long deadline, not a batch's.
-	pipe := l.Redis.Pipeline()
-	clientID := pipe.ClientID(ctx)
-	info, replication, memory, cluster := pipe.Info(ctx, "server"), pipe.Info(ctx, "replication"), pipe.Info(ctx, "memory"), pipe.Info(ctx, "cluster")
-	if _, err := pipe.Exec(ctx); err != nil {
-		return Identity{}, ConnectError(err)
-	}
-	fields := ParseInfo(info.Val() + replication.Val() + memory.Val() + cluster.Val())
-	if reason := Refusal(fields); reason != "" {
-		return Identity{}, &RefusedError{reason}
-	}
-	id := Identity{RunID: fields["run_id"], Version: fields["redis_version"], clientID: clientID.Val()}
-	if id.RunID == "" {
-		return Identity{}, &RefusedError{"its INFO has no run_id: see whether it is a Redis"}
-	}
-
-	// What the master has not read of our old connection must not be executed behind new commands. After a
-	// restart the old id may belong to somebody else.
-	if before.clientID != 0 && before.RunID == id.RunID { //mutant:the-old-connection-is-not-killed
-		if err := l.Redis.Process(ctx, redis.NewIntCmd(ctx, "client", "kill", "id", before.clientID)); err != nil {
-			return Identity{}, ConnectError(err)
-		}
-	}
-	if err := l.probeNative(ctx); err != nil {
-		return Identity{}, ConnectError(err)
-	}
-	return id, ConnectError(l.Load(ctx))
-}
+// errBroken is what go-redis gets in the place of a second connection.
+var errBroken = errors.New("the connection is broken")
 
 // LoadWithin is load with a deadline.
 func (l *Conn) LoadWithin(timeout time.Duration) error {

@@ -11,14 +11,14 @@ import (
 // What masters send is not trusted: here is what makes it fit for logs and replies, and what keeps a panic over it from ending the process.
 
 const (
-	// TextMax bounds what logs and replies show of one text that a master has sent, in bytes.
-	TextMax = 200
+	// textMax bounds what logs and replies show of one text that a master has sent, in bytes.
+	textMax = 200
 	// ErrorTextMax bounds the text of an error that is kept of a master. It has room for what the error says about such a text.
-	ErrorTextMax = 5 * TextMax
+	ErrorTextMax = 5 * textMax
 )
 
 // Sanitize is a text that a master has sent, fit for logs and replies: short, and without what a terminal would obey.
-func Sanitize(text string) string { return Printable(text, TextMax) }
+func Sanitize(text string) string { return Printable(text, textMax) }
 
 // Printable is the text without what a terminal would obey, cut off after most bytes.
 func Printable(text string, most int) string {

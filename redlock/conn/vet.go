@@ -1,10 +1,83 @@
 package conn
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/redis/go-redis/v9"
 )
+
+// Identity is what a master says of itself on a new connection.
+type Identity struct {
+	RunID, Version string
+	clientID       int64 // of the lane's connection
+}
+
+// Identify asks the master who it is, and refuses those that cannot have a vote. info has the fields of INFO, also where the master is refused;
+// more are sections that only the caller needs.
+func (l *Conn) Identify(ctx context.Context, more ...string) (id Identity, info map[string]string, err error) {
+	// The handshake (HELLO, AUTH, SELECT) runs with the first command.
+	pipe := l.Redis.Pipeline()
+	var sections []*redis.StringCmd
+	for _, name := range append([]string{"server", "replication", "memory", "cluster"}, more...) {
+		sections = append(sections, pipe.Info(ctx, name))
+	}
+	if _, err := pipe.Exec(ctx); err != nil { // where the login is refused, the commands do not say so
+		return id, nil, err
+	}
+	text := ""
+	for _, section := range sections {
+		text += section.Val()
+	}
+	info = ParseInfo(text)
+	id = Identity{RunID: info["run_id"], Version: info["redis_version"]}
+	switch reason := Refusal(info); {
+	case reason != "":
+		return id, info, &RefusedError{reason}
+	case id.RunID == "":
+		return id, info, &RefusedError{"its INFO has no run_id: see whether it is a Redis"}
+	}
+	return id, info, nil
+}
+
+// Vet learns who the master is, and readies the connection for a lane: commands that an earlier connection of ours left unread at the same master
+// are discarded, and the scripts are loaded.
+func (l *Conn) Vet(ctx context.Context, before Identity) (Identity, error) {
+	id, _, err := l.Identify(ctx)
+	if err != nil {
+		return id, ConnectError(err)
+	}
+	// What the master has not read of our old connection must not be executed behind new commands. After a
+	// restart the old id may belong to somebody else.
+	if before.clientID != 0 && before.RunID == id.RunID { //mutant:the-old-connection-is-not-killed
+		if err := l.Redis.Process(ctx, redis.NewIntCmd(ctx, "client", "kill", "id", before.clientID)); err != nil {
+			return id, ConnectError(err)
+		}
+	}
+	if id.clientID, err = l.probeNative(ctx); err != nil {
+		return id, ConnectError(err)
+	}
+	return id, ConnectError(l.Load(ctx))
+}
+
+// probeNative finds out which command the master offers, by sending both for a key that does not exist. A
+// command that an ACL refuses counts as missing. It also returns the id that the connection has at the master.
+func (l *Conn) probeNative(ctx context.Context) (clientID int64, err error) {
+	const key = "redlockd:none"
+	pipe := l.Redis.Pipeline()
+	first, second := pipe.Do(ctx, "delex", key, "ifeq", ""), pipe.Do(ctx, "delifeq", key, "")
+	id := pipe.ClientID(ctx)
+	pipe.Exec(ctx)
+	switch {
+	case first.Err() == nil:
+		l.CompareAndDelete = Delex
+	case second.Err() == nil:
+		l.CompareAndDelete = Delifeq
+	}
+	return id.Result()
+}
 
 // OldestVersion is the first Redis that has everything we use: CLIENT ID and CLIENT KILL by ID over RESP 2,
 // UNLINK, and scripts that replicate effects.
@@ -42,7 +115,7 @@ func Evicts(info map[string]string) string {
 	return ""
 }
 
-// TooOld tells whether a version is below oldestVersion. A version that cannot be read is not judged.
+// TooOld tells whether a version is below OldestVersion. A version that cannot be read is not judged.
 func TooOld(version string) bool {
 	parts := strings.SplitN(version, ".", 3)
 	if len(parts) < 2 {

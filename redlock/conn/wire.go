@@ -17,9 +17,9 @@ import (
 // last one: so the two never mix. One goroutine writes and one reads, which may be the same.
 type Wire struct {
 	Socket net.Conn
-	// out holds commands that are not sent yet. It belongs to the goroutine that writes.
+	// Out holds commands that are not sent yet. It belongs to the goroutine that writes.
 	Out []byte
-	// in holds what has arrived and is not read yet. It belongs to the goroutine that reads.
+	// In holds what has arrived and is not read yet. It belongs to the goroutine that reads.
 	In resp.ReplyReader
 }
 
@@ -88,19 +88,19 @@ func ErrorIn(r Reply) error {
 	return nil
 }
 
-// CheckedConn is a connection to a master that go-redis reads, which allocates what a length announces. It
+// checkedConn is a connection to a master that go-redis reads, which allocates what a length announces. It
 // fails at the first reply that no Redis would send, and go-redis gets nothing of what came with it.
 //
 // So a connection to a master, of which there are two, takes at most: what go-redis makes of resp.RepliesMax
 // bytes and resp.ElementsMax elements, one megabyte of each; 256 KB in a wire; and on the lane's connection
 // readingsMax for one batch.
-type CheckedConn struct {
+type checkedConn struct {
 	net.Conn
 	check  resp.ReplyCheck
 	failed error
 }
 
-func (c *CheckedConn) Read(p []byte) (int, error) {
+func (c *checkedConn) Read(p []byte) (int, error) {
 	if c.failed != nil {
 		return 0, c.failed
 	}
@@ -112,7 +112,7 @@ func (c *CheckedConn) Read(p []byte) (int, error) {
 }
 
 // Write sends a request, which has an answer of its own.
-func (c *CheckedConn) Write(p []byte) (int, error) {
+func (c *checkedConn) Write(p []byte) (int, error) {
 	c.check.Request()
 	return c.Conn.Write(p)
 }

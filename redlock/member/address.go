@@ -69,10 +69,28 @@ func (o Options) MasterAt(name, seatAddr string) conn.Master {
 	return m
 }
 
+// Places are the masters that the options name, in their order.
+func (o Options) Places() map[int]conn.Master {
+	places := make(map[int]conn.Master)
+	for i, m := range o.Masters {
+		places[i] = m
+	}
+	return places
+}
+
+// placesOf are the masters of a record, by the numbers of their seats.
+func (o Options) placesOf(r *Record) map[int]conn.Master {
+	places := make(map[int]conn.Master)
+	for s := range r.seats() {
+		places[s.Number] = o.MasterAt(s.Name, s.Addr)
+	}
+	return places
+}
+
 // otherDB says that the options name a master of the record in another database than the record; "": they name none so.
 func (o Options) otherDB(r *Record) string {
-	for i := range r.Seats {
-		at := o.MasterAt(r.Seats[i].Name, r.Seats[i].Addr)
+	for s := range r.seats() {
+		at := o.MasterAt(s.Name, s.Addr)
 		for _, one := range o.Masters {
 			if one.Addr == at.Addr && one.DB != at.DB { //mutant:settings-with-another-database-join
 				return fmt.Sprintf("the membership has %s (%s) in database %d, and the settings say db = %d: locks in two databases do not exclude each other; write db = %[3]d for it",

@@ -2,7 +2,6 @@ package member
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -19,22 +18,21 @@ import (
 // FleetLen is how many digits of a lineage name the fleet. They are drawn when the fleet is founded first, and later foundings keep them.
 const FleetLen = NonceLen / 2
 
-func (id recordID) sameFleet(o recordID) bool {
-	return len(id.lineage) == NonceLen && len(o.lineage) == NonceLen && id.lineage[:FleetLen] == o.lineage[:FleetLen]
-}
+// fleet names the record's fleet; "": it is no record.
+func (id recordID) fleet() string { return id.lineage[:min(FleetLen, len(id.lineage))] }
 
 // Fleet names the record's fleet.
-func (r *Record) Fleet() string { return r.Lineage[:FleetLen] }
+func (r *Record) Fleet() string { return r.ID().fleet() }
 
 // shows tells whether some master shows a record of the fleet.
 func (s *Survey) shows(fleet string) bool {
-	return slices.ContainsFunc(s.Reports, func(f *Report) bool { return strings.HasPrefix(f.shownID().lineage, fleet) })
+	return slices.ContainsFunc(s.Reports, func(f *Report) bool { return f.shownID().fleet() == fleet })
 }
 
 // foreign tells whether the master shows a record of another fleet than r, or has shown it before it forgot.
 func (f *Report) foreign(r *Record) bool {
-	shows := f.shownID()
-	return shows != recordID{} && !shows.sameFleet(r.ID())
+	of := f.shownID().fleet()
+	return of != "" && of != r.Fleet()
 }
 
 // shownID is the record that the master shows; for one that has forgotten, the one that the memory before it left; zero: none.
@@ -101,7 +99,7 @@ func (r *Record) follows(own *Record) bool {
 	if r.ID().sameLineage(own.ID()) {
 		return r.Version > own.Version
 	}
-	return r.ID().sameFleet(own.ID()) && r.Generation >= own.Generation
+	return r.Fleet() == own.Fleet() && r.Generation >= own.Generation
 }
 
 // best returns, of the records that match, the one at which most of the memories that it lists stand, and how many those are; of two, the newer
@@ -151,33 +149,23 @@ func (s *Survey) fleet(o Options) (fleet, wrong string) {
 			return of, ""
 		}
 	}
-	var parts []string
-	for _, of := range slices.Sorted(maps.Keys(members)) {
-		addrs := strings.Join(members[of], ", ")
-		switch {
-		case of == "":
-			parts = append(parts, addrs+" to none")
-		default:
-			parts = append(parts, fmt.Sprintf("%s to fleet %s%s", addrs, of, s.seatsOfFleet(of)))
-		}
-	}
-	return "", "the masters that the settings name lead to no fleet: more than half of those that answer would have to belong to one, and they belong: " + strings.Join(parts, "; ") +
+	return "", "the masters that the settings name lead to no fleet: more than half of those that answer would have to belong to one, and they belong: " + s.whoBelongs(members) +
 		": name the masters of one fleet, as `redlockd members` prints them there; if a fleet is gone, run FLUSHALL on what is left of it"
 }
 
 // fleetOf names the fleet that a master leads to; "": none.
 func (s *Survey) fleetOf(f *Report, o Options) string {
-	if id := f.shownID(); len(id.lineage) == NonceLen {
-		return id.lineage[:FleetLen]
+	of := f.shownID().fleet()
+	if of != "" {
+		return of
 	}
-	of := ""
 	for _, other := range s.Reports {
 		if !other.ok() || other.record == nil {
 			continue
 		}
 		r := other.record
-		for i := range r.Seats {
-			if one := &r.Seats[i]; o.MasterAt(one.Name, one.Addr).Addr == f.master.Addr {
+		for one := range r.seats() {
+			if o.MasterAt(one.Name, one.Addr).Addr == f.master.Addr {
 				if of != "" && of != r.Fleet() {
 					return ""
 				}
@@ -188,14 +176,20 @@ func (s *Survey) fleetOf(f *Report, o Options) string {
 	return of
 }
 
-// seatsOfFleet names the seats of a fleet, for people.
-func (s *Survey) seatsOfFleet(fleet string) string {
-	for _, f := range s.Reports {
-		if f.ok() && f.record != nil && f.record.Fleet() == fleet {
-			return " (" + seatNames(f.record) + ")"
+// whoBelongs says which masters belong to which fleet, given their addresses by fleet, with the seats of each fleet.
+func (s *Survey) whoBelongs(addrs map[string][]string) string {
+	var parts []string
+	for _, fleet := range slices.Sorted(maps.Keys(addrs)) {
+		to := " to none"
+		if fleet != "" {
+			to = " to fleet " + fleet
 		}
+		if at := slices.IndexFunc(s.Reports, func(f *Report) bool { return f.ok() && f.record != nil && f.record.Fleet() == fleet }); at >= 0 {
+			to += " (" + seatNames(s.Reports[at].record) + ")"
+		}
+		parts = append(parts, strings.Join(addrs[fleet], ", ")+to)
 	}
-	return ""
+	return strings.Join(parts, "; ")
 }
 
 // untaught are the masters that the record lists and that show an older one.

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-
-	"redlockd/redlock/conn"
 )
 
 // BootstrapReport is what a bootstrap found of one master, and did to it. What could not be read is zero.
@@ -22,11 +20,7 @@ type BootstrapReport struct {
 
 // Bootstrap is redlock.BootstrapAndReport, with options that are valid.
 func Bootstrap(ctx context.Context, opts Options) ([]BootstrapReport, error) {
-	masters := make(map[int]conn.Master)
-	for i, m := range opts.Masters {
-		masters[i] = m
-	}
-	s := SurveyMasters(ctx, masters, Patience{Enough: len(masters)}, opts)
+	s := SurveyMasters(ctx, opts.Places(), Patience{Enough: len(opts.Masters)}, opts)
 	defer s.Close()
 	reports := make([]BootstrapReport, len(opts.Masters))
 	var errs []error
@@ -49,11 +43,11 @@ func Bootstrap(ctx context.Context, opts Options) ([]BootstrapReport, error) {
 	case slices.ContainsFunc(s.Reports, func(f *Report) bool { return !f.State.fresh }):
 		return reports, errors.New("bootstrap: nothing was changed: a redlockd is just about to found the membership: try again")
 	default:
-		first, _ = s.Founding(nil, opts)
+		first, _ = s.founding(nil, opts)
 		first.Wait = first.Needed(opts.Drift)
 	}
-	for i := range first.Seats {
-		first.Seats[i].State = Voter
+	for s := range first.seats() {
+		s.State = Voter
 	}
 	chosen, err := s.Step(ctx, parent, s.Reports, len(s.Reports), first.Seal())
 	if err == nil && chosen.Digest != first.Digest {

@@ -5,14 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
+	"math/rand/v2"
 	"strings"
 	"sync"
 	"time"
 
 	"redlockd/redlock/clock"
-	"redlockd/redlock/conn"
 	"redlockd/redlock/loglimit"
 	"redlockd/redlock/quorum"
 )
@@ -42,19 +40,16 @@ type Coordinator struct {
 	splitSeenSince time.Time      // since when a listed memory is heard by others and another one is found here; zero: it is not so
 	request        *memberRequest
 
-	// recoveries are the copies to learners, by the number of the seat. mu guards what others read.
-	Recoveries map[int]*recovery
-
 	// mu guards what follows. Only the goroutine writes.
-	Mu sync.Mutex
+	mu sync.Mutex
 	// record is the one in force, as far as is known here. Nil: none.
-	Record *Record
+	record *Record
 	// settled: since it was adopted, a quorum has shown nothing newer, and nothing that is not finished.
 	settled bool
-	// watches are the waits that run under the record, by the names of their timers.
-	watches map[string]*watch
-	// due is when a wait is over, as the last survey found, by the name of the timer.
-	due map[string]time.Time
+	// waits run under the record. Others read when they are due.
+	waits waits
+	// recoveries are the copies to learners, by the number of the seat.
+	recoveries map[int]*recovery
 	// problem is why the membership is not as it should be; "": it is, or nothing is known against it.
 	problem string
 	// problemEnds is when it is over, if nothing else happens; zero: not known.
@@ -67,32 +62,11 @@ type reseatPause struct {
 	next  time.Duration
 }
 
-// Host is what the coordinator needs of the engine. The number of a seat is its place there.
-type Host interface {
-	// Places are the masters in use.
-	Places() map[int]conn.Master
-	// Answering is how many of them answer in time.
-	Answering() int
-	// Adopt makes a record the one in force. Votes count by it from then on.
-	Adopt(r *Record)
-	// Recheck has all connections look at what their masters show.
-	Recheck()
-	// Confirm says which process was behind the address of a place, on a connection that was begun at that time.
-	Confirm(place int, runID string, at time.Time)
-	// Source is what is known of the clock of a voter, and its beat, before it is copied from; a nil ring: its clock is this process's. ok is false if
-	// its votes do not count here because of the clock, or because it may evict keys.
-	Source(place int) (ring *clock.Ring, beat int64, ok bool)
-	// Gained says that the clock of a source has gained so much since a time on clock.Own.
-	Gained(place int, gain, before time.Duration)
-	// Copied counts a copy that was made.
-	Copied()
-}
-
 // New makes the coordinator of a client. Its Run is to be called on a goroutine of its own, which ends with ending; other goroutines are counted
 // in running.
 func New(host Host, opts Options, own *clock.Own, ending context.Context, running *sync.WaitGroup) *Coordinator {
 	return &Coordinator{host: host, opts: opts, own: own, log: loglimit.Limiter{Interval: opts.LogInterval, Burst: opts.LogBurst}, ending: ending, running: running, poked: make(chan struct{}, 1), requests: make(chan *memberRequest), born: time.Now(),
-		pauses: make(map[int]reseatPause), Recoveries: make(map[int]*recovery), watches: make(map[string]*watch), due: make(map[string]time.Time)}
+		pauses: make(map[int]reseatPause)}
 }
 
 // Wake has the coordinator look soon.
@@ -126,61 +100,49 @@ func (m *Coordinator) Run() {
 		again := m.poll(ctx)
 		// What a look has changed, lanes ask it to look at. They need not be told one by one.
 		select {
-		case <-time.After(LookPause):
+		case <-time.After(lookPause):
 		case <-ctx.Done():
 			return
 		}
-		timer.Reset(max(again-LookPause, leastTimer))
+		timer.Reset(max(again-lookPause, leastTimer))
 	}
 }
 
 // heardWithin is for how many heartbeats a memory counts as heard by another client.
 const heardWithin = 2
 
-// LookPause is the least time between two looks at the masters.
-const LookPause = 5 * time.Millisecond
+// lookPause is the least time between two looks at the masters.
+const lookPause = 5 * time.Millisecond
 
 // leastTimer is the shortest time that the goroutine's timer is set to. With 0 the timer would be due at once, and with Go 1.26 two
 // goroutines that find that at the same moment of testing/synctest crash the race detector.
 const leastTimer = time.Nanosecond
 
-// Places are the masters to ask, by place.
-func (m *Coordinator) Places() map[int]conn.Master {
-	return m.host.Places()
-}
-
-// placesOf are the masters of a record.
-func (m *Coordinator) placesOf(r *Record) map[int]conn.Master {
-	places := make(map[int]conn.Master)
-	for i := range r.Seats {
-		places[r.Seats[i].Number] = m.opts.MasterAt(r.Seats[i].Name, r.Seats[i].Addr)
-	}
-	return places
-}
-
 // poll asks all masters, does what follows, and returns when to look again.
 func (m *Coordinator) poll(ctx context.Context) time.Duration {
 	o := m.opts
 	needed, wait := quorum.Of(len(o.Masters)), clock.QuarantineOf(o.MaxTTL, o.Drift)
-	if r := m.Record; r != nil {
-		needed, wait = r.Quorum(), max(r.Wait, clock.QuarantineOf(r.MaxTTL, o.Drift))
+	if r := m.record; r != nil {
+		needed, wait = r.Quorum(), r.Quarantine(o.Drift)
 	}
-	places := m.Places()
+	places := m.host.Places()
 	// A master that stays connected but takes no new connection must not keep the addresses of the others from being made sure of in time.
 	patience := Patience{Enough: max(needed, m.host.Answering()), Grace: surveyGrace, fewer: needed, late: RecheckWithin(wait) / 4} //mutant:a-master-that-hangs-holds-up-the-others
 	if m.request != nil {                                                                                                           //mutant:a-change-is-judged-by-the-first-answers
 		patience.Enough = len(places) // the votes that a change leaves are counted
 	}
-	if m.Record == nil { //mutant:a-start-is-judged-by-the-first-answers
+	if m.record == nil { //mutant:a-start-is-judged-by-the-first-answers
 		patience.Enough, patience.fewer = len(places), 0 // who answers last may belong to another fleet than the first
 	}
 	patience.answered = func(s *Survey, f *Report) (done bool) {
-		m.confirm(s, f)
-		if m.Record == nil {
+		if f.runID != "" { // a lane that is connected to another process loses its connection
+			m.host.Confirm(f.Place, f.runID, s.Began)
+		}
+		if m.record == nil {
 			_, most := s.best(func(*Record) bool { return true })
 			return 2*most > len(places)
 		}
-		return s.successor(m.Record) != nil // until it is followed, no vote counts //mutant:a-step-is-followed-when-all-have-answered
+		return s.successor(m.record) != nil // until it is followed, no vote counts //mutant:a-step-is-followed-when-all-have-answered
 	}
 	s := SurveyMasters(ctx, places, patience, o)
 	defer s.Close()
@@ -189,7 +151,7 @@ func (m *Coordinator) poll(ctx context.Context) time.Duration {
 	defer cancel()
 	if next != nil {
 		m.adopt(next, nil)
-		for _, timer := range TimersOf(next, m.opts.Drift) {
+		for timer := range m.waits {
 			m.left(s, timer)
 		}
 		return 0
@@ -198,29 +160,32 @@ func (m *Coordinator) poll(ctx context.Context) time.Duration {
 		m.foundable = time.Time{}
 		return m.foundLater(wrong)
 	}
-	r := m.Record
+	r := m.record
 	if r == nil || !s.inForce(r) {
-		if r != nil {
-			if s.teachUntaught(ctx, r) > 0 {
-				return 0
-			}
+		if r != nil && s.teachUntaught(ctx, r) > 0 {
+			return 0
 		}
 		base := s.remains(r)
 		if base != r {
 			s.Close()
-			s = SurveyMasters(ctx, m.placesOf(base), patienceForAll(base), o)
+			s = SurveyMasters(ctx, m.opts.placesOf(base), patienceForAll(base), o)
 			defer s.Close()
 		}
 		return m.found(ctx, s, base)
 	}
+	return m.advance(ctx, s, r)
+}
+
+// advance does what is due under the record in force, and returns when to look again.
+func (m *Coordinator) advance(ctx context.Context, s *Survey, r *Record) time.Duration {
+	o := m.opts
 	m.foundable, m.quorumAt = time.Time{}, s.Began
 	if s.teachUntaught(ctx, r) > 0 { // who is behind cannot promise anything, and would count as silent //mutant:who-is-behind-counts-as-silent
 		m.host.Recheck()
 	}
-	acceptors := s.Acceptors(r)
 	if s.unfinished(r) {
 		// Where there is nothing to finish, because what was accepted cannot have been chosen, a child without a change ends it.
-		return m.propose(ctx, s, r, acceptors, r.Quorum(), decision{Child: r.Child().Seal()})
+		return m.propose(ctx, s, r, decision{Child: r.Child().Seal()})
 	}
 	m.settle()
 	strays := m.repeatedStrays(s, r)
@@ -241,10 +206,10 @@ func (m *Coordinator) poll(ctx context.Context) time.Duration {
 	d := n.Next()
 	problem := d.problem
 	if m.request != nil {
-		if asked, done := m.request.decide(ctx, n); done {
+		if asked := m.request.decide(ctx, n); asked != nil {
+			d = *asked
+		} else {
 			m.request = nil
-		} else if asked.Child != nil {
-			d, d.asked = asked, true
 		}
 	}
 	m.setProblem(cmp.Or(problem, m.complaint(s, r, strays)))
@@ -257,10 +222,10 @@ func (m *Coordinator) poll(ctx context.Context) time.Duration {
 		m.refuseRequest(err)
 		return m.pause(n)
 	}
-	if !m.raiseFloors(ctx, n, &d) {
+	if !m.raiseFloors(ctx, n, d.raise) {
 		return o.Heartbeat
 	}
-	return m.propose(ctx, s, r, acceptors, r.Quorum(), d)
+	return m.propose(ctx, s, r, d)
 }
 
 // repeatedStrays are the strays that showed the same at the survey before. One survey proves nothing: steps
@@ -281,7 +246,7 @@ func (m *Coordinator) repeatedStrays(s *Survey, r *Record) (list []*Report) {
 // follow returns the record to go on to; nil: there is none, and this client stays with the one that it has, if any. wrong says why it must not
 // go by any.
 func (m *Coordinator) follow(ctx context.Context, s *Survey) (next *Record, wrong string) {
-	own := m.Record
+	own := m.record
 	if own != nil {
 		if next := s.successor(own); next != nil || s.inForce(own) { //mutant:a-proxy-that-slept-does-not-search
 			return next, ""
@@ -302,7 +267,7 @@ func (m *Coordinator) follow(ctx context.Context, s *Survey) (next *Record, wron
 // A client that has a record keeps to its fleet as long as one master shows that. Where all have forgotten it, and another client has founded
 // another one with them, this client follows.
 func (m *Coordinator) join(ctx context.Context, s *Survey) (best *Record, wrong string) {
-	o, own, most := m.opts, m.Record, 0
+	o, own, most := m.opts, m.record, 0
 	fleet, wrong := s.fleet(o)
 	leads := s.settled()
 	var match func(r *Record) bool
@@ -325,7 +290,7 @@ func (m *Coordinator) join(ctx context.Context, s *Survey) (best *Record, wrong 
 			continue
 		}
 		asked[r.Digest] = true
-		wider := SurveyMasters(ctx, m.placesOf(r), patienceForAll(r), o)
+		wider := SurveyMasters(ctx, m.opts.placesOf(r), patienceForAll(r), o)
 		if one, n := wider.best(match); n > most {
 			best, most = one, n
 		}
@@ -337,33 +302,23 @@ func (m *Coordinator) join(ctx context.Context, s *Survey) (best *Record, wrong 
 // patienceForAll is for a survey of the masters of a record.
 func patienceForAll(r *Record) Patience { return Patience{Enough: r.Quorum(), Grace: surveyGrace} }
 
-// Places are the masters that the options name, in their order.
-func (o Options) Places() map[int]conn.Master {
-	places := make(map[int]conn.Master)
-	for i, m := range o.Masters {
-		places[i] = m
-	}
-	return places
-}
-
 // pause is how long nothing has to be done, as far as is known now.
 func (m *Coordinator) pause(n *Situation) time.Duration {
 	pause := RecheckWithin(n.Record.Wait) / 2
-	for _, timer := range TimersOf(n.Record, n.Drift) {
+	for timer := range m.waits {
 		if left := m.left(n.Survey, timer); left > 0 {
 			pause = min(pause, left-time.Since(n.Survey.Began))
 		} else {
 			pause = min(pause, m.opts.Heartbeat) // what it waits for is not reached, or paused
 		}
 	}
-	for i := range n.Record.Seats {
-		s := &n.Record.Seats[i]
-		if f := n.Survey.At(s.Number); s.State != seatLeaving && f != nil && f.ok() && f.State.Memory != s.Memory {
+	for s := range n.Record.seats() {
+		if f := n.Survey.At(s.Number); s.State != Leaving && f.ok() && f.State.Memory != s.Memory {
 			pause = min(pause, m.opts.Heartbeat)
 		}
 	}
-	for _, one := range m.Recoveries {
-		if one.Copy == nil { // who copies to it may stop, or what stands in the way be gone
+	for _, one := range m.recoveries {
+		if one.copy == nil { // who copies to it may stop, or what stands in the way be gone
 			pause = min(pause, 2*m.opts.Heartbeat)
 		}
 	}
@@ -373,121 +328,36 @@ func (m *Coordinator) pause(n *Situation) time.Duration {
 	return pause
 }
 
-// watch is a wait that this client watches.
-type watch struct {
-	// since is when this client knew that the wait had begun.
-	since time.Time
-	// clocks are what the masters' clocks said, by memory.
-	clocks map[string]clockWatch
-}
-
-// clockWatch is what a clock said first, and last. When it goes back, first goes back with it: the time that has passed stays.
-type clockWatch struct{ first, last time.Time }
-
-// elapsed is how much time has passed, since this client watches the wait, by the clocks of a quorum of the listed memories, each by itself.
-func (w *watch) elapsed(s *Survey, r *Record) time.Duration {
-	var ages []time.Duration
-	for _, f := range s.Reports {
-		if !f.shows(r) || s.Began.Before(w.since) {
-			continue
-		}
-		k, known := w.clocks[f.State.Memory]
-		switch {
-		case !known:
-			k.first = f.clock
-		case f.clock.Before(k.last):
-			k.first = k.first.Add(f.clock.Sub(k.last))
-		}
-		k.last = f.clock
-		w.clocks[f.State.Memory] = k
-		ages = append(ages, k.last.Sub(k.first))
-	}
-	return quorumOfAges(ages, r)
-}
-
-// quorumOfAges is the age that a quorum of the record's seats reach; 0: they are too few.
-func quorumOfAges(ages []time.Duration, r *Record) time.Duration {
-	slices.Sort(ages)
-	if missing := len(ages) - r.Quorum(); missing >= 0 { //mutant:stamps-of-a-minority
-		return ages[missing]
-	}
-	return 0
-}
-
-// left is how much of a wait is left at the time of the survey. It is over when it has passed both on the monotonic clock of this process and on
-// the clocks of a quorum of the listed memories, since this client knows of it. So neither a clock here that runs fast ends it early, nor
-// masters' clocks that step.
-//
-// A process that has just started need not wait again where a quorum of the listed memories was told of the wait so long ago, by their own
-// stamps. Those count only where the clocks agree with each other and with ours: who disagrees is left out. Stamps are written by clients
-// whose clock agreed, too (trustClock).
+// left is how much of a wait is left at the time of the survey.
 func (m *Coordinator) left(s *Survey, timer string) time.Duration {
-	r, o := m.Record, m.opts
-	wait := max(r.Wait, clock.QuarantineOf(r.MaxTTL, m.opts.Drift))
-	w, known := m.watches[timer]
-	if !known {
-		return wait
-	}
-	left := wait - min(s.Began.Sub(w.since), w.elapsed(s, r)) //mutant:a-wait-by-our-clock-alone
-	agreeing := s.agreeing(o.ClockSkewMax)
-	var ages []time.Duration
-	for _, f := range s.Reports {
-		at, ok := f.stamp(timer)
-		if ok && f.shows(r) && agreeing.Has(f.Place) && !at.After(f.clock) { //mutant:stamps-of-clocks-that-disagree
-			ages = append(ages, f.clock.Sub(at))
-		}
-	}
-	left = max(0, min(left, wait+2*o.ClockSkewMax-quorumOfAges(ages, r))) //mutant:stamps-without-skew
-	m.Mu.Lock()
-	m.due[timer] = s.Began.Add(left)
-	m.Mu.Unlock()
+	w := m.waits[timer]
+	left := w.left(s, m.record, timer, m.opts)
+	m.mu.Lock()
+	w.due = s.Began.Add(left)
+	m.mu.Unlock()
 	return left
 }
 
-// agreeing are the masters whose clocks agree now with ours and with a majority of all clocks.
-func (s *Survey) agreeing(skew time.Duration) quorum.Mask {
-	var offset [quorum.MaxMasters]clock.Interval
-	var known quorum.Mask
-	for _, f := range s.Reports {
-		if f.ok() {
-			offset[f.Place] = clock.Interval{Low: f.clock.Sub(f.received), High: f.clock.Add(time.Microsecond).Sub(f.sent)}
-			known = known.With(f.Place)
-		}
-	}
-	return clock.Vouched(0, offset[:], known, len(s.Reports), skew)
-}
-
-// leftOf is how much of a wait is left, as far as is known.
-func (m *Coordinator) leftOf(r *Record, timer string) time.Duration {
-	m.Mu.Lock()
-	defer m.Mu.Unlock()
-	if due, known := m.due[timer]; known {
-		return max(0, time.Until(due))
-	}
-	if w, known := m.watches[timer]; known {
-		return max(0, time.Until(w.since.Add(max(r.Wait, clock.QuarantineOf(r.MaxTTL, m.opts.Drift)))))
+// leftOf is how much of a wait is left, as far as is known; 0: there is none.
+func (m *Coordinator) leftOf(timer string) time.Duration {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if w := m.waits[timer]; w != nil {
+		return max(0, time.Until(w.due))
 	}
 	return 0
 }
 
-// confirm tells the lane of the place whether it is connected to who stands behind its address now. One that is connected to another process
-// loses its connection.
-func (m *Coordinator) confirm(s *Survey, f *Report) {
-	if f.runID != "" {
-		m.host.Confirm(f.Place, f.runID, s.Began)
-	}
-}
-
-// raiseFloors has the seats that will vote, or vote in a smaller quorum, know the fences of before. It drops from the decision those that
-// cannot be told, and returns false if nothing of it is left to do.
-func (m *Coordinator) raiseFloors(ctx context.Context, n *Situation, d *decision) bool {
-	if len(d.raise) == 0 {
+// raiseFloors has the seats that will vote, or vote in a smaller quorum, know the fences of before. It returns false if one of them cannot be told:
+// then nothing is proposed.
+func (m *Coordinator) raiseFloors(ctx context.Context, n *Situation, places []int) bool {
+	if len(places) == 0 {
 		return true
 	}
 	floor, cold := n.floor()
-	for _, place := range d.raise {
+	for _, place := range places {
 		f := n.Survey.At(place)
-		if f == nil || !f.ok() {
+		if !f.ok() {
 			return false
 		}
 		if err := f.raiseFloor(ctx, floor); err != nil { //mutant:a-voter-that-knows-no-fences
@@ -509,14 +379,18 @@ func (m *Coordinator) raiseFloors(ctx context.Context, n *Situation, d *decision
 	return true
 }
 
-// propose has the acceptors choose what follows parent, or a founding (parent is nil), and goes on with what they chose.
-func (m *Coordinator) propose(ctx context.Context, s *Survey, parent *Record, acceptors []*Report, quorum int, d decision) time.Duration {
+// propose has the masters choose what follows parent, or a founding (parent is nil), and goes on with what they chose.
+func (m *Coordinator) propose(ctx context.Context, s *Survey, parent *Record, d decision) time.Duration {
 	o := m.opts
+	acceptors, quorum := d.Child.Among(s.Reports), d.Child.Quorum()
+	if parent != nil {
+		acceptors, quorum = s.Acceptors(parent), parent.Quorum()
+	}
 	chosen, err := s.Step(ctx, parent, acceptors, quorum, d.Child)
 	if err != nil {
 		m.setProblem("the membership cannot be changed at present: " + err.Error())
-		if errors.Is(err, ErrOutrun) {
-			return jitter(o.Heartbeat)
+		if errors.Is(err, errOutrun) {
+			return rand.N(o.Heartbeat) + 1 // not all at the same moment
 		}
 		return o.Heartbeat
 	}
@@ -524,17 +398,16 @@ func (m *Coordinator) propose(ctx context.Context, s *Survey, parent *Record, ac
 	if !ours {
 		d = decision{Child: chosen}
 	}
-	for i := range chosen.Seats {
-		one := &chosen.Seats[i]
-		if one.State == Learner && one.Since == chosen.Version && m.Record != nil {
-			m.pauseReseat(one.Number, m.Record.Wait)
+	for one := range chosen.seats() {
+		if one.State == Learner && one.Since == chosen.Version && m.record != nil {
+			m.pauseReseat(one.Number, m.record.Wait)
 		}
 	}
 	m.adopt(chosen, d.changes)
 	s.Teach(ctx, chosen.Among(s.Reports), chosen)
 	m.host.Recheck()
 	if ours && d.asked { //mutant:a-founding-is-taken-for-the-change
-		m.request.chosen(chosen)
+		m.request.reply(m.request.what, nil)
 		m.request = nil
 	}
 	return 0
@@ -561,10 +434,10 @@ func (m *Coordinator) found(ctx context.Context, s *Survey, base *Record) time.D
 		since = s.Began
 	}
 	// Somebody may have raised max_ttl meanwhile, and all masters have forgotten that, too.
-	if base != nil && base == m.Record && since.Sub(m.quorumAt) <= RecheckWithin(base.Wait) { //mutant:a-proxy-that-was-cut-off-founds-with-its-own-wait
+	if base != nil && base == m.record && since.Sub(m.quorumAt) <= RecheckWithin(base.Wait) { //mutant:a-proxy-that-was-cut-off-founds-with-its-own-wait
 		o.FoundingWait = 0
 	}
-	f, why := s.Founding(base, o)
+	f, why := s.founding(base, o)
 	if f == nil {
 		m.foundable = time.Time{}
 		return m.foundLater(why)
@@ -589,7 +462,7 @@ func (m *Coordinator) found(ctx context.Context, s *Survey, base *Record) time.D
 	if why != "" {
 		d.changes = append(d.changes, why)
 	}
-	return m.propose(ctx, s, nil, f.Among(s.Reports), f.Quorum(), d)
+	return m.propose(ctx, s, nil, d)
 }
 
 // foundLater says why the membership cannot be founded anew at present.
@@ -599,31 +472,12 @@ func (m *Coordinator) foundLater(why string) time.Duration {
 	return m.opts.Heartbeat
 }
 
-// Among are the masters whose memory the record lists.
-func (r *Record) Among(all []*Report) (list []*Report) {
-	for _, f := range all {
-		if f.lists(r) {
-			list = append(list, f)
-		}
-	}
-	return list
-}
-
 // adopt makes the record the one in force. It is known to be chosen.
 func (m *Coordinator) adopt(r *Record, changes []string) {
-	now := time.Now()
-	m.Mu.Lock()
-	before := m.Record
-	watches := make(map[string]*watch)
-	for _, timer := range TimersOf(r, m.opts.Drift) {
-		watches[timer] = m.watches[timer]
-		if watches[timer] == nil {
-			watches[timer] = &watch{since: now, clocks: make(map[string]clockWatch)}
-		}
-	}
-	m.Record, m.settled, m.watches, m.problem, m.problemEnds = r, false, watches, "", time.Time{}
-	maps.DeleteFunc(m.due, func(timer string, _ time.Time) bool { return watches[timer] == nil })
-	m.Mu.Unlock()
+	m.mu.Lock()
+	before := m.record
+	m.record, m.settled, m.waits, m.problem, m.problemEnds = r, false, m.waits.under(r, m.opts.Drift, time.Now()), "", time.Time{}
+	m.mu.Unlock()
 	attrs := []any{"version", r.Version, "lineage", fmt.Sprintf("%d-%s", r.Generation, r.Lineage), "voters", r.Voters(), "masters", len(r.Seats)}
 	if len(changes) > 0 {
 		attrs = append(attrs, "change", strings.Join(changes, "; "))
@@ -635,30 +489,49 @@ func (m *Coordinator) adopt(r *Record, changes []string) {
 
 // current is the record in force.
 func (m *Coordinator) current() *Record {
-	m.Mu.Lock()
-	defer m.Mu.Unlock()
-	return m.Record
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.record
 }
 
 // settle says that no child of the record in force had been chosen when this poll began. A quorum would have accepted it, and one of those would
 // have shown it now.
 func (m *Coordinator) settle() {
-	m.Mu.Lock()
+	m.mu.Lock()
 	m.settled = true
-	m.Mu.Unlock()
+	m.mu.Unlock()
 }
 
-// Left is how much is left of the wait of a seat.
-func (m *Coordinator) Left(place int) time.Duration {
-	m.Mu.Lock()
-	r := m.Record
-	m.Mu.Unlock()
+// Membership is what is known here of the membership, and the places of its seats.
+func (m *Coordinator) Membership() (all Membership, places []int) {
+	m.mu.Lock()
+	r, settled, problem := m.record, m.settled, m.problem
+	if !m.problemEnds.IsZero() {
+		problem += fmt.Sprintf(", in %v", max(0, time.Until(m.problemEnds)).Round(time.Millisecond))
+	}
+	m.mu.Unlock()
 	if r == nil {
-		return 0
+		return Membership{MaxTTL: m.opts.MaxTTL, Problem: problem}, nil
 	}
-	s := r.Seat(place)
-	if s == nil || s.State != Learner {
-		return 0
+	all = r.membership(m.opts)
+	all.Settled, all.Problem, all.WaitLeft = settled, problem, m.leftOf(r.ttlStampField())
+	for i := range r.Seats {
+		s, shown := &r.Seats[i], &all.Seats[i]
+		shown.Left = m.leftOf(r.StampField(s))
+		if s.State == Learner {
+			shown.Copying = m.copyingOf(s.Number)
+		}
+		places = append(places, s.Number)
 	}
-	return m.leftOf(r, r.StampField(s))
+	return all, places
+}
+
+// Left is how much is left of the wait of a learner.
+func (m *Coordinator) Left(place int) time.Duration {
+	if r := m.current(); r != nil {
+		if s := r.Seat(place); s != nil && s.State == Learner {
+			return m.leftOf(r.StampField(s))
+		}
+	}
+	return 0
 }

@@ -61,19 +61,19 @@ const (
 	copyPause = 2 * time.Millisecond
 	// copyLogEvery is how often the log tells how far a copy is.
 	copyLogEvery = 10 * time.Second
-	// RecoveredPrefix begins a value that nobody owns.
-	RecoveredPrefix = lua.ReservedPrefix + "recovered:"
 )
 
-// Copy gives one learner what the sources remember. The coordinator makes it; run is its goroutine. What is atomic is for others.
-type Copy struct {
-	By      *Coordinator
-	Opts    Options
+// copier gives one learner what the sources remember. The coordinator makes it; run is its goroutine. What is atomic is for others.
+type copier struct {
+	host   Host
+	own    *clock.Own
+	opts   Options
+	record func() *Record // that is in force
+
 	id      string
-	Seat    Seat // of the learner
-	learner *CopyPlace
-	Sources []*CopyPlace
-	all     []*CopyPlace // the sources, and the learner
+	learner *copyPlace
+	sources []*copyPlace
+	all     []*copyPlace // the sources, and the learner
 	began   time.Time
 	cancel  context.CancelFunc
 	count   int // keys at a time
@@ -102,20 +102,20 @@ type copyKey struct {
 	tries int
 }
 
-// CopyPlace is a master that takes part.
-type CopyPlace struct {
-	Number int
-	Name   string
+// copyPlace is a master that takes part.
+type copyPlace struct {
+	number int
+	name   string
+	memory string
 	f      *Report // its connection
-	Memory string
-	Beat   int64
+	beat   int64
 	// ring is what the clock of a source has shown before the copy: every reading is compared with all of them.
-	Ring *clock.Ring
+	ring *clock.Ring
 }
 
 // pipe sends commands to a master, and judges it by what stands behind them, as is done with votes.
-func (c *Copy) pipe(ctx context.Context, p *CopyPlace, fill func(pipe redis.Pipeliner)) error {
-	ctx, cancel := context.WithTimeout(ctx, c.Opts.ConnectTimeout)
+func (c *copier) pipe(ctx context.Context, p *copyPlace, fill func(pipe redis.Pipeliner)) error {
+	ctx, cancel := context.WithTimeout(ctx, c.opts.ConnectTimeout)
 	defer cancel()
 	pipe := p.f.Conn.Redis.Pipeline()
 	fill(pipe)
@@ -130,21 +130,21 @@ func (c *Copy) pipe(ctx context.Context, p *CopyPlace, fill func(pipe redis.Pipe
 		}
 	}
 	end := TrailerOf(fields, clock)
-	gain, err := p.Judge(end, c.By.own.ReadingOf(sent, received, end.Clock), c.Opts.Drift)
+	gain, err := p.judge(end, c.own.ReadingOf(sent, received, end.Clock), c.opts.Drift)
 	if gain > 0 {
-		c.By.host.Gained(p.Number, gain, p.Ring.Latest) //mutant:a-gain-that-a-copy-has-seen-is-forgotten
+		c.host.Gained(p.number, p.f.runID, gain, p.ring.Latest) //mutant:a-gain-that-a-copy-has-seen-is-forgotten
 	}
 	return err
 }
 
-// Judge makes sure that the clock of a source has ended no key early, and that its memory did not go back. gain is by how much the clock has gained.
-func (p *CopyPlace) Judge(end Trailer, now clock.Reading, d clock.Drift) (gain time.Duration, err error) {
-	if end.Beat < p.Beat { //mutant:a-source-that-goes-back-in-time-is-read-on
-		return 0, fmt.Errorf("its beat went back from %d to %d: its memory is of an earlier time", p.Beat, end.Beat)
+// judge makes sure that the clock of a source has ended no key early, and that its memory did not go back. gain is by how much the clock has gained.
+func (p *copyPlace) judge(end Trailer, now clock.Reading, d clock.Drift) (gain time.Duration, err error) {
+	if end.Beat < p.beat { //mutant:a-source-that-goes-back-in-time-is-read-on
+		return 0, fmt.Errorf("its beat went back from %d to %d: its memory is of an earlier time", p.beat, end.Beat)
 	}
-	p.Beat = end.Beat
-	if p.Ring != nil {
-		if gain = p.Ring.Gain(now, d.Rate()); gain > d.StepMax { //mutant:a-source-whose-clock-gains-is-read-on
+	p.beat = end.Beat
+	if p.ring != nil {
+		if gain = p.ring.Gain(now, d.Rate()); gain > d.StepMax { //mutant:a-source-whose-clock-gains-is-read-on
 			return gain, errors.New(clock.OutOfStep(gain))
 		}
 	}
@@ -152,7 +152,7 @@ func (p *CopyPlace) Judge(end Trailer, now clock.Reading, d clock.Drift) (gain t
 }
 
 // each asks masters all at once, and returns the first error, in their order.
-func (c *Copy) each(places []*CopyPlace, ask func(i int, p *CopyPlace) error) error {
+func (c *copier) each(places []*copyPlace, ask func(i int, p *copyPlace) error) error {
 	errs := make([]error, len(places))
 	var asked sync.WaitGroup
 	for i, p := range places {
@@ -161,25 +161,25 @@ func (c *Copy) each(places []*CopyPlace, ask func(i int, p *CopyPlace) error) er
 	asked.Wait()
 	for i, err := range errs {
 		if err != nil {
-			return fmt.Errorf("%s: %w", conn.Sanitize(places[i].Name), conn.Shorten(err))
+			return fmt.Errorf("%s: %w", conn.Sanitize(places[i].name), conn.Shorten(err))
 		}
 	}
 	return nil
 }
 
 // run copies, and says why it could not. places are the masters that take part.
-func (c *Copy) run(ctx context.Context, places map[int]conn.Master) {
+func (c *copier) run(ctx context.Context, places map[int]conn.Master) {
 	defer close(c.ended)
 	defer c.cancel()
-	s := SurveyMasters(ctx, places, Patience{Enough: len(places)}, c.Opts)
+	s := SurveyMasters(ctx, places, Patience{Enough: len(places)}, c.opts)
 	defer s.Close()
 	for _, p := range c.all {
-		p.f = s.At(p.Number)
+		p.f = s.At(p.number)
 		switch {
 		case !p.f.ok():
-			c.err = fmt.Errorf("%s: %w", conn.Sanitize(p.Name), p.f.err)
-		case p.f.State.Memory != p.Memory:
-			c.err = fmt.Errorf("%s has forgotten, or another master has its address", conn.Sanitize(p.Name))
+			c.err = fmt.Errorf("%s: %w", conn.Sanitize(p.name), p.f.err)
+		case p.f.State.Memory != p.memory:
+			c.err = fmt.Errorf("%s has forgotten, or another master has its address", conn.Sanitize(p.name))
 		}
 		if c.err != nil {
 			return
@@ -191,12 +191,12 @@ func (c *Copy) run(ctx context.Context, places map[int]conn.Master) {
 	c.err = c.copy(ctx)
 	c.took = time.Since(c.began)
 	if c.err == nil {
-		c.By.host.Copied()
+		c.host.Copied()
 	}
 }
 
-func (c *Copy) copy(ctx context.Context) error {
-	err := c.each(c.all, func(_ int, p *CopyPlace) error {
+func (c *copier) copy(ctx context.Context) error {
+	err := c.each(c.all, func(_ int, p *copyPlace) error {
 		return conn.ConnectError(p.f.Conn.Load(ctx))
 	})
 	if err == nil {
@@ -206,30 +206,30 @@ func (c *Copy) copy(ctx context.Context) error {
 		return err
 	}
 	// A key that least of the sources hold stands on at least one of any quorum of them.
-	for _, from := range c.Sources[:len(c.Sources)-c.least+1] {
-		if err := c.pass(ctx, from, c.Sources, true, c.give); err != nil {
+	for _, from := range c.sources[:len(c.sources)-c.least+1] {
+		if err := c.pass(ctx, from, c.sources, true, c.give); err != nil {
 			return err
 		}
 	}
 	// Of most keys as many sources as are needed confirm what the learner has.
-	confirm := append(slices.Clone(c.Sources[:c.least]), c.learner)
+	confirm := append(slices.Clone(c.sources[:c.least]), c.learner)
 	return c.pass(ctx, c.learner, confirm, false, c.compare) //mutant:what-is-released-meanwhile-stays
 }
 
 // pass goes through the keys of one master. SCAN names each key that stands there all the time. In one round all masters are asked at once: the
 // readers read some keys, the one that is scanned names the next, and the learner is given what was decided about the last. judge decides, and
 // returns what is to be written.
-func (c *Copy) pass(ctx context.Context, from *CopyPlace, readers []*CopyPlace, ends bool, judge func(names []string, entries [][]CopyEntry) copyWrite) error {
+func (c *copier) pass(ctx context.Context, from *copyPlace, readers []*copyPlace, ends bool, judge func(names []string, entries [][]copyEntry) copyWrite) error {
 	var names []string
 	var write copyWrite
 	for cursor, more := uint64(0), true; more || len(names) > 0 || len(write.keys) > 0; {
 		batch := names[:min(len(names), c.count)] // SCAN may name more than asked for
 		names = names[len(batch):]
 		scans := more && len(names) == 0
-		entries := make([][]CopyEntry, len(readers))
+		entries := make([][]copyEntry, len(readers))
 		var scan *redis.ScanCmd
 		var done string
-		err := c.each(c.all, func(_ int, p *CopyPlace) error {
+		err := c.each(c.all, func(_ int, p *copyPlace) error {
 			reader := slices.Index(readers, p)
 			if reader < 0 && (p != c.learner || len(write.keys) == 0) { // nothing to ask
 				return nil
@@ -247,7 +247,7 @@ func (c *Copy) pass(ctx context.Context, from *CopyPlace, readers []*CopyPlace, 
 				}
 			})
 			if err == nil && read != nil {
-				entries[reader], err = CopyEntriesOf(read, len(batch))
+				entries[reader], err = copyEntriesOf(read, len(batch))
 			}
 			if err == nil && give != nil {
 				done, err = doneOf(give)
@@ -290,22 +290,22 @@ func (c *Copy) pass(ctx context.Context, from *CopyPlace, readers []*CopyPlace, 
 // copyWrite is what the learner is to be given. held is what it has shown; nil: it was not asked.
 type copyWrite struct {
 	keys   []copyKey
-	orders []CopyOrder
-	held   []CopyEntry
+	orders []copyOrder
+	held   []copyEntry
 }
 
 // known tells whether the name was read already, as far as that is remembered.
-func (c *Copy) known(name string) bool {
+func (c *copier) known(name string) bool {
 	_, known := c.seen[c.hashOf(name)]
 	return known
 }
 
-func (c *Copy) hashOf(name string) [2]uint64 {
+func (c *copier) hashOf(name string) [2]uint64 {
 	return [2]uint64{maphash.String(c.seeds[0], name), maphash.String(c.seeds[1], name)}
 }
 
 // readCommand asks a master what it holds under the keys. Without ends it does not tell when they end.
-func (c *Copy) readCommand(ctx context.Context, pipe redis.Pipeliner, names []string, ends bool) *redis.Cmd {
+func (c *copier) readCommand(ctx context.Context, pipe redis.Pipeliner, names []string, ends bool) *redis.Cmd {
 	told := 0
 	if ends {
 		told = 1
@@ -314,30 +314,30 @@ func (c *Copy) readCommand(ctx context.Context, pipe redis.Pipeliner, names []st
 }
 
 // read asks masters what they hold under the keys.
-func (c *Copy) read(ctx context.Context, places []*CopyPlace, names []string) ([][]CopyEntry, error) {
-	entries := make([][]CopyEntry, len(places))
-	err := c.each(places, func(i int, p *CopyPlace) error {
+func (c *copier) read(ctx context.Context, places []*copyPlace, names []string) ([][]copyEntry, error) {
+	entries := make([][]copyEntry, len(places))
+	err := c.each(places, func(i int, p *copyPlace) error {
 		var cmd *redis.Cmd
 		if err := c.pipe(ctx, p, func(pipe redis.Pipeliner) { cmd = c.readCommand(ctx, pipe, names, true) }); err != nil {
 			return err
 		}
 		var err error
-		entries[i], err = CopyEntriesOf(cmd, len(names))
+		entries[i], err = copyEntriesOf(cmd, len(names))
 		return err
 	})
 	return entries, err
 }
 
 // give is for keys that a source has named. Nearly always the sources agree, and the learner has nothing.
-func (c *Copy) give(names []string, entries [][]CopyEntry) (w copyWrite) {
+func (c *copier) give(names []string, entries [][]copyEntry) (w copyWrite) {
 	for i, name := range names {
 		// What is no lock is on one source only, as a rule, and is not named again.
-		if len(c.seen) < copySeenMax && slices.ContainsFunc(entries, func(of []CopyEntry) bool { return of[i].lock() }) {
+		if len(c.seen) < copySeenMax && slices.ContainsFunc(entries, func(of []copyEntry) bool { return of[i].lock() }) {
 			c.seen[c.hashOf(name)] = struct{}{}
 		}
-		switch order := c.order(&CopyEntry{}, entries, i, 0); {
-		case order.Do == CopyLeave:
-		case order.Do == CopyAgain || order.Readers != nil:
+		switch order := c.order(&copyEntry{}, entries, i, 0); {
+		case order.do == copyLeave:
+		case order.do == copyAgain || order.readers != nil:
 			c.again = append(c.again, copyKey{name: name})
 		default:
 			w.keys, w.orders = append(w.keys, copyKey{name: name}), append(w.orders, order)
@@ -347,18 +347,17 @@ func (c *Copy) give(names []string, entries [][]CopyEntry) (w copyWrite) {
 }
 
 // order decides about the key with this index.
-func (c *Copy) order(learner *CopyEntry, entries [][]CopyEntry, i, tries int) CopyOrder {
-	of := make([]CopyEntry, 0, quorum.MaxMasters)
+func (c *copier) order(learner *copyEntry, entries [][]copyEntry, i, tries int) copyOrder {
+	of := make([]copyEntry, 0, quorum.MaxMasters)
 	for _, source := range entries {
 		of = append(of, source[i])
 	}
-	r := c.By.current()
-	wait := max(r.Wait, clock.QuarantineOf(r.MaxTTL, c.Opts.Drift))
-	return OrderOf(learner, of, c.least, tries, c.nobodys, r.MaxTTL.Milliseconds(), wait.Milliseconds())
+	r := c.record()
+	return orderOf(learner, of, c.least, tries, c.nobodys, r.MaxTTL.Milliseconds(), r.Quarantine(c.opts.Drift).Milliseconds())
 }
 
 // compare is for keys that the learner has, whose entries are the last: what not all of these sources hold as it does is read once more on all.
-func (c *Copy) compare(names []string, entries [][]CopyEntry) copyWrite {
+func (c *copier) compare(names []string, entries [][]copyEntry) copyWrite {
 	for i, name := range names {
 		learner := &entries[len(entries)-1][i]
 		holders := 0
@@ -367,7 +366,7 @@ func (c *Copy) compare(names []string, entries [][]CopyEntry) copyWrite {
 				holders++
 			}
 		}
-		if learner.Kind != copyNothing && (learner.Kind != CopyString || holders < len(entries)-1) {
+		if learner.kind != copyNothing && (learner.kind != copyString || holders < len(entries)-1) {
 			c.again = append(c.again, copyKey{name: name})
 		}
 	}
@@ -375,7 +374,7 @@ func (c *Copy) compare(names []string, entries [][]CopyEntry) copyWrite {
 }
 
 // settleAll reads keys until nothing is left to be read again.
-func (c *Copy) settleAll(ctx context.Context) error {
+func (c *copier) settleAll(ctx context.Context) error {
 	for len(c.again) > 0 {
 		if err := c.settle(ctx); err != nil {
 			return err
@@ -388,7 +387,7 @@ func (c *Copy) settleAll(ctx context.Context) error {
 }
 
 // settle reads some keys once more, first on the learner, then on all sources at once.
-func (c *Copy) settle(ctx context.Context) error {
+func (c *copier) settle(ctx context.Context) error {
 	n := min(len(c.again), c.count)
 	keys := slices.Clone(c.again[:n])
 	c.again = append(c.again[:0], c.again[n:]...)
@@ -405,21 +404,21 @@ func (c *Copy) settle(ctx context.Context) error {
 			return ctx.Err()
 		}
 	}
-	learner, err := c.read(ctx, []*CopyPlace{c.learner}, names)
+	learner, err := c.read(ctx, []*copyPlace{c.learner}, names)
 	if err != nil {
 		return err
 	}
-	entries, err := c.read(ctx, c.Sources, names)
+	entries, err := c.read(ctx, c.sources, names)
 	if err != nil {
 		return err
 	}
 	var w copyWrite
 	for i, key := range keys {
 		switch order := c.order(&learner[0][i], entries, i, key.tries); {
-		case order.Do == CopyLeave:
-		case order.Do == CopyAgain:
+		case order.do == copyLeave:
+		case order.do == copyAgain:
 			c.again = append(c.again, copyKey{key.name, key.tries + 1})
-		case order.Readers != nil:
+		case order.readers != nil:
 			if err := c.writeReaders(ctx, key.name, &order); err != nil {
 				return err
 			}
@@ -430,25 +429,25 @@ func (c *Copy) settle(ctx context.Context) error {
 	return c.written(ctx, &w, "")
 }
 
-// SettledOn is what the learner has to show to be written to: the record that this client goes by, if it lists the learner as one. "": it does not.
-func (c *Copy) SettledOn() string {
-	r := c.By.current()
-	if s := r.Lists(c.Seat.Memory); s == nil || s.State != Learner { //mutant:a-copy-goes-on-to-a-voter
+// settledOn is what the learner has to show to be written to: the record that this client goes by, if it lists the learner as one. "": it does not.
+func (c *copier) settledOn() string {
+	r := c.record()
+	if s := r.Lists(c.learner.memory); s == nil || s.State != Learner { //mutant:a-copy-goes-on-to-a-voter
 		return ""
 	}
-	return r.ShownBy(c.Seat.Memory)
+	return r.ShownBy(c.learner.memory)
 }
 
 // giveCommand has the learner hold what was decided; nil: nothing was, or it cannot be told at present.
-func (c *Copy) giveCommand(ctx context.Context, pipe redis.Pipeliner, w *copyWrite) *redis.Cmd {
-	settled := c.SettledOn()
+func (c *copier) giveCommand(ctx context.Context, pipe redis.Pipeliner, w *copyWrite) *redis.Cmd {
+	settled := c.settledOn()
 	if len(w.keys) == 0 || settled == "" {
 		return nil
 	}
 	names, args := make([]string, 1, 1+len(w.keys)), make([]any, 1, 1+4*len(w.keys))
 	names[0], args[0] = lua.MembersKey, settled
 	for i := range w.keys {
-		var learner *CopyEntry
+		var learner *copyEntry
 		if w.held != nil {
 			learner = &w.held[i]
 		}
@@ -471,7 +470,7 @@ func doneOf(cmd *redis.Cmd) (done string, err error) {
 
 // written takes note of what the learner has done. What it holds otherwise by now is read again. Where it has done nothing, because it goes from
 // one record to the next, or was not told, it is told until it does.
-func (c *Copy) written(ctx context.Context, w *copyWrite, done string) error {
+func (c *copier) written(ctx context.Context, w *copyWrite, done string) error {
 	if len(w.keys) == 0 {
 		return nil
 	}
@@ -488,20 +487,20 @@ func (c *Copy) written(ctx context.Context, w *copyWrite, done string) error {
 		switch {
 		case done[i] != '1':
 			c.again = append(c.again, copyKey{key.name, key.tries + 1})
-		case w.orders[i].Do == CopyGive:
+		case w.orders[i].do == copyGive:
 			c.given.Add(1)
 		}
 	}
 	return nil
 }
 
-func (c *Copy) writeReaders(ctx context.Context, name string, order *CopyOrder) error {
+func (c *copier) writeReaders(ctx context.Context, name string, order *copyOrder) error {
 	_, err := c.insist(ctx, func(pipe redis.Pipeliner) *redis.Cmd {
-		settled := c.SettledOn()
+		settled := c.settledOn()
 		if settled == "" {
 			return nil
 		}
-		return pipe.EvalSha(ctx, lua.CopyReaders.SHA, []string{lua.MembersKey, name}, append([]any{settled}, order.ReadersArgs()...)...)
+		return pipe.EvalSha(ctx, lua.CopyReaders.SHA, []string{lua.MembersKey, name}, append([]any{settled}, order.readersArgs()...)...)
 	})
 	if err == nil {
 		c.given.Add(1)
@@ -510,9 +509,9 @@ func (c *Copy) writeReaders(ctx context.Context, name string, order *CopyOrder) 
 }
 
 // insist sends the learner a command until it does it.
-func (c *Copy) insist(ctx context.Context, command func(pipe redis.Pipeliner) *redis.Cmd) (done string, err error) {
-	for began := time.Now(); time.Since(began) < c.Opts.ConnectTimeout; {
-		err := c.each([]*CopyPlace{c.learner}, func(_ int, p *CopyPlace) error {
+func (c *copier) insist(ctx context.Context, command func(pipe redis.Pipeliner) *redis.Cmd) (done string, err error) {
+	for began := time.Now(); time.Since(began) < c.opts.ConnectTimeout; {
+		err := c.each([]*copyPlace{c.learner}, func(_ int, p *copyPlace) error {
 			var cmd *redis.Cmd
 			err := c.pipe(ctx, p, func(pipe redis.Pipeliner) { cmd = command(pipe) })
 			if err == nil && cmd != nil {
@@ -536,19 +535,19 @@ func (c *Copy) insist(ctx context.Context, command func(pipe redis.Pipeliner) *r
 var errCopied = errors.New("another redlockd gives it what it has to know")
 
 // note tells others, now and then, who copies, and how far that is.
-func (c *Copy) note(ctx context.Context) error {
-	if time.Since(c.noted) < c.Opts.Heartbeat/2 && !c.noted.IsZero() {
+func (c *copier) note(ctx context.Context) error {
+	if time.Since(c.noted) < c.opts.Heartbeat/2 && !c.noted.IsZero() {
 		return nil
 	}
 	c.noted = time.Now()
 	if c.noted.Sub(c.logged) > copyLogEvery {
 		c.logged = c.noted
 		n := c.progress()
-		c.Opts.Logger.Info("a master is given what the others remember", "master", conn.Sanitize(c.Seat.Name), "locks", n.Given, "percent", n.Done, "from", n.From)
+		c.opts.Logger.Info("a master is given what the others remember", "master", conn.Sanitize(c.learner.name), "locks", n.given, "percent", n.done, "from", n.from)
 	}
-	return c.each([]*CopyPlace{c.learner}, func(_ int, p *CopyPlace) error {
+	return c.each([]*copyPlace{c.learner}, func(_ int, p *copyPlace) error {
 		n := c.progress()
-		reply, err := p.f.Conn.Redis.EvalSha(ctx, lua.CopyNote.SHA, []string{lua.MembersKey}, c.id, n.Text(), copyNoteLife(c.Opts).Milliseconds()).Slice()
+		reply, err := p.f.Conn.Redis.EvalSha(ctx, lua.CopyNote.SHA, []string{lua.MembersKey}, c.id, n.text(), copyNoteLife(c.opts).Milliseconds()).Slice()
 		switch {
 		case err != nil && strings.HasPrefix(err.Error(), "OOM "): // it is told by what is given
 			return nil
@@ -565,13 +564,13 @@ func (c *Copy) note(ctx context.Context) error {
 func copyNoteLife(o Options) time.Duration { return 4 * o.Heartbeat }
 
 // progress is how far the copy is.
-func (c *Copy) progress() CopyNote {
-	n := CopyNote{By: c.id, Given: c.given.Load(), Done: int(100 * c.looked.Load() / max(1, c.total.Load()))}
-	n.Done = min(n.Done, 99)
+func (c *copier) progress() copyNote {
+	n := copyNote{by: c.id, given: c.given.Load(), done: int(100 * c.looked.Load() / max(1, c.total.Load()))}
+	n.done = min(n.done, 99)
 	var from []string
-	for _, p := range c.Sources {
-		from = append(from, p.Name)
+	for _, p := range c.sources {
+		from = append(from, p.name)
 	}
-	n.From = strings.Join(from, ",")
+	n.from = strings.Join(from, ",")
 	return n
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -13,21 +14,21 @@ import (
 )
 
 // copyEntryOf reads one key of lua.CopyRead.
-func copyEntryOf(left, value any) (e CopyEntry, err error) {
+func copyEntryOf(left, value any) (e copyEntry, err error) {
 	ms, ok := left.(int64)
 	if !ok {
 		return e, conn.ProtocolErrorf("%v for the time that a key lives", left)
 	}
-	e.Left = ms
+	e.left = ms
 	switch value := value.(type) {
 	case string:
-		e.Kind, e.Value = CopyString, value
+		e.kind, e.value = copyString, value
 	case int64:
 		if value == -1 {
-			e.Kind = CopyForeign
+			e.kind = copyForeign
 		}
 	case []any:
-		e.Kind, e.Readers = CopyReaders, make(map[string]int64)
+		e.kind, e.readers = copyReaders, make(map[string]int64)
 		for i := 0; i+1 < len(value); i += 2 {
 			member, _ := value[i].(string)
 			text, _ := value[i+1].(string)
@@ -36,7 +37,7 @@ func copyEntryOf(left, value any) (e CopyEntry, err error) {
 				return e, conn.ProtocolErrorf("%v for a reader", value[i:i+2])
 			}
 			if member != readersEnd && ends > 0 {
-				e.Readers[member] = ends
+				e.readers[member] = ends
 			}
 		}
 	default:
@@ -48,8 +49,8 @@ func copyEntryOf(left, value any) (e CopyEntry, err error) {
 // readersEnd is the member of a set of readers that tells where the key ends.
 const readersEnd = "redlockd:end"
 
-// CopyEntriesOf reads the reply to lua.CopyRead.
-func CopyEntriesOf(cmd *redis.Cmd, keys int) ([]CopyEntry, error) {
+// copyEntriesOf reads the reply to lua.CopyRead.
+func copyEntriesOf(cmd *redis.Cmd, keys int) ([]copyEntry, error) {
 	reply, err := cmd.Slice()
 	if err != nil {
 		return nil, err
@@ -57,7 +58,7 @@ func CopyEntriesOf(cmd *redis.Cmd, keys int) ([]CopyEntry, error) {
 	if len(reply) != 2*keys {
 		return nil, conn.ProtocolErrorf("%d replies for %d keys", len(reply), keys)
 	}
-	entries := make([]CopyEntry, keys)
+	entries := make([]copyEntry, keys)
 	for i := range entries {
 		if entries[i], err = copyEntryOf(reply[2*i], reply[2*i+1]); err != nil {
 			return nil, err
@@ -67,48 +68,54 @@ func CopyEntriesOf(cmd *redis.Cmd, keys int) ([]CopyEntry, error) {
 }
 
 // giveArgs are the ARGV of lua.CopyGive for one key. learner is what it has shown; nil: it was not asked, and is taken to have nothing.
-func (o *CopyOrder) giveArgs(learner *CopyEntry) []any {
+func (o *copyOrder) giveArgs(learner *copyEntry) []any {
 	kind, had := "-", ""
 	switch {
-	case o.Whatever:
+	case o.whatever:
 		kind = "*"
-	case learner == nil || learner.Kind == copyNothing:
-	case learner.Kind == CopyString:
-		kind, had = "=", learner.Value
+	case learner == nil || learner.kind == copyNothing:
+	case learner.kind == copyString:
+		kind, had = "=", learner.value
 	default:
 		kind = "*"
 	}
-	if o.Do == CopyRemove {
+	if o.do == copyRemove {
 		return []any{kind, had, "", 0}
 	}
-	return []any{kind, had, o.Value, o.Left}
+	return []any{kind, had, o.value, o.left}
 }
 
-// ReadersArgs are the ARGV of lua.CopyReaders behind the first.
-func (o *CopyOrder) ReadersArgs() []any {
-	args := []any{2 * len(o.Readers)}
-	for _, member := range slices.Sorted(maps.Keys(o.Readers)) {
-		args = append(args, member, o.Readers[member])
+// readersArgs are the ARGV of lua.CopyReaders behind the first.
+func (o *copyOrder) readersArgs() []any {
+	args := []any{2 * len(o.readers)}
+	for _, member := range slices.Sorted(maps.Keys(o.readers)) {
+		args = append(args, member, o.readers[member])
 	}
-	for _, member := range o.Gone {
+	for _, member := range o.gone {
 		args = append(args, member)
 	}
 	return args
 }
 
-// CopyNote is who copies to a learner, and how far that is.
-type CopyNote struct {
-	By    string
-	At    int64 // by the learner's clock, in milliseconds
-	Given int64
-	Done  int // percent
-	From  string
+// copyNote is who copies to a learner, and how far that is.
+type copyNote struct {
+	by    string
+	at    int64 // by the learner's clock, in milliseconds
+	given int64
+	done  int // percent
+	from  string
 }
 
-func (n CopyNote) Text() string { return fmt.Sprintf("%d %d %s", n.Given, n.Done, n.From) }
+func (n copyNote) text() string { return fmt.Sprintf("%d %d %s", n.given, n.done, n.from) }
 
-// ParseCopyNote reads the field copy.
-func ParseCopyNote(text string) (n CopyNote, ok bool) {
+// copyNote is who copies to the learner, if the note of that is not older; false: nobody does.
+func (f *Report) copyNote(within time.Duration) (n copyNote, ok bool) {
+	n, ok = parseCopyNote(f.fields["copy"])
+	return n, ok && f.clock.Sub(time.UnixMilli(n.at)) < within
+}
+
+// parseCopyNote reads the field copy.
+func parseCopyNote(text string) (n copyNote, ok bool) {
 	parts := strings.SplitN(text, " ", 5)
 	if len(parts) < 5 || !IsHex(parts[0], NonceLen) {
 		return n, false
@@ -119,6 +126,6 @@ func ParseCopyNote(text string) (n CopyNote, ok bool) {
 			return n, false
 		}
 	}
-	n = CopyNote{By: parts[0], At: counts[0], Given: counts[1], Done: int(counts[2]), From: conn.Sanitize(parts[4])}
+	n = copyNote{by: parts[0], at: counts[0], given: counts[1], done: int(counts[2]), from: conn.Sanitize(parts[4])}
 	return n, counts[2] <= 100
 }

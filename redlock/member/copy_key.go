@@ -10,61 +10,64 @@ import (
 
 // What becomes of one key of a learner, by what the sources of a copy hold (copy.go). It is pure: no clock, no I/O.
 
+// RecoveredPrefix begins a value that nobody owns.
+const RecoveredPrefix = lua.ReservedPrefix + "recovered:"
+
 // copyKind says what a master holds under a key.
 type copyKind uint8
 
 const (
 	copyNothing copyKind = iota
-	CopyString           // a token, or the value of a library
-	CopyReaders          // a set of readers (op_shared.go)
-	// CopyForeign is what no lock is: a key that never ends, of another type, or longer than any value.
-	CopyForeign
+	copyString           // a token, or the value of a library
+	copyReaders          // a set of readers (op_shared.go)
+	// copyForeign is what no lock is: a key that never ends, of another type, or longer than any value.
+	copyForeign
 )
 
-// CopyEntry is what one master holds under a key.
-type CopyEntry struct {
-	Kind  copyKind
-	Value string
+// copyEntry is what one master holds under a key.
+type copyEntry struct {
+	kind  copyKind
+	value string
 	// left is how long the key lives, in milliseconds.
-	Left int64
+	left int64
 	// readers are the members of a set of readers, by how long each lasts, in milliseconds.
-	Readers map[string]int64
+	readers map[string]int64
 }
 
 // lock tells whether the key can be that of a lock.
-func (e *CopyEntry) lock() bool { return e.Kind == CopyString || e.Kind == CopyReaders }
+func (e *copyEntry) lock() bool { return e.kind == copyString || e.kind == copyReaders }
 
 // same tells whether two masters hold the same, but for its end.
-func (e *CopyEntry) same(o *CopyEntry) bool { return e.Kind == o.Kind && e.Value == o.Value }
+func (e *copyEntry) same(o *copyEntry) bool { return e.kind == o.kind && e.value == o.value }
 
 // copyDo says what is to be done with a key of the learner.
 type copyDo uint8
 
 const (
-	CopyLeave  copyDo = iota // nothing
-	CopyAgain                // all are to be read again
-	CopyGive                 // the value, or the readers
-	CopyRemove               // too few sources have it
+	copyLeave  copyDo = iota // nothing
+	copyAgain                // all are to be read again
+	copyGive                 // the value, or the readers
+	copyRemove               // too few sources have it
 )
 
-// CopyOrder is what the learner is told of one key.
-type CopyOrder struct {
-	Do copyDo
+// copyOrder is what the learner is told of one key.
+type copyOrder struct {
+	do copyDo
 	// value, or readers where they are not nil, and their ends in milliseconds from now.
-	Value   string
-	Left    int64
-	Readers map[string]int64
+	value   string
+	left    int64
+	readers map[string]int64
 	// gone are the readers whom no source has.
-	Gone []string
+	gone []string
 	// whatever the learner holds by now is replaced, because it has changed again and again while it was read.
-	Whatever bool
+	whatever bool
 }
 
-// CopyTries is how often a key is read before it is decided whatever it holds. A key that changes hands all the time differs from one master to
+// copyTries is how often a key is read before it is decided whatever it holds. A key that changes hands all the time differs from one master to
 // the next in most readings.
-const CopyTries = 8
+const copyTries = 8
 
-// OrderOf decides about one key, by what the sources hold. least is how many of them have to deny a lock that is valid, tries how often the key was
+// orderOf decides about one key, by what the sources hold. least is how many of them have to deny a lock that is valid, tries how often the key was
 // read before, nobodys a value that no client has, longest the longest TTL, and most the longest that a key may live.
 //
 // A source denies a lock with its key, or with what has come in the place of that: the value of a takeover, or of a change that a library makes, which
@@ -79,17 +82,17 @@ const CopyTries = 8
 //   - What no source has was released, or never granted. It may also be on its way to them: so they are asked once more.
 //
 // The end is moved as by everybody who counts on a key that he finds (op_undo.go): so the undo of a failed attempt leaves it alone.
-func OrderOf(learner *CopyEntry, sources []CopyEntry, least, tries int, nobodys string, longest, most int64) CopyOrder {
+func orderOf(learner *copyEntry, sources []copyEntry, least, tries int, nobodys string, longest, most int64) copyOrder {
 	held, differ := heldBy(sources, least)
-	last := tries+1 >= CopyTries
-	if held.Kind == copyNothing {
+	last := tries+1 >= copyTries
+	if held.kind == copyNothing {
 		switch {
 		case !learner.lock() || last: // it is changing hands
-			return CopyOrder{Do: CopyLeave}
+			return copyOrder{do: copyLeave}
 		case tries == 0: //mutant:what-is-on-its-way-to-the-sources-is-removed
-			return CopyOrder{Do: CopyAgain}
+			return copyOrder{do: copyAgain}
 		}
-		return CopyOrder{Do: CopyRemove}
+		return copyOrder{do: copyRemove}
 	}
 	moved := func(left int64) int64 {
 		if left > longest {
@@ -97,34 +100,34 @@ func OrderOf(learner *CopyEntry, sources []CopyEntry, least, tries int, nobodys 
 		}
 		return min(left+lua.EndMoveMs, most) //mutant:the-end-of-a-copied-key-is-not-moved
 	}
-	order := CopyOrder{Do: CopyGive, Value: held.Value, Left: moved(held.Left), Whatever: last}
+	order := copyOrder{do: copyGive, value: held.value, left: moved(held.left), whatever: last}
 	switch {
 	case differ && !last: //mutant:sources-that-differ-are-not-read-again
-		return CopyOrder{Do: CopyAgain}
+		return copyOrder{do: copyAgain}
 	case differ: //mutant:of-two-values-one-is-copied
-		order.Value, order.Whatever = nobodys, true
-	case held.Kind == CopyReaders:
-		order.Readers = held.Readers
-		for member, left := range order.Readers {
-			order.Readers[member] = moved(max(left, learner.Readers[member])) //mutant:a-copy-cuts-a-reader-short
+		order.value, order.whatever = nobodys, true
+	case held.kind == copyReaders:
+		order.readers = held.readers
+		for member, left := range order.readers {
+			order.readers[member] = moved(max(left, learner.readers[member])) //mutant:a-copy-cuts-a-reader-short
 		}
-		for _, member := range slices.Sorted(maps.Keys(learner.Readers)) {
-			if _, is := order.Readers[member]; !is {
-				order.Gone = append(order.Gone, member)
+		for _, member := range slices.Sorted(maps.Keys(learner.readers)) {
+			if _, is := order.readers[member]; !is {
+				order.gone = append(order.gone, member)
 			}
 		}
-		if len(order.Gone) > 0 && tries == 0 {
-			return CopyOrder{Do: CopyAgain}
+		if len(order.gone) > 0 && tries == 0 {
+			return copyOrder{do: copyAgain}
 		}
 	case learner.same(&held):
-		order.Left = moved(max(held.Left, learner.Left)) //mutant:a-copy-cuts-a-key-short
+		order.left = moved(max(held.left, learner.left)) //mutant:a-copy-cuts-a-key-short
 	}
 	return order
 }
 
 // heldBy is what the sources hold that a valid lock may have left: what most of them have. differ tells that so many hold something else that it need
 // not be that. Nothing: too few hold anything.
-func heldBy(sources []CopyEntry, least int) (held CopyEntry, differ bool) {
+func heldBy(sources []copyEntry, least int) (held copyEntry, differ bool) {
 	holders, most := 0, 0
 	for i := range sources {
 		e := &sources[i]
@@ -139,28 +142,28 @@ func heldBy(sources []CopyEntry, least int) (held CopyEntry, differ bool) {
 			}
 		}
 		if count > most || count == most && held.nobodys() && !e.nobodys() {
-			held, most = CopyEntry{Kind: e.Kind, Value: e.Value}, count
+			held, most = copyEntry{kind: e.kind, value: e.value}, count
 		}
 	}
 	if holders < least { //mutant:a-lock-on-a-bare-quorum-is-not-copied
-		return CopyEntry{}, false
+		return copyEntry{}, false
 	}
 	differ = holders-most >= least //mutant:a-change-that-is-broken-off-hides-a-lock
 	nobodys := int64(0)            // when the last value ends that may hide any other
 	for i := range sources {
 		e := &sources[i]
 		if e.nobodys() {
-			nobodys = max(nobodys, e.Left)
+			nobodys = max(nobodys, e.left)
 		}
 		if e.lock() && (differ || e.same(&held) || e.nobodys()) {
-			held.Left = max(held.Left, e.Left) //mutant:the-nearest-end-is-copied
+			held.left = max(held.left, e.left) //mutant:the-nearest-end-is-copied
 		}
 	}
-	if held.Kind == CopyReaders {
-		held.Readers = make(map[string]int64)
+	if held.kind == copyReaders {
+		held.readers = make(map[string]int64)
 		for i := range sources {
-			for member, left := range sources[i].Readers {
-				held.Readers[member] = max(held.Readers[member], left, nobodys) //mutant:the-end-of-a-reader-is-not-the-latest
+			for member, left := range sources[i].readers {
+				held.readers[member] = max(held.readers[member], left, nobodys) //mutant:the-end-of-a-reader-is-not-the-latest
 			}
 		}
 	}
@@ -168,6 +171,6 @@ func heldBy(sources []CopyEntry, least int) (held CopyEntry, differ bool) {
 }
 
 // nobodys tells whether the value was made by a copy.
-func (e *CopyEntry) nobodys() bool {
-	return e.Kind == CopyString && strings.HasPrefix(e.Value, RecoveredPrefix)
+func (e *copyEntry) nobodys() bool {
+	return e.kind == copyString && strings.HasPrefix(e.value, RecoveredPrefix)
 }

@@ -12,25 +12,24 @@ import (
 
 // A founding begins a lineage where no quorum of the listed memories is left: brand-new masters, or a majority that has forgotten. No
 // protocol among memories can tell one that is dead from one that is elsewhere. So a founding trusts addresses: when the address of a seat
-// shows another memory to one proxy, then no later than recheckWithin afterwards nobody counts votes of the old one. A process that shows
+// shows another memory to one proxy, then no later than RecheckWithin afterwards nobody counts votes of the old one. A process that shows
 // a new memory has proved that its old one is gone, and there is nothing to wait for.
 //
 // What remains: addresses that mean one Redis for some proxies and another for others, for longer than that. Where those and the
 // masters that one side cannot reach are a majority of the seats, the other side may found a fleet of its own.
 
-// Founding decides whether the survey allows one, and returns its record. base is the last record that is known of the fleet; nil: nothing is
+// founding decides whether the survey allows one, and returns its record. base is the last record that is known of the fleet; nil: nothing is
 // known of any, so the options name the seats. FoundingWait of the options is 0 where base was in force until now.
 //
 // Nil: there is nothing to found, and why is ""; or it is not possible yet, and why says what is missing. Else why names the master whose word
 // alone makes the wait so long: nobody can tell whether it lies.
-func (s *Survey) Founding(base *Record, opts Options) (f *Record, why string) {
+func (s *Survey) founding(base *Record, opts Options) (f *Record, why string) {
 	f = vacated(base, opts)
 	dead, reached := 0, 0
 	others := make(map[string][]string) // names, by what keeps them from being members
-	for i := range f.Seats {
-		one := &f.Seats[i]
+	for one := range f.seats() {
 		a := s.At(one.Number)
-		if a == nil || !a.ok() {
+		if !a.ok() {
 			if a != nil && conn.IsRefused(a.err) {
 				others[conn.Shorten(a.err).Error()] = append(others[conn.Shorten(a.err).Error()], conn.Sanitize(one.Name))
 			}
@@ -50,7 +49,7 @@ func (s *Survey) Founding(base *Record, opts Options) (f *Record, why string) {
 			f.Generation = max(f.Generation, a.record.Generation)
 			f.Wait = max(f.Wait, a.record.Wait) //mutant:a-founding-forgets-a-longer-wait
 		}
-		if a.child != nil && !a.child.Founds() { // it may have been chosen
+		if a.child != nil && !a.child.founds() { // it may have been chosen
 			f.Wait = max(f.Wait, a.child.Wait)
 		}
 		if base != nil {
@@ -99,17 +98,16 @@ func vacated(base *Record, opts Options) *Record {
 	f.Wait = max(f.Needed(opts.Drift), wholeMs(opts.FoundingWait)) //mutant:a-founding-forgets-founding_wait
 	if base == nil {
 		for i, m := range opts.Masters {
-			f.Seats = append(f.Seats, Seat{Number: i, Name: m.SeatName(), Addr: m.SeatAddr(), State: seatVacant})
+			f.Seats = append(f.Seats, Seat{Number: i, Name: m.SeatName(), Addr: m.SeatAddr(), State: Vacant})
 		}
 		return f
 	}
 	f.Generation, f.Roster = base.Generation, base.Roster
 	f.Lineage = base.Lineage[:FleetLen] + f.Lineage[FleetLen:]
 	f.MaxTTL, f.Wait = base.MaxTTL, max(f.Wait, base.Wait)
-	for i := range base.Seats {
-		if b := base.Seats[i]; b.State != seatLeaving {
-			b.Memory, b.State, b.Since = "", seatVacant, 0
-			f.Seats = append(f.Seats, b)
+	for s := range base.seats() {
+		if s.State != Leaving {
+			f.Seats = append(f.Seats, Seat{Number: s.Number, Name: s.Name, Addr: s.Addr, State: Vacant})
 		}
 	}
 	return f

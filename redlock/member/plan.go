@@ -2,7 +2,6 @@ package member
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -34,32 +33,19 @@ func (d *decision) change(format string, args ...any) {
 type Situation struct {
 	Record *Record
 	Survey *Survey
-	// left is how much of a wait is left, by the name of its timer: stampField or ttlStampField.
+	// Left is how much of a wait is left, by the name of its timer: StampField or ttlStampField.
 	Left func(timer string) time.Duration
 	// recovered tells whether the learner of a seat was given what it has to know, and how; nil: none was.
 	recovered func(s *Seat) (how string, is bool)
 	// patience is for how long a memory counts as heard that some client has heard.
 	patience time.Duration
-	// paused tells whether a seat has to wait before another memory is listed there.
+	// Paused tells whether a seat has to wait before another memory is listed there.
 	Paused func(place int) bool
 	// wall is what this machine's clock says.
 	wall time.Time
 	// skew is Options.ClockSkewMax.
 	skew  time.Duration
 	Drift clock.Drift
-}
-
-// TimersOf are the waits that run under a record.
-func TimersOf(r *Record, d clock.Drift) (timers []string) {
-	for i := range r.Seats {
-		if s := &r.Seats[i]; s.State == Learner || s.State == seatLeaving {
-			timers = append(timers, r.StampField(s))
-		}
-	}
-	if r.Wait > r.Needed(d) {
-		timers = append(timers, r.ttlStampField())
-	}
-	return timers
 }
 
 // Next decides what the next record is, as far as no operator asks for anything. No change: the child is nil.
@@ -72,7 +58,7 @@ func (n *Situation) Next() decision {
 	child := d.Child
 	removed := false
 	child.Seats = slices.DeleteFunc(child.Seats, func(s Seat) bool {
-		gone := !removed && s.State == seatLeaving && n.Left(r.StampField(&s)) <= 0 //mutant:a-seat-is-removed-before-the-wait
+		gone := !removed && s.State == Leaving && n.Left(r.StampField(&s)) <= 0 //mutant:a-seat-is-removed-before-the-wait
 		if gone {
 			d.change("%s is removed", conn.Sanitize(s.Name))
 			removed = true
@@ -82,12 +68,11 @@ func (n *Situation) Next() decision {
 	if removed {
 		child.Roster++
 	}
-	moved := removed // a step moves one seat at most (checkChild)
-	for i := range child.Seats {
-		s := &child.Seats[i]
+	moved := removed // a step moves one seat at most (CheckChild)
+	for s := range child.seats() {
 		f := n.Survey.At(s.Number)
 		switch {
-		case s.State == seatLeaving || f == nil || !f.ok():
+		case s.State == Leaving || !f.ok():
 		case f.State.Memory != s.Memory:
 			if moved || f.foreign(r) || n.Paused(s.Number) || r.Lists(f.State.Memory) != nil || n.Survey.heard(r, s, n.patience) {
 				continue
@@ -116,10 +101,10 @@ func (n *Situation) Next() decision {
 	if removed { // a smaller quorum must not miss what the larger one knew //mutant:a-smaller-quorum-knows-no-fences
 		told := 0
 		var silent []int
-		for i := range child.Seats {
-			switch s := &child.Seats[i]; {
+		for s := range child.seats() {
+			switch {
 			case s.State != Voter:
-			case n.Survey.At(s.Number) == nil || !n.Survey.At(s.Number).shows(r): //mutant:a-dead-voter-keeps-a-seat-that-leaves
+			case !n.Survey.At(s.Number).shows(r): //mutant:a-dead-voter-keeps-a-seat-that-leaves
 				silent = append(silent, s.Number)
 			default:
 				told++
@@ -187,10 +172,6 @@ func RecheckWithin(wait time.Duration) time.Duration {
 	return min(max(time.Second, wait/4), 3*time.Second)
 }
 
-func wholeMs(d time.Duration) time.Duration {
-	return (d + time.Millisecond - 1).Truncate(time.Millisecond)
-}
-
 // SameProcess tells whether two memories are of one process: then the older one is gone.
 func SameProcess(a, b string) bool {
 	return State{Memory: a}.RunID() == State{Memory: b}.RunID()
@@ -201,7 +182,7 @@ func SameProcess(a, b string) bool {
 // goes by another record may hear a memory which that one lists; it says so only on masters that show its record.
 func (s *Survey) heard(r *Record, one *Seat, within time.Duration) bool {
 	a := s.At(one.Number)
-	if !one.State.occupied() || a != nil && a.ok() && (a.State.Memory == one.Memory || SameProcess(a.State.Memory, one.Memory)) {
+	if !one.State.occupied() || a.ok() && (a.State.Memory == one.Memory || SameProcess(a.State.Memory, one.Memory)) {
 		return false
 	}
 	says := s.count(func(f *Report) bool {
@@ -216,13 +197,10 @@ func (s *Survey) heard(r *Record, one *Seat, within time.Duration) bool {
 
 // heardElsewhere returns the name of a seat whose listed memory is heard by others; "": there is none.
 func (s *Survey) heardElsewhere(base *Record, within time.Duration) string {
-	for i := range base.Seats {
-		if s.heard(base, &base.Seats[i], within) { //mutant:a-founding-over-who-is-heard
-			return base.Seats[i].Name
+	for one := range base.seats() {
+		if s.heard(base, one, within) { //mutant:a-founding-over-who-is-heard
+			return one.Name
 		}
 	}
 	return ""
 }
-
-// jitter spreads what several proxies would do at the same moment.
-func jitter(d time.Duration) time.Duration { return rand.N(d) + 1 }

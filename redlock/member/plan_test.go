@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -66,6 +65,14 @@ func surveyOf(r *Record) *Survey {
 	return s
 }
 
+// Changed is r with a change, sealed.
+func (r *Record) Changed(change func(r *Record)) *Record {
+	c := *r
+	c.Seats = slices.Clone(r.Seats)
+	change(&c)
+	return c.Seal()
+}
+
 // places are the numbers of the seats, as text.
 func places(list []*Report) (text string) {
 	for _, f := range list {
@@ -76,7 +83,7 @@ func places(list []*Report) (text string) {
 
 func stateLetters(r *Record) (text string) {
 	for i := range r.Seats {
-		text += string(rune(r.Seats[i].State))
+		text += seatLetters[r.Seats[i].State]
 	}
 	return text
 }
@@ -87,7 +94,7 @@ func TestNextRecord(t *testing.T) {
 	learner := func(i int) func(r *Record) {
 		return func(r *Record) { r.Seats[i].State, r.Seats[i].Since = Learner, 6 }
 	}
-	leaving := func(r *Record) { r.Seats[4].Memory, r.Seats[4].State, r.Seats[4].Since = "", seatLeaving, 6 }
+	leaving := func(r *Record) { r.Seats[4].Memory, r.Seats[4].State, r.Seats[4].Since = "", Leaving, 6 }
 	longWait := func(r *Record) {
 		r.MaxTTL, r.Wait, r.TTLSince = time.Second, 3*time.Second, 5
 	}
@@ -130,7 +137,7 @@ func TestNextRecord(t *testing.T) {
 			n.Paused = func(place int) bool { return place == 4 }
 		}, none},
 		{"the memory of another seat", nil, func(n *Situation) { n.Survey.Reports[4].shown(processMemory(3, 1), n.Record) }, none},
-		{"a vacant seat is found", func(r *Record) { r.Seats[4].Memory, r.Seats[4].State = "", seatVacant },
+		{"a vacant seat is found", func(r *Record) { r.Seats[4].Memory, r.Seats[4].State = "", Vacant },
 			func(n *Situation) { n.Survey.Reports[4].shown(processMemory(4, 2), nil) }, "vvvvl []"},
 
 		{"a learner waits", learner(4), nil, none},
@@ -247,8 +254,8 @@ func TestFloorOfAMembership(t *testing.T) {
 func TestTimersOfARecord(t *testing.T) {
 	r := votersRecord(5).Changed(func(r *Record) {
 		r.Seats[1].State, r.Seats[1].Since = Learner, 4
-		r.Seats[2].Memory, r.Seats[2].State, r.Seats[2].Since = "", seatLeaving, 6
-		r.Seats[3].Memory, r.Seats[3].State, r.Seats[3].Since = "", seatVacant, 6
+		r.Seats[2].Memory, r.Seats[2].State, r.Seats[2].Since = "", Leaving, 6
+		r.Seats[3].Memory, r.Seats[3].State, r.Seats[3].Since = "", Vacant, 6
 		r.Wait, r.TTLSince = time.Minute, 5
 	})
 	want := []string{"s:3-" + ourLineage + ":1@4", "s:3-" + ourLineage + ":2@6", "s:3-" + ourLineage + ":ttl@5"}
@@ -576,7 +583,7 @@ func TestFounding(t *testing.T) {
 			o.FoundingWait = 0
 		}
 		base := s.remains(tc.base)
-		f, why := s.Founding(base, o)
+		f, why := s.founding(base, o)
 		if f == nil {
 			if tc.states != "" || !strings.Contains(why, tc.why) || (why == "") != (tc.why == "") {
 				t.Errorf("%s: got no founding, %q, want %q, %q", tc.name, why, tc.states, tc.why)
@@ -592,7 +599,7 @@ func TestFounding(t *testing.T) {
 		generation := int64(1)
 		if base != nil {
 			generation = base.Generation + 1
-			if !f.ID().sameFleet(base.ID()) || f.Lineage == base.Lineage {
+			if f.Fleet() != base.Fleet() || f.Lineage == base.Lineage {
 				t.Errorf("%s: lineage %s, want another one of the fleet of %s", tc.name, f.Lineage, base.Lineage)
 			}
 		}
@@ -645,7 +652,7 @@ func TestWhenAWaitIsOver(t *testing.T) {
 	timer := r.StampField(r.Seat(4))
 	o := Options{ClockSkewMax: time.Second, Drift: usualDrift}
 	skew := o.ClockSkewMax
-	wait := max(r.Wait, clock.QuarantineOf(r.MaxTTL, o.Drift))
+	wait := r.Quarantine(o.Drift)
 	enough := wait + 2*skew
 	stamped := func(field string, ago time.Duration, places ...int) func(s *Survey) {
 		return func(s *Survey) {
@@ -663,11 +670,10 @@ func TestWhenAWaitIsOver(t *testing.T) {
 	}
 	for _, tc := range []struct {
 		name  string
-		known time.Duration // for how long this client has known of it; negative: it does not
+		known time.Duration // for how long this client has known of it
 		find  []func(s *Survey)
 		want  time.Duration
 	}{
-		{"not known", -1, []func(s *Survey){stamped(timer, enough, 0, 1, 2, 3, 4)}, wait},
 		{"known just now", 0, nil, wait},
 		{"a part of it has passed", wait - 1, nil, 1},
 		{"it has passed", wait, nil, 0},
@@ -700,16 +706,11 @@ func TestWhenAWaitIsOver(t *testing.T) {
 		for _, find := range tc.find {
 			find(s)
 		}
-		m := New(nil, o, &clock.Own{}, t.Context(), new(sync.WaitGroup))
-		m.Record = r
-		if tc.known >= 0 {
-			w := &watch{since: s.Began.Add(-tc.known), clocks: make(map[string]clockWatch)}
-			for i := range r.Seats {
-				w.clocks[r.Seats[i].Memory] = clockWatch{w.since, w.since}
-			}
-			m.watches[timer] = w
+		w := waits{}.under(r, o.Drift, s.Began.Add(-tc.known))[timer]
+		for i := range r.Seats {
+			w.clocks[r.Seats[i].Memory] = clockWatch{w.since, w.since}
 		}
-		if got := m.left(s, timer); got != tc.want {
+		if got := w.left(s, r, timer, o); got != tc.want {
 			t.Errorf("%s: got %v left, want %v", tc.name, got, tc.want)
 		}
 	}

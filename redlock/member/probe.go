@@ -15,18 +15,18 @@ import (
 
 	"redlockd/redlock/clock"
 	"redlockd/redlock/conn"
-	"redlockd/redlock/fence"
 	"redlockd/redlock/lua"
 )
 
-// A probe asks one master everything that decides whether it can vote, and says what is wrong in
-// words that name the remedy. It is what `redlockd check` shows. It opens a connection of its own
-// and leaves nothing behind but a word in the cache of scripts: the one key it writes lives under
-// lua.ReservedPrefix, is removed again, and would expire by itself after probeKeyTTL.
+// A probe asks one master everything that decides whether it can vote, and says what is wrong in words that name the remedy. It is what
+// `redlockd check` shows. It reads what a survey reads (Report), and three things more: how far the clocks are apart, persistence, and which
+// commands the user may run. It goes on where a survey has reason enough to refuse the master.
 //
-// A new demand on the masters is added in three places: what is read (fill), what is wrong with it
-// (judge; it must find at least what refusal does), and, when it needs another command,
-// commandsNeeded.
+// It leaves nothing behind but a word in the cache of scripts: the one key it writes lives under lua.ReservedPrefix, is removed again, and would
+// expire by itself after probeKeyTTL.
+//
+// A new demand on the masters is added in three places: what is read (fill), what is wrong with it (judge; it must find at least what
+// conn.Refusal does), and, when it needs another command, commandsNeeded.
 
 // Severity says what a problem of a master means for its vote.
 type Severity string
@@ -83,13 +83,8 @@ type MasterReport struct {
 	// MembersVersion is the version of the membership that it shows.
 	MembersVersion int64
 
-	state  State   // what it shows
-	copied string  // how far a copy to it is, for people
-	record *Record // that it has settled on, or that the memory before it had
-
-	// floor and marks say how high its fences are; nil: they were not read.
-	floor *redis.StringCmd
-	marks *redis.ZSliceCmd
+	// shown is what a survey reads, too.
+	shown Report
 
 	// Problems in the order in which they are best mended.
 	Problems []Problem
@@ -115,10 +110,10 @@ const (
 	probeKeyTTL  = time.Second
 )
 
-// CommandsNeeded are tried on a key of the probe's own, in this order, to learn whether the user
+// commandsNeeded are tried on a key of the probe's own, in this order, to learn whether the user
 // may run them. All are commands that the engine sends itself or from a script; Redis checks the
 // permissions of both alike.
-var CommandsNeeded = [][]any{
+var commandsNeeded = [][]any{
 	{"SET", probeKey, "0", "NX", "PX", probeKeyTTL.Milliseconds()},
 	{"GET", probeKey},
 	{"MGET", probeKey},
@@ -129,6 +124,8 @@ var CommandsNeeded = [][]any{
 	{"PTTL", probeKey},
 	// The key is a string: these answer WRONGTYPE when they are allowed, and make no hash that nobody removes.
 	{"HGET", probeKey, "x"},
+	{"HMGET", probeKey, "x"},
+	{"HGETALL", probeKey},
 	{"HKEYS", probeKey},
 	{"HSET", probeKey, "x", "0"},
 	{"HSETNX", probeKey, "x", "0"},
@@ -142,6 +139,7 @@ var CommandsNeeded = [][]any{
 	{"ZPOPMIN", probeKey},
 	{"ZREM", probeKey, "x"},
 	{"ZREMRANGEBYSCORE", probeKey, "-inf", "0"},
+	{"DBSIZE"},
 	{"SCAN", "0"}, // after a clock was set back
 	{"SCRIPT", "LOAD", "return 1"},
 	{"EVALSHA", strings.Repeat("0", 40), "0"}, // answers NOSCRIPT when it is allowed
@@ -154,14 +152,15 @@ var probeKey = new(struct{ _ int })
 
 // ProbeAll is redlock.ProbeAll, with options that are complete.
 func ProbeAll(ctx context.Context, o Options, timeout time.Duration) ([]MasterReport, Membership) {
+	o.ConnectTimeout, o.readOnly = timeout, true
 	asked := make(map[string]MasterReport) // by full address
-	probe := func(masters []conn.Master) (reports []MasterReport) {
+	probeAll := func(masters []conn.Master) (reports []MasterReport) {
 		var mu sync.Mutex
 		var wg sync.WaitGroup
 		unasked := slices.DeleteFunc(slices.Clone(masters), func(m conn.Master) bool { _, known := asked[m.FullAddr()]; return known })
 		for _, m := range unasked {
 			wg.Go(func() {
-				r := Probe(ctx, m, timeout)
+				r := probe(ctx, m, o)
 				mu.Lock()
 				defer mu.Unlock()
 				asked[m.FullAddr()] = r
@@ -173,18 +172,18 @@ func ProbeAll(ctx context.Context, o Options, timeout time.Duration) ([]MasterRe
 		}
 		return reports
 	}
-	named := probe(o.Masters)
-	all, force := named, reportedBy(named).Prevailing()
+	named := probeAll(o.Masters)
+	all, force := named, shownBy(named).Prevailing()
 	for i := 0; force == nil && i < len(named); i++ {
-		if r := named[i].record; r != nil && !named[i].state.fresh { // the options may name too few of its masters
-			force = reportedBy(probe(mastersOf(r, o))).Prevailing()
+		if f := &named[i].shown; f.record != nil && !f.State.fresh { // the options may name too few of its masters
+			force = shownBy(probeAll(mastersOf(f.record, o))).Prevailing()
 		}
 	}
 	var membership Membership
 	if force != nil {
 		membership = force.membership(o)
 		masters := mastersOf(force, o)
-		all = probe(masters)
+		all = probeAll(masters)
 		for i := range force.Seats {
 			all[i].Seat = force.Seats[i].Name
 			membership.Seats[i].Reached = all[i].Reachable
@@ -196,47 +195,45 @@ func ProbeAll(ctx context.Context, o Options, timeout time.Duration) ([]MasterRe
 			}
 		}
 	}
-	Compare(all, force, o)
+	compare(all, force, o)
 	return all, membership
 }
 
 // mastersOf are the masters of the seats.
 func mastersOf(r *Record, o Options) (masters []conn.Master) {
-	for i := range r.Seats {
-		masters = append(masters, o.MasterAt(r.Seats[i].Name, r.Seats[i].Addr))
+	for s := range r.seats() {
+		masters = append(masters, o.MasterAt(s.Name, s.Addr))
 	}
 	return masters
 }
 
-// reportedBy has what the reports tell of the membership.
-func reportedBy(reports []MasterReport) *Survey {
+// shownBy is a survey of what the reports have shown. Unlike one of the coordinator it believes masters that are refused for another reason.
+func shownBy(reports []MasterReport) *Survey {
 	s := &Survey{}
 	for i := range reports {
-		if r := &reports[i]; r.state.Memory != "" {
-			s.Reports = append(s.Reports, &Report{Place: i, master: conn.Master{Addr: r.Addr}, runID: r.RunID, State: r.state, record: r.record})
-		}
+		f := reports[i].shown
+		f.Place = i
+		s.Reports = append(s.Reports, &f)
 	}
 	return s
 }
 
-// Compare finds what no master can tell by itself: that it is another's twin, or not what these
-// options expect.
-func Compare(reports []MasterReport, force *Record, o Options) {
-	findTwins(reports)
-	compareMembership(reports, force)
+// compare finds what no master can tell by itself: that it is another's twin, or not what these options expect.
+func compare(reports []MasterReport, force *Record, o Options) {
+	s := shownBy(reports)
+	otherDB := ""
 	if force != nil {
-		if text := o.otherDB(force); text != "" {
-			for i := range reports {
-				reports[i].add(NoVote, "", "%s", text)
-			}
-		}
+		otherDB = o.otherDB(force)
 	}
 	for i := range reports {
 		r := &reports[i]
-		if r.floor != nil {
-			if _, untrue, _ := fence.ReadHighWater(r.floor, r.marks, time.Now(), o.ClockSkewMax); untrue != "" {
-				r.add(NoVote, "", "%s", untrue)
-			}
+		if twin := s.twinOf(s.Reports[i]); twin != nil {
+			r.add(NoVote, "name five masters that are five processes, each on a machine of its own",
+				"is the same Redis as %s (same run_id): one process would vote twice", twin.master.Addr)
+		}
+		r.compareMembership(s, s.Reports[i], force)
+		if otherDB != "" {
+			r.add(NoVote, "", "%s", otherDB)
 		}
 		if r.ClockDiff.Abs()-r.ClockErr > o.ClockSkewMax {
 			r.add(Warning, "let NTP keep both clocks, or raise clock_skew_max",
@@ -246,84 +243,60 @@ func Compare(reports []MasterReport, force *Record, o Options) {
 	}
 }
 
-// findTwins withdraws the vote of every master that is the same process as one named before it: it
-// would vote twice.
-func findTwins(reports []MasterReport) {
-	first := make(map[string]string)
-	for i := range reports {
-		r := &reports[i]
-		if r.RunID == "" {
-			continue
-		}
-		if addr, twin := first[r.RunID]; twin {
-			r.add(NoVote, "name five masters that are five processes, each on a machine of its own",
-				"is the same Redis as %s (same run_id): one process would vote twice", addr)
-			continue
-		}
-		first[r.RunID] = r.Addr
+// probe asks one master what decides over its vote. It answers within ConnectTimeout, or earlier when ctx is done.
+func probe(ctx context.Context, m conn.Master, o Options) MasterReport {
+	ctx, cancel := context.WithTimeout(ctx, o.ConnectTimeout)
+	defer cancel()
+	r := MasterReport{Addr: m.Addr, shown: Report{master: m}}
+	err := conn.RecoverPanic(func() error { return r.ask(ctx, o) })
+	if err != nil {
+		r.unreachable(ctx, err, o.ConnectTimeout)
 	}
+	return r
 }
 
-// Probe asks one master what decides over its vote. It answers within timeout, or earlier when ctx
-// is done.
-func Probe(ctx context.Context, m conn.Master, timeout time.Duration) MasterReport {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	r := MasterReport{Addr: m.Addr}
-	l, err := conn.Dial(ctx, m, timeout)
+// ask fills the report. An error is why nothing was learned.
+func (r *MasterReport) ask(ctx context.Context, o Options) error {
+	f := &r.shown
+	l, err := conn.Dial(ctx, f.master, o.ConnectTimeout)
 	if err != nil {
-		r.Unreachable(ctx, err, timeout)
-		return r
+		return err
 	}
 	defer l.Close()
 	// go-redis obeys a deadline while it reads, but not a cancellation: closing the client under
 	// the connection ends that read. (The connection itself may be closed only by who uses it.)
 	defer context.AfterFunc(ctx, func() { l.Client.Close() })()
+	f.Conn = l
+	defer func() { f.Conn = nil }()
 
-	if err := conn.RecoverPanic(func() error { r.ask(ctx, m, l, timeout); return nil }); err != nil {
-		r.Unreachable(ctx, err, timeout)
-	}
-	return r
-}
-
-// ask fills the report.
-func (r *MasterReport) ask(ctx context.Context, m conn.Master, l *conn.Conn, timeout time.Duration) {
-	text, err := l.Redis.Info(ctx).Result()
-	if !conn.Replied(err) {
-		r.Unreachable(ctx, err, timeout)
-		return
+	info, err := f.identify(ctx, "persistence")
+	if info == nil && !conn.Replied(err) {
+		return err
 	}
 	r.Reachable = true
-	if err != nil && !r.refused("INFO", m.Explain(err)) {
-		return // who is not let in would hear the same of every command
+	if info == nil && !r.refused("INFO", f.master.Explain(err)) {
+		return nil // who is not let in would hear the same of every command
 	}
-	info := conn.ParseInfo(text)
 	if conn.IsRedlockd(info) {
 		r.Role = "redlockd"
 		r.add(NoVote, "name the Redis masters behind it", "is a redlockd, not a Redis")
-		return // it would refuse every command
+		return nil // it would refuse every command
 	}
-	r.Fill(info)
-	r.readClock(ctx, l, timeout)
-	r.readPersistence(ctx, l)
-	r.Judge()
-	if err == nil && r.Role == "master" && !r.ClusterNode && !r.Loading {
-		r.tryCommands(ctx, l)
-		r.readMembership(ctx, l)
-		if r.New {
-			if text := fleetInOtherDB(ctx, l, m, timeout); text != "" {
-				r.add(NoVote, "", "%s", text)
-			}
-		}
-		r.floor, r.marks = fence.HighWaterCommands(ctx)
-		pipe := l.Redis.Pipeline()
-		pipe.BatchProcess(ctx, r.floor, r.marks)
-		pipe.Exec(ctx) // errors are those of the commands, which have been tried before
+	r.fill(info)
+	if err := r.readClock(ctx); err != nil {
+		return err
 	}
+	r.readPersistence(ctx)
+	r.judge()
+	if r.Role == "master" && !r.ClusterNode && !r.Loading {
+		r.tryCommands(ctx)
+		r.readMembership(ctx, o)
+	}
+	return nil
 }
 
-// Unreachable fills in why nothing was learned.
-func (r *MasterReport) Unreachable(ctx context.Context, err error, timeout time.Duration) {
+// unreachable fills in why nothing was learned.
+func (r *MasterReport) unreachable(ctx context.Context, err error, timeout time.Duration) {
 	if ctx.Err() != nil {
 		err = ctx.Err() // what broke then, broke because we closed it
 	}
@@ -364,8 +337,8 @@ func (r *MasterReport) refused(command string, err error) (only bool) {
 	return false
 }
 
-// Fill takes from INFO what judge looks at.
-func (r *MasterReport) Fill(info map[string]string) {
+// fill takes from INFO what judge looks at.
+func (r *MasterReport) fill(info map[string]string) {
 	r.Version, r.OS, r.RunID = info["redis_version"], info["os"], info["run_id"]
 	r.Role = info["role"]
 	if info["redis_mode"] == "sentinel" {
@@ -381,36 +354,37 @@ func (r *MasterReport) Fill(info map[string]string) {
 
 // readClock measures the round trip, and the difference of the clocks in the shortest one: half of
 // it is how far the difference may be wrong.
-func (r *MasterReport) readClock(ctx context.Context, l *conn.Conn, timeout time.Duration) {
+func (r *MasterReport) readClock(ctx context.Context) error {
 	for range probeSamples {
 		sent := time.Now()
-		there, err := l.Redis.Time(ctx).Result()
+		there, err := r.shown.Conn.Redis.Time(ctx).Result()
 		rtt := time.Since(sent)
-		if err != nil {
-			if conn.Replied(err) {
-				r.refused("TIME", err)
-			} else {
-				r.Unreachable(ctx, err, timeout)
-			}
-			return
+		switch {
+		case err != nil && conn.Replied(err):
+			r.refused("TIME", err)
+			return nil
+		case err != nil:
+			return err
 		}
 		if r.RTT == 0 || rtt < r.RTT {
 			r.RTT, r.ClockErr = rtt, rtt/2
-			r.ClockDiff = ClockDiff(sent, there, rtt)
+			r.ClockDiff = clockDiff(sent, there, rtt)
 		}
 	}
+	return nil
 }
 
-// ClockDiff is the clock there less the clock here, when the question was sent at sent and there
+// clockDiff is the clock there less the clock here, when the question was sent at sent and there
 // was answered after rtt: the master read its clock at some moment of the round trip, most likely
 // halfway.
-func ClockDiff(sent, there time.Time, rtt time.Duration) time.Duration {
+func clockDiff(sent, there time.Time, rtt time.Duration) time.Duration {
 	return there.Sub(sent.Add(rtt / 2))
 }
 
 // readPersistence asks for the two settings that INFO does not tell. Hosted masters often keep
 // CONFIG to themselves; that is no problem, we only know less.
-func (r *MasterReport) readPersistence(ctx context.Context, l *conn.Conn) {
+func (r *MasterReport) readPersistence(ctx context.Context) {
+	l := r.shown.Conn
 	if v, err := l.Redis.ConfigGet(ctx, "appendfsync").Result(); err == nil && r.AOF {
 		r.AppendFsync = conn.Sanitize(v["appendfsync"])
 	}
@@ -419,8 +393,8 @@ func (r *MasterReport) readPersistence(ctx context.Context, l *conn.Conn) {
 	}
 }
 
-// Judge turns what was read into problems. It needs no connection.
-func (r *MasterReport) Judge() {
+// judge turns what was read into problems. It needs no connection.
+func (r *MasterReport) judge() {
 	if r.Version != "" && conn.TooOld(r.Version) {
 		r.add(NoVote, "upgrade it", "Redis %s is too old: %d.%d is the first with all commands that are needed", r.Version, conn.OldestVersion[0], conn.OldestVersion[1])
 	}
@@ -464,86 +438,67 @@ func (r *MasterReport) Judge() {
 const copyNoteShown = 10 * time.Second
 
 // readMembership reads what the master shows of the membership.
-func (r *MasterReport) readMembership(ctx context.Context, l *conn.Conn) {
-	fields := l.Redis.HMGet(ctx, lua.MembersKey, "v", "r", "copy")
-	if refused, _ := errors.AsType[*conn.RefusedError](AsMembersError(fields.Err())); refused != nil {
+func (r *MasterReport) readMembership(ctx context.Context, o Options) {
+	f := &r.shown
+	if refused, _ := errors.AsType[*conn.RefusedError](f.look(ctx, o)); refused != nil { // other errors have been told of when the commands were tried
 		r.add(NoVote, "", "%s", refused.Reason)
 	}
-	if fields.Err() != nil || len(fields.Val()) != 3 {
-		return // HMGET has been tried before: it has been told
+	if !f.State.fresh {
+		r.MembersVersion = f.State.Record.version
 	}
-	v, _ := fields.Val()[0].(string)
-	text, _ := fields.Val()[1].(string)
-	copied, _ := fields.Val()[2].(string)
-	r.record, _ = ParseRecord(text)
-	state, err := StateOf(v, r.RunID)
-	if refused, _ := errors.AsType[*conn.RefusedError](err); refused != nil {
-		r.add(NoVote, "", "%s", refused.Reason)
-		return
-	}
-	if state.Memory == "" {
-		state = State{Memory: r.RunID + ":", fresh: true}
-	}
-	r.state = state
-	if n, ok := ParseCopyNote(copied); ok && time.Since(time.UnixMilli(n.At))+r.ClockDiff < copyNoteShown {
-		r.copied = fmt.Sprintf(" (%d locks so far, %d %%, from %s)", n.Given, n.Done, strings.ReplaceAll(n.From, ",", ", "))
-	}
-	if !state.fresh {
-		r.MembersVersion = state.Record.version
-	}
-	r.New = state.fresh && r.record == nil
+	r.New = f.State.fresh && f.record == nil
 }
 
-// compareMembership says of each master what it is in the record in force; nil: none was found.
-func compareMembership(reports []MasterReport, force *Record) {
-	s := reportedBy(reports)
-	for i := range reports {
-		r := &reports[i]
-		if r.Member == "none" {
-			r.add(Warning, "take it out of the settings, or run redlockd members add", "the settings name it, and the membership has no seat for it: it has no vote")
-			continue
+// compareMembership says what the master is in the record in force; nil: none was found.
+func (r *MasterReport) compareMembership(s *Survey, f *Report, force *Record) {
+	if r.Member == "none" {
+		r.add(Warning, "take it out of the settings, or run redlockd members add", "the settings name it, and the membership has no seat for it: it has no vote")
+		return
+	}
+	if f.State.Memory == "" {
+		return
+	}
+	r.Member = "forgotten"
+	if r.New {
+		r.Member = "new"
+	}
+	switch {
+	case force == nil && !f.State.fresh && f.record != nil:
+		r.Member = "alone"
+		r.add(Warning, "nothing if the others have restarted without their data, a redlockd founds the membership anew; if their machines are lost for good, see redlockd members --help",
+			"it is a member, and a majority of the members does not show that, or cannot be reached: %s", seatNames(f.record))
+	case force == nil:
+	case !f.State.fresh && f.State.Record.fleet() != force.Fleet():
+		r.Member = "foreign"
+		r.add(NoVote, "name another master, or run FLUSHALL on it if that fleet is gone", "belongs to another fleet")
+	case force.Lists(f.State.Memory) != nil && !f.State.fresh:
+		r.Member = string(force.Lists(f.State.Memory).State)
+		r.New = force.isNew()
+		if f.State.Record != force.ID() || f.State.Child != "" { //mutant:check-counts-who-is-behind
+			r.Member = "behind"
+			r.add(Note, "", "shows another version of the membership than the one in force: it votes when a redlockd that runs has told it")
 		}
-		if r.state.Memory == "" {
-			continue
-		}
-		r.Member = "forgotten"
-		if r.New {
-			r.Member = "new"
-		}
-		switch {
-		case force == nil && !r.state.fresh && r.record != nil:
-			r.Member = "alone"
-			r.add(Warning, "nothing if the others have restarted without their data, a redlockd founds the membership anew; if their machines are lost for good, see redlockd members --help",
-				"it is a member, and a majority of the members does not show that, or cannot be reached: %s", seatNames(r.record))
-		case force == nil:
-		case !r.state.fresh && !r.state.Record.sameFleet(force.ID()):
-			r.Member = "foreign"
-			r.add(NoVote, "name another master, or run FLUSHALL on it if that fleet is gone", "belongs to another fleet")
-		case force.Lists(r.state.Memory) != nil && !r.state.fresh:
-			r.Member = force.Lists(r.state.Memory).State.String()
-			r.New = force.isNew()
-			if r.state.Record != force.ID() || r.state.Child != "" { //mutant:check-counts-who-is-behind
-				r.Member = "behind"
-				r.add(Note, "", "shows another version of the membership than the one in force: it votes when a redlockd that runs has told it")
+		if r.Member == "learner" && !r.New {
+			copied := ""
+			if n, ok := f.copyNote(copyNoteShown); ok {
+				copied = fmt.Sprintf(" (%d locks so far, %d %%, from %s)", n.given, n.done, strings.ReplaceAll(n.from, ",", ", "))
 			}
-			if r.Member == "learner" && !r.New {
-				r.add(Note, "", "is a learner: it may have forgotten locks, and votes when a redlockd has given it what the others remember%s, or %s after it was listed",
-					r.copied, clock.Text(force.Wait.Round(time.Millisecond)))
-			}
-		default:
-			r.add(Note, "", "the membership does not list its memory: it has restarted or was flushed, and votes when a redlockd has found it and given it what the others remember, or %s later", clock.Text(force.Wait))
+			r.add(Note, "", "is a learner: it may have forgotten locks, and votes when a redlockd has given it what the others remember%s, or %s after it was listed",
+				copied, clock.Text(force.Wait.Round(time.Millisecond)))
 		}
-		if force != nil && slices.ContainsFunc(s.strays(force), func(f *Report) bool { return f.master.Addr == r.Addr }) {
-			r.add(Warning, "see who writes to it; a redlockd has it start anew", "shows version %d of the membership, and a majority of the masters does not know it", r.MembersVersion)
-		}
+	default:
+		r.add(Note, "", "the membership does not list its memory: it has restarted or was flushed, and votes when a redlockd has found it and given it what the others remember, or %s later", clock.Text(force.Wait))
+	}
+	if force != nil && slices.Contains(s.strays(force), f) {
+		r.add(Warning, "see who writes to it; a redlockd has it start anew", "shows version %d of the membership, and a majority of the masters does not know it", r.MembersVersion)
 	}
 }
 
 // tryCommands finds the permissions that are missing by using them: ACL DRYRUN would ask for one
 // permission more, and is unknown to Redis 6.
-func (r *MasterReport) tryCommands(ctx context.Context, l *conn.Conn) {
+func (r *MasterReport) tryCommands(ctx context.Context) {
 	key := lua.ReservedPrefix + "probe:" + Nonce()
-	for _, template := range CommandsNeeded {
+	for _, template := range commandsNeeded {
 		args := make([]any, len(template))
 		for i, a := range template {
 			if a == any(probeKey) {
@@ -551,7 +506,7 @@ func (r *MasterReport) tryCommands(ctx context.Context, l *conn.Conn) {
 			}
 			args[i] = a
 		}
-		err := l.Redis.Process(ctx, redis.NewCmd(ctx, args...))
+		err := r.shown.Conn.Redis.Process(ctx, redis.NewCmd(ctx, args...))
 		if err == nil || errors.Is(err, redis.Nil) || conn.IsNoScript(err) || strings.HasPrefix(err.Error(), "WRONGTYPE") {
 			continue
 		}

@@ -3,11 +3,8 @@ package member
 import (
 	"fmt"
 	"log/slog"
-	"slices"
-	"strings"
 	"time"
 
-	"redlockd/redlock/clock"
 	"redlockd/redlock/conn"
 )
 
@@ -22,11 +19,13 @@ func (m *Coordinator) complaint(s *Survey, r *Record, strays []*Report) string {
 			f.master.Addr, f.State.Record.version)
 	}
 	for _, f := range s.Reports {
-		if f.foreign(r) {
-			if f.record != nil {
-				return f.master.Addr + ": " + otherFleet(f.record)
-			}
+		switch {
+		case f.foreign(r) && f.record == nil:
 			return f.master.Addr + ": " + belongsElsewhere
+		case f.foreign(r):
+			return f.master.Addr + ": " + belongsElsewhere + ", whose masters are " + seatNames(f.record) +
+				": if these are the masters that are meant here, give this redlockd the names and addresses that `redlockd members` prints with that fleet's settings;" +
+				" else name another master here, or, if that fleet is gone, run FLUSHALL on it"
 		}
 	}
 	for _, f := range s.Reports {
@@ -54,54 +53,23 @@ func meansTwo(name string) string {
 
 // compareFile says what the settings say otherwise than the record in force, which counts.
 func (m *Coordinator) compareFile(r, before *Record) {
-	if before != nil && before.MaxTTL == r.MaxTTL && before.Roster == r.Roster && sameAddrs(before, r) {
-		return
-	}
-	if text := fileDiffers(r, m.opts); text != "" {
+	if text := fileDiffers(r, m.opts); text != "" && (before == nil || text != fileDiffers(before, m.opts)) {
 		m.opts.Logger.Warn("the settings differ from the membership, which counts", "differences", text,
 			"to_do", "write into config.toml what `redlockd members` shows")
 	}
-}
-
-func sameAddrs(a, b *Record) bool {
-	return slices.EqualFunc(a.Seats, b.Seats, func(x, y Seat) bool { return x.Number == y.Number && x.Addr == y.Addr })
-}
-
-// fileDiffers is what the options say otherwise than the record; "": nothing.
-func fileDiffers(r *Record, o Options) string {
-	var parts []string
-	if o.MaxTTL.Truncate(time.Millisecond) != r.MaxTTL {
-		parts = append(parts, fmt.Sprintf("max_ttl is %s, the settings say %s", clock.Text(r.MaxTTL), clock.Text(o.MaxTTL)))
-	}
-	for i := range r.Seats {
-		s := &r.Seats[i]
-		at := slices.IndexFunc(o.Masters, func(m conn.Master) bool { return m.SeatName() == s.Name })
-		switch {
-		case at < 0:
-			parts = append(parts, fmt.Sprintf("%s (%s) is a member, the settings do not name it", conn.Sanitize(s.Name), conn.Sanitize(s.Addr)))
-		case o.MasterAt(s.Name, s.Addr).FullAddr() != o.Masters[at].FullAddr():
-			parts = append(parts, fmt.Sprintf("%s is at %s, the settings say %s", conn.Sanitize(s.Name), conn.Sanitize(o.MasterAt(s.Name, s.Addr).FullAddr()), o.Masters[at].FullAddr()))
-		}
-	}
-	for _, one := range o.Masters {
-		if r.SeatNamed(one.SeatName()) == nil {
-			parts = append(parts, fmt.Sprintf("%s is no member, the settings name it", one.SeatName()))
-		}
-	}
-	return strings.Join(parts, "; ")
 }
 
 func (m *Coordinator) setProblem(text string) { m.setProblemFor(0, text) }
 
 // setProblemFor is setProblem for one that is over after that time, if nothing else happens. The log has it once, without the time.
 func (m *Coordinator) setProblemFor(left time.Duration, text string) {
-	m.Mu.Lock()
+	m.mu.Lock()
 	changed := m.problem != text
 	m.problem, m.problemEnds = text, time.Time{}
 	if left > 0 {
 		m.problemEnds = time.Now().Add(left)
 	}
-	m.Mu.Unlock()
+	m.mu.Unlock()
 	if changed && text != "" {
 		m.log.Log(m.opts.Logger, slog.LevelWarn, time.Now(), "membership", "problem", text,
 			"to_do", "see `redlockd members` and `redlockd check`")

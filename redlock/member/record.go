@@ -5,13 +5,19 @@
 // (step.go). A master that has forgotten is a learner, and is given what the others remember (copy.go, recover.go). A founding (founding.go,
 // refound.go) begins where no majority is left. Probe and Bootstrap are for operators.
 //
-// The engine sees Coordinator, Record and Trailer. What this package needs of the engine is Host. Other exported names serve the tests of
-// the engine, which run whole fleets.
+// The door for the engine: New makes a Coordinator, which is asked for Run, Wake, Left, Membership and Change; Record, State and Trailer are what
+// masters show, for the guard of a lane; BeatArgs are what a heartbeat writes. What this package needs of the engine is Host and Options
+// (host.go). Bootstrap, Refound and ProbeAll are for operators, without a coordinator.
+//
+// Tests of whole fleets come in by a side door: they propose steps by themselves (SurveyMasters, Survey.Prevailing, Step and Teach, Situation.Next),
+// and read the trailers of a trace (ParseState, ParseRecord).
 package member
 
 import (
 	"fmt"
+	"iter"
 	"slices"
+	"strings"
 	"time"
 
 	"redlockd/redlock/clock"
@@ -73,45 +79,35 @@ const (
 	DigestLen = 32
 )
 
-// seatState says whether a seat has a vote.
-type seatState byte
+// SeatState says whether a seat has a vote.
+type SeatState string
 
+// The states of a seat.
 const (
-	Voter      seatState = 'v'
-	Learner    seatState = 'l' // gets every command, has no vote
-	seatVacant seatState = '-' // no memory
-	// seatLeaving is a seat that the operator has asked to remove: no memory, no vote, removed after the wait. Nobody seats a memory there.
-	seatLeaving seatState = 'x'
+	Voter   SeatState = "voter"
+	Learner SeatState = "learner" // gets every command, and votes when it was given what the others remember, or after the wait
+	Vacant  SeatState = "vacant"  // no master has been found at the address
+	// Leaving is a seat that the operator has asked to remove: no memory, no vote, removed after the wait. Nobody seats a memory there.
+	Leaving SeatState = "leaving"
 )
 
-func (s seatState) String() string {
-	switch s {
-	case Voter:
-		return "voter"
-	case Learner:
-		return "learner"
-	case seatVacant:
-		return "vacant"
-	case seatLeaving:
-		return "leaving"
-	}
-	return fmt.Sprintf("state %q", byte(s))
-}
+// seatLetters are the states in the text of a record.
+var seatLetters = map[SeatState]string{Voter: "v", Learner: "l", Vacant: "-", Leaving: "x"}
 
 // occupied tells whether the record lists a memory for a seat in this state.
-func (s seatState) occupied() bool { return s == Voter || s == Learner }
+func (s SeatState) occupied() bool { return s == Voter || s == Learner }
 
 // Seat is a place among the masters.
 type Seat struct {
-	// number is from 0 to quorum.MaxMasters-1 and fixed for the life of the seat. A removal leaves a hole.
+	// Number is from 0 to quorum.MaxMasters-1 and fixed for the life of the seat. A removal leaves a hole.
 	Number int
-	// name is fixed for the life of the seat.
+	// Name is fixed for the life of the seat.
 	Name string
 	Addr string
-	// memory is the listed memory, see newMemory; "" where the seat is vacant or leaving.
+	// Memory is the listed memory, see NewMemory; "" where the seat is vacant or leaving.
 	Memory string
-	State  seatState
-	// since is the version at which this memory was listed, or last lost its vote, or the seat became vacant or leaving.
+	State  SeatState
+	// Since is the version at which this memory was listed, or last lost its vote, or the seat became vacant or leaving.
 	Since int64
 }
 
@@ -119,28 +115,28 @@ func (s *Seat) String() string { return fmt.Sprintf("seat %d (%s)", s.Number, co
 
 // Record is one version of the membership. It is not changed once it is sealed.
 type Record struct {
-	// generation counts foundings.
+	// Generation counts foundings.
 	Generation int64
-	// lineage is 16 hex digits, new with each founding.
+	// Lineage is 16 hex digits, new with each founding.
 	Lineage string
-	// version is 0 at a founding and grows by one with each step.
+	// Version is 0 at a founding and grows by one with each step.
 	Version int64
-	// parent is the digest of the record before this one, "" at a founding.
+	// Parent is the digest of the record before this one, "" at a founding.
 	Parent string
 
-	// maxTTL and wait are whole milliseconds.
+	// MaxTTL and Wait are whole milliseconds.
 	MaxTTL time.Duration
-	// wait is what passes before a seat gains a vote or is removed. It is lowered to what maxTTL needs when it has passed since ttlSince.
+	// Wait is what passes before a seat gains a vote or is removed. It is lowered to what MaxTTL needs when it has passed since TTLSince.
 	Wait time.Duration
-	// ttlSince is the version at which maxTTL was last lowered, 0 at a founding.
+	// TTLSince is the version at which MaxTTL was last lowered, 0 at a founding.
 	TTLSince int64
 
-	// roster counts the steps that added or removed seats.
+	// Roster counts the steps that added or removed seats.
 	Roster int64
-	// seats are in ascending order of their numbers.
+	// Seats are in ascending order of their numbers.
 	Seats []Seat
 
-	// text and digest are set by seal and parseRecord.
+	// Text and Digest are set by Seal and ParseRecord.
 	Text, Digest string
 }
 
@@ -170,16 +166,13 @@ func (r *Record) ID() recordID {
 	return recordID{r.Generation, r.Lineage, r.Version, r.Digest}
 }
 
-// Id is "<generation>-<lineage>.<version> <digest>", as the field v has it.
-func (r *Record) Id() string { return r.ID().String() }
-
-// Founds tells whether the record begins a lineage.
-func (r *Record) Founds() bool { return r.Version == 0 }
+// founds tells whether the record begins a lineage.
+func (r *Record) founds() bool { return r.Version == 0 }
 
 func (r *Record) newerThan(o recordID) bool { return r.ID().newerThan(o) }
 
 // ShownBy is what a memory that has settled on r shows in the field v.
-func (r *Record) ShownBy(memory string) string { return memory + " " + r.Id() }
+func (r *Record) ShownBy(memory string) string { return memory + " " + r.ID().String() }
 
 // Quorum is how many of its seats grant.
 func (r *Record) Quorum() int { return quorum.Of(len(r.Seats)) }
@@ -200,26 +193,37 @@ func (r *Record) Lists(memory string) *Seat {
 }
 
 func (r *Record) seatWhere(match func(*Seat) bool) *Seat {
-	for i := range r.Seats {
-		if match(&r.Seats[i]) {
-			return &r.Seats[i]
+	for s := range r.seats() {
+		if match(s) {
+			return s
 		}
 	}
 	return nil
 }
 
+// seats goes through them, in the order of their numbers.
+func (r *Record) seats() iter.Seq[*Seat] {
+	return func(yield func(*Seat) bool) {
+		for i := range r.Seats {
+			if !yield(&r.Seats[i]) {
+				return
+			}
+		}
+	}
+}
+
 // Voters is how many of its seats vote.
 func (r *Record) Voters() int {
 	n := 0
-	for i := range r.Seats {
-		if r.Seats[i].State == Voter {
+	for s := range r.seats() {
+		if s.State == Voter {
 			n++
 		}
 	}
 	return n
 }
 
-// Child returns a copy of r that is the next version and not sealed. The caller changes it, seals it, and asks checkChild.
+// Child returns a copy of r that is the next version and not sealed. The caller changes it, seals it, and asks CheckChild.
 func (r *Record) Child() *Record {
 	c := *r
 	c.Seats = slices.Clone(r.Seats)
@@ -253,8 +257,13 @@ func (r *Record) Check() error {
 	return r.checkSeats()
 }
 
-// Needed is the wait that maxTTL needs, by the drift of this client. wait is longer after maxTTL was lowered, and after a founding.
+// Needed is the wait that MaxTTL needs, by the drift of this client. Wait is longer after MaxTTL was lowered, and after a founding.
 func (r *Record) Needed(d clock.Drift) time.Duration { return wholeMs(clock.QuarantineOf(r.MaxTTL, d)) }
+
+// Quarantine is for how long a memory has no vote under r that may have forgotten locks: its wait, or longer where the drift of this client needs that.
+func (r *Record) Quarantine(d clock.Drift) time.Duration {
+	return max(r.Wait, clock.QuarantineOf(r.MaxTTL, d))
+}
 
 func (r *Record) checkTimes() error {
 	for _, d := range []time.Duration{r.MaxTTL, r.Wait} {
@@ -295,8 +304,6 @@ func (r *Record) checkSeats() error {
 			return fmt.Errorf("two seats have the address %s: each vote must come from a master of its own", conn.Sanitize(s.Addr))
 		case s.State.occupied() && !isMemory(s.Memory):
 			return fmt.Errorf("%s is a %s, and %q is no memory", s, s.State, conn.Sanitize(s.Memory))
-		case !s.State.occupied() && s.State != seatVacant && s.State != seatLeaving:
-			return fmt.Errorf("%s has an unknown %s", s, s.State)
 		case !s.State.occupied() && s.Memory != "":
 			return fmt.Errorf("%s is %s, and lists the memory %s", s, s.State, conn.Sanitize(s.Memory))
 		case s.Memory != "" && memories[s.Memory]: //mutant:one-memory-at-two-seats
@@ -310,10 +317,15 @@ func (r *Record) checkSeats() error {
 	return nil
 }
 
-// Changed is r with a change, sealed.
-func (r *Record) Changed(change func(r *Record)) *Record {
-	c := *r
-	c.Seats = slices.Clone(r.Seats)
-	change(&c)
-	return c.Seal()
+// seatNames are the names of its seats, for people.
+func seatNames(r *Record) string {
+	var names []string
+	for s := range r.seats() {
+		names = append(names, conn.Sanitize(s.Name))
+	}
+	return strings.Join(names, ", ")
+}
+
+func wholeMs(d time.Duration) time.Duration {
+	return (d + time.Millisecond - 1).Truncate(time.Millisecond)
 }

@@ -21,7 +21,7 @@ const copyRetryMax = 10 * time.Second
 type recovery struct {
 	memory string // of the learner
 	// copy is the one that runs here or has ended well; nil: there is none.
-	Copy *Copy
+	copy *copier
 	// next is when another one may begin, pause how long it has waited for that, and failed why the last one failed, as the log has it.
 	next   time.Time
 	pause  time.Duration
@@ -29,41 +29,37 @@ type recovery struct {
 	// problem is why there is none; "": there is one, or nothing is known against it.
 	problem string
 	// noted is what another redlockd says of its own.
-	noted *CopyNote
+	noted *copyNote
 }
 
 // recover begins the copies that can begin, and ends those that are of no use any more. Every poll calls it.
 func (m *Coordinator) recover(s *Survey, r *Record) {
-	for place, one := range m.Recoveries {
-		if seat := r.Lists(one.memory); seat == nil || seat.Number != place || seat.State != Learner {
-			m.abandonCopy(one)
-			m.Mu.Lock()
-			delete(m.Recoveries, place)
-			m.Mu.Unlock()
+	before, now := m.recoveries, make(map[int]*recovery)
+	for seat := range r.seats() {
+		if one := before[seat.Number]; one != nil && one.memory == seat.Memory && seat.State == Learner {
+			now[seat.Number] = one
+		} else if seat.State == Learner && !m.opts.NoCopy {
+			now[seat.Number] = &recovery{memory: seat.Memory}
 		}
 	}
-	if m.opts.NoCopy {
-		return
+	for place, one := range before {
+		if now[place] != one && one.copy != nil {
+			one.copy.cancel()
+		}
 	}
-	for i := range r.Seats {
-		seat := &r.Seats[i]
-		if seat.State != Learner {
-			continue
+	m.mu.Lock()
+	m.recoveries = now
+	m.mu.Unlock()
+	for seat := range r.seats() {
+		if one := now[seat.Number]; one != nil {
+			m.recoverOne(s, r, seat, one)
 		}
-		one := m.Recoveries[seat.Number]
-		if one == nil {
-			one = &recovery{memory: seat.Memory}
-			m.Mu.Lock()
-			m.Recoveries[seat.Number] = one
-			m.Mu.Unlock()
-		}
-		m.recoverOne(s, r, seat, one)
 	}
 }
 
 // recoverOne does so for one learner.
 func (m *Coordinator) recoverOne(s *Survey, r *Record, seat *Seat, one *recovery) {
-	if c := one.Copy; c != nil {
+	if c := one.copy; c != nil {
 		select {
 		case <-c.ended:
 		default:
@@ -83,43 +79,42 @@ func (m *Coordinator) recoverOne(s *Survey, r *Record, seat *Seat, one *recovery
 			one.pause = min(max(2*one.pause, c.took, m.opts.Heartbeat), copyRetryMax)
 			one.next = s.Began.Add(one.pause)
 		default:
-			if err := m.StillGood(s, r, c); err != nil && (err != ErrNotYet || s.Began.After(c.began.Add(c.took+copyNoteLife(m.opts)))) {
+			if err := c.stillGood(s, r); err != nil && (err != errNotYet || s.Began.After(c.began.Add(c.took+copyNoteLife(m.opts)))) {
 				m.setRecovery(one, nil, err.Error())
 			}
 		}
 	}
-	if one.Copy != nil || s.Began.Before(one.next) {
+	if one.copy != nil || s.Began.Before(one.next) {
 		return
 	}
 	f := s.At(seat.Number)
-	if f == nil || !f.shows(r) {
+	if !f.shows(r) {
 		m.setRecovery(one, nil, "it is not reached, or was not told of the membership")
 		return
 	}
-	if note, ok := ParseCopyNote(f.fields["copy"]); ok && f.clock.UnixMilli()-note.At < copyNoteLife(m.opts).Milliseconds() {
-		m.Mu.Lock()
+	if note, ok := f.copyNote(copyNoteLife(m.opts)); ok {
+		m.mu.Lock()
 		one.noted = &note
-		m.Mu.Unlock()
+		m.mu.Unlock()
 		return
 	}
 	if s.Began.Before(m.born.Add(copyNoteLife(m.opts))) { // who is gone in a moment had better leave it to others //mutant:who-looks-in-copies
 		return
 	}
-	var sources []*CopyPlace
+	var sources []*copyPlace
 	var missing []string
-	for i := range r.Seats {
-		voter := &r.Seats[i]
+	for voter := range r.seats() {
 		if voter.State != Voter {
 			continue
 		}
 		from := s.At(voter.Number)
 		ring, beat, ok := m.host.Source(voter.Number)
-		left := from != nil && from.shows(r) // every earlier record: so no vote under one counts there any more //mutant:a-source-is-read-before-it-has-left
+		left := from.shows(r) // every earlier record: so no vote under one counts there any more //mutant:a-source-is-read-before-it-has-left
 		if !left || !ok {
 			missing = append(missing, conn.Sanitize(voter.Name))
 			continue
 		}
-		sources = append(sources, &CopyPlace{Number: voter.Number, Name: voter.Name, Memory: voter.Memory, Ring: ring, Beat: beat})
+		sources = append(sources, &copyPlace{number: voter.Number, name: voter.Name, memory: voter.Memory, ring: ring, beat: beat})
 	}
 	if len(sources) < r.Quorum() { //mutant:a-minority-is-copied
 		problem := fmt.Sprintf("%d of %d masters that could give it its locks are there", len(sources), r.Quorum())
@@ -133,32 +128,26 @@ func (m *Coordinator) recoverOne(s *Survey, r *Record, seat *Seat, one *recovery
 }
 
 // setRecovery sets the copy, and why there is none.
-func (m *Coordinator) setRecovery(one *recovery, c *Copy, problem string) {
-	m.Mu.Lock()
-	defer m.Mu.Unlock()
-	one.Copy, one.problem, one.noted = c, problem, nil
-}
-
-func (m *Coordinator) abandonCopy(one *recovery) {
-	if one.Copy != nil {
-		one.Copy.cancel()
-	}
+func (m *Coordinator) setRecovery(one *recovery, c *copier, problem string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	one.copy, one.problem, one.noted = c, problem, nil
 }
 
 // startCopy begins a copy over connections of its own.
-func (m *Coordinator) startCopy(r *Record, learner Seat, sources []*CopyPlace) *Copy {
+func (m *Coordinator) startCopy(r *Record, learner Seat, sources []*copyPlace) *copier {
 	ctx, cancel := context.WithCancel(m.ending)
-	c := &Copy{By: m, Opts: m.opts, id: Nonce(), Seat: learner, Sources: sources, began: time.Now(), logged: time.Now(), cancel: cancel, count: copyCount,
+	c := &copier{host: m.host, own: m.own, opts: m.opts, record: m.current, id: Nonce(), sources: sources, began: time.Now(), logged: time.Now(), cancel: cancel, count: copyCount,
 		seen: make(map[[2]uint64]struct{}), seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}, nobodys: RecoveredPrefix + Nonce(), ended: make(chan struct{})}
 	if n := m.opts.CopyCount; n > 0 {
 		c.count = n
 	}
-	c.learner = &CopyPlace{Number: learner.Number, Name: learner.Name, Memory: learner.Memory}
+	c.learner = &copyPlace{number: learner.Number, name: learner.Name, memory: learner.Memory}
 	c.least = len(sources) - r.Quorum() + 1 //mutant:what-one-source-has-is-copied
 	c.all = append(slices.Clone(sources), c.learner)
-	places, all := make(map[int]conn.Master), m.placesOf(r)
+	places, all := make(map[int]conn.Master), m.opts.placesOf(r)
 	for _, p := range c.all {
-		places[p.Number] = all[p.Number]
+		places[p.number] = all[p.number]
 	}
 	m.running.Go(func() {
 		c.run(ctx, places)
@@ -167,20 +156,20 @@ func (m *Coordinator) startCopy(r *Record, learner Seat, sources []*CopyPlace) *
 	return c
 }
 
-// ErrNotYet is why a learner is not promoted in this poll, although it may be in the next.
-var ErrNotYet = errors.New("the masters that have given it its locks are not reached")
+// errNotYet is why a learner is not promoted in this poll, although it may be in the next.
+var errNotYet = errors.New("the masters that have given it its locks are not reached")
 
-// StillGood says why a copy that has ended makes no voter; nil: it does. Whatever a source has forgotten since it was first read, it shows another
+// stillGood says why a copy that has ended makes no voter; nil: it does. Whatever a source has forgotten since it was first read, it shows another
 // memory now.
-func (m *Coordinator) StillGood(s *Survey, r *Record, c *Copy) error {
-	for _, p := range c.Sources {
-		f := s.At(p.Number)
-		seat := r.Lists(p.Memory)
+func (c *copier) stillGood(s *Survey, r *Record) error {
+	for _, p := range c.sources {
+		f := s.At(p.number)
+		seat := r.Lists(p.memory)
 		switch {
-		case f == nil || !f.ok(): // and could not tell its fences
-			return ErrNotYet
+		case !f.ok(): // and could not tell its fences
+			return errNotYet
 		case seat == nil || seat.State != Voter || !f.shows(r): //mutant:a-source-that-has-forgotten-promotes
-			return fmt.Errorf("%s has forgotten, or was replaced, while it was copied", conn.Sanitize(p.Name))
+			return fmt.Errorf("%s has forgotten, or was replaced, while it was copied", conn.Sanitize(p.name))
 		}
 	}
 	return nil
@@ -188,48 +177,35 @@ func (m *Coordinator) StillGood(s *Survey, r *Record, c *Copy) error {
 
 // recovered tells whether the learner of a seat has been given what it has to know, and how.
 func (m *Coordinator) recovered(s *Survey, r *Record, seat *Seat) (how string, is bool) {
-	one := m.Recoveries[seat.Number]
-	if one == nil || one.Copy == nil || one.memory != seat.Memory {
+	one := m.recoveries[seat.Number]
+	if one == nil || one.copy == nil || one.memory != seat.Memory {
 		return "", false
 	}
-	c := one.Copy
+	c := one.copy
 	select {
 	case <-c.ended:
 	default:
 		return "", false //mutant:promoted-before-the-last-key
 	}
-	if c.err != nil || m.StillGood(s, r, c) != nil {
+	if c.err != nil || c.stillGood(s, r) != nil {
 		return "", false
 	}
 	n := c.progress()
-	return fmt.Sprintf("it was given %d locks by %s within %v", n.Given, n.From, c.took.Round(time.Millisecond)), true
-}
-
-// Copying is how a learner is given what it has to know.
-type Copying struct {
-	// Here: this client copies. Else another one does.
-	Here bool
-	// From names the seats that remember, with commas between them.
-	From string
-	// Given is how many locks the learner has got so far; Percent is how much of all keys was looked at.
-	Given   int64
-	Percent int
-	// Problem is why nothing is copied at present; "": it is. The seat votes when its wait is over.
-	Problem string
+	return fmt.Sprintf("it was given %d locks by %s within %v", n.given, n.from, c.took.Round(time.Millisecond)), true
 }
 
 // copyingOf is for people.
 func (m *Coordinator) copyingOf(place int) *Copying {
-	m.Mu.Lock()
-	defer m.Mu.Unlock()
-	switch one := m.Recoveries[place]; {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch one := m.recoveries[place]; {
 	case one == nil:
 		return nil
-	case one.Copy != nil:
-		n := one.Copy.progress()
-		return &Copying{Here: true, From: n.From, Given: n.Given, Percent: n.Done}
+	case one.copy != nil:
+		n := one.copy.progress()
+		return &Copying{Here: true, From: n.from, Given: n.given, Percent: n.done}
 	case one.noted != nil:
-		return &Copying{From: one.noted.From, Given: one.noted.Given, Percent: one.noted.Done}
+		return &Copying{From: one.noted.from, Given: one.noted.given, Percent: one.noted.done}
 	case one.problem != "":
 		return &Copying{Problem: one.problem}
 	}

@@ -3,7 +3,6 @@ package member
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -21,7 +20,7 @@ import (
 // gathers a quorum under the old record, nor chooses a child of it. A memory that both records list
 // leaves the old one for good when it accepts the founding. What was granted before is over when the
 // new members vote: they are learners until the longest wait that anybody may have to wait for has
-// passed, with recheckWithin for addresses that mean other masters since.
+// passed, with RecheckWithin for addresses that mean other masters since.
 //
 // What remains is that word: machines that are given up, and that answer again with what they remember,
 // can be a quorum of the old record. And masters that have missed how the others went on to further
@@ -84,19 +83,15 @@ func (o Options) refounding(ctx context.Context) (s *Survey, base, f *Record, pl
 	}
 	of := make(map[string][]string) // the fleets, and who shows them
 	for _, m := range s.Reports {
-		if id := m.shownID(); len(id.lineage) == NonceLen {
-			of[id.lineage[:FleetLen]] = append(of[id.lineage[:FleetLen]], m.master.Addr)
+		if fleet := m.shownID().fleet(); fleet != "" {
+			of[fleet] = append(of[fleet], m.master.Addr)
 		}
 		if m.ok() && m.State.fresh && m.record == nil && m.child == nil && m.keys > 0 { //mutant:a-master-with-keys-is-refounded
 			return refuse("%s holds %d keys, and was no member: name another master, or run FLUSHALL on it", m.master.Addr, m.keys)
 		}
 	}
 	if len(of) > 1 { //mutant:two-fleets-are-refounded-as-one
-		var parts []string
-		for _, fleet := range slices.Sorted(maps.Keys(of)) {
-			parts = append(parts, fmt.Sprintf("%s to fleet %s%s", strings.Join(of[fleet], ", "), fleet, s.seatsOfFleet(fleet)))
-		}
-		return refuse("the masters belong to different fleets: %s; name the masters of one, or run FLUSHALL on what is left of one that is gone", strings.Join(parts, "; "))
+		return refuse("the masters belong to different fleets: %s; name the masters of one, or run FLUSHALL on what is left of one that is gone", s.whoBelongs(of))
 	}
 	next := s.newest(nil)
 	if next == nil {
@@ -108,13 +103,9 @@ func (o Options) refounding(ctx context.Context) (s *Survey, base, f *Record, pl
 	for base != next { // who was a member may know of a newer record, of further seats
 		base, reached = next, nil
 		before = vacated(base, o)
-		places := make(map[int]conn.Master)
-		for i := range before.Seats {
-			places[before.Seats[i].Number] = o.MasterAt(before.Seats[i].Name, before.Seats[i].Addr)
-		}
 		reads := o
 		reads.readOnly = true
-		members := SurveyMasters(ctx, places, Patience{Enough: len(places)}, reads)
+		members := SurveyMasters(ctx, o.placesOf(before), Patience{Enough: len(before.Seats)}, reads)
 		members.Close()
 		for _, m := range members.Reports {
 			if m.ok() && !m.foreign(base) {
@@ -140,7 +131,7 @@ func (o Options) refounding(ctx context.Context) (s *Survey, base, f *Record, pl
 			one.Addr = o.Masters[i].FullAddr() //mutant:a-refounded-name-means-two-machines
 		}
 	}
-	f, why := s.Founding(asked.Seal(), o)
+	f, why := s.founding(asked.Seal(), o)
 	if f == nil {
 		return refuse("%s: start them, or name others", why)
 	}
@@ -173,13 +164,13 @@ func (o Options) refoundingTo(f, base *Record, s *Survey) *Refounding {
 	member := make(map[string]bool) // by address
 	for i := range plan.Members {
 		one := &plan.Members[i]
-		member[one.Addr] = one.State == SeatLearner
-		if a := s.At(f.Seats[i].Number); one.State == SeatVacant && a != nil && a.err != nil {
+		member[one.Addr] = one.State == Learner
+		if a := s.At(f.Seats[i].Number); one.State == Vacant && a != nil && a.err != nil {
 			one.Reason = a.err.Error()
 		}
 	}
 	for _, one := range base.membership(o).Seats {
-		if one.State != SeatLeaving && f.Lists(one.Memory) == nil && !member[one.Addr] {
+		if one.State != Leaving && f.Lists(one.Memory) == nil && !member[one.Addr] {
 			plan.Lost = append(plan.Lost, one)
 		}
 	}

@@ -30,41 +30,32 @@ const (
 
 // State is the field v.
 type State struct {
-	// memory is the name of the master's memory.
+	// Memory is the name of the master's memory.
 	Memory string
 	// fresh: the memory has no record yet.
 	fresh bool
-	// record is the settled one; zero where fresh.
+	// Record is the settled one; zero where fresh.
 	Record recordID
-	// ballot and child belong to the accepted child: its ballot and its digest. Both are "" when settled.
+	// Ballot and Child belong to the accepted child: its ballot and its digest. Both are "" when settled.
 	Ballot, Child string
-}
-
-// ParseState reads the field v. It accepts only what redlockd writes.
-func ParseState(v string) (State, error) {
-	s, ok := ReadState(v)
-	if !ok {
-		return State{}, fmt.Errorf("the field v of %s is %q, which this redlockd cannot read", lua.MembersKey, conn.Sanitize(v))
-	}
-	return s, nil
 }
 
 // StateOf reads the field v of the process with this run_id. What has no name, or is of another process, is the empty state: the memory of before
 // is lost. What names this process in a form that is unknown here is refused, because somebody may count on it: a newer redlockd.
 func StateOf(v, runID string) (State, error) {
-	s, err := ParseState(v)
+	s, ok := ParseState(v)
 	switch {
-	case err == nil && s.RunID() == runID:
+	case ok && s.RunID() == runID:
 		return s, nil
-	case err != nil && runID != "" && strings.Contains(v, runID): //mutant:what-cannot-be-read-is-replaced
-		return State{}, &conn.RefusedError{Reason: err.Error() + ": if a newer redlockd uses this master, run its version here too; " +
-			"else see who writes to it, and run DEL " + lua.MembersKey + " there: it votes after the wait"}
+	case !ok && runID != "" && strings.Contains(v, runID): //mutant:what-cannot-be-read-is-replaced
+		return State{}, &conn.RefusedError{Reason: fmt.Sprintf("the field v of %s is %q, which this redlockd cannot read: if a newer redlockd uses this master, "+
+			"run its version here too; else see who writes to it, and run DEL %[1]s there: it votes after the wait", lua.MembersKey, conn.Sanitize(v))}
 	}
 	return State{}, nil
 }
 
-// ReadState reads what State.String writes: the field v of lua.MembersKey.
-func ReadState(v string) (s State, ok bool) {
+// ParseState reads what State.String writes: the field v of lua.MembersKey.
+func ParseState(v string) (s State, ok bool) {
 	if len(v) > StateMax {
 		return s, false
 	}
@@ -146,9 +137,9 @@ func isRunID(text string) bool {
 	return text != "" && len(text) <= runIDMax
 }
 
-// NewBallot returns a ballot that is higher than the previous one, "" for none. What is no ballot counts as none. A master that shows
+// newBallot returns a ballot that is higher than the previous one, "" for none. What is no ballot counts as none. A master that shows
 // the highest number there is can make ballots equal in it; then their nonces decide.
-func NewBallot(previous string) string {
+func newBallot(previous string) string {
 	number := int64(0)
 	if isBallot(previous) {
 		number, _ = parseCount(strings.TrimLeft(previous[:ballotDigits], "0"))

@@ -20,17 +20,17 @@ func TestStateIsReadAsWritten(t *testing.T) {
 		{memory + " -", State{Memory: memory, fresh: true}},
 		{memory + " - ? " + ballot + " " + child, State{Memory: memory, fresh: true, Ballot: ballot, Child: child}},
 	} {
-		got, err := ParseState(tc.v)
-		if err != nil || got != tc.want {
-			t.Errorf("%q: got %+v, %v, want %+v", tc.v, got, err, tc.want)
+		got, ok := ParseState(tc.v)
+		if !ok || got != tc.want {
+			t.Errorf("%q: got %+v, %v, want %+v", tc.v, got, ok, tc.want)
 		}
 		settled, _, _ := strings.Cut(tc.v, " ? ")
 		if got.String() != tc.v || got.Settled() != settled || got.RunID() != "a" {
 			t.Errorf("%q: got %q, settled %q, run_id %q", tc.v, got, got.Settled(), got.RunID())
 		}
 	}
-	if s, err := ParseState(NewMemory(strings.Repeat("f0", 20)) + " -"); err != nil || s.RunID() != strings.Repeat("f0", 20) {
-		t.Errorf("a new memory: got %v, %v", s, err)
+	if s, ok := ParseState(NewMemory(strings.Repeat("f0", 20)) + " -"); !ok || s.RunID() != strings.Repeat("f0", 20) {
+		t.Errorf("a new memory: got %v, %v", s, ok)
 	}
 }
 
@@ -45,7 +45,7 @@ func TestStatesAreRefused(t *testing.T) {
 		strings.Replace(settled, ".7 ", ".07 ", 1), strings.Replace(settled, ".7 ", ". ", 1), strings.Replace(settled, ".7 ", " ", 1), strings.Replace(settled, " 3-", " 03-", 1),
 		strings.Replace(settled, "cdef.", "cdeF.", 1), settled + "\n", settled + strings.Repeat(" ", StateMax),
 	} {
-		if s, err := ParseState(v); err == nil {
+		if s, ok := ParseState(v); ok {
 			t.Errorf("%q is read as %+v", v, s)
 		}
 	}
@@ -54,7 +54,7 @@ func TestStatesAreRefused(t *testing.T) {
 func TestBallotsRise(t *testing.T) {
 	last := ""
 	for i := range 20 {
-		b := NewBallot(last)
+		b := newBallot(last)
 		if b <= last || !isBallot(b) || !strings.HasPrefix(b, fmt.Sprintf("%08d.", i+1)) {
 			t.Fatalf("behind %q: got %q", last, b)
 		}
@@ -67,7 +67,7 @@ func TestBallotsRise(t *testing.T) {
 		{"zzz", "00000001."},
 		{"+0000007.ffffffffffffffff", "00000001."},
 	} {
-		if got := NewBallot(tc.previous); !strings.HasPrefix(got, tc.want) || !isBallot(got) {
+		if got := newBallot(tc.previous); !strings.HasPrefix(got, tc.want) || !isBallot(got) {
 			t.Errorf("behind %q: got %q, want %s…", tc.previous, got, tc.want)
 		}
 	}
@@ -80,8 +80,8 @@ func FuzzParseState(f *testing.F) {
 	f.Add(r.ShownBy(memoryOf("a")))
 	f.Add(r.ShownBy(memoryOf("a")) + " ? 00000001.0000000000000000 " + r.Digest)
 	f.Fuzz(func(t *testing.T, v string) {
-		s, err := ParseState(v)
-		if err == nil && (s.String() != v || s.RunID() == "" || !strings.HasPrefix(v, s.Settled())) {
+		s, ok := ParseState(v)
+		if ok && (s.String() != v || s.RunID() == "" || !strings.HasPrefix(v, s.Settled())) {
 			t.Errorf("%q is written as %q, settled %q", v, s, s.Settled())
 		}
 	})

@@ -19,8 +19,8 @@ import (
 //
 // Source: Leslie Lamport, "Paxos Made Simple", section 2.2.
 
-// ErrOutrun is a step that another proposer was ahead of.
-var ErrOutrun = errors.New("somebody else changes the membership at the same time")
+// errOutrun is a step that another proposer was ahead of.
+var errOutrun = errors.New("somebody else changes the membership at the same time")
 
 // Step has the acceptors, a quorum of them, choose the record that follows parent, or, where that is nil, a founding or the first record of a
 // bootstrap. own is what to propose where none of them has accepted another one already. It returns the record that was chosen.
@@ -48,14 +48,14 @@ func (s *Survey) Step(ctx context.Context, parent *Record, acceptors []*Report, 
 			ballot = max(ballot, p)
 		}
 	}
-	ballot = NewBallot(ballot)
+	ballot = newBallot(ballot)
 	// A master whose texts cannot be read counts as one that does not answer.
 	ready, err := s.askEach(ask, quorum-len(settled), surveyGrace, func(a *Report) error {
 		a.acceptedBallot, a.accepted = "", nil
 		if a.unreadable != nil && parent != nil { //mutant:a-record-that-cannot-be-read-takes-part
 			return fmt.Errorf("%s: %w", textOfTheRecord, a.unreadable)
 		}
-		reply, err := RunOnMembers(ctx, a.Conn, lua.Prepare, a.State.Settled(), ballot)
+		reply, err := runOnMembers(ctx, a.Conn, lua.Prepare, a.State.Settled(), ballot)
 		if err != nil || len(reply) != 4 || replyText(reply[1]) == "" {
 			return err
 		}
@@ -79,7 +79,7 @@ func (s *Survey) Step(ctx context.Context, parent *Record, acceptors []*Report, 
 		ready, quorum = child.Among(ready), max(quorum, child.Quorum())
 	}
 	_, err = s.askEach(ready, quorum-len(settled), 0, func(a *Report) error { //mutant:a-minority-chooses
-		_, err := RunOnMembers(ctx, a.Conn, lua.Accept, a.State.Settled(), ballot, child.Digest, child.Text)
+		_, err := runOnMembers(ctx, a.Conn, lua.Accept, a.State.Settled(), ballot, child.Digest, child.Text)
 		return err
 	})
 	if err != nil {
@@ -111,8 +111,8 @@ func childToPropose(parent *Record, ready, settled []*Report, own *Record) *Reco
 		shows[a.record.Digest]++
 	}
 	silent := -len(ready) - len(settled)
-	for i := range parent.Seats {
-		if parent.Seats[i].State.occupied() {
+	for s := range parent.seats() {
+		if s.State.occupied() {
 			silent++
 		}
 	}
@@ -130,7 +130,7 @@ func childToPropose(parent *Record, ready, settled []*Report, own *Record) *Reco
 func foundingToPropose(ready []*Report, own *Record) *Record {
 	founding, highest := own, ""
 	for _, a := range ready {
-		if a.acceptedBallot <= highest || a.accepted == nil || !a.accepted.Founds() || len(a.accepted.Among(ready)) < a.accepted.Quorum() { //mutant:a-founding-of-lost-memories-is-in-the-way //mutant:a-founding-takes-over-a-child
+		if a.acceptedBallot <= highest || a.accepted == nil || !a.accepted.founds() || len(a.accepted.Among(ready)) < a.accepted.Quorum() { //mutant:a-founding-of-lost-memories-is-in-the-way //mutant:a-founding-takes-over-a-child
 			continue
 		}
 		highest, founding = a.acceptedBallot, a.accepted
@@ -160,7 +160,7 @@ func (s *Survey) askEach(masters []*Report, quorum int, grace time.Duration, ask
 			return agreed, nil
 		}
 		if a.err != nil {
-			outrun = outrun || errors.Is(a.err, ErrOutrun)
+			outrun = outrun || errors.Is(a.err, errOutrun)
 			problems = append(problems, fmt.Sprintf("%s: %v", a.f.master.Addr, conn.Shorten(a.err)))
 			continue
 		}
@@ -177,7 +177,7 @@ func (s *Survey) askEach(masters []*Report, quorum int, grace time.Duration, ask
 	case len(agreed) >= quorum:
 		return agreed, nil
 	case outrun:
-		return nil, ErrOutrun
+		return nil, errOutrun
 	}
 	slices.Sort(problems)
 	return nil, fmt.Errorf("%d of %d masters agreed, %d are needed: %s", len(agreed), len(masters), quorum, strings.Join(problems, "; "))
@@ -186,7 +186,7 @@ func (s *Survey) askEach(masters []*Report, quorum int, grace time.Duration, ask
 // Teach tells the masters of the record, which is known to be chosen. Who cannot be told learns it later.
 func (s *Survey) Teach(ctx context.Context, masters []*Report, r *Record) {
 	s.askEach(masters, len(masters), 0, func(f *Report) error {
-		_, err := RunOnMembers(ctx, f.Conn, lua.Learn, f.State.Memory, r.Generation, r.Lineage, r.Version, r.ShownBy(f.State.Memory), r.Text)
+		_, err := runOnMembers(ctx, f.Conn, lua.Learn, f.State.Memory, r.Generation, r.Lineage, r.Version, r.ShownBy(f.State.Memory), r.Text)
 		f.taught = err == nil
 		return err
 	})
@@ -207,7 +207,7 @@ func (s *Survey) teachUntaught(ctx context.Context, r *Record) (taught int) {
 	return taught
 }
 
-// textOfTheRecord is what cannot be read where found.unreadable is set.
+// textOfTheRecord is what cannot be read where Report.unreadable is set.
 const textOfTheRecord = "the field r of its " + lua.MembersKey + ", the text of the membership, cannot be read"
 
 // raiseFloor has a master refuse fences up to the floor.
@@ -217,7 +217,7 @@ func (f *Report) raiseFloor(ctx context.Context, floor int64) error {
 	case err == nil && raised == fence.Ahead:
 		return errFloorAhead
 	case err == nil && raised == 0:
-		return ErrOutrun
+		return errOutrun
 	}
 	return err
 }
@@ -225,14 +225,14 @@ func (f *Report) raiseFloor(ctx context.Context, floor int64) error {
 // errFloorAhead is a floor that a master does not take, because it is too far ahead of its clock.
 var errFloorAhead = errors.New("the floor of fences is too far ahead of its clock")
 
-// RunOnMembers runs one of the scripts on the membership. errOutrun: the master shows something else by now.
-func RunOnMembers(ctx context.Context, conn *conn.Conn, s lua.Script, args ...any) ([]any, error) {
+// runOnMembers runs one of the scripts on the membership. errOutrun: the master shows something else by now.
+func runOnMembers(ctx context.Context, conn *conn.Conn, s lua.Script, args ...any) ([]any, error) {
 	reply, err := conn.Redis.Eval(ctx, s.Text, []string{lua.MembersKey}, args...).Slice()
 	if err != nil {
 		return nil, err
 	}
 	if n, ok := reply[0].(int64); !ok || n != 1 {
-		return nil, ErrOutrun
+		return nil, errOutrun
 	}
 	return reply, nil
 }

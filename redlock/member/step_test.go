@@ -1,12 +1,339 @@
 package member
 
+// Goal: a record gets one child, whatever clients propose, however many at once, and wherever a proposer dies; and the next one finishes
+// what it has begun. Method: masters in memory. A proposer that dies is one whose calls the test makes by itself, up to the point where
+// it dies; and random duels, with delays and lost connections.
+
 import (
+	"context"
 	"errors"
+	"fmt"
+	"math/rand/v2"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"redlockd/redlock/lua"
 )
+
+// stateLettersOf tells records apart whose steps demote different seats.
+func stateLettersOf(r *Record) string {
+	if r == nil {
+		return "none"
+	}
+	return fmt.Sprintf("version %d, %s", r.Version, stateLetters(r))
+}
+
+// wantChosen compares what a step has chosen.
+func (s *fleet) wantChosen(what string, got *Record, err error, want *Record) {
+	s.Helper()
+	if err != nil || got == nil || want == nil || got.Digest != want.Digest {
+		s.Errorf("%s: got %v, %v, want %v", what, stateLettersOf(got), err, stateLettersOf(want))
+	}
+}
+
+func TestStep(t *testing.T) {
+	const first = "00000001.0000000000000000"
+	inVirtualTime(t, 5, func(s *fleet) {
+		s.found()
+		p := s.proposer()
+		child := p.demotes(1)
+		got, err := p.step(child)
+		s.wantChosen("a step", got, err, child)
+		other := s.proposer()
+		if other.parent.Version != 0 {
+			s.Errorf("the record in force while nobody is told of the next: got version %d, want 0", other.parent.Version)
+		}
+		other.survey.Teach(s.Context(), other.found(), child)
+		other.look()
+		if other.parent == nil || other.parent.Digest != child.Digest {
+			s.Errorf("the record in force then: got %v, want the child", other.parent)
+		}
+		// Told late, it goes on nothing that has happened since.
+		if _, err := p.step(p.demotes(2)); !errors.Is(err, errOutrun) {
+			s.Errorf("a step from a record of before: got %v, want that others were ahead", err)
+		}
+	})
+	for _, tt := range []struct {
+		name string
+		// dies is what the first proposer has done.
+		dies   func(p *proposer, child *Record)
+		places []int // that the second one reaches; nil: all
+		theirs bool  // the child of the first is chosen
+	}{
+		{"after it has prepared", func(p *proposer, _ *Record) { p.prepare(first) }, nil, false},
+		{"after one has accepted", func(p *proposer, child *Record) { p.prepare(first); p.accept(first, child, 0) }, nil, false},
+		{"after one has accepted, and two are not reached", func(p *proposer, child *Record) { p.prepare(first); p.accept(first, child, 0) }, []int{0, 1, 2}, true},
+		{"after two have accepted", func(p *proposer, child *Record) { p.prepare(first); p.accept(first, child, 0, 1) }, nil, false},
+		{"after two have accepted, and one is not reached", func(p *proposer, child *Record) { p.prepare(first); p.accept(first, child, 0, 1) }, []int{0, 1, 2, 3}, true},
+		{"after one has accepted that is not reached", func(p *proposer, child *Record) { p.prepare(first); p.accept(first, child, 0) }, []int{1, 2, 3, 4}, false},
+		{"after a quorum has accepted", func(p *proposer, child *Record) { p.prepare(first); p.accept(first, child, 0, 1, 2) }, nil, true},
+		{"after a quorum has accepted, one of which is reached", func(p *proposer, child *Record) { p.prepare(first); p.accept(first, child, 0, 1, 2) }, []int{2, 3, 4}, true},
+		{"after all have accepted", func(p *proposer, child *Record) { p.prepare(first); p.accept(first, child) }, []int{0, 3, 4}, true},
+	} {
+		inVirtualTime(t, 5, func(s *fleet) {
+			s.found()
+			p := s.proposer()
+			theirs := p.demotes(1)
+			tt.dies(p, theirs)
+			next := s.proposer()
+			own := next.demotes(2)
+			want := own
+			if tt.theirs {
+				want = theirs
+			}
+			got, err := next.step(own, tt.places...)
+			s.wantChosen(tt.name, got, err, want)
+			// It was only slow, and goes on.
+			p.accept(first, theirs)
+			last := s.proposer()
+			got, err = last.step(last.demotes(3), tt.places...)
+			s.wantChosen(tt.name+", and then goes on", got, err, want)
+		})
+	}
+}
+
+// The child of the highest ballot may have been chosen; that of a lower one cannot.
+func TestStepTakesTheChildOfTheHighestBallot(t *testing.T) {
+	inVirtualTime(t, 5, func(s *fleet) {
+		const first, second = "00000001.0000000000000000", "00000002.0000000000000000"
+		s.found()
+		p := s.proposer()
+		low, high := p.demotes(1), p.demotes(2)
+		p.prepare(first, 0, 1, 2)
+		p.accept(first, low, 0)
+		p.prepare(second, 1, 2, 3)
+		p.accept(second, high, 1, 2, 3)
+		for _, places := range [][]int{{0, 1, 4}, {0, 3, 4}, nil} {
+			next := s.proposer()
+			next.delay(10*ms, 0, 0) // the low one comes last
+			got, err := next.step(next.demotes(3), places...)
+			s.wantChosen(fmt.Sprint("reached ", places), got, err, high)
+		}
+	})
+}
+
+// A proposer that another one was ahead of chooses nothing, and says so.
+func TestStepThatIsOutrun(t *testing.T) {
+	inVirtualTime(t, 5, func(s *fleet) {
+		s.found()
+		p := s.proposer()
+		p.prepare("00000009.0000000000000000", 2, 3, 4)
+		if got, err := p.step(p.demotes(1)); !errors.Is(err, errOutrun) {
+			s.Errorf("got %v, %v, want that others were ahead", got, err)
+		}
+		p.look()
+		child := p.demotes(1)
+		got, err := p.step(child)
+		s.wantChosen("after it has looked again", got, err, child)
+	})
+}
+
+func TestMinorityChoosesNothing(t *testing.T) {
+	inVirtualTime(t, 5, func(s *fleet) {
+		s.found()
+		p, other := s.proposer(), s.proposer()
+		if got, err := p.step(p.demotes(1), 0, 1); err == nil || !strings.Contains(err.Error(), "2 of 2 masters agreed, 3 are needed") {
+			s.Errorf("two are reached: got %v, %v, want that three are needed", got, err)
+		}
+		p.look() // or its next ballot may be below its first
+		// All prepare, the first one late. By then three have promised more to somebody else.
+		p.delay(50*ms, 0, 0)
+		ahead := make(chan struct{})
+		time.AfterFunc(20*ms, func() {
+			defer close(ahead)
+			other.prepare("00000009.0000000000000000", 2, 3, 4)
+		})
+		if got, err := p.step(p.demotes(1)); !errors.Is(err, errOutrun) {
+			s.Errorf("two can accept: got %v, %v, want that others were ahead", got, err)
+		}
+		<-ahead
+	})
+}
+
+// A founding that memories have accepted which are no more can never be chosen. It is in nobody's way.
+func TestFoundingOfLostMemories(t *testing.T) {
+	inVirtualTime(t, 5, func(s *fleet) {
+		const first = "00000001.0000000000000000"
+		p := s.proposer()
+		lost, _ := p.survey.founding(nil, p.opts)
+		p.prepare(first, 0, 1, 2)
+		p.accept(first, lost, 0)
+		next := s.proposer()
+		other, _ := next.survey.founding(nil, next.opts)
+		got, err := next.step(other)
+		s.wantChosen("while all memories are there", got, err, lost)
+		for i := 1; i < 4; i++ {
+			s.do(i, "FLUSHALL")
+		}
+		next.look()
+		own, _ := next.survey.founding(nil, next.opts)
+		got, err = next.step(own)
+		s.wantChosen("when three have forgotten", got, err, own)
+	})
+}
+
+// A child that no step may make, or that nobody can read, is taken over by nobody, as if its master had not answered.
+func TestChildThatNoStepMakes(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		forge func(child *Record)
+	}{
+		{"no record", func(child *Record) { child.Text = "nonsense" }},
+		{"all addresses are changed", func(child *Record) {
+			for i := range child.Seats {
+				child.Seats[i].Addr = "elsewhere" + child.Seats[i].Name
+			}
+			child.Seal()
+		}},
+		{"of another parent", func(child *Record) { child.Parent = strings.Repeat("5a", DigestLen/2); child.Seal() }},
+	} {
+		inVirtualTime(t, 5, func(s *fleet) {
+			const first = "00000009.0000000000000000"
+			s.found()
+			p := s.proposer()
+			child := p.demotes(1)
+			tt.forge(child)
+			p.accept(first, child, 3)
+			next := s.proposer()
+			own := next.demotes(2)
+			got, err := next.step(own, 0, 1, 2, 3)
+			s.wantChosen(tt.name, got, err, own)
+		})
+	}
+}
+
+// A master that shows a child as chosen counts for it, and for nothing else. A step that too few choose besides is taken to its end.
+func TestStepBesideWhoKnowsTheChild(t *testing.T) {
+	inVirtualTime(t, 5, func(s *fleet) {
+		const first = "00000001.0000000000000000"
+		s.found()
+		p := s.proposer()
+		theirs := p.demotes(1)
+		p.prepare(first, 1, 2, 3)
+		p.accept(first, theirs, 1, 2, 3)
+		p.survey.Teach(s.Context(), p.found(1, 2), theirs)
+		s.do(3, "FLUSHALL")
+		next := s.proposer()
+		if got := len(next.survey.Acceptors(next.parent)); got != 4 {
+			s.Fatalf("%d masters stand at the parent, want the two that know the child, and two more", got)
+		}
+		got, err := next.step(next.demotes(2), 0, 1, 2, 4)
+		s.wantChosen("two know it, and one that chose it has forgotten", got, err, theirs)
+	})
+	inVirtualTime(t, 5, func(s *fleet) {
+		s.found()
+		p := s.proposer()
+		p.survey.Teach(s.Context(), p.found(1), p.demotes(1)) // nobody has chosen it
+		next := s.proposer()
+		own := next.demotes(2)
+		got, err := next.step(own)
+		s.wantChosen("one shows what was not chosen", got, err, own)
+	})
+}
+
+// What one master shows and nobody can read stops no step: the others choose. Where it is needed, the error names it.
+func TestStepGoesOnWithoutWhatCannotBeRead(t *testing.T) {
+	const first = "00000001.0000000000000000"
+	for _, tt := range []struct {
+		name  string
+		spoil func(s *fleet, p *proposer)
+		want  string // in the error where the master is needed
+	}{
+		{"an accepted child that is no record", func(s *fleet, p *proposer) {
+			child := p.demotes(1)
+			child.Text = "nonsense"
+			p.accept(first, child, 3)
+		}, "m4: the field a of its redlockd:members"},
+		{"an accepted child that is gone", func(s *fleet, p *proposer) {
+			p.accept(first, p.demotes(1), 3)
+			s.do(3, "HDEL", lua.MembersKey, "a")
+		}, "m4: the field a of its redlockd:members"},
+		{"an accepted child of another digest", func(s *fleet, p *proposer) {
+			child := p.demotes(1)
+			child.Digest = strings.Repeat("c4", DigestLen/2)
+			p.accept(first, child, 3)
+		}, "m4: the field a of its redlockd:members"},
+		{"a record that is none", func(s *fleet, p *proposer) { s.do(3, "HSET", lua.MembersKey, "r", "nonsense") }, "m4: the field r of its redlockd:members"},
+		{"a record that is gone", func(s *fleet, p *proposer) { s.do(3, "HDEL", lua.MembersKey, "r") }, "m4: the field r of its redlockd:members"},
+		{"a promise that is no ballot", func(s *fleet, p *proposer) {
+			p.prepare("00000007.0000000000000000", 0, 1, 2)
+			s.do(3, "HSET", lua.MembersKey, "p", "zzz")
+		}, errOutrun.Error()},
+	} {
+		inVirtualTime(t, 5, func(s *fleet) {
+			s.found()
+			tt.spoil(s, s.proposer())
+			next := s.proposer()
+			own := next.demotes(2)
+			if got, err := next.step(own, 2, 3, 4); err == nil || !strings.Contains(err.Error(), tt.want) {
+				s.Errorf("%s: two others: got %v, %v, want an error that says %q", tt.name, stateLettersOf(got), err, tt.want)
+			}
+			next.look()
+			if got, err := next.step(own); err != nil || got.Digest != own.Digest {
+				s.Fatalf("%s: four others: got %v, %v, want our own", tt.name, stateLettersOf(got), err)
+			}
+			if next.survey.Teach(s.Context(), next.found(), own); s.do(3, "HGET", lua.MembersKey, "r") != own.Text {
+				s.Errorf("%s: it does not learn the next record", tt.name)
+			}
+		})
+	}
+}
+
+// Several propose at the same time, over slow paths that break, and give up at any point.
+func TestStepsThatMeet(t *testing.T) {
+	chosen := 0
+	for seed := range uint64(40) {
+		inVirtualTime(t, 5, func(s *fleet) {
+			s.found()
+			var mu sync.Mutex
+			digests := make(map[string]bool)
+			var proposers sync.WaitGroup
+			for i := range 4 {
+				p := s.proposer()
+				proposers.Go(func() {
+					random := rand.New(rand.NewPCG(seed, uint64(i)))
+					delay := func() time.Duration { return time.Duration(random.Int64N(int64(20 * ms))) }
+					for place := range s.masters {
+						a, b := delay(), delay()
+						p.delay(a, b, place)
+					}
+					for range 6 {
+						ctx, cancel := context.WithTimeout(s.Context(), delay()*6)
+						for _, f := range p.survey.Reports {
+							if f.Conn != nil && random.IntN(4) == 0 {
+								time.AfterFunc(delay()*2, p.paths[f.Place].Cut)
+							}
+						}
+						got, err := p.survey.Step(ctx, p.parent, p.survey.Acceptors(p.parent), 3, p.demotes(i))
+						cancel()
+						if err == nil {
+							mu.Lock()
+							digests[got.Digest] = true
+							mu.Unlock()
+							return
+						}
+						time.Sleep(delay())
+						p.look()
+						if p.parent == nil {
+							return // too few were reached
+						}
+					}
+				})
+			}
+			proposers.Wait()
+			if len(digests) > 1 {
+				s.Errorf("seed %d: %d children were chosen", seed, len(digests))
+			}
+			chosen += len(digests)
+		})
+	}
+	if chosen < 20 {
+		t.Errorf("in 40 runs a child was chosen %d times, want more often: the test is too hostile to say anything", chosen)
+	}
+}
 
 // The steps of a survey, as far as they need no masters.
 
@@ -27,8 +354,8 @@ func TestAskEach(t *testing.T) {
 		{"some time for the others", []error{nil, nil, slow}, 2, time.Second, 2, time.Second, ""},
 		{"a quorum comes late", []error{nil, slow, slow}, 2, 0, 2, time.Minute, ""},
 		{"too few", []error{nil, errAway, errors.New("full")}, 2, 0, -1, 0, "1 of 3 masters agreed, 2 are needed: m1: the master is away; m2: full"},
-		{"too few, for others were ahead", []error{nil, ErrOutrun, errAway}, 2, 0, -1, 0, ErrOutrun.Error()},
-		{"enough, although others were ahead", []error{nil, ErrOutrun, nil}, 2, 0, 2, 0, ""},
+		{"too few, for others were ahead", []error{nil, errOutrun, errAway}, 2, 0, -1, 0, errOutrun.Error()},
+		{"enough, although others were ahead", []error{nil, errOutrun, nil}, 2, 0, 2, 0, ""},
 		{"fewer than a quorum are asked", []error{nil}, 2, 0, -1, 0, "1 of 1 masters agreed, 2 are needed"},
 	} {
 		synctest.Test(t, func(t *testing.T) {

@@ -27,7 +27,7 @@ const surveyGrace = 100 * time.Millisecond
 // Survey is what the masters have shown.
 type Survey struct {
 	Began time.Time
-	// found has what was asked, in the order of their places.
+	// Reports are in the order of their places.
 	Reports []*Report
 	// asking counts the goroutines that use the connections.
 	asking sync.WaitGroup
@@ -39,7 +39,7 @@ type Report struct {
 	master conn.Master
 	// err is why it cannot be a member at present: it is not reached, is refused, or is used by others.
 	err error
-	// conn is nil where it is not reached.
+	// Conn is nil where it is not reached.
 	Conn *conn.Conn
 
 	runID   string
@@ -68,18 +68,21 @@ type Report struct {
 	taught bool
 }
 
-// ok tells whether the master is fit to be a member.
-func (f *Report) ok() bool { return f.err == nil }
+// ok tells whether the master was asked, and is fit to be a member.
+func (f *Report) ok() bool { return f != nil && f.err == nil }
 
 // shows tells whether it shows this record as settled or with an accepted child, with a memory that the record lists.
 func (f *Report) shows(r *Record) bool {
-	return f.ok() && f.lists(r) && !f.State.fresh && f.State.Record == r.ID()
+	return f.lists(r) && !f.State.fresh && f.State.Record == r.ID()
 }
 
 // lists tells whether the record lists the memory for the seat of this place.
 func (f *Report) lists(r *Record) bool {
+	if !f.ok() {
+		return false
+	}
 	s := r.Seat(f.Place)
-	return f.ok() && s != nil && s.Memory == f.State.Memory
+	return s != nil && s.Memory == f.State.Memory
 }
 
 // stamp is when the master was told of a listing, by its own clock; false: it was not.
@@ -114,6 +117,16 @@ func (s *Survey) At(place int) *Report {
 	return nil
 }
 
+// Among are the masters whose memory the record lists.
+func (r *Record) Among(all []*Report) (list []*Report) {
+	for _, f := range all {
+		if f.lists(r) {
+			list = append(list, f)
+		}
+	}
+	return list
+}
+
 // count is how many masters match.
 func (s *Survey) count(match func(f *Report) bool) (n int) {
 	for _, f := range s.Reports {
@@ -126,7 +139,7 @@ func (s *Survey) count(match func(f *Report) bool) (n int) {
 
 // Patience is how long a survey waits for masters.
 type Patience struct {
-	// enough masters that have answered end the survey when grace is over.
+	// Enough masters that have answered end the survey when grace is over.
 	Enough int
 	Grace  time.Duration
 	// fewer end it when late is over; 0: they do not.
@@ -175,75 +188,73 @@ func SurveyMasters(ctx context.Context, masters map[int]conn.Master, p Patience,
 	}
 	s.asking.Wait()
 	slices.SortFunc(s.Reports, func(a, b *Report) int { return a.Place - b.Place })
-	s.findTwins()
+	for _, f := range s.Reports {
+		if twin := s.twinOf(f); twin != nil {
+			f.err = &conn.RefusedError{Reason: fmt.Sprintf("it is the same Redis as %s: each vote must come from a master of its own", twin.master.Addr)}
+		}
+	}
 	return s
 }
 
-// findTwins refuses every master that is the same process as one before it: it would vote twice.
-func (s *Survey) findTwins() {
-	first := make(map[string]*Report)
-	for _, f := range s.Reports {
-		if f.runID == "" {
-			continue
+// twinOf is the master before this one that is the same process, which would vote twice; nil: there is none.
+func (s *Survey) twinOf(f *Report) *Report {
+	for _, other := range s.Reports {
+		switch {
+		case other == f:
+			return nil
+		case f.runID != "" && other.runID == f.runID:
+			return other
 		}
-		if twin := first[f.runID]; twin != nil {
-			f.err = &conn.RefusedError{Reason: fmt.Sprintf("it is the same Redis as %s: each vote must come from a master of its own", twin.master.Addr)}
-			continue
-		}
-		first[f.runID] = f
 	}
+	return nil
 }
 
 // ask connects to the master and reads everything. It names the memory of a master that has none yet, unless it may only read.
-func (f *Report) ask(ctx context.Context, opts Options) error {
-	link, err := conn.Dial(ctx, f.master, opts.ConnectTimeout)
-	if err != nil {
+func (f *Report) ask(ctx context.Context, opts Options) (err error) {
+	if f.Conn, err = conn.Dial(ctx, f.master, opts.ConnectTimeout); err != nil {
 		return err
 	}
-	f.Conn = link
-	defer context.AfterFunc(ctx, func() { link.Socket.SetDeadline(time.Unix(1, 0)) })()
-	pipe := link.Redis.Pipeline()
-	infos := []*redis.StringCmd{pipe.Info(ctx, "server"), pipe.Info(ctx, "replication"), pipe.Info(ctx, "memory"), pipe.Info(ctx, "cluster")}
-	if _, err := pipe.Exec(ctx); err != nil { // where the login is refused, the commands do not say so
+	socket := f.Conn.Socket
+	defer context.AfterFunc(ctx, func() { socket.SetDeadline(time.Unix(1, 0)) })()
+	if _, err := f.identify(ctx); err != nil {
 		return conn.ConnectError(err)
 	}
-	text := ""
-	for _, info := range infos {
-		text += info.Val()
-	}
-	fields := conn.ParseInfo(text)
-	if reason := conn.Refusal(fields); reason != "" {
-		return &conn.RefusedError{Reason: reason}
-	}
-	f.version = fields["redis_version"]
-	if f.runID = fields["run_id"]; f.runID == "" {
-		return &conn.RefusedError{Reason: "its INFO has no run_id: see whether it is a Redis"}
-	}
+	return f.look(ctx, opts)
+}
+
+// identify asks who it is; more is as for conn.Identify.
+func (f *Report) identify(ctx context.Context, more ...string) (info map[string]string, err error) {
+	id, info, err := f.Conn.Identify(ctx, more...)
+	f.runID, f.version = id.RunID, id.Version
+	return info, err
+}
+
+// look asks what it shows of the membership.
+func (f *Report) look(ctx context.Context, opts Options) error {
 	for range 8 { // others may name the memory at the same time
 		if err := f.read(ctx, opts); err != nil {
 			return err
 		}
+		if opts.readOnly && f.State.Memory == "" { // its memory gets a name when it is seated
+			f.record, _ = ParseRecord(f.fields["r"])
+			f.State = State{Memory: NewMemory(f.runID), fresh: true}
+		}
 		if f.fields["r"] == "" { // it belongs to nobody yet, as far as this database says
-			if text := fleetInOtherDB(ctx, link, f.master, opts.ConnectTimeout); text != "" {
+			if text := fleetInOtherDB(ctx, f.Conn, f.master, opts.ConnectTimeout); text != "" {
 				return &conn.RefusedError{Reason: text}
 			}
 		}
 		if f.State.Memory != "" {
 			return nil
 		}
-		if opts.readOnly { // its memory gets a name when it is seated
-			f.record, _ = ParseRecord(f.fields["r"])
-			f.State = State{Memory: NewMemory(f.runID), fresh: true}
-			return nil
-		}
-		if err := NameMemory(ctx, link, f.v, NewMemory(f.runID), Amnesia(f.v, false)); err != nil {
+		if err := NameMemory(ctx, f.Conn, f.v, NewMemory(f.runID), Amnesia(f.v, false)); err != nil {
 			return err
 		}
 	}
 	return ErrUnsteady
 }
 
-// read reads the hash, and what else a decision needs. The state stays empty where the memory has no name.
+// read reads the hash, and what else a decision needs.
 func (f *Report) read(ctx context.Context, opts Options) error {
 	pipe := f.Conn.Redis.Pipeline()
 	// The clock comes first: a wait that is over by it was over when the fences were read.
@@ -263,14 +274,21 @@ func (f *Report) read(ctx context.Context, opts Options) error {
 	if err != nil {
 		return err
 	}
-	if untrue != "" {
-		return &conn.RefusedError{Reason: untrue}
-	}
-	f.clock, f.high, f.fields = clock.Val(), high, hash.Val()
-	f.keys = size.Val()
+	f.clock, f.high, f.fields, f.keys = clock.Val(), high, hash.Val(), size.Val()
 	if len(f.fields) > 0 {
 		f.keys--
 	}
+	if err := f.parse(); err != nil {
+		return err
+	}
+	if untrue != "" {
+		return &conn.RefusedError{Reason: untrue}
+	}
+	return nil
+}
+
+// parse takes from the hash what it shows. The state stays empty where the memory has no name.
+func (f *Report) parse() error {
 	f.v, f.record, f.child, f.unreadable = f.fields["v"], nil, nil, nil
 	state, err := StateOf(f.v, f.runID)
 	if f.State = state; err != nil || state.Memory == "" {
@@ -316,17 +334,6 @@ func NameMemory(ctx context.Context, conn *conn.Conn, v, memory, why string) err
 		return fmt.Errorf("name the memory in %s: %w", lua.MembersKey, err)
 	}
 	return nil
-}
-
-// otherFleet says whose a master is whose record is of another fleet.
-func otherFleet(r *Record) string {
-	var names []string
-	for i := range r.Seats {
-		names = append(names, conn.Sanitize(r.Seats[i].Name))
-	}
-	return belongsElsewhere + ", whose masters are " + strings.Join(names, ", ") +
-		": if these are the masters that are meant here, give this redlockd the names and addresses that `redlockd members` prints with that fleet's settings;" +
-		" else name another master here, or, if that fleet is gone, run FLUSHALL on it"
 }
 
 // ErrUnsteady: whenever a memory is given a name, it is gone again.

@@ -18,12 +18,12 @@ import (
 // Seal fills text and digest, and returns r.
 func (r *Record) Seal() *Record {
 	r.Text = r.print()
-	r.Digest = RecordDigest(r.Text)
+	r.Digest = recordDigest(r.Text)
 	return r
 }
 
-// RecordDigest is the beginning of the text's SHA-256, in hex.
-func RecordDigest(text string) string {
+// recordDigest is the beginning of the text's SHA-256, in hex.
+func recordDigest(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(sum[:DigestLen/2])
 }
@@ -42,7 +42,7 @@ func (r *Record) print() string {
 		if i > 0 {
 			b = append(b, '|')
 		}
-		b = fmt.Appendf(b, "%d,%s,%s,%s,%c,%d", s.Number, escaped(s.Name), escaped(s.Addr), orDash(s.Memory), s.State, s.Since)
+		b = fmt.Appendf(b, "%d,%s,%s,%s,%s,%d", s.Number, escaped(s.Name), escaped(s.Addr), orDash(s.Memory), seatLetters[s.State], s.Since)
 	}
 	return string(b)
 }
@@ -128,7 +128,7 @@ const whatToDoAboutARecord = "see who else writes to this master's " + lua.Membe
 
 // ParseRecord reads the text of a record. It accepts only what print writes, within its bounds.
 func ParseRecord(text string) (*Record, error) {
-	r, err := ReadRecord(text)
+	r, err := readRecord(text)
 	if err == nil {
 		err = r.Check()
 	}
@@ -138,12 +138,12 @@ func ParseRecord(text string) (*Record, error) {
 	if err != nil {
 		return nil, fmt.Errorf("membership record: %w: %s", err, whatToDoAboutARecord)
 	}
-	r.Text, r.Digest = text, RecordDigest(text)
+	r.Text, r.Digest = text, recordDigest(text)
 	return r, nil
 }
 
-// ReadRecord splits the text into its fields; check judges them.
-func ReadRecord(text string) (*Record, error) {
+// readRecord splits the text into its fields; check judges them.
+func readRecord(text string) (*Record, error) {
 	if len(text) > RecordMax {
 		return nil, fmt.Errorf("it has %d bytes, at most %d are possible", len(text), RecordMax)
 	}
@@ -198,10 +198,14 @@ func readSeat(text string) (Seat, error) {
 	name, okName := unescaped(fields[1])
 	addr, okAddr := unescaped(fields[2])
 	since, okSince := parseCount(fields[5])
-	if !okNumber || !okName || !okAddr || !okSince || len(fields[4]) != 1 {
-		return Seat{}, fmt.Errorf("%q is no seat", conn.Sanitize(text))
+	s := Seat{Number: int(min(number, quorum.MaxMasters)), Name: name, Addr: addr, Memory: fromDash(fields[3]), Since: since}
+	for state, letter := range seatLetters {
+		if letter == fields[4] {
+			s.State = state
+		}
 	}
-	return Seat{
-		Number: int(min(number, quorum.MaxMasters)), Name: name, Addr: addr, Memory: fromDash(fields[3]), State: seatState(fields[4][0]), Since: since,
-	}, nil
+	if !okNumber || !okName || !okAddr || !okSince || s.State == "" {
+		return s, fmt.Errorf("%q is no seat", conn.Sanitize(text))
+	}
+	return s, nil
 }

@@ -1,4 +1,4 @@
-package redlock
+package member
 
 // Goal: a master keeps its promises and never goes back, whatever is sent to it twice, late, or by a proxy that is behind. Method: each
 // case fills the hash, runs one script, and compares its reply and what the hash holds then; all of it on a master in memory and on a
@@ -17,7 +17,6 @@ import (
 
 	"redlockd/redlock/fence"
 	"redlockd/redlock/lua"
-	"redlockd/redlock/member"
 	"redlockd/redlock/memmaster"
 	"redlockd/redlock/redisproc"
 )
@@ -92,11 +91,11 @@ func with(h hashFields, pairs ...string) hashFields {
 func TestMemberScripts(t *testing.T) {
 	const lineage, other = "0123456789abcdef", "fedcba9876543210"
 	low, middle, high := "00000001.aa00000000000000", "00000001.ab00000000000000", "00000002.0000000000000000"
-	digest := strings.Repeat("d1", member.DigestLen/2)
-	memory := memoryOf("run")
+	digest := strings.Repeat("d1", DigestLen/2)
+	memory := "run:0000000000000007"
 	settled := memory + " 3-" + lineage + ".7 " + digest
 	fresh := memory + " -"
-	child := strings.Repeat("c4", member.DigestLen/2)
+	child := strings.Repeat("c4", DigestLen/2)
 	accepted := settled + " ? " + middle + " " + child
 	acceptedFresh := fresh + " ? " + middle + " " + child
 
@@ -158,7 +157,7 @@ func TestMemberScripts(t *testing.T) {
 		{"learn on fresh", lua.Learn, with(base, "v", fresh), learn(0, other, 0), "[1 " + learn(0, other, 0)[4].(string) + "]", learned(0, other, 0)},
 		{"learn on fresh that accepted", lua.Learn, with(held, "v", acceptedFresh), learn(0, other, 0), "[1 " + learn(0, other, 0)[4].(string) + "]", learned(0, other, 0)},
 		{"learn on nothing", lua.Learn, nil, learn(3, lineage, 8), "[0 ]", nil},
-		{"learn in another memory", lua.Learn, with(base, "v", memoryOf("b")+" -"), learn(3, lineage, 8), "[0 " + memoryOf("b") + " -]", nil},
+		{"learn in another memory", lua.Learn, with(base, "v", "b:0000000000000007"+" -"), learn(3, lineage, 8), "[0 " + "b:0000000000000007" + " -]", nil},
 		{"learn the same version", lua.Learn, held, learn(3, lineage, 7), "[0 " + accepted + "]", nil},
 		{"learn the version before", lua.Learn, base, learn(3, lineage, 6), "[0 " + settled + "]", nil},
 		{"learn a version with fewer digits", lua.Learn, with(base, "v", strings.Replace(settled, ".7 ", ".10 ", 1)), learn(3, lineage, 9),
@@ -167,15 +166,15 @@ func TestMemberScripts(t *testing.T) {
 		{"learn another founding of the same generation", lua.Learn, base, learn(3, other, 99), "[0 " + settled + "]", nil},
 		{"learn over nonsense", lua.Learn, with(base, "v", memory+" nonsense"), learn(3, lineage, 8), "[0 " + memory + " nonsense]", nil},
 
-		{"beat on nothing", lua.MemberBeat, nil, member.BeatArgs(settled, true, []string{"s:x"}, []int{1}, []int{1}), "[0]", nil},
-		{"beat alone", lua.MemberBeat, base, member.BeatArgs(settled, true, nil, nil, nil), "[6 " + settled + "]", with(base, "beat", "6")},
-		{"beat with stamps", lua.MemberBeat, with(base, "s:old", "1", "h:1", "2", "h:2", "3", "h:9", "4"), member.BeatArgs(settled, true, []string{"s:old", "s:new"}, []int{1}, []int{1, 2}),
+		{"beat on nothing", lua.MemberBeat, nil, BeatArgs(settled, true, []string{"s:x"}, []int{1}, []int{1}), "[0]", nil},
+		{"beat alone", lua.MemberBeat, base, BeatArgs(settled, true, nil, nil, nil), "[6 " + settled + "]", with(base, "beat", "6")},
+		{"beat with stamps", lua.MemberBeat, with(base, "s:old", "1", "h:1", "2", "h:2", "3", "h:9", "4"), BeatArgs(settled, true, []string{"s:old", "s:new"}, []int{1}, []int{1, 2}),
 			"[6 " + settled + " 1 now]", with(base, "beat", "6", "s:old", "1", "s:new", "now", "h:1", "now", "h:2", "3")},
-		{"beat of a clock that disagrees", lua.MemberBeat, with(base, "s:old", "1"), member.BeatArgs(settled, false, []string{"s:old", "s:new"}, nil, nil),
+		{"beat of a clock that disagrees", lua.MemberBeat, with(base, "s:old", "1"), BeatArgs(settled, false, []string{"s:old", "s:new"}, nil, nil),
 			"[6 " + settled + " 1 ]", with(base, "beat", "6", "s:old", "1")},
-		{"beat drops stamps", lua.MemberBeat, with(held, "s:old", "1", "h:1", "2"), member.BeatArgs(settled, true, nil, nil, []int{1}),
+		{"beat drops stamps", lua.MemberBeat, with(held, "s:old", "1", "h:1", "2"), BeatArgs(settled, true, nil, nil, []int{1}),
 			"[6 " + accepted + "]", with(held, "beat", "6", "h:1", "2")},
-		{"beat of a proxy that is behind", lua.MemberBeat, with(base, "s:old", "1", "h:9", "2"), member.BeatArgs(fresh, true, []string{"s:old", "s:new"}, []int{1}, []int{1}),
+		{"beat of a proxy that is behind", lua.MemberBeat, with(base, "s:old", "1", "h:9", "2"), BeatArgs(fresh, true, []string{"s:old", "s:new"}, []int{1}, []int{1}),
 			"[6 " + settled + " 1 ]", with(base, "beat", "6", "s:old", "1", "h:9", "2")},
 	}
 	onBothMasters(t, func(t *testing.T, client *redis.Client) {
@@ -262,44 +261,6 @@ func TestAdmitFloor(t *testing.T) {
 			got, err := client.Eval(ctx, lua.AdmitFloor.Text, []string{lua.MembersKey, lua.FloorKey}, tc.v, tc.floor).Int()
 			if after := client.Get(ctx, lua.FloorKey).Val(); err != nil || got != tc.want || after != tc.after {
 				t.Errorf("%s: got %d, %v, floor %q, want %d, floor %q", tc.name, got, err, after, tc.want, tc.after)
-			}
-		}
-	})
-}
-
-func TestClamp(t *testing.T) {
-	onBothMasters(t, func(t *testing.T, client *redis.Client) {
-		ctx := context.Background()
-		client.FlushAll(ctx)
-		const long, bound, short = 10 * time.Hour, 5 * time.Hour, time.Hour
-		keys := []string{lua.MembersKey, "long", "short", "forever", "absent", ReservedPrefix + "long"}
-		client.HSet(ctx, lua.MembersKey, "v", "this")
-		for i, life := range []time.Duration{long, short, 0, -1, long} {
-			if life >= 0 {
-				client.Set(ctx, keys[i+1], "token", life)
-			}
-		}
-		for member, ends := range map[string]float64{"r:long": 36e6, "redlockd:end": 36e6, "r:short": 36e5} {
-			client.ZAdd(ctx, "readers", redis.Z{Score: ends, Member: member})
-		}
-		client.PExpire(ctx, "readers", long)
-		keys = append(keys, "readers")
-		for i, want := range []int{0, 2, 0} { // late is never, and twice is once
-			v := []string{"another", "this", "this"}[i]
-			if got, err := client.Eval(ctx, lua.Clamp.Text, keys, bound.Milliseconds(), v).Int(); got != want || err != nil {
-				t.Errorf("time %d: got %d, %v, want %d", i+1, got, err, want)
-			}
-		}
-		scores := func(member string) float64 { return client.ZScore(ctx, "readers", member).Val() }
-		if end := scores("redlockd:end"); scores("r:short") != 36e5 || scores("r:long") != end || end < 18e6 || end > 18.1e6 {
-			t.Errorf("ends of readers: got %v, %v and %v, want the first as it was, the others shortened by five hours", scores("r:short"), scores("r:long"), end)
-		}
-		keys = keys[1:]
-		for i, want := range []time.Duration{bound, short, -1, -2, long, bound} {
-			got := client.PTTL(ctx, keys[i]).Val()
-			// What is left is at most want, and above the next shorter of the lives.
-			if want < 0 && got != want || want > 0 && (got > want || got < want-30*time.Minute) {
-				t.Errorf("%s: lives %v, want %v", keys[i], got, want)
 			}
 		}
 	})

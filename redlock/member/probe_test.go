@@ -1,4 +1,4 @@
-package redlock
+package member
 
 // Goal: a probe names everything that keeps a master from voting, and invents nothing. Method: real redis-server
 // processes in the states that matter (fine, replica, cluster node, evicting, locked by a password, restricted by an ACL,
@@ -7,7 +7,6 @@ package redlock
 import (
 	"context"
 	"fmt"
-	"maps"
 	"net"
 	"os"
 	"os/exec"
@@ -20,7 +19,6 @@ import (
 
 	"redlockd/redlock/conn"
 	"redlockd/redlock/lua"
-	"redlockd/redlock/member"
 	"redlockd/redlock/redisproc"
 )
 
@@ -44,7 +42,7 @@ func cli(t *testing.T, addr string, args ...string) {
 }
 
 // problems prints what a probe found.
-func problems(r member.MasterReport) string {
+func problems(r MasterReport) string {
 	var lines []string
 	for _, p := range r.Problems {
 		lines = append(lines, fmt.Sprintf("%s: %s", p.Severity, p.Reason))
@@ -54,7 +52,7 @@ func problems(r member.MasterReport) string {
 
 func TestProbeFindsNothingOnAFineMaster(t *testing.T) {
 	s := startRedis(t)
-	r := member.Probe(t.Context(), Master{Addr: s.Addr}, probeTimeout)
+	r := probe(t.Context(), conn.Master{Addr: s.Addr}, Options{ConnectTimeout: probeTimeout, readOnly: true})
 	if got := problems(r); got != "" {
 		t.Errorf("problems: got %q, want none", got)
 	}
@@ -84,7 +82,7 @@ func TestProbeNamesWhatIsWrong(t *testing.T) {
 		name   string
 		args   []string   // of redis-server
 		setup  [][]string // redis-cli commands
-		master Master
+		master conn.Master
 		want   []string // beginnings of the problems, in order; there may be more
 		only   bool     // there are no more
 		votes  bool
@@ -127,33 +125,35 @@ func TestProbeNamesWhatIsWrong(t *testing.T) {
 		}, {
 			name:   "wrong password",
 			args:   []string{"--requirepass", "s3cret"},
-			master: Master{Password: "guess"},
+			master: conn.Master{Password: "guess"},
 			want:   []string{"no vote: does not let us in: WRONGPASS invalid username-password pair"},
 			only:   true,
 		}, {
 			name:   "right password",
 			args:   []string{"--requirepass", "s3cret"},
-			master: Master{Password: "s3cret"},
+			master: conn.Master{Password: "s3cret"},
 			votes:  true,
 		}, {
-			name:   "permissions that lack three commands",
-			setup:  [][]string{{"ACL", "SETUSER", "locks", "on", ">pw", "~*", "+@all", "-client|kill", "-pexpire", "-hset", "-scan"}},
-			master: Master{Username: "locks", Password: "pw"},
+			name:   "permissions that lack some commands",
+			setup:  [][]string{{"ACL", "SETUSER", "locks", "on", ">pw", "~*", "+@all", "-client|kill", "-pexpire", "-hset", "-scan", "-hgetall", "-dbsize"}},
+			master: conn.Master{Username: "locks", Password: "pw"},
 			want: []string{
 				"no vote: its ACL does not allow PEXPIRE: NOPERM",
+				"no vote: its ACL does not allow HGETALL: NOPERM",
 				"no vote: its ACL does not allow HSET: NOPERM",
+				"no vote: its ACL does not allow DBSIZE: NOPERM",
 				"no vote: its ACL does not allow SCAN: NOPERM",
 				"no vote: its ACL does not allow CLIENT KILL: NOPERM",
 			},
 		}, {
 			name:   "permissions that lack our own keys",
 			setup:  [][]string{{"ACL", "SETUSER", "locks", "on", ">pw", "~lock:*", "+@all"}},
-			master: Master{Username: "locks", Password: "pw"},
+			master: conn.Master{Username: "locks", Password: "pw"},
 			want:   []string{"no vote: its ACL does not allow SET: NOPERM", "no vote: its ACL does not allow GET: NOPERM"},
 		}, {
 			name:   "permissions without INFO and CONFIG",
 			setup:  [][]string{{"ACL", "SETUSER", "locks", "on", ">pw", "~*", "+@all", "-info", "-config"}},
-			master: Master{Username: "locks", Password: "pw"},
+			master: conn.Master{Username: "locks", Password: "pw"},
 			want:   []string{"no vote: its ACL does not allow INFO: NOPERM"},
 		}, {
 			name:  "another key in the place of the membership",
@@ -171,7 +171,7 @@ func TestProbeNamesWhatIsWrong(t *testing.T) {
 				cli(t, s.Addr, command...)
 			}
 			c.master.Addr = s.Addr
-			r := member.Probe(t.Context(), c.master, probeTimeout)
+			r := probe(t.Context(), c.master, Options{ConnectTimeout: probeTimeout, readOnly: true})
 			got := strings.Split(problems(r), "\n")
 			for i, want := range c.want {
 				if i >= len(got) || !strings.HasPrefix(got[i], want) {
@@ -194,7 +194,7 @@ func TestProbeNamesWhatIsWrong(t *testing.T) {
 func TestProbeAllComparesTheMasters(t *testing.T) {
 	fine := startRedis(t)
 	_, port, _ := net.SplitHostPort(fine.Addr)
-	reports, _ := ProbeAll(t.Context(), Options{Masters: []Master{
+	reports, _ := ProbeAll(t.Context(), Options{ClockSkewMax: time.Minute, Masters: []conn.Master{
 		{Addr: fine.Addr},
 		{Addr: "127.0.0.1:1"},       // where nobody listens
 		{Addr: "localhost:" + port}, // the same process by another name
@@ -219,11 +219,11 @@ func TestProbeAllComparesTheMasters(t *testing.T) {
 
 // A master that hangs is given up after the timeout, and the reports of the others do not suffer.
 func TestProbeOfAMasterThatHangs(t *testing.T) {
-	inVirtualTime(t, 3, func(s *stage) {
+	inVirtualTime(t, 3, func(s *fleet) {
 		s.found()
-		s.freeze(1)
+		s.masters[1].Freeze()
 		began := time.Now()
-		reports, _ := ProbeAll(s.Context(), s.proxy().options(), 2*time.Second)
+		reports, _ := ProbeAll(s.Context(), s.options(s.links()), 2*time.Second)
 		if took := time.Since(began); took != 2*time.Second {
 			s.Errorf("took %v, want the timeout of 2 s", took)
 		}
@@ -249,9 +249,9 @@ func TestJudgeAgreesWithTheEngine(t *testing.T) {
 		"redis_version:unstable\r\nrole:master", "role:master", "",
 	} {
 		info := conn.ParseInfo(text)
-		var r member.MasterReport
-		r.Fill(info)
-		r.Judge()
+		var r MasterReport
+		r.fill(info)
+		r.judge()
 		if refused := conn.Refusal(info); r.Votes() != (refused == "") {
 			t.Errorf("INFO %q: the engine says %q, the probe %q", text, refused, problems(r))
 		}
@@ -261,7 +261,7 @@ func TestJudgeAgreesWithTheEngine(t *testing.T) {
 // The scripts run with the permissions of the user.
 func TestProbeTriesEveryCommandOfTheScripts(t *testing.T) {
 	tried := make(map[string]bool)
-	for _, c := range member.CommandsNeeded {
+	for _, c := range commandsNeeded {
 		tried[c[0].(string)] = true
 	}
 	called := regexp.MustCompile(`redis\.call\('(\w+)'`)
@@ -276,24 +276,24 @@ func TestProbeTriesEveryCommandOfTheScripts(t *testing.T) {
 
 // What no server here can be made to be is judged from reports made by hand.
 func TestJudge(t *testing.T) {
-	fine := member.MasterReport{Version: "7.0.15", Role: "master", MaxMemoryPolicy: "noeviction"}
+	fine := MasterReport{Version: "7.0.15", Role: "master", MaxMemoryPolicy: "noeviction"}
 	for _, c := range []struct {
 		name   string
-		change func(*member.MasterReport)
+		change func(*MasterReport)
 		want   string
 	}{
-		{"fine", func(*member.MasterReport) {}, ""},
-		{"old", func(r *member.MasterReport) { r.Version = "4.0.14" }, "no vote: Redis 4.0.14 is too old: 5.0 is the first with all commands that are needed"},
-		{"two digits", func(r *member.MasterReport) { r.Version = "10.0.1" }, ""},
-		{"no version", func(r *member.MasterReport) { r.Version = "" }, ""},
-		{"sentinel", func(r *member.MasterReport) { r.Role = "sentinel" }, "no vote: is a Sentinel: it keeps no data"},
-		{"strange role", func(r *member.MasterReport) { r.Role = "observer" }, `no vote: has the role "observer"`},
-		{"loading", func(r *member.MasterReport) { r.Loading = true }, "no vote: is still loading its data from the disk"},
-		{"replicas", func(r *member.MasterReport) { r.Replicas = 2 }, "warning: has 2 replicas"},
+		{"fine", func(*MasterReport) {}, ""},
+		{"old", func(r *MasterReport) { r.Version = "4.0.14" }, "no vote: Redis 4.0.14 is too old: 5.0 is the first with all commands that are needed"},
+		{"two digits", func(r *MasterReport) { r.Version = "10.0.1" }, ""},
+		{"no version", func(r *MasterReport) { r.Version = "" }, ""},
+		{"sentinel", func(r *MasterReport) { r.Role = "sentinel" }, "no vote: is a Sentinel: it keeps no data"},
+		{"strange role", func(r *MasterReport) { r.Role = "observer" }, `no vote: has the role "observer"`},
+		{"loading", func(r *MasterReport) { r.Loading = true }, "no vote: is still loading its data from the disk"},
+		{"replicas", func(r *MasterReport) { r.Replicas = 2 }, "warning: has 2 replicas"},
 	} {
 		r := fine
 		c.change(&r)
-		r.Judge()
+		r.judge()
 		if got := problems(r); !strings.HasPrefix(got, c.want) || (c.want == "") != (got == "") {
 			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
 		}
@@ -302,7 +302,7 @@ func TestJudge(t *testing.T) {
 
 // The engine gives no vote at first to a master whose clock is far from ours; the probe says so beforehand.
 func TestProbeAllComparesTheClocks(t *testing.T) {
-	o := Options{Masters: []Master{{Addr: "a:1"}}, ClockSkewMax: 500 * time.Millisecond}.withDefaults()
+	o := Options{Masters: []conn.Master{{Addr: "a:1"}}, ClockSkewMax: 500 * time.Millisecond}
 	for _, c := range []struct {
 		diff, err time.Duration
 		want      string
@@ -312,8 +312,8 @@ func TestProbeAllComparesTheClocks(t *testing.T) {
 		{511 * time.Millisecond, 10 * time.Millisecond, "warning: its clock is 511ms from this machine's (± 10ms), further than clock_skew_max = 500ms"},
 		{-3 * time.Second, time.Millisecond, "warning: its clock is -3s from this machine's (± 1ms), further than clock_skew_max = 500ms"},
 	} {
-		reports := []member.MasterReport{{Addr: "a:1", ClockDiff: c.diff, ClockErr: c.err}}
-		member.Compare(reports, nil, o.members())
+		reports := []MasterReport{{Addr: "a:1", ClockDiff: c.diff, ClockErr: c.err}}
+		compare(reports, nil, o)
 		if got := problems(reports[0]); !strings.HasPrefix(got, c.want) || (c.want == "") != (got == "") || !reports[0].Votes() {
 			t.Errorf("%v ± %v: got %q, votes %v; want %q, true", c.diff, c.err, got, reports[0].Votes(), c.want)
 		}
@@ -327,7 +327,7 @@ func TestProbeEndsWithItsContext(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(20*time.Millisecond, cancel)
-	r := member.Probe(ctx, Master{Addr: frozen.Addr}, time.Hour)
+	r := probe(ctx, conn.Master{Addr: frozen.Addr}, Options{ConnectTimeout: time.Hour, readOnly: true})
 	if r.Reachable || r.Votes() {
 		t.Errorf("got %+v, want a master that was not reached", r)
 	}
@@ -336,7 +336,7 @@ func TestProbeEndsWithItsContext(t *testing.T) {
 // A second try would be counted as an answer of a master that breaks off, and hide that it does.
 func TestProbeTriesOnce(t *testing.T) {
 	var dials atomic.Int32
-	r := member.Probe(t.Context(), Master{
+	r := probe(t.Context(), conn.Master{
 		Addr: "broken",
 		Dialer: func(context.Context, string, string) (net.Conn, error) {
 			dials.Add(1)
@@ -350,7 +350,7 @@ func TestProbeTriesOnce(t *testing.T) {
 			}()
 			return ours, nil
 		},
-	}, probeTimeout)
+	}, Options{ConnectTimeout: probeTimeout, readOnly: true})
 	if got := dials.Load(); got != 1 || r.Reachable {
 		t.Errorf("connections: got %d, want 1; reachable: got %v, want false", got, r.Reachable)
 	}
@@ -366,8 +366,8 @@ func TestUnreachable(t *testing.T) {
 		{&net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}, "no vote: gives no answer within 1m0s"},
 		{syscall.ECONNREFUSED, "no vote: cannot be reached: connection refused"},
 	} {
-		var r member.MasterReport
-		r.Unreachable(t.Context(), c.err, probeTimeout)
+		var r MasterReport
+		r.unreachable(t.Context(), c.err, probeTimeout)
 		if got := problems(r); got != c.want {
 			t.Errorf("%v: got %q, want %q", c.err, got, c.want)
 		}
@@ -383,29 +383,8 @@ func TestClockDiff(t *testing.T) {
 		{0, 10 * time.Millisecond, -5 * time.Millisecond},
 		{-time.Hour, 2 * time.Second, -time.Hour - time.Second},
 	} {
-		if got := member.ClockDiff(sent, sent.Add(c.there), c.rtt); got != c.want {
+		if got := clockDiff(sent, sent.Add(c.there), c.rtt); got != c.want {
 			t.Errorf("there +%v, round trip %v: got %v, want %v", c.there, c.rtt, got, c.want)
-		}
-	}
-}
-
-func TestParseInfo(t *testing.T) {
-	for _, c := range []struct {
-		name, text string
-		want       map[string]string
-	}{
-		{"nothing", "", map[string]string{}},
-		{"sections", "# Server\r\nredis_version:7.0.15\r\n\r\n# Memory\r\nmaxmemory:0\r\n", map[string]string{"redis_version": "7.0.15", "maxmemory": "0"}},
-		{"bare newlines, no last one", "role:master\nconnected_slaves:0", map[string]string{"role": "master", "connected_slaves": "0"}},
-		{"colons in the value", "listener0:name=tcp,bind=::1,port=6379\r\n", map[string]string{"listener0": "name=tcp,bind=::1,port=6379"}},
-		{"empty value", "maxmemory_policy:\r\n", map[string]string{"maxmemory_policy": ""}},
-		{"no colon, no field", "hello\r\n:5\r\n", map[string]string{"": "5"}},
-		{"twice", "a:1\r\na:2\r\n", map[string]string{"a": "2"}},
-		{"a heading with a colon", "# Server: here\r\n", map[string]string{}},
-		{"spaces are kept", "os:Linux 6.1 x86_64 \r\n", map[string]string{"os": "Linux 6.1 x86_64 "}},
-	} {
-		if got := conn.ParseInfo(c.text); !maps.Equal(got, c.want) {
-			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
 		}
 	}
 }

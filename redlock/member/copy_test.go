@@ -1,0 +1,359 @@
+package member
+
+// Goal: a learner gets what a valid lock needs, and nothing that none has. Method: the rule for one key in a table; the scripts on a master in memory
+// and on a real redis-server.
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"redlockd/redlock/clock"
+	"redlockd/redlock/lua"
+)
+
+func TestOrderOf(t *testing.T) {
+	nothing, foreign := copyEntry{}, copyEntry{kind: copyForeign, left: -1}
+	v := func(value string, left int64) copyEntry {
+		return copyEntry{kind: copyString, value: value, left: left}
+	}
+	nobody := func(left int64) copyEntry { return v(RecoveredPrefix+"x", left) }
+	readers := func(list map[string]int64) copyEntry { // the key lives as long as the last of them
+		return copyEntry{kind: copyReaders, left: slices.Max(slices.Collect(maps.Values(list))), readers: list}
+	}
+	type ends = map[string]int64
+	give := func(value string, left int64) copyOrder {
+		return copyOrder{do: copyGive, value: value, left: left}
+	}
+	const longest, most = 1000, 1500
+	for _, test := range []struct {
+		name    string
+		learner copyEntry
+		sources []copyEntry
+		least   int
+		tries   int
+		want    copyOrder
+	}{
+		{"all hold it: the latest end, moved", nothing, []copyEntry{v("a", 100), v("a", 300), v("a", 200)}, 1, 0, give("a", 308)},
+		{"one of as many as are needed", nothing, []copyEntry{nothing, v("a", 300), nothing}, 1, 0, give("a", 308)},
+		{"one of four where two would have to", nothing, []copyEntry{nothing, v("a", 300), nothing, nothing}, 2, 0, copyOrder{do: copyLeave}},
+		{"two of four", nothing, []copyEntry{nothing, v("a", 300), nothing, v("a", 1)}, 2, 0, give("a", 308)},
+		{"beside what too few have", nothing, []copyEntry{v("b", 900), v("a", 300), nothing, v("a", 1)}, 2, 0, give("a", 308)},
+		{"above the longest TTL it is not moved", nothing, []copyEntry{v("a", 1001)}, 1, 0, give("a", 1001)},
+		{"nothing lives longer than a lock", nothing, []copyEntry{v("a", 9999)}, 1, 0, give("a", most)},
+		{"whatever the learner has", v("old", 900), []copyEntry{v("a", 300)}, 1, 0, give("a", 308)},
+		{"the learner has it for longer", v("a", 900), []copyEntry{v("a", 300)}, 1, 0, give("a", 908)},
+		{"a value that is empty", nothing, []copyEntry{v("", 300)}, 1, 0, give("", 308)},
+		{"no lock is copied", nothing, []copyEntry{foreign, foreign}, 1, 0, copyOrder{do: copyLeave}},
+		{"what is no lock stays", foreign, []copyEntry{nothing}, 1, 3, copyOrder{do: copyLeave}},
+		{"only the learner has it: perhaps it is on its way", v("a", 300), []copyEntry{nothing, nothing}, 1, 0, copyOrder{do: copyAgain}},
+		{"only the learner has it", v("a", 300), []copyEntry{nothing, nothing}, 1, 1, copyOrder{do: copyRemove}},
+		{"too few others have it", v("a", 300), []copyEntry{v("a", 300), nothing, nothing, nothing}, 2, 1, copyOrder{do: copyRemove}},
+		{"only the learner has it, and it changes all the time", v("a", 300), []copyEntry{nothing}, 1, copyTries - 1, copyOrder{do: copyLeave}},
+		{"two values", nothing, []copyEntry{v("a", 100), v("b", 300)}, 1, 0, copyOrder{do: copyAgain}},
+		{"two values, again and again", v("a", 100), []copyEntry{v("a", 100), v("b", 300)}, 1, copyTries - 1,
+			copyOrder{do: copyGive, value: "nobody", left: 308, whatever: true}},
+		{"it changes on the learner all the time", v("c", 100), []copyEntry{v("a", 100)}, 1, copyTries - 1,
+			copyOrder{do: copyGive, value: "a", left: 108, whatever: true}},
+		{"a value that nobody owns is in the place of any", nothing, []copyEntry{nobody(500), v("a", 100), nothing, nothing}, 2, 0, give("a", 508)},
+		{"enough values that nobody owns", nothing, []copyEntry{nobody(500), v(RecoveredPrefix+"y", 600), nothing, nothing}, 2, 0, give(RecoveredPrefix+"x", 608)},
+		{"so many that the lock may be hidden", nothing, []copyEntry{nobody(500), nobody(500), v("a", 9), nothing}, 2, 0, give(RecoveredPrefix+"x", 508)},
+		{"a value that is being changed", nothing, []copyEntry{v("a", 100), v("b", 300), nothing, nothing}, 2, 0, give("a", 108)},
+		{"two values of three", nothing, []copyEntry{v("a", 100), v("b", 300), v("c", 200), nothing}, 2, 0, copyOrder{do: copyAgain}},
+		{"two values of three, again and again", nothing, []copyEntry{v("a", 100), v("b", 300), v("c", 200), nothing}, 2, copyTries - 1,
+			copyOrder{do: copyGive, value: "nobody", left: 308, whatever: true}},
+		{"as many others as must deny", nothing, []copyEntry{v("a", 100), v("a", 300), v("b", 200), v("c", 200)}, 2, 0, copyOrder{do: copyAgain}},
+		{"one such value of four", nothing, []copyEntry{nobody(500), nothing, nothing, nothing}, 2, 0, copyOrder{do: copyLeave}},
+		{"readers", nothing, []copyEntry{readers(ends{"r:a": 100, "r:b": 50}), readers(ends{"r:a": 200})}, 1, 0,
+			copyOrder{do: copyGive, left: 208, readers: ends{"r:a": 208, "r:b": 58}}},
+		{"readers one of whom moves to another connection", nothing, []copyEntry{readers(ends{"r:a": 100, "r:b": 50}), readers(ends{"r:a": 200}), nothing, nothing}, 2, 0,
+			copyOrder{do: copyGive, left: 208, readers: ends{"r:a": 208, "r:b": 58}}},
+		{"readers on too few", nothing, []copyEntry{readers(ends{"r:a": 100}), nothing, nothing, nothing}, 2, 0, copyOrder{do: copyLeave}},
+		{"readers beside a value that nobody owns", nothing, []copyEntry{readers(ends{"r:a": 100}), nobody(500), nothing, nothing}, 2, 0,
+			copyOrder{do: copyGive, left: 508, readers: ends{"r:a": 508}}},
+		{"the learner has a reader for longer", readers(ends{"r:a": 900}), []copyEntry{readers(ends{"r:a": 100})}, 1, 0,
+			copyOrder{do: copyGive, left: 108, readers: ends{"r:a": 908}}},
+		{"a reader whom only the learner has", readers(ends{"r:b": 900}), []copyEntry{readers(ends{"r:a": 100})}, 1, 0, copyOrder{do: copyAgain}},
+		{"a reader whom only the learner has, again", readers(ends{"r:b": 900}), []copyEntry{readers(ends{"r:a": 100})}, 1, 1,
+			copyOrder{do: copyGive, left: 108, readers: ends{"r:a": 108}, gone: []string{"r:b"}}},
+		{"readers and a writer", nothing, []copyEntry{readers(ends{"r:a": 100}), v("a", 100)}, 1, 0, copyOrder{do: copyAgain}},
+		{"readers and a writer, again and again", nothing, []copyEntry{readers(ends{"r:a": 400}), v("a", 100)}, 1, copyTries - 1,
+			copyOrder{do: copyGive, value: "nobody", left: 408, whatever: true}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if got := orderOf(&test.learner, test.sources, test.least, test.tries, "nobody", longest, most); !reflect.DeepEqual(got, test.want) {
+				t.Errorf("got %+v, want %+v", got, test.want)
+			}
+		})
+	}
+}
+
+const shownByLearner = "run:0123456789abcdef 1-0123456789abcdef.7 0123456789abcdef0123456789abcdef"
+
+func TestCopyScripts(t *testing.T) {
+	onBothMasters(t, func(t *testing.T, client *redis.Client) {
+		ctx := context.Background()
+		eval := func(s lua.Script, keys []string, args ...any) any {
+			t.Helper()
+			reply, err := client.Eval(ctx, s.Text, keys, args...).Result()
+			if err != nil {
+				t.Fatal(err)
+			}
+			return reply
+		}
+		must := func(args ...any) any {
+			t.Helper()
+			reply, err := client.Do(ctx, args...).Result()
+			if err != nil && err != redis.Nil {
+				t.Fatal(args, err)
+			}
+			return reply
+		}
+		fresh := func() {
+			must("FLUSHALL")
+			must("HSET", lua.MembersKey, "v", shownByLearner)
+		}
+		near := func(what string, got any, want int64) {
+			t.Helper()
+			if ms, ok := got.(int64); !ok || ms > want || ms < want-5_000 {
+				t.Errorf("%s: got %v, want %d at most, and not much less", what, got, want)
+			}
+		}
+
+		t.Run("read", func(t *testing.T) {
+			fresh()
+			must("SET", "string", "v", "PX", 60_000)
+			must("SET", "empty", "", "PX", 60_000)
+			must("SET", "for ever", "v")
+			must("SET", "long", strings.Repeat("x", lua.MaxValueLen+1), "PX", 60_000)
+			must("HSET", "hash", "f", "v")
+			must("PEXPIRE", "hash", 60_000)
+			must("ZADD", "stranger", 1, "m")
+			must("PEXPIRE", "stranger", 60_000)
+			must("ZADD", "readers", 60_000, "redlockd:end")
+			must("ZADD", "readers", 60_000, "r:a")
+			must("ZADD", "readers", 30_000, "r:b")
+			must("PEXPIRE", "readers", 60_000)
+			keys := []string{"string", "empty", "absent", "for ever", "long", "hash", "stranger", "readers"}
+			for _, ends := range []int{1, 0} {
+				cmd := client.Eval(ctx, lua.CopyRead.Text, keys, lua.MaxValueLen, ends)
+				entries, err := copyEntriesOf(cmd, len(keys))
+				if err != nil {
+					t.Fatal(err)
+				}
+				kinds := ""
+				for _, e := range entries {
+					kinds += fmt.Sprint(e.kind)
+				}
+				want := "11033332"
+				if ends == 0 {
+					want = "11013332" // when it ends is not asked for
+				}
+				if kinds != want {
+					t.Errorf("ends %d: got kinds %s, want %s", ends, kinds, want)
+				}
+				if entries[0].value != "v" || entries[1].value != "" {
+					t.Errorf("got the values %q and %q", entries[0].value, entries[1].value)
+				}
+				near("r:a", entries[7].readers["r:a"], 60_000)
+				near("r:b", entries[7].readers["r:b"], 30_000)
+				if len(entries[7].readers) != 2 {
+					t.Errorf("got readers %v", entries[7].readers)
+				}
+				if ends == 1 {
+					near("end", entries[0].left, 60_000)
+				}
+			}
+			if _, err := copyEntriesOf(client.Eval(ctx, lua.CopyRead.Text, keys, lua.MaxValueLen, 1), len(keys)+1); err == nil {
+				t.Error("a reply for fewer keys than were asked for: got no error")
+			}
+		})
+
+		t.Run("give", func(t *testing.T) {
+			fresh()
+			must("SET", "same", "v", "PX", 60_000)
+			must("SET", "other", "old", "PX", 60_000)
+			must("SET", "changed", "new", "PX", 60_000)
+			must("SET", "gone", "old", "PX", 60_000)
+			must("SET", "kept", "new", "PX", 60_000)
+			must("ZADD", "readers", 1, "m")
+			keys := []string{lua.MembersKey, "absent", "same", "other", "changed", "gone", "kept", "readers", "forced"}
+			args := []any{shownByLearner,
+				"-", "", "v", 50_000, // absent
+				"=", "v", "v", 50_000, // same: no nearer end
+				"=", "old", "v", 50_000, // other
+				"=", "old", "v", 50_000, // changed
+				"=", "old", "", 0, // gone
+				"=", "old", "", 0, // kept
+				"*", "", "v", 50_000, // readers
+				"*", "", "", 50_000, // forced: an empty value
+			}
+			for _, late := range []string{"another memory 1-0123456789abcdef.7 0123456789abcdef0123456789abcdef", strings.Replace(shownByLearner, ".7", ".8", 1)} {
+				args[0] = late
+				if got := eval(lua.CopyGive, keys, args...); got != "" {
+					t.Errorf("under another record: got %q, want nothing done", got)
+				}
+			}
+			if got := must("EXISTS", "absent"); got != int64(0) {
+				t.Error("under another record: a key was written")
+			}
+			args[0] = shownByLearner
+			must("HSET", lua.MembersKey, "v", shownByLearner+" ? 00000001.0123456789abcdef 0123456789abcdef0123456789abcdef") // has accepted a child
+			if got := eval(lua.CopyGive, keys, args...); got != "11101011" {
+				t.Errorf("got %q, want 11101011", got)
+			}
+			for key, want := range map[string]any{"absent": "v", "same": "v", "other": "v", "changed": "new", "gone": nil, "kept": "new", "readers": "v", "forced": ""} {
+				if got := must("GET", key); got != want {
+					t.Errorf("%s: got %v, want %v", key, got, want)
+				}
+			}
+			near("same", must("PTTL", "same"), 60_000)
+			near("other", must("PTTL", "other"), 50_000)
+			must("SET", "absent", "another", "PX", 60_000)
+			if got := eval(lua.CopyGive, []string{lua.MembersKey, "absent"}, shownByLearner, "-", "", "v", 50_000); got != "0" {
+				t.Errorf("where something stands by now: got %q, want 0", got)
+			}
+			if got := eval(lua.CopyGive, []string{lua.MembersKey, "same"}, shownByLearner, "=", "v", "v", 90_000); got != "1" {
+				t.Errorf("got %q, want 1", got)
+			}
+			near("a later end", must("PTTL", "same"), 90_000)
+		})
+
+		t.Run("readers", func(t *testing.T) {
+			fresh()
+			must("SET", "was a writer's", "w", "PX", 1000)
+			for _, key := range []string{"absent", "was a writer's"} {
+				order := copyOrder{readers: map[string]int64{"r:a": 60_000, "r:b": 30_000}}
+				args := append([]any{strings.Replace(shownByLearner, ".7", ".8", 1)}, order.readersArgs()...)
+				if got := eval(lua.CopyReaders, []string{lua.MembersKey, key}, args...); got != "" {
+					t.Errorf("under another record: got %q, want nothing done", got)
+				}
+				args[0] = shownByLearner
+				if got := eval(lua.CopyReaders, []string{lua.MembersKey, key}, args...); got != "1" {
+					t.Errorf("got %q, want 1", got)
+				}
+				near("the key", must("PTTL", key), 60_000)
+				order = copyOrder{readers: map[string]int64{"r:b": 20_000, "r:c": 90_000}, gone: []string{"r:a", "r:absent"}}
+				eval(lua.CopyReaders, []string{lua.MembersKey, key}, append([]any{shownByLearner}, order.readersArgs()...)...)
+				entries, err := copyEntriesOf(client.Eval(ctx, lua.CopyRead.Text, []string{key}, lua.MaxValueLen, 1), 1)
+				if err != nil || len(entries[0].readers) != 2 {
+					t.Fatalf("got %+v, %v, want two readers", entries, err)
+				}
+				near("b is not cut short", entries[0].readers["r:b"], 30_000)
+				near("c", entries[0].readers["r:c"], 90_000)
+				near("the key", must("PTTL", key), 90_000)
+			}
+		})
+
+		t.Run("note", func(t *testing.T) {
+			fresh()
+			one, other := "0000000000000001", "0000000000000002"
+			note := copyNote{given: 12, done: 34, from: "m 1,m2"}
+			says := func(by string, life int) []any {
+				return eval(lua.CopyNote, []string{lua.MembersKey}, by, note.text(), life).([]any)
+			}
+			if got := says(one, 60_000); len(got) != 1 {
+				t.Errorf("the first: got %v", got)
+			}
+			if got := says(one, 60_000); len(got) != 1 {
+				t.Errorf("the same again: got %v", got)
+			}
+			got := says(other, 60_000)
+			if len(got) != 2 {
+				t.Fatalf("another one: got %v, want the note of the first", got)
+			}
+			n, ok := parseCopyNote(got[1].(string))
+			if !ok || n.by != one || n.given != 12 || n.done != 34 || n.from != "m 1,m2" || time.Since(time.UnixMilli(n.at)).Abs() > time.Minute {
+				t.Errorf("got %+v, %v", n, ok)
+			}
+			time.Sleep(3 * time.Millisecond)
+			if got := says(other, 1); len(got) != 1 {
+				t.Errorf("when the note is old: got %v", got)
+			}
+			must("FLUSHALL")
+			says(one, 1)
+			if got := must("EXISTS", lua.MembersKey); got != int64(0) {
+				t.Error("a note on a master that has no membership makes one")
+			}
+		})
+	})
+	for _, text := range []string{"", "x", "0000000000000001 1 2 3", "0000000000000001 1 2 101 m1", "000000000000000 1 2 3 m1", "0000000000000001 -1 2 3 m1", "0000000000000001 1 2x 3 m1"} {
+		if n, ok := parseCopyNote(text); ok {
+			t.Errorf("%q: got %+v, want it refused", text, n)
+		}
+	}
+}
+
+// What a copier writes names the record that lists the learner as one.
+func TestCopyNamesTheRecordOfALearner(t *testing.T) {
+	r := votersRecord(3)
+	c := &copier{record: func() *Record { return r }, learner: &copyPlace{memory: processMemory(0, 1)}}
+	if got := c.settledOn(); got != "" {
+		t.Errorf("the record that lists it as a voter: got %q, want none", got)
+	}
+	r = r.Changed(func(r *Record) { r.Seats[0].State = Learner })
+	if got, want := c.settledOn(), r.ShownBy(processMemory(0, 1)); got != want {
+		t.Errorf("a learner: got %q, want %q", got, want)
+	}
+	r = r.Changed(func(r *Record) { r.Seats[0].Memory = processMemory(0, 2) })
+	if got := c.settledOn(); got != "" {
+		t.Errorf("the memory of before: got %q, want none", got)
+	}
+}
+
+// A source that shows another memory than at the beginning has forgotten, whatever it has replied meanwhile.
+func TestSourceThatHasForgotten(t *testing.T) {
+	r := votersRecord(3)
+	c := &copier{}
+	for i := range r.Seats[1:] {
+		c.sources = append(c.sources, &copyPlace{number: i + 1, name: r.Seats[i+1].Name, memory: r.Seats[i+1].Memory})
+	}
+	s := surveyOf(r)
+	if err := c.stillGood(s, r); err != nil {
+		t.Errorf("nothing has happened: got %v", err)
+	}
+	s.Reports[2].shown(processMemory(2, 2), nil)
+	if err := c.stillGood(s, r); err == nil || !strings.Contains(err.Error(), "m2 has forgotten") {
+		t.Errorf("one has forgotten: got %v", err)
+	}
+	s.Reports[1].err = errAway
+	if err := c.stillGood(s, r); err != errNotYet {
+		t.Errorf("one is not reached: got %v", err)
+	}
+}
+
+// A source is judged with every reply.
+func TestSourceIsJudged(t *testing.T) {
+	ring := clock.Ring{}
+	at := func(sent time.Duration, ahead time.Duration) clock.Reading {
+		return clock.ReadingOf(sent, sent+ms, sent+ahead)
+	}
+	ring.Add(at(0, time.Hour), usualDrift.Rate(), time.Minute)
+	p := &copyPlace{beat: 10, ring: &ring}
+	for _, test := range []struct {
+		beat int64
+		now  clock.Reading
+		want string
+	}{
+		{11, at(time.Second, time.Hour), ""},
+		{10, at(time.Second, time.Hour), "its beat went back from 11 to 10"},
+		{12, at(2*time.Second, time.Hour+time.Second), "its clock gained"},
+		{12, at(2*time.Second, 0), ""},
+	} {
+		gain, err := p.judge(Trailer{Beat: test.beat}, test.now, usualDrift)
+		got := fmt.Sprint(err)
+		if (gain > 0) != strings.Contains(test.want, "gained") {
+			t.Errorf("beat %d: got a gain of %v", test.beat, gain)
+		}
+		if test.want == "" && got != "<nil>" || !strings.Contains(got, test.want) {
+			t.Errorf("beat %d: got %s, want %q", test.beat, got, test.want)
+		}
+	}
+}

@@ -1,0 +1,120 @@
+package member
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"redlockd/redlock/clock"
+	"redlockd/redlock/conn"
+)
+
+// The membership as people see it.
+
+// Membership is what a client knows of the membership record: who the masters are, and what holds for them.
+type Membership struct {
+	// Known: this client has seen a record in force. Without it, nobody votes.
+	Known bool
+	// Settled: since it has seen that, a quorum of the masters has shown nothing newer, and no change that was begun and is not finished.
+	Settled bool
+	// Lineage names the founding, Version counts the steps since.
+	Lineage string
+	Version int64
+	// MaxTTL is the longest TTL in force; Wait is how long a master has no vote that may have forgotten locks, where too few others can tell it what it held.
+	MaxTTL, Wait time.Duration
+	// Lowering: Wait is longer than MaxTTL needs, because longer locks may still live. It is lowered after WaitLeft.
+	Lowering bool
+	WaitLeft time.Duration
+	// Needed is how many votes a lock needs.
+	Needed int
+	Seats  []SeatInfo
+	// Problem is why the membership is not as it should be, and what to do; "": nothing is known against it.
+	Problem string
+	// Differences are what the options say otherwise; "": nothing.
+	Differences string
+}
+
+// Voters is how many masters have a vote.
+func (m Membership) Voters() (n int) {
+	for _, s := range m.Seats {
+		if s.State == Voter {
+			n++
+		}
+	}
+	return n
+}
+
+// Unreached is how many of the voters cannot be reached.
+func (m Membership) Unreached() (n int) {
+	for _, s := range m.Seats {
+		if s.State == Voter && !s.Reached {
+			n++
+		}
+	}
+	return n
+}
+
+// SeatInfo is a place among the masters.
+type SeatInfo struct {
+	Name, Addr string
+	State      SeatState
+	// Memory names what the master remembers since it last forgot; "": there is no master.
+	Memory string
+	// Since is the version of the membership at which the memory was listed or lost its vote.
+	Since int64
+	// Left is how much of the wait is left before the seat votes or is removed; 0: it is not waiting, or about to.
+	Left time.Duration
+	// Copying is how a learner is given what it has to know, so that it votes before its wait is over; nil: it is not, and nothing says why.
+	Copying *Copying
+	// Reached tells whether a master answers at the address, whether it votes or not.
+	Reached bool
+	// Reason is why this client does not count the master's votes; "": it does.
+	Reason string
+}
+
+// Copying is how a learner is given what it has to know.
+type Copying struct {
+	// Here: this client copies. Else another one does.
+	Here bool
+	// From names the seats that remember, with commas between them.
+	From string
+	// Given is how many locks the learner has got so far; Percent is how much of all keys was looked at.
+	Given   int64
+	Percent int
+	// Problem is why nothing is copied at present; "": it is. The seat votes when its wait is over.
+	Problem string
+}
+
+// membership is the record for people.
+func (r *Record) membership(o Options) Membership {
+	all := Membership{Known: true, Lineage: fmt.Sprintf("%d-%s", r.Generation, r.Lineage), Version: r.Version, MaxTTL: r.MaxTTL, Wait: r.Wait,
+		Lowering: r.Wait > r.Needed(o.Drift), Needed: r.Quorum(), Differences: fileDiffers(r, o)}
+	for s := range r.seats() {
+		all.Seats = append(all.Seats, SeatInfo{Name: s.Name, Addr: o.MasterAt(s.Name, s.Addr).FullAddr(), State: s.State, Memory: s.Memory, Since: s.Since})
+	}
+	return all
+}
+
+// fileDiffers is what the options say otherwise than the record; "": nothing.
+func fileDiffers(r *Record, o Options) string {
+	var parts []string
+	if o.MaxTTL.Truncate(time.Millisecond) != r.MaxTTL {
+		parts = append(parts, fmt.Sprintf("max_ttl is %s, the settings say %s", clock.Text(r.MaxTTL), clock.Text(o.MaxTTL)))
+	}
+	for s := range r.seats() {
+		at := slices.IndexFunc(o.Masters, func(m conn.Master) bool { return m.SeatName() == s.Name })
+		switch {
+		case at < 0:
+			parts = append(parts, fmt.Sprintf("%s (%s) is a member, the settings do not name it", conn.Sanitize(s.Name), conn.Sanitize(s.Addr)))
+		case o.MasterAt(s.Name, s.Addr).FullAddr() != o.Masters[at].FullAddr():
+			parts = append(parts, fmt.Sprintf("%s is at %s, the settings say %s", conn.Sanitize(s.Name), conn.Sanitize(o.MasterAt(s.Name, s.Addr).FullAddr()), o.Masters[at].FullAddr()))
+		}
+	}
+	for _, one := range o.Masters {
+		if r.SeatNamed(one.SeatName()) == nil {
+			parts = append(parts, fmt.Sprintf("%s is no member, the settings name it", one.SeatName()))
+		}
+	}
+	return strings.Join(parts, "; ")
+}
