@@ -346,7 +346,8 @@ func (conn *connection) executeUnread() error {
 			limits = &preauthLimits
 		}
 		unread := conn.in.unread()
-		size, err := conn.frames.ScanFrame(unread, limits)
+		args, size, err := conn.frames.Scan(unread, limits, conn.args)
+		conn.args = args // the room that is used again, too
 		if err != nil {
 			return err
 		}
@@ -354,13 +355,11 @@ func (conn *connection) executeUnread() error {
 			conn.noteIncomplete(len(unread) > 0, executed > 0)
 			return nil
 		}
-		if conn.args, err = resp.SplitFrame(conn.in.take(size), conn.args); err != nil {
-			return err
-		}
-		if len(conn.args) > 0 { // an empty line, or *0, is no command and gets no reply, as in Redis
+		conn.in.take(size)
+		if len(args) > 0 { // an empty line, or *0, is no command and gets no reply, as in Redis
 			executed++
 			conn.commandSize = size
-			s.dispatch(conn.args)
+			s.dispatch(args)
 		}
 		if conn.closeAfterReply {
 			return nil

@@ -121,19 +121,17 @@ func (r *readBuffer) unread() []byte {
 	return r.c.b[r.start:]
 }
 
-// take removes n bytes from the front. They are valid until the next fill.
-func (r *readBuffer) take(n int) []byte {
-	b := r.unread()[:n:n]
+// take removes n bytes from the front. They stay as they are until the next fill.
+func (r *readBuffer) take(n int) {
 	if r.c == nil {
 		r.small = r.small[n:]
 	} else {
 		r.start += n
 	}
-	return b
 }
 
-// fill waits until bytes have come, and returns how many, at least one. Slices that unread and take
-// returned are invalid then.
+// fill waits until bytes have come, and returns how many, at least one. Slices that unread returned
+// are invalid then.
 func (r *readBuffer) fill() (int, error) {
 	if r.raw == nil {
 		return r.fillWaiting()

@@ -13,7 +13,7 @@ const (
 
 // Buffer holds what has arrived on a connection and is not read yet. One goroutine uses it. The zero value is ready, and empty.
 //
-// It has no bound of its own: the caller that fills it must refuse what is too long to be waited for, as ScanFrame and CutReply do.
+// It has no bound of its own: the caller that fills it must refuse what is too long to be waited for, as FrameScanner.Scan and CutReply do.
 type Buffer struct {
 	b     []byte
 	start int // b[:start] was taken
