@@ -65,7 +65,7 @@ func (srv *Server) settings() []Setting {
 		{"maxclients", strconv.Itoa(srv.live().MaxClients)},
 		{"maxmemory", "0"},
 		{"maxmemory-policy", "noeviction"},
-		{"proto-max-bulk-len", strconv.Itoa(srv.limits.Bulk)},
+		{"proto-max-bulk-len", strconv.Itoa(srv.bounds.command.Bulk)},
 		{"replica-read-only", "yes"},
 		{"save", ""},
 		{"slave-read-only", "yes"},

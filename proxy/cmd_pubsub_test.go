@@ -161,7 +161,7 @@ func TestMessagesThatOneMasterMakesUp(t *testing.T) {
 
 // Goal: a subscriber that does not read is closed, and holds up nobody.
 func TestSubscriberThatDoesNotRead(t *testing.T) {
-	srv := serve(t, func(o *Options) { o.OutputMax = 64 << 10 })
+	srv := serve(t, func(o *Options) { o.bounds.outputMax = 64 << 10 })
 	unread, p := srv.dial(), srv.dial()
 	unread.do("SUBSCRIBE", "c").is(`["subscribe" "c" :1]`)
 	payload := strings.Repeat("x", 16<<10)

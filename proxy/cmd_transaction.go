@@ -70,12 +70,12 @@ func (w watchedKey) same(st *redlock.State) bool {
 // queue has EXEC execute a command, and answers QUEUED. At a bound the command is refused, and the
 // transaction with it.
 func (t *transaction) queue(c *call, command *keyspace.Command) {
-	bytes, bytesMax := t.bytes+command.Size(), c.s.server.limits.Command
+	bytes, bytesMax := t.bytes+command.Size(), c.s.server.bounds.command.Command
 	switch {
 	case len(t.queued) >= queuedMax:
 		t.refuse(c, errorf("ERR at most %d commands can be queued", queuedMax))
 	case bytes > bytesMax:
-		t.refuse(c, errorf("ERR the queued commands have %d bytes, the limit is %d (command_max)", bytes, bytesMax))
+		t.refuse(c, errorf("ERR the queued commands have %d bytes, the limit is %d", bytes, bytesMax))
 	default:
 		t.queued, t.bytes = append(t.queued, command), bytes
 		c.out = resp.AppendStatus(c.out, "QUEUED")

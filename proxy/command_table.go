@@ -201,7 +201,7 @@ func keysAt(position int, arg argDoc, counted bool) keySpec {
 	return keySpec{first: position, last: position, step: step}
 }
 
-// argumentsMax stands for any number of arguments. Options.ArgsMax cannot be more.
+// argumentsMax stands for any number of arguments, and is more than any command has.
 const argumentsMax = 1 << 20
 
 // count is how many arguments of a command this one takes.

@@ -79,11 +79,11 @@ type connection struct {
 
 	// executing: the reader executes commands, and will send what is in out afterwards. So others need not.
 	executing atomic.Bool
-	// inFlight counts the slots in the queue, at most PipelineMax.
+	// inFlight counts the slots in the queue, at most pipelineMax.
 	inFlight atomic.Int32
 	// blocked: a command blocks; those behind it are not executed.
 	blocked atomic.Bool
-	// overOutputMax: more than OutputMax waited when a reply came last. The reader must look again, in send.
+	// overOutputMax: more than outputMax waited when a reply came last. The reader must look again, in send.
 	overOutputMax atomic.Bool
 	// lastUsed is when the last bytes came or the last blocking command was answered, on the clock of
 	// server.now.
@@ -330,8 +330,8 @@ func (conn *connection) executeUnread() error {
 		if conn.closed.Load() {
 			return errClosed
 		}
-		if conn.inFlight.Load() >= int32(srv.live().PipelineMax) || len(conn.batch.b) >= batchMax || conn.overOutputMax.Load() {
-			room := func() bool { return conn.inFlight.Load() < int32(srv.live().PipelineMax) }
+		if conn.inFlight.Load() >= int32(srv.bounds.pipelineMax) || len(conn.batch.b) >= batchMax || conn.overOutputMax.Load() {
+			room := func() bool { return conn.inFlight.Load() < int32(srv.bounds.pipelineMax) }
 			if err := conn.sendAndAwait(room); err != nil {
 				return err
 			}
@@ -341,7 +341,7 @@ func (conn *connection) executeUnread() error {
 				return err
 			}
 		}
-		limits := &srv.limits
+		limits := &srv.bounds.command
 		if !s.authenticated() {
 			limits = &preauthLimits
 		}

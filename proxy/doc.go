@@ -58,7 +58,7 @@
 //     more. One under a token of the client's own stays until its TTL ends, because the client may be
 //     back with that token.
 //   - No client, logged in or not, can make the server use more memory or time than the limits in
-//     Options allow it.
+//     Options and bounds allow it.
 //   - A command that panics gets an error, and the server goes on.
 //
 // # Goroutines and locks

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// OutputMax bounds what waits for one client to read it. Thousands of clients together could still take
+// outputMax bounds what waits for one client to read it. Thousands of clients together could still take
 // gigabytes, so OutputTotal bounds it for all. Beyond that bound connections are closed: of the user
 // with the most waiting, the connection with the most. So no user loses a connection while another has
 // more waiting, and no share has to be configured for each.
@@ -118,12 +118,12 @@ func (srv *Server) evict(b backlog) {
 	conn.close("it reads too slowly (output_total)")
 }
 
-// tooSlow closes a client for which more than OutputMax would wait.
+// tooSlow closes a client for which more than outputMax would wait.
 func (conn *connection) tooSlow() {
 	srv := conn.server
 	srv.counters[countOutputLimited].Add(1)
 	srv.slowReaders.Log(srv.log, slog.LevelWarn, time.Now(), "client closed: it reads its messages too slowly",
-		"client", conn.id, "addr", conn.addr, "user", conn.session.username(), "output_max", srv.live().OutputMax,
+		"client", conn.id, "addr", conn.addr, "user", conn.session.username(), "output_max", srv.bounds.outputMax,
 		"to_do", "have the client read its messages")
 	conn.close("it does not read its messages (output_max)")
 }

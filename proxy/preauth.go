@@ -21,7 +21,7 @@ import (
 //   - CPU: all of them together compute on half of the processors, in rotation over their addresses (semaphore).
 //   - Connections: at MaxClients and adminPlaces, the oldest preauth connection is closed for a new one (evictPreauthLocked).
 const (
-	// preauthOutputMax is OutputMax for preauth connections.
+	// preauthOutputMax is outputMax for preauth connections.
 	preauthOutputMax = 16 << 10
 	// preauthReadMax bounds what the TLS library may read before it returns something: a handshake, or
 	// after it one record of 16 KB and some bytes. The library keeps about twice that, because it joins
@@ -100,9 +100,9 @@ func (t *tlsTransport) resume(err error) error {
 	return nil
 }
 
-// handshake does the TLS handshake, within HandshakeTimeout in all: the waits for CPU places count.
+// handshake does the TLS handshake, within handshakeTimeout in all: the waits for CPU places count.
 func (conn *connection) handshake(config *tls.Config) (*tls.Conn, error) {
-	deadline := time.Now().Add(conn.server.live().HandshakeTimeout)
+	deadline := time.Now().Add(conn.server.bounds.handshakeTimeout)
 	conn.tlsTransport = &tlsTransport{Conn: conn.net, conn: conn, left: preauthReadMax, deadline: deadline}
 	conn.net.SetDeadline(deadline)
 	t := tls.Server(conn.tlsTransport, config)

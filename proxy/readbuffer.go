@@ -100,7 +100,7 @@ type inputTotal struct {
 func (t *inputTotal) grow(n int) error {
 	if t != nil && t.used.Add(int64(n)) > int64(t.max) {
 		t.used.Add(int64(-n))
-		return resp.ProtocolError(fmt.Sprintf("the commands that are not complete would take more than %d bytes for all clients together (input_total); "+
+		return resp.ProtocolError(fmt.Sprintf("the commands that are not complete would take more than %d bytes for all clients together; "+
 			"commands of up to %d bytes are always taken", t.max, chunkSize-roomMin))
 	}
 	return nil

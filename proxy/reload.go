@@ -81,7 +81,7 @@ func (o *liveOptions) accountOf(name, password []byte) *account {
 func (o *liveOptions) knows(a *account) bool { return slices.Contains(o.accounts, a) }
 
 // Reload puts other options into force: Audit, AuditLocks, Users, Policies, AllowUnguarded, NoScripts, DefaultTTL, HTTPHosts, MaxClients,
-// IdleTimeout, CommandTimeout, HandshakeTimeout, WriteTimeout, PipelineMax, OutputMax and OutputTotal. It
+// IdleTimeout and OutputTotal. It
 // ignores the others. If an option is not valid it changes nothing, and returns the error of Validate.
 //
 // Limits count for what clients do from now on: nobody loses a connection or a lock because a limit is

@@ -15,7 +15,6 @@ import (
 
 	"redlockd/proxy/status"
 	"redlockd/redlock/loglimit"
-	"redlockd/redlock/resp"
 )
 
 // Server serves the Redis protocol in front of a lock engine. Make one with New, pass it listeners with
@@ -35,8 +34,8 @@ type Server struct {
 	opts    lastingOptions
 	log     *slog.Logger
 	table   *commandTable
-	limits  resp.Limits // of one command, once the client has authenticated
-	started time.Time   // the zero of the clock now
+	bounds  bounds
+	started time.Time // the zero of the clock now
 
 	leaving  atomic.Bool // Leave was called
 	draining atomic.Bool // Shutdown was called
@@ -106,7 +105,7 @@ const (
 	countRejected                          // connections refused because of MaxClients
 	countCommands                          // executed
 	countEvicted                           // clients closed because of OutputTotal
-	countOutputLimited                     // subscribers closed because of OutputMax
+	countOutputLimited                     // subscribers closed because of outputMax
 	countProtocolErrors                    // connections ended because what came was no command
 	countLoginsFailed                      // by a wrong name or password
 	countHandshakesFailed                  // of TLS
@@ -129,7 +128,7 @@ func New(opts Options) (*Server, error) {
 		opts:        lastingOptions{opts.Engine, opts.Version, opts.TLSConfig, opts.Certificates, opts.Settings, opts.Reload},
 		log:         opts.Logger,
 		table:       newCommandTable(commandRows),
-		limits:      resp.Limits{Args: opts.ArgsMax, Bulk: opts.BulkMax, Command: opts.CommandMax},
+		bounds:      opts.bounds,
 		started:     started,
 		stats:       newStats(started),
 		shares:      newScriptShares(runsMax()),
@@ -139,7 +138,7 @@ func New(opts Options) (*Server, error) {
 		done:        make(chan struct{}),
 		tracking:    tracking{max: trackedMax},
 		preauthCPU:  newSemaphore(),
-		input:       inputTotal{max: max(opts.InputTotal, 2*opts.CommandMax+4*chunkSize)}, // a chunk grows by doubling
+		input:       inputTotal{max: max(opts.bounds.inputTotal, 2*opts.bounds.command.Command+4*chunkSize)}, // a chunk grows by doubling
 		anonymous:   &account{asking: make(chan struct{}, 1)},
 		shortTTLs:   loglimit.Limiter{Interval: time.Minute}, // they are no fault
 		refusals:    loglimit.Limiter{Burst: 16},             // a library that comes has several at once, each logged once
@@ -230,7 +229,7 @@ func (srv *Server) listen(l net.Listener) bool {
 // then the commands of other clients find it, unless it was evicted.
 func (srv *Server) accepted(c net.Conn) {
 	if t, ok := c.(*net.TCPConn); ok {
-		noticeVanished(t, srv.live().WriteTimeout)
+		noticeVanished(t)
 	}
 	most := srv.live().MaxClients
 	if srv.usesTLS(c) || len(srv.live().Users) > 0 {

@@ -61,7 +61,7 @@ type grant struct {
 	undo undoer
 }
 
-// queue are the slots of one connection in the order of their commands, at most PipelineMax: then the
+// queue are the slots of one connection in the order of their commands, at most pipelineMax: then the
 // reader executes no more (executeUnread). Guarded by the connection's mu.
 type queue struct {
 	head   *slot // of the oldest command that is not answered; nil: all are
@@ -71,7 +71,7 @@ type queue struct {
 }
 
 // keepsMin is the length of a command from which on it is counted that the server keeps it. Shorter ones are
-// bounded by PipelineMax, and of those that block there is one.
+// bounded by pipelineMax, and of those that block there is one.
 const keepsMin = 1 << 10
 
 // enqueue appends the slot of the command that is executed. Called by the reader goroutine, before the

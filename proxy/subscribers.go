@@ -10,7 +10,7 @@ import (
 
 // Messages on their way to subscribers. The engine hands over each message once (deliver), and each
 // client gets it behind all that is to be sent to it already. Nobody waits for a client: one that does
-// not read is closed at OutputMax.
+// not read is closed at outputMax.
 //
 // A message is encoded once for all who get it in the same protocol version, and a long one is not
 // copied either: a message for ten thousand clients costs its bytes once.
@@ -125,7 +125,7 @@ type delivery struct {
 
 // deliver pushes a message to all clients of this server that are subscribed: once for the channel, and
 // once for each pattern that matches. It never waits. A client that does not read its messages is
-// closed when more than OutputMax waits for it, or when more than OutputTotal waits for all and most of
+// closed when more than outputMax waits for it, or when more than OutputTotal waits for all and most of
 // that is for it.
 func (subs *subscribers) deliver(channel, payload string) {
 	subs.mu.Lock()

@@ -7,7 +7,7 @@ import (
 )
 
 // frameLimits bound what a client may send. redlockd folds up to a thousand locks of up to 1 KB into one command.
-var frameLimits = resp.Limits{Args: 16384, Bulk: 1 << 20, Command: 4 << 20, Fixed: true}
+var frameLimits = resp.Limits{Args: 16384, Bulk: 1 << 20, Command: 4 << 20}
 
 // client is what the master knows of one connection. Except for in and frames, which belong to the goroutine of serve, it is touched
 // with Master.mu held only.

@@ -11,7 +11,7 @@
 //	values     value.go               a whole reply as a tree, as scripts and commands on keys have it
 //	the writer append.go              both versions of the protocol
 //
-// An error names the thing, how big it is, the limit, and the setting that moves it.
+// An error names the thing, how big it is, and the limit.
 //
 // # Caveats
 //

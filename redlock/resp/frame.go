@@ -15,8 +15,6 @@ type Limits struct {
 
 	// BeforeAuth says in errors that these limits end when the client logs in.
 	BeforeAuth bool
-	// Fixed leaves out of errors the settings that raise a limit (args_max, bulk_max, command_max), because there are none.
-	Fixed bool
 }
 
 // Limits that no setting moves.
@@ -85,7 +83,7 @@ func (s *FrameScanner) scanArray(b []byte, limits *Limits, args [][]byte) ([][]b
 			return args, n, nil // *0 and *-1 are no commands, and no errors in Redis either
 		}
 		if count > limits.Args {
-			return args, 0, limits.tooBig("multibulk length", "arguments", count, limits.Args, "args_max")
+			return args, 0, limits.tooBig("multibulk length", "arguments", count, limits.Args)
 		}
 		s.looked, s.left = n, count
 	}
@@ -105,13 +103,13 @@ func (s *FrameScanner) scanArray(b []byte, limits *Limits, args [][]byte) ([][]b
 		}
 		// A length is refused as soon as it is announced, before anybody makes room for it.
 		if length > limits.Bulk {
-			return args, 0, limits.tooBig("bulk length", "bytes in one argument", length, limits.Bulk, "bulk_max")
+			return args, 0, limits.tooBig("bulk length", "bytes in one argument", length, limits.Bulk)
 		}
 		// This cannot overflow: all three are bounded, and the frame so far is within limits.Command.
 		begin := s.looked + n
 		end := begin + length + 2
 		if end > limits.Command {
-			return args, 0, limits.tooBig("multibulk length", "bytes in one command", end, limits.Command, "command_max")
+			return args, 0, limits.tooBig("multibulk length", "bytes in one command", end, limits.Command)
 		}
 		if len(b) < end {
 			return args, 0, nil // the header is looked at again when more has come: at most headerMax bytes
@@ -158,15 +156,12 @@ func scanHeader(b []byte, what string, negative bool) (value, size int, err erro
 	return int(n), end + 1, nil
 }
 
-// tooBig names the thing, how big it is, the limit, and the setting that moves it.
-func (l *Limits) tooBig(length, what string, got, limit int, setting string) error {
-	switch {
-	case l.BeforeAuth: // in Redis's words
+// tooBig names the thing, how big it is, and the limit. Before AUTH it is in Redis's words.
+func (l *Limits) tooBig(length, what string, got, limit int) error {
+	if l.BeforeAuth {
 		return protocolErrorf("unauthenticated %s: %d %s, the limit before AUTH is %d", length, got, what, limit)
-	case l.Fixed:
-		return protocolErrorf("invalid %s: %d %s, the limit is %d", length, got, what, limit)
 	}
-	return protocolErrorf("invalid %s: %d %s, the limit is %d (%s)", length, got, what, limit, setting)
+	return protocolErrorf("invalid %s: %d %s, the limit is %d", length, got, what, limit)
 }
 
 // scanInline looks for a command that somebody types into telnet or nc: a line of words.
