@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"bytes"
-	"slices"
 	"strings"
 
 	"redlockd/proxy/access"
@@ -67,7 +66,8 @@ func cmdCOMMANDDOCS(s *session, c *call) {
 }
 
 // cmdCOMMANDLIST is COMMAND LIST [FILTERBY MODULE name | ACLCAT category | PATTERN glob]. Subcommands
-// are listed, too, as container|name. There are no modules, so that a filter by one finds nothing.
+// are listed, too, as container|name. There are neither modules nor ACL categories, so that a filter by
+// one finds nothing.
 func cmdCOMMANDLIST(s *session, c *call) {
 	keep := func(*command) bool { return true }
 	if len(c.args) > 2 {
@@ -77,10 +77,8 @@ func cmdCOMMANDLIST(s *session, c *call) {
 		}
 		value := strings.ToLower(string(c.args[4]))
 		switch filter := c.args[3]; {
-		case equalFold(filter, "MODULE"):
+		case equalFold(filter, "MODULE"), equalFold(filter, "ACLCAT"):
 			keep = func(*command) bool { return false }
-		case equalFold(filter, "ACLCAT"):
-			keep = func(cmd *command) bool { return slices.Contains(cmd.categories(), "@"+value) }
 		case equalFold(filter, "PATTERN"):
 			if refusal := patternRefusal(value); refusal != nil {
 				c.fail(refusal)

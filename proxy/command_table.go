@@ -59,8 +59,7 @@ type command struct {
 type commandFlags uint16
 
 const (
-	// flagWrite, "write": shown only, also as an access flag of its keys. What a script may write is in
-	// package keyspace.
+	// flagWrite, "write": needs the group access.Lock. What a script may write is in package keyspace.
 	flagWrite commandFlags = 1 << iota
 	// flagReadOnly, "readonly": EVAL_RO and EVALSHA_RO run scripts that must not write; shown only for others.
 	flagReadOnly
