@@ -107,3 +107,15 @@ func (a *account) checkTTL(ttl time.Duration) error {
 	return refusedf("ERR ttl of %d ms is above the most, %d ms (max_ttl of user %s in [auth])",
 		ttl.Milliseconds(), u.MaxTTL.Milliseconds(), u.Name)
 }
+
+// defaultUser is the name for a login with a password alone. Where no users are configured, every
+// client has it.
+const defaultUser = "default"
+
+// usernameOf is the name of a user; nil is a client that has not logged in.
+func usernameOf(u *access.User) string {
+	if u == nil {
+		return defaultUser
+	}
+	return u.Name
+}

@@ -32,3 +32,23 @@ func appendLower(to, arg []byte) []byte {
 	}
 	return to
 }
+
+// copyStrings copies arguments out of the read buffer, behind to. A handler that takes a slot must copy
+// what it keeps.
+func copyStrings(to []string, args [][]byte) []string {
+	for _, arg := range args {
+		to = append(to, string(arg))
+	}
+	return to
+}
+
+// isOneWord reports whether text has visible ASCII characters only, as Redis demands it: tools split
+// CLIENT LIST at spaces.
+func isOneWord(text []byte) bool {
+	for _, b := range text {
+		if b < '!' || b > '~' {
+			return false
+		}
+	}
+	return true
+}

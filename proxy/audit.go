@@ -298,22 +298,6 @@ func (s *session) auditAdmin(c *call, reply []byte) {
 	a.add(r)
 }
 
-// auditForce records UNLOCK … FORCE.
-func (f *forceCall) auditForce(result redlock.Result) {
-	a := f.s.server.audit
-	if !a.on.Load() {
-		return
-	}
-	r := f.s.auditRecord(f.account.user(), "unlock")
-	r.Resources, r.Reason = []string{f.resource}, f.reason
-	r.Arguments = []string{"FORCE"}
-	if result.Forced != nil {
-		r.Tokens = result.Forced.Tokens
-	}
-	r.setOutcome(result, "released", "not held")
-	a.add(r)
-}
-
 // setOutcome says what is known: yes, no, or the code of the error.
 func (r *auditRecord) setOutcome(result redlock.Result, yes, no string) {
 	switch {

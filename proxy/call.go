@@ -64,3 +64,7 @@ func (c *call) failf(format string, args ...any) { c.fail(errorf(format, args...
 
 // ok answers +OK.
 func (c *call) ok() { c.out = resp.AppendOK(c.out) }
+
+// reply answers with a structure, in the protocol version of the call. A slot's owner uses appendValue
+// with slot.proto.
+func (c *call) reply(value any) { c.out = appendValue(c.out, c.proto, value) }

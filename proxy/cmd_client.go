@@ -55,17 +55,6 @@ func checkClientName(name []byte) error {
 	return nil
 }
 
-// isOneWord reports whether text has visible ASCII characters only, as Redis demands it: tools split
-// CLIENT LIST at spaces.
-func isOneWord(text []byte) bool {
-	for _, b := range text {
-		if b < '!' || b > '~' {
-			return false
-		}
-	}
-	return true
-}
-
 // cmdCLIENTSETINFO is CLIENT SETINFO LIB-NAME name | LIB-VER version, which libraries send when they
 // connect. CLIENT LIST shows both; nothing depends on them.
 func cmdCLIENTSETINFO(s *session, c *call) {

@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"bytes"
 	"strings"
 
 	"redlockd/proxy/access"
@@ -12,7 +11,7 @@ import (
 // from it where the keys of a command stand; redis-cli shows hints from it while one types.
 //
 // All of it follows from commandRows: nothing about a command is written here. What one command looks
-// like is in cmd_command_docs.go. A command that redlockd refuses (cmd_refused.go) is not described, so
+// like is in cmd_command_docs.go. A command that redlockd refuses (refused.go) is not described, so
 // that no client plans with it.
 
 // cmdCOMMAND is COMMAND: all commands as COMMAND INFO describes them, in order of name.
@@ -127,41 +126,6 @@ func cmdCOMMANDGETKEYS(s *session, c *call) {
 	for i := 0; i < len(keys); i += step {
 		c.out = resp.AppendBulk(c.out, keys[i])
 	}
-}
-
-// find returns the keys among the arguments of a command, whose name is args[0]: the first of keys, and
-// each step-th behind it. The arguments between them (values, as in MSETNX) are returned with them,
-// because keys is a part of args and nothing is copied.
-//
-// ok is false when the count of the keys does not fit the arguments. The number of arguments must fit
-// the command's arity: otherwise find reads beyond the end.
-func (spec keySpec) find(args [][]byte) (keys [][]byte, step int, ok bool) {
-	// No more keys are taken than there are arguments. Whether the handler wants others behind them is
-	// its own affair.
-	if spec.numkeys > 0 {
-		n, ok := resp.ParseInt(args[spec.numkeys])
-		rest := args[spec.numkeys+1:]
-		if !ok || n < 1 || n > int64(len(rest)) {
-			return nil, 1, false
-		}
-		return rest[:n], 1, true
-	}
-	last := spec.last
-	if last < 0 {
-		last += len(args)
-	}
-	return args[spec.first : last+1], spec.step, true
-}
-
-// byFullName finds a command by the name that fullName gives it (client|list for a subcommand), in any
-// case; nil if there is none.
-func (t *commandTable) byFullName(name []byte) *command {
-	container, sub, ok := bytes.Cut(name, []byte("|"))
-	cmd := t.named(container)
-	if !ok || cmd == nil {
-		return cmd
-	}
-	return cmd.sub(sub)
 }
 
 // cmdHELP is the HELP subcommand of every command that has subcommands: two lines for each, its form

@@ -1,9 +1,5 @@
 package proxy
 
-import (
-	"strings"
-)
-
 // How one row of the command table looks to a client: its element of COMMAND INFO, its map of COMMAND
 // DOCS, and the hint that redis-cli, HELP and errors show. The forms are those of "COMMAND" and "COMMAND
 // DOCS" in Redis's documentation. Clients parse them, so nothing may be added to them that Redis does not
@@ -78,37 +74,4 @@ func argumentDocs(args []argDoc) array {
 		docs[i] = doc
 	}
 	return docs
-}
-
-// hintOf writes arguments as redis-cli shows them, for HELP and for the form in errors. It is the
-// inverse of syntax (command_syntax.go) but for the kinds of arguments, which people need not see.
-func hintOf(args []argDoc, separator string) string {
-	hints := make([]string, len(args))
-	for i := range args {
-		hints[i] = args[i].hint()
-	}
-	return strings.Join(hints, separator)
-}
-
-// hint is one argument in that form: [WAIT ms], key [key ...], NX|XX. What stands in brackets may be
-// left out, what stands before three dots may be repeated.
-func (arg *argDoc) hint() string {
-	text := ""
-	switch arg.kind {
-	case "pure-token": // its token is all of it, and comes below
-	case "oneof":
-		text = hintOf(arg.arguments, "|")
-	case "block":
-		text = hintOf(arg.arguments, " ")
-	default:
-		text = arg.name
-	}
-	if arg.multiple {
-		text += " [" + text + " ...]"
-	}
-	text = strings.TrimSpace(arg.token + " " + text)
-	if arg.optional {
-		text = "[" + text + "]"
-	}
-	return text
 }

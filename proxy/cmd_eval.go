@@ -21,19 +21,6 @@ import (
 //	script_run.go       one run in the sandbox (redlock/sandbox)
 //	script_call.go      what redis.call does in it
 
-// scriptsOff is the refusal of a command that runs scripts or is about them, if the settings turn scripts off,
-// and nil for others. Functions are among them: their refusal should not read as if scripts could do the same.
-func (srv *Server) scriptsOff(name []byte) error {
-	if !srv.live().NoScripts {
-		return nil
-	}
-	switch upper := strings.ToUpper(string(name)); upper {
-	case "EVAL", "EVALSHA", "EVAL_RO", "EVALSHA_RO", "SCRIPT", "FCALL", "FCALL_RO", "FUNCTION":
-		return &refusedError{strings.ToLower(upper), replyError("ERR " + upper + " is refused: scripts = false in [compat] of redlockd's settings turns scripts off")}
-	}
-	return nil
-}
-
 // errNoScript has Redis's words: client libraries send EVAL when they read the code.
 const errNoScript replyError = "NOSCRIPT No matching script. Please use EVAL."
 
@@ -186,10 +173,16 @@ func cmdSCRIPTKILL(_ *session, c *call) {
 	c.failf("NOTBUSY No scripts in execution right now.")
 }
 
-// share stores the script on the masters for the other redlockds, unless that was done a short while ago. The
-// user's share pays for it, and the caller does not wait for it.
-func (srv *Server) share(script *knownScript, a *account, now int64) {
-	if srv.scripts.storeDue(script, now) {
-		srv.opts.Engine.StoreScript(a.share, script.SHA, script.source, storedTTL)
+// compiled is the script of this source. A source that is not known yet is compiled when it is the turn of this
+// session of the user, because a stranger's source takes as long as a run.
+func (s *session) compiled(u *account, source string) (*knownScript, error) {
+	srv := s.server
+	if len(source) <= sandbox.SourceMax { // else it takes no time to refuse it
+		if known := srv.scripts.lookupSHA([]byte(sandbox.SHA(source))); known != nil {
+			return known, nil
+		}
+		srv.shares.acquireRun(u, s.conn.id)
+		defer srv.shares.releaseRun()
 	}
+	return srv.scripts.addSource(source, srv.now())
 }

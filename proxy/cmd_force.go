@@ -118,3 +118,19 @@ func (f *forceCall) log(result redlock.Result) {
 		log.Info("nobody held the lock that was to be released by force", who)
 	}
 }
+
+// auditForce records UNLOCK … FORCE.
+func (f *forceCall) auditForce(result redlock.Result) {
+	a := f.s.server.audit
+	if !a.on.Load() {
+		return
+	}
+	r := f.s.auditRecord(f.account.user(), "unlock")
+	r.Resources, r.Reason = []string{f.resource}, f.reason
+	r.Arguments = []string{"FORCE"}
+	if result.Forced != nil {
+		r.Tokens = result.Forced.Tokens
+	}
+	r.setOutcome(result, "released", "not held")
+	a.add(r)
+}

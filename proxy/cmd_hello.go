@@ -4,7 +4,6 @@ import (
 	"log/slog"
 	"time"
 
-	"redlockd/proxy/access"
 	"redlockd/redlock/resp"
 )
 
@@ -13,10 +12,6 @@ import (
 // These commands run for clients that nobody knows. What they may cost is bounded elsewhere: preauth.go
 // (memory, processors, connections), login.go (passwords per second). Users are configured; nothing
 // here can make or change one.
-
-// defaultUser is the name for a login with a password alone. Where no users are configured, every
-// client has it.
-const defaultUser = "default"
 
 // errWrongPass has Redis's words. It is the same for a wrong name and a wrong password.
 const errWrongPass replyError = "WRONGPASS invalid username-password pair or user is disabled."
@@ -169,39 +164,6 @@ func (s *session) logIn(c *call, name, password []byte) bool {
 	}
 	s.conn.releaseCPU()
 	return true
-}
-
-// becomeLocked makes the session one of the account, which it has entered, and takes it out of the one
-// before. What waits for the client to read it goes along. Operations that are on their way stay with
-// the account that began them (slot.account). Called by the reader goroutine.
-func (s *session) becomeLocked(a *account) {
-	s.account.leave()
-	s.account.output.Add(int64(-s.conn.counted))
-	a.output.Add(int64(s.conn.counted))
-	s.account = a
-	s.caller.Store(nil)
-}
-
-// failedLoginName is how many bytes of a wrong name the log shows. A client may have sent its password
-// as the name.
-const failedLoginName = 64
-
-// usernameLocked is the name that CLIENT LIST shows.
-func (s *session) usernameLocked() string { return usernameOf(s.user()) }
-
-// usernameOf is the name of a user; nil is a client that has not logged in.
-func usernameOf(u *access.User) string {
-	if u == nil {
-		return defaultUser
-	}
-	return u.Name
-}
-
-// username is usernameLocked for any goroutine that does not hold the connection's mu.
-func (s *session) username() string {
-	s.conn.mu.Lock()
-	defer s.conn.mu.Unlock()
-	return s.usernameLocked()
 }
 
 // cmdQUIT has the connection closed once all replies before OK, and OK itself, are sent. Locks that the

@@ -256,18 +256,6 @@ func (s *session) noteShortTTL(ttl time.Duration, arg []byte) {
 		"to_do", fmt.Sprintf("if seconds are meant, send %ds; if not, %dms says so, and this line does not come", ttl.Milliseconds(), ttl.Milliseconds()))
 }
 
-// floorMs rounds down, so that a client never counts on more than what is left. What is over already is 0.
-func floorMs(d time.Duration) int64 { return max(0, d.Milliseconds()) }
-
-// copyStrings copies arguments out of the read buffer, behind to. A handler that takes a slot must copy
-// what it keeps.
-func copyStrings(to []string, args [][]byte) []string {
-	for _, arg := range args {
-		to = append(to, string(arg))
-	}
-	return to
-}
-
 // handleUnlock executes UNLOCK and MUNLOCK. It waits for the client's own scripts on these keys, but never
 // blocks those behind it: the engine keeps the order of single rounds.
 func handleUnlock(c *call, resources [][]byte, token []byte) {

@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"slices"
-	"strings"
 
 	"redlockd/redlock"
 	"redlockd/redlock/resp"
@@ -23,49 +22,6 @@ const (
 	subscriptionBytesMax = 64 << 10
 	// subscriptionCost is what a subscription takes beside its name, about: its places in the maps.
 	subscriptionCost = 64
-
-	// patternBytesMax bounds the patterns of all clients together, each counted once however many have
-	// it: every message that is published on any redlockd is compared with all of them, which takes a
-	// time of their length times that of the channel's name.
-	patternBytesMax = 64 << 10
-
-	// channelMax bounds the name of a channel that a message is sent to: that of a resource, and as
-	// much again around it. See patternBytesMax.
-	channelMax = 2 * redlock.MaxResourceLen
-)
-
-// messageRefusal is the error for a message that cannot be published, or nil. It is checked here
-// because the bound of a channel's name is this package's, and because a script must know before it is
-// committed.
-func messageRefusal(channel, payload string) error {
-	switch n := len(channel) + len(payload); {
-	case strings.HasPrefix(channel, redlock.ReservedPrefix):
-		return errorf("ERR channels that begin with %s are kept for redlockd itself", redlock.ReservedPrefix)
-	case len(channel) > channelMax:
-		return errorf("ERR the name of the channel has %d bytes, at most %d are possible", len(channel), channelMax)
-	case n > redlock.MessageMax:
-		return errorf("ERR the message and its channel have %d bytes, at most %d are possible", n, redlock.MessageMax)
-	}
-	return nil
-}
-
-// subscriptions are what one client has subscribed to. The zero value is none.
-type subscriptions struct {
-	names [2][]string // of each kind, each once, in the order of subscription
-	bytes int         // what they take, at most subscriptionBytesMax
-}
-
-// count is the number that every confirmation bears.
-func (subs *subscriptions) count() int {
-	return len(subs.names[toChannel]) + len(subs.names[toPattern])
-}
-
-// subscription is a kind of subscription.
-type subscription uint8
-
-const (
-	toChannel subscription = iota
-	toPattern
 )
 
 // subscribed and unsubscribed name the replies to a subscription of a kind, and to its end.
@@ -209,24 +165,4 @@ func (c *call) appendSubscription(event string, name []byte, count int) {
 		c.out = resp.AppendBulk(c.out, name)
 	}
 	c.out = resp.AppendInt(c.out, int64(count))
-}
-
-// allowedWhileSubscribed reports whether a client that has subscriptions may send this command. In
-// RESP2 it takes every array for a message, so it may send only what is answered as one; in RESP3
-// messages are pushes, and all is allowed.
-func (s *session) allowedWhileSubscribed(cmd *command) bool {
-	if s.proto >= 3 || s.subscriptions.count() == 0 || cmd.flags&flagPubSub != 0 && cmd.name != "publish" {
-		return true
-	}
-	switch cmd.name {
-	case "ping", "quit", "reset":
-		return cmd.parent == nil
-	}
-	return false
-}
-
-// notWhileSubscribed is the error for a command that is not allowedWhileSubscribed.
-func notWhileSubscribed(cmd *command) error {
-	return errorf("ERR Can't execute '%s': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context",
-		cmd.fullName())
 }

@@ -89,13 +89,6 @@ func (s *session) parseTracking(on bool, args [][]byte) (t *tracker, refusal err
 	return t, nil
 }
 
-// accountOf is for any goroutine that does not hold the connection's mu.
-func (s *session) accountOf() *account {
-	s.conn.mu.Lock()
-	defer s.conn.mu.Unlock()
-	return s.account
-}
-
 // cmdCLIENTCACHING is CLIENT CACHING YES | NO, about the next command or transaction.
 func cmdCLIENTCACHING(s *session, c *call) {
 	yes := equalFold(c.args[2], "YES")

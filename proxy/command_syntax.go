@@ -215,3 +215,36 @@ func optionsHint(arguments []argDoc) string {
 	last := len(hints) - 1
 	return strings.Join(hints[:last], ", ") + " and " + hints[last]
 }
+
+// hintOf writes arguments as redis-cli shows them, for HELP and for the form in errors. It is the
+// inverse of syntax (command_syntax.go) but for the kinds of arguments, which people need not see.
+func hintOf(args []argDoc, separator string) string {
+	hints := make([]string, len(args))
+	for i := range args {
+		hints[i] = args[i].hint()
+	}
+	return strings.Join(hints, separator)
+}
+
+// hint is one argument in that form: [WAIT ms], key [key ...], NX|XX. What stands in brackets may be
+// left out, what stands before three dots may be repeated.
+func (arg *argDoc) hint() string {
+	text := ""
+	switch arg.kind {
+	case "pure-token": // its token is all of it, and comes below
+	case "oneof":
+		text = hintOf(arg.arguments, "|")
+	case "block":
+		text = hintOf(arg.arguments, " ")
+	default:
+		text = arg.name
+	}
+	if arg.multiple {
+		text += " [" + text + " ...]"
+	}
+	text = strings.TrimSpace(arg.token + " " + text)
+	if arg.optional {
+		text = "[" + text + "]"
+	}
+	return text
+}

@@ -1,13 +1,14 @@
 package proxy
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 
 	"redlockd/proxy/access"
-	"redlockd/proxy/keyspace"
+	"redlockd/redlock/resp"
 )
 
 // The command table: what a row is, how one is made from a line of usage, and how the row of a command
@@ -153,17 +154,6 @@ func row(usage string, handler func(*session, *call), flags commandFlags, group,
 	return cmd
 }
 
-// keysRow makes the row of a command of package keyspace, which says whether it writes.
-func keysRow(usage string, flags commandFlags, group, since, summary string) command {
-	name, _, _ := strings.Cut(usage, " ")
-	if keyspace.Lookup(name).Writes {
-		flags |= flagWrite
-	} else {
-		flags |= flagReadOnly
-	}
-	return row(usage, cmdKeys, flags|flagInMulti, group, since, summary)
-}
-
 // permissionOf is the group of a command. What is not known to be harmless belongs to access.Lock.
 func permissionOf(cmd *command) access.Group {
 	container, sub, _ := strings.Cut(cmd.name, "|")
@@ -307,6 +297,13 @@ func (t *commandTable) find(args [][]byte) (*command, error) {
 	return nil, unknownSubcommand(args)
 }
 
+// redisHas reports whether Redis, or this endpoint, has a command that scripts cannot call. The name is in
+// lower case. All others get Redis's error for unknown commands, which a script may handle.
+func (t *commandTable) redisHas(name string) bool {
+	_, refused := refusalOf[name]
+	return refused || t.byFullName([]byte(name)) != nil || name == "waitaof" // of Redis 7.2
+}
+
 // sub finds a subcommand by its name in any case; nil if there is none.
 func (cmd *command) sub(name []byte) *command {
 	for _, sub := range cmd.subs {
@@ -350,13 +347,37 @@ func notPermitted(u *access.User, cmd *command, args [][]byte) error {
 	return nil
 }
 
-// noPermission is the error for a resource or a channel that the user may not use. It begins with
-// Redis's words.
-func noPermission(u *access.User, kind, name string) error {
-	patterns := u.Resources
-	if kind == "channel" {
-		patterns = u.AllChannels()
+// find returns the keys among the arguments of a command, whose name is args[0]: the first of keys, and
+// each step-th behind it. The arguments between them (values, as in MSETNX) are returned with them,
+// because keys is a part of args and nothing is copied.
+//
+// ok is false when the count of the keys does not fit the arguments. The number of arguments must fit
+// the command's arity: otherwise find reads beyond the end.
+func (spec keySpec) find(args [][]byte) (keys [][]byte, step int, ok bool) {
+	// No more keys are taken than there are arguments. Whether the handler wants others behind them is
+	// its own affair.
+	if spec.numkeys > 0 {
+		n, ok := resp.ParseInt(args[spec.numkeys])
+		rest := args[spec.numkeys+1:]
+		if !ok || n < 1 || n > int64(len(rest)) {
+			return nil, 1, false
+		}
+		return rest[:n], 1, true
 	}
-	return errorf("NOPERM this user has no permissions to access the %s '%s': to user %s [auth] gives %s",
-		kind, clipped(name, 128), u.Name, clipped(strings.Join(patterns, ", "), 256))
+	last := spec.last
+	if last < 0 {
+		last += len(args)
+	}
+	return args[spec.first : last+1], spec.step, true
+}
+
+// byFullName finds a command by the name that fullName gives it (client|list for a subcommand), in any
+// case; nil if there is none.
+func (t *commandTable) byFullName(name []byte) *command {
+	container, sub, ok := bytes.Cut(name, []byte("|"))
+	cmd := t.named(container)
+	if !ok || cmd == nil {
+		return cmd
+	}
+	return cmd.sub(sub)
 }

@@ -1,11 +1,17 @@
 package proxy
 
+import (
+	"strings"
+
+	"redlockd/proxy/keyspace"
+)
+
 // To add a command that needs no masters, or only operations that the engine has already:
 //
 //  1. Write its handler cmdNAME in the cmd_*.go file of its group. The comment of type call says what a handler may do.
 //  2. Give it a row below. Arity, key positions, the permission of users with a list of resources, COMMAND, COMMAND DOCS
 //     (so redis-cli's hints), HELP and the usage in error messages follow from the row's first string (command_table.go, row).
-//  3. If Redis has the command and redlockd refused it so far, take its name out of the list in cmd_refused.go.
+//  3. If Redis has the command and redlockd refused it so far, take its name out of the list in refused.go.
 //  4. If clients or scripts may also call it from Lua, add it to scriptCommands (script_call.go).
 //  5. Write a dialogue test beside the handler, and a line in README's table of commands.
 //
@@ -260,4 +266,15 @@ var commandRows = []command{
 		"pubsub", "2.0.0", "End subscriptions: those named, or all of PSUBSCRIBE"),
 	row("publish channel message", cmdPUBLISH, flagPubSub,
 		"pubsub", "2.0.0", "Send a message to the subscribers of a channel on every redlockd. Answers how many of them are clients of this one"),
+}
+
+// keysRow makes the row of a command of package keyspace, which says whether it writes.
+func keysRow(usage string, flags commandFlags, group, since, summary string) command {
+	name, _, _ := strings.Cut(usage, " ")
+	if keyspace.Lookup(name).Writes {
+		flags |= flagWrite
+	} else {
+		flags |= flagReadOnly
+	}
+	return row(usage, cmdKeys, flags|flagInMulti, group, since, summary)
 }

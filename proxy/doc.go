@@ -5,6 +5,7 @@
 //
 //	client
 //	  │ bytes
+//	new.go              has made the server and its table of commands
 //	server.go           accepts the connection; preauth.go and login.go bound what it may cost before it has authenticated
 //	  vanished.go       has the kernel notice that its client is gone without a word
 //	connection.go       the reader goroutine: read, execute, send, in a loop
@@ -37,7 +38,7 @@
 //     other redlockds by messages: fleet.go, fleet_message.go.
 //   - Clients that keep what they have read are told of changes by tracking.go (CLIENT TRACKING, in
 //     cmd_tracking.go).
-//   - Locks under HOLD are renewed by the engine, and end with the connection: cmd_hold.go.
+//   - Locks under HOLD are renewed by the engine, and end with the connection: cmd_hold.go, held.go.
 //   - Other users and limits come in while the server runs: reload.go.
 //   - timeouts.go closes connections that have used up their time, output_total.go those for which too
 //     much waits.
@@ -45,6 +46,20 @@
 //     the metrics, whose table INFO (cmd_info.go) reads, too. stats.go counts for these.
 //
 // commands.go begins with the checklist for a new command. errors.go has the codes of errors.
+//
+// # Floors
+//
+// Calls go down. A file knows none of a floor above it:
+//
+//	new.go, commands.go     which commands there are
+//	cmd_*.go, exchange.go   what each of them does, and the programs on keys (dropin.go, script_*.go)
+//	server.go, session.go   who is connected, what comes in and goes out, and what belongs to one client: connection.go,
+//	                        slot.go, output.go, engine.go, tracking.go, subscribers.go, held.go, transaction.go, audit.go …
+//	errors.go, reply.go     words and data: account.go, argument.go, key_queue.go, readbuffer.go, script_cache.go,
+//	                        script_shares.go, semaphore.go
+//
+// A handler is reached by its row in the command table alone, so that a command is added and removed without the floors
+// below.
 //
 // # What is promised
 //

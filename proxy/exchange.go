@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"crypto/rand"
+	"errors"
 	mathrand "math/rand/v2"
 	"runtime/debug"
 	"slices"
@@ -323,8 +324,16 @@ func (x *exchange) word(command, script string) string {
 // Messages are paid for before anything has happened, so that a refusal means that nothing was changed.
 func (x *exchange) commit() redlock.Flusher {
 	o := &x.outcome
-	if o.Collections && o.Writes && !x.s.server.keyQueue.enter(&x.slot, x.keys[0], x.read) {
-		return nil
+	if o.Collections && o.Writes && x.queuedKey == "" {
+		key := x.keys[0]
+		begin := func() {
+			x.queuedKey = key
+			x.read()
+		}
+		if !x.s.server.keyQueue.enter(key, begin) {
+			return nil
+		}
+		x.queuedKey = key
 	}
 	if refusal := x.payMessages(); refusal != nil {
 		return x.fail(refusal)
@@ -516,3 +525,14 @@ func noTTL(ch *redlock.Change) error {
 	return refusedf("ERR a lock without a TTL would be held for ever if its owner dies: give it one (SET key token NX PX ms, or PEXPIRE in the same script), "+
 		"or set default_ttl in [compat]%s", instead)
 }
+
+// share stores the script on the masters for the other redlockds, unless that was done a short while ago. The
+// user's share pays for it, and the caller does not wait for it.
+func (srv *Server) share(script *knownScript, a *account, now int64) {
+	if srv.scripts.storeDue(script, now) {
+		srv.opts.Engine.StoreScript(a.share, script.SHA, script.source, storedTTL)
+	}
+}
+
+// errWatchFailed stands for the null by which EXEC says that a watched key is not what it was.
+var errWatchFailed = errors.New("a watched key has changed")

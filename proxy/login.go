@@ -93,3 +93,7 @@ func (conn *connection) pause(d time.Duration) (alive bool) {
 	defer timer.Stop()
 	return conn.await(func() bool { return over }) == nil
 }
+
+// failedLoginName is how many bytes of a wrong name the log shows. A client may have sent its password
+// as the name.
+const failedLoginName = 64

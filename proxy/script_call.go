@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"errors"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -20,6 +19,7 @@ import (
 // scriptCaller executes the commands of one run of a script: it is the run's sandbox.Caller.
 type scriptCaller struct {
 	space *keyspace.Space
+	table *commandTable
 	// now stands still during the run.
 	now time.Time
 	// user may publish on some channels only; nil: there are no users.
@@ -65,7 +65,7 @@ func (caller *scriptCaller) Call(args []string) (resp.Value, error) {
 		cmd = scriptCommands[name]
 	}
 	switch {
-	case cmd.arity == 0 && redisHas(name):
+	case cmd.arity == 0 && caller.table.redisHas(name):
 		return resp.Value{}, &scriptRefusal{&refusedError{name, replyError("ERR the script calls " + strings.ToUpper(name) + ", and is refused as a whole: scripts here lock and release only, " +
 			"with keys that hold a string, a counter, or a small hash, set or sorted set, and have a TTL; a semaphore is LOCK with SLOTS")}}
 	case cmd.arity == 0:
@@ -90,14 +90,6 @@ func refuseRun(err error) error {
 		return refuse("the script uses more than %d keys, which is the most that is possible: %.200q is one too many", scriptKeysMax, unknown.Key)
 	}
 	return &scriptRefusal{err}
-}
-
-// redisHas reports whether Redis, or this endpoint, knows a command that scripts cannot call. The name is in
-// lower case. All others get Redis's error for unknown commands, which a script may handle.
-func redisHas(name string) bool {
-	_, refused := refusalOf[name]
-	isServed := func(row command) bool { return row.name == name }
-	return refused || slices.ContainsFunc(commandRows, isServed) || name == "waitaof" // of Redis 7.2
 }
 
 // scriptTIME answers the time of the run, which stands still in it as in Redis.

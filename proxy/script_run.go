@@ -17,12 +17,6 @@ const (
 	scriptReplyMax = 128 << 10
 )
 
-// message is what a script publishes.
-type message struct{ channel, payload string }
-
-// size is what a message counts where bytes are bounded.
-func (m *message) size() int { return len(m.channel) + len(m.payload) + messageOverhead }
-
 // scriptRefusal ends a script that is not one of a lock, also inside pcall. Its text is that of the
 // error reply.
 type scriptRefusal struct{ error }

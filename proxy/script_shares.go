@@ -165,17 +165,3 @@ func (sh *scriptShares) chargeMessages(u *account, n int, now time.Time) (refusa
 	share.messages -= int64(n)
 	return nil
 }
-
-// compiled is the script of this source. A source that is not known yet is compiled when it is the turn of this
-// session of the user, because a stranger's source takes as long as a run.
-func (s *session) compiled(u *account, source string) (*knownScript, error) {
-	srv := s.server
-	if len(source) <= sandbox.SourceMax { // else it takes no time to refuse it
-		if known := srv.scripts.lookupSHA([]byte(sandbox.SHA(source))); known != nil {
-			return known, nil
-		}
-		srv.shares.acquireRun(u, s.conn.id)
-		defer srv.shares.releaseRun()
-	}
-	return srv.scripts.addSource(source, srv.now())
-}

@@ -191,3 +191,51 @@ func (s *session) recovered(c *call, mark int) {
 	// all cases.
 	s.conn.close("panic in a command")
 }
+
+// accountOf is for any goroutine that does not hold the connection's mu.
+func (s *session) accountOf() *account {
+	s.conn.mu.Lock()
+	defer s.conn.mu.Unlock()
+	return s.account
+}
+
+// becomeLocked makes the session one of the account, which it has entered, and takes it out of the one
+// before. What waits for the client to read it goes along. Operations that are on their way stay with
+// the account that began them (slot.account). Called by the reader goroutine.
+func (s *session) becomeLocked(a *account) {
+	s.account.leave()
+	s.account.output.Add(int64(-s.conn.counted))
+	a.output.Add(int64(s.conn.counted))
+	s.account = a
+	s.caller.Store(nil)
+}
+
+// usernameLocked is the name that CLIENT LIST shows.
+func (s *session) usernameLocked() string { return usernameOf(s.user()) }
+
+// username is usernameLocked for any goroutine that does not hold the connection's mu.
+func (s *session) username() string {
+	s.conn.mu.Lock()
+	defer s.conn.mu.Unlock()
+	return s.usernameLocked()
+}
+
+// allowedWhileSubscribed reports whether a client that has subscriptions may send this command. In
+// RESP2 it takes every array for a message, so it may send only what is answered as one; in RESP3
+// messages are pushes, and all is allowed.
+func (s *session) allowedWhileSubscribed(cmd *command) bool {
+	if s.proto >= 3 || s.subscriptions.count() == 0 || cmd.flags&flagPubSub != 0 && cmd.name != "publish" {
+		return true
+	}
+	switch cmd.name {
+	case "ping", "quit", "reset":
+		return cmd.parent == nil
+	}
+	return false
+}
+
+// notWhileSubscribed is the error for a command that is not allowedWhileSubscribed.
+func notWhileSubscribed(cmd *command) error {
+	return errorf("ERR Can't execute '%s': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context",
+		cmd.fullName())
+}

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"strings"
 	"sync"
 
 	"redlockd/proxy/access"
@@ -14,6 +15,17 @@ import (
 //
 // A message is encoded once for all who get it in the same protocol version, and a long one is not
 // copied either: a message for ten thousand clients costs its bytes once.
+
+const (
+	// patternBytesMax bounds the patterns of all clients together, each counted once however many have
+	// it: every message that is published on any redlockd is compared with all of them, which takes a
+	// time of their length times that of the channel's name.
+	patternBytesMax = 64 << 10
+
+	// channelMax bounds the name of a channel that a message is sent to: that of a resource, and as
+	// much again around it. See patternBytesMax.
+	channelMax = 2 * redlock.MaxResourceLen
+)
 
 // subscribers finds the clients that a message is for. mu is taken after a connection's mu; no other
 // lock is taken under it.
@@ -165,3 +177,43 @@ func (subs *subscribers) count(channel string) int {
 	}
 	return n
 }
+
+// subscriptions are what one client has subscribed to. The zero value is none.
+type subscriptions struct {
+	names [2][]string // of each kind, each once, in the order of subscription
+	bytes int         // what they take, at most subscriptionBytesMax
+}
+
+// count is the number that every confirmation bears.
+func (subs *subscriptions) count() int {
+	return len(subs.names[toChannel]) + len(subs.names[toPattern])
+}
+
+// subscription is a kind of subscription.
+type subscription uint8
+
+const (
+	toChannel subscription = iota
+	toPattern
+)
+
+// messageRefusal is the error for a message that cannot be published, or nil. It is checked here
+// because the bound of a channel's name is this package's, and because a script must know before it is
+// committed.
+func messageRefusal(channel, payload string) error {
+	switch n := len(channel) + len(payload); {
+	case strings.HasPrefix(channel, redlock.ReservedPrefix):
+		return errorf("ERR channels that begin with %s are kept for redlockd itself", redlock.ReservedPrefix)
+	case len(channel) > channelMax:
+		return errorf("ERR the name of the channel has %d bytes, at most %d are possible", len(channel), channelMax)
+	case n > redlock.MessageMax:
+		return errorf("ERR the message and its channel have %d bytes, at most %d are possible", n, redlock.MessageMax)
+	}
+	return nil
+}
+
+// message is what a script publishes.
+type message struct{ channel, payload string }
+
+// size is what a message counts where bytes are bounded.
+func (m *message) size() int { return len(m.channel) + len(m.payload) + messageOverhead }
