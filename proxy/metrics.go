@@ -42,9 +42,11 @@ type emit func(value float64, labels ...string)
 type metric struct {
 	desc *prometheus.Desc // nil: it is in INFO alone
 	kind prometheus.ValueType
-	// section and field are the names of the number in INFO; empty: it is not there. Where the metric has a label, each
-	// of its values has a field, the name of which begins with field.
+	// section and field are the names of the number in INFO; empty: it is not there. Where the metric has a
+	// label, each of its values has a field, the name of which begins with field.
 	section, field string
+	// text is the value of a field that is no number, and has no metric; nil: it is one.
+	text func(r *reading) string
 	// read calls emit once for each combination of labels. Scrapes run at the same time: read must not
 	// change anything.
 	read func(r *reading, emit emit)
@@ -128,6 +130,9 @@ func ofLearners(name, help string, read func(c redlock.Copying) float64) metric 
 	})
 }
 
+// masterStates are the states of a master, the good one first.
+var masterStates = []redlock.MasterState{redlock.MasterUp, redlock.MasterQuarantined, redlock.MasterDoubted, redlock.MasterRefused, redlock.MasterDown}
+
 // metricTable has all metrics but the histograms, which are not one number (histogramTable).
 var metricTable = []metric{
 	// The server as a whole.
@@ -147,28 +152,42 @@ var metricTable = []metric{
 			}
 		}),
 
-	// Masters. All states are emitted for each, with 0 or 1, so that an alert sees a state end.
-	gauge("masters", "Masters of the membership, or of the configuration as long as none is known.", func(r *reading) int { return len(r.Masters) }),
-	gauge("masters_voting", "Masters that are up, so that their votes count.", func(r *reading) int { return status.Voting(r.Masters) }),
-	gauge("quorum", "Votes that a lock needs.", func(r *reading) int { return status.Quorum(r.Masters) }),
-	gauge("membership_version", "Version of the membership: it grows with each change.", func(r *reading) int { return int(r.Membership.Version) }),
-	gauge("membership_voters", "Masters that have a vote in the membership, whether they can be reached or not.", func(r *reading) int { return r.Membership.Voters() }),
-	gauge("membership_learners", "Masters that get every command and have no vote yet.", func(r *reading) int { return len(status.Learners(r.Membership)) }),
+	// Masters. The rows in INFO are in its order.
+	gauge("masters", "Masters of the membership, or of the configuration as long as none is known.",
+		func(r *reading) int { return len(r.Masters) }).in("Masters", "masters"),
+	gauge("masters_voting", "Masters that are up, so that their votes count.",
+		func(r *reading) int { return status.Voting(r.Masters) }).in("Masters", "masters_up"),
+	{section: "Masters", field: "masters_", read: func(r *reading, emit emit) {
+		for _, state := range masterStates[1:] {
+			emit(float64(status.CountState(r.Masters, state)), string(state))
+		}
+	}},
+	gauge("quorum", "Votes that a lock needs.", func(r *reading) int { return status.Quorum(r.Masters) }).in("Masters", "quorum"),
+	gauge("membership_version", "Version of the membership: it grows with each change.",
+		func(r *reading) int { return int(r.Membership.Version) }).in("Masters", "membership_version"),
+	{section: "Masters", field: "membership_lineage", text: func(r *reading) string { return r.Membership.Lineage }},
+	gauge("membership_voters", "Masters that have a vote in the membership, whether they can be reached or not.",
+		func(r *reading) int { return r.Membership.Voters() }).in("Masters", "membership_voters"),
+	gauge("membership_learners", "Masters that get every command and have no vote yet.",
+		func(r *reading) int { return len(status.Learners(r.Membership)) }).in("Masters", "membership_learners"),
+	fieldOnly("Masters", "membership_max_ttl_ms", func(r *reading) uint64 { return uint64(r.Membership.MaxTTL.Milliseconds()) }),
+	ofMembership("wait_seconds", "How long a master has no vote that may have forgotten locks.",
+		func(m *redlock.Membership) float64 { return m.Wait.Seconds() }).in("Masters", "membership_wait_s"),
+	ofMembership("wait_left_seconds", "What is left until the wait falls to what max_ttl needs; 0: it has.",
+		func(m *redlock.Membership) float64 { return m.WaitLeft.Seconds() }).in("Masters", "membership_wait_left_s"),
 	ofLearners("copying", "1 if the master is being given what the others remember, so that it votes when that is done. 0: it votes when its wait is over, and INFO masters says why.",
 		func(c redlock.Copying) float64 { return float64(oneIf(c.From != "")) }),
 	ofLearners("copied_locks", "Locks that the master was given so far.", func(c redlock.Copying) float64 { return float64(c.Given) }),
 	ofLearners("copied_ratio", "How much was looked at of what the others remember, from 0 to 1.", func(c redlock.Copying) float64 { return float64(c.Percent) / 100 }),
 	ofMembership("max_ttl_seconds", "The longest TTL in force.", func(m *redlock.Membership) float64 { return m.MaxTTL.Seconds() }),
-	ofMembership("wait_seconds", "How long a master has no vote that may have forgotten locks.", func(m *redlock.Membership) float64 { return m.Wait.Seconds() }),
-	ofMembership("wait_left_seconds", "What is left until the wait falls to what max_ttl needs; 0: it has.", func(m *redlock.Membership) float64 { return m.WaitLeft.Seconds() }),
 	ofMembership("problem", "1 if something is known against the membership, else 0: INFO masters and redlockd members say what.",
 		func(m *redlock.Membership) float64 { return float64(oneIf(m.Problem != "")) }),
 	ofMembership("differs", "1 if masters or max_ttl of the settings differ from the membership, else 0.",
 		func(m *redlock.Membership) float64 { return float64(oneIf(m.Differences != "")) }),
 	newMetric(prometheus.GaugeValue, "master_state", "1 for the state that the master is in: up, quarantined, doubted, refused or down.", []string{"master", "state"},
 		func(r *reading, emit emit) {
-			for _, m := range r.Masters {
-				for _, state := range []redlock.MasterState{redlock.MasterUp, redlock.MasterQuarantined, redlock.MasterDoubted, redlock.MasterRefused, redlock.MasterDown} {
+			for _, m := range r.Masters { // with 0 or 1 for each state, so that an alert sees a state end
+				for _, state := range masterStates {
 					emit(float64(oneIf(m.State == state)), m.Addr, string(state))
 				}
 			}
