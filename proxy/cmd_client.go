@@ -27,8 +27,8 @@ func cmdCLIENTGETNAME(s *session, c *call) {
 
 // cmdCLIENTSETNAME names the connection. An empty name takes the name away.
 func cmdCLIENTSETNAME(s *session, c *call) {
-	if reason := checkClientName(c.args[2]); reason != nil {
-		c.fail(reason)
+	if refusal := checkWord("Client names", c.args[2]); refusal != nil {
+		c.fail(refusal)
 		return
 	}
 	s.conn.mu.Lock()
@@ -43,14 +43,14 @@ func (s *session) setNameLocked(name string) {
 	s.caller.Store(nil)
 }
 
-// checkClientName returns the error for a name that CLIENT LIST could not show in one word, and nil for
-// a good one, the empty one among them.
-func checkClientName(name []byte) error {
+// checkWord returns the error for a text that CLIENT LIST could not show in one word, and nil for a good one,
+// the empty one among them. what is how Redis names the text.
+func checkWord(what string, text []byte) error {
 	switch {
-	case len(name) > clientTextMax:
-		return errorf("ERR Client names cannot be longer than %d bytes.", clientTextMax)
-	case !isOneWord(name):
-		return replyError("ERR Client names cannot contain spaces, newlines or special characters.")
+	case len(text) > clientTextMax:
+		return errorf("ERR %s cannot be longer than %d bytes.", what, clientTextMax)
+	case !isOneWord(text):
+		return errorf("ERR %s cannot contain spaces, newlines or special characters.", what)
 	}
 	return nil
 }
@@ -69,12 +69,8 @@ func cmdCLIENTSETINFO(s *session, c *call) {
 		c.failf("ERR Unrecognized option '%s'", option)
 		return
 	}
-	switch {
-	case len(value) > clientTextMax:
-		c.failf("ERR %s cannot be longer than %d bytes.", option, clientTextMax)
-		return
-	case !isOneWord(value):
-		c.failf("ERR %s cannot contain spaces, newlines or special characters.", option)
+	if refusal := checkWord(string(option), value); refusal != nil {
+		c.fail(refusal)
 		return
 	}
 	s.conn.mu.Lock() // CLIENT LIST of others reads it

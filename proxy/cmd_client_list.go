@@ -167,7 +167,7 @@ func (s *session) killConditions(args [][]byte) (map[string]func(*session) bool,
 			if !s.server.hasUser(value) {
 				return nil, errorf("ERR No such user '%s'", value)
 			}
-			conditions[option] = func(other *session) bool { return other.usernameLocked() == value }
+			conditions[option] = func(other *session) bool { return other.username() == value }
 		case "SKIPME":
 			skip := equalFold(value, "YES")
 			if !skip && !equalFold(value, "NO") {
@@ -228,7 +228,7 @@ func (s *session) appendInfo(line []byte) []byte {
 	field("tot-mem", strconv.Itoa(s.conn.memoryLocked()))
 	field("events", "r")
 	field("cmd", lastCommand)
-	field("user", s.usernameLocked())
+	field("user", s.username())
 	field("redir", strconv.FormatInt(s.redirectID(), 10))
 	field("resp", strconv.Itoa(s.proto))
 	field("lib-name", s.libName)

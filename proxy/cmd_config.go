@@ -104,7 +104,7 @@ func cmdCONFIGRELOAD(s *session, c *call) {
 	// behind the flag.
 	s.asksForReload.Store(false)
 	live := s.server.live()
-	if known := live.knows(s.account); !known && (s.account != s.server.anonymous || len(live.Users) > 0) {
+	if known := live.knows(s.account()); !known && (s.account() != s.server.anonymous || len(live.Users) > 0) {
 		s.conn.closeAfterReply = true
 	}
 }

@@ -30,7 +30,7 @@ func cmdEVAL(s *session, c *call) {
 	if x == nil {
 		return
 	}
-	script, err := s.compiled(s.account, string(c.args[1]))
+	script, err := s.compiled(s.account(), string(c.args[1]))
 	if err != nil {
 		c.fail(replyError(err.Error())) // in Redis's words, with the code
 		return
@@ -130,12 +130,12 @@ func (x *scriptProgram) start(c *call) {
 // cmdSCRIPTLOAD also stores the script on the masters: a client may load it through one redlockd and call it
 // through another.
 func cmdSCRIPTLOAD(s *session, c *call) {
-	script, err := s.compiled(s.account, string(c.args[2]))
+	script, err := s.compiled(s.account(), string(c.args[2]))
 	if err != nil {
 		c.fail(replyError(err.Error())) // in Redis's words, with the code
 		return
 	}
-	s.server.share(script, s.account, s.server.now())
+	s.server.share(script, s.account(), s.server.now())
 	c.out = resp.AppendBulkString(c.out, script.SHA)
 }
 
@@ -162,7 +162,7 @@ func cmdSCRIPTFLUSH(s *session, c *call) {
 		return
 	}
 	s.server.scripts.forgetAll() // also for what the client has sent behind this
-	s.server.opts.Engine.FlushScripts(s.account.share, storedTTL)
+	s.server.opts.Engine.FlushScripts(s.account().share, storedTTL)
 	f := &operation{then: func(f *operation, _ redlock.Result) { f.out = resp.AppendOK(f.out) }}
 	c.takeSlot(&f.slot)
 	f.startPublish(&f.op, scriptFlushChannel, "", f)

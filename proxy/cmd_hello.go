@@ -45,7 +45,7 @@ func cmdHELLO(s *session, c *call) {
 			i += 2
 		case more >= 1 && equalFold(c.args[i], "SETNAME"):
 			setName, name = true, c.args[i+1]
-			if reason := checkClientName(name); reason != nil {
+			if reason := checkWord("Client names", name); reason != nil {
 				c.fail(reason)
 				return
 			}
@@ -137,7 +137,7 @@ func (s *session) logIn(c *call, name, password []byte) bool {
 		time.AfterFunc(srv.logins.failed(s.conn.origin, time.Now()), func() { flush(sl.fail(errWrongPass)) })
 		return false
 	}
-	if found != s.account {
+	if found != s.account() {
 		if refusal := found.enter(); refusal != nil {
 			srv.refusedConnection(s.conn, found.user())
 			c.fail(refusal)
@@ -183,12 +183,12 @@ func cmdRESET(s *session, c *call) {
 	s.conn.mu.Lock()
 	s.proto = 2
 	first := s.server.anonymous
-	if own := s.server.live().accountOfCN(commonName(s.conn.net)); own != nil && (own == s.account || own.enter() == nil) {
+	if own := s.server.live().accountOfCN(commonName(s.conn.net)); own != nil && (own == s.account() || own.enter() == nil) {
 		first = own
-	} else if s.account != first {
+	} else if s.account() != first {
 		first.enter()
 	}
-	if s.account != first {
+	if s.account() != first {
 		s.becomeLocked(first)
 	}
 	s.setNameLocked("")

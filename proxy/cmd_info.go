@@ -279,7 +279,7 @@ func infoWord(text string) string {
 func infoUsers(r *reading, t *infoText, s *session) {
 	shown := r.srv.live().accounts
 	if s.user().Confined() {
-		shown = []*account{s.account}
+		shown = []*account{s.account()}
 	}
 	t.field("users", len(shown))
 	for i, a := range shown {
@@ -289,7 +289,7 @@ func infoUsers(r *reading, t *infoText, s *session) {
 			"refused_connections=%d,refused_locks=%d,refused_waiters=%d,refused_ttls=%d\r\n",
 			i, infoWord(u.Name), a.connections.Load(), u.MaxConnections, locks, u.MaxLocks, waiters, u.MaxWaiters,
 			u.MaxTTL.Milliseconds(), a.output.Load(),
-			a.refusedConnections.Load(), a.refusedLocks.Load(), a.refusedWaiters.Load(), a.refusedTTLs.Load())
+			a.refused.connections.Load(), a.refused.locks.Load(), a.refused.waiters.Load(), a.refused.ttls.Load())
 	}
 }
 

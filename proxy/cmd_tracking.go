@@ -57,7 +57,7 @@ func (s *session) parseTracking(on bool, args [][]byte) (t *tracker, refusal err
 			if t.redirect, ok = resp.ParseInt(args[i]); !ok {
 				return nil, errNotInteger
 			}
-			if other := s.server.client(t.redirect); other == nil || other.session.accountOf() != s.account {
+			if other := s.server.client(t.redirect); other == nil || other.session.account() != s.account() {
 				return nil, errRedirectGone
 			}
 		case equalFold(arg, "BCAST"), equalFold(arg, "PREFIX") && i+1 < len(args):

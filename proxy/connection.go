@@ -147,7 +147,8 @@ func newConnection(srv *Server, c net.Conn, id int64) *connection {
 		created: time.Now(),
 	}
 	conn.origin = access.OriginOf(conn.addr)
-	conn.session = &session{server: srv, conn: conn, proto: 2, account: srv.anonymous}
+	conn.session = &session{server: srv, conn: conn, proto: 2}
+	conn.session.current.Store(srv.anonymous)
 	conn.changed.L = &conn.mu
 	conn.lastUsed.Store(srv.now())
 	return conn

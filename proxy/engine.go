@@ -31,7 +31,7 @@ func (sl *slot) note() *redlock.HolderNote {
 	s.conn.mu.Lock()
 	defer s.conn.mu.Unlock()
 	n := &redlock.HolderNote{Client: s.name[:min(len(s.name), noteNameMax)], Addr: s.conn.addr, User: user}
-	if user == s.usernameLocked() {
+	if user == s.username() {
 		s.caller.Store(n)
 	}
 	return n

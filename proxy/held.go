@@ -85,7 +85,7 @@ func (h *heldLocks) LockLost(resources []string) redlock.Flusher {
 // noteMax bounds the text of a NOTE, and the reason of FORCE, in bytes.
 const noteMax = 200
 
-// noteNameMax is how many bytes of a client's name, which is ASCII (checkClientName), go into its notes.
+// noteNameMax is how many bytes of a client's name, which is ASCII (checkWord), go into its notes.
 const noteNameMax = 128
 
 // note makes the note of a lock. Its text is shown to people, so it is text.
@@ -93,7 +93,7 @@ func (s *session) note(text []byte) (*redlock.HolderNote, error) {
 	if refusal := checkText("note", text); refusal != nil {
 		return nil, refusal
 	}
-	return &redlock.HolderNote{Text: string(text), Client: s.name[:min(len(s.name), noteNameMax)], Addr: s.conn.addr, User: s.usernameLocked()}, nil
+	return &redlock.HolderNote{Text: string(text), Client: s.name[:min(len(s.name), noteNameMax)], Addr: s.conn.addr, User: s.username()}, nil
 }
 
 // checkText bounds a text that is for people: a note, or the reason of FORCE.

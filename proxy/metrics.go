@@ -290,10 +290,10 @@ var metricTable = []metric{
 	newMetric(prometheus.CounterValue, "user_refused_total", "What was refused because of a limit of the user, by the setting.", []string{"user", "limit"},
 		func(r *reading, emit emit) {
 			for _, a := range r.srv.live().accounts {
-				emit(float64(a.refusedConnections.Load()), a.user().Name, "max_connections")
-				emit(float64(a.refusedLocks.Load()), a.user().Name, "max_locks")
-				emit(float64(a.refusedWaiters.Load()), a.user().Name, "max_waiters")
-				emit(float64(a.refusedTTLs.Load()), a.user().Name, "max_ttl")
+				emit(float64(a.refused.connections.Load()), a.user().Name, "max_connections")
+				emit(float64(a.refused.locks.Load()), a.user().Name, "max_locks")
+				emit(float64(a.refused.waiters.Load()), a.user().Name, "max_waiters")
+				emit(float64(a.refused.ttls.Load()), a.user().Name, "max_ttl")
 			}
 		}),
 	newMetric(prometheus.CounterValue, "policy_refused_total", "What was refused because of a policy, by the setting.", []string{"prefix", "limit"},

@@ -33,7 +33,7 @@ func (conn *connection) countOutputLocked() {
 	}
 	if more := int64(n - conn.counted); more != 0 {
 		conn.counted = n
-		conn.session.account.output.Add(more)
+		conn.session.account().output.Add(more)
 		conn.server.output.Add(more)
 	}
 }
@@ -88,7 +88,7 @@ func (srv *Server) backlogs() (total int, accounts map[*account]*backlogs) {
 	accounts = make(map[*account]*backlogs)
 	for _, conn := range srv.clients() {
 		conn.mu.Lock()
-		a, n := conn.session.account, conn.counted
+		a, n := conn.session.account(), conn.counted
 		conn.mu.Unlock()
 		if n == 0 {
 			continue
@@ -155,7 +155,7 @@ func (s *session) afterPublish(a *account) {
 func (s *session) slowDown() error {
 	s.mustSlowDown.Store(false)
 	return s.conn.sendAnd(func() error {
-		for waited := time.Duration(0); waited < publishPause && s.server.outputHigh(s.account); waited += publishPoll {
+		for waited := time.Duration(0); waited < publishPause && s.server.outputHigh(s.account()); waited += publishPoll {
 			if s.conn.closed.Load() {
 				return errClosed
 			}

@@ -208,7 +208,7 @@ func TestHugeMessageBehindTheHandshake(t *testing.T) {
 	if err != errPreauthReadMax || read > preauthReadMax+1000 {
 		t.Errorf("one long message: got %v after %d bytes, want %v after %d", err, read, errPreauthReadMax, preauthReadMax)
 	}
-	conn.session.account = srv.live().accounts[0]
+	conn.session.current.Store(srv.live().accounts[0])
 	if err := conn.read(); err != nil || conn.tlsTransport.left <= 1<<30 {
 		t.Errorf("behind the login: got %v, and %d bytes may follow, want no bound", err, conn.tlsTransport.left)
 	}

@@ -112,9 +112,7 @@ func (srv *Server) Reload(opts Options) (closed int, err error) {
 
 	everybody := (len(before.Users) == 0) != (len(live.Users) == 0)
 	for _, conn := range srv.clients() {
-		conn.mu.Lock()
-		a := conn.session.account
-		conn.mu.Unlock()
+		a := conn.session.account()
 		if stays := !everybody && (a == srv.anonymous || live.knows(a)); stays || conn.session.asksForReload.Load() {
 			continue
 		}

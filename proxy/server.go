@@ -202,7 +202,7 @@ func (srv *Server) accepted(c net.Conn) {
 		srv.lastID++
 		conn := newConnection(srv, c, srv.lastID)
 		srv.connections[conn.id] = conn
-		conn.session.account.enter()
+		conn.session.account().enter()
 		if srv.usesTLS(c) || !conn.session.authenticated() {
 			srv.addPreauthLocked(conn)
 		}
@@ -210,7 +210,7 @@ func (srv *Server) accepted(c net.Conn) {
 			conn.serve()
 			srv.subscribers.forget(conn.session)
 			srv.tracking.forget(conn.session)
-			conn.session.account.leave()
+			conn.session.account().leave()
 			srv.mu.Lock()
 			srv.removePreauthLocked(conn)
 			delete(srv.connections, conn.id)

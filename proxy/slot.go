@@ -80,7 +80,7 @@ const keepsMin = 1 << 10
 // What is in batch stands before the slot, and goes to out first. Replies that come later get slots of
 // their own (queueReply). So batch is empty while slots are in the queue.
 func (s *session) enqueue(sl *slot, proto int, blocks bool) {
-	sl.s, sl.cmd, sl.account, sl.proto, sl.blocks = s, s.call.cmd, s.account, proto, blocks
+	sl.s, sl.cmd, sl.account, sl.proto, sl.blocks = s, s.call.cmd, s.account(), proto, blocks
 	sl.out = sl.room[:0]
 	sl.silent = s.silent()
 	conn := s.conn

@@ -158,7 +158,7 @@ func (subs *subscribers) deliver(channel, payload string) {
 	// With subs.mu free again, because it is taken after a connection's mu. A client may have
 	// unsubscribed meanwhile, and still gets this message, as if it had come before.
 	for _, d := range deliveries {
-		if channel != redlock.LostChannel || d.to.accountOf().user().May(payload) {
+		if channel != redlock.LostChannel || d.to.user().May(payload) {
 			d.to.conn.push(false, d.frame)
 		}
 	}
