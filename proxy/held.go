@@ -9,6 +9,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"redlockd/proxy/fleet"
 	"redlockd/redlock"
 )
 
@@ -83,7 +84,7 @@ func (h *heldLocks) LockLost(resources []string) redlock.Flusher {
 }
 
 // noteMax bounds the text of a NOTE, and the reason of FORCE, in bytes.
-const noteMax = 200
+const noteMax = fleet.NoteMax
 
 // noteNameMax is how many bytes of a client's name, which is ASCII (checkWord), go into its notes.
 const noteNameMax = 128

@@ -4,6 +4,7 @@ import (
 	"net"
 	"time"
 
+	"redlockd/proxy/fleet"
 	"redlockd/redlock/loglimit"
 )
 
@@ -26,6 +27,7 @@ func New(opts Options) (*Server, error) {
 		stats:       newStats(started),
 		shares:      newScriptShares(runsMax()),
 		listing:     make(chan struct{}, 1),
+		asking:      make(chan struct{}, 1),
 		listeners:   make(map[net.Listener]struct{}),
 		connections: make(map[int64]*connection),
 		done:        make(chan struct{}),
@@ -38,13 +40,19 @@ func New(opts Options) (*Server, error) {
 	}
 	srv.audit = newAudit(opts.Audit, opts.AuditLocks, opts.Logger)
 	srv.current.Store(newLiveOptions(opts, nil))
-	srv.fleet = redlockds{srv: srv, asked: make(chan struct{}, 1), asking: make(chan struct{}, 1)}
+	srv.fleet = fleet.New(fleet.Host{
+		Mailbox: opts.Engine.Mailbox(),
+		Publish: func(payload string) { srv.publish(fleet.Channel, payload) },
+		Send:    func(mailbox, payload string) { srv.send(mailbox, fleet.Channel, payload) },
+		Leases:  srv.leasesForFleet,
+		Done:    srv.done,
+	})
 	opts.Engine.OnMessage(func(channel, payload string) {
 		switch channel {
 		case scriptFlushChannel:
 			srv.scripts.forgetAll()
-		case fleetChannel:
-			srv.fleet.receive(payload)
+		case fleet.Channel:
+			srv.fleet.Receive(payload)
 		default:
 			srv.subscribers.deliver(channel, payload)
 		}

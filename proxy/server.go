@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"redlockd/proxy/fleet"
 	"redlockd/proxy/status"
 	"redlockd/redlock/loglimit"
 )
@@ -60,7 +61,8 @@ type Server struct {
 	shares      *scriptShares // bounds the scripts that run at one time, in rotation over the users
 	keyQueue    keyQueue
 	listing     chan struct{} // holds an element while a LOCKS is being answered
-	fleet       redlockds     // the other redlockds over the same masters
+	asking      chan struct{} // holds an element while a LOCKS ALL is under way, and for askEvery at least
+	fleet       *fleet.Fleet  // the other redlockds over the same masters
 
 	reloading sync.Mutex                  // held by Reload
 	current   atomic.Pointer[liveOptions] // see live
@@ -159,8 +161,8 @@ func (srv *Server) Serve(l net.Listener) error {
 	}
 }
 
-// listen registers a listener. With the first it starts runTimeouts, and tells the other redlockds that this one is here. It returns false if the server is
-// closed or draining.
+// listen registers a listener. With the first it starts runTimeouts, and tells the other redlockds that this
+// one is here. It returns false if the server is closed or draining.
 func (srv *Server) listen(l net.Listener) bool {
 	srv.mu.Lock()
 	defer srv.mu.Unlock()
@@ -171,8 +173,8 @@ func (srv *Server) listen(l net.Listener) bool {
 	if !srv.timeoutsRun {
 		srv.timeoutsRun = true
 		srv.goroutines.Go(srv.runTimeouts)
-		srv.fleet.name = fleetName(l.Addr())
-		srv.goroutines.Go(srv.fleet.run)
+		srv.fleet.Listens(l.Addr())
+		srv.goroutines.Go(srv.fleet.Run)
 	}
 	return true
 }
