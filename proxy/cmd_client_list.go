@@ -47,25 +47,17 @@ func cmdCLIENTINFO(s *session, c *call) {
 // over, as in Redis. Clients come and go meanwhile: each line is true for a moment, the list as a whole
 // need not be.
 func cmdCLIENTLIST(s *session, c *call) {
-	var lines []byte
+	var listed []*connection
 	switch { // one filter at a time, as in Redis 7.2
 	case len(c.args) == 2:
-		for _, conn := range s.server.clients() {
-			lines = conn.session.appendInfo(lines)
-		}
-
+		listed = s.server.clients()
 	case len(c.args) == 4 && equalFold(c.args[2], "TYPE"):
 		kind := clientType(c.args[3])
 		if kind == "" {
 			c.failf("ERR Unknown client type '%s'", c.args[3])
 			return
 		}
-		for _, conn := range s.server.clients() {
-			if conn.session.isOfType(kind) {
-				lines = conn.session.appendInfo(lines)
-			}
-		}
-
+		listed = slices.DeleteFunc(s.server.clients(), func(conn *connection) bool { return !conn.session.isOfType(kind) })
 	case len(c.args) > 3 && equalFold(c.args[2], "ID"):
 		for _, arg := range c.args[3:] {
 			id, ok := resp.ParseInt(arg)
@@ -74,13 +66,16 @@ func cmdCLIENTLIST(s *session, c *call) {
 				return
 			}
 			if other := s.server.client(id); other != nil {
-				lines = other.session.appendInfo(lines)
+				listed = append(listed, other)
 			}
 		}
-
 	default:
 		c.fail(errSyntax)
 		return
+	}
+	var lines []byte
+	for _, conn := range listed {
+		lines = conn.session.appendInfo(lines)
 	}
 	c.out = resp.AppendVerbatim(c.out, c.proto, "txt", string(lines))
 }

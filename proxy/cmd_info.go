@@ -41,9 +41,12 @@ var infoSections = []struct {
 	{name: "Server", print: infoServer},
 	{name: "Clients", print: infoClients},
 	{name: "Memory", print: infoMemory},
-	{name: "Persistence", print: infoPersistence},
+	// Nothing is loading, for which clients wait before they send their first command, and nothing is kept on
+	// disk.
+	{name: "Persistence", print: same("loading:0", "async_loading:0", "aof_enabled:0")},
 	{name: "Stats"},
-	{name: "Replication", print: infoReplication},
+	// Clients take this server for a master without replicas, to which they may write.
+	{name: "Replication", print: same("role:master", "connected_slaves:0", "master_repl_offset:0")},
 	{name: "CPU", print: infoCPU},
 	{name: "Masters", print: infoMasters},
 	{name: "Locks"},
@@ -51,7 +54,8 @@ var infoSections = []struct {
 	{name: "Commandstats", print: infoCommandstats, onRequest: true},
 	{name: "Errorstats", print: infoErrorstats},
 	{name: "Refusedstats", print: infoRefusedstats},
-	{name: "Cluster", print: infoCluster},
+	// Clients use this endpoint as a single server.
+	{name: "Cluster", print: same("cluster_enabled:0")},
 	// The masters have the keys, and nobody counts them. Redis too shows the heading when there is no key.
 	{name: "Keyspace"},
 }
@@ -108,6 +112,11 @@ func (t *infoText) numbers(section string, r *reading) {
 			m.read(r, func(value float64, labels ...string) { t.field(m.field+strings.Join(labels, ""), int64(value)) })
 		}
 	}
+}
+
+// same prints lines that are always the same.
+func same(lines ...string) func(*reading, *infoText, *session) {
+	return func(_ *reading, t *infoText, _ *session) { t.WriteString(strings.Join(lines, "\r\n") + "\r\n") }
 }
 
 // infoServer is about this process. redis_version is the version whose behaviour is shown, because
@@ -201,21 +210,6 @@ func humanBytes(n uint64) string {
 		return fmt.Sprintf("%.2fM", float64(n)/(1<<20))
 	}
 	return fmt.Sprintf("%.2fG", float64(n)/(1<<30))
-}
-
-// infoPersistence says that nothing is loading, for which clients wait before they send their first
-// command, and that nothing is kept on disk.
-func infoPersistence(_ *reading, t *infoText, _ *session) {
-	t.field("loading", 0)
-	t.field("async_loading", 0)
-	t.field("aof_enabled", 0)
-}
-
-// infoReplication makes clients take this server for a master without replicas, to which they may write.
-func infoReplication(_ *reading, t *infoText, _ *session) {
-	t.field("role", "master")
-	t.field("connected_slaves", 0)
-	t.field("master_repl_offset", 0)
 }
 
 // infoCPU is the processor time of the whole process, with the masters in it if they are embedded.
@@ -324,6 +318,3 @@ func infoRefusedstats(r *reading, t *infoText, _ *session) {
 		fmt.Fprintf(t, "refusedstat_%s:count=%d\r\n", name, counts[name])
 	}
 }
-
-// infoCluster makes clients use this endpoint as a single server.
-func infoCluster(_ *reading, t *infoText, _ *session) { t.field("cluster_enabled", 0) }

@@ -100,13 +100,19 @@ func unsubscribe(s *session, c *call, kind subscription) {
 		}
 	}
 	for _, arg := range args {
-		if i := slices.Index(*names, string(arg)); i >= 0 {
-			*names = slices.Delete(*names, i, i+1)
-			s.subscriptions.bytes -= len(arg) + subscriptionCost
-			s.server.subscribers.remove(s, kind, string(arg))
-		}
-		c.appendSubscription(unsubscribed[kind], arg, s.subscriptions.count())
+		s.endSubscriptionLocked(c, kind, arg)
 	}
+}
+
+// endSubscriptionLocked ends a subscription, if there is one of this name, and says that there is none.
+func (s *session) endSubscriptionLocked(c *call, kind subscription, name []byte) {
+	names := &s.subscriptions.names[kind]
+	if i := slices.Index(*names, string(name)); i >= 0 {
+		*names = slices.Delete(*names, i, i+1)
+		s.subscriptions.bytes -= len(name) + subscriptionCost
+		s.server.subscribers.remove(s, kind, string(name))
+	}
+	c.appendSubscription(unsubscribed[kind], name, s.subscriptions.count())
 }
 
 // endSubscriptionsLocked ends the subscriptions that the session's new user may not have. Their
@@ -118,16 +124,10 @@ func (s *session) endSubscriptionsLocked(c *call) {
 		if kind == toPattern {
 			may = s.user().MayMatch
 		}
-		names := &s.subscriptions.names[kind]
-		for _, name := range slices.Clone(*names) {
-			if may(name) || forAll(name) {
-				continue
+		for _, name := range slices.Clone(s.subscriptions.names[kind]) {
+			if !may(name) && !forAll(name) {
+				s.endSubscriptionLocked(c, kind, []byte(name))
 			}
-			i := slices.Index(*names, name)
-			*names = slices.Delete(*names, i, i+1)
-			s.subscriptions.bytes -= len(name) + subscriptionCost
-			s.server.subscribers.remove(s, kind, name)
-			c.appendSubscription(unsubscribed[kind], []byte(name), s.subscriptions.count())
 		}
 	}
 }

@@ -74,6 +74,8 @@ type exchange struct {
 
 	// op is the present operation: there is one at a time.
 	op redlock.Op
+	// committing: it is a commit, and no reading.
+	committing bool
 	// oneKey has room for keys if there is one.
 	oneKey [1]string
 }
@@ -126,21 +128,12 @@ const (
 	endingWaitMax = 100 * time.Millisecond
 )
 
-// exchangeRead and exchangeCommit are the exchange as the engine's completer of a reading and of a
-// commit. A type for each takes no allocation, where a closure would.
-type (
-	exchangeRead   exchange
-	exchangeCommit exchange
-)
-
-// Done implements redlock.Completer.
-func (x *exchangeRead) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher {
-	return (*exchange)(x).haveRead(result)
-}
-
-// Done implements redlock.Completer.
-func (x *exchangeCommit) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher {
-	return (*exchange)(x).haveCommitted(result)
+// Done implements redlock.Completer, for a reading and for a commit.
+func (x *exchange) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher {
+	if x.committing {
+		return x.haveCommitted(result)
+	}
+	return x.haveRead(result)
 }
 
 // enter takes the slot of the reply. blocks keeps back what the client has sent behind: a command that
@@ -181,7 +174,8 @@ func (x *exchange) read() {
 		x.track(x.outcome.Missing)
 	}
 	x.outcome.Missing = nil
-	x.startRead(&x.op, x.keys, (*exchangeRead)(x))
+	x.committing = false
+	x.startRead(&x.op, x.keys, x)
 }
 
 // readAfter is read after a pause. Nothing is to be sent yet.
@@ -341,8 +335,8 @@ func (x *exchange) commit() redlock.Flusher {
 	if err := x.s.mayChange(o.Changes); err != nil {
 		return x.fail(err)
 	}
-	x.waited = false
-	x.startCommit(&x.op, o.Changes, (*exchangeCommit)(x))
+	x.waited, x.committing = false, true
+	x.startCommit(&x.op, o.Changes, x)
 	return nil
 }
 

@@ -80,7 +80,7 @@ func counted(name, help string, id counterID) metric {
 }
 
 // gauge is a number that rises and falls.
-func gauge(name, help string, read func(r *reading) int) metric {
+func gauge[N int | int64 | float64](name, help string, read func(r *reading) N) metric {
 	return newMetric(prometheus.GaugeValue, name, help, nil, func(r *reading, emit emit) { emit(float64(read(r))) })
 }
 
@@ -115,11 +115,6 @@ func ofConnected(name, help string, read func(m *redlock.MasterStatus) float64) 
 	})
 }
 
-// ofMembership is a number of the membership.
-func ofMembership(name, help string, read func(m *redlock.Membership) float64) metric {
-	return newMetric(prometheus.GaugeValue, "membership_"+name, help, nil, func(r *reading, emit emit) { emit(read(&r.Membership)) })
-}
-
 // ofLearners has a value for each master that gets every command and has no vote yet, with its address as the label. Where there is
 // none, the metric is there and has no value.
 func ofLearners(name, help string, read func(c redlock.Copying) float64) metric {
@@ -139,9 +134,9 @@ var metricTable = []metric{
 	newMetric(prometheus.GaugeValue, "build_info", "1, with the version of this redlockd, the compiler, and the revision of the source where the compiler knew it.",
 		[]string{"version", "goversion", "revision"}, func(r *reading, emit emit) { emit(1, r.Version, runtime.Version(), revision()) }),
 	gauge("ready", "1 if a quorum of masters has a vote and this server is not draining, else 0.",
-		func(r *reading) int { return int(oneIf(r.Ready() == nil)) }),
+		func(r *reading) int64 { return oneIf(r.Ready() == nil) }),
 	gauge("draining", "1 while this server is stopping: it grants no new locks, or will not in a moment (drain_delay).",
-		func(r *reading) int { return int(oneIf(r.Leaving || r.Draining)) }),
+		func(r *reading) int64 { return oneIf(r.Leaving || r.Draining) }),
 
 	newMetric(prometheus.GaugeValue, "certificate_expiration_timestamp_seconds", "When a TLS certificate in use ends, in seconds since 1970.", []string{"file"},
 		func(r *reading, emit emit) {
@@ -164,26 +159,26 @@ var metricTable = []metric{
 	}},
 	gauge("quorum", "Votes that a lock needs.", func(r *reading) int { return status.Quorum(r.Masters) }).in("Masters", "quorum"),
 	gauge("membership_version", "Version of the membership: it grows with each change.",
-		func(r *reading) int { return int(r.Membership.Version) }).in("Masters", "membership_version"),
+		func(r *reading) int64 { return r.Membership.Version }).in("Masters", "membership_version"),
 	{section: "Masters", field: "membership_lineage", text: func(r *reading) string { return r.Membership.Lineage }},
 	gauge("membership_voters", "Masters that have a vote in the membership, whether they can be reached or not.",
 		func(r *reading) int { return r.Membership.Voters() }).in("Masters", "membership_voters"),
 	gauge("membership_learners", "Masters that get every command and have no vote yet.",
 		func(r *reading) int { return len(status.Learners(r.Membership)) }).in("Masters", "membership_learners"),
 	fieldOnly("Masters", "membership_max_ttl_ms", func(r *reading) uint64 { return uint64(r.Membership.MaxTTL.Milliseconds()) }),
-	ofMembership("wait_seconds", "How long a master has no vote that may have forgotten locks.",
-		func(m *redlock.Membership) float64 { return m.Wait.Seconds() }).in("Masters", "membership_wait_s"),
-	ofMembership("wait_left_seconds", "What is left until the wait falls to what max_ttl needs; 0: it has.",
-		func(m *redlock.Membership) float64 { return m.WaitLeft.Seconds() }).in("Masters", "membership_wait_left_s"),
+	gauge("membership_wait_seconds", "How long a master has no vote that may have forgotten locks.",
+		func(r *reading) float64 { return r.Membership.Wait.Seconds() }).in("Masters", "membership_wait_s"),
+	gauge("membership_wait_left_seconds", "What is left until the wait falls to what max_ttl needs; 0: it has.",
+		func(r *reading) float64 { return r.Membership.WaitLeft.Seconds() }).in("Masters", "membership_wait_left_s"),
 	ofLearners("copying", "1 if the master is being given what the others remember, so that it votes when that is done. 0: it votes when its wait is over, and INFO masters says why.",
 		func(c redlock.Copying) float64 { return float64(oneIf(c.From != "")) }),
 	ofLearners("copied_locks", "Locks that the master was given so far.", func(c redlock.Copying) float64 { return float64(c.Given) }),
 	ofLearners("copied_ratio", "How much was looked at of what the others remember, from 0 to 1.", func(c redlock.Copying) float64 { return float64(c.Percent) / 100 }),
-	ofMembership("max_ttl_seconds", "The longest TTL in force.", func(m *redlock.Membership) float64 { return m.MaxTTL.Seconds() }),
-	ofMembership("problem", "1 if something is known against the membership, else 0: INFO masters and redlockd members say what.",
-		func(m *redlock.Membership) float64 { return float64(oneIf(m.Problem != "")) }),
-	ofMembership("differs", "1 if masters or max_ttl of the settings differ from the membership, else 0.",
-		func(m *redlock.Membership) float64 { return float64(oneIf(m.Differences != "")) }),
+	gauge("membership_max_ttl_seconds", "The longest TTL in force.", func(r *reading) float64 { return r.Membership.MaxTTL.Seconds() }),
+	gauge("membership_problem", "1 if something is known against the membership, else 0: INFO masters and redlockd members say what.",
+		func(r *reading) int64 { return oneIf(r.Membership.Problem != "") }),
+	gauge("membership_differs", "1 if masters or max_ttl of the settings differ from the membership, else 0.",
+		func(r *reading) int64 { return oneIf(r.Membership.Differences != "") }),
 	newMetric(prometheus.GaugeValue, "master_state", "1 for the state that the master is in: up, quarantined, doubted, refused or down.", []string{"master", "state"},
 		func(r *reading, emit emit) {
 			for _, m := range r.Masters { // with 0 or 1 for each state, so that an alert sees a state end
@@ -260,7 +255,7 @@ var metricTable = []metric{
 	// Clients. A gauge stands beside its bound, so that an alert needs no number of its own.
 	gauge("clients", "Connections of clients.", func(r *reading) int { return r.Clients }),
 	gauge("clients_max", "Connections that server.max_clients allows.", func(r *reading) int { return r.MaxClients }),
-	gauge("output_bytes", "Memory of replies and messages that wait for clients to read them.", func(r *reading) int { return int(r.srv.output.Load()) }),
+	gauge("output_bytes", "Memory of replies and messages that wait for clients to read them.", func(r *reading) int64 { return r.srv.output.Load() }),
 	gauge("output_bytes_max", "What server.output_total allows of it.", func(r *reading) int { return r.srv.live().OutputTotal }),
 	newMetric(prometheus.CounterValue, "error_replies_total", "Commands that were answered with an error, by its code; other: a code that a script has made up.", []string{"code"},
 		func(r *reading, emit emit) {
@@ -277,15 +272,17 @@ var metricTable = []metric{
 		}),
 	counted("tls_handshakes_failed_total", "TLS handshakes that were begun and failed.", countHandshakesFailed),
 	// Users, where any are configured.
-	ofUsers(prometheus.GaugeValue, "user_clients", "Connections that are logged in as the user.", func(_ *reading, a *account) float64 { return float64(a.connections.Load()) }),
-	ofUsers(prometheus.GaugeValue, "user_output_bytes", "Memory of replies and messages that wait for the user's clients.", func(_ *reading, a *account) float64 { return float64(a.output.Load()) }),
-	ofUsers(prometheus.GaugeValue, "user_locks", "Resources that the user has locked through this server.", func(r *reading, a *account) float64 {
+	ofUsers("user_clients", "Connections that are logged in as the user.",
+		func(_ *reading, a *account) int64 { return a.connections.Load() }),
+	ofUsers("user_output_bytes", "Memory of replies and messages that wait for the user's clients.",
+		func(_ *reading, a *account) int64 { return a.output.Load() }),
+	ofUsers("user_locks", "Resources that the user has locked through this server.", func(r *reading, a *account) int {
 		locks, _ := r.srv.opts.Engine.Usage(a.share)
-		return float64(locks)
+		return locks
 	}),
-	ofUsers(prometheus.GaugeValue, "user_waiters", "LOCKs of the user that wait.", func(r *reading, a *account) float64 {
+	ofUsers("user_waiters", "LOCKs of the user that wait.", func(r *reading, a *account) int {
 		_, waiters := r.srv.opts.Engine.Usage(a.share)
-		return float64(waiters)
+		return waiters
 	}),
 	newMetric(prometheus.CounterValue, "user_refused_total", "What was refused because of a limit of the user, by the setting.", []string{"user", "limit"},
 		func(r *reading, emit emit) {
@@ -317,10 +314,10 @@ var metricTable = []metric{
 
 // ofUsers has a value for each user, with its name as the label. Without users the metric is there and
 // has no value.
-func ofUsers(kind prometheus.ValueType, name, help string, read func(r *reading, a *account) float64) metric {
-	return newMetric(kind, name, help, []string{"user"}, func(r *reading, emit emit) {
+func ofUsers[N int | int64](name, help string, read func(r *reading, a *account) N) metric {
+	return newMetric(prometheus.GaugeValue, name, help, []string{"user"}, func(r *reading, emit emit) {
 		for _, a := range r.srv.live().accounts {
-			emit(read(r, a), a.user().Name)
+			emit(float64(read(r, a)), a.user().Name)
 		}
 	})
 }
