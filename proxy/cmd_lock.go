@@ -188,7 +188,7 @@ func (l *lockCall) replyLost() {
 // the engine's, which names them in its errors; here is refused only what the engine would take for
 // "not given", an empty token and a WAIT of 0, and the one token that UNLOCK could not take.
 func (s *session) parseLock(req *redlock.LockRequest, name string, options [][]byte) error {
-	return s.server.table.byName[name].parseOptions(options, func(option string, value []byte) (refusal error) {
+	return parseOptions(name, s.server.table.byName[name].arguments, options, func(option string, value []byte) (refusal error) {
 		switch option {
 		case "TOKEN":
 			if req.Token = string(value); len(value) == 0 {

@@ -302,7 +302,7 @@ func leaseFields(lease redlock.LeaseInfo) fields {
 // parseLocks reads [ALL] [PATTERN glob] [COUNT n].
 func parseLocks(c *call) (o locksOptions, refusal error) {
 	o.limit = locksDefault
-	refusal = c.cmd.parseOptions(c.args[1:], func(option string, value []byte) error {
+	refusal = parseOptions(c.cmd.name, c.cmd.arguments, c.args[1:], func(option string, value []byte) error {
 		switch option {
 		case "ALL":
 			o.all = true

@@ -103,21 +103,6 @@ type keySpec struct {
 	numkeys int
 }
 
-// argDoc describes one argument of a command. Its fields are those of COMMAND DOCS.
-type argDoc struct {
-	name string
-	// kind is string, integer, key, pattern, unix-time, pure-token, oneof or block.
-	kind string
-	// token is the keyword before the argument, or the keyword itself (pure-token). "": there is none.
-	token string
-	// optional arguments may be left out.
-	optional bool
-	// multiple arguments may be repeated.
-	multiple bool
-	// arguments are the choices of a oneof, or the parts of a block.
-	arguments []argDoc
-}
-
 // row makes a row of the command table. usage is the command's name and its arguments as syntax reads
 // them; container|name makes it a subcommand. A bare ... at the end stands for further arguments that
 // the docs do not show and that the handler checks. Arity and key positions follow from usage. It
@@ -188,39 +173,6 @@ func keysAt(position int, arg argDoc, counted bool) keySpec {
 		return keySpec{first: position, last: -1, step: step}
 	}
 	return keySpec{first: position, last: position, step: step}
-}
-
-// argumentsMax stands for any number of arguments, and is more than any command has.
-const argumentsMax = 1 << 20
-
-// count is how many arguments of a command this one takes.
-func (arg *argDoc) count() (least, most int) {
-	switch arg.kind {
-	case "pure-token":
-	case "oneof":
-		least = argumentsMax
-		for i := range arg.arguments {
-			l, m := arg.arguments[i].count()
-			least, most = min(least, l), max(most, m)
-		}
-	case "block":
-		for i := range arg.arguments {
-			l, m := arg.arguments[i].count()
-			least, most = least+l, most+m
-		}
-	default:
-		least, most = 1, 1
-	}
-	if arg.token != "" {
-		least, most = least+1, most+1
-	}
-	if arg.optional {
-		least = 0
-	}
-	if arg.multiple {
-		most = argumentsMax
-	}
-	return least, most
 }
 
 // fullName is how Redis names a command in errors and in COMMAND INFO: client|id for a subcommand.

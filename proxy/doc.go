@@ -39,7 +39,7 @@
 //   - Clients that keep what they have read are told of changes by tracking.go (CLIENT TRACKING, in
 //     cmd_tracking.go).
 //   - Locks under HOLD are renewed by the engine, and end with the connection: cmd_hold.go, held.go.
-//   - Other users and limits come in while the server runs: reload.go.
+//   - Other users and limits come in while the server runs: live.go, reload.go.
 //   - timeouts.go closes connections that have used up their time, output_total.go those for which too
 //     much waits.
 //   - Package status answers over HTTP: the status page, the metrics, health. http.go gives it what it shows, metrics.go
