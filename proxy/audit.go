@@ -129,7 +129,7 @@ func (a *audit) add(r *auditRecord) {
 	if a.pending+len(line)+1 > auditPendingMax || a.closed {
 		a.dropped++
 		a.mu.Unlock()
-		a.tellDropped("more records wait than can be written")
+		a.logDropped("more records wait than can be written")
 		return
 	}
 	last.lines = append(append(last.lines, line...), '\n')
@@ -184,12 +184,12 @@ func (a *audit) write(p *auditPart, torn bool) bool {
 	}
 	a.mu.Unlock()
 	if err != nil {
-		a.tellDropped(err.Error())
+		a.logDropped(err.Error())
 	}
 	return err != nil && (torn && n == 0 || n > 0 && lines[n-1] != '\n')
 }
 
-func (a *audit) tellDropped(why string) {
+func (a *audit) logDropped(why string) {
 	_, dropped := a.counts()
 	a.failures.Log(a.log, slog.LevelWarn, time.Now(), "records of the audit are dropped", "reason", why, "dropped", dropped,
 		"to_do", "see that the disk of audit.file is not full and fast enough; locks are not affected")
@@ -211,7 +211,7 @@ func (a *audit) close() {
 	select {
 	case <-a.done:
 	case <-time.After(auditFlushMax):
-		a.tellDropped("they were not written in time at the end")
+		a.logDropped("they were not written in time at the end")
 	}
 }
 

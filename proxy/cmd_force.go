@@ -56,7 +56,7 @@ func (f *forceCall) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher {
 		return f.fail(result.Err)
 	}
 	if result.Held {
-		f.tellChanged([]string{f.resource}, false)
+		f.notifyChanged([]string{f.resource}, false)
 	}
 	f.out = appendValue(f.out, f.proto, fields{
 		"released", result.Held,

@@ -79,7 +79,7 @@ const silenceMax = 24 * time.Hour
 
 // kept answers KEEPALIVE. The client counts validity from when it sent that.
 func (h *heldLocks) kept(k *operation, result redlock.Result) {
-	h.untold.Add(-int64(len(result.Kept.Lost)))
+	h.unreported.Add(-int64(len(result.Kept.Lost)))
 	srv := h.s.server
 	k.out = appendValue(k.out, k.proto, fields{
 		"validity", floorMs(result.Validity),

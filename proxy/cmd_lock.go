@@ -65,7 +65,7 @@ type lockCall struct {
 type lockVerb struct {
 	// done and not are the words of the audit.
 	done, not string
-	// extends: clients that track the resources are told of an extension, not of a change.
+	// extends: clients that track the resources are notified of an extension, not of a change.
 	extends bool
 	// reply appends the reply of one that is done.
 	reply func(l *lockCall, result redlock.Result)
@@ -77,7 +77,7 @@ type lockVerb struct {
 var (
 	verbLock = lockVerb{done: "granted", not: "denied", reply: (*lockCall).replyGranted, denied: resp.AppendNullArray}
 	// A HOLD whose client has gone before the reply is not undone: the client may still work, by the
-	// validity that it was told with the old token. The lock ends with its TTL.
+	// validity that it got with the old token. The lock ends with its TTL.
 	verbHold = lockVerb{done: "taken over", not: "not held", reply: (*lockCall).replyGranted, denied: resp.AppendNullArray}
 	// NOQUORUM says of an UNLOCK that it is not known; the engine delivers the release when the masters
 	// are back.
@@ -150,7 +150,7 @@ func (l *lockCall) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher {
 	case !result.Held:
 		l.out = l.verb.denied(l.out, l.proto)
 	default:
-		l.tellChanged(l.keys, l.verb.extends)
+		l.notifyChanged(l.keys, l.verb.extends)
 		l.verb.reply(l, result)
 	}
 	return l.complete()

@@ -56,7 +56,7 @@ func (x *setNX) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher {
 	case result.Err != nil:
 		return x.fail(result.Err)
 	case result.Held:
-		x.tellChanged(x.key[:], false)
+		x.notifyChanged(x.key[:], false)
 		x.auditLock(result, "granted", "", x.key[:], result.Token)
 		x.out = resp.AppendOK(x.out)
 	default:

@@ -36,7 +36,7 @@
 //   - Messages find their subscribers in subscribers.go; cmd_pubsub.go has the commands.
 //   - LOCKS and LOCKINFO say who holds what: cmd_locks.go, holder.go. LOCKS ALL (cmd_locks_all.go) asks the
 //     other redlockds by messages: package fleet.
-//   - Clients that keep what they have read are told of changes by tracking.go (CLIENT TRACKING, in
+//   - Clients that keep what they have read are notified of changes by tracking.go (CLIENT TRACKING, in
 //     cmd_tracking.go).
 //   - Locks under HOLD are renewed by the engine, and end with the connection: cmd_hold.go, held.go.
 //   - Other users and limits come in while the server runs: live.go, reload.go.

@@ -11,7 +11,7 @@ import (
 // another user's. The slot must have been enqueued.
 //
 // To add an operation of the engine: wrap its StartX here. If it gives a key a TTL, ask permitted first, which also finds the policies of the resources. Where
-// it is known to have changed a key, call tellChanged before complete, for the clients that track the key.
+// it is known to have changed a key, call notifyChanged before complete, for the clients that track the key.
 
 // charged makes an operation count in the share of the user: its locks, its waiters, its part of what
 // the masters can do at one time. A nil share is the one of all clients without a user. LOCKS shows by
@@ -152,7 +152,7 @@ func (sl *slot) startPublish(op *redlock.Op, channel, payload string, to redlock
 	sl.s.server.opts.Engine.StartPublish(sl.charged(op), channel, payload, to)
 }
 
-// publish sends what redlockds tell each other to all of them, on nobody's account. Nobody waits for it.
+// publish sends a message of redlockds to all of them, on nobody's account. Nobody waits for it.
 func (srv *Server) publish(channel, payload string) {
 	srv.opts.Engine.StartPublish(new(redlock.Op), channel, payload, sent{})
 }

@@ -22,8 +22,8 @@ type heldLocks struct {
 	s *session
 	// keptAlive: the client has sent KEEPALIVE.
 	keptAlive atomic.Bool
-	// untold counts the resources whose loss no KEEPALIVE has told.
-	untold atomic.Int64
+	// unreported counts the resources whose loss no KEEPALIVE has reported.
+	unreported atomic.Int64
 }
 
 // holder is what locks of this client are bound to, or the refusal to hold a lock for a client that
@@ -73,7 +73,7 @@ func (h *heldLocks) Idle() time.Duration {
 func (h *heldLocks) LockLost(resources []string) redlock.Flusher {
 	why := "a held lock was lost, and this client sends no KEEPALIVE"
 	if h.keptAlive.Load() {
-		if h.untold.Add(int64(len(resources))) <= redlock.BoundMax {
+		if h.unreported.Add(int64(len(resources))) <= redlock.BoundMax {
 			return nil
 		}
 		why = "too many held locks were lost since the last KEEPALIVE"

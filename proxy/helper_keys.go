@@ -27,7 +27,7 @@ var helperKeys = []string{"*:rwlock_timeout:*", latchPrefix + "*"}
 
 // latchPrefix begins the name of a latch. A client keeps a latch for as long as it may repeat an unlock, which follows from its timeouts
 // and not from its lock: a TTL that is too long would be refused at the unlock, when the lock is held. So it is shortened. A repetition
-// that comes later is told that the lock is not held, which is true. The hold of a reader gets the TTL that the lock gets in the same
+// that comes later is answered that the lock is not held, which is true. The hold of a reader gets the TTL that the lock gets in the same
 // script. Shortened alone it would be gone before the lock that it stands for, so it is refused with that, when the lock is taken.
 const latchPrefix = "redisson_unlock_latch:"
 

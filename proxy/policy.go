@@ -163,7 +163,7 @@ func (o *liveOptions) delayOf(resource string) time.Duration {
 // endMoves is by how much the engine may make the life of a key longer than its holder has asked for, so that attempts can be told apart.
 const endMoves = 20 * time.Millisecond
 
-// withoutDelays takes the delays out of what a reading says of keys, for the ttl that a client is told must not be longer than the one it asked
+// withoutDelays takes the delays out of what a reading says of keys, for the ttl that a client reads must not be longer than the one it asked
 // for. A key that is in its delay still holds its value, and is about to end, as it is within the drift: see State.Ending.
 func (o *liveOptions) withoutDelays(keys []string, states []redlock.State) {
 	for i := 0; i < len(states) && len(o.policies) > 0; i++ {

@@ -161,8 +161,8 @@ func (srv *Server) Serve(l net.Listener) error {
 	}
 }
 
-// listen registers a listener. With the first it starts runTimeouts, and tells the other redlockds that this
-// one is here. It returns false if the server is closed or draining.
+// listen registers a listener. With the first it starts runTimeouts, and what says to the other redlockds
+// that this one is here. It returns false if the server is closed or draining.
 func (srv *Server) listen(l net.Listener) bool {
 	srv.mu.Lock()
 	defer srv.mu.Unlock()

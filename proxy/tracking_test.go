@@ -385,7 +385,7 @@ func trackingByHand(t *testing.T) *testServer {
 		}},
 		command{name: "change", arity: 2, handler: func(_ *session, c *call) {
 			sl := c.newSlot()
-			sl.tellChanged([]string{string(c.args[1])}, false)
+			sl.notifyChanged([]string{string(c.args[1])}, false)
 			sl.out = append(sl.out, "+OK\r\n"...)
 			flush(sl.complete())
 		}}))

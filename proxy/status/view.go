@@ -265,7 +265,7 @@ type locksView struct {
 	Problem string
 	// Found is how many there are, of which Rows are the ones to look at first.
 	Found int
-	// All tells whether there are no more than Found.
+	// All reports whether there are no more than Found.
 	All  bool
 	Rows []lockView
 }

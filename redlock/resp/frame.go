@@ -29,7 +29,7 @@ const (
 	lengthMax       = 999_999_999
 )
 
-// ProtocolError is what a client is told before its connection is closed: what it sent is no command.
+// ProtocolError is the last reply before a connection is closed: what the client sent is no command.
 type ProtocolError string
 
 func (e ProtocolError) Error() string { return "Protocol error: " + string(e) }

@@ -73,7 +73,7 @@ func unescape(c byte) byte {
 	return c
 }
 
-// beginsWith tells whether the first word of line is the given one, in any case, as HTTP would have it.
+// beginsWith reports whether the first word of line is the given one, in any case, as HTTP would have it.
 func beginsWith(line []byte, word string) bool {
 	for len(line) > 0 && isSpace(line[0]) {
 		line = line[1:]

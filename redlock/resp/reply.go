@@ -47,7 +47,7 @@ type Reply struct {
 	Text []byte
 }
 
-// Is tells whether a bulk string was replied, and this one.
+// Is reports whether a bulk string was replied, and this one.
 func (r Reply) Is(text string) bool { return r.Kind == '$' && !r.Null && string(r.Text) == text }
 
 // Int returns the number in a ':' or in a bulk string.
@@ -135,7 +135,7 @@ func lineEnd(b []byte) (int, error) {
 	return 0, nil
 }
 
-// isKind tells whether a reply can begin so in RESP2. The kinds of RESP3 are refused, because we have not asked for it.
+// isKind reports whether a reply can begin so in RESP2. The kinds of RESP3 are refused, because we have not asked for it.
 func isKind(b byte) bool { return b == '+' || b == '-' || b == ':' || b == '$' || b == '*' }
 
 // ReplyReader reads the replies of one connection. One goroutine uses it. The zero value is ready.
@@ -176,5 +176,5 @@ func (r *ReplyReader) skipString(conn io.Reader, n int) error {
 	}
 }
 
-// Drained tells whether all that has arrived was read.
+// Drained reports whether all that has arrived was read.
 func (r *ReplyReader) Drained() bool { return len(r.in.Unread()) == 0 }

@@ -63,7 +63,7 @@ func (c *ReplyCheck) Check(p []byte) error {
 	return nil
 }
 
-// fitsString tells whether those of the bytes that are the line end of a string are one. The string has c.left bytes from p on.
+// fitsString reports whether those of the bytes that are the line end of a string are one. The string has c.left bytes from p on.
 func (c *ReplyCheck) fitsString(p []byte) bool {
 	cr, lf := c.left-2, c.left-1
 	return (cr < 0 || cr >= len(p) || p[cr] == '\r') && (lf >= len(p) || p[lf] == '\n')
