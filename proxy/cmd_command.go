@@ -14,30 +14,25 @@ import (
 // like is in cmd_command_docs.go. A command that redlockd refuses (refused.go) is not described, so
 // that no client plans with it.
 
-// cmdCOMMAND is COMMAND: all commands as COMMAND INFO describes them, in order of name.
-func cmdCOMMAND(s *session, c *call) {
-	table := s.server.table
-	c.out = resp.AppendArray(c.out, len(table.all))
-	for _, cmd := range table.all {
-		c.reply(commandInfo(cmd))
-	}
-}
-
 // cmdCOMMANDCOUNT counts commands, not subcommands, as Redis does.
 func cmdCOMMANDCOUNT(s *session, c *call) {
 	c.out = resp.AppendInt(c.out, int64(len(s.server.table.all)))
 }
 
 // cmdCOMMANDINFO is COMMAND INFO [name …]. Names that are no command are answered with null, in their
-// place: the reply has one element for each name. Without names it is COMMAND.
+// place: the reply has one element for each name. Without names, and as COMMAND, it describes all commands, in
+// order of name.
 func cmdCOMMANDINFO(s *session, c *call) {
-	if len(c.args) == 2 {
-		cmdCOMMAND(s, c)
-		return
+	described := s.server.table.all
+	if len(c.args) > 2 {
+		described = nil
+		for _, name := range c.args[2:] {
+			described = append(described, s.server.table.byFullName(name))
+		}
 	}
-	c.out = resp.AppendArray(c.out, len(c.args)-2)
-	for _, name := range c.args[2:] {
-		if cmd := s.server.table.byFullName(name); cmd != nil {
+	c.out = resp.AppendArray(c.out, len(described))
+	for _, cmd := range described {
+		if cmd != nil {
 			c.reply(commandInfo(cmd))
 		} else {
 			c.out = resp.AppendNull(c.out, c.proto)

@@ -12,20 +12,12 @@ import (
 // A loss reaches the client in its next KEEPALIVE. A client that has never sent one goes by its connection, so that is closed. Subscribers
 // of redlockd:lost get the resource as a message.
 
-// cmdHOLD is HOLD resource token ttl [RELEASE] [NOTE text].
+// cmdHOLD is HOLD and MHOLD, which take a lock over by its token.
 func cmdHOLD(s *session, c *call) {
-	handleHold(s, c, c.args[1:2], c.args[2:])
-}
-
-// cmdMHOLD is MHOLD numkeys resource… token ttl [RELEASE] [NOTE text].
-func cmdMHOLD(s *session, c *call) {
-	if resources, rest, ok := c.resources(2, 5); ok {
-		handleHold(s, c, resources, rest)
+	resources, rest, ok := c.resources(2, 5)
+	if !ok {
+		return
 	}
-}
-
-// handleHold executes HOLD and MHOLD: rest is the token, the ttl and the options.
-func handleHold(s *session, c *call, resources, rest [][]byte) {
 	req := redlock.LockRequest{Token: string(rest[0])}
 	var refusal error
 	if req.TTL, refusal = parseTime("ttl", rest[1]); refusal == nil {

@@ -13,33 +13,33 @@ import (
 
 // LOCK, UNLOCK and EXTEND, and the way of all commands that are one operation of the engine: parse,
 // take a slot, start the operation; Done gets the result on a goroutine of the engine, appends the
-// reply to the slot and completes it. MLOCK and its kin (cmd_mlock.go) differ in their arguments alone.
+// reply to the slot and completes it.
+//
+// MLOCK, MUNLOCK and MEXTEND are these for several resources as one lock with one token, all or none. They
+// have the number of resources before them, as the keys of EVAL. The engine sorts the resources, so that two
+// MLOCKs of the same ones in another order cannot wait for each other.
 //
 // Limits of resources, tokens and times are checked by the engine, once for all who call it. A handler
 // refuses only what the engine could not see.
 
-// cmdLOCK is LOCK resource ttl [TOKEN token] [WAIT ms] [FENCE | SHARED] [SLOTS k] [HOLD [RELEASE]] [NOTE text].
-func cmdLOCK(s *session, c *call) {
-	handleLock(s, c, c.args[1:2], c.args[2:])
-}
-
-// cmdUNLOCK is UNLOCK resource token, or UNLOCK resource FORCE reason (cmd_force.go).
-func cmdUNLOCK(s *session, c *call) {
-	switch n := len(c.args); {
-	case n == 3 && isForce(c.args[2]):
-		c.fail(replyError("ERR FORCE needs a reason, which the log and the audit keep: UNLOCK resource FORCE reason"))
-	case n == 3:
-		handleUnlock(c, c.args[1:2], c.args[2])
-	case n == 4:
-		handleForce(s, c)
-	default:
-		c.fail(wrongArity(c.cmd))
+// resources divides the arguments of LOCK and its kin, or of MLOCK and its kin. These have least to most
+// arguments behind the resources, or any number above least when most is -1. If not, the error is answered.
+// What is too much for the others is refused by their arity, or as an option.
+func (c *call) resources(least, most int) (resources, rest [][]byte, ok bool) {
+	if c.cmd.keys.numkeys == 0 {
+		return c.args[1:2], c.args[2:], true
 	}
-}
-
-// cmdEXTEND is EXTEND resource token ttl.
-func cmdEXTEND(s *session, c *call) {
-	handleExtend(s, c, c.args[1:2], c.args[2], c.args[3])
+	n, ok := resp.ParseInt(c.args[1])
+	if !ok || n < 1 || n > redlock.MaxResources {
+		c.failf("ERR numkeys '%s' is not an integer from 1 to %d", clipped(c.args[1], 32), redlock.MaxResources)
+		return nil, nil, false
+	}
+	args := c.args[2:]
+	if extra := len(args) - int(n); extra < least || most >= 0 && extra > most {
+		c.failf("ERR syntax error: numkeys says %d, which does not fit the %d arguments behind it: %s", n, len(args), c.cmd.form)
+		return nil, nil, false
+	}
+	return args[:n], args[n:], true
 }
 
 // lockCall is a LOCK, UNLOCK, EXTEND or HOLD in progress, or one of their kin for several resources:
@@ -102,9 +102,13 @@ func newLockCall(c *call, verb *lockVerb, resources [][]byte, slots int) *lockCa
 	return l
 }
 
-// handleLock executes LOCK and MLOCK: rest is the ttl and the options. With WAIT the command blocks those
-// behind it: the client must not see its UNLOCK, or a second LOCK, executed before the lock is granted.
-func handleLock(s *session, c *call, resources, rest [][]byte) {
+// cmdLOCK is LOCK and MLOCK. With WAIT the command blocks those behind it: the client must not see its
+// UNLOCK, or a second LOCK, executed before the lock is granted.
+func cmdLOCK(s *session, c *call) {
+	resources, rest, ok := c.resources(1, -1)
+	if !ok {
+		return
+	}
 	var req redlock.LockRequest
 	var refusal error
 	if req.TTL, refusal = parseTime("ttl", rest[0]); refusal == nil {
@@ -256,9 +260,29 @@ func (s *session) noteShortTTL(ttl time.Duration, arg []byte) {
 		"to_do", fmt.Sprintf("if seconds are meant, send %ds; if not, %dms says so, and this line does not come", ttl.Milliseconds(), ttl.Milliseconds()))
 }
 
-// handleUnlock executes UNLOCK and MUNLOCK. It waits for the client's own scripts on these keys, but never
-// blocks those behind it: the engine keeps the order of single rounds.
-func handleUnlock(c *call, resources [][]byte, token []byte) {
+// cmdUNLOCK is UNLOCK resource token, or UNLOCK resource FORCE reason (cmd_force.go).
+func cmdUNLOCK(s *session, c *call) {
+	switch n := len(c.args); {
+	case n == 3 && isForce(c.args[2]):
+		c.fail(replyError("ERR FORCE needs a reason, which the log and the audit keep: UNLOCK resource FORCE reason"))
+	case n == 3:
+		unlock(c, c.args[1:2], c.args[2])
+	case n == 4:
+		handleForce(s, c)
+	default:
+		c.fail(wrongArity(c.cmd))
+	}
+}
+
+func cmdMUNLOCK(_ *session, c *call) {
+	if resources, rest, ok := c.resources(1, 1); ok {
+		unlock(c, resources, rest[0])
+	}
+}
+
+// unlock waits for the client's own scripts on these keys, but never blocks the commands behind it: the engine
+// keeps the order of single rounds.
+func unlock(c *call, resources [][]byte, token []byte) {
 	if u := newLockCall(c, &verbUnlock, resources, 0); u != nil {
 		u.token = string(token)
 		c.takeSlot(&u.slot)
@@ -266,16 +290,20 @@ func handleUnlock(c *call, resources [][]byte, token []byte) {
 	}
 }
 
-// handleExtend executes EXTEND and MEXTEND. The ttl counts from now on; it is not added to what is left.
-func handleExtend(s *session, c *call, resources [][]byte, token, ttl []byte) {
-	d, refusal := parseTime("ttl", ttl)
+// cmdEXTEND is EXTEND and MEXTEND. The ttl counts from now on; it is not added to what is left.
+func cmdEXTEND(s *session, c *call) {
+	resources, rest, ok := c.resources(2, 2)
+	if !ok {
+		return
+	}
+	d, refusal := parseTime("ttl", rest[1])
 	if refusal != nil {
 		c.fail(refusal)
 		return
 	}
-	s.noteShortTTL(d, ttl)
+	s.noteShortTTL(d, rest[1])
 	if e := newLockCall(c, &verbExtend, resources, 0); e != nil {
-		e.token = string(token)
+		e.token = string(rest[0])
 		c.takeSlot(&e.slot)
 		e.startExtend(&e.op, e.keys, e.token, d, e)
 	}

@@ -45,22 +45,22 @@ import (
 // DOCS and HELP show. A summary has no full stop at its end. Subcommands come behind the row of their
 // container.
 var commandRows = []command{
-	// redlockd's own: cmd_lock.go, cmd_mlock.go, cmd_hold.go, cmd_locks.go.
+	// redlockd's own: cmd_lock.go, cmd_hold.go, cmd_locks.go.
 	row("lock resource:key ttl [TOKEN token] [WAIT ms] [FENCE] [SHARED] [SLOTS k:integer] [HOLD] [RELEASE] [NOTE text]", cmdLOCK, flagWrite|flagLock|flagBlocking|flagNoScript|flagNative,
 		"generic", "1.0.0", "Lock a resource for ttl: ms, or a number with a unit (500ms 30s 5m 1h). Answers the token that holds it, the validity in ms and, with FENCE, the fence; null if another holds it. With SHARED, any number of readers hold it, and no other lock beside them. With SLOTS, at most k hold it: the slot, which UNLOCK and EXTEND take, comes before the fence. With HOLD it is renewed while this connection stands"),
 	row("unlock resource:key <token | FORCE reason>", cmdUNLOCK, flagWrite|flagFast|flagNoScript|flagNative,
 		"generic", "1.0.0", "Release a resource. Answers 1, or 0 if the token does not hold it. With FORCE, for administrators: without the token. The holder may work on until its validity is over"),
 	row("extend resource:key token ttl", cmdEXTEND, flagWrite|flagFast|flagNoScript|flagNative,
 		"generic", "1.0.0", "Give a lock a new ttl: ms, or a number with a unit (500ms 30s 5m 1h). Answers the new validity in ms, or 0 if the token does not hold it"),
-	row("mlock numkeys:integer resource:key... ttl [TOKEN token] [WAIT ms] [FENCE] [HOLD] [RELEASE] [NOTE text]", cmdMLOCK, flagWrite|flagLock|flagBlocking|flagNoScript|flagNative,
+	row("mlock numkeys:integer resource:key... ttl [TOKEN token] [WAIT ms] [FENCE] [HOLD] [RELEASE] [NOTE text]", cmdLOCK, flagWrite|flagLock|flagBlocking|flagNoScript|flagNative,
 		"generic", "1.0.0", "Lock several resources as one lock, all or none. Answers as LOCK does"),
 	row("munlock numkeys:integer resource:key... token", cmdMUNLOCK, flagWrite|flagFast|flagNoScript|flagNative,
 		"generic", "1.0.0", "Release several resources. Answers 1, or 0 if the token does not hold them"),
-	row("mextend numkeys:integer resource:key... token ttl", cmdMEXTEND, flagWrite|flagFast|flagNoScript|flagNative,
+	row("mextend numkeys:integer resource:key... token ttl", cmdEXTEND, flagWrite|flagFast|flagNoScript|flagNative,
 		"generic", "1.0.0", "Give a lock of several resources a new ttl. Answers as EXTEND does"),
 	row("hold resource:key token ttl [RELEASE] [NOTE text]", cmdHOLD, flagWrite|flagLock|flagNoScript|flagNative,
 		"generic", "1.0.0", "Take a lock over by its token, and have it renewed while this connection stands. Answers the new token and the validity in ms; null if the token does not hold it"),
-	row("mhold numkeys:integer resource:key... token ttl [RELEASE] [NOTE text]", cmdMHOLD, flagWrite|flagLock|flagNoScript|flagNative,
+	row("mhold numkeys:integer resource:key... token ttl [RELEASE] [NOTE text]", cmdHOLD, flagWrite|flagLock|flagNoScript|flagNative,
 		"generic", "1.0.0", "Take a lock of several resources over. Answers as HOLD does"),
 	row("keepalive [silence]", cmdKEEPALIVE, flagReadOnly|flagFast|flagNoScript|flagNative,
 		"generic", "1.0.0", "Answers for how many ms all that this connection holds is held, counted from when you sent this; and what was lost. With silence, locks are renewed only while you send something so often"),
@@ -235,7 +235,7 @@ var commandRows = []command{
 	row("client|unpause", always(errorf(noPause, "UNPAUSE")), flagAdmin|flagNoScript, "connection", "6.2.0", "Refused, as CLIENT PAUSE is"),
 	row("client|help", cmdHELP, 0, "connection", "5.0.0", "Print this help"),
 	// The command table itself: cmd_command.go.
-	row("command ...", cmdCOMMAND, 0, "server", "2.8.13", "Describe all commands for clients"),
+	row("command ...", cmdCOMMANDINFO, 0, "server", "2.8.13", "Describe all commands for clients"),
 	row("command|count", cmdCOMMANDCOUNT, 0, "server", "2.8.13", "Return the number of commands"),
 	row("command|docs [command-name...]", cmdCOMMANDDOCS, 0, "server", "7.0.0", "Describe commands for people: all, or those named"),
 	row("command|getkeys command [arg...]", cmdCOMMANDGETKEYS, 0, "server", "2.8.13", "Return the keys of a whole command"),
