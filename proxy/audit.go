@@ -14,22 +14,25 @@ import (
 	"redlockd/redlock/loglimit"
 )
 
-// The audit is a list of who did what: one JSON object per line, to Options.Audit. It always has failed logins, commands that were refused
-// for want of a permission (NOPERM), UNLOCK … FORCE, and the commands that administer the server; with Options.AuditLocks also what becomes of locks.
-// It has no tokens, but their digests, as LOCKS shows them.
+// The audit is a list of who did what: one JSON object per line, to Options.Audit. It always has failed
+// logins, commands that were refused for want of a permission (NOPERM), UNLOCK … FORCE, and the
+// commands that administer the server; with Options.AuditLocks also what becomes of locks. It has no
+// tokens, but their digests, as LOCKS shows them.
 //
-// Invariant: no client waits for the audit. A record is encoded where the event is known, and appended to memory; one goroutine writes that
-// out. If the disk is full or slow, records beyond auditPendingMax are dropped and counted, and locks are granted as ever.
+// Invariant: no client waits for the audit. A record is encoded where the event is known, and appended
+// to memory; one goroutine writes that out. If the disk is full or slow, records beyond auditPendingMax
+// are dropped and counted, and locks are granted as ever.
 
 // audit is the audit of one server.
 type audit struct {
 	log *slog.Logger
-	// on: there is an output. locks: what becomes of locks is recorded, too. Both are what setOutput has set, for those who are about to make a
-	// record.
+	// on: there is an output. locks: what becomes of locks is recorded, too. Both are what setOutput
+	// has set, for those who are about to make a record.
 	on, locks atomic.Bool
 
 	mu sync.Mutex
-	// parts are what is not written yet, in the order of time: the last is that of the output in force, and has none if nothing is recorded.
+	// parts are what is not written yet, in the order of time: the last is that of the output in force,
+	// and has none if nothing is recorded.
 	parts []auditPart
 	// pending is how many bytes they have, at most auditPendingMax.
 	pending int
@@ -57,8 +60,8 @@ const (
 	auditFlushMax = 2 * time.Second
 	// auditTextMax bounds each text in a record but the names of resources, in bytes.
 	auditTextMax = 256
-	// auditBurst and auditInterval bound the refusals of one connection that are recorded: so many at once, then one per interval. The next
-	// record says how many were left out.
+	// auditBurst and auditInterval bound the refusals of one connection that are recorded: so many at
+	// once, then one per interval. The next record says how many were left out.
 	auditBurst    = 20
 	auditInterval = 100 * time.Millisecond
 )
@@ -71,8 +74,9 @@ func newAudit(out io.Writer, locks bool, log *slog.Logger) *audit {
 	return a
 }
 
-// setOutput has what is recorded from now on written to out; nil: nothing is recorded. Everything before still goes to the output before, which
-// is closed then if it can be. If that one hangs, the new one waits for it.
+// setOutput has what is recorded from now on written to out; nil: nothing is recorded. Everything
+// before still goes to the output before, which is closed then if it can be. If that one hangs, the new
+// one waits for it.
 func (a *audit) setOutput(out io.Writer, locks bool) {
 	a.mu.Lock()
 	if last := a.parts[len(a.parts)-1]; last.out != out {
@@ -169,7 +173,8 @@ func (a *audit) run() {
 	}
 }
 
-// write writes a part and counts it. It returns whether the output may end in the middle of a line now; torn: it did so before.
+// write writes a part and counts it. It returns whether the output may end in the middle of a line now;
+// torn: it did so before.
 func (a *audit) write(p *auditPart, torn bool) bool {
 	lines := p.lines
 	if torn {
@@ -238,7 +243,8 @@ func (s *session) auditLogin(name []byte, command string) {
 	}
 }
 
-// auditRefusal records an error if it is the refusal of a permission. args are those of the command, nil where they are not known any more.
+// auditRefusal records an error if it is the refusal of a permission. args are those of the command,
+// nil where they are not known any more.
 func (s *session) auditRefusal(user *access.User, cmd *command, args [][]byte, err error) {
 	a := s.server.audit
 	if !a.on.Load() || cmd == nil {
@@ -311,7 +317,8 @@ func (r *auditRecord) setOutcome(result redlock.Result, yes, no string) {
 	}
 }
 
-// auditLock records what became of a lock, if that is asked for. token is the one that holds it, or was to hold it; empty: it is not known.
+// auditLock records what became of a lock, if that is asked for. token is the one that holds it, or was
+// to hold it; empty: it is not known.
 func (sl *slot) auditLock(result redlock.Result, yes, no string, resources []string, token string) {
 	a := sl.s.server.audit
 	if !a.locks.Load() {

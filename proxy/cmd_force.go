@@ -7,9 +7,10 @@ import (
 	"redlockd/redlock"
 )
 
-// UNLOCK resource FORCE reason: an administrator ends a lock whose token they do not have. What that does, and what it cannot do, stands in
-// redlock/op_force.go. Where nobody holds the resource, the slots of a semaphore of this name are looked for.
-// Every attempt is in the log and in the audit, with who made it and why.
+// UNLOCK resource FORCE reason: an administrator ends a lock whose token they do not have. What that
+// does, and what it cannot do, stands in redlock/op_force.go. Where nobody holds the resource, the
+// slots of a semaphore of this name are looked for. Every attempt is in the log and in the audit, with
+// who made it and why.
 
 // forceCall is an UNLOCK … FORCE in progress. Nothing is undone when its reply is lost.
 type forceCall struct {
@@ -44,8 +45,8 @@ func handleForce(s *session, c *call) {
 	f.startForce(&f.op, f.resource, f)
 }
 
-// Done implements redlock.Completer. released is 1, or 0 if nobody held the resource. NOQUORUM: it is not known who holds it, and nothing was
-// released; or whether it is released.
+// Done implements redlock.Completer. released is 1, or 0 if nobody held the resource. NOQUORUM: it is
+// not known who holds it, and nothing was released; or whether it is released.
 func (f *forceCall) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher {
 	if result.Err == nil && !result.Held && f.slots == nil {
 		return f.lookForSlots(result)
@@ -71,7 +72,8 @@ func (f *forceCall) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher {
 	return f.complete()
 }
 
-// lookForSlots is for a name that nobody holds. If it is that of a semaphore, its slots are meant, and the error says which are held.
+// lookForSlots is for a name that nobody holds. If it is that of a semaphore, its slots are meant, and
+// the error says which are held.
 func (f *forceCall) lookForSlots(forced redlock.Result) redlock.Flusher {
 	f.slots = redlock.SlotNames(f.resource)
 	if len(f.slots) == 0 {

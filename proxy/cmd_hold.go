@@ -6,11 +6,12 @@ import (
 	"redlockd/redlock"
 )
 
-// LOCK … HOLD, HOLD, MHOLD and KEEPALIVE: locks that the engine renews while the connection stands (redlock/hold.go). The end of the
-// connection ends the renewals: the locks end with their TTLs, or are released if RELEASE was asked for and the client's side made the end.
+// LOCK … HOLD, HOLD, MHOLD and KEEPALIVE: locks that the engine renews while the connection stands
+// (redlock/hold.go). The end of the connection ends the renewals: the locks end with their TTLs, or are
+// released if RELEASE was asked for and the client's side made the end.
 //
-// A loss reaches the client in its next KEEPALIVE. A client that has never sent one goes by its connection, so that is closed. Subscribers
-// of redlockd:lost get the resource as a message.
+// A loss reaches the client in its next KEEPALIVE. A client that has never sent one goes by its
+// connection, so that is closed. Subscribers of redlockd:lost get the resource as a message.
 
 // cmdHOLD is HOLD and MHOLD, which take a lock over by its token.
 func cmdHOLD(s *session, c *call) {

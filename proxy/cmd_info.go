@@ -35,7 +35,8 @@ import (
 var infoSections = []struct {
 	name      string
 	onRequest bool // shown only when it is named, or with all and everything
-	// print writes the fields that are not in metricTable, behind those that are; nil: there are none. It runs on the reader goroutine of the session that asks.
+	// print writes the fields that are not in metricTable, behind those that are; nil: there are none.
+	// It runs on the reader goroutine of the session that asks.
 	print func(*reading, *infoText, *session)
 }{
 	{name: "Server", print: infoServer},
@@ -243,8 +244,8 @@ func infoMasters(r *reading, t *infoText, s *session) {
 	}
 }
 
-// infoLearner is the line of a learner. left_s is how long it waits at most, problem why nothing is copied to it meanwhile. from has
-// semicolons between the seats.
+// infoLearner is the line of a learner. left_s is how long it waits at most, problem why nothing is
+// copied to it meanwhile. from has semicolons between the seats.
 func infoLearner(s redlock.Seat) string {
 	c := status.CopyingOf(s)
 	return fmt.Sprintf("seat=%s,addr=%s,left_s=%s,copied_locks=%d,copied_percent=%d,from=%s,problem=%s",

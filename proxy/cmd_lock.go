@@ -54,7 +54,8 @@ type lockCall struct {
 	one [1]string
 	// token is the one that UNLOCK and EXTEND name.
 	token string
-	// fenced: FENCE was asked for, by the client or by a policy. Without it no fence is shown, even if the engine made one.
+	// fenced: FENCE was asked for, by the client or by a policy. Without it no fence is shown, even if
+	// the engine made one.
 	fenced bool
 	// releases: LOCK has made the token, so the lock is released when the reply is lost, see replyLost.
 	releases bool

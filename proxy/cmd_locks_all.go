@@ -134,7 +134,8 @@ func (l *listing) memberFields(name string, more ...any) fields {
 	return append(fields{"name", l.memberName(name)}, more...)
 }
 
-// memberName is the name of a redlockd, null for a confined user: it learns how many there are, but not which, as with masters.
+// memberName is the name of a redlockd, null for a confined user: it learns how many there are, but not
+// which, as with masters.
 func (l *listing) memberName(name string) any {
 	if l.user.Confined() {
 		return nil

@@ -42,8 +42,8 @@
 //   - Other users and limits come in while the server runs: live.go, reload.go.
 //   - timeouts.go closes connections that have used up their time, output_total.go those for which too
 //     much waits.
-//   - Package status answers over HTTP: the status page, the metrics, health. http.go gives it what it shows, metrics.go
-//     the metrics, whose table INFO (cmd_info.go) reads, too. stats.go counts for these.
+//   - Package status answers over HTTP: the status page, the metrics, health. http.go gives it what it
+//     shows, metrics.go the metrics, whose table INFO (cmd_info.go) reads, too. stats.go counts.
 //
 // commands.go begins with the checklist for a new command. errors.go has the codes of errors.
 //
@@ -58,8 +58,8 @@
 //	errors.go, reply.go     words and data: account.go, argument.go, key_queue.go, readbuffer.go, script_cache.go,
 //	                        script_shares.go, semaphore.go
 //
-// A handler is reached by its row in the command table alone, so that a command is added and removed without the floors
-// below.
+// A handler is reached by its row in the command table alone, so that a command is added and removed
+// without the floors below.
 //
 // # What is promised
 //

@@ -27,9 +27,9 @@ func (e replyError) Error() string { return string(e) }
 // errorf makes a replyError. The format begins with its code.
 func errorf(format string, args ...any) error { return replyError(fmt.Sprintf(format, args...)) }
 
-// refusedError is the refusal of what Redis does and this endpoint does not, or not so: no command of data, no
-// lock without a TTL, or with one beyond a limit, no change without comparing. Operators see it, see Server.countRefused, because
-// libraries exist that show it to their callers as a lock that is held.
+// refusedError is the refusal of what Redis does and this endpoint does not, or not so: no command of
+// data, no lock without a TTL, or with one beyond a limit, no change without comparing. Operators see
+// it, see Server.countRefused, because some libraries take it for a lock that is held.
 type refusedError struct {
 	// command is what was refused, in lower case and one of the names of this package's tables; empty: the
 	// client's command itself.

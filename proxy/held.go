@@ -51,7 +51,8 @@ func (s *session) heldLocks() *heldLocks {
 	return h
 }
 
-// endHold ends what is held, without a release, for a client that becomes another one. Called by the reader goroutine.
+// endHold ends what is held, without a release, for a client that becomes another one. Called by the
+// reader goroutine.
 func (s *session) endHold() {
 	if h := s.held; h != nil {
 		s.conn.mu.Lock()
@@ -111,7 +112,8 @@ func checkText(what string, text []byte) error {
 // drainRenewMax bounds how long the end of a drain waits for the last renewals.
 const drainRenewMax = time.Second
 
-// renewHeld renews every held lock once more, so that its client has the whole TTL to take it over through another redlockd.
+// renewHeld renews every held lock once more, so that its client has the whole TTL to take it over
+// through another redlockd.
 func (srv *Server) renewHeld() {
 	ctx, cancel := context.WithTimeout(context.Background(), drainRenewMax)
 	defer cancel()

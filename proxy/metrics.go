@@ -20,9 +20,10 @@ import (
 // Labels are masters, users and prefixes of resources, of which the configuration has a number, commands and codes of
 // this package's tables, and words of this file.
 //
-// To add a metric: give it a row in metricTable, which INFO reads, too. Names follow Prometheus's "Metric and label naming": a
-// counter ends in _total, a unit (seconds, bytes) stands in the name. A name is never changed without
-// docker/alerts.yaml and the dashboard; a test compares the names in docker/alerts.yaml with the table.
+// To add a metric: give it a row in metricTable, which INFO reads, too. Names follow Prometheus's
+// "Metric and label naming": a counter ends in _total, a unit (seconds, bytes) stands in the name. A
+// name is never changed without docker/alerts.yaml and the dashboard; a test compares the names in
+// docker/alerts.yaml with the table.
 //
 // Rejected: counters of the Prometheus library in place of our own. INFO shows the same numbers, and a
 // program cannot simply read such a counter back.
@@ -115,8 +116,8 @@ func ofConnected(name, help string, read func(m *redlock.MasterStatus) float64) 
 	})
 }
 
-// ofLearners has a value for each master that gets every command and has no vote yet, with its address as the label. Where there is
-// none, the metric is there and has no value.
+// ofLearners has a value for each master that gets every command and has no vote yet, with its address
+// as the label. Where there is none, the metric is there and has no value.
 func ofLearners(name, help string, read func(c redlock.Copying) float64) metric {
 	return newMetric(prometheus.GaugeValue, "learner_"+name, help, []string{"master"}, func(r *reading, emit emit) {
 		for _, s := range status.Learners(r.Membership) {
@@ -329,7 +330,8 @@ type histogram struct {
 	read func(n *redlock.Stats, emit func(h buckets, label ...string))
 }
 
-// buckets is what the engine has counted: how many were at most max(i), and above max(i-1). The last bucket has no bound.
+// buckets is what the engine has counted: how many were at most max(i), and above max(i-1). The last
+// bucket has no bound.
 type buckets struct {
 	counts []uint64
 	max    func(i int) float64
@@ -367,7 +369,8 @@ var histogramTable = []histogram{
 		func(p *redlock.PrefixStats) buckets { return bucketsOfCounts(&p.Rounds) }),
 }
 
-// roundsBuckets is how many buckets the histogram of rounds has: up to 4 s. A round takes master.timeout at most, mostly.
+// roundsBuckets is how many buckets the histogram of rounds has: up to 4 s. A round takes
+// master.timeout at most, mostly.
 const roundsBuckets = 18
 
 // upTo puts all from the n-th bucket on into the n-th one.
@@ -380,7 +383,8 @@ func (b buckets) upTo(n int) buckets {
 	return b
 }
 
-// halved makes one bucket of each two, so that the bounds are four times as far apart: each prefix has two such histograms.
+// halved makes one bucket of each two, so that the bounds are four times as far apart: each prefix has
+// two such histograms.
 func (b buckets) halved() buckets {
 	var counts []uint64
 	for i := 0; i < len(b.counts); i += 2 {

@@ -52,11 +52,13 @@ type Options struct {
 	// Settings lists the settings that CONFIG GET shows; nil shows none. It is called from several goroutines.
 	Settings func() []Setting
 
-	// Reload reads the settings again for CONFIG RELOAD, puts them into force, and says what has changed, in one line. After an
-	// error nothing has changed. nil: CONFIG RELOAD is refused. It is called from several goroutines.
+	// Reload reads the settings again for CONFIG RELOAD, puts them into force, and says what has
+	// changed, in one line. After an error nothing has changed. nil: CONFIG RELOAD is refused. It is
+	// called from several goroutines.
 	Reload func() (changed string, err error)
 
-	// Policies limit what clients may ask for some resources, see Policy. The first one that matches a resource counts. Default: none.
+	// Policies limit what clients may ask for some resources, see Policy. The first one that matches a
+	// resource counts. Default: none.
 	Policies []access.Policy
 	// AllowUnguarded has patterns of keys, as LOCKS takes them. Clients and scripts may change keys that
 	// match one of them without comparing what these hold: with DEL, SET without NX or IFEQ, EXPIRE and
@@ -71,12 +73,13 @@ type Options struct {
 	// itself.
 	DefaultTTL time.Duration
 
-	// Audit gets a record of what users did, one JSON object per line (audit.go). It is written to by one goroutine, and may be slow:
-	// records that it cannot take in time are dropped. Close waits up to 2 s for the last ones. Nil: none is kept.
-	// When Reload replaces one that is an io.Closer, that is closed once it has the records before.
+	// Audit gets a record of what users did, one JSON object per line (audit.go). It is written to by
+	// one goroutine, and may be slow: records that it cannot take in time are dropped. Close waits up
+	// to 2 s for the last ones. Nil: none is kept. When Reload replaces one that is an io.Closer, that
+	// is closed once it has the records before.
 	Audit io.Writer
-	// AuditLocks has the audit also record what becomes of locks: each LOCK, UNLOCK, EXTEND and HOLD, and what commands and scripts of
-	// libraries change. Default false.
+	// AuditLocks has the audit also record what becomes of locks: each LOCK, UNLOCK, EXTEND and HOLD,
+	// and what commands and scripts of libraries change. Default false.
 	AuditLocks bool
 
 	// HTTPHosts are further names under which the status page may be asked for, see package status.
@@ -90,10 +93,10 @@ type Options struct {
 	// IdleTimeout closes a connection on which no command came for so long. A client that waits in LOCK
 	// … WAIT is not idle. Default 0: never.
 	IdleTimeout time.Duration
-	// OutputTotal bounds the replies and messages that wait for all clients together, and what they send
-	// that is not answered yet, see bounds.outputMax. It is at least that, 1 MiB. Beyond it, connections are closed: of the user with most waiting, the connection
-	// with most. A client that publishes while more than half of it waits for clients of the same user
-	// is slowed down. Default 64 MiB.
+	// OutputTotal bounds the replies and messages that wait for all clients together, and what they
+	// send that is not answered yet, see bounds.outputMax. It is at least that, 1 MiB. Beyond it,
+	// connections are closed: of the user with most waiting, the connection with most. A client that
+	// publishes while half of it waits for clients of the same user is slowed down. Default 64 MiB.
 	OutputTotal int
 
 	// bounds is for tests.

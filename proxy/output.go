@@ -21,9 +21,10 @@ import (
 // The engine's goroutines put replies here and must never wait for a client. So nothing in this file
 // blocks but send, which is the reader's, and write, which is the writer goroutine.
 //
-// Bounds: of replies, and of commands that the server keeps until they are answered, outputMax; beyond it
-// the reader stops executing the client's commands until it has read some. Of messages, also outputMax; beyond it the client is closed, because messages come
-// whether it sends or not (tooSlow). Of all clients together, OutputTotal (output_total.go).
+// Bounds: of replies, and of commands that the server keeps until they are answered, outputMax; beyond
+// it the reader stops executing the client's commands until it has read some. Of messages, also
+// outputMax; beyond it the client is closed, because messages come whether it sends or not (tooSlow).
+// Of all clients together, OutputTotal (output_total.go).
 type output struct {
 	out       *chunk // replies and messages in order, a list; nil: none
 	outEnd    *chunk // its last

@@ -17,8 +17,9 @@ import (
 //
 // What the kernel takes at once is not counted, and costs no counting.
 
-// memoryLocked is the memory of replies and messages that wait for the client, and of its commands that are kept. A message that waits for
-// many clients is there once, and counts for each of them, because each alone may keep it there.
+// memoryLocked is the memory of replies and messages that wait for the client, and of its commands that
+// are kept. A message that waits for many clients is there once, and counts for each of them, because
+// each alone may keep it there.
 func (conn *connection) memoryLocked() int {
 	return conn.queued + conn.kept + cap(conn.pushed) + conn.writerMemory + conn.outMemory
 }

@@ -19,7 +19,8 @@ import (
 //
 //   - Memory: little of their input and output is kept (preauthLimits, preauthOutputMax, preauthReadMax).
 //   - CPU: all of them together compute on half of the processors, in rotation over their addresses (semaphore).
-//   - Connections: at MaxClients and adminPlaces, the oldest preauth connection is closed for a new one (evictPreauthLocked).
+//   - Connections: at MaxClients and adminPlaces, the oldest preauth connection is closed for a new one
+//     (evictPreauthLocked).
 const (
 	// preauthOutputMax is outputMax for preauth connections.
 	preauthOutputMax = 16 << 10
@@ -138,13 +139,13 @@ func (srv *Server) addPreauthLocked(conn *connection) {
 	}
 }
 
-// adminPlaces is how many connections more than MaxClients are accepted before they have authenticated. Only users who
-// are administrators may stay in these places: someone must be able to look what takes all others. Where no users are
-// configured everybody is an administrator, so nobody may.
+// adminPlaces is how many connections more than MaxClients are accepted before they have authenticated.
+// Only users who are administrators may stay in these places: someone must be able to look what takes
+// all others. Where no users are configured everybody is an administrator, so nobody may.
 const adminPlaces = 3
 
-// authenticated takes the connection off the preauth connections, now that it is the user's, who is nil where no users
-// are configured. Or it returns the error if as many have authenticated as may.
+// authenticated takes the connection off the preauth connections, now that it is the user's, who is nil
+// where no users are configured. Or it returns the error if as many have authenticated as may.
 func (srv *Server) authenticated(conn *connection, u *access.User) (refusal error) {
 	most := srv.live().MaxClients
 	if u != nil && u.MayForce() {

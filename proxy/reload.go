@@ -1,14 +1,14 @@
 package proxy
 
-// Reload puts other options into force: Audit, AuditLocks, Users, Policies, AllowUnguarded, NoScripts, DefaultTTL, HTTPHosts, MaxClients,
-// IdleTimeout and OutputTotal. It
-// ignores the others. If an option is not valid it changes nothing, and returns the error of Validate.
+// Reload puts other options into force: Audit, AuditLocks, Users, Policies, AllowUnguarded, NoScripts,
+// DefaultTTL, HTTPHosts, MaxClients, IdleTimeout and OutputTotal. It ignores the others. If an option
+// is not valid it changes nothing, and returns the error of Validate.
 //
 // Limits count for what clients do from now on: nobody loses a connection or a lock because a limit is
-// lower. A user who is not there any more, whose password is another one, or who may do less than before
-// loses its connections, and so do all clients when the first users are configured or the last are
-// taken away (redlockd's own reload refuses that). For locks, this is as if these clients had left. Reload returns how many connections it
-// has closed.
+// lower. A user who is not there any more, whose password is another one, or who may do less than
+// before loses its connections, and so do all clients when the first users are configured or the last
+// are taken away (redlockd's own reload refuses that). For locks, this is as if these clients had left.
+// Reload returns how many connections it has closed.
 func (srv *Server) Reload(opts Options) (closed int, err error) {
 	opts.Engine = srv.opts.Engine
 	if err := opts.Validate(); err != nil {

@@ -51,8 +51,8 @@ type Server struct {
 	closed      bool                  // Close was called
 	done        chan struct{}         // closed with closed
 
-	// goroutines are the readers, the writers, runTimeouts and those of LOCKS and the fleet, for which Close waits. Add one only from
-	// a goroutine that is counted itself, or with mu held while closed is false.
+	// goroutines are all but the audit's; Close waits for them. Add one only from a goroutine that is
+	// counted itself, or with mu held while closed is false.
 	goroutines sync.WaitGroup
 
 	subscribers subscribers

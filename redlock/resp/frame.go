@@ -21,8 +21,8 @@ type Limits struct {
 const (
 	// InlineMax bounds the line of an inline command, in bytes without its end.
 	InlineMax = 4 << 10
-	// headerMax bounds a header line: its type, a number of at most lengthDigitsMax digits, CR LF, and some room to tell a
-	// long number from no number.
+	// headerMax bounds a header line: its type, a number of at most lengthDigitsMax digits, CR LF, and
+	// some room to tell a long number from no number.
 	headerMax = 16
 	// lengthDigitsMax keeps lengths within 32 bits. A length of more digits is above any limit.
 	lengthDigitsMax = 9
@@ -130,11 +130,11 @@ func (s *FrameScanner) scanArray(b []byte, limits *Limits, args [][]byte) ([][]b
 	}
 }
 
-// scanHeader reads the header line at the beginning of b, "*3\r\n" or "$5\r\n": its number, and its size or 0 when it is not complete.
-// what names the number in errors. Only the count of arguments may be negative.
+// scanHeader reads the header line at the beginning of b, "*3\r\n" or "$5\r\n": its number, and its
+// size or 0 when it is not complete. what names the number in errors.
 //
-// ParseInt accepts no second spelling of a number. A proxy in front of redlockd that reads "+4" or "04" in another way could be made to
-// see other commands than we do (request smuggling).
+// ParseInt accepts no second spelling of a number. A proxy in front of redlockd that reads "+4" or "04"
+// in another way could be made to see other commands than we do (request smuggling).
 func scanHeader(b []byte, what string, negative bool) (value, size int, err error) {
 	line := b[:min(len(b), headerMax)]
 	end := bytes.IndexByte(line, '\n')
@@ -187,8 +187,8 @@ func (s *FrameScanner) scanInline(b []byte, args [][]byte) ([][]byte, int, error
 	end += s.looked
 	line := b[:end]
 	if beginsWith(line, "POST") || beginsWith(line, "Host:") {
-		// A web page can make its visitor's browser send a POST here, with commands in its body. The first lines of the
-		// request look like inline commands; nothing behind them may be executed.
+		// A web page can make its visitor's browser send a POST here, with commands in its body. The
+		// first lines of the request look like inline commands; nothing behind them may be executed.
 		return args, 0, ProtocolError("this looks like HTTP, and this port speaks the Redis protocol; the connection is closed to be safe")
 	}
 	args, err := splitInline(bytes.TrimSuffix(line, []byte("\r")), args)

@@ -4,9 +4,9 @@ import "bytes"
 
 // Inline commands: what somebody types into telnet or nc, and what health checks of load balancers send.
 
-// splitInline splits a line into words with Redis's rules (sdssplitargs): words are divided by white space; "…" may
-// contain \n \r \t \b \a \xHH and \ before any other character, '…' only \'. Words are made in place, because what is unquoted
-// takes less room than what is quoted.
+// splitInline splits a line into words with Redis's rules (sdssplitargs): words are divided by white
+// space; "…" may contain \n \r \t \b \a \xHH and \ before any other character, '…' only \'. Words are
+// made in place, because what is unquoted takes less room than what is quoted.
 func splitInline(line []byte, args [][]byte) ([][]byte, error) {
 	for i := 0; ; {
 		for i < len(line) && isSpace(line[i]) {
@@ -85,7 +85,8 @@ func beginsWith(line []byte, word string) bool {
 // isSpace is C's isspace.
 func isSpace(c byte) bool { return c == ' ' || c >= '\t' && c <= '\r' }
 
-// endsWord is less than isSpace: to Redis a form feed is white space before a word and behind a quote, but not in a word.
+// endsWord is less than isSpace: to Redis a form feed is white space before a word and behind a quote,
+// but not in a word.
 func endsWord(c byte) bool { return c == ' ' || c == '\t' || c == '\r' || c == '\n' }
 
 func isHex(c byte) bool {

@@ -6,25 +6,28 @@ import (
 	"io"
 )
 
-// Replies of a master, in RESP2. Nothing in them is trusted: a master may be another program, or somebody else on its wire.
+// Replies of a master, in RESP2. Nothing in them is trusted: a master may be another program, or
+// somebody else on its wire.
 //
-// They are read in two places with the same rules. A ReplyReader reads those of a lane's batches. Everything else is read by go-redis,
-// which allocates what a length announces: a ReplyCheck goes over the bytes before go-redis sees them.
+// They are read in two places with the same rules. A ReplyReader reads those of a lane's batches.
+// Everything else is read by go-redis, which allocates what a length announces: a ReplyCheck goes over
+// the bytes before go-redis sees them.
 const (
 	// LineMax bounds a status, an error or a number, in bytes. The error of a Redis in protected mode has a thousand.
 	LineMax = 8 << 10
-	// ElementsMax bounds the elements of an array, and with those of arrays in it what answers one request of go-redis.
+	// ElementsMax bounds the elements of an array, and with those of arrays in it what answers one
+	// request of go-redis.
 	ElementsMax = 16 << 10
 	// DepthMax bounds arrays within arrays. HELLO has four: its modules have arguments.
 	DepthMax = 8
-	// TextMax bounds the bytes of one string that a ReplyReader returns. It passes over a longer one, which only a stranger can
-	// have stored.
+	// TextMax bounds the bytes of one string that a ReplyReader returns. It passes over a longer one,
+	// which only a stranger can have stored.
 	TextMax = 64 << 10
 	// StrangersMax bounds the strings that a ReplyReader passes over: the most that a Redis takes in one command
 	// (proto-max-bulk-len).
 	StrangersMax = 512 << 20
-	// RepliesMax bounds the bytes that answer one request or pipeline of go-redis. Those that answer us have some KB; SCAN after
-	// a clock was set back has up to 256 keys.
+	// RepliesMax bounds the bytes that answer one request or pipeline of go-redis. Those that answer us
+	// have some KB; SCAN after a clock was set back has up to 256 keys.
 	RepliesMax = 1 << 20
 )
 
@@ -35,7 +38,8 @@ func (e ReplyError) Error() string { return string(e) }
 
 func replyErrorf(format string, args ...any) error { return ReplyError(fmt.Sprintf(format, args...)) }
 
-// Reply is one reply, or the head of an array, whose N elements follow. Its Text is valid until the next reply is read.
+// Reply is one reply, or the head of an array, whose N elements follow. Its Text is valid until the
+// next reply is read.
 type Reply struct {
 	// Kind is '+', '-', ':', '$' or '*'.
 	Kind byte
@@ -59,8 +63,9 @@ func (r Reply) Int() (int64, bool) {
 	return n, ok && r.Kind == '$' && !r.Null
 }
 
-// CutReply takes the reply at the beginning of b apart into r; of an array only its head. It returns what the reply takes of b, 0 if it
-// is not complete; then a bulk string has its Kind and N already if its length has arrived.
+// CutReply takes the reply at the beginning of b apart into r; of an array only its head. It returns
+// what the reply takes of b, 0 if it is not complete; then a bulk string has its Kind and N already if
+// its length has arrived.
 func CutReply(b []byte, r *Reply) (size int, err error) {
 	size, err = parseLine(b, r)
 	if size == 0 || r.Kind != '$' || r.Null {
@@ -80,8 +85,9 @@ func CutReply(b []byte, r *Reply) (size int, err error) {
 
 // parseLine reads the first line of a reply. It returns its size with its end, 0 if it is not complete.
 //
-// All rules for what a master may send are here and in lineEnd, because both readers must refuse the same: what only the check
-// refused would take down go-redis's connections, and what only the reader refused would reach go-redis's allocations.
+// All rules for what a master may send are here and in lineEnd, because both readers must refuse the
+// same: what only the check refused would take down go-redis's connections, and what only the reader
+// refused would reach go-redis's allocations.
 func parseLine(b []byte, r *Reply) (size int, err error) {
 	*r = Reply{}
 	if len(b) == 0 {
@@ -115,8 +121,8 @@ func parseLine(b []byte, r *Reply) (size int, err error) {
 	return end + 2, nil
 }
 
-// lineEnd finds the CR LF of the line at the beginning of b, 0 if it has not arrived. A CR or LF by itself is no part of a line. A loop
-// is faster than bytes.IndexByte, because most lines have a few bytes.
+// lineEnd finds the CR LF of the line at the beginning of b, 0 if it has not arrived. A CR or LF by
+// itself is no part of a line. A loop is faster than bytes.IndexByte: most lines are short.
 func lineEnd(b []byte) (int, error) {
 	for i, c := range b[:min(len(b), LineMax+2)] {
 		if c != '\r' && c != '\n' {
@@ -135,13 +141,15 @@ func lineEnd(b []byte) (int, error) {
 	return 0, nil
 }
 
-// isKind reports whether a reply can begin so in RESP2. The kinds of RESP3 are refused, because we have not asked for it.
+// isKind reports whether a reply can begin so in RESP2. The kinds of RESP3 are refused, because we have
+// not asked for it.
 func isKind(b byte) bool { return b == '+' || b == '-' || b == ':' || b == '$' || b == '*' }
 
 // ReplyReader reads the replies of one connection. One goroutine uses it. The zero value is ready.
 type ReplyReader struct{ in Buffer }
 
-// ReadReply waits for a reply on conn. A string of more than TextMax bytes is passed over; an error of the kind '-' stands for it.
+// ReadReply waits for a reply on conn. A string of more than TextMax bytes is passed over; an error of
+// the kind '-' stands for it.
 func (r *ReplyReader) ReadReply(conn io.Reader) (reply Reply, err error) {
 	for {
 		size, err := CutReply(r.in.Unread(), &reply)
