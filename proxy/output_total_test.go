@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"redlockd/proxy/access"
@@ -180,6 +181,7 @@ func TestWhoIsClosed(t *testing.T) {
 			t.Fatalf("%d clients are closed, %d bytes wait", n, srv.output.Load())
 		}
 		last := dial("admin")
+		synctest.Wait() // the writer has given back the chunk of the reply to AUTH
 		go last.conn.Write([]byte(frameOf("ECHO", strings.Repeat("x", 300_000))))
 		eventually(t, "some client is closed", func() bool { return srv.counters[countEvicted].Load() > 0 })
 		large.conn.SetReadDeadline(time.Now().Add(patience))
