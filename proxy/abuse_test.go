@@ -48,11 +48,11 @@ func TestPanicInACommand(t *testing.T) {
 	var log bytes.Buffer
 	srv := newTestServer(t, func(o *Options) { o.Logger = slog.New(slog.NewTextHandler(&locked{w: &log}, nil)) })
 	srv.table = newCommandTable(slices.Concat(commandRows, []command{
-		{name: "boom", arity: -1, handler: func(_ *session, c *call) {
+		{name: "boom", arity: -1, handler: func(_ *session, c *call) error {
 			c.out = append(c.out, "+half a rep"...)
 			panic("boom")
 		}},
-		{name: "boomlater", arity: -1, handler: func(_ *session, c *call) {
+		{name: "boomlater", arity: -1, handler: func(_ *session, c *call) error {
 			c.newSlot()
 			panic("boom")
 		}},

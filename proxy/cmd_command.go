@@ -15,14 +15,14 @@ import (
 // that no client plans with it.
 
 // cmdCOMMANDCOUNT counts commands, not subcommands, as Redis does.
-func cmdCOMMANDCOUNT(s *session, c *call) {
-	c.out = resp.AppendInt(c.out, int64(len(s.server.table.all)))
+func cmdCOMMANDCOUNT(s *session, c *call) error {
+	return c.reply(len(s.server.table.all))
 }
 
 // cmdCOMMANDINFO is COMMAND INFO [name …]. Names that are no command are answered with null, in their
 // place: the reply has one element for each name. Without names, and as COMMAND, it describes all commands, in
 // order of name.
-func cmdCOMMANDINFO(s *session, c *call) {
+func cmdCOMMANDINFO(s *session, c *call) error {
 	described := s.server.table.all
 	if len(c.args) > 2 {
 		described = nil
@@ -38,11 +38,12 @@ func cmdCOMMANDINFO(s *session, c *call) {
 			c.out = resp.AppendNull(c.out, c.proto)
 		}
 	}
+	return nil
 }
 
 // cmdCOMMANDDOCS is COMMAND DOCS [name …]. Names that are no command are left out: the reply is a map
 // by name. Without names it describes all commands, which is what redis-cli asks for when it starts.
-func cmdCOMMANDDOCS(s *session, c *call) {
+func cmdCOMMANDDOCS(s *session, c *call) error {
 	commands := s.server.table.all
 	if len(c.args) > 2 {
 		commands = nil
@@ -57,17 +58,17 @@ func cmdCOMMANDDOCS(s *session, c *call) {
 		c.out = resp.AppendBulkString(c.out, cmd.fullName())
 		c.reply(commandDocs(cmd))
 	}
+	return nil
 }
 
 // cmdCOMMANDLIST is COMMAND LIST [FILTERBY MODULE name | ACLCAT category | PATTERN glob]. Subcommands
 // are listed, too, as container|name. There are neither modules nor ACL categories, so that a filter by
 // one finds nothing.
-func cmdCOMMANDLIST(s *session, c *call) {
+func cmdCOMMANDLIST(s *session, c *call) error {
 	keep := func(*command) bool { return true }
 	if len(c.args) > 2 {
 		if len(c.args) != 5 || !equalFold(c.args[2], "FILTERBY") {
-			c.fail(errSyntax)
-			return
+			return errSyntax
 		}
 		value := strings.ToLower(string(c.args[4]))
 		switch filter := c.args[3]; {
@@ -75,13 +76,11 @@ func cmdCOMMANDLIST(s *session, c *call) {
 			keep = func(*command) bool { return false }
 		case equalFold(filter, "PATTERN"):
 			if refusal := patternRefusal(value); refusal != nil {
-				c.fail(refusal)
-				return
+				return refusal
 			}
 			keep = func(cmd *command) bool { return access.Match(value, cmd.fullName()) }
 		default:
-			c.fail(errSyntax)
-			return
+			return errSyntax
 		}
 	}
 	var names []string
@@ -90,43 +89,37 @@ func cmdCOMMANDLIST(s *session, c *call) {
 			names = append(names, row.fullName())
 		}
 	}
-	c.out = resp.AppendArray(c.out, len(names))
-	for _, name := range names {
-		c.out = resp.AppendBulkString(c.out, name)
-	}
+	return c.reply(bulks(names))
 }
 
 // cmdCOMMANDGETKEYS is COMMAND GETKEYS command [arg …], with the errors of Redis. It uses the same find
 // as the permission of users, so it shows which keys are checked.
-func cmdCOMMANDGETKEYS(s *session, c *call) {
+func cmdCOMMANDGETKEYS(s *session, c *call) error {
 	args := c.args[2:]
 	cmd, _ := s.server.table.find(args)
 	switch { // in this order: find of keySpec needs arguments that fit the arity
 	case cmd == nil:
-		c.failf("ERR Invalid command specified")
-		return
+		return errorf("ERR Invalid command specified")
 	case cmd.keys == keySpec{}:
-		c.failf("ERR The command has no key arguments")
-		return
+		return errorf("ERR The command has no key arguments")
 	case !arityFits(cmd.arity, len(args)):
-		c.failf("ERR Invalid number of arguments specified for command")
-		return
+		return errorf("ERR Invalid number of arguments specified for command")
 	}
 	keys, step, ok := cmd.keys.find(args)
 	if !ok {
-		c.failf("ERR Invalid arguments specified for command")
-		return
+		return errorf("ERR Invalid arguments specified for command")
 	}
 	c.out = resp.AppendArray(c.out, (len(keys)+step-1)/step)
 	for i := 0; i < len(keys); i += step {
 		c.out = resp.AppendBulk(c.out, keys[i])
 	}
+	return nil
 }
 
 // cmdHELP is the HELP subcommand of every command that has subcommands: two lines for each, its form
 // and its summary, as in Redis. Both come from the rows, so that the help cannot differ from what is
 // served.
-func cmdHELP(_ *session, c *call) {
+func cmdHELP(_ *session, c *call) error {
 	container := c.cmd.parent
 	name := strings.ToUpper(container.name)
 	c.out = resp.AppendArray(c.out, 1+2*len(container.subs))
@@ -135,4 +128,5 @@ func cmdHELP(_ *session, c *call) {
 		c.out = resp.AppendStatus(c.out, strings.TrimSpace(strings.ToUpper(sub.name)+" "+hintOf(sub.arguments, " ")))
 		c.out = resp.AppendStatus(c.out, "    "+sub.summary+".")
 	}
+	return nil
 }

@@ -26,23 +26,21 @@ type forceCall struct {
 func isForce(arg []byte) bool { return equalFold(arg, "FORCE") }
 
 // handleForce executes UNLOCK resource FORCE reason.
-func handleForce(s *session, c *call) {
+func handleForce(s *session, c *call) error {
 	reason := c.args[3]
 	switch {
 	case !isForce(c.args[2]):
-		c.fail(errorf("ERR syntax error: behind the token of UNLOCK nothing may stand; UNLOCK resource FORCE reason releases without it"))
-		return
+		return errorf("ERR syntax error: behind the token of UNLOCK nothing may stand; UNLOCK resource FORCE reason releases without it")
 	case !s.user().MayForce():
-		c.fail(errorf("NOPERM this user has no permissions to run UNLOCK with FORCE: it ends the locks of others, and is for users to whom [auth] gives admin = true"))
-		return
+		return errorf("NOPERM this user has no permissions to run UNLOCK with FORCE: it ends the locks of others, and is for users to whom [auth] gives admin = true")
 	}
 	if refusal := checkText("reason", reason); refusal != nil {
-		c.fail(refusal)
-		return
+		return refusal
 	}
 	f := &forceCall{resource: string(c.args[1]), reason: string(reason)}
 	c.takeSlot(&f.slot)
 	f.startForce(&f.op, f.resource, f)
+	return nil
 }
 
 // Done implements redlock.Completer. released is 1, or 0 if nobody held the resource. NOQUORUM: it is

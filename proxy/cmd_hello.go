@@ -19,7 +19,7 @@ const errWrongPass replyError = "WRONGPASS invalid username-password pair or use
 // cmdHELLO is HELLO [version [AUTH name password] [SETNAME name]]. If any part is wrong, it changes
 // nothing: all options are read before the first takes effect, and the login is the last step that can
 // fail. Without a version the present one stays.
-func cmdHELLO(s *session, c *call) {
+func cmdHELLO(s *session, c *call) error {
 	var (
 		proto              = s.proto
 		name               []byte
@@ -29,12 +29,10 @@ func cmdHELLO(s *session, c *call) {
 	if len(c.args) > 1 {
 		version, ok := resp.ParseInt(c.args[1])
 		if !ok {
-			c.failf("ERR Protocol version is not an integer or out of range")
-			return
+			return errorf("ERR Protocol version is not an integer or out of range")
 		}
 		if version != 2 && version != 3 {
-			c.failf("NOPROTO unsupported protocol version")
-			return
+			return errorf("NOPROTO unsupported protocol version")
 		}
 		proto = int(version)
 	}
@@ -46,25 +44,22 @@ func cmdHELLO(s *session, c *call) {
 		case more >= 1 && equalFold(c.args[i], "SETNAME"):
 			setName, name = true, c.args[i+1]
 			if reason := checkWord("Client names", name); reason != nil {
-				c.fail(reason)
-				return
+				return reason
 			}
 			i++
 		default:
-			c.failf("ERR Syntax error in HELLO option '%s'", c.args[i])
-			return
+			return errorf("ERR Syntax error in HELLO option '%s'", c.args[i])
 		}
 	}
 
 	if logIn {
-		if !s.logIn(c, username, password) {
-			return
+		if done, refusal := s.logIn(c, username, password); !done {
+			return refusal
 		}
 	}
 	if !s.authenticated() {
-		c.failf("NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> " +
+		return errorf("NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> " +
 			"option can be used to authenticate the client and select the RESP protocol version at the same time")
-		return
 	}
 
 	s.conn.mu.Lock() // others read both: CLIENT LIST, and push for the form of a message
@@ -77,50 +72,47 @@ func cmdHELLO(s *session, c *call) {
 	// The reply has the fields of Redis's. It is the first in the new version: clients read it with the
 	// new parser.
 	c.proto = proto
-	c.reply(fields{"server", "redis", "version", redisVersion, "proto", proto, "id", s.conn.id,
+	return c.reply(fields{"server", "redis", "version", redisVersion, "proto", proto, "id", s.conn.id,
 		"mode", "standalone", "role", "master", "modules", array{}})
 }
 
 // cmdAUTH is AUTH [name] password. Where no users are configured, a password alone is an error in
 // Redis's words, because it is a mistake of the configuration. With the name "default" it succeeds, see
 // logIn.
-func cmdAUTH(s *session, c *call) {
+func cmdAUTH(s *session, c *call) error {
 	username, password := []byte(defaultUser), c.args[len(c.args)-1]
 	switch {
 	case len(c.args) > 3:
-		c.fail(errSyntax)
-		return
+		return errSyntax
 	case len(c.args) == 3:
 		username = c.args[1]
 	case len(s.server.live().Users) == 0:
-		c.failf("ERR AUTH <password> called without any password configured for the default user. " +
+		return errorf("ERR AUTH <password> called without any password configured for the default user. " +
 			"Are you sure your configuration is correct?")
-		return
 	}
-	if s.logIn(c, username, password) {
-		c.ok()
+	done, refusal := s.logIn(c, username, password)
+	if done {
+		return c.ok()
 	}
+	return refusal
 }
 
-// logIn makes the session that of the user with this name and password, or answers with an error and
-// returns false. A login that fails leaves the session as it was. Where no users are configured anybody
-// is the default user, with any password, as in a Redis without one. Called by the reader goroutine,
-// which it may keep for loginWaitMax.
+// logIn makes the session that of the user with this name and password. A login that fails leaves the
+// session as it was. Where no users are configured anybody is the default user, with any password, as in a
+// Redis without one. Called by the reader goroutine, which it may keep for loginWaitMax.
 //
-// An answer "wrong password" comes late and blocks the commands behind it: a client cannot try the next
-// password meanwhile.
-func (s *session) logIn(c *call, name, password []byte) bool {
+// Neither done nor refused: the call is answered. An answer "wrong password" comes late and blocks the
+// commands behind it: a client cannot try the next password meanwhile.
+func (s *session) logIn(c *call, name, password []byte) (done bool, refusal error) {
 	srv := s.server
 	if len(srv.live().Users) == 0 {
 		if string(name) != defaultUser {
-			c.fail(errWrongPass)
-			return false
+			return false, errWrongPass
 		}
-		return true
+		return true, nil
 	}
 	if wait := srv.logins.before(s.conn.origin, time.Now()); wait > 0 && !s.conn.pause(wait) {
-		c.fail(errGone)
-		return false
+		return false, errGone
 	}
 	found := srv.live().accountOf(name, password) // those of now: the pause may have been long
 	// A failed login keeps its slot until the pause is over. The reader goes on reading, so that a
@@ -135,19 +127,17 @@ func (s *session) logIn(c *call, name, password []byte) bool {
 		sl := new(slot)
 		c.takeBlockingSlot(sl)
 		time.AfterFunc(srv.logins.failed(s.conn.origin, time.Now()), func() { flush(sl.fail(errWrongPass)) })
-		return false
+		return false, nil
 	}
 	if found != s.account() {
 		if refusal := found.enter(); refusal != nil {
 			srv.refusedConnection(s.conn, found.user())
-			c.fail(refusal)
-			return false
+			return false, refusal
 		}
 		if refusal := srv.authenticated(s.conn, found.user()); refusal != nil {
 			found.leave()
-			c.fail(refusal)
 			s.conn.closeAfterReply = true
-			return false
+			return false, refusal
 		}
 		s.endHold()
 		s.conn.mu.Lock()
@@ -157,28 +147,27 @@ func (s *session) logIn(c *call, name, password []byte) bool {
 		// A reload may have changed the user since it was found. It closes the connections that it sees on
 		// the old account, but may have looked at this one before.
 		if !srv.live().knows(found) {
-			c.fail(errWrongPass)
 			s.conn.closeAfterReply = true
-			return false
+			return false, errWrongPass
 		}
 	}
 	s.conn.releaseCPU()
-	return true
+	return true, nil
 }
 
 // cmdQUIT has the connection closed once all replies before OK, and OK itself, are sent. Locks that the
 // client holds stay; those under HOLD end with their TTLs, or are released.
-func cmdQUIT(s *session, c *call) {
+func cmdQUIT(s *session, c *call) error {
 	s.conn.closeAfterReply = true
 	s.conn.noteClosedByClient()
-	c.ok()
+	return c.ok()
 }
 
 // cmdRESET takes the session back to what it was when the client connected: RESP2, no user, no name, no
 // subscription, no transaction. Locks stay, as they belong to tokens and not to connections; those under
 // HOLD are renewed no more, and end with their TTLs. Where users are configured, the connection is preauth
 // again, unless its certificate is that of a user. libName and libVer stay, as in Redis.
-func cmdRESET(s *session, c *call) {
+func cmdRESET(s *session, c *call) error {
 	s.endHold()
 	s.conn.mu.Lock()
 	s.proto = 2
@@ -205,4 +194,5 @@ func cmdRESET(s *session, c *call) {
 		s.server.mu.Unlock()
 	}
 	c.out = resp.AppendStatus(c.out, "RESET")
+	return nil
 }

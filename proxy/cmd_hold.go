@@ -14,13 +14,12 @@ import (
 // connection, so that is closed. Subscribers of redlockd:lost get the resource as a message.
 
 // cmdHOLD is HOLD and MHOLD, which take a lock over by its token.
-func cmdHOLD(s *session, c *call) {
-	resources, rest, ok := c.resources(2, 5)
-	if !ok {
-		return
+func cmdHOLD(s *session, c *call) error {
+	resources, rest, refusal := c.resources(2, 5)
+	if refusal != nil {
+		return refusal
 	}
 	req := redlock.LockRequest{Token: string(rest[0])}
-	var refusal error
 	if req.TTL, refusal = parseTime("ttl", rest[1]); refusal == nil {
 		req.Holder, refusal = s.holder()
 	}
@@ -28,8 +27,7 @@ func cmdHOLD(s *session, c *call) {
 		refusal = s.parseLock(&req, "hold", rest[2:])
 	}
 	if refusal != nil {
-		c.fail(refusal)
-		return
+		return refusal
 	}
 	s.noteShortTTL(req.TTL, rest[1])
 	if h := newLockCall(c, &verbHold, resources, 0); h != nil {
@@ -37,24 +35,22 @@ func cmdHOLD(s *session, c *call) {
 		c.takeSlot(&h.slot)
 		h.startHold(&h.op, req, h)
 	}
+	return nil
 }
 
 // cmdKEEPALIVE is KEEPALIVE [silence-ms].
-func cmdKEEPALIVE(s *session, c *call) {
+func cmdKEEPALIVE(s *session, c *call) error {
 	var silence time.Duration
 	if len(c.args) > 2 {
-		c.fail(wrongArity(c.cmd))
-		return
+		return wrongArity(c.cmd)
 	}
 	if len(c.args) == 2 {
 		var refusal error
 		if silence, refusal = parseTime("silence", c.args[1]); refusal != nil {
-			c.fail(refusal)
-			return
+			return refusal
 		}
 		if silence < time.Second || silence > silenceMax {
-			c.failf("ERR a silence of %d ms is outside 1000 … %d ms", silence.Milliseconds(), silenceMax.Milliseconds())
-			return
+			return errorf("ERR a silence of %d ms is outside 1000 … %d ms", silence.Milliseconds(), silenceMax.Milliseconds())
 		}
 	}
 	held := s.heldLocks()
@@ -65,6 +61,7 @@ func cmdKEEPALIVE(s *session, c *call) {
 	k := &operation{then: held.kept}
 	c.takeSlot(&k.slot)
 	k.startKeepAlive(&k.op, held.Holder, k)
+	return nil
 }
 
 // silenceMax is the longest silence that KEEPALIVE takes.

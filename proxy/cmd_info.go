@@ -63,7 +63,7 @@ var infoSections = []struct {
 
 // cmdINFO is INFO [section …]. It shows the sections that are named, in any case; without a name, or
 // with default, all that are not onRequest. A name that is no section is passed over, as Redis does it.
-func cmdINFO(s *session, c *call) {
+func cmdINFO(s *session, c *call) error {
 	// The sections are few, and so are the names: a loop in a loop is less than a map.
 	named := func(name string) bool {
 		return slices.ContainsFunc(c.args[1:], func(arg []byte) bool { return equalFold(arg, name) })
@@ -85,6 +85,7 @@ func cmdINFO(s *session, c *call) {
 		}
 	}
 	c.out = resp.AppendVerbatim(c.out, c.proto, "txt", text.String())
+	return nil
 }
 
 // infoText is the text of INFO while it is written. Lines end in CR LF, as Redis's do.

@@ -23,23 +23,21 @@ import (
 // refuses only what the engine could not see.
 
 // resources divides the arguments of LOCK and its kin, or of MLOCK and its kin. These have least to most
-// arguments behind the resources, or any number above least when most is -1. If not, the error is answered.
+// arguments behind the resources, or any number above least when most is -1. If not, they are refused.
 // What is too much for the others is refused by their arity, or as an option.
-func (c *call) resources(least, most int) (resources, rest [][]byte, ok bool) {
+func (c *call) resources(least, most int) (resources, rest [][]byte, refusal error) {
 	if c.cmd.keys.numkeys == 0 {
-		return c.args[1:2], c.args[2:], true
+		return c.args[1:2], c.args[2:], nil
 	}
 	n, ok := resp.ParseInt(c.args[1])
 	if !ok || n < 1 || n > redlock.MaxResources {
-		c.failf("ERR numkeys '%s' is not an integer from 1 to %d", clipped(c.args[1], 32), redlock.MaxResources)
-		return nil, nil, false
+		return nil, nil, errorf("ERR numkeys '%s' is not an integer from 1 to %d", clipped(c.args[1], 32), redlock.MaxResources)
 	}
 	args := c.args[2:]
 	if extra := len(args) - int(n); extra < least || most >= 0 && extra > most {
-		c.failf("ERR syntax error: numkeys says %d, which does not fit the %d arguments behind it: %s", n, len(args), c.cmd.form)
-		return nil, nil, false
+		return nil, nil, errorf("ERR syntax error: numkeys says %d, which does not fit the %d arguments behind it: %s", n, len(args), c.cmd.form)
 	}
-	return args[:n], args[n:], true
+	return args[:n], args[n:], nil
 }
 
 // lockCall is a LOCK, UNLOCK, EXTEND or HOLD in progress, or one of their kin for several resources:
@@ -105,14 +103,13 @@ func newLockCall(c *call, verb *lockVerb, resources [][]byte, slots int) *lockCa
 
 // cmdLOCK is LOCK and MLOCK. With WAIT the command blocks those behind it: the client must not see its
 // UNLOCK, or a second LOCK, executed before the lock is granted.
-func cmdLOCK(s *session, c *call) {
-	resources, rest, ok := c.resources(1, -1)
-	if !ok {
-		return
-	}
+func cmdLOCK(s *session, c *call) error {
 	var req redlock.LockRequest
-	var refusal error
-	if req.TTL, refusal = parseTime("ttl", rest[0]); refusal == nil {
+	resources, rest, refusal := c.resources(1, -1)
+	if refusal == nil {
+		req.TTL, refusal = parseTime("ttl", rest[0])
+	}
+	if refusal == nil {
 		refusal = s.parseLock(&req, "lock", rest[1:])
 	}
 	if refusal == nil {
@@ -122,13 +119,12 @@ func cmdLOCK(s *session, c *call) {
 		refusal = replyError("ERR SHARED is an option of LOCK alone: readers take their resources one after the other, in the order of their names")
 	}
 	if refusal != nil {
-		c.fail(refusal)
-		return
+		return refusal
 	}
 	s.noteShortTTL(req.TTL, rest[0])
 	l := newLockCall(c, &verbLock, resources, req.Slots)
 	if l == nil {
-		return
+		return nil
 	}
 	l.releases, req.Resources = req.Token == "", l.keys
 	req.Fence = req.Fence || s.server.live().fences(&req)
@@ -136,11 +132,12 @@ func cmdLOCK(s *session, c *call) {
 	if req.Wait == 0 {
 		c.takeSlot(&l.slot)
 		l.startLock(&l.op, req, l)
-		return
+		return nil
 	}
 	c.takeBlockingSlot(&l.slot)
 	l.startLock(&l.op, req, l)
 	s.conn.setBlockedOp(&l.op)
+	return nil
 }
 
 // Done implements redlock.Completer.
@@ -262,23 +259,25 @@ func (s *session) noteShortTTL(ttl time.Duration, arg []byte) {
 }
 
 // cmdUNLOCK is UNLOCK resource token, or UNLOCK resource FORCE reason (cmd_force.go).
-func cmdUNLOCK(s *session, c *call) {
+func cmdUNLOCK(s *session, c *call) error {
 	switch n := len(c.args); {
 	case n == 3 && isForce(c.args[2]):
-		c.fail(replyError("ERR FORCE needs a reason, which the log and the audit keep: UNLOCK resource FORCE reason"))
+		return replyError("ERR FORCE needs a reason, which the log and the audit keep: UNLOCK resource FORCE reason")
 	case n == 3:
 		unlock(c, c.args[1:2], c.args[2])
+		return nil
 	case n == 4:
-		handleForce(s, c)
-	default:
-		c.fail(wrongArity(c.cmd))
+		return handleForce(s, c)
 	}
+	return wrongArity(c.cmd)
 }
 
-func cmdMUNLOCK(_ *session, c *call) {
-	if resources, rest, ok := c.resources(1, 1); ok {
+func cmdMUNLOCK(_ *session, c *call) error {
+	resources, rest, refusal := c.resources(1, 1)
+	if refusal == nil {
 		unlock(c, resources, rest[0])
 	}
+	return refusal
 }
 
 // unlock waits for the client's own scripts on these keys, but never blocks the commands behind it: the engine
@@ -292,20 +291,20 @@ func unlock(c *call, resources [][]byte, token []byte) {
 }
 
 // cmdEXTEND is EXTEND and MEXTEND. The ttl counts from now on; it is not added to what is left.
-func cmdEXTEND(s *session, c *call) {
-	resources, rest, ok := c.resources(2, 2)
-	if !ok {
-		return
+func cmdEXTEND(s *session, c *call) error {
+	var ttl time.Duration
+	resources, rest, refusal := c.resources(2, 2)
+	if refusal == nil {
+		ttl, refusal = parseTime("ttl", rest[1])
 	}
-	d, refusal := parseTime("ttl", rest[1])
 	if refusal != nil {
-		c.fail(refusal)
-		return
+		return refusal
 	}
-	s.noteShortTTL(d, rest[1])
+	s.noteShortTTL(ttl, rest[1])
 	if e := newLockCall(c, &verbExtend, resources, 0); e != nil {
 		e.token = string(rest[0])
 		c.takeSlot(&e.slot)
-		e.startExtend(&e.op, e.keys, e.token, d, e)
+		e.startExtend(&e.op, e.keys, e.token, ttl, e)
 	}
+	return nil
 }

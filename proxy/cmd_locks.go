@@ -34,10 +34,11 @@ const locksTime = time.Second
 // cmdLOCKINFO is LOCKINFO resource. It asks all masters and answers also without a quorum, because who
 // is silent is a part of the answer. It does not block the client: the answer is true for one moment
 // anyway.
-func cmdLOCKINFO(_ *session, c *call) {
+func cmdLOCKINFO(_ *session, c *call) error {
 	i := &operation{then: (*operation).lockInfo}
 	c.takeSlot(&i.slot)
 	i.startInspect(&i.op, string(c.args[1]), i)
+	return nil
 }
 
 // lockInfo answers LOCKINFO. held is null if too few masters answered to know; fence is null if
@@ -153,14 +154,13 @@ type locksOptions struct {
 
 // cmdLOCKS is LOCKS [ALL] [PATTERN glob] [COUNT n]. It blocks the client's commands behind it, so that one
 // client has one list made at a time.
-func cmdLOCKS(s *session, c *call) {
+func cmdLOCKS(s *session, c *call) error {
 	options, refusal := parseLocks(c)
 	if refusal == nil && options.all {
 		refusal = askable(s.user())
 	}
 	if refusal != nil {
-		c.fail(refusal)
-		return
+		return refusal
 	}
 	l := &listing{user: s.user(), locksOptions: options, deadline: time.Now().Add(locksTime)}
 	c.takeBlockingSlot(&l.slot)
@@ -171,6 +171,7 @@ func cmdLOCKS(s *session, c *call) {
 	if !s.server.begin(run) {
 		flush(l.fail(errGone))
 	}
+	return nil
 }
 
 // run makes the list of this server.

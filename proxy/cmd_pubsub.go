@@ -27,22 +27,20 @@ const (
 // subscribed and unsubscribed name the replies to a subscription of a kind, and to its end.
 var subscribed, unsubscribed = [...]string{"subscribe", "psubscribe"}, [...]string{"unsubscribe", "punsubscribe"}
 
-func cmdSUBSCRIBE(s *session, c *call)    { subscribe(s, c, toChannel, s.user().MayChannel) }
-func cmdUNSUBSCRIBE(s *session, c *call)  { unsubscribe(s, c, toChannel) }
-func cmdPSUBSCRIBE(s *session, c *call)   { subscribe(s, c, toPattern, s.user().MayMatch) }
-func cmdPUNSUBSCRIBE(s *session, c *call) { unsubscribe(s, c, toPattern) }
+func cmdSUBSCRIBE(s *session, c *call) error    { return subscribe(s, c, toChannel, s.user().MayChannel) }
+func cmdUNSUBSCRIBE(s *session, c *call) error  { return unsubscribe(s, c, toChannel) }
+func cmdPSUBSCRIBE(s *session, c *call) error   { return subscribe(s, c, toPattern, s.user().MayMatch) }
+func cmdPUNSUBSCRIBE(s *session, c *call) error { return unsubscribe(s, c, toPattern) }
 
 // subscribe subscribes to all of the names, or to none. It answers each name with a message of its own,
 // as Redis does: in RESP3 that is a push.
-func subscribe(s *session, c *call, kind subscription, may func(name string) bool) {
+func subscribe(s *session, c *call, kind subscription, may func(name string) bool) error {
 	for _, arg := range c.args[1:] {
 		if refusal := patternRefusal(arg); refusal != nil && kind == toPattern {
-			c.fail(refusal)
-			return
+			return refusal
 		}
 		if !may(string(arg)) && !forAll(string(arg)) {
-			c.fail(noPermission(s.user(), "channel", string(arg)))
-			return
+			return noPermission(s.user(), "channel", string(arg))
 		}
 	}
 	s.conn.mu.Lock()
@@ -57,12 +55,10 @@ func subscribe(s *session, c *call, kind subscription, may func(name string) boo
 		}
 	}
 	if bytes > subscriptionBytesMax {
-		c.failf("ERR the subscriptions of one client may take %d bytes here, and would take %d", subscriptionBytesMax, bytes)
-		return
+		return errorf("ERR the subscriptions of one client may take %d bytes here, and would take %d", subscriptionBytesMax, bytes)
 	}
 	if refusal := s.server.subscribers.add(s, kind, added); refusal != nil {
-		c.fail(refusal)
-		return
+		return refusal
 	}
 	s.conn.pushesWait = s.conn.pushesWait || len(added) > 0 // the confirmation goes before the first message
 	s.subscriptions.bytes = bytes
@@ -74,6 +70,7 @@ func subscribe(s *session, c *call, kind subscription, may func(name string) boo
 		}
 		c.appendSubscription(subscribed[kind], arg, count)
 	}
+	return nil
 }
 
 // forAll reports whether every user may subscribe to the channel: it gets only what concerns it there.
@@ -84,7 +81,7 @@ func forAll(channel string) bool {
 // unsubscribe answers each name with a message of its own, whether there was such a subscription or
 // not. Without names it ends all subscriptions of the kind, and answers one message if there were none,
 // with null as the name.
-func unsubscribe(s *session, c *call, kind subscription) {
+func unsubscribe(s *session, c *call, kind subscription) error {
 	s.conn.mu.Lock()
 	defer s.conn.mu.Unlock()
 	names := &s.subscriptions.names[kind]
@@ -92,7 +89,7 @@ func unsubscribe(s *session, c *call, kind subscription) {
 	if len(args) == 0 {
 		if len(*names) == 0 {
 			c.appendSubscription(unsubscribed[kind], nil, s.subscriptions.count())
-			return
+			return nil
 		}
 		args = nil // a new array: c.args belongs to the session
 		for _, name := range *names {
@@ -102,6 +99,7 @@ func unsubscribe(s *session, c *call, kind subscription) {
 	for _, arg := range args {
 		s.endSubscriptionLocked(c, kind, arg)
 	}
+	return nil
 }
 
 // endSubscriptionLocked ends a subscription, if there is one of this name, and says that there is none.
@@ -134,15 +132,14 @@ func (s *session) endSubscriptionsLocked(c *call) {
 
 // cmdPUBLISH is PUBLISH channel message. The reply counts the subscribers of this server alone, as that
 // of a node of a Redis Cluster does: those of other redlockds are not known.
-func cmdPUBLISH(s *session, c *call) {
+func cmdPUBLISH(s *session, c *call) error {
 	channel, payload := string(c.args[1]), string(c.args[2])
 	refusal := messageRefusal(channel, payload)
 	if refusal == nil && !s.user().MayChannel(channel) {
 		refusal = noPermission(s.user(), "channel", channel)
 	}
 	if refusal != nil {
-		c.fail(refusal)
-		return
+		return refusal
 	}
 	here := s.server.subscribers.count(channel)
 	// It is answered when the message has been sent to the masters, so that a client that publishes
@@ -153,6 +150,7 @@ func cmdPUBLISH(s *session, c *call) {
 	}}
 	c.takeSlot(&p.slot)
 	p.startPublish(&p.op, channel, payload, p)
+	return nil
 }
 
 // appendSubscription appends the message that confirms one subscription, or its end. A nil name is null.

@@ -24,27 +24,25 @@ import (
 
 // cmdWATCH reads the keys: EXEC compares what a quorum holds now. Commands behind it wait, so that an
 // EXEC in the same packet knows it.
-func cmdWATCH(s *session, c *call) {
+func cmdWATCH(s *session, c *call) error {
 	if s.transaction.open {
-		c.failf("ERR WATCH inside MULTI is not allowed")
-		return
+		return errorf("ERR WATCH inside MULTI is not allowed")
 	}
 	watched := func(key string) bool { _, ok := s.transaction.watched[key]; return ok } // then what it held first counts
 	keys := slices.DeleteFunc(distinct(copyStrings(nil, c.args[1:])), watched)
 	switch {
 	case len(keys) == 0:
-		c.ok()
-		return
+		return c.ok()
 	case len(s.transaction.watched)+len(keys) > redlock.MaxResources:
-		c.failf("ERR at most %d keys can be watched", redlock.MaxResources)
-		return
+		return errorf("ERR at most %d keys can be watched", redlock.MaxResources)
 	}
 	if !s.awaitScripts(c, keys) {
-		return
+		return nil
 	}
 	w := &operation{then: func(w *operation, result redlock.Result) { w.watch(keys, result.States) }}
 	c.takeBlockingSlot(&w.slot)
 	w.startRead(&w.op, keys, w)
+	return nil
 }
 
 // watch ends WATCH. It writes to the reader's transaction: the slot still blocks the
@@ -62,54 +60,48 @@ func (w *operation) watch(keys []string, states []redlock.State) {
 }
 
 // cmdUNWATCH forgets all watched keys. Redis cannot forget single ones either.
-func cmdUNWATCH(s *session, c *call) {
+func cmdUNWATCH(s *session, c *call) error {
 	if s.transaction.open { // EXEC forgets the watched keys, so that a queued UNWATCH has nothing to do
-		s.transaction.queue(c, keyspace.Always(keyspace.OK))
-		return
+		return s.transaction.queue(c, keyspace.Always(keyspace.OK))
 	}
 	s.transaction.watched = nil
-	c.ok()
+	return c.ok()
 }
 
 // cmdMULTI opens the transaction. Nothing is sent to the masters before EXEC.
-func cmdMULTI(s *session, c *call) {
+func cmdMULTI(s *session, c *call) error {
 	if s.transaction.open {
-		c.failf("ERR MULTI calls can not be nested")
-		return
+		return errorf("ERR MULTI calls can not be nested")
 	}
 	s.transaction.open = true
-	c.ok()
+	return c.ok()
 }
 
 // cmdDISCARD forgets the queued commands and, as in Redis, the watched keys.
-func cmdDISCARD(s *session, c *call) {
+func cmdDISCARD(s *session, c *call) error {
 	if !s.transaction.open {
-		c.failf("ERR DISCARD without MULTI")
-		return
+		return errorf("ERR DISCARD without MULTI")
 	}
 	s.transaction = transaction{}
-	c.ok()
+	return c.ok()
 }
 
 // cmdEXEC commits the queued commands as one exchange. If they name watched keys alone, what WATCH has
 // read is assumed to be true still, and nothing is read again: then a guard that fails is a watched key
 // that has changed. The transaction is over in any case, also if EXEC fails.
-func cmdEXEC(s *session, c *call) {
+func cmdEXEC(s *session, c *call) error {
 	t := s.transaction
 	if !t.open {
-		c.failf("ERR EXEC without MULTI")
-		return
+		return errorf("ERR EXEC without MULTI")
 	}
 	s.transaction = transaction{}
 	for key := range t.watched {
 		if !s.user().May(key) { // the client has logged in as another user since WATCH
-			c.fail(noPermission(s.user(), "resource", key))
-			return
+			return noPermission(s.user(), "resource", key)
 		}
 	}
 	if t.aborted {
-		c.failf("EXECABORT Transaction discarded because of previous errors.")
-		return
+		return errorf("EXECABORT Transaction discarded because of previous errors.")
 	}
 	x := &execProgram{commands: t.queued, watched: t.watched}
 	x.program, x.keys = x, slices.Collect(maps.Keys(t.watched))
@@ -117,12 +109,12 @@ func cmdEXEC(s *session, c *call) {
 		x.keys = append(x.keys, command.Keys()...)
 	}
 	if x.keys = distinct(x.keys); len(x.keys) > redlock.MaxResources {
-		c.failf("ERR the transaction has %d keys, at most %d are possible", len(x.keys), redlock.MaxResources)
-		return
+		return errorf("ERR the transaction has %d keys, at most %d are possible", len(x.keys), redlock.MaxResources)
 	}
 	if x.enter(c, true, true) {
 		flush(x.begin())
 	}
+	return nil
 }
 
 // execProgram is an EXEC in progress: its commands are executed in order, as one.

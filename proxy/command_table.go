@@ -30,7 +30,7 @@ type command struct {
 	keys  keySpec
 	// handler executes the command, see type call. It is nil for a command that exists only through its
 	// subcommands.
-	handler func(s *session, c *call)
+	handler func(s *session, c *call) error
 
 	// group is one of Redis's: string, connection, server, generic, scripting, pubsub, transactions, cluster.
 	group string
@@ -107,7 +107,7 @@ type keySpec struct {
 // them; container|name makes it a subcommand. A bare ... at the end stands for further arguments that
 // the docs do not show and that the handler checks. Arity and key positions follow from usage. It
 // panics on a usage that cannot be right.
-func row(usage string, handler func(*session, *call), flags commandFlags, group, since, summary string) command {
+func row(usage string, handler func(*session, *call) error, flags commandFlags, group, since, summary string) command {
 	name, line, _ := strings.Cut(usage, " ")
 	line, more := strings.CutSuffix(line, "...")
 	if more && line != "" && !strings.HasSuffix(line, " ") {

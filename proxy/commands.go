@@ -17,13 +17,12 @@ import (
 //
 // For example, a command HOSTNAME that answers the name of the machine is this handler in cmd_misc.go
 //
-//	func cmdHOSTNAME(_ *session, c *call) {
+//	func cmdHOSTNAME(_ *session, c *call) error {
 //		name, err := os.Hostname()
 //		if err != nil {
-//			c.failf("ERR the system does not tell its name: %v", err)
-//			return
+//			return errorf("ERR the system does not know its name: %v", err)
 //		}
-//		c.out = resp.AppendBulkString(c.out, name)
+//		return c.reply(name)
 //	}
 //
 // and this row:

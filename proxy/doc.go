@@ -14,7 +14,7 @@
 //	session.go          dispatch: finds the command's row, refuses what must not run, recovers from a panic
 //	  command_table.go  arity and key positions; commands.go has the rows
 //	  access/           permission for the resource
-//	  call.go           what a handler gets, and the two ways in which it answers
+//	  call.go           what a handler gets, and the three ways in which it answers
 //	cmd_lock.go         cmdLOCK parses the arguments and takes a slot, which keeps the reply's place
 //	engine.go           enters the engine on the account of the user (account.go), within the policies of the resource (policy.go)
 //	  │ redlock.Client.StartLock …

@@ -11,7 +11,7 @@ import (
 	"redlockd/redlock"
 )
 
-// Errors that clients get. A handler fails a call with any error: the engine's and this package's
+// Errors that clients get. A handler returns any error: the engine's and this package's
 // become an error reply in one place, replyErrorOf, by the table errorCodes. So an error is made where
 // it is known, and its code is given once.
 //

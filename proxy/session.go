@@ -146,7 +146,9 @@ func (s *session) execute(c *call) {
 	}
 	cmd.stats.calls.Add(1)
 	mark := len(c.out)
-	cmd.handler(s, c)
+	if err := cmd.handler(s, c); err != nil {
+		c.fail(err)
+	}
 	if c.slot == nil && isError(c.out[mark:]) {
 		cmd.stats.failed.Add(1)
 	}

@@ -56,24 +56,24 @@ func (w watchedKey) same(st *redlock.State) bool {
 
 // queue has EXEC execute a command, and answers QUEUED. At a bound the command is refused, and the
 // transaction with it.
-func (t *transaction) queue(c *call, command *keyspace.Command) {
+func (t *transaction) queue(c *call, command *keyspace.Command) error {
 	bytes, bytesMax := t.bytes+command.Size(), c.s.server.bounds.command.Command
 	switch {
 	case len(t.queued) >= queuedMax:
-		t.refuse(c, errorf("ERR at most %d commands can be queued", queuedMax))
+		return t.refuse(errorf("ERR at most %d commands can be queued", queuedMax))
 	case bytes > bytesMax:
-		t.refuse(c, errorf("ERR the queued commands have %d bytes, the limit is %d", bytes, bytesMax))
-	default:
-		t.queued, t.bytes = append(t.queued, command), bytes
-		c.out = resp.AppendStatus(c.out, "QUEUED")
+		return t.refuse(errorf("ERR the queued commands have %d bytes, the limit is %d", bytes, bytesMax))
 	}
+	t.queued, t.bytes = append(t.queued, command), bytes
+	c.out = resp.AppendStatus(c.out, "QUEUED")
+	return nil
 }
 
-// refuse answers with an error. Behind MULTI it makes EXEC fail, because the client sent the commands
-// to have all or none executed.
-func (t *transaction) refuse(c *call, err error) {
+// refuse is for an error by which EXEC must fail, because the client sent the commands to have all or none
+// executed. It returns the error.
+func (t *transaction) refuse(err error) error {
 	t.aborted = t.open
-	c.fail(err)
+	return err
 }
 
 // notQueued is the error for a command that cannot stand between MULTI and EXEC; nil for others. Redis
