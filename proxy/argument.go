@@ -2,7 +2,7 @@ package proxy
 
 import "strings"
 
-// Comparing arguments with the words of a command. Redis's keywords have no case; keys, tokens and channels do.
+// Comparing arguments with the words of a command. Keywords have no case; keys, tokens, channels do.
 
 // argument is one of a command that a client sends, in the read buffer, or that a script calls.
 type argument interface{ []byte | string }

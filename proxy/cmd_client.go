@@ -13,7 +13,7 @@ import (
 // clientTextMax bounds, in bytes, each text that a client may choose and CLIENT LIST shows.
 const clientTextMax = 1024
 
-// cmdCLIENTID answers the number of the connection, which no other connection of this server has or will have.
+// cmdCLIENTID answers the number of the connection, which no other one of this server ever has.
 func cmdCLIENTID(s *session, c *call) error { return c.reply(s.conn.id) }
 
 // cmdCLIENTGETNAME answers null for a connection without a name, in RESP2 too.

@@ -20,8 +20,8 @@ func cmdCOMMANDCOUNT(s *session, c *call) error {
 }
 
 // cmdCOMMANDINFO is COMMAND INFO [name …]. Names that are no command are answered with null, in their
-// place: the reply has one element for each name. Without names, and as COMMAND, it describes all commands, in
-// order of name.
+// place: the reply has one element for each name. Without names, and as COMMAND, it describes all
+// commands, in order of name.
 func cmdCOMMANDINFO(s *session, c *call) error {
 	described := s.server.table.all
 	if len(c.args) > 2 {

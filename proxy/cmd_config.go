@@ -57,7 +57,7 @@ func (srv *Server) settings() []Setting {
 	if srv.opts.Settings != nil {
 		all = srv.opts.Settings()
 	}
-	// Limits have their true values. The others are those of a Redis that keeps nothing on disk and evicts nothing.
+	// Limits have their true values. The others are those of a Redis without disk and eviction.
 	for _, asRedis := range []Setting{
 		{"appendonly", "no"},
 		{"databases", "1"},

@@ -166,8 +166,8 @@ func cmdSCRIPTKILL(_ *session, c *call) error {
 	return errorf("NOTBUSY No scripts in execution right now.")
 }
 
-// compiled is the script of this source. A source that is not known yet is compiled when it is the turn of this
-// session of the user, because a stranger's source takes as long as a run.
+// compiled is the script of this source. A source that is not known yet is compiled when it is the turn
+// of this session of the user, because a stranger's source takes as long as a run.
 func (s *session) compiled(u *account, source string) (*knownScript, error) {
 	srv := s.server
 	if len(source) <= sandbox.SourceMax { // else it takes no time to refuse it

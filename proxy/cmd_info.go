@@ -29,9 +29,9 @@ import (
 // put all of them in one map. A field that Redis has and that makes no sense here is left out, unless a
 // client is known to need it.
 //
-// Users who may not administer the server may send INFO. What they must not learn is left out by the section's
-// own function: infoMasters names masters to administrators only, and infoUsers shows a user with a list of
-// resources itself alone.
+// Users who may not administer the server may send INFO. What they must not learn is left out by the
+// section's own function: infoMasters names masters to administrators only, and infoUsers shows a user
+// with a list of resources itself alone.
 var infoSections = []struct {
 	name      string
 	onRequest bool // shown only when it is named, or with all and everything
@@ -225,8 +225,8 @@ func infoCPU(_ *reading, t *infoText, _ *session) {
 	t.field("used_cpu_user", fmt.Sprintf("%d.%06d", usage.Utime.Sec, usage.Utime.Usec))
 }
 
-// infoMasters has one line per master and per learner, in the order of the seats, for users who may administer
-// the server. since_s is the age of the state, left_s what is left of a quarantine or doubt.
+// infoMasters has one line per master and per learner, in the order of the seats, for users who may
+// administer the server. since_s is the age of the state, left_s what is left of a quarantine or doubt.
 func infoMasters(r *reading, t *infoText, s *session) {
 	if !s.user().SeesMasters() { // it learns how many masters are out, but not their names
 		return
@@ -312,8 +312,8 @@ func infoErrorstats(r *reading, t *infoText, _ *session) {
 	}
 }
 
-// infoRefusedstats has a line for each command that was refused because this endpoint does not do what it asks,
-// or because its TTL is beyond a limit, by name, and for each that made a script be refused.
+// infoRefusedstats has a line for each command that was refused because this endpoint does not do what
+// it asks, or because its TTL is beyond a limit, by name, and for each that made a script be refused.
 func infoRefusedstats(r *reading, t *infoText, _ *session) {
 	_, counts := r.srv.stats.refusals()
 	for _, name := range slices.Sorted(maps.Keys(counts)) {

@@ -280,8 +280,8 @@ func cmdMUNLOCK(_ *session, c *call) error {
 	return refusal
 }
 
-// unlock waits for the client's own scripts on these keys, but never blocks the commands behind it: the engine
-// keeps the order of single rounds.
+// unlock waits for the client's own scripts on these keys, but never blocks the commands behind it: the
+// engine keeps the order of single rounds.
 func unlock(c *call, resources [][]byte, token []byte) {
 	if u := newLockCall(c, &verbUnlock, resources, 0); u != nil {
 		u.token = string(token)

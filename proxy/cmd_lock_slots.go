@@ -35,7 +35,7 @@ func (s *session) refusedSlots(c *call, k int, resources [][]byte) error {
 	return nil
 }
 
-// withSlots adds the k slots of the resource to keys, if scripts of the client are under way, which may use them.
+// withSlots adds the k slots of the resource to keys, if scripts of the client may be using them.
 func (s *session) withSlots(keys []string, k int) []string {
 	if s.scripts.Load() > 0 {
 		for i := range k {

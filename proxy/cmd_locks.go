@@ -104,9 +104,9 @@ func modeOf(held, shared bool) any {
 	return "exclusive"
 }
 
-// voteFields are what one master says: a digest if it has a token, how many readers it has, the key's TTL (-1:
-// none), and why it says nothing. A user who does not see the masters gets neither the name nor the reason, but
-// the state.
+// voteFields are what one master says: a digest if it has a token, how many readers it has, the key's
+// TTL (-1: none), and why it says nothing. A user who does not see the masters gets neither the name
+// nor the reason, but the state.
 func voteFields(vote redlock.ResourceVote, seesMasters bool) fields {
 	var master, ttl, reason any
 	switch {

@@ -11,8 +11,8 @@ import (
 	"redlockd/redlock/resp"
 )
 
-// LOCKS ALL: the leases of every redlockd over the same masters, asked by messages (package fleet). A confined
-// user gets no more of them than of those of this server: what others send is filtered here.
+// LOCKS ALL: the leases of every redlockd over the same masters, asked by messages (package fleet). A
+// confined user gets no more of them than of those of this server: what others send is filtered here.
 
 // askEvery is the least time between two questions of one redlockd, however often its clients send LOCKS ALL.
 const askEvery = 250 * time.Millisecond

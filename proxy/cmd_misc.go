@@ -12,10 +12,10 @@ import (
 // here.
 
 // redisVersion is the version of Redis whose behaviour these commands show, as HELLO and INFO announce
-// it. Clients choose their commands by it: 7.2 is the first with CLIENT SETINFO and NO-TOUCH, 7.4 the first with
-// which redis-py turns its client-side cache on, which needs no more of CLIENT TRACKING than there is here. From
-// 8.4 on lock libraries send DELEX and SET … IFEQ in place of scripts. These work here, but other
-// commands of 8.4 do not.
+// it. Clients choose their commands by it: 7.2 is the first with CLIENT SETINFO and NO-TOUCH, 7.4 the
+// first with which redis-py turns its client-side cache on, which needs no more of CLIENT TRACKING than
+// there is here. From 8.4 on lock libraries send DELEX and SET … IFEQ in place of scripts. These work
+// here, but other commands of 8.4 do not.
 const redisVersion = "7.4.0"
 
 // cmdPING is PING [message]. It says that this server lives, not that a quorum of masters does: /readyz
@@ -25,7 +25,7 @@ func cmdPING(s *session, c *call) error {
 	case len(c.args) > 2:
 		return errorf("ERR wrong number of arguments for 'ping' command")
 	case c.proto == 2 && s.subscriptions.count() > 0:
-		// A subscribed RESP2 client takes every array for a message, and would take a plain +PONG for an error.
+		// A subscribed RESP2 client takes arrays for messages, and would take +PONG for an error.
 		c.out = resp.AppendArray(c.out, 2)
 		c.out = resp.AppendBulkString(c.out, "pong")
 		if len(c.args) == 1 {

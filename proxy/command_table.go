@@ -19,8 +19,8 @@ import (
 // arity and key positions as numbers beside the usage, as Redis has them. A row then says each thing
 // twice, and can contradict itself.
 
-// command is one row of the command table, or one of its subcommands. Except for stats it does not change after
-// newCommandTable, so that every goroutine may read it.
+// command is one row of the command table, or one of its subcommands. Except for stats it does not
+// change after newCommandTable, so that every goroutine may read it.
 type command struct {
 	// name is in lower case; of a subcommand, without that of its parent.
 	name string
@@ -62,7 +62,8 @@ type commandFlags uint16
 const (
 	// flagWrite, "write": needs the group access.Lock. What a script may write is in package keyspace.
 	flagWrite commandFlags = 1 << iota
-	// flagReadOnly, "readonly": EVAL_RO and EVALSHA_RO run scripts that must not write; shown only for others.
+	// flagReadOnly, "readonly": EVAL_RO and EVALSHA_RO run scripts that must not write; shown only for
+	// others.
 	flagReadOnly
 	// flagAdmin, "admin": for users with the commands "admin", see access.User.Groups.
 	flagAdmin

@@ -106,11 +106,11 @@ type connection struct {
 	// blockedOp is the LOCK that blocks, so that its wait can be ended; nil: none does, or its command
 	// cannot be unblocked.
 	blockedOp *redlock.Op
-	// parked: the reader waits for bytes although some are not executed. Wake it when nothing blocks any more.
+	// parked: the reader waits with bytes not executed. Wake it when nothing blocks any more.
 	parked bool
 	// woken: the read deadline is in the past, to wake the reader.
 	woken bool
-	// halfClosed: the client has ended its stream, so no lock is granted to it any more. Written by the reader.
+	// halfClosed: the client has ended its stream, so it is granted no lock. Written by the reader.
 	halfClosed bool
 	// closedByClient: the client's side has made the end, by QUIT or by the end of its stream.
 	closedByClient bool

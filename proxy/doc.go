@@ -27,12 +27,12 @@
 //
 // # Other paths
 //
-//   - Redis commands by which libraries lock (SET NX, DEL, WATCH …), transactions and scripts become readings and
-//     guarded commits: exchange.go. Its programs are dropin.go, cmd_transaction.go and script_program.go. Package
-//     keyspace has what a command does to its keys. Scripts: cmd_eval.go, script_assume.go, script_run.go,
-//     script_call.go.
-//   - What users may do, and what policies say of resources, is package access. account.go and policy.go count and
-//     refuse by it.
+//   - Redis commands by which libraries lock (SET NX, DEL, WATCH …), transactions and scripts become
+//     readings and guarded commits: exchange.go. Its programs are dropin.go, cmd_transaction.go and
+//     script_program.go. Package keyspace has what a command does to its keys. Scripts: cmd_eval.go,
+//     script_assume.go, script_run.go, script_call.go.
+//   - What users may do, and what policies say of resources, is package access. account.go and
+//     policy.go count and refuse by it.
 //   - Messages find their subscribers in subscribers.go; cmd_pubsub.go has the commands.
 //   - LOCKS and LOCKINFO say who holds what: cmd_locks.go, holder.go. LOCKS ALL (cmd_locks_all.go) asks the
 //     other redlockds by messages: package fleet.

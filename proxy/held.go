@@ -62,7 +62,7 @@ func (s *session) endHold() {
 	}
 }
 
-// Idle implements redlock.Owner. A client whose command blocks cannot have a KEEPALIVE answered, so it is not idle.
+// Idle implements redlock.Owner. A client whose command blocks is not idle: it can send no KEEPALIVE.
 func (h *heldLocks) Idle() time.Duration {
 	if h.s.conn.blocked.Load() {
 		return 0

@@ -23,7 +23,7 @@ import (
 //     name of the key may cut this lock short. As with every key, users with Resources may use only
 //     what these match.
 //
-// To add one: a pattern that no lock has, the values that the library gives the key, and the argument for it here.
+// To add one: a pattern that no lock has, the library's values, and the argument for it here.
 var helperKeys = []string{"*:rwlock_timeout:*", latchPrefix + "*"}
 
 // latchPrefix begins the name of a latch. A client keeps a latch for as long as it may repeat an

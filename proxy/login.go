@@ -23,7 +23,7 @@ type logins struct {
 }
 
 const (
-	// failedLoginPause is how long a failed login waits for its answer at least, and what it costs its address.
+	// failedLoginPause is how long a failed login waits at least, and what it costs its address.
 	failedLoginPause = 100 * time.Millisecond
 	// loginFree is how much of that an address may have before all of its logins wait: ten failures at
 	// one time.

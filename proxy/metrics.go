@@ -17,8 +17,8 @@ import (
 // scrape reads the counters that INFO shows, so that a server which nobody scrapes does no work for it.
 //
 // No metric has a label that clients could multiply: no resource, no token, no address of a client.
-// Labels are masters, users and prefixes of resources, of which the configuration has a number, commands and codes of
-// this package's tables, and words of this file.
+// Labels are masters, users and prefixes of resources, of which the configuration has a number,
+// commands and codes of this package's tables, and words of this file.
 //
 // To add a metric: give it a row in metricTable, which INFO reads, too. Names follow Prometheus's
 // "Metric and label naming": a counter ends in _total, a unit (seconds, bytes) stands in the name. A
@@ -105,7 +105,7 @@ func ofMasters(kind prometheus.ValueType, name, help string, read func(m *redloc
 	})
 }
 
-// ofConnected has a value for each master that is connected: of one that is not, the last value would look like news.
+// ofConnected is ofMasters for those that are connected: the last value of others would look new.
 func ofConnected(name, help string, read func(m *redlock.MasterStatus) float64) metric {
 	return newMetric(prometheus.GaugeValue, "master_"+name, help, []string{"master"}, func(r *reading, emit emit) {
 		for i := range r.Masters {
@@ -207,8 +207,8 @@ var metricTable = []metric{
 	ofMasters(prometheus.CounterValue, "shed_total", "Acquisitions that were not sent because 16384 were waiting.",
 		func(m *redlock.MasterStatus) float64 { return float64(m.Shed) }),
 
-	// Locks. "Their like" are the Redis commands and scripts by which libraries lock (dropin.go). The rows are in the
-	// order of INFO.
+	// Locks. "Their like" are the Redis commands and scripts by which libraries lock (dropin.go). The
+	// rows are in the order of INFO.
 	ofOutcomes("locks", "LOCKs and their like by outcome; one that waited counts once."),
 	counter("lock_attempts_total", "Acquisition rounds, retries of waiters included.", func(r *reading) uint64 { return r.Locks.Attempts }).in("Locks", "locks_attempts"),
 	counter("locks_undelivered_total", "Locks that were released again because their client had gone before the reply.",
@@ -407,7 +407,7 @@ func (b buckets) metric(desc *prometheus.Desc, label ...string) prometheus.Metri
 	return prometheus.MustNewConstHistogram(desc, count, b.sum, upTo, label...)
 }
 
-// revision is the commit that this program was built from, with a + where the files differed from it; "": not known.
+// revision is the commit that this program was built from, + if files differed; "": not known.
 var revision = sync.OnceValue(func() string {
 	var commit, changed string
 	if info, ok := debug.ReadBuildInfo(); ok {
@@ -423,7 +423,7 @@ var revision = sync.OnceValue(func() string {
 	return commit + changed
 })
 
-// reading reads all that one scrape shows. It takes each mutex once and briefly, and never waits for a master.
+// reading reads all that one scrape shows. It takes each mutex once, and never waits for a master.
 func (srv *Server) reading() *reading {
 	engine, n := srv.opts.Engine, srv.totals()
 	return &reading{srv: srv, front: n, Reading: &status.Reading{

@@ -49,7 +49,7 @@ type Options struct {
 	// Certificates lists those in use, here and towards masters, for the metrics; nil lists none. It is
 	// called from several goroutines.
 	Certificates func() []Certificate
-	// Settings lists the settings that CONFIG GET shows; nil shows none. It is called from several goroutines.
+	// Settings lists what CONFIG GET shows; nil: nothing. It is called from several goroutines.
 	Settings func() []Setting
 
 	// Reload reads the settings again for CONFIG RELOAD, puts them into force, and says what has
@@ -60,10 +60,11 @@ type Options struct {
 	// Policies limit what clients may ask for some resources, see Policy. The first one that matches a
 	// resource counts. Default: none.
 	Policies []access.Policy
-	// AllowUnguarded has patterns of keys, as LOCKS takes them. Clients and scripts may change keys that
-	// match one of them without comparing what these hold: with DEL, SET without NX or IFEQ, EXPIRE and
-	// their kin. Any client can then release or extend another's lock under such a key. "*" allows it
-	// for every key. Default: none. Keys that libraries keep beside their locks are always allowed, see helperKeys.
+	// AllowUnguarded has patterns of keys, as LOCKS takes them. Clients and scripts may change keys
+	// that match one of them without comparing what these hold: with DEL, SET without NX or IFEQ,
+	// EXPIRE and their kin. Any client can then release or extend another's lock under such a key. "*"
+	// allows it for every key. Default: none. Keys that libraries keep beside their locks are always
+	// allowed, see helperKeys.
 	AllowUnguarded []string
 	// NoScripts refuses EVAL and its kin, SCRIPT and FCALL. Default false: scripts of lock libraries
 	// are served.
@@ -156,8 +157,8 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Validate reports every option that is out of bounds, and every pair of options that contradict each other, as
-// *redlock.OptionError. Zero values stand for their defaults. New calls it.
+// Validate reports every option that is out of bounds, and every pair of options that contradict each
+// other, as *redlock.OptionError. Zero values stand for their defaults. New calls it.
 func (o Options) Validate() error {
 	o = o.withDefaults()
 	errs := []error{

@@ -24,7 +24,7 @@ import (
 // policy is a Policy in force. It does not change.
 type policy struct {
 	access.Policy
-	// terms are what the engine keeps of it. Its Waiters live as long as policies of this pattern do, over reloads.
+	// terms are what the engine keeps of it. Policies of one pattern share Waiters, over reloads.
 	terms *redlock.Terms
 	// refused counts refusals, since the first policy of this pattern.
 	refused *policyRefusals
@@ -186,7 +186,8 @@ func (o *liveOptions) withoutDelays(keys []string, states []redlock.State) {
 	}
 }
 
-// refuseByPolicy is the error for a limit of a policy that the engine has found reached; nil: it is none of a policy.
+// refuseByPolicy is the error for a limit of a policy that the engine has found reached; nil: it is
+// none of a policy.
 func (o *liveOptions) refuseByPolicy(err error) error {
 	if len(o.policies) == 0 {
 		return nil

@@ -18,7 +18,7 @@ import (
 // have authenticated nothing:
 //
 //   - Memory: little of their input and output is kept (preauthLimits, preauthOutputMax, preauthReadMax).
-//   - CPU: all of them together compute on half of the processors, in rotation over their addresses (semaphore).
+//   - CPU: they compute on half of the processors, in rotation over their addresses (semaphore).
 //   - Connections: at MaxClients and adminPlaces, the oldest preauth connection is closed for a new one
 //     (evictPreauthLocked).
 const (

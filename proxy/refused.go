@@ -83,8 +83,8 @@ func wrongSubcommandArity(args [][]byte) error {
 		clipped(args[1], 128), strings.ToUpper(string(args[0])))
 }
 
-// refusersMax bounds the client libraries and their commands that the log names once each. Names that clients give
-// themselves may be as many as connections: those above the bound are counted only.
+// refusersMax bounds the client libraries and their commands that the log names once each. Names that
+// clients give themselves may be as many as connections: those above the bound are counted only.
 const refusersMax = 1024
 
 // refuser is whose refusals of one command the log names once.
@@ -153,8 +153,9 @@ func unknownSubcommand(args [][]byte) error {
 	return errorf("ERR unknown subcommand '%s'. Try %s HELP.", clipped(args[1], 128), strings.ToUpper(string(args[0])))
 }
 
-// scriptsOff is the refusal of a command that runs scripts or is about them, if the settings turn scripts off,
-// and nil for others. Functions are among them: their refusal should not read as if scripts could do the same.
+// scriptsOff is the refusal of a command that runs scripts or is about them, if the settings turn
+// scripts off, and nil for others. Functions are among them: their refusal should not read as if
+// scripts could do the same.
 func (srv *Server) scriptsOff(name []byte) error {
 	if !srv.live().NoScripts {
 		return nil

@@ -11,10 +11,10 @@ import (
 	"redlockd/redlock/resp"
 )
 
-// What a script's redis.call does. Commands on keys are those of package keyspace, the few others are here. To
-// let scripts call one more of the others, give it a row below. A command must have no effect outside of the
-// run, because a run may be repeated on what the keys really hold: collect what is to happen in scriptCaller,
-// and let the exchange do it behind the commit, as PUBLISH does.
+// What a script's redis.call does. Commands on keys are those of package keyspace, the few others are
+// here. To let scripts call one more of the others, give it a row below. A command must have no effect
+// outside of the run, because a run may be repeated on what the keys really hold: collect what is to
+// happen in scriptCaller, and let the exchange do it behind the commit, as PUBLISH does.
 
 // scriptCaller executes the commands of one run of a script: it is the run's sandbox.Caller.
 type scriptCaller struct {
@@ -52,9 +52,9 @@ var scriptCommands = map[string]scriptCommand{
 	"ping":    {-1, false, scriptPING},
 }
 
-// Call implements sandbox.Caller. An error that a script may catch, as one in Redis, is a reply; what ends the
-// whole script is an error. A command that Redis has and scripts cannot call here must end it: a script that
-// went on would do something else than in Redis.
+// Call implements sandbox.Caller. An error that a script may catch, as one in Redis, is a reply; what
+// ends the whole script is an error. A command that Redis has and scripts cannot call here must end it:
+// a script that went on would do something else than in Redis.
 func (caller *scriptCaller) Call(args []string) (resp.Value, error) {
 	name := strings.ToLower(args[0])
 	var cmd scriptCommand

@@ -28,8 +28,8 @@ func refuse(format string, args ...any) error {
 	return &scriptRefusal{fmt.Errorf("ERR "+format, args...)}
 }
 
-// runScript runs a script on the keys of caller, which are those of declared, and argv. It asks nobody, changes
-// nothing and keeps nothing, so that it may be repeated.
+// runScript runs a script on the keys of caller, which are those of declared, and argv. It asks nobody,
+// changes nothing and keeps nothing, so that it may be repeated.
 func runScript(script *sandbox.Script, declared []string, caller *scriptCaller, argv []string, limits sandbox.Limits) outcome {
 	if refusal := refuseReserved(declared); refusal != nil {
 		return outcome{refused: refusal}

@@ -75,7 +75,7 @@ type Server struct {
 	// tried: a goroutine of the engine that finds it held goes on.
 	relieving sync.Mutex
 
-	// counters never fall, because metrics are read as rates. CONFIG RESETSTAT remembers their values in stats.
+	// counters never fall: metrics are read as rates. stats has their values at CONFIG RESETSTAT.
 	counters [counterCount]atomic.Uint64
 	stats    *stats
 	audit    *audit
@@ -241,8 +241,8 @@ func (srv *Server) accepted(c net.Conn) {
 	c.Close()
 }
 
-// usesTLS reports whether the client must use TLS. On a unix socket it must not: nothing leaves the machine, and the
-// mode of the file says who may connect.
+// usesTLS reports whether the client must use TLS. On a unix socket it must not: nothing leaves the
+// machine, and the mode of the file says who may connect.
 func (srv *Server) usesTLS(c net.Conn) bool {
 	_, local := c.(*net.UnixConn)
 	return srv.opts.TLSConfig != nil && !local
@@ -347,7 +347,7 @@ func (srv *Server) begin(f func()) bool {
 	return !srv.closed
 }
 
-// closeListeners makes every Serve return nil: a listener that is no longer in listeners was closed on purpose.
+// closeListeners makes every Serve return nil: a listener not in listeners was closed on purpose.
 func (srv *Server) closeListeners() {
 	srv.mu.Lock()
 	defer srv.mu.Unlock()

@@ -47,8 +47,8 @@ type session struct {
 	// named or logged in last. Written with conn.mu held.
 	caller atomic.Pointer[redlock.HolderNote]
 
-	// current is the account, never nil: the shared one until the client has authenticated, and where no users
-	// are configured. Written by the reader goroutine with conn.mu held.
+	// current is the account, never nil: the shared one until the client has authenticated, and where
+	// no users are configured. Written by the reader goroutine with conn.mu held.
 	current atomic.Pointer[account]
 
 	// Written by the reader goroutine with conn.mu held, and read by it without; other goroutines read

@@ -23,7 +23,7 @@ type slot struct {
 	out []byte
 	// proto is the protocol version that the reply must be in.
 	proto int
-	// undo takes the outcome back if the reply cannot reach the client. nil: nothing does. Set before complete.
+	// undo takes the outcome back if the reply is lost; nil: nothing does. Set before complete.
 	undo undoer
 	// scripted are the keys that later commands of the client wait for until the slot is complete, see
 	// session.scripted. Set before enqueue.

@@ -31,7 +31,7 @@ const (
 // lock is taken under it.
 type subscribers struct {
 	mu sync.Mutex
-	// of has the subscribers of each kind by name, and no empty sets: a name without subscribers costs nothing.
+	// of has the subscribers of each kind by name, and no empty sets.
 	of [2]map[string]map[*session]struct{}
 	// patternBytes is the sum over the patterns, at most patternBytesMax.
 	patternBytes int

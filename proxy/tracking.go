@@ -17,18 +17,19 @@ import (
 //	                   │                            └─ the key ends, or trackedMax is over ───┘
 //	                   └─ a change: invalidate directly behind the reply
 //
-// Redis knows of every change of a key. A redlockd knows of those that pass through it, and of the end that it
-// has read. So each tracked read is also invalidated after trackedMax: that is how long a client may take what
-// another redlockd has changed for true.
+// Redis knows of every change of a key. A redlockd knows of those that pass through it, and of the end
+// that it has read. So each tracked read is also invalidated after trackedMax: that is how long a
+// client may take what another redlockd has changed for true.
 //
 // Invariants:
 //   - An invalidation follows the reply that it is about, on the same connection. One in between would leave
 //     the client with an old value for good.
 //   - A tracked key is invalidated once, and is then tracked no more until it is read again.
 //
-// Departures from Redis: BCAST and PREFIX are refused, because the changes of other redlockds are not known. A
-// client is not notified that it has extended a key itself: rueidislock extends its lock at each invalidation, and
-// would do so without end. More may be invalidated than has changed; clients must allow for that.
+// Departures from Redis: BCAST and PREFIX are refused, because the changes of other redlockds are not
+// known. A client is not notified that it has extended a key itself: rueidislock extends its lock at
+// each invalidation, and would do so without end. More may be invalidated than has changed; clients
+// must allow for that.
 
 const (
 	// trackedMax is the longest that a read stays tracked.
@@ -68,8 +69,8 @@ const (
 	trackOptOut
 )
 
-// tracker is one client with tracking on. tracking.mu guards all but s; the reader goroutine of s, which alone
-// writes the options, reads them without it.
+// tracker is one client with tracking on. tracking.mu guards all but s; the reader goroutine of s,
+// which alone writes the options, reads them without it.
 type tracker struct {
 	s *session
 	// redirect is the id of the connection that gets the invalidations; 0: the client's own.

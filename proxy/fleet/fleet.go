@@ -6,8 +6,8 @@
 //	ask     to all  which leases have you granted? (LOCKS ALL)
 //	answer  to one  these, in pieces
 //
-// Messages travel over the masters (redlock/publish.go), and each needs a quorum of them. Nothing in a message
-// is trusted: it is decoded within bounds, and no lock depends on one.
+// Messages travel over the masters (redlock/publish.go), and each needs a quorum of them. Nothing in a
+// message is trusted: it is decoded within bounds, and no lock depends on one.
 //
 //	fleet.go    who is there, and answers to the questions of others
 //	inquiry.go  a question of our own
@@ -182,8 +182,8 @@ func (f *Fleet) publish(m message) {
 	f.host.Publish(m.text())
 }
 
-// nameOf is what others call the redlockd that listens there: the address, with the name of this machine where
-// the address is one that other machines do not know it by.
+// nameOf is what others call the redlockd that listens there: the address, with the name of this
+// machine where the address is one that other machines do not know it by.
 func nameOf(addr net.Addr) string {
 	machine, err := os.Hostname()
 	if err != nil {

@@ -39,9 +39,10 @@ type assembly struct {
 	left   int
 }
 
-// Inquire asks all others, and waits until all that are known have answered, for a second at most. One inquiry
-// runs at a time. missing are those that are known and have not answered; full: answers were dropped, because
-// they have more than AnswersMax bytes. What was answered need not be true, nor what was asked for.
+// Inquire asks all others, and waits until all that are known have answered, for a second at most. One
+// inquiry runs at a time. missing are those that are known and have not answered; full: answers were
+// dropped, because they have more than AnswersMax bytes. What was answered need not be true, nor what
+// was asked for.
 func (f *Fleet) Inquire(question Question) (answers []Answer, missing []Member, full bool) {
 	ask := message{Kind: kindAsk, ID: newID(), Question: question}
 	q := &inquiry{id: ask.ID, answers: make(map[string]*assembly), changed: make(chan struct{}, 1)}
@@ -83,8 +84,8 @@ func (f *Fleet) Inquire(question Question) (answers []Answer, missing []Member, 
 	}
 	now := time.Now()
 	for from, m := range f.members {
-		// One that has started again at the same place has another mailbox, and takes the place of the one that
-		// was there.
+		// One that has started again at the same place has another mailbox, and takes the place of the
+		// one that was there.
 		if a := q.answers[from]; (a == nil || a.left > 0) && now.Sub(m.Heard) <= memberForgotten && !names[m.Name] {
 			missing = append(missing, *m)
 		}

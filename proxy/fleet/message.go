@@ -220,7 +220,7 @@ func leaseOf(l redlock.LeaseInfo) leaseJSON {
 	return lease
 }
 
-// parseAnswer reads the text of an answer. One lease that cannot be is an error for all: no redlockd sends it.
+// parseAnswer reads the text of an answer. One impossible lease is an error for all.
 func parseAnswer(text string) (a answerJSON, err error) {
 	if err := json.Unmarshal([]byte(text), &a); err != nil {
 		return a, err

@@ -113,7 +113,7 @@ func AppendDouble(b []byte, proto int, f float64) []byte {
 	return append(append(append(b, ','), digits...), "\r\n"...)
 }
 
-// appendDigits appends a number as C's %.17g does, and the names of those that have no digits as Redis writes them.
+// appendDigits appends a number as C's %.17g does, and those without digits as Redis names them.
 func appendDigits(b []byte, f float64) []byte {
 	switch {
 	case math.IsInf(f, 1):

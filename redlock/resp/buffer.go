@@ -34,7 +34,7 @@ func (b *Buffer) Take(n int) []byte {
 // Room returns memory behind the unread bytes to read into; Added then says how much came. A buffer
 // that the last read has filled grows, up to bufferKeep or as far as the unread bytes need it.
 func (b *Buffer) Room() []byte {
-	// A read that filled its room was probably not all that the kernel has: the next one may take more at once.
+	// A read that filled its room was probably not all: the next one may take more at once.
 	filled := len(b.b) == cap(b.b)
 	unread := copy(b.b, b.b[b.start:])
 	b.b, b.start = b.b[:unread], 0

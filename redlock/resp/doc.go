@@ -18,5 +18,6 @@
 //
 //   - Replies are read in RESP2 only, because redlockd asks its masters for nothing else. They are
 //     written in both versions.
-//   - What is returned aliases the buffer it was read from, until the next read into that buffer. Nothing is copied.
+//   - What is returned aliases the buffer it was read from, until the next read into that buffer.
+//     Nothing is copied.
 package resp

@@ -31,8 +31,8 @@ func splitInline(line []byte, args [][]byte) ([][]byte, error) {
 	}
 }
 
-// unquote appends to word what stands between the quote at line[i] and its end, and returns the position behind that.
-// A closing quote must be followed by white space or the end of the line.
+// unquote appends to word what stands between the quote at line[i] and its end, and returns the
+// position behind that. A closing quote must be followed by white space or the end of the line.
 func unquote(line []byte, i int, word []byte) ([]byte, int, bool) {
 	quote := line[i]
 	// The order of the cases matters: \xHH is tried before \x, which is an x.
@@ -56,7 +56,8 @@ func unquote(line []byte, i int, word []byte) ([]byte, int, bool) {
 	return word, i, false
 }
 
-// unescape is what a backslash before c means in double quotes: the character itself, unless C gives it a meaning.
+// unescape is what a backslash before c means in double quotes: the character itself, unless C gives it
+// a meaning.
 func unescape(c byte) byte {
 	switch c {
 	case 'n':

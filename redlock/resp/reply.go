@@ -13,7 +13,8 @@ import (
 // Everything else is read by go-redis, which allocates what a length announces: a ReplyCheck goes over
 // the bytes before go-redis sees them.
 const (
-	// LineMax bounds a status, an error or a number, in bytes. The error of a Redis in protected mode has a thousand.
+	// LineMax bounds a status, an error or a number, in bytes. The error of a Redis in protected mode
+	// has a thousand.
 	LineMax = 8 << 10
 	// ElementsMax bounds the elements of an array, and with those of arrays in it what answers one
 	// request of go-redis.
@@ -23,8 +24,8 @@ const (
 	// TextMax bounds the bytes of one string that a ReplyReader returns. It passes over a longer one,
 	// which only a stranger can have stored.
 	TextMax = 64 << 10
-	// StrangersMax bounds the strings that a ReplyReader passes over: the most that a Redis takes in one command
-	// (proto-max-bulk-len).
+	// StrangersMax bounds the strings that a ReplyReader passes over: the most that a Redis takes in
+	// one command (proto-max-bulk-len).
 	StrangersMax = 512 << 20
 	// RepliesMax bounds the bytes that answer one request or pipeline of go-redis. Those that answer us
 	// have some KB; SCAN after a clock was set back has up to 256 keys.
@@ -169,7 +170,8 @@ func (r *ReplyReader) ReadReply(conn io.Reader) (reply Reply, err error) {
 	}
 }
 
-// skipString passes over a string of n bytes, which may be more than the buffer holds. Its length has arrived.
+// skipString passes over a string of n bytes, which may be more than the buffer holds. Its length has
+// arrived.
 func (r *ReplyReader) skipString(conn io.Reader, n int) error {
 	n += bytes.IndexByte(r.in.Unread(), '\n') + 1 + 2 // with the line of its length, and its own end
 	for {
