@@ -52,7 +52,8 @@
 // Calls go down. A file knows none of a floor above it:
 //
 //	new.go, commands.go     which commands there are
-//	cmd_*.go, exchange.go   what each of them does, and the programs on keys (dropin.go, script_*.go)
+//	cmd_*.go, exchange.go   what each of them does, and the programs on keys (dropin.go, script_*.go); http.go and
+//	                        metrics.go, which show the same to others
 //	server.go, session.go   who is connected, what comes in and goes out, and what belongs to one client: connection.go,
 //	                        slot.go, output.go, engine.go, tracking.go, subscribers.go, held.go, transaction.go, audit.go …
 //	errors.go, reply.go     words and data: account.go, argument.go, key_queue.go, readbuffer.go, script_cache.go,
