@@ -16,14 +16,16 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"redlockd/redlock/resp"
 )
 
 // Abuse: each is refused with a word, closed, and costs the server nothing.
 func TestTooMuch(t *testing.T) {
 	srv := serve(t)
 	for _, test := range []struct{ name, input, want string }{
-		{"100 000 arguments", "*100000\r\n" + strings.Repeat("$1\r\nx\r\n", 100_000), "ERR Protocol error: invalid multibulk length: 100000 arguments, the limit is 1024 (args_max)"},
-		{"1 MB resource", frameOf("LOCK", strings.Repeat("x", 1<<20), "1000"), "ERR Protocol error: invalid bulk length: 1048576 bytes in one argument, the limit is 524288 (bulk_max)"},
+		{"100 000 arguments", "*100000\r\n" + strings.Repeat("$1\r\nx\r\n", 100_000), "ERR Protocol error: invalid multibulk length: 100000 arguments, the limit is 1024"},
+		{"1 MB resource", frameOf("LOCK", strings.Repeat("x", 1<<20), "1000"), "ERR Protocol error: invalid bulk length: 1048576 bytes in one argument, the limit is 524288"},
 		{"endless line", strings.Repeat("x", 1<<20), "ERR Protocol error: too big inline request: the limit is 4096 bytes"},
 		{"HTTP", "POST / HTTP/1.1\r\nHost: localhost\r\n\r\nLOCK r 1000\r\n", "ERR Protocol error: this looks like HTTP"},
 	} {
@@ -46,11 +48,11 @@ func TestPanicInACommand(t *testing.T) {
 	var log bytes.Buffer
 	srv := newTestServer(t, func(o *Options) { o.Logger = slog.New(slog.NewTextHandler(&locked{w: &log}, nil)) })
 	srv.table = newCommandTable(slices.Concat(commandRows, []command{
-		{name: "boom", arity: -1, handler: func(_ *session, c *call) {
+		{name: "boom", arity: -1, handler: func(_ *session, c *call) error {
 			c.out = append(c.out, "+half a rep"...)
 			panic("boom")
 		}},
-		{name: "boomlater", arity: -1, handler: func(_ *session, c *call) {
+		{name: "boomlater", arity: -1, handler: func(_ *session, c *call) error {
 			c.newSlot()
 			panic("boom")
 		}},
@@ -88,7 +90,7 @@ func (l *locked) Write(b []byte) (int, error) {
 func TestClientThatDoesNotRead(t *testing.T) {
 	var log bytes.Buffer
 	srv := serve(t, func(o *Options) {
-		o.OutputMax, o.WriteTimeout = 64<<10, 200*time.Millisecond
+		o.bounds.outputMax, o.bounds.writeTimeout = 64<<10, 200*time.Millisecond
 		o.Logger = slog.New(slog.NewTextHandler(&locked{w: &log}, nil))
 	})
 	c := srv.dial()
@@ -129,7 +131,7 @@ func (srv *testServer) flood(c *client, commands string) (most int) {
 // Replies that come later are bounded like those that are known at once, however short the commands are that were sent together.
 func TestClientThatDoesNotReadWhatComesLater(t *testing.T) {
 	const reply = 100_000
-	srv := serve(t, func(o *Options) { o.OutputMax, o.WriteTimeout = 64<<10, 200*time.Millisecond })
+	srv := serve(t, func(o *Options) { o.bounds.outputMax, o.bounds.writeTimeout = 64<<10, 200*time.Millisecond })
 	c := srv.dial()
 	c.do("LOCK", "r", "60000", "TOKEN", "x").granted(1, 60_000)
 	for _, command := range []string{
@@ -151,7 +153,7 @@ func TestClientThatDoesNotReadWhatComesLater(t *testing.T) {
 
 // A slow reader is no dead reader.
 func TestSlowReaderGetsEverything(t *testing.T) {
-	srv := serve(t, func(o *Options) { o.OutputMax, o.WriteTimeout = 16<<10, time.Minute })
+	srv := serve(t, func(o *Options) { o.bounds.outputMax, o.bounds.writeTimeout = 16<<10, time.Minute })
 	c := srv.dial()
 	large := strings.Repeat("x", 200_000)
 	go c.raw(strings.Repeat(frameOf("ECHO", large)+frameOf("LOCK", "r", "60000", "TOKEN", "x")+frameOf("UNLOCK", "r", "x"), 20))
@@ -163,10 +165,10 @@ func TestSlowReaderGetsEverything(t *testing.T) {
 	}
 }
 
-// Nor is one that takes longer for one write than WriteTimeout, as long as it takes something.
+// Nor is one that takes longer for one write than writeTimeout, as long as it takes something.
 func TestVerySlowReader(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
-		srv := serve(t, func(o *Options) { o.WriteTimeout = time.Second })
+		srv := serve(t, func(o *Options) { o.bounds.writeTimeout = time.Second })
 		c := srv.dial()
 		large := strings.Repeat("x", 30_000)
 		c.send("ECHO", large)
@@ -185,7 +187,7 @@ func TestVerySlowReader(t *testing.T) {
 
 func TestHalfACommandAndSilence(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
-		srv := serve(t, func(o *Options) { o.CommandTimeout = time.Second })
+		srv := serve(t, func(o *Options) { o.bounds.commandTimeout = time.Second })
 		idle, half, waiting := srv.dial(), srv.dial(), srv.dial()
 		idle.do("LOCK", "r", "10000", "TOKEN", "x").granted(1, 9898)
 		lock := frameOf("LOCK", "r", "10000", "WAIT", "60000")
@@ -215,7 +217,8 @@ func TestHalfCommandsOfAllClients(t *testing.T) {
 	for name, tlsConfig := range map[string]*tls.Config{"TCP": nil, "TLS": config} {
 		t.Run(name, func(t *testing.T) {
 			srv := serve(t, func(o *Options) {
-				o.BulkMax, o.CommandMax, o.InputTotal, o.TLSConfig, o.CommandTimeout = 100<<10, 100<<10, 64<<10, tlsConfig, time.Minute
+				o.bounds = bounds{command: resp.Limits{Args: 1024, Bulk: 100 << 10, Command: 100 << 10}, inputTotal: 64 << 10, commandTimeout: time.Minute}
+				o.TLSConfig = tlsConfig
 			})
 			dial := srv.dial
 			if tlsConfig != nil {
@@ -239,7 +242,7 @@ func TestHalfCommandsOfAllClients(t *testing.T) {
 					return refused || srv.counters[countBytesIn].Load() >= before+90_000
 				})
 				if refused {
-					another.read().err("ERR Protocol error: the commands that are not complete would take more than 270336 bytes for all clients together (input_total)")
+					another.read().err("ERR Protocol error: the commands that are not complete would take more than 270336 bytes for all clients together")
 				}
 			}
 			if got := srv.input.used.Load(); got > int64(srv.input.max) {
@@ -305,9 +308,9 @@ func TestRefusedClientIsTold(t *testing.T) {
 	})
 }
 
-// At PipelineMax commands in flight no other is executed until one is answered.
+// At pipelineMax commands in flight no other is executed until one is answered.
 func TestPipelineMax(t *testing.T) {
-	srv := serve(t, func(o *Options) { o.PipelineMax = 4 })
+	srv := serve(t, func(o *Options) { o.bounds.pipelineMax = 4 })
 	c := srv.dial()
 	id, _ := strconv.ParseInt(c.do("CLIENT", "ID").text[1:], 10, 64)
 	srv.freeze()

@@ -32,24 +32,21 @@ type account struct {
 	connections atomic.Int64
 	output      atomic.Int64 // memory of replies and messages that wait for its clients
 
-	// For INFO and metrics.
-	refusedConnections atomic.Uint64 // because of MaxConnections
-	refusedLocks       atomic.Uint64 // because of MaxLocks
-	refusedWaiters     atomic.Uint64 // because of MaxWaiters
-	refusedTTLs        atomic.Uint64 // because of MaxTTL
+	// refused counts refusals by the limits of the user, for INFO and metrics.
+	refused *accountRefusals
 }
+
+// accountRefusals counts what an account has refused, by its limit.
+type accountRefusals struct{ connections, locks, waiters, ttls atomic.Uint64 }
 
 // newAccount makes the account of a user. If the user lost something by a reload, before is its account
 // until then, else nil: the locks that it has taken go on counting, and what was refused stays counted.
 func newAccount(u *access.User, before *account) *account {
-	a := &account{asking: make(chan struct{}, 1), share: &redlock.Share{MaxLocks: u.MaxLocks, MaxWaiters: u.MaxWaiters}}
+	a := &account{asking: make(chan struct{}, 1), refused: new(accountRefusals),
+		share: &redlock.Share{MaxLocks: u.MaxLocks, MaxWaiters: u.MaxWaiters}}
 	a.current.Store(u)
 	if before != nil {
-		a.share = before.share
-		a.refusedConnections.Store(before.refusedConnections.Load())
-		a.refusedLocks.Store(before.refusedLocks.Load())
-		a.refusedWaiters.Store(before.refusedWaiters.Load())
-		a.refusedTTLs.Store(before.refusedTTLs.Load())
+		a.share, a.refused = before.share, before.refused
 	}
 	return a
 }
@@ -65,7 +62,7 @@ func (a *account) enter() (refusal error) {
 	for {
 		n := a.connections.Load()
 		if u != nil && u.MaxConnections > 0 && n >= int64(u.MaxConnections) {
-			a.refusedConnections.Add(1)
+			a.refused.connections.Add(1)
 			return a.reached("ERR", "connections", u.MaxConnections)
 		}
 		if a.connections.CompareAndSwap(n, n+1) {
@@ -83,10 +80,10 @@ func (a *account) leave() { a.connections.Add(-1) }
 func (a *account) refuse(limit *redlock.ShareError) error {
 	switch limit.Limit {
 	case redlock.LimitLocks:
-		a.refusedLocks.Add(1)
+		a.refused.locks.Add(1)
 		return a.reached("ERR", "locks", limit.Max)
 	case redlock.LimitWaiters:
-		a.refusedWaiters.Add(1)
+		a.refused.waiters.Add(1)
 		return a.reached("BUSYWAIT", "waiters", limit.Max)
 	}
 	return limit
@@ -103,7 +100,19 @@ func (a *account) checkTTL(ttl time.Duration) error {
 	if u == nil || u.MaxTTL == 0 || ttl <= u.MaxTTL {
 		return nil
 	}
-	a.refusedTTLs.Add(1)
+	a.refused.ttls.Add(1)
 	return refusedf("ERR ttl of %d ms is above the most, %d ms (max_ttl of user %s in [auth])",
 		ttl.Milliseconds(), u.MaxTTL.Milliseconds(), u.Name)
+}
+
+// defaultUser is the name for a login with a password alone. Where no users are configured, every
+// client has it.
+const defaultUser = "default"
+
+// usernameOf is the name of a user; nil is a client that has not logged in.
+func usernameOf(u *access.User) string {
+	if u == nil {
+		return defaultUser
+	}
+	return u.Name
 }

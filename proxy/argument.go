@@ -2,7 +2,7 @@ package proxy
 
 import "strings"
 
-// Comparing arguments with the words of a command. Redis's keywords have no case; keys, tokens and channels do.
+// Comparing arguments with the words of a command. Keywords have no case; keys, tokens, channels do.
 
 // argument is one of a command that a client sends, in the read buffer, or that a script calls.
 type argument interface{ []byte | string }
@@ -31,4 +31,24 @@ func appendLower(to, arg []byte) []byte {
 		to = append(to, b)
 	}
 	return to
+}
+
+// copyStrings copies arguments out of the read buffer, behind to. A handler that takes a slot must copy
+// what it keeps.
+func copyStrings(to []string, args [][]byte) []string {
+	for _, arg := range args {
+		to = append(to, string(arg))
+	}
+	return to
+}
+
+// isOneWord reports whether text has visible ASCII characters only, as Redis demands it: tools split
+// CLIENT LIST at spaces.
+func isOneWord(text []byte) bool {
+	for _, b := range text {
+		if b < '!' || b > '~' {
+			return false
+		}
+	}
+	return true
 }

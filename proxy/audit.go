@@ -14,22 +14,25 @@ import (
 	"redlockd/redlock/loglimit"
 )
 
-// The audit is a list of who did what: one JSON object per line, to Options.Audit. It always has failed logins, commands that were refused
-// for want of a permission (NOPERM), UNLOCK … FORCE, and the commands that administer the server; with Options.AuditLocks also what becomes of locks.
-// It has no tokens, but their digests, as LOCKS shows them.
+// The audit is a list of who did what: one JSON object per line, to Options.Audit. It always has failed
+// logins, commands that were refused for want of a permission (NOPERM), UNLOCK … FORCE, and the
+// commands that administer the server; with Options.AuditLocks also what becomes of locks. It has no
+// tokens, but their digests, as LOCKS shows them.
 //
-// Invariant: no client waits for the audit. A record is encoded where the event is known, and appended to memory; one goroutine writes that
-// out. If the disk is full or slow, records beyond auditPendingMax are dropped and counted, and locks are granted as ever.
+// Invariant: no client waits for the audit. A record is encoded where the event is known, and appended
+// to memory; one goroutine writes that out. If the disk is full or slow, records beyond auditPendingMax
+// are dropped and counted, and locks are granted as ever.
 
 // audit is the audit of one server.
 type audit struct {
 	log *slog.Logger
-	// on: there is an output. locks: what becomes of locks is recorded, too. Both are what setOutput has set, for those who are about to make a
-	// record.
+	// on: there is an output. locks: what becomes of locks is recorded, too. Both are what setOutput
+	// has set, for those who are about to make a record.
 	on, locks atomic.Bool
 
 	mu sync.Mutex
-	// parts are what is not written yet, in the order of time: the last is that of the output in force, and has none if nothing is recorded.
+	// parts are what is not written yet, in the order of time: the last is that of the output in force,
+	// and has none if nothing is recorded.
 	parts []auditPart
 	// pending is how many bytes they have, at most auditPendingMax.
 	pending int
@@ -57,8 +60,8 @@ const (
 	auditFlushMax = 2 * time.Second
 	// auditTextMax bounds each text in a record but the names of resources, in bytes.
 	auditTextMax = 256
-	// auditBurst and auditInterval bound the refusals of one connection that are recorded: so many at once, then one per interval. The next
-	// record says how many were left out.
+	// auditBurst and auditInterval bound the refusals of one connection that are recorded: so many at
+	// once, then one per interval. The next record says how many were left out.
 	auditBurst    = 20
 	auditInterval = 100 * time.Millisecond
 )
@@ -71,8 +74,9 @@ func newAudit(out io.Writer, locks bool, log *slog.Logger) *audit {
 	return a
 }
 
-// setOutput has what is recorded from now on written to out; nil: nothing is recorded. Everything before still goes to the output before, which
-// is closed then if it can be. If that one hangs, the new one waits for it.
+// setOutput has what is recorded from now on written to out; nil: nothing is recorded. Everything
+// before still goes to the output before, which is closed then if it can be. If that one hangs, the new
+// one waits for it.
 func (a *audit) setOutput(out io.Writer, locks bool) {
 	a.mu.Lock()
 	if last := a.parts[len(a.parts)-1]; last.out != out {
@@ -129,7 +133,7 @@ func (a *audit) add(r *auditRecord) {
 	if a.pending+len(line)+1 > auditPendingMax || a.closed {
 		a.dropped++
 		a.mu.Unlock()
-		a.tellDropped("more records wait than can be written")
+		a.logDropped("more records wait than can be written")
 		return
 	}
 	last.lines = append(append(last.lines, line...), '\n')
@@ -169,7 +173,8 @@ func (a *audit) run() {
 	}
 }
 
-// write writes a part and counts it. It returns whether the output may end in the middle of a line now; torn: it did so before.
+// write writes a part and counts it. It returns whether the output may end in the middle of a line now;
+// torn: it did so before.
 func (a *audit) write(p *auditPart, torn bool) bool {
 	lines := p.lines
 	if torn {
@@ -184,12 +189,12 @@ func (a *audit) write(p *auditPart, torn bool) bool {
 	}
 	a.mu.Unlock()
 	if err != nil {
-		a.tellDropped(err.Error())
+		a.logDropped(err.Error())
 	}
 	return err != nil && (torn && n == 0 || n > 0 && lines[n-1] != '\n')
 }
 
-func (a *audit) tellDropped(why string) {
+func (a *audit) logDropped(why string) {
 	_, dropped := a.counts()
 	a.failures.Log(a.log, slog.LevelWarn, time.Now(), "records of the audit are dropped", "reason", why, "dropped", dropped,
 		"to_do", "see that the disk of audit.file is not full and fast enough; locks are not affected")
@@ -211,7 +216,7 @@ func (a *audit) close() {
 	select {
 	case <-a.done:
 	case <-time.After(auditFlushMax):
-		a.tellDropped("they were not written in time at the end")
+		a.logDropped("they were not written in time at the end")
 	}
 }
 
@@ -238,7 +243,8 @@ func (s *session) auditLogin(name []byte, command string) {
 	}
 }
 
-// auditRefusal records an error if it is the refusal of a permission. args are those of the command, nil where they are not known any more.
+// auditRefusal records an error if it is the refusal of a permission. args are those of the command,
+// nil where they are not known any more.
 func (s *session) auditRefusal(user *access.User, cmd *command, args [][]byte, err error) {
 	a := s.server.audit
 	if !a.on.Load() || cmd == nil {
@@ -298,22 +304,6 @@ func (s *session) auditAdmin(c *call, reply []byte) {
 	a.add(r)
 }
 
-// auditForce records UNLOCK … FORCE.
-func (f *forceCall) auditForce(result redlock.Result) {
-	a := f.s.server.audit
-	if !a.on.Load() {
-		return
-	}
-	r := f.s.auditRecord(f.account.user(), "unlock")
-	r.Resources, r.Reason = []string{f.resource}, f.reason
-	r.Arguments = []string{"FORCE"}
-	if result.Forced != nil {
-		r.Tokens = result.Forced.Tokens
-	}
-	r.setOutcome(result, "released", "not held")
-	a.add(r)
-}
-
 // setOutcome says what is known: yes, no, or the code of the error.
 func (r *auditRecord) setOutcome(result redlock.Result, yes, no string) {
 	switch {
@@ -327,7 +317,8 @@ func (r *auditRecord) setOutcome(result redlock.Result, yes, no string) {
 	}
 }
 
-// auditLock records what became of a lock, if that is asked for. token is the one that holds it, or was to hold it; empty: it is not known.
+// auditLock records what became of a lock, if that is asked for. token is the one that holds it, or was
+// to hold it; empty: it is not known.
 func (sl *slot) auditLock(result redlock.Result, yes, no string, resources []string, token string) {
 	a := sl.s.server.audit
 	if !a.locks.Load() {

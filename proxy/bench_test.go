@@ -36,7 +36,7 @@ func BenchmarkCommandOfSixArguments(b *testing.B) {
 	for _, depth := range []int{1, 16, 128} {
 		b.Run(fmt.Sprintf("pipeline=%d", depth), func(b *testing.B) {
 			srv := newTestServer(b)
-			srv.table = newCommandTable([]command{{name: "set", arity: 6, handler: func(_ *session, c *call) { c.ok() }}})
+			srv.table = newCommandTable([]command{{name: "set", arity: 6, handler: func(_ *session, c *call) error { return c.ok() }}})
 			srv.serveClients()
 			converse(b, srv, depth, frameOf("SET", "invoice:4711", "0123456789abcdef0123", "NX", "PX", "30000"), len("+OK\r\n"))
 		})
@@ -48,10 +48,11 @@ func BenchmarkSlot(b *testing.B) {
 	for _, depth := range []int{1, 16, 128} {
 		b.Run(fmt.Sprintf("pipeline=%d", depth), func(b *testing.B) {
 			srv := newTestServer(b)
-			srv.table = newCommandTable([]command{{name: "later", arity: 1, handler: func(_ *session, c *call) {
+			srv.table = newCommandTable([]command{{name: "later", arity: 1, handler: func(_ *session, c *call) error {
 				sl := c.newSlot()
 				sl.out = append(sl.out, "+OK\r\n"...)
 				flush(sl.complete())
+				return nil
 			}}})
 			srv.serveClients()
 			converse(b, srv, depth, frameOf("later"), len("+OK\r\n"))

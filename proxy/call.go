@@ -8,10 +8,11 @@ import (
 
 // call is one command of one client while its handler runs. A handler runs on the connection's reader
 // goroutine, in the order in which the client has sent its commands. It must not block. It does one of
-// two things:
+// three things:
 //
-//   - it appends its reply to out, with reply, fail, ok or resp.AppendX;
-//   - it takes a slot, which keeps the reply's place, and completes it later, from any goroutine.
+//   - it appends its reply to out, with reply, ok or resp.AppendX;
+//   - it takes a slot, which keeps the reply's place, and completes it later, from any goroutine;
+//   - it returns an error, which is the reply.
 type call struct {
 	// args are the command's name and arguments. They alias the read buffer and are valid until the handler
 	// returns: copy what is kept.
@@ -50,7 +51,7 @@ func (c *call) takeBlockingSlot(sl *slot) {
 	c.s.enqueue(sl, c.proto, true)
 }
 
-// fail answers with an error. It must not be called with conn.mu held if that may be a refusedError or NOPERM.
+// fail answers with an error.
 func (c *call) fail(err error) {
 	if refusal, ok := errors.AsType[*refusedError](err); ok {
 		c.s.countRefused(refusal, c.cmd)
@@ -59,8 +60,15 @@ func (c *call) fail(err error) {
 	c.out = appendError(c.out, err)
 }
 
-// failf answers with an error whose text begins with its code.
-func (c *call) failf(format string, args ...any) { c.fail(errorf(format, args...)) }
+// ok answers +OK. It returns nil, as reply does, so that a handler can end with it.
+func (c *call) ok() error {
+	c.out = resp.AppendOK(c.out)
+	return nil
+}
 
-// ok answers +OK.
-func (c *call) ok() { c.out = resp.AppendOK(c.out) }
+// reply answers with a structure, in the protocol version of the call. A slot's owner uses appendValue
+// with slot.proto.
+func (c *call) reply(value any) error {
+	c.out = appendValue(c.out, c.proto, value)
+	return nil
+}

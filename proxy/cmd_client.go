@@ -13,28 +13,23 @@ import (
 // clientTextMax bounds, in bytes, each text that a client may choose and CLIENT LIST shows.
 const clientTextMax = 1024
 
-// cmdCLIENTID answers the number of the connection, which no other connection of this server has or will have.
-func cmdCLIENTID(s *session, c *call) { c.out = resp.AppendInt(c.out, s.conn.id) }
+// cmdCLIENTID answers the number of the connection, which no other one of this server ever has.
+func cmdCLIENTID(s *session, c *call) error { return c.reply(s.conn.id) }
 
 // cmdCLIENTGETNAME answers null for a connection without a name, in RESP2 too.
-func cmdCLIENTGETNAME(s *session, c *call) {
-	if s.name == "" {
-		c.out = resp.AppendNull(c.out, c.proto)
-		return
-	}
-	c.out = resp.AppendBulkString(c.out, s.name)
+func cmdCLIENTGETNAME(s *session, c *call) error {
+	return c.reply(orNull(s.name))
 }
 
 // cmdCLIENTSETNAME names the connection. An empty name takes the name away.
-func cmdCLIENTSETNAME(s *session, c *call) {
-	if reason := checkClientName(c.args[2]); reason != nil {
-		c.fail(reason)
-		return
+func cmdCLIENTSETNAME(s *session, c *call) error {
+	if refusal := checkWord("Client names", c.args[2]); refusal != nil {
+		return refusal
 	}
 	s.conn.mu.Lock()
 	s.setNameLocked(string(c.args[2]))
 	s.conn.mu.Unlock()
-	c.ok()
+	return c.ok()
 }
 
 // setNameLocked names the connection. Locks that it has keep the name under which they were taken.
@@ -43,32 +38,21 @@ func (s *session) setNameLocked(name string) {
 	s.caller.Store(nil)
 }
 
-// checkClientName returns the error for a name that CLIENT LIST could not show in one word, and nil for
-// a good one, the empty one among them.
-func checkClientName(name []byte) error {
+// checkWord returns the error for a text that CLIENT LIST could not show in one word, and nil for a good one,
+// the empty one among them. what is how Redis names the text.
+func checkWord(what string, text []byte) error {
 	switch {
-	case len(name) > clientTextMax:
-		return errorf("ERR Client names cannot be longer than %d bytes.", clientTextMax)
-	case !isOneWord(name):
-		return replyError("ERR Client names cannot contain spaces, newlines or special characters.")
+	case len(text) > clientTextMax:
+		return errorf("ERR %s cannot be longer than %d bytes.", what, clientTextMax)
+	case !isOneWord(text):
+		return errorf("ERR %s cannot contain spaces, newlines or special characters.", what)
 	}
 	return nil
 }
 
-// isOneWord reports whether text has visible ASCII characters only, as Redis demands it: tools split
-// CLIENT LIST at spaces.
-func isOneWord(text []byte) bool {
-	for _, b := range text {
-		if b < '!' || b > '~' {
-			return false
-		}
-	}
-	return true
-}
-
 // cmdCLIENTSETINFO is CLIENT SETINFO LIB-NAME name | LIB-VER version, which libraries send when they
 // connect. CLIENT LIST shows both; nothing depends on them.
-func cmdCLIENTSETINFO(s *session, c *call) {
+func cmdCLIENTSETINFO(s *session, c *call) error {
 	option, value := c.args[2], c.args[3]
 	var field *string
 	switch {
@@ -77,30 +61,24 @@ func cmdCLIENTSETINFO(s *session, c *call) {
 	case equalFold(option, "LIB-VER"):
 		field = &s.libVer
 	default:
-		c.failf("ERR Unrecognized option '%s'", option)
-		return
+		return errorf("ERR Unrecognized option '%s'", option)
 	}
-	switch {
-	case len(value) > clientTextMax:
-		c.failf("ERR %s cannot be longer than %d bytes.", option, clientTextMax)
-		return
-	case !isOneWord(value):
-		c.failf("ERR %s cannot contain spaces, newlines or special characters.", option)
-		return
+	if refusal := checkWord(string(option), value); refusal != nil {
+		return refusal
 	}
 	s.conn.mu.Lock() // CLIENT LIST of others reads it
 	*field = string(value)
 	s.conn.mu.Unlock()
-	c.ok()
+	return c.ok()
 }
 
 // cmdCLIENTREPLY is CLIENT REPLY ON | OFF | SKIP. It is itself answered only when it turns replies on.
 // SKIP behind OFF changes nothing, as in Redis.
-func cmdCLIENTREPLY(s *session, c *call) {
+func cmdCLIENTREPLY(s *session, c *call) error {
 	switch mode := c.args[2]; {
 	case equalFold(mode, "ON"):
 		s.replyMode = replyOn
-		c.ok()
+		return c.ok()
 	case equalFold(mode, "OFF"):
 		s.replyMode = replyOff
 	case equalFold(mode, "SKIP"):
@@ -108,19 +86,19 @@ func cmdCLIENTREPLY(s *session, c *call) {
 			s.replyMode = replySkipNext
 		}
 	default:
-		c.fail(errSyntax)
+		return errSyntax
 	}
+	return nil
 }
 
 // cmdCLIENTUNBLOCK is CLIENT UNBLOCK id [TIMEOUT | ERROR]. The LOCK that waits is answered as if its
 // WAIT had run out, or with UNBLOCKED. It answers 1, or 0 if that client does not wait. The waiting
 // client is answered once: if the lock is granted in the same moment, one of the two wins, and the
 // reply here says which.
-func cmdCLIENTUNBLOCK(s *session, c *call) {
+func cmdCLIENTUNBLOCK(s *session, c *call) error {
 	var reason error // as if WAIT had run out
 	if len(c.args) > 4 {
-		c.fail(wrongSubcommandArity(c.args))
-		return
+		return wrongSubcommandArity(c.args)
 	}
 	if len(c.args) == 4 {
 		switch mode := c.args[3]; {
@@ -128,26 +106,23 @@ func cmdCLIENTUNBLOCK(s *session, c *call) {
 		case equalFold(mode, "ERROR"):
 			reason = errUnblocked
 		default:
-			c.failf("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR")
-			return
+			return errorf("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR")
 		}
 	}
 	id, ok := resp.ParseInt(c.args[2])
 	if !ok {
-		c.fail(errNotInteger)
-		return
+		return errNotInteger
 	}
 	// A client that has left, and one that waits for a reply but not for a lock, both count as not waiting.
 	other := s.server.client(id)
-	c.reply(other != nil && other.unblock(reason))
+	return c.reply(other != nil && other.unblock(reason))
 }
 
 // cmdCLIENTNOEVICT is CLIENT NO-EVICT and NO-TOUCH. Both are accepted and do nothing, because libraries
 // send them when they connect.
-func cmdCLIENTNOEVICT(_ *session, c *call) {
+func cmdCLIENTNOEVICT(_ *session, c *call) error {
 	if !equalFold(c.args[2], "ON") && !equalFold(c.args[2], "OFF") {
-		c.fail(errSyntax)
-		return
+		return errSyntax
 	}
-	c.ok()
+	return c.ok()
 }

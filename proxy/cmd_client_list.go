@@ -39,50 +39,44 @@ func (s *session) isOfType(kind string) bool {
 }
 
 // cmdCLIENTINFO is CLIENT INFO: the caller's own line of CLIENT LIST.
-func cmdCLIENTINFO(s *session, c *call) {
+func cmdCLIENTINFO(s *session, c *call) error {
 	c.out = resp.AppendVerbatim(c.out, c.proto, "txt", string(s.appendInfo(nil)))
+	return nil
 }
 
 // cmdCLIENTLIST is CLIENT LIST [TYPE type | ID id …]. Ids of clients that are not there are passed
 // over, as in Redis. Clients come and go meanwhile: each line is true for a moment, the list as a whole
 // need not be.
-func cmdCLIENTLIST(s *session, c *call) {
-	var lines []byte
+func cmdCLIENTLIST(s *session, c *call) error {
+	var listed []*connection
 	switch { // one filter at a time, as in Redis 7.2
 	case len(c.args) == 2:
-		for _, conn := range s.server.clients() {
-			lines = conn.session.appendInfo(lines)
-		}
-
+		listed = s.server.clients()
 	case len(c.args) == 4 && equalFold(c.args[2], "TYPE"):
 		kind := clientType(c.args[3])
 		if kind == "" {
-			c.failf("ERR Unknown client type '%s'", c.args[3])
-			return
+			return errorf("ERR Unknown client type '%s'", c.args[3])
 		}
-		for _, conn := range s.server.clients() {
-			if conn.session.isOfType(kind) {
-				lines = conn.session.appendInfo(lines)
-			}
-		}
-
+		listed = slices.DeleteFunc(s.server.clients(), func(conn *connection) bool { return !conn.session.isOfType(kind) })
 	case len(c.args) > 3 && equalFold(c.args[2], "ID"):
 		for _, arg := range c.args[3:] {
 			id, ok := resp.ParseInt(arg)
 			if !ok {
-				c.failf("ERR Invalid client ID")
-				return
+				return errorf("ERR Invalid client ID")
 			}
 			if other := s.server.client(id); other != nil {
-				lines = other.session.appendInfo(lines)
+				listed = append(listed, other)
 			}
 		}
-
 	default:
-		c.fail(errSyntax)
-		return
+		return errSyntax
+	}
+	var lines []byte
+	for _, conn := range listed {
+		lines = conn.session.appendInfo(lines)
 	}
 	c.out = resp.AppendVerbatim(c.out, c.proto, "txt", string(lines))
+	return nil
 }
 
 // cmdCLIENTKILL has two forms. CLIENT KILL ip:port answers OK or that there is no such client, and may
@@ -91,7 +85,7 @@ func cmdCLIENTLIST(s *session, c *call) {
 //
 // A killed client is treated as one that has left: its wait ends, and a lock whose grant it has not got
 // is released. A lock that it has goes on until its TTL ends.
-func cmdCLIENTKILL(s *session, c *call) {
+func cmdCLIENTKILL(s *session, c *call) error {
 	// The old form is the new one with ADDR, which does not spare the caller.
 	options := c.args[2:]
 	oldForm := len(options) == 1
@@ -100,8 +94,7 @@ func cmdCLIENTKILL(s *session, c *call) {
 	}
 	conditions, err := s.killConditions(options)
 	if err != nil {
-		c.fail(err)
-		return
+		return err
 	}
 	killed := 0
 	for _, conn := range s.server.clients() {
@@ -124,11 +117,11 @@ func cmdCLIENTKILL(s *session, c *call) {
 	}
 	switch {
 	case !oldForm:
-		c.reply(killed)
+		return c.reply(killed)
 	case killed == 0:
-		c.failf("ERR No such client")
+		return errorf("ERR No such client")
 	default:
-		c.ok()
+		return c.ok()
 	}
 }
 
@@ -167,7 +160,7 @@ func (s *session) killConditions(args [][]byte) (map[string]func(*session) bool,
 			if !s.server.hasUser(value) {
 				return nil, errorf("ERR No such user '%s'", value)
 			}
-			conditions[option] = func(other *session) bool { return other.usernameLocked() == value }
+			conditions[option] = func(other *session) bool { return other.username() == value }
 		case "SKIPME":
 			skip := equalFold(value, "YES")
 			if !skip && !equalFold(value, "NO") {
@@ -228,7 +221,7 @@ func (s *session) appendInfo(line []byte) []byte {
 	field("tot-mem", strconv.Itoa(s.conn.memoryLocked()))
 	field("events", "r")
 	field("cmd", lastCommand)
-	field("user", s.usernameLocked())
+	field("user", s.username())
 	field("redir", strconv.FormatInt(s.redirectID(), 10))
 	field("resp", strconv.Itoa(s.proto))
 	field("lib-name", s.libName)

@@ -1,8 +1,6 @@
 package proxy
 
 import (
-	"bytes"
-	"slices"
 	"strings"
 
 	"redlockd/proxy/access"
@@ -13,43 +11,39 @@ import (
 // from it where the keys of a command stand; redis-cli shows hints from it while one types.
 //
 // All of it follows from commandRows: nothing about a command is written here. What one command looks
-// like is in cmd_command_docs.go. A command that redlockd refuses (cmd_refused.go) is not described, so
+// like is in cmd_command_docs.go. A command that redlockd refuses (refused.go) is not described, so
 // that no client plans with it.
 
-// cmdCOMMAND is COMMAND: all commands as COMMAND INFO describes them, in order of name.
-func cmdCOMMAND(s *session, c *call) {
-	table := s.server.table
-	c.out = resp.AppendArray(c.out, len(table.all))
-	for _, cmd := range table.all {
-		c.reply(commandInfo(cmd))
-	}
-}
-
 // cmdCOMMANDCOUNT counts commands, not subcommands, as Redis does.
-func cmdCOMMANDCOUNT(s *session, c *call) {
-	c.out = resp.AppendInt(c.out, int64(len(s.server.table.all)))
+func cmdCOMMANDCOUNT(s *session, c *call) error {
+	return c.reply(len(s.server.table.all))
 }
 
 // cmdCOMMANDINFO is COMMAND INFO [name …]. Names that are no command are answered with null, in their
-// place: the reply has one element for each name. Without names it is COMMAND.
-func cmdCOMMANDINFO(s *session, c *call) {
-	if len(c.args) == 2 {
-		cmdCOMMAND(s, c)
-		return
+// place: the reply has one element for each name. Without names, and as COMMAND, it describes all
+// commands, in order of name.
+func cmdCOMMANDINFO(s *session, c *call) error {
+	described := s.server.table.all
+	if len(c.args) > 2 {
+		described = nil
+		for _, name := range c.args[2:] {
+			described = append(described, s.server.table.byFullName(name))
+		}
 	}
-	c.out = resp.AppendArray(c.out, len(c.args)-2)
-	for _, name := range c.args[2:] {
-		if cmd := s.server.table.byFullName(name); cmd != nil {
+	c.out = resp.AppendArray(c.out, len(described))
+	for _, cmd := range described {
+		if cmd != nil {
 			c.reply(commandInfo(cmd))
 		} else {
 			c.out = resp.AppendNull(c.out, c.proto)
 		}
 	}
+	return nil
 }
 
 // cmdCOMMANDDOCS is COMMAND DOCS [name …]. Names that are no command are left out: the reply is a map
 // by name. Without names it describes all commands, which is what redis-cli asks for when it starts.
-func cmdCOMMANDDOCS(s *session, c *call) {
+func cmdCOMMANDDOCS(s *session, c *call) error {
 	commands := s.server.table.all
 	if len(c.args) > 2 {
 		commands = nil
@@ -64,32 +58,29 @@ func cmdCOMMANDDOCS(s *session, c *call) {
 		c.out = resp.AppendBulkString(c.out, cmd.fullName())
 		c.reply(commandDocs(cmd))
 	}
+	return nil
 }
 
 // cmdCOMMANDLIST is COMMAND LIST [FILTERBY MODULE name | ACLCAT category | PATTERN glob]. Subcommands
-// are listed, too, as container|name. There are no modules, so that a filter by one finds nothing.
-func cmdCOMMANDLIST(s *session, c *call) {
+// are listed, too, as container|name. There are neither modules nor ACL categories, so that a filter by
+// one finds nothing.
+func cmdCOMMANDLIST(s *session, c *call) error {
 	keep := func(*command) bool { return true }
 	if len(c.args) > 2 {
 		if len(c.args) != 5 || !equalFold(c.args[2], "FILTERBY") {
-			c.fail(errSyntax)
-			return
+			return errSyntax
 		}
 		value := strings.ToLower(string(c.args[4]))
 		switch filter := c.args[3]; {
-		case equalFold(filter, "MODULE"):
+		case equalFold(filter, "MODULE"), equalFold(filter, "ACLCAT"):
 			keep = func(*command) bool { return false }
-		case equalFold(filter, "ACLCAT"):
-			keep = func(cmd *command) bool { return slices.Contains(cmd.categories(), "@"+value) }
 		case equalFold(filter, "PATTERN"):
 			if refusal := patternRefusal(value); refusal != nil {
-				c.fail(refusal)
-				return
+				return refusal
 			}
 			keep = func(cmd *command) bool { return access.Match(value, cmd.fullName()) }
 		default:
-			c.fail(errSyntax)
-			return
+			return errSyntax
 		}
 	}
 	var names []string
@@ -98,78 +89,37 @@ func cmdCOMMANDLIST(s *session, c *call) {
 			names = append(names, row.fullName())
 		}
 	}
-	c.out = resp.AppendArray(c.out, len(names))
-	for _, name := range names {
-		c.out = resp.AppendBulkString(c.out, name)
-	}
+	return c.reply(bulks(names))
 }
 
 // cmdCOMMANDGETKEYS is COMMAND GETKEYS command [arg …], with the errors of Redis. It uses the same find
 // as the permission of users, so it shows which keys are checked.
-func cmdCOMMANDGETKEYS(s *session, c *call) {
+func cmdCOMMANDGETKEYS(s *session, c *call) error {
 	args := c.args[2:]
 	cmd, _ := s.server.table.find(args)
 	switch { // in this order: find of keySpec needs arguments that fit the arity
 	case cmd == nil:
-		c.failf("ERR Invalid command specified")
-		return
+		return errorf("ERR Invalid command specified")
 	case cmd.keys == keySpec{}:
-		c.failf("ERR The command has no key arguments")
-		return
+		return errorf("ERR The command has no key arguments")
 	case !arityFits(cmd.arity, len(args)):
-		c.failf("ERR Invalid number of arguments specified for command")
-		return
+		return errorf("ERR Invalid number of arguments specified for command")
 	}
 	keys, step, ok := cmd.keys.find(args)
 	if !ok {
-		c.failf("ERR Invalid arguments specified for command")
-		return
+		return errorf("ERR Invalid arguments specified for command")
 	}
 	c.out = resp.AppendArray(c.out, (len(keys)+step-1)/step)
 	for i := 0; i < len(keys); i += step {
 		c.out = resp.AppendBulk(c.out, keys[i])
 	}
-}
-
-// find returns the keys among the arguments of a command, whose name is args[0]: the first of keys, and
-// each step-th behind it. The arguments between them (values, as in MSETNX) are returned with them,
-// because keys is a part of args and nothing is copied.
-//
-// ok is false when the count of the keys does not fit the arguments. The number of arguments must fit
-// the command's arity: otherwise find reads beyond the end.
-func (spec keySpec) find(args [][]byte) (keys [][]byte, step int, ok bool) {
-	// No more keys are taken than there are arguments. Whether the handler wants others behind them is
-	// its own affair.
-	if spec.numkeys > 0 {
-		n, ok := resp.ParseInt(args[spec.numkeys])
-		rest := args[spec.numkeys+1:]
-		if !ok || n < 1 || n > int64(len(rest)) {
-			return nil, 1, false
-		}
-		return rest[:n], 1, true
-	}
-	last := spec.last
-	if last < 0 {
-		last += len(args)
-	}
-	return args[spec.first : last+1], spec.step, true
-}
-
-// byFullName finds a command by the name that fullName gives it (client|list for a subcommand), in any
-// case; nil if there is none.
-func (t *commandTable) byFullName(name []byte) *command {
-	container, sub, ok := bytes.Cut(name, []byte("|"))
-	cmd := t.named(container)
-	if !ok || cmd == nil {
-		return cmd
-	}
-	return cmd.sub(sub)
+	return nil
 }
 
 // cmdHELP is the HELP subcommand of every command that has subcommands: two lines for each, its form
 // and its summary, as in Redis. Both come from the rows, so that the help cannot differ from what is
 // served.
-func cmdHELP(_ *session, c *call) {
+func cmdHELP(_ *session, c *call) error {
 	container := c.cmd.parent
 	name := strings.ToUpper(container.name)
 	c.out = resp.AppendArray(c.out, 1+2*len(container.subs))
@@ -178,4 +128,5 @@ func cmdHELP(_ *session, c *call) {
 		c.out = resp.AppendStatus(c.out, strings.TrimSpace(strings.ToUpper(sub.name)+" "+hintOf(sub.arguments, " ")))
 		c.out = resp.AppendStatus(c.out, "    "+sub.summary+".")
 	}
+	return nil
 }

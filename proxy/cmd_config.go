@@ -20,17 +20,15 @@ const configPatternsMax = 64
 
 // cmdCONFIGGET is CONFIG GET pattern …. A setting that matches several patterns is answered once. Names
 // are compared without case, as in Redis.
-func cmdCONFIGGET(s *session, c *call) {
+func cmdCONFIGGET(s *session, c *call) error {
 	patterns := c.args[2:]
 	if len(patterns) > configPatternsMax {
-		c.failf("ERR CONFIG GET has %d patterns, at most %d are possible", len(patterns), configPatternsMax)
-		return
+		return errorf("ERR CONFIG GET has %d patterns, at most %d are possible", len(patterns), configPatternsMax)
 	}
 	// patterns is a part of c.args, which nothing reads after the handler: so it may be changed.
 	for i := range patterns {
 		if refusal := patternRefusal(patterns[i]); refusal != nil {
-			c.fail(refusal)
-			return
+			return refusal
 		}
 		patterns[i] = bytes.ToLower(patterns[i])
 	}
@@ -48,6 +46,7 @@ func cmdCONFIGGET(s *session, c *call) {
 		c.out = resp.AppendBulkString(c.out, setting.Name)
 		c.out = resp.AppendBulkString(c.out, setting.Value)
 	}
+	return nil
 }
 
 // settings are our own settings, and behind them those of Redis for which clients and tools ask. Where
@@ -58,14 +57,14 @@ func (srv *Server) settings() []Setting {
 	if srv.opts.Settings != nil {
 		all = srv.opts.Settings()
 	}
-	// Limits have their true values. The others are those of a Redis that keeps nothing on disk and evicts nothing.
+	// Limits have their true values. The others are those of a Redis without disk and eviction.
 	for _, asRedis := range []Setting{
 		{"appendonly", "no"},
 		{"databases", "1"},
 		{"maxclients", strconv.Itoa(srv.live().MaxClients)},
 		{"maxmemory", "0"},
 		{"maxmemory-policy", "noeviction"},
-		{"proto-max-bulk-len", strconv.Itoa(srv.limits.Bulk)},
+		{"proto-max-bulk-len", strconv.Itoa(srv.bounds.command.Bulk)},
 		{"replica-read-only", "yes"},
 		{"save", ""},
 		{"slave-read-only", "yes"},
@@ -80,23 +79,22 @@ func (srv *Server) settings() []Setting {
 
 // cmdCONFIGSET refuses. The error says where settings come from, because the operator who sent it wants
 // to change one.
-func cmdCONFIGSET(_ *session, c *call) {
-	c.failf("ERR CONFIG SET %s is not served: change the configuration file, then send CONFIG RELOAD or SIGHUP", clipped(c.args[2], 128))
+func cmdCONFIGSET(_ *session, c *call) error {
+	return errorf("ERR CONFIG SET %s is not served: change the configuration file, then send CONFIG RELOAD or SIGHUP", clipped(c.args[2], 128))
 }
 
 // cmdCONFIGRELOAD has the settings read again, and answers in one line what has changed, or why nothing
 // has. The caller gets the answer also if its own user has lost something. Then it is closed.
 //
 // It blocks the reader of its own connection as long as it reads files.
-func cmdCONFIGRELOAD(s *session, c *call) {
+func cmdCONFIGRELOAD(s *session, c *call) error {
 	if s.server.opts.Reload == nil {
-		c.failf("ERR CONFIG RELOAD is not served: this server has no configuration that could be read again")
-		return
+		return errorf("ERR CONFIG RELOAD is not served: this server has no configuration that could be read again")
 	}
 	s.asksForReload.Store(true)
 	changed, err := s.server.opts.Reload()
 	if err != nil {
-		c.failf("ERR nothing was changed: %s", strings.ReplaceAll(err.Error(), "\n", "; "))
+		err = errorf("ERR nothing was changed: %s", strings.ReplaceAll(err.Error(), "\n", "; "))
 	} else {
 		c.out = resp.AppendVerbatim(c.out, c.proto, "txt", changed)
 	}
@@ -104,13 +102,14 @@ func cmdCONFIGRELOAD(s *session, c *call) {
 	// behind the flag.
 	s.asksForReload.Store(false)
 	live := s.server.live()
-	if known := live.knows(s.account); !known && (s.account != s.server.anonymous || len(live.Users) > 0) {
+	if known := live.knows(s.account()); !known && (s.account() != s.server.anonymous || len(live.Users) > 0) {
 		s.conn.closeAfterReply = true
 	}
+	return err
 }
 
 // cmdCONFIGRESETSTAT is for people who measure by INFO. Metrics go on as they were.
-func cmdCONFIGRESETSTAT(s *session, c *call) {
+func cmdCONFIGRESETSTAT(s *session, c *call) error {
 	s.server.resetStats()
-	c.ok()
+	return c.ok()
 }

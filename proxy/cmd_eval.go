@@ -21,65 +21,51 @@ import (
 //	script_run.go       one run in the sandbox (redlock/sandbox)
 //	script_call.go      what redis.call does in it
 
-// scriptsOff is the refusal of a command that runs scripts or is about them, if the settings turn scripts off,
-// and nil for others. Functions are among them: their refusal should not read as if scripts could do the same.
-func (srv *Server) scriptsOff(name []byte) error {
-	if !srv.live().NoScripts {
-		return nil
-	}
-	switch upper := strings.ToUpper(string(name)); upper {
-	case "EVAL", "EVALSHA", "EVAL_RO", "EVALSHA_RO", "SCRIPT", "FCALL", "FCALL_RO", "FUNCTION":
-		return &refusedError{strings.ToLower(upper), replyError("ERR " + upper + " is refused: scripts = false in [compat] of redlockd's settings turns scripts off")}
-	}
-	return nil
-}
-
 // errNoScript has Redis's words: client libraries send EVAL when they read the code.
 const errNoScript replyError = "NOSCRIPT No matching script. Please use EVAL."
 
 // cmdEVAL is EVAL and EVAL_RO. A source that does not compile is answered at once, in the place of the call.
-func cmdEVAL(s *session, c *call) {
-	x := newScriptProgram(c)
-	if x == nil {
-		return
+func cmdEVAL(s *session, c *call) error {
+	x, refusal := newScriptProgram(c)
+	if refusal != nil {
+		return refusal
 	}
-	script, err := s.compiled(s.account, string(c.args[1]))
+	script, err := s.compiled(s.account(), string(c.args[1]))
 	if err != nil {
-		c.fail(replyError(err.Error())) // in Redis's words, with the code
-		return
+		return replyError(err.Error()) // in Redis's words, with the code
 	}
 	x.script = script
 	x.start(c)
+	return nil
 }
 
 // cmdEVALSHA is EVALSHA and EVALSHA_RO. A script that is not known here is fetched from the masters, where
 // another redlockd may have stored it. Commands behind this one wait until that is known, because they may be
 // for the same keys.
-func cmdEVALSHA(s *session, c *call) {
+func cmdEVALSHA(s *session, c *call) error {
 	if len(c.args[1]) != 40 {
-		c.fail(errNoScript)
-		return
+		return errNoScript
 	}
-	x := newScriptProgram(c)
-	if x == nil {
-		return
+	x, refusal := newScriptProgram(c)
+	if refusal != nil {
+		return refusal
 	}
 	var room [40]byte
 	lower := appendLower(room[:0], c.args[1]) // as the cache knows it
 	if x.script = s.server.scripts.lookupSHA(lower); x.script != nil {
 		x.start(c)
-		return
+		return nil
 	}
 	// No script has this name: the masters need not be asked.
 	if strings.Trim(string(lower), "0123456789abcdef") != "" {
-		c.fail(errNoScript)
-		return
+		return errNoScript
 	}
 	if !x.enter(c, true, true) {
-		return
+		return nil
 	}
 	sha := string(lower)
 	x.startFetchScript(&x.op, sha, completer(func(result redlock.Result) redlock.Flusher { return x.haveSource(sha, result) }))
+	return nil
 }
 
 // haveSource goes on with what the masters hold under a SHA1. Only a source with that SHA1 is executed,
@@ -102,26 +88,20 @@ func (x *scriptProgram) haveSource(sha string, result redlock.Result) redlock.Fl
 	return x.fail(errNoScript)
 }
 
-// newScriptProgram reads numkeys, the keys and the arguments. If something is wrong with them it
-// answers what, in Redis's words, and returns nil. The number of keys is bounded, as each one is a
-// guard that every master compares.
-func newScriptProgram(c *call) *scriptProgram {
+// newScriptProgram reads numkeys, the keys and the arguments. Its errors are in Redis's words. The number of
+// keys is bounded, as each one is a guard that every master compares.
+func newScriptProgram(c *call) (*scriptProgram, error) {
 	n, ok := resp.ParseInt(c.args[2])
 	rest := c.args[3:]
-	var refusal error
 	switch {
 	case !ok:
-		refusal = errNotInteger
+		return nil, errNotInteger
 	case n > int64(len(rest)):
-		refusal = replyError("ERR Number of keys can't be greater than number of args")
+		return nil, replyError("ERR Number of keys can't be greater than number of args")
 	case n < 0:
-		refusal = replyError("ERR Number of keys can't be negative")
+		return nil, replyError("ERR Number of keys can't be negative")
 	case n > scriptKeysMax:
-		refusal = errorf("ERR the script has %d keys: scripts here can have %d", n, scriptKeysMax)
-	}
-	if refusal != nil {
-		c.fail(refusal)
-		return nil
+		return nil, errorf("ERR the script has %d keys: scripts here can have %d", n, scriptKeysMax)
 	}
 	x := &scriptProgram{readOnly: c.cmd.flags&flagReadOnly != 0}
 	x.program = x
@@ -129,7 +109,7 @@ func newScriptProgram(c *call) *scriptProgram {
 	x.argv = copyStrings(x.fewArgs[:0], rest[n:])
 	x.keys = distinct(x.declared)
 	x.scripted = x.keys
-	return x
+	return x, nil
 }
 
 // start executes the call of a script that is known here. From the moment it takes its slot, later
@@ -142,24 +122,24 @@ func (x *scriptProgram) start(c *call) {
 
 // cmdSCRIPTLOAD also stores the script on the masters: a client may load it through one redlockd and call it
 // through another.
-func cmdSCRIPTLOAD(s *session, c *call) {
-	script, err := s.compiled(s.account, string(c.args[2]))
+func cmdSCRIPTLOAD(s *session, c *call) error {
+	script, err := s.compiled(s.account(), string(c.args[2]))
 	if err != nil {
-		c.fail(replyError(err.Error())) // in Redis's words, with the code
-		return
+		return replyError(err.Error()) // in Redis's words, with the code
 	}
-	s.server.share(script, s.account, s.server.now())
-	c.out = resp.AppendBulkString(c.out, script.SHA)
+	s.server.share(script, s.account(), s.server.now())
+	return c.reply(script.SHA)
 }
 
 // cmdSCRIPTEXISTS answers for this redlockd alone. A client that sends the source of a script for a 0 loses
 // nothing but the bytes.
-func cmdSCRIPTEXISTS(s *session, c *call) {
+func cmdSCRIPTEXISTS(s *session, c *call) error {
 	c.out = resp.AppendArray(c.out, len(c.args)-2)
 	for _, sha := range c.args[2:] {
 		known := s.server.scripts.lookupSHA([]byte(strings.ToLower(string(sha)))) != nil
 		c.out = resp.AppendInt(c.out, oneIf(known))
 	}
+	return nil
 }
 
 // scriptFlushChannel carries SCRIPT FLUSH to the other redlockds. Clients cannot publish on it, as on no
@@ -169,27 +149,33 @@ const scriptFlushChannel = redlock.ReservedPrefix + "script-flush"
 // cmdSCRIPTFLUSH forgets at once, whichever option is given: what this redlockd knows, what the masters
 // have stored, and what the other redlockds know. Of these, one that no quorum of the masters reaches
 // keeps what it knows, as no message is promised: EVALSHA finds it there, and that is all.
-func cmdSCRIPTFLUSH(s *session, c *call) {
+func cmdSCRIPTFLUSH(s *session, c *call) error {
 	if len(c.args) > 3 || len(c.args) == 3 && !equalFold(c.args[2], "SYNC") && !equalFold(c.args[2], "ASYNC") {
-		c.failf("ERR SCRIPT FLUSH only support SYNC|ASYNC option")
-		return
+		return errorf("ERR SCRIPT FLUSH only support SYNC|ASYNC option")
 	}
 	s.server.scripts.forgetAll() // also for what the client has sent behind this
-	s.server.opts.Engine.FlushScripts(s.account.share, storedTTL)
+	s.server.opts.Engine.FlushScripts(s.account().share, storedTTL)
 	f := &operation{then: func(f *operation, _ redlock.Result) { f.out = resp.AppendOK(f.out) }}
 	c.takeSlot(&f.slot)
 	f.startPublish(&f.op, scriptFlushChannel, "", f)
+	return nil
 }
 
 // cmdSCRIPTKILL has nothing to kill: runTime ends every run.
-func cmdSCRIPTKILL(_ *session, c *call) {
-	c.failf("NOTBUSY No scripts in execution right now.")
+func cmdSCRIPTKILL(_ *session, c *call) error {
+	return errorf("NOTBUSY No scripts in execution right now.")
 }
 
-// share stores the script on the masters for the other redlockds, unless that was done a short while ago. The
-// user's share pays for it, and the caller does not wait for it.
-func (srv *Server) share(script *knownScript, a *account, now int64) {
-	if srv.scripts.storeDue(script, now) {
-		srv.opts.Engine.StoreScript(a.share, script.SHA, script.source, storedTTL)
+// compiled is the script of this source. A source that is not known yet is compiled when it is the turn
+// of this session of the user, because a stranger's source takes as long as a run.
+func (s *session) compiled(u *account, source string) (*knownScript, error) {
+	srv := s.server
+	if len(source) <= sandbox.SourceMax { // else it takes no time to refuse it
+		if known := srv.scripts.lookupSHA([]byte(sandbox.SHA(source))); known != nil {
+			return known, nil
+		}
+		srv.shares.acquireRun(u, s.conn.id)
+		defer srv.shares.releaseRun()
 	}
+	return srv.scripts.addSource(source, srv.now())
 }

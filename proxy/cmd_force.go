@@ -7,9 +7,10 @@ import (
 	"redlockd/redlock"
 )
 
-// UNLOCK resource FORCE reason: an administrator ends a lock whose token they do not have. What that does, and what it cannot do, stands in
-// redlock/op_force.go. Where nobody holds the resource, the slots of a semaphore of this name are looked for.
-// Every attempt is in the log and in the audit, with who made it and why.
+// UNLOCK resource FORCE reason: an administrator ends a lock whose token they do not have. What that
+// does, and what it cannot do, stands in redlock/op_force.go. Where nobody holds the resource, the
+// slots of a semaphore of this name are looked for. Every attempt is in the log and in the audit, with
+// who made it and why.
 
 // forceCall is an UNLOCK … FORCE in progress. Nothing is undone when its reply is lost.
 type forceCall struct {
@@ -25,27 +26,25 @@ type forceCall struct {
 func isForce(arg []byte) bool { return equalFold(arg, "FORCE") }
 
 // handleForce executes UNLOCK resource FORCE reason.
-func handleForce(s *session, c *call) {
+func handleForce(s *session, c *call) error {
 	reason := c.args[3]
 	switch {
 	case !isForce(c.args[2]):
-		c.fail(errorf("ERR syntax error: behind the token of UNLOCK nothing may stand; UNLOCK resource FORCE reason releases without it"))
-		return
+		return errorf("ERR syntax error: behind the token of UNLOCK nothing may stand; UNLOCK resource FORCE reason releases without it")
 	case !s.user().MayForce():
-		c.fail(errorf("NOPERM this user has no permissions to run UNLOCK with FORCE: it ends the locks of others, and is for users to whom [auth] gives admin = true"))
-		return
+		return errorf("NOPERM this user has no permissions to run UNLOCK with FORCE: it ends the locks of others, and is for users to whom [auth] gives admin = true")
 	}
 	if refusal := checkText("reason", reason); refusal != nil {
-		c.fail(refusal)
-		return
+		return refusal
 	}
 	f := &forceCall{resource: string(c.args[1]), reason: string(reason)}
 	c.takeSlot(&f.slot)
 	f.startForce(&f.op, f.resource, f)
+	return nil
 }
 
-// Done implements redlock.Completer. released is 1, or 0 if nobody held the resource. NOQUORUM: it is not known who holds it, and nothing was
-// released; or whether it is released.
+// Done implements redlock.Completer. released is 1, or 0 if nobody held the resource. NOQUORUM: it is
+// not known who holds it, and nothing was released; or whether it is released.
 func (f *forceCall) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher {
 	if result.Err == nil && !result.Held && f.slots == nil {
 		return f.lookForSlots(result)
@@ -56,7 +55,7 @@ func (f *forceCall) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher {
 		return f.fail(result.Err)
 	}
 	if result.Held {
-		f.tellChanged([]string{f.resource}, false)
+		f.notifyChanged([]string{f.resource}, false)
 	}
 	f.out = appendValue(f.out, f.proto, fields{
 		"released", result.Held,
@@ -71,7 +70,8 @@ func (f *forceCall) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher {
 	return f.complete()
 }
 
-// lookForSlots is for a name that nobody holds. If it is that of a semaphore, its slots are meant, and the error says which are held.
+// lookForSlots is for a name that nobody holds. If it is that of a semaphore, its slots are meant, and
+// the error says which are held.
 func (f *forceCall) lookForSlots(forced redlock.Result) redlock.Flusher {
 	f.slots = redlock.SlotNames(f.resource)
 	if len(f.slots) == 0 {
@@ -117,4 +117,20 @@ func (f *forceCall) log(result redlock.Result) {
 	default:
 		log.Info("nobody held the lock that was to be released by force", who)
 	}
+}
+
+// auditForce records UNLOCK … FORCE.
+func (f *forceCall) auditForce(result redlock.Result) {
+	a := f.s.server.audit
+	if !a.on.Load() {
+		return
+	}
+	r := f.s.auditRecord(f.account.user(), "unlock")
+	r.Resources, r.Reason = []string{f.resource}, f.reason
+	r.Arguments = []string{"FORCE"}
+	if result.Forced != nil {
+		r.Tokens = result.Forced.Tokens
+	}
+	r.setOutcome(result, "released", "not held")
+	a.add(r)
 }

@@ -4,7 +4,6 @@ import (
 	"log/slog"
 	"time"
 
-	"redlockd/proxy/access"
 	"redlockd/redlock/resp"
 )
 
@@ -14,17 +13,13 @@ import (
 // (memory, processors, connections), login.go (passwords per second). Users are configured; nothing
 // here can make or change one.
 
-// defaultUser is the name for a login with a password alone. Where no users are configured, every
-// client has it.
-const defaultUser = "default"
-
 // errWrongPass has Redis's words. It is the same for a wrong name and a wrong password.
 const errWrongPass replyError = "WRONGPASS invalid username-password pair or user is disabled."
 
 // cmdHELLO is HELLO [version [AUTH name password] [SETNAME name]]. If any part is wrong, it changes
 // nothing: all options are read before the first takes effect, and the login is the last step that can
 // fail. Without a version the present one stays.
-func cmdHELLO(s *session, c *call) {
+func cmdHELLO(s *session, c *call) error {
 	var (
 		proto              = s.proto
 		name               []byte
@@ -34,12 +29,10 @@ func cmdHELLO(s *session, c *call) {
 	if len(c.args) > 1 {
 		version, ok := resp.ParseInt(c.args[1])
 		if !ok {
-			c.failf("ERR Protocol version is not an integer or out of range")
-			return
+			return errorf("ERR Protocol version is not an integer or out of range")
 		}
 		if version != 2 && version != 3 {
-			c.failf("NOPROTO unsupported protocol version")
-			return
+			return errorf("NOPROTO unsupported protocol version")
 		}
 		proto = int(version)
 	}
@@ -50,26 +43,23 @@ func cmdHELLO(s *session, c *call) {
 			i += 2
 		case more >= 1 && equalFold(c.args[i], "SETNAME"):
 			setName, name = true, c.args[i+1]
-			if reason := checkClientName(name); reason != nil {
-				c.fail(reason)
-				return
+			if reason := checkWord("Client names", name); reason != nil {
+				return reason
 			}
 			i++
 		default:
-			c.failf("ERR Syntax error in HELLO option '%s'", c.args[i])
-			return
+			return errorf("ERR Syntax error in HELLO option '%s'", c.args[i])
 		}
 	}
 
 	if logIn {
-		if !s.logIn(c, username, password) {
-			return
+		if done, refusal := s.logIn(c, username, password); !done {
+			return refusal
 		}
 	}
 	if !s.authenticated() {
-		c.failf("NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> " +
+		return errorf("NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> " +
 			"option can be used to authenticate the client and select the RESP protocol version at the same time")
-		return
 	}
 
 	s.conn.mu.Lock() // others read both: CLIENT LIST, and push for the form of a message
@@ -82,50 +72,47 @@ func cmdHELLO(s *session, c *call) {
 	// The reply has the fields of Redis's. It is the first in the new version: clients read it with the
 	// new parser.
 	c.proto = proto
-	c.reply(fields{"server", "redis", "version", redisVersion, "proto", proto, "id", s.conn.id,
+	return c.reply(fields{"server", "redis", "version", redisVersion, "proto", proto, "id", s.conn.id,
 		"mode", "standalone", "role", "master", "modules", array{}})
 }
 
 // cmdAUTH is AUTH [name] password. Where no users are configured, a password alone is an error in
 // Redis's words, because it is a mistake of the configuration. With the name "default" it succeeds, see
 // logIn.
-func cmdAUTH(s *session, c *call) {
+func cmdAUTH(s *session, c *call) error {
 	username, password := []byte(defaultUser), c.args[len(c.args)-1]
 	switch {
 	case len(c.args) > 3:
-		c.fail(errSyntax)
-		return
+		return errSyntax
 	case len(c.args) == 3:
 		username = c.args[1]
 	case len(s.server.live().Users) == 0:
-		c.failf("ERR AUTH <password> called without any password configured for the default user. " +
+		return errorf("ERR AUTH <password> called without any password configured for the default user. " +
 			"Are you sure your configuration is correct?")
-		return
 	}
-	if s.logIn(c, username, password) {
-		c.ok()
+	done, refusal := s.logIn(c, username, password)
+	if done {
+		return c.ok()
 	}
+	return refusal
 }
 
-// logIn makes the session that of the user with this name and password, or answers with an error and
-// returns false. A login that fails leaves the session as it was. Where no users are configured anybody
-// is the default user, with any password, as in a Redis without one. Called by the reader goroutine,
-// which it may keep for loginWaitMax.
+// logIn makes the session that of the user with this name and password. A login that fails leaves the
+// session as it was. Where no users are configured anybody is the default user, with any password, as in a
+// Redis without one. Called by the reader goroutine, which it may keep for loginWaitMax.
 //
-// An answer "wrong password" comes late and blocks the commands behind it: a client cannot try the next
-// password meanwhile.
-func (s *session) logIn(c *call, name, password []byte) bool {
+// Neither done nor refused: the call is answered. An answer "wrong password" comes late and blocks the
+// commands behind it: a client cannot try the next password meanwhile.
+func (s *session) logIn(c *call, name, password []byte) (done bool, refusal error) {
 	srv := s.server
 	if len(srv.live().Users) == 0 {
 		if string(name) != defaultUser {
-			c.fail(errWrongPass)
-			return false
+			return false, errWrongPass
 		}
-		return true
+		return true, nil
 	}
 	if wait := srv.logins.before(s.conn.origin, time.Now()); wait > 0 && !s.conn.pause(wait) {
-		c.fail(errGone)
-		return false
+		return false, errGone
 	}
 	found := srv.live().accountOf(name, password) // those of now: the pause may have been long
 	// A failed login keeps its slot until the pause is over. The reader goes on reading, so that a
@@ -140,19 +127,17 @@ func (s *session) logIn(c *call, name, password []byte) bool {
 		sl := new(slot)
 		c.takeBlockingSlot(sl)
 		time.AfterFunc(srv.logins.failed(s.conn.origin, time.Now()), func() { flush(sl.fail(errWrongPass)) })
-		return false
+		return false, nil
 	}
-	if found != s.account {
+	if found != s.account() {
 		if refusal := found.enter(); refusal != nil {
 			srv.refusedConnection(s.conn, found.user())
-			c.fail(refusal)
-			return false
+			return false, refusal
 		}
 		if refusal := srv.authenticated(s.conn, found.user()); refusal != nil {
 			found.leave()
-			c.fail(refusal)
 			s.conn.closeAfterReply = true
-			return false
+			return false, refusal
 		}
 		s.endHold()
 		s.conn.mu.Lock()
@@ -162,71 +147,37 @@ func (s *session) logIn(c *call, name, password []byte) bool {
 		// A reload may have changed the user since it was found. It closes the connections that it sees on
 		// the old account, but may have looked at this one before.
 		if !srv.live().knows(found) {
-			c.fail(errWrongPass)
 			s.conn.closeAfterReply = true
-			return false
+			return false, errWrongPass
 		}
 	}
 	s.conn.releaseCPU()
-	return true
-}
-
-// becomeLocked makes the session one of the account, which it has entered, and takes it out of the one
-// before. What waits for the client to read it goes along. Operations that are on their way stay with
-// the account that began them (slot.account). Called by the reader goroutine.
-func (s *session) becomeLocked(a *account) {
-	s.account.leave()
-	s.account.output.Add(int64(-s.conn.counted))
-	a.output.Add(int64(s.conn.counted))
-	s.account = a
-	s.caller.Store(nil)
-}
-
-// failedLoginName is how many bytes of a wrong name the log shows. A client may have sent its password
-// as the name.
-const failedLoginName = 64
-
-// usernameLocked is the name that CLIENT LIST shows.
-func (s *session) usernameLocked() string { return usernameOf(s.user()) }
-
-// usernameOf is the name of a user; nil is a client that has not logged in.
-func usernameOf(u *access.User) string {
-	if u == nil {
-		return defaultUser
-	}
-	return u.Name
-}
-
-// username is usernameLocked for any goroutine that does not hold the connection's mu.
-func (s *session) username() string {
-	s.conn.mu.Lock()
-	defer s.conn.mu.Unlock()
-	return s.usernameLocked()
+	return true, nil
 }
 
 // cmdQUIT has the connection closed once all replies before OK, and OK itself, are sent. Locks that the
 // client holds stay; those under HOLD end with their TTLs, or are released.
-func cmdQUIT(s *session, c *call) {
+func cmdQUIT(s *session, c *call) error {
 	s.conn.closeAfterReply = true
 	s.conn.noteClosedByClient()
-	c.ok()
+	return c.ok()
 }
 
 // cmdRESET takes the session back to what it was when the client connected: RESP2, no user, no name, no
 // subscription, no transaction. Locks stay, as they belong to tokens and not to connections; those under
 // HOLD are renewed no more, and end with their TTLs. Where users are configured, the connection is preauth
 // again, unless its certificate is that of a user. libName and libVer stay, as in Redis.
-func cmdRESET(s *session, c *call) {
+func cmdRESET(s *session, c *call) error {
 	s.endHold()
 	s.conn.mu.Lock()
 	s.proto = 2
 	first := s.server.anonymous
-	if own := s.server.live().accountOfCN(commonName(s.conn.net)); own != nil && (own == s.account || own.enter() == nil) {
+	if own := s.server.live().accountOfCN(commonName(s.conn.net)); own != nil && (own == s.account() || own.enter() == nil) {
 		first = own
-	} else if s.account != first {
+	} else if s.account() != first {
 		first.enter()
 	}
-	if s.account != first {
+	if s.account() != first {
 		s.becomeLocked(first)
 	}
 	s.setNameLocked("")
@@ -243,4 +194,5 @@ func cmdRESET(s *session, c *call) {
 		s.server.mu.Unlock()
 	}
 	c.out = resp.AppendStatus(c.out, "RESET")
+	return nil
 }

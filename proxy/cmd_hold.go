@@ -1,131 +1,25 @@
 package proxy
 
 import (
-	"bytes"
-	"context"
-	"log/slog"
-	"sync/atomic"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"redlockd/redlock"
 )
 
-// LOCK … HOLD, HOLD, MHOLD and KEEPALIVE: locks that the engine renews while the connection stands (redlock/hold.go). The end of the
-// connection ends the renewals: the locks end with their TTLs, or are released if RELEASE was asked for and the client's side made the end.
+// LOCK … HOLD, HOLD, MHOLD and KEEPALIVE: locks that the engine renews while the connection stands
+// (redlock/hold.go). The end of the connection ends the renewals: the locks end with their TTLs, or are
+// released if RELEASE was asked for and the client's side made the end.
 //
-// A loss reaches the client in its next KEEPALIVE. A client that has never sent one goes by its connection, so that is closed. Subscribers
-// of redlockd:lost get the resource as a message.
+// A loss reaches the client in its next KEEPALIVE. A client that has never sent one goes by its
+// connection, so that is closed. Subscribers of redlockd:lost get the resource as a message.
 
-// heldLocks is what the locks of a session are bound to. It implements redlock.Owner.
-type heldLocks struct {
-	*redlock.Holder
-	s *session
-	// keptAlive: the client has sent KEEPALIVE.
-	keptAlive atomic.Bool
-	// untold counts the resources whose loss no KEEPALIVE has told.
-	untold atomic.Int64
-}
-
-// holder is what locks of this client are bound to, or the refusal to hold a lock for a client that
-// will not learn of it. Called by the reader goroutine.
-func (s *session) holder() (*redlock.Holder, error) {
-	if s.silent() {
-		return nil, errorf("ERR HOLD needs a reply: without it the client knows neither the token nor a loss, and CLIENT REPLY is off")
+// cmdHOLD is HOLD and MHOLD, which take a lock over by its token.
+func cmdHOLD(s *session, c *call) error {
+	resources, rest, refusal := c.resources(2, 5)
+	if refusal != nil {
+		return refusal
 	}
-	return s.heldLocks().Holder, nil
-}
-
-func (s *session) heldLocks() *heldLocks {
-	if s.held != nil {
-		return s.held
-	}
-	h := &heldLocks{s: s}
-	h.Holder = redlock.NewHolder(h)
-	s.conn.mu.Lock()
-	s.held = h
-	closed := s.conn.closed.Load()
-	s.conn.mu.Unlock()
-	if closed { // close has not seen it
-		s.server.opts.Engine.EndHolder(h.Holder, false)
-	}
-	return h
-}
-
-// endHold ends what is held, without a release, for a client that becomes another one. Called by the reader goroutine.
-func (s *session) endHold() {
-	if h := s.held; h != nil {
-		s.conn.mu.Lock()
-		s.held = nil
-		s.conn.mu.Unlock()
-		s.server.opts.Engine.EndHolder(h.Holder, false)
-	}
-}
-
-// Idle implements redlock.Owner. A client whose command blocks cannot have a KEEPALIVE answered, so it is not idle.
-func (h *heldLocks) Idle() time.Duration {
-	if h.s.conn.blocked.Load() {
-		return 0
-	}
-	return h.s.conn.idle()
-}
-
-// LockLost implements redlock.Owner.
-func (h *heldLocks) LockLost(resources []string) redlock.Flusher {
-	why := "a held lock was lost, and this client sends no KEEPALIVE"
-	if h.keptAlive.Load() {
-		if h.untold.Add(int64(len(resources))) <= redlock.BoundMax {
-			return nil
-		}
-		why = "too many held locks were lost since the last KEEPALIVE"
-	}
-	h.s.server.log.Info("client closed", "client", h.s.conn.id, "addr", h.s.conn.addr, "why", why)
-	h.s.conn.close(why)
-	return nil
-}
-
-// noteMax bounds the text of a NOTE, and the reason of FORCE, in bytes.
-const noteMax = 200
-
-// noteNameMax is how many bytes of a client's name, which is ASCII (checkClientName), go into its notes.
-const noteNameMax = 128
-
-// note makes the note of a lock. Its text is shown to people, so it is text.
-func (s *session) note(text []byte) (*redlock.HolderNote, error) {
-	if refusal := checkText("note", text); refusal != nil {
-		return nil, refusal
-	}
-	return &redlock.HolderNote{Text: string(text), Client: s.name[:min(len(s.name), noteNameMax)], Addr: s.conn.addr, User: s.usernameLocked()}, nil
-}
-
-// checkText bounds a text that is for people: a note, or the reason of FORCE.
-func checkText(what string, text []byte) error {
-	switch {
-	case len(text) == 0 || len(text) > noteMax:
-		return errorf("ERR the %s has %d bytes, it must have 1 … %d", what, len(text), noteMax)
-	case !utf8.Valid(text) || bytes.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }):
-		return errorf("ERR the %s has characters that cannot be printed", what)
-	}
-	return nil
-}
-
-// cmdHOLD is HOLD resource token ttl [RELEASE] [NOTE text].
-func cmdHOLD(s *session, c *call) {
-	handleHold(s, c, c.args[1:2], c.args[2:])
-}
-
-// cmdMHOLD is MHOLD numkeys resource… token ttl [RELEASE] [NOTE text].
-func cmdMHOLD(s *session, c *call) {
-	if resources, rest, ok := c.resources(2, 5); ok {
-		handleHold(s, c, resources, rest)
-	}
-}
-
-// handleHold executes HOLD and MHOLD: rest is the token, the ttl and the options.
-func handleHold(s *session, c *call, resources, rest [][]byte) {
 	req := redlock.LockRequest{Token: string(rest[0])}
-	var refusal error
 	if req.TTL, refusal = parseTime("ttl", rest[1]); refusal == nil {
 		req.Holder, refusal = s.holder()
 	}
@@ -133,8 +27,7 @@ func handleHold(s *session, c *call, resources, rest [][]byte) {
 		refusal = s.parseLock(&req, "hold", rest[2:])
 	}
 	if refusal != nil {
-		c.fail(refusal)
-		return
+		return refusal
 	}
 	s.noteShortTTL(req.TTL, rest[1])
 	if h := newLockCall(c, &verbHold, resources, 0); h != nil {
@@ -142,24 +35,22 @@ func handleHold(s *session, c *call, resources, rest [][]byte) {
 		c.takeSlot(&h.slot)
 		h.startHold(&h.op, req, h)
 	}
+	return nil
 }
 
 // cmdKEEPALIVE is KEEPALIVE [silence-ms].
-func cmdKEEPALIVE(s *session, c *call) {
+func cmdKEEPALIVE(s *session, c *call) error {
 	var silence time.Duration
 	if len(c.args) > 2 {
-		c.fail(wrongArity(c.cmd))
-		return
+		return wrongArity(c.cmd)
 	}
 	if len(c.args) == 2 {
 		var refusal error
 		if silence, refusal = parseTime("silence", c.args[1]); refusal != nil {
-			c.fail(refusal)
-			return
+			return refusal
 		}
 		if silence < time.Second || silence > silenceMax {
-			c.failf("ERR a silence of %d ms is outside 1000 … %d ms", silence.Milliseconds(), silenceMax.Milliseconds())
-			return
+			return errorf("ERR a silence of %d ms is outside 1000 … %d ms", silence.Milliseconds(), silenceMax.Milliseconds())
 		}
 	}
 	held := s.heldLocks()
@@ -170,6 +61,7 @@ func cmdKEEPALIVE(s *session, c *call) {
 	k := &operation{then: held.kept}
 	c.takeSlot(&k.slot)
 	k.startKeepAlive(&k.op, held.Holder, k)
+	return nil
 }
 
 // silenceMax is the longest silence that KEEPALIVE takes.
@@ -177,7 +69,7 @@ const silenceMax = 24 * time.Hour
 
 // kept answers KEEPALIVE. The client counts validity from when it sent that.
 func (h *heldLocks) kept(k *operation, result redlock.Result) {
-	h.untold.Add(-int64(len(result.Kept.Lost)))
+	h.unreported.Add(-int64(len(result.Kept.Lost)))
 	srv := h.s.server
 	k.out = appendValue(k.out, k.proto, fields{
 		"validity", floorMs(result.Validity),
@@ -185,29 +77,4 @@ func (h *heldLocks) kept(k *operation, result redlock.Result) {
 		"lost", bulks(result.Kept.Lost),
 		"leaving", srv.leaving.Load() || srv.draining.Load(),
 	})
-}
-
-// drainRenewMax bounds how long the end of a drain waits for the last renewals.
-const drainRenewMax = time.Second
-
-// renewHeld renews every held lock once more, so that its client has the whole TTL to take it over through another redlockd.
-func (srv *Server) renewHeld() {
-	ctx, cancel := context.WithTimeout(context.Background(), drainRenewMax)
-	defer cancel()
-	srv.opts.Engine.RenewHeld(ctx)
-	if n := srv.opts.Engine.Stats().Bound; n > 0 {
-		srv.log.Log(ctx, slog.LevelInfo, "held locks are left to their clients", "locks", n,
-			"to_do", "nothing: each runs for its ttl, in which its client takes it over with HOLD through another redlockd")
-	}
-}
-
-// bound is how many locks are bound to this client. It must be called without conn.mu.
-func (s *session) bound() int {
-	s.conn.mu.Lock()
-	h := s.held
-	s.conn.mu.Unlock()
-	if h == nil {
-		return 0
-	}
-	return s.server.opts.Engine.Bound(h.Holder)
 }

@@ -29,36 +29,41 @@ import (
 // put all of them in one map. A field that Redis has and that makes no sense here is left out, unless a
 // client is known to need it.
 //
-// Users who may not administer the server may send INFO. What they must not learn is left out by the section's
-// own function: infoMasters names masters to administrators only, and infoUsers shows a user with a list of
-// resources itself alone.
+// Users who may not administer the server may send INFO. What they must not learn is left out by the
+// section's own function: infoMasters names masters to administrators only, and infoUsers shows a user
+// with a list of resources itself alone.
 var infoSections = []struct {
 	name      string
 	onRequest bool // shown only when it is named, or with all and everything
-	// print writes the fields of the section. It runs on the reader goroutine of the session that asks.
-	print func(*Server, *infoText, *session)
+	// print writes the fields that are not in metricTable, behind those that are; nil: there are none.
+	// It runs on the reader goroutine of the session that asks.
+	print func(*reading, *infoText, *session)
 }{
 	{name: "Server", print: infoServer},
 	{name: "Clients", print: infoClients},
 	{name: "Memory", print: infoMemory},
-	{name: "Persistence", print: infoPersistence},
-	{name: "Stats", print: infoNumbers("Stats")},
-	{name: "Replication", print: infoReplication},
+	// Nothing is loading, for which clients wait before they send their first command, and nothing is kept on
+	// disk.
+	{name: "Persistence", print: same("loading:0", "async_loading:0", "aof_enabled:0")},
+	{name: "Stats"},
+	// Clients take this server for a master without replicas, to which they may write.
+	{name: "Replication", print: same("role:master", "connected_slaves:0", "master_repl_offset:0")},
 	{name: "CPU", print: infoCPU},
 	{name: "Masters", print: infoMasters},
-	{name: "Locks", print: infoNumbers("Locks")},
+	{name: "Locks"},
 	{name: "Users", print: infoUsers},
 	{name: "Commandstats", print: infoCommandstats, onRequest: true},
 	{name: "Errorstats", print: infoErrorstats},
 	{name: "Refusedstats", print: infoRefusedstats},
-	{name: "Cluster", print: infoCluster},
+	// Clients use this endpoint as a single server.
+	{name: "Cluster", print: same("cluster_enabled:0")},
 	// The masters have the keys, and nobody counts them. Redis too shows the heading when there is no key.
-	{name: "Keyspace", print: func(*Server, *infoText, *session) {}},
+	{name: "Keyspace"},
 }
 
 // cmdINFO is INFO [section …]. It shows the sections that are named, in any case; without a name, or
 // with default, all that are not onRequest. A name that is no section is passed over, as Redis does it.
-func cmdINFO(s *session, c *call) {
+func cmdINFO(s *session, c *call) error {
 	// The sections are few, and so are the names: a loop in a loop is less than a map.
 	named := func(name string) bool {
 		return slices.ContainsFunc(c.args[1:], func(arg []byte) bool { return equalFold(arg, name) })
@@ -66,14 +71,21 @@ func cmdINFO(s *session, c *call) {
 	all := named("all") || named("everything")
 	byDefault := len(c.args) == 1 || named("default")
 
+	r := s.server.reading()
+	r.front = s.server.totalsSinceReset()
 	var text infoText
 	for _, section := range infoSections {
-		if all || byDefault && !section.onRequest || named(section.name) {
-			text.section(section.name)
-			section.print(s.server, &text, s)
+		if !(all || byDefault && !section.onRequest || named(section.name)) {
+			continue
+		}
+		text.section(section.name)
+		text.numbers(section.name, r)
+		if section.print != nil {
+			section.print(r, &text, s)
 		}
 	}
 	c.out = resp.AppendVerbatim(c.out, c.proto, "txt", text.String())
+	return nil
 }
 
 // infoText is the text of INFO while it is written. Lines end in CR LF, as Redis's do.
@@ -90,18 +102,37 @@ func (t *infoText) section(name string) {
 // field writes one line. The value must have no line end: text from elsewhere goes through infoWord first.
 func (t *infoText) field(name string, value any) { fmt.Fprintf(t, "%s:%v\r\n", name, value) }
 
+// numbers writes the rows of metricTable that belong to a section. Those of Stats count from CONFIG RESETSTAT
+// on, those of Locks, which redlock.Stats documents, from the start.
+func (t *infoText) numbers(section string, r *reading) {
+	for i := range metricTable {
+		switch m := &metricTable[i]; {
+		case m.section != section:
+		case m.text != nil:
+			t.field(m.field, m.text(r))
+		default:
+			m.read(r, func(value float64, labels ...string) { t.field(m.field+strings.Join(labels, ""), int64(value)) })
+		}
+	}
+}
+
+// same prints lines that are always the same.
+func same(lines ...string) func(*reading, *infoText, *session) {
+	return func(_ *reading, t *infoText, _ *session) { t.WriteString(strings.Join(lines, "\r\n") + "\r\n") }
+}
+
 // infoServer is about this process. redis_version is the version whose behaviour is shown, because
 // clients choose their commands by it.
-func infoServer(srv *Server, t *infoText, s *session) {
-	up := time.Since(srv.started)
+func infoServer(r *reading, t *infoText, s *session) {
+	up := time.Since(r.srv.started)
 	t.field("redis_version", redisVersion)
-	t.field("redlockd_version", srv.opts.Version)
+	t.field("redlockd_version", r.srv.opts.Version)
 	t.field("redis_mode", "standalone") // with another mode clients would look for cluster nodes or sentinels
 	t.field("os", runtime.GOOS+" "+runtime.GOARCH)
 	t.field("arch_bits", 32<<(^uint(0)>>63))
 	t.field("go_version", runtime.Version())
 	t.field("process_id", os.Getpid())
-	t.field("run_id", srv.stats.runID) // another one after a restart, when the counters begin at 0 again
+	t.field("run_id", r.srv.stats.runID) // another one after a restart, when the counters begin at 0 again
 	t.field("tcp_port", portOf(s.conn.laddr))
 	t.field("server_time_usec", time.Now().UnixMicro())
 	t.field("uptime_in_seconds", seconds(up))
@@ -123,10 +154,10 @@ func portOf(laddr string) string {
 
 // infoClients counts the connections, those that have not logged in among them. blocked_clients have a
 // command that blocks the ones behind it, mostly a LOCK with WAIT.
-func infoClients(srv *Server, t *infoText, _ *session) {
+func infoClients(r *reading, t *infoText, _ *session) {
 	// One mu at a time: a client may change between two looks, so the numbers need not be of one moment.
 	var waiting, subscribed int
-	clients := srv.clients()
+	clients := r.srv.clients()
 	for _, conn := range clients {
 		if conn.blocked.Load() {
 			waiting++
@@ -137,17 +168,17 @@ func infoClients(srv *Server, t *infoText, _ *session) {
 	}
 	t.field("connected_clients", len(clients))
 	t.field("cluster_connections", 0)
-	t.field("maxclients", srv.live().MaxClients)
+	t.field("maxclients", r.srv.live().MaxClients)
 	t.field("blocked_clients", waiting)
-	t.field("tracking_clients", srv.tracking.clients.Load())
+	t.field("tracking_clients", r.srv.tracking.clients.Load())
 	t.field("pubsub_clients", subscribed)
-	t.field("output_bytes", srv.output.Load())
-	t.field("output_total", srv.live().OutputTotal)
+	t.field("output_bytes", r.srv.output.Load())
+	t.field("output_total", r.srv.live().OutputTotal)
 }
 
 // infoMemory reads the runtime's own counters, which does not stop the program. used_memory is what
 // objects and stacks take, used_memory_rss all that the runtime holds of the system's memory.
-func infoMemory(srv *Server, t *infoText, _ *session) {
+func infoMemory(r *reading, t *infoText, _ *session) {
 	samples := []metrics.Sample{
 		{Name: "/memory/classes/heap/objects:bytes"},
 		{Name: "/memory/classes/heap/stacks:bytes"},
@@ -165,7 +196,7 @@ func infoMemory(srv *Server, t *infoText, _ *session) {
 	t.field("maxmemory", 0)
 	t.field("maxmemory_human", "0B")
 	t.field("maxmemory_policy", "noeviction")
-	t.field("number_of_cached_scripts", srv.scripts.count())
+	t.field("number_of_cached_scripts", r.srv.scripts.count())
 	t.field("mem_allocator", "go")
 	t.field("goroutines", runtime.NumGoroutine())
 }
@@ -183,37 +214,9 @@ func humanBytes(n uint64) string {
 	return fmt.Sprintf("%.2fG", float64(n)/(1<<30))
 }
 
-// infoPersistence says that nothing is loading, for which clients wait before they send their first
-// command, and that nothing is kept on disk.
-func infoPersistence(_ *Server, t *infoText, _ *session) {
-	t.field("loading", 0)
-	t.field("async_loading", 0)
-	t.field("aof_enabled", 0)
-}
-
-// infoNumbers prints the rows of metricTable that belong to a section: Stats counts from CONFIG RESETSTAT on, Locks, which
-// has the engine's counters as redlock.Stats documents them, from the start.
-func infoNumbers(section string) func(*Server, *infoText, *session) {
-	return func(srv *Server, t *infoText, _ *session) {
-		r := &reading{srv: srv, front: srv.totalsSinceReset(), Reading: &status.Reading{Locks: srv.opts.Engine.Stats()}}
-		for i := range metricTable {
-			if m := &metricTable[i]; m.section == section {
-				m.read(r, func(value float64, labels ...string) { t.field(m.field+strings.Join(labels, ""), int64(value)) })
-			}
-		}
-	}
-}
-
-// infoReplication makes clients take this server for a master without replicas, to which they may write.
-func infoReplication(_ *Server, t *infoText, _ *session) {
-	t.field("role", "master")
-	t.field("connected_slaves", 0)
-	t.field("master_repl_offset", 0)
-}
-
 // infoCPU is the processor time of the whole process, with the masters in it if they are embedded.
 // Where the system does not say, the section stays empty: a zero would look like an answer.
-func infoCPU(_ *Server, t *infoText, _ *session) {
+func infoCPU(_ *reading, t *infoText, _ *session) {
 	var usage syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
 		return
@@ -222,43 +225,28 @@ func infoCPU(_ *Server, t *infoText, _ *session) {
 	t.field("used_cpu_user", fmt.Sprintf("%d.%06d", usage.Utime.Sec, usage.Utime.Usec))
 }
 
-// infoMasters has the membership, and one line per master and per learner, in the order of the seats, for users who may administer
-// the server. membership_wait_left_s is what is left until the wait falls to what max_ttl needs. since_s is the age of the state, left_s what is left of a quarantine or doubt.
-func infoMasters(srv *Server, t *infoText, s *session) {
-	masters := srv.opts.Engine.Masters()
-	t.field("masters", len(masters))
-	t.field("masters_up", status.Voting(masters))
-	for _, state := range []redlock.MasterState{redlock.MasterQuarantined, redlock.MasterDoubted, redlock.MasterRefused, redlock.MasterDown} {
-		t.field("masters_"+string(state), status.CountState(masters, state))
-	}
-	t.field("quorum", status.Quorum(masters))
-	m := srv.opts.Engine.Membership()
-	t.field("membership_version", m.Version)
-	t.field("membership_lineage", m.Lineage)
-	t.field("membership_voters", m.Voters())
-	t.field("membership_learners", len(status.Learners(m)))
-	t.field("membership_max_ttl_ms", m.MaxTTL.Milliseconds())
-	t.field("membership_wait_s", seconds(m.Wait))
-	t.field("membership_wait_left_s", seconds(m.WaitLeft))
+// infoMasters has one line per master and per learner, in the order of the seats, for users who may
+// administer the server. since_s is the age of the state, left_s what is left of a quarantine or doubt.
+func infoMasters(r *reading, t *infoText, s *session) {
 	if !s.user().SeesMasters() { // it learns how many masters are out, but not their names
 		return
 	}
-	t.field("membership_problem", infoWord(m.Problem))
-	t.field("membership_differences", infoWord(m.Differences))
+	t.field("membership_problem", infoWord(r.Membership.Problem))
+	t.field("membership_differences", infoWord(r.Membership.Differences))
 	// One field for each master, in the form of Redis's slave0: … in the section Replication: exporters
 	// split it at commas.
-	for i, m := range masters {
+	for i, m := range r.Masters {
 		fmt.Fprintf(t, "master%d:addr=%s,state=%s,reason=%s,since_s=%s,left_s=%s,version=%s,rtt_us=%d,batches=%d,ops=%d,timeouts=%d,shed=%d,queued=%d,pending_releases=%d\r\n",
 			i, infoWord(m.Addr), m.State, infoWord(m.Reason), seconds(time.Since(m.Since)), seconds(m.Left), infoWord(m.Version),
 			m.RTT.Microseconds(), m.Batches, m.Ops, m.Timeouts, m.Shed, m.Queued, m.PendingReleases)
 	}
-	for i, s := range status.Learners(m) {
+	for i, s := range status.Learners(r.Membership) {
 		t.field(fmt.Sprint("learner", i), infoLearner(s))
 	}
 }
 
-// infoLearner is the line of a learner. left_s is how long it waits at most, problem why nothing is copied to it meanwhile. from has
-// semicolons between the seats.
+// infoLearner is the line of a learner. left_s is how long it waits at most, problem why nothing is
+// copied to it meanwhile. from has semicolons between the seats.
 func infoLearner(s redlock.Seat) string {
 	c := status.CopyingOf(s)
 	return fmt.Sprintf("seat=%s,addr=%s,left_s=%s,copied_locks=%d,copied_percent=%d,from=%s,problem=%s",
@@ -284,28 +272,28 @@ func infoWord(text string) string {
 
 // infoUsers has a line for each user, in the order of the configuration; for a user with a list of
 // resources, its own. refused counts what the user's own limits refused; a limit of 0 is none.
-func infoUsers(srv *Server, t *infoText, s *session) {
-	shown := srv.live().accounts
+func infoUsers(r *reading, t *infoText, s *session) {
+	shown := r.srv.live().accounts
 	if s.user().Confined() {
-		shown = []*account{s.account}
+		shown = []*account{s.account()}
 	}
 	t.field("users", len(shown))
 	for i, a := range shown {
 		u := a.user()
-		locks, waiters := srv.opts.Engine.Usage(a.share)
+		locks, waiters := r.srv.opts.Engine.Usage(a.share)
 		fmt.Fprintf(t, "user%d:name=%s,connections=%d,max_connections=%d,locks=%d,max_locks=%d,waiters=%d,max_waiters=%d,max_ttl_ms=%d,output_bytes=%d,"+
 			"refused_connections=%d,refused_locks=%d,refused_waiters=%d,refused_ttls=%d\r\n",
 			i, infoWord(u.Name), a.connections.Load(), u.MaxConnections, locks, u.MaxLocks, waiters, u.MaxWaiters,
 			u.MaxTTL.Milliseconds(), a.output.Load(),
-			a.refusedConnections.Load(), a.refusedLocks.Load(), a.refusedWaiters.Load(), a.refusedTTLs.Load())
+			a.refused.connections.Load(), a.refused.locks.Load(), a.refused.waiters.Load(), a.refused.ttls.Load())
 	}
 }
 
 // infoCommandstats has a line for each command that was called, with Redis's fields. No time is
 // measured: what a lock takes is the time of the masters (metric redlockd_lock_round_seconds) and of
 // waiting, not that of its handler.
-func infoCommandstats(srv *Server, t *infoText, _ *session) {
-	for _, row := range srv.table.rows {
+func infoCommandstats(r *reading, t *infoText, _ *session) {
+	for _, row := range r.srv.table.rows {
 		calls, rejected, failed := row.stats.calls.Load(), row.stats.rejected.Load(), row.stats.failed.Load()
 		if calls+rejected == 0 {
 			continue
@@ -317,21 +305,18 @@ func infoCommandstats(srv *Server, t *infoText, _ *session) {
 
 // infoErrorstats has a line for each code of error replies that was sent, by name. The number of codes
 // is bounded (errorCodesMax), because scripts can return errors with codes of their own.
-func infoErrorstats(srv *Server, t *infoText, _ *session) {
-	counts := srv.stats.codes()
+func infoErrorstats(r *reading, t *infoText, _ *session) {
+	counts := r.srv.stats.codes()
 	for _, code := range slices.Sorted(maps.Keys(counts)) {
 		fmt.Fprintf(t, "errorstat_%s:count=%d\r\n", code, counts[code])
 	}
 }
 
-// infoRefusedstats has a line for each command that was refused because this endpoint does not do what it asks,
-// or because its TTL is beyond a limit, by name, and for each that made a script be refused.
-func infoRefusedstats(srv *Server, t *infoText, _ *session) {
-	_, counts := srv.stats.refusals()
+// infoRefusedstats has a line for each command that was refused because this endpoint does not do what
+// it asks, or because its TTL is beyond a limit, by name, and for each that made a script be refused.
+func infoRefusedstats(r *reading, t *infoText, _ *session) {
+	_, counts := r.srv.stats.refusals()
 	for _, name := range slices.Sorted(maps.Keys(counts)) {
 		fmt.Fprintf(t, "refusedstat_%s:count=%d\r\n", name, counts[name])
 	}
 }
-
-// infoCluster makes clients use this endpoint as a single server.
-func infoCluster(_ *Server, t *infoText, _ *session) { t.field("cluster_enabled", 0) }

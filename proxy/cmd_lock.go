@@ -13,33 +13,31 @@ import (
 
 // LOCK, UNLOCK and EXTEND, and the way of all commands that are one operation of the engine: parse,
 // take a slot, start the operation; Done gets the result on a goroutine of the engine, appends the
-// reply to the slot and completes it. MLOCK and its kin (cmd_mlock.go) differ in their arguments alone.
+// reply to the slot and completes it.
+//
+// MLOCK, MUNLOCK and MEXTEND are these for several resources as one lock with one token, all or none. They
+// have the number of resources before them, as the keys of EVAL. The engine sorts the resources, so that two
+// MLOCKs of the same ones in another order cannot wait for each other.
 //
 // Limits of resources, tokens and times are checked by the engine, once for all who call it. A handler
 // refuses only what the engine could not see.
 
-// cmdLOCK is LOCK resource ttl [TOKEN token] [WAIT ms] [FENCE | SHARED] [SLOTS k] [HOLD [RELEASE]] [NOTE text].
-func cmdLOCK(s *session, c *call) {
-	handleLock(s, c, c.args[1:2], c.args[2:])
-}
-
-// cmdUNLOCK is UNLOCK resource token, or UNLOCK resource FORCE reason (cmd_force.go).
-func cmdUNLOCK(s *session, c *call) {
-	switch n := len(c.args); {
-	case n == 3 && isForce(c.args[2]):
-		c.fail(replyError("ERR FORCE needs a reason, which the log and the audit keep: UNLOCK resource FORCE reason"))
-	case n == 3:
-		handleUnlock(c, c.args[1:2], c.args[2])
-	case n == 4:
-		handleForce(s, c)
-	default:
-		c.fail(wrongArity(c.cmd))
+// resources divides the arguments of LOCK and its kin, or of MLOCK and its kin. These have least to most
+// arguments behind the resources, or any number above least when most is -1. If not, they are refused.
+// What is too much for the others is refused by their arity, or as an option.
+func (c *call) resources(least, most int) (resources, rest [][]byte, refusal error) {
+	if c.cmd.keys.numkeys == 0 {
+		return c.args[1:2], c.args[2:], nil
 	}
-}
-
-// cmdEXTEND is EXTEND resource token ttl.
-func cmdEXTEND(s *session, c *call) {
-	handleExtend(s, c, c.args[1:2], c.args[2], c.args[3])
+	n, ok := resp.ParseInt(c.args[1])
+	if !ok || n < 1 || n > redlock.MaxResources {
+		return nil, nil, errorf("ERR numkeys '%s' is not an integer from 1 to %d", clipped(c.args[1], 32), redlock.MaxResources)
+	}
+	args := c.args[2:]
+	if extra := len(args) - int(n); extra < least || most >= 0 && extra > most {
+		return nil, nil, errorf("ERR syntax error: numkeys says %d, which does not fit the %d arguments behind it: %s", n, len(args), c.cmd.form)
+	}
+	return args[:n], args[n:], nil
 }
 
 // lockCall is a LOCK, UNLOCK, EXTEND or HOLD in progress, or one of their kin for several resources:
@@ -54,7 +52,8 @@ type lockCall struct {
 	one [1]string
 	// token is the one that UNLOCK and EXTEND name.
 	token string
-	// fenced: FENCE was asked for, by the client or by a policy. Without it no fence is shown, even if the engine made one.
+	// fenced: FENCE was asked for, by the client or by a policy. Without it no fence is shown, even if
+	// the engine made one.
 	fenced bool
 	// releases: LOCK has made the token, so the lock is released when the reply is lost, see replyLost.
 	releases bool
@@ -65,7 +64,7 @@ type lockCall struct {
 type lockVerb struct {
 	// done and not are the words of the audit.
 	done, not string
-	// extends: clients that track the resources are told of an extension, not of a change.
+	// extends: clients that track the resources are notified of an extension, not of a change.
 	extends bool
 	// reply appends the reply of one that is done.
 	reply func(l *lockCall, result redlock.Result)
@@ -77,7 +76,7 @@ type lockVerb struct {
 var (
 	verbLock = lockVerb{done: "granted", not: "denied", reply: (*lockCall).replyGranted, denied: resp.AppendNullArray}
 	// A HOLD whose client has gone before the reply is not undone: the client may still work, by the
-	// validity that it was told with the old token. The lock ends with its TTL.
+	// validity that it got with the old token. The lock ends with its TTL.
 	verbHold = lockVerb{done: "taken over", not: "not held", reply: (*lockCall).replyGranted, denied: resp.AppendNullArray}
 	// NOQUORUM says of an UNLOCK that it is not known; the engine delivers the release when the masters
 	// are back.
@@ -102,12 +101,15 @@ func newLockCall(c *call, verb *lockVerb, resources [][]byte, slots int) *lockCa
 	return l
 }
 
-// handleLock executes LOCK and MLOCK: rest is the ttl and the options. With WAIT the command blocks those
-// behind it: the client must not see its UNLOCK, or a second LOCK, executed before the lock is granted.
-func handleLock(s *session, c *call, resources, rest [][]byte) {
+// cmdLOCK is LOCK and MLOCK. With WAIT the command blocks those behind it: the client must not see its
+// UNLOCK, or a second LOCK, executed before the lock is granted.
+func cmdLOCK(s *session, c *call) error {
 	var req redlock.LockRequest
-	var refusal error
-	if req.TTL, refusal = parseTime("ttl", rest[0]); refusal == nil {
+	resources, rest, refusal := c.resources(1, -1)
+	if refusal == nil {
+		req.TTL, refusal = parseTime("ttl", rest[0])
+	}
+	if refusal == nil {
 		refusal = s.parseLock(&req, "lock", rest[1:])
 	}
 	if refusal == nil {
@@ -117,13 +119,12 @@ func handleLock(s *session, c *call, resources, rest [][]byte) {
 		refusal = replyError("ERR SHARED is an option of LOCK alone: readers take their resources one after the other, in the order of their names")
 	}
 	if refusal != nil {
-		c.fail(refusal)
-		return
+		return refusal
 	}
 	s.noteShortTTL(req.TTL, rest[0])
 	l := newLockCall(c, &verbLock, resources, req.Slots)
 	if l == nil {
-		return
+		return nil
 	}
 	l.releases, req.Resources = req.Token == "", l.keys
 	req.Fence = req.Fence || s.server.live().fences(&req)
@@ -131,11 +132,12 @@ func handleLock(s *session, c *call, resources, rest [][]byte) {
 	if req.Wait == 0 {
 		c.takeSlot(&l.slot)
 		l.startLock(&l.op, req, l)
-		return
+		return nil
 	}
 	c.takeBlockingSlot(&l.slot)
 	l.startLock(&l.op, req, l)
 	s.conn.setBlockedOp(&l.op)
+	return nil
 }
 
 // Done implements redlock.Completer.
@@ -150,7 +152,7 @@ func (l *lockCall) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher {
 	case !result.Held:
 		l.out = l.verb.denied(l.out, l.proto)
 	default:
-		l.tellChanged(l.keys, l.verb.extends)
+		l.notifyChanged(l.keys, l.verb.extends)
 		l.verb.reply(l, result)
 	}
 	return l.complete()
@@ -188,7 +190,7 @@ func (l *lockCall) replyLost() {
 // the engine's, which names them in its errors; here is refused only what the engine would take for
 // "not given", an empty token and a WAIT of 0, and the one token that UNLOCK could not take.
 func (s *session) parseLock(req *redlock.LockRequest, name string, options [][]byte) error {
-	return s.server.table.byName[name].parseOptions(options, func(option string, value []byte) (refusal error) {
+	return parseOptions(name, s.server.table.byName[name].arguments, options, func(option string, value []byte) (refusal error) {
 		switch option {
 		case "TOKEN":
 			if req.Token = string(value); len(value) == 0 {
@@ -256,21 +258,31 @@ func (s *session) noteShortTTL(ttl time.Duration, arg []byte) {
 		"to_do", fmt.Sprintf("if seconds are meant, send %ds; if not, %dms says so, and this line does not come", ttl.Milliseconds(), ttl.Milliseconds()))
 }
 
-// floorMs rounds down, so that a client never counts on more than what is left. What is over already is 0.
-func floorMs(d time.Duration) int64 { return max(0, d.Milliseconds()) }
-
-// copyStrings copies arguments out of the read buffer, behind to. A handler that takes a slot must copy
-// what it keeps.
-func copyStrings(to []string, args [][]byte) []string {
-	for _, arg := range args {
-		to = append(to, string(arg))
+// cmdUNLOCK is UNLOCK resource token, or UNLOCK resource FORCE reason (cmd_force.go).
+func cmdUNLOCK(s *session, c *call) error {
+	switch n := len(c.args); {
+	case n == 3 && isForce(c.args[2]):
+		return replyError("ERR FORCE needs a reason, which the log and the audit keep: UNLOCK resource FORCE reason")
+	case n == 3:
+		unlock(c, c.args[1:2], c.args[2])
+		return nil
+	case n == 4:
+		return handleForce(s, c)
 	}
-	return to
+	return wrongArity(c.cmd)
 }
 
-// handleUnlock executes UNLOCK and MUNLOCK. It waits for the client's own scripts on these keys, but never
-// blocks those behind it: the engine keeps the order of single rounds.
-func handleUnlock(c *call, resources [][]byte, token []byte) {
+func cmdMUNLOCK(_ *session, c *call) error {
+	resources, rest, refusal := c.resources(1, 1)
+	if refusal == nil {
+		unlock(c, resources, rest[0])
+	}
+	return refusal
+}
+
+// unlock waits for the client's own scripts on these keys, but never blocks the commands behind it: the
+// engine keeps the order of single rounds.
+func unlock(c *call, resources [][]byte, token []byte) {
 	if u := newLockCall(c, &verbUnlock, resources, 0); u != nil {
 		u.token = string(token)
 		c.takeSlot(&u.slot)
@@ -278,17 +290,21 @@ func handleUnlock(c *call, resources [][]byte, token []byte) {
 	}
 }
 
-// handleExtend executes EXTEND and MEXTEND. The ttl counts from now on; it is not added to what is left.
-func handleExtend(s *session, c *call, resources [][]byte, token, ttl []byte) {
-	d, refusal := parseTime("ttl", ttl)
+// cmdEXTEND is EXTEND and MEXTEND. The ttl counts from now on; it is not added to what is left.
+func cmdEXTEND(s *session, c *call) error {
+	var ttl time.Duration
+	resources, rest, refusal := c.resources(2, 2)
+	if refusal == nil {
+		ttl, refusal = parseTime("ttl", rest[1])
+	}
 	if refusal != nil {
-		c.fail(refusal)
-		return
+		return refusal
 	}
-	s.noteShortTTL(d, ttl)
+	s.noteShortTTL(ttl, rest[1])
 	if e := newLockCall(c, &verbExtend, resources, 0); e != nil {
-		e.token = string(token)
+		e.token = string(rest[0])
 		c.takeSlot(&e.slot)
-		e.startExtend(&e.op, e.keys, e.token, d, e)
+		e.startExtend(&e.op, e.keys, e.token, ttl, e)
 	}
+	return nil
 }

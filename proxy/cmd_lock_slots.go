@@ -5,9 +5,9 @@ import (
 	"redlockd/redlock/resp"
 )
 
-// LOCK … SLOTS k: at most k clients hold the resource at one time, each a slot of it. A slot is an ordinary resource, resource#0 to
-// resource#(k-1), and the reply names it: UNLOCK, EXTEND and LOCKINFO take that name. What applies to the resource applies to its
-// slots.
+// LOCK … SLOTS k: at most k clients hold the resource at one time, each a slot of it. A slot is an
+// ordinary resource, resource#0 to resource#(k-1), and the reply names it: UNLOCK, EXTEND and LOCKINFO
+// take that name. What applies to the resource applies to its slots.
 
 // parseSlots reads the k of SLOTS. The engine would take 0 for "not given".
 func parseSlots(arg []byte) (k int, refusal error) {
@@ -18,8 +18,8 @@ func parseSlots(arg []byte) (k int, refusal error) {
 	return int(n), nil
 }
 
-// refusedSlots is the error for SLOTS k of a command that has none, or of a user who may not use every one of the slots: it could be granted
-// one that it may not release. k is 0 without SLOTS.
+// refusedSlots is the error for SLOTS k of a command that has none, or of a user who may not use every
+// one of the slots: it could be granted one that it may not release. k is 0 without SLOTS.
 func (s *session) refusedSlots(c *call, k int, resources [][]byte) error {
 	if k == 0 {
 		return nil
@@ -35,7 +35,7 @@ func (s *session) refusedSlots(c *call, k int, resources [][]byte) error {
 	return nil
 }
 
-// withSlots adds the k slots of the resource to keys, if scripts of the client are under way, which may use them.
+// withSlots adds the k slots of the resource to keys, if scripts of the client may be using them.
 func (s *session) withSlots(keys []string, k int) []string {
 	if s.scripts.Load() > 0 {
 		for i := range k {

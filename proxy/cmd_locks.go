@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"redlockd/proxy/access"
-	"redlockd/proxy/status"
+	"redlockd/proxy/fleet"
 	"redlockd/redlock"
 	"redlockd/redlock/resp"
 )
@@ -34,10 +34,11 @@ const locksTime = time.Second
 // cmdLOCKINFO is LOCKINFO resource. It asks all masters and answers also without a quorum, because who
 // is silent is a part of the answer. It does not block the client: the answer is true for one moment
 // anyway.
-func cmdLOCKINFO(_ *session, c *call) {
+func cmdLOCKINFO(_ *session, c *call) error {
 	i := &operation{then: (*operation).lockInfo}
 	c.takeSlot(&i.slot)
 	i.startInspect(&i.op, string(c.args[1]), i)
+	return nil
 }
 
 // lockInfo answers LOCKINFO. held is null if too few masters answered to know; fence is null if
@@ -78,8 +79,9 @@ func (i *operation) lockInfo(result redlock.Result) {
 	})
 }
 
-// withoutDelay is what is left of the validity of a lock, and, if that is nothing, of its delay. The masters know of no delay: it is that of the
-// lease, if the lock was granted here, or that of the resource's policy here.
+// withoutDelay is what is left of the validity of a lock, and, if that is nothing, of its delay. The masters
+// know of no delay: it is that of the lease, if the lock was granted here, or that of the resource's policy
+// here.
 func (i *operation) withoutDelay(info *redlock.ResourceInfo) (validity, delay time.Duration) {
 	lockDelay := i.s.server.live().delayOf(info.Resource)
 	if len(info.Leases) > 0 {
@@ -102,8 +104,9 @@ func modeOf(held, shared bool) any {
 	return "exclusive"
 }
 
-// voteFields are what one master says: a digest if it has a token, how many readers it has, the key's TTL (-1: none), and why it says
-// nothing. A user who does not see the masters gets neither the name nor the reason, but the state.
+// voteFields are what one master says: a digest if it has a token, how many readers it has, the key's
+// TTL (-1: none), and why it says nothing. A user who does not see the masters gets neither the name
+// nor the reason, but the state.
 func voteFields(vote redlock.ResourceVote, seesMasters bool) fields {
 	var master, ttl, reason any
 	switch {
@@ -151,14 +154,13 @@ type locksOptions struct {
 
 // cmdLOCKS is LOCKS [ALL] [PATTERN glob] [COUNT n]. It blocks the client's commands behind it, so that one
 // client has one list made at a time.
-func cmdLOCKS(s *session, c *call) {
+func cmdLOCKS(s *session, c *call) error {
 	options, refusal := parseLocks(c)
 	if refusal == nil && options.all {
 		refusal = askable(s.user())
 	}
 	if refusal != nil {
-		c.fail(refusal)
-		return
+		return refusal
 	}
 	l := &listing{user: s.user(), locksOptions: options, deadline: time.Now().Add(locksTime)}
 	c.takeBlockingSlot(&l.slot)
@@ -169,6 +171,7 @@ func cmdLOCKS(s *session, c *call) {
 	if !s.server.begin(run) {
 		flush(l.fail(errGone))
 	}
+	return nil
 }
 
 // run makes the list of this server.
@@ -229,8 +232,14 @@ func (srv *Server) findLeases(q *leaseSearch) (leases []redlock.LeaseInfo, refus
 	return leases, refusal
 }
 
-// listInTurn finds what to list, and has list make the list, which has megabytes. One list is made at a time, so all of them together
-// compute on one processor at most, and only one is not counted in OutputTotal; the others wait until their deadline.
+// leasesForFleet finds what another redlockd asks for.
+func (srv *Server) leasesForFleet(q *fleet.Question, deadline time.Time) ([]redlock.LeaseInfo, error) {
+	return srv.findLeases(&leaseSearch{pattern: string(q.Pattern), limit: q.Count, deadline: deadline, may: q.Permits})
+}
+
+// listInTurn finds what to list, and has list make the list, which has megabytes. One list is made at a time,
+// so all of them together compute on one processor at most, and only one is not counted in OutputTotal; the
+// others wait until their deadline.
 //
 // It ends early, with an error, at the deadline, and without one when the client has left: then nobody
 // reads the reply. The engine calls match without its mutex, one piece of the leases after the other, so
@@ -287,14 +296,14 @@ func leaseFields(lease redlock.LeaseInfo) fields {
 		"holder", holderFields(lease),
 		"waiters", lease.Waiters,
 		"queue", queueFields(lease.Queue),
-		"delay-ms", floorMs(status.DelayLeft(lease)),
+		"delay-ms", floorMs(lease.DelayLeft()),
 	}
 }
 
 // parseLocks reads [ALL] [PATTERN glob] [COUNT n].
 func parseLocks(c *call) (o locksOptions, refusal error) {
 	o.limit = locksDefault
-	refusal = c.cmd.parseOptions(c.args[1:], func(option string, value []byte) error {
+	refusal = parseOptions(c.cmd.name, c.cmd.arguments, c.args[1:], func(option string, value []byte) error {
 		switch option {
 		case "ALL":
 			o.all = true
@@ -311,8 +320,8 @@ func parseLocks(c *call) (o locksOptions, refusal error) {
 		}
 		return nil
 	})
-	if refusal == nil && o.all && o.limit > fleetCountMax {
-		refusal = errorf("ERR COUNT %d is above the most with ALL, %d leases of each redlockd", o.limit, fleetCountMax)
+	if refusal == nil && o.all && o.limit > fleet.CountMax {
+		refusal = errorf("ERR COUNT %d is above the most with ALL, %d leases of each redlockd", o.limit, fleet.CountMax)
 	}
 	return o, refusal
 }

@@ -6,12 +6,16 @@ import (
 	"time"
 
 	"redlockd/proxy/access"
+	"redlockd/proxy/fleet"
 	"redlockd/redlock"
 	"redlockd/redlock/resp"
 )
 
-// LOCKS ALL: the leases of every redlockd over the same masters, asked by messages (fleet.go). A confined user gets no more of them than of
-// those of this server: what others send is filtered here.
+// LOCKS ALL: the leases of every redlockd over the same masters, asked by messages (package fleet). A
+// confined user gets no more of them than of those of this server: what others send is filtered here.
+
+// askEvery is the least time between two questions of one redlockd, however often its clients send LOCKS ALL.
+const askEvery = 250 * time.Millisecond
 
 // askable returns an error if the user's patterns are too long for a question to the fleet.
 func askable(u *access.User) error {
@@ -22,8 +26,8 @@ func askable(u *access.User) error {
 	for _, pattern := range u.Resources {
 		bytes += len(pattern)
 	}
-	if bytes > fleetAskMax {
-		return errorf("ERR LOCKS ALL: the patterns of user %s have %d bytes, at most %d can be sent to other redlockds: ask each of them with LOCKS", u.Name, bytes, fleetAskMax)
+	if bytes > fleet.PatternsMax {
+		return errorf("ERR LOCKS ALL: the patterns of user %s have %d bytes, at most %d can be sent to other redlockds: ask each of them with LOCKS", u.Name, bytes, fleet.PatternsMax)
 	}
 	return nil
 }
@@ -34,13 +38,14 @@ type fleetListed struct {
 	redlock.LeaseInfo
 }
 
-// runAll makes the list of the fleet. One LOCKS ALL runs at a time, and the next one begins askEvery later at the earliest. Users take
-// turns: of each one waits for that, in the order in which they came, and the user's others wait for this one.
+// runAll makes the list of the fleet. One LOCKS ALL runs at a time, and the next one begins askEvery later at
+// the earliest. Users take turns: of each one waits for that, in the order in which they came, and the user's
+// others wait for this one.
 func (l *listing) runAll() {
 	srv := l.s.server
 	timeout := time.NewTimer(time.Until(l.deadline))
 	defer timeout.Stop()
-	for _, turn := range []chan struct{}{l.account.asking, srv.fleet.asking} {
+	for _, turn := range []chan struct{}{l.account.asking, srv.asking} {
 		select {
 		case turn <- struct{}{}:
 			defer func() { <-turn }()
@@ -69,36 +74,36 @@ func (l *listing) listAll() (refusal error) {
 	srv.goroutines.Go(func() {
 		leases, refusal := srv.findLeases(l.search())
 		for _, lease := range leases {
-			list = append(list, fleetListed{srv.fleet.name, lease})
+			list = append(list, fleetListed{srv.fleet.Name(), lease})
 		}
 		own <- refusal
 	})
-	ask := fleetMessage{Pattern: []byte(l.pattern), Count: l.limit}
+	ask := fleet.Question{Pattern: []byte(l.pattern), Count: l.limit}
 	if l.user.Confined() {
 		for _, pattern := range l.user.Resources {
 			ask.May = append(ask.May, []byte(pattern))
 		}
 	}
-	answers, missing, full := srv.fleet.inquire(ask)
+	answers, missing, full := srv.fleet.Inquire(ask)
 	if refusal = <-own; refusal != nil {
 		return refusal
 	}
 	if full {
-		return errorf("ERR the answers of the fleet have more than %d bytes: list fewer leases with COUNT, or others with PATTERN", answersMax)
+		return errorf("ERR the answers of the fleet have more than %d bytes: list fewer leases with COUNT, or others with PATTERN", fleet.AnswersMax)
 	}
 	// What others have sent is compared here, too: they need not be right.
 	filter := l.search()
 	filter.deadline = time.Now().Add(locksTime)
-	answered := array{l.memberFields(srv.fleet.name, "leases", len(list), "cut", false)}
+	answered := array{l.memberFields(srv.fleet.Name(), "leases", len(list), "cut", false)}
 	for i := range answers {
 		n := 0
-		for k := range answers[i].Locks {
-			if info := answers[i].Locks[k].info(); filter.match(info.Resources) {
-				list = append(list, fleetListed{answers[i].name, info})
+		for _, lease := range answers[i].Leases {
+			if filter.match(lease.Resources) {
+				list = append(list, fleetListed{answers[i].Name, lease})
 				n++
 			}
 		}
-		answered = append(answered, l.memberFields(answers[i].name, "leases", n, "cut", answers[i].Cut))
+		answered = append(answered, l.memberFields(answers[i].Name, "leases", n, "cut", answers[i].Cut))
 	}
 	if filter.late {
 		return errorf("ERR LOCKS ALL took longer than %v: there are too many leases for this pattern", locksTime)
@@ -109,7 +114,7 @@ func (l *listing) listAll() (refusal error) {
 	})
 	out := array{}
 	for _, m := range missing {
-		out = append(out, l.memberFields(m.name, "silent-ms", floorMs(time.Since(m.heard))))
+		out = append(out, l.memberFields(m.Name, "silent-ms", floorMs(time.Since(m.Heard))))
 	}
 	l.out = resp.AppendMap(l.out, l.proto, 3)
 	l.out = appendValue(l.out, l.proto, "locks")
@@ -129,7 +134,8 @@ func (l *listing) memberFields(name string, more ...any) fields {
 	return append(fields{"name", l.memberName(name)}, more...)
 }
 
-// memberName is the name of a redlockd, null for a confined user: it learns how many there are, but not which, as with masters.
+// memberName is the name of a redlockd, null for a confined user: it learns how many there are, but not
+// which, as with masters.
 func (l *listing) memberName(name string) any {
 	if l.user.Confined() {
 		return nil

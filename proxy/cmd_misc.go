@@ -12,20 +12,20 @@ import (
 // here.
 
 // redisVersion is the version of Redis whose behaviour these commands show, as HELLO and INFO announce
-// it. Clients choose their commands by it: 7.2 is the first with CLIENT SETINFO and NO-TOUCH, 7.4 the first with
-// which redis-py turns its client-side cache on, which needs no more of CLIENT TRACKING than there is here. From
-// 8.4 on lock libraries send DELEX and SET … IFEQ in place of scripts. These work here, but other
-// commands of 8.4 do not.
+// it. Clients choose their commands by it: 7.2 is the first with CLIENT SETINFO and NO-TOUCH, 7.4 the
+// first with which redis-py turns its client-side cache on, which needs no more of CLIENT TRACKING than
+// there is here. From 8.4 on lock libraries send DELEX and SET … IFEQ in place of scripts. These work
+// here, but other commands of 8.4 do not.
 const redisVersion = "7.4.0"
 
 // cmdPING is PING [message]. It says that this server lives, not that a quorum of masters does: /readyz
 // says that.
-func cmdPING(s *session, c *call) {
+func cmdPING(s *session, c *call) error {
 	switch {
 	case len(c.args) > 2:
-		c.failf("ERR wrong number of arguments for 'ping' command")
+		return errorf("ERR wrong number of arguments for 'ping' command")
 	case c.proto == 2 && s.subscriptions.count() > 0:
-		// A subscribed RESP2 client takes every array for a message, and would take a plain +PONG for an error.
+		// A subscribed RESP2 client takes arrays for messages, and would take +PONG for an error.
 		c.out = resp.AppendArray(c.out, 2)
 		c.out = resp.AppendBulkString(c.out, "pong")
 		if len(c.args) == 1 {
@@ -38,10 +38,12 @@ func cmdPING(s *session, c *call) {
 	default:
 		c.out = resp.AppendBulk(c.out, c.args[1])
 	}
+	return nil
 }
 
-func cmdECHO(_ *session, c *call) {
+func cmdECHO(_ *session, c *call) error {
 	c.out = resp.AppendBulk(c.out, c.args[1])
+	return nil
 }
 
 // databases is how many of them SELECT knows, as many as a Redis has by default.
@@ -49,53 +51,49 @@ const databases = 16
 
 // cmdSELECT accepts each database and changes nothing: all of them share the keys of database 0. So locks
 // of clients that have selected different databases exclude each other, which is safe.
-func cmdSELECT(_ *session, c *call) {
+func cmdSELECT(_ *session, c *call) error {
 	index, ok := resp.ParseInt(c.args[1])
 	switch {
 	case !ok:
-		c.fail(errNotInteger)
+		return errNotInteger
 	case index != int64(int32(index)):
-		c.failf("ERR value is out of range, value must between -2147483648 and 2147483647")
+		return errorf("ERR value is out of range, value must between -2147483648 and 2147483647")
 	case index < 0 || index >= databases:
-		c.failf("ERR DB index is out of range")
-	default:
-		c.ok()
+		return errorf("ERR DB index is out of range")
 	}
+	return c.ok()
 }
 
 // cmdTIME answers this machine's clock, as two strings.
-func cmdTIME(_ *session, c *call) {
+func cmdTIME(_ *session, c *call) error {
 	now := time.Now()
-	c.reply(array{strconv.FormatInt(now.Unix(), 10), strconv.Itoa(now.Nanosecond() / 1000)})
+	return c.reply(array{strconv.FormatInt(now.Unix(), 10), strconv.Itoa(now.Nanosecond() / 1000)})
 }
 
 // cmdWAIT answers at once what Redis answers when no replica acknowledges within the timeout. A caller
 // that insists on one replica learns that it did not get it; a caller that only logs the number goes
 // on. Nothing is lost by it: a reply of LOCK already means that a quorum of masters has the lock.
-func cmdWAIT(_ *session, c *call) {
+func cmdWAIT(_ *session, c *call) error {
 	if _, ok := resp.ParseInt(c.args[1]); !ok {
-		c.fail(errNotInteger)
-		return
+		return errNotInteger
 	}
 	timeout, ok := resp.ParseInt(c.args[2])
 	switch {
 	case !ok:
-		c.failf("ERR timeout is not an integer or out of range")
+		return errorf("ERR timeout is not an integer or out of range")
 	case timeout < 0:
-		c.failf("ERR timeout is negative")
-	default:
-		c.out = resp.AppendInt(c.out, 0)
+		return errorf("ERR timeout is negative")
 	}
+	return c.reply(0)
 }
 
 // always is the handler of a command that has one answer only, a value or an error.
-func always(answer any) func(*session, *call) {
-	return func(_ *session, c *call) {
+func always(answer any) func(*session, *call) error {
+	return func(_ *session, c *call) error {
 		if err, ok := answer.(error); ok {
-			c.fail(err)
-		} else {
-			c.reply(answer)
+			return err
 		}
+		return c.reply(answer)
 	}
 }
 

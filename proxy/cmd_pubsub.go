@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"slices"
-	"strings"
 
 	"redlockd/redlock"
 	"redlockd/redlock/resp"
@@ -23,70 +22,25 @@ const (
 	subscriptionBytesMax = 64 << 10
 	// subscriptionCost is what a subscription takes beside its name, about: its places in the maps.
 	subscriptionCost = 64
-
-	// patternBytesMax bounds the patterns of all clients together, each counted once however many have
-	// it: every message that is published on any redlockd is compared with all of them, which takes a
-	// time of their length times that of the channel's name.
-	patternBytesMax = 64 << 10
-
-	// channelMax bounds the name of a channel that a message is sent to: that of a resource, and as
-	// much again around it. See patternBytesMax.
-	channelMax = 2 * redlock.MaxResourceLen
-)
-
-// messageRefusal is the error for a message that cannot be published, or nil. It is checked here
-// because the bound of a channel's name is this package's, and because a script must know before it is
-// committed.
-func messageRefusal(channel, payload string) error {
-	switch n := len(channel) + len(payload); {
-	case strings.HasPrefix(channel, redlock.ReservedPrefix):
-		return errorf("ERR channels that begin with %s are kept for redlockd itself", redlock.ReservedPrefix)
-	case len(channel) > channelMax:
-		return errorf("ERR the name of the channel has %d bytes, at most %d are possible", len(channel), channelMax)
-	case n > redlock.MessageMax:
-		return errorf("ERR the message and its channel have %d bytes, at most %d are possible", n, redlock.MessageMax)
-	}
-	return nil
-}
-
-// subscriptions are what one client has subscribed to. The zero value is none.
-type subscriptions struct {
-	names [2][]string // of each kind, each once, in the order of subscription
-	bytes int         // what they take, at most subscriptionBytesMax
-}
-
-// count is the number that every confirmation bears.
-func (subs *subscriptions) count() int {
-	return len(subs.names[toChannel]) + len(subs.names[toPattern])
-}
-
-// subscription is a kind of subscription.
-type subscription uint8
-
-const (
-	toChannel subscription = iota
-	toPattern
 )
 
 // subscribed and unsubscribed name the replies to a subscription of a kind, and to its end.
 var subscribed, unsubscribed = [...]string{"subscribe", "psubscribe"}, [...]string{"unsubscribe", "punsubscribe"}
 
-func cmdSUBSCRIBE(s *session, c *call)    { subscribe(s, c, toChannel, s.user().MayChannel) }
-func cmdUNSUBSCRIBE(s *session, c *call)  { unsubscribe(s, c, toChannel) }
-func cmdPSUBSCRIBE(s *session, c *call)   { subscribe(s, c, toPattern, s.user().MayMatch) }
-func cmdPUNSUBSCRIBE(s *session, c *call) { unsubscribe(s, c, toPattern) }
+func cmdSUBSCRIBE(s *session, c *call) error    { return subscribe(s, c, toChannel, s.user().MayChannel) }
+func cmdUNSUBSCRIBE(s *session, c *call) error  { return unsubscribe(s, c, toChannel) }
+func cmdPSUBSCRIBE(s *session, c *call) error   { return subscribe(s, c, toPattern, s.user().MayMatch) }
+func cmdPUNSUBSCRIBE(s *session, c *call) error { return unsubscribe(s, c, toPattern) }
 
 // subscribe subscribes to all of the names, or to none. It answers each name with a message of its own,
 // as Redis does: in RESP3 that is a push.
-func subscribe(s *session, c *call, kind subscription, may func(name string) bool) {
+func subscribe(s *session, c *call, kind subscription, may func(name string) bool) error {
 	for _, arg := range c.args[1:] {
 		if refusal := patternRefusal(arg); refusal != nil && kind == toPattern {
-			c.fail(refusal)
-			return
+			return refusal
 		}
 		if !may(string(arg)) && !forAll(string(arg)) {
-			c.fail(noPermission(s.user(), "channel", string(arg)))
-			return
+			return noPermission(s.user(), "channel", string(arg))
 		}
 	}
 	s.conn.mu.Lock()
@@ -101,12 +55,10 @@ func subscribe(s *session, c *call, kind subscription, may func(name string) boo
 		}
 	}
 	if bytes > subscriptionBytesMax {
-		c.failf("ERR the subscriptions of one client may take %d bytes here, and would take %d", subscriptionBytesMax, bytes)
-		return
+		return errorf("ERR the subscriptions of one client may take %d bytes here, and would take %d", subscriptionBytesMax, bytes)
 	}
 	if refusal := s.server.subscribers.add(s, kind, added); refusal != nil {
-		c.fail(refusal)
-		return
+		return refusal
 	}
 	s.conn.pushesWait = s.conn.pushesWait || len(added) > 0 // the confirmation goes before the first message
 	s.subscriptions.bytes = bytes
@@ -118,6 +70,7 @@ func subscribe(s *session, c *call, kind subscription, may func(name string) boo
 		}
 		c.appendSubscription(subscribed[kind], arg, count)
 	}
+	return nil
 }
 
 // forAll reports whether every user may subscribe to the channel: it gets only what concerns it there.
@@ -128,7 +81,7 @@ func forAll(channel string) bool {
 // unsubscribe answers each name with a message of its own, whether there was such a subscription or
 // not. Without names it ends all subscriptions of the kind, and answers one message if there were none,
 // with null as the name.
-func unsubscribe(s *session, c *call, kind subscription) {
+func unsubscribe(s *session, c *call, kind subscription) error {
 	s.conn.mu.Lock()
 	defer s.conn.mu.Unlock()
 	names := &s.subscriptions.names[kind]
@@ -136,7 +89,7 @@ func unsubscribe(s *session, c *call, kind subscription) {
 	if len(args) == 0 {
 		if len(*names) == 0 {
 			c.appendSubscription(unsubscribed[kind], nil, s.subscriptions.count())
-			return
+			return nil
 		}
 		args = nil // a new array: c.args belongs to the session
 		for _, name := range *names {
@@ -144,13 +97,20 @@ func unsubscribe(s *session, c *call, kind subscription) {
 		}
 	}
 	for _, arg := range args {
-		if i := slices.Index(*names, string(arg)); i >= 0 {
-			*names = slices.Delete(*names, i, i+1)
-			s.subscriptions.bytes -= len(arg) + subscriptionCost
-			s.server.subscribers.remove(s, kind, string(arg))
-		}
-		c.appendSubscription(unsubscribed[kind], arg, s.subscriptions.count())
+		s.endSubscriptionLocked(c, kind, arg)
 	}
+	return nil
+}
+
+// endSubscriptionLocked ends a subscription, if there is one of this name, and says that there is none.
+func (s *session) endSubscriptionLocked(c *call, kind subscription, name []byte) {
+	names := &s.subscriptions.names[kind]
+	if i := slices.Index(*names, string(name)); i >= 0 {
+		*names = slices.Delete(*names, i, i+1)
+		s.subscriptions.bytes -= len(name) + subscriptionCost
+		s.server.subscribers.remove(s, kind, string(name))
+	}
+	c.appendSubscription(unsubscribed[kind], name, s.subscriptions.count())
 }
 
 // endSubscriptionsLocked ends the subscriptions that the session's new user may not have. Their
@@ -162,31 +122,24 @@ func (s *session) endSubscriptionsLocked(c *call) {
 		if kind == toPattern {
 			may = s.user().MayMatch
 		}
-		names := &s.subscriptions.names[kind]
-		for _, name := range slices.Clone(*names) {
-			if may(name) || forAll(name) {
-				continue
+		for _, name := range slices.Clone(s.subscriptions.names[kind]) {
+			if !may(name) && !forAll(name) {
+				s.endSubscriptionLocked(c, kind, []byte(name))
 			}
-			i := slices.Index(*names, name)
-			*names = slices.Delete(*names, i, i+1)
-			s.subscriptions.bytes -= len(name) + subscriptionCost
-			s.server.subscribers.remove(s, kind, name)
-			c.appendSubscription(unsubscribed[kind], []byte(name), s.subscriptions.count())
 		}
 	}
 }
 
 // cmdPUBLISH is PUBLISH channel message. The reply counts the subscribers of this server alone, as that
 // of a node of a Redis Cluster does: those of other redlockds are not known.
-func cmdPUBLISH(s *session, c *call) {
+func cmdPUBLISH(s *session, c *call) error {
 	channel, payload := string(c.args[1]), string(c.args[2])
 	refusal := messageRefusal(channel, payload)
 	if refusal == nil && !s.user().MayChannel(channel) {
 		refusal = noPermission(s.user(), "channel", channel)
 	}
 	if refusal != nil {
-		c.fail(refusal)
-		return
+		return refusal
 	}
 	here := s.server.subscribers.count(channel)
 	// It is answered when the message has been sent to the masters, so that a client that publishes
@@ -197,6 +150,7 @@ func cmdPUBLISH(s *session, c *call) {
 	}}
 	c.takeSlot(&p.slot)
 	p.startPublish(&p.op, channel, payload, p)
+	return nil
 }
 
 // appendSubscription appends the message that confirms one subscription, or its end. A nil name is null.
@@ -209,24 +163,4 @@ func (c *call) appendSubscription(event string, name []byte, count int) {
 		c.out = resp.AppendBulk(c.out, name)
 	}
 	c.out = resp.AppendInt(c.out, int64(count))
-}
-
-// allowedWhileSubscribed reports whether a client that has subscriptions may send this command. In
-// RESP2 it takes every array for a message, so it may send only what is answered as one; in RESP3
-// messages are pushes, and all is allowed.
-func (s *session) allowedWhileSubscribed(cmd *command) bool {
-	if s.proto >= 3 || s.subscriptions.count() == 0 || cmd.flags&flagPubSub != 0 && cmd.name != "publish" {
-		return true
-	}
-	switch cmd.name {
-	case "ping", "quit", "reset":
-		return cmd.parent == nil
-	}
-	return false
-}
-
-// notWhileSubscribed is the error for a command that is not allowedWhileSubscribed.
-func notWhileSubscribed(cmd *command) error {
-	return errorf("ERR Can't execute '%s': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context",
-		cmd.fullName())
 }

@@ -10,15 +10,15 @@ import (
 
 // cmdSET is SET key value [options]. Nearly all locks are taken with SET key token NX PX ttl, which has
 // a way of its own.
-func cmdSET(s *session, c *call) {
+func cmdSET(s *session, c *call) error {
 	if !s.transaction.open { // behind MULTI it is queued as any command on keys
 		o, refusal := keyspace.ReadSet(c.args[3:])
 		if refusal == "" && o.Word == "nx" && !o.Get && o.Time != (keyspace.Time{}) {
 			s.startSetNX(c, o.Time)
-			return
+			return nil
 		}
 	}
-	cmdKeys(s, c)
+	return cmdKeys(s, c)
 }
 
 // setNX is a SET with NX and a TTL, without GET, in progress. Invariant: it does what an exchange of
@@ -56,7 +56,7 @@ func (x *setNX) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher {
 	case result.Err != nil:
 		return x.fail(result.Err)
 	case result.Held:
-		x.tellChanged(x.key[:], false)
+		x.notifyChanged(x.key[:], false)
 		x.auditLock(result, "granted", "", x.key[:], result.Token)
 		x.out = resp.AppendOK(x.out)
 	default:

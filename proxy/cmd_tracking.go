@@ -21,16 +21,15 @@ const (
 
 // cmdCLIENTTRACKING is CLIENT TRACKING ON | OFF [REDIRECT id] [OPTIN] [OPTOUT] [NOLOOP]. If it is on already,
 // ON changes the options, but not the mode, as in Redis.
-func cmdCLIENTTRACKING(s *session, c *call) {
+func cmdCLIENTTRACKING(s *session, c *call) error {
 	t, refusal := s.parseTracking(equalFold(c.args[2], "ON"), c.args[2:])
 	if refusal != nil {
-		c.fail(refusal)
-		return
+		return refusal
 	}
 	c.ok()
 	if t == nil {
 		s.server.tracking.forget(s)
-		return
+		return nil
 	}
 	all := &s.server.tracking
 	all.mu.Lock()
@@ -41,6 +40,7 @@ func cmdCLIENTTRACKING(s *session, c *call) {
 		s.tracker = t
 		all.clients.Add(1)
 	}
+	return nil
 }
 
 // parseTracking reads the options. It returns nil if tracking is to be off.
@@ -57,7 +57,7 @@ func (s *session) parseTracking(on bool, args [][]byte) (t *tracker, refusal err
 			if t.redirect, ok = resp.ParseInt(args[i]); !ok {
 				return nil, errNotInteger
 			}
-			if other := s.server.client(t.redirect); other == nil || other.session.accountOf() != s.account {
+			if other := s.server.client(t.redirect); other == nil || other.session.account() != s.account() {
 				return nil, errRedirectGone
 			}
 		case equalFold(arg, "BCAST"), equalFold(arg, "PREFIX") && i+1 < len(args):
@@ -89,33 +89,26 @@ func (s *session) parseTracking(on bool, args [][]byte) (t *tracker, refusal err
 	return t, nil
 }
 
-// accountOf is for any goroutine that does not hold the connection's mu.
-func (s *session) accountOf() *account {
-	s.conn.mu.Lock()
-	defer s.conn.mu.Unlock()
-	return s.account
-}
-
 // cmdCLIENTCACHING is CLIENT CACHING YES | NO, about the next command or transaction.
-func cmdCLIENTCACHING(s *session, c *call) {
+func cmdCLIENTCACHING(s *session, c *call) error {
 	yes := equalFold(c.args[2], "YES")
 	switch t := s.tracker; {
 	case t == nil:
-		c.fail(errCachingOff)
+		return errCachingOff
 	case !yes && !equalFold(c.args[2], "NO"):
-		c.fail(errSyntax)
+		return errSyntax
 	case yes && t.mode != trackOptIn:
-		c.fail(errCachingYes)
+		return errCachingYes
 	case !yes && t.mode != trackOptOut:
-		c.fail(errCachingNo)
+		return errCachingNo
 	default:
 		s.caching = true
-		c.ok()
+		return c.ok()
 	}
 }
 
 // cmdCLIENTTRACKINGINFO answers with the fields of Redis's.
-func cmdCLIENTTRACKINGINFO(s *session, c *call) {
+func cmdCLIENTTRACKINGINFO(s *session, c *call) error {
 	all := &s.server.tracking
 	flags := set{"off"}
 	all.mu.Lock()
@@ -141,11 +134,11 @@ func cmdCLIENTTRACKINGINFO(s *session, c *call) {
 		}
 	}
 	all.mu.Unlock()
-	c.reply(fields{"flags", flags, "redirect", s.redirectID(), "prefixes", array{}})
+	return c.reply(fields{"flags", flags, "redirect", s.redirectID(), "prefixes", array{}})
 }
 
 // cmdCLIENTGETREDIR answers with the id of the connection that gets the invalidations.
-func cmdCLIENTGETREDIR(s *session, c *call) { c.out = resp.AppendInt(c.out, s.redirectID()) }
+func cmdCLIENTGETREDIR(s *session, c *call) error { return c.reply(s.redirectID()) }
 
 // redirectID is the id of the connection that gets the invalidations; 0: the session's own; -1: tracking
 // is off. The connection's mu may be held.

@@ -1,10 +1,8 @@
 package proxy
 
 import (
-	"errors"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"redlockd/proxy/keyspace"
@@ -24,103 +22,27 @@ import (
 //     and so is EXEC then.
 //   - An unguarded command (DEL) is allowed on watched keys: the commit compares what they hold.
 
-// queuedMax bounds the commands between MULTI and EXEC. Their bytes together are bounded as those
-// of one command.
-const queuedMax = 128
-
-// transaction is what a session has watched and queued. It is owned by the reader goroutine. A WATCH
-// that completes writes to it from another goroutine, while its slot blocks the reader.
-type transaction struct {
-	// open is true between MULTI and EXEC.
-	open bool
-	// aborted is true if a command was refused since MULTI. Then EXEC does nothing.
-	aborted bool
-	// queued are the commands that EXEC executes, at most queuedMax.
-	queued []*keyspace.Command
-	// bytes is the size of queued.
-	bytes int
-	// watched has the keys of all WATCHes since the last EXEC, at most redlock.MaxResources.
-	watched map[string]watchedKey
-}
-
-// watchedKey is what a key held when it was watched.
-type watchedKey struct {
-	state redlock.State
-	// read is when the state was read.
-	read time.Time
-}
-
-// at is the state at a later moment, if nobody has changed the key: its TTL is shorter. A TTL that has
-// run out is left at 1 ms, because only the masters can tell that the key is gone; the guard asks them.
-func (w watchedKey) at(now time.Time) redlock.State {
-	st := w.state
-	if st.Found && st.TTL >= 0 {
-		if st.TTL -= now.Sub(w.read); st.TTL < time.Millisecond {
-			st.TTL, st.Ending = time.Millisecond, max(time.Millisecond, st.Ending)
-		}
-	}
-	return st
-}
-
-// same reports whether a later reading found the same value.
-func (w watchedKey) same(st *redlock.State) bool {
-	return w.state.Found == st.Found && w.state.Type == st.Type && w.state.Value == st.Value
-}
-
-// queue has EXEC execute a command, and answers QUEUED. At a bound the command is refused, and the
-// transaction with it.
-func (t *transaction) queue(c *call, command *keyspace.Command) {
-	bytes, bytesMax := t.bytes+command.Size(), c.s.server.limits.Command
-	switch {
-	case len(t.queued) >= queuedMax:
-		t.refuse(c, errorf("ERR at most %d commands can be queued", queuedMax))
-	case bytes > bytesMax:
-		t.refuse(c, errorf("ERR the queued commands have %d bytes, the limit is %d (command_max)", bytes, bytesMax))
-	default:
-		t.queued, t.bytes = append(t.queued, command), bytes
-		c.out = resp.AppendStatus(c.out, "QUEUED")
-	}
-}
-
-// refuse answers with an error. Behind MULTI it makes EXEC fail, because the client sent the commands
-// to have all or none executed.
-func (t *transaction) refuse(c *call, err error) {
-	t.aborted = t.open
-	c.fail(err)
-}
-
-// notQueued is the error for a command that cannot stand between MULTI and EXEC; nil for others. Redis
-// would queue any.
-func (s *session) notQueued(cmd *command) error {
-	if !s.transaction.open || cmd.flags&flagInMulti != 0 {
-		return nil
-	}
-	return refusedf("ERR %s cannot be queued: a transaction here is one change of locks, made of commands on keys", strings.ToUpper(strings.ReplaceAll(cmd.fullName(), "|", " ")))
-}
-
 // cmdWATCH reads the keys: EXEC compares what a quorum holds now. Commands behind it wait, so that an
 // EXEC in the same packet knows it.
-func cmdWATCH(s *session, c *call) {
+func cmdWATCH(s *session, c *call) error {
 	if s.transaction.open {
-		c.failf("ERR WATCH inside MULTI is not allowed")
-		return
+		return errorf("ERR WATCH inside MULTI is not allowed")
 	}
 	watched := func(key string) bool { _, ok := s.transaction.watched[key]; return ok } // then what it held first counts
 	keys := slices.DeleteFunc(distinct(copyStrings(nil, c.args[1:])), watched)
 	switch {
 	case len(keys) == 0:
-		c.ok()
-		return
+		return c.ok()
 	case len(s.transaction.watched)+len(keys) > redlock.MaxResources:
-		c.failf("ERR at most %d keys can be watched", redlock.MaxResources)
-		return
+		return errorf("ERR at most %d keys can be watched", redlock.MaxResources)
 	}
 	if !s.awaitScripts(c, keys) {
-		return
+		return nil
 	}
 	w := &operation{then: func(w *operation, result redlock.Result) { w.watch(keys, result.States) }}
 	c.takeBlockingSlot(&w.slot)
 	w.startRead(&w.op, keys, w)
+	return nil
 }
 
 // watch ends WATCH. It writes to the reader's transaction: the slot still blocks the
@@ -138,54 +60,48 @@ func (w *operation) watch(keys []string, states []redlock.State) {
 }
 
 // cmdUNWATCH forgets all watched keys. Redis cannot forget single ones either.
-func cmdUNWATCH(s *session, c *call) {
+func cmdUNWATCH(s *session, c *call) error {
 	if s.transaction.open { // EXEC forgets the watched keys, so that a queued UNWATCH has nothing to do
-		s.transaction.queue(c, keyspace.Always(keyspace.OK))
-		return
+		return s.transaction.queue(c, keyspace.Always(keyspace.OK))
 	}
 	s.transaction.watched = nil
-	c.ok()
+	return c.ok()
 }
 
 // cmdMULTI opens the transaction. Nothing is sent to the masters before EXEC.
-func cmdMULTI(s *session, c *call) {
+func cmdMULTI(s *session, c *call) error {
 	if s.transaction.open {
-		c.failf("ERR MULTI calls can not be nested")
-		return
+		return errorf("ERR MULTI calls can not be nested")
 	}
 	s.transaction.open = true
-	c.ok()
+	return c.ok()
 }
 
 // cmdDISCARD forgets the queued commands and, as in Redis, the watched keys.
-func cmdDISCARD(s *session, c *call) {
+func cmdDISCARD(s *session, c *call) error {
 	if !s.transaction.open {
-		c.failf("ERR DISCARD without MULTI")
-		return
+		return errorf("ERR DISCARD without MULTI")
 	}
 	s.transaction = transaction{}
-	c.ok()
+	return c.ok()
 }
 
 // cmdEXEC commits the queued commands as one exchange. If they name watched keys alone, what WATCH has
 // read is assumed to be true still, and nothing is read again: then a guard that fails is a watched key
 // that has changed. The transaction is over in any case, also if EXEC fails.
-func cmdEXEC(s *session, c *call) {
+func cmdEXEC(s *session, c *call) error {
 	t := s.transaction
 	if !t.open {
-		c.failf("ERR EXEC without MULTI")
-		return
+		return errorf("ERR EXEC without MULTI")
 	}
 	s.transaction = transaction{}
 	for key := range t.watched {
 		if !s.user().May(key) { // the client has logged in as another user since WATCH
-			c.fail(noPermission(s.user(), "resource", key))
-			return
+			return noPermission(s.user(), "resource", key)
 		}
 	}
 	if t.aborted {
-		c.failf("EXECABORT Transaction discarded because of previous errors.")
-		return
+		return errorf("EXECABORT Transaction discarded because of previous errors.")
 	}
 	x := &execProgram{commands: t.queued, watched: t.watched}
 	x.program, x.keys = x, slices.Collect(maps.Keys(t.watched))
@@ -193,12 +109,12 @@ func cmdEXEC(s *session, c *call) {
 		x.keys = append(x.keys, command.Keys()...)
 	}
 	if x.keys = distinct(x.keys); len(x.keys) > redlock.MaxResources {
-		c.failf("ERR the transaction has %d keys, at most %d are possible", len(x.keys), redlock.MaxResources)
-		return
+		return errorf("ERR the transaction has %d keys, at most %d are possible", len(x.keys), redlock.MaxResources)
 	}
 	if x.enter(c, true, true) {
 		flush(x.begin())
 	}
+	return nil
 }
 
 // execProgram is an EXEC in progress: its commands are executed in order, as one.
@@ -208,9 +124,6 @@ type execProgram struct {
 	// watched is what the watched keys held when WATCH came.
 	watched map[string]watchedKey
 }
-
-// errWatchFailed stands for the null by which EXEC says that a watched key is not what it was.
-var errWatchFailed = errors.New("a watched key has changed")
 
 // assume implements program.
 func (x *execProgram) assume() bool {

@@ -6,6 +6,21 @@ import (
 	"strings"
 )
 
+// argDoc describes one argument of a command. Its fields are those of COMMAND DOCS.
+type argDoc struct {
+	name string
+	// kind is string, integer, key, pattern, unix-time, pure-token, oneof or block.
+	kind string
+	// token is the keyword before the argument, or the keyword itself (pure-token). "": there is none.
+	token string
+	// optional arguments may be left out.
+	optional bool
+	// multiple arguments may be repeated.
+	multiple bool
+	// arguments are the choices of a oneof, or the parts of a block.
+	arguments []argDoc
+}
+
 // syntax turns one line, as a manual page shows it, into the arguments of a row:
 //
 //	resource:key ttl:integer [TOKEN token] [WAIT ms:integer] [FENCE]
@@ -172,21 +187,21 @@ func joinNames(args []argDoc) string {
 	return strings.Join(names, "_")
 }
 
-// parseOptions reads the options of one of redlockd's own commands as its row has them: each once, in
+// parseOptions reads the options of one of redlockd's own commands as its arguments have them: each once, in
 // any order. It calls set for each. An option that comes twice is refused, because one of the two is a
 // mistake and nobody knows which.
-func (cmd *command) parseOptions(args [][]byte, set func(option string, value []byte) error) error {
+func parseOptions(command string, arguments []argDoc, args [][]byte, set func(option string, value []byte) error) error {
 	var seen uint64 // bits
 	for len(args) > 0 {
 		i := 0
-		for i < len(cmd.arguments) && !(cmd.arguments[i].optional && equalFold(args[0], cmd.arguments[i].token)) {
+		for i < len(arguments) && !(arguments[i].optional && equalFold(args[0], arguments[i].token)) {
 			i++
 		}
-		if i == len(cmd.arguments) {
-			return replyError("ERR syntax error: '" + clipped(args[0], 128) + "' is no option of " + strings.ToUpper(cmd.name) + "; " + optionsHint(cmd.arguments) + " are")
+		if i == len(arguments) {
+			return replyError("ERR syntax error: '" + clipped(args[0], 128) + "' is no option of " + strings.ToUpper(command) + "; " + optionsHint(arguments) + " are")
 		}
 		n := 2
-		if cmd.arguments[i].kind == "pure-token" {
+		if arguments[i].kind == "pure-token" {
 			n = 1
 		}
 		switch {
@@ -195,7 +210,7 @@ func (cmd *command) parseOptions(args [][]byte, set func(option string, value []
 		case len(args) < n:
 			return replyError("ERR syntax error: " + clipped(args[0], 32) + " lacks its value")
 		}
-		if refusal := set(cmd.arguments[i].token, args[n-1]); refusal != nil {
+		if refusal := set(arguments[i].token, args[n-1]); refusal != nil {
 			return refusal
 		}
 		seen |= 1 << i
@@ -214,4 +229,70 @@ func optionsHint(arguments []argDoc) string {
 	}
 	last := len(hints) - 1
 	return strings.Join(hints[:last], ", ") + " and " + hints[last]
+}
+
+// hintOf writes arguments as redis-cli shows them, for HELP and for the form in errors. It is the
+// inverse of syntax (command_syntax.go) but for the kinds of arguments, which people need not see.
+func hintOf(args []argDoc, separator string) string {
+	hints := make([]string, len(args))
+	for i := range args {
+		hints[i] = args[i].hint()
+	}
+	return strings.Join(hints, separator)
+}
+
+// hint is one argument in that form: [WAIT ms], key [key ...], NX|XX. What stands in brackets may be
+// left out, what stands before three dots may be repeated.
+func (arg *argDoc) hint() string {
+	text := ""
+	switch arg.kind {
+	case "pure-token": // its token is all of it, and comes below
+	case "oneof":
+		text = hintOf(arg.arguments, "|")
+	case "block":
+		text = hintOf(arg.arguments, " ")
+	default:
+		text = arg.name
+	}
+	if arg.multiple {
+		text += " [" + text + " ...]"
+	}
+	text = strings.TrimSpace(arg.token + " " + text)
+	if arg.optional {
+		text = "[" + text + "]"
+	}
+	return text
+}
+
+// argumentsMax stands for any number of arguments, and is more than any command has.
+const argumentsMax = 1 << 20
+
+// count is how many arguments of a command this one takes.
+func (arg *argDoc) count() (least, most int) {
+	switch arg.kind {
+	case "pure-token":
+	case "oneof":
+		least = argumentsMax
+		for i := range arg.arguments {
+			l, m := arg.arguments[i].count()
+			least, most = min(least, l), max(most, m)
+		}
+	case "block":
+		for i := range arg.arguments {
+			l, m := arg.arguments[i].count()
+			least, most = least+l, most+m
+		}
+	default:
+		least, most = 1, 1
+	}
+	if arg.token != "" {
+		least, most = least+1, most+1
+	}
+	if arg.optional {
+		least = 0
+	}
+	if arg.multiple {
+		most = argumentsMax
+	}
+	return least, most
 }

@@ -1,13 +1,14 @@
 package proxy
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 
 	"redlockd/proxy/access"
-	"redlockd/proxy/keyspace"
+	"redlockd/redlock/resp"
 )
 
 // The command table: what a row is, how one is made from a line of usage, and how the row of a command
@@ -18,8 +19,8 @@ import (
 // arity and key positions as numbers beside the usage, as Redis has them. A row then says each thing
 // twice, and can contradict itself.
 
-// command is one row of the command table, or one of its subcommands. Except for stats it does not change after
-// newCommandTable, so that every goroutine may read it.
+// command is one row of the command table, or one of its subcommands. Except for stats it does not
+// change after newCommandTable, so that every goroutine may read it.
 type command struct {
 	// name is in lower case; of a subcommand, without that of its parent.
 	name string
@@ -29,7 +30,7 @@ type command struct {
 	keys  keySpec
 	// handler executes the command, see type call. It is nil for a command that exists only through its
 	// subcommands.
-	handler func(s *session, c *call)
+	handler func(s *session, c *call) error
 
 	// group is one of Redis's: string, connection, server, generic, scripting, pubsub, transactions, cluster.
 	group string
@@ -59,10 +60,10 @@ type command struct {
 type commandFlags uint16
 
 const (
-	// flagWrite, "write": shown only, also as an access flag of its keys. What a script may write is in
-	// package keyspace.
+	// flagWrite, "write": needs the group access.Lock. What a script may write is in package keyspace.
 	flagWrite commandFlags = 1 << iota
-	// flagReadOnly, "readonly": EVAL_RO and EVALSHA_RO run scripts that must not write; shown only for others.
+	// flagReadOnly, "readonly": EVAL_RO and EVALSHA_RO run scripts that must not write; shown only for
+	// others.
 	flagReadOnly
 	// flagAdmin, "admin": for users with the commands "admin", see access.User.Groups.
 	flagAdmin
@@ -103,26 +104,11 @@ type keySpec struct {
 	numkeys int
 }
 
-// argDoc describes one argument of a command. Its fields are those of COMMAND DOCS.
-type argDoc struct {
-	name string
-	// kind is string, integer, key, pattern, unix-time, pure-token, oneof or block.
-	kind string
-	// token is the keyword before the argument, or the keyword itself (pure-token). "": there is none.
-	token string
-	// optional arguments may be left out.
-	optional bool
-	// multiple arguments may be repeated.
-	multiple bool
-	// arguments are the choices of a oneof, or the parts of a block.
-	arguments []argDoc
-}
-
 // row makes a row of the command table. usage is the command's name and its arguments as syntax reads
 // them; container|name makes it a subcommand. A bare ... at the end stands for further arguments that
 // the docs do not show and that the handler checks. Arity and key positions follow from usage. It
 // panics on a usage that cannot be right.
-func row(usage string, handler func(*session, *call), flags commandFlags, group, since, summary string) command {
+func row(usage string, handler func(*session, *call) error, flags commandFlags, group, since, summary string) command {
 	name, line, _ := strings.Cut(usage, " ")
 	line, more := strings.CutSuffix(line, "...")
 	if more && line != "" && !strings.HasSuffix(line, " ") {
@@ -152,17 +138,6 @@ func row(usage string, handler func(*session, *call), flags commandFlags, group,
 		cmd.form = strings.TrimSpace(strings.ToUpper(strings.ReplaceAll(name, "|", " ")) + " " + hintOf(cmd.arguments, " "))
 	}
 	return cmd
-}
-
-// keysRow makes the row of a command of package keyspace, which says whether it writes.
-func keysRow(usage string, flags commandFlags, group, since, summary string) command {
-	name, _, _ := strings.Cut(usage, " ")
-	if keyspace.Lookup(name).Writes {
-		flags |= flagWrite
-	} else {
-		flags |= flagReadOnly
-	}
-	return row(usage, cmdKeys, flags|flagInMulti, group, since, summary)
 }
 
 // permissionOf is the group of a command. What is not known to be harmless belongs to access.Lock.
@@ -199,39 +174,6 @@ func keysAt(position int, arg argDoc, counted bool) keySpec {
 		return keySpec{first: position, last: -1, step: step}
 	}
 	return keySpec{first: position, last: position, step: step}
-}
-
-// argumentsMax stands for any number of arguments. Options.ArgsMax cannot be more.
-const argumentsMax = 1 << 20
-
-// count is how many arguments of a command this one takes.
-func (arg *argDoc) count() (least, most int) {
-	switch arg.kind {
-	case "pure-token":
-	case "oneof":
-		least = argumentsMax
-		for i := range arg.arguments {
-			l, m := arg.arguments[i].count()
-			least, most = min(least, l), max(most, m)
-		}
-	case "block":
-		for i := range arg.arguments {
-			l, m := arg.arguments[i].count()
-			least, most = least+l, most+m
-		}
-	default:
-		least, most = 1, 1
-	}
-	if arg.token != "" {
-		least, most = least+1, most+1
-	}
-	if arg.optional {
-		least = 0
-	}
-	if arg.multiple {
-		most = argumentsMax
-	}
-	return least, most
 }
 
 // fullName is how Redis names a command in errors and in COMMAND INFO: client|id for a subcommand.
@@ -308,6 +250,13 @@ func (t *commandTable) find(args [][]byte) (*command, error) {
 	return nil, unknownSubcommand(args)
 }
 
+// redisHas reports whether Redis, or this endpoint, has a command that scripts cannot call. The name is in
+// lower case. All others get Redis's error for unknown commands, which a script may handle.
+func (t *commandTable) redisHas(name string) bool {
+	_, refused := refusalOf[name]
+	return refused || t.byFullName([]byte(name)) != nil || name == "waitaof" // of Redis 7.2
+}
+
 // sub finds a subcommand by its name in any case; nil if there is none.
 func (cmd *command) sub(name []byte) *command {
 	for _, sub := range cmd.subs {
@@ -351,13 +300,37 @@ func notPermitted(u *access.User, cmd *command, args [][]byte) error {
 	return nil
 }
 
-// noPermission is the error for a resource or a channel that the user may not use. It begins with
-// Redis's words.
-func noPermission(u *access.User, kind, name string) error {
-	patterns := u.Resources
-	if kind == "channel" {
-		patterns = u.AllChannels()
+// find returns the keys among the arguments of a command, whose name is args[0]: the first of keys, and
+// each step-th behind it. The arguments between them (values, as in MSETNX) are returned with them,
+// because keys is a part of args and nothing is copied.
+//
+// ok is false when the count of the keys does not fit the arguments. The number of arguments must fit
+// the command's arity: otherwise find reads beyond the end.
+func (spec keySpec) find(args [][]byte) (keys [][]byte, step int, ok bool) {
+	// No more keys are taken than there are arguments. Whether the handler wants others behind them is
+	// its own affair.
+	if spec.numkeys > 0 {
+		n, ok := resp.ParseInt(args[spec.numkeys])
+		rest := args[spec.numkeys+1:]
+		if !ok || n < 1 || n > int64(len(rest)) {
+			return nil, 1, false
+		}
+		return rest[:n], 1, true
 	}
-	return errorf("NOPERM this user has no permissions to access the %s '%s': to user %s [auth] gives %s",
-		kind, clipped(name, 128), u.Name, clipped(strings.Join(patterns, ", "), 256))
+	last := spec.last
+	if last < 0 {
+		last += len(args)
+	}
+	return args[spec.first : last+1], spec.step, true
+}
+
+// byFullName finds a command by the name that fullName gives it (client|list for a subcommand), in any
+// case; nil if there is none.
+func (t *commandTable) byFullName(name []byte) *command {
+	container, sub, ok := bytes.Cut(name, []byte("|"))
+	cmd := t.named(container)
+	if !ok || cmd == nil {
+		return cmd
+	}
+	return cmd.sub(sub)
 }

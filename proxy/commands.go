@@ -1,23 +1,28 @@
 package proxy
 
+import (
+	"strings"
+
+	"redlockd/proxy/keyspace"
+)
+
 // To add a command that needs no masters, or only operations that the engine has already:
 //
 //  1. Write its handler cmdNAME in the cmd_*.go file of its group. The comment of type call says what a handler may do.
 //  2. Give it a row below. Arity, key positions, the permission of users with a list of resources, COMMAND, COMMAND DOCS
 //     (so redis-cli's hints), HELP and the usage in error messages follow from the row's first string (command_table.go, row).
-//  3. If Redis has the command and redlockd refused it so far, take its name out of the list in cmd_refused.go.
+//  3. If Redis has the command and redlockd refused it so far, take its name out of the list in refused.go.
 //  4. If clients or scripts may also call it from Lua, add it to scriptCommands (script_call.go).
 //  5. Write a dialogue test beside the handler, and a line in README's table of commands.
 //
 // For example, a command HOSTNAME that answers the name of the machine is this handler in cmd_misc.go
 //
-//	func cmdHOSTNAME(_ *session, c *call) {
+//	func cmdHOSTNAME(_ *session, c *call) error {
 //		name, err := os.Hostname()
 //		if err != nil {
-//			c.failf("ERR the system does not tell its name: %v", err)
-//			return
+//			return errorf("ERR the system does not know its name: %v", err)
 //		}
-//		c.out = resp.AppendBulkString(c.out, name)
+//		return c.reply(name)
 //	}
 //
 // and this row:
@@ -39,22 +44,22 @@ package proxy
 // DOCS and HELP show. A summary has no full stop at its end. Subcommands come behind the row of their
 // container.
 var commandRows = []command{
-	// redlockd's own: cmd_lock.go, cmd_mlock.go, cmd_hold.go, cmd_locks.go.
+	// redlockd's own: cmd_lock.go, cmd_hold.go, cmd_locks.go.
 	row("lock resource:key ttl [TOKEN token] [WAIT ms] [FENCE] [SHARED] [SLOTS k:integer] [HOLD] [RELEASE] [NOTE text]", cmdLOCK, flagWrite|flagLock|flagBlocking|flagNoScript|flagNative,
 		"generic", "1.0.0", "Lock a resource for ttl: ms, or a number with a unit (500ms 30s 5m 1h). Answers the token that holds it, the validity in ms and, with FENCE, the fence; null if another holds it. With SHARED, any number of readers hold it, and no other lock beside them. With SLOTS, at most k hold it: the slot, which UNLOCK and EXTEND take, comes before the fence. With HOLD it is renewed while this connection stands"),
 	row("unlock resource:key <token | FORCE reason>", cmdUNLOCK, flagWrite|flagFast|flagNoScript|flagNative,
 		"generic", "1.0.0", "Release a resource. Answers 1, or 0 if the token does not hold it. With FORCE, for administrators: without the token. The holder may work on until its validity is over"),
 	row("extend resource:key token ttl", cmdEXTEND, flagWrite|flagFast|flagNoScript|flagNative,
 		"generic", "1.0.0", "Give a lock a new ttl: ms, or a number with a unit (500ms 30s 5m 1h). Answers the new validity in ms, or 0 if the token does not hold it"),
-	row("mlock numkeys:integer resource:key... ttl [TOKEN token] [WAIT ms] [FENCE] [HOLD] [RELEASE] [NOTE text]", cmdMLOCK, flagWrite|flagLock|flagBlocking|flagNoScript|flagNative,
+	row("mlock numkeys:integer resource:key... ttl [TOKEN token] [WAIT ms] [FENCE] [HOLD] [RELEASE] [NOTE text]", cmdLOCK, flagWrite|flagLock|flagBlocking|flagNoScript|flagNative,
 		"generic", "1.0.0", "Lock several resources as one lock, all or none. Answers as LOCK does"),
 	row("munlock numkeys:integer resource:key... token", cmdMUNLOCK, flagWrite|flagFast|flagNoScript|flagNative,
 		"generic", "1.0.0", "Release several resources. Answers 1, or 0 if the token does not hold them"),
-	row("mextend numkeys:integer resource:key... token ttl", cmdMEXTEND, flagWrite|flagFast|flagNoScript|flagNative,
+	row("mextend numkeys:integer resource:key... token ttl", cmdEXTEND, flagWrite|flagFast|flagNoScript|flagNative,
 		"generic", "1.0.0", "Give a lock of several resources a new ttl. Answers as EXTEND does"),
 	row("hold resource:key token ttl [RELEASE] [NOTE text]", cmdHOLD, flagWrite|flagLock|flagNoScript|flagNative,
 		"generic", "1.0.0", "Take a lock over by its token, and have it renewed while this connection stands. Answers the new token and the validity in ms; null if the token does not hold it"),
-	row("mhold numkeys:integer resource:key... token ttl [RELEASE] [NOTE text]", cmdMHOLD, flagWrite|flagLock|flagNoScript|flagNative,
+	row("mhold numkeys:integer resource:key... token ttl [RELEASE] [NOTE text]", cmdHOLD, flagWrite|flagLock|flagNoScript|flagNative,
 		"generic", "1.0.0", "Take a lock of several resources over. Answers as HOLD does"),
 	row("keepalive [silence]", cmdKEEPALIVE, flagReadOnly|flagFast|flagNoScript|flagNative,
 		"generic", "1.0.0", "Answers for how many ms all that this connection holds is held, counted from when you sent this; and what was lost. With silence, locks are renewed only while you send something so often"),
@@ -229,7 +234,7 @@ var commandRows = []command{
 	row("client|unpause", always(errorf(noPause, "UNPAUSE")), flagAdmin|flagNoScript, "connection", "6.2.0", "Refused, as CLIENT PAUSE is"),
 	row("client|help", cmdHELP, 0, "connection", "5.0.0", "Print this help"),
 	// The command table itself: cmd_command.go.
-	row("command ...", cmdCOMMAND, 0, "server", "2.8.13", "Describe all commands for clients"),
+	row("command ...", cmdCOMMANDINFO, 0, "server", "2.8.13", "Describe all commands for clients"),
 	row("command|count", cmdCOMMANDCOUNT, 0, "server", "2.8.13", "Return the number of commands"),
 	row("command|docs [command-name...]", cmdCOMMANDDOCS, 0, "server", "7.0.0", "Describe commands for people: all, or those named"),
 	row("command|getkeys command [arg...]", cmdCOMMANDGETKEYS, 0, "server", "2.8.13", "Return the keys of a whole command"),
@@ -260,4 +265,15 @@ var commandRows = []command{
 		"pubsub", "2.0.0", "End subscriptions: those named, or all of PSUBSCRIBE"),
 	row("publish channel message", cmdPUBLISH, flagPubSub,
 		"pubsub", "2.0.0", "Send a message to the subscribers of a channel on every redlockd. Answers how many of them are clients of this one"),
+}
+
+// keysRow makes the row of a command of package keyspace, which says whether it writes.
+func keysRow(usage string, flags commandFlags, group, since, summary string) command {
+	name, _, _ := strings.Cut(usage, " ")
+	if keyspace.Lookup(name).Writes {
+		flags |= flagWrite
+	} else {
+		flags |= flagReadOnly
+	}
+	return row(usage, cmdKeys, flags|flagInMulti, group, since, summary)
 }

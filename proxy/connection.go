@@ -79,11 +79,11 @@ type connection struct {
 
 	// executing: the reader executes commands, and will send what is in out afterwards. So others need not.
 	executing atomic.Bool
-	// inFlight counts the slots in the queue, at most PipelineMax.
+	// inFlight counts the slots in the queue, at most pipelineMax.
 	inFlight atomic.Int32
 	// blocked: a command blocks; those behind it are not executed.
 	blocked atomic.Bool
-	// overOutputMax: more than OutputMax waited when a reply came last. The reader must look again, in send.
+	// overOutputMax: more than outputMax waited when a reply came last. The reader must look again, in send.
 	overOutputMax atomic.Bool
 	// lastUsed is when the last bytes came or the last blocking command was answered, on the clock of
 	// server.now.
@@ -106,11 +106,11 @@ type connection struct {
 	// blockedOp is the LOCK that blocks, so that its wait can be ended; nil: none does, or its command
 	// cannot be unblocked.
 	blockedOp *redlock.Op
-	// parked: the reader waits for bytes although some are not executed. Wake it when nothing blocks any more.
+	// parked: the reader waits with bytes not executed. Wake it when nothing blocks any more.
 	parked bool
 	// woken: the read deadline is in the past, to wake the reader.
 	woken bool
-	// halfClosed: the client has ended its stream, so no lock is granted to it any more. Written by the reader.
+	// halfClosed: the client has ended its stream, so it is granted no lock. Written by the reader.
 	halfClosed bool
 	// closedByClient: the client's side has made the end, by QUIT or by the end of its stream.
 	closedByClient bool
@@ -147,7 +147,8 @@ func newConnection(srv *Server, c net.Conn, id int64) *connection {
 		created: time.Now(),
 	}
 	conn.origin = access.OriginOf(conn.addr)
-	conn.session = &session{server: srv, conn: conn, proto: 2, account: srv.anonymous}
+	conn.session = &session{server: srv, conn: conn, proto: 2}
+	conn.session.current.Store(srv.anonymous)
 	conn.changed.L = &conn.mu
 	conn.lastUsed.Store(srv.now())
 	return conn
@@ -330,8 +331,8 @@ func (conn *connection) executeUnread() error {
 		if conn.closed.Load() {
 			return errClosed
 		}
-		if conn.inFlight.Load() >= int32(srv.live().PipelineMax) || len(conn.batch.b) >= batchMax || conn.overOutputMax.Load() {
-			room := func() bool { return conn.inFlight.Load() < int32(srv.live().PipelineMax) }
+		if conn.inFlight.Load() >= int32(srv.bounds.pipelineMax) || len(conn.batch.b) >= batchMax || conn.overOutputMax.Load() {
+			room := func() bool { return conn.inFlight.Load() < int32(srv.bounds.pipelineMax) }
 			if err := conn.sendAndAwait(room); err != nil {
 				return err
 			}
@@ -341,12 +342,13 @@ func (conn *connection) executeUnread() error {
 				return err
 			}
 		}
-		limits := &srv.limits
+		limits := &srv.bounds.command
 		if !s.authenticated() {
 			limits = &preauthLimits
 		}
 		unread := conn.in.unread()
-		size, err := conn.frames.ScanFrame(unread, limits)
+		args, size, err := conn.frames.Scan(unread, limits, conn.args)
+		conn.args = args // the room that is used again, too
 		if err != nil {
 			return err
 		}
@@ -354,13 +356,11 @@ func (conn *connection) executeUnread() error {
 			conn.noteIncomplete(len(unread) > 0, executed > 0)
 			return nil
 		}
-		if conn.args, err = resp.SplitFrame(conn.in.take(size), conn.args); err != nil {
-			return err
-		}
-		if len(conn.args) > 0 { // an empty line, or *0, is no command and gets no reply, as in Redis
+		conn.in.take(size)
+		if len(args) > 0 { // an empty line, or *0, is no command and gets no reply, as in Redis
 			executed++
 			conn.commandSize = size
-			s.dispatch(conn.args)
+			s.dispatch(args)
 		}
 		if conn.closeAfterReply {
 			return nil

@@ -84,7 +84,7 @@ func (srv *testServer) serveOn(l net.Listener) {
 // newTestServer is serve without a listener.
 func newTestServer(t testing.TB, change ...func(*Options)) *testServer {
 	t.Helper()
-	opts := Options{HandshakeTimeout: time.Minute} // a slow test machine is no slow client
+	opts := Options{bounds: bounds{handshakeTimeout: time.Minute}} // a slow test machine is no slow client
 	for _, f := range change {
 		f(&opts)
 	}

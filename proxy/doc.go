@@ -5,6 +5,7 @@
 //
 //	client
 //	  │ bytes
+//	new.go              has made the server and its table of commands
 //	server.go           accepts the connection; preauth.go and login.go bound what it may cost before it has authenticated
 //	  vanished.go       has the kernel notice that its client is gone without a word
 //	connection.go       the reader goroutine: read, execute, send, in a loop
@@ -13,7 +14,7 @@
 //	session.go          dispatch: finds the command's row, refuses what must not run, recovers from a panic
 //	  command_table.go  arity and key positions; commands.go has the rows
 //	  access/           permission for the resource
-//	  call.go           what a handler gets, and the two ways in which it answers
+//	  call.go           what a handler gets, and the three ways in which it answers
 //	cmd_lock.go         cmdLOCK parses the arguments and takes a slot, which keeps the reply's place
 //	engine.go           enters the engine on the account of the user (account.go), within the policies of the resource (policy.go)
 //	  │ redlock.Client.StartLock …
@@ -26,25 +27,40 @@
 //
 // # Other paths
 //
-//   - Redis commands by which libraries lock (SET NX, DEL, WATCH …), transactions and scripts become readings and
-//     guarded commits: exchange.go. Its programs are dropin.go, cmd_transaction.go and script_program.go. Package
-//     keyspace has what a command does to its keys. Scripts: cmd_eval.go, script_assume.go, script_run.go,
-//     script_call.go.
-//   - What users may do, and what policies say of resources, is package access. account.go and policy.go count and
-//     refuse by it.
+//   - Redis commands by which libraries lock (SET NX, DEL, WATCH …), transactions and scripts become
+//     readings and guarded commits: exchange.go. Its programs are dropin.go, cmd_transaction.go and
+//     script_program.go. Package keyspace has what a command does to its keys. Scripts: cmd_eval.go,
+//     script_assume.go, script_run.go, script_call.go.
+//   - What users may do, and what policies say of resources, is package access. account.go and
+//     policy.go count and refuse by it.
 //   - Messages find their subscribers in subscribers.go; cmd_pubsub.go has the commands.
 //   - LOCKS and LOCKINFO say who holds what: cmd_locks.go, holder.go. LOCKS ALL (cmd_locks_all.go) asks the
-//     other redlockds by messages: fleet.go, fleet_message.go.
-//   - Clients that keep what they have read are told of changes by tracking.go (CLIENT TRACKING, in
+//     other redlockds by messages: package fleet.
+//   - Clients that keep what they have read are notified of changes by tracking.go (CLIENT TRACKING, in
 //     cmd_tracking.go).
-//   - Locks under HOLD are renewed by the engine, and end with the connection: cmd_hold.go.
-//   - Other users and limits come in while the server runs: reload.go.
+//   - Locks under HOLD are renewed by the engine, and end with the connection: cmd_hold.go, held.go.
+//   - Other users and limits come in while the server runs: live.go, reload.go.
 //   - timeouts.go closes connections that have used up their time, output_total.go those for which too
 //     much waits.
-//   - Package status answers over HTTP: the status page, the metrics, health. http.go gives it what it shows, metrics.go
-//     the metrics, whose table INFO (cmd_info.go) reads, too. stats.go counts for these.
+//   - Package status answers over HTTP: the status page, the metrics, health. http.go gives it what it
+//     shows, metrics.go the metrics, whose table INFO (cmd_info.go) reads, too. stats.go counts.
 //
 // commands.go begins with the checklist for a new command. errors.go has the codes of errors.
+//
+// # Floors
+//
+// Calls go down. A file knows none of a floor above it:
+//
+//	new.go, commands.go     which commands there are
+//	cmd_*.go, exchange.go   what each of them does, and the programs on keys (dropin.go, script_*.go); http.go and
+//	                        metrics.go, which show the same to others
+//	server.go, session.go   who is connected, what comes in and goes out, and what belongs to one client: connection.go,
+//	                        slot.go, output.go, engine.go, tracking.go, subscribers.go, held.go, transaction.go, audit.go …
+//	errors.go, reply.go     words and data: account.go, argument.go, key_queue.go, readbuffer.go, script_cache.go,
+//	                        script_shares.go, semaphore.go
+//
+// A handler is reached by its row in the command table alone, so that a command is added and removed
+// without the floors below.
 //
 // # What is promised
 //
@@ -58,7 +74,7 @@
 //     more. One under a token of the client's own stays until its TTL ends, because the client may be
 //     back with that token.
 //   - No client, logged in or not, can make the server use more memory or time than the limits in
-//     Options allow it.
+//     Options and bounds allow it.
 //   - A command that panics gets an error, and the server goes on.
 //
 // # Goroutines and locks

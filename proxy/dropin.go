@@ -17,7 +17,7 @@ import (
 // keep single rounds in order; a command that may take several blocks its client.
 
 // cmdKeys executes any command of package keyspace, or queues it behind MULTI.
-func cmdKeys(s *session, c *call) {
+func cmdKeys(s *session, c *call) error {
 	command, text := keyspace.Parse(c.cmd.name, copyStrings(make([]string, 0, len(c.args)-1), c.args[1:]))
 	keys := command.Keys()
 	var refusal error
@@ -31,16 +31,16 @@ func cmdKeys(s *session, c *call) {
 	}
 	switch {
 	case refusal != nil:
-		s.transaction.refuse(c, refusal)
+		return s.transaction.refuse(refusal)
 	case s.transaction.open:
-		s.transaction.queue(c, command)
-	default:
-		x := &keysProgram{command: command}
-		x.program, x.keys = x, distinct(keys)
-		if x.enter(c, command.Writes() && command.Denied() == nil, !command.Writes() || command.AsksHolder()) {
-			flush(x.begin())
-		}
+		return s.transaction.queue(c, command)
 	}
+	x := &keysProgram{command: command}
+	x.program, x.keys = x, distinct(keys)
+	if x.enter(c, command.Writes() && command.Denied() == nil, !command.Writes() || command.AsksHolder()) {
+		flush(x.begin())
+	}
+	return nil
 }
 
 // refuseUnguarded is the policy for commands that could release or extend another's lock. They are

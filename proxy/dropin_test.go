@@ -333,7 +333,7 @@ func TestTransaction(t *testing.T) {
 	large := strings.Repeat("x", 500_000)
 	c.do("SET", "k", large, "NX", "PX", "1000").is("+QUEUED")
 	c.do("SET", "k", large, "NX", "PX", "1000").is("+QUEUED")
-	c.do("SET", "k", large, "NX", "PX", "1000").err("ERR the queued commands have 1500036 bytes, the limit is 1048576 (command_max)")
+	c.do("SET", "k", large, "NX", "PX", "1000").err("ERR the queued commands have 1500036 bytes, the limit is 1048576")
 	c.do("EXEC").err("EXECABORT")
 	c.do("MULTI")
 	c.do("GET", large).is("+QUEUED")

@@ -10,8 +10,9 @@ import (
 // who sent the command: when a command of several rounds starts its last one, the session may be
 // another user's. The slot must have been enqueued.
 //
-// To add an operation of the engine: wrap its StartX here. If it gives a key a TTL, ask permitted first, which also finds the policies of the resources. Where
-// it is known to have changed a key, call tellChanged before complete, for the clients that track the key.
+// To add an operation of the engine: wrap its StartX here. If it gives a key a TTL, ask permitted
+// first, which also finds the policies of the resources. Where it is known to have changed a key, call
+// notifyChanged before complete, for the clients that track the key.
 
 // charged makes an operation count in the share of the user: its locks, its waiters, its part of what
 // the masters can do at one time. A nil share is the one of all clients without a user. LOCKS shows by
@@ -31,7 +32,7 @@ func (sl *slot) note() *redlock.HolderNote {
 	s.conn.mu.Lock()
 	defer s.conn.mu.Unlock()
 	n := &redlock.HolderNote{Client: s.name[:min(len(s.name), noteNameMax)], Addr: s.conn.addr, User: user}
-	if user == s.usernameLocked() {
+	if user == s.username() {
 		s.caller.Store(n)
 	}
 	return n
@@ -84,9 +85,10 @@ func (sl *slot) startExtend(op *redlock.Op, keys []string, token string, ttl tim
 	}
 }
 
-// startCommit asks the user's limits once, for the longest TTL of all changes: they are made together or
-// not at all. What would live for less than min_ttl gets that time: it excludes others for longer than the
-// client asks for, which is safe. Symfony sets a key for 1 ms only to see that it can. A latch gets what is allowed, see latchPrefix.
+// startCommit asks the user's limits once, for the longest TTL of all changes: they are made together
+// or not at all. What would live for less than min_ttl gets that time: it excludes others for longer
+// than the client asks for, which is safe. Symfony sets a key for 1 ms only to see that it can. A latch
+// gets what is allowed, see latchPrefix.
 func (sl *slot) startCommit(op *redlock.Op, changes []redlock.Change, to redlock.Completer) {
 	longest, least := time.Duration(0), sl.s.server.opts.Engine.MinTTL() // longest: the TTL that the commit gives to any key
 	for i := range changes {
@@ -152,7 +154,7 @@ func (sl *slot) startPublish(op *redlock.Op, channel, payload string, to redlock
 	sl.s.server.opts.Engine.StartPublish(sl.charged(op), channel, payload, to)
 }
 
-// publish sends what redlockds tell each other to all of them, on nobody's account. Nobody waits for it.
+// publish sends a message of redlockds to all of them, on nobody's account. Nobody waits for it.
 func (srv *Server) publish(channel, payload string) {
 	srv.opts.Engine.StartPublish(new(redlock.Op), channel, payload, sent{})
 }
@@ -167,8 +169,8 @@ type sent struct{}
 
 func (sent) Done(*redlock.Op, redlock.Result) redlock.Flusher { return nil }
 
-// permitted reports whether the user, and the policies of the resources, allow this TTL and this wait. It gives the operation the terms of
-// the policies.
+// permitted reports whether the user, and the policies of the resources, allow this TTL and this wait.
+// It gives the operation the terms of the policies.
 func (sl *slot) permitted(op *redlock.Op, resources []string, ttl, wait time.Duration, to redlock.Completer) bool {
 	err := sl.account.checkTTL(ttl)
 	if err == nil {
@@ -177,8 +179,8 @@ func (sl *slot) permitted(op *redlock.Op, resources []string, ttl, wait time.Dur
 	return !refusedBy(err, op, to)
 }
 
-// refusedBy completes the operation with the error, if there is one, as the engine would, on the caller's goroutine: Done must not count
-// on another.
+// refusedBy completes the operation with the error, if there is one, as the engine would, on the
+// caller's goroutine: Done must not count on another.
 func refusedBy(err error, op *redlock.Op, to redlock.Completer) bool {
 	if err != nil {
 		flush(to.Done(op, redlock.Result{Err: err}))

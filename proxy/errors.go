@@ -11,7 +11,7 @@ import (
 	"redlockd/redlock"
 )
 
-// Errors that clients get. A handler fails a call with any error: the engine's and this package's
+// Errors that clients get. A handler returns any error: the engine's and this package's
 // become an error reply in one place, replyErrorOf, by the table errorCodes. So an error is made where
 // it is known, and its code is given once.
 //
@@ -27,9 +27,9 @@ func (e replyError) Error() string { return string(e) }
 // errorf makes a replyError. The format begins with its code.
 func errorf(format string, args ...any) error { return replyError(fmt.Sprintf(format, args...)) }
 
-// refusedError is the refusal of what Redis does and this endpoint does not, or not so: no command of data, no
-// lock without a TTL, or with one beyond a limit, no change without comparing. Operators see it, see Server.countRefused, because
-// libraries exist that show it to their callers as a lock that is held.
+// refusedError is the refusal of what Redis does and this endpoint does not, or not so: no command of
+// data, no lock without a TTL, or with one beyond a limit, no change without comparing. Operators see
+// it, see Server.countRefused, because some libraries take it for a lock that is held.
 type refusedError struct {
 	// command is what was refused, in lower case and one of the names of this package's tables; empty: the
 	// client's command itself.
@@ -100,35 +100,6 @@ func replyErrorOf(err error) replyError {
 	return replyError("ERR " + err.Error())
 }
 
-// wrongArity begins with Redis's wording, which client libraries look for.
-func wrongArity(cmd *command) error {
-	text := "ERR wrong number of arguments for '" + cmd.fullName() + "' command"
-	if cmd.form != "" {
-		text += ": " + cmd.form
-	}
-	return replyError(text)
-}
-
-// unknownCommand and unknownSubcommand have Redis's wording, which client libraries look for. Behind it
-// stands the command of redlockd's own that was probably meant.
-func unknownCommand(args [][]byte, native []string) error {
-	var b strings.Builder
-	b.WriteString("ERR unknown command '" + clipped(args[0], 128) + "', with args beginning with: ")
-	for start, i := b.Len(), 1; i < len(args) && b.Len()-start < 128; i++ {
-		b.WriteString("'" + clipped(args[i], 128-(b.Len()-start)) + "' ")
-	}
-	if len(args[0]) <= commandNameMax { // the search takes as long as the name
-		if nearest := Nearest(string(args[0]), native); nearest != "" {
-			b.WriteString("Did you mean " + nearest + "?")
-		}
-	}
-	return replyError(b.String())
-}
-
-func unknownSubcommand(args [][]byte) error {
-	return errorf("ERR unknown subcommand '%s'. Try %s HELP.", clipped(args[1], 128), strings.ToUpper(string(args[0])))
-}
-
 // patternRefusal is the error for a pattern that is too long, or nil.
 func patternRefusal[T string | []byte](pattern T) error {
 	if len(pattern) <= access.PatternMax {
@@ -156,4 +127,15 @@ func appendError(out []byte, err error) []byte {
 		}
 	}
 	return append(out, '\r', '\n')
+}
+
+// noPermission is the error for a resource or a channel that the user may not use. It begins with
+// Redis's words.
+func noPermission(u *access.User, kind, name string) error {
+	patterns := u.Resources
+	if kind == "channel" {
+		patterns = u.AllChannels()
+	}
+	return errorf("NOPERM this user has no permissions to access the %s '%s': to user %s [auth] gives %s",
+		kind, clipped(name, 128), u.Name, clipped(strings.Join(patterns, ", "), 256))
 }

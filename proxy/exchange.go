@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"crypto/rand"
+	"errors"
 	mathrand "math/rand/v2"
 	"runtime/debug"
 	"slices"
@@ -15,7 +16,7 @@ import (
 
 // exchange executes a program on keys: a command (dropin.go), a transaction (cmd_transaction.go) or a
 // script (script_program.go). A program is a function from what its keys hold to what they are to hold
-// and a reply. It runs on what a quorum holds or, where its arguments tell what the client expects, on
+// and a reply. It runs on what a quorum holds or, where its arguments say what the client expects, on
 // that. What it has changed is committed, guarded by what it has read.
 //
 //	assume ─ run ─┬─ changes ── commit ─┬─ done ──> the reply that the program has computed
@@ -73,6 +74,8 @@ type exchange struct {
 
 	// op is the present operation: there is one at a time.
 	op redlock.Op
+	// committing: it is a commit, and no reading.
+	committing bool
 	// oneKey has room for keys if there is one.
 	oneKey [1]string
 }
@@ -86,8 +89,8 @@ type program interface {
 	// run executes the program on states. The result is in outcome, and nothing else has happened.
 	run()
 	// recheck is called behind a run after a commit of this exchange has failed. What the commit has
-	// set on single masters may not be undone yet, and may look like the lock of somebody: wait tells
-	// to read the keys again when it must be. end tells that outcome is the answer, without another
+	// set on single masters may not be undone yet, and may look like the lock of somebody: wait says
+	// that the keys are to be read again when it is. end says that outcome is the answer, without another
 	// commit.
 	recheck() (wait, end bool)
 	// committed is called with the result of a commit. It reports whether outcome is the answer then;
@@ -125,21 +128,12 @@ const (
 	endingWaitMax = 100 * time.Millisecond
 )
 
-// exchangeRead and exchangeCommit are the exchange as the engine's completer of a reading and of a
-// commit. A type for each takes no allocation, where a closure would.
-type (
-	exchangeRead   exchange
-	exchangeCommit exchange
-)
-
-// Done implements redlock.Completer.
-func (x *exchangeRead) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher {
-	return (*exchange)(x).haveRead(result)
-}
-
-// Done implements redlock.Completer.
-func (x *exchangeCommit) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher {
-	return (*exchange)(x).haveCommitted(result)
+// Done implements redlock.Completer, for a reading and for a commit.
+func (x *exchange) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher {
+	if x.committing {
+		return x.haveCommitted(result)
+	}
+	return x.haveRead(result)
 }
 
 // enter takes the slot of the reply. blocks keeps back what the client has sent behind: a command that
@@ -180,7 +174,8 @@ func (x *exchange) read() {
 		x.track(x.outcome.Missing)
 	}
 	x.outcome.Missing = nil
-	x.startRead(&x.op, x.keys, (*exchangeRead)(x))
+	x.committing = false
+	x.startRead(&x.op, x.keys, x)
 }
 
 // readAfter is read after a pause. Nothing is to be sent yet.
@@ -323,8 +318,16 @@ func (x *exchange) word(command, script string) string {
 // Messages are paid for before anything has happened, so that a refusal means that nothing was changed.
 func (x *exchange) commit() redlock.Flusher {
 	o := &x.outcome
-	if o.Collections && o.Writes && !x.s.server.keyQueue.enter(&x.slot, x.keys[0], x.read) {
-		return nil
+	if o.Collections && o.Writes && x.queuedKey == "" {
+		key := x.keys[0]
+		begin := func() {
+			x.queuedKey = key
+			x.read()
+		}
+		if !x.s.server.keyQueue.enter(key, begin) {
+			return nil
+		}
+		x.queuedKey = key
 	}
 	if refusal := x.payMessages(); refusal != nil {
 		return x.fail(refusal)
@@ -332,8 +335,8 @@ func (x *exchange) commit() redlock.Flusher {
 	if err := x.s.mayChange(o.Changes); err != nil {
 		return x.fail(err)
 	}
-	x.waited = false
-	x.startCommit(&x.op, o.Changes, (*exchangeCommit)(x))
+	x.waited, x.committing = false, true
+	x.startCommit(&x.op, o.Changes, x)
 	return nil
 }
 
@@ -352,7 +355,7 @@ func (x *exchange) haveCommitted(result redlock.Result) redlock.Flusher {
 		return x.fail(result.Err)
 	}
 	if result.Held {
-		x.tellChanges(x.outcome.Changes)
+		x.notifyChanges(x.outcome.Changes)
 	}
 	if x.program.committed(result.Held) {
 		return x.end()
@@ -448,16 +451,16 @@ func (x *exchange) ran(space *keyspace.Space, reply keyspace.Reply, err error) {
 	x.outcome = outcome{Outcome: space.Outcome(), reply: reply}
 }
 
-// endingWait is how long a reply is kept back that tells a TTL of which no time is sure any more; 0: it
+// endingWait is how long a reply is kept back that shows a TTL of which no time is sure any more; 0: it
 // is not. Behind the wait the keys are read again.
 //
 // The last of a key on the masters is padding for drift: it excludes others, and the holder must not
-// count on it. So there is no right number for it. Its length may be told to nobody, for it may be the
+// count on it. So there is no right number for it. Its length may be shown to nobody, for it may be the
 // holder who asks, in a script that compares the token or in a plain PTTL behind a GET. 1 ms, which is
 // as good as the truth for the holder, would have everybody else spin who sleeps for the TTL: with a
 // short lock for most of its padding. Behind the wait the key is gone, or somebody has given it a TTL
 // that is sure, and the answer is good for both. The wait is shorter than the drift of a short TTL, 12
-// ms with the usual settings. It is bounded for other settings: who is told 1 ms after endingWaitMax
+// ms with the usual settings. It is bounded for other settings: who reads 1 ms after endingWaitMax
 // does not spin either.
 //
 // What is written does not wait: the commit decides then.
@@ -471,7 +474,7 @@ func endingWait(o *keyspace.Outcome, states []redlock.State, waited time.Duratio
 	return min(wait, endingWaitMax-waited)
 }
 
-// splitKey returns a key of which masters hold different hashes or sets, so that nobody can tell who
+// splitKey returns a key of which masters hold different hashes or sets, so that nobody knows who
 // holds it. Several clients are changing it then, and those that fail are putting back what it held.
 func splitKey(keys []string, states []redlock.State) (key string, split bool) {
 	for i := range states {
@@ -516,3 +519,14 @@ func noTTL(ch *redlock.Change) error {
 	return refusedf("ERR a lock without a TTL would be held for ever if its owner dies: give it one (SET key token NX PX ms, or PEXPIRE in the same script), "+
 		"or set default_ttl in [compat]%s", instead)
 }
+
+// share stores the script on the masters for the other redlockds, unless that was done a short while ago. The
+// user's share pays for it, and the caller does not wait for it.
+func (srv *Server) share(script *knownScript, a *account, now int64) {
+	if srv.scripts.storeDue(script, now) {
+		srv.opts.Engine.StoreScript(a.share, script.SHA, script.source, storedTTL)
+	}
+}
+
+// errWatchFailed stands for the null by which EXEC says that a watched key is not what it was.
+var errWatchFailed = errors.New("a watched key has changed")

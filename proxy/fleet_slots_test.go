@@ -31,7 +31,7 @@ type slotWire struct {
 }
 
 // lockSlot asks for a slot. slot is "" if none was granted.
-func (f *fleet) lockSlot(w *wire, token string, options ...string) (slot string, sent time.Time) {
+func (f *testFleet) lockSlot(w *wire, token string, options ...string) (slot string, sent time.Time) {
 	reply, sent := w.ask(append([]string{"LOCK", "slots", slotTTL, "SLOTS", fmt.Sprint(fleetSlots), "TOKEN", token}, options...))
 	match := slotReply.FindStringSubmatch(reply)
 	switch {
@@ -44,7 +44,7 @@ func (f *fleet) lockSlot(w *wire, token string, options ...string) (slot string,
 }
 
 // runSlots is the life of one client.
-func (f *fleet) runSlots(name string, c *slotWire) {
+func (f *testFleet) runSlots(name string, c *slotWire) {
 	for n := 0; time.Now().Before(f.until) || c.granted < slotGrantMin && time.Since(f.until) < time.Minute; n++ {
 		w, other := c.wires[n%2], c.wires[1-n%2]
 		token := fmt.Sprintf("%s-%06d-unique", name, n)
@@ -86,7 +86,7 @@ func (f *fleet) runSlots(name string, c *slotWire) {
 }
 
 // claimedUntil is until when the holder believes in the lock.
-func (f *fleet) claimedUntil(key, holder string) time.Time {
+func (f *testFleet) claimedUntil(key, holder string) time.Time {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if c := f.claims[key]; c.holder == holder {

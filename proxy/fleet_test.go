@@ -27,8 +27,8 @@ import (
 
 const fleetTTL = 600 * time.Millisecond
 
-// fleet is what the clients of one test share.
-type fleet struct {
+// testFleet is what the clients of one test share.
+type testFleet struct {
 	testing.TB
 	masters []*redisproc.Server
 	servers []*testServer
@@ -47,8 +47,8 @@ type claim struct {
 	until  time.Time
 }
 
-func startFleet(t testing.TB) *fleet {
-	f := &fleet{TB: t, claims: map[string]claim{}}
+func startFleet(t testing.TB) *testFleet {
+	f := &testFleet{TB: t, claims: map[string]claim{}}
 	f.masters, f.servers = serversOverMasters(t, 2, redlock.Options{MasterTimeout: 200 * time.Millisecond, MaxTTL: 2 * time.Second})
 	return f
 }
@@ -81,7 +81,7 @@ func serversOverMasters(t testing.TB, n int, opts redlock.Options) (masters []*r
 }
 
 // claim notes that the client believes in a lock, which it may have believed in before.
-func (f *fleet) claim(key, holder string, until time.Time) {
+func (f *testFleet) claim(key, holder string, until time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now := time.Now()
@@ -95,7 +95,7 @@ func (f *fleet) claim(key, holder string, until time.Time) {
 }
 
 // disclaim is called before the release is sent.
-func (f *fleet) disclaim(key, holder string) {
+func (f *testFleet) disclaim(key, holder string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.claims[key].holder == holder {
@@ -148,7 +148,7 @@ if v == ARGV[1] then redis.call('pexpire', KEYS[1], ARGV[2]) return 1 end
 return 0`
 
 // wire makes a client of one of the kinds, 0 to 3.
-func (f *fleet) wire(kind int) locker {
+func (f *testFleet) wire(kind int) locker {
 	c := f.servers[rand.N(len(f.servers))].dial()
 	ms := fmt.Sprint(fleetTTL.Milliseconds())
 	eval := func(source string) func(key, token string) []string {
@@ -171,7 +171,7 @@ func (f *fleet) wire(kind int) locker {
 
 // direct is redsync on the masters.
 type direct struct {
-	f     *fleet
+	f     *testFleet
 	mutex *redsync.Mutex
 }
 
@@ -192,13 +192,13 @@ func (d *direct) unlock(string, string) { d.mutex.Unlock() }
 const grantedMin, extendedMin = 100, 50
 
 // goesOn: on a slow machine clients go on until enough has happened, for a minute at most.
-func (f *fleet) goesOn() bool {
+func (f *testFleet) goesOn() bool {
 	late := time.Since(f.until)
 	return late < 0 || late < time.Minute && (f.granted.Load() < grantedMin || f.extended.Load() < extendedMin)
 }
 
 // run is the life of one client.
-func (f *fleet) run(name string, l locker) {
+func (f *testFleet) run(name string, l locker) {
 	for n := 0; f.goesOn(); n++ {
 		key, token := fmt.Sprint("fleet:", rand.N(3)), fmt.Sprintf("%s-%06d-unique", name, n)
 		until, ok := l.lock(key, token)
@@ -224,7 +224,7 @@ func (f *fleet) run(name string, l locker) {
 }
 
 // contend has clients at it for a while, with faults meanwhile.
-func (f *fleet) contend(clients map[string]locker, faults func()) {
+func (f *testFleet) contend(clients map[string]locker, faults func()) {
 	f.until = time.Now().Add(3 * time.Second)
 	var all sync.WaitGroup
 	for name, l := range clients {
@@ -239,7 +239,7 @@ func (f *fleet) contend(clients map[string]locker, faults func()) {
 }
 
 // gone fails the test unless all keys end on the masters that run.
-func (f *fleet) gone() {
+func (f *testFleet) gone() {
 	for _, m := range f.masters {
 		if m.Pid() == 0 {
 			continue

@@ -63,10 +63,8 @@ func (srv *Server) logInPage(r *http.Request, name, password string) status.View
 
 // sleep waits for so long. It returns false if the client has left.
 func sleep(r *http.Request, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(d):
 		return true
 	case <-r.Context().Done():
 		return false

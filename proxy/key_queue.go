@@ -15,38 +15,29 @@ import (
 // reading when it comes to the front.
 type keyQueue struct {
 	mu sync.Mutex
-	// waiting has, for each key that is being changed, those that wait behind the one at the front.
-	waiting map[string][]keyWaiter
+	// waiting has, for each key that is being changed, how those go on that wait behind the one at the
+	// front.
+	waiting map[string][]func()
 }
 
 // queueRounds is how often a change at the front of a queue is tried. All that contend with it are at
 // the front at other servers, and go on as it does: each try of three succeeds about every other time.
 const queueRounds = 16
 
-// keyWaiter is a command that waits in a queue, and goes on in begin.
-type keyWaiter struct {
-	slot  *slot
-	begin func()
-}
-
-// enter puts a command into the queue of a key, until its slot is complete. It returns false if others
-// are first: then begin is called later.
-func (q *keyQueue) enter(sl *slot, key string, begin func()) (first bool) {
-	if sl.queuedKey != "" {
-		return true
-	}
+// enter puts a command into the queue of a key, until leave. It returns false if others are first: then
+// begin is called when it comes to the front.
+func (q *keyQueue) enter(key string, begin func()) (first bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	waiting, taken := q.waiting[key]
 	if taken {
-		q.waiting[key] = append(waiting, keyWaiter{sl, begin})
+		q.waiting[key] = append(waiting, begin)
 		return false
 	}
 	if q.waiting == nil {
-		q.waiting = make(map[string][]keyWaiter)
+		q.waiting = make(map[string][]func())
 	}
 	q.waiting[key] = nil
-	sl.queuedKey = key
 	return true
 }
 
@@ -60,6 +51,5 @@ func (q *keyQueue) leave(key string) {
 		return
 	}
 	q.waiting[key] = waiting[1:]
-	waiting[0].slot.queuedKey = key
-	time.AfterFunc(0, waiting[0].begin) // not from here: one that fails at once would leave from within
+	time.AfterFunc(0, waiting[0]) // not from here: one that fails at once would leave from within
 }

@@ -23,7 +23,7 @@ type logins struct {
 }
 
 const (
-	// failedLoginPause is how long a failed login waits for its answer at least, and what it costs its address.
+	// failedLoginPause is how long a failed login waits at least, and what it costs its address.
 	failedLoginPause = 100 * time.Millisecond
 	// loginFree is how much of that an address may have before all of its logins wait: ten failures at
 	// one time.
@@ -93,3 +93,7 @@ func (conn *connection) pause(d time.Duration) (alive bool) {
 	defer timer.Stop()
 	return conn.await(func() bool { return over }) == nil
 }
+
+// failedLoginName is how many bytes of a wrong name the log shows. A client may have sent its password
+// as the name.
+const failedLoginName = 64

@@ -22,18 +22,6 @@ func commonName(c net.Conn) string {
 	return chains[0][0].Subject.CommonName
 }
 
-// accountOfCN returns the account of the user whom a certificate with this common name logs in, or nil.
-func (o *liveOptions) accountOfCN(name string) *account {
-	if name != "" {
-		for i := range o.Users {
-			if o.Users[i].CertCN == name {
-				return o.accounts[i]
-			}
-		}
-	}
-	return nil
-}
-
 // logInByCertificate makes the session that of the user whom the client's certificate names. Without one it
 // does nothing: the client can still log in with a password. If the user has as many connections as it
 // may, the client gets the error and is to be closed. Called by the reader goroutine after the handshake.

@@ -17,12 +17,13 @@ import (
 // scrape reads the counters that INFO shows, so that a server which nobody scrapes does no work for it.
 //
 // No metric has a label that clients could multiply: no resource, no token, no address of a client.
-// Labels are masters, users and prefixes of resources, of which the configuration has a number, commands and codes of
-// this package's tables, and words of this file.
+// Labels are masters, users and prefixes of resources, of which the configuration has a number,
+// commands and codes of this package's tables, and words of this file.
 //
-// To add a metric: give it a row in metricTable, which INFO reads, too. Names follow Prometheus's "Metric and label naming": a
-// counter ends in _total, a unit (seconds, bytes) stands in the name. A name is never changed without
-// docker/alerts.yaml and the dashboard; a test compares the names in docker/alerts.yaml with the table.
+// To add a metric: give it a row in metricTable, which INFO reads, too. Names follow Prometheus's
+// "Metric and label naming": a counter ends in _total, a unit (seconds, bytes) stands in the name. A
+// name is never changed without docker/alerts.yaml and the dashboard; a test compares the names in
+// docker/alerts.yaml with the table.
 //
 // Rejected: counters of the Prometheus library in place of our own. INFO shows the same numbers, and a
 // program cannot simply read such a counter back.
@@ -42,9 +43,11 @@ type emit func(value float64, labels ...string)
 type metric struct {
 	desc *prometheus.Desc // nil: it is in INFO alone
 	kind prometheus.ValueType
-	// section and field are the names of the number in INFO; empty: it is not there. Where the metric has a label, each
-	// of its values has a field, the name of which begins with field.
+	// section and field are the names of the number in INFO; empty: it is not there. Where the metric has a
+	// label, each of its values has a field, the name of which begins with field.
 	section, field string
+	// text is the value of a field that is no number, and has no metric; nil: it is one.
+	text func(r *reading) string
 	// read calls emit once for each combination of labels. Scrapes run at the same time: read must not
 	// change anything.
 	read func(r *reading, emit emit)
@@ -78,7 +81,7 @@ func counted(name, help string, id counterID) metric {
 }
 
 // gauge is a number that rises and falls.
-func gauge(name, help string, read func(r *reading) int) metric {
+func gauge[N int | int64 | float64](name, help string, read func(r *reading) N) metric {
 	return newMetric(prometheus.GaugeValue, name, help, nil, func(r *reading, emit emit) { emit(float64(read(r))) })
 }
 
@@ -102,7 +105,7 @@ func ofMasters(kind prometheus.ValueType, name, help string, read func(m *redloc
 	})
 }
 
-// ofConnected has a value for each master that is connected: of one that is not, the last value would look like news.
+// ofConnected is ofMasters for those that are connected: the last value of others would look new.
 func ofConnected(name, help string, read func(m *redlock.MasterStatus) float64) metric {
 	return newMetric(prometheus.GaugeValue, "master_"+name, help, []string{"master"}, func(r *reading, emit emit) {
 		for i := range r.Masters {
@@ -113,13 +116,8 @@ func ofConnected(name, help string, read func(m *redlock.MasterStatus) float64) 
 	})
 }
 
-// ofMembership is a number of the membership.
-func ofMembership(name, help string, read func(m *redlock.Membership) float64) metric {
-	return newMetric(prometheus.GaugeValue, "membership_"+name, help, nil, func(r *reading, emit emit) { emit(read(&r.Membership)) })
-}
-
-// ofLearners has a value for each master that gets every command and has no vote yet, with its address as the label. Where there is
-// none, the metric is there and has no value.
+// ofLearners has a value for each master that gets every command and has no vote yet, with its address
+// as the label. Where there is none, the metric is there and has no value.
 func ofLearners(name, help string, read func(c redlock.Copying) float64) metric {
 	return newMetric(prometheus.GaugeValue, "learner_"+name, help, []string{"master"}, func(r *reading, emit emit) {
 		for _, s := range status.Learners(r.Membership) {
@@ -128,15 +126,18 @@ func ofLearners(name, help string, read func(c redlock.Copying) float64) metric 
 	})
 }
 
+// masterStates are the states of a master, the good one first.
+var masterStates = []redlock.MasterState{redlock.MasterUp, redlock.MasterQuarantined, redlock.MasterDoubted, redlock.MasterRefused, redlock.MasterDown}
+
 // metricTable has all metrics but the histograms, which are not one number (histogramTable).
 var metricTable = []metric{
 	// The server as a whole.
 	newMetric(prometheus.GaugeValue, "build_info", "1, with the version of this redlockd, the compiler, and the revision of the source where the compiler knew it.",
 		[]string{"version", "goversion", "revision"}, func(r *reading, emit emit) { emit(1, r.Version, runtime.Version(), revision()) }),
 	gauge("ready", "1 if a quorum of masters has a vote and this server is not draining, else 0.",
-		func(r *reading) int { return int(oneIf(r.Ready() == nil)) }),
+		func(r *reading) int64 { return oneIf(r.Ready() == nil) }),
 	gauge("draining", "1 while this server is stopping: it grants no new locks, or will not in a moment (drain_delay).",
-		func(r *reading) int { return int(oneIf(r.Leaving || r.Draining)) }),
+		func(r *reading) int64 { return oneIf(r.Leaving || r.Draining) }),
 
 	newMetric(prometheus.GaugeValue, "certificate_expiration_timestamp_seconds", "When a TLS certificate in use ends, in seconds since 1970.", []string{"file"},
 		func(r *reading, emit emit) {
@@ -147,28 +148,42 @@ var metricTable = []metric{
 			}
 		}),
 
-	// Masters. All states are emitted for each, with 0 or 1, so that an alert sees a state end.
-	gauge("masters", "Masters of the membership, or of the configuration as long as none is known.", func(r *reading) int { return len(r.Masters) }),
-	gauge("masters_voting", "Masters that are up, so that their votes count.", func(r *reading) int { return status.Voting(r.Masters) }),
-	gauge("quorum", "Votes that a lock needs.", func(r *reading) int { return status.Quorum(r.Masters) }),
-	gauge("membership_version", "Version of the membership: it grows with each change.", func(r *reading) int { return int(r.Membership.Version) }),
-	gauge("membership_voters", "Masters that have a vote in the membership, whether they can be reached or not.", func(r *reading) int { return r.Membership.Voters() }),
-	gauge("membership_learners", "Masters that get every command and have no vote yet.", func(r *reading) int { return len(status.Learners(r.Membership)) }),
+	// Masters. The rows in INFO are in its order.
+	gauge("masters", "Masters of the membership, or of the configuration as long as none is known.",
+		func(r *reading) int { return len(r.Masters) }).in("Masters", "masters"),
+	gauge("masters_voting", "Masters that are up, so that their votes count.",
+		func(r *reading) int { return status.Voting(r.Masters) }).in("Masters", "masters_up"),
+	{section: "Masters", field: "masters_", read: func(r *reading, emit emit) {
+		for _, state := range masterStates[1:] {
+			emit(float64(status.CountState(r.Masters, state)), string(state))
+		}
+	}},
+	gauge("quorum", "Votes that a lock needs.", func(r *reading) int { return status.Quorum(r.Masters) }).in("Masters", "quorum"),
+	gauge("membership_version", "Version of the membership: it grows with each change.",
+		func(r *reading) int64 { return r.Membership.Version }).in("Masters", "membership_version"),
+	{section: "Masters", field: "membership_lineage", text: func(r *reading) string { return r.Membership.Lineage }},
+	gauge("membership_voters", "Masters that have a vote in the membership, whether they can be reached or not.",
+		func(r *reading) int { return r.Membership.Voters() }).in("Masters", "membership_voters"),
+	gauge("membership_learners", "Masters that get every command and have no vote yet.",
+		func(r *reading) int { return len(status.Learners(r.Membership)) }).in("Masters", "membership_learners"),
+	fieldOnly("Masters", "membership_max_ttl_ms", func(r *reading) uint64 { return uint64(r.Membership.MaxTTL.Milliseconds()) }),
+	gauge("membership_wait_seconds", "How long a master has no vote that may have forgotten locks.",
+		func(r *reading) float64 { return r.Membership.Wait.Seconds() }).in("Masters", "membership_wait_s"),
+	gauge("membership_wait_left_seconds", "What is left until the wait falls to what max_ttl needs; 0: it has.",
+		func(r *reading) float64 { return r.Membership.WaitLeft.Seconds() }).in("Masters", "membership_wait_left_s"),
 	ofLearners("copying", "1 if the master is being given what the others remember, so that it votes when that is done. 0: it votes when its wait is over, and INFO masters says why.",
 		func(c redlock.Copying) float64 { return float64(oneIf(c.From != "")) }),
 	ofLearners("copied_locks", "Locks that the master was given so far.", func(c redlock.Copying) float64 { return float64(c.Given) }),
 	ofLearners("copied_ratio", "How much was looked at of what the others remember, from 0 to 1.", func(c redlock.Copying) float64 { return float64(c.Percent) / 100 }),
-	ofMembership("max_ttl_seconds", "The longest TTL in force.", func(m *redlock.Membership) float64 { return m.MaxTTL.Seconds() }),
-	ofMembership("wait_seconds", "How long a master has no vote that may have forgotten locks.", func(m *redlock.Membership) float64 { return m.Wait.Seconds() }),
-	ofMembership("wait_left_seconds", "What is left until the wait falls to what max_ttl needs; 0: it has.", func(m *redlock.Membership) float64 { return m.WaitLeft.Seconds() }),
-	ofMembership("problem", "1 if something is known against the membership, else 0: INFO masters and redlockd members say what.",
-		func(m *redlock.Membership) float64 { return float64(oneIf(m.Problem != "")) }),
-	ofMembership("differs", "1 if masters or max_ttl of the settings differ from the membership, else 0.",
-		func(m *redlock.Membership) float64 { return float64(oneIf(m.Differences != "")) }),
+	gauge("membership_max_ttl_seconds", "The longest TTL in force.", func(r *reading) float64 { return r.Membership.MaxTTL.Seconds() }),
+	gauge("membership_problem", "1 if something is known against the membership, else 0: INFO masters and redlockd members say what.",
+		func(r *reading) int64 { return oneIf(r.Membership.Problem != "") }),
+	gauge("membership_differs", "1 if masters or max_ttl of the settings differ from the membership, else 0.",
+		func(r *reading) int64 { return oneIf(r.Membership.Differences != "") }),
 	newMetric(prometheus.GaugeValue, "master_state", "1 for the state that the master is in: up, quarantined, doubted, refused or down.", []string{"master", "state"},
 		func(r *reading, emit emit) {
-			for _, m := range r.Masters {
-				for _, state := range []redlock.MasterState{redlock.MasterUp, redlock.MasterQuarantined, redlock.MasterDoubted, redlock.MasterRefused, redlock.MasterDown} {
+			for _, m := range r.Masters { // with 0 or 1 for each state, so that an alert sees a state end
+				for _, state := range masterStates {
 					emit(float64(oneIf(m.State == state)), m.Addr, string(state))
 				}
 			}
@@ -192,8 +207,8 @@ var metricTable = []metric{
 	ofMasters(prometheus.CounterValue, "shed_total", "Acquisitions that were not sent because 16384 were waiting.",
 		func(m *redlock.MasterStatus) float64 { return float64(m.Shed) }),
 
-	// Locks. "Their like" are the Redis commands and scripts by which libraries lock (dropin.go). The rows are in the
-	// order of INFO.
+	// Locks. "Their like" are the Redis commands and scripts by which libraries lock (dropin.go). The
+	// rows are in the order of INFO.
 	ofOutcomes("locks", "LOCKs and their like by outcome; one that waited counts once."),
 	counter("lock_attempts_total", "Acquisition rounds, retries of waiters included.", func(r *reading) uint64 { return r.Locks.Attempts }).in("Locks", "locks_attempts"),
 	counter("locks_undelivered_total", "Locks that were released again because their client had gone before the reply.",
@@ -241,7 +256,7 @@ var metricTable = []metric{
 	// Clients. A gauge stands beside its bound, so that an alert needs no number of its own.
 	gauge("clients", "Connections of clients.", func(r *reading) int { return r.Clients }),
 	gauge("clients_max", "Connections that server.max_clients allows.", func(r *reading) int { return r.MaxClients }),
-	gauge("output_bytes", "Memory of replies and messages that wait for clients to read them.", func(r *reading) int { return int(r.srv.output.Load()) }),
+	gauge("output_bytes", "Memory of replies and messages that wait for clients to read them.", func(r *reading) int64 { return r.srv.output.Load() }),
 	gauge("output_bytes_max", "What server.output_total allows of it.", func(r *reading) int { return r.srv.live().OutputTotal }),
 	newMetric(prometheus.CounterValue, "error_replies_total", "Commands that were answered with an error, by its code; other: a code that a script has made up.", []string{"code"},
 		func(r *reading, emit emit) {
@@ -258,23 +273,25 @@ var metricTable = []metric{
 		}),
 	counted("tls_handshakes_failed_total", "TLS handshakes that were begun and failed.", countHandshakesFailed),
 	// Users, where any are configured.
-	ofUsers(prometheus.GaugeValue, "user_clients", "Connections that are logged in as the user.", func(_ *reading, a *account) float64 { return float64(a.connections.Load()) }),
-	ofUsers(prometheus.GaugeValue, "user_output_bytes", "Memory of replies and messages that wait for the user's clients.", func(_ *reading, a *account) float64 { return float64(a.output.Load()) }),
-	ofUsers(prometheus.GaugeValue, "user_locks", "Resources that the user has locked through this server.", func(r *reading, a *account) float64 {
+	ofUsers("user_clients", "Connections that are logged in as the user.",
+		func(_ *reading, a *account) int64 { return a.connections.Load() }),
+	ofUsers("user_output_bytes", "Memory of replies and messages that wait for the user's clients.",
+		func(_ *reading, a *account) int64 { return a.output.Load() }),
+	ofUsers("user_locks", "Resources that the user has locked through this server.", func(r *reading, a *account) int {
 		locks, _ := r.srv.opts.Engine.Usage(a.share)
-		return float64(locks)
+		return locks
 	}),
-	ofUsers(prometheus.GaugeValue, "user_waiters", "LOCKs of the user that wait.", func(r *reading, a *account) float64 {
+	ofUsers("user_waiters", "LOCKs of the user that wait.", func(r *reading, a *account) int {
 		_, waiters := r.srv.opts.Engine.Usage(a.share)
-		return float64(waiters)
+		return waiters
 	}),
 	newMetric(prometheus.CounterValue, "user_refused_total", "What was refused because of a limit of the user, by the setting.", []string{"user", "limit"},
 		func(r *reading, emit emit) {
 			for _, a := range r.srv.live().accounts {
-				emit(float64(a.refusedConnections.Load()), a.user().Name, "max_connections")
-				emit(float64(a.refusedLocks.Load()), a.user().Name, "max_locks")
-				emit(float64(a.refusedWaiters.Load()), a.user().Name, "max_waiters")
-				emit(float64(a.refusedTTLs.Load()), a.user().Name, "max_ttl")
+				emit(float64(a.refused.connections.Load()), a.user().Name, "max_connections")
+				emit(float64(a.refused.locks.Load()), a.user().Name, "max_locks")
+				emit(float64(a.refused.waiters.Load()), a.user().Name, "max_waiters")
+				emit(float64(a.refused.ttls.Load()), a.user().Name, "max_ttl")
 			}
 		}),
 	newMetric(prometheus.CounterValue, "policy_refused_total", "What was refused because of a policy, by the setting.", []string{"prefix", "limit"},
@@ -298,10 +315,10 @@ var metricTable = []metric{
 
 // ofUsers has a value for each user, with its name as the label. Without users the metric is there and
 // has no value.
-func ofUsers(kind prometheus.ValueType, name, help string, read func(r *reading, a *account) float64) metric {
-	return newMetric(kind, name, help, []string{"user"}, func(r *reading, emit emit) {
+func ofUsers[N int | int64](name, help string, read func(r *reading, a *account) N) metric {
+	return newMetric(prometheus.GaugeValue, name, help, []string{"user"}, func(r *reading, emit emit) {
 		for _, a := range r.srv.live().accounts {
-			emit(read(r, a), a.user().Name)
+			emit(float64(read(r, a)), a.user().Name)
 		}
 	})
 }
@@ -313,7 +330,8 @@ type histogram struct {
 	read func(n *redlock.Stats, emit func(h buckets, label ...string))
 }
 
-// buckets is what the engine has counted: how many were at most max(i), and above max(i-1). The last bucket has no bound.
+// buckets is what the engine has counted: how many were at most max(i), and above max(i-1). The last
+// bucket has no bound.
 type buckets struct {
 	counts []uint64
 	max    func(i int) float64
@@ -351,7 +369,8 @@ var histogramTable = []histogram{
 		func(p *redlock.PrefixStats) buckets { return bucketsOfCounts(&p.Rounds) }),
 }
 
-// roundsBuckets is how many buckets the histogram of rounds has: up to 4 s. A round takes master.timeout at most, mostly.
+// roundsBuckets is how many buckets the histogram of rounds has: up to 4 s. A round takes
+// master.timeout at most, mostly.
 const roundsBuckets = 18
 
 // upTo puts all from the n-th bucket on into the n-th one.
@@ -364,7 +383,8 @@ func (b buckets) upTo(n int) buckets {
 	return b
 }
 
-// halved makes one bucket of each two, so that the bounds are four times as far apart: each prefix has two such histograms.
+// halved makes one bucket of each two, so that the bounds are four times as far apart: each prefix has
+// two such histograms.
 func (b buckets) halved() buckets {
 	var counts []uint64
 	for i := 0; i < len(b.counts); i += 2 {
@@ -387,7 +407,7 @@ func (b buckets) metric(desc *prometheus.Desc, label ...string) prometheus.Metri
 	return prometheus.MustNewConstHistogram(desc, count, b.sum, upTo, label...)
 }
 
-// revision is the commit that this program was built from, with a + where the files differed from it; "": not known.
+// revision is the commit that this program was built from, + if files differed; "": not known.
 var revision = sync.OnceValue(func() string {
 	var commit, changed string
 	if info, ok := debug.ReadBuildInfo(); ok {
@@ -403,7 +423,7 @@ var revision = sync.OnceValue(func() string {
 	return commit + changed
 })
 
-// reading reads all that one scrape shows. It takes each mutex once and briefly, and never waits for a master.
+// reading reads all that one scrape shows. It takes each mutex once, and never waits for a master.
 func (srv *Server) reading() *reading {
 	engine, n := srv.opts.Engine, srv.totals()
 	return &reading{srv: srv, front: n, Reading: &status.Reading{

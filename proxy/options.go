@@ -11,6 +11,7 @@ import (
 
 	"redlockd/proxy/access"
 	"redlockd/redlock"
+	"redlockd/redlock/resp"
 )
 
 // User and Policy are those of package access, which Options name.
@@ -32,8 +33,7 @@ type Certificate struct {
 }
 
 // Options configure a Server. Zero values stand for the defaults, as DefaultOptions returns them,
-// except where a comment says otherwise. Engine has no default. The command redlockd keeps the default
-// where a comment says "No setting": no operator could choose it better.
+// except where a comment says otherwise. Engine has no default.
 type Options struct {
 	// Engine is the lock client that the server stands in front of. The server does not close it.
 	Engine *redlock.Client
@@ -49,19 +49,22 @@ type Options struct {
 	// Certificates lists those in use, here and towards masters, for the metrics; nil lists none. It is
 	// called from several goroutines.
 	Certificates func() []Certificate
-	// Settings lists the settings that CONFIG GET shows; nil shows none. It is called from several goroutines.
+	// Settings lists what CONFIG GET shows; nil: nothing. It is called from several goroutines.
 	Settings func() []Setting
 
-	// Reload reads the settings again for CONFIG RELOAD, puts them into force, and says what has changed, in one line. After an
-	// error nothing has changed. nil: CONFIG RELOAD is refused. It is called from several goroutines.
+	// Reload reads the settings again for CONFIG RELOAD, puts them into force, and says what has
+	// changed, in one line. After an error nothing has changed. nil: CONFIG RELOAD is refused. It is
+	// called from several goroutines.
 	Reload func() (changed string, err error)
 
-	// Policies limit what clients may ask for some resources, see Policy. The first one that matches a resource counts. Default: none.
+	// Policies limit what clients may ask for some resources, see Policy. The first one that matches a
+	// resource counts. Default: none.
 	Policies []access.Policy
-	// AllowUnguarded has patterns of keys, as LOCKS takes them. Clients and scripts may change keys that
-	// match one of them without comparing what these hold: with DEL, SET without NX or IFEQ, EXPIRE and
-	// their kin. Any client can then release or extend another's lock under such a key. "*" allows it
-	// for every key. Default: none. Keys that libraries keep beside their locks are always allowed, see helperKeys.
+	// AllowUnguarded has patterns of keys, as LOCKS takes them. Clients and scripts may change keys
+	// that match one of them without comparing what these hold: with DEL, SET without NX or IFEQ,
+	// EXPIRE and their kin. Any client can then release or extend another's lock under such a key. "*"
+	// allows it for every key. Default: none. Keys that libraries keep beside their locks are always
+	// allowed, see helperKeys.
 	AllowUnguarded []string
 	// NoScripts refuses EVAL and its kin, SCRIPT and FCALL. Default false: scripts of lock libraries
 	// are served.
@@ -71,12 +74,13 @@ type Options struct {
 	// itself.
 	DefaultTTL time.Duration
 
-	// Audit gets a record of what users did, one JSON object per line (audit.go). It is written to by one goroutine, and may be slow:
-	// records that it cannot take in time are dropped. Close waits up to 2 s for the last ones. Nil: none is kept.
-	// When Reload replaces one that is an io.Closer, that is closed once it has the records before.
+	// Audit gets a record of what users did, one JSON object per line (audit.go). It is written to by
+	// one goroutine, and may be slow: records that it cannot take in time are dropped. Close waits up
+	// to 2 s for the last ones. Nil: none is kept. When Reload replaces one that is an io.Closer, that
+	// is closed once it has the records before.
 	Audit io.Writer
-	// AuditLocks has the audit also record what becomes of locks: each LOCK, UNLOCK, EXTEND and HOLD, and what commands and scripts of
-	// libraries change. Default false.
+	// AuditLocks has the audit also record what becomes of locks: each LOCK, UNLOCK, EXTEND and HOLD,
+	// and what commands and scripts of libraries change. Default false.
 	AuditLocks bool
 
 	// HTTPHosts are further names under which the status page may be asked for, see package status.
@@ -90,49 +94,46 @@ type Options struct {
 	// IdleTimeout closes a connection on which no command came for so long. A client that waits in LOCK
 	// … WAIT is not idle. Default 0: never.
 	IdleTimeout time.Duration
-	// CommandTimeout closes a connection on which a command has begun and is not complete after so
-	// long, whatever IdleTimeout is: the memory of half a command is not held for ever. Default 30 s:
-	// no network delays the rest of a command for longer. No setting.
-	CommandTimeout time.Duration
-	// HandshakeTimeout bounds the TLS handshake. Default 5 s: short, because the client has not logged
-	// in yet, and several round trips of any network. No setting.
-	HandshakeTimeout time.Duration
-	// WriteTimeout closes a connection whose client takes none of the replies that wait for it for so
-	// long. Default 10 s. Above 30 s it is also after what time a client is given up that vanished without closing.
-	// No setting.
-	WriteTimeout time.Duration
-
-	// PipelineMax bounds the commands of one connection that are executed and not answered yet. At the
-	// bound the server reads no more from that client until one is answered. Default 1024:
-	// one connection alone can fill a batch to each master. No setting.
-	PipelineMax int
-	// OutputMax bounds the bytes of replies that wait for one client to read them, and of its commands
-	// from 1 KiB on that are not answered yet; before AUTH, where users are configured, they are 16 KiB
-	// at most. At the bound the server executes no more commands of that client; WriteTimeout ends it.
-	// Default 1 MiB. No setting: OutputTotal is what an operator has memory for.
-	OutputMax int
-	// OutputTotal bounds these of all clients together, with the messages that wait for them, and is at
-	// least OutputMax. Beyond it, connections are closed: of the user with most waiting, the connection
-	// with most. A client that publishes while more than half of it waits for clients of the same user
-	// is slowed down. Default 64 MiB.
+	// OutputTotal bounds the replies and messages that wait for all clients together, and what they
+	// send that is not answered yet, see bounds.outputMax. It is at least that, 1 MiB. Beyond it,
+	// connections are closed: of the user with most waiting, the connection with most. A client that
+	// publishes while half of it waits for clients of the same user is slowed down. Default 64 MiB.
 	OutputTotal int
 
-	// InputTotal bounds the memory of commands that are not complete yet, over all clients. What each
+	// bounds is for tests.
+	bounds bounds
+}
+
+// bounds are what one connection may take of the server. No operator could choose them better: only tests
+// have others than the defaults of withDefaults, which zero values stand for. They never change.
+type bounds struct {
+	// commandTimeout closes a connection on which a command has begun and is not complete after so
+	// long, whatever IdleTimeout is: the memory of half a command is not held for ever. No network
+	// delays the rest of a command for longer than the 30 s that it has.
+	commandTimeout time.Duration
+	// handshakeTimeout bounds the TLS handshake. It is short, because the client has not logged in yet,
+	// and several round trips of any network.
+	handshakeTimeout time.Duration
+	// writeTimeout closes a connection whose client takes none of the replies that wait for it for so
+	// long.
+	writeTimeout time.Duration
+	// pipelineMax bounds the commands of one connection that are executed and not answered yet. At the
+	// bound the server reads no more from that client until one is answered. One connection alone can
+	// fill a batch to each master.
+	pipelineMax int
+	// outputMax bounds the bytes of replies that wait for one client to read them, and of its commands
+	// from 1 KiB on that are not answered yet; before AUTH, where users are configured, they are 16 KiB
+	// at most. At the bound the server executes no more commands of that client; writeTimeout ends it.
+	outputMax int
+	// inputTotal bounds the memory of commands that are not complete yet, over all clients. What each
 	// client may have anyway, 16 KiB, does not count, and there is always room for one longest command.
-	// A client that sends a longer one beyond the bound gets an error and is closed. Default 64 MiB: 64
-	// of the longest commands, which no client of a lock server sends slowly. No setting.
-	InputTotal int
-
-	// A client that exceeds one of the next three bounds gets an error that names it, and is closed.
-	// The bounds "before AUTH" hold where users are configured. No settings: the longest MLOCK needs
-	// some 70 arguments, EVAL of a library's script some KB.
-
-	// ArgsMax bounds the arguments of one command. Before AUTH: 10, as in Redis. Default 1024.
-	ArgsMax int
-	// BulkMax bounds the bytes of one argument. Before AUTH: 4 KiB. Default 512 KiB.
-	BulkMax int
-	// CommandMax bounds the bytes of one command. Before AUTH: 6 KiB. Default 1 MiB.
-	CommandMax int
+	// A client that sends a longer one beyond the bound gets an error and is closed. It has room for 64
+	// of the longest commands, which no client of a lock server sends slowly.
+	inputTotal int
+	// command bounds one command: the longest MLOCK needs some 70 arguments, EVAL of a library's script
+	// some KB. A client that exceeds it gets an error and is closed. Before AUTH, where users are
+	// configured: preauthLimits.
+	command resp.Limits
 }
 
 // DefaultOptions returns the options with every default filled in, and no engine.
@@ -143,22 +144,21 @@ func DefaultOptions() Options {
 func (o Options) withDefaults() Options {
 	o.Version = cmp.Or(o.Version, "dev")
 	o.MaxClients = cmp.Or(o.MaxClients, 10_000)
-	o.CommandTimeout = cmp.Or(o.CommandTimeout, 30*time.Second)
-	o.HandshakeTimeout = cmp.Or(o.HandshakeTimeout, 5*time.Second)
-	o.WriteTimeout = cmp.Or(o.WriteTimeout, 10*time.Second)
-	o.PipelineMax = cmp.Or(o.PipelineMax, 1024)
-	o.OutputMax = cmp.Or(o.OutputMax, 1<<20)
-	o.InputTotal = cmp.Or(o.InputTotal, 64<<20)
 	o.OutputTotal = cmp.Or(o.OutputTotal, 64<<20)
-	o.ArgsMax = cmp.Or(o.ArgsMax, 1024)
-	o.BulkMax = cmp.Or(o.BulkMax, 512<<10)
-	o.CommandMax = cmp.Or(o.CommandMax, 1<<20)
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
+	b := &o.bounds
+	b.commandTimeout = cmp.Or(b.commandTimeout, 30*time.Second)
+	b.handshakeTimeout = cmp.Or(b.handshakeTimeout, 5*time.Second)
+	b.writeTimeout = cmp.Or(b.writeTimeout, 10*time.Second)
+	b.pipelineMax = cmp.Or(b.pipelineMax, 1024)
+	b.outputMax = cmp.Or(b.outputMax, 1<<20)
+	b.inputTotal = cmp.Or(b.inputTotal, 64<<20)
+	b.command = cmp.Or(b.command, resp.Limits{Args: 1024, Bulk: 512 << 10, Command: 1 << 20})
 	return o
 }
 
-// Validate reports every option that is out of bounds, and every pair of options that contradict each other, as
-// *redlock.OptionError. Zero values stand for their defaults. New calls it.
+// Validate reports every option that is out of bounds, and every pair of options that contradict each
+// other, as *redlock.OptionError. Zero values stand for their defaults. New calls it.
 func (o Options) Validate() error {
 	o = o.withDefaults()
 	errs := []error{
@@ -167,23 +167,11 @@ func (o Options) Validate() error {
 		validateUnguarded(o.AllowUnguarded),
 		redlock.CheckBounds("DefaultTTL", o.DefaultTTL, 0, 365*24*time.Hour),
 		redlock.CheckBounds("IdleTimeout", o.IdleTimeout, 0, 365*24*time.Hour),
-		redlock.CheckBounds("CommandTimeout", o.CommandTimeout, 100*time.Millisecond, time.Hour),
-		redlock.CheckBounds("HandshakeTimeout", o.HandshakeTimeout, 10*time.Millisecond, time.Minute),
-		redlock.CheckBounds("WriteTimeout", o.WriteTimeout, 10*time.Millisecond, time.Hour),
 		redlock.CheckBounds("MaxClients", o.MaxClients, 1, 10_000_000),
-		redlock.CheckBounds("PipelineMax", o.PipelineMax, 1, 1_000_000),
-		redlock.CheckBounds("OutputMax", o.OutputMax, 4<<10, 1<<30),
-		redlock.CheckBounds("InputTotal", o.InputTotal, 64<<10, 1<<30),
-		redlock.CheckBounds("OutputTotal", o.OutputTotal, o.OutputMax, 1<<30),
-		redlock.CheckBounds("ArgsMax", o.ArgsMax, redlock.MaxResources+16, 1<<20),
-		redlock.CheckBounds("BulkMax", o.BulkMax, 4<<10, 512<<20),
-		redlock.CheckBounds("CommandMax", o.CommandMax, 8<<10, 1<<30),
+		redlock.CheckBounds("OutputTotal", o.OutputTotal, o.bounds.outputMax, 1<<30),
 	}
 	if o.Engine == nil {
 		errs = append(errs, &redlock.OptionError{Option: "Engine", Reason: "none is given"})
-	}
-	if o.BulkMax > o.CommandMax {
-		errs = append(errs, &redlock.OptionError{Option: "BulkMax", Reason: fmt.Sprintf("%d is above CommandMax = %d", o.BulkMax, o.CommandMax), Other: "CommandMax"})
 	}
 	return errors.Join(errs...)
 }

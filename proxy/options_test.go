@@ -44,20 +44,12 @@ func TestValidate(t *testing.T) {
 		{func(o *Options) { o.AllowUnguarded = make([]string, 65) }, "AllowUnguarded: there are 65 patterns, at most 64 are possible"},
 		{func(o *Options) { o.MaxClients = -1 }, "MaxClients: -1 is outside 1 … 10000000"},
 		{func(o *Options) { o.IdleTimeout = -1 }, "IdleTimeout: -1ns is outside 0s …"},
-		{func(o *Options) { o.CommandTimeout = time.Millisecond }, "CommandTimeout: 1ms is outside 100ms … 1h"},
-		{func(o *Options) { o.HandshakeTimeout = time.Hour }, "HandshakeTimeout: 1h is outside 10ms … 1m"},
-		{func(o *Options) { o.WriteTimeout = -1 }, "WriteTimeout: -1ns is outside"},
-		{func(o *Options) { o.PipelineMax = -1 }, "PipelineMax: -1 is outside"},
-		{func(o *Options) { o.OutputMax = 1 }, "OutputMax: 1 is outside 4096 …"},
 		{func(o *Options) { o.OutputTotal = 1 }, "OutputTotal: 1 is outside 1048576 …"},
-		{func(o *Options) { o.OutputMax, o.OutputTotal = 1<<21, 1<<20 }, "OutputTotal: 1048576 is outside 2097152 …"},
+		{func(o *Options) { o.bounds.outputMax, o.OutputTotal = 1<<21, 1<<20 }, "OutputTotal: 1048576 is outside 2097152 …"},
 		{func(o *Options) { o.Users = []access.User{{Name: "a", Password: "x", MaxConnections: -1}} }, `user "a": max_connections = -1 is outside 0 …`},
 		{func(o *Options) { o.Users = []access.User{{Name: "a", Password: "x", MaxLocks: -1}} }, `user "a": max_locks = -1 is outside 0 …`},
 		{func(o *Options) { o.Users = []access.User{{Name: "a", Password: "x", MaxWaiters: -1}} }, `user "a": max_waiters = -1 is outside 0 …`},
 		{func(o *Options) { o.Users = []access.User{{Name: "a", Password: "x", MaxTTL: 25 * time.Hour}} }, `user "a": max_ttl = 25h0m0s is outside 0s …`},
-		{func(o *Options) { o.ArgsMax = 10 }, "ArgsMax: 10 is outside 80 …"},
-		{func(o *Options) { o.BulkMax = 1 }, "BulkMax: 1 is outside 4096 …"},
-		{func(o *Options) { o.BulkMax = 2 << 20 }, "BulkMax: 2097152 is above CommandMax = 1048576"},
 	} {
 		opts := right
 		test.change(&opts)

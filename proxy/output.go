@@ -21,9 +21,10 @@ import (
 // The engine's goroutines put replies here and must never wait for a client. So nothing in this file
 // blocks but send, which is the reader's, and write, which is the writer goroutine.
 //
-// Bounds: of replies, and of commands that the server keeps until they are answered, OutputMax; beyond it
-// the reader stops executing the client's commands until it has read some. Of messages, also OutputMax; beyond it the client is closed, because messages come
-// whether it sends or not (tooSlow). Of all clients together, OutputTotal (output_total.go).
+// Bounds: of replies, and of commands that the server keeps until they are answered, outputMax; beyond
+// it the reader stops executing the client's commands until it has read some. Of messages, also
+// outputMax; beyond it the client is closed, because messages come whether it sends or not (tooSlow).
+// Of all clients together, OutputTotal (output_total.go).
 type output struct {
 	out       *chunk // replies and messages in order, a list; nil: none
 	outEnd    *chunk // its last
@@ -47,7 +48,7 @@ type output struct {
 	grants []grant
 	// pushesWait: confirmations of SUBSCRIBE are in batch. Messages wait in pushed until these are in out.
 	pushesWait bool
-	// pushed counts in OutputMax like out.
+	// pushed counts in outputMax like out.
 	pushed []byte
 
 	// Owned by the goroutine that has set writing.
@@ -57,7 +58,7 @@ type output struct {
 	writeErr error                 // likewise
 }
 
-// writeMax bounds one write of the writer goroutine, and so what WriteTimeout is for.
+// writeMax bounds one write of the writer goroutine, and so what writeTimeout is for.
 const writeMax = 64 << 10
 
 // unsentLocked is how many bytes of replies wait for the client: in out, with the goroutine that
@@ -68,9 +69,9 @@ func (conn *connection) unsentLocked() int { return int(conn.appended-conn.sent)
 // with mu held.
 func (conn *connection) outputMax() int {
 	if !conn.session.authenticated() {
-		return min(preauthOutputMax, conn.server.live().OutputMax)
+		return min(preauthOutputMax, conn.server.bounds.outputMax)
 	}
-	return conn.server.live().OutputMax
+	return conn.server.bounds.outputMax
 }
 
 // appendLocked copies b behind all that is to be sent. On a closed connection it does nothing.
@@ -117,7 +118,7 @@ const sharedMin = 1 << 10
 func (conn *connection) push(behind bool, message func(*session) []byte) {
 	conn.mu.Lock()
 	b := message(conn.session)
-	full := len(b) > 0 && !conn.closed.Load() && conn.unsentLocked()+len(conn.pushed)+len(b) > conn.server.live().OutputMax
+	full := len(b) > 0 && !conn.closed.Load() && conn.unsentLocked()+len(conn.pushed)+len(b) > conn.server.bounds.outputMax
 	switch {
 	case len(b) == 0 || full || conn.closed.Load():
 	case behind && conn.head != nil && !(conn.head == conn.tail && conn.head.blocks):
@@ -158,8 +159,8 @@ func (conn *connection) unlinkLocked() *chunk {
 
 // send ends the reader's batch: it sends all replies that are known. Called by the reader goroutine.
 //
-// If more than OutputMax waits for the client or is kept, send waits until that is less. Meanwhile
-// nothing is read of it, so TCP slows down a client that sends and does not read. WriteTimeout ends it.
+// If more than outputMax waits for the client or is kept, send waits until that is less. Meanwhile
+// nothing is read of it, so TCP slows down a client that sends and does not read. writeTimeout ends it.
 func (conn *connection) send() error {
 	conn.mu.Lock()
 	defer conn.mu.Unlock()
@@ -275,11 +276,11 @@ func (conn *connection) startWriterLocked(c *chunk, n int) {
 }
 
 // write is the writer goroutine. It writes c from n on, then what is in out, and ends when nothing is
-// left. WriteTimeout is for each write, so a slow client is kept as long as it takes some bytes.
+// left. writeTimeout is for each write, so a slow client is kept as long as it takes some bytes.
 func (conn *connection) write(c *chunk, n int) {
 	rest := c.b[n:]
 	for {
-		conn.net.SetWriteDeadline(time.Now().Add(conn.server.live().WriteTimeout))
+		conn.net.SetWriteDeadline(time.Now().Add(conn.server.bounds.writeTimeout))
 		n, err := conn.net.Write(rest[:min(len(rest), writeMax)])
 		rest = rest[n:]
 		if n > 0 && errors.Is(err, os.ErrDeadlineExceeded) {
@@ -319,7 +320,7 @@ func (conn *connection) writeFailed(err error) {
 		unsent := conn.unsentLocked()
 		conn.mu.Unlock()
 		conn.server.log.Warn("client does not read its replies", "client", conn.id, "addr", conn.addr,
-			"bytes", unsent, "write_timeout", conn.server.live().WriteTimeout,
+			"bytes", unsent, "write_timeout", conn.server.bounds.writeTimeout,
 			"to_do", "find out why this client hangs; redlockd has closed it")
 	}
 	conn.close("write: " + err.Error())

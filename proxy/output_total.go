@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// OutputMax bounds what waits for one client to read it. Thousands of clients together could still take
+// outputMax bounds what waits for one client to read it. Thousands of clients together could still take
 // gigabytes, so OutputTotal bounds it for all. Beyond that bound connections are closed: of the user
 // with the most waiting, the connection with the most. So no user loses a connection while another has
 // more waiting, and no share has to be configured for each.
@@ -17,8 +17,9 @@ import (
 //
 // What the kernel takes at once is not counted, and costs no counting.
 
-// memoryLocked is the memory of replies and messages that wait for the client, and of its commands that are kept. A message that waits for
-// many clients is there once, and counts for each of them, because each alone may keep it there.
+// memoryLocked is the memory of replies and messages that wait for the client, and of its commands that
+// are kept. A message that waits for many clients is there once, and counts for each of them, because
+// each alone may keep it there.
 func (conn *connection) memoryLocked() int {
 	return conn.queued + conn.kept + cap(conn.pushed) + conn.writerMemory + conn.outMemory
 }
@@ -33,7 +34,7 @@ func (conn *connection) countOutputLocked() {
 	}
 	if more := int64(n - conn.counted); more != 0 {
 		conn.counted = n
-		conn.session.account.output.Add(more)
+		conn.session.account().output.Add(more)
 		conn.server.output.Add(more)
 	}
 }
@@ -88,7 +89,7 @@ func (srv *Server) backlogs() (total int, accounts map[*account]*backlogs) {
 	accounts = make(map[*account]*backlogs)
 	for _, conn := range srv.clients() {
 		conn.mu.Lock()
-		a, n := conn.session.account, conn.counted
+		a, n := conn.session.account(), conn.counted
 		conn.mu.Unlock()
 		if n == 0 {
 			continue
@@ -118,12 +119,12 @@ func (srv *Server) evict(b backlog) {
 	conn.close("it reads too slowly (output_total)")
 }
 
-// tooSlow closes a client for which more than OutputMax would wait.
+// tooSlow closes a client for which more than outputMax would wait.
 func (conn *connection) tooSlow() {
 	srv := conn.server
 	srv.counters[countOutputLimited].Add(1)
 	srv.slowReaders.Log(srv.log, slog.LevelWarn, time.Now(), "client closed: it reads its messages too slowly",
-		"client", conn.id, "addr", conn.addr, "user", conn.session.username(), "output_max", srv.live().OutputMax,
+		"client", conn.id, "addr", conn.addr, "user", conn.session.username(), "output_max", srv.bounds.outputMax,
 		"to_do", "have the client read its messages")
 	conn.close("it does not read its messages (output_max)")
 }
@@ -155,7 +156,7 @@ func (s *session) afterPublish(a *account) {
 func (s *session) slowDown() error {
 	s.mustSlowDown.Store(false)
 	return s.conn.sendAnd(func() error {
-		for waited := time.Duration(0); waited < publishPause && s.server.outputHigh(s.account); waited += publishPoll {
+		for waited := time.Duration(0); waited < publishPause && s.server.outputHigh(s.account()); waited += publishPoll {
 			if s.conn.closed.Load() {
 				return errClosed
 			}

@@ -2,7 +2,7 @@ package proxy
 
 // Goal: what waits for clients that do not read is bounded for all of them together, and at the cost of those who cause it. Method:
 // clients over net.Pipe, where nothing is taken by a kernel: what they do not read waits in the server. In virtual time, or one who reads
-// late on a busy machine would be closed for that (WriteTimeout).
+// late on a busy machine would be closed for that (writeTimeout).
 
 import (
 	"bytes"
@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"redlockd/proxy/access"
@@ -180,6 +181,7 @@ func TestWhoIsClosed(t *testing.T) {
 			t.Fatalf("%d clients are closed, %d bytes wait", n, srv.output.Load())
 		}
 		last := dial("admin")
+		synctest.Wait() // the writer has given back the chunk of the reply to AUTH
 		go last.conn.Write([]byte(frameOf("ECHO", strings.Repeat("x", 300_000))))
 		eventually(t, "some client is closed", func() bool { return srv.counters[countEvicted].Load() > 0 })
 		large.conn.SetReadDeadline(time.Now().Add(patience))
@@ -239,12 +241,12 @@ func TestPublisherIsSlowedDown(t *testing.T) {
 }
 
 // What waits belongs to the user that the client is logged in as.
-// What the server keeps of commands that are not answered yet is bounded as replies are: by OutputMax for one client, and it counts in
+// What the server keeps of commands that are not answered yet is bounded as replies are: by outputMax for one client, and it counts in
 // OutputTotal. Others go on.
 func TestCommandsThatAreKeptAreBounded(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
 		const most, message, count = 256 << 10, 30_000, 200
-		srv, dial := servePipes(t, func(o *Options) { o.OutputMax = most })
+		srv, dial := servePipes(t, func(o *Options) { o.bounds.outputMax = most })
 		c, other := dial(""), dial("")
 		id, _ := strconv.ParseInt(c.do("CLIENT", "ID").text[1:], 10, 64)
 		conn := srv.client(id)
@@ -303,7 +305,7 @@ func TestOutputMovesWithTheLogin(t *testing.T) {
 // A client that is closed because of its own bound is counted as that, once.
 func TestSubscriberBeyondOutputMax(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
-		srv, dial := servePipes(t, func(o *Options) { o.OutputMax = 64 << 10 })
+		srv, dial := servePipes(t, func(o *Options) { o.bounds.outputMax = 64 << 10 })
 		unread, c := dial(""), dial("")
 		unread.do("SUBSCRIBE", "c").is(`["subscribe" "c" :1]`)
 		for range 10 {

@@ -10,19 +10,21 @@ import (
 	"redlockd/redlock"
 )
 
-// Policies are limits of resources for all users, beside those of single users (account.go). The first one whose pattern matches a
-// resource counts for it. A lock of several resources keeps to the policies of all. What applies to a resource applies to its slots.
+// Policies are limits of resources for all users, beside those of single users (account.go). The first
+// one whose pattern matches a resource counts for it. A lock of several resources keeps to the policies
+// of all. What applies to a resource applies to its slots.
 //
-// Checked here, where an operation enters the engine: max_ttl, max_wait and fence. Kept by the engine, which gets them as redlock.Terms:
-// max_waiters, max_hold and lock_delay.
+// Checked here, where an operation enters the engine: max_ttl, max_wait and fence. Kept by the engine,
+// which gets them as redlock.Terms: max_waiters, max_hold and lock_delay.
 //
-// A policy counts for what clients ask for from the moment it is in force. A lock that is held already keeps what it has until it is taken,
-// extended or taken over the next time; one that HOLD renews keeps the policies under which it was taken.
+// A policy counts for what clients ask for from the moment it is in force. A lock that is held already
+// keeps what it has until it is taken, extended or taken over the next time; one that HOLD renews keeps
+// the policies under which it was taken.
 
 // policy is a Policy in force. It does not change.
 type policy struct {
 	access.Policy
-	// terms are what the engine keeps of it. Its Waiters live as long as policies of this pattern do, over reloads.
+	// terms are what the engine keeps of it. Policies of one pattern share Waiters, over reloads.
 	terms *redlock.Terms
 	// refused counts refusals, since the first policy of this pattern.
 	refused *policyRefusals
@@ -72,8 +74,8 @@ func (o *liveOptions) lockedBy(req *redlock.LockRequest) []string {
 	return slots
 }
 
-// termsFor returns the terms under which the resources may be locked for this ttl, after this wait; nil: there are none. Or it returns the
-// refusal by one of their policies.
+// termsFor returns the terms under which the resources may be locked for this ttl, after this wait;
+// nil: there are none. Or it returns the refusal by one of their policies.
 func (o *liveOptions) termsFor(resources []string, ttl, wait time.Duration) (terms *redlock.Terms, refusal error) {
 	for _, resource := range resources {
 		p := o.policyOf(resource)
@@ -109,8 +111,8 @@ func (p *policy) checkTTL(engine *redlock.Client, ttl time.Duration) error {
 		ttl.Milliseconds(), most.Milliseconds(), limit, p.name())
 }
 
-// termsOfCommit is termsFor for changes, whose delays it sets. A change that locks a resource, or hands it to another value, is refused where a fence
-// is needed; one that extends or releases it is not.
+// termsOfCommit is termsFor for changes, whose delays it sets. A change that locks a resource, or hands
+// it to another value, is refused where a fence is needed; one that extends or releases it is not.
 func (o *liveOptions) termsOfCommit(changes []redlock.Change) (terms *redlock.Terms, refusal error) {
 	for i := range changes {
 		ch := &changes[i]
@@ -160,11 +162,13 @@ func (o *liveOptions) delayOf(resource string) time.Duration {
 	return 0
 }
 
-// endMoves is by how much the engine may make the life of a key longer than its holder has asked for, so that attempts can be told apart.
+// endMoves is by how much the engine may make the life of a key longer than its holder has asked for,
+// so that attempts can be told apart.
 const endMoves = 20 * time.Millisecond
 
-// withoutDelays takes the delays out of what a reading says of keys, for the ttl that a client is told must not be longer than the one it asked
-// for. A key that is in its delay still holds its value, and is about to end, as it is within the drift: see State.Ending.
+// withoutDelays takes the delays out of what a reading says of keys, for the ttl that a client reads
+// must not be longer than the one it asked for. A key that is in its delay still holds its value, and
+// is about to end, as it is within the drift: see State.Ending.
 func (o *liveOptions) withoutDelays(keys []string, states []redlock.State) {
 	for i := 0; i < len(states) && len(o.policies) > 0; i++ {
 		st, p := &states[i], o.policyOf(keys[i])
@@ -182,7 +186,8 @@ func (o *liveOptions) withoutDelays(keys []string, states []redlock.State) {
 	}
 }
 
-// refuseByPolicy is the error for a limit of a policy that the engine has found reached; nil: it is none of a policy.
+// refuseByPolicy is the error for a limit of a policy that the engine has found reached; nil: it is
+// none of a policy.
 func (o *liveOptions) refuseByPolicy(err error) error {
 	if len(o.policies) == 0 {
 		return nil

@@ -18,10 +18,11 @@ import (
 // have authenticated nothing:
 //
 //   - Memory: little of their input and output is kept (preauthLimits, preauthOutputMax, preauthReadMax).
-//   - CPU: all of them together compute on half of the processors, in rotation over their addresses (semaphore).
-//   - Connections: at MaxClients and adminPlaces, the oldest preauth connection is closed for a new one (evictPreauthLocked).
+//   - CPU: they compute on half of the processors, in rotation over their addresses (semaphore).
+//   - Connections: at MaxClients and adminPlaces, the oldest preauth connection is closed for a new one
+//     (evictPreauthLocked).
 const (
-	// preauthOutputMax is OutputMax for preauth connections.
+	// preauthOutputMax is outputMax for preauth connections.
 	preauthOutputMax = 16 << 10
 	// preauthReadMax bounds what the TLS library may read before it returns something: a handshake, or
 	// after it one record of 16 KB and some bytes. The library keeps about twice that, because it joins
@@ -100,9 +101,9 @@ func (t *tlsTransport) resume(err error) error {
 	return nil
 }
 
-// handshake does the TLS handshake, within HandshakeTimeout in all: the waits for CPU places count.
+// handshake does the TLS handshake, within handshakeTimeout in all: the waits for CPU places count.
 func (conn *connection) handshake(config *tls.Config) (*tls.Conn, error) {
-	deadline := time.Now().Add(conn.server.live().HandshakeTimeout)
+	deadline := time.Now().Add(conn.server.bounds.handshakeTimeout)
 	conn.tlsTransport = &tlsTransport{Conn: conn.net, conn: conn, left: preauthReadMax, deadline: deadline}
 	conn.net.SetDeadline(deadline)
 	t := tls.Server(conn.tlsTransport, config)
@@ -138,13 +139,13 @@ func (srv *Server) addPreauthLocked(conn *connection) {
 	}
 }
 
-// adminPlaces is how many connections more than MaxClients are accepted before they have authenticated. Only users who
-// are administrators may stay in these places: someone must be able to look what takes all others. Where no users are
-// configured everybody is an administrator, so nobody may.
+// adminPlaces is how many connections more than MaxClients are accepted before they have authenticated.
+// Only users who are administrators may stay in these places: someone must be able to look what takes
+// all others. Where no users are configured everybody is an administrator, so nobody may.
 const adminPlaces = 3
 
-// authenticated takes the connection off the preauth connections, now that it is the user's, who is nil where no users
-// are configured. Or it returns the error if as many have authenticated as may.
+// authenticated takes the connection off the preauth connections, now that it is the user's, who is nil
+// where no users are configured. Or it returns the error if as many have authenticated as may.
 func (srv *Server) authenticated(conn *connection, u *access.User) (refusal error) {
 	most := srv.live().MaxClients
 	if u != nil && u.MayForce() {

@@ -137,7 +137,7 @@ func TestFullOverTLS(t *testing.T) {
 // Without users it is the handshake that makes a client one to be kept.
 func TestHandshakesMakeRoom(t *testing.T) {
 	config := selfSigned(t)
-	srv := serve(t, func(o *Options) { o.MaxClients, o.TLSConfig, o.HandshakeTimeout = 2, config, time.Minute })
+	srv := serve(t, func(o *Options) { o.MaxClients, o.TLSConfig, o.bounds.handshakeTimeout = 2, config, time.Minute })
 	silent := srv.dial()
 	c := srv.dialTLS()
 	c.do("PING").is("+PONG")
@@ -155,7 +155,7 @@ func TestHandshakesMakeRoom(t *testing.T) {
 }
 
 func TestPreauthThatDoesNotRead(t *testing.T) {
-	srv := serve(t, withUser, func(o *Options) { o.WriteTimeout = 200 * time.Millisecond })
+	srv := serve(t, withUser, func(o *Options) { o.bounds.writeTimeout = 200 * time.Millisecond })
 	c := srv.dial()
 	c.do("PING").is("-NOAUTH Authentication required.")
 	most := srv.flood(c, strings.Repeat(frameOf("LOCK", "r", "1000"), 100))
@@ -167,7 +167,7 @@ func TestPreauthThatDoesNotRead(t *testing.T) {
 // A ClientHello of the size that the library would take is not taken.
 func TestHugeHello(t *testing.T) {
 	config := selfSigned(t)
-	srv := serve(t, func(o *Options) { o.TLSConfig, o.HandshakeTimeout = config, time.Minute })
+	srv := serve(t, func(o *Options) { o.TLSConfig, o.bounds.handshakeTimeout = config, time.Minute })
 	c := srv.dial()
 	message := "\x01\x00\xff\xff" + strings.Repeat("x", preauthReadMax+10)
 	go func() {
@@ -208,7 +208,7 @@ func TestHugeMessageBehindTheHandshake(t *testing.T) {
 	if err != errPreauthReadMax || read > preauthReadMax+1000 {
 		t.Errorf("one long message: got %v after %d bytes, want %v after %d", err, read, errPreauthReadMax, preauthReadMax)
 	}
-	conn.session.account = srv.live().accounts[0]
+	conn.session.current.Store(srv.live().accounts[0])
 	if err := conn.read(); err != nil || conn.tlsTransport.left <= 1<<30 {
 		t.Errorf("behind the login: got %v, and %d bytes may follow, want no bound", err, conn.tlsTransport.left)
 	}
@@ -318,7 +318,9 @@ func TestWaitingHoldsNoCPU(t *testing.T) {
 	half := hello(t)[:100]
 	for name, config := range map[string]*tls.Config{"TLS": config, "no TLS": nil} {
 		t.Run(name, func(t *testing.T) {
-			srv := serve(t, withUser, func(o *Options) { o.TLSConfig, o.WriteTimeout, o.HandshakeTimeout = config, time.Minute, time.Minute })
+			srv := serve(t, withUser, func(o *Options) {
+				o.TLSConfig, o.bounds.writeTimeout, o.bounds.handshakeTimeout = config, time.Minute, time.Minute
+			})
 			dial := srv.dial
 			if config != nil {
 				dial = srv.dialTLS

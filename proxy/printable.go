@@ -7,9 +7,9 @@ import (
 	"unicode/utf8"
 )
 
-// PrintableJSON returns JSON with the same values, in which all characters can be printed. Names that clients choose
-// may contain control characters of C1 and those that turn the direction of the text, which encoding/json leaves as they are:
-// on a terminal they would change what an operator reads.
+// PrintableJSON returns JSON with the same values, in which all characters can be printed. Names that
+// clients choose may contain control characters of C1 and those that turn the direction of the text,
+// which encoding/json leaves as they are: on a terminal they would change what an operator reads.
 //
 // Behind ASCII, JSON has characters in strings only, where each may be written as an escape.
 func PrintableJSON(text []byte) []byte {

@@ -100,7 +100,7 @@ type inputTotal struct {
 func (t *inputTotal) grow(n int) error {
 	if t != nil && t.used.Add(int64(n)) > int64(t.max) {
 		t.used.Add(int64(-n))
-		return resp.ProtocolError(fmt.Sprintf("the commands that are not complete would take more than %d bytes for all clients together (input_total); "+
+		return resp.ProtocolError(fmt.Sprintf("the commands that are not complete would take more than %d bytes for all clients together; "+
 			"commands of up to %d bytes are always taken", t.max, chunkSize-roomMin))
 	}
 	return nil
@@ -121,19 +121,17 @@ func (r *readBuffer) unread() []byte {
 	return r.c.b[r.start:]
 }
 
-// take removes n bytes from the front. They are valid until the next fill.
-func (r *readBuffer) take(n int) []byte {
-	b := r.unread()[:n:n]
+// take removes n bytes from the front. They stay as they are until the next fill.
+func (r *readBuffer) take(n int) {
 	if r.c == nil {
 		r.small = r.small[n:]
 	} else {
 		r.start += n
 	}
-	return b
 }
 
-// fill waits until bytes have come, and returns how many, at least one. Slices that unread and take
-// returned are invalid then.
+// fill waits until bytes have come, and returns how many, at least one. Slices that unread returned
+// are invalid then.
 func (r *readBuffer) fill() (int, error) {
 	if r.raw == nil {
 		return r.fillWaiting()

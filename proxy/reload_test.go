@@ -153,7 +153,7 @@ func TestReloadAllOrNothing(t *testing.T) {
 	for _, opts := range []Options{
 		{Users: append(staff()[:8], access.User{Name: "nobody"})},
 		{Users: staff()[:1], MaxClients: -1},
-		{Users: staff()[:1], OutputMax: 1 << 20, OutputTotal: 1 << 18},
+		{Users: staff()[:1], OutputTotal: 1 << 18},
 	} {
 		if closed, err := srv.Reload(opts); err == nil || closed != 0 {
 			t.Errorf("%+v: got %d connections closed and error %v, want none and an error", opts, closed, err)

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"fmt"
+	"time"
 
 	"redlockd/redlock/resp"
 )
@@ -83,10 +84,6 @@ func orNull(text string) any {
 	return text
 }
 
-// reply answers with a structure, in the protocol version of the call. A slot's owner uses appendValue
-// with slot.proto.
-func (c *call) reply(value any) { c.out = appendValue(c.out, c.proto, value) }
-
 // The replies of commands that scripts call.
 
 // failure is an error that the script can catch. Its text begins with the code.
@@ -101,3 +98,6 @@ func oneIf(yes bool) int64 {
 	}
 	return 0
 }
+
+// floorMs rounds down, so that a client never counts on more than what is left. What is over already is 0.
+func floorMs(d time.Duration) int64 { return max(0, d.Milliseconds()) }

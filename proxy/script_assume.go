@@ -7,8 +7,9 @@ import (
 	"redlockd/redlock"
 )
 
-// An assumption is what all keys of a script are taken to hold before anybody has read them. A wrong one costs
-// a round and never a wrong reply: the masters make the changes only if the keys hold what was assumed.
+// An assumption is what all keys of a script are taken to hold before anybody has read them. A wrong
+// one costs a round and never a wrong reply: the masters make the changes only if the keys hold what
+// was assumed.
 //
 // Lock scripts are written for two states of a key: nobody holds it, or the caller does, whose token is among
 // the arguments.
@@ -20,8 +21,8 @@ const (
 	// assumesHeld + i: all keys hold argument i.
 	assumesHeld int32 = 2
 
-	// assumedArgs is how many arguments are tried as the token. It is the first or second one in all libraries
-	// that we know.
+	// assumedArgs is how many arguments are tried as the token. It is the first or second one in all
+	// libraries that we know.
 	assumedArgs = 4
 )
 
@@ -84,8 +85,8 @@ func (x *scriptProgram) all(state redlock.State) []redlock.State {
 	return states
 }
 
-// rightAssumption is the one that would have been right for these states. It is assumesNothing if keys differ,
-// or one holds a value that is not among the arguments.
+// rightAssumption is the one that would have been right for these states. It is assumesNothing if keys
+// differ, or one holds a value that is not among the arguments.
 func (x *scriptProgram) rightAssumption(states []redlock.State) int32 {
 	right := assumesNothing
 	for i := range states {

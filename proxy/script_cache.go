@@ -8,8 +8,8 @@ import (
 	"redlockd/redlock/sandbox"
 )
 
-// Bounds of the scripts that a server remembers. A forgotten script is found on the masters. If it is not there
-// either, its client gets NOSCRIPT, and sends it again.
+// Bounds of the scripts that a server remembers. A forgotten script is found on the masters. If it is
+// not there either, its client gets NOSCRIPT, and sends it again.
 const (
 	scriptsMax = 1024
 	// scriptBytesMax bounds their sources and what they are compiled to.

@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"errors"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -12,14 +11,15 @@ import (
 	"redlockd/redlock/resp"
 )
 
-// What a script's redis.call does. Commands on keys are those of package keyspace, the few others are here. To
-// let scripts call one more of the others, give it a row below. A command must have no effect outside of the
-// run, because a run may be repeated on what the keys really hold: collect what is to happen in scriptCaller,
-// and let the exchange do it behind the commit, as PUBLISH does.
+// What a script's redis.call does. Commands on keys are those of package keyspace, the few others are
+// here. To let scripts call one more of the others, give it a row below. A command must have no effect
+// outside of the run, because a run may be repeated on what the keys really hold: collect what is to
+// happen in scriptCaller, and let the exchange do it behind the commit, as PUBLISH does.
 
 // scriptCaller executes the commands of one run of a script: it is the run's sandbox.Caller.
 type scriptCaller struct {
 	space *keyspace.Space
+	table *commandTable
 	// now stands still during the run.
 	now time.Time
 	// user may publish on some channels only; nil: there are no users.
@@ -52,9 +52,9 @@ var scriptCommands = map[string]scriptCommand{
 	"ping":    {-1, false, scriptPING},
 }
 
-// Call implements sandbox.Caller. An error that a script may catch, as one in Redis, is a reply; what ends the
-// whole script is an error. A command that Redis has and scripts cannot call here must end it: a script that
-// went on would do something else than in Redis.
+// Call implements sandbox.Caller. An error that a script may catch, as one in Redis, is a reply; what
+// ends the whole script is an error. A command that Redis has and scripts cannot call here must end it:
+// a script that went on would do something else than in Redis.
 func (caller *scriptCaller) Call(args []string) (resp.Value, error) {
 	name := strings.ToLower(args[0])
 	var cmd scriptCommand
@@ -65,7 +65,7 @@ func (caller *scriptCaller) Call(args []string) (resp.Value, error) {
 		cmd = scriptCommands[name]
 	}
 	switch {
-	case cmd.arity == 0 && redisHas(name):
+	case cmd.arity == 0 && caller.table.redisHas(name):
 		return resp.Value{}, &scriptRefusal{&refusedError{name, replyError("ERR the script calls " + strings.ToUpper(name) + ", and is refused as a whole: scripts here lock and release only, " +
 			"with keys that hold a string, a counter, or a small hash, set or sorted set, and have a TTL; a semaphore is LOCK with SLOTS")}}
 	case cmd.arity == 0:
@@ -90,14 +90,6 @@ func refuseRun(err error) error {
 		return refuse("the script uses more than %d keys, which is the most that is possible: %.200q is one too many", scriptKeysMax, unknown.Key)
 	}
 	return &scriptRefusal{err}
-}
-
-// redisHas reports whether Redis, or this endpoint, knows a command that scripts cannot call. The name is in
-// lower case. All others get Redis's error for unknown commands, which a script may handle.
-func redisHas(name string) bool {
-	_, refused := refusalOf[name]
-	isServed := func(row command) bool { return row.name == name }
-	return refused || slices.ContainsFunc(commandRows, isServed) || name == "waitaof" // of Redis 7.2
 }
 
 // scriptTIME answers the time of the run, which stands still in it as in Redis.

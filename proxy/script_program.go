@@ -71,7 +71,7 @@ func (x *scriptProgram) runFor(instructions int) {
 		return
 	}
 	now := time.Now()
-	caller := &scriptCaller{space: x.space(now), now: now, user: x.account.user()}
+	caller := &scriptCaller{space: x.space(now), table: x.s.server.table, now: now, user: x.account.user()}
 	caller.space.KeysMax = scriptKeysMax
 	x.outcome = runScript(script, x.declared, caller, x.argv, limits)
 	x.spent += x.outcome.spent

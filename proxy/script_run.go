@@ -17,12 +17,6 @@ const (
 	scriptReplyMax = 128 << 10
 )
 
-// message is what a script publishes.
-type message struct{ channel, payload string }
-
-// size is what a message counts where bytes are bounded.
-func (m *message) size() int { return len(m.channel) + len(m.payload) + messageOverhead }
-
 // scriptRefusal ends a script that is not one of a lock, also inside pcall. Its text is that of the
 // error reply.
 type scriptRefusal struct{ error }
@@ -34,8 +28,8 @@ func refuse(format string, args ...any) error {
 	return &scriptRefusal{fmt.Errorf("ERR "+format, args...)}
 }
 
-// runScript runs a script on the keys of caller, which are those of declared, and argv. It asks nobody, changes
-// nothing and keeps nothing, so that it may be repeated.
+// runScript runs a script on the keys of caller, which are those of declared, and argv. It asks nobody,
+// changes nothing and keeps nothing, so that it may be repeated.
 func runScript(script *sandbox.Script, declared []string, caller *scriptCaller, argv []string, limits sandbox.Limits) outcome {
 	if refusal := refuseReserved(declared); refusal != nil {
 		return outcome{refused: refusal}

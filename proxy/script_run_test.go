@@ -22,6 +22,8 @@ var scriptNow = time.UnixMilli(1_700_000_000_123)
 // unhurried are the usual limits, and time for a machine that has much else to do.
 var unhurried = sandbox.Limits{Time: time.Minute}
 
+var scriptTable = newCommandTable(commandRows)
+
 // scriptKey is what a script is run on: one of its KEYS, and the state that it is assumed to be in.
 type scriptKey struct {
 	name  string
@@ -46,7 +48,7 @@ func runOnKeys(script *sandbox.Script, keys []scriptKey, argv []string, now time
 	}
 	space := keyspace.New(names, states, now)
 	space.Random, space.KeysMax = noNonce, scriptKeysMax
-	return runScript(script, names, &scriptCaller{space: space, now: now}, argv, unhurried)
+	return runScript(script, names, &scriptCaller{table: scriptTable, space: space, now: now}, argv, unhurried)
 }
 
 // noNonce makes all nonces the same, so that what is changed alike is the same.
@@ -341,7 +343,7 @@ func BenchmarkScriptRelease(b *testing.B) {
 	states := []redlock.State{{Found: true, Type: "string", Value: token, TTL: 30 * time.Second}}
 	b.ReportAllocs()
 	for b.Loop() {
-		if o := runScript(script, keys, &scriptCaller{space: keyspace.New(keys, states, scriptNow), now: scriptNow}, argv, sandbox.Limits{}); o.reply.Int != 1 || o.refused != nil {
+		if o := runScript(script, keys, &scriptCaller{table: scriptTable, space: keyspace.New(keys, states, scriptNow), now: scriptNow}, argv, sandbox.Limits{}); o.reply.Int != 1 || o.refused != nil {
 			b.Fatal(o)
 		}
 	}

@@ -21,8 +21,8 @@ import (
 const (
 	runInstructions = 50_000
 	runTime         = 20 * time.Millisecond
-	// runBytesMax bounds the memory of all runs together: no more are made at a time than have room in it, each
-	// with all that it may take.
+	// runBytesMax bounds the memory of all runs together: no more are made at a time than have room in
+	// it, each with all that it may take.
 	runBytesMax = 64 << 20
 )
 
@@ -52,12 +52,12 @@ type scriptShares struct {
 	running int
 	// users has those that had to wait for a run, or have published by a script.
 	users map[*account]*scriptUser
-	// waiting has the users with calls that wait, in the order of their turns. It is empty while running < max.
+	// waiting has the users with calls that wait, in order of turn; empty while running < max.
 	waiting []*scriptUser
 }
 
-// scriptUser is the share of one user. There are no more of them than accounts, but for some that a reload has
-// replaced while calls of theirs waited.
+// scriptUser is the share of one user. There are no more of them than accounts, but for some that a
+// reload has replaced while calls of theirs waited.
 type scriptUser struct {
 	// waiting has the connections with calls that wait, in the order of their turns.
 	waiting []*scriptConn
@@ -97,9 +97,9 @@ func (sh *scriptShares) keepUsers(keep func(*account) bool) {
 	maps.DeleteFunc(sh.users, func(a *account, u *scriptUser) bool { return !keep(a) && len(u.waiting) == 0 })
 }
 
-// acquireRun waits until it is the turn of this connection of this user. The caller runs or compiles one script
-// then, and calls releaseRun in any case. It may hold no mutex meanwhile: the wait can be as long as the runs
-// of all other users together.
+// acquireRun waits until it is the turn of this connection of this user. The caller runs or compiles
+// one script then, and calls releaseRun in any case. It may hold no mutex meanwhile: the wait can be as
+// long as the runs of all other users together.
 func (sh *scriptShares) acquireRun(u *account, connection int64) {
 	sh.mu.Lock()
 	if sh.running < sh.max {
@@ -164,18 +164,4 @@ func (sh *scriptShares) chargeMessages(u *account, n int, now time.Time) (refusa
 	}
 	share.messages -= int64(n)
 	return nil
-}
-
-// compiled is the script of this source. A source that is not known yet is compiled when it is the turn of this
-// session of the user, because a stranger's source takes as long as a run.
-func (s *session) compiled(u *account, source string) (*knownScript, error) {
-	srv := s.server
-	if len(source) <= sandbox.SourceMax { // else it takes no time to refuse it
-		if known := srv.scripts.lookupSHA([]byte(sandbox.SHA(source))); known != nil {
-			return known, nil
-		}
-		srv.shares.acquireRun(u, s.conn.id)
-		defer srv.shares.releaseRun()
-	}
-	return srv.scripts.addSource(source, srv.now())
 }

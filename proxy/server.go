@@ -13,9 +13,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"redlockd/proxy/fleet"
 	"redlockd/proxy/status"
 	"redlockd/redlock/loglimit"
-	"redlockd/redlock/resp"
 )
 
 // Server serves the Redis protocol in front of a lock engine. Make one with New, pass it listeners with
@@ -35,8 +35,8 @@ type Server struct {
 	opts    lastingOptions
 	log     *slog.Logger
 	table   *commandTable
-	limits  resp.Limits // of one command, once the client has authenticated
-	started time.Time   // the zero of the clock now
+	bounds  bounds
+	started time.Time // the zero of the clock now
 
 	leaving  atomic.Bool // Leave was called
 	draining atomic.Bool // Shutdown was called
@@ -51,8 +51,8 @@ type Server struct {
 	closed      bool                  // Close was called
 	done        chan struct{}         // closed with closed
 
-	// goroutines are the readers, the writers, runTimeouts and those of LOCKS and the fleet, for which Close waits. Add one only from
-	// a goroutine that is counted itself, or with mu held while closed is false.
+	// goroutines are all but the audit's; Close waits for them. Add one only from a goroutine that is
+	// counted itself, or with mu held while closed is false.
 	goroutines sync.WaitGroup
 
 	subscribers subscribers
@@ -61,7 +61,8 @@ type Server struct {
 	shares      *scriptShares // bounds the scripts that run at one time, in rotation over the users
 	keyQueue    keyQueue
 	listing     chan struct{} // holds an element while a LOCKS is being answered
-	fleet       redlockds     // the other redlockds over the same masters
+	asking      chan struct{} // holds an element while a LOCKS ALL is under way, and for askEvery at least
+	fleet       *fleet.Fleet  // the other redlockds over the same masters
 
 	reloading sync.Mutex                  // held by Reload
 	current   atomic.Pointer[liveOptions] // see live
@@ -74,7 +75,7 @@ type Server struct {
 	// tried: a goroutine of the engine that finds it held goes on.
 	relieving sync.Mutex
 
-	// counters never fall, because metrics are read as rates. CONFIG RESETSTAT remembers their values in stats.
+	// counters never fall: metrics are read as rates. stats has their values at CONFIG RESETSTAT.
 	counters [counterCount]atomic.Uint64
 	stats    *stats
 	audit    *audit
@@ -106,7 +107,7 @@ const (
 	countRejected                          // connections refused because of MaxClients
 	countCommands                          // executed
 	countEvicted                           // clients closed because of OutputTotal
-	countOutputLimited                     // subscribers closed because of OutputMax
+	countOutputLimited                     // subscribers closed because of outputMax
 	countProtocolErrors                    // connections ended because what came was no command
 	countLoginsFailed                      // by a wrong name or password
 	countHandshakesFailed                  // of TLS
@@ -116,49 +117,6 @@ const (
 	countErrors                            // error replies
 	counterCount
 )
-
-// New makes a server. It reports what is wrong with the options. It makes itself the engine's receiver
-// of messages, of which there is one only: two servers cannot share an engine.
-func New(opts Options) (*Server, error) {
-	if err := opts.Validate(); err != nil {
-		return nil, err
-	}
-	opts = opts.withDefaults()
-	started := time.Now()
-	srv := &Server{
-		opts:        lastingOptions{opts.Engine, opts.Version, opts.TLSConfig, opts.Certificates, opts.Settings, opts.Reload},
-		log:         opts.Logger,
-		table:       newCommandTable(commandRows),
-		limits:      resp.Limits{Args: opts.ArgsMax, Bulk: opts.BulkMax, Command: opts.CommandMax},
-		started:     started,
-		stats:       newStats(started),
-		shares:      newScriptShares(runsMax()),
-		listing:     make(chan struct{}, 1),
-		listeners:   make(map[net.Listener]struct{}),
-		connections: make(map[int64]*connection),
-		done:        make(chan struct{}),
-		tracking:    tracking{max: trackedMax},
-		preauthCPU:  newSemaphore(),
-		input:       inputTotal{max: max(opts.InputTotal, 2*opts.CommandMax+4*chunkSize)}, // a chunk grows by doubling
-		anonymous:   &account{asking: make(chan struct{}, 1)},
-		shortTTLs:   loglimit.Limiter{Interval: time.Minute}, // they are no fault
-		refusals:    loglimit.Limiter{Burst: 16},             // a library that comes has several at once, each logged once
-	}
-	srv.audit = newAudit(opts.Audit, opts.AuditLocks, opts.Logger)
-	srv.current.Store(newLiveOptions(opts, nil))
-	srv.fleet = redlockds{srv: srv, asked: make(chan struct{}, 1), asking: make(chan struct{}, 1)}
-	opts.Engine.OnMessage(func(channel, payload string) {
-		switch channel {
-		case scriptFlushChannel:
-			srv.scripts.forgetAll()
-		case fleetChannel:
-			srv.fleet.receive(payload)
-		default:
-			srv.subscribers.deliver(channel, payload)
-		}
-	})
-	return srv, nil
-}
 
 // now is the server's clock: nanoseconds since New, monotonic. It is never 0, so that 0 can stand for
 // "never". A number instead of a time.Time, so that other goroutines can read lastUsed and the like
@@ -203,8 +161,8 @@ func (srv *Server) Serve(l net.Listener) error {
 	}
 }
 
-// listen registers a listener. With the first it starts runTimeouts, and tells the other redlockds that this one is here. It returns false if the server is
-// closed or draining.
+// listen registers a listener. With the first it starts runTimeouts, and what says to the other redlockds
+// that this one is here. It returns false if the server is closed or draining.
 func (srv *Server) listen(l net.Listener) bool {
 	srv.mu.Lock()
 	defer srv.mu.Unlock()
@@ -215,8 +173,8 @@ func (srv *Server) listen(l net.Listener) bool {
 	if !srv.timeoutsRun {
 		srv.timeoutsRun = true
 		srv.goroutines.Go(srv.runTimeouts)
-		srv.fleet.name = fleetName(l.Addr())
-		srv.goroutines.Go(srv.fleet.run)
+		srv.fleet.Listens(l.Addr())
+		srv.goroutines.Go(srv.fleet.Run)
 	}
 	return true
 }
@@ -230,7 +188,7 @@ func (srv *Server) listen(l net.Listener) bool {
 // then the commands of other clients find it, unless it was evicted.
 func (srv *Server) accepted(c net.Conn) {
 	if t, ok := c.(*net.TCPConn); ok {
-		noticeVanished(t, srv.live().WriteTimeout)
+		noticeVanished(t)
 	}
 	most := srv.live().MaxClients
 	if srv.usesTLS(c) || len(srv.live().Users) > 0 {
@@ -246,7 +204,7 @@ func (srv *Server) accepted(c net.Conn) {
 		srv.lastID++
 		conn := newConnection(srv, c, srv.lastID)
 		srv.connections[conn.id] = conn
-		conn.session.account.enter()
+		conn.session.account().enter()
 		if srv.usesTLS(c) || !conn.session.authenticated() {
 			srv.addPreauthLocked(conn)
 		}
@@ -254,7 +212,7 @@ func (srv *Server) accepted(c net.Conn) {
 			conn.serve()
 			srv.subscribers.forget(conn.session)
 			srv.tracking.forget(conn.session)
-			conn.session.account.leave()
+			conn.session.account().leave()
 			srv.mu.Lock()
 			srv.removePreauthLocked(conn)
 			delete(srv.connections, conn.id)
@@ -283,8 +241,8 @@ func (srv *Server) accepted(c net.Conn) {
 	c.Close()
 }
 
-// usesTLS reports whether the client must use TLS. On a unix socket it must not: nothing leaves the machine, and the
-// mode of the file says who may connect.
+// usesTLS reports whether the client must use TLS. On a unix socket it must not: nothing leaves the
+// machine, and the mode of the file says who may connect.
 func (srv *Server) usesTLS(c net.Conn) bool {
 	_, local := c.(*net.UnixConn)
 	return srv.opts.TLSConfig != nil && !local
@@ -389,7 +347,7 @@ func (srv *Server) begin(f func()) bool {
 	return !srv.closed
 }
 
-// closeListeners makes every Serve return nil: a listener that is no longer in listeners was closed on purpose.
+// closeListeners makes every Serve return nil: a listener not in listeners was closed on purpose.
 func (srv *Server) closeListeners() {
 	srv.mu.Lock()
 	defer srv.mu.Unlock()

@@ -69,7 +69,7 @@ func TestOtherConnections(t *testing.T) {
 		}
 	})
 	t.Run("silence instead of a handshake", func(t *testing.T) {
-		srv := serve(t, func(o *Options) { o.TLSConfig, o.HandshakeTimeout = config, 100*time.Millisecond })
+		srv := serve(t, func(o *Options) { o.TLSConfig, o.bounds.handshakeTimeout = config, 100*time.Millisecond })
 		srv.dial().closed()
 	})
 	t.Run("plain text to TLS", func(t *testing.T) {

@@ -47,13 +47,16 @@ type session struct {
 	// named or logged in last. Written with conn.mu held.
 	caller atomic.Pointer[redlock.HolderNote]
 
+	// current is the account, never nil: the shared one until the client has authenticated, and where
+	// no users are configured. Written by the reader goroutine with conn.mu held.
+	current atomic.Pointer[account]
+
 	// Written by the reader goroutine with conn.mu held, and read by it without; other goroutines read
 	// them with conn.mu held.
-	proto         int      // 2 or 3, by HELLO
-	account       *account // never nil; the shared one until authenticated, and where no users are configured
-	name          string   // by CLIENT SETNAME
-	libName       string   // by CLIENT SETINFO
-	libVer        string   // likewise
+	proto         int    // 2 or 3, by HELLO
+	name          string // by CLIENT SETNAME
+	libName       string // by CLIENT SETINFO
+	libVer        string // likewise
 	subscriptions subscriptions
 
 	// held is what held locks are bound to; nil: none were.
@@ -76,13 +79,15 @@ const (
 	replySkipping           // this command gets none
 )
 
-// authenticated reports whether the client may send any command. Called by the reader goroutine, or
-// with conn.mu held.
+// account is the one on which the client's commands count.
+func (s *session) account() *account { return s.current.Load() }
+
+// authenticated reports whether the client may send any command.
 func (s *session) authenticated() bool { return s.user() != nil || len(s.server.live().Users) == 0 }
 
 // user is whose the session is, with the rights that this user has now; nil until it has authenticated,
-// and always where no users are configured. Called like authenticated.
-func (s *session) user() *access.User { return s.account.user() }
+// and always where no users are configured.
+func (s *session) user() *access.User { return s.account().user() }
 
 // silent reports whether the command that is executed gets no reply.
 func (s *session) silent() bool { return s.replyMode == replyOff || s.replyMode == replySkipping }
@@ -141,7 +146,9 @@ func (s *session) execute(c *call) {
 	}
 	cmd.stats.calls.Add(1)
 	mark := len(c.out)
-	cmd.handler(s, c)
+	if err := cmd.handler(s, c); err != nil {
+		c.fail(err)
+	}
 	if c.slot == nil && isError(c.out[mark:]) {
 		cmd.stats.failed.Add(1)
 	}
@@ -190,4 +197,38 @@ func (s *session) recovered(c *call, mark int) {
 	// The reply was to come later. It may never come, or come at this moment. Only closing is right in
 	// all cases.
 	s.conn.close("panic in a command")
+}
+
+// becomeLocked makes the session one of the account, which it has entered, and takes it out of the one
+// before. What waits for the client to read it goes along. Operations that are on their way stay with
+// the account that began them (slot.account). Called by the reader goroutine.
+func (s *session) becomeLocked(a *account) {
+	s.account().leave()
+	s.account().output.Add(int64(-s.conn.counted))
+	a.output.Add(int64(s.conn.counted))
+	s.current.Store(a)
+	s.caller.Store(nil)
+}
+
+// username is the name that CLIENT LIST shows.
+func (s *session) username() string { return usernameOf(s.user()) }
+
+// allowedWhileSubscribed reports whether a client that has subscriptions may send this command. In
+// RESP2 it takes every array for a message, so it may send only what is answered as one; in RESP3
+// messages are pushes, and all is allowed.
+func (s *session) allowedWhileSubscribed(cmd *command) bool {
+	if s.proto >= 3 || s.subscriptions.count() == 0 || cmd.flags&flagPubSub != 0 && cmd.name != "publish" {
+		return true
+	}
+	switch cmd.name {
+	case "ping", "quit", "reset":
+		return cmd.parent == nil
+	}
+	return false
+}
+
+// notWhileSubscribed is the error for a command that is not allowedWhileSubscribed.
+func notWhileSubscribed(cmd *command) error {
+	return errorf("ERR Can't execute '%s': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context",
+		cmd.fullName())
 }

@@ -64,16 +64,21 @@ func TestCLIENTUNBLOCK(t *testing.T) {
 func TestRepliesInOrder(t *testing.T) {
 	srv := newTestServer(t)
 	srv.table = newCommandTable([]command{
-		{name: "now", arity: 2, handler: func(_ *session, c *call) { c.out = append(append(append(c.out, '+'), c.args[1]...), "\r\n"...) }},
-		{name: "slot", arity: 2, handler: func(_ *session, c *call) {
+		{name: "now", arity: 2, handler: func(_ *session, c *call) error {
+			c.out = append(append(append(c.out, '+'), c.args[1]...), "\r\n"...)
+			return nil
+		}},
+		{name: "slot", arity: 2, handler: func(_ *session, c *call) error {
 			sl := c.newSlot()
 			sl.out = append(append(append(sl.out, '+'), c.args[1]...), "\r\n"...)
 			flush(sl.complete())
+			return nil
 		}},
-		{name: "later", arity: 2, handler: func(_ *session, c *call) {
+		{name: "later", arity: 2, handler: func(_ *session, c *call) error {
 			sl := c.newSlot()
 			sl.out = append(append(append(sl.out, '+'), c.args[1]...), "\r\n"...)
 			time.AfterFunc(time.Duration(rand.IntN(500))*time.Microsecond, func() { flush(sl.complete()) })
+			return nil
 		}},
 	})
 	srv.serveClients()
@@ -95,11 +100,12 @@ func TestRepliesInOrder(t *testing.T) {
 func TestManyRepliesOneWrite(t *testing.T) {
 	srv := newTestServer(t)
 	srv.table = newCommandTable([]command{
-		{name: "now", arity: 1, handler: func(_ *session, c *call) { c.ok() }},
-		{name: "slot", arity: 1, handler: func(_ *session, c *call) {
+		{name: "now", arity: 1, handler: func(_ *session, c *call) error { return c.ok() }},
+		{name: "slot", arity: 1, handler: func(_ *session, c *call) error {
 			sl := c.newSlot()
 			sl.out = append(sl.out, "+OK\r\n"...)
 			flush(sl.complete())
+			return nil
 		}},
 	})
 	l := newPipeListener()
@@ -133,14 +139,14 @@ func TestNothingIsExecutedForTheDead(t *testing.T) {
 	executing, killed := make(chan struct{}), make(chan struct{})
 	var second atomic.Int32
 	srv.table = newCommandTable([]command{
-		{name: "first", arity: 1, handler: func(_ *session, c *call) {
+		{name: "first", arity: 1, handler: func(_ *session, c *call) error {
 			close(executing)
 			<-killed
-			c.ok()
+			return c.ok()
 		}},
-		{name: "second", arity: 1, handler: func(_ *session, c *call) {
+		{name: "second", arity: 1, handler: func(_ *session, c *call) error {
 			second.Add(1)
-			c.ok()
+			return c.ok()
 		}},
 	})
 	srv.serveClients()

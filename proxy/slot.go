@@ -23,7 +23,7 @@ type slot struct {
 	out []byte
 	// proto is the protocol version that the reply must be in.
 	proto int
-	// undo takes the outcome back if the reply cannot reach the client. nil: nothing does. Set before complete.
+	// undo takes the outcome back if the reply is lost; nil: nothing does. Set before complete.
 	undo undoer
 	// scripted are the keys that later commands of the client wait for until the slot is complete, see
 	// session.scripted. Set before enqueue.
@@ -61,7 +61,7 @@ type grant struct {
 	undo undoer
 }
 
-// queue are the slots of one connection in the order of their commands, at most PipelineMax: then the
+// queue are the slots of one connection in the order of their commands, at most pipelineMax: then the
 // reader executes no more (executeUnread). Guarded by the connection's mu.
 type queue struct {
 	head   *slot // of the oldest command that is not answered; nil: all are
@@ -71,7 +71,7 @@ type queue struct {
 }
 
 // keepsMin is the length of a command from which on it is counted that the server keeps it. Shorter ones are
-// bounded by PipelineMax, and of those that block there is one.
+// bounded by pipelineMax, and of those that block there is one.
 const keepsMin = 1 << 10
 
 // enqueue appends the slot of the command that is executed. Called by the reader goroutine, before the
@@ -80,7 +80,7 @@ const keepsMin = 1 << 10
 // What is in batch stands before the slot, and goes to out first. Replies that come later get slots of
 // their own (queueReply). So batch is empty while slots are in the queue.
 func (s *session) enqueue(sl *slot, proto int, blocks bool) {
-	sl.s, sl.cmd, sl.account, sl.proto, sl.blocks = s, s.call.cmd, s.account, proto, blocks
+	sl.s, sl.cmd, sl.account, sl.proto, sl.blocks = s, s.call.cmd, s.account(), proto, blocks
 	sl.out = sl.room[:0]
 	sl.silent = s.silent()
 	conn := s.conn

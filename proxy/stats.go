@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// What is counted, beyond Server.counters: errors by code, calls and refusals by command. And what CONFIG RESETSTAT
-// sets back: it must not touch counters, because metrics are read as rates, so totalsSinceReset
-// subtracts.
+// What is counted, beyond Server.counters: errors by code, calls and refusals by command. And what
+// CONFIG RESETSTAT sets back: it must not touch counters, because metrics are read as rates, so
+// totalsSinceReset subtracts.
 
 // stats is what INFO shows beyond counters, and what it has to remember from one time to the next. Make
 // one with newStats.
@@ -107,15 +107,15 @@ func (st *stats) codes() map[string]uint64 {
 	return maps.Clone(st.byCode)
 }
 
-// codesEver counts the error replies by the codes of errorCodes, and all others as codeOther, since the start.
+// codesEver counts the error replies by the codes of errorCodes, others as codeOther, since the start.
 func (st *stats) codesEver() map[string]uint64 {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	return maps.Clone(st.everByCode)
 }
 
-// countRefused counts a refusal. It returns true if it is the first one of the library and command, and allow has
-// room for a line in the log; otherwise the next refusal may be the first one.
+// countRefused counts a refusal. It returns true if it is the first one of the library and command, and
+// allow has room for a line in the log; otherwise the next refusal may be the first one.
 func (st *stats) countRefused(by refuser, allow func() (dropped int64, ok bool)) (dropped int64, first bool) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -166,7 +166,7 @@ func (srv *Server) totalsSinceReset() totals {
 	return n
 }
 
-// resetStats is CONFIG RESETSTAT. It sets back what INFO shows in Stats, Commandstats, Errorstats and Refusedstats.
+// resetStats is CONFIG RESETSTAT, for Stats, Commandstats, Errorstats and Refusedstats of INFO.
 func (srv *Server) resetStats() {
 	for _, row := range srv.table.rows {
 		row.stats.calls.Store(0)

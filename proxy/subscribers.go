@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"strings"
 	"sync"
 
 	"redlockd/proxy/access"
@@ -10,16 +11,27 @@ import (
 
 // Messages on their way to subscribers. The engine hands over each message once (deliver), and each
 // client gets it behind all that is to be sent to it already. Nobody waits for a client: one that does
-// not read is closed at OutputMax.
+// not read is closed at outputMax.
 //
 // A message is encoded once for all who get it in the same protocol version, and a long one is not
 // copied either: a message for ten thousand clients costs its bytes once.
+
+const (
+	// patternBytesMax bounds the patterns of all clients together, each counted once however many have
+	// it: every message that is published on any redlockd is compared with all of them, which takes a
+	// time of their length times that of the channel's name.
+	patternBytesMax = 64 << 10
+
+	// channelMax bounds the name of a channel that a message is sent to: that of a resource, and as
+	// much again around it. See patternBytesMax.
+	channelMax = 2 * redlock.MaxResourceLen
+)
 
 // subscribers finds the clients that a message is for. mu is taken after a connection's mu; no other
 // lock is taken under it.
 type subscribers struct {
 	mu sync.Mutex
-	// of has the subscribers of each kind by name, and no empty sets: a name without subscribers costs nothing.
+	// of has the subscribers of each kind by name, and no empty sets.
 	of [2]map[string]map[*session]struct{}
 	// patternBytes is the sum over the patterns, at most patternBytesMax.
 	patternBytes int
@@ -125,7 +137,7 @@ type delivery struct {
 
 // deliver pushes a message to all clients of this server that are subscribed: once for the channel, and
 // once for each pattern that matches. It never waits. A client that does not read its messages is
-// closed when more than OutputMax waits for it, or when more than OutputTotal waits for all and most of
+// closed when more than outputMax waits for it, or when more than OutputTotal waits for all and most of
 // that is for it.
 func (subs *subscribers) deliver(channel, payload string) {
 	subs.mu.Lock()
@@ -146,7 +158,7 @@ func (subs *subscribers) deliver(channel, payload string) {
 	// With subs.mu free again, because it is taken after a connection's mu. A client may have
 	// unsubscribed meanwhile, and still gets this message, as if it had come before.
 	for _, d := range deliveries {
-		if channel != redlock.LostChannel || d.to.accountOf().user().May(payload) {
+		if channel != redlock.LostChannel || d.to.user().May(payload) {
 			d.to.conn.push(false, d.frame)
 		}
 	}
@@ -165,3 +177,43 @@ func (subs *subscribers) count(channel string) int {
 	}
 	return n
 }
+
+// subscriptions are what one client has subscribed to. The zero value is none.
+type subscriptions struct {
+	names [2][]string // of each kind, each once, in the order of subscription
+	bytes int         // what they take, at most subscriptionBytesMax
+}
+
+// count is the number that every confirmation bears.
+func (subs *subscriptions) count() int {
+	return len(subs.names[toChannel]) + len(subs.names[toPattern])
+}
+
+// subscription is a kind of subscription.
+type subscription uint8
+
+const (
+	toChannel subscription = iota
+	toPattern
+)
+
+// messageRefusal is the error for a message that cannot be published, or nil. It is checked here
+// because the bound of a channel's name is this package's, and because a script must know before it is
+// committed.
+func messageRefusal(channel, payload string) error {
+	switch n := len(channel) + len(payload); {
+	case strings.HasPrefix(channel, redlock.ReservedPrefix):
+		return errorf("ERR channels that begin with %s are kept for redlockd itself", redlock.ReservedPrefix)
+	case len(channel) > channelMax:
+		return errorf("ERR the name of the channel has %d bytes, at most %d are possible", len(channel), channelMax)
+	case n > redlock.MessageMax:
+		return errorf("ERR the message and its channel have %d bytes, at most %d are possible", n, redlock.MessageMax)
+	}
+	return nil
+}
+
+// message is what a script publishes.
+type message struct{ channel, payload string }
+
+// size is what a message counts where bytes are bounded.
+func (m *message) size() int { return len(m.channel) + len(m.payload) + messageOverhead }

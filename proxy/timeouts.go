@@ -1,14 +1,17 @@
 package proxy
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
-// One goroutine closes the connections of all clients that have used up command_timeout or
+// One goroutine closes the connections of all clients that have used up commandTimeout or
 // idle_timeout. It looks at each of them several times within the shorter of the two, so no command
 // pays for a deadline of its own, and a timeout is late by a quarter at most.
 
 // runTimeouts is that goroutine. It ends when the server is closed.
 func (srv *Server) runTimeouts() {
-	pause := time.NewTimer(srv.live().timeoutsPause())
+	pause := time.NewTimer(srv.timeoutsPause())
 	defer pause.Stop()
 	for {
 		select {
@@ -16,16 +19,16 @@ func (srv *Server) runTimeouts() {
 			return
 		case <-pause.C:
 			srv.closeTimedOut()
-			pause.Reset(srv.live().timeoutsPause())
+			pause.Reset(srv.timeoutsPause())
 		}
 	}
 }
 
 // timeoutsPause is the pause between two looks at all connections. It is a second at most, after which
 // other timeouts of a reload count.
-func (o *Options) timeoutsPause() time.Duration {
-	shortest := o.CommandTimeout
-	if idle := o.IdleTimeout; idle > 0 {
+func (srv *Server) timeoutsPause() time.Duration {
+	shortest := srv.bounds.commandTimeout
+	if idle := srv.live().IdleTimeout; idle > 0 {
 		shortest = min(shortest, idle)
 	}
 	return min(max(shortest/4, 5*time.Millisecond), time.Second)
@@ -45,14 +48,15 @@ func (srv *Server) closeTimedOut() {
 // timedOut names the timeout that the client has used up, or returns "". Called by the goroutine of the
 // timeouts.
 func (conn *connection) timedOut(now int64) string {
-	opts := conn.server.live()
-	if half := conn.incompleteSince.Load(); half != 0 && now-half > int64(opts.CommandTimeout) {
-		return "half a command, and no more within command_timeout"
+	most := conn.server.bounds.commandTimeout
+	if half := conn.incompleteSince.Load(); half != 0 && now-half > int64(most) {
+		return fmt.Sprintf("half a command, and no more within %v", most)
 	}
-	if opts.IdleTimeout == 0 || now-conn.lastUsed.Load() <= int64(opts.IdleTimeout) {
+	idle := conn.server.live().IdleTimeout
+	if idle == 0 || now-conn.lastUsed.Load() <= int64(idle) {
 		return ""
 	}
-	// A client that waits for a reply is not idle, and one that does not read its replies has write_timeout.
+	// A client that waits for a reply is not idle, and one that does not read its replies has writeTimeout.
 	conn.mu.Lock()
 	defer conn.mu.Unlock()
 	if conn.head != nil || conn.unsentLocked() > 0 {

@@ -10,25 +10,26 @@ import (
 	"redlockd/redlock/resp"
 )
 
-// CLIENT TRACKING: a client keeps what it has read, and is told once when that is not true any more
+// CLIENT TRACKING: a client keeps what it has read, and is notified once when that is not true any more
 // ("Client-side caching reference" of Redis's documentation). rueidislock waits for a lock in this way.
 //
 //	read begins ── in progress ── reply ── tracked ─┬─ a change passes through this redlockd ─┬─> invalidate
 //	                   │                            └─ the key ends, or trackedMax is over ───┘
 //	                   └─ a change: invalidate directly behind the reply
 //
-// Redis knows of every change of a key. A redlockd knows of those that pass through it, and of the end that it
-// has read. So each tracked read is also invalidated after trackedMax: that is how long a client may take what
-// another redlockd has changed for true.
+// Redis knows of every change of a key. A redlockd knows of those that pass through it, and of the end
+// that it has read. So each tracked read is also invalidated after trackedMax: that is how long a
+// client may take what another redlockd has changed for true.
 //
 // Invariants:
 //   - An invalidation follows the reply that it is about, on the same connection. One in between would leave
 //     the client with an old value for good.
 //   - A tracked key is invalidated once, and is then tracked no more until it is read again.
 //
-// Departures from Redis: BCAST and PREFIX are refused, because the changes of other redlockds are not known. A
-// client is not told that it has extended a key itself: rueidislock extends its lock at each invalidation, and
-// would do so without end. More may be invalidated than has changed; clients must allow for that.
+// Departures from Redis: BCAST and PREFIX are refused, because the changes of other redlockds are not
+// known. A client is not notified that it has extended a key itself: rueidislock extends its lock at
+// each invalidation, and would do so without end. More may be invalidated than has changed; clients
+// must allow for that.
 
 const (
 	// trackedMax is the longest that a read stays tracked.
@@ -68,8 +69,8 @@ const (
 	trackOptOut
 )
 
-// tracker is one client with tracking on. tracking.mu guards all but s; the reader goroutine of s, which alone
-// writes the options, reads them without it.
+// tracker is one client with tracking on. tracking.mu guards all but s; the reader goroutine of s,
+// which alone writes the options, reads them without it.
 type tracker struct {
 	s *session
 	// redirect is the id of the connection that gets the invalidations; 0: the client's own.
@@ -105,9 +106,9 @@ type trackedReads struct {
 	last []time.Duration
 }
 
-// track notes that the command reads these keys, each named once. It must be called before they are read, behind
-// takeSlot, by the reader goroutine. If the command has reads, it may be called again for further keys, by the goroutine that
-// works on it.
+// track notes that the command reads these keys, each named once. It must be called before they are
+// read, behind takeSlot, by the reader goroutine. If the command has reads, it may be called again for
+// further keys, by the goroutine that works on it.
 func (sl *slot) track(keys []string) {
 	s := sl.s
 	if sl.reads == nil {
@@ -230,26 +231,27 @@ func (sl *slot) finishReads() {
 	}
 }
 
-// tellChanges tells the audit, and those who track the keys, that the command of the slot has changed them.
-func (sl *slot) tellChanges(changes []redlock.Change) {
+// notifyChanges has the audit record that the command of the slot has changed keys, and notifies those who
+// track them.
+func (sl *slot) notifyChanges(changes []redlock.Change) {
 	sl.auditChanges(changes)
 	if sl.s.server.tracking.clients.Load() == 0 {
 		return
 	}
 	for i := range changes {
 		if ch := &changes[i]; ch.Do != redlock.Keep {
-			sl.tellChanged([]string{ch.Resource}, ch.Do == redlock.Expire)
+			sl.notifyChanged([]string{ch.Resource}, ch.Do == redlock.Expire)
 		}
 	}
 }
 
-// tellChanged is tellChanges for keys that have all been changed, or have all been extended.
-func (sl *slot) tellChanged(keys []string, extended bool) {
+// notifyChanged is notifyChanges for keys that have all been changed, or have all been extended.
+func (sl *slot) notifyChanged(keys []string, extended bool) {
 	all := &sl.s.server.tracking
 	if all.clients.Load() == 0 {
 		return
 	}
-	told := make(map[*tracker][]string)
+	invalid := make(map[*tracker][]string)
 	all.mu.Lock()
 	for _, key := range keys {
 		for t, k := range all.keys[key] {
@@ -267,13 +269,13 @@ func (sl *slot) tellChanged(keys []string, extended bool) {
 			}
 			if !k.end.IsZero() {
 				k.end = time.Time{}
-				told[t] = append(told[t], key)
+				invalid[t] = append(invalid[t], key)
 				all.dropIfDoneLocked(t, key, k)
 			}
 		}
 	}
 	all.mu.Unlock()
-	for t, keys := range told {
+	for t, keys := range invalid {
 		t.send(keys)
 	}
 }

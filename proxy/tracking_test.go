@@ -362,32 +362,33 @@ func trackingByHand(t *testing.T) *testServer {
 	var mu sync.Mutex
 	reads := make(map[string]*slot)
 	srv.table = newCommandTable(append(slices.Clone(commandRows),
-		command{name: "read", arity: 3, handler: func(_ *session, c *call) {
+		command{name: "read", arity: 3, handler: func(_ *session, c *call) error {
 			sl := c.newSlot()
 			sl.track([]string{string(c.args[2])})
 			mu.Lock()
 			reads[string(c.args[1])] = sl
 			mu.Unlock()
+			return nil
 		}},
-		command{name: "reply", arity: 2, handler: func(_ *session, c *call) {
+		command{name: "reply", arity: 2, handler: func(_ *session, c *call) error {
 			name := string(c.args[1])
 			mu.Lock()
 			sl := reads[name]
 			mu.Unlock()
 			if sl == nil {
-				c.failf("ERR not read yet")
-				return
+				return errorf("ERR not read yet")
 			}
 			sl.out = append(append(append(sl.out, '+'), name...), "\r\n"...)
 			sl.saw(nil, nil, nil)
 			flush(sl.complete())
-			c.ok()
+			return c.ok()
 		}},
-		command{name: "change", arity: 2, handler: func(_ *session, c *call) {
+		command{name: "change", arity: 2, handler: func(_ *session, c *call) error {
 			sl := c.newSlot()
-			sl.tellChanged([]string{string(c.args[1])}, false)
+			sl.notifyChanged([]string{string(c.args[1])}, false)
 			sl.out = append(sl.out, "+OK\r\n"...)
 			flush(sl.complete())
+			return nil
 		}}))
 	srv.serveClients()
 	return srv

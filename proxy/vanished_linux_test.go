@@ -7,42 +7,32 @@ import (
 	"net"
 	"syscall"
 	"testing"
-	"time"
 )
 
 func TestVanishedClientIsNoticed(t *testing.T) {
-	for _, tt := range []struct {
-		name         string
-		writeTimeout time.Duration
-		want         int // ms without an acknowledgement
-	}{
-		{"default", 0, 30_000},
-		{"slow readers are allowed", time.Minute, 60_000},
-	} {
-		srv := serve(t, func(o *Options) { o.WriteTimeout = tt.writeTimeout })
-		srv.dial().do("PING").is("+PONG")
-		conn := srv.Server.client(1)
-		conn.mu.Lock()
-		raw, err := conn.net.(*net.TCPConn).SyscallConn()
-		conn.mu.Unlock()
-		if err != nil {
-			t.Fatal(err)
-		}
-		raw.Control(func(fd uintptr) {
-			for _, option := range []struct {
-				name            string
-				level, id, want int
-			}{
-				{"SO_KEEPALIVE", syscall.SOL_SOCKET, syscall.SO_KEEPALIVE, 1},
-				{"TCP_KEEPIDLE", syscall.IPPROTO_TCP, syscall.TCP_KEEPIDLE, 15},
-				{"TCP_KEEPINTVL", syscall.IPPROTO_TCP, syscall.TCP_KEEPINTVL, 5},
-				{"TCP_KEEPCNT", syscall.IPPROTO_TCP, syscall.TCP_KEEPCNT, 3},
-				{"TCP_USER_TIMEOUT", syscall.IPPROTO_TCP, tcpUserTimeout, tt.want},
-			} {
-				if got, err := syscall.GetsockoptInt(int(fd), option.level, option.id); err != nil || got != option.want {
-					t.Errorf("%s: %s: got %d, %v, want %d", tt.name, option.name, got, err, option.want)
-				}
-			}
-		})
+	srv := serve(t)
+	srv.dial().do("PING").is("+PONG")
+	conn := srv.Server.client(1)
+	conn.mu.Lock()
+	raw, err := conn.net.(*net.TCPConn).SyscallConn()
+	conn.mu.Unlock()
+	if err != nil {
+		t.Fatal(err)
 	}
+	raw.Control(func(fd uintptr) {
+		for _, option := range []struct {
+			name            string
+			level, id, want int
+		}{
+			{"SO_KEEPALIVE", syscall.SOL_SOCKET, syscall.SO_KEEPALIVE, 1},
+			{"TCP_KEEPIDLE", syscall.IPPROTO_TCP, syscall.TCP_KEEPIDLE, 15},
+			{"TCP_KEEPINTVL", syscall.IPPROTO_TCP, syscall.TCP_KEEPINTVL, 5},
+			{"TCP_KEEPCNT", syscall.IPPROTO_TCP, syscall.TCP_KEEPCNT, 3},
+			{"TCP_USER_TIMEOUT", syscall.IPPROTO_TCP, tcpUserTimeout, 30_000},
+		} {
+			if got, err := syscall.GetsockoptInt(int(fd), option.level, option.id); err != nil || got != option.want {
+				t.Errorf("%s: got %d, %v, want %d", option.name, got, err, option.want)
+			}
+		}
+	})
 }

@@ -125,8 +125,7 @@ func plan(rounds ...*round) []string {
 func respWords(sent []byte) (commands [][]string) {
 	limits := resp.Limits{Args: 1 << 20, Bulk: 1 << 20, Command: 1 << 30}
 	for len(sent) > 0 {
-		size, _ := new(resp.FrameScanner).ScanFrame(sent, &limits)
-		args, _ := resp.SplitFrame(sent[:size], nil)
+		args, size, _ := new(resp.FrameScanner).Scan(sent, &limits, nil)
 		var words []string
 		for _, arg := range args {
 			words = append(words, string(arg))

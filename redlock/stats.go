@@ -115,6 +115,14 @@ type LeaseInfo struct {
 	Queue       []WaiterInfo  // the first of the waiters, WaitersShown at most, in order
 }
 
+// DelayLeft is what is left of the delay of a lease that is in it.
+func (l *LeaseInfo) DelayLeft() time.Duration {
+	if l.Validity > 0 {
+		return 0
+	}
+	return l.Free
+}
+
 // WaitersShown bounds LeaseInfo.Queue and ResourceInfo.Queue, and ResourceInfo.Leases.
 const WaitersShown = 16
 

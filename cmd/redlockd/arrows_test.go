@@ -20,10 +20,11 @@ import (
 var importers = map[string][]string{
 	"redlockd/cmd/redlockd/config":  {"cmd/redlockd/cli", "cmd/redlockd/serve", "cmd/redlockd/masters", "cmd/redlockd/client"},
 	"redlockd/proxy":                {"cmd/redlockd/config", "cmd/redlockd/cli", "cmd/redlockd/serve", "cmd/redlockd/masters"},
-	"redlockd/proxy/access":         {"proxy", "proxy/status"},
+	"redlockd/proxy/access":         {"proxy", "proxy/fleet", "proxy/status"},
+	"redlockd/proxy/fleet":          {"proxy"},
 	"redlockd/proxy/keyspace":       {"proxy"},
 	"redlockd/proxy/status":         {"proxy"},
-	"redlockd/redlock":              {"cmd/redlockd/config", "proxy", "proxy/access", "proxy/keyspace", "proxy/status", "cmd/redlockd/serve", "cmd/redlockd/masters"}, // those of proxy: types alone, see its TestPure
+	"redlockd/redlock":              {"cmd/redlockd/config", "proxy", "proxy/access", "proxy/fleet", "proxy/keyspace", "proxy/status", "cmd/redlockd/serve", "cmd/redlockd/masters"}, // those of proxy: types alone, see its TestPure
 	"redlockd/redlock/rawio":        {"redlock", "proxy", "bench", "redlock/conn"},
 	"redlockd/redlock/loglimit":     {"redlock", "proxy", "redlock/member"},
 	"redlockd/redlock/resp":         {"redlock/memmaster", "redlock/sandbox", "proxy", "proxy/keyspace", "cmd/redlockd/client", "redlock/conn"}, // cmd: as a client

@@ -40,7 +40,8 @@ func TestCircles(t *testing.T) {
 		{"redlock/member", 4, "Coordinator", 33},
 		{"redlock/conn", 1, "Wire", 6},
 		{"redlock/clock", 1, "Own", 9},
-		{"proxy", 57, "connection", 55},
+		{"proxy", 21, "connection", 55},
+		{"proxy/fleet", 3, "Fleet", 13},
 		{"proxy/status", 5, "Status", 13},
 		{"proxy/access", 2, "User", 11},
 	} {

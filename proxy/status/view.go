@@ -265,7 +265,7 @@ type locksView struct {
 	Problem string
 	// Found is how many there are, of which Rows are the ones to look at first.
 	Found int
-	// All tells whether there are no more than Found.
+	// All reports whether there are no more than Found.
 	All  bool
 	Rows []lockView
 }
@@ -306,16 +306,8 @@ func newLocksView(viewer Viewer, now time.Time) *locksView {
 	return v
 }
 
-// DelayLeft is what is left of the delay of a lease that is in it.
-func DelayLeft(lease redlock.LeaseInfo) time.Duration {
-	if lease.Validity > 0 {
-		return 0
-	}
-	return lease.Free
-}
-
 func newLockView(lease redlock.LeaseInfo, now time.Time) lockView {
-	v := lockView{LeaseInfo: lease, Left: max(lease.Validity, DelayLeft(lease)), Tone: toneGood}
+	v := lockView{LeaseInfo: lease, Left: max(lease.Validity, lease.DelayLeft()), Tone: toneGood}
 	v.Resources, v.Queue = lease.Resources[:min(len(lease.Resources), pageNamesMax)], lease.Queue[:min(len(lease.Queue), pageWaitersMax)]
 	v.More = len(lease.Resources) - len(v.Resources)
 	switch {
@@ -323,7 +315,7 @@ func newLockView(lease redlock.LeaseInfo, now time.Time) lockView {
 		v.State = "not held through this redlockd"
 	case lease.Lost:
 		v.State, v.Tone = "lost: the masters no longer have it", toneBad
-	case DelayLeft(lease) > 0:
+	case lease.DelayLeft() > 0:
 		v.State = "in its delay: its TTL has ended without a release"
 	case lease.Shared:
 		v.State = "held by a reader"

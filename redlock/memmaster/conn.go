@@ -7,7 +7,7 @@ import (
 )
 
 // frameLimits bound what a client may send. redlockd folds up to a thousand locks of up to 1 KB into one command.
-var frameLimits = resp.Limits{Args: 16384, Bulk: 1 << 20, Command: 4 << 20, Fixed: true}
+var frameLimits = resp.Limits{Args: 16384, Bulk: 1 << 20, Command: 4 << 20}
 
 // client is what the master knows of one connection. Except for in and frames, which belong to the goroutine of serve, it is touched
 // with Master.mu held only.
@@ -65,13 +65,13 @@ func (c *client) serve() {
 // nextCommand returns the next command that has arrived as a whole, or nil. It is valid until the next read.
 func (c *client) nextCommand() ([][]byte, error) {
 	for {
-		size, err := c.frames.ScanFrame(c.in.Unread(), &frameLimits)
-		if size == 0 || err != nil {
+		args, size, err := c.frames.Scan(c.in.Unread(), &frameLimits, c.args)
+		if c.args = args; size == 0 || err != nil {
 			return nil, err
 		}
 		// Without arguments it is an empty line or *0, which Redis ignores too.
-		if c.args, err = resp.SplitFrame(c.in.Take(size), c.args); err != nil || len(c.args) > 0 {
-			return c.args, err
+		if c.in.Take(size); len(args) > 0 {
+			return args, nil
 		}
 	}
 }

@@ -7,13 +7,14 @@ import (
 	"github.com/tidwall/redcon"
 )
 
-// The writer. Every function appends to b and returns the result, as append does. Where RESP2 and RESP3 differ, proto is the
-// version that the reader has asked for with HELLO; 0 means 2.
+// The writer. Every function appends to b and returns the result, as append does. Where RESP2 and RESP3
+// differ, proto is the version that the reader has asked for with HELLO; 0 means 2.
 
 // AppendOK appends the status OK.
 func AppendOK(b []byte) []byte { return redcon.AppendOK(b) }
 
-// AppendStatus appends a simple string. A line end in text becomes a space, because the reader would take the rest for a reply of its own.
+// AppendStatus appends a simple string. A line end in text becomes a space, because the reader would
+// take the rest for a reply of its own.
 func AppendStatus(b []byte, text string) []byte { return redcon.AppendString(b, text) }
 
 // AppendError appends an error, which begins with its code ("ERR …"). A line end in text becomes a space.
@@ -77,7 +78,8 @@ func AppendPush(b []byte, proto, n int) []byte {
 	return redcon.AppendArray(b, n)
 }
 
-// AppendVerbatim appends text with its format, three letters ("txt", "mkd"): in RESP2 it is a bulk string without the format.
+// AppendVerbatim appends text with its format, three letters ("txt", "mkd"): in RESP2 it is a bulk
+// string without the format.
 func AppendVerbatim(b []byte, proto int, format, text string) []byte {
 	if proto < 3 {
 		return redcon.AppendBulkString(b, text)
@@ -100,7 +102,8 @@ func AppendBool(b []byte, proto int, yes bool) []byte {
 	return redcon.AppendInt(b, 0)
 }
 
-// AppendDouble appends a floating-point number: in RESP2 it is a bulk string. The digits are those that Redis prints (C's %.17g).
+// AppendDouble appends a floating-point number: in RESP2 it is a bulk string. The digits are those that
+// Redis prints (C's %.17g).
 func AppendDouble(b []byte, proto int, f float64) []byte {
 	var room [32]byte
 	digits := appendDigits(room[:0], f)
@@ -110,7 +113,7 @@ func AppendDouble(b []byte, proto int, f float64) []byte {
 	return append(append(append(b, ','), digits...), "\r\n"...)
 }
 
-// appendDigits appends a number as C's %.17g does, and the names of those that have no digits as Redis writes them.
+// appendDigits appends a number as C's %.17g does, and those without digits as Redis names them.
 func appendDigits(b []byte, f float64) []byte {
 	switch {
 	case math.IsInf(f, 1):

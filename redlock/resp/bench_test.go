@@ -12,11 +12,8 @@ func BenchmarkRequest(b *testing.B) {
 	var args [][]byte
 	b.ReportAllocs()
 	for b.Loop() {
-		size, err := s.ScanFrame(frame, &testLimits)
-		if err != nil {
-			b.Fatal(err)
-		}
-		if args, err = SplitFrame(frame[:size], args); err != nil || len(args) != 6 {
+		var err error
+		if args, _, err = s.Scan(frame, &testLimits, args); err != nil || len(args) != 6 {
 			b.Fatal(args, err)
 		}
 	}

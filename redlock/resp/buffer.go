@@ -11,9 +11,11 @@ const (
 	roomMin = 512
 )
 
-// Buffer holds what has arrived on a connection and is not read yet. One goroutine uses it. The zero value is ready, and empty.
+// Buffer holds what has arrived on a connection and is not read yet. One goroutine uses it. The zero
+// value is ready, and empty.
 //
-// It has no bound of its own: the caller that fills it must refuse what is too long to be waited for, as ScanFrame and CutReply do.
+// It has no bound of its own: the caller that fills it must refuse what is too long to be waited for,
+// as FrameScanner.Scan and CutReply do.
 type Buffer struct {
 	b     []byte
 	start int // b[:start] was taken
@@ -29,10 +31,10 @@ func (b *Buffer) Take(n int) []byte {
 	return taken
 }
 
-// Room returns memory behind the unread bytes to read into; Added then says how much came. A buffer that the last read has filled
-// grows, up to bufferKeep or as far as the unread bytes need it.
+// Room returns memory behind the unread bytes to read into; Added then says how much came. A buffer
+// that the last read has filled grows, up to bufferKeep or as far as the unread bytes need it.
 func (b *Buffer) Room() []byte {
-	// A read that filled its room was probably not all that the kernel has: the next one may take more at once.
+	// A read that filled its room was probably not all: the next one may take more at once.
 	filled := len(b.b) == cap(b.b)
 	unread := copy(b.b, b.b[b.start:])
 	b.b, b.start = b.b[:unread], 0

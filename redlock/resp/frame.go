@@ -2,15 +2,10 @@ package resp
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
-
-	"github.com/tidwall/redcon"
 )
 
-// Requests. A FrameScanner finds the end of a command in what has arrived, and SplitFrame takes the command apart. redcon's parser
-// sees a frame only after the scanner has found that it is whole, well-formed and within Limits. It never sees inline commands,
-// because it does not quote them as Redis does.
+// Requests. A FrameScanner cuts what has arrived into commands, and these into arguments.
 
 // Limits bound one command of a client.
 type Limits struct {
@@ -20,23 +15,21 @@ type Limits struct {
 
 	// BeforeAuth says in errors that these limits end when the client logs in.
 	BeforeAuth bool
-	// Fixed leaves out of errors the settings that raise a limit (args_max, bulk_max, command_max), because there are none.
-	Fixed bool
 }
 
 // Limits that no setting moves.
 const (
 	// InlineMax bounds the line of an inline command, in bytes without its end.
 	InlineMax = 4 << 10
-	// headerMax bounds a header line: its type, a number of at most lengthDigitsMax digits, CR LF, and some room to tell a
-	// long number from no number.
+	// headerMax bounds a header line: its type, a number of at most lengthDigitsMax digits, CR LF, and
+	// some room to tell a long number from no number.
 	headerMax = 16
 	// lengthDigitsMax keeps lengths within 32 bits. A length of more digits is above any limit.
 	lengthDigitsMax = 9
 	lengthMax       = 999_999_999
 )
 
-// ProtocolError is what a client is told before its connection is closed: what it sent is no command.
+// ProtocolError is the last reply before a connection is closed: what the client sent is no command.
 type ProtocolError string
 
 func (e ProtocolError) Error() string { return "Protocol error: " + string(e) }
@@ -45,8 +38,9 @@ func protocolErrorf(format string, args ...any) error {
 	return ProtocolError(fmt.Sprintf(format, args...))
 }
 
-// FrameScanner finds the end of the next command in the bytes of one connection. It remembers how far it has looked, so that a
-// command that comes byte by byte costs no more than one that comes at once. The zero value is ready for the first frame.
+// FrameScanner finds the commands in the bytes of one connection. It remembers how far it has looked, so
+// that a command that comes byte by byte costs at most twice what one costs that comes at once. The zero
+// value is ready for the first command.
 type FrameScanner struct {
 	// looked is the number of bytes of the frame that need no second look.
 	looked int
@@ -54,80 +48,93 @@ type FrameScanner struct {
 	left int
 }
 
-// ScanFrame returns the size of the frame at the beginning of b, or 0 when it is not complete; then the next call must get the same
-// bytes and more. An error is final. The result depends on the bytes alone, not on how they were cut into packets.
-func (s *FrameScanner) ScanFrame(b []byte, limits *Limits) (size int, err error) {
+// Scan takes apart the command at the beginning of b, and returns its arguments and the size of its frame.
+// The arguments alias b, whose bytes Scan may change, and take the place of room, which the caller has from
+// the call before. Without arguments there is nothing to execute, as in Redis after *0 or an empty line.
+//
+// A size of 0 says that the command is not complete; then the next call must get the same bytes and more.
+// An error is final. The result depends on the bytes alone, not on how they were cut into packets.
+func (s *FrameScanner) Scan(b []byte, limits *Limits, room [][]byte) (args [][]byte, size int, err error) {
+	room = room[:0]
 	switch {
 	case len(b) == 0:
-		return 0, nil
+		return room, 0, nil
 	case b[0] == '*':
-		size, err = s.scanArray(b, limits)
+		args, size, err = s.scanArray(b, limits, room)
 	default:
-		size, err = s.scanInline(b)
+		args, size, err = s.scanInline(b, room)
 	}
 	if size > 0 {
 		*s = FrameScanner{}
 	}
-	return size, err
+	return args, size, err
 }
 
-// scanArray looks for the end of a command in the form that clients use: *2\r\n$6\r\nUNLOCK\r\n…
-func (s *FrameScanner) scanArray(b []byte, limits *Limits) (int, error) {
+// scanArray looks for a command in the form that clients use: *2\r\n$6\r\nUNLOCK\r\n…
+func (s *FrameScanner) scanArray(b []byte, limits *Limits, args [][]byte) ([][]byte, int, error) {
+	again := s.left > 0 // some arguments were seen, where b stood before
 	// The first line. It is read again as long as it is not complete, which is headerMax bytes at most.
-	if s.left == 0 {
+	if !again {
 		count, n, err := scanHeader(b, "multibulk length", true)
 		if n == 0 || err != nil {
-			return 0, err
+			return args, 0, err
 		}
 		if count <= 0 {
-			return n, nil // *0 and *-1 are no commands, and no errors in Redis either
+			return args, n, nil // *0 and *-1 are no commands, and no errors in Redis either
 		}
 		if count > limits.Args {
-			return 0, limits.tooBig("multibulk length", "arguments", count, limits.Args, "args_max")
+			return args, 0, limits.tooBig("multibulk length", "arguments", count, limits.Args)
 		}
 		s.looked, s.left = n, count
 	}
-	// One argument after the other. What is behind s.looked is not looked at again, so that a command of many small packets does
-	// not cost the square of its length.
+	// One argument after the other. What is before s.looked is not looked at again until all is there, so
+	// that a command of many small packets does not cost the square of its length.
 	for {
 		if s.looked == len(b) {
-			return 0, nil
+			return args, 0, nil
 		}
 		rest := b[s.looked:]
 		if rest[0] != '$' {
-			return 0, protocolErrorf("expected '$', got %q", rest[:1])
+			return args, 0, protocolErrorf("expected '$', got %q", rest[:1])
 		}
 		length, n, err := scanHeader(rest, "bulk length", false)
 		if n == 0 || err != nil {
-			return 0, err
+			return args, 0, err
 		}
 		// A length is refused as soon as it is announced, before anybody makes room for it.
 		if length > limits.Bulk {
-			return 0, limits.tooBig("bulk length", "bytes in one argument", length, limits.Bulk, "bulk_max")
+			return args, 0, limits.tooBig("bulk length", "bytes in one argument", length, limits.Bulk)
 		}
 		// This cannot overflow: all three are bounded, and the frame so far is within limits.Command.
-		end := s.looked + n + length + 2
+		begin := s.looked + n
+		end := begin + length + 2
 		if end > limits.Command {
-			return 0, limits.tooBig("multibulk length", "bytes in one command", end, limits.Command, "command_max")
+			return args, 0, limits.tooBig("multibulk length", "bytes in one command", end, limits.Command)
 		}
 		if len(b) < end {
-			return 0, nil // the header is looked at again when more has come: at most headerMax bytes
+			return args, 0, nil // the header is looked at again when more has come: at most headerMax bytes
 		}
 		if b[end-2] != '\r' || b[end-1] != '\n' {
-			return 0, protocolErrorf("expected CR LF after an argument of %d bytes", length)
+			return args, 0, protocolErrorf("expected CR LF after an argument of %d bytes", length)
+		}
+		if !again {
+			args = append(args, b[begin:end-2:end-2])
 		}
 		s.looked = end
 		if s.left--; s.left == 0 {
-			return end, nil
+			if again { // b may have moved since the first arguments were seen
+				return s.scanArray(b[:end], limits, args)
+			}
+			return args, end, nil
 		}
 	}
 }
 
-// scanHeader reads the header line at the beginning of b, "*3\r\n" or "$5\r\n": its number, and its size or 0 when it is not complete.
-// what names the number in errors. Only the count of arguments may be negative.
+// scanHeader reads the header line at the beginning of b, "*3\r\n" or "$5\r\n": its number, and its
+// size or 0 when it is not complete. what names the number in errors.
 //
-// ParseInt accepts no second spelling of a number. A proxy in front of redlockd that reads "+4" or "04" in another way could be made to
-// see other commands than we do (request smuggling).
+// ParseInt accepts no second spelling of a number. A proxy in front of redlockd that reads "+4" or "04"
+// in another way could be made to see other commands than we do (request smuggling).
 func scanHeader(b []byte, what string, negative bool) (value, size int, err error) {
 	line := b[:min(len(b), headerMax)]
 	end := bytes.IndexByte(line, '\n')
@@ -149,21 +156,18 @@ func scanHeader(b []byte, what string, negative bool) (value, size int, err erro
 	return int(n), end + 1, nil
 }
 
-// tooBig names the thing, how big it is, the limit, and the setting that moves it.
-func (l *Limits) tooBig(length, what string, got, limit int, setting string) error {
-	switch {
-	case l.BeforeAuth: // in Redis's words
+// tooBig names the thing, how big it is, and the limit. Before AUTH it is in Redis's words.
+func (l *Limits) tooBig(length, what string, got, limit int) error {
+	if l.BeforeAuth {
 		return protocolErrorf("unauthenticated %s: %d %s, the limit before AUTH is %d", length, got, what, limit)
-	case l.Fixed:
-		return protocolErrorf("invalid %s: %d %s, the limit is %d", length, got, what, limit)
 	}
-	return protocolErrorf("invalid %s: %d %s, the limit is %d (%s)", length, got, what, limit, setting)
+	return protocolErrorf("invalid %s: %d %s, the limit is %d", length, got, what, limit)
 }
 
-// scanInline looks for the end of a command that somebody types into telnet or nc: a line of words.
-func (s *FrameScanner) scanInline(b []byte) (int, error) {
+// scanInline looks for a command that somebody types into telnet or nc: a line of words.
+func (s *FrameScanner) scanInline(b []byte, args [][]byte) ([][]byte, int, error) {
 	if b[0] == 0x16 {
-		return 0, ProtocolError("this looks like TLS, and this port does not speak it")
+		return args, 0, ProtocolError("this looks like TLS, and this port does not speak it")
 	}
 	// What was looked at before has no line end and no NUL.
 	rest := b[s.looked:min(len(b), InlineMax+1)]
@@ -173,36 +177,23 @@ func (s *FrameScanner) scanInline(b []byte) (int, error) {
 	}
 	switch {
 	case bytes.IndexByte(rest, 0) >= 0:
-		return 0, ProtocolError("a NUL in an inline request")
+		return args, 0, ProtocolError("a NUL in an inline request")
 	case end < 0 && len(b) > InlineMax:
-		return 0, protocolErrorf("too big inline request: the limit is %d bytes", InlineMax)
+		return args, 0, protocolErrorf("too big inline request: the limit is %d bytes", InlineMax)
 	case end < 0:
 		s.looked = len(b)
-		return 0, nil
+		return args, 0, nil
 	}
 	end += s.looked
-	if line := b[:end]; beginsWith(line, "POST") || beginsWith(line, "Host:") {
-		// A web page can make its visitor's browser send a POST here, with commands in its body. The first lines of the
-		// request look like inline commands; nothing behind them may be executed.
-		return 0, ProtocolError("this looks like HTTP, and this port speaks the Redis protocol; the connection is closed to be safe")
+	line := b[:end]
+	if beginsWith(line, "POST") || beginsWith(line, "Host:") {
+		// A web page can make its visitor's browser send a POST here, with commands in its body. The
+		// first lines of the request look like inline commands; nothing behind them may be executed.
+		return args, 0, ProtocolError("this looks like HTTP, and this port speaks the Redis protocol; the connection is closed to be safe")
 	}
-	return end + 1, nil
-}
-
-// SplitFrame takes a frame apart that ScanFrame has found. The arguments alias the frame, whose bytes it may change. args is reused
-// for the result. Without arguments there is nothing to execute.
-func SplitFrame(frame []byte, args [][]byte) ([][]byte, error) {
-	args = args[:0]
-	if frame[0] != '*' {
-		return splitInline(bytes.TrimSuffix(frame[:len(frame)-1], []byte("\r")), args)
+	args, err := splitInline(bytes.TrimSuffix(line, []byte("\r")), args)
+	if err != nil {
+		return args, 0, err
 	}
-	// *0 and *-1 are skipped here, because redcon calls them errors.
-	if frame[1] == '-' || frame[1] == '0' {
-		return args, nil
-	}
-	complete, args, _, rest, err := redcon.ReadNextCommand(frame, args)
-	if !complete || len(rest) != 0 || err != nil {
-		return args[:0], errors.New("the frame scanner and redcon disagree on a frame") // FuzzRequest looks for one
-	}
-	return args, nil
+	return args, end + 1, nil
 }

@@ -4,9 +4,9 @@ import "bytes"
 
 // Inline commands: what somebody types into telnet or nc, and what health checks of load balancers send.
 
-// splitInline splits a line into words with Redis's rules (sdssplitargs): words are divided by white space; "…" may
-// contain \n \r \t \b \a \xHH and \ before any other character, '…' only \'. Words are made in place, because what is unquoted
-// takes less room than what is quoted.
+// splitInline splits a line into words with Redis's rules (sdssplitargs): words are divided by white
+// space; "…" may contain \n \r \t \b \a \xHH and \ before any other character, '…' only \'. Words are
+// made in place, because what is unquoted takes less room than what is quoted.
 func splitInline(line []byte, args [][]byte) ([][]byte, error) {
 	for i := 0; ; {
 		for i < len(line) && isSpace(line[i]) {
@@ -31,8 +31,8 @@ func splitInline(line []byte, args [][]byte) ([][]byte, error) {
 	}
 }
 
-// unquote appends to word what stands between the quote at line[i] and its end, and returns the position behind that.
-// A closing quote must be followed by white space or the end of the line.
+// unquote appends to word what stands between the quote at line[i] and its end, and returns the
+// position behind that. A closing quote must be followed by white space or the end of the line.
 func unquote(line []byte, i int, word []byte) ([]byte, int, bool) {
 	quote := line[i]
 	// The order of the cases matters: \xHH is tried before \x, which is an x.
@@ -56,7 +56,8 @@ func unquote(line []byte, i int, word []byte) ([]byte, int, bool) {
 	return word, i, false
 }
 
-// unescape is what a backslash before c means in double quotes: the character itself, unless C gives it a meaning.
+// unescape is what a backslash before c means in double quotes: the character itself, unless C gives it
+// a meaning.
 func unescape(c byte) byte {
 	switch c {
 	case 'n':
@@ -73,7 +74,7 @@ func unescape(c byte) byte {
 	return c
 }
 
-// beginsWith tells whether the first word of line is the given one, in any case, as HTTP would have it.
+// beginsWith reports whether the first word of line is the given one, in any case, as HTTP would have it.
 func beginsWith(line []byte, word string) bool {
 	for len(line) > 0 && isSpace(line[0]) {
 		line = line[1:]
@@ -85,7 +86,8 @@ func beginsWith(line []byte, word string) bool {
 // isSpace is C's isspace.
 func isSpace(c byte) bool { return c == ' ' || c >= '\t' && c <= '\r' }
 
-// endsWord is less than isSpace: to Redis a form feed is white space before a word and behind a quote, but not in a word.
+// endsWord is less than isSpace: to Redis a form feed is white space before a word and behind a quote,
+// but not in a word.
 func endsWord(c byte) bool { return c == ' ' || c == '\t' || c == '\r' || c == '\n' }
 
 func isHex(c byte) bool {

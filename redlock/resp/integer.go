@@ -1,7 +1,8 @@
 package resp
 
-// ParseInt reads an integer as strictly as Redis does: decimal digits, perhaps a minus before them; no plus, no space, no leading
-// zero, and nothing beyond 64 bits. So no two readers of one frame can disagree on a length. It does not allocate.
+// ParseInt reads an integer as strictly as Redis does: decimal digits, perhaps a minus before them; no
+// plus, no space, no leading zero, and nothing beyond 64 bits. So no two readers of one frame can
+// disagree on a length. It does not allocate.
 func ParseInt[T []byte | string](text T) (n int64, ok bool) {
 	digits := text
 	negative := len(text) > 0 && text[0] == '-'

@@ -6,25 +6,29 @@ import (
 	"io"
 )
 
-// Replies of a master, in RESP2. Nothing in them is trusted: a master may be another program, or somebody else on its wire.
+// Replies of a master, in RESP2. Nothing in them is trusted: a master may be another program, or
+// somebody else on its wire.
 //
-// They are read in two places with the same rules. A ReplyReader reads those of a lane's batches. Everything else is read by go-redis,
-// which allocates what a length announces: a ReplyCheck goes over the bytes before go-redis sees them.
+// They are read in two places with the same rules. A ReplyReader reads those of a lane's batches.
+// Everything else is read by go-redis, which allocates what a length announces: a ReplyCheck goes over
+// the bytes before go-redis sees them.
 const (
-	// LineMax bounds a status, an error or a number, in bytes. The error of a Redis in protected mode has a thousand.
+	// LineMax bounds a status, an error or a number, in bytes. The error of a Redis in protected mode
+	// has a thousand.
 	LineMax = 8 << 10
-	// ElementsMax bounds the elements of an array, and with those of arrays in it what answers one request of go-redis.
+	// ElementsMax bounds the elements of an array, and with those of arrays in it what answers one
+	// request of go-redis.
 	ElementsMax = 16 << 10
 	// DepthMax bounds arrays within arrays. HELLO has four: its modules have arguments.
 	DepthMax = 8
-	// TextMax bounds the bytes of one string that a ReplyReader returns. It passes over a longer one, which only a stranger can
-	// have stored.
+	// TextMax bounds the bytes of one string that a ReplyReader returns. It passes over a longer one,
+	// which only a stranger can have stored.
 	TextMax = 64 << 10
-	// StrangersMax bounds the strings that a ReplyReader passes over: the most that a Redis takes in one command
-	// (proto-max-bulk-len).
+	// StrangersMax bounds the strings that a ReplyReader passes over: the most that a Redis takes in
+	// one command (proto-max-bulk-len).
 	StrangersMax = 512 << 20
-	// RepliesMax bounds the bytes that answer one request or pipeline of go-redis. Those that answer us have some KB; SCAN after
-	// a clock was set back has up to 256 keys.
+	// RepliesMax bounds the bytes that answer one request or pipeline of go-redis. Those that answer us
+	// have some KB; SCAN after a clock was set back has up to 256 keys.
 	RepliesMax = 1 << 20
 )
 
@@ -35,7 +39,8 @@ func (e ReplyError) Error() string { return string(e) }
 
 func replyErrorf(format string, args ...any) error { return ReplyError(fmt.Sprintf(format, args...)) }
 
-// Reply is one reply, or the head of an array, whose N elements follow. Its Text is valid until the next reply is read.
+// Reply is one reply, or the head of an array, whose N elements follow. Its Text is valid until the
+// next reply is read.
 type Reply struct {
 	// Kind is '+', '-', ':', '$' or '*'.
 	Kind byte
@@ -47,7 +52,7 @@ type Reply struct {
 	Text []byte
 }
 
-// Is tells whether a bulk string was replied, and this one.
+// Is reports whether a bulk string was replied, and this one.
 func (r Reply) Is(text string) bool { return r.Kind == '$' && !r.Null && string(r.Text) == text }
 
 // Int returns the number in a ':' or in a bulk string.
@@ -59,8 +64,9 @@ func (r Reply) Int() (int64, bool) {
 	return n, ok && r.Kind == '$' && !r.Null
 }
 
-// CutReply takes the reply at the beginning of b apart into r; of an array only its head. It returns what the reply takes of b, 0 if it
-// is not complete; then a bulk string has its Kind and N already if its length has arrived.
+// CutReply takes the reply at the beginning of b apart into r; of an array only its head. It returns
+// what the reply takes of b, 0 if it is not complete; then a bulk string has its Kind and N already if
+// its length has arrived.
 func CutReply(b []byte, r *Reply) (size int, err error) {
 	size, err = parseLine(b, r)
 	if size == 0 || r.Kind != '$' || r.Null {
@@ -80,8 +86,9 @@ func CutReply(b []byte, r *Reply) (size int, err error) {
 
 // parseLine reads the first line of a reply. It returns its size with its end, 0 if it is not complete.
 //
-// All rules for what a master may send are here and in lineEnd, because both readers must refuse the same: what only the check
-// refused would take down go-redis's connections, and what only the reader refused would reach go-redis's allocations.
+// All rules for what a master may send are here and in lineEnd, because both readers must refuse the
+// same: what only the check refused would take down go-redis's connections, and what only the reader
+// refused would reach go-redis's allocations.
 func parseLine(b []byte, r *Reply) (size int, err error) {
 	*r = Reply{}
 	if len(b) == 0 {
@@ -115,8 +122,8 @@ func parseLine(b []byte, r *Reply) (size int, err error) {
 	return end + 2, nil
 }
 
-// lineEnd finds the CR LF of the line at the beginning of b, 0 if it has not arrived. A CR or LF by itself is no part of a line. A loop
-// is faster than bytes.IndexByte, because most lines have a few bytes.
+// lineEnd finds the CR LF of the line at the beginning of b, 0 if it has not arrived. A CR or LF by
+// itself is no part of a line. A loop is faster than bytes.IndexByte: most lines are short.
 func lineEnd(b []byte) (int, error) {
 	for i, c := range b[:min(len(b), LineMax+2)] {
 		if c != '\r' && c != '\n' {
@@ -135,13 +142,15 @@ func lineEnd(b []byte) (int, error) {
 	return 0, nil
 }
 
-// isKind tells whether a reply can begin so in RESP2. The kinds of RESP3 are refused, because we have not asked for it.
+// isKind reports whether a reply can begin so in RESP2. The kinds of RESP3 are refused, because we have
+// not asked for it.
 func isKind(b byte) bool { return b == '+' || b == '-' || b == ':' || b == '$' || b == '*' }
 
 // ReplyReader reads the replies of one connection. One goroutine uses it. The zero value is ready.
 type ReplyReader struct{ in Buffer }
 
-// ReadReply waits for a reply on conn. A string of more than TextMax bytes is passed over; an error of the kind '-' stands for it.
+// ReadReply waits for a reply on conn. A string of more than TextMax bytes is passed over; an error of
+// the kind '-' stands for it.
 func (r *ReplyReader) ReadReply(conn io.Reader) (reply Reply, err error) {
 	for {
 		size, err := CutReply(r.in.Unread(), &reply)
@@ -161,7 +170,8 @@ func (r *ReplyReader) ReadReply(conn io.Reader) (reply Reply, err error) {
 	}
 }
 
-// skipString passes over a string of n bytes, which may be more than the buffer holds. Its length has arrived.
+// skipString passes over a string of n bytes, which may be more than the buffer holds. Its length has
+// arrived.
 func (r *ReplyReader) skipString(conn io.Reader, n int) error {
 	n += bytes.IndexByte(r.in.Unread(), '\n') + 1 + 2 // with the line of its length, and its own end
 	for {
@@ -176,5 +186,5 @@ func (r *ReplyReader) skipString(conn io.Reader, n int) error {
 	}
 }
 
-// Drained tells whether all that has arrived was read.
+// Drained reports whether all that has arrived was read.
 func (r *ReplyReader) Drained() bool { return len(r.in.Unread()) == 0 }

@@ -2,13 +2,14 @@ package resp
 
 import "bytes"
 
-// ReplyCheck follows the replies in a stream of bytes that another program reads, and finds the first that no Redis would have sent.
-// It keeps none of them but the beginning of a line that is not complete. The zero value is ready.
+// ReplyCheck follows the replies in a stream of bytes that another program reads, and finds the first
+// that no Redis would have sent. It keeps none of them but the beginning of a line that is not
+// complete. The zero value is ready.
 type ReplyCheck struct {
 	// bytes have come since the last request.
 	bytes int
-	// elements are the replies, and the elements of arrays in them, since the last request. An array is counted with what it
-	// announces, before any of it has come.
+	// elements are the replies, and the elements of arrays in them, since the last request. An array is
+	// counted with what it announces, before any of it has come.
 	elements int
 
 	// line is the beginning of a line that is not complete: at most one read more than LineMax.
@@ -63,7 +64,8 @@ func (c *ReplyCheck) Check(p []byte) error {
 	return nil
 }
 
-// fitsString tells whether those of the bytes that are the line end of a string are one. The string has c.left bytes from p on.
+// fitsString reports whether those of the bytes that are the line end of a string are one. The string
+// has c.left bytes from p on.
 func (c *ReplyCheck) fitsString(p []byte) bool {
 	cr, lf := c.left-2, c.left-1
 	return (cr < 0 || cr >= len(p) || p[cr] == '\r') && (lf >= len(p) || p[lf] == '\n')

@@ -20,7 +20,8 @@ const (
 	Pairs // Elems are the parts of pairs in turn: an array of arrays of two
 )
 
-// Value is a whole reply as a tree: of a command to a script, of a script, or of a command on keys. The zero value is a null.
+// Value is a whole reply as a tree: of a command to a script, of a script, or of a command on keys. The
+// zero value is a null.
 type Value struct {
 	Kind Kind
 	// Int is the number of an Int.
@@ -75,8 +76,9 @@ func (v Value) AppendTo(b []byte, proto int) []byte {
 	return b
 }
 
-// CutValue takes the value at the beginning of b apart, which a handler of ours has written in RESP2, and returns what follows it. It is
-// not for what comes over a network: it has no bounds, and panics if b is not whole.
+// CutValue takes the value at the beginning of b apart, which a handler of ours has written in RESP2,
+// and returns what follows it. It is not for what comes over a network: it has no bounds, and panics if
+// b is not whole.
 func CutValue(b []byte) (v Value, rest []byte) {
 	var r Reply
 	size, err := CutReply(b, &r)

@@ -97,15 +97,6 @@ var noSettings = map[string]string{
 	"redlock.Options.RetryDelayMin":     constant,
 	"redlock.Options.RetryDelayMax":     constant,
 	"redlock.Options.QueueMax":          constant,
-	"proxy.Options.CommandTimeout":      constant,
-	"proxy.Options.HandshakeTimeout":    constant,
-	"proxy.Options.WriteTimeout":        constant,
-	"proxy.Options.PipelineMax":         constant,
-	"proxy.Options.OutputMax":           constant,
-	"proxy.Options.InputTotal":          constant,
-	"proxy.Options.ArgsMax":             constant,
-	"proxy.Options.BulkMax":             constant,
-	"proxy.Options.CommandMax":          constant,
 }
 
 const constant = "no operator could choose it better than its default"

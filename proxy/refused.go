@@ -83,8 +83,8 @@ func wrongSubcommandArity(args [][]byte) error {
 		clipped(args[1], 128), strings.ToUpper(string(args[0])))
 }
 
-// refusersMax bounds the client libraries and their commands that the log names once each. Names that clients give
-// themselves may be as many as connections: those above the bound are counted only.
+// refusersMax bounds the client libraries and their commands that the log names once each. Names that
+// clients give themselves may be as many as connections: those above the bound are counted only.
 const refusersMax = 1024
 
 // refuser is whose refusals of one command the log names once.
@@ -122,4 +122,47 @@ func (s *session) countRefused(refusal *refusedError, cmd *command) {
 	}
 	srv.log.With(attrs...).Warn("command refused",
 		"to_do", "see whether the library works with redlockd (README, Lock libraries), for it may take the refusal for a lock that is held; INFO refusedstats counts all refusals")
+}
+
+// wrongArity begins with Redis's wording, which client libraries look for.
+func wrongArity(cmd *command) error {
+	text := "ERR wrong number of arguments for '" + cmd.fullName() + "' command"
+	if cmd.form != "" {
+		text += ": " + cmd.form
+	}
+	return replyError(text)
+}
+
+// unknownCommand and unknownSubcommand have Redis's wording, which client libraries look for. Behind it
+// stands the command of redlockd's own that was probably meant.
+func unknownCommand(args [][]byte, native []string) error {
+	var b strings.Builder
+	b.WriteString("ERR unknown command '" + clipped(args[0], 128) + "', with args beginning with: ")
+	for start, i := b.Len(), 1; i < len(args) && b.Len()-start < 128; i++ {
+		b.WriteString("'" + clipped(args[i], 128-(b.Len()-start)) + "' ")
+	}
+	if len(args[0]) <= commandNameMax { // the search takes as long as the name
+		if nearest := Nearest(string(args[0]), native); nearest != "" {
+			b.WriteString("Did you mean " + nearest + "?")
+		}
+	}
+	return replyError(b.String())
+}
+
+func unknownSubcommand(args [][]byte) error {
+	return errorf("ERR unknown subcommand '%s'. Try %s HELP.", clipped(args[1], 128), strings.ToUpper(string(args[0])))
+}
+
+// scriptsOff is the refusal of a command that runs scripts or is about them, if the settings turn
+// scripts off, and nil for others. Functions are among them: their refusal should not read as if
+// scripts could do the same.
+func (srv *Server) scriptsOff(name []byte) error {
+	if !srv.live().NoScripts {
+		return nil
+	}
+	switch upper := strings.ToUpper(string(name)); upper {
+	case "EVAL", "EVALSHA", "EVAL_RO", "EVALSHA_RO", "SCRIPT", "FCALL", "FCALL_RO", "FUNCTION":
+		return &refusedError{strings.ToLower(upper), replyError("ERR " + upper + " is refused: scripts = false in [compat] of redlockd's settings turns scripts off")}
+	}
+	return nil
 }

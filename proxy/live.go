@@ -1,0 +1,93 @@
+package proxy
+
+import (
+	"crypto/tls"
+	"slices"
+
+	"redlockd/proxy/access"
+	"redlockd/redlock"
+)
+
+// A running server takes other users and limits with Reload. All options that it can change are one
+// immutable liveOptions, which Reload replaces as a whole. A command that is under way may see the old
+// and the new ones.
+//
+// To make a further option changeable: take it out of lastingOptions or of what New copies, read it by
+// Server.live wherever it is used, name it in the comment of Reload, and let config say that its setting
+// can change (Setting.Live).
+
+// lastingOptions are those that Reload does not change.
+type lastingOptions struct {
+	Engine       *redlock.Client
+	Version      string
+	TLSConfig    *tls.Config
+	Certificates func() []Certificate
+	Settings     func() []Setting
+	Reload       func() (changed string, err error)
+}
+
+// liveOptions are the options in force. They do not change once they are stored.
+type liveOptions struct {
+	Options
+	accounts  []*account      // accounts[i] is that of Users[i]
+	passwords []access.Digest // passwords[i] is that of Users[i]
+	policies  []*policy       // policies[i] is that of Policies[i]
+}
+
+// live returns the options in force. Two calls can return different ones.
+func (srv *Server) live() *liveOptions { return srv.current.Load() }
+
+// newLiveOptions makes liveOptions of valid options. before are those in force until now, or nil.
+func newLiveOptions(opts Options, before *liveOptions) *liveOptions {
+	opts.Users = slices.Clone(opts.Users)
+	live := &liveOptions{Options: opts, passwords: access.Digests(opts.Users)}
+	var policies []*policy
+	if before != nil {
+		policies = before.policies
+	}
+	live.policies = newPolicies(opts.Policies, policies)
+	for i := range opts.Users {
+		u := &opts.Users[i]
+		same := before.accountNamed(u.Name)
+		if same == nil || same.user().LosesBy(u) {
+			same = newAccount(u, same)
+		}
+		live.accounts = append(live.accounts, same)
+	}
+	return live
+}
+
+// accountNamed returns the account of the user of this name, or nil.
+func (o *liveOptions) accountNamed(name string) *account {
+	if o != nil {
+		for i := range o.Users {
+			if o.Users[i].Name == name {
+				return o.accounts[i]
+			}
+		}
+	}
+	return nil
+}
+
+// accountOf returns the account of the user with this name and password, or nil.
+func (o *liveOptions) accountOf(name, password []byte) *account {
+	if i := access.LogIn(o.Users, o.passwords, name, password); i >= 0 {
+		return o.accounts[i]
+	}
+	return nil
+}
+
+// knows reports whether connections on this account may stay.
+func (o *liveOptions) knows(a *account) bool { return slices.Contains(o.accounts, a) }
+
+// accountOfCN returns the account of the user whom a certificate with this common name logs in, or nil.
+func (o *liveOptions) accountOfCN(name string) *account {
+	if name != "" {
+		for i := range o.Users {
+			if o.Users[i].CertCN == name {
+				return o.accounts[i]
+			}
+		}
+	}
+	return nil
+}
