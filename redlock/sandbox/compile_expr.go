@@ -300,21 +300,21 @@ func (c *compiler) callee(e *ast.FuncCallExpr) func(f *frame) value {
 // relation compiles a comparison. C Lua makes a > b of b < a, behind the evaluation of both.
 func (c *compiler) relation(e *ast.RelationalOpExpr) expr {
 	both, line := c.operands(e.Lhs, e.Rhs), e.Line()
-	switch e.Operator {
-	case "==", "~=":
+	if e.Operator == "==" || e.Operator == "~=" {
 		want := e.Operator == "=="
 		return func(f *frame) value {
 			a, b := both(f)
 			return (a == b || f.m.equalOdd(a, b, line)) == want
 		}
-	case "<":
-		return func(f *frame) value { a, b := both(f); return f.m.less(a, b, line) }
-	case ">":
-		return func(f *frame) value { a, b := both(f); return f.m.less(b, a, line) }
-	case "<=":
-		return func(f *frame) value { a, b := both(f); return f.m.lessOrEqual(a, b, line) }
 	}
-	return func(f *frame) value { a, b := both(f); return f.m.lessOrEqual(b, a, line) }
+	swapped, orEqual := e.Operator[0] == '>', len(e.Operator) == 2
+	return func(f *frame) value {
+		a, b := both(f)
+		if swapped {
+			a, b = b, a
+		}
+		return f.m.compare(a, b, orEqual, line)
+	}
 }
 
 // concat takes a chain of operators, which is one operand and a chain again, as one.

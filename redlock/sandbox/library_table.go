@@ -105,7 +105,7 @@ func tableSort(c *call) int {
 	isLess := func(i, j int) bool {
 		m.step(1)
 		if less == nil {
-			return m.less(list[i], list[j], 0)
+			return m.compare(list[i], list[j], false, 0)
 		}
 		c.push(list[i])
 		c.push(list[j])
