@@ -385,16 +385,6 @@ func (c *compiler) returnStmt(s *ast.ReturnStmt) stmt {
 				return returns
 			}
 		}
-		if _, many := s.Exprs[0].(*ast.Comma3Expr); !many {
-			e := c.expr(s.Exprs[0])
-			cost := c.cost
-			return func(f *frame) control {
-				f.m.step(cost)
-				v := e(f)
-				f.m.stack = append(f.m.stack, v)
-				return returns
-			}
-		}
 	}
 	push := c.list(s.Exprs)
 	cost := c.cost
@@ -415,16 +405,6 @@ func (c *compiler) localAssign(s *ast.LocalAssignStmt) stmt {
 			f.m.step(1)
 			v.declare(f, nil)
 			v.set(f, e(f))
-			return goesOn
-		}
-	}
-	if len(s.Names) == 1 && len(s.Exprs) == 1 {
-		e := c.expr(s.Exprs[0])
-		cost := c.cost
-		v := c.local(s, s.Names[0])
-		return func(f *frame) control {
-			f.m.step(cost)
-			v.declare(f, e(f))
 			return goesOn
 		}
 	}
@@ -480,7 +460,7 @@ func (o *operand) value(f *frame, base int) value {
 func (c *compiler) assign(at ast.PositionHolder, left, right []ast.Expr) stmt {
 	var early []expr
 	side := func(e ast.Expr, behind []ast.Expr) operand {
-		o := operand{expr: c.expr(e), late: c.inert(e)}
+		o := operand{expr: c.expr(e)}
 		if v := c.late(e); v != nil {
 			o.late = true
 			for _, other := range behind {
@@ -504,15 +484,6 @@ func (c *compiler) assign(at ast.PositionHolder, left, right []ast.Expr) stmt {
 			targets[i] = target{object: side(e.Object, left[i+1:]), key: side(e.Key, left[i+1:]), line: e.Line()}
 		default:
 			refuseAt(at, "syntax error near '='")
-		}
-	}
-	if len(left) == 1 && len(right) == 1 && targets[0].store != nil {
-		store, e := targets[0].store, c.expr(right[0])
-		cost := c.cost
-		return func(f *frame) control {
-			f.m.step(cost)
-			store(f, e(f))
-			return goesOn
 		}
 	}
 	push := c.list(right)

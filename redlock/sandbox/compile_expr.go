@@ -57,15 +57,6 @@ func numberOf(e ast.Expr) (f float64, constant bool) {
 	return 0, false
 }
 
-// inert tells whether an expression is the same whenever it is read.
-func (c *compiler) inert(e ast.Expr) bool {
-	switch e.(type) {
-	case *ast.StringExpr, *ast.NumberExpr, *ast.TrueExpr, *ast.FalseExpr, *ast.NilExpr:
-		return true
-	}
-	return false
-}
-
 // constant is an expression that is v.
 func constant(v value) expr { return func(*frame) value { return v } }
 
@@ -232,7 +223,7 @@ func (c *compiler) list(exprs []ast.Expr) values {
 		return func(*frame) {}
 	}
 	n := len(exprs) - 1
-	single := make([]expr, 0, n+1)
+	single := make([]expr, 0, n)
 	for _, e := range exprs[:n] {
 		single = append(single, c.expr(e))
 	}
@@ -255,8 +246,14 @@ func (c *compiler) list(exprs []ast.Expr) values {
 		}
 	}
 	if last == nil {
-		single = append(single, c.expr(exprs[n]))
-		last = func(*frame) {}
+		e := c.expr(exprs[n])
+		last = func(f *frame) {
+			v := e(f)
+			f.m.stack = append(f.m.stack, v)
+		}
+	}
+	if n == 0 {
+		return last
 	}
 	return func(f *frame) {
 		for _, e := range single {
