@@ -77,9 +77,9 @@ func (m *machine) callNative(fn *function, base, line int) {
 	} else {
 		m.idle = c.next
 	}
-	c.base, c.line = base, line
+	c.native, c.base, c.line = fn.native, base, line
 	m.step(1)
-	n := fn.native(c)
+	n := fn.native.run(c)
 	results := len(m.stack) - n
 	copy(m.stack[base:], m.stack[results:])
 	m.stack = m.stack[:base+n]
@@ -145,6 +145,7 @@ func (m *machine) callFor(line int, fn value, args ...value) value {
 // call is a call of a function in Go.
 type call struct {
 	m *machine
+	*native
 	// base is where its part of the machine's stack begins: the arguments, and behind them what it has pushed.
 	base int
 	// line is that of the function of Lua that made the call; 0: Go did.
@@ -169,6 +170,17 @@ func (c *call) top() int { return len(c.m.stack) - c.base }
 
 // push puts a value on top: an argument for invoke, or a result.
 func (c *call) push(v value) { c.m.stack = append(c.m.stack, v) }
+
+// result puts the one result of a function on top, and results puts several there. They say how many.
+func (c *call) result(v value) int {
+	c.push(v)
+	return 1
+}
+
+func (c *call) results(list ...value) int {
+	c.m.stack = append(c.m.stack, list...)
+	return len(list)
+}
 
 // keep leaves the first values, and nil where there are fewer.
 func (c *call) keep(n int) {

@@ -19,11 +19,10 @@ var null = &userdata{}
 
 func cjsonEncode(c *call) int {
 	if c.top() != 1 {
-		badArgument(c, 1, "encode", "expected 1 argument")
+		c.badArgument(1, "expected 1 argument")
 	}
 	b := c.appendJSON(nil, c.get(1), 0)
-	c.push(string(b))
-	return 1
+	return c.result(string(b))
 }
 
 func (c *call) appendJSON(b []byte, v value, depth int) []byte {
@@ -142,16 +141,15 @@ func (m *machine) appendJSONString(b []byte, s string) []byte {
 
 func cjsonDecode(c *call) int {
 	if c.top() != 1 {
-		badArgument(c, 1, "decode", "expected 1 argument")
+		c.badArgument(1, "expected 1 argument")
 	}
-	d := &decoder{call: c, s: argString(c, 1, "decode")}
+	d := &decoder{call: c, s: c.argString(1)}
 	c.m.step(len(d.s) / 8)
 	v := d.value(0)
 	if d.space() < len(d.s) {
 		d.fail("the end", d.token())
 	}
-	c.push(v)
-	return 1
+	return c.result(v)
 }
 
 // decoder reads one value after another from s.

@@ -23,14 +23,14 @@ func redisLibrary() *table {
 	}
 	return library(map[string]func(c *call) int{
 		"call":               redisCall,
-		"pcall":              func(c *call) int { c.push(c.m.value(c.m.command(c))); return 1 },
+		"pcall":              func(c *call) int { return c.result(c.m.value(c.m.command(c))) },
 		"error_reply":        func(c *call) int { return singleField(c, "err") },
 		"status_reply":       func(c *call) int { return singleField(c, "ok") },
 		"sha1hex":            redisSha1hex,
 		"log":                redisLog,
 		"setresp":            redisSetresp,
 		"set_repl":           redisSetRepl,
-		"replicate_commands": func(c *call) int { c.push(true); return 1 },
+		"replicate_commands": func(c *call) int { return c.result(true) },
 	}, fields)
 }
 
@@ -41,8 +41,7 @@ func redisCall(c *call) int {
 	if reply.Kind == resp.Error {
 		m.throw(v)
 	}
-	c.push(v)
-	return 1
+	return c.result(v)
 }
 
 // command has the caller execute the command on Lua's stack.
@@ -91,16 +90,14 @@ func singleField(c *call, name string) int {
 	m := c.m
 	text, ok := c.get(1).(string)
 	if !ok || c.top() != 1 {
-		c.push(m.holder("err", "ERR wrong number or type of arguments"))
-		return 1
+		return c.result(m.holder("err", "ERR wrong number or type of arguments"))
 	}
 	message := text
 	if name == "err" {
 		m.chargeString(len(message))
 		message = errorMessage(message)
 	}
-	c.push(m.holder(name, message))
-	return 1
+	return c.result(m.holder(name, message))
 }
 
 // errorMessage gives an error that is one word the code ERR, and takes a leading minus away.
@@ -119,8 +116,7 @@ func redisSha1hex(c *call) int {
 	}
 	text, _ := concatText(c.get(1)) // of what is neither a string nor a number it is that of nothing
 	m.step(len(text) / 16)
-	c.push(SHA(text))
-	return 1
+	return c.result(SHA(text))
 }
 
 // raiseReply raises an error reply.

@@ -6,18 +6,18 @@ import (
 
 var tableFunctions = map[string]func(c *call) int{
 	"concat": tableConcat,
-	"getn":   func(c *call) int { c.push(float64(argTable(c, 1, "getn").length())); return 1 },
+	"getn":   func(c *call) int { return c.result(float64(c.argTable(1).length())) },
 	"insert": tableInsert, "maxn": tableMaxn, "remove": tableRemove, "sort": tableSort,
 }
 
 func tableConcat(c *call) int {
 	m := c.m
-	t := argTable(c, 1, "concat")
+	t := c.argTable(1)
 	sep := ""
 	if c.get(2) != nil {
-		sep = argString(c, 2, "concat")
+		sep = c.argString(2)
 	}
-	i, j := optInt(c, 3, "concat", 1), optInt(c, 4, "concat", t.length())
+	i, j := c.optInt(3, 1), c.optInt(4, t.length())
 	var b []byte
 	for k := i; k <= j; k++ {
 		m.step(1)
@@ -35,19 +35,18 @@ func tableConcat(c *call) int {
 		}
 	}
 	m.chargeString(len(b))
-	c.push(string(b))
-	return 1
+	return c.result(string(b))
 }
 
 func tableInsert(c *call) int {
 	m := c.m
-	t := argTable(c, 1, "insert")
+	t := c.argTable(1)
 	n := t.length()
 	at, v := n+1, c.get(2)
 	switch c.top() {
 	case 2:
 	case 3:
-		at, v = argInt(c, 2, "insert"), c.get(3)
+		at, v = c.argInt(2), c.get(3)
 	default:
 		c.raise("wrong number of arguments to 'insert'")
 	}
@@ -62,20 +61,19 @@ func tableInsert(c *call) int {
 
 func tableMaxn(c *call) int {
 	greatest := 0.0
-	c.m.each(argTable(c, 1, "maxn"), func(k, _ value) {
+	c.m.each(c.argTable(1), func(k, _ value) {
 		if n, ok := k.(float64); ok && n > greatest {
 			greatest = n
 		}
 	})
-	c.push(greatest)
-	return 1
+	return c.result(greatest)
 }
 
 func tableRemove(c *call) int {
 	m := c.m
-	t := argTable(c, 1, "remove")
+	t := c.argTable(1)
 	n := t.length()
-	at := optInt(c, 2, "remove", n)
+	at := c.optInt(2, n)
 	if at < 1 || at > n { // as of every read-only table, which has no elements
 		return 0
 	}
@@ -85,15 +83,14 @@ func tableRemove(c *call) int {
 		t.set(m, float64(i), t.at(i+1))
 	}
 	t.set(m, float64(n), nil)
-	c.push(v)
-	return 1
+	return c.result(v)
 }
 
 func tableSort(c *call) int {
-	m, t := c.m, argTable(c, 1, "sort")
-	var less *function
-	if c.get(2) != nil {
-		less = argFunction(c, 2, "sort")
+	m, t := c.m, c.argTable(1)
+	less, ok := c.get(2).(*function)
+	if !ok && c.get(2) != nil {
+		c.badType(2, "function")
 	}
 	m.writable(t)
 	n := t.length()

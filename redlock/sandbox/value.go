@@ -9,7 +9,13 @@ type value = any
 type function struct {
 	proto  *proto
 	cells  []*cell
-	native func(c *call) int // works on the stack of c and returns how many of the values on top are its results
+	native *native
+}
+
+// native is a function in Go. It works on the stack of c, and returns how many of the values on top are its results.
+type native struct {
+	name string // for its errors
+	run  func(c *call) int
 }
 
 // cell holds a local variable that closures have captured.
