@@ -21,7 +21,7 @@ var pureImports = map[string][]string{
 	"cmp": nil, "encoding/binary": nil, "fmt": {"Sprintf"}, "math": nil, "slices": nil, "strconv": nil, "strings": nil,
 	"time":                  {"Time", "Duration", "Millisecond", "UnixMilli"},
 	"redlockd/redlock":      {"State", "Change", "Set", "Delete", "Expire", "Keep", "WasAbsent", "WasValue", "MaxTokenLen", "MaxValueLen", "VersionMark", "VersionLen", "NextVersion"},
-	"redlockd/redlock/resp": {"ParseInt", "Value", "Status", "Error", "Int", "Bulk", "Array", "Map", "Set", "Pairs", "NewDouble"},
+	"redlockd/redlock/resp": {"ParseInt", "ParseFloat", "Value", "Status", "Error", "Int", "Bulk", "Array", "Map", "Set", "Pairs", "NewDouble"},
 }
 
 func TestPure(t *testing.T) {

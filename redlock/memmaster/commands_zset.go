@@ -2,9 +2,6 @@ package memmaster
 
 import (
 	"bytes"
-	"math"
-	"strconv"
-	"strings"
 
 	"redlockd/redlock/resp"
 )
@@ -54,11 +51,12 @@ func cmdZADD(c *client, args [][]byte) {
 		c.fail(errSyntax)
 		return
 	}
-	score, ok := parseScore(pair[0])
-	if !ok {
+	score, exact, ok := resp.ParseFloat(string(pair[0]))
+	if !ok || !exact {
 		c.fail("ERR value is not a valid float")
 		return
 	}
+	score += 0 // -0 loses its sign, as it does in most encodings of Redis
 	e, ok := c.lookupZset(args[1])
 	if !ok {
 		return
@@ -82,22 +80,6 @@ func cmdZADD(c *client, args [][]byte) {
 		c.m.data.touch(e)
 	}
 	c.boolean(added)
-}
-
-// parseScore reads what C's strtod reads, without spaces around it and without NaN. A negative zero loses its sign, as it
-// does in most encodings of Redis.
-func parseScore(b []byte) (float64, bool) {
-	if strings.ContainsRune(string(b), '_') {
-		return 0, false
-	}
-	f, err := strconv.ParseFloat(string(b), 64)
-	if err != nil && !math.IsInf(f, 0) || math.IsNaN(f) {
-		return 0, false
-	}
-	if f == 0 {
-		f = 0
-	}
-	return f, true
 }
 
 func cmdZPOPMIN(c *client, args [][]byte) {
@@ -165,7 +147,7 @@ func cmdZREM(c *client, args [][]byte) {
 // cmdZREMRANGEBYSCORE is ZREMRANGEBYSCORE key -inf max, where max may be (max.
 func cmdZREMRANGEBYSCORE(c *client, args [][]byte) {
 	text, below := bytes.CutPrefix(args[3], []byte("("))
-	most, ok := parseScore(text)
+	most, _, ok := resp.ParseFloat(string(text))
 	switch {
 	case !ok:
 		c.fail("ERR min or max is not a float")

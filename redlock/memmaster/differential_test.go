@@ -163,7 +163,7 @@ func (g *generator) lifetime() string {
 
 // score leaves out -0, which Redis keeps or loses depending on how it encodes the set.
 func (g *generator) score() string {
-	return pick(g, "0", "1", "2", "-1", "1.5", "0.1", "3e20", "inf", "-inf", "nan", "x", "7205759403792793600", "1e17", "0.30000000000000004")
+	return pick(g, "0", "1", "2", "-1", "1.5", "0.1", "3e20", "inf", "-inf", "nan", "x", "7205759403792793600", "1e17", "0.30000000000000004", "1e400", "1e-400", "0x10", "1_0")
 }
 
 func (g *generator) word() string {

@@ -5,51 +5,27 @@ import (
 	"math/bits"
 	"strconv"
 	"strings"
+
+	"redlockd/redlock/resp"
 )
 
-// parseNumber reads a number as Lua 5.1 does, which is as C's strtod does. Go's strconv would take 1_0 for 10.
+// parseNumber reads a number as Lua 5.1 does, which is as C's strtod does.
 func parseNumber(text string) (f float64, ok bool) {
 	text, _, _ = strings.Cut(text, "\x00") // C's string ends there
 	text = strings.Trim(text, " \t\n\v\f\r")
-	if n := len(text); 0 < n && n < 16 {
-		var i int64
-		for j := 0; ; j++ {
-			if j == n {
-				return float64(i), true
-			}
-			digit := text[j] - '0'
-			if digit > 9 {
-				break
-			}
-			i = 10*i + int64(digit)
-		}
+	if n, ok := resp.ParseInt(text); ok {
+		return float64(n), true
 	}
-	sign, digits := 1.0, text
-	if digits != "" && (digits[0] == '-' || digits[0] == '+') {
-		if digits[0] == '-' {
-			sign = -1
-		}
-		digits = digits[1:]
+	if f, _, ok = resp.ParseFloat(text); ok {
+		return f, true
 	}
-	if len(digits) > 2 && digits[0] == '0' && (digits[1] == 'x' || digits[1] == 'X') {
-		if n, err := strconv.ParseUint(digits[2:], 16, 64); err == nil {
-			return sign * float64(n), true
-		}
-		if !strings.ContainsAny(digits, "pP") {
-			text += "p0"
-		}
+	switch strings.ToLower(text) {
+	case "nan", "+nan":
+		return math.NaN(), true
+	case "-nan":
+		return math.Copysign(math.NaN(), -1), true
 	}
-	if len(digits) == 3 && strings.EqualFold(digits, "nan") {
-		return math.Copysign(math.NaN(), sign), true
-	}
-	if strings.IndexByte(text, '_') >= 0 {
-		return 0, false
-	}
-	f, err := strconv.ParseFloat(text, 64)
-	if err != nil && err.(*strconv.NumError).Err != strconv.ErrRange {
-		return 0, false
-	}
-	return f, true
+	return 0, false
 }
 
 // parseUnsigned reads digits as C's strtoul does: what is too much is the greatest there is.
