@@ -14,7 +14,7 @@ import (
 func cmdDEL(c *client, args [][]byte) {
 	n := int64(0)
 	for _, key := range args[1:] {
-		if e := c.m.data.lookup(key); e != nil {
+		if e := c.m.data.lookup(key); e.kind != none {
 			c.m.data.remove(e)
 			n++
 		}
@@ -25,7 +25,7 @@ func cmdDEL(c *client, args [][]byte) {
 func cmdEXISTS(c *client, args [][]byte) {
 	n := int64(0)
 	for _, key := range args[1:] {
-		if c.m.data.lookup(key) != nil {
+		if c.m.data.lookup(key).kind != none {
 			n++
 		}
 	}
@@ -33,21 +33,12 @@ func cmdEXISTS(c *client, args [][]byte) {
 }
 
 func cmdTYPE(c *client, args [][]byte) {
-	switch e := c.m.data.lookup(args[1]); {
-	case e == nil:
-		c.status("none")
-	case e.zset != nil:
-		c.status("zset")
-	case e.hash != nil:
-		c.status("hash")
-	default:
-		c.status("string")
-	}
+	c.status(kindNames[c.m.data.lookup(args[1]).kind])
 }
 
 func cmdPTTL(c *client, args [][]byte) {
 	switch e := c.m.data.lookup(args[1]); {
-	case e == nil:
+	case e.kind == none:
 		c.integer(-2)
 	case e.expireAt == 0:
 		c.integer(-1)
@@ -70,7 +61,7 @@ func cmdPEXPIRE(c *client, args [][]byte) {
 	}
 	e := data.lookup(args[1])
 	switch {
-	case e == nil:
+	case e.kind == none:
 		c.integer(0)
 		return
 	case ms <= 0: // an end that has passed deletes the key now

@@ -6,36 +6,20 @@ import (
 	"redlockd/redlock/resp"
 )
 
-// lookupZset returns a key's entry, nil if it is absent. With ok false the key holds no sorted set, and the error is answered.
-func (c *client) lookupZset(key []byte) (e *entry, ok bool) {
-	e = c.m.data.lookup(key)
-	if e != nil && e.zset == nil {
-		c.fail(errWrongType)
-		return nil, false
-	}
-	return e, true
-}
-
 func cmdZSCORE(c *client, args [][]byte) {
-	e, ok := c.lookupZset(args[1])
+	e, ok := c.lookup(args[1], isZset)
 	if !ok {
 		return
 	}
-	if e != nil {
-		if m := e.zset.members[string(args[2])]; m != nil {
-			c.double(m.score)
-			return
-		}
+	if m := e.zset.members[string(args[2])]; m != nil {
+		c.double(m.score)
+	} else {
+		c.null()
 	}
-	c.null()
 }
 
 func cmdZCARD(c *client, args [][]byte) {
-	switch e, ok := c.lookupZset(args[1]); {
-	case !ok:
-	case e == nil:
-		c.integer(0)
-	default:
+	if e, ok := c.lookup(args[1], isZset); ok {
 		c.integer(int64(len(e.zset.members)))
 	}
 }
@@ -57,22 +41,15 @@ func cmdZADD(c *client, args [][]byte) {
 		return
 	}
 	score += 0 // -0 loses its sign, as it does in most encodings of Redis
-	e, ok := c.lookupZset(args[1])
+	e, ok := c.lookup(args[1], isZset)
 	if !ok {
 		return
-	}
-	if e == nil {
-		if xx {
-			c.integer(0)
-			return
-		}
-		e = c.m.data.create(args[1])
-		e.zset = newZset()
 	}
 	m := e.zset.members[string(pair[1])]
 	added := m == nil && !xx
 	switch {
 	case added:
+		e = c.m.data.open(args[1], isZset)
 		e.zset.add(pair[1], score)
 		c.m.data.touch(e)
 	case m != nil && m.score != score && !nx: // the same score again is no change, so nobody is told
@@ -95,12 +72,8 @@ func cmdZPOPMIN(c *client, args [][]byte) {
 			return
 		}
 	}
-	e, ok := c.lookupZset(args[1])
+	e, ok := c.lookup(args[1], isZset)
 	if !ok {
-		return
-	}
-	if e == nil || count == 0 {
-		c.array(0)
 		return
 	}
 	// Members and scores by turns, as RESP2 has it.
@@ -112,36 +85,23 @@ func cmdZPOPMIN(c *client, args [][]byte) {
 		c.texts(m.name)
 		c.double(m.score)
 	}
-	c.m.data.shrunk(e)
-}
-
-// shrunk is for a sorted set that has lost members. An empty one is no key.
-func (s *store) shrunk(e *entry) {
-	if len(e.zset.members) == 0 {
-		s.remove(e)
-	} else {
-		s.touch(e)
-	}
+	c.m.data.removed(e, n)
 }
 
 func cmdZREM(c *client, args [][]byte) {
-	e, ok := c.lookupZset(args[1])
+	e, ok := c.lookup(args[1], isZset)
 	if !ok {
 		return
 	}
-	removed := 0
-	if e != nil {
-		for _, name := range args[2:] {
-			if m := e.zset.members[string(name)]; m != nil {
-				e.zset.remove(m)
-				removed++
-			}
-		}
-		if removed > 0 {
-			c.m.data.shrunk(e)
+	n := 0
+	for _, name := range args[2:] {
+		if m := e.zset.members[string(name)]; m != nil {
+			e.zset.remove(m)
+			n++
 		}
 	}
-	c.integer(int64(removed))
+	c.m.data.removed(e, n)
+	c.integer(int64(n))
 }
 
 // cmdZREMRANGEBYSCORE is ZREMRANGEBYSCORE key -inf max, where max may be (max.
@@ -156,25 +116,20 @@ func cmdZREMRANGEBYSCORE(c *client, args [][]byte) {
 		c.fail("ERR only ZREMRANGEBYSCORE key -inf max and (max are supported here")
 		return
 	}
-	e, ok := c.lookupZset(args[1])
+	e, ok := c.lookup(args[1], isZset)
 	if !ok {
 		return
 	}
-	removed := 0
-	if e != nil {
-		for len(e.zset.members) > 0 {
-			m := e.zset.lowest.items[0]
-			if m.score > most || below && m.score == most {
-				break
-			}
-			e.zset.remove(m)
-			removed++
+	n := 0
+	for ; len(e.zset.members) > 0; n++ {
+		m := e.zset.lowest.items[0]
+		if m.score > most || below && m.score == most {
+			break
 		}
-		if removed > 0 {
-			c.m.data.shrunk(e)
-		}
+		e.zset.remove(m)
 	}
-	c.integer(int64(removed))
+	c.m.data.removed(e, n)
+	c.integer(int64(n))
 }
 
 // cmdZREVRANGE is ZREVRANGE key 0 stop [WITHSCORES] for a stop of 0 to 999, or -1: the members with the highest scores, or all.
@@ -185,18 +140,15 @@ func cmdZREVRANGE(c *client, args [][]byte) {
 		c.fail("ERR only ZREVRANGE key 0 stop [WITHSCORES] is supported here, for a stop of 0 to 999, or -1")
 		return
 	}
-	e, ok := c.lookupZset(args[1])
+	e, ok := c.lookup(args[1], isZset)
 	if !ok {
 		return
 	}
-	var top []*member
-	switch {
-	case e == nil:
-	case stop < 0:
-		top = e.zset.highest(len(e.zset.members))
-	default:
-		top = e.zset.highest(int(stop) + 1)
+	n := len(e.zset.members)
+	if stop >= 0 {
+		n = min(n, int(stop)+1)
 	}
+	top := e.zset.highest(n)
 	if withScores {
 		c.array(2 * len(top))
 	} else {

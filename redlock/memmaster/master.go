@@ -262,7 +262,7 @@ func (m *Master) Get(key string) (value string, pttl time.Duration, ok bool) {
 	defer m.mu.Unlock()
 	m.readClock()
 	e := m.data.entries[key]
-	if e == nil || !e.isString() || m.data.expired(e) {
+	if e == nil || e.kind != isString || m.data.expired(e) {
 		return "", 0, false
 	}
 	if e.expireAt == 0 {

@@ -30,7 +30,7 @@ func (m *Master) SetObserver(observe func(*Executed)) {
 // absent, has expired, or holds no string.
 func (e *Executed) Get(key string) (value string, endsAt int64, ok bool) {
 	found := e.data.entries[key]
-	if found == nil || !found.isString() || e.data.expired(found) {
+	if found == nil || found.kind != isString || e.data.expired(found) {
 		return "", 0, false
 	}
 	return found.str, found.expireAt, true

@@ -22,24 +22,37 @@ type store struct {
 	changed func(key string)
 }
 
-// entry is one key, a string, a sorted set or a hash.
+// kind is the type of what a key holds.
+type kind uint8
+
+const (
+	none kind = iota // the key is absent
+	isString
+	isHash
+	isZset
+)
+
+// kindNames are those of TYPE.
+var kindNames = [...]string{none: "none", isString: "string", isHash: "hash", isZset: "zset"}
+
+// entry is one key.
 type entry struct {
-	key string
+	key  string
+	kind kind
 	// expireAt is in milliseconds since the Unix epoch by the master's clock; 0 for never.
 	expireAt int64
 	// dueIndex is the entry's index in store.due; -1 when it never expires.
 	dueIndex int
-	// str is the value of a string.
-	str string
-	// zset is the value of a sorted set; nil for another type.
+	// str, hash or zset is the value, by the kind.
+	str  string
+	hash map[string]string
 	zset *zset
-	// hash is the value of a hash; nil for another type.
-	hash hash
 	// db is the database that the entry is in.
 	db int
 }
 
-func (e *entry) isString() bool { return e.zset == nil && e.hash == nil }
+// absent is the entry of every key that is absent. It can be read as one of any kind, and is never changed.
+var absent = &entry{zset: &zset{}}
 
 func (e *entry) before(other *entry) bool { return e.expireAt < other.expireAt }
 func (e *entry) heapIndexOf() *int        { return &e.dueIndex }
@@ -50,31 +63,42 @@ func (s *store) reset() {
 	s.due = minHeap[*entry]{}
 }
 
-// lookup returns the entry of a key, or nil if it is absent or has expired.
+// lookup returns the entry of a key, which is absent if it has expired.
 func (s *store) lookup(key []byte) *entry {
 	e := s.entries[string(key)]
-	if e != nil && s.expired(e) {
+	if e == nil {
+		return absent
+	}
+	if s.expired(e) {
 		s.remove(e)
-		return nil
+		return absent
 	}
 	return e
 }
 
-// create returns the entry of a key for a new value, whatever it held. The expiry of an entry that was there stays: see
-// persist. The caller fills in the value and calls touch.
-func (s *store) create(key []byte) *entry {
+// open returns the entry of a key that is to hold a value of this kind, empty at first. The expiry of an
+// entry that was there stays: see persist. The caller fills in the value and calls touch.
+func (s *store) open(key []byte, of kind) *entry {
 	e := s.lookup(key)
-	if e == nil {
+	if e.kind == none {
 		e = &entry{key: string(key), dueIndex: -1, db: s.db}
 		s.entries[e.key] = e
 	}
-	e.str, e.zset, e.hash = "", nil, nil
+	if e.kind != of {
+		e.kind, e.str, e.hash, e.zset = of, "", nil, nil
+	}
+	switch {
+	case of == isHash && e.hash == nil:
+		e.hash = map[string]string{}
+	case of == isZset && e.zset == nil:
+		e.zset = newZset()
+	}
 	return e
 }
 
 // setString gives a key a string value and takes its expiry away.
 func (s *store) setString(key []byte, value string) *entry {
-	e := s.create(key)
+	e := s.open(key, isString)
 	s.persist(e)
 	e.str = value
 	s.touch(e)
@@ -94,6 +118,17 @@ func (s *store) remove(e *entry) {
 
 // touch reports a change. Every command that changes an entry calls it, once.
 func (s *store) touch(e *entry) { s.changed(e.key) }
+
+// removed reports that an entry has lost so many members or fields. A key without any is gone.
+func (s *store) removed(e *entry, n int) {
+	switch {
+	case n == 0:
+	case e.kind == isHash && len(e.hash) == 0, e.kind == isZset && len(e.zset.members) == 0:
+		s.remove(e)
+	default:
+		s.touch(e)
+	}
+}
 
 // flush removes every key of both databases.
 func (s *store) flush() {
@@ -141,6 +176,4 @@ func (s *store) clone() store {
 	return c
 }
 
-func sortedKeys(entries map[string]*entry) []string {
-	return slices.Sorted(maps.Keys(entries))
-}
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
