@@ -92,7 +92,7 @@ func TestHeapFollowsKeys(t *testing.T) {
 		if e.expireAt != 0 {
 			expire++
 		}
-		if (e.expireAt != 0) != (e.dueIndex >= 0) {
+		if (e.expireAt != 0) != (e.dueIndex >= 0) || e.dueIndex >= 0 && s.due.items[e.dueIndex] != e {
 			t.Errorf("key %s: expires at %d, place in the heap %d", e.key, e.expireAt, e.dueIndex)
 		}
 	}
