@@ -34,9 +34,9 @@ func startPairs(t *testing.T, n int) []pair {
 }
 
 func (p pair) do(args ...string) (ours, real string) {
-	p.ours.send(args...)
-	p.real.send(args...)
-	return p.ours.reply(), p.real.reply()
+	p.ours.Send(args...)
+	p.real.Send(args...)
+	return p.ours.Reply(), p.real.Reply()
 }
 
 // step is one command and how its replies are compared.

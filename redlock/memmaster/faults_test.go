@@ -149,7 +149,7 @@ func TestThawKeepsTheOrderOfArrival(t *testing.T) {
 		m.Freeze()
 		order := rand.New(rand.NewPCG(1, 1)).Perm(len(conns))
 		for i, n := range order {
-			conns[n].send("EVAL", appendScript, "1", "order", string(rune('a'+i)))
+			conns[n].Send("EVAL", appendScript, "1", "order", string(rune('a'+i)))
 			synctest.Wait()
 		}
 		m.Thaw()
@@ -158,7 +158,7 @@ func TestThawKeepsTheOrderOfArrival(t *testing.T) {
 			t.Errorf("order of execution: got %q, want abcdefgh", got)
 		}
 		for _, c := range conns {
-			c.conn.Close()
+			c.Conn.Close()
 		}
 	})
 }
@@ -174,11 +174,11 @@ func TestClientKillBeforeLateDelivery(t *testing.T) {
 				if frozen {
 					// The kill reaches the frozen host first, the old command second.
 					fresh := dial(t, m)
-					defer fresh.conn.Close()
+					defer fresh.Conn.Close()
 					link.SetDelay(func() time.Duration { return time.Second }, nil)
 					m.Freeze()
 					if kill {
-						fresh.send("CLIENT", "KILL", "ID", string(rune('0'+id)))
+						fresh.Send("CLIENT", "KILL", "ID", string(rune('0'+id)))
 					}
 					wantTimeout(t, old, "a", "late")
 					time.Sleep(2 * time.Second)
@@ -257,12 +257,12 @@ func TestDelay(t *testing.T) {
 			t.Errorf("dial: got %v, want one round trip of 7ms", got)
 		}
 		begin = time.Now()
-		c.send("SET", "a", "1")
+		c.Send("SET", "a", "1")
 		time.Sleep(3*time.Millisecond - 1)
 		wantKeys(t, m)
 		time.Sleep(time.Nanosecond)
 		wantKeys(t, m, "a")
-		if got := c.reply(); got != "+OK\r\n" {
+		if got := c.Reply(); got != "+OK\r\n" {
 			t.Errorf("reply: got %q", got)
 		}
 		if got := time.Since(begin); got != 7*time.Millisecond {
@@ -288,11 +288,11 @@ func TestRandomDelaysKeepOrder(t *testing.T) {
 		defer conn.Close()
 		c := newWire(t, conn)
 		for i := range 100 {
-			c.send("EVAL", appendScript, "1", "a", string(rune('a'+i%26)))
+			c.Send("EVAL", appendScript, "1", "a", string(rune('a'+i%26)))
 			time.Sleep(time.Duration(i%3) * time.Millisecond)
 		}
 		for i := range 100 {
-			if got, want := visible(c.reply()), fmt.Sprintf(":%d|", i+1); got != want {
+			if got, want := visible(c.Reply()), fmt.Sprintf(":%d|", i+1); got != want {
 				t.Fatalf("reply %d: got %s, want %s", i, got, want)
 			}
 		}

@@ -6,6 +6,8 @@ import (
 	"net"
 	"strings"
 	"testing"
+
+	"redlockd/redlock/redisproc"
 )
 
 // serve answers a loopback listener, and checks at the end of the test that Serve has returned without an error.
@@ -26,14 +28,7 @@ func serve(t *testing.T, m *Master) (addr string) {
 	return ln.Addr().String()
 }
 
-func dialSocket(t *testing.T, addr string) *wire {
-	t.Helper()
-	conn, err := net.Dial("tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return newWire(t, conn)
-}
+func dialSocket(t *testing.T, addr string) *wire { return &wire{redisproc.DialWire(t, addr), t} }
 
 func TestServe(t *testing.T) {
 	m := newMaster(t, Options{})
@@ -49,8 +44,8 @@ func TestServe(t *testing.T) {
 	c.expect("get a", "$1|1|")
 
 	// Half-closed: what was sent is answered.
-	c.send("get", "a")
-	c.conn.(*net.TCPConn).CloseWrite()
+	c.Send("get", "a")
+	c.Conn.(*net.TCPConn).CloseWrite()
 	c.expectPush("$1|1|")
 	c.expectClosed()
 }
@@ -59,7 +54,7 @@ func TestCloseWhileAPeerDoesNotRead(t *testing.T) {
 	m := newMaster(t, Options{})
 	c := dialSocket(t, serve(t, m))
 	c.expectArgs("+OK|", "set", "big", strings.Repeat("x", 1<<20))
-	io.WriteString(c.conn, strings.Repeat("GET big\r\n", 100)) // more than all buffers hold
+	io.WriteString(c.Conn, strings.Repeat("GET big\r\n", 100)) // more than all buffers hold
 	dial(t, m).expect("ping", "+PONG|")
 	m.Close()
 	serve(t, m) // returns at once

@@ -3,10 +3,7 @@
 package sandbox
 
 import (
-	"bufio"
-	"fmt"
-	"io"
-	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -311,38 +308,78 @@ return 1 == 1.0 and 'a' < 'b' and not nil and (nil or 5)
 return ({10, 20, 30})[2]
 return #{1, 2, 3, n = 1} .. #'abc'
 return {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, unpack({21, 22})}
+local x, y = 1, 2 x, y = y, x return {x, y}
+local a, b = 'mine', 'other' a, b = b, a return a == b and 1 or 0
+local a, b, c = 1, 2, 3 a, b, c = c, a, b return {a, b, c}
+local a, t, u = 5, {} local function f() local l u, t.x, l = 3, a, 4 return l end return {f(), u, t.x}
+local t, i = {}, 1 i, t[i] = i + 1, 20 return {i, t[1], t[2]}
+local t = {f = 1} local s = t t.f, t = 2, {f = 3} return {s.f, t.f}
+local t = {} local s = t local function f() t = {} return 1 end t.x, s.y = f(), 2 return {s.x or 0, t.x or 0}
+local a, b = 1, 2 a, b = 3 return {a, b == nil}
+local a, b = 1, 2 local function f() return 7, 8 end a, b = b, a, f() return {a, b}
+local a, b = 1, 2 local function f() return a, b end b, a = f() return {a, b}
+local a, b, x = 1, nil, 7 x = (a or b) and x return x
+local function f(a) a = (tostring(a)) return a end return f('q')
+local function f(a) a = a .. 'x' return a end return f('q')
+local f = 1 local f = function() return f end return f()
+local function f(n) return n == 0 and 'end' or f(n - 1) end return f(3)
+local n, a, b, c = 0, 9, 9, 9 do local x, y, z = 5, 6, 7 end for k, v in next, {1, 2, 3} do n = n + v end return n
+local function s() return nil, 1 end local n = 0 for k in next, {1, 2}, s() do n = n + k end return n
+local fs = {} for i = 1, 3 do do local x = i fs[#fs+1] = function() return x end if i == 2 then break end end end local y, z, w, v, u = 9, 9, 9, 9, 9 return {fs[1](), fs[2]()}
+local x = 1 local function get() return x end pcall(error, 'e') x = 2 return get()
+local g pcall(function() local x = 5 g = function() return x end error('e') end) local a, b, c = 1, 2, 3 return g()
+return #{1, x = tostring(5)}
+return {tostring(1 % 0.1), tostring(5 % -math.huge), tostring(-5.5 % 2)}
+return #setmetatable({1, 2}, {__len = function() return 9 end})
+local s = 0 for i, v in ipairs({4, 5}) do i = (true or nil) and i or 7 s = s + i end return s
+local n = 0 while not nil or n do if true or n then n = n + 1 end if n > 3 then break end end return n
+local x = 1 local function f() x = 10 return 1 end return x + f()
+local x = 1 local function f() x = 10 return 1 end return {(false and 2 or x) + f(), x}
+local x = 1 local function f() x = 10 return 1 end return ((true and nil) or not 1 or x) + f()
+local x = 1 local function f() x = 10 return 1 end return (not (false and 1) and x) + f()
+return setmetatable({}, {__add = function(a, b) return type(b) end}) + '10'
+return {tonumber('10\0x'), tonumber('11\0', 2)}
+return {string.format('%s', 'a\0b'), string.format('%c', 0), #string.format('%s', ('x'):rep(100) .. '\0')}
+return {tostring(tonumber('99999999999999999999', 16)), tonumber('99999999999999999999.', 16) == nil}
+local t = {1, 2} table.insert(t, 0, 'x') return {t[0], t[2], t[3]}
+return {1, 2.9, 'x', false, true, nil, 7}
+return {ok='FINE'}
+return {err='BAD thing'}
+return redis.call('get', 'none') == false
+return 1 .. 2 .. 1e15
+return '010' + 1
+return 010
+local t = {} t[100] = 1 return #t .. (t[100])
+local t = {[60000000] = 1} t[50000000], t[1e300] = 2, 3 rawset(t, 2^53, 4) table.insert(t, 40000000, 5) return {#t, t[40000000], t[60000000]}
+local t = setmetatable({}, {__concat = function(a, b) return 'c' end}) return 'x' .. t .. 'y'
+local redis = {call = function() return 'mine' end} return redis.call('get')
+local function f(...) return select('#', ...) .. (...) end return f('a', 'b')
 `), "\n")
 
 // shebangs are first lines, which a list by lines cannot have.
 var shebangs = []string{"#!lua\nreturn 1", "#!lua name=x\nreturn 1", "#!lua flags=no-writes\nerror('x')", "#!lua flags=foo\nreturn 1", "#!lua foo=1\nreturn 1",
 	"#!js\nreturn 1", "#!lua", "#!lua flags=no-writes,allow-oom\nreturn 2", "#!lua flags=\nreturn 3"}
 
+// flushing are constructors in which C Lua stores elements before a field with the same key.
+func flushing() []string {
+	elements := strings.Repeat("0, ", 50)
+	return []string{
+		"local t = {" + elements + "[1] = 'x'} return {#t, t[1]}",
+		"local t = {[1] = 'x', " + elements + "} return {#t, t[1]}",
+		"return #{" + elements + "tostring(1)}",
+		"local t = {" + elements[3:] + "x = tostring(1)} return {#t, t[1]}",
+	}
+}
+
 func TestDifferential(t *testing.T) {
-	server := redisproc.StartForTest(t, 1)[0]
-	conn, err := net.Dial("tcp", server.Addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	in := bufio.NewReader(conn)
-	do := func(args ...string) string {
-		fmt.Fprintf(conn, "*%d\r\n", len(args))
-		for _, arg := range args {
-			fmt.Fprintf(conn, "$%d\r\n%s\r\n", len(arg), arg)
-		}
-		reply, err := readReply(in)
-		if err != nil {
-			t.Fatalf("%q: %v", args, err)
-		}
-		return reply
-	}
+	redis := redisproc.DialWire(t, redisproc.StartForTest(t, 1)[0].Addr)
 	for _, resp := range []int{2, 3} {
-		do("hello", strconv.Itoa(resp))
-		for _, source := range append(scripts, shebangs...) {
+		redis.Do("hello", strconv.Itoa(resp))
+		for _, source := range slices.Concat(scripts, shebangs, flushing()) {
 			source, loose := strings.CutPrefix(source, "%")
-			do("flushall")
-			do("set", "k1", "token")
-			real := do("eval", source, "2", "k1", "k2", "token", "30000")
+			redis.Do("flushall")
+			redis.Do("set", "k1", "token")
+			real := redis.Do("eval", source, "2", "k1", "k2", "token", "30000")
 			var ours string
 			if script, err := Compile(source); err != nil {
 				ours = "-" + err.Error() + "\r\n"
@@ -355,35 +392,4 @@ func TestDifferential(t *testing.T) {
 			}
 		}
 	}
-}
-
-// readReply reads one reply as it is on the wire.
-func readReply(in *bufio.Reader) (string, error) {
-	line, err := in.ReadString('\n')
-	if err != nil {
-		return "", err
-	}
-	n, _ := strconv.Atoi(strings.TrimSpace(line[1:]))
-	switch line[0] {
-	case '$', '=':
-		if n < 0 {
-			return line, nil
-		}
-		b := make([]byte, n+2)
-		_, err := io.ReadFull(in, b)
-		return line + string(b), err
-	case '%':
-		n *= 2
-	case '*', '~':
-	default:
-		return line, nil
-	}
-	for range n {
-		element, err := readReply(in)
-		if err != nil {
-			return "", err
-		}
-		line += element
-	}
-	return line, nil
 }

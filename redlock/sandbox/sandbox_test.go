@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -63,31 +64,6 @@ if redis.call("get", KEYS[1]) == ARGV[1] then
 else
 	return 0
 end`
-
-func TestReplies(t *testing.T) {
-	for _, c := range []struct{ source, want string }{
-		{compareAndDelete, ":1|"},
-		{"return {1, 2.9, 'x', false, true, nil, 7}", "*5|:1|:2|$1|x|_|:1|"},
-		{"return {ok='FINE'}", "+FINE|"},
-		{"return {err='BAD thing'}", "-BAD thing|"},
-		{"return redis.call('get', 'none') == false", ":1|"},
-		{"return 1 .. 2 .. 1e15", "$7|121e+15|"},
-		{"return '010' + 1", ":11|"},
-		{"return 010", ":10|"},
-		{"for i = 1, '3' do if i == 3 then return i end end", ":3|"},
-		{"local t = {} t[100] = 1 return #t .. (t[100])", "$2|01|"},
-		{"local t = {[60000000] = 1} t[50000000], t[1e300] = 2, 3 rawset(t, 2^53, 4) table.insert(t, 40000000, 5) return {#t, t[40000000], t[60000000]}", "*3|:0|:5|:1|"},
-		{"local t = setmetatable({}, {__concat = function(a, b) return 'c' end}) return 'x' .. t .. 'y'", "$2|xc|"},
-		{"local redis = {call = function() return 'mine' end} return redis.call('get')", "$4|mine|"},
-		{"local function f(...) return select('#', ...) .. (...) end return f('a', 'b')", "$2|2a|"},
-		{"#!lua flags=no-writes\nreturn 1", ":1|"},
-	} {
-		got, err := eval(t, c.source, Limits{})
-		if got != c.want || err != nil {
-			t.Errorf("%s\n got %q, %v\nwant %q", c.source, got, err, c.want)
-		}
-	}
-}
 
 // TestLimits: each of these would take for ever, or gigabytes.
 func TestLimits(t *testing.T) {
@@ -210,9 +186,60 @@ func TestNesting(t *testing.T) {
 			t.Errorf("%.60s…: got %.200q, %v", source, got, err)
 		}
 	}
+	names := make([]string, upvaluesMax+1)
+	for i := range names {
+		names[i] = fmt.Sprint("v", i)
+	}
+	list := strings.Join(names, ", ")
+	if _, err := Compile("local " + list + " return function() return " + list + " end"); err == nil || !strings.Contains(err.Error(), "more than 60 upvalues") {
+		t.Errorf("61 upvalues: got %v", err)
+	}
 	deep := strings.Repeat("(", 5000) + "1" + strings.Repeat(")", 5000) // leaves nothing in the syntax tree
 	if got, err := eval(t, "return "+deep+strings.Repeat("+1", 200)+" .. 'x'"+strings.Repeat("..'y'", 200), Limits{}); err != nil || !strings.HasPrefix(got, "$204|201xy") {
 		t.Errorf("got %.200q, %v", got, err)
+	}
+}
+
+// TestMemoryIsCounted: scripts that keep what they make meet the limit of bytes before they have allocated several times as much,
+// whatever they make.
+func TestMemoryIsCounted(t *testing.T) {
+	upvalues := ""
+	for i := range 50 {
+		upvalues += strings.Repeat("u", i+1) + ", "
+	}
+	upvalues = upvalues[:len(upvalues)-2]
+	for _, source := range []string{
+		"local t={} t[150000]=1 local k={} while true do local u={} setmetatable(t,{__newindex=u}) t[150001]=1 k[#k+1]=u end",
+		"local k = {} while true do local u = {} local t = setmetatable({}, {__newindex = setmetatable({}, {__newindex = u})}) t[5000] = 1 k[#k+1] = u end",
+		"local k = {} while true do k[#k+1] = {} end",
+		"local k = {} while true do local t = {} t.x = 1 k[#k+1] = t end",
+		"local k = {} while true do local t = {} t[1] = 1 k[#k+1] = t end",
+		"local k = {} while true do k[#k+1] = {x = 1} end",
+		"local k = {} while true do k[#k+1] = {[true] = 1, [1.5] = 2} end",
+		"local k = {} while true do k[#k+1] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15} end",
+		"local k, n = {}, 0 while true do n = n + 1.5 k[n] = n end",
+		"local k, n = {}, 0 while true do n = n + 1 rawset(k, n .. '', n) end",
+		"local k = {} while true do k[#k+1] = function() return k end end",
+		"local k = {} while true do local " + upvalues + " k[#k+1] = function() return " + upvalues + " end end",
+		"local k = {} while true do k[#k+1] = redis.status_reply('x') end",
+		"local k = {} while true do k[#k+1] = cjson.decode('[{\"a\":1},[1]]') end",
+		"local k = {} while true do k[#k+1] = ('x'):gmatch('x') end",
+		"local k = {} while true do local _, e = pcall(error, {}) k[#k+1] = e end",
+		"local function f(n) pcall(f, n) end while true do f(1) end",
+		"local function f() return 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12 end local k = {} while true do k[#k+1] = {f()} end",
+	} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := eval(t, source, Limits{Instructions: 1 << 30, Time: time.Minute})
+		runtime.ReadMemStats(&after)
+		if _, ok := errors.AsType[*LimitError](err); !ok || !strings.Contains(err.Error(), "bytes") {
+			t.Errorf("%.120s\n got %v, want the limit of bytes", source, err)
+		}
+		took := int(after.TotalAlloc - before.TotalAlloc)
+		t.Logf("%.1f times: %.120s", float64(took)/float64(DefaultLimits.Bytes), source)
+		if took > 4*DefaultLimits.Bytes {
+			t.Errorf("%.120s\nallocated %d bytes, with a limit of %d", source, took, DefaultLimits.Bytes)
+		}
 	}
 }
 
