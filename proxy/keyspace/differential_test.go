@@ -6,7 +6,6 @@ import (
 	"io"
 	"math"
 	"math/rand/v2"
-	"net"
 	"os"
 	"slices"
 	"strconv"
@@ -31,16 +30,9 @@ func TestSameAsRedis(t *testing.T) {
 }
 
 func sameAsRedis(t *testing.T, proto int) {
-	redis := redisproc.StartForTest(t, 1)[0]
-	conn, err := net.Dial("tcp", redis.Addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	reader := bufio.NewReader(conn)
-	ask(t, conn, reader, [][]string{{"hello", strconv.Itoa(proto)}})
-
-	seed := rand.Uint64()
+	redis := redisproc.DialWire(t, redisproc.StartForTest(t, 1)[0].Addr)
+	redis.Do("hello", strconv.Itoa(proto))
+	seed, err := rand.Uint64(), error(nil)
 	if text := os.Getenv("KEYSPACE_SEED"); text != "" {
 		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
 			t.Fatal(err)
@@ -68,7 +60,7 @@ func sameAsRedis(t *testing.T, proto int) {
 			}
 			lines = append(lines, []string{"zrange", name, "0", "-1", "withscores"})
 		}
-		replies := ask(t, conn, reader, lines)
+		replies := ask(t, redis, lines)
 
 		space := New(keys, states, time.Now())
 		space.Random = crand.Read
@@ -201,20 +193,17 @@ func readRaw(t *testing.T, r *bufio.Reader) (raw rawReply) {
 }
 
 // ask sends lines to a Redis at once and returns its replies.
-func ask(t *testing.T, conn net.Conn, reader *bufio.Reader, lines [][]string) (replies []rawReply) {
+func ask(t *testing.T, redis *redisproc.Wire, lines [][]string) (replies []rawReply) {
 	t.Helper()
-	var out []byte
+	var out strings.Builder
 	for _, line := range lines {
-		out = resp.AppendArray(out, len(line))
-		for _, arg := range line {
-			out = resp.AppendBulkString(out, arg)
-		}
+		out.WriteString(redisproc.Frame(line...))
 	}
-	if _, err := conn.Write(out); err != nil {
+	if _, err := io.WriteString(redis.Conn, out.String()); err != nil {
 		t.Fatal(err)
 	}
 	for range lines {
-		replies = append(replies, readRaw(t, reader))
+		replies = append(replies, readRaw(t, redis.In))
 	}
 	return replies
 }
