@@ -6,7 +6,6 @@ import (
 	"io"
 	"math"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -32,12 +31,7 @@ func TestSameAsRedis(t *testing.T) {
 func sameAsRedis(t *testing.T, proto int) {
 	redis := redisproc.DialWire(t, redisproc.StartForTest(t, 1)[0].Addr)
 	redis.Do("hello", strconv.Itoa(proto))
-	seed, err := rand.Uint64(), error(nil)
-	if text := os.Getenv("KEYSPACE_SEED"); text != "" {
-		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
-			t.Fatal(err)
-		}
-	}
+	seed := redisproc.Seed(t, "KEYSPACE_SEED", rand.Uint64())
 	g := &generator{Rand: rand.New(rand.NewPCG(seed, 0))}
 	failed, wrote := 0, 0
 	const rounds, commands = 3000, 6
@@ -69,6 +63,7 @@ func sameAsRedis(t *testing.T, proto int) {
 			line := lines[i]
 			reply := failure("ERR wrong number of arguments for '" + line[0] + "' command")
 			if d := Lookup(line[0]); len(line) == d.Arity || d.Arity < 0 && len(line) >= -d.Arity {
+				var err error
 				if reply, err = space.Call(line[0], line[1:]); err != nil {
 					t.Fatal(err)
 				}

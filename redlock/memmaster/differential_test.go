@@ -5,17 +5,15 @@
 package memmaster
 
 import (
-	"crypto/sha1"
-	"encoding/hex"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
 	"redlockd/redlock/redisproc"
+	"redlockd/redlock/sandbox"
 )
 
 // pair is one connection to each of the two servers.
@@ -102,17 +100,7 @@ func TestDifferentialListed(t *testing.T) {
 }
 
 func TestDifferentialRandom(t *testing.T) {
-	seed := uint64(1)
-	switch s := os.Getenv("MEMMASTER_SEED"); s {
-	case "":
-	case "random":
-		seed = rand.Uint64()
-	default:
-		var err error
-		if seed, err = strconv.ParseUint(s, 10, 64); err != nil {
-			t.Fatal(err)
-		}
-	}
+	seed := redisproc.Seed(t, "MEMMASTER_SEED", 1)
 	pairs := startPairs(t, 2)
 	g := &generator{Rand: rand.New(rand.NewPCG(seed, 0))}
 	var history []string
@@ -345,15 +333,10 @@ func (g *generator) eval() []string {
 	if g.IntN(3) == 0 {
 		// Known or not, both servers must agree.
 		args[0] = pick(g, "evalsha", "EVALSHA")
-		args[1] = newSHA(text)
+		args[1] = sandbox.SHA(text)
 		if g.IntN(4) == 0 {
 			args = pick(g, []string{"SCRIPT", "load", text}, []string{"script", "flush"})
 		}
 	}
 	return args
-}
-
-func newSHA(text string) string {
-	sum := sha1.Sum([]byte(text))
-	return hex.EncodeToString(sum[:])
 }

@@ -2,9 +2,11 @@ package redisproc
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -80,6 +82,23 @@ var leftOut = sync.OnceFunc(func() {
 	}
 	fmt.Fprint(out, line)
 })
+
+// Seed is that of a test with random cases: what the environment variable says, one that nobody has tried if it says random, or else usual.
+func Seed(t testing.TB, variable string, usual uint64) uint64 {
+	t.Helper()
+	switch text := os.Getenv(variable); text {
+	case "":
+		return usual
+	case "random":
+		return rand.Uint64()
+	default:
+		seed, err := strconv.ParseUint(text, 10, 64)
+		if err != nil {
+			t.Fatalf("%s: %v", variable, err)
+		}
+		return seed
+	}
+}
 
 // StartForTest runs n servers as StartN does, until the test ends. It leaves the test out where redis-server, or redis-cli,
 // which Debian installs with it, is missing.

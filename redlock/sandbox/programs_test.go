@@ -103,15 +103,7 @@ func (p *programTester) shrunk(lines []string) []string {
 
 func TestPrograms(t *testing.T) {
 	seeds, count := []uint64{1, 2, 3, 4}, 2048
-	switch s := os.Getenv("PROGRAMS_SEED"); s {
-	case "":
-	case "random":
-		seeds = []uint64{rand.Uint64()}
-	default:
-		seed, err := strconv.ParseUint(s, 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
+	if seed := redisproc.Seed(t, "PROGRAMS_SEED", 0); seed != 0 {
 		seeds = []uint64{seed}
 	}
 	if s := os.Getenv("PROGRAMS"); s != "" {
