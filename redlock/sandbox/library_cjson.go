@@ -26,16 +26,15 @@ func cjsonEncode(c *call) int {
 }
 
 func (c *call) appendJSON(b []byte, v value, depth int) []byte {
-	m := c.m
-	m.step(1)
+	c.m.step(1)
 	switch v := v.(type) {
 	case string:
-		return m.appendJSONString(b, v)
+		return c.m.appendJSONString(b, v)
 	case float64:
 		if math.IsInf(v, 0) || v != v {
 			c.raise("Cannot serialise number: must not be NaN or Inf")
 		}
-		m.charge(24)
+		c.m.charge(24)
 		return appendNumber(b, v, 14)
 	case bool:
 		return strconv.AppendBool(b, v)

@@ -70,9 +70,8 @@ const (
 )
 
 func mathRandom(c *call) int {
-	m := c.m
-	m.random = (m.random*randomMultiplier + 0xB) & randomMask
-	r := float64(m.random>>17%math.MaxInt32) / math.MaxInt32
+	c.m.random = (c.m.random*randomMultiplier + 0xB) & randomMask
+	r := float64(c.m.random>>17%math.MaxInt32) / math.MaxInt32
 	low, high := 1, 0
 	switch c.top() {
 	case 0:
@@ -91,7 +90,6 @@ func mathRandom(c *call) int {
 }
 
 func mathRandomseed(c *call) int {
-	m := c.m
-	m.random = uint64(uint32(c.argInt(1)))<<16 | randomSeed
+	c.m.random = uint64(uint32(c.argInt(1)))<<16 | randomSeed
 	return 0
 }

@@ -35,11 +35,10 @@ func redisLibrary() *table {
 }
 
 func redisCall(c *call) int {
-	m := c.m
-	reply := m.command(c)
-	v := m.value(reply)
+	reply := c.m.command(c)
+	v := c.m.value(reply)
 	if reply.Kind == resp.Error {
-		m.throw(v)
+		c.m.throw(v)
 	}
 	return c.result(v)
 }
@@ -87,17 +86,15 @@ func (m *machine) chargeReply(r resp.Value) {
 
 // singleField is redis.error_reply and redis.status_reply.
 func singleField(c *call, name string) int {
-	m := c.m
 	text, ok := c.get(1).(string)
 	if !ok || c.top() != 1 {
-		return c.result(m.holder("err", "ERR wrong number or type of arguments"))
+		return c.result(c.m.holder("err", "ERR wrong number or type of arguments"))
 	}
-	message := text
 	if name == "err" {
-		m.chargeString(len(message))
-		message = errorMessage(message)
+		c.m.chargeString(len(text))
+		text = errorMessage(text)
 	}
-	return c.result(m.holder(name, message))
+	return c.result(c.m.holder(name, text))
 }
 
 // errorMessage gives an error that is one word the code ERR, and takes a leading minus away.
@@ -110,12 +107,11 @@ func errorMessage(text string) string {
 }
 
 func redisSha1hex(c *call) int {
-	m := c.m
 	if c.top() != 1 {
-		m.raiseReply("ERR wrong number of arguments")
+		c.m.raiseReply("ERR wrong number of arguments")
 	}
 	text, _ := concatText(c.get(1)) // of what is neither a string nor a number it is that of nothing
-	m.step(len(text) / 16)
+	c.m.step(len(text) / 16)
 	return c.result(SHA(text))
 }
 
@@ -153,12 +149,11 @@ func redisSetresp(c *call) int {
 
 // redisSetRepl checks its argument: there is nothing to replicate to.
 func redisSetRepl(c *call) int {
-	m := c.m
 	if c.top() != 1 {
-		m.raiseReply("ERR redis.set_repl() requires two arguments.")
+		c.m.raiseReply("ERR redis.set_repl() requires two arguments.")
 	}
-	if n, ok := toNumber(m, c.get(1)); !ok || n < 0 || n > 3 {
-		m.raiseReply("ERR Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE.")
+	if n, ok := toNumber(c.m, c.get(1)); !ok || n < 0 || n > 3 {
+		c.m.raiseReply("ERR Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE.")
 	}
 	return 0
 }

@@ -25,7 +25,6 @@ func fromBegin(i, length int) int {
 }
 
 func stringByte(c *call) int {
-	m := c.m
 	s := c.argString(1)
 	i := fromBegin(c.optInt(2, 1), len(s))
 	j := fromBegin(c.optInt(3, i), len(s))
@@ -36,7 +35,7 @@ func stringByte(c *call) int {
 	if j-i >= unpackMax {
 		c.raise("string slice too long")
 	}
-	m.many(j - i + 1)
+	c.m.many(j - i + 1)
 	for k := i; k <= j; k++ {
 		c.push(float64(s[k-1]))
 	}
@@ -44,9 +43,8 @@ func stringByte(c *call) int {
 }
 
 func stringChar(c *call) int {
-	m := c.m
 	n := c.top()
-	m.chargeString(n)
+	c.m.chargeString(n)
 	b := make([]byte, n)
 	for i := range b {
 		n := c.argInt(i + 1)
@@ -86,15 +84,14 @@ func upperASCII(b []byte) {
 }
 
 func stringRep(c *call) int {
-	m := c.m
 	s, n := c.argString(1), c.argInt(2)
 	if n <= 0 || s == "" {
 		return c.result("")
 	}
-	if n > m.limits.Bytes {
-		n = m.limits.Bytes + 1
+	if n > c.m.limits.Bytes {
+		n = c.m.limits.Bytes + 1
 	}
-	m.chargeString(len(s) * n)
+	c.m.chargeString(len(s) * n)
 	return c.result(strings.Repeat(s, n))
 }
 
@@ -112,13 +109,12 @@ const patternSpecials = "^$*+?.([%-"
 
 // stringFind is find, and match, which answers the captures only.
 func stringFind(c *call) int {
-	m := c.m
 	s, p := c.argString(1), c.argString(2)
 	begin := fromBegin(c.optInt(3, 1), len(s)) - 1
 	begin = min(max(begin, 0), len(s))
-	m.step(len(p) / 16)
+	c.m.step(len(p) / 16)
 	if c.name == "find" && (truthy(c.get(4)) || !strings.ContainsAny(p, patternSpecials)) {
-		m.step((len(s) - begin) / 16)
+		c.m.step((len(s) - begin) / 16)
 		if i := strings.Index(s[begin:], p); i >= 0 {
 			return c.results(float64(begin+i+1), float64(begin+i+len(p)))
 		}
@@ -144,10 +140,9 @@ func stringFind(c *call) int {
 }
 
 func stringGmatch(c *call) int {
-	m := c.m
 	s, p := c.argString(1), c.argString(2)
 	at := 0
-	m.charge(2 * closureBytes)
+	c.m.charge(2 * closureBytes)
 	next := func(c *call) int {
 		f := finder{call: c, s: s, p: p}
 		for i := at; i <= len(s); i++ {
@@ -165,7 +160,6 @@ func stringGmatch(c *call) int {
 }
 
 func stringGsub(c *call) int {
-	m := c.m
 	s, p := c.argString(1), c.argString(2)
 	with := c.get(3)
 	switch v := with.(type) {
@@ -187,7 +181,7 @@ func stringGsub(c *call) int {
 			n++
 			before := len(b)
 			b = f.replacement(b, i, end, with)
-			m.chargeString(len(b) - before)
+			c.m.chargeString(len(b) - before)
 		}
 		if end > i {
 			i = end
@@ -202,7 +196,7 @@ func stringGsub(c *call) int {
 		}
 	}
 	i = min(i, len(s))
-	m.chargeString(len(b) + len(s) - i)
+	c.m.chargeString(len(b) + len(s) - i)
 	return c.results(string(b)+s[i:], float64(n))
 }
 
@@ -258,7 +252,6 @@ func (f *finder) template(b []byte, i, end int, with string) []byte {
 
 // stringFormat is string.format: widths and precisions have at most two digits, as in Lua.
 func stringFormat(c *call) int {
-	m := c.m
 	format := c.argString(1)
 	var b []byte
 	arg := 1
@@ -300,9 +293,9 @@ func stringFormat(c *call) int {
 		}
 		before := len(b)
 		b = formatOne(c, b, format[begin:min(i, len(format))], verb, arg)
-		m.chargeString(len(b) - before)
+		c.m.chargeString(len(b) - before)
 	}
-	m.chargeString(len(b))
+	c.m.chargeString(len(b))
 	return c.result(string(b))
 }
 

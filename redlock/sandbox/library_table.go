@@ -11,7 +11,6 @@ var tableFunctions = map[string]func(c *call) int{
 }
 
 func tableConcat(c *call) int {
-	m := c.m
 	t := c.argTable(1)
 	sep := ""
 	if c.get(2) != nil {
@@ -20,13 +19,13 @@ func tableConcat(c *call) int {
 	i, j := c.optInt(3, 1), c.optInt(4, t.length())
 	var b []byte
 	for k := i; k <= j; k++ {
-		m.step(1)
+		c.m.step(1)
 		v := t.at(k)
 		text, ok := concatText(v)
 		if !ok {
 			c.raise("invalid value (%s) at index %d in table for 'concat'", typeName(v), k)
 		}
-		m.chargeString(len(text) + len(sep))
+		c.m.chargeString(len(text) + len(sep))
 		if b = append(b, text...); k < j {
 			b = append(b, sep...)
 		}
@@ -34,7 +33,7 @@ func tableConcat(c *call) int {
 			break
 		}
 	}
-	m.chargeString(len(b))
+	c.m.chargeString(len(b))
 	return c.result(string(b))
 }
 
@@ -70,7 +69,6 @@ func tableMaxn(c *call) int {
 }
 
 func tableRemove(c *call) int {
-	m := c.m
 	t := c.argTable(1)
 	n := t.length()
 	at := c.optInt(2, n)
@@ -78,11 +76,11 @@ func tableRemove(c *call) int {
 		return 0
 	}
 	v := t.at(at)
-	m.step(n - at)
+	c.m.step(n - at)
 	for i := at; i < n; i++ {
-		t.set(m, float64(i), t.at(i+1))
+		t.set(c.m, float64(i), t.at(i+1))
 	}
-	t.set(m, float64(n), nil)
+	t.set(c.m, float64(n), nil)
 	return c.result(v)
 }
 
