@@ -154,11 +154,8 @@ type call struct {
 	next *call
 }
 
-// get is a value on the stack: from 1, and -1 is the one on top. Behind the end is nil.
+// get is a value on the stack, from 1. Behind the end is nil.
 func (c *call) get(i int) value {
-	if i < 0 {
-		return c.m.stack[len(c.m.stack)+i]
-	}
 	if i += c.base; i <= len(c.m.stack) {
 		return c.m.stack[i-1]
 	}
@@ -182,13 +179,8 @@ func (c *call) results(list ...value) int {
 	return len(list)
 }
 
-// keep leaves the first values, and nil where there are fewer.
-func (c *call) keep(n int) {
-	for c.top() < n {
-		c.push(nil)
-	}
-	c.m.stack = c.m.stack[:c.base+n]
-}
+// keepFirst leaves the first value alone.
+func (c *call) keepFirst() { c.m.stack = c.m.stack[:c.base+1] }
 
 // raise raises an error at the line where Lua called. What Go called has no position, as with C.
 func (c *call) raise(format string, args ...any) { c.m.raise(c.line, format, args...) }

@@ -354,6 +354,60 @@ local t = {[60000000] = 1} t[50000000], t[1e300] = 2, 3 rawset(t, 2^53, 4) table
 local t = setmetatable({}, {__concat = function(a, b) return 'c' end}) return 'x' .. t .. 'y'
 local redis = {call = function() return 'mine' end} return redis.call('get')
 local function f(...) return select('#', ...) .. (...) end return f('a', 'b')
+return {math.frexp(8)}
+return {math.modf(3.7), math.modf(-1/0)}
+return tostring(math.deg(1)) .. tostring(math.rad(90)) .. math.ldexp(1, 3)
+return math.random(1, 2, 3)
+return ('abc'):gsub('b', 5)
+return ('abc'):gsub('b', 'x%')
+return string.format('%5c|%-5c|', 65, 66)
+return string.format('%5.1f|%g|%-6f|', 1/0, -1/0, 1/0)
+return string.format('%q', 'a\rb\0c')
+return string.format('%')
+return string.format('%+++++++d', 1)
+return string.find('abc', '%b')
+return string.find('a', string.rep('()', 33))
+return string.find('aba', '(a)b%1')
+return {string.find('abc', '()%1')}
+return string.find('abc', '((a)b)c)')
+return {string.find('abab', '(a)(b)%1%2'), string.find('ab', '(a)%1') == nil}
+return string.find('a\1', '%c')
+return string.find('a-b', '%-')
+return string.rep('x', 3)
+return cjson.decode('}')
+return cjson.decode('[1 : 2]')
+return cjson.decode('[,]')
+return cjson.decode('"\\u12"')
+return cjson.decode('"\\uzzzz"')
+return cjson.decode('"\\ud800"')
+return cjson.decode('"\\udc00"')
+return cjson.decode('"\\ud800\\u0041"')
+return cjson.decode('"a\\')
+return cjson.decode('-')
+return cjson.decode('1x')
+return cjson.encode('\f\r')
+local t = {} for i = 1, 1001 do t = {t} end return cjson.encode(t)
+return cjson.decode()
+return cjson.encode(1, 2)
+return tostring(tonumber('inf')) .. tostring(tonumber('-inf'))
+return {tonumber('0x1p4'), tonumber('0X1F'), tonumber('1e400') == 1/0}
+return {tonumber('1', 99)}
+for i = {}, 2 do end
+for i = 1, 'x' do end
+for i = 1, 2, {} do end
+return {select(5, 1), 'x'}
+return next({}, 1)
+local t = {} t.x = t return t
+local a = {} setmetatable(a, {__index = a}) return a.x
+local a = {} setmetatable(a, {__newindex = a}) a.x = 1
+local x = {f = 1, [x] = 2} return x
+return ...
+function f() return ... end
+return xpcall(1)
+return redis.pcall()
+return redis.log(redis.LOG_NOTICE)
+return {cjson.decode('[]'), #cjson.decode('[]')}
+return ({string.byte('abc', 1, 3)})[3]
 `), "\n")
 
 // shebangs are first lines, which a list by lines cannot have.

@@ -80,7 +80,7 @@ func luaSetmetatable(c *call) int {
 		c.raise("cannot change a protected metatable")
 	}
 	t.meta = meta
-	c.keep(1)
+	c.keepFirst()
 	return 1
 }
 
@@ -101,7 +101,7 @@ func luaIpairs(c *call) int {
 func luaNext(c *call) int {
 	k, v, ok := c.argTable(1).next(c.get(2))
 	if !ok {
-		c.raise("invalid key to 'next'")
+		c.m.raise(0, "invalid key to 'next'") // without a position, as in C Lua
 	}
 	if k == nil {
 		return c.result(nil)
@@ -137,7 +137,7 @@ func luaPcall(c *call) int {
 func luaXpcall(c *call) int {
 	f := c.get(1)
 	handler, ok := c.argAny(2).(*function)
-	c.keep(1)
+	c.keepFirst()
 	raised := c.m.protect(f, c.base+1)
 	if raised == nil {
 		c.m.stack[c.base] = true
@@ -156,7 +156,7 @@ func luaRawset(c *call) int {
 	c.m.writable(t)
 	c.m.checkKey(k, c.line)
 	t.set(c.m, k, v)
-	c.keep(1)
+	c.keepFirst()
 	return 1
 }
 

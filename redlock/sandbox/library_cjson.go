@@ -54,7 +54,7 @@ func (c *call) appendJSON(b []byte, v value, depth int) []byte {
 func (c *call) appendJSONTable(b []byte, t *table, depth int) []byte {
 	m := c.m
 	if depth > jsonDepthMax {
-		c.raise("Cannot serialise, excessive depth (%d)", depth)
+		c.raise("Cannot serialise, excessive nesting (%d)", depth)
 	}
 	if n := c.jsonArray(t); n > 0 {
 		b = append(b, '[')
@@ -288,7 +288,7 @@ func (d *decoder) number() value {
 		}
 		d.m.step(1 + (end-d.at)/16)
 	}
-	d.fail("value", "invalid token")
+	d.fail("value", "invalid number")
 	return nil
 }
 
@@ -304,10 +304,7 @@ func (d *decoder) text() string {
 			d.at = i + 1
 			return string(b)
 		case '\\':
-			if i++; i == len(d.s) {
-				break
-			}
-			if d.s[i] == 'u' {
+			if i++; i < len(d.s) && d.s[i] == 'u' {
 				r, n := codePoint(d.s[i-1:])
 				if n == 0 {
 					d.at = i - 1
@@ -317,7 +314,10 @@ func (d *decoder) text() string {
 				i += n - 2
 				continue
 			}
-			at := strings.IndexByte(escapes, d.s[i])
+			at := -1
+			if i < len(d.s) {
+				at = strings.IndexByte(escapes, d.s[i])
+			}
 			if at < 0 || at%2 == 1 {
 				d.at = i - 1
 				d.fail("value", "invalid escape code")

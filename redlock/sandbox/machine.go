@@ -203,13 +203,10 @@ func (m *machine) describe(r any) string {
 		} else {
 			message = "ERR " + text(r.value)
 		}
-	case error:
-		if m.stop == nil { // a fault of this package
-			m.stop = fmt.Errorf("the sandbox failed: %w", r)
-		}
-		message = "ERR " + m.stop.Error()
 	default:
-		m.stop = fmt.Errorf("the sandbox failed: %v", r)
+		if m.stop == nil { // a fault of this package
+			m.stop = fmt.Errorf("the sandbox failed: %v", r)
+		}
 		message = "ERR " + m.stop.Error()
 	}
 	return fmt.Sprintf("%s script: %s, on @%s:%d.", message, m.script.SHA, chunkName, line)
