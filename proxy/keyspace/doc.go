@@ -1,7 +1,7 @@
 // Package keyspace says what Redis commands do to keys. A command goes in with what its keys hold; a
 // reply comes out, with the changes that the masters must make for the reply to be true:
 //
-//	command, refusal := keyspace.Parse([]string{"delex", "invoices", "IFEQ", "token"})
+//	command, refusal := keyspace.Parse("delex", []string{"invoices", "IFEQ", "token"})
 //	space := keyspace.New(command.Keys(), states, now)
 //	reply, err := space.Do(command)
 //	outcome := space.Outcome()

@@ -6,8 +6,8 @@ import (
 )
 
 // The options are read here and nowhere else in the proxy. All words are in lower case here, whatever
-// the client wrote. The readers take the bytes that a client sent, or the strings that a script passed.
-// They allocate only for a refusal and for the value behind IFEQ or IFNE.
+// the client wrote. Those of SET are read from the bytes that a client sent, too, without an allocation
+// but for a refusal and for the value behind IFEQ or IFNE.
 
 // argument is one argument of a command.
 type argument interface{ []byte | string }
@@ -33,7 +33,7 @@ func oneOf[A argument](arg A, words []string) string {
 }
 
 // setFlag sets the flag of the one of words that an argument is, in any case. It returns false if the argument is none.
-func setFlag[A argument](arg A, words []string, flags ...*bool) bool {
+func setFlag(arg string, words []string, flags ...*bool) bool {
 	at := slices.Index(words, oneOf(arg, words))
 	if at >= 0 {
 		*flags[at] = true
@@ -141,7 +141,7 @@ func readSet[A argument](command string, args []A, words []string) (o Set, refus
 }
 
 // readDelex reads what follows the key of DELEX: nothing, or a condition.
-func readDelex[A argument](args []A) (c Condition, refusal string) {
+func readDelex(args []string) (c Condition, refusal string) {
 	switch len(args) {
 	case 0:
 		return c, ""
@@ -149,7 +149,7 @@ func readDelex[A argument](args []A) (c Condition, refusal string) {
 		if c.Word = oneOf(args[0], delexWords); c.Word == "" {
 			return c, errCondition
 		}
-		c.Match = string(args[1])
+		c.Match = args[1]
 		return c, ""
 	}
 	return c, "ERR wrong number of arguments for 'delex' command"
@@ -164,10 +164,10 @@ type Expire struct {
 
 // readExpire reads what follows the key; command is the command's name in lower case. There is at least
 // one argument, the time.
-func readExpire[A argument](command string, args []A) (o Expire, refusal string) {
+func readExpire(command string, args []string) (o Expire, refusal string) {
 	for _, option := range args[1:] {
 		if !setFlag(option, expireWords, &o.NX, &o.XX, &o.GT, &o.LT) {
-			text, _, _ := strings.Cut(string(option), "\x00") // as C prints it
+			text, _, _ := strings.Cut(option, "\x00") // as C prints it
 			return o, "ERR Unsupported option " + text
 		}
 	}
