@@ -91,38 +91,6 @@ func wantKeys(t *testing.T, m *Master, want ...string) {
 	}
 }
 
-func TestExpiryInVirtualTime(t *testing.T) {
-	bubble(t, func(t *testing.T, m *Master) {
-		c := redisClient(t, m, nil)
-		mustSetNX(t, c, "a", "1")
-		time.Sleep(30 * time.Second)
-		if v, pttl, ok := m.Get("a"); v != "1" || pttl != 0 || !ok {
-			t.Errorf("at the end of its TTL: got %q, %v, %v, want it to be there still", v, pttl, ok)
-		}
-		if ok, err := setNX(c, "a", "2", time.Second); ok || err != nil {
-			t.Errorf("SET NX at the end of the TTL: got %v, %v, want denied", ok, err)
-		}
-		time.Sleep(time.Millisecond)
-		if _, _, ok := m.Get("a"); ok {
-			t.Errorf("1 ms later: the key is there")
-		}
-		mustSetNX(t, c, "a", "3")
-	})
-}
-
-func TestIdleMasterDoesNotDriveTime(t *testing.T) {
-	bubble(t, func(t *testing.T, m *Master) {
-		c := redisClient(t, m, nil)
-		mustSetNX(t, c, "a", "1")
-		synctest.Wait() // would not return, or time would have gone on, if something ticked
-		begin := time.Now()
-		time.Sleep(24 * 365 * time.Hour)
-		if got := time.Since(begin); got != 24*365*time.Hour {
-			t.Errorf("slept %v", got)
-		}
-	})
-}
-
 func TestFreezeExecutesLate(t *testing.T) {
 	bubble(t, func(t *testing.T, m *Master) {
 		c := redisClient(t, m, nil)

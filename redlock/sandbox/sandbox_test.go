@@ -118,20 +118,15 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// stalling is a Caller that takes long, as where the process gets no processor.
-type stalling struct{}
-
-func (stalling) Call([]string) (resp.Value, error) {
-	time.Sleep(30 * time.Millisecond)
-	return resp.Value{}, nil
-}
-
 // slow is a Caller that takes a while for each call, and counts them.
-type slow struct{ calls int }
+type slow struct {
+	takes time.Duration
+	calls int
+}
 
 func (s *slow) Call([]string) (resp.Value, error) {
 	s.calls++
-	time.Sleep(3 * time.Millisecond)
+	time.Sleep(s.takes)
 	return resp.Value{}, nil
 }
 
@@ -142,7 +137,7 @@ func TestLongInstructions(t *testing.T) {
 		t.Fatal(err)
 	}
 	synctest.Test(t, func(t *testing.T) {
-		var caller slow
+		caller := slow{takes: 3 * time.Millisecond}
 		if _, err := s.Run(Run{Caller: &caller}); err == nil || err.Error() != "script stopped after 50ms" {
 			t.Errorf("got %v, want it stopped for its time", err)
 		}
@@ -160,7 +155,7 @@ func TestStalls(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		var spent time.Duration
-		reply, err := s.Run(Run{Caller: stalling{}, Limits: Limits{Time: 100 * time.Millisecond}, Spent: &spent})
+		reply, err := s.Run(Run{Caller: &slow{takes: 30 * time.Millisecond}, Limits: Limits{Time: 100 * time.Millisecond}, Spent: &spent})
 		if err != nil || reply.Text != "done" {
 			t.Errorf("five stalls of 30 ms: got %v, %v after %v, want it done", reply, err, spent)
 		}
