@@ -11,7 +11,7 @@ type command struct {
 	name  string // lower case; of a subcommand with its parent, "client|id"
 	arity int    // number of arguments with the name; negative: at least so many
 	flags commandFlags
-	keys  keySpec
+	keys  keyPositions
 	run   func(c *client, args [][]byte)
 	sub   map[string]*command // a container: the subcommand is argument 1
 }
@@ -26,13 +26,13 @@ const (
 	flagPubSub                            // allowed while subscribed
 )
 
-// keySpec says which arguments are keys: from first to last (negative: counted from the end).
-type keySpec struct{ first, last int }
+// keyPositions says which arguments are keys.
+type keyPositions uint8
 
-var (
-	noKeys  = keySpec{}
-	oneKey  = keySpec{1, 1}
-	allKeys = keySpec{1, -1}
+const (
+	noKeys  keyPositions = iota
+	oneKey               // the first behind the name
+	allKeys              // all behind it
 )
 
 // commands is the table, by lower-case name: what redlockd sends, from outside and from its scripts, and what its tests need to
@@ -173,15 +173,13 @@ func (cmd *command) arityFits(n int) bool {
 
 // keysOf lists a command's keys. Only for a call whose arity fits.
 func (cmd *command) keysOf(args [][]byte) [][]byte {
-	k := cmd.keys
-	if k.first == 0 {
-		return nil
+	switch cmd.keys {
+	case oneKey:
+		return args[1:2]
+	case allKeys:
+		return args[1:]
 	}
-	last := k.last
-	if last < 0 {
-		last += len(args)
-	}
-	return args[k.first : last+1]
+	return nil
 }
 
 // process executes a client's command, if it is known and allowed.
