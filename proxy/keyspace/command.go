@@ -122,8 +122,8 @@ var definitions = map[string]*Definition{
 	"hkeys":   {Arity: 2, on: hash, run: runHGETALL},
 	"hvals":   {Arity: 2, on: hash, run: runHGETALL},
 	"hgetall": {Arity: 2, on: hash, run: runHGETALL},
-	"hset":    {Arity: -4, Writes: true, read: readHSET, on: hash, run: runHSET},
-	"hmset":   {Arity: -4, Writes: true, read: readHSET, on: hash, run: runHSET},
+	"hset":    {Arity: -4, Writes: true, read: readPairs, on: hash, run: runHSET},
+	"hmset":   {Arity: -4, Writes: true, read: readPairs, on: hash, run: runHSET},
 	"hsetnx":  {Arity: 4, Writes: true, on: hash, run: runHSETNX},
 	"hincrby": {Arity: 4, Writes: true, read: readHINCRBY, on: hash, run: runHINCRBY},
 	"hdel":    {Arity: -3, Writes: true, on: hash, run: runREM},
@@ -305,9 +305,10 @@ func readGETEX(c *Command) (refusal string) {
 	return ""
 }
 
-// readPairs reads MSET and MSETNX: no key may lack its value.
+// readPairs reads MSET, HSET and their kin: no key, and no field behind a key, may lack its value.
 func readPairs(c *Command) string {
-	if len(c.args)%2 != 0 {
+	fields := c.definition.keys == firstKey
+	if fields == (len(c.args)%2 == 0) {
 		return "ERR wrong number of arguments for '" + c.name + "' command"
 	}
 	return ""

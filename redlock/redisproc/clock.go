@@ -26,7 +26,7 @@ func BuildClockShim(dir string) (string, error) {
 	return shim, nil
 }
 
-// StartClocked is Start for a server whose clock SetClock moves, with what BuildClockShim has built.
+// StartClocked starts a server whose clock SetClock moves, with what BuildClockShim has built.
 func StartClocked(shim string, args ...string) (*Server, error) { return start(shim, args) }
 
 // addClock has the server read its clock through the shim.

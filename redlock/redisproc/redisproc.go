@@ -40,10 +40,9 @@ type Server struct {
 	out  *bytes.Buffer
 }
 
-// Start runs a redis-server without persistence on a free loopback port and waits until it answers. The args are
-// appended to its command line ("--appendonly", "yes", …) and win over the defaults.
-func Start(args ...string) (*Server, error) { return start("", args) }
-
+// start runs a redis-server without persistence on a free loopback port and waits until it answers. The args are
+// appended to its command line ("--appendonly", "yes", …) and win over the defaults. shim is for its clock, see
+// StartClocked; empty: it has that of the machine.
 func start(shim string, args []string) (*Server, error) {
 	dir, err := os.MkdirTemp("", "redisproc-")
 	if err != nil {
@@ -75,11 +74,11 @@ func start(shim string, args []string) (*Server, error) {
 	return nil, err
 }
 
-// StartN runs n servers as Start does; on an error none is left running.
+// StartN runs n servers, which keep nothing on disk unless the args say so; on an error none is left running.
 func StartN(n int, args ...string) ([]*Server, error) {
 	var all []*Server
 	for range n {
-		s, err := Start(args...)
+		s, err := start("", args)
 		if err != nil {
 			for _, s := range all {
 				s.Close()
