@@ -17,7 +17,7 @@ type Command struct {
 	// them in args.
 	set Set
 	// expire has those of EXPIRE and its kin, likewise.
-	expire Expire
+	expire expiry
 	// start and end are those of GETRANGE and of ranges by rank.
 	start, end int64
 	// by is the increment of INCRBY and HINCRBY.

@@ -48,7 +48,7 @@
 // answered with WRONGTYPE.
 //
 // A hash, a set or a sorted set has at most 64 members, and 16 KB with all of them. A command that would
-// make more of it ends the run with a *TooLargeError. HGETALL and its kin, which promise no order, answer
+// make more of it ends the run with an error. HGETALL and its kin, which promise no order, answer
 // in the order of names. ZRANGE has no BYLEX.
 //
 // Redis refuses a relative time that its clock cannot add to now. Here a time is refused if it would

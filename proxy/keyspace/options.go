@@ -155,16 +155,16 @@ func readDelex(args []string) (c Condition, refusal string) {
 	return c, "ERR wrong number of arguments for 'delex' command"
 }
 
-// Expire is what EXPIRE, PEXPIRE, EXPIREAT and PEXPIREAT say of a key: its new end, which may have
+// expiry is what EXPIRE, PEXPIRE, EXPIREAT and PEXPIREAT say of a key: its new end, which may have
 // passed, and on what condition.
-type Expire struct {
+type expiry struct {
 	Time
 	NX, XX, GT, LT bool
 }
 
 // readExpire reads what follows the key; command is the command's name in lower case. There is at least
 // one argument, the time.
-func readExpire(command string, args []string) (o Expire, refusal string) {
+func readExpire(command string, args []string) (o expiry, refusal string) {
 	for _, option := range args[1:] {
 		if !setFlag(option, expireWords, &o.NX, &o.XX, &o.GT, &o.LT) {
 			text, _, _ := strings.Cut(option, "\x00") // as C prints it
@@ -181,12 +181,12 @@ func readExpire(command string, args []string) (o Expire, refusal string) {
 	return o, refusal
 }
 
-// Conditional reports whether it depends on the key's old end whether the key gets the new one.
-func (o *Expire) Conditional() bool { return o.NX || o.XX || o.GT || o.LT }
+// conditional reports whether it depends on the key's old end whether the key gets the new one.
+func (o *expiry) conditional() bool { return o.NX || o.XX || o.GT || o.LT }
 
-// Allows reports whether a key may get this end instead of its old one; old is 0 for a key that never
+// allows reports whether a key may get this end instead of its old one; old is 0 for a key that never
 // ends. Both are in ms since 1970.
-func (o *Expire) Allows(end, old int64) bool {
+func (o *expiry) allows(end, old int64) bool {
 	if old == 0 {
 		return !o.XX && !o.GT
 	}

@@ -109,7 +109,7 @@ func (k *key) open() {
 	}
 }
 
-// Do executes a command. The error is an *UnknownKeyError or a *TooLargeError: then nothing of the run counts.
+// Do executes a command. The error is an *UnknownKeyError or a refusedError: then nothing of the run counts.
 func (s *Space) Do(c *Command) (Reply, error) {
 	if err := s.name(c.Keys()); err != nil {
 		return null, err
@@ -148,7 +148,7 @@ func (s *Space) Call(name string, args []string) (Reply, error) {
 	switch refusal := s.call.parse(name, args); refusal {
 	case "":
 	case errByLex:
-		return null, NotServedError(refusal)
+		return null, refusedError(refusal)
 	default:
 		return failure(refusal), nil
 	}
@@ -163,22 +163,17 @@ func (e *UnknownKeyError) Error() string {
 	return fmt.Sprintf("the key %.200q is none of this run", e.Key)
 }
 
-// TooLargeError is returned for a command that would make a value larger than the bounds allow. Its
+// refusedError is returned for what Redis would do and is not served here, although the command is. Its
 // text is an error reply.
-type TooLargeError struct {
-	Key    string
-	Reason string
+type refusedError string
+
+func (e refusedError) Error() string { return string(e) }
+
+// refuseSize ends the run of a command that would make a value larger than the bounds allow.
+func (s *Space) refuseSize(k *key, format string, args ...any) {
+	s.tooLarge = refusedError(fmt.Sprintf("ERR key %.200q would %s: redlockd keeps locks, not data. Remove what is not needed any more, or use several keys",
+		k.name, fmt.Sprintf(format, args...)))
 }
-
-func (e *TooLargeError) Error() string {
-	return fmt.Sprintf("ERR key %.200q %s: redlockd keeps locks, not data. Remove what is not needed any more, or use several keys", e.Key, e.Reason)
-}
-
-// NotServedError is returned by Call for what Redis would do and is not served here, although the command
-// is. Its text is an error reply.
-type NotServedError string
-
-func (e NotServedError) Error() string { return string(e) }
 
 // find returns the key of a name; nil if there is none. There are few.
 func (s *Space) find(name string) *key {
@@ -279,7 +274,7 @@ func (s *Space) setKeepingEnd(k *key, value string) {
 func (s *Space) setText(k *key, value string) {
 	k.kind, k.value, k.collection, k.wroteValue = text, value, collection{}, true
 	if n := len(value); n > redlock.MaxTokenLen {
-		s.tooLarge = &TooLargeError{k.name, fmt.Sprintf("would hold a string of %d bytes, at most %d are possible", n, redlock.MaxTokenLen)}
+		s.refuseSize(k, "hold a string of %d bytes, at most %d are possible", n, redlock.MaxTokenLen)
 	}
 }
 
@@ -311,9 +306,9 @@ func (s *Space) put(k *key, kind kind, m member) {
 		member = "fields"
 	}
 	if n := len(c.members); n > membersMax {
-		s.tooLarge = &TooLargeError{k.name, fmt.Sprintf("would have %d %s, at most %d are possible", n, member, membersMax)}
+		s.refuseSize(k, "have %d %s, at most %d are possible", n, member, membersMax)
 	} else if n := c.size(); n > envelopeMax {
-		s.tooLarge = &TooLargeError{k.name, fmt.Sprintf("would take %d bytes with all its %s, at most %d are possible", n, member, envelopeMax)}
+		s.refuseSize(k, "take %d bytes with all its %s, at most %d are possible", n, member, envelopeMax)
 	}
 }
 

@@ -20,11 +20,11 @@ import (
 	"syscall"
 )
 
-// Variable is the environment variable that turns this package off, if its value is "off".
-const Variable = "REDLOCK_RAWIO"
+// variable is the environment variable that turns this package off, if its value is "off".
+const variable = "REDLOCK_RAWIO"
 
 // off is set before main begins, and does not change.
-var off = os.Getenv(Variable) == "off"
+var off = os.Getenv(variable) == "off"
 
 // callMax bounds the bytes of one call, and so how long the garbage collector may have to wait for it.
 const callMax = 64 << 10

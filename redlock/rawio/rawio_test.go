@@ -207,9 +207,9 @@ func TestTurnedOff(t *testing.T) {
 		return
 	}
 	cmd := exec.Command(os.Args[0], "-test.run", "TestTurnedOff|TestReadAndWriteOfADescriptor|TestUnread", "-test.v")
-	cmd.Env = append(os.Environ(), Variable+"=off")
+	cmd.Env = append(os.Environ(), variable+"=off")
 	out, err := cmd.CombinedOutput()
 	if passed := strings.Count(string(out), "--- PASS: "); err != nil || passed != 3 {
-		t.Errorf("with %s=off: got %v and %d tests that passed, want 3\n%s", Variable, err, passed, out)
+		t.Errorf("with %s=off: got %v and %d tests that passed, want 3\n%s", variable, err, passed, out)
 	}
 }

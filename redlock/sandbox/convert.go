@@ -62,7 +62,7 @@ func (m *machine) tableReply(t *table, depth int) resp.Value {
 	}
 	for _, name := range []string{"double", "map", "set", "big_number", "verbatim_string"} {
 		if t.getString(name) != nil {
-			m.end(&UnavailableError{"the type " + name + " of RESP3"})
+			m.end(&unavailableError{"the type " + name + " of RESP3"})
 		}
 	}
 	r := resp.Value{Kind: resp.Array}

@@ -67,7 +67,7 @@ var missing = map[string]bool{"bit": true, "coroutine": true, "cmsgpack": true, 
 
 func (m *machine) missingGlobal(line int, name string) {
 	if missing[name] {
-		m.end(&UnavailableError{name})
+		m.end(&unavailableError{name})
 	}
 	m.chargeString(len(name))
 	m.raise(line, "Script attempted to access nonexistent global variable '%s'", name)

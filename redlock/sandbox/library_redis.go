@@ -140,7 +140,7 @@ func redisSetresp(c *call) int {
 	switch n, _ := toNumber(c.m, c.get(1)); n {
 	case 2:
 	case 3:
-		c.m.end(&UnavailableError{"redis.setresp(3)"})
+		c.m.end(&unavailableError{"redis.setresp(3)"})
 	default:
 		c.m.raiseReply("ERR RESP version must be 2 or 3.")
 	}

@@ -68,10 +68,10 @@ type LimitError struct{ text string }
 
 func (e *LimitError) Error() string { return e.text }
 
-// UnavailableError tells that a script asked for something of Redis that is not in the sandbox.
-type UnavailableError struct{ Name string }
+// unavailableError tells that a script asked for something of Redis that is not in the sandbox.
+type unavailableError struct{ Name string }
 
-func (e *UnavailableError) Error() string {
+func (e *unavailableError) Error() string {
 	return e.Name + " is not available to scripts here: there are string, table, math, cjson and redis, with replies of RESP2"
 }
 

@@ -272,9 +272,9 @@ func TestRefused(t *testing.T) {
 	}
 	for _, source := range []string{"return cmsgpack.pack(1)", "return pcall(function() return struct.pack('i', 1) end)", "coroutine.create(f)", "load(f)", "return bit.band(1, 1)"} {
 		_, err := eval(t, source, Limits{})
-		var unavailable *UnavailableError
+		var unavailable *unavailableError
 		if !errors.As(err, &unavailable) || !strings.HasPrefix(strings.TrimPrefix(source, "return "), unavailable.Name) && !strings.Contains(source, unavailable.Name) {
-			t.Errorf("%s\n got %v\nwant an UnavailableError", source, err)
+			t.Errorf("%s\n got %v\nwant an unavailableError", source, err)
 		}
 	}
 	for _, source := range []string{"redis.setresp(3)", "return {double=1.5}", "return {1, {map={a=1}}}", "return {set={}}", "return {big_number='1'}", "return {verbatim_string={}}"} {
