@@ -140,6 +140,27 @@ func TestReadExpire(t *testing.T) {
 	}
 }
 
+func TestExpireAllows(t *testing.T) {
+	for _, test := range []struct {
+		options                      string
+		none, earlier, same, further bool // is what the key had
+	}{
+		{"", true, true, true, true},
+		{"NX", true, false, false, false},
+		{"XX", false, true, true, true},
+		{"GT", false, true, false, false},
+		{"LT", true, false, false, true},
+		{"XX GT", false, true, false, false},
+		{"XX LT", false, false, false, true},
+	} {
+		o, _ := readExpire("pexpire", append([]string{"100"}, fields(test.options)...))
+		got := [4]bool{o.allows(100, 0), o.allows(100, 99), o.allows(100, 100), o.allows(100, 101)}
+		if want := [4]bool{test.none, test.earlier, test.same, test.further}; got != want {
+			t.Errorf("EXPIRE %s on none, an earlier, the same, a further end: got %v, want %v", test.options, got, want)
+		}
+	}
+}
+
 func TestTime(t *testing.T) {
 	const (
 		now  = 1_700_000_000_123
