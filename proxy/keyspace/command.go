@@ -33,7 +33,7 @@ type Command struct {
 	compares bool
 	// assumes is what the sender takes each key to hold; nil: nobody can tell.
 	assumes *redlock.State
-	// denied is the reply if the keys do not hold what is assumed; nil: the reply depends on what they hold.
+	// denied is the reply if the keys do not hold what is assumed; nil: it depends on what they hold.
 	denied *Reply
 }
 
@@ -43,11 +43,11 @@ type Definition struct {
 	Arity int
 	// Writes is true for a command that may change its keys.
 	Writes bool
-	// absent is true for a command whose sender takes all its keys to be absent. It answers 0 if one is not.
+	// absent: the sender takes all keys to be absent. The command answers 0 if one is not.
 	absent bool
 	// keys says which arguments are keys.
 	keys keyPositions
-	// instead is what to use in the place of a command that changes keys without comparing what they hold.
+	// instead is what to use in the place of a command that changes keys without comparing.
 	instead string
 	// read reads the options of the command; nil: it has none.
 	read func(c *Command) (refusal string)
@@ -254,7 +254,7 @@ func (c *Command) assumeHeld(value string, denied *Reply) {
 	c.assumes = &redlock.State{Found: true, Type: "string", Value: value, TTL: assumedTTL}
 }
 
-// The functions of Definition.read. They find in the arguments what the run needs, and what the sender assumes.
+// The functions of Definition.read. They find what the run needs, and what the sender assumes.
 
 // readSET reads SET. With GET there is no reply for being denied: it has the token of the holder, which
 // must be read.

@@ -17,11 +17,12 @@ import (
 	"redlockd/redlock/resp"
 )
 
-// Goal: commands answer and change keys here as they do in Redis. Method: random commands, a few in a row on the same keys, on random
-// states of every type; to a Space and to a real redis-server, in both versions of the protocol, comparing each reply and what the keys
-// hold afterwards. KEYSPACE_SEED=n runs a failed seed again.
+// Goal: commands answer and change keys here as they do in Redis. Method: random commands, a few in a
+// row on the same keys, on random states of every type; to a Space and to a real redis-server, in both
+// versions of the protocol, comparing each reply and what the keys hold afterwards. KEYSPACE_SEED=n
+// runs a failed seed again.
 //
-// TTLs are of different lengths, and far longer than the test takes: what is left of one tells which it is.
+// TTLs differ, and are far longer than the test takes: what is left of one tells which it is.
 func TestSameAsRedis(t *testing.T) {
 	for _, proto := range []int{2, 3} {
 		t.Run(strconv.Itoa(proto), func(t *testing.T) { sameAsRedis(t, proto) })
@@ -79,7 +80,7 @@ func sameAsRedis(t *testing.T, proto int) {
 		for i := prepared; i < asked; i++ {
 			run(space, i)
 		}
-		// What the keys hold is what the same looks find, there and here on the states after the changes.
+		// What the keys hold is what the same looks find, there and here after the changes.
 		before := failed
 		after := New(keys, statesAfter(space.Outcome(), keys, states), time.Now())
 		for i := asked; i < len(lines); i++ {
@@ -96,8 +97,8 @@ func sameAsRedis(t *testing.T, proto int) {
 	}
 }
 
-// sameTime reports whether two times, in seconds or ms, are of one moment: less than 5 s pass during a run, and in seconds not even one.
-// Those that are too long for a time.Duration are the same.
+// sameTime reports whether two times, in seconds or ms, are of one moment: less than 5 s pass during a
+// run, and in seconds not even one. Those that are too long for a time.Duration are the same.
 func sameTime(a, b int64) bool {
 	a, b = Duration(a).Milliseconds(), Duration(b).Milliseconds()
 	return a > 60 && b > 60 && max(a-b, b-a) < 5_000

@@ -32,7 +32,8 @@ func oneOf[A argument](arg A, words []string) string {
 	return ""
 }
 
-// setFlag sets the flag of the one of words that an argument is, in any case. It returns false if the argument is none.
+// setFlag sets the flag of the one of words that an argument is, in any case. It returns false if the
+// argument is none.
 func setFlag(arg string, words []string, flags ...*bool) bool {
 	at := slices.Index(words, oneOf(arg, words))
 	if at >= 0 {
@@ -50,7 +51,7 @@ var (
 	expireWords = []string{"nx", "xx", "gt", "lt"}
 )
 
-// Condition is what SET and DELEX demand of a key before they change it. The zero Condition demands nothing.
+// Condition is what SET and DELEX demand of a key before they change it. The zero one demands nothing.
 type Condition struct {
 	// Word is nx, xx, ifeq, ifne, or empty.
 	Word string

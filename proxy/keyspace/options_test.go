@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// Goal: options and times are read as Redis reads them. Method: most of that is in TestSameAsRedis, which
-// sends random options to a real one. Here are conditions on values, which Redis 7.0 does not have, the
-// bounds of times, and what no command shows.
+// Goal: options and times are read as Redis reads them. Method: most of that is in TestSameAsRedis,
+// which sends random options to a real one. Here are conditions on values, which Redis 7.0 does not
+// have, the bounds of times, and what no command shows.
 
 func TestReadSet(t *testing.T) {
 	const invalid = "ERR invalid expire time in 'set' command"
@@ -199,8 +199,8 @@ func TestOptionsOfLocksCostNothing(t *testing.T) {
 }
 
 // Goal: no argument makes a reader panic, and what it accepts is what its caller may rely on. Method:
-// fuzzing, with the words of all options as seeds; what was read is written again and must be read as the
-// same.
+// fuzzing, with the words of all options as seeds; what was read is written again and must be read as
+// the same.
 func FuzzOptions(f *testing.F) {
 	for _, line := range []string{"", "NX PX 30000", "px 1 get XX", "IFEQ a KEEPTTL", "IFNE NX PXAT 5", "EXAT 9 PERSIST", "5 NX GT", "-1 LT", "x", "PX 9223372036854775807"} {
 		f.Add(strings.ReplaceAll(line, " ", "\x00"))

@@ -12,7 +12,7 @@ import (
 // Space is a Redis that has some keys only, for one run: of a client's command, of a transaction, or of
 // a script. What commands do to it has not happened yet: see Outcome. It is for one goroutine.
 type Space struct {
-	// DefaultTTL is given to a key that would have no TTL, if it is not 0. Set it before the first command.
+	// DefaultTTL, unless 0, is given to a key that would have no TTL. Set it before the first command.
 	DefaultTTL time.Duration
 
 	// KeepEnded has SET keep a key whose new end has passed already; the engine then refuses the
@@ -20,8 +20,8 @@ type Space struct {
 	// the key is removed, as in Redis.
 	KeepEnded bool
 
-	// Random fills b with random bytes, as crypto/rand.Read does: for the versions of envelopes. It must be
-	// set if commands can change hashes, sets or sorted sets.
+	// Random fills b with random bytes, as crypto/rand.Read does: for the versions of envelopes. It
+	// must be set if commands can change hashes, sets or sorted sets.
 	Random func(b []byte) (n int, err error)
 
 	// KeysMax is how many keys commands may name, those of New among them. The others are taken to be
@@ -53,12 +53,13 @@ type key struct {
 	kind kind
 	// value is the string that it holds, if its kind is text.
 	value string
-	// collection is what it holds, if its kind is hash, set or zset. Its members are shared with nobody.
+	// collection is what it holds, if its kind is hash, set or zset. Nobody shares its members.
 	collection collection
 	// end is when the key ends; 0: never.
 	end int64
 
-	// What the run has learned. A reply that reports whether something was there counts: that of DEL, say.
+	// What the run has learned. A reply that reports whether something was there counts, as that of
+	// DEL.
 	sawExistence bool
 	sawValue     bool // or what follows from the value: its length, or that it is not what was asked for
 	sawTTL       bool
@@ -67,7 +68,7 @@ type key struct {
 	// only be assumed.
 	wroteValue bool
 	wroteEnd   bool
-	// blind is true if the key was written by a command without a condition, before anything was known of it.
+	// blind: a command without a condition wrote the key, before anything was known of it.
 	blind bool
 }
 
@@ -109,7 +110,7 @@ func (k *key) open() {
 	}
 }
 
-// Do executes a command. The error is an *UnknownKeyError or a refusedError: then nothing of the run counts.
+// Do executes a command. After an error, *UnknownKeyError or refusedError, nothing of the run counts.
 func (s *Space) Do(c *Command) (Reply, error) {
 	if err := s.name(c.Keys()); err != nil {
 		return null, err
@@ -155,8 +156,8 @@ func (s *Space) Call(name string, args []string) (Reply, error) {
 	return s.Do(&s.call)
 }
 
-// UnknownKeyError is returned for a command that names a key which is none of the Space's, and for which
-// it has no room.
+// UnknownKeyError is returned for a command that names a key which is none of the Space's, and for
+// which it has no room.
 type UnknownKeyError struct{ Key string }
 
 func (e *UnknownKeyError) Error() string {
@@ -192,7 +193,7 @@ func (s *Space) Guard(name string) {
 	}
 }
 
-// foreign reports whether the key holds something that is no lock. That can be neither changed nor compared.
+// foreign reports whether the key holds no lock. That can be neither changed nor compared.
 func (k *key) foreign() bool { return k.kind == other }
 
 // is reports whether a command for one kind can be executed on the key, which holds that or nothing.

@@ -9,7 +9,8 @@ import (
 	"redlockd/redlock/redisproc"
 )
 
-// BenchmarkPipeline is a lane's batch: 64 acquisitions, then 64 releases as one script call. One iteration is one batch.
+// BenchmarkPipeline is a lane's batch: 64 acquisitions, then 64 releases as one script call. One
+// iteration is one batch.
 func BenchmarkPipeline(b *testing.B) {
 	m := newMaster(b, Options{})
 	c := redis.NewClient(&redis.Options{Dialer: m.Dial, Protocol: 2, PoolSize: 1, PipelinePoolSize: -1, DisableIdentity: true})
@@ -50,7 +51,7 @@ func BenchmarkPipeline(b *testing.B) {
 	})
 }
 
-// BenchmarkCommands is the master alone: a batch of 64 commands is executed and answered, without a client.
+// BenchmarkCommands is the master alone: it executes and answers a batch of 64, without a client.
 func BenchmarkCommands(b *testing.B) {
 	for _, bm := range []struct{ name, command string }{
 		{"SET", redisproc.Frame("SET", "resource-1", "0123456789abcdefghij", "NX", "PX", "30000")},

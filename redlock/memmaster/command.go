@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// command is one Redis command, or a subcommand. To add one: write its handler cmdNAME beside its kin, add a row to the
-// table, and let the differential test send it with good, odd and wrong arguments.
+// command is one Redis command, or a subcommand. To add one: write its handler cmdNAME beside its kin,
+// add a row to the table, and let the differential test send it with good, odd and wrong arguments.
 type command struct {
 	name  string // lower case; of a subcommand with its parent, "client|id"
 	arity int    // number of arguments with the name; negative: at least so many
@@ -35,8 +35,8 @@ const (
 	allKeys              // all behind it
 )
 
-// commands is the table, by lower-case name: what redlockd sends, from outside and from its scripts, and what its tests need to
-// harm a master. It is filled by init because handlers read it.
+// commands is the table, by lower-case name: what redlockd sends, from outside and from its scripts,
+// and what its tests need to harm a master. It is filled by init because handlers read it.
 var commands map[string]*command
 
 func init() {
@@ -127,8 +127,8 @@ func container(name string, rows ...*command) *command {
 	return &command{name, -2, flagNoScript, noKeys, nil, table(name, rows...)}
 }
 
-// lookup finds a command by its arguments; of a container the subcommand. found is false with cmd set when only the
-// subcommand is unknown.
+// lookup finds a command by its arguments; of a container the subcommand. found is false with cmd set
+// when only the subcommand is unknown.
 func (m *Master) lookup(args [][]byte) (cmd *command, found bool) {
 	cmd = find(commands, args[0])
 	if cmd == nil || cmd.name == "delex" && !m.options.IFEQ || cmd.name == "delifeq" && !m.options.DELIFEQ {
@@ -235,7 +235,8 @@ func unknownCommand(args [][]byte) string {
 	return fmt.Sprintf("ERR unknown command '%.128s', with args beginning with: %s", args[0], b.String())
 }
 
-// call executes a command: its reply goes to c, its effects on caching to the caller, which differs from c in a script.
+// call executes a command: its reply goes to c, its effects on caching to the caller, which differs
+// from c in a script.
 func (m *Master) call(c, caller *client, cmd *command, args [][]byte) {
 	cmd.run(c, args)
 	if t := caller.tracking; t.on && cmd.flags&flagRead != 0 && (!t.optIn || caller.caching > 0) {

@@ -1,5 +1,6 @@
-// Goal: commands that the differential test cannot send to a real server, or not at random: authentication,
-// connections that kill each other, tracking, Redis 8.4's conditions. Method: dialogues in raw RESP.
+// Goal: commands that the differential test cannot send to a real server, or not at random:
+// authentication, connections that kill each other, tracking, Redis 8.4's conditions. Method: dialogues
+// in raw RESP.
 package memmaster
 
 import (

@@ -76,8 +76,8 @@ func cmdPEXPIRE(c *client, args [][]byte) {
 // scanCount is how many keys SCAN names without COUNT.
 const scanCount = 10
 
-// cmdSCAN names the keys in the order of their hashes, from the cursor on. So a key that stands there from the first call to the last is
-// named, whatever comes and goes meanwhile.
+// cmdSCAN names the keys in the order of their hashes, from the cursor on. So a key that stands there
+// from the first call to the last is named, whatever comes and goes meanwhile.
 func cmdSCAN(c *client, args [][]byte) {
 	cursor, ok := resp.ParseInt(args[1])
 	if !ok || cursor < 0 {
@@ -124,7 +124,8 @@ func scanPlace(key string) int64 {
 	return int64(h.Sum32()) + 1
 }
 
-// cmdDBSIZE counts the keys that have not expired. (Redis also counts those that have and that nothing has touched.)
+// cmdDBSIZE counts the keys that have not expired. (Redis also counts those that nothing has touched
+// since.)
 func cmdDBSIZE(c *client, args [][]byte) {
 	// The count is for redlockd bootstrap, which must not take a key that has expired for a lock.
 	c.m.data.sweep(len(c.m.data.due.items))

@@ -132,7 +132,8 @@ func cmdZREMRANGEBYSCORE(c *client, args [][]byte) {
 	c.integer(int64(n))
 }
 
-// cmdZREVRANGE is ZREVRANGE key 0 stop [WITHSCORES] for a stop of 0 to 999, or -1: the members with the highest scores, or all.
+// cmdZREVRANGE is ZREVRANGE key 0 stop [WITHSCORES] for a stop of 0 to 999, or -1: the members with the
+// highest scores, or all.
 func cmdZREVRANGE(c *client, args [][]byte) {
 	withScores := len(args) == 5 && is(args[4], "WITHSCORES")
 	stop, ok := resp.ParseInt(args[3])

@@ -1,6 +1,7 @@
-// Goal: this master answers as a real Redis does. Method: the same commands, random from a seed or listed, go to both over
-// raw RESP, and the replies are compared byte by byte; where Redis promises no order, or where time passes between the two,
-// a comparison says so. The seed is fixed, so that a change is judged by what it does and not by luck. MEMMASTER_SEED=n runs another one, and
+// Goal: this master answers as a real Redis does. Method: the same commands, random from a seed or
+// listed, go to both over raw RESP, and the replies are compared byte by byte; where Redis promises no
+// order, or where time passes between the two, a comparison says so. The seed is fixed, so that a
+// change is judged by what it does and not by luck. MEMMASTER_SEED=n runs another one, and
 // MEMMASTER_SEED=random (make fuzz) one that nobody has tried.
 package memmaster
 
@@ -65,7 +66,7 @@ func within(tolerance int64) func(ours, real string) bool {
 	}
 }
 
-// listed are commands with one reply each, separated by | or a new line: syntax and what is not sent at random.
+// listed are commands with one reply each, separated by | or a new line, which are not sent at random.
 const listed = `
 	client foo | client foo bar | client id x | client kill id 999 | client kill id 0
 	client tracking x | client tracking on redirect 999 | client tracking off
@@ -141,7 +142,7 @@ func (g *generator) integer() string {
 		"9223372036854775808", "x", "", "1.5", "+1", "01")
 }
 
-// lifetime is far away, and never so near another that the moment of the command decides which is longer.
+// lifetime is far away, and never so near another that the moment decides which is longer.
 func (g *generator) lifetime() string {
 	if g.IntN(8) == 0 {
 		return pick(g, "0", "-1", "x", "9223372036854775807", "-9223372036854775808", "9223372036854775")
@@ -239,7 +240,7 @@ func (g *generator) step() step {
 	return step{g.plain(), nil}
 }
 
-// mutated is a command with an argument too many or too few. What this master does not know of Redis is left out.
+// mutated is a command with an argument too many or too few, without what this master does not know.
 func (g *generator) mutated() []string {
 	args := g.plain()
 	switch strings.ToLower(args[0]) {

@@ -1,5 +1,5 @@
-// Goal: a key goes when a command touches it after its end, or bit by bit when any command comes, never by itself; and the
-// heap of ends stays in step with the keys. Method: a store with a clock set by hand.
+// Goal: a key goes when a command touches it after its end, or bit by bit when any command comes, never
+// by itself; and the heap of ends stays in step with the keys. Method: the clock by hand.
 package memmaster
 
 import (

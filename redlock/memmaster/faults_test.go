@@ -1,5 +1,6 @@
-// Goal: each fault does to a client what its doc comment says. Method: the real go-redis on an in-process connection, in
-// virtual time (testing/synctest), so that a time out of 50 ms or a TTL of 30 s is exact and costs nothing.
+// Goal: each fault does to a client what its doc comment says. Method: the real go-redis on an
+// in-process connection, in virtual time (testing/synctest), so that a time out of 50 ms or a TTL of 30
+// s is exact and costs nothing.
 package memmaster
 
 import (
@@ -26,8 +27,9 @@ func redisClient(t *testing.T, m *Master, l *Link) *redis.Client {
 	}
 	c := redis.NewClient(&redis.Options{
 		Dialer: l.Dial, Protocol: 2,
-		// More connections than are used at once, and than are dialled in vain while the master cannot be reached: a caller that
-		// waits for its turn uses a timer which go-redis pools for the whole process, and one from another bubble ends it.
+		// More connections than are used at once, and than are dialled in vain while the master cannot
+		// be reached: a caller that waits for its turn uses a timer which go-redis pools for the whole
+		// process, and one from another bubble ends it.
 		PoolSize: 1000, PipelinePoolSize: -1,
 		MaxRetries: -1, DialerRetries: 1, // one command on the wire per call: the tests count
 		ContextTimeoutEnabled:    true,
@@ -352,7 +354,8 @@ func TestRollback(t *testing.T) {
 			t.Errorf("SET NX of a key that is back: got %v, %v, want denied", ok, err)
 		}
 
-		// The last second of an AOF is lost: a snapshot that only a restart brings back, and it can be used again.
+		// The last second of an AOF is lost: a snapshot that only a restart brings back, as often as
+		// one likes.
 		m.Crash(true)
 		m.Rollback(then)
 		if _, err := m.Dial(ctx, "", ""); !errors.Is(err, syscall.ECONNREFUSED) {
@@ -479,8 +482,8 @@ func TestClose(t *testing.T) {
 	})
 }
 
-// Goal: no order of faults makes the master hang, leak or serve wrongly afterwards. Method: clients and faults at random,
-// then everything is healed.
+// Goal: no order of faults makes the master hang, leak or serve wrongly afterwards. Method: clients and
+// faults at random, then everything is healed.
 func TestRandomFaults(t *testing.T) {
 	for seed := range uint64(4) {
 		bubble(t, func(t *testing.T, m *Master) {

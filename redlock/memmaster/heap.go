@@ -2,8 +2,8 @@ package memmaster
 
 import "container/heap"
 
-// ranked is an element of a minHeap: it knows its order and keeps its place, so that it can be moved and
-// removed in O(log n) without a search.
+// ranked is an element of a minHeap: it knows its order and keeps its place, so that it can be moved
+// and removed in O(log n) without a search.
 type ranked[T any] interface {
 	before(T) bool
 	heapIndexOf() *int // index in the heap; -1 while it is in none

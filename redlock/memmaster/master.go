@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// Options is how a master is set up. The zero value is a Redis 7.0 with its defaults: no password, no persistence, never
-// evicting.
+// Options is how a master is set up. The zero value is a Redis 7.0 with its defaults: no password, no
+// persistence, never evicting.
 type Options struct {
 	// Password is what AUTH and HELLO … AUTH demand of the user "default". Empty demands nothing.
 	Password string
@@ -28,14 +28,14 @@ type Options struct {
 	DELIFEQ bool
 }
 
-// Master is a Redis master in this process. Create it with New; its methods may be called from any goroutine.
+// Master is a Redis master in this process, made by New. Any goroutine may call its methods.
 type Master struct {
 	options Options
 	link    *Link // of Master.Dial
 	wg      sync.WaitGroup
 
-	// mu is what Redis's single thread is: it is held while the commands of one read of one connection are executed.
-	// It guards everything below.
+	// mu is what Redis's single thread is: it is held while the commands of one read of one connection
+	// are executed. It guards everything below.
 	mu       sync.Mutex
 	clock    clock
 	unixNano int64 // the master's clock at the start of the running command
@@ -58,7 +58,7 @@ type Master struct {
 	clients map[int64]*client
 	// running is the client whose command is being executed; nil between two batches.
 	running *client
-	// channels has the subscribers of each channel, in order of subscription, which is the order of delivery.
+	// channels has the subscribers of each channel in the order of their subscription, and of delivery.
 	channels map[string][]*client
 	// tracked says who is told of the next change of a key, once each.
 	tracked map[string][]trackerID
@@ -77,7 +77,8 @@ type Master struct {
 	closed bool
 	// unreachable: dials are refused, while connections that stand go on.
 	unreachable bool
-	// thawed wakes the connections that have commands for a frozen master, one by one after Thaw. Its lock is mu.
+	// thawed wakes the connections that have commands for a frozen master, one by one after Thaw. Its
+	// lock is mu.
 	thawed sync.Cond
 	// awaitingThaw is how many connections wait for thawed.
 	awaitingThaw int
@@ -86,7 +87,7 @@ type Master struct {
 	served map[io.Closer]struct{}
 }
 
-// New starts a master with no data, a fresh run_id and a clock in step with the process's. Close it when done.
+// New starts a master with no data, a fresh run_id and a clock in step with the process's. Close it.
 func New(o Options) *Master {
 	m := &Master{options: o, clock: newClock(time.Now()), served: map[io.Closer]struct{}{}}
 	m.link = m.Link()
@@ -142,9 +143,9 @@ func (m *Master) accept(l *Link) (*pipe, bool) {
 	return p, true
 }
 
-// Serve answers connections of a listener until the listener or the master is closed, and then returns nil, or the
-// listener's error. Each socket is copied to a connection made as by Dial, so every fault of the master reaches it; where
-// Dial is refused, a socket is closed at once. Close closes the listener.
+// Serve answers connections of a listener until the listener or the master is closed, and then returns
+// nil, or the listener's error. Each socket is copied to a connection made as by Dial, so every fault
+// of the master reaches it; where Dial is refused, a socket is closed. Close closes the listener.
 func (m *Master) Serve(ln net.Listener) error {
 	if !m.serving(ln) {
 		return ln.Close()
@@ -162,7 +163,7 @@ func (m *Master) Serve(ln net.Listener) error {
 	}
 }
 
-// serveSocket copies between a socket and a connection made as by Dial, in both directions, until either ends.
+// serveSocket copies between a socket and a connection made as by Dial, both ways, until either ends.
 func (m *Master) serveSocket(socket net.Conn) {
 	p, ok := m.accept(m.link)
 	if !ok {
@@ -186,7 +187,7 @@ func (m *Master) serveSocket(socket net.Conn) {
 	})
 }
 
-// serving remembers what Close has to close and to wait for. It reports false when Close has been called.
+// serving remembers what Close has to close and to wait for, unless Close was called already.
 func (m *Master) serving(c io.Closer) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -206,8 +207,8 @@ func (m *Master) closeServed(c io.Closer) {
 	m.wg.Done()
 }
 
-// Close ends the master for good: connections and listeners are closed, and every goroutine has ended when it returns.
-// What Get and Keys report stays. A second Close does nothing.
+// Close ends the master for good: connections and listeners are closed, and every goroutine has ended
+// when it returns. What Get and Keys report stays. A second Close does nothing.
 func (m *Master) Close() {
 	m.mu.Lock()
 	m.closed = true
@@ -234,8 +235,8 @@ func (m *Master) allClients() []*client {
 	return slices.SortedFunc(maps.Values(m.clients), func(a, b *client) int { return cmp.Compare(a.id, b.id) })
 }
 
-// drop closes a client's connection and forgets it. Nothing of what it sent is executed any more; what was answered
-// still reaches it.
+// drop closes a client's connection and forgets it. Nothing of what it sent is executed any more; what
+// was answered still reaches it.
 func (m *Master) drop(c *client) {
 	if c.gone {
 		return
@@ -246,8 +247,8 @@ func (m *Master) drop(c *client) {
 	c.pipe.hangUp()
 }
 
-// Keys lists the keys that have not expired, sorted. It is for tests that look at a master from outside:
-// it works also while the master is frozen, crashed or closed, and changes nothing.
+// Keys lists the keys that have not expired, sorted. It is for tests that look at a master from
+// outside: it works also while the master is frozen, crashed or closed, and changes nothing.
 func (m *Master) Keys() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -25,7 +25,7 @@ func (c *client) texts(s ...string) {
 	}
 }
 
-// lookup returns a key's entry. With ok false the key holds another kind of value, and the error is answered.
+// lookup returns a key's entry. If that is of another kind, ok is false and the error answered.
 func (c *client) lookup(key []byte, of kind) (e *entry, ok bool) {
 	e = c.m.data.lookup(key)
 	if e.kind != none && e.kind != of {
@@ -35,8 +35,8 @@ func (c *client) lookup(key []byte, of kind) (e *entry, ok bool) {
 	return e, true
 }
 
-// count adds to the number in value, or to 0 if there is none. With ok false the error is answered, which is
-// notInteger where there is something else.
+// count adds to the number in value, or to 0 if there is none. With ok false the error is answered,
+// which is notInteger where there is something else.
 func (c *client) count(value string, there bool, by int64, notInteger string) (n int64, ok bool) {
 	if there {
 		if n, ok = resp.ParseInt(value); !ok {

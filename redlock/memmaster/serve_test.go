@@ -10,7 +10,7 @@ import (
 	"redlockd/redlock/redisproc"
 )
 
-// serve answers a loopback listener, and checks at the end of the test that Serve has returned without an error.
+// serve answers a loopback listener. At the end of the test Serve must return without an error.
 func serve(t *testing.T, m *Master) (addr string) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")

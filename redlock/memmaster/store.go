@@ -5,17 +5,19 @@ import (
 	"slices"
 )
 
-// store is the data of a master: keys, their values and their expiry. It knows nothing of connections; what changes is
-// told to changed. Guarded by Master.mu.
+// store is the data of a master: keys, their values and their expiry. It knows nothing of connections;
+// what changes is told to changed. Guarded by Master.mu.
 type store struct {
-	// entries is the database that the running command sees, which is db: 0, unless its client has selected 1. other is the other one.
+	// entries is the database that the running command sees, which is db: 0, unless its client has
+	// selected 1. other is the other one.
 	entries, other map[string]*entry
 	db             int
-	// due holds the keys of both that expire, soonest first. An entry is in it exactly while its expireAt is not 0.
+	// due holds the keys of both that expire, soonest first. An entry is in it exactly while its
+	// expireAt is not 0.
 	due minHeap[*entry]
 
-	// now is the master's wall clock at the start of the running command, in milliseconds since the Unix epoch. A
-	// script sees one time from its first line to its last.
+	// now is the master's wall clock at the start of the running command, in milliseconds since the
+	// Unix epoch. A script sees one time from its first line to its last.
 	now int64
 
 	// changed is called after every change of a key, also when it expires.
@@ -51,7 +53,7 @@ type entry struct {
 	db int
 }
 
-// absent is the entry of every key that is absent. It can be read as one of any kind, and is never changed.
+// absent is the entry of every absent key. It can be read as one of any kind, and is never changed.
 var absent = &entry{zset: &zset{}}
 
 func (e *entry) before(other *entry) bool { return e.expireAt < other.expireAt }
@@ -76,8 +78,8 @@ func (s *store) lookup(key []byte) *entry {
 	return e
 }
 
-// open returns the entry of a key that is to hold a value of this kind, empty at first. The expiry of an
-// entry that was there stays: see persist. The caller fills in the value and calls touch.
+// open returns the entry of a key that is to hold a value of this kind, empty at first. The expiry of
+// an entry that was there stays: see persist. The caller fills in the value and calls touch.
 func (s *store) open(key []byte, of kind) *entry {
 	e := s.lookup(key)
 	if e.kind == none {
@@ -153,7 +155,7 @@ func (s *store) swap() {
 // selectOther has commands see the other database.
 func (s *store) selectOther() { s.entries, s.other, s.db = s.other, s.entries, 1-s.db }
 
-// keys lists the keys that have not expired, sorted, so that nothing here depends on the order of a map.
+// keys lists the keys that have not expired, sorted, so that nothing depends on the order of a map.
 func (s *store) keys() []string {
 	return slices.DeleteFunc(sortedKeys(s.entries), func(key string) bool { return s.expired(s.entries[key]) })
 }

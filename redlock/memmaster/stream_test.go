@@ -1,4 +1,4 @@
-// Goal: a client's end behaves as a TCP connection does: deadlines, close, bounds. Method: virtual time.
+// Goal: a client's end behaves as a TCP connection: deadlines, close, bounds. Method: virtual time.
 package memmaster
 
 import (

@@ -197,7 +197,8 @@ func TestReadAndWriteOfADescriptor(t *testing.T) {
 	}
 }
 
-// REDLOCK_RAWIO=off makes everything the ordinary way. It is read before main, so the tests run again in a process that has it.
+// REDLOCK_RAWIO=off makes everything the ordinary way. It is read before main, so the tests run again
+// in a process that has it.
 func TestTurnedOff(t *testing.T) {
 	if off {
 		near, _ := pair(t, "tcp")

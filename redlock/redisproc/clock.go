@@ -14,8 +14,8 @@ import (
 //go:embed testdata/clockshim.c
 var clockShim string
 
-// BuildClockShim compiles, into dir, the library that moves the wall clock of a server, and returns its path. It needs gcc and the headers
-// of libc (Debian's packages gcc and libc6-dev).
+// BuildClockShim compiles, into dir, the library that moves the wall clock of a server, and returns its
+// path. It needs gcc and the headers of libc (Debian's packages gcc and libc6-dev).
 func BuildClockShim(dir string) (string, error) {
 	shim := filepath.Join(dir, "clockshim.so")
 	gcc := exec.Command("gcc", "-O2", "-Wall", "-Werror", "-fPIC", "-shared", "-o", shim, "-x", "c", "-")

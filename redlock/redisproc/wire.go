@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// Wire speaks raw RESP over a connection, so that tests can compare replies byte by byte. What fails ends the test.
+// Wire speaks raw RESP over a connection, so that tests can compare replies byte by byte. What fails
+// ends the test.
 type Wire struct {
 	Conn net.Conn
 	In   *bufio.Reader // what arrives on Conn

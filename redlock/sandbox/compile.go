@@ -6,14 +6,15 @@ import (
 	"github.com/yuin/gopher-lua/ast"
 )
 
-// The syntax tree becomes closures of Go, one for each node, that are executed one in another. Expressions are
-// in compile_expr.go. Names are resolved here: a local variable is a slot, one of a function around is a cell, and
-// a global is its value, as globals never change. A compiled script holds no state, and can run many times at once.
+// The syntax tree becomes closures of Go, one for each node, that are executed one in another.
+// Expressions are in compile_expr.go. Names are resolved here: a local variable is a slot, one of a
+// function around is a cell, and a global is its value, as globals never change. A compiled script
+// holds no state, and can run many times at once.
 //
-// Order of evaluation. C Lua 5.1 reads a local variable of the same function not where it stands, but where the
-// instruction is that uses it: in "x + f()", "t[i] = f()" and "t[f()]" the variables x, t and i are read behind
-// the call, and f may have changed them. Such an expression is called late here. All else is evaluated from
-// left to right.
+// Order of evaluation. C Lua 5.1 reads a local variable of the same function not where it stands, but
+// where the instruction is that uses it: in "x + f()", "t[i] = f()" and "t[f()]" the variables x, t and
+// i are read behind the call, and f may have changed them. Such an expression is called late here. All
+// else is evaluated from left to right.
 
 // Bounds of a script, as C Lua has them.
 const (
@@ -30,7 +31,7 @@ type compiler struct {
 	proto  *proto
 	// scope has the variables that can be seen, the innermost last. The place of each is its slot.
 	scope []*variable
-	// captured has the variables of functions around this one that it uses. The place of each is its cell.
+	// captured has what it uses of the functions around this one. The place of each is its cell.
 	captured []*variable
 	// loops counts those that a break could leave.
 	loops int
@@ -114,8 +115,8 @@ func (c *compiler) find(name string) *variable {
 	return nil
 }
 
-// capture is the place of the cell of a variable of a function around this one, or -1 if the name is that of a
-// global.
+// capture is the place of the cell of a variable of a function around this one, or -1 if the name is
+// that of a global.
 func (c *compiler) capture(at ast.PositionHolder, name string) int {
 	if c.around == nil {
 		return -1
@@ -277,8 +278,8 @@ func (c *compiler) repeat(s *ast.RepeatStmt) stmt {
 	}
 }
 
-// numericFor adds the step before it compares, and begins one step below, as C Lua does: the numbers that a
-// loop gives depend on it where they have fractions.
+// numericFor adds the step before it compares, and begins one step below, as C Lua does: the numbers
+// that a loop gives depend on it where they have fractions.
 func (c *compiler) numericFor(s *ast.NumberForStmt) stmt {
 	bounds := []expr{c.expr(s.Init), c.expr(s.Limit), func(*frame) value { return 1.0 }}
 	if s.Step != nil {
@@ -395,7 +396,7 @@ func (c *compiler) returnStmt(s *ast.ReturnStmt) stmt {
 	}
 }
 
-// localAssign declares behind the values, which can so use a variable of the same name that is seen before.
+// localAssign declares after the values, which so can use a variable of the same name from before.
 func (c *compiler) localAssign(s *ast.LocalAssignStmt) stmt {
 	// The parser makes the same of "local f = function" and "local function", but for the last line.
 	if fn, ok := one(s.Exprs).(*ast.FunctionExpr); ok && len(s.Names) == 1 && s.LastLine() != 0 {
@@ -439,8 +440,8 @@ type target struct {
 	line        int
 }
 
-// operand is a table or a key on the left side. A late one is read when the assignment is made; of another one
-// the value is on the stack, at this distance from where the statement has begun.
+// operand is a table or a key on the left side. A late one is read when the assignment is made; of
+// another one the value is on the stack, at this distance from where the statement has begun.
 type operand struct {
 	expr
 	late bool
@@ -454,9 +455,9 @@ func (o *operand) value(f *frame, base int) value {
 	return f.m.stack[base+o.at]
 }
 
-// assign: tables and keys on the left are evaluated first, unless they are late, then the values, and then the
-// last target is assigned to first. A local variable that is the table or key of one target, and itself a
-// target behind that, is not late.
+// assign: tables and keys on the left are evaluated first, unless they are late, then the values, and
+// then the last target is assigned to first. A local variable that is the table or key of one target,
+// and itself a target behind that, is not late.
 func (c *compiler) assign(at ast.PositionHolder, left, right []ast.Expr) stmt {
 	var early []expr
 	side := func(e ast.Expr, behind []ast.Expr) operand {

@@ -6,8 +6,8 @@ import (
 	"github.com/yuin/gopher-lua/ast"
 )
 
-// late is the local variable of this function that an expression is, and is read late. C Lua leaves out a
-// constant in front of "and" and "or", unless it has made a jump for it, as for "false and 2".
+// late is the local variable of this function that an expression is, and is read late. C Lua leaves out
+// a constant in front of "and" and "or", unless it has made a jump for it, as for "false and 2".
 func (c *compiler) late(e ast.Expr) *variable {
 	switch e := e.(type) {
 	case *ast.IdentExpr:
@@ -344,8 +344,8 @@ func (c *compiler) concat(e *ast.StringConcatOpExpr) expr {
 	}
 }
 
-// closure compiles a function. When the expression is executed, the closure takes the cells of the variables that it
-// uses: from slots of the function around it, or from among that one's own cells.
+// closure compiles a function. When the expression is executed, the closure takes the cells of the
+// variables that it uses: from slots of the function around it, or from among that one's own cells.
 func (c *compiler) closure(e *ast.FunctionExpr) expr {
 	inner := &compiler{script: c.script, around: c, proto: &proto{vararg: e.ParList.HasVargs}}
 	p := inner.proto
@@ -371,8 +371,8 @@ func (c *compiler) closure(e *ast.FunctionExpr) expr {
 	}
 }
 
-// flushAt is after how many elements of a constructor C Lua stores them. What stands behind a field with the
-// same key replaces it, and is replaced by one that stands behind these.
+// flushAt is after how many elements of a constructor C Lua stores them. What stands behind a field
+// with the same key replaces it, and is replaced by one that stands behind these.
 const flushAt = 50
 
 // constructor compiles {…}. Elements wait on the stack until they are stored.

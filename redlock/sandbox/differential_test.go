@@ -1,5 +1,5 @@
-// Goal: replies and error texts are those of a real Redis 7.0. Method: the same scripts run there and here, and the
-// replies are compared byte by byte; where only words differ, up to there.
+// Goal: replies and error texts are those of a real Redis 7.0. Method: the same scripts run there and
+// here, and the replies are compared byte by byte; where only words differ, up to there.
 package sandbox
 
 import (
@@ -11,8 +11,8 @@ import (
 	"redlockd/redlock/redisproc"
 )
 
-// scripts are run with KEYS k1 k2 and ARGV token 30000 on a database in which k1 is "token". A % in front compares
-// only whether both fail.
+// scripts are run with KEYS k1 k2 and ARGV token 30000 on a database in which k1 is "token". A % in
+// front compares only whether both fail.
 var scripts = strings.Split(strings.TrimSpace(`
 return 1
 return 3.99

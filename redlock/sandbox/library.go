@@ -2,8 +2,8 @@ package sandbox
 
 import "fmt"
 
-// globals are what scripts see beside KEYS, ARGV and _G. They and all tables in them are read-only, and the
-// same for all runs.
+// globals are what scripts see beside KEYS, ARGV and _G. They and all tables in them are read-only, and
+// the same for all runs.
 var globals, stringMeta, globalsMeta *table
 
 // init breaks a circle: functions in the tables look into them.

@@ -116,7 +116,7 @@ func luaPairs(c *call) int {
 	return c.results(nextStep, t, nil)
 }
 
-// luaPcall is pcall() as Redis changes it: of an error that is a table with a field err it returns that field.
+// luaPcall is pcall() as Redis changes it: of an error with a field err it returns that field.
 func luaPcall(c *call) int {
 	f := c.argAny(1)
 	raised := c.m.protect(f, c.base+1)

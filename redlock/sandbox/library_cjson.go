@@ -8,7 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// The library cjson with the defaults of the one in Redis: nesting to 1000, numbers as %.14g, arrays with few holes.
+// The library cjson with the defaults of the one in Redis: nesting to 1000, numbers as %.14g, arrays
+// with few holes.
 const (
 	jsonDepthMax  = 1000
 	jsonSparseMin = 10 // an array may have any holes up to this index,
@@ -89,7 +90,7 @@ func (c *call) appendJSONTable(b []byte, t *table, depth int) []byte {
 	return append(b, '}')
 }
 
-// jsonArray is the length of a table that is an array: all its keys are positive integers. Otherwise it is 0.
+// jsonArray is the length of an array, a table whose keys are all positive integers, and else 0.
 func (c *call) jsonArray(t *table) int {
 	greatest, elements, array := 0.0, 0.0, true
 	c.m.each(t, func(k, _ value) {
@@ -170,7 +171,7 @@ func (d *decoder) space() int {
 	return d.at
 }
 
-// skip goes behind white space and one of these characters, and returns that, or 0 if there is none of them.
+// skip goes behind white space and one of these characters, and returns that, or 0 for none.
 func (d *decoder) skip(chars string) byte {
 	if d.space() == len(d.s) || strings.IndexByte(chars, d.s[d.at]) < 0 {
 		return 0

@@ -301,7 +301,7 @@ func stringFormat(c *call) int {
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
-// formatOne appends one argument. Go's fmt has C's flags, widths and precisions, and differs where this departs.
+// formatOne appends one argument. Go's fmt has C's flags, widths and precisions, with these exceptions.
 func formatOne(c *call, b []byte, spec string, verb byte, arg int) []byte {
 	switch verb {
 	case 'c':

@@ -50,7 +50,7 @@ func parseUnsigned(digits string, base int) (u uint64, ok bool) {
 	return u, digits != ""
 }
 
-// appendNumber prints a number as Lua does, C's %.14g, or as Redis prints one that becomes an argument, %.17g.
+// appendNumber prints a number as Lua does, C's %.14g, or as Redis prints an argument, %.17g.
 func appendNumber(b []byte, f float64, digits int) []byte {
 	switch {
 	case f == math.Trunc(f) && math.Abs(f) < 1e14 && (f != 0 || !math.Signbit(f)):
@@ -82,8 +82,8 @@ func truncate(f float64) int64 {
 	return math.MinInt64
 }
 
-// asC gives a result that is not a number the sign that it has in C on amd64: that of the argument that is
-// none, or a minus. Go's functions have none.
+// asC gives a result that is not a number the sign that it has in C on amd64: that of the argument that
+// is none, or a minus. Go's functions have none.
 func asC(result, a, b float64) float64 {
 	switch {
 	case result == result:

@@ -64,7 +64,7 @@ func (m *machine) equalOdd(a, b value, line int) bool {
 	return h != nil && truthy(m.callFor(line, h, a, b))
 }
 
-// compare is a < b, or a <= b. Where the values have no __le, a <= b is not b < a, as Lua 5.1 defines it.
+// compare is a < b, or a <= b, which without __le is not b < a, as Lua 5.1 defines it.
 func (m *machine) compare(a, b value, orEqual bool, line int) bool {
 	switch x := a.(type) {
 	case float64:
@@ -166,8 +166,8 @@ func concatText(v value) (text string, ok bool) {
 // metaDepthMax bounds a chain of metatables, as in C Lua.
 const metaDepthMax = 100
 
-// index is o[key]. Where a table has no value for the key, the __index of its metatable is a function to call, or
-// the next table to ask.
+// index is o[key]. Where a table has no value for the key, the __index of its metatable is a function
+// to call, or the next table to ask.
 func (m *machine) index(o, key value, line int) value {
 	for range metaDepthMax {
 		t, isTable := o.(*table)

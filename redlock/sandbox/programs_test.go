@@ -1,9 +1,11 @@
-// Goal: the language is Lua 5.1: statements, scopes, closures, varargs, loops, coercions, metatables, libraries. Method: programs at
-// random, each of which writes down what it sees; some are sent together as one script, to a real redis-server and to us, and what
-// they have written must be the same. A program that differs is made shorter as long as it does, and printed.
-// The seeds are fixed, so that a change is judged by what it does and not by luck. PROGRAMS_SEED=n runs another seed, PROGRAMS_SEED=random
-// (make fuzz) one that nobody has tried, PROGRAMS=n as many programs of each: 25600 in make test-release, 2048 by default.
-// What a random seed finds becomes a line of scripts, in differential_test.go.
+// Goal: the language is Lua 5.1: statements, scopes, closures, varargs, loops, coercions, metatables,
+// libraries. Method: programs at random, each of which writes down what it sees; some are sent together
+// as one script, to a real redis-server and to us, and what they have written must be the same. A
+// program that differs is made shorter as long as it does, and printed. The seeds are fixed, so that a
+// change is judged by what it does and not by luck. PROGRAMS_SEED=n runs another seed,
+// PROGRAMS_SEED=random (make fuzz) one that nobody has tried, PROGRAMS=n as many programs of each:
+// 25600 in make test-release, 2048 by default. What a random seed finds becomes a line of scripts, in
+// differential_test.go.
 package sandbox
 
 import (
@@ -18,8 +20,8 @@ import (
 	"redlockd/redlock/redisproc"
 )
 
-// programPrelude is in front of the programs of a script. In Lua 5.1 a constant 0 may be -0, if the function has that too,
-// and the sign of what is not a number depends on C's library.
+// programPrelude is in front of the programs of a script. In Lua 5.1 a constant 0 may be -0, if the
+// function has that too, and the sign of what is not a number depends on C's library.
 const programPrelude = `local trace = {}
 local function show(v, deep)
   local kind = type(v)

@@ -1,5 +1,6 @@
-// Goal: scripts answer as they would in Redis, within their limits, and leave nothing behind. Method: single scripts with
-// a caller that keeps strings in a map; what Redis itself answers is in differential_test.go.
+// Goal: scripts answer as they would in Redis, within their limits, and leave nothing behind. Method:
+// single scripts with a caller that keeps strings in a map; what Redis itself answers is in
+// differential_test.go.
 package sandbox
 
 import (
@@ -55,7 +56,8 @@ func eval(t testing.TB, source string, limits Limits) (string, error) {
 	return strings.ReplaceAll(string(r.AppendTo(nil, 3)), "\r\n", "|"), err
 }
 
-// unhurried is for tests of something else than time: a busy machine may stop a goroutine for longer than the usual limit.
+// unhurried is for tests of something else than time: a busy machine may stop a goroutine for longer
+// than the usual limit.
 var unhurried = Limits{Time: time.Minute}
 
 const compareAndDelete = `
@@ -195,8 +197,8 @@ func TestNesting(t *testing.T) {
 	}
 }
 
-// TestMemoryIsCounted: scripts that keep what they make meet the limit of bytes before they have allocated several times as much,
-// whatever they make.
+// TestMemoryIsCounted: scripts that keep what they make meet the limit of bytes before they have
+// allocated several times as much, whatever they make.
 func TestMemoryIsCounted(t *testing.T) {
 	upvalues := ""
 	for i := range 50 {
@@ -246,7 +248,7 @@ func (n *callCounter) Call(args []string) (resp.Value, error) {
 	return resp.Value{}, errRefused
 }
 
-// TestRefused: what the caller refuses ends the run, also under pcall, and nothing of the script runs after it.
+// TestRefused: what the caller refuses ends the run, also under pcall, and nothing runs after it.
 func TestRefused(t *testing.T) {
 	for _, source := range []string{
 		"redis.call('refuse') redis.call('set', 'k1', 'x')",
@@ -284,7 +286,8 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestNothingLeft: each script tries to leave something behind; the probe afterwards, in the same state, finds nothing.
+// TestNothingLeft: each script tries to leave something behind; the probe afterwards, in the same
+// state, finds nothing.
 func TestNothingLeft(t *testing.T) {
 	for _, source := range []string{
 		"x = 1", "redis = nil", "KEYS = 1", "_G.x = 1", "_G.redis = nil", "rawset(_G, 'x', 1)", "string.lower = nil",
@@ -314,7 +317,8 @@ func TestNothingLeft(t *testing.T) {
 	}
 }
 
-// TestRunsAtOnce: one script runs many times at once, and each run sees its own KEYS, ARGV and closures. The race detector watches.
+// TestRunsAtOnce: one script runs many times at once, and each run sees its own KEYS, ARGV and
+// closures. The race detector watches.
 func TestRunsAtOnce(t *testing.T) {
 	script, err := Compile(`local n, list = 0, {} local function add(x) n = n + 1 list[n] = x .. KEYS[1] return n end
 		for i = 1, 20 do add(ARGV[1]) end pcall(error, 'x') KEYS[2], ARGV[2] = 'more', _G.KEYS[1] setmetatable(KEYS, {__index = list})
