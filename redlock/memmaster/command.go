@@ -35,6 +35,15 @@ const (
 	allKeys              // all behind it
 )
 
+// on runs a command whose key must hold a value of this kind, or nothing. e is its entry.
+func on(of kind, run func(c *client, e *entry, args [][]byte)) func(c *client, args [][]byte) {
+	return func(c *client, args [][]byte) {
+		if e, ok := c.lookup(args[1], of); ok {
+			run(c, e, args)
+		}
+	}
+}
+
 // commands is the table, by lower-case name: what redlockd sends, from outside and from its scripts,
 // and what its tests need to harm a master. It is filled by init because handlers read it.
 var commands map[string]*command
@@ -42,30 +51,30 @@ var commands map[string]*command
 func init() {
 	commands = table("",
 		// Strings.
-		&command{"get", 2, flagRead, oneKey, cmdGET, nil},
+		&command{"get", 2, flagRead, oneKey, on(isString, cmdGET), nil},
 		&command{"mget", -2, flagRead, allKeys, cmdMGET, nil},
 		&command{"set", -3, flagWrite, oneKey, cmdSET, nil},
-		&command{"incr", 2, flagWrite, oneKey, cmdINCR, nil},
+		&command{"incr", 2, flagWrite, oneKey, on(isString, cmdINCR), nil},
 		&command{"delex", 4, flagWrite, oneKey, cmdDELEX, nil},
 		&command{"delifeq", 3, flagWrite, oneKey, cmdDELIFEQ, nil},
 
 		// Sorted sets: the marks of fencing tokens, and the readers of a resource.
 		&command{"zadd", -4, flagWrite, oneKey, cmdZADD, nil},
-		&command{"zscore", 3, flagRead, oneKey, cmdZSCORE, nil},
-		&command{"zcard", 2, flagRead, oneKey, cmdZCARD, nil},
+		&command{"zscore", 3, flagRead, oneKey, on(isZset, cmdZSCORE), nil},
+		&command{"zcard", 2, flagRead, oneKey, on(isZset, cmdZCARD), nil},
 		&command{"zpopmin", -2, flagWrite, oneKey, cmdZPOPMIN, nil},
-		&command{"zrem", -3, flagWrite, oneKey, cmdZREM, nil},
+		&command{"zrem", -3, flagWrite, oneKey, on(isZset, cmdZREM), nil},
 		&command{"zremrangebyscore", 4, flagWrite, oneKey, cmdZREMRANGEBYSCORE, nil},
 		&command{"zrevrange", -4, flagRead, oneKey, cmdZREVRANGE, nil},
 
 		// Hashes: the membership.
-		&command{"hget", 3, flagRead, oneKey, cmdHGET, nil},
-		&command{"hmget", -3, flagRead, oneKey, cmdHMGET, nil},
-		&command{"hgetall", 2, flagRead, oneKey, cmdHGETALL, nil},
-		&command{"hkeys", 2, flagRead, oneKey, cmdHKEYS, nil},
+		&command{"hget", 3, flagRead, oneKey, on(isHash, cmdHGET), nil},
+		&command{"hmget", -3, flagRead, oneKey, on(isHash, cmdHMGET), nil},
+		&command{"hgetall", 2, flagRead, oneKey, on(isHash, cmdHGETALL), nil},
+		&command{"hkeys", 2, flagRead, oneKey, on(isHash, cmdHKEYS), nil},
 		&command{"hset", -4, flagWrite, oneKey, cmdHSET, nil},
-		&command{"hsetnx", 4, flagWrite, oneKey, cmdHSETNX, nil},
-		&command{"hdel", -3, flagWrite, oneKey, cmdHDEL, nil},
+		&command{"hsetnx", 4, flagWrite, oneKey, on(isHash, cmdHSETNX), nil},
+		&command{"hdel", -3, flagWrite, oneKey, on(isHash, cmdHDEL), nil},
 		&command{"hincrby", 4, flagWrite, oneKey, cmdHINCRBY, nil},
 
 		// Keys of any type.

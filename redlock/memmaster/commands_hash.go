@@ -6,17 +6,9 @@ import (
 	"redlockd/redlock/resp"
 )
 
-func cmdHGET(c *client, args [][]byte) {
-	if e, ok := c.lookup(args[1], isHash); ok {
-		c.field(e, args[2])
-	}
-}
+func cmdHGET(c *client, e *entry, args [][]byte) { c.field(e, args[2]) }
 
-func cmdHMGET(c *client, args [][]byte) {
-	e, ok := c.lookup(args[1], isHash)
-	if !ok {
-		return
-	}
+func cmdHMGET(c *client, e *entry, args [][]byte) {
 	c.array(len(args) - 2)
 	for _, name := range args[2:] {
 		c.field(e, name)
@@ -33,19 +25,13 @@ func (c *client) field(e *entry, name []byte) {
 }
 
 // cmdHKEYS answers the fields in their order as strings; Redis promises none.
-func cmdHKEYS(c *client, args [][]byte) {
-	if e, ok := c.lookup(args[1], isHash); ok {
-		c.array(len(e.hash))
-		c.texts(sortedKeys(e.hash)...)
-	}
+func cmdHKEYS(c *client, e *entry, args [][]byte) {
+	c.array(len(e.hash))
+	c.texts(sortedKeys(e.hash)...)
 }
 
 // cmdHGETALL answers fields and values in the order of the fields.
-func cmdHGETALL(c *client, args [][]byte) {
-	e, ok := c.lookup(args[1], isHash)
-	if !ok {
-		return
-	}
+func cmdHGETALL(c *client, e *entry, args [][]byte) {
 	c.array(2 * len(e.hash))
 	for _, field := range sortedKeys(e.hash) {
 		c.texts(field, e.hash[field])
@@ -69,11 +55,7 @@ func cmdHSET(c *client, args [][]byte) {
 	c.integer(int64(len(e.hash) - before))
 }
 
-func cmdHSETNX(c *client, args [][]byte) {
-	e, ok := c.lookup(args[1], isHash)
-	if !ok {
-		return
-	}
+func cmdHSETNX(c *client, e *entry, args [][]byte) {
 	_, there := e.hash[string(args[2])]
 	if !there {
 		c.setField(args[1], args[2], string(args[3]))
@@ -87,11 +69,7 @@ func (c *client) setField(key, name []byte, value string) {
 	c.m.data.touch(e)
 }
 
-func cmdHDEL(c *client, args [][]byte) {
-	e, ok := c.lookup(args[1], isHash)
-	if !ok {
-		return
-	}
+func cmdHDEL(c *client, e *entry, args [][]byte) {
 	before := len(e.hash)
 	for _, name := range args[2:] {
 		delete(e.hash, string(name))

@@ -7,11 +7,7 @@ import (
 	"redlockd/redlock/resp"
 )
 
-func cmdGET(c *client, args [][]byte) {
-	if e, ok := c.lookup(args[1], isString); ok {
-		c.value(e)
-	}
-}
+func cmdGET(c *client, e *entry, args [][]byte) { c.value(e) }
 
 // cmdMGET answers null for a key of another type, without an error.
 func cmdMGET(c *client, args [][]byte) {
@@ -75,11 +71,7 @@ func cmdSET(c *client, args [][]byte) {
 }
 
 // cmdINCR adds one to a string that holds an integer. The key keeps its expiry.
-func cmdINCR(c *client, args [][]byte) {
-	e, ok := c.lookup(args[1], isString)
-	if !ok {
-		return
-	}
+func cmdINCR(c *client, e *entry, args [][]byte) {
 	n, ok := c.count(e.str, e.kind != none, 1, errNotInt)
 	if !ok {
 		return

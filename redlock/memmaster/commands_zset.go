@@ -6,11 +6,7 @@ import (
 	"redlockd/redlock/resp"
 )
 
-func cmdZSCORE(c *client, args [][]byte) {
-	e, ok := c.lookup(args[1], isZset)
-	if !ok {
-		return
-	}
+func cmdZSCORE(c *client, e *entry, args [][]byte) {
 	if m := e.zset.members[string(args[2])]; m != nil {
 		c.double(m.score)
 	} else {
@@ -18,10 +14,8 @@ func cmdZSCORE(c *client, args [][]byte) {
 	}
 }
 
-func cmdZCARD(c *client, args [][]byte) {
-	if e, ok := c.lookup(args[1], isZset); ok {
-		c.integer(int64(len(e.zset.members)))
-	}
+func cmdZCARD(c *client, e *entry, args [][]byte) {
+	c.integer(int64(len(e.zset.members)))
 }
 
 // cmdZADD takes one member, with no option but XX or NX.
@@ -88,11 +82,7 @@ func cmdZPOPMIN(c *client, args [][]byte) {
 	c.m.data.removed(e, n)
 }
 
-func cmdZREM(c *client, args [][]byte) {
-	e, ok := c.lookup(args[1], isZset)
-	if !ok {
-		return
-	}
+func cmdZREM(c *client, e *entry, args [][]byte) {
 	n := 0
 	for _, name := range args[2:] {
 		if m := e.zset.members[string(name)]; m != nil {
