@@ -119,10 +119,10 @@ func (c *call) optInt(i, otherwise int) int {
 	return c.argInt(i)
 }
 
-func (c *call) argTable(i int) *table {
-	t, ok := c.get(i).(*table)
+func (c *call) argTable() *table { // always the first
+	t, ok := c.get(1).(*table)
 	if !ok {
-		c.badType(i, "table")
+		c.badType(1, "table")
 	}
 	return t
 }

@@ -17,7 +17,7 @@ var baseFunctions = map[string]func(c *call) int{
 	"pairs":          luaPairs,
 	"pcall":          luaPcall,
 	"rawequal":       func(c *call) int { return c.result(c.argAny(1) == c.argAny(2)) },
-	"rawget":         func(c *call) int { return c.result(c.argTable(1).get(c.argAny(2))) },
+	"rawget":         func(c *call) int { return c.result(c.argTable().get(c.argAny(2))) },
 	"rawset":         luaRawset,
 	"select":         luaSelect,
 	"setmetatable":   luaSetmetatable,
@@ -70,7 +70,7 @@ func luaGetmetatable(c *call) int {
 }
 
 func luaSetmetatable(c *call) int {
-	t := c.argTable(1)
+	t := c.argTable()
 	meta, isTable := c.get(2).(*table)
 	if c.top() < 2 || !isTable && c.get(2) != nil {
 		c.badArgument(2, "nil or table expected")
@@ -86,7 +86,7 @@ func luaSetmetatable(c *call) int {
 
 var ipairsStep = &function{native: &native{"ipairs", func(c *call) int {
 	i := c.argInt(2) + 1
-	v := c.argTable(1).get(float64(i))
+	v := c.argTable().get(float64(i))
 	if v == nil {
 		return 0
 	}
@@ -94,12 +94,12 @@ var ipairsStep = &function{native: &native{"ipairs", func(c *call) int {
 }}}
 
 func luaIpairs(c *call) int {
-	t := c.argTable(1)
+	t := c.argTable()
 	return c.results(ipairsStep, t, 0.0)
 }
 
 func luaNext(c *call) int {
-	k, v, ok := c.argTable(1).next(c.get(2))
+	k, v, ok := c.argTable().next(c.get(2))
 	if !ok {
 		c.m.raise(0, "invalid key to 'next'") // without a position, as in C Lua
 	}
@@ -112,25 +112,20 @@ func luaNext(c *call) int {
 var nextStep = &function{native: &native{"next", luaNext}}
 
 func luaPairs(c *call) int {
-	t := c.argTable(1)
+	t := c.argTable()
 	return c.results(nextStep, t, nil)
 }
 
 // luaPcall is pcall() as Redis changes it: of an error with a field err it returns that field.
 func luaPcall(c *call) int {
-	f := c.argAny(1)
-	raised := c.m.protect(f, c.base+1)
-	if raised == nil {
-		c.m.stack[c.base] = true
-		return c.top()
-	}
-	v := raised.value
-	if t, ok := v.(*table); ok {
-		if text, ok := t.getString("err").(string); ok {
-			v = text
+	return c.protected(c.argAny(1), func(raised value) value {
+		if t, ok := raised.(*table); ok {
+			if text, ok := t.getString("err").(string); ok {
+				return text
+			}
 		}
-	}
-	return c.results(false, v)
+		return raised
+	})
 }
 
 // luaXpcall is xpcall(), whose handler gets what was raised.
@@ -138,21 +133,27 @@ func luaXpcall(c *call) int {
 	f := c.get(1)
 	handler, ok := c.argAny(2).(*function)
 	c.keepFirst()
-	raised := c.m.protect(f, c.base+1)
-	if raised == nil {
-		c.m.stack[c.base] = true
-		return c.top()
+	return c.protected(f, func(raised value) value {
+		if !ok {
+			return raised
+		}
+		c.push(raised)
+		return c.invoke(handler, 1)
+	})
+}
+
+// protected calls a function with the arguments behind it, and returns true and its results, or false and
+// what handle makes of the error.
+func (c *call) protected(f value, handle func(raised value) value) int {
+	if raised := c.m.protect(f, c.base+1); raised != nil {
+		return c.results(false, handle(raised.value))
 	}
-	v := raised.value
-	if ok {
-		c.push(v)
-		v = c.invoke(handler, 1)
-	}
-	return c.results(false, v)
+	c.m.stack[c.base] = true
+	return c.top()
 }
 
 func luaRawset(c *call) int {
-	t, k, v := c.argTable(1), c.argAny(2), c.argAny(3)
+	t, k, v := c.argTable(), c.argAny(2), c.argAny(3)
 	c.m.writable(t)
 	c.m.checkKey(k, c.line)
 	t.set(c.m, k, v)
@@ -223,7 +224,7 @@ func luaTostring(c *call) int {
 const unpackMax = 8000
 
 func luaUnpack(c *call) int {
-	t := c.argTable(1)
+	t := c.argTable()
 	i, j := c.optInt(2, 1), c.optInt(3, t.length())
 	if i > j {
 		return 0

@@ -6,12 +6,12 @@ import (
 
 var tableFunctions = map[string]func(c *call) int{
 	"concat": tableConcat,
-	"getn":   func(c *call) int { return c.result(float64(c.argTable(1).length())) },
+	"getn":   func(c *call) int { return c.result(float64(c.argTable().length())) },
 	"insert": tableInsert, "maxn": tableMaxn, "remove": tableRemove, "sort": tableSort,
 }
 
 func tableConcat(c *call) int {
-	t := c.argTable(1)
+	t := c.argTable()
 	sep := ""
 	if c.get(2) != nil {
 		sep = c.argString(2)
@@ -39,7 +39,7 @@ func tableConcat(c *call) int {
 
 func tableInsert(c *call) int {
 	m := c.m
-	t := c.argTable(1)
+	t := c.argTable()
 	n := t.length()
 	at, v := n+1, c.get(2)
 	switch c.top() {
@@ -60,7 +60,7 @@ func tableInsert(c *call) int {
 
 func tableMaxn(c *call) int {
 	greatest := 0.0
-	c.m.each(c.argTable(1), func(k, _ value) {
+	c.m.each(c.argTable(), func(k, _ value) {
 		if n, ok := k.(float64); ok && n > greatest {
 			greatest = n
 		}
@@ -69,7 +69,7 @@ func tableMaxn(c *call) int {
 }
 
 func tableRemove(c *call) int {
-	t := c.argTable(1)
+	t := c.argTable()
 	n := t.length()
 	at := c.optInt(2, n)
 	if at < 1 || at > n { // as of every read-only table, which has no elements
@@ -85,7 +85,7 @@ func tableRemove(c *call) int {
 }
 
 func tableSort(c *call) int {
-	m, t := c.m, c.argTable(1)
+	m, t := c.m, c.argTable()
 	less, ok := c.get(2).(*function)
 	if !ok && c.get(2) != nil {
 		c.badType(2, "function")
