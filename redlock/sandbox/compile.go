@@ -185,7 +185,7 @@ func (c *compiler) stmt(s ast.Stmt) stmt {
 	case *ast.WhileStmt:
 		condition := c.expr(s.Condition)
 		cost := c.cost
-		body := c.loop(func() []stmt { return c.block(s.Stmts) })
+		body := c.loop(s.Stmts)
 		return func(f *frame) control {
 			for {
 				f.m.step(cost)
@@ -243,10 +243,11 @@ func (c *compiler) stmt(s ast.Stmt) stmt {
 }
 
 // loop compiles the body of a loop, which can be left by break.
-func (c *compiler) loop(body func() []stmt) []stmt {
+func (c *compiler) loop(list []ast.Stmt) []stmt {
 	c.loops++
-	defer func() { c.loops-- }()
-	return body()
+	body := c.block(list)
+	c.loops--
+	return body
 }
 
 // behindLoop is how a loop ends whose body ended so.
@@ -260,7 +261,9 @@ func behindLoop(body control) control {
 // repeat: the condition can see the variables of the body.
 func (c *compiler) repeat(s *ast.RepeatStmt) stmt {
 	seen := len(c.scope)
-	body := c.loop(func() []stmt { return c.stmts(s.Stmts) })
+	c.loops++
+	body := c.stmts(s.Stmts)
+	c.loops--
 	c.cost = 1
 	condition := c.expr(s.Condition)
 	cost := c.cost
@@ -288,7 +291,7 @@ func (c *compiler) numericFor(s *ast.NumberForStmt) stmt {
 	cost, line, seen := c.cost, s.Line(), len(c.scope)
 	c.locals(s, []string{"(initial)", "(limit)", "(step)"}) // as C Lua counts them
 	v := c.local(s, s.Name)
-	body := c.loop(func() []stmt { return c.block(s.Stmts) })
+	body := c.loop(s.Stmts)
 	c.scope = c.scope[:seen]
 	return func(f *frame) control {
 		m := f.m
@@ -325,7 +328,7 @@ func (c *compiler) genericFor(s *ast.GenericForStmt) stmt {
 	cost, line, seen := c.cost, s.Line(), len(c.scope)
 	hidden := c.locals(s, []string{"(generator)", "(state)", "(control)"})
 	names := c.locals(s, s.Names)
-	body := c.loop(func() []stmt { return c.block(s.Stmts) })
+	body := c.loop(s.Stmts)
 	c.scope = c.scope[:seen]
 	return func(f *frame) control {
 		m := f.m
@@ -368,23 +371,20 @@ func (m *machine) adjust(n int) {
 
 // returnStmt: a single call is made by the caller of this function, so that such calls are not nested.
 func (c *compiler) returnStmt(s *ast.ReturnStmt) stmt {
-	if len(s.Exprs) == 1 {
-		e, isCall := s.Exprs[0].(*ast.FuncCallExpr)
-		if isCall && !e.AdjustRet {
-			push := c.callee(e)
-			cost, line := c.cost, e.Line()
-			return func(f *frame) control {
-				m := f.m
-				m.step(cost)
-				base := len(m.stack)
-				callee := push(f)
-				if fn, ok := callee.(*function); ok && fn.native == nil {
-					m.tail, m.line = fn, line
-					return tailCall
-				}
-				m.call(callee, base, line)
-				return returns
+	if e, ok := one(s.Exprs).(*ast.FuncCallExpr); ok && !e.AdjustRet {
+		push := c.callee(e)
+		cost, line := c.cost, e.Line()
+		return func(f *frame) control {
+			m := f.m
+			m.step(cost)
+			base := len(m.stack)
+			callee := push(f)
+			if fn, ok := callee.(*function); ok && fn.native == nil {
+				m.tail, m.line = fn, line
+				return tailCall
 			}
+			m.call(callee, base, line)
+			return returns
 		}
 	}
 	push := c.list(s.Exprs)

@@ -1,14 +1,10 @@
 package sandbox
 
-import (
-	"math"
-)
+import "math"
 
 func mathLibrary() *table {
 	fs := map[string]func(c *call) int{
-		"abs": func(c *call) int {
-			return c.result(math.Abs(c.argNumber(1)))
-		},
+		"abs": func(c *call) int { return c.result(math.Abs(c.argNumber(1))) },
 		"frexp": func(c *call) int {
 			f, e := math.Frexp(c.argNumber(1))
 			return c.results(f, float64(e))

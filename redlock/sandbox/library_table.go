@@ -1,8 +1,6 @@
 package sandbox
 
-import (
-	"sort"
-)
+import "sort"
 
 var tableFunctions = map[string]func(c *call) int{
 	"concat": tableConcat,
