@@ -18,16 +18,16 @@ import (
 )
 
 // pair is one connection to each of the two servers.
-type pair struct{ ours, real *wire }
+type pair struct{ ours, real *redisproc.Wire }
 
 // startPairs starts a server of each kind and opens n connections to it.
 func startPairs(t *testing.T, n int) []pair {
 	t.Helper()
 	server := redisproc.StartForTest(t, 1)[0]
-	addr := serve(t, newMaster(t, Options{}))
+	master := newMaster(t, Options{})
 	pairs := make([]pair, n)
 	for i := range pairs {
-		pairs[i] = pair{dialSocket(t, addr), dialSocket(t, server.Addr)}
+		pairs[i] = pair{dial(t, master).Wire, redisproc.DialWire(t, server.Addr)}
 	}
 	return pairs
 }

@@ -5,9 +5,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
-	"errors"
-	"fmt"
-	"io"
 	"maps"
 	"net"
 	"slices"
@@ -82,14 +79,11 @@ type Master struct {
 	thawed sync.Cond
 	// awaitingThaw is how many connections wait for thawed.
 	awaitingThaw int
-
-	// served are the listeners and sockets of Serve, which Close closes.
-	served map[io.Closer]struct{}
 }
 
 // New starts a master with no data, a fresh run_id and a clock in step with the process's. Close it.
 func New(o Options) *Master {
-	m := &Master{options: o, clock: newClock(time.Now()), served: map[io.Closer]struct{}{}}
+	m := &Master{options: o, clock: newClock(time.Now())}
 	m.link = m.Link()
 	m.thawed.L = &m.mu
 	m.data.reset()
@@ -143,79 +137,12 @@ func (m *Master) accept(l *Link) (*pipe, bool) {
 	return p, true
 }
 
-// Serve answers connections of a listener until the listener or the master is closed, and then returns
-// nil, or the listener's error. Each socket is copied to a connection made as by Dial, so every fault
-// of the master reaches it; where Dial is refused, a socket is closed. Close closes the listener.
-func (m *Master) Serve(ln net.Listener) error {
-	if !m.serving(ln) {
-		return ln.Close()
-	}
-	defer m.closeServed(ln)
-	for {
-		socket, err := ln.Accept()
-		if errors.Is(err, net.ErrClosed) {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("accept a connection on %s: %w", ln.Addr(), err)
-		}
-		m.serveSocket(socket)
-	}
-}
-
-// serveSocket copies between a socket and a connection made as by Dial, both ways, until either ends.
-func (m *Master) serveSocket(socket net.Conn) {
-	p, ok := m.accept(m.link)
-	if !ok {
-		socket.Close()
-		return
-	}
-	conn := (*clientEnd)(p)
-	if !m.serving(socket) {
-		socket.Close()
-		conn.Close()
-		return
-	}
-	m.wg.Go(func() { // ends when the socket is closed: by its peer, by Close or below
-		io.Copy(conn, socket)
-		conn.closeWrite()
-	})
-	m.wg.Go(func() { // ends when the master closes the connection, or its peer does
-		io.Copy(socket, conn)
-		conn.Close()
-		m.closeServed(socket)
-	})
-}
-
-// serving remembers what Close has to close and to wait for, unless Close was called already.
-func (m *Master) serving(c io.Closer) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if !m.closed {
-		m.served[c] = struct{}{}
-		m.wg.Add(1)
-	}
-	return !m.closed
-}
-
-// closeServed closes what serving has remembered, which Close then does not wait for any more.
-func (m *Master) closeServed(c io.Closer) {
-	m.mu.Lock()
-	delete(m.served, c)
-	m.mu.Unlock()
-	c.Close()
-	m.wg.Done()
-}
-
-// Close ends the master for good: connections and listeners are closed, and every goroutine has ended
-// when it returns. What Get and Keys report stays. A second Close does nothing.
+// Close ends the master for good: connections are closed, and every goroutine has ended when it
+// returns. What Get and Keys report stays. A second Close does nothing.
 func (m *Master) Close() {
 	m.mu.Lock()
 	m.closed = true
 	m.endProcess()
-	for c := range m.served {
-		c.Close()
-	}
 	m.mu.Unlock()
 	m.wg.Wait()
 }
