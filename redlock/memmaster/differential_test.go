@@ -71,7 +71,7 @@ const listed = `
 	client foo | client foo bar | client id x | client kill id 999 | client kill id 0
 	client tracking x | client tracking on redirect 999 | client tracking off
 	script foo | script load | script flush foo | script flush sync | script flush async x | config foo | config set a
-	config set maxmemory 100mb | config set maxmemory 0 maxmemory-policy noeviction
+	config set maxmemory 100000000 | config set maxmemory 0 maxmemory-policy noeviction
 	flushall foo | flushall sync x | time x | info cluster | INFO nosuchsection
 	scan x | scan 0 count 0 | scan 0 count x | scan 0 match | scan 0 foo bar
 	auth x | auth default x y | hello 1 | hello 4 | hello 2 foo | hello 2 auth a | ping a b

@@ -40,8 +40,6 @@ type Master struct {
 
 	// The process: new with every start.
 	runID string
-	// startedAt is in milliseconds since the Unix epoch by the master's clock.
-	startedAt int64
 	// lastID is the id of the client that came last. A restarted Redis counts from 1 again.
 	lastID int64
 	// config is what CONFIG SET can change.
@@ -95,7 +93,7 @@ func New(o Options) *Master {
 // startProcess is what a process does when it begins. The data is there already.
 func (m *Master) startProcess() {
 	m.readClock()
-	m.runID, m.startedAt, m.lastID = newRunID(), m.data.now, 0
+	m.runID, m.lastID = newRunID(), 0
 	m.config = map[string]string{"maxmemory": "0", "maxmemory-policy": "noeviction"}
 	m.replicaOf, m.scripts, m.evicted = nil, newScripting(m), 0
 	m.clients = map[int64]*client{}
