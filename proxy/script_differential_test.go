@@ -9,7 +9,6 @@ import (
 	"bytes"
 	"math/rand/v2"
 	"net"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,17 +22,7 @@ import (
 	"redlockd/redlock/sandbox"
 )
 
-func scriptSeed(t *testing.T) uint64 {
-	t.Helper()
-	seed := rand.Uint64()
-	if s := os.Getenv("SCRIPT_SEED"); s != "" {
-		var err error
-		if seed, err = strconv.ParseUint(s, 10, 64); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return seed
-}
+func scriptSeed(t *testing.T) uint64 { return redisproc.Seed(t, "SCRIPT_SEED", rand.Uint64()) }
 
 // scriptGenerator makes random scripts. Their TTLs are odd multiples of 500 s, and what they read of TTLs is divided by
 // 1000 s, so that the moment of a run does not show.

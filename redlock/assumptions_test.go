@@ -215,7 +215,7 @@ func TestAssumeEvictionIsSeenFirst(t *testing.T) {
 		p, other := s.open(briefly), s.open(briefly)
 		first := p.lock(one("r", 4*time.Second))
 		for i := range 3 {
-			s.do(i, "CONFIG", "SET", "maxmemory", "1mb", "maxmemory-policy", "volatile-lru")
+			s.do(i, "CONFIG", "SET", "maxmemory", "1000000", "maxmemory-policy", "volatile-lru")
 			s.do(i, "DEL", "r") // what a Redis does that is out of memory
 		}
 		s.wantTwoHolders(first, other.lock(one("r", time.Second)))

@@ -66,7 +66,7 @@ func TestOneLineForEachThingThatHappensToAMaster(t *testing.T) {
 	}{
 		{"frozen", func(s *stage) { s.freeze(0) }, []string{`level=WARN msg="master slow"`, `level=WARN msg="master down"`}},
 		{"killed", func(s *stage) { s.masters[0].Crash(false) }, []string{`level=WARN msg="master down"`}},
-		{"a policy that evicts", func(s *stage) { s.do(0, "CONFIG", "SET", "maxmemory", "100mb", "maxmemory-policy", "allkeys-lru") },
+		{"a policy that evicts", func(s *stage) { s.do(0, "CONFIG", "SET", "maxmemory", "100000000", "maxmemory-policy", "allkeys-lru") },
 			[]string{`msg="master refused" master=m1 reason="it may evict`}},
 		{"flushed", func(s *stage) { s.do(0, "FLUSHALL") }, []string{`msg="master quarantined"`}},
 	} {

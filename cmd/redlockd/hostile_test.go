@@ -377,26 +377,22 @@ connect_timeout = "500ms"
 founding_wait = "10ms"
 `
 
-// hostileMasters starts four good masters and a hostile one.
+// hostileMasters starts four good masters, which are relayed to without a play, and a hostile one, h.
 func hostileMasters(t *testing.T) (h *hostile, addrs string) {
 	t.Helper()
 	redisproc.Long(t)
-	h = &hostile{t: t, conns: map[net.Conn]bool{}}
 	var all []string
-	for i := range 5 {
+	for range 5 {
 		m := memmaster.New(memmaster.Options{Password: "secret"})
 		ln, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)
 		}
 		all = append(all, ln.Addr().String())
+		relay := &hostile{t: t, upstream: m, conns: map[net.Conn]bool{}}
+		h = relay
 		var served sync.WaitGroup
-		if i == 4 {
-			h.upstream = m
-			served.Go(func() { h.serve(ln) })
-		} else {
-			served.Go(func() { m.Serve(ln) })
-		}
+		served.Go(func() { relay.serve(ln) })
 		t.Cleanup(func() {
 			ln.Close()
 			m.Close()

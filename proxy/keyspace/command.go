@@ -17,7 +17,7 @@ type Command struct {
 	// them in args.
 	set Set
 	// expire has those of EXPIRE and its kin, likewise.
-	expire Expire
+	expire expiry
 	// start and end are those of GETRANGE and of ranges by rank.
 	start, end int64
 	// by is the increment of INCRBY and HINCRBY.
@@ -33,7 +33,7 @@ type Command struct {
 	compares bool
 	// assumes is what the sender takes each key to hold; nil: nobody can tell.
 	assumes *redlock.State
-	// denied is the reply if the keys do not hold what is assumed; nil: the reply depends on what they hold.
+	// denied is the reply if the keys do not hold what is assumed; nil: it depends on what they hold.
 	denied *Reply
 }
 
@@ -43,11 +43,11 @@ type Definition struct {
 	Arity int
 	// Writes is true for a command that may change its keys.
 	Writes bool
-	// absent is true for a command whose sender takes all its keys to be absent. It answers 0 if one is not.
+	// absent: the sender takes all keys to be absent. The command answers 0 if one is not.
 	absent bool
 	// keys says which arguments are keys.
 	keys keyPositions
-	// instead is what to use in the place of a command that changes keys without comparing what they hold.
+	// instead is what to use in the place of a command that changes keys without comparing.
 	instead string
 	// read reads the options of the command; nil: it has none.
 	read func(c *Command) (refusal string)
@@ -122,8 +122,8 @@ var definitions = map[string]*Definition{
 	"hkeys":   {Arity: 2, on: hash, run: runHGETALL},
 	"hvals":   {Arity: 2, on: hash, run: runHGETALL},
 	"hgetall": {Arity: 2, on: hash, run: runHGETALL},
-	"hset":    {Arity: -4, Writes: true, read: readHSET, on: hash, run: runHSET},
-	"hmset":   {Arity: -4, Writes: true, read: readHSET, on: hash, run: runHSET},
+	"hset":    {Arity: -4, Writes: true, read: readPairs, on: hash, run: runHSET},
+	"hmset":   {Arity: -4, Writes: true, read: readPairs, on: hash, run: runHSET},
 	"hsetnx":  {Arity: 4, Writes: true, on: hash, run: runHSETNX},
 	"hincrby": {Arity: 4, Writes: true, read: readHINCRBY, on: hash, run: runHINCRBY},
 	"hdel":    {Arity: -3, Writes: true, on: hash, run: runREM},
@@ -254,7 +254,7 @@ func (c *Command) assumeHeld(value string, denied *Reply) {
 	c.assumes = &redlock.State{Found: true, Type: "string", Value: value, TTL: assumedTTL}
 }
 
-// The functions of Definition.read. They find in the arguments what the run needs, and what the sender assumes.
+// The functions of Definition.read. They find what the run needs, and what the sender assumes.
 
 // readSET reads SET. With GET there is no reply for being denied: it has the token of the holder, which
 // must be read.
@@ -305,9 +305,10 @@ func readGETEX(c *Command) (refusal string) {
 	return ""
 }
 
-// readPairs reads MSET and MSETNX: no key may lack its value.
+// readPairs reads MSET, HSET and their kin: no key, and no field behind a key, may lack its value.
 func readPairs(c *Command) string {
-	if len(c.args)%2 != 0 {
+	fields := c.definition.keys == firstKey
+	if fields == (len(c.args)%2 == 0) {
 		return "ERR wrong number of arguments for '" + c.name + "' command"
 	}
 	return ""

@@ -6,8 +6,6 @@ import (
 	"io"
 	"math"
 	"math/rand/v2"
-	"net"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,11 +17,12 @@ import (
 	"redlockd/redlock/resp"
 )
 
-// Goal: commands answer and change keys here as they do in Redis. Method: random commands, a few in a row on the same keys, on random
-// states of every type; to a Space and to a real redis-server, in both versions of the protocol, comparing each reply and what the keys
-// hold afterwards. KEYSPACE_SEED=n runs a failed seed again.
+// Goal: commands answer and change keys here as they do in Redis. Method: random commands, a few in a
+// row on the same keys, on random states of every type; to a Space and to a real redis-server, in both
+// versions of the protocol, comparing each reply and what the keys hold afterwards. KEYSPACE_SEED=n
+// runs a failed seed again.
 //
-// TTLs are of different lengths, and far longer than the test takes: what is left of one tells which it is.
+// TTLs differ, and are far longer than the test takes: what is left of one tells which it is.
 func TestSameAsRedis(t *testing.T) {
 	for _, proto := range []int{2, 3} {
 		t.Run(strconv.Itoa(proto), func(t *testing.T) { sameAsRedis(t, proto) })
@@ -31,21 +30,9 @@ func TestSameAsRedis(t *testing.T) {
 }
 
 func sameAsRedis(t *testing.T, proto int) {
-	redis := redisproc.StartForTest(t, 1)[0]
-	conn, err := net.Dial("tcp", redis.Addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	reader := bufio.NewReader(conn)
-	ask(t, conn, reader, [][]string{{"hello", strconv.Itoa(proto)}})
-
-	seed := rand.Uint64()
-	if text := os.Getenv("KEYSPACE_SEED"); text != "" {
-		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
-			t.Fatal(err)
-		}
-	}
+	redis := redisproc.DialWire(t, redisproc.StartForTest(t, 1)[0].Addr)
+	redis.Do("hello", strconv.Itoa(proto))
+	seed := redisproc.Seed(t, "KEYSPACE_SEED", rand.Uint64())
 	g := &generator{Rand: rand.New(rand.NewPCG(seed, 0))}
 	failed, wrote := 0, 0
 	const rounds, commands = 3000, 6
@@ -68,7 +55,7 @@ func sameAsRedis(t *testing.T, proto int) {
 			}
 			lines = append(lines, []string{"zrange", name, "0", "-1", "withscores"})
 		}
-		replies := ask(t, conn, reader, lines)
+		replies := ask(t, redis, lines)
 
 		space := New(keys, states, time.Now())
 		space.Random = crand.Read
@@ -77,6 +64,7 @@ func sameAsRedis(t *testing.T, proto int) {
 			line := lines[i]
 			reply := failure("ERR wrong number of arguments for '" + line[0] + "' command")
 			if d := Lookup(line[0]); len(line) == d.Arity || d.Arity < 0 && len(line) >= -d.Arity {
+				var err error
 				if reply, err = space.Call(line[0], line[1:]); err != nil {
 					t.Fatal(err)
 				}
@@ -92,7 +80,7 @@ func sameAsRedis(t *testing.T, proto int) {
 		for i := prepared; i < asked; i++ {
 			run(space, i)
 		}
-		// What the keys hold is what the same looks find, there and here on the states after the changes.
+		// What the keys hold is what the same looks find, there and here after the changes.
 		before := failed
 		after := New(keys, statesAfter(space.Outcome(), keys, states), time.Now())
 		for i := asked; i < len(lines); i++ {
@@ -109,8 +97,8 @@ func sameAsRedis(t *testing.T, proto int) {
 	}
 }
 
-// sameTime reports whether two times, in seconds or ms, are of one moment: less than 5 s pass during a run, and in seconds not even one.
-// Those that are too long for a time.Duration are the same.
+// sameTime reports whether two times, in seconds or ms, are of one moment: less than 5 s pass during a
+// run, and in seconds not even one. Those that are too long for a time.Duration are the same.
 func sameTime(a, b int64) bool {
 	a, b = Duration(a).Milliseconds(), Duration(b).Milliseconds()
 	return a > 60 && b > 60 && max(a-b, b-a) < 5_000
@@ -201,20 +189,17 @@ func readRaw(t *testing.T, r *bufio.Reader) (raw rawReply) {
 }
 
 // ask sends lines to a Redis at once and returns its replies.
-func ask(t *testing.T, conn net.Conn, reader *bufio.Reader, lines [][]string) (replies []rawReply) {
+func ask(t *testing.T, redis *redisproc.Wire, lines [][]string) (replies []rawReply) {
 	t.Helper()
-	var out []byte
+	var out strings.Builder
 	for _, line := range lines {
-		out = resp.AppendArray(out, len(line))
-		for _, arg := range line {
-			out = resp.AppendBulkString(out, arg)
-		}
+		out.WriteString(redisproc.Frame(line...))
 	}
-	if _, err := conn.Write(out); err != nil {
+	if _, err := io.WriteString(redis.Conn, out.String()); err != nil {
 		t.Fatal(err)
 	}
 	for range lines {
-		replies = append(replies, readRaw(t, reader))
+		replies = append(replies, readRaw(t, redis.In))
 	}
 	return replies
 }

@@ -1,7 +1,7 @@
 // Package keyspace says what Redis commands do to keys. A command goes in with what its keys hold; a
 // reply comes out, with the changes that the masters must make for the reply to be true:
 //
-//	command, refusal := keyspace.Parse([]string{"delex", "invoices", "IFEQ", "token"})
+//	command, refusal := keyspace.Parse("delex", []string{"invoices", "IFEQ", "token"})
 //	space := keyspace.New(command.Keys(), states, now)
 //	reply, err := space.Do(command)
 //	outcome := space.Outcome()
@@ -35,8 +35,9 @@
 // # What is promised
 //
 // The package is pure: it asks no clock (now is an argument), draws no random numbers (Space.Random is
-// given), does no I/O, keeps nothing between runs and starts no goroutine. It takes from package redlock what keys hold and how they are to change
-// (State and Change), and never a Client. A test checks that.
+// given), does no I/O, keeps nothing between runs and starts no goroutine. It takes from package
+// redlock what keys hold and how they are to change (State and Change), never a Client. A test checks
+// that.
 //
 // Replies, errors and their words are those of Redis 7.0. SET IFEQ and IFNE, and DELEX, are those of
 // Redis 8.4; DELIFEQ is Valkey's.
@@ -47,8 +48,8 @@
 // neither changed nor compared. DEL counts it as absent. A SET that Redis would let replace it is
 // answered with WRONGTYPE.
 //
-// A hash, a set or a sorted set has at most 64 members, and 16 KB with all of them. A command that would
-// make more of it ends the run with a *TooLargeError. HGETALL and its kin, which promise no order, answer
+// A hash, a set or a sorted set has at most 64 members, and 16 KB with all of them. A command that
+// would make more of it ends the run with an error. HGETALL and its kin, which promise no order, answer
 // in the order of names. ZRANGE has no BYLEX.
 //
 // Redis refuses a relative time that its clock cannot add to now. Here a time is refused if it would

@@ -51,7 +51,7 @@ func TestEnvelope(t *testing.T) {
 		if _, isText := Text(envelope); isText != (name == "a token") {
 			t.Errorf("%s: Text says %v", name, isText)
 		}
-		space := New([]string{"k"}, []redlock.State{{Found: true, Type: "string", Value: envelope, TTL: time.Second}}, time.UnixMilli(1_700_000_000_123))
+		space := testSpace([]string{"k"}, redlock.State{Found: true, Type: "string", Value: envelope, TTL: time.Second})
 		if r, err := space.Call("hset", []string{"k", "f", "v"}); name != "a token" && (err != nil || r.Text != ErrForeign || space.Outcome().Writes) {
 			t.Errorf("%s: HSET answers %+v, %v, and changes %+v", name, r, err, space.Outcome().Changes)
 		}
@@ -78,7 +78,6 @@ func FuzzEnvelope(f *testing.F) {
 // Goal: an envelope is new wherever its members are, and only there; and its version follows. Method: commands on a hash that holds {m: 1}
 // since a while.
 func TestVersion(t *testing.T) {
-	const now = 1_700_000_000_123
 	was := collection{kind: hash, born: 1_600_000_000_000, members: []member{{name: "m", value: "1"}}}
 	before := was.encode([redlock.VersionLen]byte{})
 	for _, test := range []struct {
@@ -91,22 +90,17 @@ func TestVersion(t *testing.T) {
 		{"hset k m 1; pexpire k 9000", redlock.Expire, was.born},
 		{"hincrby k m 1", redlock.Set, was.born},
 		{"hincrby k m 1; hincrby k m -1", redlock.Keep, 0},
-		{"hset k n 1; pexpire k 9000", redlock.Set, now},
+		{"hset k n 1; pexpire k 9000", redlock.Set, testNow},
 		{"hdel k m", redlock.Delete, 0},
 		{"hdel k m; hset k m 1; pexpire k 9000", redlock.Expire, was.born},
 		{"hdel k m; hset k m 2; pexpire k 9000", redlock.Set, was.born},
-		{"hdel k m; sadd k m; pexpire k 9000", redlock.Set, now},
+		{"hdel k m; sadd k m; pexpire k 9000", redlock.Set, testNow},
 		{"hget k m; del k; set k v px 9000", redlock.Set, 0},
 	} {
-		space := New([]string{"k"}, []redlock.State{{Found: true, Type: "string", Value: before, TTL: time.Second}}, time.UnixMilli(now))
+		space := testSpace([]string{"k"}, redlock.State{Found: true, Type: "string", Value: before, TTL: time.Second})
 		drawn := byte(0)
 		space.Random = func(b []byte) (int, error) { drawn++; b[15] = drawn; return len(b), nil }
-		for _, line := range strings.Split(test.lines, "; ") {
-			words := strings.Fields(line)
-			if r, err := space.Call(words[0], words[1:]); err != nil || r.Kind == failure("").Kind {
-				t.Fatalf("%s: %+v, %v", line, r, err)
-			}
-		}
+		run(t, space, test.lines)
 		o := space.Outcome()
 		ch := o.Changes[0]
 		born := int64(0)
@@ -131,19 +125,14 @@ func TestNewEndOfWhatSeveralHold(t *testing.T) {
 	for _, holders := range [][]member{{{name: "a", value: "1"}}, {{name: "a", value: "1"}, {name: "b", value: "1"}}} {
 		c := collection{kind: hash, members: holders}
 		states := []redlock.State{{Found: true, Type: "string", Value: c.encode([redlock.VersionLen]byte{}), TTL: time.Second}, {Found: true, Type: "string", Value: "1", TTL: time.Second}}
-		run := func(version byte, lines ...string) redlock.Change {
-			space := New([]string{"k", "k:b"}, states, time.UnixMilli(1_700_000_000_123))
+		change := func(version byte, lines string) redlock.Change {
+			space := testSpace([]string{"k", "k:b"}, states...)
 			space.Random = func(b []byte) (int, error) { b[15] = version; return len(b), nil }
-			for _, line := range lines {
-				words := strings.Fields(line)
-				if r, err := space.Call(words[0], words[1:]); err != nil || r.Kind == failure("").Kind {
-					t.Fatalf("%s: %+v, %v", line, r, err)
-				}
-			}
+			run(t, space, lines)
 			return space.Outcome().Changes[0]
 		}
-		renews := run(1, "hexists k b", "pexpire k 30000", "pexpire k:b 30000")
-		leaves := run(2, "hdel k a", "pttl k:b", "pexpire k 1000")
+		renews := change(1, "hexists k b; pexpire k 30000; pexpire k:b 30000")
+		leaves := change(2, "hdel k a; pttl k:b; pexpire k 1000")
 		becomes := renews.Value
 		if renews.Do == redlock.Set {
 			becomes = renews.NewValue
@@ -171,8 +160,7 @@ func TestLargestCollections(t *testing.T) {
 		{fields(1, envelopeMax-headLen-4), ""},
 		{fields(1, envelopeMax-headLen-3), `ERR key "k" would take 16385 bytes with all its fields, at most 16384 are possible: redlockd keeps locks, not data. Remove what is not needed any more, or use several keys`},
 	} {
-		space := New([]string{"k"}, []redlock.State{absent}, time.UnixMilli(1_700_000_000_123))
-		space.Random = func(b []byte) (int, error) { return len(b), nil }
+		space := testSpace([]string{"k"}, absent)
 		_, err := space.Call("hset", append([]string{"k"}, test.args...))
 		got := ""
 		if err != nil {

@@ -8,14 +8,6 @@ import (
 
 // The commands on hashes, and those that do the same to sets and sorted sets too.
 
-// readHSET reads HSET and HMSET: no field may lack its value.
-func readHSET(c *Command) string {
-	if len(c.args)%2 == 0 {
-		return "ERR wrong number of arguments for '" + c.name + "' command"
-	}
-	return ""
-}
-
 func readHINCRBY(c *Command) string {
 	var ok bool
 	if c.by, ok = resp.ParseInt(c.args[2]); !ok {

@@ -14,6 +14,29 @@ import (
 	"redlockd/redlock"
 )
 
+const testNow = 1_700_000_000_123
+
+// testSpace is a Space of keys whose versions are all the same.
+func testSpace(keys []string, states ...redlock.State) *Space {
+	space := New(keys, states, time.UnixMilli(testNow))
+	space.Random = func(b []byte) (int, error) { return len(b), nil }
+	return space
+}
+
+// run executes commands, which a semicolon separates.
+func run(t *testing.T, space *Space, lines string) (replies []Reply) {
+	t.Helper()
+	for line := range strings.SplitSeq(lines, "; ") {
+		words := strings.Fields(line)
+		r, err := space.Call(words[0], words[1:])
+		if err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+		replies = append(replies, r)
+	}
+	return replies
+}
+
 func TestChanges(t *testing.T) {
 	keys := []string{"a", "b", "n", "h"} // held, absent, held without a TTL, a hash
 	states := []redlock.State{
@@ -41,19 +64,10 @@ func TestChanges(t *testing.T) {
 		{"setnx b w; del b", ":1 :1", ""},
 		{"setnx b w; get a", ":1 $v", "b absent set w 20s"},
 	} {
-		space := New(keys, states, time.UnixMilli(1_700_000_000_123))
+		space := testSpace(keys, states...)
 		space.KeepEnded, space.DefaultTTL = true, 20*time.Second
 		var replies []string
-		for _, line := range strings.Split(test.lines, "; ") {
-			words := strings.Fields(line)
-			command, refusal := Parse(words[0], words[1:])
-			if refusal != "" {
-				t.Fatalf("%s: %s", line, refusal)
-			}
-			r, err := space.Do(command)
-			if err != nil {
-				t.Fatalf("%s: %v", line, err)
-			}
+		for _, r := range run(t, space, test.lines) {
 			replies = append(replies, [...]string{"nil", "+", "-" + r.Text, fmt.Sprint(":", r.Int), "$" + r.Text}[r.Kind])
 		}
 		o := space.Outcome()
@@ -126,14 +140,8 @@ func TestOutcome(t *testing.T) {
 		{"set a w get px 9; del a", blind, blind},
 	} {
 		for i, state := range []redlock.State{{Found: true, Type: "string", Value: "v", TTL: time.Second}, absent} {
-			space := New([]string{"a", "b"}, []redlock.State{state, absent}, time.UnixMilli(1_700_000_000_123))
-			space.Random = func(b []byte) (int, error) { return len(b), nil }
-			for _, line := range strings.Split(test.lines, "; ") {
-				words := strings.Fields(line)
-				if _, err := space.Call(words[0], words[1:]); err != nil {
-					t.Fatal(err)
-				}
-			}
+			space := testSpace([]string{"a", "b"}, state, absent)
+			run(t, space, test.lines)
 			o, got := space.Outcome(), ""
 			for _, flag := range []struct {
 				name string
@@ -183,7 +191,7 @@ func TestAssumed(t *testing.T) {
 			continue
 		}
 		for _, state := range []redlock.State{assumed[0], absent, {Found: true, Type: "string", Value: "another", TTL: time.Second}} {
-			space := New(c.Keys(), []redlock.State{state}, time.UnixMilli(1_700_000_000_123))
+			space := testSpace(c.Keys(), state)
 			space.DefaultTTL = time.Second
 			reply, err := space.Do(c)
 			o := space.Outcome()
@@ -203,14 +211,9 @@ func TestAssumed(t *testing.T) {
 
 // Commands may name more keys than the run was given, up to a bound. These are taken to be absent, and listed.
 func TestMissingKeys(t *testing.T) {
-	space := New([]string{"a"}, []redlock.State{{Found: true, Type: "string", Value: "v", TTL: time.Second}}, time.UnixMilli(1_700_000_000_123))
+	space := testSpace([]string{"a"}, redlock.State{Found: true, Type: "string", Value: "v", TTL: time.Second})
 	space.KeysMax = 3
-	for _, line := range []string{"exists b a c", "set b w nx px 9", "get b", "msetnx c w a w"} {
-		words := strings.Fields(line)
-		if _, err := space.Call(words[0], words[1:]); err != nil {
-			t.Fatalf("%s: %v", line, err)
-		}
-	}
+	run(t, space, "exists b a c; set b w nx px 9; get b; msetnx c w a w")
 	if got := space.Outcome().Missing; !slices.Equal(got, []string{"b", "c"}) {
 		t.Errorf("missing: got %q, want b and c", got)
 	}
@@ -225,7 +228,7 @@ func TestMissingKeys(t *testing.T) {
 
 // A name that is none of the run's keys ends the run, and changes nothing of it before.
 func TestUnknownKey(t *testing.T) {
-	space := New([]string{"a"}, []redlock.State{{Found: true, Type: "string", Value: "v", TTL: time.Second}}, time.UnixMilli(1_700_000_000_123))
+	space := testSpace([]string{"a"}, redlock.State{Found: true, Type: "string", Value: "v", TTL: time.Second})
 	_, err := space.Call("del", []string{"a", "b"})
 	if unknown := (*UnknownKeyError)(nil); !errors.As(err, &unknown) || unknown.Key != "b" || len(space.Outcome().Changes) != 0 {
 		t.Errorf("got %v, %+v", err, space.Outcome())

@@ -6,8 +6,8 @@ import (
 )
 
 // The options are read here and nowhere else in the proxy. All words are in lower case here, whatever
-// the client wrote. The readers take the bytes that a client sent, or the strings that a script passed.
-// They allocate only for a refusal and for the value behind IFEQ or IFNE.
+// the client wrote. Those of SET are read from the bytes that a client sent, too, without an allocation
+// but for a refusal and for the value behind IFEQ or IFNE.
 
 // argument is one argument of a command.
 type argument interface{ []byte | string }
@@ -32,8 +32,9 @@ func oneOf[A argument](arg A, words []string) string {
 	return ""
 }
 
-// setFlag sets the flag of the one of words that an argument is, in any case. It returns false if the argument is none.
-func setFlag[A argument](arg A, words []string, flags ...*bool) bool {
+// setFlag sets the flag of the one of words that an argument is, in any case. It returns false if the
+// argument is none.
+func setFlag(arg string, words []string, flags ...*bool) bool {
 	at := slices.Index(words, oneOf(arg, words))
 	if at >= 0 {
 		*flags[at] = true
@@ -50,7 +51,7 @@ var (
 	expireWords = []string{"nx", "xx", "gt", "lt"}
 )
 
-// Condition is what SET and DELEX demand of a key before they change it. The zero Condition demands nothing.
+// Condition is what SET and DELEX demand of a key before they change it. The zero one demands nothing.
 type Condition struct {
 	// Word is nx, xx, ifeq, ifne, or empty.
 	Word string
@@ -141,7 +142,7 @@ func readSet[A argument](command string, args []A, words []string) (o Set, refus
 }
 
 // readDelex reads what follows the key of DELEX: nothing, or a condition.
-func readDelex[A argument](args []A) (c Condition, refusal string) {
+func readDelex(args []string) (c Condition, refusal string) {
 	switch len(args) {
 	case 0:
 		return c, ""
@@ -149,25 +150,25 @@ func readDelex[A argument](args []A) (c Condition, refusal string) {
 		if c.Word = oneOf(args[0], delexWords); c.Word == "" {
 			return c, errCondition
 		}
-		c.Match = string(args[1])
+		c.Match = args[1]
 		return c, ""
 	}
 	return c, "ERR wrong number of arguments for 'delex' command"
 }
 
-// Expire is what EXPIRE, PEXPIRE, EXPIREAT and PEXPIREAT say of a key: its new end, which may have
+// expiry is what EXPIRE, PEXPIRE, EXPIREAT and PEXPIREAT say of a key: its new end, which may have
 // passed, and on what condition.
-type Expire struct {
+type expiry struct {
 	Time
 	NX, XX, GT, LT bool
 }
 
 // readExpire reads what follows the key; command is the command's name in lower case. There is at least
 // one argument, the time.
-func readExpire[A argument](command string, args []A) (o Expire, refusal string) {
+func readExpire(command string, args []string) (o expiry, refusal string) {
 	for _, option := range args[1:] {
 		if !setFlag(option, expireWords, &o.NX, &o.XX, &o.GT, &o.LT) {
-			text, _, _ := strings.Cut(string(option), "\x00") // as C prints it
+			text, _, _ := strings.Cut(option, "\x00") // as C prints it
 			return o, "ERR Unsupported option " + text
 		}
 	}
@@ -181,12 +182,12 @@ func readExpire[A argument](command string, args []A) (o Expire, refusal string)
 	return o, refusal
 }
 
-// Conditional reports whether it depends on the key's old end whether the key gets the new one.
-func (o *Expire) Conditional() bool { return o.NX || o.XX || o.GT || o.LT }
+// conditional reports whether it depends on the key's old end whether the key gets the new one.
+func (o *expiry) conditional() bool { return o.NX || o.XX || o.GT || o.LT }
 
-// Allows reports whether a key may get this end instead of its old one; old is 0 for a key that never
+// allows reports whether a key may get this end instead of its old one; old is 0 for a key that never
 // ends. Both are in ms since 1970.
-func (o *Expire) Allows(end, old int64) bool {
+func (o *expiry) allows(end, old int64) bool {
 	if old == 0 {
 		return !o.XX && !o.GT
 	}

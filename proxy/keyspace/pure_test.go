@@ -1,7 +1,7 @@
 package keyspace
 
-// Goal: what a command does to its keys depends on its arguments, on what the keys hold and on now alone. Method: read the source of the
-// package for all by which something else could come in.
+// Goal: what a command does to its keys depends on its arguments, on what the keys hold and on now
+// alone. Method: read the source of the package for all by which something else could come in.
 
 import (
 	"go/ast"
@@ -15,13 +15,13 @@ import (
 	"testing"
 )
 
-// pureImports are the packages that this one may import, and the names that it may use of those that can do more than compute; nil
-// allows all.
+// pureImports are the packages that this one may import, and the names that it may use of those that
+// can do more than compute; nil allows all.
 var pureImports = map[string][]string{
 	"cmp": nil, "encoding/binary": nil, "fmt": {"Sprintf"}, "math": nil, "slices": nil, "strconv": nil, "strings": nil,
 	"time":                  {"Time", "Duration", "Millisecond", "UnixMilli"},
 	"redlockd/redlock":      {"State", "Change", "Set", "Delete", "Expire", "Keep", "WasAbsent", "WasValue", "MaxTokenLen", "MaxValueLen", "VersionMark", "VersionLen", "NextVersion"},
-	"redlockd/redlock/resp": {"ParseInt", "Value", "Status", "Error", "Int", "Bulk", "Array", "Map", "Set", "Pairs", "NewDouble"},
+	"redlockd/redlock/resp": {"ParseInt", "ParseFloat", "Value", "Status", "Error", "Int", "Bulk", "Array", "Map", "Set", "Pairs", "NewDouble"},
 }
 
 func TestPure(t *testing.T) {

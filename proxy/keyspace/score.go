@@ -1,12 +1,12 @@
 package keyspace
 
 import (
-	"math"
-	"strconv"
 	"strings"
+
+	"redlockd/redlock/resp"
 )
 
-// Scores and ranges of scores, as Redis reads them, which is as C's strtod does.
+// Scores and ranges of scores, as Redis reads them.
 
 const (
 	errNotFloat = "ERR value is not a valid float"
@@ -16,7 +16,7 @@ const (
 // parseScore reads the score of ZADD. It refuses spaces, and a number too large or too near to 0 for a
 // float; but infinity may be named.
 func parseScore(text string) (score float64, ok bool) {
-	score, exact, ok := parseFloat(text)
+	score, exact, ok := resp.ParseFloat(text)
 	return score, ok && exact
 }
 
@@ -47,30 +47,6 @@ func parseEnd(text string) (score float64, open, ok bool) {
 	if text == "" {
 		return 0, open, true
 	}
-	score, _, ok = parseFloat(strings.TrimLeft(text, " \t\n\v\f\r"))
+	score, _, ok = resp.ParseFloat(strings.TrimLeft(text, " \t\n\v\f\r"))
 	return score, open, ok
-}
-
-// parseFloat reads a number as C's strtod does if all of text is one, and refuses what is no number.
-// exact is false for one that is beyond the range of floats. strconv reads 1_0, which C does not, and
-// wants an exponent behind hexadecimal digits.
-func parseFloat(text string) (f float64, exact, ok bool) {
-	if strings.IndexByte(text, '_') >= 0 {
-		return 0, false, false
-	}
-	digits := strings.ToLower(strings.TrimLeft(text, "+-"))
-	exponent := "e"
-	if strings.HasPrefix(digits, "0x") {
-		if exponent = "p"; !strings.Contains(digits, exponent) {
-			text += "p0"
-		}
-	}
-	f, err := strconv.ParseFloat(text, 64)
-	beyond := err != nil && math.IsInf(f, 0)
-	if err != nil && !beyond || math.IsNaN(f) {
-		return 0, false, false
-	}
-	mantissa, _, _ := strings.Cut(digits, exponent)
-	vanished := f == 0 && strings.ContainsAny(mantissa, "123456789abcdef")
-	return f, !beyond && !vanished, true
 }

@@ -12,7 +12,7 @@ import (
 // Space is a Redis that has some keys only, for one run: of a client's command, of a transaction, or of
 // a script. What commands do to it has not happened yet: see Outcome. It is for one goroutine.
 type Space struct {
-	// DefaultTTL is given to a key that would have no TTL, if it is not 0. Set it before the first command.
+	// DefaultTTL, unless 0, is given to a key that would have no TTL. Set it before the first command.
 	DefaultTTL time.Duration
 
 	// KeepEnded has SET keep a key whose new end has passed already; the engine then refuses the
@@ -20,8 +20,8 @@ type Space struct {
 	// the key is removed, as in Redis.
 	KeepEnded bool
 
-	// Random fills b with random bytes, as crypto/rand.Read does: for the versions of envelopes. It must be
-	// set if commands can change hashes, sets or sorted sets.
+	// Random fills b with random bytes, as crypto/rand.Read does: for the versions of envelopes. It
+	// must be set if commands can change hashes, sets or sorted sets.
 	Random func(b []byte) (n int, err error)
 
 	// KeysMax is how many keys commands may name, those of New among them. The others are taken to be
@@ -53,12 +53,13 @@ type key struct {
 	kind kind
 	// value is the string that it holds, if its kind is text.
 	value string
-	// collection is what it holds, if its kind is hash, set or zset. Its members are shared with nobody.
+	// collection is what it holds, if its kind is hash, set or zset. Nobody shares its members.
 	collection collection
 	// end is when the key ends; 0: never.
 	end int64
 
-	// What the run has learned. A reply that reports whether something was there counts: that of DEL, say.
+	// What the run has learned. A reply that reports whether something was there counts, as that of
+	// DEL.
 	sawExistence bool
 	sawValue     bool // or what follows from the value: its length, or that it is not what was asked for
 	sawTTL       bool
@@ -67,7 +68,7 @@ type key struct {
 	// only be assumed.
 	wroteValue bool
 	wroteEnd   bool
-	// blind is true if the key was written by a command without a condition, before anything was known of it.
+	// blind: a command without a condition wrote the key, before anything was known of it.
 	blind bool
 }
 
@@ -109,7 +110,7 @@ func (k *key) open() {
 	}
 }
 
-// Do executes a command. The error is an *UnknownKeyError or a *TooLargeError: then nothing of the run counts.
+// Do executes a command. After an error, *UnknownKeyError or refusedError, nothing of the run counts.
 func (s *Space) Do(c *Command) (Reply, error) {
 	if err := s.name(c.Keys()); err != nil {
 		return null, err
@@ -148,37 +149,32 @@ func (s *Space) Call(name string, args []string) (Reply, error) {
 	switch refusal := s.call.parse(name, args); refusal {
 	case "":
 	case errByLex:
-		return null, NotServedError(refusal)
+		return null, refusedError(refusal)
 	default:
 		return failure(refusal), nil
 	}
 	return s.Do(&s.call)
 }
 
-// UnknownKeyError is returned for a command that names a key which is none of the Space's, and for which
-// it has no room.
+// UnknownKeyError is returned for a command that names a key which is none of the Space's, and for
+// which it has no room.
 type UnknownKeyError struct{ Key string }
 
 func (e *UnknownKeyError) Error() string {
 	return fmt.Sprintf("the key %.200q is none of this run", e.Key)
 }
 
-// TooLargeError is returned for a command that would make a value larger than the bounds allow. Its
+// refusedError is returned for what Redis would do and is not served here, although the command is. Its
 // text is an error reply.
-type TooLargeError struct {
-	Key    string
-	Reason string
+type refusedError string
+
+func (e refusedError) Error() string { return string(e) }
+
+// refuseSize ends the run of a command that would make a value larger than the bounds allow.
+func (s *Space) refuseSize(k *key, format string, args ...any) {
+	s.tooLarge = refusedError(fmt.Sprintf("ERR key %.200q would %s: redlockd keeps locks, not data. Remove what is not needed any more, or use several keys",
+		k.name, fmt.Sprintf(format, args...)))
 }
-
-func (e *TooLargeError) Error() string {
-	return fmt.Sprintf("ERR key %.200q %s: redlockd keeps locks, not data. Remove what is not needed any more, or use several keys", e.Key, e.Reason)
-}
-
-// NotServedError is returned by Call for what Redis would do and is not served here, although the command
-// is. Its text is an error reply.
-type NotServedError string
-
-func (e NotServedError) Error() string { return string(e) }
 
 // find returns the key of a name; nil if there is none. There are few.
 func (s *Space) find(name string) *key {
@@ -197,7 +193,7 @@ func (s *Space) Guard(name string) {
 	}
 }
 
-// foreign reports whether the key holds something that is no lock. That can be neither changed nor compared.
+// foreign reports whether the key holds no lock. That can be neither changed nor compared.
 func (k *key) foreign() bool { return k.kind == other }
 
 // is reports whether a command for one kind can be executed on the key, which holds that or nothing.
@@ -279,7 +275,7 @@ func (s *Space) setKeepingEnd(k *key, value string) {
 func (s *Space) setText(k *key, value string) {
 	k.kind, k.value, k.collection, k.wroteValue = text, value, collection{}, true
 	if n := len(value); n > redlock.MaxTokenLen {
-		s.tooLarge = &TooLargeError{k.name, fmt.Sprintf("would hold a string of %d bytes, at most %d are possible", n, redlock.MaxTokenLen)}
+		s.refuseSize(k, "hold a string of %d bytes, at most %d are possible", n, redlock.MaxTokenLen)
 	}
 }
 
@@ -311,9 +307,9 @@ func (s *Space) put(k *key, kind kind, m member) {
 		member = "fields"
 	}
 	if n := len(c.members); n > membersMax {
-		s.tooLarge = &TooLargeError{k.name, fmt.Sprintf("would have %d %s, at most %d are possible", n, member, membersMax)}
+		s.refuseSize(k, "have %d %s, at most %d are possible", n, member, membersMax)
 	} else if n := c.size(); n > envelopeMax {
-		s.tooLarge = &TooLargeError{k.name, fmt.Sprintf("would take %d bytes with all its %s, at most %d are possible", n, member, envelopeMax)}
+		s.refuseSize(k, "take %d bytes with all its %s, at most %d are possible", n, member, envelopeMax)
 	}
 }
 

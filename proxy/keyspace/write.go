@@ -154,7 +154,7 @@ func runEXPIRE(s *Space, c *Command, keys []*key) Reply {
 	switch {
 	case !k.exists() || k.foreign():
 		return zero
-	case o.Conditional() && !o.Allows(end, k.readEnd()):
+	case o.conditional() && !o.allows(end, k.readEnd()):
 		return zero
 	case end <= s.now: // also 0, which is no end elsewhere
 		k.remove()

@@ -5,9 +5,12 @@ import (
 	"testing"
 
 	"github.com/redis/go-redis/v9"
+
+	"redlockd/redlock/redisproc"
 )
 
-// BenchmarkPipeline is a lane's batch: 64 acquisitions, then 64 releases as one script call. One iteration is one batch.
+// BenchmarkPipeline is a lane's batch: 64 acquisitions, then 64 releases as one script call. One
+// iteration is one batch.
 func BenchmarkPipeline(b *testing.B) {
 	m := newMaster(b, Options{})
 	c := redis.NewClient(&redis.Options{Dialer: m.Dial, Protocol: 2, PoolSize: 1, PipelinePoolSize: -1, DisableIdentity: true})
@@ -48,13 +51,13 @@ func BenchmarkPipeline(b *testing.B) {
 	})
 }
 
-// BenchmarkCommands is the master alone: a batch of 64 commands is executed and answered, without a client.
+// BenchmarkCommands is the master alone: it executes and answers a batch of 64, without a client.
 func BenchmarkCommands(b *testing.B) {
 	for _, bm := range []struct{ name, command string }{
-		{"SET", frame("SET", "resource-1", "0123456789abcdefghij", "NX", "PX", "30000")},
-		{"SET+DEL", frame("SET", "resource-1", "0123456789abcdefghij", "NX", "PX", "30000") + frame("DEL", "resource-1")},
-		{"GET", frame("GET", "resource-1")},
-		{"EVAL", frame("EVAL", "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) else return 0 end", "1", "resource-1", "token")},
+		{"SET", redisproc.Frame("SET", "resource-1", "0123456789abcdefghij", "NX", "PX", "30000")},
+		{"SET+DEL", redisproc.Frame("SET", "resource-1", "0123456789abcdefghij", "NX", "PX", "30000") + redisproc.Frame("DEL", "resource-1")},
+		{"GET", redisproc.Frame("GET", "resource-1")},
+		{"EVAL", redisproc.Frame("EVAL", "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) else return 0 end", "1", "resource-1", "token")},
 	} {
 		b.Run(bm.name, func(b *testing.B) {
 			m := newMaster(b, Options{})

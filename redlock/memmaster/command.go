@@ -5,13 +5,13 @@ import (
 	"strings"
 )
 
-// command is one Redis command, or a subcommand. To add one: write its handler cmdNAME beside its kin, add a row to the
-// table, and let the differential test send it with good, odd and wrong arguments.
+// command is one Redis command, or a subcommand. To add one: write its handler cmdNAME beside its kin,
+// add a row to the table, and let the differential test send it with good, odd and wrong arguments.
 type command struct {
 	name  string // lower case; of a subcommand with its parent, "client|id"
 	arity int    // number of arguments with the name; negative: at least so many
 	flags commandFlags
-	keys  keySpec
+	keys  keyPositions
 	run   func(c *client, args [][]byte)
 	sub   map[string]*command // a container: the subcommand is argument 1
 }
@@ -26,46 +26,55 @@ const (
 	flagPubSub                            // allowed while subscribed
 )
 
-// keySpec says which arguments are keys: from first to last (negative: counted from the end).
-type keySpec struct{ first, last int }
+// keyPositions says which arguments are keys.
+type keyPositions uint8
 
-var (
-	noKeys  = keySpec{}
-	oneKey  = keySpec{1, 1}
-	allKeys = keySpec{1, -1}
+const (
+	noKeys  keyPositions = iota
+	oneKey               // the first behind the name
+	allKeys              // all behind it
 )
 
-// commands is the table, by lower-case name: what redlockd sends, from outside and from its scripts, and what its tests need to
-// harm a master. It is filled by init because handlers read it.
+// on runs a command whose key must hold a value of this kind, or nothing. e is its entry.
+func on(of kind, run func(c *client, e *entry, args [][]byte)) func(c *client, args [][]byte) {
+	return func(c *client, args [][]byte) {
+		if e, ok := c.lookup(args[1], of); ok {
+			run(c, e, args)
+		}
+	}
+}
+
+// commands is the table, by lower-case name: what redlockd sends, from outside and from its scripts,
+// and what its tests need to harm a master. It is filled by init because handlers read it.
 var commands map[string]*command
 
 func init() {
 	commands = table("",
 		// Strings.
-		&command{"get", 2, flagRead, oneKey, cmdGET, nil},
+		&command{"get", 2, flagRead, oneKey, on(isString, cmdGET), nil},
 		&command{"mget", -2, flagRead, allKeys, cmdMGET, nil},
 		&command{"set", -3, flagWrite, oneKey, cmdSET, nil},
-		&command{"incr", 2, flagWrite, oneKey, cmdINCR, nil},
+		&command{"incr", 2, flagWrite, oneKey, on(isString, cmdINCR), nil},
 		&command{"delex", 4, flagWrite, oneKey, cmdDELEX, nil},
 		&command{"delifeq", 3, flagWrite, oneKey, cmdDELIFEQ, nil},
 
 		// Sorted sets: the marks of fencing tokens, and the readers of a resource.
 		&command{"zadd", -4, flagWrite, oneKey, cmdZADD, nil},
-		&command{"zscore", 3, flagRead, oneKey, cmdZSCORE, nil},
-		&command{"zcard", 2, flagRead, oneKey, cmdZCARD, nil},
+		&command{"zscore", 3, flagRead, oneKey, on(isZset, cmdZSCORE), nil},
+		&command{"zcard", 2, flagRead, oneKey, on(isZset, cmdZCARD), nil},
 		&command{"zpopmin", -2, flagWrite, oneKey, cmdZPOPMIN, nil},
-		&command{"zrem", -3, flagWrite, oneKey, cmdZREM, nil},
+		&command{"zrem", -3, flagWrite, oneKey, on(isZset, cmdZREM), nil},
 		&command{"zremrangebyscore", 4, flagWrite, oneKey, cmdZREMRANGEBYSCORE, nil},
 		&command{"zrevrange", -4, flagRead, oneKey, cmdZREVRANGE, nil},
 
 		// Hashes: the membership.
-		&command{"hget", 3, flagRead, oneKey, cmdHGET, nil},
-		&command{"hmget", -3, flagRead, oneKey, cmdHMGET, nil},
-		&command{"hgetall", 2, flagRead, oneKey, cmdHGETALL, nil},
-		&command{"hkeys", 2, flagRead, oneKey, cmdHKEYS, nil},
+		&command{"hget", 3, flagRead, oneKey, on(isHash, cmdHGET), nil},
+		&command{"hmget", -3, flagRead, oneKey, on(isHash, cmdHMGET), nil},
+		&command{"hgetall", 2, flagRead, oneKey, on(isHash, cmdHGETALL), nil},
+		&command{"hkeys", 2, flagRead, oneKey, on(isHash, cmdHKEYS), nil},
 		&command{"hset", -4, flagWrite, oneKey, cmdHSET, nil},
-		&command{"hsetnx", 4, flagWrite, oneKey, cmdHSETNX, nil},
-		&command{"hdel", -3, flagWrite, oneKey, cmdHDEL, nil},
+		&command{"hsetnx", 4, flagWrite, oneKey, on(isHash, cmdHSETNX), nil},
+		&command{"hdel", -3, flagWrite, oneKey, on(isHash, cmdHDEL), nil},
 		&command{"hincrby", 4, flagWrite, oneKey, cmdHINCRBY, nil},
 
 		// Keys of any type.
@@ -127,8 +136,8 @@ func container(name string, rows ...*command) *command {
 	return &command{name, -2, flagNoScript, noKeys, nil, table(name, rows...)}
 }
 
-// lookup finds a command by its arguments; of a container the subcommand. found is false with cmd set when only the
-// subcommand is unknown.
+// lookup finds a command by its arguments; of a container the subcommand. found is false with cmd set
+// when only the subcommand is unknown.
 func (m *Master) lookup(args [][]byte) (cmd *command, found bool) {
 	cmd = find(commands, args[0])
 	if cmd == nil || cmd.name == "delex" && !m.options.IFEQ || cmd.name == "delifeq" && !m.options.DELIFEQ {
@@ -173,15 +182,13 @@ func (cmd *command) arityFits(n int) bool {
 
 // keysOf lists a command's keys. Only for a call whose arity fits.
 func (cmd *command) keysOf(args [][]byte) [][]byte {
-	k := cmd.keys
-	if k.first == 0 {
-		return nil
+	switch cmd.keys {
+	case oneKey:
+		return args[1:2]
+	case allKeys:
+		return args[1:]
 	}
-	last := k.last
-	if last < 0 {
-		last += len(args)
-	}
-	return args[k.first : last+1]
+	return nil
 }
 
 // process executes a client's command, if it is known and allowed.
@@ -237,7 +244,8 @@ func unknownCommand(args [][]byte) string {
 	return fmt.Sprintf("ERR unknown command '%.128s', with args beginning with: %s", args[0], b.String())
 }
 
-// call executes a command: its reply goes to c, its effects on caching to the caller, which differs from c in a script.
+// call executes a command: its reply goes to c, its effects on caching to the caller, which differs
+// from c in a script.
 func (m *Master) call(c, caller *client, cmd *command, args [][]byte) {
 	cmd.run(c, args)
 	if t := caller.tracking; t.on && cmd.flags&flagRead != 0 && (!t.optIn || caller.caching > 0) {

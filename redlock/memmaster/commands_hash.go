@@ -1,84 +1,40 @@
 package memmaster
 
 import (
-	"math"
 	"strconv"
 
 	"redlockd/redlock/resp"
 )
 
-// lookupHash returns a key's entry, nil if it is absent. With ok false the key holds no hash, and the error is answered.
-func (c *client) lookupHash(key []byte) (e *entry, ok bool) {
-	e = c.m.data.lookup(key)
-	if e != nil && e.hash == nil {
-		c.fail(errWrongType)
-		return nil, false
-	}
-	return e, true
-}
+func cmdHGET(c *client, e *entry, args [][]byte) { c.field(e, args[2]) }
 
-// createHash returns the entry of a key for a hash, an empty one if e, its entry, is nil.
-func (c *client) createHash(key []byte, e *entry) *entry {
-	if e == nil {
-		e = c.m.data.create(key)
-		e.hash = hash{}
-	}
-	return e
-}
-
-func cmdHGET(c *client, args [][]byte) {
-	if e, ok := c.lookupHash(args[1]); ok {
-		c.field(e, args[2])
-	}
-}
-
-func cmdHMGET(c *client, args [][]byte) {
-	e, ok := c.lookupHash(args[1])
-	if !ok {
-		return
-	}
+func cmdHMGET(c *client, e *entry, args [][]byte) {
 	c.array(len(args) - 2)
 	for _, name := range args[2:] {
 		c.field(e, name)
 	}
 }
 
-// field answers a field of a hash; e is nil for an absent one.
+// field answers a field of a hash.
 func (c *client) field(e *entry, name []byte) {
-	if e != nil {
-		if value, ok := e.hash[string(name)]; ok {
-			c.texts(value)
-			return
-		}
+	if value, ok := e.hash[string(name)]; ok {
+		c.texts(value)
+	} else {
+		c.null()
 	}
-	c.null()
 }
 
 // cmdHKEYS answers the fields in their order as strings; Redis promises none.
-func cmdHKEYS(c *client, args [][]byte) {
-	e, ok := c.lookupHash(args[1])
-	switch {
-	case !ok:
-	case e == nil:
-		c.array(0)
-	default:
-		c.array(len(e.hash))
-		c.texts(e.hash.fields()...)
-	}
+func cmdHKEYS(c *client, e *entry, args [][]byte) {
+	c.array(len(e.hash))
+	c.texts(sortedKeys(e.hash)...)
 }
 
 // cmdHGETALL answers fields and values in the order of the fields.
-func cmdHGETALL(c *client, args [][]byte) {
-	e, ok := c.lookupHash(args[1])
-	switch {
-	case !ok:
-	case e == nil:
-		c.array(0)
-	default:
-		c.array(2 * len(e.hash))
-		for _, field := range e.hash.fields() {
-			c.texts(field, e.hash[field])
-		}
+func cmdHGETALL(c *client, e *entry, args [][]byte) {
+	c.array(2 * len(e.hash))
+	for _, field := range sortedKeys(e.hash) {
+		c.texts(field, e.hash[field])
 	}
 }
 
@@ -87,11 +43,10 @@ func cmdHSET(c *client, args [][]byte) {
 		c.failArity("hset")
 		return
 	}
-	e, ok := c.lookupHash(args[1])
-	if !ok {
+	if _, ok := c.lookup(args[1], isHash); !ok {
 		return
 	}
-	e = c.createHash(args[1], e)
+	e := c.m.data.open(args[1], isHash)
 	before := len(e.hash)
 	for i := 2; i < len(args); i += 2 {
 		e.hash[string(args[i])] = string(args[i+1])
@@ -100,70 +55,45 @@ func cmdHSET(c *client, args [][]byte) {
 	c.integer(int64(len(e.hash) - before))
 }
 
-func cmdHSETNX(c *client, args [][]byte) {
-	e, ok := c.lookupHash(args[1])
-	if !ok {
-		return
+func cmdHSETNX(c *client, e *entry, args [][]byte) {
+	_, there := e.hash[string(args[2])]
+	if !there {
+		c.setField(args[1], args[2], string(args[3]))
 	}
-	if e != nil {
-		if _, there := e.hash[string(args[2])]; there {
-			c.boolean(false)
-			return
-		}
-	}
-	e = c.createHash(args[1], e)
-	e.hash[string(args[2])] = string(args[3])
-	c.m.data.touch(e)
-	c.boolean(true)
+	c.boolean(!there)
 }
 
-func cmdHDEL(c *client, args [][]byte) {
-	e, ok := c.lookupHash(args[1])
-	if !ok {
-		return
+func (c *client) setField(key, name []byte, value string) {
+	e := c.m.data.open(key, isHash)
+	e.hash[string(name)] = value
+	c.m.data.touch(e)
+}
+
+func cmdHDEL(c *client, e *entry, args [][]byte) {
+	before := len(e.hash)
+	for _, name := range args[2:] {
+		delete(e.hash, string(name))
 	}
-	removed := 0
-	if e != nil {
-		before := len(e.hash)
-		for _, name := range args[2:] {
-			delete(e.hash, string(name))
-		}
-		removed = before - len(e.hash)
-		switch {
-		case len(e.hash) == 0: // an empty hash is no key
-			c.m.data.remove(e)
-		case removed > 0:
-			c.m.data.touch(e)
-		}
-	}
-	c.integer(int64(removed))
+	n := before - len(e.hash)
+	c.m.data.removed(e, n)
+	c.integer(int64(n))
 }
 
 func cmdHINCRBY(c *client, args [][]byte) {
-	n, ok := resp.ParseInt(args[3])
+	by, ok := resp.ParseInt(args[3])
 	if !ok {
 		c.fail(errNotInt)
 		return
 	}
-	e, ok := c.lookupHash(args[1])
+	e, ok := c.lookup(args[1], isHash)
 	if !ok {
 		return
 	}
-	var old int64
-	if e != nil {
-		if value, there := e.hash[string(args[2])]; there {
-			if old, ok = resp.ParseInt(value); !ok {
-				c.fail("ERR hash value is not an integer")
-				return
-			}
-		}
-	}
-	if n > 0 && old > math.MaxInt64-n || n < 0 && old < math.MinInt64-n {
-		c.fail(errOverflow)
+	old, there := e.hash[string(args[2])]
+	n, ok := c.count(old, there, by, "ERR hash value is not an integer")
+	if !ok {
 		return
 	}
-	e = c.createHash(args[1], e)
-	e.hash[string(args[2])] = strconv.FormatInt(old+n, 10)
-	c.m.data.touch(e)
-	c.integer(old + n)
+	c.setField(args[1], args[2], strconv.FormatInt(n, 10))
+	c.integer(n)
 }

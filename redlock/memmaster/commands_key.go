@@ -14,7 +14,7 @@ import (
 func cmdDEL(c *client, args [][]byte) {
 	n := int64(0)
 	for _, key := range args[1:] {
-		if e := c.m.data.lookup(key); e != nil {
+		if e := c.m.data.lookup(key); e.kind != none {
 			c.m.data.remove(e)
 			n++
 		}
@@ -25,7 +25,7 @@ func cmdDEL(c *client, args [][]byte) {
 func cmdEXISTS(c *client, args [][]byte) {
 	n := int64(0)
 	for _, key := range args[1:] {
-		if c.m.data.lookup(key) != nil {
+		if c.m.data.lookup(key).kind != none {
 			n++
 		}
 	}
@@ -33,21 +33,12 @@ func cmdEXISTS(c *client, args [][]byte) {
 }
 
 func cmdTYPE(c *client, args [][]byte) {
-	switch e := c.m.data.lookup(args[1]); {
-	case e == nil:
-		c.status("none")
-	case e.zset != nil:
-		c.status("zset")
-	case e.hash != nil:
-		c.status("hash")
-	default:
-		c.status("string")
-	}
+	c.status(kindNames[c.m.data.lookup(args[1]).kind])
 }
 
 func cmdPTTL(c *client, args [][]byte) {
 	switch e := c.m.data.lookup(args[1]); {
-	case e == nil:
+	case e.kind == none:
 		c.integer(-2)
 	case e.expireAt == 0:
 		c.integer(-1)
@@ -70,7 +61,7 @@ func cmdPEXPIRE(c *client, args [][]byte) {
 	}
 	e := data.lookup(args[1])
 	switch {
-	case e == nil:
+	case e.kind == none:
 		c.integer(0)
 		return
 	case ms <= 0: // an end that has passed deletes the key now
@@ -85,8 +76,8 @@ func cmdPEXPIRE(c *client, args [][]byte) {
 // scanCount is how many keys SCAN names without COUNT.
 const scanCount = 10
 
-// cmdSCAN names the keys in the order of their hashes, from the cursor on. So a key that stands there from the first call to the last is
-// named, whatever comes and goes meanwhile.
+// cmdSCAN names the keys in the order of their hashes, from the cursor on. So a key that stands there
+// from the first call to the last is named, whatever comes and goes meanwhile.
 func cmdSCAN(c *client, args [][]byte) {
 	cursor, ok := resp.ParseInt(args[1])
 	if !ok || cursor < 0 {
@@ -133,7 +124,8 @@ func scanPlace(key string) int64 {
 	return int64(h.Sum32()) + 1
 }
 
-// cmdDBSIZE counts the keys that have not expired. (Redis also counts those that have and that nothing has touched.)
+// cmdDBSIZE counts the keys that have not expired. (Redis also counts those that nothing has touched
+// since.)
 func cmdDBSIZE(c *client, args [][]byte) {
 	// The count is for redlockd bootstrap, which must not take a key that has expired for a lock.
 	c.m.data.sweep(len(c.m.data.due.items))

@@ -74,9 +74,7 @@ func cmdINFO(c *client, args [][]byte) {
 }
 
 func infoServer(m *Master, b *strings.Builder) {
-	// Redis subtracts wall clocks too: after a step of the clock the uptime is wrong.
-	uptime := (m.data.now - m.startedAt) / 1000
-	fmt.Fprintf(b, "redis_version:%s\r\nredis_mode:standalone\r\nrun_id:%s\r\nuptime_in_seconds:%d\r\n", m.version(), m.runID, uptime)
+	fmt.Fprintf(b, "redis_version:%s\r\nredis_mode:standalone\r\nrun_id:%s\r\n", m.version(), m.runID)
 }
 
 // infoMemory is what redlockd refuses a master for that may evict keys.
@@ -107,7 +105,7 @@ func infoKeyspace(m *Master, b *strings.Builder) {
 // policies are the values of maxmemory-policy. Nothing is evicted but by Evict: CONFIG SET changes only what INFO says, and whether Evict may.
 var policies = []string{"volatile-lru", "volatile-lfu", "volatile-random", "volatile-ttl", "allkeys-lru", "allkeys-lfu", "allkeys-random", "noeviction"}
 
-// cmdCONFIGSET knows maxmemory, with an optional unit, and maxmemory-policy. It sets all or none.
+// cmdCONFIGSET knows maxmemory, without a unit, and maxmemory-policy. It sets all or none.
 func cmdCONFIGSET(c *client, args [][]byte) {
 	if len(args)%2 != 0 {
 		c.failArity("config|set")
@@ -115,32 +113,19 @@ func cmdCONFIGSET(c *client, args [][]byte) {
 	}
 	config := maps.Clone(c.m.config)
 	for i := 2; i < len(args); i += 2 {
-		value, known := strings.ToLower(string(args[i+1])), false
-		switch name := strings.ToLower(string(args[i])); name {
+		name, value, known := strings.ToLower(string(args[i])), strings.ToLower(string(args[i+1])), false
+		switch name {
 		case "maxmemory":
-			value, known = memoryOf(value)
-			config[name] = value
+			_, known = resp.ParseInt(value)
 		case "maxmemory-policy":
 			known = slices.Contains(policies, value)
-			config[name] = value
 		}
 		if !known {
 			c.fail(fmt.Sprintf("ERR CONFIG SET failed (possibly related to argument '%s')", args[i]))
 			return
 		}
+		config[name] = value
 	}
 	c.m.config = config
 	c.ok()
-}
-
-// memoryOf reads a number of bytes with an optional unit, kb, mb or gb.
-func memoryOf(value string) (bytes string, ok bool) {
-	for i, unit := range []string{"kb", "mb", "gb"} {
-		if digits, found := strings.CutSuffix(value, unit); found {
-			n, ok := resp.ParseInt(digits)
-			return strconv.FormatInt(n<<(10*(i+1)), 10), ok
-		}
-	}
-	_, ok = resp.ParseInt(value)
-	return value, ok
 }

@@ -7,36 +7,22 @@ import (
 	"redlockd/redlock/resp"
 )
 
-// lookupString returns a key's entry, nil if it is absent. With ok false the key holds no string, and the error is
-// answered.
-func (c *client) lookupString(key []byte) (e *entry, ok bool) {
-	e = c.m.data.lookup(key)
-	if e != nil && !e.isString() {
-		c.fail(errWrongType)
-		return nil, false
-	}
-	return e, true
-}
-
-func cmdGET(c *client, args [][]byte) {
-	switch e, ok := c.lookupString(args[1]); {
-	case !ok:
-	case e == nil:
-		c.null()
-	default:
-		c.texts(e.str)
-	}
-}
+func cmdGET(c *client, e *entry, args [][]byte) { c.value(e) }
 
 // cmdMGET answers null for a key of another type, without an error.
 func cmdMGET(c *client, args [][]byte) {
 	c.array(len(args) - 1)
 	for _, key := range args[1:] {
-		if e := c.m.data.lookup(key); e != nil && e.isString() {
-			c.texts(e.str)
-		} else {
-			c.null()
-		}
+		c.value(c.m.data.lookup(key))
+	}
+}
+
+// value answers a string, and null for what is none.
+func (c *client) value(e *entry) {
+	if e.kind == isString {
+		c.texts(e.str)
+	} else {
+		c.null()
 	}
 }
 
@@ -73,7 +59,7 @@ func cmdSET(c *client, args [][]byte) {
 		at = data.now + n*unit
 	}
 	// NX is denied by a key of any type. Without NX a key of any type is overwritten.
-	if nx && data.lookup(args[1]) != nil {
+	if nx && data.lookup(args[1]).kind != none {
 		c.null()
 		return
 	}
@@ -85,29 +71,15 @@ func cmdSET(c *client, args [][]byte) {
 }
 
 // cmdINCR adds one to a string that holds an integer. The key keeps its expiry.
-func cmdINCR(c *client, args [][]byte) {
-	e, ok := c.lookupString(args[1])
+func cmdINCR(c *client, e *entry, args [][]byte) {
+	n, ok := c.count(e.str, e.kind != none, 1, errNotInt)
 	if !ok {
 		return
 	}
-	var n int64
-	if e != nil {
-		if n, ok = resp.ParseInt(e.str); !ok {
-			c.fail(errNotInt)
-			return
-		}
-	}
-	if n == math.MaxInt64 {
-		c.fail(errOverflow)
-		return
-	}
-	// setString would take the expiry away.
-	if e == nil {
-		e = c.m.data.create(args[1])
-	}
-	e.str = strconv.FormatInt(n+1, 10)
+	e = c.m.data.open(args[1], isString)
+	e.str = strconv.FormatInt(n, 10)
 	c.m.data.touch(e)
-	c.integer(n + 1)
+	c.integer(n)
 }
 
 // cmdDELEX is DELEX key IFEQ value: Redis 8.4, see Options.IFEQ.
@@ -123,11 +95,11 @@ func cmdDELEX(c *client, args [][]byte) {
 func cmdDELIFEQ(c *client, args [][]byte) { c.deleteIfEqual(args[1], args[2]) }
 
 func (c *client) deleteIfEqual(key, value []byte) {
-	e, ok := c.lookupString(key)
+	e, ok := c.lookup(key, isString)
 	if !ok {
 		return
 	}
-	met := e != nil && e.str == string(value)
+	met := e.kind != none && e.str == string(value)
 	if met {
 		c.m.data.remove(e)
 	}

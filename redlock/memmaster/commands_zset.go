@@ -2,45 +2,20 @@ package memmaster
 
 import (
 	"bytes"
-	"math"
-	"strconv"
-	"strings"
 
 	"redlockd/redlock/resp"
 )
 
-// lookupZset returns a key's entry, nil if it is absent. With ok false the key holds no sorted set, and the error is answered.
-func (c *client) lookupZset(key []byte) (e *entry, ok bool) {
-	e = c.m.data.lookup(key)
-	if e != nil && e.zset == nil {
-		c.fail(errWrongType)
-		return nil, false
+func cmdZSCORE(c *client, e *entry, args [][]byte) {
+	if m := e.zset.members[string(args[2])]; m != nil {
+		c.double(m.score)
+	} else {
+		c.null()
 	}
-	return e, true
 }
 
-func cmdZSCORE(c *client, args [][]byte) {
-	e, ok := c.lookupZset(args[1])
-	if !ok {
-		return
-	}
-	if e != nil {
-		if m := e.zset.members[string(args[2])]; m != nil {
-			c.double(m.score)
-			return
-		}
-	}
-	c.null()
-}
-
-func cmdZCARD(c *client, args [][]byte) {
-	switch e, ok := c.lookupZset(args[1]); {
-	case !ok:
-	case e == nil:
-		c.integer(0)
-	default:
-		c.integer(int64(len(e.zset.members)))
-	}
+func cmdZCARD(c *client, e *entry, args [][]byte) {
+	c.integer(int64(len(e.zset.members)))
 }
 
 // cmdZADD takes one member, with no option but XX or NX.
@@ -54,27 +29,21 @@ func cmdZADD(c *client, args [][]byte) {
 		c.fail(errSyntax)
 		return
 	}
-	score, ok := parseScore(pair[0])
-	if !ok {
+	score, exact, ok := resp.ParseFloat(string(pair[0]))
+	if !ok || !exact {
 		c.fail("ERR value is not a valid float")
 		return
 	}
-	e, ok := c.lookupZset(args[1])
+	score += 0 // -0 loses its sign, as it does in most encodings of Redis
+	e, ok := c.lookup(args[1], isZset)
 	if !ok {
 		return
-	}
-	if e == nil {
-		if xx {
-			c.integer(0)
-			return
-		}
-		e = c.m.data.create(args[1])
-		e.zset = newZset()
 	}
 	m := e.zset.members[string(pair[1])]
 	added := m == nil && !xx
 	switch {
 	case added:
+		e = c.m.data.open(args[1], isZset)
 		e.zset.add(pair[1], score)
 		c.m.data.touch(e)
 	case m != nil && m.score != score && !nx: // the same score again is no change, so nobody is told
@@ -82,22 +51,6 @@ func cmdZADD(c *client, args [][]byte) {
 		c.m.data.touch(e)
 	}
 	c.boolean(added)
-}
-
-// parseScore reads what C's strtod reads, without spaces around it and without NaN. A negative zero loses its sign, as it
-// does in most encodings of Redis.
-func parseScore(b []byte) (float64, bool) {
-	if strings.ContainsRune(string(b), '_') {
-		return 0, false
-	}
-	f, err := strconv.ParseFloat(string(b), 64)
-	if err != nil && !math.IsInf(f, 0) || math.IsNaN(f) {
-		return 0, false
-	}
-	if f == 0 {
-		f = 0
-	}
-	return f, true
 }
 
 func cmdZPOPMIN(c *client, args [][]byte) {
@@ -113,12 +66,8 @@ func cmdZPOPMIN(c *client, args [][]byte) {
 			return
 		}
 	}
-	e, ok := c.lookupZset(args[1])
+	e, ok := c.lookup(args[1], isZset)
 	if !ok {
-		return
-	}
-	if e == nil || count == 0 {
-		c.array(0)
 		return
 	}
 	// Members and scores by turns, as RESP2 has it.
@@ -130,42 +79,25 @@ func cmdZPOPMIN(c *client, args [][]byte) {
 		c.texts(m.name)
 		c.double(m.score)
 	}
-	c.m.data.shrunk(e)
+	c.m.data.removed(e, n)
 }
 
-// shrunk is for a sorted set that has lost members. An empty one is no key.
-func (s *store) shrunk(e *entry) {
-	if len(e.zset.members) == 0 {
-		s.remove(e)
-	} else {
-		s.touch(e)
-	}
-}
-
-func cmdZREM(c *client, args [][]byte) {
-	e, ok := c.lookupZset(args[1])
-	if !ok {
-		return
-	}
-	removed := 0
-	if e != nil {
-		for _, name := range args[2:] {
-			if m := e.zset.members[string(name)]; m != nil {
-				e.zset.remove(m)
-				removed++
-			}
-		}
-		if removed > 0 {
-			c.m.data.shrunk(e)
+func cmdZREM(c *client, e *entry, args [][]byte) {
+	n := 0
+	for _, name := range args[2:] {
+		if m := e.zset.members[string(name)]; m != nil {
+			e.zset.remove(m)
+			n++
 		}
 	}
-	c.integer(int64(removed))
+	c.m.data.removed(e, n)
+	c.integer(int64(n))
 }
 
 // cmdZREMRANGEBYSCORE is ZREMRANGEBYSCORE key -inf max, where max may be (max.
 func cmdZREMRANGEBYSCORE(c *client, args [][]byte) {
 	text, below := bytes.CutPrefix(args[3], []byte("("))
-	most, ok := parseScore(text)
+	most, _, ok := resp.ParseFloat(string(text))
 	switch {
 	case !ok:
 		c.fail("ERR min or max is not a float")
@@ -174,28 +106,24 @@ func cmdZREMRANGEBYSCORE(c *client, args [][]byte) {
 		c.fail("ERR only ZREMRANGEBYSCORE key -inf max and (max are supported here")
 		return
 	}
-	e, ok := c.lookupZset(args[1])
+	e, ok := c.lookup(args[1], isZset)
 	if !ok {
 		return
 	}
-	removed := 0
-	if e != nil {
-		for len(e.zset.members) > 0 {
-			m := e.zset.lowest.items[0]
-			if m.score > most || below && m.score == most {
-				break
-			}
-			e.zset.remove(m)
-			removed++
+	n := 0
+	for ; len(e.zset.members) > 0; n++ {
+		m := e.zset.lowest.items[0]
+		if m.score > most || below && m.score == most {
+			break
 		}
-		if removed > 0 {
-			c.m.data.shrunk(e)
-		}
+		e.zset.remove(m)
 	}
-	c.integer(int64(removed))
+	c.m.data.removed(e, n)
+	c.integer(int64(n))
 }
 
-// cmdZREVRANGE is ZREVRANGE key 0 stop [WITHSCORES] for a stop of 0 to 999, or -1: the members with the highest scores, or all.
+// cmdZREVRANGE is ZREVRANGE key 0 stop [WITHSCORES] for a stop of 0 to 999, or -1: the members with the
+// highest scores, or all.
 func cmdZREVRANGE(c *client, args [][]byte) {
 	withScores := len(args) == 5 && is(args[4], "WITHSCORES")
 	stop, ok := resp.ParseInt(args[3])
@@ -203,18 +131,15 @@ func cmdZREVRANGE(c *client, args [][]byte) {
 		c.fail("ERR only ZREVRANGE key 0 stop [WITHSCORES] is supported here, for a stop of 0 to 999, or -1")
 		return
 	}
-	e, ok := c.lookupZset(args[1])
+	e, ok := c.lookup(args[1], isZset)
 	if !ok {
 		return
 	}
-	var top []*member
-	switch {
-	case e == nil:
-	case stop < 0:
-		top = e.zset.highest(len(e.zset.members))
-	default:
-		top = e.zset.highest(int(stop) + 1)
+	n := len(e.zset.members)
+	if stop >= 0 {
+		n = min(n, int(stop)+1)
 	}
+	top := e.zset.highest(n)
 	if withScores {
 		c.array(2 * len(top))
 	} else {

@@ -1,42 +1,41 @@
-// Goal: this master answers as a real Redis does. Method: the same commands, random from a seed or listed, go to both over
-// raw RESP, and the replies are compared byte by byte; where Redis promises no order, or where time passes between the two,
-// a comparison says so. The seed is fixed, so that a change is judged by what it does and not by luck. MEMMASTER_SEED=n runs another one, and
+// Goal: this master answers as a real Redis does. Method: the same commands, random from a seed or
+// listed, go to both over raw RESP, and the replies are compared byte by byte; where Redis promises no
+// order, or where time passes between the two, a comparison says so. The seed is fixed, so that a
+// change is judged by what it does and not by luck. MEMMASTER_SEED=n runs another one, and
 // MEMMASTER_SEED=random (make fuzz) one that nobody has tried.
 package memmaster
 
 import (
-	"crypto/sha1"
-	"encoding/hex"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
 	"redlockd/redlock/redisproc"
+	"redlockd/redlock/sandbox"
 )
 
 // pair is one connection to each of the two servers.
-type pair struct{ ours, real *wire }
+type pair struct{ ours, real *redisproc.Wire }
 
 // startPairs starts a server of each kind and opens n connections to it.
 func startPairs(t *testing.T, n int) []pair {
 	t.Helper()
 	server := redisproc.StartForTest(t, 1)[0]
-	addr := serve(t, newMaster(t, Options{}))
+	master := newMaster(t, Options{})
 	pairs := make([]pair, n)
 	for i := range pairs {
-		pairs[i] = pair{dialSocket(t, addr), dialSocket(t, server.Addr)}
+		pairs[i] = pair{dial(t, master).Wire, redisproc.DialWire(t, server.Addr)}
 	}
 	return pairs
 }
 
 func (p pair) do(args ...string) (ours, real string) {
-	p.ours.send(args...)
-	p.real.send(args...)
-	return p.ours.reply(), p.real.reply()
+	p.ours.Send(args...)
+	p.real.Send(args...)
+	return p.ours.Reply(), p.real.Reply()
 }
 
 // step is one command and how its replies are compared.
@@ -67,12 +66,12 @@ func within(tolerance int64) func(ours, real string) bool {
 	}
 }
 
-// listed are commands with one reply each, separated by | or a new line: syntax and what is not sent at random.
+// listed are commands with one reply each, separated by | or a new line, which are not sent at random.
 const listed = `
 	client foo | client foo bar | client id x | client kill id 999 | client kill id 0
 	client tracking x | client tracking on redirect 999 | client tracking off
 	script foo | script load | script flush foo | script flush sync | script flush async x | config foo | config set a
-	config set maxmemory 100mb | config set maxmemory 0 maxmemory-policy noeviction
+	config set maxmemory 100000000 | config set maxmemory 0 maxmemory-policy noeviction
 	flushall foo | flushall sync x | time x | info cluster | INFO nosuchsection
 	scan x | scan 0 count 0 | scan 0 count x | scan 0 match | scan 0 foo bar
 	auth x | auth default x y | hello 1 | hello 4 | hello 2 foo | hello 2 auth a | ping a b
@@ -102,17 +101,7 @@ func TestDifferentialListed(t *testing.T) {
 }
 
 func TestDifferentialRandom(t *testing.T) {
-	seed := uint64(1)
-	switch s := os.Getenv("MEMMASTER_SEED"); s {
-	case "":
-	case "random":
-		seed = rand.Uint64()
-	default:
-		var err error
-		if seed, err = strconv.ParseUint(s, 10, 64); err != nil {
-			t.Fatal(err)
-		}
-	}
+	seed := redisproc.Seed(t, "MEMMASTER_SEED", 1)
 	pairs := startPairs(t, 2)
 	g := &generator{Rand: rand.New(rand.NewPCG(seed, 0))}
 	var history []string
@@ -153,7 +142,7 @@ func (g *generator) integer() string {
 		"9223372036854775808", "x", "", "1.5", "+1", "01")
 }
 
-// lifetime is far away, and never so near another that the moment of the command decides which is longer.
+// lifetime is far away, and never so near another that the moment decides which is longer.
 func (g *generator) lifetime() string {
 	if g.IntN(8) == 0 {
 		return pick(g, "0", "-1", "x", "9223372036854775807", "-9223372036854775808", "9223372036854775")
@@ -163,7 +152,7 @@ func (g *generator) lifetime() string {
 
 // score leaves out -0, which Redis keeps or loses depending on how it encodes the set.
 func (g *generator) score() string {
-	return pick(g, "0", "1", "2", "-1", "1.5", "0.1", "3e20", "inf", "-inf", "nan", "x", "7205759403792793600", "1e17", "0.30000000000000004")
+	return pick(g, "0", "1", "2", "-1", "1.5", "0.1", "3e20", "inf", "-inf", "nan", "x", "7205759403792793600", "1e17", "0.30000000000000004", "1e400", "1e-400", "0x10", "1_0")
 }
 
 func (g *generator) word() string {
@@ -251,7 +240,7 @@ func (g *generator) step() step {
 	return step{g.plain(), nil}
 }
 
-// mutated is a command with an argument too many or too few. What this master does not know of Redis is left out.
+// mutated is a command with an argument too many or too few, without what this master does not know.
 func (g *generator) mutated() []string {
 	args := g.plain()
 	switch strings.ToLower(args[0]) {
@@ -345,15 +334,10 @@ func (g *generator) eval() []string {
 	if g.IntN(3) == 0 {
 		// Known or not, both servers must agree.
 		args[0] = pick(g, "evalsha", "EVALSHA")
-		args[1] = newSHA(text)
+		args[1] = sandbox.SHA(text)
 		if g.IntN(4) == 0 {
 			args = pick(g, []string{"SCRIPT", "load", text}, []string{"script", "flush"})
 		}
 	}
 	return args
-}
-
-func newSHA(text string) string {
-	sum := sha1.Sum([]byte(text))
-	return hex.EncodeToString(sum[:])
 }

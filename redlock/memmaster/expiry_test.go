@@ -1,5 +1,5 @@
-// Goal: a key goes when a command touches it after its end, or bit by bit when any command comes, never by itself; and the
-// heap of ends stays in step with the keys. Method: a store with a clock set by hand.
+// Goal: a key goes when a command touches it after its end, or bit by bit when any command comes, never
+// by itself; and the heap of ends stays in step with the keys. Method: the clock by hand.
 package memmaster
 
 import (
@@ -20,7 +20,7 @@ func TestLazyExpiry(t *testing.T) {
 	s.expireAt(s.setString([]byte("a"), "1"), 1500)
 	*changed = nil
 	s.now = 1500
-	if e := s.lookup([]byte("a")); e == nil || s.ttl(e) != 0 {
+	if e := s.lookup([]byte("a")); e.kind == none || s.ttl(e) != 0 {
 		t.Errorf("in the millisecond of its end: got %+v, want it there with a TTL of 0", e)
 	}
 	s.now = 1501
@@ -30,8 +30,8 @@ func TestLazyExpiry(t *testing.T) {
 	if len(*changed) != 0 {
 		t.Errorf("changes before anything touched it: got %q, want none", *changed)
 	}
-	if e := s.lookup([]byte("a")); e != nil {
-		t.Errorf("after its end: got %+v, want nil", e)
+	if e := s.lookup([]byte("a")); e.kind != none {
+		t.Errorf("after its end: got %+v, want none", e)
 	}
 	if len(*changed) != 1 || (*changed)[0] != "a" {
 		t.Errorf("changes: got %q, want a", *changed)
@@ -72,15 +72,15 @@ func TestHeapFollowsKeys(t *testing.T) {
 		case 1:
 			s.expireAt(s.setString(key, ""), s.now+int64(r.IntN(100)))
 		case 2:
-			if e != nil {
+			if e.kind != none {
 				s.expireAt(e, s.now+int64(r.IntN(100)))
 			}
 		case 3:
-			if e != nil {
+			if e.kind != none {
 				s.persist(e)
 			}
 		case 4:
-			if e != nil {
+			if e.kind != none {
 				s.remove(e)
 			}
 		case 5:
@@ -92,7 +92,7 @@ func TestHeapFollowsKeys(t *testing.T) {
 		if e.expireAt != 0 {
 			expire++
 		}
-		if (e.expireAt != 0) != (e.dueIndex >= 0) {
+		if (e.expireAt != 0) != (e.dueIndex >= 0) || e.dueIndex >= 0 && s.due.items[e.dueIndex] != e {
 			t.Errorf("key %s: expires at %d, place in the heap %d", e.key, e.expireAt, e.dueIndex)
 		}
 	}

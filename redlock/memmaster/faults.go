@@ -114,7 +114,7 @@ func (m *Master) Cut() {
 }
 
 // StepClock models a step of the host's wall clock (NTP, an operator): d is added to what TIME says. Keys expire by an
-// absolute time, so a step forward ends them early and one backward makes them last longer; uptime_in_seconds moves too.
+// absolute time, so a step forward ends them early and one backward makes them last longer.
 func (m *Master) StepClock(d time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

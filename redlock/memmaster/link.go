@@ -225,13 +225,6 @@ func (c *clientEnd) Close() error {
 	return nil
 }
 
-// closeWrite tells the master that no request follows.
-func (c *clientEnd) closeWrite() {
-	c.link.mu.Lock()
-	defer c.link.mu.Unlock()
-	c.streams[requests].finishLocked()
-}
-
 func (c *clientEnd) LocalAddr() net.Addr  { return pipeAddr{} }
 func (c *clientEnd) RemoteAddr() net.Addr { return pipeAddr{} }
 

@@ -5,9 +5,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
-	"errors"
-	"fmt"
-	"io"
 	"maps"
 	"net"
 	"slices"
@@ -15,8 +12,8 @@ import (
 	"time"
 )
 
-// Options is how a master is set up. The zero value is a Redis 7.0 with its defaults: no password, no persistence, never
-// evicting.
+// Options is how a master is set up. The zero value is a Redis 7.0 with its defaults: no password, no
+// persistence, never evicting.
 type Options struct {
 	// Password is what AUTH and HELLO … AUTH demand of the user "default". Empty demands nothing.
 	Password string
@@ -28,14 +25,14 @@ type Options struct {
 	DELIFEQ bool
 }
 
-// Master is a Redis master in this process. Create it with New; its methods may be called from any goroutine.
+// Master is a Redis master in this process, made by New. Any goroutine may call its methods.
 type Master struct {
 	options Options
 	link    *Link // of Master.Dial
 	wg      sync.WaitGroup
 
-	// mu is what Redis's single thread is: it is held while the commands of one read of one connection are executed.
-	// It guards everything below.
+	// mu is what Redis's single thread is: it is held while the commands of one read of one connection
+	// are executed. It guards everything below.
 	mu       sync.Mutex
 	clock    clock
 	unixNano int64 // the master's clock at the start of the running command
@@ -43,8 +40,6 @@ type Master struct {
 
 	// The process: new with every start.
 	runID string
-	// startedAt is in milliseconds since the Unix epoch by the master's clock.
-	startedAt int64
 	// lastID is the id of the client that came last. A restarted Redis counts from 1 again.
 	lastID int64
 	// config is what CONFIG SET can change.
@@ -58,7 +53,7 @@ type Master struct {
 	clients map[int64]*client
 	// running is the client whose command is being executed; nil between two batches.
 	running *client
-	// channels has the subscribers of each channel, in order of subscription, which is the order of delivery.
+	// channels has the subscribers of each channel in the order of their subscription, and of delivery.
 	channels map[string][]*client
 	// tracked says who is told of the next change of a key, once each.
 	tracked map[string][]trackerID
@@ -77,18 +72,16 @@ type Master struct {
 	closed bool
 	// unreachable: dials are refused, while connections that stand go on.
 	unreachable bool
-	// thawed wakes the connections that have commands for a frozen master, one by one after Thaw. Its lock is mu.
+	// thawed wakes the connections that have commands for a frozen master, one by one after Thaw. Its
+	// lock is mu.
 	thawed sync.Cond
 	// awaitingThaw is how many connections wait for thawed.
 	awaitingThaw int
-
-	// served are the listeners and sockets of Serve, which Close closes.
-	served map[io.Closer]struct{}
 }
 
-// New starts a master with no data, a fresh run_id and a clock in step with the process's. Close it when done.
+// New starts a master with no data, a fresh run_id and a clock in step with the process's. Close it.
 func New(o Options) *Master {
-	m := &Master{options: o, clock: newClock(time.Now()), served: map[io.Closer]struct{}{}}
+	m := &Master{options: o, clock: newClock(time.Now())}
 	m.link = m.Link()
 	m.thawed.L = &m.mu
 	m.data.reset()
@@ -100,7 +93,7 @@ func New(o Options) *Master {
 // startProcess is what a process does when it begins. The data is there already.
 func (m *Master) startProcess() {
 	m.readClock()
-	m.runID, m.startedAt, m.lastID = newRunID(), m.data.now, 0
+	m.runID, m.lastID = newRunID(), 0
 	m.config = map[string]string{"maxmemory": "0", "maxmemory-policy": "noeviction"}
 	m.replicaOf, m.scripts, m.evicted = nil, newScripting(m), 0
 	m.clients = map[int64]*client{}
@@ -142,79 +135,12 @@ func (m *Master) accept(l *Link) (*pipe, bool) {
 	return p, true
 }
 
-// Serve answers connections of a listener until the listener or the master is closed, and then returns nil, or the
-// listener's error. Each socket is copied to a connection made as by Dial, so every fault of the master reaches it; where
-// Dial is refused, a socket is closed at once. Close closes the listener.
-func (m *Master) Serve(ln net.Listener) error {
-	if !m.serving(ln) {
-		return ln.Close()
-	}
-	defer m.closeServed(ln)
-	for {
-		socket, err := ln.Accept()
-		if errors.Is(err, net.ErrClosed) {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("accept a connection on %s: %w", ln.Addr(), err)
-		}
-		m.serveSocket(socket)
-	}
-}
-
-// serveSocket copies between a socket and a connection made as by Dial, in both directions, until either ends.
-func (m *Master) serveSocket(socket net.Conn) {
-	p, ok := m.accept(m.link)
-	if !ok {
-		socket.Close()
-		return
-	}
-	conn := (*clientEnd)(p)
-	if !m.serving(socket) {
-		socket.Close()
-		conn.Close()
-		return
-	}
-	m.wg.Go(func() { // ends when the socket is closed: by its peer, by Close or below
-		io.Copy(conn, socket)
-		conn.closeWrite()
-	})
-	m.wg.Go(func() { // ends when the master closes the connection, or its peer does
-		io.Copy(socket, conn)
-		conn.Close()
-		m.closeServed(socket)
-	})
-}
-
-// serving remembers what Close has to close and to wait for. It reports false when Close has been called.
-func (m *Master) serving(c io.Closer) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if !m.closed {
-		m.served[c] = struct{}{}
-		m.wg.Add(1)
-	}
-	return !m.closed
-}
-
-// closeServed closes what serving has remembered, which Close then does not wait for any more.
-func (m *Master) closeServed(c io.Closer) {
-	m.mu.Lock()
-	delete(m.served, c)
-	m.mu.Unlock()
-	c.Close()
-	m.wg.Done()
-}
-
-// Close ends the master for good: connections and listeners are closed, and every goroutine has ended when it returns.
-// What Get and Keys report stays. A second Close does nothing.
+// Close ends the master for good: connections are closed, and every goroutine has ended when it
+// returns. What Get and Keys report stays. A second Close does nothing.
 func (m *Master) Close() {
 	m.mu.Lock()
 	m.closed = true
 	m.endProcess()
-	for c := range m.served {
-		c.Close()
-	}
 	m.mu.Unlock()
 	m.wg.Wait()
 }
@@ -234,8 +160,8 @@ func (m *Master) allClients() []*client {
 	return slices.SortedFunc(maps.Values(m.clients), func(a, b *client) int { return cmp.Compare(a.id, b.id) })
 }
 
-// drop closes a client's connection and forgets it. Nothing of what it sent is executed any more; what was answered
-// still reaches it.
+// drop closes a client's connection and forgets it. Nothing of what it sent is executed any more; what
+// was answered still reaches it.
 func (m *Master) drop(c *client) {
 	if c.gone {
 		return
@@ -246,8 +172,8 @@ func (m *Master) drop(c *client) {
 	c.pipe.hangUp()
 }
 
-// Keys lists the keys that have not expired, sorted. It is for tests that look at a master from outside:
-// it works also while the master is frozen, crashed or closed, and changes nothing.
+// Keys lists the keys that have not expired, sorted. It is for tests that look at a master from
+// outside: it works also while the master is frozen, crashed or closed, and changes nothing.
 func (m *Master) Keys() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -262,7 +188,7 @@ func (m *Master) Get(key string) (value string, pttl time.Duration, ok bool) {
 	defer m.mu.Unlock()
 	m.readClock()
 	e := m.data.entries[key]
-	if e == nil || !e.isString() || m.data.expired(e) {
+	if e == nil || e.kind != isString || m.data.expired(e) {
 		return "", 0, false
 	}
 	if e.expireAt == 0 {

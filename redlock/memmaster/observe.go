@@ -2,7 +2,8 @@ package memmaster
 
 import "net"
 
-// Executed is a command that a client has sent and that was executed, as an observer sees it. It is valid until the observer returns.
+// Executed is a command that a client has sent and that was executed, as an observer sees it. It is
+// valid until the observer returns.
 type Executed struct {
 	// Conn is the client's end of the connection, as Dial returned it.
 	Conn net.Conn
@@ -18,19 +19,20 @@ type Executed struct {
 	data *store
 }
 
-// SetObserver has a function called after each command of a client, in the order in which the master executes them. It is called with the
-// master's lock held, so it must not call the master's methods. Nil, as at first: nobody is told.
+// SetObserver has a function called after each command of a client, in the order in which the master
+// executes them. It is called with the master's lock held, so it must not call the master's methods.
+// Nil, as at first: nobody is told.
 func (m *Master) SetObserver(observe func(*Executed)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.observer = observe
 }
 
-// Get returns a string and when it ends by the master's clock, in milliseconds since 1970, 0 if it never does. ok is false if the key is
-// absent, has expired, or holds no string.
+// Get returns a string and when it ends by the master's clock, in milliseconds since 1970, 0 if it
+// never does. ok is false if the key is absent, has expired, or holds no string.
 func (e *Executed) Get(key string) (value string, endsAt int64, ok bool) {
 	found := e.data.entries[key]
-	if found == nil || !found.isString() || e.data.expired(found) {
+	if found == nil || found.kind != isString || e.data.expired(found) {
 		return "", 0, false
 	}
 	return found.str, found.expireAt, true

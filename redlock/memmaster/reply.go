@@ -1,6 +1,10 @@
 package memmaster
 
-import "redlockd/redlock/resp"
+import (
+	"math"
+
+	"redlockd/redlock/resp"
+)
 
 // Replies, in RESP2.
 
@@ -19,6 +23,32 @@ func (c *client) texts(s ...string) {
 	for _, s := range s {
 		c.out = resp.AppendBulkString(c.out, s)
 	}
+}
+
+// lookup returns a key's entry. If that is of another kind, ok is false and the error answered.
+func (c *client) lookup(key []byte, of kind) (e *entry, ok bool) {
+	e = c.m.data.lookup(key)
+	if e.kind != none && e.kind != of {
+		c.fail(errWrongType)
+		return nil, false
+	}
+	return e, true
+}
+
+// count adds to the number in value, or to 0 if there is none. With ok false the error is answered,
+// which is notInteger where there is something else.
+func (c *client) count(value string, there bool, by int64, notInteger string) (n int64, ok bool) {
+	if there {
+		if n, ok = resp.ParseInt(value); !ok {
+			c.fail(notInteger)
+			return 0, false
+		}
+	}
+	if by > 0 && n > math.MaxInt64-by || by < 0 && n < math.MinInt64-by {
+		c.fail(errOverflow)
+		return 0, false
+	}
+	return n + by, true
 }
 
 // Errors that several commands give.

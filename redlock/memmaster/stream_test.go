@@ -1,4 +1,4 @@
-// Goal: a client's end behaves as a TCP connection does: deadlines, close, bounds. Method: virtual time.
+// Goal: a client's end behaves as a TCP connection: deadlines, close, bounds. Method: virtual time.
 package memmaster
 
 import (
@@ -84,19 +84,19 @@ func TestWriteToFrozenMasterBlocksAtTheBound(t *testing.T) {
 	bubble(t, func(t *testing.T, m *Master) {
 		c := dial(t, m)
 		m.Freeze()
-		c.conn.SetWriteDeadline(time.Now().Add(time.Second))
-		n, err := io.WriteString(c.conn, strings.Repeat("PING\r\n", streamBytesMax/3))
+		c.Conn.SetWriteDeadline(time.Now().Add(time.Second))
+		n, err := io.WriteString(c.Conn, strings.Repeat("PING\r\n", streamBytesMax/3))
 		// The master's goroutine took one read before it stopped because the master is frozen.
 		if most := streamBytesMax + 32<<10; !errors.Is(err, os.ErrDeadlineExceeded) || n < streamBytesMax || n > most {
 			t.Errorf("write: got %d bytes, %v, want %d to %d and a time out", n, err, streamBytesMax, most)
 		}
 		m.Thaw()
 		for range n / len("PING\r\n") {
-			if got := c.reply(); got != "+PONG\r\n" {
+			if got := c.Reply(); got != "+PONG\r\n" {
 				t.Fatalf("reply: got %q, want PONG", got)
 			}
 		}
-		c.conn.Close()
+		c.Conn.Close()
 	})
 }
 
@@ -107,7 +107,7 @@ func TestClientThatDoesNotReadIsNotRead(t *testing.T) {
 		done := make(chan struct{})
 		go func() {
 			for range 10 * streamBytesMax / 4096 {
-				if _, err := io.WriteString(c.conn, strings.Repeat("GET big\r\n", 455)); err != nil {
+				if _, err := io.WriteString(c.Conn, strings.Repeat("GET big\r\n", 455)); err != nil {
 					break
 				}
 			}
@@ -126,7 +126,7 @@ func TestClientThatDoesNotReadIsNotRead(t *testing.T) {
 		if most := 2 * streamBytesMax; unread > most {
 			t.Errorf("replies kept for a client that reads nothing: got %d bytes, want at most %d", unread, most)
 		}
-		c.conn.Close()
+		c.Conn.Close()
 		<-done
 	})
 }

@@ -1,27 +1,21 @@
 package memmaster
 
 import (
-	"bufio"
-	"fmt"
 	"io"
 	"net"
-	"strconv"
 	"strings"
 	"testing"
-	"time"
+
+	"redlockd/redlock/redisproc"
 )
 
-// wire speaks raw RESP over any connection, so that tests can compare replies byte by byte.
+// wire is a raw connection to a master.
 type wire struct {
-	t    testing.TB
-	conn net.Conn
-	r    *bufio.Reader
+	*redisproc.Wire
+	t testing.TB
 }
 
-func newWire(t testing.TB, conn net.Conn) *wire {
-	t.Cleanup(func() { conn.Close() })
-	return &wire{t, conn, bufio.NewReader(conn)}
-}
+func newWire(t testing.TB, conn net.Conn) *wire { return &wire{redisproc.NewWire(t, conn), t} }
 
 // dial opens a raw connection to a master.
 func dial(t testing.TB, m *Master) *wire {
@@ -40,31 +34,6 @@ func newMaster(t testing.TB, o Options) *Master {
 	return m
 }
 
-// send writes a command without waiting for the reply.
-func (w *wire) send(args ...string) {
-	w.t.Helper()
-	if _, err := io.WriteString(w.conn, frame(args...)); err != nil {
-		w.t.Fatalf("send %q: %v", args, err)
-	}
-}
-
-// frame is a command as clients send it.
-func frame(args ...string) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "*%d\r\n", len(args))
-	for _, arg := range args {
-		fmt.Fprintf(&b, "$%d\r\n%s\r\n", len(arg), arg)
-	}
-	return b.String()
-}
-
-// do sends a command and returns the raw reply.
-func (w *wire) do(args ...string) string {
-	w.t.Helper()
-	w.send(args...)
-	return w.reply()
-}
-
 // expect runs a command, given as words, and compares its raw reply, in which | stands for \r\n.
 func (w *wire) expect(command, want string) {
 	w.t.Helper()
@@ -73,7 +42,7 @@ func (w *wire) expect(command, want string) {
 
 func (w *wire) expectArgs(want string, args ...string) {
 	w.t.Helper()
-	if got := visible(w.do(args...)); got != want {
+	if got := visible(w.Do(args...)); got != want {
 		w.t.Errorf("%q\n got %s\nwant %s", args, got, want)
 	}
 }
@@ -81,7 +50,7 @@ func (w *wire) expectArgs(want string, args ...string) {
 // expectPush reads a message that is no reply.
 func (w *wire) expectPush(want string) {
 	w.t.Helper()
-	if got := visible(w.reply()); got != want {
+	if got := visible(w.Reply()); got != want {
 		w.t.Errorf("message\n got %s\nwant %s", got, want)
 	}
 }
@@ -89,48 +58,9 @@ func (w *wire) expectPush(want string) {
 // expectClosed reads the end of the connection.
 func (w *wire) expectClosed() {
 	w.t.Helper()
-	if b, err := w.r.ReadByte(); err != io.EOF {
+	if b, err := w.In.ReadByte(); err != io.EOF {
 		w.t.Errorf("read after the end: got %q, %v, want EOF", b, err)
 	}
 }
 
 func visible(reply string) string { return strings.ReplaceAll(reply, "\r\n", "|") }
-
-// reply reads one raw reply of RESP2 or RESP3.
-func (w *wire) reply() string {
-	w.t.Helper()
-	// Only a bug makes a reply not come: end the test, with a message, instead of the whole run.
-	w.conn.SetReadDeadline(time.Now().Add(time.Minute))
-	var b strings.Builder
-	if err := readReply(w.r, &b); err != nil {
-		w.t.Fatalf("read a reply: %v (after %q)", err, b.String())
-	}
-	return b.String()
-}
-
-func readReply(r *bufio.Reader, into *strings.Builder) error {
-	line, err := r.ReadString('\n')
-	into.WriteString(line)
-	if err != nil {
-		return err
-	}
-	n, _ := strconv.Atoi(strings.TrimSpace(line[1:]))
-	switch line[0] {
-	case '$', '=':
-		if n >= 0 {
-			_, err = io.CopyN(into, r, int64(n)+2)
-		}
-		return err
-	case '%':
-		n *= 2
-	case '*', '>', '~':
-	default:
-		return nil
-	}
-	for range n {
-		if err := readReply(r, into); err != nil {
-			return err
-		}
-	}
-	return nil
-}

@@ -1,15 +1,17 @@
 // Package rawio reads and writes sockets without a word to Go's scheduler.
 //
-// It is ours because net.Conn has no such way. Around an ordinary system call the scheduler is told that the thread may be away for
-// long, and a thread of the runtime (sysmon) looks every 20 µs whether the processor should go to another thread. The sockets of Go's
-// poller are non-blocking: a call takes as long as the kernel needs to move the bytes, and nothing is gained by leaving. Measured with
-// 64 clients, and one processor for redlockd: 15 % less of its CPU per lock, a twentieth of the naps of sysmon, a fiftieth of the
-// wake-ups of other threads.
+// It is ours because net.Conn has no such way. Around an ordinary system call the scheduler is told
+// that the thread may be away for long, and a thread of the runtime (sysmon) looks every 20 µs whether
+// the processor should go to another thread. The sockets of Go's poller are non-blocking: a call takes
+// as long as the kernel needs to move the bytes, and nothing is gained by leaving. Measured with 64
+// clients, and one processor for redlockd: 15 % less of its CPU per lock, a twentieth of the naps of
+// sysmon, a fiftieth of the wake-ups of other threads.
 //
-// Only sockets of Go's poller may be given to it: on a file descriptor that blocks, a call would stop the processor.
+// Only sockets of Go's poller may be given to it: one that blocks would stop the processor.
 //
-// REDLOCK_RAWIO=off in the environment of the process turns it off: then everything here is the ordinary way. That is for a kernel, a
-// sandbox or a debugger with which the calls misbehave, and to find out whether they do.
+// REDLOCK_RAWIO=off in the environment of the process turns it off: then everything here is the
+// ordinary way. That is for a kernel, a sandbox or a debugger with which the calls misbehave, and to
+// find out whether they do.
 package rawio
 
 import (
@@ -20,17 +22,17 @@ import (
 	"syscall"
 )
 
-// Variable is the environment variable that turns this package off, if its value is "off".
-const Variable = "REDLOCK_RAWIO"
+// variable is the environment variable that turns this package off, if its value is "off".
+const variable = "REDLOCK_RAWIO"
 
 // off is set before main begins, and does not change.
-var off = os.Getenv(Variable) == "off"
+var off = os.Getenv(variable) == "off"
 
 // callMax bounds the bytes of one call, and so how long the garbage collector may have to wait for it.
 const callMax = 64 << 10
 
-// Read is read(2), for functions given to [syscall.RawConn]. Zero bytes without an error are the end of the stream; the error is
-// a [syscall.Errno], EAGAIN where nothing is there.
+// Read is read(2), for functions given to [syscall.RawConn]. Zero bytes without an error are the end of
+// the stream; the error is a [syscall.Errno], EAGAIN where nothing is there.
 func Read(fd uintptr, b []byte) (int, error) { return call(syscall.SYS_READ, fd, b) }
 
 // Write is write(2), likewise. It may write less than b without an error.
@@ -83,8 +85,9 @@ type transfer struct {
 	err error
 }
 
-// New returns c with a Read and a Write that pass the scheduler by, deadlines and Close included; or c itself if it is not a
-// connection of Go's poller (TLS, net.Pipe), or if REDLOCK_RAWIO=off. Unlike those of c, they are for one goroutine each.
+// New returns c with a Read and a Write that pass the scheduler by, deadlines and Close included; or c
+// itself if it is not a connection of Go's poller (TLS, net.Pipe), or if REDLOCK_RAWIO=off. Unlike
+// those of c, they are for one goroutine each.
 func New(c net.Conn) net.Conn {
 	if off {
 		return c

@@ -197,7 +197,8 @@ func TestReadAndWriteOfADescriptor(t *testing.T) {
 	}
 }
 
-// REDLOCK_RAWIO=off makes everything the ordinary way. It is read before main, so the tests run again in a process that has it.
+// REDLOCK_RAWIO=off makes everything the ordinary way. It is read before main, so the tests run again
+// in a process that has it.
 func TestTurnedOff(t *testing.T) {
 	if off {
 		near, _ := pair(t, "tcp")
@@ -207,9 +208,9 @@ func TestTurnedOff(t *testing.T) {
 		return
 	}
 	cmd := exec.Command(os.Args[0], "-test.run", "TestTurnedOff|TestReadAndWriteOfADescriptor|TestUnread", "-test.v")
-	cmd.Env = append(os.Environ(), Variable+"=off")
+	cmd.Env = append(os.Environ(), variable+"=off")
 	out, err := cmd.CombinedOutput()
 	if passed := strings.Count(string(out), "--- PASS: "); err != nil || passed != 3 {
-		t.Errorf("with %s=off: got %v and %d tests that passed, want 3\n%s", Variable, err, passed, out)
+		t.Errorf("with %s=off: got %v and %d tests that passed, want 3\n%s", variable, err, passed, out)
 	}
 }

@@ -14,8 +14,8 @@ import (
 //go:embed testdata/clockshim.c
 var clockShim string
 
-// BuildClockShim compiles, into dir, the library that moves the wall clock of a server, and returns its path. It needs gcc and the headers
-// of libc (Debian's packages gcc and libc6-dev).
+// BuildClockShim compiles, into dir, the library that moves the wall clock of a server, and returns its
+// path. It needs gcc and the headers of libc (Debian's packages gcc and libc6-dev).
 func BuildClockShim(dir string) (string, error) {
 	shim := filepath.Join(dir, "clockshim.so")
 	gcc := exec.Command("gcc", "-O2", "-Wall", "-Werror", "-fPIC", "-shared", "-o", shim, "-x", "c", "-")
@@ -26,7 +26,7 @@ func BuildClockShim(dir string) (string, error) {
 	return shim, nil
 }
 
-// StartClocked is Start for a server whose clock SetClock moves, with what BuildClockShim has built.
+// StartClocked starts a server whose clock SetClock moves, with what BuildClockShim has built.
 func StartClocked(shim string, args ...string) (*Server, error) { return start(shim, args) }
 
 // addClock has the server read its clock through the shim.

@@ -2,9 +2,11 @@ package redisproc
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -15,8 +17,9 @@ var tools = []string{"redis-server", "redis-cli", "redis-benchmark", "sqlite3", 
 
 // extent is the environment variable that says which tests run:
 //   - none, as in `go test ./...`: those that take seconds, and for which this machine has the tools;
-//   - all, as in `make test-all`: also those that take long, all cases of each. A tool that is missing fails its tests;
-//   - release, as in `make test-release`: also those that take minutes and fail where something rarely changes.
+//   - all, as in `make test-all`: also those that take long, all cases of each. A tool that is missing
+//     fails its tests;
+//   - release, as in `make test-release`: also those that take minutes, about what rarely changes.
 const extent = "REDLOCK_TESTS"
 
 // All reports whether tests run with all their cases.
@@ -60,8 +63,9 @@ func LeaveOut(t testing.TB, reason string) {
 	t.Skip(reason)
 }
 
-// leftOut says in one line that this test program leaves tests out. `go test` hides what a program prints whose tests pass, so the line goes
-// to where `go test` itself writes its errors, if the system lets it.
+// leftOut says in one line that this test program leaves tests out. `go test` hides what a program
+// prints whose tests pass, so the line goes to where `go test` itself writes its errors, if the system
+// lets it.
 var leftOut = sync.OnceFunc(func() {
 	var missing []string
 	for _, tool := range tools {
@@ -81,8 +85,26 @@ var leftOut = sync.OnceFunc(func() {
 	fmt.Fprint(out, line)
 })
 
-// StartForTest runs n servers as StartN does, until the test ends. It leaves the test out where redis-server, or redis-cli,
-// which Debian installs with it, is missing.
+// Seed is that of a test with random cases: what the environment variable says, one that nobody has
+// tried if it says random, or else usual.
+func Seed(t testing.TB, variable string, usual uint64) uint64 {
+	t.Helper()
+	switch text := os.Getenv(variable); text {
+	case "":
+		return usual
+	case "random":
+		return rand.Uint64()
+	default:
+		seed, err := strconv.ParseUint(text, 10, 64)
+		if err != nil {
+			t.Fatalf("%s: %v", variable, err)
+		}
+		return seed
+	}
+}
+
+// StartForTest runs n servers as StartN does, until the test ends. It leaves the test out where
+// redis-server, or redis-cli, which Debian installs with it, is missing.
 func StartForTest(t testing.TB, n int, args ...string) []*Server {
 	t.Helper()
 	Need(t, "redis-server", "redis-cli")

@@ -1,7 +1,7 @@
 // Package redisproc runs real redis-server processes for tests and for the benchmark.
 //
-// Each server is a child of this process, listens on a free loopback port, keeps nothing on disk unless asked to, and is
-// ended by Close. Nothing here ever touches a server that it did not start.
+// Each server is a child of this process, listens on a free loopback port, keeps nothing on disk unless
+// asked to, and is ended by Close. Nothing here ever touches a server that it did not start.
 package redisproc
 
 import (
@@ -20,7 +20,7 @@ import (
 	"time"
 )
 
-// startTimeout bounds the wait for a server to answer its first PING. It is long: machines are slow at times.
+// startTimeout bounds the wait for the first PING to be answered. Machines are slow at times.
 const startTimeout = time.Minute
 
 // Server is one redis-server process.
@@ -40,10 +40,9 @@ type Server struct {
 	out  *bytes.Buffer
 }
 
-// Start runs a redis-server without persistence on a free loopback port and waits until it answers. The args are
-// appended to its command line ("--appendonly", "yes", …) and win over the defaults.
-func Start(args ...string) (*Server, error) { return start("", args) }
-
+// start runs a redis-server without persistence on a free loopback port and waits until it answers. The
+// args are appended to its command line ("--appendonly", "yes", …) and win over the defaults. shim is
+// for its clock, see StartClocked; empty: it has that of the machine.
 func start(shim string, args []string) (*Server, error) {
 	dir, err := os.MkdirTemp("", "redisproc-")
 	if err != nil {
@@ -75,11 +74,11 @@ func start(shim string, args []string) (*Server, error) {
 	return nil, err
 }
 
-// StartN runs n servers as Start does; on an error none is left running.
+// StartN runs n servers, which keep nothing on disk unless the args say so; on an error it leaves none.
 func StartN(n int, args ...string) ([]*Server, error) {
 	var all []*Server
 	for range n {
-		s, err := Start(args...)
+		s, err := start("", args)
 		if err != nil {
 			for _, s := range all {
 				s.Close()
@@ -100,8 +99,8 @@ func Addrs(servers []*Server) []string {
 	return addrs
 }
 
-// Restart starts the process again on the same port, after Kill or when it has ended by itself. Its data is what its
-// persistence kept: nothing, by default.
+// Restart starts the process again on the same port, after Kill or when it has ended by itself. Its
+// data is what its persistence kept: nothing, by default.
 func (s *Server) Restart() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -146,7 +145,7 @@ func (s *Server) Pid() int {
 	return s.cmd.Process.Pid
 }
 
-// Kill ends the process with SIGKILL and waits for its end. It does nothing when the server is not running.
+// Kill ends the process, if it runs, with SIGKILL, and waits for its end.
 func (s *Server) Kill() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -184,8 +183,8 @@ func (s *Server) Close() {
 // Dir is the server's working directory, where its persistence files are.
 func (s *Server) Dir() string { return filepath.Clean(s.dir) }
 
-// waitReady polls until the server answers PING, its process ends, or startTimeout is over. A server that demands a
-// password answers NOAUTH: it is ready too.
+// waitReady polls until the server answers PING, its process ends, or startTimeout is over. A server
+// that demands a password answers NOAUTH: it is ready too.
 func waitReady(addr string, pid int, ended <-chan struct{}) error {
 	deadline := time.Now().Add(startTimeout)
 	for {
@@ -203,7 +202,8 @@ func waitReady(addr string, pid int, ended <-chan struct{}) error {
 	}
 }
 
-// answers asks whether the server is ready. Somebody else can have taken the port and answer in its place: that is an error.
+// answers asks whether the server is ready. Somebody else can have taken the port and answer in its
+// place: that is an error.
 func answers(addr string, pid int) (bool, error) {
 	conn, err := net.DialTimeout("tcp", addr, time.Second)
 	if err != nil {

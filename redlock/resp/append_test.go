@@ -71,3 +71,22 @@ func TestParseInt(t *testing.T) {
 		}
 	}
 }
+
+// What C's strtod reads, compared with one; TestSameAsRedis of proxy/keyspace sends many more to a Redis.
+func TestParseFloat(t *testing.T) {
+	for _, test := range []struct {
+		in        string
+		want      float64
+		exact, ok bool
+	}{
+		{"1.5", 1.5, true, true}, {"+5.", 5, true, true}, {"-.5e1", -5, true, true}, {"0x10", 16, true, true},
+		{"0X1.8p1", 3, true, true}, {"-Infinity", math.Inf(-1), true, true}, {"0e9", 0, true, true},
+		{"1e400", math.Inf(1), false, true}, {"1e-400", 0, false, true},
+		{"", 0, false, false}, {"1_0", 0, false, false}, {"nan", 0, false, false}, {" 1", 0, false, false},
+		{"0x", 0, false, false}, {"1e", 0, false, false}, {"--1", 0, false, false},
+	} {
+		if got, exact, ok := ParseFloat(test.in); got != test.want || exact != test.exact || ok != test.ok {
+			t.Errorf("ParseFloat(%q): got %v, %v, %v, want %v, %v, %v", test.in, got, exact, ok, test.want, test.exact, test.ok)
+		}
+	}
+}

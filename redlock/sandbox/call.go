@@ -2,10 +2,11 @@ package sandbox
 
 import "fmt"
 
-// Calls. The caller puts the arguments on the stack of the machine, and finds the results in their place.
-// Functions of Lua move their arguments to slots; functions in Go work on the stack (call).
+// Calls. The caller puts the arguments on the stack of the machine, and finds the results in their
+// place. Functions of Lua move their arguments to slots; functions in Go work on the stack (call).
 //
-// Errors are panics: a call that raises one leaves depth, frame and stack as they are, and protect puts them right.
+// Errors are panics: a call that raises one leaves depth, frame and stack to protect, which puts them
+// right.
 
 // frame is a call of a function of Lua. Its machine uses it again for every call of the same depth.
 type frame struct {
@@ -17,13 +18,14 @@ type frame struct {
 	varargs []value
 	// levels is for how many closures in each other the run has paid at this depth.
 	levels int
-	// callerLine is the line of the function of Lua that called this one. It is 0 if Go did, or a tail call has
-	// lost it, as in C Lua.
+	// callerLine is the line of the function of Lua that called this one. It is 0 if Go did, or a tail
+	// call has lost it, as in C Lua.
 	callerLine int
 }
 
-// callsDepth bounds how deep calls are nested. C Lua has this bound for those that go through C, and 20 000 for
-// others. Here all of them go through Go, and a function that calls itself a few hundred times is no lock script.
+// callsDepth bounds how deep calls are nested. C Lua has this bound for those that go through C, and 20
+// 000 for others. Here all of them go through Go, and a function that calls itself a few hundred times
+// is no lock script.
 const callsDepth = 200
 
 // first takes the results of a call from the stack, and returns the first one, or nil if there is none.
@@ -38,8 +40,8 @@ func (m *machine) first(base int) (v value) {
 // argumentsFree is how many arguments a call can have that are not charged for.
 const argumentsFree = 16
 
-// call calls a value with the arguments that are on the stack from base on, and leaves the results there. Line
-// is that of the function of Lua that calls; 0: Go does.
+// call calls a value with the arguments that are on the stack from base on, and leaves the results
+// there. Line is that of the function of Lua that calls; 0: Go does.
 func (m *machine) call(callee value, base, line int) {
 	if line > 0 {
 		m.line = line
@@ -69,7 +71,7 @@ func (m *machine) call(callee value, base, line int) {
 	m.depth--
 }
 
-// callNative calls a function in Go, which returns how many of the values on top of its stack are results.
+// callNative calls a function in Go, whose results are on top of its stack.
 func (m *machine) callNative(fn *function, base, line int) {
 	c := m.idle
 	if c == nil {
@@ -77,17 +79,17 @@ func (m *machine) callNative(fn *function, base, line int) {
 	} else {
 		m.idle = c.next
 	}
-	c.base, c.line = base, line
+	c.native, c.base, c.line = fn.native, base, line
 	m.step(1)
-	n := fn.native(c)
+	n := fn.native.run(c)
 	results := len(m.stack) - n
 	copy(m.stack[base:], m.stack[results:])
 	m.stack = m.stack[:base+n]
 	c.next, m.idle = m.idle, c
 }
 
-// callLua calls a function of Lua, and those that it calls in its last return, one behind the other: these are not
-// nested, so that a loop of tail calls needs no depth.
+// callLua calls a function of Lua, and those that it calls in its last return, one behind the other:
+// these are not nested, so that a loop of tail calls needs no depth.
 func (m *machine) callLua(fn *function, base, line int) {
 	for len(m.frames) < m.depth {
 		m.frames = append(m.frames, &frame{m: m})
@@ -116,7 +118,7 @@ func (m *machine) callLua(fn *function, base, line int) {
 	m.frame = caller
 }
 
-// protect calls as call does, and returns the error that the call has raised. The end of the run is no such error.
+// protect calls as call does, and returns the error that the call has raised. The end of a run is none.
 func (m *machine) protect(callee value, base int) (raised *luaError) {
 	depth, frame := m.depth, m.frame
 	defer func() {
@@ -145,7 +147,8 @@ func (m *machine) callFor(line int, fn value, args ...value) value {
 // call is a call of a function in Go.
 type call struct {
 	m *machine
-	// base is where its part of the machine's stack begins: the arguments, and behind them what it has pushed.
+	*native
+	// base is where its part of the machine's stack begins: the arguments, and then what it has pushed.
 	base int
 	// line is that of the function of Lua that made the call; 0: Go did.
 	line int
@@ -153,11 +156,8 @@ type call struct {
 	next *call
 }
 
-// get is a value on the stack: from 1, and -1 is the one on top. Behind the end is nil.
+// get is a value on the stack, from 1. Behind the end is nil.
 func (c *call) get(i int) value {
-	if i < 0 {
-		return c.m.stack[len(c.m.stack)+i]
-	}
 	if i += c.base; i <= len(c.m.stack) {
 		return c.m.stack[i-1]
 	}
@@ -170,13 +170,19 @@ func (c *call) top() int { return len(c.m.stack) - c.base }
 // push puts a value on top: an argument for invoke, or a result.
 func (c *call) push(v value) { c.m.stack = append(c.m.stack, v) }
 
-// keep leaves the first values, and nil where there are fewer.
-func (c *call) keep(n int) {
-	for c.top() < n {
-		c.push(nil)
-	}
-	c.m.stack = c.m.stack[:c.base+n]
+// result puts the one result of a function on top, and results puts several there. They say how many.
+func (c *call) result(v value) int {
+	c.push(v)
+	return 1
 }
+
+func (c *call) results(list ...value) int {
+	c.m.stack = append(c.m.stack, list...)
+	return len(list)
+}
+
+// keepFirst leaves the first value alone.
+func (c *call) keepFirst() { c.m.stack = c.m.stack[:c.base+1] }
 
 // raise raises an error at the line where Lua called. What Go called has no position, as with C.
 func (c *call) raise(format string, args ...any) { c.m.raise(c.line, format, args...) }
@@ -192,8 +198,8 @@ func (c *call) invoke(fn value, n int) value {
 	return m.first(base)
 }
 
-// position is "user_script:1: " for the function of Lua that called (level 1), or its caller (2), and "" if
-// that is not Lua.
+// position is "user_script:1: " for the function of Lua that called (level 1), or its caller (2), and
+// "" if that is not Lua.
 func (c *call) position(level int) string {
 	line := 0
 	switch {

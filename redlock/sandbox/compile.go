@@ -6,14 +6,15 @@ import (
 	"github.com/yuin/gopher-lua/ast"
 )
 
-// The syntax tree becomes closures of Go, one for each node, that are executed one in another. Expressions are
-// in compile_expr.go. Names are resolved here: a local variable is a slot, one of a function around is a cell, and
-// a global is its value, as globals never change. A compiled script holds no state, and can run many times at once.
+// The syntax tree becomes closures of Go, one for each node, that are executed one in another.
+// Expressions are in compile_expr.go. Names are resolved here: a local variable is a slot, one of a
+// function around is a cell, and a global is its value, as globals never change. A compiled script
+// holds no state, and can run many times at once.
 //
-// Order of evaluation. C Lua 5.1 reads a local variable of the same function not where it stands, but where the
-// instruction is that uses it: in "x + f()", "t[i] = f()" and "t[f()]" the variables x, t and i are read behind
-// the call, and f may have changed them. Such an expression is called late here. All else is evaluated from
-// left to right.
+// Order of evaluation. C Lua 5.1 reads a local variable of the same function not where it stands, but
+// where the instruction is that uses it: in "x + f()", "t[i] = f()" and "t[f()]" the variables x, t and
+// i are read behind the call, and f may have changed them. Such an expression is called late here. All
+// else is evaluated from left to right.
 
 // Bounds of a script, as C Lua has them.
 const (
@@ -30,7 +31,7 @@ type compiler struct {
 	proto  *proto
 	// scope has the variables that can be seen, the innermost last. The place of each is its slot.
 	scope []*variable
-	// captured has the variables of functions around this one that it uses. The place of each is its cell.
+	// captured has what it uses of the functions around this one. The place of each is its cell.
 	captured []*variable
 	// loops counts those that a break could leave.
 	loops int
@@ -114,8 +115,8 @@ func (c *compiler) find(name string) *variable {
 	return nil
 }
 
-// capture is the place of the cell of a variable of a function around this one, or -1 if the name is that of a
-// global.
+// capture is the place of the cell of a variable of a function around this one, or -1 if the name is
+// that of a global.
 func (c *compiler) capture(at ast.PositionHolder, name string) int {
 	if c.around == nil {
 		return -1
@@ -184,7 +185,7 @@ func (c *compiler) stmt(s ast.Stmt) stmt {
 	case *ast.WhileStmt:
 		condition := c.expr(s.Condition)
 		cost := c.cost
-		body := c.loop(func() []stmt { return c.block(s.Stmts) })
+		body := c.loop(s.Stmts)
 		return func(f *frame) control {
 			for {
 				f.m.step(cost)
@@ -242,10 +243,11 @@ func (c *compiler) stmt(s ast.Stmt) stmt {
 }
 
 // loop compiles the body of a loop, which can be left by break.
-func (c *compiler) loop(body func() []stmt) []stmt {
+func (c *compiler) loop(list []ast.Stmt) []stmt {
 	c.loops++
-	defer func() { c.loops-- }()
-	return body()
+	body := c.block(list)
+	c.loops--
+	return body
 }
 
 // behindLoop is how a loop ends whose body ended so.
@@ -259,7 +261,9 @@ func behindLoop(body control) control {
 // repeat: the condition can see the variables of the body.
 func (c *compiler) repeat(s *ast.RepeatStmt) stmt {
 	seen := len(c.scope)
-	body := c.loop(func() []stmt { return c.stmts(s.Stmts) })
+	c.loops++
+	body := c.stmts(s.Stmts)
+	c.loops--
 	c.cost = 1
 	condition := c.expr(s.Condition)
 	cost := c.cost
@@ -277,8 +281,8 @@ func (c *compiler) repeat(s *ast.RepeatStmt) stmt {
 	}
 }
 
-// numericFor adds the step before it compares, and begins one step below, as C Lua does: the numbers that a
-// loop gives depend on it where they have fractions.
+// numericFor adds the step before it compares, and begins one step below, as C Lua does: the numbers
+// that a loop gives depend on it where they have fractions.
 func (c *compiler) numericFor(s *ast.NumberForStmt) stmt {
 	bounds := []expr{c.expr(s.Init), c.expr(s.Limit), func(*frame) value { return 1.0 }}
 	if s.Step != nil {
@@ -287,7 +291,7 @@ func (c *compiler) numericFor(s *ast.NumberForStmt) stmt {
 	cost, line, seen := c.cost, s.Line(), len(c.scope)
 	c.locals(s, []string{"(initial)", "(limit)", "(step)"}) // as C Lua counts them
 	v := c.local(s, s.Name)
-	body := c.loop(func() []stmt { return c.block(s.Stmts) })
+	body := c.loop(s.Stmts)
 	c.scope = c.scope[:seen]
 	return func(f *frame) control {
 		m := f.m
@@ -324,7 +328,7 @@ func (c *compiler) genericFor(s *ast.GenericForStmt) stmt {
 	cost, line, seen := c.cost, s.Line(), len(c.scope)
 	hidden := c.locals(s, []string{"(generator)", "(state)", "(control)"})
 	names := c.locals(s, s.Names)
-	body := c.loop(func() []stmt { return c.block(s.Stmts) })
+	body := c.loop(s.Stmts)
 	c.scope = c.scope[:seen]
 	return func(f *frame) control {
 		m := f.m
@@ -367,33 +371,20 @@ func (m *machine) adjust(n int) {
 
 // returnStmt: a single call is made by the caller of this function, so that such calls are not nested.
 func (c *compiler) returnStmt(s *ast.ReturnStmt) stmt {
-	if len(s.Exprs) == 1 {
-		e, isCall := s.Exprs[0].(*ast.FuncCallExpr)
-		if isCall && !e.AdjustRet {
-			push := c.callee(e)
-			cost, line := c.cost, e.Line()
-			return func(f *frame) control {
-				m := f.m
-				m.step(cost)
-				base := len(m.stack)
-				callee := push(f)
-				if fn, ok := callee.(*function); ok && fn.native == nil {
-					m.tail, m.line = fn, line
-					return tailCall
-				}
-				m.call(callee, base, line)
-				return returns
+	if e, ok := one(s.Exprs).(*ast.FuncCallExpr); ok && !e.AdjustRet {
+		push := c.callee(e)
+		cost, line := c.cost, e.Line()
+		return func(f *frame) control {
+			m := f.m
+			m.step(cost)
+			base := len(m.stack)
+			callee := push(f)
+			if fn, ok := callee.(*function); ok && fn.native == nil {
+				m.tail, m.line = fn, line
+				return tailCall
 			}
-		}
-		if _, many := s.Exprs[0].(*ast.Comma3Expr); !many {
-			e := c.expr(s.Exprs[0])
-			cost := c.cost
-			return func(f *frame) control {
-				f.m.step(cost)
-				v := e(f)
-				f.m.stack = append(f.m.stack, v)
-				return returns
-			}
+			m.call(callee, base, line)
+			return returns
 		}
 	}
 	push := c.list(s.Exprs)
@@ -405,7 +396,7 @@ func (c *compiler) returnStmt(s *ast.ReturnStmt) stmt {
 	}
 }
 
-// localAssign declares behind the values, which can so use a variable of the same name that is seen before.
+// localAssign declares after the values, which so can use a variable of the same name from before.
 func (c *compiler) localAssign(s *ast.LocalAssignStmt) stmt {
 	// The parser makes the same of "local f = function" and "local function", but for the last line.
 	if fn, ok := one(s.Exprs).(*ast.FunctionExpr); ok && len(s.Names) == 1 && s.LastLine() != 0 {
@@ -415,16 +406,6 @@ func (c *compiler) localAssign(s *ast.LocalAssignStmt) stmt {
 			f.m.step(1)
 			v.declare(f, nil)
 			v.set(f, e(f))
-			return goesOn
-		}
-	}
-	if len(s.Names) == 1 && len(s.Exprs) == 1 {
-		e := c.expr(s.Exprs[0])
-		cost := c.cost
-		v := c.local(s, s.Names[0])
-		return func(f *frame) control {
-			f.m.step(cost)
-			v.declare(f, e(f))
 			return goesOn
 		}
 	}
@@ -459,8 +440,8 @@ type target struct {
 	line        int
 }
 
-// operand is a table or a key on the left side. A late one is read when the assignment is made; of another one
-// the value is on the stack, at this distance from where the statement has begun.
+// operand is a table or a key on the left side. A late one is read when the assignment is made; of
+// another one the value is on the stack, at this distance from where the statement has begun.
 type operand struct {
 	expr
 	late bool
@@ -474,13 +455,13 @@ func (o *operand) value(f *frame, base int) value {
 	return f.m.stack[base+o.at]
 }
 
-// assign: tables and keys on the left are evaluated first, unless they are late, then the values, and then the
-// last target is assigned to first. A local variable that is the table or key of one target, and itself a
-// target behind that, is not late.
+// assign: tables and keys on the left are evaluated first, unless they are late, then the values, and
+// then the last target is assigned to first. A local variable that is the table or key of one target,
+// and itself a target behind that, is not late.
 func (c *compiler) assign(at ast.PositionHolder, left, right []ast.Expr) stmt {
 	var early []expr
 	side := func(e ast.Expr, behind []ast.Expr) operand {
-		o := operand{expr: c.expr(e), late: c.inert(e)}
+		o := operand{expr: c.expr(e)}
 		if v := c.late(e); v != nil {
 			o.late = true
 			for _, other := range behind {
@@ -504,15 +485,6 @@ func (c *compiler) assign(at ast.PositionHolder, left, right []ast.Expr) stmt {
 			targets[i] = target{object: side(e.Object, left[i+1:]), key: side(e.Key, left[i+1:]), line: e.Line()}
 		default:
 			refuseAt(at, "syntax error near '='")
-		}
-	}
-	if len(left) == 1 && len(right) == 1 && targets[0].store != nil {
-		store, e := targets[0].store, c.expr(right[0])
-		cost := c.cost
-		return func(f *frame) control {
-			f.m.step(cost)
-			store(f, e(f))
-			return goesOn
 		}
 	}
 	push := c.list(right)

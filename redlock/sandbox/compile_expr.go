@@ -6,8 +6,8 @@ import (
 	"github.com/yuin/gopher-lua/ast"
 )
 
-// late is the local variable of this function that an expression is, and is read late. C Lua leaves out a
-// constant in front of "and" and "or", unless it has made a jump for it, as for "false and 2".
+// late is the local variable of this function that an expression is, and is read late. C Lua leaves out
+// a constant in front of "and" and "or", unless it has made a jump for it, as for "false and 2".
 func (c *compiler) late(e ast.Expr) *variable {
 	switch e := e.(type) {
 	case *ast.IdentExpr:
@@ -55,15 +55,6 @@ func numberOf(e ast.Expr) (f float64, constant bool) {
 		return f, okA && okB && f == f && (b != 0 || e.Operator != "/" && e.Operator != "%")
 	}
 	return 0, false
-}
-
-// inert tells whether an expression is the same whenever it is read.
-func (c *compiler) inert(e ast.Expr) bool {
-	switch e.(type) {
-	case *ast.StringExpr, *ast.NumberExpr, *ast.TrueExpr, *ast.FalseExpr, *ast.NilExpr:
-		return true
-	}
-	return false
 }
 
 // constant is an expression that is v.
@@ -232,7 +223,7 @@ func (c *compiler) list(exprs []ast.Expr) values {
 		return func(*frame) {}
 	}
 	n := len(exprs) - 1
-	single := make([]expr, 0, n+1)
+	single := make([]expr, 0, n)
 	for _, e := range exprs[:n] {
 		single = append(single, c.expr(e))
 	}
@@ -255,8 +246,14 @@ func (c *compiler) list(exprs []ast.Expr) values {
 		}
 	}
 	if last == nil {
-		single = append(single, c.expr(exprs[n]))
-		last = func(*frame) {}
+		e := c.expr(exprs[n])
+		last = func(f *frame) {
+			v := e(f)
+			f.m.stack = append(f.m.stack, v)
+		}
+	}
+	if n == 0 {
+		return last
 	}
 	return func(f *frame) {
 		for _, e := range single {
@@ -300,21 +297,21 @@ func (c *compiler) callee(e *ast.FuncCallExpr) func(f *frame) value {
 // relation compiles a comparison. C Lua makes a > b of b < a, behind the evaluation of both.
 func (c *compiler) relation(e *ast.RelationalOpExpr) expr {
 	both, line := c.operands(e.Lhs, e.Rhs), e.Line()
-	switch e.Operator {
-	case "==", "~=":
+	if e.Operator == "==" || e.Operator == "~=" {
 		want := e.Operator == "=="
 		return func(f *frame) value {
 			a, b := both(f)
 			return (a == b || f.m.equalOdd(a, b, line)) == want
 		}
-	case "<":
-		return func(f *frame) value { a, b := both(f); return f.m.less(a, b, line) }
-	case ">":
-		return func(f *frame) value { a, b := both(f); return f.m.less(b, a, line) }
-	case "<=":
-		return func(f *frame) value { a, b := both(f); return f.m.lessOrEqual(a, b, line) }
 	}
-	return func(f *frame) value { a, b := both(f); return f.m.lessOrEqual(b, a, line) }
+	swapped, orEqual := e.Operator[0] == '>', len(e.Operator) == 2
+	return func(f *frame) value {
+		a, b := both(f)
+		if swapped {
+			a, b = b, a
+		}
+		return f.m.compare(a, b, orEqual, line)
+	}
 }
 
 // concat takes a chain of operators, which is one operand and a chain again, as one.
@@ -347,8 +344,8 @@ func (c *compiler) concat(e *ast.StringConcatOpExpr) expr {
 	}
 }
 
-// closure compiles a function. When the expression is executed, the closure takes the cells of the variables that it
-// uses: from slots of the function around it, or from among that one's own cells.
+// closure compiles a function. When the expression is executed, the closure takes the cells of the
+// variables that it uses: from slots of the function around it, or from among that one's own cells.
 func (c *compiler) closure(e *ast.FunctionExpr) expr {
 	inner := &compiler{script: c.script, around: c, proto: &proto{vararg: e.ParList.HasVargs}}
 	p := inner.proto
@@ -374,8 +371,8 @@ func (c *compiler) closure(e *ast.FunctionExpr) expr {
 	}
 }
 
-// flushAt is after how many elements of a constructor C Lua stores them. What stands behind a field with the
-// same key replaces it, and is replaced by one that stands behind these.
+// flushAt is after how many elements of a constructor C Lua stores them. What stands behind a field
+// with the same key replaces it, and is replaced by one that stands behind these.
 const flushAt = 50
 
 // constructor compiles {…}. Elements wait on the stack until they are stored.

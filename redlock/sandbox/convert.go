@@ -5,7 +5,7 @@ import "redlockd/redlock/resp"
 // replyDepthMax bounds the nesting of a table that a script returns.
 const replyDepthMax = 1000
 
-// value is how Lua sees the reply of a command, which is in RESP2 as long as redis.setresp is not called.
+// value is how Lua sees the reply of a command, which is in RESP2.
 func (m *machine) value(r resp.Value) value {
 	switch r.Kind {
 	case resp.Status:
@@ -62,7 +62,7 @@ func (m *machine) tableReply(t *table, depth int) resp.Value {
 	}
 	for _, name := range []string{"double", "map", "set", "big_number", "verbatim_string"} {
 		if t.getString(name) != nil {
-			m.end(&UnavailableError{"the type " + name + " of RESP3"})
+			m.end(&unavailableError{"the type " + name + " of RESP3"})
 		}
 	}
 	r := resp.Value{Kind: resp.Array}
@@ -75,8 +75,8 @@ func (m *machine) tableReply(t *table, depth int) resp.Value {
 	}
 }
 
-// charged converts one element and counts it: tables can contain one another, so that a few of them make a reply that
-// is as large as two to the power of their number.
+// charged converts one element and counts it: tables can contain one another, so that a few of them
+// make a reply that is as large as two to the power of their number.
 func (m *machine) charged(v value, depth int) resp.Value {
 	m.step(4)
 	m.charge(replyBytes)

@@ -1,12 +1,9 @@
-// Goal: replies and error texts are those of a real Redis 7.0. Method: the same scripts run there and here, and the
-// replies are compared byte by byte; where only words differ, up to there.
+// Goal: replies and error texts are those of a real Redis 7.0. Method: the same scripts run there and
+// here, and the replies are compared byte by byte; where only words differ, up to there.
 package sandbox
 
 import (
-	"bufio"
-	"fmt"
-	"io"
-	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -14,8 +11,8 @@ import (
 	"redlockd/redlock/redisproc"
 )
 
-// scripts are run with KEYS k1 k2 and ARGV token 30000 on a database in which k1 is "token". A % in front compares
-// only whether both fail.
+// scripts are run with KEYS k1 k2 and ARGV token 30000 on a database in which k1 is "token". A % in
+// front compares only whether both fail.
 var scripts = strings.Split(strings.TrimSpace(`
 return 1
 return 3.99
@@ -204,6 +201,12 @@ return string.format('%x', -1)
 return string.format('%5000d', 1)
 return string.format('%y', 1)
 return string.format('%d')
+return string.format('%y')
+return string.format('%0000000d')
+return string.gfind()
+return string.match('x')
+return math.ldexp(1)
+return table.sort({}, 1)
 return string.format('%d', 'x')
 return string.format('%s', nil)
 return string.format('%s', {})
@@ -305,38 +308,132 @@ return 1 == 1.0 and 'a' < 'b' and not nil and (nil or 5)
 return ({10, 20, 30})[2]
 return #{1, 2, 3, n = 1} .. #'abc'
 return {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, unpack({21, 22})}
+local x, y = 1, 2 x, y = y, x return {x, y}
+local a, b = 'mine', 'other' a, b = b, a return a == b and 1 or 0
+local a, b, c = 1, 2, 3 a, b, c = c, a, b return {a, b, c}
+local a, t, u = 5, {} local function f() local l u, t.x, l = 3, a, 4 return l end return {f(), u, t.x}
+local t, i = {}, 1 i, t[i] = i + 1, 20 return {i, t[1], t[2]}
+local t = {f = 1} local s = t t.f, t = 2, {f = 3} return {s.f, t.f}
+local t = {} local s = t local function f() t = {} return 1 end t.x, s.y = f(), 2 return {s.x or 0, t.x or 0}
+local a, b = 1, 2 a, b = 3 return {a, b == nil}
+local a, b = 1, 2 local function f() return 7, 8 end a, b = b, a, f() return {a, b}
+local a, b = 1, 2 local function f() return a, b end b, a = f() return {a, b}
+local a, b, x = 1, nil, 7 x = (a or b) and x return x
+local function f(a) a = (tostring(a)) return a end return f('q')
+local function f(a) a = a .. 'x' return a end return f('q')
+local f = 1 local f = function() return f end return f()
+local function f(n) return n == 0 and 'end' or f(n - 1) end return f(3)
+local n, a, b, c = 0, 9, 9, 9 do local x, y, z = 5, 6, 7 end for k, v in next, {1, 2, 3} do n = n + v end return n
+local function s() return nil, 1 end local n = 0 for k in next, {1, 2}, s() do n = n + k end return n
+local fs = {} for i = 1, 3 do do local x = i fs[#fs+1] = function() return x end if i == 2 then break end end end local y, z, w, v, u = 9, 9, 9, 9, 9 return {fs[1](), fs[2]()}
+local x = 1 local function get() return x end pcall(error, 'e') x = 2 return get()
+local g pcall(function() local x = 5 g = function() return x end error('e') end) local a, b, c = 1, 2, 3 return g()
+return #{1, x = tostring(5)}
+return {tostring(1 % 0.1), tostring(5 % -math.huge), tostring(-5.5 % 2)}
+return #setmetatable({1, 2}, {__len = function() return 9 end})
+local s = 0 for i, v in ipairs({4, 5}) do i = (true or nil) and i or 7 s = s + i end return s
+local n = 0 while not nil or n do if true or n then n = n + 1 end if n > 3 then break end end return n
+local x = 1 local function f() x = 10 return 1 end return x + f()
+local x = 1 local function f() x = 10 return 1 end return {(false and 2 or x) + f(), x}
+local x = 1 local function f() x = 10 return 1 end return ((true and nil) or not 1 or x) + f()
+local x = 1 local function f() x = 10 return 1 end return (not (false and 1) and x) + f()
+return setmetatable({}, {__add = function(a, b) return type(b) end}) + '10'
+return {tonumber('10\0x'), tonumber('11\0', 2)}
+return {string.format('%s', 'a\0b'), string.format('%c', 0), #string.format('%s', ('x'):rep(100) .. '\0')}
+return {tostring(tonumber('99999999999999999999', 16)), tonumber('99999999999999999999.', 16) == nil}
+local t = {1, 2} table.insert(t, 0, 'x') return {t[0], t[2], t[3]}
+return {1, 2.9, 'x', false, true, nil, 7}
+return {ok='FINE'}
+return {err='BAD thing'}
+return redis.call('get', 'none') == false
+return 1 .. 2 .. 1e15
+return '010' + 1
+return 010
+local t = {} t[100] = 1 return #t .. (t[100])
+local t = {[60000000] = 1} t[50000000], t[1e300] = 2, 3 rawset(t, 2^53, 4) table.insert(t, 40000000, 5) return {#t, t[40000000], t[60000000]}
+local t = setmetatable({}, {__concat = function(a, b) return 'c' end}) return 'x' .. t .. 'y'
+local redis = {call = function() return 'mine' end} return redis.call('get')
+local function f(...) return select('#', ...) .. (...) end return f('a', 'b')
+return {math.frexp(8)}
+return {math.modf(3.7), math.modf(-1/0)}
+return tostring(math.deg(1)) .. tostring(math.rad(90)) .. math.ldexp(1, 3)
+return math.random(1, 2, 3)
+return ('abc'):gsub('b', 5)
+return ('abc'):gsub('b', 'x%')
+return string.format('%5c|%-5c|', 65, 66)
+return string.format('%5.1f|%g|%-6f|', 1/0, -1/0, 1/0)
+return string.format('%q', 'a\rb\0c')
+return string.format('%')
+return string.format('%+++++++d', 1)
+return string.find('abc', '%b')
+return string.find('a', string.rep('()', 33))
+return string.find('aba', '(a)b%1')
+return {string.find('abc', '()%1')}
+return string.find('abc', '((a)b)c)')
+return {string.find('abab', '(a)(b)%1%2'), string.find('ab', '(a)%1') == nil}
+return string.find('a\1', '%c')
+return string.find('a-b', '%-')
+return string.rep('x', 3)
+return cjson.decode('}')
+return cjson.decode('[1 : 2]')
+return cjson.decode('[,]')
+return cjson.decode('"\\u12"')
+return cjson.decode('"\\uzzzz"')
+return cjson.decode('"\\ud800"')
+return cjson.decode('"\\udc00"')
+return cjson.decode('"\\ud800\\u0041"')
+return cjson.decode('"a\\')
+return cjson.decode('-')
+return cjson.decode('1x')
+return cjson.encode('\f\r')
+local t = {} for i = 1, 1001 do t = {t} end return cjson.encode(t)
+return cjson.decode()
+return cjson.encode(1, 2)
+return tostring(tonumber('inf')) .. tostring(tonumber('-inf'))
+return {tonumber('0x1p4'), tonumber('0X1F'), tonumber('1e400') == 1/0}
+return {tonumber('1', 99)}
+for i = {}, 2 do end
+for i = 1, 'x' do end
+for i = 1, 2, {} do end
+return {select(5, 1), 'x'}
+return next({}, 1)
+local t = {} t.x = t return t
+local a = {} setmetatable(a, {__index = a}) return a.x
+local a = {} setmetatable(a, {__newindex = a}) a.x = 1
+local x = {f = 1, [x] = 2} return x
+return ...
+function f() return ... end
+return xpcall(1)
+return redis.pcall()
+return redis.log(redis.LOG_NOTICE)
+return {cjson.decode('[]'), #cjson.decode('[]')}
+return ({string.byte('abc', 1, 3)})[3]
 `), "\n")
 
 // shebangs are first lines, which a list by lines cannot have.
 var shebangs = []string{"#!lua\nreturn 1", "#!lua name=x\nreturn 1", "#!lua flags=no-writes\nerror('x')", "#!lua flags=foo\nreturn 1", "#!lua foo=1\nreturn 1",
 	"#!js\nreturn 1", "#!lua", "#!lua flags=no-writes,allow-oom\nreturn 2", "#!lua flags=\nreturn 3"}
 
+// flushing are constructors in which C Lua stores elements before a field with the same key.
+func flushing() []string {
+	elements := strings.Repeat("0, ", 50)
+	return []string{
+		"local t = {" + elements + "[1] = 'x'} return {#t, t[1]}",
+		"local t = {[1] = 'x', " + elements + "} return {#t, t[1]}",
+		"return #{" + elements + "tostring(1)}",
+		"local t = {" + elements[3:] + "x = tostring(1)} return {#t, t[1]}",
+	}
+}
+
 func TestDifferential(t *testing.T) {
-	server := redisproc.StartForTest(t, 1)[0]
-	conn, err := net.Dial("tcp", server.Addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	in := bufio.NewReader(conn)
-	do := func(args ...string) string {
-		fmt.Fprintf(conn, "*%d\r\n", len(args))
-		for _, arg := range args {
-			fmt.Fprintf(conn, "$%d\r\n%s\r\n", len(arg), arg)
-		}
-		reply, err := readReply(in)
-		if err != nil {
-			t.Fatalf("%q: %v", args, err)
-		}
-		return reply
-	}
+	redis := redisproc.DialWire(t, redisproc.StartForTest(t, 1)[0].Addr)
 	for _, resp := range []int{2, 3} {
-		do("hello", strconv.Itoa(resp))
-		for _, source := range append(scripts, shebangs...) {
+		redis.Do("hello", strconv.Itoa(resp))
+		for _, source := range slices.Concat(scripts, shebangs, flushing()) {
 			source, loose := strings.CutPrefix(source, "%")
-			do("flushall")
-			do("set", "k1", "token")
-			real := do("eval", source, "2", "k1", "k2", "token", "30000")
+			redis.Do("flushall")
+			redis.Do("set", "k1", "token")
+			real := redis.Do("eval", source, "2", "k1", "k2", "token", "30000")
 			var ours string
 			if script, err := Compile(source); err != nil {
 				ours = "-" + err.Error() + "\r\n"
@@ -349,35 +446,4 @@ func TestDifferential(t *testing.T) {
 			}
 		}
 	}
-}
-
-// readReply reads one reply as it is on the wire.
-func readReply(in *bufio.Reader) (string, error) {
-	line, err := in.ReadString('\n')
-	if err != nil {
-		return "", err
-	}
-	n, _ := strconv.Atoi(strings.TrimSpace(line[1:]))
-	switch line[0] {
-	case '$', '=':
-		if n < 0 {
-			return line, nil
-		}
-		b := make([]byte, n+2)
-		_, err := io.ReadFull(in, b)
-		return line + string(b), err
-	case '%':
-		n *= 2
-	case '*', '~':
-	default:
-		return line, nil
-	}
-	for range n {
-		element, err := readReply(in)
-		if err != nil {
-			return "", err
-		}
-		line += element
-	}
-	return line, nil
 }

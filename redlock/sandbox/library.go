@@ -2,8 +2,8 @@ package sandbox
 
 import "fmt"
 
-// globals are what scripts see beside KEYS, ARGV and _G. They and all tables in them are read-only, and the
-// same for all runs.
+// globals are what scripts see beside KEYS, ARGV and _G. They and all tables in them are read-only, and
+// the same for all runs.
 var globals, stringMeta, globalsMeta *table
 
 // init breaks a circle: functions in the tables look into them.
@@ -32,7 +32,7 @@ func newGlobals() *table {
 func library(functions map[string]func(c *call) int, fields map[string]value) *table {
 	t := &table{}
 	for name, f := range functions {
-		t.setString(name, &function{native: f})
+		t.setString(name, &function{native: &native{name, f}})
 	}
 	for name, v := range fields {
 		t.setString(name, v)
@@ -67,39 +67,64 @@ var missing = map[string]bool{"bit": true, "coroutine": true, "cmsgpack": true, 
 
 func (m *machine) missingGlobal(line int, name string) {
 	if missing[name] {
-		m.end(&UnavailableError{name})
+		m.end(&unavailableError{name})
 	}
 	m.chargeString(len(name))
 	m.raise(line, "Script attempted to access nonexistent global variable '%s'", name)
 }
 
-// Arguments of our functions. The conversions and the words are those of Lua's auxiliary library.
+// Arguments of a function in Go. The conversions and the words are those of Lua's auxiliary library.
 
-func badArgument(c *call, i int, function, what string) {
-	c.raise("bad argument #%d to '%s' (%s)", i, function, what)
+func (c *call) badArgument(i int, what string) {
+	c.raise("bad argument #%d to '%s' (%s)", i, c.name, what)
 }
 
-func badType(c *call, i int, function, want string) {
+func (c *call) badType(i int, want string) {
 	got := "no value"
 	if i <= c.top() {
 		got = typeName(c.get(i))
 	}
-	badArgument(c, i, function, want+" expected, got "+got)
+	c.badArgument(i, want+" expected, got "+got)
 }
 
-func argAny(c *call, i int, function string) value {
+func (c *call) argAny(i int) value {
 	if i > c.top() {
-		badArgument(c, i, function, "value expected")
+		c.badArgument(i, "value expected")
 	}
 	return c.get(i)
 }
 
-func argString(c *call, i int, function string) string {
+func (c *call) argString(i int) string {
 	text, ok := concatText(c.get(i))
 	if !ok {
-		badType(c, i, function, "string")
+		c.badType(i, "string")
 	}
 	return text
+}
+
+func (c *call) argNumber(i int) float64 {
+	f, ok := toNumber(c.m, c.get(i))
+	if !ok {
+		c.badType(i, "number")
+	}
+	return f
+}
+
+func (c *call) argInt(i int) int { return int(truncate(c.argNumber(i))) }
+
+func (c *call) optInt(i, otherwise int) int {
+	if c.get(i) == nil {
+		return otherwise
+	}
+	return c.argInt(i)
+}
+
+func (c *call) argTable() *table { // always the first
+	t, ok := c.get(1).(*table)
+	if !ok {
+		c.badType(1, "table")
+	}
+	return t
 }
 
 func toNumber(m *machine, v value) (f float64, ok bool) {
@@ -113,41 +138,6 @@ func toNumber(m *machine, v value) (f float64, ok bool) {
 		return parseNumber(v)
 	}
 	return 0, false
-}
-
-func argNumber(c *call, i int, function string) float64 {
-	f, ok := toNumber(c.m, c.get(i))
-	if !ok {
-		badType(c, i, function, "number")
-	}
-	return f
-}
-
-func argInt(c *call, i int, function string) int {
-	return int(truncate(argNumber(c, i, function)))
-}
-
-func optInt(c *call, i int, function string, otherwise int) int {
-	if c.get(i) == nil {
-		return otherwise
-	}
-	return argInt(c, i, function)
-}
-
-func argTable(c *call, i int, function string) *table {
-	t, ok := c.get(i).(*table)
-	if !ok {
-		badType(c, i, function, "table")
-	}
-	return t
-}
-
-func argFunction(c *call, i int, name string) *function {
-	f, ok := c.get(i).(*function)
-	if !ok {
-		badType(c, i, name, "function")
-	}
-	return f
 }
 
 // each goes through a table. Each element is a step.

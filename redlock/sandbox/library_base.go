@@ -8,32 +8,32 @@ import (
 // baseFunctions are the globals that are functions.
 var baseFunctions = map[string]func(c *call) int{
 	"assert":         luaAssert,
-	"collectgarbage": func(c *call) int { c.push(0.0); return 1 },
+	"collectgarbage": func(c *call) int { return c.result(0.0) },
 	"error":          luaRaise,
-	"gcinfo":         func(c *call) int { c.push(64.0); c.push(0.0); return 2 },
+	"gcinfo":         func(c *call) int { return c.results(64.0, 0.0) },
 	"getmetatable":   luaGetmetatable,
 	"ipairs":         luaIpairs,
 	"next":           luaNext,
 	"pairs":          luaPairs,
 	"pcall":          luaPcall,
-	"rawequal":       func(c *call) int { c.push(argAny(c, 1, "rawequal") == argAny(c, 2, "rawequal")); return 1 },
-	"rawget":         func(c *call) int { c.push(argTable(c, 1, "rawget").get(argAny(c, 2, "rawget"))); return 1 },
+	"rawequal":       func(c *call) int { return c.result(c.argAny(1) == c.argAny(2)) },
+	"rawget":         func(c *call) int { return c.result(c.argTable().get(c.argAny(2))) },
 	"rawset":         luaRawset,
 	"select":         luaSelect,
 	"setmetatable":   luaSetmetatable,
 	"tonumber":       luaTonumber,
 	"tostring":       luaTostring,
-	"type":           func(c *call) int { c.push(typeName(argAny(c, 1, "type"))); return 1 },
+	"type":           func(c *call) int { return c.result(typeName(c.argAny(1))) },
 	"unpack":         luaUnpack,
 	"xpcall":         luaXpcall,
 }
 
 func luaAssert(c *call) int {
-	if !truthy(argAny(c, 1, "assert")) {
+	if !truthy(c.argAny(1)) {
 		if c.top() < 2 {
 			c.raise("assertion failed!")
 		}
-		text := argString(c, 2, "assert")
+		text := c.argString(2)
 		c.m.chargeString(len(text))
 		c.raise("%s", text)
 	}
@@ -42,7 +42,7 @@ func luaAssert(c *call) int {
 
 // luaRaise is error(). Like Lua 5.1's it takes no argument for nil, and a number for a string.
 func luaRaise(c *call) int {
-	v, level := c.get(1), optInt(c, 2, "error", 1)
+	v, level := c.get(1), c.optInt(2, 1)
 	if text, ok := concatText(v); ok {
 		c.m.chargeString(len(text))
 		v = c.position(level) + text
@@ -55,136 +55,118 @@ func luaRaise(c *call) int {
 }
 
 func luaGetmetatable(c *call) int {
-	switch v := argAny(c, 1, "getmetatable").(type) {
+	switch v := c.argAny(1).(type) {
 	case string:
-		c.push(stringMeta)
+		return c.result(stringMeta)
 	case *table:
-		switch protected := metaField(v, "__metatable"); {
-		case protected != nil:
-			c.push(protected)
-		case v.meta == nil || v.readonly:
-			c.push(nil)
-		default:
-			c.push(v.meta)
+		if protected := metaField(v, "__metatable"); protected != nil {
+			return c.result(protected)
 		}
-	default:
-		c.push(nil)
+		if v.meta != nil && !v.readonly {
+			return c.result(v.meta)
+		}
 	}
-	return 1
+	return c.result(nil)
 }
 
 func luaSetmetatable(c *call) int {
-	t := argTable(c, 1, "setmetatable")
+	t := c.argTable()
 	meta, isTable := c.get(2).(*table)
 	if c.top() < 2 || !isTable && c.get(2) != nil {
-		badArgument(c, 2, "setmetatable", "nil or table expected")
+		c.badArgument(2, "nil or table expected")
 	}
 	c.m.writable(t)
 	if metaField(t, "__metatable") != nil {
 		c.raise("cannot change a protected metatable")
 	}
 	t.meta = meta
-	c.keep(1)
+	c.keepFirst()
 	return 1
 }
 
-var ipairsStep = &function{native: func(c *call) int {
-	i := argInt(c, 2, "ipairs") + 1
-	v := argTable(c, 1, "ipairs").get(float64(i))
+var ipairsStep = &function{native: &native{"ipairs", func(c *call) int {
+	i := c.argInt(2) + 1
+	v := c.argTable().get(float64(i))
 	if v == nil {
 		return 0
 	}
-	c.push(float64(i))
-	c.push(v)
-	return 2
-}}
+	return c.results(float64(i), v)
+}}}
 
 func luaIpairs(c *call) int {
-	t := argTable(c, 1, "ipairs")
-	c.push(ipairsStep)
-	c.push(t)
-	c.push(0.0)
-	return 3
+	t := c.argTable()
+	return c.results(ipairsStep, t, 0.0)
 }
 
 func luaNext(c *call) int {
-	k, v, ok := argTable(c, 1, "next").next(c.get(2))
+	k, v, ok := c.argTable().next(c.get(2))
 	if !ok {
-		c.raise("invalid key to 'next'")
+		c.m.raise(0, "invalid key to 'next'") // without a position, as in C Lua
 	}
-	c.push(k)
 	if k == nil {
-		return 1
+		return c.result(nil)
 	}
-	c.push(v)
-	return 2
+	return c.results(k, v)
 }
 
-var nextStep = &function{native: luaNext}
+var nextStep = &function{native: &native{"next", luaNext}}
 
 func luaPairs(c *call) int {
-	t := argTable(c, 1, "pairs")
-	c.push(nextStep)
-	c.push(t)
-	c.push(nil)
-	return 3
+	t := c.argTable()
+	return c.results(nextStep, t, nil)
 }
 
-// luaPcall is pcall() as Redis changes it: of an error that is a table with a field err it returns that field.
+// luaPcall is pcall() as Redis changes it: of an error with a field err it returns that field.
 func luaPcall(c *call) int {
-	f := argAny(c, 1, "pcall")
-	raised := c.m.protect(f, c.base+1)
-	if raised == nil {
-		c.m.stack[c.base] = true
-		return c.top()
-	}
-	v := raised.value
-	if t, ok := v.(*table); ok {
-		if text, ok := t.getString("err").(string); ok {
-			v = text
+	return c.protected(c.argAny(1), func(raised value) value {
+		if t, ok := raised.(*table); ok {
+			if text, ok := t.getString("err").(string); ok {
+				return text
+			}
 		}
-	}
-	c.push(false)
-	c.push(v)
-	return 2
+		return raised
+	})
 }
 
 // luaXpcall is xpcall(), whose handler gets what was raised.
 func luaXpcall(c *call) int {
 	f := c.get(1)
-	handler, ok := argAny(c, 2, "xpcall").(*function)
-	c.keep(1)
-	raised := c.m.protect(f, c.base+1)
-	if raised == nil {
-		c.m.stack[c.base] = true
-		return c.top()
+	handler, ok := c.argAny(2).(*function)
+	c.keepFirst()
+	return c.protected(f, func(raised value) value {
+		if !ok {
+			return raised
+		}
+		c.push(raised)
+		return c.invoke(handler, 1)
+	})
+}
+
+// protected calls a function with the arguments behind it, and returns true and its results, or false and
+// what handle makes of the error.
+func (c *call) protected(f value, handle func(raised value) value) int {
+	if raised := c.m.protect(f, c.base+1); raised != nil {
+		return c.results(false, handle(raised.value))
 	}
-	v := raised.value
-	if ok {
-		c.push(v)
-		v = c.invoke(handler, 1)
-	}
-	c.push(false)
-	c.push(v)
-	return 2
+	c.m.stack[c.base] = true
+	return c.top()
 }
 
 func luaRawset(c *call) int {
-	t, k, v := argTable(c, 1, "rawset"), argAny(c, 2, "rawset"), argAny(c, 3, "rawset")
+	t, k, v := c.argTable(), c.argAny(2), c.argAny(3)
 	c.m.writable(t)
 	c.m.checkKey(k, c.line)
 	t.set(c.m, k, v)
-	c.keep(1)
+	c.keepFirst()
 	return 1
 }
 
 func luaSelect(c *call) int {
 	n := c.top()
 	if c.get(1) == "#" {
-		c.push(float64(n - 1))
-		return 1
+		return c.result(float64(n - 1))
 	}
-	i := argInt(c, 1, "select")
+	i := c.argInt(1)
 	switch {
 	case i < 0:
 		i += n
@@ -192,27 +174,25 @@ func luaSelect(c *call) int {
 		i = n
 	}
 	if i < 1 {
-		badArgument(c, 1, "select", "index out of range")
+		c.badArgument(1, "index out of range")
 	}
 	return n - i
 }
 
 func luaTonumber(c *call) int {
-	base := optInt(c, 2, "tonumber", 10)
+	base := c.optInt(2, 10)
 	if base == 10 {
-		if f, ok := toNumber(c.m, argAny(c, 1, "tonumber")); ok {
-			c.push(f)
-		} else {
-			c.push(nil)
+		if f, ok := toNumber(c.m, c.argAny(1)); ok {
+			return c.result(f)
 		}
-		return 1
+		return c.result(nil)
 	}
-	text := argString(c, 1, "tonumber")
+	text := c.argString(1)
 	c.m.step(len(text))
 	text, _, _ = strings.Cut(text, "\x00") // C's string ends there
 	text = strings.Trim(text, " \t\n\v\f\r")
 	if base < 2 || base > 36 {
-		badArgument(c, 2, "tonumber", "base out of range")
+		c.badArgument(2, "base out of range")
 	}
 	digits, negative := strings.CutPrefix(text, "-")
 	if !negative {
@@ -223,33 +203,29 @@ func luaTonumber(c *call) int {
 	}
 	u, ok := parseUnsigned(digits, base)
 	if !ok {
-		c.push(nil)
-		return 1
+		return c.result(nil)
 	}
 	if negative && u != math.MaxUint64 {
 		u = -u
 	}
-	c.push(float64(u))
-	return 1
+	return c.result(float64(u))
 }
 
 func luaTostring(c *call) int {
-	v := argAny(c, 1, "tostring")
+	v := c.argAny(1)
 	if f := metaField(v, "__tostring"); f != nil {
 		c.push(v)
-		c.push(c.invoke(f, 1))
-		return 1
+		return c.result(c.invoke(f, 1))
 	}
-	c.push(text(v))
-	return 1
+	return c.result(text(v))
 }
 
 // unpackMax is how many values a table or a string can be unpacked to, as in C Lua.
 const unpackMax = 8000
 
 func luaUnpack(c *call) int {
-	t := argTable(c, 1, "unpack")
-	i, j := optInt(c, 2, "unpack", 1), optInt(c, 3, "unpack", t.length())
+	t := c.argTable()
+	i, j := c.optInt(2, 1), c.optInt(3, t.length())
 	if i > j {
 		return 0
 	}

@@ -8,7 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// The library cjson with the defaults of the one in Redis: nesting to 1000, numbers as %.14g, arrays with few holes.
+// The library cjson with the defaults of the one in Redis: nesting to 1000, numbers as %.14g, arrays
+// with few holes.
 const (
 	jsonDepthMax  = 1000
 	jsonSparseMin = 10 // an array may have any holes up to this index,
@@ -19,24 +20,22 @@ var null = &userdata{}
 
 func cjsonEncode(c *call) int {
 	if c.top() != 1 {
-		badArgument(c, 1, "encode", "expected 1 argument")
+		c.badArgument(1, "expected 1 argument")
 	}
 	b := c.appendJSON(nil, c.get(1), 0)
-	c.push(string(b))
-	return 1
+	return c.result(string(b))
 }
 
 func (c *call) appendJSON(b []byte, v value, depth int) []byte {
-	m := c.m
-	m.step(1)
+	c.m.step(1)
 	switch v := v.(type) {
 	case string:
-		return m.appendJSONString(b, v)
+		return c.m.appendJSONString(b, v)
 	case float64:
 		if math.IsInf(v, 0) || v != v {
 			c.raise("Cannot serialise number: must not be NaN or Inf")
 		}
-		m.charge(24)
+		c.m.charge(24)
 		return appendNumber(b, v, 14)
 	case bool:
 		return strconv.AppendBool(b, v)
@@ -56,7 +55,7 @@ func (c *call) appendJSON(b []byte, v value, depth int) []byte {
 func (c *call) appendJSONTable(b []byte, t *table, depth int) []byte {
 	m := c.m
 	if depth > jsonDepthMax {
-		c.raise("Cannot serialise, excessive depth (%d)", depth)
+		c.raise("Cannot serialise, excessive nesting (%d)", depth)
 	}
 	if n := c.jsonArray(t); n > 0 {
 		b = append(b, '[')
@@ -91,7 +90,7 @@ func (c *call) appendJSONTable(b []byte, t *table, depth int) []byte {
 	return append(b, '}')
 }
 
-// jsonArray is the length of a table that is an array: all its keys are positive integers. Otherwise it is 0.
+// jsonArray is the length of an array, a table whose keys are all positive integers, and else 0.
 func (c *call) jsonArray(t *table) int {
 	greatest, elements, array := 0.0, 0.0, true
 	c.m.each(t, func(k, _ value) {
@@ -142,16 +141,15 @@ func (m *machine) appendJSONString(b []byte, s string) []byte {
 
 func cjsonDecode(c *call) int {
 	if c.top() != 1 {
-		badArgument(c, 1, "decode", "expected 1 argument")
+		c.badArgument(1, "expected 1 argument")
 	}
-	d := &decoder{call: c, s: argString(c, 1, "decode")}
+	d := &decoder{call: c, s: c.argString(1)}
 	c.m.step(len(d.s) / 8)
 	v := d.value(0)
 	if d.space() < len(d.s) {
 		d.fail("the end", d.token())
 	}
-	c.push(v)
-	return 1
+	return c.result(v)
 }
 
 // decoder reads one value after another from s.
@@ -173,7 +171,7 @@ func (d *decoder) space() int {
 	return d.at
 }
 
-// skip goes behind white space and one of these characters, and returns that, or 0 if there is none of them.
+// skip goes behind white space and one of these characters, and returns that, or 0 for none.
 func (d *decoder) skip(chars string) byte {
 	if d.space() == len(d.s) || strings.IndexByte(chars, d.s[d.at]) < 0 {
 		return 0
@@ -291,7 +289,7 @@ func (d *decoder) number() value {
 		}
 		d.m.step(1 + (end-d.at)/16)
 	}
-	d.fail("value", "invalid token")
+	d.fail("value", "invalid number")
 	return nil
 }
 
@@ -307,10 +305,7 @@ func (d *decoder) text() string {
 			d.at = i + 1
 			return string(b)
 		case '\\':
-			if i++; i == len(d.s) {
-				break
-			}
-			if d.s[i] == 'u' {
+			if i++; i < len(d.s) && d.s[i] == 'u' {
 				r, n := codePoint(d.s[i-1:])
 				if n == 0 {
 					d.at = i - 1
@@ -320,7 +315,10 @@ func (d *decoder) text() string {
 				i += n - 2
 				continue
 			}
-			at := strings.IndexByte(escapes, d.s[i])
+			at := -1
+			if i < len(d.s) {
+				at = strings.IndexByte(escapes, d.s[i])
+			}
 			if at < 0 || at%2 == 1 {
 				d.at = i - 1
 				d.fail("value", "invalid escape code")

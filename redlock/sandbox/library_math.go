@@ -1,33 +1,24 @@
 package sandbox
 
-import (
-	"math"
-)
+import "math"
 
 func mathLibrary() *table {
 	fs := map[string]func(c *call) int{
-		"abs": func(c *call) int {
-			c.push(math.Abs(argNumber(c, 1, "abs")))
-			return 1
-		},
+		"abs": func(c *call) int { return c.result(math.Abs(c.argNumber(1))) },
 		"frexp": func(c *call) int {
-			f, e := math.Frexp(argNumber(c, 1, "frexp"))
-			c.push(f)
-			c.push(float64(e))
-			return 2
+			f, e := math.Frexp(c.argNumber(1))
+			return c.results(f, float64(e))
 		},
 		"modf": func(c *call) int {
-			f := argNumber(c, 1, "modf")
+			f := c.argNumber(1)
 			whole, part := math.Trunc(f), 0.0
 			if !math.IsInf(f, 0) {
 				part = f - whole
 			}
-			c.push(whole)
-			c.push(part)
-			return 2
+			return c.results(whole, part)
 		},
-		"max":        extreme("max", func(a, b float64) bool { return a > b }),
-		"min":        extreme("min", func(a, b float64) bool { return a < b }),
+		"max":        extreme(func(a, b float64) bool { return a > b }),
+		"min":        extreme(func(a, b float64) bool { return a < b }),
 		"random":     mathRandom,
 		"randomseed": mathRandomseed,
 	}
@@ -39,9 +30,8 @@ func mathLibrary() *table {
 		"rad": func(f float64) float64 { return f * (math.Pi / 180) },
 	} {
 		fs[name] = func(c *call) int {
-			x := argNumber(c, 1, name)
-			c.push(asC(f(x), x, x))
-			return 1
+			x := c.argNumber(1)
+			return c.result(asC(f(x), x, x))
 		}
 	}
 	for name, f := range map[string]func(a, b float64) float64{
@@ -49,24 +39,22 @@ func mathLibrary() *table {
 		"ldexp": func(f, e float64) float64 { return math.Ldexp(f, int(max(min(e, 1e6), -1e6))) },
 	} {
 		fs[name] = func(c *call) int {
-			x, y := argNumber(c, 1, name), argNumber(c, 2, name)
-			c.push(asC(f(x, y), x, y))
-			return 1
+			x, y := c.argNumber(1), c.argNumber(2)
+			return c.result(asC(f(x, y), x, y))
 		}
 	}
 	return library(fs, map[string]value{"pi": math.Pi, "huge": math.Inf(1)})
 }
 
-func extreme(name string, better func(a, b float64) bool) func(c *call) int {
+func extreme(better func(a, b float64) bool) func(c *call) int {
 	return func(c *call) int {
-		best := argNumber(c, 1, name)
+		best := c.argNumber(1)
 		for i := 2; i <= c.top(); i++ {
-			if f := argNumber(c, i, name); better(f, best) {
+			if f := c.argNumber(i); better(f, best) {
 				best = f
 			}
 		}
-		c.push(best)
-		return 1
+		return c.result(best)
 	}
 }
 
@@ -78,30 +66,26 @@ const (
 )
 
 func mathRandom(c *call) int {
-	m := c.m
-	m.random = (m.random*randomMultiplier + 0xB) & randomMask
-	r := float64(m.random>>17%math.MaxInt32) / math.MaxInt32
+	c.m.random = (c.m.random*randomMultiplier + 0xB) & randomMask
+	r := float64(c.m.random>>17%math.MaxInt32) / math.MaxInt32
 	low, high := 1, 0
 	switch c.top() {
 	case 0:
-		c.push(r)
-		return 1
+		return c.result(r)
 	case 1:
-		high = argInt(c, 1, "random")
+		high = c.argInt(1)
 	case 2:
-		low, high = argInt(c, 1, "random"), argInt(c, 2, "random")
+		low, high = c.argInt(1), c.argInt(2)
 	default:
 		c.raise("wrong number of arguments")
 	}
 	if low > high {
-		badArgument(c, c.top(), "random", "interval is empty")
+		c.badArgument(c.top(), "interval is empty")
 	}
-	c.push(math.Floor(r*(float64(high)-float64(low)+1)) + float64(low))
-	return 1
+	return c.result(math.Floor(r*(float64(high)-float64(low)+1)) + float64(low))
 }
 
 func mathRandomseed(c *call) int {
-	m := c.m
-	m.random = uint64(uint32(argInt(c, 1, "randomseed")))<<16 | randomSeed
+	c.m.random = uint64(uint32(c.argInt(1)))<<16 | randomSeed
 	return 0
 }

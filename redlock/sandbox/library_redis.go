@@ -23,26 +23,24 @@ func redisLibrary() *table {
 	}
 	return library(map[string]func(c *call) int{
 		"call":               redisCall,
-		"pcall":              func(c *call) int { c.push(c.m.value(c.m.command(c))); return 1 },
+		"pcall":              func(c *call) int { return c.result(c.m.value(c.m.command(c))) },
 		"error_reply":        func(c *call) int { return singleField(c, "err") },
 		"status_reply":       func(c *call) int { return singleField(c, "ok") },
 		"sha1hex":            redisSha1hex,
 		"log":                redisLog,
 		"setresp":            redisSetresp,
 		"set_repl":           redisSetRepl,
-		"replicate_commands": func(c *call) int { c.push(true); return 1 },
+		"replicate_commands": func(c *call) int { return c.result(true) },
 	}, fields)
 }
 
 func redisCall(c *call) int {
-	m := c.m
-	reply := m.command(c)
-	v := m.value(reply)
+	reply := c.m.command(c)
+	v := c.m.value(reply)
 	if reply.Kind == resp.Error {
-		m.throw(v)
+		c.m.throw(v)
 	}
-	c.push(v)
-	return 1
+	return c.result(v)
 }
 
 // command has the caller execute the command on Lua's stack.
@@ -88,19 +86,15 @@ func (m *machine) chargeReply(r resp.Value) {
 
 // singleField is redis.error_reply and redis.status_reply.
 func singleField(c *call, name string) int {
-	m := c.m
 	text, ok := c.get(1).(string)
 	if !ok || c.top() != 1 {
-		c.push(m.holder("err", "ERR wrong number or type of arguments"))
-		return 1
+		return c.result(c.m.holder("err", "ERR wrong number or type of arguments"))
 	}
-	message := text
 	if name == "err" {
-		m.chargeString(len(message))
-		message = errorMessage(message)
+		c.m.chargeString(len(text))
+		text = errorMessage(text)
 	}
-	c.push(m.holder(name, message))
-	return 1
+	return c.result(c.m.holder(name, text))
 }
 
 // errorMessage gives an error that is one word the code ERR, and takes a leading minus away.
@@ -113,14 +107,12 @@ func errorMessage(text string) string {
 }
 
 func redisSha1hex(c *call) int {
-	m := c.m
 	if c.top() != 1 {
-		m.raiseReply("ERR wrong number of arguments")
+		c.m.raiseReply("ERR wrong number of arguments")
 	}
 	text, _ := concatText(c.get(1)) // of what is neither a string nor a number it is that of nothing
-	m.step(len(text) / 16)
-	c.push(SHA(text))
-	return 1
+	c.m.step(len(text) / 16)
+	return c.result(SHA(text))
 }
 
 // raiseReply raises an error reply.
@@ -148,7 +140,7 @@ func redisSetresp(c *call) int {
 	switch n, _ := toNumber(c.m, c.get(1)); n {
 	case 2:
 	case 3:
-		c.m.end(&UnavailableError{"redis.setresp(3)"})
+		c.m.end(&unavailableError{"redis.setresp(3)"})
 	default:
 		c.m.raiseReply("ERR RESP version must be 2 or 3.")
 	}
@@ -157,12 +149,11 @@ func redisSetresp(c *call) int {
 
 // redisSetRepl checks its argument: there is nothing to replicate to.
 func redisSetRepl(c *call) int {
-	m := c.m
 	if c.top() != 1 {
-		m.raiseReply("ERR redis.set_repl() requires two arguments.")
+		c.m.raiseReply("ERR redis.set_repl() requires two arguments.")
 	}
-	if n, ok := toNumber(m, c.get(1)); !ok || n < 0 || n > 3 {
-		m.raiseReply("ERR Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE.")
+	if n, ok := toNumber(c.m, c.get(1)); !ok || n < 0 || n > 3 {
+		c.m.raiseReply("ERR Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE.")
 	}
 	return 0
 }

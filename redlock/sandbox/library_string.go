@@ -10,10 +10,10 @@ import (
 
 var stringFunctions = map[string]func(c *call) int{
 	"byte": stringByte, "char": stringChar, "find": stringFind, "format": stringFormat,
-	"gfind": stringGmatch, "gmatch": stringGmatch, "gsub": stringGsub, "match": stringMatch, "rep": stringRep,
-	"len":   func(c *call) int { c.push(float64(len(argString(c, 1, "len")))); return 1 },
-	"lower": stringMap("lower", lowerASCII), "reverse": stringMap("reverse", slices.Reverse[[]byte]),
-	"sub": stringSub, "upper": stringMap("upper", upperASCII),
+	"gfind": stringGmatch, "gmatch": stringGmatch, "gsub": stringGsub, "match": stringFind, "rep": stringRep,
+	"len":   func(c *call) int { return c.result(float64(len(c.argString(1)))) },
+	"lower": stringMap(lowerASCII), "reverse": stringMap(slices.Reverse[[]byte]),
+	"sub": stringSub, "upper": stringMap(upperASCII),
 }
 
 // fromBegin makes a distance from the end (negative) one from the begin; 1 is the first byte.
@@ -25,10 +25,9 @@ func fromBegin(i, length int) int {
 }
 
 func stringByte(c *call) int {
-	m := c.m
-	s := argString(c, 1, "byte")
-	i := fromBegin(optInt(c, 2, "byte", 1), len(s))
-	j := fromBegin(optInt(c, 3, "byte", i), len(s))
+	s := c.argString(1)
+	i := fromBegin(c.optInt(2, 1), len(s))
+	j := fromBegin(c.optInt(3, i), len(s))
 	i, j = max(i, 1), min(j, len(s))
 	if i > j {
 		return 0
@@ -36,7 +35,7 @@ func stringByte(c *call) int {
 	if j-i >= unpackMax {
 		c.raise("string slice too long")
 	}
-	m.many(j - i + 1)
+	c.m.many(j - i + 1)
 	for k := i; k <= j; k++ {
 		c.push(float64(s[k-1]))
 	}
@@ -44,30 +43,27 @@ func stringByte(c *call) int {
 }
 
 func stringChar(c *call) int {
-	m := c.m
 	n := c.top()
-	m.chargeString(n)
+	c.m.chargeString(n)
 	b := make([]byte, n)
 	for i := range b {
-		n := argInt(c, i+1, "char")
+		n := c.argInt(i + 1)
 		if n < 0 || n > 255 {
-			badArgument(c, i+1, "char", "invalid value")
+			c.badArgument(i+1, "invalid value")
 		}
 		b[i] = byte(n)
 	}
-	c.push(string(b))
-	return 1
+	return c.result(string(b))
 }
 
 // stringMap is a function that makes a string of the same length.
-func stringMap(name string, f func(b []byte)) func(c *call) int {
+func stringMap(f func(b []byte)) func(c *call) int {
 	return func(c *call) int {
-		s := argString(c, 1, name)
+		s := c.argString(1)
 		c.m.chargeString(len(s))
 		b := []byte(s)
 		f(b)
-		c.push(string(b))
-		return 1
+		return c.result(string(b))
 	}
 }
 
@@ -88,59 +84,48 @@ func upperASCII(b []byte) {
 }
 
 func stringRep(c *call) int {
-	m := c.m
-	s, n := argString(c, 1, "rep"), argInt(c, 2, "rep")
+	s, n := c.argString(1), c.argInt(2)
 	if n <= 0 || s == "" {
-		c.push(string(""))
-		return 1
+		return c.result("")
 	}
-	if n > m.limits.Bytes {
-		n = m.limits.Bytes + 1
+	if n > c.m.limits.Bytes {
+		n = c.m.limits.Bytes + 1
 	}
-	m.chargeString(len(s) * n)
-	c.push(string(strings.Repeat(s, n)))
-	return 1
+	c.m.chargeString(len(s) * n)
+	return c.result(strings.Repeat(s, n))
 }
 
 func stringSub(c *call) int {
-	s := argString(c, 1, "sub")
-	i, j := fromBegin(argInt(c, 2, "sub"), len(s)), fromBegin(optInt(c, 3, "sub", -1), len(s))
+	s := c.argString(1)
+	i, j := fromBegin(c.argInt(2), len(s)), fromBegin(c.optInt(3, -1), len(s))
 	i, j = max(i, 1), min(j, len(s))
 	if i > j {
-		c.push(string(""))
-		return 1
+		return c.result("")
 	}
-	c.push(string(s[i-1 : j])) // shares the bytes of s
-	return 1
+	return c.result(s[i-1 : j]) // shares the bytes of s
 }
 
 const patternSpecials = "^$*+?.([%-"
 
-func stringFind(c *call) int  { return find(c, "find") }
-func stringMatch(c *call) int { return find(c, "match") }
-
-func find(c *call, name string) int {
-	m := c.m
-	s, p := argString(c, 1, name), argString(c, 2, name)
-	begin := fromBegin(optInt(c, 3, name, 1), len(s)) - 1
+// stringFind is find, and match, which answers the captures only.
+func stringFind(c *call) int {
+	s, p := c.argString(1), c.argString(2)
+	begin := fromBegin(c.optInt(3, 1), len(s)) - 1
 	begin = min(max(begin, 0), len(s))
-	m.step(len(p) / 16)
-	if name == "find" && (truthy(c.get(4)) || !strings.ContainsAny(p, patternSpecials)) {
-		m.step((len(s) - begin) / 16)
+	c.m.step(len(p) / 16)
+	if c.name == "find" && (truthy(c.get(4)) || !strings.ContainsAny(p, patternSpecials)) {
+		c.m.step((len(s) - begin) / 16)
 		if i := strings.Index(s[begin:], p); i >= 0 {
-			c.push(float64(begin + i + 1))
-			c.push(float64(begin + i + len(p)))
-			return 2
+			return c.results(float64(begin+i+1), float64(begin+i+len(p)))
 		}
-		c.push(nil)
-		return 1
+		return c.result(nil)
 	}
 	f := finder{call: c, s: s}
 	var anchored bool
 	f.p, anchored = strings.CutPrefix(p, "^")
 	for i := begin; i <= len(s); i++ {
 		if end := f.start(i); end >= 0 {
-			if name == "find" {
+			if c.name == "find" {
 				c.push(float64(i + 1))
 				c.push(float64(end))
 				return f.pushCaptures(i, end, false) + 2
@@ -151,16 +136,14 @@ func find(c *call, name string) int {
 			break
 		}
 	}
-	c.push(nil)
-	return 1
+	return c.result(nil)
 }
 
 func stringGmatch(c *call) int {
-	m := c.m
-	s, p := argString(c, 1, "gmatch"), argString(c, 2, "gmatch")
+	s, p := c.argString(1), c.argString(2)
 	at := 0
-	m.charge(2 * closureBytes)
-	c.push(&function{native: func(c *call) int {
+	c.m.charge(2 * closureBytes)
+	next := func(c *call) int {
 		f := finder{call: c, s: s, p: p}
 		for i := at; i <= len(s); i++ {
 			if end := f.start(i); end >= 0 {
@@ -172,22 +155,21 @@ func stringGmatch(c *call) int {
 		}
 		at = len(s) + 1
 		return 0
-	}})
-	return 1
+	}
+	return c.result(&function{native: &native{"gmatch", next}})
 }
 
 func stringGsub(c *call) int {
-	m := c.m
-	s, p := argString(c, 1, "gsub"), argString(c, 2, "gsub")
+	s, p := c.argString(1), c.argString(2)
 	with := c.get(3)
 	switch v := with.(type) {
 	case float64:
 		with = numberString(v)
 	case string, *table, *function:
 	default:
-		badArgument(c, 3, "gsub", "string/function/table expected")
+		c.badArgument(3, "string/function/table expected")
 	}
-	most := optInt(c, 4, "gsub", len(s)+1)
+	most := c.optInt(4, len(s)+1)
 	f := finder{call: c, s: s}
 	var anchored bool
 	f.p, anchored = strings.CutPrefix(p, "^")
@@ -199,7 +181,7 @@ func stringGsub(c *call) int {
 			n++
 			before := len(b)
 			b = f.replacement(b, i, end, with)
-			m.chargeString(len(b) - before)
+			c.m.chargeString(len(b) - before)
 		}
 		if end > i {
 			i = end
@@ -214,10 +196,8 @@ func stringGsub(c *call) int {
 		}
 	}
 	i = min(i, len(s))
-	m.chargeString(len(b) + len(s) - i)
-	c.push(string(string(b) + s[i:]))
-	c.push(float64(n))
-	return 2
+	c.m.chargeString(len(b) + len(s) - i)
+	return c.results(string(b)+s[i:], float64(n))
 }
 
 // replacement appends what gsub puts in place of s[i:end].
@@ -272,8 +252,7 @@ func (f *finder) template(b []byte, i, end int, with string) []byte {
 
 // stringFormat is string.format: widths and precisions have at most two digits, as in Lua.
 func stringFormat(c *call) int {
-	m := c.m
-	format := argString(c, 1, "format")
+	format := c.argString(1)
 	var b []byte
 	arg := 1
 	for i := 0; i < len(format); i++ {
@@ -285,6 +264,9 @@ func stringFormat(c *call) int {
 		if i < len(format) && format[i] == '%' {
 			b = append(b, '%')
 			continue
+		}
+		if arg++; arg > c.top() {
+			c.badArgument(arg, "no value")
 		}
 		begin := i
 		for i < len(format) && strings.IndexByte("-+ #0", format[i]) >= 0 {
@@ -309,23 +291,21 @@ func stringFormat(c *call) int {
 		if i < len(format) {
 			verb = format[i]
 		}
-		arg++
 		before := len(b)
 		b = formatOne(c, b, format[begin:min(i, len(format))], verb, arg)
-		m.chargeString(len(b) - before)
+		c.m.chargeString(len(b) - before)
 	}
-	m.chargeString(len(b))
-	c.push(string(b))
-	return 1
+	c.m.chargeString(len(b))
+	return c.result(string(b))
 }
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
-// formatOne appends one argument. Go's fmt has C's flags, widths and precisions, and differs where this departs.
+// formatOne appends one argument. Go's fmt has C's flags, widths and precisions, with these exceptions.
 func formatOne(c *call, b []byte, spec string, verb byte, arg int) []byte {
 	switch verb {
 	case 'c':
-		f, c := argNumberValue(c, arg), byte(0)
+		f, c := c.argNumber(arg), byte(0)
 		if math.Abs(f) < 1<<31 {
 			c = byte(int(f))
 		}
@@ -339,13 +319,13 @@ func formatOne(c *call, b []byte, spec string, verb byte, arg int) []byte {
 		}
 		return fmt.Appendf(b, "%"+strings.Trim(spec, "0+ #")+"s", string([]byte{c}))
 	case 'd', 'i':
-		return fmt.Appendf(b, "%"+spec+"d", truncate(argNumberValue(c, arg)))
+		return fmt.Appendf(b, "%"+spec+"d", truncate(c.argNumber(arg)))
 	case 'u':
-		return fmt.Appendf(b, "%"+spec+"d", unsigned(argNumberValue(c, arg)))
+		return fmt.Appendf(b, "%"+spec+"d", unsigned(c.argNumber(arg)))
 	case 'o', 'x', 'X':
-		return fmt.Appendf(b, "%"+spec+string(verb), unsigned(argNumberValue(c, arg)))
+		return fmt.Appendf(b, "%"+spec+string(verb), unsigned(c.argNumber(arg)))
 	case 'e', 'E', 'f', 'g', 'G':
-		f := argNumberValue(c, arg)
+		f := c.argNumber(arg)
 		if f-f != 0 { // infinite or not a number
 			return fmt.Appendf(b, "%"+width(spec)+"s", appendNumber(nil, f, 14))
 		}
@@ -354,9 +334,9 @@ func formatOne(c *call, b []byte, spec string, verb byte, arg int) []byte {
 		}
 		return fmt.Appendf(b, "%"+spec+string(verb), f)
 	case 'q':
-		return c.m.quote(b, argStringValue(c, arg))
+		return c.m.quote(b, c.argString(arg))
 	case 's':
-		s := argStringValue(c, arg)
+		s := c.argString(arg)
 		if !strings.Contains(spec, ".") && len(s) >= 100 {
 			return append(b, s...)
 		}
@@ -398,22 +378,6 @@ func unsigned(f float64) uint64 {
 		return 0
 	}
 	return uint64(f)
-}
-
-func argNumberValue(c *call, i int) float64 {
-	formatArgument(c, i)
-	return argNumber(c, i, "format")
-}
-
-func argStringValue(c *call, i int) string {
-	formatArgument(c, i)
-	return argString(c, i, "format")
-}
-
-func formatArgument(c *call, i int) {
-	if i > c.top() {
-		badArgument(c, i, "format", "no value")
-	}
 }
 
 // quote is %q: a string that Lua reads back.

@@ -1,32 +1,29 @@
 package sandbox
 
-import (
-	"sort"
-)
+import "sort"
 
 var tableFunctions = map[string]func(c *call) int{
 	"concat": tableConcat,
-	"getn":   func(c *call) int { c.push(float64(argTable(c, 1, "getn").length())); return 1 },
+	"getn":   func(c *call) int { return c.result(float64(c.argTable().length())) },
 	"insert": tableInsert, "maxn": tableMaxn, "remove": tableRemove, "sort": tableSort,
 }
 
 func tableConcat(c *call) int {
-	m := c.m
-	t := argTable(c, 1, "concat")
+	t := c.argTable()
 	sep := ""
 	if c.get(2) != nil {
-		sep = argString(c, 2, "concat")
+		sep = c.argString(2)
 	}
-	i, j := optInt(c, 3, "concat", 1), optInt(c, 4, "concat", t.length())
+	i, j := c.optInt(3, 1), c.optInt(4, t.length())
 	var b []byte
 	for k := i; k <= j; k++ {
-		m.step(1)
+		c.m.step(1)
 		v := t.at(k)
 		text, ok := concatText(v)
 		if !ok {
 			c.raise("invalid value (%s) at index %d in table for 'concat'", typeName(v), k)
 		}
-		m.chargeString(len(text) + len(sep))
+		c.m.chargeString(len(text) + len(sep))
 		if b = append(b, text...); k < j {
 			b = append(b, sep...)
 		}
@@ -34,20 +31,19 @@ func tableConcat(c *call) int {
 			break
 		}
 	}
-	m.chargeString(len(b))
-	c.push(string(b))
-	return 1
+	c.m.chargeString(len(b))
+	return c.result(string(b))
 }
 
 func tableInsert(c *call) int {
 	m := c.m
-	t := argTable(c, 1, "insert")
+	t := c.argTable()
 	n := t.length()
 	at, v := n+1, c.get(2)
 	switch c.top() {
 	case 2:
 	case 3:
-		at, v = argInt(c, 2, "insert"), c.get(3)
+		at, v = c.argInt(2), c.get(3)
 	default:
 		c.raise("wrong number of arguments to 'insert'")
 	}
@@ -62,38 +58,35 @@ func tableInsert(c *call) int {
 
 func tableMaxn(c *call) int {
 	greatest := 0.0
-	c.m.each(argTable(c, 1, "maxn"), func(k, _ value) {
+	c.m.each(c.argTable(), func(k, _ value) {
 		if n, ok := k.(float64); ok && n > greatest {
 			greatest = n
 		}
 	})
-	c.push(greatest)
-	return 1
+	return c.result(greatest)
 }
 
 func tableRemove(c *call) int {
-	m := c.m
-	t := argTable(c, 1, "remove")
+	t := c.argTable()
 	n := t.length()
-	at := optInt(c, 2, "remove", n)
+	at := c.optInt(2, n)
 	if at < 1 || at > n { // as of every read-only table, which has no elements
 		return 0
 	}
 	v := t.at(at)
-	m.step(n - at)
+	c.m.step(n - at)
 	for i := at; i < n; i++ {
-		t.set(m, float64(i), t.at(i+1))
+		t.set(c.m, float64(i), t.at(i+1))
 	}
-	t.set(m, float64(n), nil)
-	c.push(v)
-	return 1
+	t.set(c.m, float64(n), nil)
+	return c.result(v)
 }
 
 func tableSort(c *call) int {
-	m, t := c.m, argTable(c, 1, "sort")
-	var less *function
-	if c.get(2) != nil {
-		less = argFunction(c, 2, "sort")
+	m, t := c.m, c.argTable()
+	less, ok := c.get(2).(*function)
+	if !ok && c.get(2) != nil {
+		c.badType(2, "function")
 	}
 	m.writable(t)
 	n := t.length()
@@ -105,7 +98,7 @@ func tableSort(c *call) int {
 	isLess := func(i, j int) bool {
 		m.step(1)
 		if less == nil {
-			return m.less(list[i], list[j], 0)
+			return m.compare(list[i], list[j], false, 0)
 		}
 		c.push(list[i])
 		c.push(list[j])

@@ -10,14 +10,14 @@ import (
 	"redlockd/redlock/resp"
 )
 
-// machine is one run of a script: its account, its stack, and where it is. Later runs use it again. One goroutine
-// works on it at a time.
+// machine is one run of a script: its account, its stack, and where it is. Later runs use it again. One
+// goroutine works on it at a time.
 //
-// Nothing in it outlives a run but memory: globals and libraries are read-only and the same for all machines, and
-// forget takes away what a script has made.
+// Nothing in it outlives a run but memory: globals and libraries are read-only and the same for all
+// machines, and forget takes away what a script has made.
 type machine struct {
-	// stack has the arguments and results of calls, and values of expressions that are being computed. It grows by
-	// append, so that nobody may keep a part of it over a call.
+	// stack has the arguments and results of calls, and values of expressions that are being computed.
+	// It grows by append, so that nobody may keep a part of it over a call.
 	stack []value
 	// frames are those of functions of Lua, by their depth; frame is that of the innermost one.
 	frames []*frame
@@ -48,7 +48,7 @@ type machine struct {
 	looked time.Time
 	// slice is the time since other goroutines were let run.
 	slice time.Duration
-	// stop is why the run was ended, by a limit or the Caller. Once it is set nothing of the script is executed.
+	// stop is why a limit or the Caller has ended the run. Once it is set, nothing is executed.
 	stop error
 
 	// The run.
@@ -68,10 +68,10 @@ type LimitError struct{ text string }
 
 func (e *LimitError) Error() string { return e.text }
 
-// UnavailableError tells that a script asked for something of Redis that is not in the sandbox.
-type UnavailableError struct{ Name string }
+// unavailableError tells that a script asked for something of Redis that is not in the sandbox.
+type unavailableError struct{ Name string }
 
-func (e *UnavailableError) Error() string {
+func (e *unavailableError) Error() string {
 	return e.Name + " is not available to scripts here: there are string, table, math, cjson and redis, with replies of RESP2"
 }
 
@@ -81,8 +81,8 @@ type luaError struct {
 	line  int // where it happened
 }
 
-// raise raises an error at a line of the script. Line 0 means that the caller is not Lua: the error has no
-// position then.
+// raise raises an error at a line of the script. Line 0 means that the caller is not Lua: the error has
+// no position then.
 func (m *machine) raise(line int, format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	if line > 0 {
@@ -92,12 +92,12 @@ func (m *machine) raise(line int, format string, args ...any) {
 	m.throw(text)
 }
 
-// throw raises any value, as error does. What the function has put on the stack stays there until protect or the
-// end of the run takes it away.
+// throw raises any value, as error does. What the function has put on the stack stays there until
+// protect or the end of the run takes it away.
 func (m *machine) throw(v value) { panic(&luaError{v, m.line}) }
 
-// end ends the run, also inside pcall: a script must not go on behind a limit, or behind a command that its Caller
-// has refused.
+// end ends the run, also inside pcall: a script must not go on behind a limit, or behind a command that
+// its Caller has refused.
 func (m *machine) end(why error) {
 	if m.stop == nil {
 		m.stop = why
@@ -129,10 +129,10 @@ func (m *machine) check() {
 	}
 }
 
-// betweenLooks is the most time that is counted from one look at the clock to the next. If it was more, the
-// machine had no processor for this process, which must not stop a script that does little; or instructions
-// took long. So the clock is looked at each one from then on: what a script does adds up then, and what others
-// do is still counted once.
+// betweenLooks is the most time that is counted from one look at the clock to the next. If it was more,
+// the machine had no processor for this process, which must not stop a script that does little; or
+// instructions took long. So the clock is looked at each one from then on: what a script does adds up
+// then, and what others do is still counted once.
 const betweenLooks = 5 * time.Millisecond
 
 // sliceMax is how long a run keeps its processor from other goroutines of the process.
@@ -153,12 +153,13 @@ func (m *machine) look() {
 	}
 }
 
-// machines are those of runs that have ended. A run needs no other memory for its stack, its frames, KEYS and ARGV.
+// machines are those of runs that have ended. A run needs no other memory for its stack, its frames,
+// KEYS and ARGV.
 var machines = sync.Pool{New: func() any { return new(machine) }}
 
-// Run runs the script and returns its reply, which is of the kind Error when the script failed. When a limit or the
-// Caller ended the run the error says why, and the reply has it too, as Redis words errors. Nobody can tell then what
-// the script would have answered.
+// Run runs the script and returns its reply, which is of the kind Error when the script failed. When a
+// limit or the Caller ended the run the error says why, and the reply has it too, as Redis words
+// errors. Nobody can tell then what the script would have answered.
 func (s *Script) Run(run Run) (resp.Value, error) {
 	m := machines.Get().(*machine)
 	m.limits = run.Limits.orDefault()
@@ -177,8 +178,8 @@ func (s *Script) Run(run Run) (resp.Value, error) {
 	return reply, stop
 }
 
-// run executes the script, and makes a reply of all that can end it. A panic that is a fault of this package ends
-// the run too: the process serves others.
+// run executes the script, and makes a reply of all that can end it. A panic that is a fault of this
+// package ends the run too: the process serves others.
 func (m *machine) run() (reply resp.Value) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -203,13 +204,10 @@ func (m *machine) describe(r any) string {
 		} else {
 			message = "ERR " + text(r.value)
 		}
-	case error:
-		if m.stop == nil { // a fault of this package
-			m.stop = fmt.Errorf("the sandbox failed: %w", r)
-		}
-		message = "ERR " + m.stop.Error()
 	default:
-		m.stop = fmt.Errorf("the sandbox failed: %v", r)
+		if m.stop == nil { // a fault of this package
+			m.stop = fmt.Errorf("the sandbox failed: %v", r)
+		}
 		message = "ERR " + m.stop.Error()
 	}
 	return fmt.Sprintf("%s script: %s, on @%s:%d.", message, m.script.SHA, chunkName, line)
@@ -221,8 +219,8 @@ const (
 	keptFramesMax = 8
 )
 
-// forget leaves nothing of the run in the machine but memory that is empty. A machine that has become large is
-// given up.
+// forget leaves nothing of the run in the machine but memory that is empty. A machine that has become
+// large is given up.
 func (m *machine) forget() {
 	stack, frames, idle, args := m.stack[:cap(m.stack)], m.frames, m.idle, m.args[:cap(m.args)]
 	if max(len(stack), len(args), cap(m.keys.array), cap(m.argv.array)) > keptMax || len(frames) > keptFramesMax {

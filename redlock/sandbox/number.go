@@ -5,51 +5,27 @@ import (
 	"math/bits"
 	"strconv"
 	"strings"
+
+	"redlockd/redlock/resp"
 )
 
-// parseNumber reads a number as Lua 5.1 does, which is as C's strtod does. Go's strconv would take 1_0 for 10.
+// parseNumber reads a number as Lua 5.1 does, which is as C's strtod does.
 func parseNumber(text string) (f float64, ok bool) {
 	text, _, _ = strings.Cut(text, "\x00") // C's string ends there
 	text = strings.Trim(text, " \t\n\v\f\r")
-	if n := len(text); 0 < n && n < 16 {
-		var i int64
-		for j := 0; ; j++ {
-			if j == n {
-				return float64(i), true
-			}
-			digit := text[j] - '0'
-			if digit > 9 {
-				break
-			}
-			i = 10*i + int64(digit)
-		}
+	if n, ok := resp.ParseInt(text); ok {
+		return float64(n), true
 	}
-	sign, digits := 1.0, text
-	if digits != "" && (digits[0] == '-' || digits[0] == '+') {
-		if digits[0] == '-' {
-			sign = -1
-		}
-		digits = digits[1:]
+	if f, _, ok = resp.ParseFloat(text); ok {
+		return f, true
 	}
-	if len(digits) > 2 && digits[0] == '0' && (digits[1] == 'x' || digits[1] == 'X') {
-		if n, err := strconv.ParseUint(digits[2:], 16, 64); err == nil {
-			return sign * float64(n), true
-		}
-		if !strings.ContainsAny(digits, "pP") {
-			text += "p0"
-		}
+	switch strings.ToLower(text) {
+	case "nan", "+nan":
+		return math.NaN(), true
+	case "-nan":
+		return math.Copysign(math.NaN(), -1), true
 	}
-	if len(digits) == 3 && strings.EqualFold(digits, "nan") {
-		return math.Copysign(math.NaN(), sign), true
-	}
-	if strings.IndexByte(text, '_') >= 0 {
-		return 0, false
-	}
-	f, err := strconv.ParseFloat(text, 64)
-	if err != nil && err.(*strconv.NumError).Err != strconv.ErrRange {
-		return 0, false
-	}
-	return f, true
+	return 0, false
 }
 
 // parseUnsigned reads digits as C's strtoul does: what is too much is the greatest there is.
@@ -74,7 +50,7 @@ func parseUnsigned(digits string, base int) (u uint64, ok bool) {
 	return u, digits != ""
 }
 
-// appendNumber prints a number as Lua does, C's %.14g, or as Redis prints one that becomes an argument, %.17g.
+// appendNumber prints a number as Lua does, C's %.14g, or as Redis prints an argument, %.17g.
 func appendNumber(b []byte, f float64, digits int) []byte {
 	switch {
 	case f == math.Trunc(f) && math.Abs(f) < 1e14 && (f != 0 || !math.Signbit(f)):
@@ -106,8 +82,8 @@ func truncate(f float64) int64 {
 	return math.MinInt64
 }
 
-// asC gives a result that is not a number the sign that it has in C on amd64: that of the argument that is
-// none, or a minus. Go's functions have none.
+// asC gives a result that is not a number the sign that it has in C on amd64: that of the argument that
+// is none, or a minus. Go's functions have none.
 func asC(result, a, b float64) float64 {
 	switch {
 	case result == result:

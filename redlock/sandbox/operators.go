@@ -64,55 +64,33 @@ func (m *machine) equalOdd(a, b value, line int) bool {
 	return h != nil && truthy(m.callFor(line, h, a, b))
 }
 
-// less is a < b.
-func (m *machine) less(a, b value, line int) bool {
+// compare is a < b, or a <= b, which without __le is not b < a, as Lua 5.1 defines it.
+func (m *machine) compare(a, b value, orEqual bool, line int) bool {
 	switch x := a.(type) {
 	case float64:
 		if y, ok := b.(float64); ok {
-			return x < y
+			return x < y || orEqual && x == y
 		}
 	case string:
 		if y, ok := b.(string); ok {
-			return x < y
+			return x < y || orEqual && x == y
 		}
 	}
-	if h := sameHandler(a, b, "__lt"); h != nil && typeName(a) == typeName(b) {
-		return truthy(m.callFor(line, h, a, b))
+	x, y := typeName(a), typeName(b)
+	if x != y {
+		m.raise(line, "attempt to compare %s with %s", x, y)
 	}
-	m.incomparable(a, b, line)
-	return false
-}
-
-// lessOrEqual is a <= b. Where the values have no __le, it is not b < a, as Lua 5.1 defines it.
-func (m *machine) lessOrEqual(a, b value, line int) bool {
-	switch x := a.(type) {
-	case float64:
-		if y, ok := b.(float64); ok {
-			return x <= y
-		}
-	case string:
-		if y, ok := b.(string); ok {
-			return x <= y
-		}
-	}
-	if typeName(a) == typeName(b) {
+	if orEqual {
 		if h := sameHandler(a, b, "__le"); h != nil {
 			return truthy(m.callFor(line, h, a, b))
 		}
-		if h := sameHandler(b, a, "__lt"); h != nil {
-			return !truthy(m.callFor(line, h, b, a))
-		}
+		a, b = b, a
 	}
-	m.incomparable(a, b, line)
-	return false
-}
-
-// incomparable raises the error for a comparison that no metatable defines.
-func (m *machine) incomparable(a, b value, line int) {
-	if x, y := typeName(a), typeName(b); x != y {
-		m.raise(line, "attempt to compare %s with %s", x, y)
+	h := sameHandler(a, b, "__lt")
+	if h == nil {
+		m.raise(line, "attempt to compare two %s values", x)
 	}
-	m.raise(line, "attempt to compare two %s values", typeName(a))
+	return truthy(m.callFor(line, h, a, b)) != orEqual
 }
 
 // concat joins values. Where some are neither strings nor numbers it goes from right to left, as their
@@ -188,8 +166,8 @@ func concatText(v value) (text string, ok bool) {
 // metaDepthMax bounds a chain of metatables, as in C Lua.
 const metaDepthMax = 100
 
-// index is o[key]. Where a table has no value for the key, the __index of its metatable is a function to call, or
-// the next table to ask.
+// index is o[key]. Where a table has no value for the key, the __index of its metatable is a function
+// to call, or the next table to ask.
 func (m *machine) index(o, key value, line int) value {
 	for range metaDepthMax {
 		t, isTable := o.(*table)

@@ -1,8 +1,6 @@
 package sandbox
 
-import (
-	"strings"
-)
+import "strings"
 
 // Patterns of Lua 5.1 (Reference Manual, section 5.4.1). A short one can run for ever: each step counts as an
 // instruction.

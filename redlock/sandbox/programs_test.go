@@ -1,16 +1,16 @@
-// Goal: the language is Lua 5.1: statements, scopes, closures, varargs, loops, coercions, metatables, libraries. Method: programs at
-// random, each of which writes down what it sees; some are sent together as one script, to a real redis-server and to us, and what
-// they have written must be the same. A program that differs is made shorter as long as it does, and printed.
-// The seeds are fixed, so that a change is judged by what it does and not by luck. PROGRAMS_SEED=n runs another seed, PROGRAMS_SEED=random
-// (make fuzz) one that nobody has tried, PROGRAMS=n as many programs of each: 25600 in make test-release, 2048 by default.
-// What a random seed finds becomes a case of TestLanguage.
+// Goal: the language is Lua 5.1: statements, scopes, closures, varargs, loops, coercions, metatables,
+// libraries. Method: programs at random, each of which writes down what it sees; some are sent together
+// as one script, to a real redis-server and to us, and what they have written must be the same. A
+// program that differs is made shorter as long as it does, and printed. The seeds are fixed, so that a
+// change is judged by what it does and not by luck. PROGRAMS_SEED=n runs another seed,
+// PROGRAMS_SEED=random (make fuzz) one that nobody has tried, PROGRAMS=n as many programs of each:
+// 25600 in make test-release, 2048 by default. What a random seed finds becomes a line of scripts, in
+// differential_test.go.
 package sandbox
 
 import (
-	"bufio"
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"os"
 	"strconv"
 	"strings"
@@ -20,8 +20,8 @@ import (
 	"redlockd/redlock/redisproc"
 )
 
-// programPrelude is in front of the programs of a script. In Lua 5.1 a constant 0 may be -0, if the function has that too,
-// and the sign of what is not a number depends on C's library.
+// programPrelude is in front of the programs of a script. In Lua 5.1 a constant 0 may be -0, if the
+// function has that too, and the sign of what is not a number depends on C's library.
 const programPrelude = `local trace = {}
 local function show(v, deep)
   local kind = type(v)
@@ -61,24 +61,11 @@ const programsEnd = "return table.concat(trace, ' ')\n"
 var programLimits = Limits{Instructions: 1 << 24, Bytes: 1 << 30, Calls: 1 << 20, Time: time.Minute}
 
 type programTester struct {
-	t    *testing.T
-	conn net.Conn
-	in   *bufio.Reader
+	t     *testing.T
+	redis *redisproc.Wire
 }
 
-func (p *programTester) send(source string) {
-	if _, err := fmt.Fprintf(p.conn, "*3\r\n$4\r\neval\r\n$%d\r\n%s\r\n$1\r\n0\r\n", len(source), source); err != nil {
-		p.t.Fatal(err)
-	}
-}
-
-func (p *programTester) read() string {
-	reply, err := readReply(p.in)
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	return reply
-}
+func (p *programTester) send(source string) { p.redis.Send("eval", source, "0") }
 
 // ours is what a script answers here.
 func ours(source string) string {
@@ -94,7 +81,7 @@ func ours(source string) string {
 func (p *programTester) differs(lines []string) (real, here string, differs bool) {
 	source := programPrelude + strings.Join(lines, "\n") + "\n" + programsEnd
 	p.send(source)
-	real, here = p.read(), ours(source)
+	real, here = p.redis.Reply(), ours(source)
 	return real, here, real != here && real[0] == '$'
 }
 
@@ -118,37 +105,23 @@ func (p *programTester) shrunk(lines []string) []string {
 
 func TestPrograms(t *testing.T) {
 	seeds, count := []uint64{1, 2, 3, 4}, 2048
-	switch s := os.Getenv("PROGRAMS_SEED"); s {
-	case "":
-	case "random":
-		seeds = []uint64{rand.Uint64()}
-	default:
-		seed, err := strconv.ParseUint(s, 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
+	if seed := redisproc.Seed(t, "PROGRAMS_SEED", 0); seed != 0 {
 		seeds = []uint64{seed}
 	}
 	if s := os.Getenv("PROGRAMS"); s != "" {
 		count, _ = strconv.Atoi(s)
 	}
-	server := redisproc.StartForTest(t, 1)[0]
-	conn, err := net.Dial("tcp", server.Addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	conn.SetDeadline(time.Now().Add(10 * time.Minute))
+	redis := redisproc.DialWire(t, redisproc.StartForTest(t, 1)[0].Addr)
 	for _, seed := range seeds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			(&programTester{t: t, conn: conn, in: bufio.NewReader(conn)}).compare(seed, count)
+			(&programTester{t, redis}).compare(seed, count)
 		})
 	}
 }
 
 // compare runs so many programs of a seed here and there.
 func (p *programTester) compare(seed uint64, count int) {
-	t, conn := p.t, p.conn
+	t := p.t
 	g := &programGenerator{Rand: rand.New(rand.NewPCG(seed, 0))}
 	// Scripts of some programs; Redis runs these while we run them.
 	const programs, pipeline = 16, 16
@@ -168,7 +141,7 @@ func (p *programTester) compare(seed uint64, count int) {
 			scripts[i] = b.String()
 			p.send(scripts[i])
 		}
-		fmt.Fprint(conn, "*2\r\n$6\r\nscript\r\n$5\r\nflush\r\n") // Redis keeps all that it has seen
+		p.redis.Send("script", "flush") // Redis keeps all that it has seen
 		var answers, replies [pipeline]string
 		for i, source := range scripts {
 			if answers[i] = ours(source); strings.Contains(answers[i], "script stopped") {
@@ -180,9 +153,9 @@ func (p *programTester) compare(seed uint64, count int) {
 			}
 		}
 		for i := range scripts {
-			replies[i] = p.read()
+			replies[i] = p.redis.Reply()
 		}
-		p.read()
+		p.redis.Reply()
 		for i, source := range scripts {
 			here, real := answers[i], replies[i]
 			wrote += len(real)

@@ -86,11 +86,11 @@ func (v *variable) set(f *frame, x value) {
 // begin gives the parameters their arguments.
 func (p *proto) begin(f *frame, args []value) {
 	for i, v := range p.params {
+		var x value
 		if i < len(args) {
-			v.declare(f, args[i])
-		} else {
-			v.declare(f, nil)
+			x = args[i]
 		}
+		v.declare(f, x)
 	}
 	f.varargs = nil
 	if !p.vararg {

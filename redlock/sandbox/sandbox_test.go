@@ -1,11 +1,13 @@
-// Goal: scripts answer as they would in Redis, within their limits, and leave nothing behind. Method: single scripts with
-// a caller that keeps strings in a map; what Redis itself answers is in differential_test.go.
+// Goal: scripts answer as they would in Redis, within their limits, and leave nothing behind. Method:
+// single scripts with a caller that keeps strings in a map; what Redis itself answers is in
+// differential_test.go.
 package sandbox
 
 import (
 	"cmp"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -54,7 +56,8 @@ func eval(t testing.TB, source string, limits Limits) (string, error) {
 	return strings.ReplaceAll(string(r.AppendTo(nil, 3)), "\r\n", "|"), err
 }
 
-// unhurried is for tests of something else than time: a busy machine may stop a goroutine for longer than the usual limit.
+// unhurried is for tests of something else than time: a busy machine may stop a goroutine for longer
+// than the usual limit.
 var unhurried = Limits{Time: time.Minute}
 
 const compareAndDelete = `
@@ -63,31 +66,6 @@ if redis.call("get", KEYS[1]) == ARGV[1] then
 else
 	return 0
 end`
-
-func TestReplies(t *testing.T) {
-	for _, c := range []struct{ source, want string }{
-		{compareAndDelete, ":1|"},
-		{"return {1, 2.9, 'x', false, true, nil, 7}", "*5|:1|:2|$1|x|_|:1|"},
-		{"return {ok='FINE'}", "+FINE|"},
-		{"return {err='BAD thing'}", "-BAD thing|"},
-		{"return redis.call('get', 'none') == false", ":1|"},
-		{"return 1 .. 2 .. 1e15", "$7|121e+15|"},
-		{"return '010' + 1", ":11|"},
-		{"return 010", ":10|"},
-		{"for i = 1, '3' do if i == 3 then return i end end", ":3|"},
-		{"local t = {} t[100] = 1 return #t .. (t[100])", "$2|01|"},
-		{"local t = {[60000000] = 1} t[50000000], t[1e300] = 2, 3 rawset(t, 2^53, 4) table.insert(t, 40000000, 5) return {#t, t[40000000], t[60000000]}", "*3|:0|:5|:1|"},
-		{"local t = setmetatable({}, {__concat = function(a, b) return 'c' end}) return 'x' .. t .. 'y'", "$2|xc|"},
-		{"local redis = {call = function() return 'mine' end} return redis.call('get')", "$4|mine|"},
-		{"local function f(...) return select('#', ...) .. (...) end return f('a', 'b')", "$2|2a|"},
-		{"#!lua flags=no-writes\nreturn 1", ":1|"},
-	} {
-		got, err := eval(t, c.source, Limits{})
-		if got != c.want || err != nil {
-			t.Errorf("%s\n got %q, %v\nwant %q", c.source, got, err, c.want)
-		}
-	}
-}
 
 // TestLimits: each of these would take for ever, or gigabytes.
 func TestLimits(t *testing.T) {
@@ -142,20 +120,15 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// stalling is a Caller that takes long, as where the process gets no processor.
-type stalling struct{}
-
-func (stalling) Call([]string) (resp.Value, error) {
-	time.Sleep(30 * time.Millisecond)
-	return resp.Value{}, nil
-}
-
 // slow is a Caller that takes a while for each call, and counts them.
-type slow struct{ calls int }
+type slow struct {
+	takes time.Duration
+	calls int
+}
 
 func (s *slow) Call([]string) (resp.Value, error) {
 	s.calls++
-	time.Sleep(3 * time.Millisecond)
+	time.Sleep(s.takes)
 	return resp.Value{}, nil
 }
 
@@ -166,7 +139,7 @@ func TestLongInstructions(t *testing.T) {
 		t.Fatal(err)
 	}
 	synctest.Test(t, func(t *testing.T) {
-		var caller slow
+		caller := slow{takes: 3 * time.Millisecond}
 		if _, err := s.Run(Run{Caller: &caller}); err == nil || err.Error() != "script stopped after 50ms" {
 			t.Errorf("got %v, want it stopped for its time", err)
 		}
@@ -184,7 +157,7 @@ func TestStalls(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		var spent time.Duration
-		reply, err := s.Run(Run{Caller: stalling{}, Limits: Limits{Time: 100 * time.Millisecond}, Spent: &spent})
+		reply, err := s.Run(Run{Caller: &slow{takes: 30 * time.Millisecond}, Limits: Limits{Time: 100 * time.Millisecond}, Spent: &spent})
 		if err != nil || reply.Text != "done" {
 			t.Errorf("five stalls of 30 ms: got %v, %v after %v, want it done", reply, err, spent)
 		}
@@ -210,9 +183,60 @@ func TestNesting(t *testing.T) {
 			t.Errorf("%.60s…: got %.200q, %v", source, got, err)
 		}
 	}
+	names := make([]string, upvaluesMax+1)
+	for i := range names {
+		names[i] = fmt.Sprint("v", i)
+	}
+	list := strings.Join(names, ", ")
+	if _, err := Compile("local " + list + " return function() return " + list + " end"); err == nil || !strings.Contains(err.Error(), "more than 60 upvalues") {
+		t.Errorf("61 upvalues: got %v", err)
+	}
 	deep := strings.Repeat("(", 5000) + "1" + strings.Repeat(")", 5000) // leaves nothing in the syntax tree
 	if got, err := eval(t, "return "+deep+strings.Repeat("+1", 200)+" .. 'x'"+strings.Repeat("..'y'", 200), Limits{}); err != nil || !strings.HasPrefix(got, "$204|201xy") {
 		t.Errorf("got %.200q, %v", got, err)
+	}
+}
+
+// TestMemoryIsCounted: scripts that keep what they make meet the limit of bytes before they have
+// allocated several times as much, whatever they make.
+func TestMemoryIsCounted(t *testing.T) {
+	upvalues := ""
+	for i := range 50 {
+		upvalues += strings.Repeat("u", i+1) + ", "
+	}
+	upvalues = upvalues[:len(upvalues)-2]
+	for _, source := range []string{
+		"local t={} t[150000]=1 local k={} while true do local u={} setmetatable(t,{__newindex=u}) t[150001]=1 k[#k+1]=u end",
+		"local k = {} while true do local u = {} local t = setmetatable({}, {__newindex = setmetatable({}, {__newindex = u})}) t[5000] = 1 k[#k+1] = u end",
+		"local k = {} while true do k[#k+1] = {} end",
+		"local k = {} while true do local t = {} t.x = 1 k[#k+1] = t end",
+		"local k = {} while true do local t = {} t[1] = 1 k[#k+1] = t end",
+		"local k = {} while true do k[#k+1] = {x = 1} end",
+		"local k = {} while true do k[#k+1] = {[true] = 1, [1.5] = 2} end",
+		"local k = {} while true do k[#k+1] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15} end",
+		"local k, n = {}, 0 while true do n = n + 1.5 k[n] = n end",
+		"local k, n = {}, 0 while true do n = n + 1 rawset(k, n .. '', n) end",
+		"local k = {} while true do k[#k+1] = function() return k end end",
+		"local k = {} while true do local " + upvalues + " k[#k+1] = function() return " + upvalues + " end end",
+		"local k = {} while true do k[#k+1] = redis.status_reply('x') end",
+		"local k = {} while true do k[#k+1] = cjson.decode('[{\"a\":1},[1]]') end",
+		"local k = {} while true do k[#k+1] = ('x'):gmatch('x') end",
+		"local k = {} while true do local _, e = pcall(error, {}) k[#k+1] = e end",
+		"local function f(n) pcall(f, n) end while true do f(1) end",
+		"local function f() return 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12 end local k = {} while true do k[#k+1] = {f()} end",
+	} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := eval(t, source, Limits{Instructions: 1 << 30, Time: time.Minute})
+		runtime.ReadMemStats(&after)
+		if _, ok := errors.AsType[*LimitError](err); !ok || !strings.Contains(err.Error(), "bytes") {
+			t.Errorf("%.120s\n got %v, want the limit of bytes", source, err)
+		}
+		took := int(after.TotalAlloc - before.TotalAlloc)
+		t.Logf("%.1f times: %.120s", float64(took)/float64(DefaultLimits.Bytes), source)
+		if took > 4*DefaultLimits.Bytes {
+			t.Errorf("%.120s\nallocated %d bytes, with a limit of %d", source, took, DefaultLimits.Bytes)
+		}
 	}
 }
 
@@ -224,7 +248,7 @@ func (n *callCounter) Call(args []string) (resp.Value, error) {
 	return resp.Value{}, errRefused
 }
 
-// TestRefused: what the caller refuses ends the run, also under pcall, and nothing of the script runs after it.
+// TestRefused: what the caller refuses ends the run, also under pcall, and nothing runs after it.
 func TestRefused(t *testing.T) {
 	for _, source := range []string{
 		"redis.call('refuse') redis.call('set', 'k1', 'x')",
@@ -250,9 +274,9 @@ func TestRefused(t *testing.T) {
 	}
 	for _, source := range []string{"return cmsgpack.pack(1)", "return pcall(function() return struct.pack('i', 1) end)", "coroutine.create(f)", "load(f)", "return bit.band(1, 1)"} {
 		_, err := eval(t, source, Limits{})
-		var unavailable *UnavailableError
+		var unavailable *unavailableError
 		if !errors.As(err, &unavailable) || !strings.HasPrefix(strings.TrimPrefix(source, "return "), unavailable.Name) && !strings.Contains(source, unavailable.Name) {
-			t.Errorf("%s\n got %v\nwant an UnavailableError", source, err)
+			t.Errorf("%s\n got %v\nwant an unavailableError", source, err)
 		}
 	}
 	for _, source := range []string{"redis.setresp(3)", "return {double=1.5}", "return {1, {map={a=1}}}", "return {set={}}", "return {big_number='1'}", "return {verbatim_string={}}"} {
@@ -262,7 +286,8 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestNothingLeft: each script tries to leave something behind; the probe afterwards, in the same state, finds nothing.
+// TestNothingLeft: each script tries to leave something behind; the probe afterwards, in the same
+// state, finds nothing.
 func TestNothingLeft(t *testing.T) {
 	for _, source := range []string{
 		"x = 1", "redis = nil", "KEYS = 1", "_G.x = 1", "_G.redis = nil", "rawset(_G, 'x', 1)", "string.lower = nil",
@@ -292,7 +317,8 @@ func TestNothingLeft(t *testing.T) {
 	}
 }
 
-// TestRunsAtOnce: one script runs many times at once, and each run sees its own KEYS, ARGV and closures. The race detector watches.
+// TestRunsAtOnce: one script runs many times at once, and each run sees its own KEYS, ARGV and
+// closures. The race detector watches.
 func TestRunsAtOnce(t *testing.T) {
 	script, err := Compile(`local n, list = 0, {} local function add(x) n = n + 1 list[n] = x .. KEYS[1] return n end
 		for i = 1, 20 do add(ARGV[1]) end pcall(error, 'x') KEYS[2], ARGV[2] = 'more', _G.KEYS[1] setmetatable(KEYS, {__index = list})

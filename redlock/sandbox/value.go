@@ -9,7 +9,14 @@ type value = any
 type function struct {
 	proto  *proto
 	cells  []*cell
-	native func(c *call) int // works on the stack of c and returns how many of the values on top are its results
+	native *native
+}
+
+// native is a function in Go. It works on the stack of c, and returns how many values on top are
+// results.
+type native struct {
+	name string // for its errors
+	run  func(c *call) int
 }
 
 // cell holds a local variable that closures have captured.
@@ -20,11 +27,11 @@ type userdata struct{ _ byte }
 
 // table is a table of Lua. Once read-only it is never changed, and can be used by many runs at a time.
 //
-// Invariant: no entry with a value has the key len(array)+1, as append moves such a one to the array. So #t needs to
-// look at the array only.
+// Invariant: no entry with a value has the key len(array)+1, as append moves such a one to the array.
+// So #t needs to look at the array only.
 type table struct {
-	// array has the values of the keys 1, 2, …, len(array); nil where nothing is assigned. It never becomes
-	// shorter, so that it need not pay for growing again.
+	// array has the values of the keys 1, 2, …, len(array); nil where nothing is assigned. It never
+	// becomes shorter, so that it need not pay for growing again.
 	array []value
 	// entries has all other keys, in the order in which they came.
 	entries []entry
@@ -35,11 +42,11 @@ type table struct {
 	readonly bool
 }
 
-// entry is a key that was assigned to. It stays where it is when its value becomes nil, so that next can go on
-// from it.
+// entry is a key that was assigned to. It stays where it is when its value becomes nil, so that next
+// can go on from it.
 type entry struct{ key, value value }
 
-// indexedFrom is how many entries are looked through one by one: that is faster than a map, and takes less memory.
+// indexedFrom is how many entries are looked through one by one: faster than a map, and smaller.
 const indexedFrom = 8
 
 // arrayKey is a key as a place in an array, from 1; 0 if it can be none.
@@ -107,8 +114,8 @@ func (t *table) find(key value) int {
 	return -1
 }
 
-// set is t[key] = v without metatables. The key must be neither nil nor NaN. The run pays for what the table
-// grows by.
+// set is t[key] = v without metatables. The key must be neither nil nor NaN. The run pays for what the
+// table grows by.
 func (t *table) set(m *machine, key, v value) {
 	i := arrayKey(key)
 	switch {
@@ -204,8 +211,8 @@ func (t *table) length() int {
 	return i
 }
 
-// next is what comes behind a key; behind nil comes the first, and behind the last comes nil. It is not ok if
-// the key never was one.
+// next is what comes behind a key; behind nil comes the first, and behind the last comes nil. It is not
+// ok if the key never was one.
 func (t *table) next(key value) (k, v value, ok bool) {
 	i := 0
 	if key != nil {
