@@ -447,7 +447,7 @@ func (c *Client) StartHold(op *Op, req LockRequest, to Completer) {
 
 // takeover are the changes that put a new token in the place of the old one. The new one is as old as the lock.
 func (c *Client) takeover(op *Op, resources []string, token string, ttl time.Duration, h *Holder, now time.Time) ([]Change, error) {
-	if err := c.checkHolder(resources, token); err != nil {
+	if err := checkHolder(resources, token); err != nil {
 		return nil, err
 	}
 	if err := c.checkHoldTTL(ttl); err != nil {

@@ -64,7 +64,7 @@ func (c *Client) keepAliveDecided(r *round, o quorum.Outcome, v quorum.Votes, d 
 			c.beginAgainLocked(r, 0, (*Client).beginKeepAliveLocked, d)
 			return
 		}
-		d.deliver(op, Result{Err: c.noQuorumError(r, v, r.view.Quorum(), 0)})
+		d.deliver(op, Result{Err: r.noQuorumError(v, r.view.Quorum(), 0)})
 		return
 	}
 	h := op.holder

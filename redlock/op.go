@@ -194,7 +194,7 @@ func (c *Client) checkHoldTTL(ttl time.Duration) error {
 }
 
 // checkHolder validates what UNLOCK and EXTEND name.
-func (c *Client) checkHolder(resources []string, token string) error {
+func checkHolder(resources []string, token string) error {
 	if err := checkResources(resources, MaxResources); err != nil {
 		return err
 	}

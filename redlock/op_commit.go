@@ -357,13 +357,13 @@ func (c *Client) commitDecided(r *round, o quorum.Outcome, _ quorum.Votes, d *de
 	case full != nil:
 		result.Err = full
 	case o == quorum.Yes:
-		result.Err = c.noQuorumError(r, v, r.view.Quorum(), elapsed)
+		result.Err = r.noQuorumError(v, r.view.Quorum(), elapsed)
 	case o == quorum.NoQuorum && r.verb == verbCommitRelease:
-		result.Err = c.noQuorumError(r, v, r.view.Needed(), 0)
+		result.Err = r.noQuorumError(v, r.view.Needed(), 0)
 	case o == quorum.NoQuorum, o == quorum.No && !forced && op.againFrom != nil && k.rotates(): //mutant:a-rotation-is-denied-by-itself
 		// What denies a second round may be the value that its own first round has set: the undo of that spares a value which another
 		// operation counts on. So it is not known whether the change was made.
-		result.Err = c.noQuorumError(r, v, r.view.Quorum(), 0)
+		result.Err = r.noQuorumError(v, r.view.Quorum(), 0)
 	}
 	switch {
 	case committed && r.verb != verbCommitRelease:
@@ -421,7 +421,7 @@ func (c *Client) commitAgainLocked(r *round, d *deferred) {
 	}
 	k.again = false
 	if r.released { // meanwhile
-		d.deliver(r.op, Result{Err: c.noQuorumError(r, quorum.Votes(r.votes.Load()), r.view.Quorum(), 0)})
+		d.deliver(r.op, Result{Err: r.noQuorumError(quorum.Votes(r.votes.Load()), r.view.Quorum(), 0)})
 		return
 	}
 	c.beginAgainLocked(r, stringsBytes(r.keys)+changesBytes(k.changes), func(c *Client, op *Op, d *deferred) { c.beginCommitLocked(op, r.verb, k.ttl, k.changes, d) }, d)

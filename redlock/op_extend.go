@@ -15,7 +15,7 @@ func (c *Client) StartExtend(op *Op, resources []string, token string, ttl time.
 	d := deferred{now: time.Now()}
 	defer c.runDeferred(&d)
 	op.to = to
-	err := c.checkHolder(resources, token)
+	err := checkHolder(resources, token)
 	if err == nil {
 		err = c.checkTTL(ttl, op.delay())
 	}
@@ -79,7 +79,7 @@ func (c *Client) extensionDecided(r *round, o quorum.Outcome, v quorum.Votes, d 
 		if o == quorum.NoQuorum {
 			elapsed = 0
 		}
-		d.deliver(op, Result{Err: c.noQuorumError(r, v, r.view.Quorum(), elapsed)})
+		d.deliver(op, Result{Err: r.noQuorumError(v, r.view.Quorum(), elapsed)})
 	}
 }
 

@@ -211,7 +211,7 @@ func (c *Client) markRaised(r *round, _ quorum.Outcome, v quorum.Votes, d *defer
 	case t.Of(quorum.Granted)+t.Of(quorum.Stale) >= majority && f.raises < fenceRetries:
 		c.raiseLocked(f, d)
 	default:
-		d.deliver(f.caller, Result{Err: c.noQuorumError(r, v, majority, 0)})
+		d.deliver(f.caller, Result{Err: r.noQuorumError(v, majority, 0)})
 	}
 }
 
@@ -334,7 +334,7 @@ func (c *Client) releaseHoldersLocked(f *force, r *round, v quorum.Votes, d *def
 			f.resource, holders.strangers[0])})
 		return
 	case holders.possible:
-		d.deliver(f.caller, Result{Err: c.noQuorumError(r, v, r.view.Quorum(), 0)})
+		d.deliver(f.caller, Result{Err: r.noQuorumError(v, r.view.Quorum(), 0)})
 		return
 	case holders.free < r.view.Quorum(): //mutant:split-votes-are-told-as-nobody
 		d.deliver(f.caller, Result{Err: badRequest("%q is held by nobody, but free on only %d of %d masters: %s. Nothing was released, because these may be votes "+
@@ -399,7 +399,7 @@ func (c *Client) forceDecided(r *round, _ quorum.Outcome, v quorum.Votes, d *def
 	case gone+renewed >= r.view.Needed():
 		f.err = badRequest("%q was renewed meanwhile, and is still held on %d masters: look at it, and force it again if that is still right", f.resource, renewed)
 	default:
-		f.err = c.noQuorumError(r, v, r.view.Needed(), 0)
+		f.err = r.noQuorumError(v, r.view.Needed(), 0)
 	}
 	if f.pending > 0 {
 		return

@@ -201,11 +201,11 @@ func (c *Client) acquisitionDecided(r *round, o quorum.Outcome, v quorum.Votes, 
 	case attemptDenied:
 		c.failedLocked(r, quorum.No, v, nil, d)
 	case attemptLate:
-		late := c.noQuorumError(r, v, r.view.Quorum(), elapsed)
+		late := r.noQuorumError(v, r.view.Quorum(), elapsed)
 		late.TTL = op.granted(r)
 		c.failedLocked(r, o, v, late, d)
 	case attemptSilent:
-		c.failedLocked(r, o, v, c.noQuorumError(r, v, r.view.Quorum(), 0), d)
+		c.failedLocked(r, o, v, r.noQuorumError(v, r.view.Quorum(), 0), d)
 	}
 }
 

@@ -77,7 +77,7 @@ func (c *Client) readAnswered(r *round, v quorum.Votes, d *deferred) {
 	var result Result
 	switch {
 	case len(all)+pending < majority:
-		result.Err = c.noQuorumError(r, v, majority, 0)
+		result.Err = r.noQuorumError(v, majority, 0)
 	case len(all) < majority:
 		return
 	default:
@@ -88,7 +88,7 @@ func (c *Client) readAnswered(r *round, v quorum.Votes, d *deferred) {
 				return
 			}
 			if is == mergeSplit { // as many answered as are needed, but the one that would tell did not
-				result = Result{Err: c.noQuorumError(r, v, majority, 0)}
+				result = Result{Err: r.noQuorumError(v, majority, 0)}
 				break
 			}
 			state.capAt(r.view)

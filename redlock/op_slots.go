@@ -251,7 +251,7 @@ func (s *slotSearch) denied(c *Client, r *round, o quorum.Outcome, v quorum.Vote
 		case s.tried>>i&1 != 0:
 		case found[i] > 0 && found[i]+silent >= majority: //mutant:a-repetition-does-not-find-its-slot
 			if s.rounds >= slotRounds {
-				return false, c.noQuorumError(r, v, majority, 0)
+				return false, r.noQuorumError(v, majority, 0)
 			}
 			s.next = i + 1
 			return true, err

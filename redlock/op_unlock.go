@@ -15,7 +15,7 @@ func (c *Client) StartUnlock(op *Op, resources []string, token string, to Comple
 	d := deferred{now: time.Now()}
 	defer c.runDeferred(&d)
 	op.to = to
-	if err := c.checkHolder(resources, token); err != nil {
+	if err := checkHolder(resources, token); err != nil {
 		d.deliver(op, Result{Err: err})
 		return
 	}
@@ -140,7 +140,7 @@ func (c *Client) releaseDecided(r *round, o quorum.Outcome, v quorum.Votes, d *d
 	default:
 		// A release that was made here is kept for the silent masters.
 		c.stats.UnlockFail++
-		result.Err = c.noQuorumError(r, v, r.view.Needed(), 0)
+		result.Err = r.noQuorumError(v, r.view.Needed(), 0)
 	}
 	c.mu.Unlock()
 	d.deliver(op, result)

@@ -181,7 +181,7 @@ func (c *Client) vote(r *round, word quorum.Votes, d *deferred) {
 
 // noQuorumError says who gave no vote in a round, and why. Late is how long a grant took that came too
 // late, else 0.
-func (c *Client) noQuorumError(r *round, v quorum.Votes, needed int, late time.Duration) *NoQuorumError {
+func (r *round) noQuorumError(v quorum.Votes, needed int, late time.Duration) *NoQuorumError {
 	return r.view.noQuorumError(r.start, v, needed, late)
 }
 

@@ -114,7 +114,7 @@ func (c *Client) reservationDecided(r *round, o quorum.Outcome, v quorum.Votes, 
 			c.attemptLocked(op, d)
 		}
 	case o == quorum.NoQuorum:
-		c.deniedLocked(op, c.noQuorumError(r, v, r.view.Quorum(), 0), d)
+		c.deniedLocked(op, r.noQuorumError(v, r.view.Quorum(), 0), d)
 	default: // denied, or the patience has ended meanwhile
 		c.deniedLocked(op, nil, d)
 	}
