@@ -157,26 +157,9 @@ func (c *Client) admit() {
 // before the lanes are looked at: one of the two sees the other.
 func (c *Client) lookForRoomLocked() {
 	c.admission.full.Store(true)
-	if c.lanesHaveRoomLocked() && !c.waitsForStepLocked() {
+	if c.fleet.hasRoom() && !c.fleet.waitsForStep() {
 		c.admission.full.Store(false)
 	}
-}
-
-// lanesHaveRoomLocked tells whether a quorum of the masters that vote can take more. Where fewer than a quorum vote, all of these must: no
-// round is granted then, but its undo and its wait for an answer cost as much. With none there is nothing to protect.
-func (c *Client) lanesHaveRoomLocked() bool {
-	voting, open := 0, 0
-	for _, l := range c.view.Load().masters {
-		l.mu.Lock()
-		if l.mayVoteLocked() {
-			voting++
-			if l.queueCost < l.queueLimit() {
-				open++
-			}
-		}
-		l.mu.Unlock()
-	}
-	return open >= min(voting, c.view.Load().Quorum())
 }
 
 // stringsBytes is how many bytes the strings have.

@@ -3,7 +3,6 @@ package redlock
 import (
 	"context"
 	"hash/maphash"
-	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -22,13 +21,8 @@ type Client struct {
 	limits atomic.Pointer[limits] // in force
 	drift  clock.Drift            // of opts
 	tokens *tokenSource
-	// view is who the masters are. It is exchanged under mu.
-	view atomic.Pointer[view]
-	// own is this machine's clock, and walls what the masters' clocks say of it.
-	own   clock.Own
-	walls wallTable
-	// coordinator keeps the membership.
-	coordinator *member.Coordinator
+	own    clock.Own // this machine's clock
+	fleet  fleet
 
 	// mu guards what follows, and is the one gate through which every round enters the lanes (see
 	// launchLocked). It is held for lookups and appends only, never over I/O or a Completer. Order: mu before
@@ -60,19 +54,6 @@ type Client struct {
 	forced []*forcedRelease
 
 	messages messages
-
-	// changedMu guards claims and changed. No other mutex is taken while it is held.
-	changedMu sync.Mutex
-	// claims tells which lane has the master with this run_id: no process has two votes.
-	claims map[string]*lane
-	// changed is closed, and made anew, when a lane goes up or down.
-	changed chan struct{}
-
-	// endingContext is cancelled by Close, and with it all connections end.
-	endingContext context.Context
-	end           context.CancelFunc
-	// running counts the goroutines of the client, which Close waits for.
-	running sync.WaitGroup
 }
 
 // Open starts the engine. It does not wait for masters: they may be down, and Ready tells when a quorum is not.
@@ -85,10 +66,10 @@ func Open(opts Options) (*Client, error) {
 	c := &Client{
 		opts: opts, drift: opts.drift(), tokens: newTokenSource(), own: clock.Own{Faults: opts.clockFaults},
 		fences: fence.Clock{AheadMax: opts.ClockSkewMax.Milliseconds() << fence.CounterBits},
-		leases: newLeases(opts.Prefixes), claims: make(map[string]*lane), changed: make(chan struct{}), lostLog: newLogLimiter(), heldLog: newLogLimiter(),
+		leases: newLeases(opts.Prefixes), lostLog: newLogLimiter(), heldLog: newLogLimiter(),
 	}
 	c.limits.Store(opts.limits())
-	c.endingContext, c.end = context.WithCancel(context.Background())
+	c.fleet.init(c)
 	c.leases.remember = 2 * opts.ConnectTimeout
 	c.messages.mailbox = member.Nonce()
 	c.messages.channel = mailboxChannel(c.messages.mailbox)
@@ -96,17 +77,16 @@ func Open(opts Options) (*Client, error) {
 	c.own.Start(time.Now())
 	var lanes []*lane
 	for i, m := range opts.Masters {
-		lanes = append(lanes, newLane(c, i, m))
+		lanes = append(lanes, newLane(&c.fleet, i, m))
 	}
-	c.coordinator = c.newCoordinator()
-	c.view.Store(newView(lanes, nil, c))
+	c.fleet.coordinator = c.newCoordinator()
+	c.fleet.view.Store(newView(lanes, nil, &c.fleet))
 	// All lanes exist before the first one runs: they look at each other (claim, voters).
 	for _, l := range lanes {
-		c.running.Go(l.run)
-		c.running.Go(l.keepSubscribed)
+		c.fleet.start(l)
 	}
-	c.running.Go(c.coordinator.Run)
-	c.running.Go(c.watch)
+	c.fleet.running.Go(c.fleet.coordinator.Run)
+	c.fleet.running.Go(c.watch)
 	return c, nil
 }
 
@@ -123,12 +103,12 @@ func (c *Client) watch() {
 		select {
 		case now := <-ticker.C:
 			d.now = now
-			lanes := c.view.Load().masters
+			lanes := c.fleet.view.Load().masters
 			for _, l := range lanes {
 				l.watch(&d)
 				l.logMissedState(now)
 			}
-			c.logDoubts(now)
+			c.fleet.logDoubts(now)
 			c.admit()
 			d.now = now
 			c.renewHeld(&d)
@@ -147,20 +127,10 @@ func (c *Client) watch() {
 					c.audit(&d)
 				}
 			}
-		case <-c.endingContext.Done():
+		case <-c.fleet.endingContext.Done():
 			return
 		}
 	}
-}
-
-// mastersUp is how many masters get new work.
-func (c *Client) mastersUp() (n int) {
-	for _, l := range c.view.Load().masters {
-		if l.answersInTime() {
-			n++
-		}
-	}
-	return n
 }
 
 // laneChanged tells the log, waiters, everybody in Ready, and what waits for room, that a lane went up or down.
@@ -170,49 +140,20 @@ func (c *Client) laneChanged(l *lane) {
 		l.logState()
 	}
 	c.wakeQuorumWaiters()
-	c.changedMu.Lock()
-	defer c.changedMu.Unlock()
-	close(c.changed)
-	c.changed = make(chan struct{})
-}
-
-// claim makes the lane the only one for the master with this run_id, or returns the one that is. The lane of the seat that lists
-// a memory of this process goes first: another one loses its connection.
-func (c *Client) claim(runID string, l *lane) *lane {
-	listed := false
-	if r := c.view.Load().record; r != nil {
-		s := r.Seat(l.index)
-		listed = s != nil && member.SameProcess(s.Memory, runID+":")
-	}
-	c.changedMu.Lock()
-	other := c.claims[runID]
-	if other != nil && other != l && !listed { //mutant:one-redis-votes-twice
-		c.changedMu.Unlock()
-		return other
-	}
-	c.claims[runID] = l
-	c.changedMu.Unlock()
-	if other != nil && other != l {
-		other.disconnect()
-	}
-	return nil
-}
-
-// unclaim gives up the lane's claim.
-func (c *Client) unclaim(l *lane) {
-	c.changedMu.Lock()
-	defer c.changedMu.Unlock()
-	maps.DeleteFunc(c.claims, func(_ string, owner *lane) bool { return owner == l })
+	c.fleet.changedMu.Lock()
+	defer c.fleet.changedMu.Unlock()
+	close(c.fleet.changed)
+	c.fleet.changed = make(chan struct{})
 }
 
 // Ready waits until a quorum of masters has a vote, or ctx is done: then it returns the *NoQuorumError that a
 // LOCK would get.
 func (c *Client) Ready(ctx context.Context) error {
 	for {
-		c.changedMu.Lock()
-		changed := c.changed
-		c.changedMu.Unlock()
-		view := c.view.Load()
+		c.fleet.changedMu.Lock()
+		changed := c.fleet.changed
+		c.fleet.changedMu.Unlock()
+		view := c.fleet.view.Load()
 		v := view.Gaps
 		up, now := 0, time.Now()
 		for _, l := range view.masters {
@@ -258,11 +199,11 @@ func (c *Client) Close(ctx context.Context) error {
 	c.Drain()
 	err := c.settle(ctx)
 	// Cancelled first: a lane that is woken looks at the context.
-	c.end()
-	for _, l := range c.view.Load().masters {
+	c.fleet.end()
+	for _, l := range c.fleet.view.Load().masters {
 		l.end()
 	}
-	c.running.Wait()
+	c.fleet.running.Wait()
 	c.admit() // what waited is told that there is no quorum
 	return err
 }
@@ -273,7 +214,7 @@ func (c *Client) settle(ctx context.Context) error {
 		c.mu.Lock()
 		idle := c.admission.count == 0
 		c.mu.Unlock()
-		for _, l := range c.view.Load().masters {
+		for _, l := range c.fleet.view.Load().masters {
 			idle = idle && l.idle()
 		}
 		if idle {
@@ -302,7 +243,7 @@ func (c *Client) Stats() Stats {
 
 // Masters describes the masters, in the order of Options.Masters.
 func (c *Client) Masters() []MasterStatus {
-	lanes := c.view.Load().masters
+	lanes := c.fleet.view.Load().masters
 	all := make([]MasterStatus, len(lanes))
 	for i, l := range lanes {
 		all[i] = l.status()

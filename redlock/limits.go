@@ -1,6 +1,9 @@
 package redlock
 
-import "time"
+import (
+	"sync/atomic"
+	"time"
+)
 
 // limits are the options that SetOptions can change while the client runs. They do not change once they are stored.
 type limits struct {
@@ -10,6 +13,13 @@ type limits struct {
 
 func (o *Options) limits() *limits {
 	return &limits{maxHold: o.MaxHold, maxWait: o.MaxWait, maxWaiters: o.MaxWaiters, maxBound: o.MaxBound, handoverTime: o.HandoverTime}
+}
+
+// bounds say what callers may ask for. They need no mutex.
+type bounds struct {
+	opts   *Options
+	limits atomic.Pointer[limits] // in force
+	fleet  *fleet                 // has the longest TTL
 }
 
 // SetOptions puts other limits into force: MaxHold, MaxWait, MaxWaiters, MaxBound and HandoverTime. It ignores the other options. If a limit

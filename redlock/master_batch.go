@@ -154,7 +154,7 @@ func (b *batch) repeatLost() error {
 		return errors.New("the master has lost its scripts (SCRIPT FLUSH?)")
 	}
 	defer b.lane.resume()
-	if err := b.conn.LoadWithin(b.lane.client.opts.ConnectTimeout); err != nil {
+	if err := b.conn.LoadWithin(b.lane.fleet.opts.ConnectTimeout); err != nil {
 		return fmt.Errorf("load scripts again: %w", err)
 	}
 	lost := slices.Clone(b.lost)
@@ -323,7 +323,7 @@ func (b *batch) send() error {
 	b.sent = time.Now()
 	// The watch gives the votes up after MasterTimeout; the connection gets longer, for a late
 	// answer is better than a new one.
-	if err := b.wire.Send(b.sent.Add(b.lane.client.opts.ConnectTimeout)); err != nil {
+	if err := b.wire.Send(b.sent.Add(b.lane.fleet.opts.ConnectTimeout)); err != nil {
 		return b.timely(err)
 	}
 	return nil
@@ -332,7 +332,7 @@ func (b *batch) send() error {
 // timely says in our words that the deadline of the connection has passed.
 func (b *batch) timely(err error) error {
 	if conn.IsTimeout(err) {
-		return fmt.Errorf("no answer within %v", b.lane.client.opts.ConnectTimeout)
+		return fmt.Errorf("no answer within %v", b.lane.fleet.opts.ConnectTimeout)
 	}
 	return err
 }
@@ -380,7 +380,7 @@ func (t *touched) reset() {
 
 // readAll reads the replies to the pipeline, and the votes in them.
 func (b *batch) readAll() error {
-	c := b.lane.client
+	f := b.lane.fleet
 	var err error
 	for i := 0; err == nil && i < len(b.commands); i++ {
 		err = b.readCommand(b.commands[i])
@@ -396,7 +396,7 @@ func (b *batch) readAll() error {
 		if b.open < len(b.sets) {
 			b.marked(end.Clock.UnixMilli())
 		}
-		result := b.lane.guard.judge(end, c.own.ReadingOf(b.sent, time.Now(), end.Clock), c)
+		result := b.lane.guard.judge(end, f.own.ReadingOf(b.sent, time.Now(), end.Clock), f)
 		if b.judged {
 			result = b.guardResult.merge(result)
 		}

@@ -20,12 +20,12 @@ import (
 // batches, so it stops after a part of MasterTimeout, and the next heartbeat goes on from where SCAN has come, also over
 // another connection.
 func (l *lane) clamp(ctx context.Context, conn *conn.Conn) error {
-	k, c := &l.guard.clock, l.client
+	k, f := &l.guard.clock, l.fleet
 	if l.guard.record == nil {
 		return nil // the next heartbeat that knows the wait does it
 	}
-	wait := max(l.guard.record.Wait, clock.QuarantineOf(l.guard.record.MaxTTL, c.drift))
-	for began := time.Now(); k.clamp && time.Since(began) < c.opts.MasterTimeout/4; {
+	wait := max(l.guard.record.Wait, clock.QuarantineOf(l.guard.record.MaxTTL, f.drift))
+	for began := time.Now(); k.clamp && time.Since(began) < f.opts.MasterTimeout/4; {
 		keys, next, err := conn.Redis.Scan(ctx, k.cursor, "", foldMax).Result()
 		if err != nil {
 			return fmt.Errorf("SCAN after a clock that went back: %w", err)

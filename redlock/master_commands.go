@@ -109,9 +109,9 @@ func (b *batch) acquisition(r *round) {
 	}
 	w.Bulk(r.token)
 	w.Number(r.ttlMs)
-	w.Number(b.lane.client.view.Load().longestMs)
+	w.Number(b.lane.fleet.view.Load().longestMs)
 	w.Number(r.fence)
-	w.Number(int64(b.lane.client.opts.FenceMarks))
+	w.Number(int64(b.lane.fleet.opts.FenceMarks))
 }
 
 // fenceKeys is how many keys acquisition adds.
@@ -161,7 +161,7 @@ func readAcquire(b *batch, cmd command, reply conn.Reply) (v quorum.Vote, refuse
 // that were seen. A mark that no proxy can have made is not believed: one false master would push all fences
 // ahead.
 func (b *batch) fenceRefused(r *round, mark int64) (v quorum.Vote, refused error) {
-	skew := b.lane.client.opts.ClockSkewMax
+	skew := b.lane.fleet.opts.ClockSkewMax
 	switch {
 	case mark == fence.Ahead:
 		return quorum.Unknown, fmt.Errorf("the fence %d is more than %v ahead of the master's clock: a clock of this proxy, of another or of the master is wrong", r.fence, fence.AheadMax)
@@ -180,7 +180,7 @@ func writeExtend(b *batch, r *round) {
 	b.resources(r)
 	b.wire.Bulk(r.token)
 	b.wire.Number(r.ttlMs)
-	b.wire.Number(b.lane.client.view.Load().longestMs)
+	b.wire.Number(b.lane.fleet.view.Load().longestMs)
 }
 
 // readExtend keeps a reader's lock and a writer's apart: the caller of an EXTEND does not say which it is.
@@ -242,7 +242,7 @@ func writeUndo(b *batch, r *round) {
 	for i := range a.keys {
 		value, latest, what, before := a.token, at+a.ttlMs, int64(undoDelete), ""
 		if a.commit != nil {
-			value, latest, what, before = a.commit.changes[i].undo(at, b.lane.client.drift)
+			value, latest, what, before = a.commit.changes[i].undo(at, b.lane.fleet.drift)
 		}
 		b.wire.Bulk(value)
 		b.wire.Number(latest)
@@ -277,7 +277,7 @@ func writeCommit(b *batch, r *round) {
 		}
 		b.wire.Number(do)
 		b.wire.Bulk(ch.NewValue)
-		b.wire.Number(paddedTTL(ch.life(), b.lane.client.drift).Milliseconds())
+		b.wire.Number(paddedTTL(ch.life(), b.lane.fleet.drift).Milliseconds())
 	}
 	b.latest(r)
 }
@@ -411,7 +411,7 @@ func readInspect(b *batch, cmd command, first conn.Reply) (v quorum.Vote, refuse
 func (b *batch) markIn(text []byte) (int64, error) {
 	score, err := strconv.ParseFloat(string(text), 64)
 	mark, ok := fence.Of(score)
-	if skew := b.lane.client.opts.ClockSkewMax; err != nil || !ok || mark > fence.Highest(time.Now(), skew) { //mutant:a-false-mark-shown
+	if skew := b.lane.fleet.opts.ClockSkewMax; err != nil || !ok || mark > fence.Highest(time.Now(), skew) { //mutant:a-false-mark-shown
 		return 0, errors.New(fence.FalseFences("mark in "+lua.MarksKey, conn.Sanitize(string(text)), skew))
 	}
 	return mark, nil

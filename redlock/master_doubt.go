@@ -73,8 +73,8 @@ type clockGuard struct {
 	logged bool
 }
 
-func newClockGuard(c *Client, m Master) clockGuard {
-	return clockGuard{same: m.SameClock, good: m.SameClock, slept: c.own.Suspended()}
+func newClockGuard(f *fleet, m Master) clockGuard {
+	return clockGuard{same: m.SameClock, good: m.SameClock, slept: f.own.Suspended()}
 }
 
 // clockResult is what a reading has found.
@@ -88,20 +88,20 @@ type clockResult struct {
 }
 
 // judge judges one reading. After a gain the ring is a new one, so that a gain is found once.
-func (k *clockGuard) judge(now clock.Reading, c *Client) clockResult {
+func (k *clockGuard) judge(now clock.Reading, f *fleet) clockResult {
 	if k.same { //mutant:a-clock-of-our-own-is-doubted
 		return clockResult{counts: true}
 	}
-	rate, tolerance := c.drift.Rate(), c.drift.StepMax
+	rate, tolerance := f.drift.Rate(), f.drift.StepMax
 	result := clockResult{counts: k.good}
-	result.unwatched = k.ring.Begun && now.Received-k.ring.Latest > c.view.Load().wait //mutant:watched-without-a-connection
+	result.unwatched = k.ring.Begun && now.Received-k.ring.Latest > f.view.Load().wait //mutant:watched-without-a-connection
 	gain := k.ring.Gain(now, rate)                                                     //mutant:a-clock-that-gains-is-not-seen
 	if gain > tolerance {
 		result.counts = false
-		if asleep := c.own.Suspended() - k.slept; asleep > 0 {
+		if asleep := f.own.Suspended() - k.slept; asleep > 0 {
 			k.slept += asleep
 			k.ring.Sleep(asleep, rate)
-			result.unwatched = result.unwatched || asleep > c.view.Load().wait
+			result.unwatched = result.unwatched || asleep > f.view.Load().wait
 			gain = k.ring.Gain(now, rate)
 		}
 	}
@@ -112,24 +112,24 @@ func (k *clockGuard) judge(now clock.Reading, c *Client) clockResult {
 	if result.gain > 0 || result.unwatched {
 		k.ring, result.counts = clock.Ring{}, false
 	}
-	k.ring.Add(now, rate, c.view.Load().wait)
+	k.ring.Add(now, rate, f.view.Load().wait)
 	return result
 }
 
 // beat takes the reading of a heartbeat, which judge has judged. A suspension that has not shown by now is about something
 // else: it must not excuse a gain to come.
-func (k *clockGuard) beat(now clock.Reading, c *Client) {
+func (k *clockGuard) beat(now clock.Reading, f *fleet) {
 	if k.same {
 		return
 	}
-	k.slept = c.own.Suspended()                                                                      //mutant:a-suspension-excuses-a-later-gain
-	if k.last != (clock.Reading{}) && clock.WentBack(k.last, now, c.drift.Rate(), c.drift.StepMax) { //mutant:a-clock-set-back-lengthens-locks
+	k.slept = f.own.Suspended()                                                                      //mutant:a-suspension-excuses-a-later-gain
+	if k.last != (clock.Reading{}) && clock.WentBack(k.last, now, f.drift.Rate(), f.drift.StepMax) { //mutant:a-clock-set-back-lengthens-locks
 		k.clamp, k.cursor = true, 0
 	}
 	k.last = now
-	own := c.own.Reading(time.Now())
+	own := f.own.Reading(time.Now())
 	k.ownGain = k.own.Gain(own, 0)
-	k.own.Add(own, 0, c.view.Load().wait)
+	k.own.Add(own, 0, f.view.Load().wait)
 }
 
 // wallTable has the latest reading of every master's clock that is connected, for vouched.
@@ -153,39 +153,39 @@ func (w *wallTable) forget(master int) {
 
 // vouched are the masters whose clock is vouched for. enough tells that so many are connected that all that agree
 // with our clock could be.
-func (c *Client) vouched(now time.Time) (good quorum.Mask, enough bool) {
-	w := &c.walls
+func (f *fleet) vouched(now time.Time) (good quorum.Mask, enough bool) {
+	w := &f.walls
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	n := c.view.Load().Count
-	return clock.Vouched(c.own.Wall(now), w.offset[:], w.known, n, c.opts.ClockSkewMax), w.known.Count() >= quorum.Of(n)
+	n := f.view.Load().Count
+	return clock.Vouched(f.own.Wall(now), w.offset[:], w.known, n, f.opts.ClockSkewMax), w.known.Count() >= quorum.Of(n)
 }
 
 // doubtClock takes the master's votes here, after a gain or a time in which nobody watched its clock. At the first of
 // several gains, as a clock that runs too fast shows them, all masters are asked for their time: if all gained, this
 // machine may have been paused.
 func (l *lane) doubtClock(found clockResult) {
-	k, c, now := &l.guard.clock, l.client, time.Now()
+	k, f, now := &l.guard.clock, l.fleet, time.Now()
 	l.mu.Lock()
 	first := found.gain > 0 && k.gain == 0
 	k.unnoted = k.unnoted || found.gain > 0
 	if k.good || first {
 		l.since = now
 	}
-	k.good, k.until = false, now.Add(c.view.Load().wait)
+	k.good, k.until = false, now.Add(f.view.Load().wait)
 	switch {
 	case first:
-		k.gain, k.before, k.gained, k.logged = found.gain, found.before, c.own.At(now), false
+		k.gain, k.before, k.gained, k.logged = found.gain, found.before, f.own.At(now), false
 		k.reason = clock.OutOfStep(k.gain)
 	case k.gain == 0:
 		k.reason = reasonUnwatched
-	case found.gain > 0 && c.own.At(now)-k.gained > 2*c.opts.Heartbeat: // all have been asked since the last one that was added //mutant:gains-of-a-fast-clock-are-not-added
-		k.gain, k.gained = k.gain+found.gain, c.own.At(now)
+	case found.gain > 0 && f.own.At(now)-k.gained > 2*f.opts.Heartbeat: // all have been asked since the last one that was added //mutant:gains-of-a-fast-clock-are-not-added
+		k.gain, k.gained = k.gain+found.gain, f.own.At(now)
 	}
 	l.mu.Unlock()
 	if first {
-		c.suspect()
-		for _, other := range c.view.Load().masters {
+		l.client.suspect()
+		for _, other := range f.view.Load().masters {
 			other.requestHeartbeat()
 		}
 	}
@@ -204,15 +204,15 @@ const reasonUnwatched = "nobody has watched its clock yet, and too few others ar
 // trustClock decides, at the end of a heartbeat, whether the master's clock is good, and has those lanes look again whose
 // masters' clocks this one vouches for. noted tells that somebody else has seen the clock gain: then it has to be watched.
 func (l *lane) trustClock(noted bool) {
-	k, c := &l.guard.clock, l.client
+	k, f := &l.guard.clock, l.fleet
 	if k.same {
 		return
 	}
 	now := time.Now()
-	c.walls.set(l.index, k.last.Offset)
-	agreeing, enough := c.vouched(now)
-	watched := k.ring.Watched(k.last.Sent, c.view.Load().wait)
-	skew := (k.last.Offset.Low+k.last.Offset.High)/2 - c.own.Wall(now)
+	f.walls.set(l.index, k.last.Offset)
+	agreeing, enough := f.vouched(now)
+	watched := k.ring.Watched(k.last.Sent, f.view.Load().wait)
+	skew := (k.last.Offset.Low+k.last.Offset.High)/2 - f.own.Wall(now)
 
 	l.mu.Lock()
 	k.began, k.asked, k.took, k.offset = k.ring.Began, k.last.Sent, k.last.Received-k.last.Sent, skew
@@ -223,7 +223,7 @@ func (l *lane) trustClock(noted bool) {
 		l.since = now
 	case good:
 	case k.gain == 0:
-		k.until = now.Add(c.view.Load().wait - (k.last.Received - k.ring.Began))
+		k.until = now.Add(f.view.Load().wait - (k.last.Received - k.ring.Began))
 		k.skew, k.reason = 0, reasonUnwatched
 		if enough {
 			k.skew = skew
@@ -237,7 +237,7 @@ func (l *lane) trustClock(noted bool) {
 		}
 	}
 	l.mu.Unlock()
-	for _, other := range c.view.Load().masters {
+	for _, other := range f.view.Load().masters {
 		if other != l && agreeing.Has(other.index) {
 			other.recheckClock()
 		}

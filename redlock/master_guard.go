@@ -116,12 +116,12 @@ func (g guardResult) merge(later guardResult) guardResult {
 }
 
 // judge judges a pipeline by its trailer and the reading of the clock in it.
-func (g *guard) judge(end member.Trailer, now clock.Reading, c *Client) guardResult {
+func (g *guard) judge(end member.Trailer, now clock.Reading, f *fleet) guardResult {
 	result := g.judgeMemory(end, now.Received)
-	if now.Received-now.Sent <= c.opts.MasterTimeout/4 || g.ahead.Load() == 0 {
+	if now.Received-now.Sent <= f.opts.MasterTimeout/4 || g.ahead.Load() == 0 {
 		g.ahead.Store(int64(now.Offset.High))
 	}
-	result.clock = g.clock.judge(now, c)
+	result.clock = g.clock.judge(now, f)
 	result.counts = result.remembers && result.clock.counts //mutant:votes-of-a-doubted-clock-counted
 	return result
 }
@@ -211,7 +211,7 @@ const forgottenMax = 256
 
 // shows records what the master shows, and decides whether its votes count. why is what has become of the memory before, as the master was told.
 func (l *lane) shows(v string, state member.State, why string) {
-	g, r := &l.guard, l.client.view.Load().record
+	g, r := &l.guard, l.fleet.view.Load().record
 	if g.memory != "" && state.Memory != g.memory && member.SameProcess(g.memory, state.Memory) {
 		l.forget(g.memory)
 	}
@@ -247,14 +247,14 @@ func (l *lane) shows(v string, state member.State, why string) {
 	}
 	l.mu.Unlock()
 	if reason != "" && (s == nil || s.State != member.Learner || !state.SettledOn(r, s)) {
-		l.client.coordinator.Wake()
+		l.fleet.coordinator.Wake()
 	}
 	if lost {
 		l.client.suspect()
 	}
 	if s != nil && s.State == member.Learner && state.SettledOn(r, s) && !g.logged {
 		g.logged = true
-		l.logEvent(slog.LevelWarn, "master quarantined", "reason", reason, "for", l.client.coordinator.Left(l.index).Round(time.Millisecond),
+		l.logEvent(slog.LevelWarn, "master quarantined", "reason", reason, "for", l.fleet.coordinator.Left(l.index).Round(time.Millisecond),
 			"to_do", "nothing, it votes again when it was given what the others remember, or after that; restart no other master until then")
 	}
 }
@@ -268,7 +268,7 @@ func (l *lane) confirm(runID string, begun time.Time) {
 	switch {
 	case !up:
 	case same:
-		l.guard.confirmed.Store(int64(l.client.own.At(begun)))
+		l.guard.confirmed.Store(int64(l.fleet.own.At(begun)))
 	default:
 		l.disconnect() //mutant:an-address-that-moved-is-not-followed
 	}
@@ -286,12 +286,12 @@ func (l *lane) disconnect() {
 // heartbeat is sent every Options.Heartbeat, also when the lane is idle. It raises the beat, stamps the waits that run, and tells whose
 // masters are heard here; it reads role, memory policy, evictions, fences and clock.
 func (l *lane) heartbeat(ctx context.Context, link *conn.Conn) error {
-	c := l.client
+	f := l.fleet
 	if err := l.track(ctx, link); err != nil {
 		return err
 	}
 	pipe := link.Redis.Pipeline()
-	beat := pipe.EvalSha(ctx, lua.MemberBeat.SHA, []string{lua.MembersKey}, c.view.Load().beatArgs(l)...)
+	beat := pipe.EvalSha(ctx, lua.MemberBeat.SHA, []string{lua.MembersKey}, f.view.Load().beatArgs(l)...)
 	replication, memory, stats := pipe.Info(ctx, "replication"), pipe.Info(ctx, "memory"), pipe.Info(ctx, "stats")
 	fields, clock := pipe.HMGet(ctx, lua.MembersKey, "v", "beat", "gained"), redis.NewTimeCmd(ctx, "time")
 	floor, top := fence.HighWaterCommands(ctx)
@@ -314,7 +314,7 @@ func (l *lane) heartbeat(ctx context.Context, link *conn.Conn) error {
 	if reason := conn.Refusal(info); reason != "" && reason != conn.Evicts(info) { //mutant:an-evicting-master-is-not-asked-for-the-leases
 		return &conn.RefusedError{Reason: reason}
 	}
-	high, untrue, err := fence.ReadHighWater(floor, top, received, c.opts.ClockSkewMax)
+	high, untrue, err := fence.ReadHighWater(floor, top, received, f.opts.ClockSkewMax)
 	if err != nil {
 		return fmt.Errorf("heartbeat: %w", err)
 	}
@@ -325,12 +325,12 @@ func (l *lane) heartbeat(ctx context.Context, link *conn.Conn) error {
 	}
 	before := l.guard.beat
 	end := member.TrailerOf(fields, clock)
-	clockNow := c.own.ReadingOf(sent, received, end.Clock)
-	result := l.guard.judge(end, clockNow, c)
-	l.guard.clock.beat(clockNow, c)
+	clockNow := f.own.ReadingOf(sent, received, end.Clock)
+	result := l.guard.judge(end, clockNow, f)
+	l.guard.clock.beat(clockNow, f)
 	evicted, _ := strconv.ParseInt(conn.ParseInfo(stats.Val())["evicted_keys"], 10, 64)
 	if more := evicted - l.guard.evicted; l.guard.evicted >= 0 && more > 0 {
-		c.suspect()
+		l.client.suspect()
 		// While it goes on evicting, its memory is lost once: when it may no longer, what it has evicted since loses it again.
 		if l.guard.refusal == "" || l.guard.record != nil {
 			result.suspicion = fmt.Sprintf("it has evicted %d keys", more)
@@ -364,7 +364,7 @@ func (l *lane) heartbeat(ctx context.Context, link *conn.Conn) error {
 	if err := l.resolve(ctx, link); err != nil {
 		return err
 	}
-	l.trustClock(notedGain(fields, end.Clock, c.view.Load().wait))
+	l.trustClock(notedGain(fields, end.Clock, f.view.Load().wait))
 	l.noteGain(ctx, link)
 	return l.clamp(ctx, link)
 }
@@ -424,7 +424,7 @@ func (l *lane) resolve(ctx context.Context, link *conn.Conn) error {
 	}
 	if result.unresolved() {
 		l.mu.Lock()
-		l.toResolve = guardResult{recheck: l.guard.seenBy != l.client.view.Load().record} //mutant:a-record-adopted-meanwhile-is-not-looked-at
+		l.toResolve = guardResult{recheck: l.guard.seenBy != l.fleet.view.Load().record} //mutant:a-record-adopted-meanwhile-is-not-looked-at
 		l.mu.Unlock()
 	}
 	return nil

@@ -154,9 +154,9 @@ func (l *lane) next(conn *conn.Conn, done *batch) (b *batch, ok bool) {
 			runtime.Gosched()
 			// What is launched under one hold of Client.mu goes into one batch: the release and the acquisition
 			// of a hand-over then take one round trip.
-			l.client.mu.Lock()
+			l.fleet.gate.Lock()
 			l.mu.Lock()
-			l.client.mu.Unlock()
+			l.fleet.gate.Unlock()
 			yielded = true
 		default:
 			return l.departLocked(conn), true
@@ -391,7 +391,7 @@ func (l *lane) abandonLocked() (rounds []*round) {
 // maintain runs between batches, while nothing is in flight: it resolves what the guard has found, sends the
 // heartbeat, and readmits a master that timed out but has answered since. That needs no new connection.
 func (l *lane) maintain(conn *conn.Conn) error {
-	ctx, cancel := context.WithTimeout(l.ending, l.client.opts.ConnectTimeout)
+	ctx, cancel := context.WithTimeout(l.ending, l.fleet.opts.ConnectTimeout)
 	defer cancel()
 	l.mu.Lock()
 	before, refused, good, heartbeat := l.guard.record, l.guard.refusal, l.guard.clock.good, l.heartbeatDue
@@ -426,7 +426,7 @@ func (l *lane) maintained() bool {
 
 // reopen is open with a deadline of its own.
 func (l *lane) reopen(conn *conn.Conn) error {
-	ctx, cancel := context.WithTimeout(l.ending, l.client.opts.ConnectTimeout)
+	ctx, cancel := context.WithTimeout(l.ending, l.fleet.opts.ConnectTimeout)
 	defer cancel()
 	return l.open(ctx, conn)
 }

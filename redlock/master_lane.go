@@ -38,8 +38,9 @@ const batchMax = 1024
 // (readReplies). The watchdog of the client calls watch, and the goroutine that launches a round calls push. Client.mu may
 // be held when mu is taken, never the other way round.
 type lane struct {
-	client *Client
-	index  int // its place among the masters, and the number of its seat
+	fleet  *fleet
+	client *Client // told of votes, messages and changes of state
+	index  int     // its place among the masters, and the number of its seat
 	master Master
 	// ending is cancelled when the client closes, or the seat is no more.
 	ending context.Context
@@ -116,10 +117,10 @@ type lane struct {
 	tracking bool
 }
 
-func newLane(c *Client, index int, master Master) *lane {
-	l := &lane{client: c, index: index, master: master, inflightLimit: costFirst, logLimiter: newLogLimiter(), since: time.Now(), downReason: errConnecting}
+func newLane(f *fleet, index int, master Master) *lane {
+	l := &lane{fleet: f, client: f.client, index: index, master: master, inflightLimit: costFirst, logLimiter: newLogLimiter(), since: time.Now(), downReason: errConnecting}
 	l.wake.L, l.readable.L = &l.mu, &l.mu
-	l.ending, l.cancel = context.WithCancel(c.endingContext)
+	l.ending, l.cancel = context.WithCancel(f.endingContext)
 	return l
 }
 
@@ -137,7 +138,7 @@ var (
 func (l *lane) push(r *round) (taken, full bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	switch queueMax := l.client.opts.QueueMax; {
+	switch queueMax := l.fleet.opts.QueueMax; {
 	case !l.state.takesWork():
 		l.keepReleaseLocked(r)
 		return false, false
@@ -190,10 +191,10 @@ func (l *lane) reconnect(connection func()) {
 	for l.sleep(delay) {
 		began := time.Now()
 		connection()
-		if time.Since(began) > l.client.opts.ReconnectDelayMax {
+		if time.Since(began) > l.fleet.opts.ReconnectDelayMax {
 			delay = 0
 		}
-		delay = min(max(2*delay, reconnectDelayMin), l.client.opts.ReconnectDelayMax)
+		delay = min(max(2*delay, reconnectDelayMin), l.fleet.opts.ReconnectDelayMax)
 	}
 }
 
@@ -212,10 +213,10 @@ func (l *lane) sleep(d time.Duration) bool {
 // connect makes and vets a connection, off the path of requests, and flushes the pending releases. When it
 // returns without error, the lane is idle and takes work.
 func (l *lane) connect() (*conn.Conn, error) {
-	ctx, cancel := context.WithTimeout(l.ending, l.client.opts.ConnectTimeout)
+	ctx, cancel := context.WithTimeout(l.ending, l.fleet.opts.ConnectTimeout)
 	defer cancel()
 	begun := time.Now()
-	link, err := conn.Dial(ctx, l.master, l.client.opts.ConnectTimeout)
+	link, err := conn.Dial(ctx, l.master, l.fleet.opts.ConnectTimeout)
 	if err != nil {
 		return nil, err
 	}
@@ -237,17 +238,17 @@ func (l *lane) ready(ctx context.Context, link *conn.Conn, begun time.Time) erro
 	if err != nil {
 		return err
 	}
-	if other := l.client.claim(id.RunID, l); other != nil {
+	if other := l.fleet.claim(id.RunID, l); other != nil {
 		return &conn.RefusedError{Reason: fmt.Sprintf("it is the same Redis as %s: each vote must come from a master of its own", other.master.Addr)}
 	}
 	l.mu.Lock()
 	l.identity = id
 	l.rttMin = 0
 	l.guard.shown, l.guard.record, l.guard.changing = "", nil, false // trusted only when the master shows it again
-	l.guard.confirmed.Store(int64(l.client.own.At(begun)))
+	l.guard.confirmed.Store(int64(l.fleet.own.At(begun)))
 	if id.RunID != before.RunID { //mutant:the-past-forgotten-with-the-connection
 		l.guard.memory, l.guard.beat, l.guard.evicted, l.guard.forgotten = "", 0, -1, nil
-		l.guard.clock = newClockGuard(l.client, l.master)
+		l.guard.clock = newClockGuard(l.fleet, l.master)
 		l.toResolve = guardResult{} // it was about the other one, and nobody believes anything of this one yet
 	}
 	l.mu.Unlock()
@@ -301,14 +302,14 @@ func (l *lane) watch(d *deferred) {
 	if !late {
 		return
 	}
-	needed := voter && l.client.voters() <= l.client.view.Load().Quorum() //mutant:a-learner-is-waited-for //mutant:a-learner-takes-the-place-of-a-voter
+	needed := voter && l.fleet.voters() <= l.fleet.view.Load().Quorum() //mutant:a-learner-is-waited-for //mutant:a-learner-takes-the-place-of-a-voter
 	l.mu.Lock()
 	if !l.lateLocked() || l.excusedLocked(needed) { // or it has just answered
 		l.mu.Unlock()
 		return
 	}
 	l.timeouts++
-	l.setStateLocked(laneTimedOut, fmt.Errorf("no answer within %v", l.client.opts.MasterTimeout))
+	l.setStateLocked(laneTimedOut, fmt.Errorf("no answer within %v", l.fleet.opts.MasterTimeout))
 	sent, queue := l.abandonLocked(), l.queue
 	l.queue, l.queueCost = nil, 0
 	for _, r := range sent {
@@ -318,7 +319,7 @@ func (l *lane) watch(d *deferred) {
 		l.keepReleaseLocked(r)
 	}
 	l.mu.Unlock()
-	l.logEvent(slog.LevelWarn, "master slow", "reason", "no answer within "+l.client.opts.MasterTimeout.String(),
+	l.logEvent(slog.LevelWarn, "master slow", "reason", "no answer within "+l.fleet.opts.MasterTimeout.String(),
 		"to_do", "see what it is busy with (its SLOWLOG, the load of its machine, the network); raise master.timeout if the way there is long")
 	l.client.laneChanged(l)
 	d.now = time.Now()
@@ -366,8 +367,8 @@ func (l *lane) answersInTime() bool {
 // connection have ended.
 func (l *lane) breakOff(err error) {
 	err = conn.Shorten(err)
-	l.client.unclaim(l)
-	l.client.walls.forget(l.index)
+	l.fleet.unclaim(l)
+	l.fleet.walls.forget(l.index)
 	l.closeInvalidations()
 	l.mu.Lock()
 	changed := l.lastDown != err.Error()
@@ -424,7 +425,7 @@ func (l *lane) reason(start time.Time) MasterError {
 
 // waitsLocked says why the master has no vote, and for how long.
 func (l *lane) waitsLocked() string {
-	if left := l.client.coordinator.Left(l.index); left > 0 {
+	if left := l.fleet.coordinator.Left(l.index); left > 0 {
 		return fmt.Sprintf("quarantined for another %v: %s", left.Round(time.Millisecond), l.guard.reason)
 	}
 	return "quarantined: " + l.guard.reason
@@ -433,7 +434,7 @@ func (l *lane) waitsLocked() string {
 // unconfirmedLocked says why a master does not vote that no new connection has reached for too long; "": it votes. It needs a record of
 // the guard.
 func (l *lane) unconfirmedLocked() string {
-	ago := l.guard.unconfirmed(l.client.own.At(time.Now()))
+	ago := l.guard.unconfirmed(l.fleet.own.At(time.Now()))
 	if ago == 0 {
 		return ""
 	}
@@ -479,7 +480,7 @@ func (l *lane) status() MasterStatus {
 	case l.guard.refusal != "":
 		s.State, s.Reason = MasterRefused, l.guard.refusal
 	case l.guard.record == nil:
-		s.State, s.Reason, s.Left = MasterQuarantined, l.guard.reason, l.client.coordinator.Left(l.index)
+		s.State, s.Reason, s.Left = MasterQuarantined, l.guard.reason, l.fleet.coordinator.Left(l.index)
 	case l.unconfirmedLocked() != "":
 		s.State, s.Reason = MasterQuarantined, l.unconfirmedLocked()
 	case !l.guard.clock.good:

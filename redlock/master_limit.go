@@ -54,7 +54,7 @@ func (l *lane) adjustLimitLocked(inFlight int, sent time.Time, rtt time.Duration
 		return
 	}
 	l.limitSetAt = sent.Add(rtt)
-	timeout := l.client.opts.MasterTimeout
+	timeout := l.fleet.opts.MasterTimeout
 	took, may := rtt-l.rttMin, min(timeout/workShare, max(timeout-l.rttMin, 0)/2)
 	switch {
 	case took <= may: //mutant:the-limit-does-not-shrink

@@ -52,8 +52,8 @@ func (v clockView) stepped(all []clockView, ownGain, tolerance, skew time.Durati
 }
 
 // clockViews are what the lanes know.
-func (c *Client) clockViews() (views []clockView) {
-	for _, l := range c.view.Load().masters {
+func (f *fleet) clockViews() (views []clockView) {
+	for _, l := range f.view.Load().masters {
 		l.mu.Lock()
 		views = append(views, l.guard.clock.clockView)
 		l.mu.Unlock()
@@ -64,8 +64,8 @@ func (c *Client) clockViews() (views []clockView) {
 // noteGain writes the note, once for each gain. The lane calls it at the end of a heartbeat. Where the master cannot take it, the next heartbeat
 // tries again.
 func (l *lane) noteGain(ctx context.Context, conn *conn.Conn) {
-	k, c := &l.guard.clock, l.client
-	if !k.unnoted || !k.stepped(c.clockViews(), k.ownGain, c.opts.ClockStepMax, c.opts.ClockSkewMax) {
+	k, f := &l.guard.clock, l.fleet
+	if !k.unnoted || !k.stepped(f.clockViews(), k.ownGain, f.opts.ClockStepMax, f.opts.ClockSkewMax) {
 		return
 	}
 	done, err := conn.Redis.Eval(ctx, lua.Gained.Text, []string{lua.MembersKey}, l.guard.shown).Int()

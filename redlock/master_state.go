@@ -121,8 +121,8 @@ func (l *lane) setStateLocked(to laneState, err error) {
 	if from.takesWork() != to.takesWork() {
 		l.since = time.Now()
 	}
-	if l.client.opts.onLaneState != nil {
-		l.client.opts.onLaneState(l.index, from, to)
+	if l.fleet.opts.onLaneState != nil {
+		l.fleet.opts.onLaneState(l.index, from, to)
 	}
 }
 

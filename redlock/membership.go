@@ -62,8 +62,8 @@ func (o Options) members() member.Options {
 
 // Membership returns what this client knows of the membership.
 func (c *Client) Membership() Membership {
-	all, places := c.coordinator.Membership()
-	lanes := c.view.Load().lanes
+	all, places := c.fleet.coordinator.Membership()
+	lanes := c.fleet.view.Load().lanes
 	for i, place := range places {
 		if place < len(lanes) && lanes[place] != nil {
 			status := lanes[place].status()
@@ -74,7 +74,7 @@ func (c *Client) Membership() Membership {
 }
 
 // MaxTTL is the longest TTL in force: that of the membership, or of the options as long as none is known.
-func (c *Client) MaxTTL() time.Duration { return c.view.Load().maxTTL }
+func (c *Client) MaxTTL() time.Duration { return c.fleet.view.Load().maxTTL }
 
 // ChangeMembers has the masters choose a record with the change, and returns when they have: a new master is a learner by then, and votes
 // when it was given what the others remember, or after the wait, which Membership shows. It is safe to repeat, and to break off at any point. With dryRun nothing is changed. what says
@@ -86,7 +86,7 @@ func (c *Client) ChangeMembers(ctx context.Context, change MemberChange, dryRun 
 	if err := checkChange(change, c.opts); err != nil {
 		return "", err
 	}
-	what, err = c.coordinator.Change(ctx, change, dryRun)
+	what, err = c.fleet.coordinator.Change(ctx, change, dryRun)
 	if errors.Is(err, member.ErrMembersClosed) {
 		err = ErrDraining
 	}
@@ -124,7 +124,7 @@ func checkChange(m MemberChange, o Options) error {
 }
 
 func (c *Client) newCoordinator() *member.Coordinator {
-	return member.New(host{c}, c.opts.members(), &c.own, c.endingContext, &c.running)
+	return member.New(host{c}, c.opts.members(), &c.own, c.fleet.endingContext, &c.fleet.running)
 }
 
 // host is what the coordinator sees of the client.
@@ -132,19 +132,19 @@ type host struct{ *Client }
 
 func (h host) Places() map[int]conn.Master {
 	places := make(map[int]conn.Master)
-	for _, l := range h.view.Load().masters {
+	for _, l := range h.fleet.view.Load().masters {
 		places[l.index] = l.master
 	}
 	return places
 }
 
-func (h host) Answering() int         { return h.mastersUp() }
-func (h host) Adopt(r *member.Record) { h.setRecord(r) }
-func (h host) Recheck()               { h.recheckLanes() }
+func (h host) Answering() int         { return h.fleet.up() }
+func (h host) Adopt(r *member.Record) { h.fleet.setRecord(r) }
+func (h host) Recheck()               { h.fleet.recheck() }
 
 // lane is the one of a place; nil: there is none.
 func (h host) lane(place int) *lane {
-	if lanes := h.view.Load().lanes; place < len(lanes) {
+	if lanes := h.fleet.view.Load().lanes; place < len(lanes) {
 		return lanes[place]
 	}
 	return nil

@@ -229,7 +229,7 @@ var mutants = []mutant{
 	{"needed-masters-are-given-up", never, "TestNeededMastersAreWaitedFor"},
 	{"silent-masters-are-excused", without(2), "TestNeededMastersAreWaitedFor"},
 	{"a-learner-is-waited-for", without(1), "TestNeededMastersAreWaitedFor"},
-	{"a-learner-takes-the-place-of-a-voter", replace(`l.client.voters()`, `pick(MUTANT, l.client.mastersUp(), l.client.voters())`), "TestNeededMastersAreWaitedFor"},
+	{"a-learner-takes-the-place-of-a-voter", replace(`l.fleet.voters()`, `pick(MUTANT, l.fleet.up(), l.fleet.voters())`), "TestNeededMastersAreWaitedFor"},
 
 	// Guards.
 	{"half-the-wait", doBefore(`maxTTL /= 2`), "TestQuarantineHasItsTime"},
@@ -399,8 +399,8 @@ var mutants = []mutant{
 	{"begun-again-behind-the-unlock", without(2), "TestNotBegunAgainBehindTheUnlock"},
 	{"a-rotation-is-denied-by-itself", replace(`o == quorum.No &&`, `!MUTANT && o == quorum.No &&`), "TestRotationInAStepThatSomebodyCountsOn"},
 	{"a-deletion-is-begun-again", without(2), "TestCommitsInAStep"},
-	{"a-step-holds-operations-up-for-ever", replace(`stepHold*c.opts.MasterTimeout`, `pick(MUTANT, time.Hour, stepHold*c.opts.MasterTimeout)`), "TestStepThatDoesNotEnd"},
-	{"a-record-adopted-meanwhile-is-not-looked-at", replace(`l.guard.seenBy != l.client.view.Load().record`, `!MUTANT && l.guard.seenBy != l.client.view.Load().record`), "TestRecordAdoptedWhileALaneLooks"},
+	{"a-step-holds-operations-up-for-ever", replace(`stepHold*f.opts.MasterTimeout`, `pick(MUTANT, time.Hour, stepHold*f.opts.MasterTimeout)`), "TestStepThatDoesNotEnd"},
+	{"a-record-adopted-meanwhile-is-not-looked-at", replace(`l.guard.seenBy != l.fleet.view.Load().record`, `!MUTANT && l.guard.seenBy != l.fleet.view.Load().record`), "TestRecordAdoptedWhileALaneLooks"},
 	{"a-name-means-two-machines", never, "TestSeatDoesNotReturnToItsName"},
 	{"the-record-has-no-database", doBefore(`return addr`), "TestChangeNamesADatabase"},
 	{"settings-with-another-database-join", never, "TestSettingsWithTwoDatabases"},

@@ -204,7 +204,7 @@ func checkHolder(resources []string, token string) error {
 // checkTTL bounds what a caller may ask for. MaxTTL is about the length of a quarantine, so no lock may live
 // longer, its delay included.
 func (c *Client) checkTTL(ttl, delay time.Duration) error {
-	most := c.view.Load().maxTTL
+	most := c.fleet.view.Load().maxTTL
 	switch {
 	case ttl < c.opts.MinTTL:
 		return badTTL("%s ms is below the least, %s ms (min_ttl)", inMs(ttl), inMs(c.opts.MinTTL))

@@ -288,7 +288,7 @@ func (c *Client) commitRound(v verb, changes []Change, now time.Time) *round {
 	for i := range changes {
 		r.keys = append(r.keys, changes[i].Resource)
 		if ch := &changes[i]; r.attempt == nil && ch.Do == Set && (ch.Was == WasAbsent || ch.rotates()) {
-			r.attempt = newAttempt(r, c.view.Load().Places)
+			r.attempt = newAttempt(r, c.fleet.view.Load().Places)
 		}
 	}
 	return r

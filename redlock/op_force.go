@@ -120,7 +120,7 @@ func writeRaise(b *batch, r *round) {
 	w.Bulk(lua.FloorKey)
 	b.resources(r)
 	w.Number(r.fence)
-	w.Number(int64(b.lane.client.opts.FenceMarks))
+	w.Number(int64(b.lane.fleet.opts.FenceMarks))
 	w.Number(forceReadersMax)
 }
 
@@ -354,7 +354,7 @@ func (c *Client) releaseHoldersLocked(f *force, r *round, v quorum.Votes, d *def
 		force := &round{verb: verbForce, token: h.token, start: d.now, op: &f.op}
 		switch force.setKeys(f.resource); {
 		case madeHere(h.token):
-			force.keepFor = c.view.Load().Masters
+			force.keepFor = c.fleet.view.Load().Masters
 		case holders.found[h].callers(h.token):
 			force.verb, force.answers = verbForceCallers, make([]answer, MaxMasters)
 			for i := range force.answers {
@@ -492,7 +492,7 @@ func (c *Client) forcedElsewhereLocked(master int, text string, d *deferred) {
 	}
 	f = c.rememberForcedLocked(f, d.now)
 	f.by = f.by.With(master)
-	if f.applied || f.by.Count() < c.view.Load().Quorum() { //mutant:one-master-ends-a-lock
+	if f.applied || f.by.Count() < c.fleet.view.Load().Quorum() { //mutant:one-master-ends-a-lock
 		return
 	}
 	f.applied, f.launched = true, c.leases.launched
@@ -504,7 +504,7 @@ func (c *Client) forcedElsewhereLocked(master int, text string, d *deferred) {
 			"to_do", "nothing; that one's log says by whom")
 		lease := c.forgetForcedLocked(f.resource, token, d)
 		if madeHere(token) { // nobody can be granted it again
-			r := &round{verb: verbRelease, token: token, start: d.now, keepFor: c.view.Load().Masters}
+			r := &round{verb: verbRelease, token: token, start: d.now, keepFor: c.fleet.view.Load().Masters}
 			r.setKeys(f.resource)
 			c.launchLocked(r.asReader(lease == nil || lease.reader), quorum.All, d) //mutant:what-was-given-back-outlives-the-force
 		}

@@ -115,7 +115,7 @@ func (c *Client) launchAttemptLocked(op *Op, d *deferred) {
 		r.fence = c.fences.Next(r.start)
 	}
 	if op.callerToken {
-		r.attempt = newAttempt(r, c.view.Load().Places)
+		r.attempt = newAttempt(r, c.fleet.view.Load().Places)
 		op.kind.beginInflight(&c.leases, r)
 	}
 	c.askLocked(r, d)

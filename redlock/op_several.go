@@ -15,7 +15,7 @@ func (severalLocks) aim(c *Client, r *round) {
 	slices.Sort(r.keys) // as waiter.keys
 	r.verb = verbAcquire
 	if op.waiter != nil {
-		r.expectDeniers(c.view.Load().Places, op.waiter.reservation.token)
+		r.expectDeniers(c.fleet.view.Load().Places, op.waiter.reservation.token)
 	}
 }
 

@@ -77,7 +77,7 @@ func writeJoin(b *batch, r *round) {
 func (b *batch) joiner(r *round) {
 	b.wire.Bulk(r.token)
 	b.wire.Number(r.ttlMs)
-	b.wire.Number(b.lane.client.view.Load().longestMs)
+	b.wire.Number(b.lane.fleet.view.Load().longestMs)
 	if r.verb == verbRefill {
 		b.wire.Bulk("1") //mutant:a-refill-is-kept-out
 	} else {

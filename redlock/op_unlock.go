@@ -53,7 +53,7 @@ func (c *Client) releaseLocked(op *Op, resources []string, token string, d *defe
 	case lease != nil:
 		r.keepFor = lease.holders
 	default:
-		r.keepFor = c.view.Load().Masters // granted by another proxy, or long ago: any master may hold it
+		r.keepFor = c.fleet.view.Load().Masters // granted by another proxy, or long ago: any master may hold it
 		if len(c.overtaking) < pendingMax {
 			c.overtaking = append(c.overtaking, r)
 		}

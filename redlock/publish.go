@@ -138,7 +138,7 @@ func (c *Client) receivePublished(from *lane, text []byte) {
 	key := messageKey{[member.NonceLen]byte(id), maphash.Bytes(m.seed, text)} //mutant:another-text-under-the-id-counts
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	v := c.view.Load()
+	v := c.fleet.view.Load()
 	if from.index >= len(v.lanes) || v.lanes[from.index] != from { //mutant:a-former-master-delivers-messages
 		return
 	}

@@ -93,9 +93,9 @@ func TestOneMasterSpeaksForNoRedlockd(t *testing.T) {
 func TestQuorumOfMessages(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		r := s.receiver()
-		five := r.view.Load()
+		five := r.fleet.view.Load()
 		for n, acts := range map[int]int{1: 1, 2: 2, 3: 2, 4: 3, 5: 3} {
-			r.view.Store(newView(five.lanes[:n], five.record, r.Client))
+			r.fleet.view.Store(newView(five.lanes[:n], five.record, &r.Client.fleet))
 			m := newMessage(LostChannel, "a")
 			for i := range n {
 				r.receivePublished(five.lanes[i], []byte(m.text))
@@ -106,7 +106,7 @@ func TestQuorumOfMessages(t *testing.T) {
 				r.want(fmt.Sprintf("copy %d from %d masters", i+1, n), want...)
 			}
 		}
-		r.view.Store(five)
+		r.fleet.view.Store(five)
 	})
 }
 
@@ -175,8 +175,8 @@ func TestMessagesNeedAQuorum(t *testing.T) {
 func TestMessagesAcrossAChangeOfMembers(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		r := s.receiver()
-		five := r.view.Load()
-		three := newView(five.lanes[:3], five.record, r.Client)
+		five := r.fleet.view.Load()
+		three := newView(five.lanes[:3], five.record, &r.Client.fleet)
 		deliver := func(m message, masters ...int) {
 			for _, master := range masters {
 				r.receivePublished(five.lanes[master], []byte(m.text))
@@ -186,7 +186,7 @@ func TestMessagesAcrossAChangeOfMembers(t *testing.T) {
 		gone := newMessage(LostChannel, "by those that leave")
 		deliver(before, 0, 3)
 		deliver(gone, 3, 4)
-		r.view.Store(three)
+		r.fleet.view.Store(three)
 		deliver(gone, 0, 3, 4)
 		r.want("copies of former masters, and one of three")
 		deliver(before, 1)
@@ -195,10 +195,10 @@ func TestMessagesAcrossAChangeOfMembers(t *testing.T) {
 		r.want("copies of two masters of three", LostChannel+" by those that leave")
 		deliver(newMessage("c", "x"), 3, 4)
 		r.want("a client's message from former masters")
-		r.view.Store(five)
+		r.fleet.view.Store(five)
 
 		// The place of a former master is another one's now.
-		former := newLane(r.Client, 0, five.lanes[0].master)
+		former := newLane(&r.Client.fleet, 0, five.lanes[0].master)
 		m := newMessage(LostChannel, "a")
 		deliver(m, 1, 2)
 		r.receivePublished(former, []byte(m.text))
@@ -213,7 +213,7 @@ func TestMessagesAcrossAChangeOfMembers(t *testing.T) {
 func TestFloodOfMessages(t *testing.T) {
 	inVirtualTime(t, 3, func(s *stage) {
 		r := s.receiver()
-		lanes := r.view.Load().lanes
+		lanes := r.fleet.view.Load().lanes
 		first, second := newMessage(LostChannel, "a"), newMessage("c", "once")
 		r.receivePublished(lanes[0], []byte(first.text))
 		r.receivePublished(lanes[0], []byte(second.text))

@@ -121,7 +121,7 @@ func (c *Client) launchLocked(r *round, targets quorum.Mask, d *deferred) {
 	r.cost = uint16(min(cost, math.MaxUint16))
 	full := false
 	var away quorum.Mask
-	v := c.view.Load()
+	v := c.fleet.view.Load()
 	r.view = v
 	if (r.commit != nil || verbs[r.verb].release) && r.mustBeTimely() {
 		r.flags.Or(flagTimely)

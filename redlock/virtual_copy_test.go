@@ -260,7 +260,7 @@ func TestCopierIsKilled(t *testing.T) {
 				}
 				kill := func() {
 					for _, one := range []*proxy{p, other} {
-						if copiesHere(one.coordinator) {
+						if copiesHere(one.fleet.coordinator) {
 							for _, path := range one.paths {
 								path.Partition()
 								path.Cut()
@@ -387,11 +387,11 @@ func TestWhoLooksInDoesNotCopy(t *testing.T) {
 		p := s.open(maxTTL(time.Hour), uncopied)
 		time.Sleep(2 * time.Second)
 		s.restart(0)
-		s.until("it is a learner", func() bool { return p.view.Load().record.Seats[0].State == member.Learner })
+		s.until("it is a learner", func() bool { return p.fleet.view.Load().record.Seats[0].State == member.Learner })
 		looker := s.start(maxTTL(time.Hour))
 		for range 9 {
 			time.Sleep(100 * ms)
-			if copiesHere(looker.coordinator) || looker.Stats().Copies > 0 {
+			if copiesHere(looker.fleet.coordinator) || looker.Stats().Copies > 0 {
 				t.Fatalf("it copies %v after it has begun", time.Since(looker.opened))
 			}
 		}
@@ -533,18 +533,18 @@ func (s *stage) setOn(key string) (on string) {
 func TestCopyNamesTheRecordOfALearner(t *testing.T) {
 	inVirtualTime(t, 3, func(s *stage) {
 		p := s.open(maxTTL(time.Hour))
-		voter := p.view.Load().record.Seats[0]
-		c := &member.Copy{By: p.coordinator, Opts: p.opts.members(), Seat: voter}
+		voter := p.fleet.view.Load().record.Seats[0]
+		c := &member.Copy{By: p.fleet.coordinator, Opts: p.opts.members(), Seat: voter}
 		if got := c.SettledOn(); got != "" {
 			t.Errorf("the record that lists it as a voter: got %q, want none", got)
 		}
 		s.restart(0)
-		s.until("it is a learner", func() bool { return p.view.Load().record.Seats[0].State == member.Learner })
+		s.until("it is a learner", func() bool { return p.fleet.view.Load().record.Seats[0].State == member.Learner })
 		if got := c.SettledOn(); got != "" {
 			t.Errorf("the memory of before: got %q, want none", got)
 		}
-		c.Seat = p.view.Load().record.Seats[0]
-		if got := c.SettledOn(); got != p.view.Load().record.ShownBy(c.Seat.Memory) {
+		c.Seat = p.fleet.view.Load().record.Seats[0]
+		if got := c.SettledOn(); got != p.fleet.view.Load().record.ShownBy(c.Seat.Memory) {
 			t.Errorf("a learner: got %q", got)
 		}
 	})
@@ -554,15 +554,15 @@ func TestCopyNamesTheRecordOfALearner(t *testing.T) {
 func TestSourceThatHasForgotten(t *testing.T) {
 	inVirtualTime(t, 3, func(s *stage) {
 		p := s.open(maxTTL(time.Hour))
-		r := p.view.Load().record
-		c := &member.Copy{By: p.coordinator, Opts: p.opts.members()}
+		r := p.fleet.view.Load().record
+		c := &member.Copy{By: p.fleet.coordinator, Opts: p.opts.members()}
 		for i := range r.Seats[1:] {
 			c.Sources = append(c.Sources, &member.CopyPlace{Number: r.Seats[i+1].Number, Name: r.Seats[i+1].Name, Memory: r.Seats[i+1].Memory})
 		}
 		good := func() error {
 			survey := member.SurveyMasters(context.Background(), p.opts.members().Places(), member.Patience{Enough: 3}, p.opts.members())
 			defer survey.Close()
-			return p.coordinator.StillGood(survey, r, c)
+			return p.fleet.coordinator.StillGood(survey, r, c)
 		}
 		if err := good(); err != nil {
 			t.Errorf("nothing has happened: got %v", err)

@@ -34,7 +34,7 @@ func (p *proxy) kill() {
 
 // survey asks the masters of a client as its coordinator does. The caller closes it.
 func (p *proxy) survey() *member.Survey {
-	return member.SurveyMasters(p.s.Context(), p.coordinator.Places(), member.Patience{Enough: len(p.s.masters)}, p.opts.members())
+	return member.SurveyMasters(p.s.Context(), p.fleet.coordinator.Places(), member.Patience{Enough: len(p.s.masters)}, p.opts.members())
 }
 
 // change makes a change of the membership that must succeed.
@@ -63,7 +63,7 @@ func (p *proxy) lockableWithin(limit time.Duration, resource string) {
 func TestFoundingOverAnAcceptedChild(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		p := s.open(maxTTL(2 * time.Second))
-		child := p.coordinator.Record.Child()
+		child := p.fleet.coordinator.Record.Child()
 		for i := 2; i < 5; i++ {
 			s.do(i, "FLUSHALL")
 		}
@@ -246,7 +246,7 @@ func TestFoundingThatCameToNothing(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		p := s.open(maxTTL(2 * time.Second))
 		v := p.survey()
-		r := p.coordinator.Record.Child()
+		r := p.fleet.coordinator.Record.Child()
 		r.Generation, r.Lineage, r.Version, r.Parent = r.Generation+1, r.Lineage[:member.FleetLen]+member.Nonce()[member.FleetLen:], 0, ""
 		for i := range r.Seats {
 			r.Seats[i].Since = 0

@@ -125,7 +125,7 @@ func (c *Client) outrunLocked(e *entry, d *deferred) {
 		f.since, f.outrun = now, true
 	case now-f.since >= outrunMax*c.limits.Load().handoverTime: //mutant:a-client-that-is-outrun-says-nothing
 		f.since, f.yield = now, &yield{id: member.Nonce()} // its copies come back
-		c.publishLocked(windowsChannel, missedPrefix+f.yield.id+" "+strconv.FormatInt(c.farthest().Microseconds(), 10)+" "+e.resource, d)
+		c.publishLocked(windowsChannel, missedPrefix+f.yield.id+" "+strconv.FormatInt(c.fleet.farthest().Microseconds(), 10)+" "+e.resource, d)
 	}
 }
 
@@ -133,30 +133,10 @@ func (c *Client) outrunLocked(e *entry, d *deferred) {
 // the message and the other client's attempt. If fewer than a quorum of masters send invalidations, other clients only find the
 // window by an attempt of their own, so it is a retry delay.
 func (c *Client) windowLength() time.Duration {
-	if c.subscribedMasters() < c.view.Load().Quorum() {
+	if c.fleet.subscribed() < c.fleet.view.Load().Quorum() {
 		return c.retryDelay(0)
 	}
-	return windowMin + 3*c.farthest()
-}
-
-// subscribedMasters is how many masters send invalidations.
-func (c *Client) subscribedMasters() (n int) {
-	for _, l := range c.view.Load().masters {
-		if l.invalidationsID.Load() != 0 {
-			n++
-		}
-	}
-	return n
-}
-
-// farthest is the round trip to the farthest master.
-func (c *Client) farthest() (most time.Duration) {
-	for _, l := range c.view.Load().masters {
-		l.mu.Lock()
-		most = max(most, l.rttMin)
-		l.mu.Unlock()
-	}
-	return most
+	return windowMin + 3*c.fleet.farthest()
 }
 
 // yields is by how much the next window is longer for a client that was kept waiting, 0: it is left to nobody. The message that the window is open
@@ -189,7 +169,7 @@ func (c *Client) windowAnnounced(master int, text []byte) {
 	}
 	f := &e.queue.fairness
 	f.windowAnnouncedBy = f.windowAnnouncedBy.With(master)
-	if f.windowAnnouncedBy.Count() < c.view.Load().Quorum() {
+	if f.windowAnnouncedBy.Count() < c.fleet.view.Load().Quorum() {
 		return
 	}
 	f.windowAnnouncedBy = 0

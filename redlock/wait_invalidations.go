@@ -40,7 +40,7 @@ func (l *lane) keepSubscribed() {
 			lastUsable = time.Now()
 		}
 		// Two heartbeats: if the master is away, the lane has noticed by then.
-		if time.Since(lastUsable) > 2*l.client.opts.Heartbeat && l.ending.Err() == nil && err.Error() != logged {
+		if time.Since(lastUsable) > 2*l.fleet.opts.Heartbeat && l.ending.Err() == nil && err.Error() != logged {
 			logged = err.Error()
 			l.logNoInvalidations(err)
 		}
@@ -48,14 +48,14 @@ func (l *lane) keepSubscribed() {
 }
 
 func (l *lane) logNoInvalidations(reason error) {
-	l.client.opts.Logger.Info("master sends no invalidations: waiters ask it from time to time", "master", l.master.Addr, "reason", reason)
+	l.fleet.opts.Logger.Info("master sends no invalidations: waiters ask it from time to time", "master", l.master.Addr, "reason", reason)
 }
 
 // subscribe connects and acts on what the master sends, until the connection breaks. It tells whether the subscription ever stood.
 func (l *lane) subscribe() (subscribed bool, err error) {
-	ctx, cancel := context.WithTimeout(l.ending, l.client.opts.ConnectTimeout)
+	ctx, cancel := context.WithTimeout(l.ending, l.fleet.opts.ConnectTimeout)
 	defer cancel()
-	conn, err := conn.Dial(ctx, l.master, l.client.opts.ConnectTimeout)
+	conn, err := conn.Dial(ctx, l.master, l.fleet.opts.ConnectTimeout)
 	if err != nil {
 		return false, err
 	}
@@ -73,7 +73,7 @@ func (l *lane) subscribe() (subscribed bool, err error) {
 		w.Bulk(channel)
 	}
 	w.Bulk(mailbox)
-	if err := w.Send(time.Now().Add(l.client.opts.ConnectTimeout)); err != nil {
+	if err := w.Send(time.Now().Add(l.fleet.opts.ConnectTimeout)); err != nil {
 		return false, err
 	}
 	for range 1 + len(subscribedChannels) {
@@ -235,7 +235,7 @@ const (
 func (c *Client) invalidatedLocked(e *entry, slot, master int, d *deferred) {
 	f := &e.queue.fairness
 	f.invalidatedBy = f.invalidatedBy.With(master)
-	if f.invalidatedBy.Count() < c.view.Load().Quorum() {
+	if f.invalidatedBy.Count() < c.fleet.view.Load().Quorum() {
 		return
 	}
 	f.invalidatedBy = 0

@@ -14,25 +14,10 @@ import (
 // quorumRetrySpread is the mean distance between the attempts of heads when the quorum is back: 20 000 attempts a second.
 const quorumRetrySpread = 50 * time.Microsecond
 
-// voters is how many masters are up and admitted.
-func (c *Client) voters() (n int) {
-	for _, l := range c.view.Load().masters {
-		l.mu.Lock()
-		if l.mayVoteLocked() {
-			n++
-		}
-		l.mu.Unlock()
-	}
-	return n
-}
-
-// quorumCanVote tells whether a quorum of masters is up and admitted.
-func (c *Client) quorumCanVote() bool { return c.voters() >= c.view.Load().Quorum() }
-
 // waitForQuorumLocked has op wait until a quorum of masters can vote, and returns false if one can. The long pause that it sets is
 // only a safeguard: when it ends, the head looks again.
 func (c *Client) waitForQuorumLocked(op *Op) bool {
-	if c.quorumCanVote() { //mutant:asks-without-a-quorum
+	if c.fleet.quorumCanVote() { //mutant:asks-without-a-quorum
 		return false
 	}
 	c.quorumAwaited = true
@@ -45,7 +30,7 @@ func (c *Client) waitForQuorumLocked(op *Op) bool {
 func (c *Client) wakeQuorumWaiters() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.quorumAwaited || !c.quorumCanVote() { //mutant:a-quorum-that-is-back-wakes-nobody
+	if !c.quorumAwaited || !c.fleet.quorumCanVote() { //mutant:a-quorum-that-is-back-wakes-nobody
 		return
 	}
 	c.quorumAwaited = false
