@@ -5,7 +5,6 @@ import (
 	"hash/maphash"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"redlockd/redlock/clock"
@@ -17,9 +16,9 @@ import (
 
 // Client is the Redlock engine over one set of masters. It is safe for use by many goroutines.
 type Client struct {
-	opts   Options                // as Open got them; those that limits has are there
-	limits atomic.Pointer[limits] // in force
-	drift  clock.Drift            // of opts
+	opts   Options // as Open got them; those that limits has are there
+	bounds bounds
+	drift  clock.Drift // of opts
 	tokens *tokenSource
 	own    clock.Own // this machine's clock
 	fleet  fleet
@@ -68,7 +67,8 @@ func Open(opts Options) (*Client, error) {
 		fences: fence.Clock{AheadMax: opts.ClockSkewMax.Milliseconds() << fence.CounterBits},
 		leases: newLeases(opts.Prefixes), lostLog: newLogLimiter(), heldLog: newLogLimiter(),
 	}
-	c.limits.Store(opts.limits())
+	c.bounds.opts, c.bounds.fleet = &c.opts, &c.fleet
+	c.bounds.limits.Store(opts.limits())
 	c.fleet.init(c)
 	c.leases.remember = 2 * opts.ConnectTimeout
 	c.messages.mailbox = member.Nonce()

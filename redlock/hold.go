@@ -218,7 +218,7 @@ func (c *Client) bindable(h *Holder) error {
 	if len(h.bindings) >= BoundMax {
 		return badRequest("%d locks are held by this connection, the most that are possible: use another connection", BoundMax)
 	}
-	if most := c.limits.Load().maxBound; len(c.leases.holds.due) >= most {
+	if most := c.bounds.limits.Load().maxBound; len(c.leases.holds.due) >= most {
 		return badRequest("%d locks are held through this server, and it renews %d at most (max_bound)", len(c.leases.holds.due), most)
 	}
 	return nil
@@ -450,7 +450,7 @@ func (c *Client) takeover(op *Op, resources []string, token string, ttl time.Dur
 	if err := checkHolder(resources, token); err != nil {
 		return nil, err
 	}
-	if err := c.checkHoldTTL(ttl); err != nil {
+	if err := c.bounds.checkHoldTTL(ttl); err != nil {
 		return nil, err
 	}
 	c.mu.Lock()

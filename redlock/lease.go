@@ -57,7 +57,7 @@ func (l *Lease) setUntil(until time.Time, before time.Duration) {
 // most Options.MaxWait, also for a quorum of masters that is missing. The error is one of this
 // package's, or ctx.Err().
 func (c *Client) Lock(ctx context.Context, resource string, ttl time.Duration) (*Lease, error) {
-	return c.Acquire(ctx, LockRequest{Resources: []string{resource}, TTL: ttl, Wait: c.limits.Load().maxWait})
+	return c.Acquire(ctx, LockRequest{Resources: []string{resource}, TTL: ttl, Wait: c.bounds.limits.Load().maxWait})
 }
 
 // TryLock locks the resource for ttl, or returns ErrHeld at once.

@@ -37,13 +37,13 @@ func (c *Client) SetOptions(opts Options) error {
 	if err := next.Validate(); err != nil {
 		return err
 	}
-	c.limits.Store(next.limits())
+	c.bounds.limits.Store(next.limits())
 	return nil
 }
 
 // Options returns the options in force, defaults filled in.
 func (c *Client) Options() Options {
-	o, l := c.opts, c.limits.Load()
+	o, l := c.opts, c.bounds.limits.Load()
 	o.MaxHold, o.MaxWait, o.MaxWaiters, o.MaxBound, o.HandoverTime = l.maxHold, l.maxWait, l.maxWaiters, l.maxBound, l.handoverTime
 	return o
 }

@@ -447,7 +447,7 @@ var mutants = []mutant{
 	{"a-denied-step-gives-all-back", replace(`w.reservation.held`, `pick(MUTANT, 0, w.reservation.held)`), "TestDeniedStepLeavesNothing"},
 	{"a-reservation-is-in-its-own-way", skip, "TestLastAttemptTakesTheReservation"},
 	{"a-reservation-takes-what-others-hold", script(`held and held == ARGV[6]`, `ARGV[6]`), "TestReservationEndsWithTheWait"},
-	{"hand-over-not-in-the-same-batch", doAfter(`c.pauseLocked(w.op, c.retryDelay(0)); return`), "TestHandOverInOneBatch"},
+	{"hand-over-not-in-the-same-batch", doAfter(`c.pauseLocked(w.op, c.opts.retryDelay(0)); return`), "TestHandOverInOneBatch"},
 	{"hand-overs-are-forgotten-when-nobody-waits", replace(`since: q.fairness.since`, `since: pick(MUTANT, 0, q.fairness.since)`), "TestLongHoldsLeaveWindows"},
 	{"hand-overs-without-end", never, "TestHandOversAreLimited"},
 	{"the-distance-changes-while-votes-are-told", always, "TestDistanceStaysWhileVotesAreDelivered"},

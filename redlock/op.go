@@ -133,7 +133,7 @@ type Flusher interface{ Flush() }
 // and name the setting that bounds the value.
 
 // checkLock validates a LockRequest against the limits, and fills in nothing.
-func (c *Client) checkLock(op *Op, req *LockRequest) error {
+func (b *bounds) checkLock(op *Op, req *LockRequest) error {
 	if err := checkResources(req.Resources, MaxResources); err != nil {
 		return err
 	}
@@ -152,7 +152,7 @@ func (c *Client) checkLock(op *Op, req *LockRequest) error {
 			return err
 		}
 	}
-	if most := c.limits.Load().maxWait; req.Wait < 0 || req.Wait > most {
+	if most := b.limits.Load().maxWait; req.Wait < 0 || req.Wait > most {
 		return badRequest("WAIT of %s is outside 0 … %s ms (max_wait)", inMs(req.Wait), inMs(most))
 	}
 	switch {
@@ -164,10 +164,10 @@ func (c *Client) checkLock(op *Op, req *LockRequest) error {
 		// It may be bound to another connection, whose end releases it.
 		return badRequest("the token was made by redlockd: take the lock over with HOLD resource token ttl")
 	}
-	if err := c.checkTTL(req.TTL, op.delay()); err != nil || req.Holder == nil {
+	if err := b.checkTTL(req.TTL, op.delay()); err != nil || req.Holder == nil {
 		return err
 	}
-	return c.checkHoldTTL(req.TTL)
+	return b.checkHoldTTL(req.TTL)
 }
 
 // checkShared validates LockRequest.Shared.
@@ -186,8 +186,8 @@ func checkShared(req *LockRequest) error {
 }
 
 // checkHoldTTL bounds the TTL of a held lock from below: it is renewed after a third of it, and two attempts must fit into the rest.
-func (c *Client) checkHoldTTL(ttl time.Duration) error {
-	if least := 3 * c.opts.MasterTimeout; ttl < least {
+func (b *bounds) checkHoldTTL(ttl time.Duration) error {
+	if least := 3 * b.opts.MasterTimeout; ttl < least {
 		return badTTL("%s ms is too short for a lock that is held: at least %s ms are needed, three times master.timeout", inMs(ttl), inMs(least))
 	}
 	return nil
@@ -203,11 +203,11 @@ func checkHolder(resources []string, token string) error {
 
 // checkTTL bounds what a caller may ask for. MaxTTL is about the length of a quarantine, so no lock may live
 // longer, its delay included.
-func (c *Client) checkTTL(ttl, delay time.Duration) error {
-	most := c.fleet.view.Load().maxTTL
+func (b *bounds) checkTTL(ttl, delay time.Duration) error {
+	most := b.fleet.view.Load().maxTTL
 	switch {
-	case ttl < c.opts.MinTTL:
-		return badTTL("%s ms is below the least, %s ms (min_ttl)", inMs(ttl), inMs(c.opts.MinTTL))
+	case ttl < b.opts.MinTTL:
+		return badTTL("%s ms is below the least, %s ms (min_ttl)", inMs(ttl), inMs(b.opts.MinTTL))
 	case ttl > most:
 		more := ""
 		if ttl.Milliseconds() == math.MaxInt64/int64(time.Millisecond) { // what callers make of a longer one
@@ -227,8 +227,8 @@ func (c *Client) MinTTL() time.Duration { return c.opts.MinTTL }
 // checkHold bounds how long a lock that was born then may be extended: "the number of lock reacquisition
 // attempts should be limited, otherwise one of the liveness properties is violated" ("Making the algorithm more
 // reliable: Extending the lock").
-func (c *Client) checkHold(op *Op, born time.Time, ttl time.Duration, now time.Time) error {
-	most, name := c.maxHoldOf(op)
+func (b *bounds) checkHold(op *Op, born time.Time, ttl time.Duration, now time.Time) error {
+	most, name := b.maxHoldOf(op)
 	if now.Add(ttl).Sub(born) <= most { //mutant:max_hold-not-checked
 		return nil
 	}

@@ -130,7 +130,7 @@ func (k *commit) rotates() bool {
 
 // checkCommit checks changes. It tells by which verb they are made, and the shortest TTL that the
 // caller counts on; 0: none.
-func (c *Client) checkCommit(changes []Change) (v verb, ttl time.Duration, err error) {
+func (b *bounds) checkCommit(changes []Change) (v verb, ttl time.Duration, err error) {
 	var few [4]string
 	resources := few[:0]
 	for i := range changes {
@@ -153,7 +153,7 @@ func (c *Client) checkCommit(changes []Change) (v verb, ttl time.Duration, err e
 			return 0, 0, badRequest("the value has %d bytes, at most %d are possible", max(len(ch.Value), len(ch.NewValue)), MaxValueLen)
 		}
 		if ch.lives() {
-			if err := c.checkTTL(ch.TTL, ch.Delay); err != nil {
+			if err := b.checkTTL(ch.TTL, ch.Delay); err != nil {
 				return 0, 0, err
 			}
 			if ttl == 0 || ch.TTL < ttl {
@@ -188,7 +188,7 @@ func (c *Client) StartCommit(op *Op, changes []Change, to Completer) {
 	d := deferred{now: time.Now()}
 	defer c.runDeferred(&d)
 	op.to, op.againFrom, op.arrived, op.rounds = to, nil, c.own.At(d.now), 0
-	v, ttl, err := c.checkCommit(changes)
+	v, ttl, err := c.bounds.checkCommit(changes)
 	if err != nil {
 		d.deliver(op, Result{Err: err})
 		return
@@ -312,7 +312,7 @@ func (c *Client) checkHeldLocked(op *Op, changes []Change, now time.Time) (born 
 		if !known {
 			continue
 		}
-		if err := c.checkHold(op, one, ch.TTL, now); err != nil {
+		if err := c.bounds.checkHold(op, one, ch.TTL, now); err != nil {
 			return born, err
 		}
 		if born.IsZero() || one.Before(born) {

@@ -17,7 +17,7 @@ func (c *Client) StartExtend(op *Op, resources []string, token string, ttl time.
 	op.to = to
 	err := checkHolder(resources, token)
 	if err == nil {
-		err = c.checkTTL(ttl, op.delay())
+		err = c.bounds.checkTTL(ttl, op.delay())
 	}
 	if err != nil {
 		d.deliver(op, Result{Err: err})
@@ -39,7 +39,7 @@ func (c *Client) beginExtendLocked(op *Op, d *deferred) {
 		born, known = lease.born, true
 	}
 	if known {
-		if err := c.checkHold(op, born, op.ttl, d.now); err != nil {
+		if err := c.bounds.checkHold(op, born, op.ttl, d.now); err != nil {
 			d.deliver(op, Result{Err: err})
 			return
 		}

@@ -49,7 +49,7 @@ func (c *Client) StartLock(op *Op, req LockRequest, to Completer) {
 	d := deferred{now: time.Now()}
 	defer c.runDeferred(&d)
 	op.to, op.arrived = to, c.own.At(d.now)
-	if err := c.checkLock(op, &req); err != nil {
+	if err := c.bounds.checkLock(op, &req); err != nil {
 		d.deliver(op, Result{Err: err})
 		return
 	}
@@ -71,7 +71,7 @@ func (c *Client) beginLockLocked(op *Op, d *deferred) {
 	}
 	if op.callerToken {
 		if held := op.kind.heldBy(&c.leases, op, d.now); held != nil {
-			if err := c.checkHold(op, held.born, op.ttl, d.now); err != nil {
+			if err := c.bounds.checkHold(op, held.born, op.ttl, d.now); err != nil {
 				d.deliver(op, Result{Err: err})
 				return
 			}

@@ -93,7 +93,7 @@ func (plainLock) newHead(c *Client, w *waiter, d *deferred) {
 	if lease := w.entry.lease; lease != nil && d.now.Before(lease.validUntil) {
 		w.lastErr = nil
 		w.entry.queue.denied = true
-		c.pauseLocked(w.op, c.retryDelay(lease.validUntil.Add(clock.DriftOf(lease.ttl(), c.drift)).Sub(d.now)))
+		c.pauseLocked(w.op, c.opts.retryDelay(lease.validUntil.Add(clock.DriftOf(lease.ttl(), c.drift)).Sub(d.now)))
 		return
 	}
 	c.attemptLocked(w.op, d)

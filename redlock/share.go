@@ -199,8 +199,8 @@ func (op *Op) delay() time.Duration {
 }
 
 // maxHoldOf is how long what the operation extends may be held in all, and the name of the Terms that say so.
-func (c *Client) maxHoldOf(op *Op) (most time.Duration, name string) {
-	most = c.limits.Load().maxHold
+func (b *bounds) maxHoldOf(op *Op) (most time.Duration, name string) {
+	most = b.limits.Load().maxHold
 	if t := op.Terms; t != nil && t.MaxHold > 0 && t.MaxHold < most {
 		return t.MaxHold, t.Name
 	}

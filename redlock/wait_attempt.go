@@ -30,8 +30,8 @@ func (c *Client) attemptLocked(op *Op, d *deferred) {
 
 // retryDelay is random, so that several clients do not split the votes again and again. free is how long the holder's keys still live, if
 // that is known, else 0: the delay ends by then.
-func (c *Client) retryDelay(free time.Duration) time.Duration {
-	delay := c.opts.RetryDelayMin + rand.N(c.opts.RetryDelayMax-c.opts.RetryDelayMin+1)
+func (o *Options) retryDelay(free time.Duration) time.Duration {
+	delay := o.RetryDelayMin + rand.N(o.RetryDelayMax-o.RetryDelayMin+1)
 	if free > 0 {
 		delay = min(delay, free+time.Millisecond)
 	}
@@ -96,7 +96,7 @@ func (c *Client) deniedLocked(op *Op, err error, d *deferred) {
 	case err == nil:
 		c.observeLocked(op, d)
 	case !c.waitForQuorumLocked(op):
-		c.pauseLocked(op, c.retryDelay(0))
+		c.pauseLocked(op, c.opts.retryDelay(0))
 	}
 }
 
@@ -174,9 +174,9 @@ func (c *Client) pauseAfter(w *waiter, r *round, absent bool, free time.Duration
 	}
 	w.splits = 0
 	if armed < r.view.Quorum() {
-		return c.retryDelay(free)
+		return c.opts.retryDelay(free)
 	}
-	delay := invalidationPatience * c.retryDelay(0)
+	delay := invalidationPatience * c.opts.retryDelay(0)
 	if free > 0 {
 		delay = min(delay, free+time.Millisecond)
 	}

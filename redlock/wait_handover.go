@@ -89,7 +89,7 @@ func (c *Client) handOverLocked(resource string, d *deferred) {
 		w.again = true
 		return
 	}
-	if f.leave(c.own.At(d.now), c.limits.Load().handoverTime) { //mutant:hand-overs-without-end
+	if f.leave(c.own.At(d.now), c.bounds.limits.Load().handoverTime) { //mutant:hand-overs-without-end
 		c.publishLocked(windowsChannel, resource, d) // behind the release //mutant:windows-that-nobody-is-told-of
 		// The probe has the masters send an invalidation when another client takes the resource.
 		c.observeLocked(w.op, d) //mutant:no-invalidations-in-a-window
@@ -123,7 +123,7 @@ func (c *Client) outrunLocked(e *entry, d *deferred) {
 	switch now := c.own.At(d.now); {
 	case !f.outrun:
 		f.since, f.outrun = now, true
-	case now-f.since >= outrunMax*c.limits.Load().handoverTime: //mutant:a-client-that-is-outrun-says-nothing
+	case now-f.since >= outrunMax*c.bounds.limits.Load().handoverTime: //mutant:a-client-that-is-outrun-says-nothing
 		f.since, f.yield = now, &yield{id: member.Nonce()} // its copies come back
 		c.publishLocked(windowsChannel, missedPrefix+f.yield.id+" "+strconv.FormatInt(c.fleet.farthest().Microseconds(), 10)+" "+e.resource, d)
 	}
@@ -134,7 +134,7 @@ func (c *Client) outrunLocked(e *entry, d *deferred) {
 // window by an attempt of their own, so it is a retry delay.
 func (c *Client) windowLength() time.Duration {
 	if c.fleet.subscribed() < c.fleet.view.Load().Quorum() {
-		return c.retryDelay(0)
+		return c.opts.retryDelay(0)
 	}
 	return windowMin + 3*c.fleet.farthest()
 }
@@ -198,5 +198,5 @@ func (c *Client) yieldLocked(text string, d *deferred) {
 	if f.yield != nil && f.yield.id == id { //mutant:each-copy-has-a-window-left
 		return
 	}
-	f.yield = &yield{id, min(time.Duration(distance)*time.Microsecond, yieldMost), d.now.Add(yieldLife * c.limits.Load().handoverTime)}
+	f.yield = &yield{id, min(time.Duration(distance)*time.Microsecond, yieldMost), d.now.Add(yieldLife * c.bounds.limits.Load().handoverTime)}
 }

@@ -119,7 +119,7 @@ func (w *waiter) isHead() bool { return w.entry.queue.head == w }
 
 // joinQueueLocked begins the wait of a LOCK: op stands at the end of a queue, and asks at once if it is the head.
 func (c *Client) joinQueueLocked(op *Op, wait time.Duration, d *deferred) {
-	if c.waiting >= c.limits.Load().maxWaiters {
+	if c.waiting >= c.bounds.limits.Load().maxWaiters {
 		d.deliver(op, Result{Err: ErrTooManyWaiters})
 		return
 	}

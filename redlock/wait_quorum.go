@@ -21,7 +21,7 @@ func (c *Client) waitForQuorumLocked(op *Op) bool {
 		return false
 	}
 	c.quorumAwaited = true
-	c.pauseLocked(op, invalidationPatience*c.retryDelay(0))
+	c.pauseLocked(op, invalidationPatience*c.opts.retryDelay(0))
 	return true
 }
 

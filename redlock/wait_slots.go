@@ -78,7 +78,7 @@ func (c *Client) handOverSlotLocked(resource string, d *deferred) {
 	switch {
 	case w == nil: // all ask for slots: who is denied observes this one
 		q.head.again = true
-	case f.leave(c.own.At(d.now), c.limits.Load().handoverTime): //mutant:hand-overs-of-slots-without-end
+	case f.leave(c.own.At(d.now), c.bounds.limits.Load().handoverTime): //mutant:hand-overs-of-slots-without-end
 		c.publishLocked(windowsChannel, resource, d)
 		time.AfterFunc(c.windowLength(), func() { c.slotWindowEnded(resource) }) //mutant:the-slot-of-a-window-is-forgotten
 	default:
@@ -138,7 +138,7 @@ func (s *slotSearch) newHead(c *Client, head *waiter, d *deferred) {
 	}
 	if first, all := c.slotsLeasedLocked(s, d.now); all {
 		head.lastErr = nil
-		c.pauseLocked(head.op, c.retryDelay(first.Sub(d.now)))
+		c.pauseLocked(head.op, c.opts.retryDelay(first.Sub(d.now)))
 		return
 	}
 	c.observeLocked(head.op, d)
