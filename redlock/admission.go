@@ -27,10 +27,12 @@ import (
 //   - If anything is queued, admission.full is set. Whatever can make room calls admit afterwards: a batch that departs, a lane that goes
 //     up or down or whose votes count again, and the ticks of the watch.
 type admission struct {
+	fleet *fleet
 	// full: new operations are queued. Changed under Client.mu; lanes read it without.
 	full atomic.Bool
 
 	// Client.mu guards what follows.
+	share Share    // of operations that name none
 	turns []*Share // shares with something queued, in the order of their turns
 	count int      // queued operations
 	bytes int      // of their memory
@@ -54,18 +56,18 @@ type queuedOp struct {
 }
 
 // waitsForRoom tells whether an operation must not begin yet. It needs Client.mu.
-func (c *Client) waitsForRoom() bool { return c.admission.full.Load() } //mutant:nothing-waits-for-room
+func (a *admission) waitsForRoom() bool { return a.full.Load() } //mutant:nothing-waits-for-room
 
 // startLocked begins an operation, or queues it until it is the turn of its share. begin finds in op all that it needs; bytes is the size of what
 // it needs besides.
 func (c *Client) startLocked(op *Op, bytes int, begin func(c *Client, op *Op, d *deferred), d *deferred) {
-	if !c.waitsForRoom() {
+	if !c.admission.waitsForRoom() {
 		begin(c, op, d)
 		return
 	}
 	op.keys = slices.Clone(op.keys) // the caller's slice may change
-	share := c.shareOf(op)
-	err := c.enqueueLocked(op, share, bytes+stringsBytes(op.keys)+len(op.token), 1, func(d *deferred) { begin(c, op, d) })
+	share := c.admission.shareOf(op)
+	err := c.admission.enqueue(op, share, bytes+stringsBytes(op.keys)+len(op.token), 1, func(d *deferred) { begin(c, op, d) })
 	switch {
 	case err != nil:
 		d.deliver(op, Result{Err: err})
@@ -74,10 +76,9 @@ func (c *Client) startLocked(op *Op, bytes int, begin func(c *Client, op *Op, d 
 	}
 }
 
-// enqueueLocked queues an operation until it is the turn of its share. bytes is the size of its names and values. most is how often it may
+// enqueue queues an operation until it is the turn of its share. bytes is the size of its names and values. most is how often it may
 // use the bounds of memory: 1, or 2 for a release. The error is a *ShareError: it was refused.
-func (c *Client) enqueueLocked(op *Op, share *Share, bytes, most int, begin func(d *deferred)) error {
-	a := &c.admission
+func (a *admission) enqueue(op *Op, share *Share, bytes, most int, begin func(d *deferred)) error {
 	bytes += queuedOpBytes
 	switch {
 	case share.queuedBytes+bytes > most*shareBytesMax:
@@ -95,8 +96,8 @@ func (c *Client) enqueueLocked(op *Op, share *Share, bytes, most int, begin func
 	return nil
 }
 
-// nextLocked takes the operation whose turn it is out of its queue, and returns it, or nil.
-func (a *admission) nextLocked() *queuedOp {
+// next takes the operation whose turn it is out of its queue, and returns it, or nil.
+func (a *admission) next() *queuedOp {
 	for len(a.turns) > 0 {
 		share := a.turns[0]
 		next := share.queued[0]
@@ -121,8 +122,8 @@ func (a *admission) nextLocked() *queuedOp {
 	return nil
 }
 
-// cancelQueuedLocked has a queued LOCK never begin, and returns false if op is not queued. It leaves the queue when its turn comes.
-func (c *Client) cancelQueuedLocked(op *Op) bool {
+// cancelQueued has a queued LOCK never begin, and returns false if op is not queued. It needs Client.mu. It leaves the queue when its turn comes.
+func (op *Op) cancelQueued() bool {
 	if op.queued == nil {
 		return false
 	}
@@ -138,8 +139,8 @@ func (c *Client) admit() {
 	d := deferred{now: time.Now()}
 	c.mu.Lock()
 	a := &c.admission
-	for c.lookForRoomLocked(); !a.full.Load(); {
-		next := a.nextLocked()
+	for c.admission.lookForRoom(); !a.full.Load(); {
+		next := a.next()
 		if next == nil {
 			break
 		}
@@ -153,12 +154,12 @@ func (c *Client) admit() {
 	c.runDeferred(&d)
 }
 
-// lookForRoomLocked sets full to whether the lanes are full. A lane whose batch departs looks at full after that; so here full is set
+// lookForRoom sets full to whether the lanes are full. A lane whose batch departs looks at full after that; so here full is set
 // before the lanes are looked at: one of the two sees the other.
-func (c *Client) lookForRoomLocked() {
-	c.admission.full.Store(true)
-	if c.fleet.hasRoom() && !c.fleet.waitsForStep() {
-		c.admission.full.Store(false)
+func (a *admission) lookForRoom() {
+	a.full.Store(true)
+	if a.fleet.hasRoom() && !a.fleet.waitsForStep() {
+		a.full.Store(false)
 	}
 }
 

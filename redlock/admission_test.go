@@ -176,7 +176,7 @@ func (p *proxy) crowd(share *Share) (calls []*call) {
 	p.s.freeze(0, 1, 2, 3, 4)
 	for i := 0; ; i++ {
 		p.mu.Lock()
-		full := p.waitsForRoom()
+		full := p.admission.waitsForRoom()
 		p.mu.Unlock()
 		if full {
 			return calls
@@ -286,7 +286,7 @@ func TestLockThatIsQueuedDoesNotWait(t *testing.T) {
 			p.Client.mu.Lock()
 			defer p.Client.mu.Unlock()
 			d := deferred{now: time.Now().Add(-time.Microsecond)}
-			p.admission.nextLocked().begin(&d)
+			p.admission.next().begin(&d)
 			p.admission.full.Store(false)
 			return c
 		}
@@ -384,7 +384,7 @@ func TestBytesOfAllShares(t *testing.T) {
 	c := new(Client)
 	fill := func(share *Share, most int) *ShareError {
 		for {
-			if err := c.enqueueLocked(nil, share, 1<<20-queuedOpBytes, most, nil); err != nil {
+			if err := c.admission.enqueue(nil, share, 1<<20-queuedOpBytes, most, nil); err != nil {
 				return err.(*ShareError)
 			}
 		}
@@ -405,7 +405,7 @@ func TestBytesOfAllShares(t *testing.T) {
 	if refusal := fill(&shares[4], 2); refusal.Limit != LimitBytes {
 		t.Errorf("releases of a share without anything queued: got %+v, want its own bound", *refusal)
 	}
-	if next := c.admission.nextLocked(); next != nil || c.admission.bytes != 0 || c.admission.count != 0 {
+	if next := c.admission.next(); next != nil || c.admission.bytes != 0 || c.admission.count != 0 {
 		t.Errorf("when all has left its queue, %d bytes of %d operations are counted", c.admission.bytes, c.admission.count)
 	}
 }

@@ -28,7 +28,6 @@ type Client struct {
 	// lane.mu.
 	mu        sync.Mutex
 	leases    leases
-	share     Share // of operations that name none
 	admission admission
 	waiting   int    // LOCKs that wait
 	arrivals  uint64 // LOCKs that have waited
@@ -67,7 +66,7 @@ func Open(opts Options) (*Client, error) {
 		fences: fence.Clock{AheadMax: opts.ClockSkewMax.Milliseconds() << fence.CounterBits},
 		leases: newLeases(opts.Prefixes), lostLog: newLogLimiter(), heldLog: newLogLimiter(),
 	}
-	c.bounds.opts, c.bounds.fleet = &c.opts, &c.fleet
+	c.bounds.opts, c.bounds.fleet, c.admission.fleet = &c.opts, &c.fleet, &c.fleet
 	c.bounds.limits.Store(opts.limits())
 	c.fleet.init(c)
 	c.leases.remember = 2 * opts.ConnectTimeout

@@ -197,8 +197,8 @@ func (c *Client) StartCommit(op *Op, changes []Change, to Completer) {
 	defer c.mu.Unlock()
 	// What only deletes goes as UNLOCK does: it waits behind what its share has started before, and
 	// for nothing else.
-	share, releases := c.shareOf(op), v == verbCommitRelease
-	if !c.waitsForRoom() || releases && len(share.queued) == 0 { //mutant:a-compare-and-delete-overtakes-the-lock
+	share, releases := c.admission.shareOf(op), v == verbCommitRelease
+	if !c.admission.waitsForRoom() || releases && len(share.queued) == 0 { //mutant:a-compare-and-delete-overtakes-the-lock
 		c.beginCommitLocked(op, v, ttl, changes, &d)
 		return
 	}
@@ -209,7 +209,7 @@ func (c *Client) StartCommit(op *Op, changes []Change, to Completer) {
 	if releases {
 		most = 2
 	}
-	err = c.enqueueLocked(op, share, bytes, most, func(d *deferred) { c.beginCommitLocked(op, v, ttl, kept, d) })
+	err = c.admission.enqueue(op, share, bytes, most, func(d *deferred) { c.beginCommitLocked(op, v, ttl, kept, d) })
 	if err != nil {
 		d.deliver(op, Result{Err: err})
 	}
@@ -367,7 +367,7 @@ func (c *Client) commitDecided(r *round, o quorum.Outcome, _ quorum.Votes, d *de
 	}
 	switch {
 	case committed && r.verb != verbCommitRelease:
-		c.committedLocked(r, c.shareOf(op), v, d)
+		c.committedLocked(r, c.admission.shareOf(op), v, d)
 		r.op = nil // the attempt, which a lease keeps, must not keep the caller's memory
 		if !r.released {
 			if op.holder != nil {

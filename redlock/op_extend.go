@@ -66,7 +66,7 @@ func (c *Client) extensionDecided(r *round, o quorum.Outcome, v quorum.Votes, d 
 		c.stats.Extended++
 		until := d.now.Add(validity)
 		if !r.released {
-			c.extendedLocked(r, until, c.shareOf(op), v, d)
+			c.extendedLocked(r, until, c.admission.shareOf(op), v, d)
 		}
 		d.deliver(op, Result{Held: true, Token: r.token, Validity: validity, Until: until})
 	case o == quorum.No:

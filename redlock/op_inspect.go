@@ -27,11 +27,11 @@ func (c *Client) StartInspect(op *Op, resource string, to Completer) {
 func (c *Client) startReading(r *round, d *deferred) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.waitsForRoom() {
+	if !c.admission.waitsForRoom() {
 		c.beginReadingLocked(r, d)
 		return
 	}
-	err := c.enqueueLocked(r.op, c.shareOf(r.op), stringsBytes(r.keys), 1, func(d *deferred) { c.beginReadingLocked(r, d) })
+	err := c.admission.enqueue(r.op, c.admission.shareOf(r.op), stringsBytes(r.keys), 1, func(d *deferred) { c.beginReadingLocked(r, d) })
 	if err != nil {
 		d.deliver(r.op, Result{Err: err})
 	}

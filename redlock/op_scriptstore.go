@@ -52,12 +52,12 @@ func (c *Client) storeText(of *Share, key, text string, ttl time.Duration) {
 	r.setKeys(key)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.waitsForRoom() {
+	if !c.admission.waitsForRoom() {
 		c.beginReadingLocked(r, &d)
 		return
 	}
 	// Where there is no room for it, clients send their script again.
-	_ = c.enqueueLocked(nil, cmp.Or(of, &c.share), len(text), 1, func(d *deferred) { c.beginReadingLocked(r, d) })
+	_ = c.admission.enqueue(nil, cmp.Or(of, &c.admission.share), len(text), 1, func(d *deferred) { c.beginReadingLocked(r, d) })
 }
 
 // StartFetchScript asks all masters for the script under a name. Result.Scripts has each different

@@ -28,9 +28,9 @@ func (c *Client) StartUnlock(op *Op, resources []string, token string, to Comple
 
 // releaseInTurnLocked is releaseLocked behind what the share of op has started before.
 func (c *Client) releaseInTurnLocked(op *Op, resources []string, token string, d *deferred) error {
-	if share := c.shareOf(op); len(share.queued) > 0 { //mutant:an-unlock-overtakes-the-lock
+	if share := c.admission.shareOf(op); len(share.queued) > 0 { //mutant:an-unlock-overtakes-the-lock
 		kept, bytes := slices.Clone(resources), stringsBytes(resources)+len(token)
-		return c.enqueueLocked(op, share, bytes, 2, func(d *deferred) {
+		return c.admission.enqueue(op, share, bytes, 2, func(d *deferred) {
 			c.releaseLocked(op, kept, token, d)
 		})
 	}

@@ -149,7 +149,7 @@ func (c *Client) launchLocked(r *round, targets quorum.Mask, d *deferred) {
 		}
 	}
 	if full && !c.admission.full.Load() {
-		c.lookForRoomLocked()
+		c.admission.lookForRoom()
 	}
 	if away != 0 {
 		d.abstentions = append(d.abstentions, abstention{r, away})

@@ -96,16 +96,16 @@ func (c *Client) SetLimits(s *Share, maxLocks, maxWaiters int) {
 }
 
 // shareOf returns the share that an operation takes of.
-func (c *Client) shareOf(op *Op) *Share {
+func (a *admission) shareOf(op *Op) *Share {
 	if op.Share != nil {
 		return op.Share
 	}
-	return &c.share
+	return &a.share
 }
 
 // lockable returns an error if the operation must not get n more locked resources. It needs Client.mu.
 func (c *Client) lockable(op *Op, n int, now time.Time) error {
-	s := c.shareOf(op)
+	s := c.admission.shareOf(op)
 	if s.MaxLocks != 0 && s.locks+n > s.MaxLocks {
 		if s.uncountEnded(now); s.locks+n > s.MaxLocks {
 			return &ShareError{Limit: LimitLocks, Max: s.MaxLocks, Share: s}
@@ -226,7 +226,7 @@ func (t *Terms) waitable() error {
 // countWaiter counts a LOCK that begins (1) or ends (-1) its wait.
 func (c *Client) countWaiter(op *Op, n int) {
 	c.waiting += n
-	c.shareOf(op).waiters += n
+	c.admission.shareOf(op).waiters += n
 	if op.Terms != nil {
 		for _, s := range op.Terms.Waiters {
 			s.waiters += n

@@ -123,7 +123,7 @@ func (c *Client) joinQueueLocked(op *Op, wait time.Duration, d *deferred) {
 		d.deliver(op, Result{Err: ErrTooManyWaiters})
 		return
 	}
-	err := c.shareOf(op).waitable()
+	err := c.admission.shareOf(op).waitable()
 	if err == nil && op.Terms != nil {
 		err = op.Terms.waitable()
 	}
@@ -238,7 +238,7 @@ func (c *Client) Unblock(op *Op, err error) bool {
 func (c *Client) unblockLocked(op *Op, err error, d *deferred) bool {
 	w := op.waiter
 	switch {
-	case c.cancelQueuedLocked(op):
+	case op.cancelQueued():
 	case w == nil || w.answered:
 		return false
 	default:
