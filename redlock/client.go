@@ -28,6 +28,7 @@ type Client struct {
 	// lane.mu.
 	mu        sync.Mutex
 	leases    leases
+	holds     holds
 	admission admission
 	waiting   int    // LOCKs that wait
 	arrivals  uint64 // LOCKs that have waited
@@ -39,8 +40,6 @@ type Client struct {
 	doubts int
 	// overtaking are releases that may have overtaken the grant, the oldest first (releaseAgain).
 	overtaking []*round
-	// heldLog limits the lines about held locks that are lost.
-	heldLog loglimit.Limiter
 	// lostLog limits the lines about leases that are lost.
 	lostLog loglimit.Limiter
 	// quorumAwaited tells that some head of a queue waits for a quorum, see wait_quorum.go.
@@ -64,11 +63,12 @@ func Open(opts Options) (*Client, error) {
 	c := &Client{
 		opts: opts, drift: opts.drift(), tokens: newTokenSource(), own: clock.Own{Faults: opts.clockFaults},
 		fences: fence.Clock{AheadMax: opts.ClockSkewMax.Milliseconds() << fence.CounterBits},
-		leases: newLeases(opts.Prefixes), lostLog: newLogLimiter(), heldLog: newLogLimiter(),
+		leases: newLeases(opts.Prefixes), lostLog: newLogLimiter(),
 	}
 	c.bounds.opts, c.bounds.fleet, c.admission.fleet = &c.opts, &c.fleet, &c.fleet
 	c.bounds.limits.Store(opts.limits())
 	c.fleet.init(c)
+	c.holds = holds{client: c, own: &c.own, bounds: &c.bounds, logger: opts.Logger, log: newLogLimiter()}
 	c.leases.remember = 2 * opts.ConnectTimeout
 	c.messages.mailbox = member.Nonce()
 	c.messages.channel = mailboxChannel(c.messages.mailbox)
@@ -235,7 +235,8 @@ func (c *Client) Stats() Stats {
 	c.leases.forgetSome(now, len(c.leases.all))
 	s := c.stats
 	s.ByPrefix = slices.Clone(c.leases.byPrefix)
-	s.Bound = len(c.leases.holds.due)
+	s.HeldLost = c.holds.losses
+	s.Bound = len(c.holds.due)
 	s.Leases, s.Waiters, s.Deferred = c.leases.running(now), c.waiting, c.admission.count
 	return s
 }

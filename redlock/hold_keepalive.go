@@ -69,16 +69,16 @@ func (c *Client) keepAliveDecided(r *round, o quorum.Outcome, v quorum.Votes, d 
 	}
 	h := op.holder
 	result := Result{Kept: &Kept{Bound: len(h.bindings), Lost: h.lost}}
-	if left := c.leftLocked(h, d); left > 0 && len(h.lost) == 0 { //mutant:a-loss-is-told-beside-a-validity
+	if left := c.holds.left(h, d); left > 0 && len(h.lost) == 0 { //mutant:a-loss-is-told-beside-a-validity
 		result.Held, result.Validity, result.Until = true, left, d.now.Add(left)
 	}
 	h.lost = nil
 	d.deliver(op, result)
 }
 
-// leftLocked is for how long all that is bound to the Holder is held. Masters' clocks have gone on during a suspension, so a
+// left is for how long all that is bound to the Holder is held. Masters' clocks have gone on during a suspension, so a
 // renewal that began before one counts for nothing, and the next is due at once.
-func (c *Client) leftLocked(h *Holder, d *deferred) time.Duration {
+func (s *holds) left(h *Holder, d *deferred) time.Duration {
 	if len(h.bindings) == 0 {
 		return 0
 	}
@@ -91,13 +91,13 @@ func (c *Client) leftLocked(h *Holder, d *deferred) time.Duration {
 			}
 		}
 	}
-	if woke := time.Duration(c.own.Woke.Load()); c.own.At(h.begun) <= woke { //mutant:held-over-a-suspension
+	if woke := time.Duration(s.own.Woke.Load()); s.own.At(h.begun) <= woke { //mutant:held-over-a-suspension
 		for _, b := range h.bindings {
-			if c.own.At(b.begun) <= woke && !b.renewing {
-				c.lookAgainLocked(b, d.now)
+			if s.own.At(b.begun) <= woke && !b.renewing {
+				s.lookAgain(b, d.now)
 			}
 		}
 		return 0
 	}
-	return h.ends - c.own.At(d.now)
+	return h.ends - s.own.At(d.now)
 }

@@ -98,8 +98,8 @@ func (c *Client) auditDecided(r *round, _ quorum.Outcome, v quorum.Votes, d *def
 	if lease == nil || lease.lost || launchedAfter(lease.launched, r.launched) || now.After(lease.validUntil) {
 		return
 	}
-	if b := c.leases.holds.of(lease.keys, lease.token); b != nil {
-		c.lookAgainLocked(b, now) // its renewal makes sure
+	if b := c.holds.of(lease.keys, lease.token); b != nil {
+		c.holds.lookAgain(b, now) // its renewal makes sure
 	}
 	if gone.Count() >= r.view.Needed() { //mutant:a-release-elsewhere-is-told-as-lost
 		if moved {

@@ -16,8 +16,6 @@ type leases struct {
 	// somebody knows already: attempts under callers' tokens, extensions, and commits of what lives
 	// on. An UNLOCK of the token can be launched behind them.
 	inflight map[string][]*round
-	// holds are those that are renewed while a connection stands (hold.go).
-	holds holds
 	// slotted: this client has locked slots. Only then can a resource be one of its slots.
 	slotted bool
 	// launched numbers the rounds in the order in which the lanes get them: see after.

@@ -105,7 +105,7 @@ var mutants = []mutant{
 	{"what-is-left-of-a-takeover-is-renewed", never, "TestPartEndsTheWholeHold"},
 	{"what-is-left-elsewhere-is-no-loss", never, "TestPartEndsTheWholeHold"},
 	{"a-lock-that-moved-is-told-as-lost", never, "TestWholeHoldThatEndsElsewhereIsNoLoss"},
-	{"a-lock-that-moved-keeps-its-owner", instead(`c.leases.holds.unbind(b)`), "TestLockAgainMovesTheHold"},
+	{"a-lock-that-moved-keeps-its-owner", instead(`c.holds.unbind(b)`), "TestLockAgainMovesTheHold"},
 	{"silence-ignored", never, "TestSilentHolderIsNotRenewed"},
 	{"the-validity-of-a-renewal-is-counted-from-its-answer", doBefore(`until = time.Now().Add(b.ttl)`), "TestKeepAliveSaysNoMoreThanIsHeld"},
 	{"a-loss-is-not-told", skip, "TestHoldLossIsTold"},

@@ -371,7 +371,7 @@ func (c *Client) commitDecided(r *round, o quorum.Outcome, _ quorum.Votes, d *de
 		r.op = nil // the attempt, which a lease keeps, must not keep the caller's memory
 		if !r.released {
 			if op.holder != nil {
-				c.bindLocked(op, r, r.token, result.Until, d)
+				c.holds.bind(op, r, r.token, result.Until, d)
 			}
 		}
 		c.clearRemainsLocked(r, v, k.seen, d)
@@ -550,8 +550,8 @@ func (c *Client) committedLocked(r *round, share *Share, v quorum.Votes, d *defe
 			counted = before.share
 		}
 		if ch.rotates() {
-			if b := c.leases.holds.ofKey(ch.Resource, ch.Value); b != nil {
-				c.movedLocked(b, k.ends(ch.Value), ch.Value, r.op.holder, d)
+			if b := c.holds.ofKey(ch.Resource, ch.Value); b != nil {
+				c.holds.moved(b, k.ends(ch.Value), ch.Value, r.op.holder, d)
 			}
 			if old := c.leases.findLease(key, ch.Value); old != nil {
 				c.leases.forget(old) // the lock has not ended: it goes on under the new value
@@ -571,8 +571,8 @@ func (c *Client) committedLocked(r *round, share *Share, v quorum.Votes, d *defe
 func (c *Client) deletedLocked(r *round, i int, d *deferred) {
 	ch := &r.commit.changes[i]
 	c.leases.release(r.keys[i:i+1], ch.Value, d.now)
-	if b := c.leases.holds.ofKey(ch.Resource, ch.Value); b != nil {
-		c.releasedLocked(r.commit.ends(ch.Value), ch.Value, d)
+	if b := c.holds.ofKey(ch.Resource, ch.Value); b != nil {
+		c.holds.released(r.commit.ends(ch.Value), ch.Value, d)
 	}
 }
 

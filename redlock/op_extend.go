@@ -93,7 +93,7 @@ func (c *Client) lostByExtensionLocked(r *round, d *deferred) {
 	if lease := c.leases.findLease(r.keys, r.token); lease != nil {
 		c.leases.end(lease, d.now)
 	}
-	if b := c.leases.holds.of(r.keys, r.token); b != nil {
+	if b := c.holds.of(r.keys, r.token); b != nil {
 		b.deniedLocked(r, d)
 	}
 }
@@ -118,7 +118,7 @@ func (c *Client) extendedLocked(r *round, until time.Time, share *Share, v quoru
 	if delay := r.op.delay(); delay > 0 {
 		c.leases.delay(extended, delay)
 	}
-	if b := c.leases.holds.of(r.keys, r.token); b != nil {
+	if b := c.holds.of(r.keys, r.token); b != nil {
 		b.renewedLocked(r.start, until)
 		extended.note = b.note
 	}

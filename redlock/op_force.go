@@ -377,8 +377,8 @@ func (c *Client) releaseHoldersLocked(f *force, r *round, v quorum.Votes, d *def
 
 // forgetForcedLocked forgets what is known of a token that was released by force, and has the holder told.
 func (c *Client) forgetForcedLocked(resource, token string, d *deferred) *lease {
-	if b := c.leases.holds.ofKey(resource, token); b != nil {
-		c.lostLocked(b, "it was released by force (UNLOCK … FORCE)", d)
+	if b := c.holds.ofKey(resource, token); b != nil {
+		c.holds.lost(b, "it was released by force (UNLOCK … FORCE)", d)
 	}
 	return c.leases.release([]string{resource}, token, d.now)
 }
@@ -496,11 +496,15 @@ func (c *Client) forcedElsewhereLocked(master int, text string, d *deferred) {
 		return
 	}
 	f.applied, f.launched = true, c.leases.launched
-	for _, token := range c.leases.tokensOf(f.resource) {
+	tokens := c.leases.tokensOf(f.resource)
+	if b := c.holds.byKey[heldKey{key: f.resource}]; b != nil && !slices.Contains(tokens, b.token) {
+		tokens = append(tokens, b.token)
+	}
+	for _, token := range tokens {
 		if !slices.Contains(f.digests, TokenDigest(token)) { //mutant:all-holders-are-forced
 			continue
 		}
-		c.heldLog.Log(c.opts.Logger, slog.LevelInfo, d.now, "lock released by force through another redlockd", "resource", f.resource,
+		c.holds.log.Log(c.opts.Logger, slog.LevelInfo, d.now, "lock released by force through another redlockd", "resource", f.resource,
 			"to_do", "nothing; that one's log says by whom")
 		lease := c.forgetForcedLocked(f.resource, token, d)
 		if madeHere(token) { // nobody can be granted it again
@@ -519,9 +523,6 @@ func (s *leases) tokensOf(resource string) (tokens []string) {
 			tokens = append(tokens, e.lease.token)
 		}
 		tokens = slices.AppendSeq(tokens, maps.Keys(e.readers))
-	}
-	if b := s.holds.byKey[heldKey{key: resource}]; b != nil && !slices.Contains(tokens, b.token) {
-		tokens = append(tokens, b.token)
 	}
 	return tokens
 }

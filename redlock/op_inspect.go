@@ -140,7 +140,7 @@ func (c *Client) leasesOnLocked(info *ResourceInfo, now time.Time) (list []Lease
 
 // leaseInfoLocked describes a lease, but for its waiters and its token, whose digest takes long.
 func (c *Client) leaseInfoLocked(l *lease, now time.Time) LeaseInfo {
-	return LeaseInfo{Resources: slices.Clone(l.keys), Validity: max(0, l.validUntil.Sub(now)), Since: l.born, Bound: c.leases.holds.bound(l), Shared: l.reader,
+	return LeaseInfo{Resources: slices.Clone(l.keys), Validity: max(0, l.validUntil.Sub(now)), Since: l.born, Bound: c.holds.bound(l), Shared: l.reader,
 		Lost: l.lost, Note: l.note, Delay: c.leases.delays[l], Free: max(0, c.leases.free(l).Sub(now))}
 }
 

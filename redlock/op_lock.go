@@ -251,7 +251,7 @@ func (c *Client) grantedLocked(r *round, validity time.Duration, v quorum.Votes,
 			c.leases.delay(granted, delay)
 		}
 		if op.holder != nil {
-			c.bindLocked(op, r, r.token, granted.validUntil, d)
+			c.holds.bind(op, r, r.token, granted.validUntil, d)
 		}
 		op.lease = granted
 	}

@@ -44,8 +44,8 @@ func (c *Client) releaseLocked(op *Op, resources []string, token string, d *defe
 	r := &round{verb: verbRelease, token: token, start: d.now, op: op}
 	r.setKeys(resources...)
 	lease := c.leases.release(r.keys, token, d.now)
-	if len(c.leases.holds.byKey) > 0 {
-		c.releasedLocked(r.keys, token, d)
+	if len(c.holds.byKey) > 0 {
+		c.holds.released(r.keys, token, d)
 	}
 	r.asReader(lease == nil || lease.reader) //mutant:a-reader-of-elsewhere-is-not-found
 	switch {
@@ -109,7 +109,7 @@ func (c *Client) Abandon(op *Op) {
 		return
 	}
 	c.leases.end(lease, d.now)
-	c.releasedLocked(lease.keys, lease.token, &d)
+	c.holds.released(lease.keys, lease.token, &d)
 	if lease.attempt != nil { //mutant:a-vanished-callers-token-is-released-everywhere
 		c.undoAttemptLocked(lease.attempt, &d)
 	} else {

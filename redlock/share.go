@@ -112,7 +112,7 @@ func (c *Client) lockable(op *Op, n int, now time.Time) error {
 		}
 	}
 	if op.holder != nil {
-		return c.bindable(op.holder)
+		return c.holds.bindable(op.holder)
 	}
 	return nil
 }
