@@ -30,8 +30,7 @@ type Client struct {
 	leases    leases
 	holds     holds
 	admission admission
-	waiting   int    // LOCKs that wait
-	arrivals  uint64 // LOCKs that have waited
+	waiting   waiting
 	fences    fence.Clock
 	stats     Stats
 	// audited is an index in leases.all: the audit has read the leases before it lately.
@@ -42,8 +41,6 @@ type Client struct {
 	overtaking []*round
 	// lostLog limits the lines about leases that are lost.
 	lostLog loglimit.Limiter
-	// quorumAwaited tells that some head of a queue waits for a quorum, see wait_quorum.go.
-	quorumAwaited bool
 	// draining refuses new LOCKs. It is never taken back.
 	draining bool
 
@@ -68,6 +65,7 @@ func Open(opts Options) (*Client, error) {
 	c.bounds.opts, c.bounds.fleet, c.admission.fleet = &c.opts, &c.fleet, &c.fleet
 	c.bounds.limits.Store(opts.limits())
 	c.fleet.init(c)
+	c.waiting = newWaiting(c)
 	c.holds = holds{client: c, own: &c.own, bounds: &c.bounds, logger: opts.Logger, log: newLogLimiter()}
 	c.leases.remember = 2 * opts.ConnectTimeout
 	c.messages.mailbox = member.Nonce()
@@ -138,7 +136,7 @@ func (c *Client) laneChanged(l *lane) {
 	if l.status().State == MasterUp {
 		l.logState()
 	}
-	c.wakeQuorumWaiters()
+	c.waiting.wakeQuorumWaiters()
 	c.fleet.changedMu.Lock()
 	defer c.fleet.changedMu.Unlock()
 	close(c.fleet.changed)
@@ -188,7 +186,7 @@ func (c *Client) Drain() {
 		}
 	}
 	for _, op := range waiting {
-		c.unblockLocked(op, ErrDraining, &d)
+		c.waiting.unblockLocked(op, ErrDraining, &d)
 	}
 }
 
@@ -237,7 +235,7 @@ func (c *Client) Stats() Stats {
 	s.ByPrefix = slices.Clone(c.leases.byPrefix)
 	s.HeldLost = c.holds.losses
 	s.Bound = len(c.holds.due)
-	s.Leases, s.Waiters, s.Deferred = c.leases.running(now), c.waiting, c.admission.count
+	s.Leases, s.Waiters, s.Deferred = c.leases.running(now), c.waiting.count, c.admission.count
 	return s
 }
 

@@ -259,7 +259,7 @@ func (c *Client) beginCommitLocked(op *Op, v verb, ttl time.Duration, changes []
 	c.launchLocked(r, quorum.All, d)
 	if v == verbCommitRelease {
 		for i := range changes {
-			c.handOverLocked(changes[i].Resource, d)
+			c.waiting.handOverLocked(changes[i].Resource, d)
 		}
 	}
 }
@@ -522,7 +522,7 @@ func (c *Client) committedLocked(r *round, share *Share, v quorum.Votes, d *defe
 		switch {
 		case ch.Do == Delete:
 			c.deletedLocked(r, i, d)
-			c.handOverLocked(ch.Resource, d)
+			c.waiting.handOverLocked(ch.Resource, d)
 			continue
 		case !ch.lives():
 			continue

@@ -371,7 +371,7 @@ func (c *Client) releaseHoldersLocked(f *force, r *round, v quorum.Votes, d *def
 	c.rememberForcedLocked(release, d.now)
 	release.applied, release.launched = true, c.leases.launched
 	for _, lease := range leases {
-		c.handOverReleasedLocked([]string{f.resource}, lease, d)
+		c.waiting.handOverReleasedLocked([]string{f.resource}, lease, d)
 	}
 }
 
@@ -512,7 +512,7 @@ func (c *Client) forcedElsewhereLocked(master int, text string, d *deferred) {
 			r.setKeys(f.resource)
 			c.launchLocked(r.asReader(lease == nil || lease.reader), quorum.All, d) //mutant:what-was-given-back-outlives-the-force
 		}
-		c.handOverReleasedLocked([]string{f.resource}, lease, d)
+		c.waiting.handOverReleasedLocked([]string{f.resource}, lease, d)
 	}
 }
 

@@ -89,7 +89,7 @@ func (c *Client) beginLockLocked(op *Op, d *deferred) {
 	wait := op.wait - max(0, c.own.At(d.now)-op.arrived) //mutant:a-lock-in-the-queue-begins-to-wait
 	switch {
 	case wait > 0:
-		c.joinQueueLocked(op, wait, d)
+		c.waiting.joinQueueLocked(op, wait, d)
 	case !c.leases.hasWaiters(op.keys): //mutant:barging
 		c.launchAttemptLocked(op, d)
 	case op.callerToken && op.kind.lookFirst(): //mutant:a-repetition-is-denied-for-those-who-wait
@@ -194,7 +194,7 @@ func (c *Client) acquisitionDecided(r *round, o quorum.Outcome, v quorum.Votes, 
 		op.kind.givenBack(c, r, d)
 	case attemptRefused:
 		if op.waiter != nil {
-			c.leaveQueueLocked(op, d)
+			c.waiting.leaveQueueLocked(op, d)
 		}
 		d.deliver(op, Result{Err: full})
 		op.kind.givenBack(c, r, d)
@@ -223,7 +223,7 @@ func (c *Client) failedLocked(r *round, o quorum.Outcome, v quorum.Votes, err er
 	case again:
 		c.launchAttemptLocked(op, d)
 	case op.waiter != nil:
-		c.deniedLocked(op, err, d)
+		c.waiting.deniedLocked(op, err, d)
 	case o == quorum.NoQuorum && c.stoppedByStepLocked(r):
 		op.wait = 0
 		c.beginAgainLocked(r, 0, (*Client).beginLockLocked, d)
@@ -264,7 +264,7 @@ func (c *Client) grantedLocked(r *round, validity time.Duration, v quorum.Votes,
 		if f.outrun {
 			f.since, f.outrun = 0, false
 		}
-		c.leaveQueueLocked(op, d)
+		c.waiting.leaveQueueLocked(op, d)
 	}
 	slot := op.kind.granted(c, op, granted, d)
 	d.deliver(op, Result{Held: true, Token: op.token, Slot: slot, Validity: validity, Until: granted.validUntil, Fence: r.fence})

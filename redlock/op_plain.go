@@ -82,7 +82,7 @@ func (plainLock) askAgain(*round)                                       {}
 func (plainLock) denied(_ *Client, _ *round, _ quorum.Outcome, _ quorum.Votes, err error) (bool, error) {
 	return false, err
 }
-func (plainLock) outrun(c *Client, e *entry, d *deferred) { c.outrunLocked(e, d) }
+func (plainLock) outrun(c *Client, e *entry, d *deferred) { c.waiting.outrunLocked(e, d) }
 
 // newHead starts the attempts of a waiter that has become the head of its queue: now, or, if this client knows of a lease on the
 // resource, after a pause.
@@ -93,10 +93,10 @@ func (plainLock) newHead(c *Client, w *waiter, d *deferred) {
 	if lease := w.entry.lease; lease != nil && d.now.Before(lease.validUntil) {
 		w.lastErr = nil
 		w.entry.queue.denied = true
-		c.pauseLocked(w.op, c.opts.retryDelay(lease.validUntil.Add(clock.DriftOf(lease.ttl(), c.drift)).Sub(d.now)))
+		c.waiting.pauseLocked(w.op, c.opts.retryDelay(lease.validUntil.Add(clock.DriftOf(lease.ttl(), c.drift)).Sub(d.now)))
 		return
 	}
-	c.attemptLocked(w.op, d)
+	c.waiting.attemptLocked(w.op, d)
 }
 
 // observation reads the resource in whose queue the waiter stands. A writer that waits for readers tells them.
@@ -110,6 +110,6 @@ func (plainLock) observation(w *waiter, r *round) {
 
 func (plainLock) observed(c *Client, w *waiter, r *round, _ *deferred) {
 	majority := r.view.Quorum()
-	delay := c.pauseAfter(w, r, absentOn(r.answers) >= majority, freeByQuorum(r.answers, majority))
-	c.pauseLocked(w.op, w.untilReaders(delay))
+	delay := c.waiting.pauseAfter(w, r, absentOn(r.answers) >= majority, freeByQuorum(r.answers, majority))
+	c.waiting.pauseLocked(w.op, w.untilReaders(delay))
 }

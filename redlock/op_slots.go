@@ -208,7 +208,9 @@ func (s *leases) slotReleased(resource, token string) {
 func (*slotSearch) granted(_ *Client, _ *Op, l *lease, _ *deferred) (slot string) { return l.keys[0] }
 
 // givenBack hands over a slot that nobody has taken.
-func (*slotSearch) givenBack(c *Client, r *round, d *deferred) { c.handOverLocked(r.keys[0], d) }
+func (*slotSearch) givenBack(c *Client, r *round, d *deferred) {
+	c.waiting.handOverLocked(r.keys[0], d)
+}
 
 // denied tells how an attempt goes on after a round whose outcome is o and whose error is err. again: another slot can be
 // asked for, which aim will choose. The error is another one if the token may hold a slot for which the attempt

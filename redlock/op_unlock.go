@@ -59,7 +59,7 @@ func (c *Client) releaseLocked(op *Op, resources []string, token string, d *defe
 		}
 	}
 	c.launchLocked(r, quorum.All, d)
-	c.handOverReleasedLocked(resources, lease, d)
+	c.waiting.handOverReleasedLocked(resources, lease, d)
 }
 
 // releaseAgain looks at the releases of what other clients granted. Such a release can overtake the grant: a master that the other client's
@@ -116,7 +116,7 @@ func (c *Client) Abandon(op *Op) {
 		r := &round{verb: verbRelease, keys: lease.keys, token: lease.token, start: d.now, keepFor: lease.holders}
 		c.launchLocked(r.asReader(lease.reader), quorum.All, &d)
 	}
-	c.handOverReleasedLocked(lease.keys, lease, &d)
+	c.waiting.handOverReleasedLocked(lease.keys, lease, &d)
 }
 
 // releaseDecided reports a release. The masters that may hold the key and gave no answer get it

@@ -224,9 +224,9 @@ func (t *Terms) waitable() error {
 }
 
 // countWaiter counts a LOCK that begins (1) or ends (-1) its wait.
-func (c *Client) countWaiter(op *Op, n int) {
-	c.waiting += n
-	c.admission.shareOf(op).waiters += n
+func (ws *waiting) countWaiter(op *Op, n int) {
+	ws.count += n
+	ws.client.admission.shareOf(op).waiters += n
 	if op.Terms != nil {
 		for _, s := range op.Terms.Waiters {
 			s.waiters += n
