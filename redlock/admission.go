@@ -18,7 +18,7 @@ import (
 //
 // Invariants:
 //   - What is queued here has not begun: it has no T1, no token, no lease, no place in a queue of waiters, and no attempt in flight. So all
-//     rules about order hold from launchLocked on, as if it were only now started. The queues of lanes are never reordered. That is true
+//     rules about order hold from rounds.launch on, as if it were only now started. The queues of lanes are never reordered. That is true
 //     also of what begins once more after a step of the membership (op_again.go).
 //   - The operations of one share begin in the order in which they were started. So an UNLOCK never overtakes the LOCK of the same
 //     user that it undoes. Another user can know a token only after the LOCK began.
@@ -149,7 +149,7 @@ func (c *Client) admit() {
 	published := len(c.messages.own) > 0
 	c.mu.Unlock()
 	if published {
-		c.receiveOwn()
+		c.messages.receiveOwn()
 	}
 	c.runDeferred(&d)
 }

@@ -9,7 +9,6 @@ import (
 
 	"redlockd/redlock/clock"
 	"redlockd/redlock/fence"
-	"redlockd/redlock/loglimit"
 	"redlockd/redlock/member"
 	"redlockd/redlock/quorum"
 )
@@ -24,28 +23,22 @@ type Client struct {
 	fleet  fleet
 
 	// mu guards what follows, and is the one gate through which every round enters the lanes (see
-	// launchLocked). It is held for lookups and appends only, never over I/O or a Completer. Order: mu before
+	// rounds.launch). It is held for lookups and appends only, never over I/O or a Completer. Order: mu before
 	// lane.mu.
 	mu        sync.Mutex
+	rounds    rounds
 	leases    leases
+	audits    audits
+	forced    forcedReleases
 	holds     holds
 	admission admission
 	waiting   waiting
 	fences    fence.Clock
 	stats     Stats
-	// audited is an index in leases.all: the audit has read the leases before it lately.
-	audited int
-	// doubts counts the leases that the audit has to read soon.
-	doubts int
 	// overtaking are releases that may have overtaken the grant, the oldest first (releaseAgain).
 	overtaking []*round
-	// lostLog limits the lines about leases that are lost.
-	lostLog loglimit.Limiter
 	// draining refuses new LOCKs. It is never taken back.
 	draining bool
-
-	// forced are the forced releases of late, the oldest first (op_force.go).
-	forced []*forcedRelease
 
 	messages messages
 }
@@ -57,20 +50,7 @@ func Open(opts Options) (*Client, error) {
 	if err := opts.Validate(); err != nil {
 		return nil, err
 	}
-	c := &Client{
-		opts: opts, drift: opts.drift(), tokens: newTokenSource(), own: clock.Own{Faults: opts.clockFaults},
-		fences: fence.Clock{AheadMax: opts.ClockSkewMax.Milliseconds() << fence.CounterBits},
-		leases: newLeases(opts.Prefixes), lostLog: newLogLimiter(),
-	}
-	c.bounds.opts, c.bounds.fleet, c.admission.fleet = &c.opts, &c.fleet, &c.fleet
-	c.bounds.limits.Store(opts.limits())
-	c.fleet.init(c)
-	c.waiting = newWaiting(c)
-	c.holds = holds{client: c, own: &c.own, bounds: &c.bounds, logger: opts.Logger, log: newLogLimiter()}
-	c.leases.remember = 2 * opts.ConnectTimeout
-	c.messages.mailbox = member.Nonce()
-	c.messages.channel = mailboxChannel(c.messages.mailbox)
-	c.messages.seed = maphash.MakeSeed()
+	c := newClient(opts)
 	c.own.Start(time.Now())
 	var lanes []*lane
 	for i, m := range opts.Masters {
@@ -85,6 +65,28 @@ func Open(opts Options) (*Client, error) {
 	c.fleet.running.Go(c.fleet.coordinator.Run)
 	c.fleet.running.Go(c.watch)
 	return c, nil
+}
+
+// newClient is a client whose roles know each other, and that has no lanes.
+func newClient(opts Options) *Client {
+	c := &Client{
+		opts: opts, drift: opts.drift(), tokens: newTokenSource(), own: clock.Own{Faults: opts.clockFaults},
+		fences: fence.Clock{AheadMax: opts.ClockSkewMax.Milliseconds() << fence.CounterBits},
+		leases: newLeases(opts.Prefixes),
+	}
+	c.bounds.opts, c.bounds.fleet, c.admission.fleet = &c.opts, &c.fleet, &c.fleet
+	c.bounds.limits.Store(opts.limits())
+	c.fleet.init(c)
+	c.rounds.fleet, c.rounds.admission = &c.fleet, &c.admission
+	c.audits = audits{client: c, log: newLogLimiter()}
+	c.waiting = newWaiting(c)
+	c.holds = holds{client: c, own: &c.own, bounds: &c.bounds, logger: opts.Logger, log: newLogLimiter()}
+	c.leases.remember = 2 * opts.ConnectTimeout
+	c.messages.fleet, c.messages.gate = &c.fleet, &c.mu
+	c.messages.mailbox = member.Nonce()
+	c.messages.channel = mailboxChannel(c.messages.mailbox)
+	c.messages.seed = maphash.MakeSeed()
+	return c
 }
 
 // watch is the watchdog, a goroutine of its own. At every tick it abandons the batches of masters that do not
@@ -121,7 +123,7 @@ func (c *Client) watch() {
 				lanes[heartbeats%len(lanes)].requestHeartbeat()
 				if heartbeats%len(lanes) == 0 {
 					d.now = now
-					c.audit(&d)
+					c.audits.next(&d)
 				}
 			}
 		case <-c.fleet.endingContext.Done():

@@ -160,7 +160,7 @@ func (f *fleet) setRecord(r *member.Record) {
 	f.recheck()
 }
 
-// recheckLanes has every lane look at what its master shows.
+// recheck has every lane look at what its master shows.
 func (f *fleet) recheck() {
 	for _, l := range f.view.Load().masters {
 		l.mu.Lock()
@@ -170,7 +170,7 @@ func (f *fleet) recheck() {
 	}
 }
 
-// mastersUp is how many masters get new work.
+// up is how many masters get new work.
 func (f *fleet) up() (n int) {
 	for _, l := range f.view.Load().masters {
 		if l.answersInTime() {
@@ -224,7 +224,7 @@ func (f *fleet) voters() (n int) {
 // quorumCanVote tells whether a quorum of masters is up and admitted.
 func (f *fleet) quorumCanVote() bool { return f.voters() >= f.view.Load().Quorum() }
 
-// subscribedMasters is how many masters send invalidations.
+// subscribed is how many masters send invalidations.
 func (f *fleet) subscribed() (n int) {
 	for _, l := range f.view.Load().masters {
 		if l.invalidationsID.Load() != 0 {
@@ -267,7 +267,7 @@ func (f *fleet) keyLifeMax() time.Duration {
 	return padded + clock.DriftOf(padded, f.drift)
 }
 
-// waitsForStepLocked tells whether operations should wait because a step of the membership is under way: the masters that take work and
+// waitsForStep tells whether operations should wait because a step of the membership is under way: the masters that take work and
 // remember everything are a quorum, but too many of them show something else than this client knows.
 func (f *fleet) waitsForStep() bool {
 	v := f.view.Load()

@@ -389,7 +389,7 @@ func (c *Client) reportEnded(ended []*binding, d *deferred) {
 		}
 	}
 	c.mu.Unlock()
-	c.receiveOwn()
+	c.messages.receiveOwn()
 }
 
 // EndHolder ends the renewal of all that is bound to the Holder: these locks end with their TTLs. If byClient, those that were

@@ -49,7 +49,7 @@ func (c *Client) SetSilence(h *Holder, silence time.Duration) {
 
 // beginKeepAliveLocked launches the barrier.
 func (c *Client) beginKeepAliveLocked(op *Op, d *deferred) {
-	c.launchLocked(&round{verb: verbBarrier, start: time.Now(), op: op}, quorum.All, d)
+	c.rounds.launch(&round{verb: verbBarrier, start: time.Now(), op: op}, quorum.All, d)
 }
 
 // keepAliveDecided answers from memory, behind the barrier.

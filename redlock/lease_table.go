@@ -18,8 +18,6 @@ type leases struct {
 	inflight map[string][]*round
 	// slotted: this client has locked slots. Only then can a resource be one of its slots.
 	slotted bool
-	// launched numbers the rounds in the order in which the lanes get them: see after.
-	launched uint32
 	// all lists the leases, so that a few can be looked at with every grant and those that ran out
 	// be forgotten: no timer, no long sweep, and never more of them than about twice those that
 	// run.

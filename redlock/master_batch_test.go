@@ -14,7 +14,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"redlockd/redlock/clock"
 	"redlockd/redlock/conn"
 	"redlockd/redlock/lua"
 	"redlockd/redlock/member"
@@ -33,11 +32,8 @@ func standingOn(t testing.TB, m Master) *batch {
 	if err := Bootstrap(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
-	c := &Client{
-		opts: o, tokens: newTokenSource(), own: clock.Own{Zero: time.Now()},
-		leases: newLeases(nil),
-	}
-	c.fleet.init(c)
+	c := newClient(o)
+	c.own.Start(time.Now())
 	t.Cleanup(c.fleet.end)
 	l := newLane(&c.fleet, 0, o.Masters[0])
 	s := member.SurveyMasters(t.Context(), map[int]Master{0: o.Masters[0]}, member.Patience{Enough: 1}, o.members())
@@ -76,9 +72,7 @@ func newRound(v verb, token string, ttl time.Duration, keys ...string) *round {
 
 // idleClient is a client without masters.
 func idleClient() *Client {
-	c := &Client{opts: DefaultOptions()}
-	c.drift = c.opts.drift()
-	c.fleet.init(c)
+	c := newClient(DefaultOptions())
 	c.fleet.coordinator = c.newCoordinator()
 	c.fleet.view.Store(newView(nil, nil, &c.fleet))
 	return c

@@ -184,7 +184,7 @@ func (l *lane) doubtClock(found clockResult) {
 	}
 	l.mu.Unlock()
 	if first {
-		l.client.suspect()
+		l.client.audits.suspect()
 		for _, other := range f.view.Load().masters {
 			other.requestHeartbeat()
 		}

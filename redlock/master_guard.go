@@ -203,7 +203,7 @@ func (l *lane) forget(memory string) {
 	if g.forgotten = append(g.forgotten, memory); len(g.forgotten) > forgottenMax {
 		g.forgotten = slices.Delete(g.forgotten, 0, 1)
 	}
-	l.client.suspect()
+	l.client.audits.suspect()
 }
 
 // forgottenMax bounds the memories that are remembered of one run of a master. Each took a wait, unless the master lies.
@@ -250,7 +250,7 @@ func (l *lane) shows(v string, state member.State, why string) {
 		l.fleet.coordinator.Wake()
 	}
 	if lost {
-		l.client.suspect()
+		l.client.audits.suspect()
 	}
 	if s != nil && s.State == member.Learner && state.SettledOn(r, s) && !g.logged {
 		g.logged = true
@@ -330,7 +330,7 @@ func (l *lane) heartbeat(ctx context.Context, link *conn.Conn) error {
 	l.guard.clock.beat(clockNow, f)
 	evicted, _ := strconv.ParseInt(conn.ParseInfo(stats.Val())["evicted_keys"], 10, 64)
 	if more := evicted - l.guard.evicted; l.guard.evicted >= 0 && more > 0 {
-		l.client.suspect()
+		l.client.audits.suspect()
 		// While it goes on evicting, its memory is lost once: when it may no longer, what it has evicted since loses it again.
 		if l.guard.refusal == "" || l.guard.record != nil {
 			result.suspicion = fmt.Sprintf("it has evicted %d keys", more)
@@ -396,7 +396,7 @@ func (l *lane) refuse(reason string) {
 	l.guard.refusal = reason
 	l.mu.Unlock()
 	if reason != "" {
-		l.client.suspect()
+		l.client.audits.suspect()
 		l.logState()
 	}
 }

@@ -134,7 +134,7 @@ var (
 // that was refused because the lane takes no work is kept (keepReleaseLocked). full tells that the queue holds
 // as much as one batch may take.
 //
-// The caller holds Client.mu, so that all lanes see all rounds in the same order (launchLocked).
+// The caller holds Client.mu, so that all lanes see all rounds in the same order (rounds.launch).
 func (l *lane) push(r *round) (taken, full bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -386,7 +386,7 @@ func (l *lane) breakOff(err error) {
 		l.logState()
 		if conn.IsRefused(err) {
 			// A replica, for one, has another's memory: what is left of the leases is on the other masters.
-			l.client.suspect() //mutant:leases-not-looked-at-when-a-master-becomes-a-replica
+			l.client.audits.suspect() //mutant:leases-not-looked-at-when-a-master-becomes-a-replica
 		}
 	}
 	l.deferred.now = time.Now()

@@ -26,7 +26,7 @@ import (
 //	          │      v
 //	        broken <── connection failed ── idle, sending, waiting, maintaining, timed out
 //
-// In idle, sending, waiting and maintaining the lane takes work: launchLocked puts rounds into its queue. In
+// In idle, sending, waiting and maintaining the lane takes work: rounds.launch puts rounds into its queue. In
 // the other states its master abstains, and releases are kept for it (master_pending.go).
 //
 // Three things are not part of the state, because they change beside it:

@@ -256,7 +256,7 @@ func (c *Client) beginCommitLocked(op *Op, v verb, ttl time.Duration, changes []
 		c.stats.Attempts++
 		op.rounds++
 	}
-	c.launchLocked(r, quorum.All, d)
+	c.rounds.launch(r, quorum.All, d)
 	if v == verbCommitRelease {
 		for i := range changes {
 			c.waiting.handOverLocked(changes[i].Resource, d)
@@ -333,7 +333,7 @@ func (c *Client) commitDecided(r *round, o quorum.Outcome, _ quorum.Votes, d *de
 	k.decided, k.seen = true, v.Voted(n)
 	inTime := k.ttl == 0 || elapsed < k.ttl //mutant:a-commit-granted-late
 	defer c.endCommitLocked(r)
-	forced := len(c.forced) > 0 && c.endedByForceLocked(r, d.now) //mutant:a-commit-outlives-the-force
+	forced := len(c.forced.all) > 0 && c.forced.ended(r, d.now) //mutant:a-commit-outlives-the-force
 	if forced && o == quorum.Yes {
 		o = quorum.No
 	}
@@ -432,7 +432,7 @@ func (c *Client) commitLate(r *round, word quorum.Votes, d *deferred) {
 	k, n := r.commit, r.view.Places
 	if k.committed.Load() && word.Did(n) == word.Voted(n) {
 		if r.verb == verbCommitSet {
-			c.auditAttempt(r, d)
+			c.audits.lookAtAttempt(r, d)
 		}
 		return
 	}
@@ -470,7 +470,7 @@ func (c *Client) takeBackCommitLocked(r *round, among quorum.Mask, d *deferred) 
 	}
 	for i := range r.commit.changes {
 		if ch := &r.commit.changes[i]; ch.Do == Set && ch.Was == WasAbsent && isVersion(ch.NewValue) {
-			c.dropLocked(r.keys[i:i+1], ch.NewValue, silent, false, d) //mutant:what-silent-masters-may-have-set-stays
+			c.rounds.drop(r.keys[i:i+1], ch.NewValue, silent, false, d) //mutant:what-silent-masters-may-have-set-stays
 		}
 	}
 }
@@ -646,6 +646,6 @@ func (c *Client) clearValueLocked(ch *Change, r *round, targets quorum.Mask, d *
 		if isVersion(ch.Value) && r.commit.committed.Load() {
 			old.keepFor = targets //mutant:what-is-left-of-a-changed-version-stays
 		}
-		c.launchLocked(old.asReader(r.ofReader()), targets, d)
+		c.rounds.launch(old.asReader(r.ofReader()), targets, d)
 	}
 }

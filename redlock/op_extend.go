@@ -45,7 +45,7 @@ func (c *Client) beginExtendLocked(op *Op, d *deferred) {
 		}
 	}
 	c.leases.beginInflight(r, r.keys[0])
-	c.launchLocked(r, quorum.All, d)
+	c.rounds.launch(r, quorum.All, d)
 }
 
 // extensionDecided makes a lease of an extension that a quorum granted within the validity. If too
@@ -56,7 +56,7 @@ func (c *Client) extensionDecided(r *round, o quorum.Outcome, v quorum.Votes, d 
 	defer c.mu.Unlock()
 	op := r.op
 	defer c.leases.endInflight(r, r.keys[0])
-	if o == quorum.Yes && len(c.forced) > 0 && c.endedByForceLocked(r, d.now) { //mutant:an-extension-outlives-the-force
+	if o == quorum.Yes && len(c.forced.all) > 0 && c.forced.ended(r, d.now) { //mutant:an-extension-outlives-the-force
 		o = quorum.No
 	}
 	switch {
@@ -147,5 +147,5 @@ func (c *Client) refillLate(r *round, late quorum.Votes, d *deferred) {
 func (c *Client) refillLocked(lease *lease, targets quorum.Mask, d *deferred) {
 	lease.holders |= targets
 	r := &round{verb: verbRefill, keys: lease.keys, token: lease.token, ttlMs: int64(lease.ttlMs), start: d.now}
-	c.launchLocked(r.asReader(lease.reader), targets, d)
+	c.rounds.launch(r.asReader(lease.reader), targets, d)
 }

@@ -28,7 +28,7 @@ import (
 //
 // Each client that a quorum of masters has sent the message to applies it: it renews such a lock no more, tells its holder of the loss, and
 // releases the token itself, behind all that it has sent, so that what it has just given back to a master (refillLocked) goes, too. What it
-// launched before for such a token grants nothing any more (endedByForceLocked).
+// launched before for such a token grants nothing any more (forcedReleases.ended).
 //
 // Invariants:
 //   - Only tokens that a quorum of masters shows are deleted. On fewer it may be another's attempt under way, whose votes count already: without
@@ -110,7 +110,7 @@ func (c *Client) raiseLocked(f *force, d *deferred) {
 	now := time.Now()
 	r := &round{verb: verbRaise, start: now, fence: c.fences.Next(now), op: &f.op}
 	r.setKeys(f.resource)
-	c.launchLocked(r, quorum.All, d)
+	c.rounds.launch(r, quorum.All, d)
 }
 
 func writeRaise(b *batch, r *round) {
@@ -361,15 +361,15 @@ func (c *Client) releaseHoldersLocked(f *force, r *round, v quorum.Votes, d *def
 				force.answers[i].ends = holders.found[h].ends[i]
 			}
 		}
-		c.launchLocked(force.asReader(h.reader), quorum.All, d)
+		c.rounds.launch(force.asReader(h.reader), quorum.All, d)
 		if h.reader {
 			holders.readers--
 		}
 	}
 	f.result.Tokens, f.result.Readers = release.digests, max(0, holders.readers)
-	c.publishLocked(windowsChannel, release.text(), d) //mutant:a-forced-release-is-not-published
-	c.rememberForcedLocked(release, d.now)
-	release.applied, release.launched = true, c.leases.launched
+	c.rounds.publish(windowsChannel, release.text(), d) //mutant:a-forced-release-is-not-published
+	c.forced.remember(release, d.now)
+	release.applied, release.launched = true, c.rounds.launched
 	for _, lease := range leases {
 		c.waiting.handOverReleasedLocked([]string{f.resource}, lease, d)
 	}
@@ -426,6 +426,9 @@ type forcedRelease struct {
 	launched uint32 // the last round that was launched here before it was applied
 }
 
+// forcedReleases are those of late, the oldest first. Client.mu guards it.
+type forcedReleases struct{ all []*forcedRelease }
+
 const (
 	// forcedPrefix begins the text of a forced release on windowsChannel; an id, the digests with commas between them and the resource follow, with
 	// blanks between them. No resource begins so, and so proxies of versions before ignore it.
@@ -453,34 +456,34 @@ func parseForced(text string) (*forcedRelease, bool) {
 	return f, ok
 }
 
-// rememberForcedLocked remembers a forced release, and returns what is known of it already, if it is
+// remember remembers a forced release, and returns what is known of it already, if it is
 // known. Another text under the same id is another release, so that copies of a true message do not
 // count for what one master puts in its place.
-func (c *Client) rememberForcedLocked(f *forcedRelease, now time.Time) *forcedRelease {
-	c.expireForcedLocked(now)
+func (fs *forcedReleases) remember(f *forcedRelease, now time.Time) *forcedRelease {
+	fs.expire(now)
 	same := func(known *forcedRelease) bool {
 		return known.id == f.id && known.text() == f.text() //mutant:a-force-with-another-text-counts
 	}
-	if i := slices.IndexFunc(c.forced, same); i >= 0 {
-		return c.forced[i]
+	if i := slices.IndexFunc(fs.all, same); i >= 0 {
+		return fs.all[i]
 	}
-	if len(c.forced) >= forcedMax {
+	if len(fs.all) >= forcedMax {
 		pending := func(known *forcedRelease) bool { return !known.applied } //mutant:made-up-forces-push-out-true-ones
-		oldest := max(0, slices.IndexFunc(c.forced, pending))
-		c.forced = slices.Delete(c.forced, oldest, oldest+1)
+		oldest := max(0, slices.IndexFunc(fs.all, pending))
+		fs.all = slices.Delete(fs.all, oldest, oldest+1)
 	}
 	f.since = now
-	c.forced = append(c.forced, f)
+	fs.all = append(fs.all, f)
 	return f
 }
 
-func (c *Client) expireForcedLocked(now time.Time) {
+func (fs *forcedReleases) expire(now time.Time) {
 	n := 0
-	for n < len(c.forced) && now.Sub(c.forced[n].since) > forcedLife {
+	for n < len(fs.all) && now.Sub(fs.all[n].since) > forcedLife {
 		n++
 	}
 	if n > 0 {
-		c.forced = append([]*forcedRelease(nil), c.forced[n:]...)
+		fs.all = append([]*forcedRelease(nil), fs.all[n:]...)
 	}
 }
 
@@ -490,12 +493,12 @@ func (c *Client) forcedElsewhereLocked(master int, text string, d *deferred) {
 	if !ok {
 		return
 	}
-	f = c.rememberForcedLocked(f, d.now)
+	f = c.forced.remember(f, d.now)
 	f.by = f.by.With(master)
 	if f.applied || f.by.Count() < c.fleet.view.Load().Quorum() { //mutant:one-master-ends-a-lock
 		return
 	}
-	f.applied, f.launched = true, c.leases.launched
+	f.applied, f.launched = true, c.rounds.launched
 	tokens := c.leases.tokensOf(f.resource)
 	if b := c.holds.byKey[heldKey{key: f.resource}]; b != nil && !slices.Contains(tokens, b.token) {
 		tokens = append(tokens, b.token)
@@ -510,7 +513,7 @@ func (c *Client) forcedElsewhereLocked(master int, text string, d *deferred) {
 		if madeHere(token) { // nobody can be granted it again
 			r := &round{verb: verbRelease, token: token, start: d.now, keepFor: c.fleet.view.Load().Masters}
 			r.setKeys(f.resource)
-			c.launchLocked(r.asReader(lease == nil || lease.reader), quorum.All, d) //mutant:what-was-given-back-outlives-the-force
+			c.rounds.launch(r.asReader(lease == nil || lease.reader), quorum.All, d) //mutant:what-was-given-back-outlives-the-force
 		}
 		c.waiting.handOverReleasedLocked([]string{f.resource}, lease, d)
 	}
@@ -527,11 +530,11 @@ func (s *leases) tokensOf(resource string) (tokens []string) {
 	return tokens
 }
 
-// endedByForceLocked tells whether the round grants nothing any more: it was launched before the token that it is to grant or to extend, or
+// ended tells whether the round grants nothing any more: it was launched before the token that it is to grant or to extend, or
 // that it is to replace, was released by force.
-func (c *Client) endedByForceLocked(r *round, now time.Time) bool {
-	c.expireForcedLocked(now)
-	for _, f := range c.forced {
+func (fs *forcedReleases) ended(r *round, now time.Time) bool {
+	fs.expire(now)
+	for _, f := range fs.all {
 		i := slices.Index(r.keys, f.resource)
 		if !f.applied || i < 0 || launchedAfter(r.launched, f.launched) {
 			continue
@@ -552,7 +555,7 @@ func (c *Client) dropForcedLocked(r *round, d *deferred) {
 	for i := range r.commit.changes {
 		if ch := &r.commit.changes[i]; ch.rotates() && unique(ch.NewValue) {
 			put := &round{verb: verbRelease, keys: r.keys[i : i+1], token: ch.NewValue, start: d.now}
-			c.launchLocked(put.asReader(true), quorum.All, d) //mutant:a-readers-new-token-outlives-the-force
+			c.rounds.launch(put.asReader(true), quorum.All, d) //mutant:a-readers-new-token-outlives-the-force
 		}
 	}
 	r.commit.seen = r.view.Masters // what comes late is behind the releases, and is not turned back either

@@ -41,7 +41,7 @@ func (c *Client) startReading(r *round, d *deferred) {
 // is no age of the answers.
 func (c *Client) beginReadingLocked(r *round, d *deferred) {
 	r.start = d.now
-	c.launchLocked(r, quorum.All, d)
+	c.rounds.launch(r, quorum.All, d)
 }
 
 // inspectionDecided reports what every master said. A resource counts as held if a quorum holds the

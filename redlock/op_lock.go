@@ -131,7 +131,7 @@ func (c *Client) askLocked(r *round, d *deferred) {
 	}
 	c.stats.Attempts++
 	r.op.rounds++
-	c.launchLocked(r, quorum.All, d)
+	c.rounds.launch(r, quorum.All, d)
 }
 
 // verdict is what becomes of an attempt.
@@ -181,7 +181,7 @@ func (c *Client) acquisitionDecided(r *round, o quorum.Outcome, v quorum.Votes, 
 	if o == quorum.Yes && !(op.callerToken && c.leases.held(r.keys, r.token, d.now)) {
 		full = c.lockable(op, len(r.keys), d.now)
 	}
-	forced := len(c.forced) > 0 && c.endedByForceLocked(r, d.now)
+	forced := len(c.forced.all) > 0 && c.forced.ended(r, d.now)
 	wanted := op.waiter == nil || !op.waiter.answered
 	verdict := verdictOf(o, validity, forced, full != nil, wanted)
 	if verdict == attemptGranted {
@@ -294,6 +294,6 @@ func (c *Client) undoLocked(r *round, v quorum.Votes, d *deferred) {
 		return
 	}
 	if targets := v.MayHold(r.view.Places); targets != 0 { //mutant:a-slot-that-was-split-is-kept
-		c.dropLocked(r.keys, r.token, targets, r.ofReader(), d)
+		c.rounds.drop(r.keys, r.token, targets, r.ofReader(), d)
 	}
 }

@@ -63,7 +63,7 @@ func (ws *waiting) withdrawLocked(e *entry, d *deferred) {
 		q.announced = false
 		r := &round{verb: verbWithdraw, start: d.now}
 		r.setKeys(e.resource)
-		ws.client.launchLocked(r, quorum.All, d) //mutant:an-intent-outlives-the-waiter
+		ws.rounds.launch(r, quorum.All, d) //mutant:an-intent-outlives-the-waiter
 	}
 }
 

@@ -98,7 +98,7 @@ func (c *Client) takeBackLocked(a *attempt, among quorum.Mask, d *deferred) {
 		}
 	}
 	if targets := a.setOn(among); targets != 0 {
-		c.launchLocked(&round{verb: verbUndo, keys: a.round.keys, token: a.round.token, start: d.now, attempt: a}, targets, d)
+		c.rounds.launch(&round{verb: verbUndo, keys: a.round.keys, token: a.round.token, start: d.now, attempt: a}, targets, d)
 	}
 }
 
@@ -119,7 +119,7 @@ func (c *Client) lateAttempt(r *round, word quorum.Votes, d *deferred) {
 		defer c.mu.Unlock()
 		c.takeBackLocked(r.attempt, word.Voted(r.view.Places), d)
 	default:
-		c.auditAttempt(r, d)
+		c.audits.lookAtAttempt(r, d)
 	}
 }
 

@@ -58,7 +58,7 @@ func (c *Client) releaseLocked(op *Op, resources []string, token string, d *defe
 			c.overtaking = append(c.overtaking, r)
 		}
 	}
-	c.launchLocked(r, quorum.All, d)
+	c.rounds.launch(r, quorum.All, d)
 	c.waiting.handOverReleasedLocked(resources, lease, d)
 }
 
@@ -78,7 +78,7 @@ func (c *Client) releaseAgain(d *deferred) {
 			targets = r.view.Masters &^ quorum.Votes(r.votes.Load()).Did(r.view.Places)
 		}
 		if targets != 0 {
-			c.dropLocked(r.keys, r.token, targets, r.ofReader(), d) //mutant:a-release-that-overtook-is-the-last
+			c.rounds.drop(r.keys, r.token, targets, r.ofReader(), d) //mutant:a-release-that-overtook-is-the-last
 		}
 	}
 	if len(c.overtaking) == 0 {
@@ -86,13 +86,6 @@ func (c *Client) releaseAgain(d *deferred) {
 	}
 	c.mu.Unlock()
 	c.runDeferred(d)
-}
-
-// dropLocked releases, for nobody, what a token that was made here may hold on the targets. It is
-// kept for those that are away.
-func (c *Client) dropLocked(keys []string, token string, targets quorum.Mask, reader bool, d *deferred) {
-	r := &round{verb: verbRelease, keys: keys, token: token, start: d.now, keepFor: targets}
-	c.launchLocked(r.asReader(reader), targets, d)
 }
 
 // Abandon takes back what a LOCK was granted, because its caller can no longer be told. Nobody
@@ -114,7 +107,7 @@ func (c *Client) Abandon(op *Op) {
 		c.undoAttemptLocked(lease.attempt, &d)
 	} else {
 		r := &round{verb: verbRelease, keys: lease.keys, token: lease.token, start: d.now, keepFor: lease.holders}
-		c.launchLocked(r.asReader(lease.reader), quorum.All, &d)
+		c.rounds.launch(r.asReader(lease.reader), quorum.All, &d)
 	}
 	c.waiting.handOverReleasedLocked(lease.keys, lease, &d)
 }

@@ -98,7 +98,7 @@ func TestQuorumOfMessages(t *testing.T) {
 			r.fleet.view.Store(newView(five.lanes[:n], five.record, &r.Client.fleet))
 			m := newMessage(LostChannel, "a")
 			for i := range n {
-				r.receivePublished(five.lanes[i], []byte(m.text))
+				r.messages.receivePublished(five.lanes[i], []byte(m.text))
 				var want []string
 				if i+1 == acts {
 					want = []string{LostChannel + " a"}
@@ -179,7 +179,7 @@ func TestMessagesAcrossAChangeOfMembers(t *testing.T) {
 		three := newView(five.lanes[:3], five.record, &r.Client.fleet)
 		deliver := func(m message, masters ...int) {
 			for _, master := range masters {
-				r.receivePublished(five.lanes[master], []byte(m.text))
+				r.messages.receivePublished(five.lanes[master], []byte(m.text))
 			}
 		}
 		before := newMessage(LostChannel, "before the change")
@@ -201,7 +201,7 @@ func TestMessagesAcrossAChangeOfMembers(t *testing.T) {
 		former := newLane(&r.Client.fleet, 0, five.lanes[0].master)
 		m := newMessage(LostChannel, "a")
 		deliver(m, 1, 2)
-		r.receivePublished(former, []byte(m.text))
+		r.messages.receivePublished(former, []byte(m.text))
 		r.want("two copies, and one of a former master")
 		deliver(m, 0)
 		r.want("a quorum", LostChannel+" a")
@@ -215,14 +215,14 @@ func TestFloodOfMessages(t *testing.T) {
 		r := s.receiver()
 		lanes := r.fleet.view.Load().lanes
 		first, second := newMessage(LostChannel, "a"), newMessage("c", "once")
-		r.receivePublished(lanes[0], []byte(first.text))
-		r.receivePublished(lanes[0], []byte(second.text))
+		r.messages.receivePublished(lanes[0], []byte(first.text))
+		r.messages.receivePublished(lanes[0], []byte(second.text))
 		r.want("one copy of each", "c once")
 		for range 2 * messagesRemembered {
-			r.receivePublished(lanes[1], []byte(newMessage(LostChannel, "flood").text))
+			r.messages.receivePublished(lanes[1], []byte(newMessage(LostChannel, "flood").text))
 		}
-		r.receivePublished(lanes[2], []byte(first.text))
-		r.receivePublished(lanes[2], []byte(second.text))
+		r.messages.receivePublished(lanes[2], []byte(first.text))
+		r.messages.receivePublished(lanes[2], []byte(second.text))
 		r.want("a second copy of each, behind very many others", LostChannel+" a")
 		if n := len(r.messages.known); n != messagesRemembered+2 {
 			s.Errorf("%d messages are remembered, want %d", n, messagesRemembered+2)

@@ -126,7 +126,7 @@ func (ws *waiting) observeLocked(op *Op, d *deferred) {
 	op.kind.observation(op.waiter, r)
 	op.waiter.endPause()
 	op.waiter.attempt = r
-	ws.client.launchLocked(r, quorum.All, d)
+	ws.rounds.launch(r, quorum.All, d)
 }
 
 // observationDecided has the waiter pause as long as the answers tell, if nothing has happened meanwhile.

@@ -90,7 +90,7 @@ func (ws *waiting) handOverLocked(resource string, d *deferred) {
 		return
 	}
 	if f.leave(ws.own.At(d.now), ws.bounds.limits.Load().handoverTime) { //mutant:hand-overs-without-end
-		ws.client.publishLocked(windowsChannel, resource, d) // behind the release //mutant:windows-that-nobody-is-told-of
+		ws.rounds.publish(windowsChannel, resource, d) // behind the release //mutant:windows-that-nobody-is-told-of
 		// The probe has the masters send an invalidation when another client takes the resource.
 		ws.observeLocked(w.op, d) //mutant:no-invalidations-in-a-window
 		return
@@ -125,7 +125,7 @@ func (ws *waiting) outrunLocked(e *entry, d *deferred) {
 		f.since, f.outrun = now, true
 	case now-f.since >= outrunMax*ws.bounds.limits.Load().handoverTime: //mutant:a-client-that-is-outrun-says-nothing
 		f.since, f.yield = now, &yield{id: member.Nonce()} // its copies come back
-		ws.client.publishLocked(windowsChannel, missedPrefix+f.yield.id+" "+strconv.FormatInt(ws.fleet.farthest().Microseconds(), 10)+" "+e.resource, d)
+		ws.rounds.publish(windowsChannel, missedPrefix+f.yield.id+" "+strconv.FormatInt(ws.fleet.farthest().Microseconds(), 10)+" "+e.resource, d)
 	}
 }
 

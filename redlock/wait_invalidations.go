@@ -93,7 +93,7 @@ func (l *lane) subscribe() (subscribed bool, err error) {
 		}
 		switch {
 		case (channel == messagesChannel || channel == mailbox) && body.Kind == '$':
-			l.client.receivePublished(l, body.Text)
+			l.client.messages.receivePublished(l, body.Text)
 		case channel == windowsChannel && body.Kind == '$':
 			l.client.waiting.windowAnnounced(l.index, body.Text)
 		}

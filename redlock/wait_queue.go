@@ -21,7 +21,7 @@ import (
 //     does a waiter hold anything.
 
 // waiting is the LOCKs that wait. Client.mu guards it, and its queues, which stand in the entries of leases. It says when a waiter asks the
-// masters; of the client it uses what asks (launchAttemptLocked, askLocked, launchLocked), what releases and publishes, and what answers.
+// masters; of the client it uses what asks (launchAttemptLocked, askLocked), what releases, and what answers.
 type waiting struct {
 	client *Client
 	opts   *Options
@@ -30,6 +30,7 @@ type waiting struct {
 	bounds *bounds
 	tokens *tokenSource
 	leases *leases
+	rounds *rounds
 
 	count    int    // LOCKs that wait
 	arrivals uint64 // LOCKs that have waited
@@ -38,7 +39,7 @@ type waiting struct {
 }
 
 func newWaiting(c *Client) waiting {
-	return waiting{client: c, opts: &c.opts, own: &c.own, fleet: &c.fleet, bounds: &c.bounds, tokens: c.tokens, leases: &c.leases}
+	return waiting{client: c, opts: &c.opts, own: &c.own, fleet: &c.fleet, bounds: &c.bounds, tokens: c.tokens, leases: &c.leases, rounds: &c.rounds}
 }
 
 // waiter is the part of an Op that waits. Client.mu guards it.

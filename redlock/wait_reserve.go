@@ -101,7 +101,7 @@ func (c *Client) reservationDecided(r *round, o quorum.Outcome, v quorum.Votes, 
 		w.reservation.held, w.lastErr = w.reservation.held+1, nil
 		c.waiting.limitReservingLocked(op)
 	} else if current {
-		c.dropLocked(r.keys[w.reservation.held:], r.token, v.MayHold(r.view.Places), false, d) //mutant:a-denied-step-leaves-its-resource //mutant:a-denied-step-gives-all-back
+		c.rounds.drop(r.keys[w.reservation.held:], r.token, v.MayHold(r.view.Places), false, d) //mutant:a-denied-step-leaves-its-resource //mutant:a-denied-step-gives-all-back
 	}
 	switch {
 	case w.last || current && w.reservation.held == len(w.keys):
@@ -130,7 +130,7 @@ func (ws *waiting) releaseReservationLocked(op *Op, d *deferred) {
 		w.reservation.timer.Stop()
 		w.reservation.timer = nil
 	}
-	ws.client.dropLocked(w.keys, token, quorum.All, false, d)
+	ws.rounds.drop(w.keys, token, quorum.All, false, d)
 	for _, resource := range w.keys[:held] {
 		if e := ws.leases.entries[resource]; e != nil && e.lease == nil && !ws.client.draining {
 			ws.handOverLocked(resource, d)

@@ -79,7 +79,7 @@ func (ws *waiting) handOverSlotLocked(resource string, d *deferred) {
 	case w == nil: // all ask for slots: who is denied observes this one
 		q.head.again = true
 	case f.leave(ws.own.At(d.now), ws.bounds.limits.Load().handoverTime): //mutant:hand-overs-of-slots-without-end
-		ws.client.publishLocked(windowsChannel, resource, d)
+		ws.rounds.publish(windowsChannel, resource, d)
 		time.AfterFunc(ws.windowLength(), func() { ws.slotWindowEnded(resource) }) //mutant:the-slot-of-a-window-is-forgotten
 	default:
 		ws.client.stats.Handovers++
