@@ -221,7 +221,7 @@ func (c *Client) beginCommitLocked(op *Op, v verb, ttl time.Duration, changes []
 		d.deliver(op, Result{Err: ErrDraining})
 		return
 	}
-	born, err := c.checkHeldLocked(op, changes, d.now)
+	born, err := c.leases.checkHeld(&c.bounds, op, changes, d.now)
 	if err != nil {
 		d.deliver(op, Result{Err: err})
 		return
@@ -237,7 +237,7 @@ func (c *Client) beginCommitLocked(op *Op, v verb, ttl time.Duration, changes []
 			return
 		}
 	}
-	r := c.commitRound(v, changes, d.now)
+	r := commitRound(v, changes, d.now, c.drift, c.fleet.view.Load().Places)
 	r.op, r.commit.ttl, r.commit.born = op, ttl, born
 	changes = r.commit.changes
 	if v == verbCommitRelease {
@@ -275,7 +275,7 @@ func newKeys(changes []Change) (n int) {
 }
 
 // commitRound is the round of a commit.
-func (c *Client) commitRound(v verb, changes []Change, now time.Time) *round {
+func commitRound(v verb, changes []Change, now time.Time, d clock.Drift, places int) *round {
 	both := &struct {
 		round  round
 		commit commit
@@ -283,20 +283,20 @@ func (c *Client) commitRound(v verb, changes []Change, now time.Time) *round {
 	r, kept := &both.round, &both.commit
 	r.commit, kept.changes = kept, append(kept.one[:0], changes...)
 	first := &kept.changes[0]
-	r.token, r.ttlMs = first.becomes(), paddedTTL(first.life(), c.drift).Milliseconds()
+	r.token, r.ttlMs = first.becomes(), paddedTTL(first.life(), d).Milliseconds()
 	r.keys = r.key[:0]
 	for i := range changes {
 		r.keys = append(r.keys, changes[i].Resource)
 		if ch := &changes[i]; r.attempt == nil && ch.Do == Set && (ch.Was == WasAbsent || ch.rotates()) {
-			r.attempt = newAttempt(r, c.fleet.view.Load().Places)
+			r.attempt = newAttempt(r, places)
 		}
 	}
 	return r
 }
 
-// checkHeldLocked bounds how long what the changes extend or hand to another value may be held.
+// checkHeld bounds how long what the changes extend or hand to another value may be held.
 // born is when the first of that was first granted; zero: not known.
-func (c *Client) checkHeldLocked(op *Op, changes []Change, now time.Time) (born time.Time, err error) {
+func (s *leases) checkHeld(b *bounds, op *Op, changes []Change, now time.Time) (born time.Time, err error) {
 	for i := range changes {
 		ch := &changes[i]
 		if ch.Was != WasValue || !ch.lives() {
@@ -306,13 +306,13 @@ func (c *Client) checkHeldLocked(op *Op, changes []Change, now time.Time) (born 
 		if !ch.Born.IsZero() { //mutant:the-birth-that-a-value-tells-ignored
 			one, known = ch.Born, true
 		}
-		if lease := c.leases.findLease([]string{ch.Resource}, ch.Value); lease != nil && !known {
+		if lease := s.findLease([]string{ch.Resource}, ch.Value); lease != nil && !known {
 			one, known = lease.born, true
 		}
 		if !known {
 			continue
 		}
-		if err := c.bounds.checkHold(op, one, ch.TTL, now); err != nil {
+		if err := b.checkHold(op, one, ch.TTL, now); err != nil {
 			return born, err
 		}
 		if born.IsZero() || one.Before(born) {
@@ -332,7 +332,7 @@ func (c *Client) commitDecided(r *round, o quorum.Outcome, _ quorum.Votes, d *de
 	v := quorum.Votes(r.votes.Load())
 	k.decided, k.seen = true, v.Voted(n)
 	inTime := k.ttl == 0 || elapsed < k.ttl //mutant:a-commit-granted-late
-	defer c.endCommitLocked(r)
+	defer c.leases.endCommit(r)
 	forced := len(c.forced.all) > 0 && c.forced.ended(r, d.now) //mutant:a-commit-outlives-the-force
 	if forced && o == quorum.Yes {
 		o = quorum.No
@@ -394,19 +394,19 @@ func (c *Client) commitDecided(r *round, o quorum.Outcome, _ quorum.Votes, d *de
 		return
 	}
 	if (r.verb != verbCommitExtend || k.ttl > 0) && full == nil { // not those that only compare
-		c.countCommitLocked(r.verb, result, elapsed)
+		c.stats.countCommit(r.verb, result, elapsed)
 	}
 	d.deliver(op, result)
 }
 
-// endCommitLocked takes a commit out of those that are in flight, unless it begins once more.
-func (c *Client) endCommitLocked(r *round) {
+// endCommit takes a commit out of those that are in flight, unless it begins once more.
+func (s *leases) endCommit(r *round) {
 	if r.commit.again {
 		return
 	}
 	for i := range r.commit.changes {
 		if ch := &r.commit.changes[i]; ch.lives() {
-			c.leases.endInflight(r, ch.Resource)
+			s.endInflight(r, ch.Resource)
 		}
 	}
 }
@@ -454,7 +454,7 @@ func (c *Client) commitLate(r *round, word quorum.Votes, d *deferred) {
 	}
 	if k.again {
 		c.commitAgainLocked(r, d)
-		c.endCommitLocked(r)
+		c.leases.endCommit(r)
 	}
 }
 
@@ -475,9 +475,9 @@ func (c *Client) takeBackCommitLocked(r *round, among quorum.Mask, d *deferred) 
 	}
 }
 
-// countCommitLocked counts a commit as the native command that does the same: LOCK, UNLOCK or
+// countCommit counts a commit as the native command that does the same: LOCK, UNLOCK or
 // EXTEND.
-func (c *Client) countCommitLocked(v verb, result Result, elapsed time.Duration) {
+func (s *Stats) countCommit(v verb, result Result, elapsed time.Duration) {
 	one := func(done, not, unknown *uint64) {
 		switch {
 		case result.Held:
@@ -488,7 +488,7 @@ func (c *Client) countCommitLocked(v verb, result Result, elapsed time.Duration)
 			*unknown++
 		}
 	}
-	switch s := &c.stats; v {
+	switch v {
 	case verbCommitRelease:
 		one(&s.Released, &s.NotHeld, &s.UnlockFail)
 	case verbCommitExtend:

@@ -75,7 +75,7 @@ func (c *Client) StartFetchScript(op *Op, name string, to Completer) {
 // last flush that any master knows of. The caller picks the one whose SHA1 is right.
 //
 // What was stored in the millisecond of the flush counts as older: it is sent again.
-func (c *Client) scriptFetched(r *round, _ quorum.Outcome, _ quorum.Votes, d *deferred) {
+func scriptFetched(_ *Client, r *round, _ quorum.Outcome, _ quorum.Votes, d *deferred) {
 	var result Result
 	flushed := time.Duration(math.MinInt64) // what is left of the flush
 	for i := range r.answers {

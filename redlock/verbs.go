@@ -124,7 +124,7 @@ func init() {
 	observe.write, observe.read, observe.decided = writeObserve, readObserve, (*Client).observationDecided
 	observeSlots.write, observeSlots.read, observeSlots.decided = writeObserveSlots, readObserveSlots, (*Client).observationDecided
 	audit.decided, audit.uncounted = (*Client).auditDecided, quorum.Vote.Uncounted
-	fetchScript.write, fetchScript.read, fetchScript.decided = writeRead, readRead, (*Client).scriptFetched
+	fetchScript.write, fetchScript.read, fetchScript.decided = writeRead, readRead, scriptFetched
 
 	commitSet, commitAcquire, commitRelease := commit, commit, commit
 	commitSet.write, commitSet.read, commitSet.outcome = writeSet, readSet, quorum.Acquisition
