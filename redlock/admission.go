@@ -9,7 +9,7 @@ import (
 // Admission slows callers down when the masters have as much to do as they can answer in time. Without it, an overload fills the lanes'
 // queues, batches take longer than MasterTimeout, and the masters count as silent, although all of them work.
 //
-// What is limited: the cost of what waits in a lane for the next batch (lane.queueLimit, master_limit.go). While a quorum of the masters that
+// What is limited: the cost of what waits in a lane for the next batch (window.full, master_limit.go). While a quorum of the masters that
 // vote has room, an operation begins at once, for the price of one comparison. Otherwise it is queued in its Share, in order, and the shares
 // take turns: one operation each. So an operation waits for what its own share has queued, and for as many operations of each other share.
 //

@@ -252,7 +252,7 @@ func (f *fleet) hasRoom() bool {
 		l.mu.Lock()
 		if l.mayVoteLocked() {
 			voting++
-			if l.queueCost < l.queueLimit() {
+			if l.queueCost < l.window.full() {
 				open++
 			}
 		}
@@ -287,4 +287,24 @@ func (f *fleet) waitsForStep() bool {
 		l.mu.Unlock()
 	}
 	return same < v.Quorum() && same+other >= v.Quorum()
+}
+
+// clockViews are what the lanes know.
+func (f *fleet) clockViews() (views []clockView) {
+	for _, l := range f.view.Load().masters {
+		l.mu.Lock()
+		views = append(views, l.guard.clock.clockView)
+		l.mu.Unlock()
+	}
+	return views
+}
+
+// vouched are the masters whose clock is vouched for. enough tells that so many are connected that all that agree
+// with our clock could be.
+func (f *fleet) vouched(now time.Time) (good quorum.Mask, enough bool) {
+	w := &f.walls
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n := f.view.Load().Count
+	return clock.Vouched(f.own.Wall(now), w.offset[:], w.known, n, f.opts.ClockSkewMax), w.known.Count() >= quorum.Of(n)
 }

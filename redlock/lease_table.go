@@ -283,7 +283,10 @@ func (r *round) valueOf(i int) string {
 
 // end forgets a lease whose lock has ended, and counts how long it was held.
 func (s *leases) end(lease *lease, now time.Time) {
-	s.byPrefix.ended(lease, now)
+	if lease.validUntil.Before(now) { // it ended with its validity
+		now = lease.validUntil
+	}
+	s.byPrefix.ended(lease.keys[0], now.Sub(lease.born))
 	s.forget(lease)
 }
 

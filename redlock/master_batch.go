@@ -13,10 +13,6 @@ import (
 	"redlockd/redlock/quorum"
 )
 
-// foldMax bounds the releases, or the readers, folded into one script call: Lua's unpack has a limit, and the master
-// serves nobody else while it runs one.
-const foldMax = 256
-
 // readingsMax bounds the bytes of values that are kept of the replies to one batch. It is 16 KB for
 // each of the most rounds.
 const readingsMax = 16 << 20

@@ -121,7 +121,7 @@ func (g *guard) judge(end member.Trailer, now clock.Reading, f *fleet) guardResu
 	if now.Received-now.Sent <= f.opts.MasterTimeout/4 || g.ahead.Load() == 0 {
 		g.ahead.Store(int64(now.Offset.High))
 	}
-	result.clock = g.clock.judge(now, f)
+	result.clock = g.clock.judge(now, f.own, f.drift, f.view.Load().wait)
 	result.counts = result.remembers && result.clock.counts //mutant:votes-of-a-doubted-clock-counted
 	return result
 }
@@ -293,9 +293,9 @@ func (l *lane) heartbeat(ctx context.Context, link *conn.Conn) error {
 	pipe := link.Redis.Pipeline()
 	beat := pipe.EvalSha(ctx, lua.MemberBeat.SHA, []string{lua.MembersKey}, f.view.Load().beatArgs(l)...)
 	replication, memory, stats := pipe.Info(ctx, "replication"), pipe.Info(ctx, "memory"), pipe.Info(ctx, "stats")
-	fields, clock := pipe.HMGet(ctx, lua.MembersKey, "v", "beat", "gained"), redis.NewTimeCmd(ctx, "time")
+	fields, timed := pipe.HMGet(ctx, lua.MembersKey, "v", "beat", "gained"), redis.NewTimeCmd(ctx, "time")
 	floor, top := fence.HighWaterCommands(ctx)
-	pipe.BatchProcess(ctx, floor, top, clock)
+	pipe.BatchProcess(ctx, floor, top, timed)
 	sent := time.Now()
 	pipe.Exec(ctx)
 	received := time.Now()
@@ -305,7 +305,7 @@ func (l *lane) heartbeat(ctx context.Context, link *conn.Conn) error {
 		beat.SetErr(nil)
 		beat.SetVal([]any{l.guard.beat + 1})
 	}
-	for _, err := range []error{member.AsMembersError(fields.Err()), clock.Err(), beat.Err(), replication.Err(), memory.Err(), stats.Err()} {
+	for _, err := range []error{member.AsMembersError(fields.Err()), timed.Err(), beat.Err(), replication.Err(), memory.Err(), stats.Err()} {
 		if err != nil {
 			return fmt.Errorf("heartbeat: %w", err)
 		}
@@ -324,10 +324,10 @@ func (l *lane) heartbeat(ctx context.Context, link *conn.Conn) error {
 		return err
 	}
 	before := l.guard.beat
-	end := member.TrailerOf(fields, clock)
+	end := member.TrailerOf(fields, timed)
 	clockNow := f.own.ReadingOf(sent, received, end.Clock)
 	result := l.guard.judge(end, clockNow, f)
-	l.guard.clock.beat(clockNow, f)
+	l.guard.clock.beat(clockNow, f.own, f.drift, f.view.Load().wait)
 	evicted, _ := strconv.ParseInt(conn.ParseInfo(stats.Val())["evicted_keys"], 10, 64)
 	if more := evicted - l.guard.evicted; l.guard.evicted >= 0 && more > 0 {
 		l.client.audits.suspect()
@@ -366,7 +366,10 @@ func (l *lane) heartbeat(ctx context.Context, link *conn.Conn) error {
 	}
 	l.trustClock(notedGain(fields, end.Clock, f.view.Load().wait))
 	l.noteGain(ctx, link)
-	return l.clamp(ctx, link)
+	if r := l.guard.record; r != nil { // else the next heartbeat that knows the wait does it
+		return l.guard.clock.clamp.run(ctx, link, l.guard.shown, max(r.Wait, clock.QuarantineOf(r.MaxTTL, f.drift)), f.opts.MasterTimeout/4)
+	}
+	return nil
 }
 
 // firstOfBeat is the beat that a master has counted.
@@ -428,4 +431,106 @@ func (l *lane) resolve(ctx context.Context, link *conn.Conn) error {
 		l.mu.Unlock()
 	}
 	return nil
+}
+
+// noteGain writes the note, once for each gain. The lane calls it at the end of a heartbeat. Where the master cannot take it, the next heartbeat
+// tries again.
+func (l *lane) noteGain(ctx context.Context, conn *conn.Conn) {
+	k, f := &l.guard.clock, l.fleet
+	if !k.unnoted || !k.stepped(f.clockViews(), k.ownGain, f.opts.ClockStepMax, f.opts.ClockSkewMax) {
+		return
+	}
+	done, err := conn.Redis.Eval(ctx, lua.Gained.Text, []string{lua.MembersKey}, l.guard.shown).Int()
+	k.unnoted = err != nil || done == 0
+}
+
+// doubtClock takes the master's votes here, after a gain or a time in which nobody watched its clock. At the first of
+// several gains, as a clock that runs too fast shows them, all masters are asked for their time: if all gained, this
+// machine may have been paused.
+func (l *lane) doubtClock(found clockResult) {
+	k, f, now := &l.guard.clock, l.fleet, time.Now()
+	l.mu.Lock()
+	first := found.gain > 0 && k.gain == 0
+	k.unnoted = k.unnoted || found.gain > 0
+	if k.good || first {
+		l.since = now
+	}
+	k.good, k.until = false, now.Add(f.view.Load().wait)
+	switch {
+	case first:
+		k.gain, k.before, k.gained, k.logged = found.gain, found.before, f.own.At(now), false
+		k.reason = clock.OutOfStep(k.gain)
+	case k.gain == 0:
+		k.reason = reasonUnwatched
+	case found.gain > 0 && f.own.At(now)-k.gained > 2*f.opts.Heartbeat: // all have been asked since the last one that was added //mutant:gains-of-a-fast-clock-are-not-added
+		k.gain, k.gained = k.gain+found.gain, f.own.At(now)
+	}
+	l.mu.Unlock()
+	if first {
+		l.client.audits.suspect()
+		for _, other := range f.view.Load().masters {
+			other.requestHeartbeat()
+		}
+	}
+}
+
+// gained tells the lane that another reading than its own has shown a gain of the clock. The next heartbeat acts on it.
+func (l *lane) gained(gain, before time.Duration) {
+	l.mu.Lock()
+	l.guard.clock.reported = clockResult{gain: gain, before: before}
+	l.mu.Unlock()
+	l.requestHeartbeat()
+}
+
+// trustClock decides, at the end of a heartbeat, whether the master's clock is good, and has those lanes look again whose
+// masters' clocks this one vouches for. noted tells that somebody else has seen the clock gain: then it has to be watched.
+func (l *lane) trustClock(noted bool) {
+	k, f := &l.guard.clock, l.fleet
+	if k.same {
+		return
+	}
+	now := time.Now()
+	f.walls.set(l.index, k.last.Offset)
+	agreeing, enough := f.vouched(now)
+	watched := k.ring.Watched(k.last.Sent, f.view.Load().wait)
+	skew := (k.last.Offset.Low+k.last.Offset.High)/2 - f.own.Wall(now)
+
+	l.mu.Lock()
+	k.began, k.asked, k.took, k.offset = k.ring.Began, k.last.Sent, k.last.Received-k.last.Sent, skew
+	k.noted, k.agrees, k.copied, k.copiedBeat = noted, agreeing.Has(l.index), k.ring, l.guard.beat
+	switch good := watched || k.gain == 0 && !noted && agreeing.Has(l.index); { //mutant:first-sight-of-a-clock-believed //mutant:a-clock-that-gained-is-vouched-for
+	case good && !k.good:
+		k.good, k.gain, k.skew, k.reason, k.logged, k.unnoted = true, 0, 0, "", false, false
+		l.since = now
+	case good:
+	case k.gain == 0:
+		k.until = now.Add(f.view.Load().wait - (k.last.Received - k.ring.Began))
+		k.skew, k.reason = 0, reasonUnwatched
+		if enough {
+			k.skew = skew
+			k.reason = fmt.Sprintf("its clock differs by %v from this machine's, or from too many others (clock_skew_max), and nobody has watched whether it stepped", clock.Roughly(skew))
+			if noted {
+				k.reason = "another redlockd has seen its clock gain, and it has not been watched since for long enough"
+			}
+			if agreeing == 0 {
+				k.reason = fmt.Sprintf("this machine's clock agrees with too few masters (clock_skew_max); from this one's it differs by %v", clock.Roughly(-skew))
+			}
+		}
+	}
+	l.mu.Unlock()
+	for _, other := range f.view.Load().masters {
+		if other != l && agreeing.Has(other.index) {
+			other.recheckClock()
+		}
+	}
+}
+
+// recheckClock has the lane send a heartbeat if its master's clock might now be vouched for.
+func (l *lane) recheckClock() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if k := &l.guard.clock; !k.good && k.gain == 0 && !k.noted {
+		l.heartbeatDue = true
+		l.wake.Signal()
+	}
 }

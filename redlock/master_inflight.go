@@ -56,13 +56,6 @@ const (
 	// pipelineFrom is the round trip from which on a master is far. Below it, larger batches are worth more
 	// than early ones.
 	pipelineFrom = 500 * time.Microsecond
-	// spacing is how many batches are sent in one round trip to a far master. A round waits for half of the gap
-	// between two of them on average. spacingMin is the least gap: it keeps batches large.
-	spacing    = 16
-	spacingMin = 250 * time.Microsecond
-	// inflightMax bounds the batches in flight. More than spacing are there only when a master is slower than
-	// usual.
-	inflightMax = 2 * spacing
 )
 
 // work sends batch after batch until the connection breaks, and returns why. It runs on the lane's goroutine,
@@ -169,7 +162,7 @@ func (l *lane) windowLocked() (wait time.Duration, open bool) {
 	switch n := len(l.out); {
 	case n == 0:
 		return 0, true
-	case !l.pipelined || l.paused || n >= inflightMax || l.outCost >= l.inflightLimit:
+	case !l.pipelined || l.paused || n >= inflightMax || l.outCost >= l.window.limit:
 		return 0, false
 	}
 	return max(l.rttMin/spacing, spacingMin) - time.Since(l.lastSent), true
@@ -194,7 +187,7 @@ func (l *lane) departLocked(conn *conn.Conn) *batch {
 	l.setStateLocked(laneSending, nil)
 	b.abandoned, b.sealed, b.sentTick = false, false, l.ticks
 	n := 0
-	for b.cost = 0; n < min(len(l.queue), batchMax) && b.cost < min(l.inflightLimit-l.outCost, costMax); n++ {
+	for b.cost = 0; n < min(len(l.queue), batchMax) && b.cost < min(l.window.limit-l.outCost, costMax); n++ {
 		b.cost += int(l.queue[n].cost)
 	}
 	l.queueCost -= b.cost
@@ -372,7 +365,7 @@ func (l *lane) answeredLocked(b *batch, rtt time.Duration) {
 		l.rttMin = rtt
 	}
 	if b != nil {
-		l.adjustLimitLocked(b.inFlight, b.sent, rtt)
+		l.window.adjust(b.inFlight, b.sent, rtt, l.rttMin, l.fleet.opts.MasterTimeout)
 	}
 }
 

@@ -22,10 +22,6 @@ import (
 // reconnectDelayMin is the first pause after a connection attempt that failed.
 const reconnectDelayMin = 10 * time.Millisecond
 
-// batchMax bounds the rounds in one pipeline. A master serves nobody else while it works a pipeline off, and a
-// broken connection leaves at most inflightMax such batches unknown.
-const batchMax = 1024
-
 // lane is the one ordered way to one master. What enters its queue first reaches the master first; while one
 // batch is in flight, the next one forms (master_inflight.go). What the lane does with its connection is its
 // state (master_state.go).
@@ -54,10 +50,7 @@ type lane struct {
 	// queue holds the rounds for the next batches, in the order in which they were launched.
 	queue     []*round
 	queueCost int // of queue
-	// inflightLimit bounds the cost of what is in flight (master_limit.go).
-	inflightLimit int
-	// limitSetAt is when the last batch that changed inflightLimit was answered.
-	limitSetAt time.Time
+	window    window
 
 	// state is changed by setStateLocked only, and downReason and since with it.
 	state laneState
@@ -118,7 +111,7 @@ type lane struct {
 }
 
 func newLane(f *fleet, index int, master Master) *lane {
-	l := &lane{fleet: f, client: f.client, index: index, master: master, inflightLimit: costFirst, logLimiter: newLogLimiter(), since: time.Now(), downReason: errConnecting}
+	l := &lane{fleet: f, client: f.client, index: index, master: master, window: window{limit: costFirst}, logLimiter: newLogLimiter(), since: time.Now(), downReason: errConnecting}
 	l.wake.L, l.readable.L = &l.mu, &l.mu
 	l.ending, l.cancel = context.WithCancel(f.endingContext)
 	return l
@@ -153,7 +146,7 @@ func (l *lane) push(r *round) (taken, full bool) {
 	if len(l.queue) == 1 && (l.state == laneIdle || l.state == laneWaiting && l.pipelined) {
 		l.wake.Signal()
 	}
-	return true, l.queueCost >= l.queueLimit()
+	return true, l.queueCost >= l.window.full()
 }
 
 // requestHeartbeat has the lane send a heartbeat as soon as nothing is in flight.
@@ -248,7 +241,7 @@ func (l *lane) ready(ctx context.Context, link *conn.Conn, begun time.Time) erro
 	l.guard.confirmed.Store(int64(l.fleet.own.At(begun)))
 	if id.RunID != before.RunID { //mutant:the-past-forgotten-with-the-connection
 		l.guard.memory, l.guard.beat, l.guard.evicted, l.guard.forgotten = "", 0, -1, nil
-		l.guard.clock = newClockGuard(l.fleet, l.master)
+		l.guard.clock = newClockGuard(l.fleet.own, l.master.SameClock)
 		l.toResolve = guardResult{} // it was about the other one, and nobody believes anything of this one yet
 	}
 	l.mu.Unlock()
@@ -487,4 +480,38 @@ func (l *lane) status() MasterStatus {
 		s.State, s.Reason, s.Left = MasterDoubted, l.guard.clock.reason, max(0, time.Until(l.guard.clock.until))
 	}
 	return s
+}
+
+// setStateLocked is the only function that changes the state of a lane. err is why the lane takes no work in
+// the new state, nil where it does.
+func (l *lane) setStateLocked(to laneState, err error) {
+	from := l.state
+	if allowedFrom[from]&(1<<to) == 0 {
+		panic(conn.Bug(fmt.Sprintf("redlock: the lane of %s cannot go from %v to %v", l.master.Addr, from, to)))
+	}
+	l.state, l.downReason = to, err
+	if from.takesWork() != to.takesWork() {
+		l.since = time.Now()
+	}
+	if l.fleet.opts.onLaneState != nil {
+		l.fleet.opts.onLaneState(l.index, from, to)
+	}
+}
+
+// remembersLocked tells whether the master takes work and is a voter: it has forgotten nothing.
+func (l *lane) remembersLocked() bool { return l.state.takesWork() && l.guard.record != nil }
+
+// mayVoteLocked tells whether the master takes work, is a voter, and has a clock that is good.
+func (l *lane) mayVoteLocked() bool { return l.remembersLocked() && l.guard.clock.good }
+
+// keepReleaseLocked keeps a release that the master of the lane has not confirmed, where it may
+// hold the key. It needs lane.mu.
+func (l *lane) keepReleaseLocked(r *round) {
+	if !verbs[r.verb].release || !r.keepFor.Has(l.index) {
+		return
+	}
+	expiresAt := r.start.Add(l.fleet.keyLifeMax())
+	for _, key := range r.keys {
+		l.pending.add(pendingRelease{key, r.token, expiresAt})
+	}
 }

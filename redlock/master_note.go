@@ -1,14 +1,10 @@
 package redlock
 
 import (
-	"context"
 	"strconv"
 	"time"
 
 	"github.com/redis/go-redis/v9"
-
-	"redlockd/redlock/conn"
-	"redlockd/redlock/lua"
 )
 
 // A note on a master says that its clock has gained. A client that starts within a wait of that must not vouch for the clock, though by then it
@@ -49,27 +45,6 @@ func (v clockView) stepped(all []clockView, ownGain, tolerance, skew time.Durati
 	}
 	intoAgreement := v.offset.Abs() <= skew && (v.offset-v.gain).Abs() > skew
 	return intoAgreement || ownGain > tolerance //mutant:clocks-that-stepped-to-ours-are-not-noted //mutant:clocks-that-stepped-with-ours-are-not-noted
-}
-
-// clockViews are what the lanes know.
-func (f *fleet) clockViews() (views []clockView) {
-	for _, l := range f.view.Load().masters {
-		l.mu.Lock()
-		views = append(views, l.guard.clock.clockView)
-		l.mu.Unlock()
-	}
-	return views
-}
-
-// noteGain writes the note, once for each gain. The lane calls it at the end of a heartbeat. Where the master cannot take it, the next heartbeat
-// tries again.
-func (l *lane) noteGain(ctx context.Context, conn *conn.Conn) {
-	k, f := &l.guard.clock, l.fleet
-	if !k.unnoted || !k.stepped(f.clockViews(), k.ownGain, f.opts.ClockStepMax, f.opts.ClockSkewMax) {
-		return
-	}
-	done, err := conn.Redis.Eval(ctx, lua.Gained.Text, []string{lua.MembersKey}, l.guard.shown).Int()
-	k.unnoted = err != nil || done == 0
 }
 
 // notedGain tells whether somebody has noted on the master that its clock has gained, less than a wait ago by that clock.

@@ -54,18 +54,6 @@ func (p *pendingReleases) expire(now time.Time) {
 	}
 }
 
-// keepReleaseLocked keeps a release that the master of the lane has not confirmed, where it may
-// hold the key. It needs lane.mu.
-func (l *lane) keepReleaseLocked(r *round) {
-	if !verbs[r.verb].release || !r.keepFor.Has(l.index) {
-		return
-	}
-	expiresAt := r.start.Add(l.fleet.keyLifeMax())
-	for _, key := range r.keys {
-		l.pending.add(pendingRelease{key, r.token, expiresAt})
-	}
-}
-
 // flushReleases sends the master its pending releases.
 func flushReleases(ctx context.Context, conn *conn.Conn, releases []pendingRelease) error {
 	// One key may be released for two tokens. The script wants keys that differ.

@@ -649,3 +649,8 @@ func (c *Client) clearValueLocked(ch *Change, r *round, targets quorum.Mask, d *
 		c.rounds.launch(old.asReader(r.ofReader()), targets, d)
 	}
 }
+
+// costOfCommit is what a command costs that names also the values of a commit's changes.
+func (r *round) costOfCommit() int {
+	return costOf(r.keys, len(r.token)+changesBytes(r.commit.changes))
+}
