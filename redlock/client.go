@@ -74,7 +74,7 @@ func newClient(opts Options) *Client {
 		fences: fence.Clock{AheadMax: opts.ClockSkewMax.Milliseconds() << fence.CounterBits},
 		leases: newLeases(opts.Prefixes),
 	}
-	c.bounds.opts, c.bounds.fleet, c.admission.fleet = &c.opts, &c.fleet, &c.fleet
+	c.bounds.opts, c.bounds.maxTTL, c.admission.fleet = &c.opts, c.fleet.maxTTL, &c.fleet
 	c.bounds.limits.Store(opts.limits())
 	c.fleet.init(c)
 	c.rounds.fleet, c.rounds.admission = &c.fleet, &c.admission
@@ -226,6 +226,35 @@ func (c *Client) settle(ctx context.Context) error {
 		}
 	}
 }
+
+// SetOptions puts other limits into force: MaxHold, MaxWait, MaxWaiters, MaxBound and HandoverTime. It ignores the other options. If a limit
+// is not valid together with the options in force it changes nothing, and returns the error of Validate. Zero is the default.
+//
+// Limits count for what comes: no LOCK stops waiting and no lock is lost because one is lower. But a lock that has been held for longer than
+// the new MaxHold is not extended again.
+//
+// The others need a new client. MinTTL and DriftFactor must be those by which the validity of every lock was computed, MaxTTL is that of the
+// membership, and the rest shapes the connections to masters.
+func (c *Client) SetOptions(opts Options) error {
+	next := c.opts
+	next.MaxHold, next.MaxWait, next.MaxWaiters, next.MaxBound, next.HandoverTime = opts.MaxHold, opts.MaxWait, opts.MaxWaiters, opts.MaxBound, opts.HandoverTime
+	next = next.withDefaults()
+	if err := next.Validate(); err != nil {
+		return err
+	}
+	c.bounds.limits.Store(next.limits())
+	return nil
+}
+
+// Options returns the options in force, defaults filled in.
+func (c *Client) Options() Options {
+	o, l := c.opts, c.bounds.limits.Load()
+	o.MaxHold, o.MaxWait, o.MaxWaiters, o.MaxBound, o.HandoverTime = l.maxHold, l.maxWait, l.maxWaiters, l.maxBound, l.handoverTime
+	return o
+}
+
+// MinTTL is the shortest TTL that a caller may ask for, as Options.MinTTL.
+func (c *Client) MinTTL() time.Duration { return c.opts.MinTTL }
 
 // Stats returns the counters and gauges.
 func (c *Client) Stats() Stats {

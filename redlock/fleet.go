@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"redlockd/redlock/clock"
+	"redlockd/redlock/conn"
 	"redlockd/redlock/member"
 	"redlockd/redlock/quorum"
 )
@@ -80,6 +81,9 @@ func (f *fleet) start(l *lane) {
 	f.running.Go(l.run)
 	f.running.Go(l.keepSubscribed)
 }
+
+// maxTTL is the longest TTL in force.
+func (f *fleet) maxTTL() time.Duration { return f.view.Load().maxTTL }
 
 // newView makes the view of these lanes, each of which has its index as its place.
 func newView(lanes []*lane, r *member.Record, f *fleet) *view {
@@ -307,4 +311,67 @@ func (f *fleet) vouched(now time.Time) (good quorum.Mask, enough bool) {
 	defer w.mu.Unlock()
 	n := f.view.Load().Count
 	return clock.Vouched(f.own.Wall(now), w.offset[:], w.known, n, f.opts.ClockSkewMax), w.known.Count() >= quorum.Of(n)
+}
+
+func (c *Client) newCoordinator() *member.Coordinator {
+	return member.New(host{c}, c.opts.members(), &c.own, c.fleet.endingContext, &c.fleet.running)
+}
+
+// host is what the coordinator sees of the client.
+type host struct{ *Client }
+
+func (h host) Places() map[int]conn.Master {
+	places := make(map[int]conn.Master)
+	for _, l := range h.fleet.view.Load().masters {
+		places[l.index] = l.master
+	}
+	return places
+}
+
+func (h host) Answering() int         { return h.fleet.up() }
+func (h host) Adopt(r *member.Record) { h.fleet.setRecord(r) }
+func (h host) Recheck()               { h.fleet.recheck() }
+
+// lane is the one of a place; nil: there is none.
+func (h host) lane(place int) *lane {
+	if lanes := h.fleet.view.Load().lanes; place < len(lanes) {
+		return lanes[place]
+	}
+	return nil
+}
+
+func (h host) Confirm(place int, runID string, at time.Time) {
+	if l := h.lane(place); l != nil {
+		l.confirm(runID, at)
+	}
+}
+
+func (h host) Source(place int) (ring *clock.Ring, beat int64, ok bool) {
+	l := h.lane(place)
+	if l == nil {
+		return nil, 0, false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	k := &l.guard.clock
+	if !k.good || l.guard.refusal != "" { //mutant:a-source-whose-clock-is-doubted
+		return nil, 0, false
+	}
+	if k.same {
+		return nil, 0, true
+	}
+	copied := k.copied
+	return &copied, k.copiedBeat, true
+}
+
+func (h host) Gained(place int, gain, before time.Duration) {
+	if l := h.lane(place); l != nil {
+		l.gained(gain, before)
+	}
+}
+
+func (h host) Copied() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.stats.Copies++
 }

@@ -6,19 +6,7 @@ import (
 	"time"
 
 	"redlockd/redlock/clock"
-	"redlockd/redlock/loglimit"
 )
-
-// What the log says of a master, and of leases, is limited per subject: ten lines in a row, then one in ten
-// seconds.
-const (
-	logBurst    = 10
-	logInterval = 10 * time.Second
-)
-
-func newLogLimiter() loglimit.Limiter {
-	return loglimit.Limiter{Interval: logInterval, Burst: logBurst}
-}
 
 // logEvent writes a line about the master, if there is room. When it is up again, that is worth a line too.
 func (l *lane) logEvent(level slog.Level, event string, attrs ...any) {

@@ -12,7 +12,9 @@ import (
 
 	"redlockd/redlock/clock"
 	"redlockd/redlock/conn"
+	"redlockd/redlock/loglimit"
 	"redlockd/redlock/lua"
+	"redlockd/redlock/member"
 	"redlockd/redlock/quorum"
 )
 
@@ -306,4 +308,21 @@ func validatePrefixes(prefixes []string) error {
 		}
 	}
 	return nil
+}
+
+// members are the options that matter to the membership.
+func (o Options) members() member.Options {
+	return member.Options{Masters: o.Masters, Common: o.Common, ConnectTimeout: o.ConnectTimeout, Heartbeat: o.Heartbeat, MaxTTL: o.MaxTTL,
+		FoundingWait: o.FoundingWait, ClockSkewMax: o.ClockSkewMax, Drift: o.drift(), Logger: o.Logger, LogInterval: logInterval, LogBurst: logBurst, NoCopy: o.noCopy, CopyCount: o.copyCount}
+}
+
+// What the log says of a master, and of leases, is limited per subject: ten lines in a row, then one in ten
+// seconds.
+const (
+	logBurst    = 10
+	logInterval = 10 * time.Second
+)
+
+func newLogLimiter() loglimit.Limiter {
+	return loglimit.Limiter{Interval: logInterval, Burst: logBurst}
 }
