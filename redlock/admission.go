@@ -55,19 +55,35 @@ type queuedOp struct {
 	bytes int
 }
 
-// waitsForRoom tells whether an operation must not begin yet. It needs Client.mu.
-func (a *admission) waitsForRoom() bool { return a.full.Load() } //mutant:nothing-waits-for-room
+// start begins an operation when there is room for it, or tells its caller what is wrong with it. begin finds in op all that it needs.
+func (c *Client) start(op *Op, to Completer, wrong error, begin func(c *Client, op *Op, d *deferred)) {
+	d := deferred{now: time.Now()}
+	defer c.runDeferred(&d)
+	op.to, op.arrived, op.againFrom = to, c.own.At(d.now), nil
+	if wrong != nil {
+		d.deliver(op, Result{Err: wrong})
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.startLocked(op, 0, begin, &d)
+}
 
-// startLocked begins an operation, or queues it until it is the turn of its share. begin finds in op all that it needs; bytes is the size of what
-// it needs besides.
+// waitsForRoom tells whether an operation must not begin yet. What only releases waits behind what its share has started before, and for
+// nothing else.
+func (a *admission) waitsForRoom(share *Share, releases bool) bool {
+	return a.full.Load() && (!releases || len(share.queued) > 0) //mutant:nothing-waits-for-room //mutant:an-unlock-overtakes-the-lock
+}
+
+// startLocked begins an operation, or queues it until it is the turn of its share. bytes is the size of what it needs besides what op has.
 func (c *Client) startLocked(op *Op, bytes int, begin func(c *Client, op *Op, d *deferred), d *deferred) {
-	if !c.admission.waitsForRoom() {
+	share := c.admission.shareOf(op)
+	if !c.admission.waitsForRoom(share, op.releases) {
 		begin(c, op, d)
 		return
 	}
 	op.keys = slices.Clone(op.keys) // the caller's slice may change
-	share := c.admission.shareOf(op)
-	err := c.admission.enqueue(op, share, bytes+stringsBytes(op.keys)+len(op.token), 1, func(d *deferred) { begin(c, op, d) })
+	err := c.admission.enqueue(op, share, bytes+stringsBytes(op.keys)+len(op.token), op.releases, func(d *deferred) { begin(c, op, d) })
 	switch {
 	case err != nil:
 		d.deliver(op, Result{Err: err})
@@ -76,10 +92,14 @@ func (c *Client) startLocked(op *Op, bytes int, begin func(c *Client, op *Op, d 
 	}
 }
 
-// enqueue queues an operation until it is the turn of its share. bytes is the size of its names and values. most is how often it may
-// use the bounds of memory: 1, or 2 for a release. The error is a *ShareError: it was refused.
-func (a *admission) enqueue(op *Op, share *Share, bytes, most int, begin func(d *deferred)) error {
+// enqueue queues an operation until it is the turn of its share. bytes is the size of its names and values. A release may use
+// twice the bounds of memory. The error is a *ShareError: it was refused.
+func (a *admission) enqueue(op *Op, share *Share, bytes int, releases bool, begin func(d *deferred)) error {
 	bytes += queuedOpBytes
+	most := 1
+	if releases {
+		most = 2
+	}
 	switch {
 	case share.queuedBytes+bytes > most*shareBytesMax:
 		return &ShareError{Limit: LimitBytes, Max: shareBytesMax}

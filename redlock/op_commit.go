@@ -195,21 +195,17 @@ func (c *Client) StartCommit(op *Op, changes []Change, to Completer) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	// What only deletes goes as UNLOCK does: it waits behind what its share has started before, and
-	// for nothing else.
-	share, releases := c.admission.shareOf(op), v == verbCommitRelease
-	if !c.admission.waitsForRoom() || releases && len(share.queued) == 0 { //mutant:a-compare-and-delete-overtakes-the-lock
+	share := c.admission.shareOf(op)
+	op.releases = v == verbCommitRelease // as UNLOCK does
+	if !c.admission.waitsForRoom(share, op.releases) {
 		c.beginCommitLocked(op, v, ttl, changes, &d)
 		return
 	}
-	kept, bytes, most := slices.Clone(changes), changesBytes(changes), 1
+	kept, bytes := slices.Clone(changes), changesBytes(changes)
 	for i := range kept {
 		bytes += len(kept[i].Resource)
 	}
-	if releases {
-		most = 2
-	}
-	err = c.admission.enqueue(op, share, bytes, most, func(d *deferred) { c.beginCommitLocked(op, v, ttl, kept, d) })
+	err = c.admission.enqueue(op, share, bytes, op.releases, func(d *deferred) { c.beginCommitLocked(op, v, ttl, kept, d) })
 	if err != nil {
 		d.deliver(op, Result{Err: err})
 	}

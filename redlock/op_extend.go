@@ -12,21 +12,12 @@ import (
 // validity, "basically the algorithm to use is very similar to the one used when acquiring the
 // lock", and MaxHold is the limit to repeated extensions that it asks for.
 func (c *Client) StartExtend(op *Op, resources []string, token string, ttl time.Duration, to Completer) {
-	d := deferred{now: time.Now()}
-	defer c.runDeferred(&d)
-	op.to = to
+	op.keys, op.token, op.ttl = resources, token, ttl
 	err := checkHolder(resources, token)
 	if err == nil {
 		err = c.bounds.checkTTL(ttl, op.delay())
 	}
-	if err != nil {
-		d.deliver(op, Result{Err: err})
-		return
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	op.keys, op.token, op.ttl = resources, token, ttl
-	c.startLocked(op, 0, (*Client).beginExtendLocked, &d)
+	c.start(op, to, err, (*Client).beginExtendLocked)
 }
 
 // beginExtendLocked begins an EXTEND for which there is room.

@@ -11,36 +11,15 @@ import (
 // StartInspect asks all masters what they know of a resource. The answer is Result.Info; a quorum
 // is not needed, for it says who did not answer.
 func (c *Client) StartInspect(op *Op, resource string, to Completer) {
-	d := deferred{now: time.Now()}
-	defer c.runDeferred(&d)
-	op.to = to
-	if err := checkResources([]string{resource}, 1); err != nil {
-		d.deliver(op, Result{Err: err})
-		return
-	}
-	r := &round{verb: verbInspect, op: op}
-	r.setKeys(resource)
-	c.startReading(r, &d)
+	op.keys, op.verb = []string{resource}, verbInspect
+	c.start(op, to, checkResources(op.keys, 1), (*Client).beginReadingLocked)
 }
 
-// startReading launches a round that only reads, when there is room.
-func (c *Client) startReading(r *round, d *deferred) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !c.admission.waitsForRoom() {
-		c.beginReadingLocked(r, d)
-		return
-	}
-	err := c.admission.enqueue(r.op, c.admission.shareOf(r.op), stringsBytes(r.keys), 1, func(d *deferred) { c.beginReadingLocked(r, d) })
-	if err != nil {
-		d.deliver(r.op, Result{Err: err})
-	}
-}
-
-// beginReadingLocked launches a reading for which there is room. T1 is now: what it waited for room
-// is no age of the answers.
-func (c *Client) beginReadingLocked(r *round, d *deferred) {
-	r.start = d.now
+// beginReadingLocked launches a reading for which there is room. T1 is now: what it waited for room is no age of the answers.
+func (c *Client) beginReadingLocked(op *Op, d *deferred) {
+	r := &round{verb: op.verb, start: d.now, op: op}
+	r.setKeys(op.keys...)
+	op.keys = r.keys // the caller's slice may change from here on
 	c.rounds.launch(r, quorum.All, d)
 }
 

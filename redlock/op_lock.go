@@ -28,8 +28,11 @@ type Op struct {
 	arrived time.Duration // when it came, on clock.Own (LOCK, commit)
 	rounds  uint32        // rounds of acquisition so far. Guarded by Client.mu
 	stale   int16         // rounds of the present attempt whose fence was too low
+	verb    verb          // of what is one reading
 	fenced  bool          // a fence is asked for
-	release bool          // LockRequest.Release
+	// releases: it does nothing but release (UNLOCK).
+	releases bool
+	release  bool // LockRequest.Release
 	// callerToken: the token is the caller's own. Some master may know it already, by an attempt
 	// through another client.
 	callerToken bool
@@ -46,21 +49,14 @@ type Op struct {
 // StartLock asks for a lock. It never blocks; to.Done is called exactly once, possibly before
 // StartLock returns.
 func (c *Client) StartLock(op *Op, req LockRequest, to Completer) {
-	d := deferred{now: time.Now()}
-	defer c.runDeferred(&d)
-	op.to, op.arrived = to, c.own.At(d.now)
-	if err := c.bounds.checkLock(op, &req); err != nil {
-		d.deliver(op, Result{Err: err})
-		return
+	err := c.bounds.checkLock(op, &req)
+	if err == nil {
+		op.keys, op.ttl, op.wait, op.fenced = req.Resources, req.TTL, req.Wait, req.Fence || c.opts.FenceAlways
+		op.token, op.callerToken = req.Token, req.Token != ""
+		op.setKind(&req)
+		op.holder, op.release, op.Note = req.Holder, req.Release, cmp.Or(req.Note, op.Note)
 	}
-	op.keys, op.ttl, op.wait, op.fenced = req.Resources, req.TTL, req.Wait, req.Fence || c.opts.FenceAlways
-	op.token, op.callerToken = req.Token, req.Token != ""
-	op.setKind(&req)
-	op.holder, op.release, op.Note = req.Holder, req.Release, cmp.Or(req.Note, op.Note)
-
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.startLocked(op, 0, (*Client).beginLockLocked, &d)
+	c.start(op, to, err, (*Client).beginLockLocked)
 }
 
 // beginLockLocked begins a LOCK for which there is room.

@@ -50,25 +50,24 @@ func (c *Client) storeText(of *Share, key, text string, ttl time.Duration) {
 	defer c.runDeferred(&d)
 	r := &round{verb: verbStoreScript, token: text, ttlMs: ttl.Milliseconds()}
 	r.setKeys(key)
+	begin := func(d *deferred) {
+		r.start = d.now
+		c.rounds.launch(r, quorum.All, d)
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.admission.waitsForRoom() {
-		c.beginReadingLocked(r, &d)
-		return
+	if share := cmp.Or(of, &c.admission.share); c.admission.waitsForRoom(share, false) {
+		_ = c.admission.enqueue(nil, share, len(text), false, begin) // where there is no room for it, clients send their script again
+	} else {
+		begin(&d)
 	}
-	// Where there is no room for it, clients send their script again.
-	_ = c.admission.enqueue(nil, cmp.Or(of, &c.admission.share), len(text), 1, func(d *deferred) { c.beginReadingLocked(r, d) })
 }
 
 // StartFetchScript asks all masters for the script under a name. Result.Scripts has each different
 // text that a master holds, and is empty if none has one.
 func (c *Client) StartFetchScript(op *Op, name string, to Completer) {
-	d := deferred{now: time.Now()}
-	defer c.runDeferred(&d)
-	op.to = to
-	r := &round{verb: verbFetchScript, op: op}
-	r.setKeys(scriptPrefix+name, scriptsFlushedKey)
-	c.startReading(r, &d)
+	op.keys, op.verb = []string{scriptPrefix + name, scriptsFlushedKey}, verbFetchScript
+	c.start(op, to, nil, (*Client).beginReadingLocked)
 }
 
 // scriptFetched reports every text that some master holds under the name, and that was stored after the

@@ -1,7 +1,6 @@
 package redlock
 
 import (
-	"slices"
 	"time"
 
 	"redlockd/redlock/quorum"
@@ -12,30 +11,8 @@ import (
 //
 // If somebody waits for it here, its acquisition follows in the same batch (hand-over).
 func (c *Client) StartUnlock(op *Op, resources []string, token string, to Completer) {
-	d := deferred{now: time.Now()}
-	defer c.runDeferred(&d)
-	op.to = to
-	if err := checkHolder(resources, token); err != nil {
-		d.deliver(op, Result{Err: err})
-		return
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if err := c.releaseInTurnLocked(op, resources, token, &d); err != nil {
-		d.deliver(op, Result{Err: err})
-	}
-}
-
-// releaseInTurnLocked is releaseLocked behind what the share of op has started before.
-func (c *Client) releaseInTurnLocked(op *Op, resources []string, token string, d *deferred) error {
-	if share := c.admission.shareOf(op); len(share.queued) > 0 { //mutant:an-unlock-overtakes-the-lock
-		kept, bytes := slices.Clone(resources), stringsBytes(resources)+len(token)
-		return c.admission.enqueue(op, share, bytes, 2, func(d *deferred) {
-			c.releaseLocked(op, kept, token, d)
-		})
-	}
-	c.releaseLocked(op, resources, token, d)
-	return nil
+	op.keys, op.token, op.releases = resources, token, true
+	c.start(op, to, checkHolder(resources, token), func(c *Client, op *Op, d *deferred) { c.releaseLocked(op, op.keys, op.token, d) })
 }
 
 // releaseLocked releases what the token holds. It is kept for masters that are away if the token
