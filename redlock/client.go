@@ -57,7 +57,7 @@ func Open(opts Options) (*Client, error) {
 		lanes = append(lanes, newLane(&c.fleet, i, m))
 	}
 	c.fleet.coordinator = c.newCoordinator()
-	c.fleet.view.Store(newView(lanes, nil, &c.fleet))
+	c.fleet.set(newView(lanes, nil, &c.fleet))
 	// All lanes exist before the first one runs: they look at each other (claim, voters).
 	for _, l := range lanes {
 		c.fleet.start(l)
@@ -74,7 +74,7 @@ func newClient(opts Options) *Client {
 		fences: fence.Clock{AheadMax: opts.ClockSkewMax.Milliseconds() << fence.CounterBits},
 		leases: newLeases(opts.Prefixes),
 	}
-	c.bounds.opts, c.bounds.maxTTL, c.admission.fleet = &c.opts, c.fleet.maxTTL, &c.fleet
+	c.bounds.opts, c.admission.fleet = &c.opts, &c.fleet
 	c.bounds.limits.Store(opts.limits())
 	c.fleet.init(c)
 	c.rounds.fleet, c.rounds.admission = &c.fleet, &c.admission

@@ -25,7 +25,8 @@ type fleet struct {
 	// view is who the masters are. It is exchanged under gate.
 	view atomic.Pointer[view]
 	// gate is Client.mu.
-	gate *sync.Mutex
+	gate   *sync.Mutex
+	bounds *bounds
 	// client gets the votes, messages and changes of state of the lanes. The fleet itself does not use it.
 	client *Client
 	// coordinator keeps the membership.
@@ -71,7 +72,7 @@ type view struct {
 
 // init makes a fleet without lanes.
 func (f *fleet) init(c *Client) {
-	f.opts, f.drift, f.own, f.gate, f.client = &c.opts, c.drift, &c.own, &c.mu, c
+	f.opts, f.drift, f.own, f.gate, f.bounds, f.client = &c.opts, c.drift, &c.own, &c.mu, &c.bounds, c
 	f.claims, f.changed = make(map[string]*lane), make(chan struct{})
 	f.endingContext, f.end = context.WithCancel(context.Background())
 }
@@ -82,8 +83,11 @@ func (f *fleet) start(l *lane) {
 	f.running.Go(l.keepSubscribed)
 }
 
-// maxTTL is the longest TTL in force.
-func (f *fleet) maxTTL() time.Duration { return f.view.Load().maxTTL }
+// set makes the view the one in force.
+func (f *fleet) set(v *view) {
+	f.view.Store(v)
+	f.bounds.maxTTL.Store(int64(v.maxTTL))
+}
 
 // newView makes the view of these lanes, each of which has its index as its place.
 func newView(lanes []*lane, r *member.Record, f *fleet) *view {
@@ -151,7 +155,7 @@ func (f *fleet) setRecord(r *member.Record) {
 		begin = append(begin, l)
 	}
 	after := newView(lanes, r, f)
-	f.view.Store(after)
+	f.set(after)
 	f.gate.Unlock()
 	for _, l := range before.masters {
 		if l.index >= len(lanes) || lanes[l.index] != l {

@@ -24,13 +24,13 @@ func (o *Options) limits() *limits {
 type bounds struct {
 	opts   *Options
 	limits atomic.Pointer[limits] // in force
-	maxTTL func() time.Duration   // the longest in force
+	maxTTL atomic.Int64           // the longest in force. The fleet changes it
 }
 
 // checkTTL bounds what a caller may ask for. MaxTTL is about the length of a quarantine, so no lock may live
 // longer, its delay included.
 func (b *bounds) checkTTL(ttl, delay time.Duration) error {
-	most := b.maxTTL()
+	most := time.Duration(b.maxTTL.Load())
 	switch {
 	case ttl < b.opts.MinTTL:
 		return badTTL("%s ms is below the least, %s ms (min_ttl)", inMs(ttl), inMs(b.opts.MinTTL))

@@ -176,9 +176,7 @@ func (b *batch) begin() {
 	b.unmarked, b.open, b.clockMs, b.latestAt = -1, len(b.sets), 0, 0
 }
 
-// add puts a round into the segment. Releases are hoisted to its front, where they can be folded
-// into one call; so a release whose key an earlier round of the segment touches must not enter it:
-// it would overtake that round. Readers of one resource are in nobody's way: the release of one may overtake another's LOCK.
+// add puts a round into the segment.
 func (b *batch) add(i int32) {
 	r := b.rounds[i]
 	if verbs[r.verb].bare {
@@ -186,6 +184,24 @@ func (b *batch) add(i int32) {
 		return
 	}
 	release := verbs[r.verb].release
+	if len(b.rounds) > 1 { // else there is nothing to overtake
+		b.order(r, release)
+	}
+	if release && len(r.keys) == 1 && b.conn.CompareAndDelete == conn.ScriptOnly {
+		if r.timely() {
+			b.prompt = append(b.prompt, i)
+		} else {
+			b.releases = append(b.releases, i)
+		}
+	} else {
+		b.others = append(b.others, i)
+	}
+}
+
+// order ends the segment if the round must not enter it. Releases are hoisted to the front of a segment, where they can be folded
+// into one call; so a release whose key an earlier round of the segment touches must not enter it:
+// it would overtake that round. Readers of one resource are in nobody's way: the release of one may overtake another's LOCK.
+func (b *batch) order(r *round, release bool) {
 	reader := (r.verb == verbJoin || release && len(r.keys) == 1) && r.ofReader()
 	if release {
 		for _, key := range r.keys {
@@ -205,15 +221,6 @@ func (b *batch) add(i int32) {
 	}
 	if r.verb == verbSlot && r.attempt != nil { // a release of another slot that the token holds stays behind it, too
 		b.touched.addSlots(r) //mutant:a-release-of-another-slot-overtakes
-	}
-	if release && len(r.keys) == 1 && b.conn.CompareAndDelete == conn.ScriptOnly {
-		if r.timely() {
-			b.prompt = append(b.prompt, i)
-		} else {
-			b.releases = append(b.releases, i)
-		}
-	} else {
-		b.others = append(b.others, i)
 	}
 }
 

@@ -39,7 +39,7 @@ func standingOn(t testing.TB, m Master) *batch {
 	s := member.SurveyMasters(t.Context(), map[int]Master{0: o.Masters[0]}, member.Patience{Enough: 1}, o.members())
 	defer s.Close()
 	c.fleet.coordinator = c.newCoordinator()
-	c.fleet.view.Store(newView([]*lane{l}, s.Prevailing(), &c.fleet))
+	c.fleet.set(newView([]*lane{l}, s.Prevailing(), &c.fleet))
 	conn, err := l.connect()
 	if err != nil {
 		t.Fatal(err)
@@ -74,7 +74,7 @@ func newRound(v verb, token string, ttl time.Duration, keys ...string) *round {
 func idleClient() *Client {
 	c := newClient(DefaultOptions())
 	c.fleet.coordinator = c.newCoordinator()
-	c.fleet.view.Store(newView(nil, nil, &c.fleet))
+	c.fleet.set(newView(nil, nil, &c.fleet))
 	return c
 }
 

@@ -61,6 +61,8 @@ type guard struct {
 	// confirmed is when the last connection was begun that has reached the same process, as a time.Duration on clock.Own. The coordinator
 	// moves it.
 	confirmed atomic.Int64
+	// recheckWithin is how long that holds under record (member.RecheckWithin).
+	recheckWithin time.Duration
 
 	// ahead is the most that the master's clock was ahead of clock.Own when that was last known to a quarter of MasterTimeout, in nanoseconds;
 	// 0: it was never read.
@@ -146,7 +148,7 @@ func (g *guard) judgeMemory(end member.Trailer, now time.Duration) guardResult {
 
 // unconfirmed is for how long no new connection has reached the master of the record, if that is too long for its votes to count; else 0.
 func (g *guard) unconfirmed(now time.Duration) time.Duration {
-	if ago := now - time.Duration(g.confirmed.Load()); ago > member.RecheckWithin(g.record.Wait) {
+	if ago := now - time.Duration(g.confirmed.Load()); ago > g.recheckWithin {
 		return ago
 	}
 	return 0
@@ -243,7 +245,7 @@ func (l *lane) shows(v string, state member.State, why string) {
 	g.shown, g.memory, g.record, g.reason, g.seenBy = v, state.Memory, nil, reason, r
 	g.changing = reason != "" && s != nil && s.Memory == state.Memory && s.State == member.Voter
 	if reason == "" {
-		g.record, g.voted, g.logged = r, true, false
+		g.record, g.recheckWithin, g.voted, g.logged = r, member.RecheckWithin(r.Wait), true, false
 	}
 	l.mu.Unlock()
 	if reason != "" && (s == nil || s.State != member.Learner || !state.SettledOn(r, s)) {

@@ -67,7 +67,7 @@ func (c *Client) Membership() Membership {
 }
 
 // MaxTTL is the longest TTL in force: that of the membership, or of the options as long as none is known.
-func (c *Client) MaxTTL() time.Duration { return c.fleet.maxTTL() }
+func (c *Client) MaxTTL() time.Duration { return c.fleet.view.Load().maxTTL }
 
 // ChangeMembers has the masters choose a record with the change, and returns when they have: a new master is a learner by then, and votes
 // when it was given what the others remember, or after the wait, which Membership shows. It is safe to repeat, and to break off at any point. With dryRun nothing is changed. what says

@@ -36,7 +36,9 @@ func (c *Client) releaseLocked(op *Op, resources []string, token string, d *defe
 		}
 	}
 	c.rounds.launch(r, quorum.All, d)
-	c.waiting.handOverReleasedLocked(resources, lease, d)
+	if c.waiting.count > 0 {
+		c.waiting.handOverReleasedLocked(resources, lease, d)
+	}
 }
 
 // releaseAgain looks at the releases of what other clients granted. Such a release can overtake the grant: a master that the other client's

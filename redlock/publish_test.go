@@ -95,7 +95,7 @@ func TestQuorumOfMessages(t *testing.T) {
 		r := s.receiver()
 		five := r.fleet.view.Load()
 		for n, acts := range map[int]int{1: 1, 2: 2, 3: 2, 4: 3, 5: 3} {
-			r.fleet.view.Store(newView(five.lanes[:n], five.record, &r.Client.fleet))
+			r.fleet.set(newView(five.lanes[:n], five.record, &r.Client.fleet))
 			m := newMessage(LostChannel, "a")
 			for i := range n {
 				r.messages.receivePublished(five.lanes[i], []byte(m.text))
@@ -106,7 +106,7 @@ func TestQuorumOfMessages(t *testing.T) {
 				r.want(fmt.Sprintf("copy %d from %d masters", i+1, n), want...)
 			}
 		}
-		r.fleet.view.Store(five)
+		r.fleet.set(five)
 	})
 }
 
@@ -186,7 +186,7 @@ func TestMessagesAcrossAChangeOfMembers(t *testing.T) {
 		gone := newMessage(LostChannel, "by those that leave")
 		deliver(before, 0, 3)
 		deliver(gone, 3, 4)
-		r.fleet.view.Store(three)
+		r.fleet.set(three)
 		deliver(gone, 0, 3, 4)
 		r.want("copies of former masters, and one of three")
 		deliver(before, 1)
@@ -195,7 +195,7 @@ func TestMessagesAcrossAChangeOfMembers(t *testing.T) {
 		r.want("copies of two masters of three", LostChannel+" by those that leave")
 		deliver(newMessage("c", "x"), 3, 4)
 		r.want("a client's message from former masters")
-		r.fleet.view.Store(five)
+		r.fleet.set(five)
 
 		// The place of a former master is another one's now.
 		former := newLane(&r.Client.fleet, 0, five.lanes[0].master)
