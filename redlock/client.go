@@ -176,10 +176,8 @@ func (c *Client) Ready(ctx context.Context) error {
 
 // Drain refuses new LOCKs with ErrDraining and ends all waits with it. UNLOCK and EXTEND go on.
 func (c *Client) Drain() {
-	d := deferred{now: time.Now()}
-	defer c.runDeferred(&d)
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	d := c.enter()
+	defer c.leave(d)
 	c.draining = true
 	var waiting []*Op
 	for _, e := range c.leases.entries {
@@ -188,7 +186,7 @@ func (c *Client) Drain() {
 		}
 	}
 	for _, op := range waiting {
-		c.waiting.unblockLocked(op, ErrDraining, &d)
+		c.waiting.unblockLocked(op, ErrDraining, d)
 	}
 }
 

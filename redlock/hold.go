@@ -321,10 +321,8 @@ func (s *holds) lookAgain(b *binding, due time.Time) {
 // So it does once MaxHold is used up.
 func (b *binding) Done(_ *Op, result Result) Flusher {
 	c := b.client
-	d := deferred{now: time.Now()}
-	defer c.runDeferred(&d)
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	d := c.enter()
+	defer c.leave(d)
 	b.renewing = false
 	switch {
 	case b.index < 0: // not bound any more
@@ -332,7 +330,7 @@ func (b *binding) Done(_ *Op, result Result) Flusher {
 		c.holds.arrived(b)
 		c.holds.lookAgain(b, nextRenewal(d.now, b.ttl))
 	case result.Err == nil:
-		c.holds.ended(b, &d)
+		c.holds.ended(b, d)
 	}
 	return nil
 }
@@ -395,15 +393,13 @@ func (c *Client) reportEnded(ended []*binding, d *deferred) {
 // EndHolder ends the renewal of all that is bound to the Holder: these locks end with their TTLs. If byClient, those that were
 // asked for with Release are released. byClient may be true only if the client itself has ended its connection.
 func (c *Client) EndHolder(h *Holder, byClient bool) {
-	d := deferred{now: time.Now()}
-	defer c.runDeferred(&d)
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	d := c.enter()
+	defer c.leave(d)
 	h.ended, h.lost = true, nil
 	for len(h.bindings) > 0 {
 		b := h.bindings[len(h.bindings)-1]
 		if b.release && byClient && !b.unheard { //mutant:a-connection-that-broke-releases //mutant:a-takeover-without-an-answer-releases
-			c.releaseLocked(nil, b.keys, b.token, &d)
+			c.releaseLocked(nil, b.keys, b.token, d)
 		} else {
 			c.holds.unbind(b)
 		}

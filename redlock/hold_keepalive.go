@@ -26,18 +26,16 @@ type Kept struct {
 // Held is false if nothing is bound, one of the locks may not be held, or a loss is told. Without a quorum nothing is known, and what
 // was lost is told by the next one.
 func (c *Client) StartKeepAlive(op *Op, h *Holder, to Completer) {
-	d := deferred{now: time.Now()}
-	defer c.runDeferred(&d)
+	d := c.enter()
+	defer c.leave(d)
 	op.to, op.holder = to, h
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	if h.unheard {
 		for _, b := range h.bindings {
 			b.unheard = false
 		}
 		h.unheard = false
 	}
-	c.startLocked(op, 0, (*Client).beginKeepAliveLocked, &d)
+	c.startLocked(op, 0, (*Client).beginKeepAliveLocked, d)
 }
 
 // SetSilence has locks of the Holder renewed only while its client has sent something within silence; 0: while the Holder lives.

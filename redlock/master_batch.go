@@ -404,9 +404,6 @@ func (b *batch) readAll() error {
 			result = b.guardResult.merge(result)
 		}
 		b.guardResult, b.judged = result, true
-		err = result.err
-	}
-	if err == nil {
 		for _, i := range b.bare {
 			b.votes[i] = quorum.Granted
 		}

@@ -95,8 +95,6 @@ type guardResult struct {
 	// recheck tells that the master shows something else than before: verify has to read it again while nothing is
 	// in flight.
 	recheck bool
-	// err is why the connection is of no use; nil: it is.
-	err error
 }
 
 // unresolved tells whether there is something to see to before anything else is sent.

@@ -130,8 +130,6 @@ func (b *bounds) checkLock(op *Op, req *LockRequest) error {
 // checkShared validates LockRequest.Shared.
 func checkShared(req *LockRequest) error {
 	switch {
-	case !req.Shared:
-		return nil
 	case len(req.Resources) != 1:
 		return badRequest("SHARED is for one resource, and %d are named", len(req.Resources))
 	case req.Slots != 0:
@@ -187,6 +185,19 @@ type delivery struct {
 // deliver has the operation's Completer called with the result.
 func (d *deferred) deliver(op *Op, result Result) {
 	d.results = append(d.results, delivery{op, result})
+}
+
+// enter takes Client.mu, for what comes from outside of the engine or from a timer. leave follows.
+func (c *Client) enter() *deferred {
+	d := &deferred{now: time.Now()}
+	c.mu.Lock()
+	return d
+}
+
+// leave frees Client.mu, and does what was deferred.
+func (c *Client) leave(d *deferred) {
+	c.mu.Unlock()
+	c.runDeferred(d)
 }
 
 // runDeferred does what was deferred, until nothing is left. It must be called without Client.mu.

@@ -88,7 +88,7 @@ func (c *Client) beginLockLocked(op *Op, d *deferred) {
 		c.waiting.joinQueueLocked(op, wait, d)
 	case !c.leases.hasWaiters(op.keys): //mutant:barging
 		c.launchAttemptLocked(op, d)
-	case op.callerToken && op.kind.lookFirst(): //mutant:a-repetition-is-denied-for-those-who-wait
+	case op.looksFirst(): //mutant:a-repetition-is-denied-for-those-who-wait
 		c.launchAttemptLocked(op, d)
 	default:
 		// Somebody has asked before and is waiting: asking again would be barging in.
@@ -209,12 +209,8 @@ func (c *Client) acquisitionDecided(r *round, o quorum.Outcome, v quorum.Votes, 
 // another.
 func (c *Client) failedLocked(r *round, o quorum.Outcome, v quorum.Votes, err error, d *deferred) {
 	op := r.op
-	if r.mark.Load() > 0 && c.fenceTooLowLocked(r, o, v) {
-		op.kind.askAgain(r)
-		c.launchAttemptLocked(op, d)
-		return
-	}
-	again, err := op.kind.denied(c, r, o, v, err)
+	tooLow := r.mark.Load() > 0 && c.fenceTooLowLocked(r, o, v)
+	again, err := op.kind.denied(r, tooLow, o, v, err)
 	switch {
 	case again:
 		c.launchAttemptLocked(op, d)

@@ -46,20 +46,18 @@ func (c *Client) FlushScripts(of *Share, ttl time.Duration) {
 
 // storeText gives a key of the store a text, on all masters.
 func (c *Client) storeText(of *Share, key, text string, ttl time.Duration) {
-	d := deferred{now: time.Now()}
-	defer c.runDeferred(&d)
 	r := &round{verb: verbStoreScript, token: text, ttlMs: ttl.Milliseconds()}
 	r.setKeys(key)
 	begin := func(d *deferred) {
 		r.start = d.now
 		c.rounds.launch(r, quorum.All, d)
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	d := c.enter()
+	defer c.leave(d)
 	if share := cmp.Or(of, &c.admission.share); c.admission.waitsForRoom(share, false) {
 		_ = c.admission.enqueue(nil, share, len(text), false, begin) // where there is no room for it, clients send their script again
 	} else {
-		begin(&d)
+		begin(d)
 	}
 }
 

@@ -1,8 +1,6 @@
 package redlock
 
 import (
-	"time"
-
 	"redlockd/redlock/quorum"
 )
 
@@ -72,23 +70,21 @@ func (c *Client) releaseAgain(d *deferred) {
 // same token: then somebody does know of it. A lock under the caller's own token is taken back as a
 // failed attempt is (op_undo.go), for the caller may repeat it elsewhere.
 func (c *Client) Abandon(op *Op) {
-	d := deferred{now: time.Now()}
-	defer c.runDeferred(&d)
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	d := c.enter()
+	defer c.leave(d)
 	lease := op.lease
 	if lease == nil || c.leases.findLease(lease.keys, lease.token) != lease {
 		return
 	}
 	c.leases.end(lease, d.now)
-	c.holds.released(lease.keys, lease.token, &d)
+	c.holds.released(lease.keys, lease.token, d)
 	if lease.attempt != nil { //mutant:a-vanished-callers-token-is-released-everywhere
-		c.undoAttemptLocked(lease.attempt, &d)
+		c.undoAttemptLocked(lease.attempt, d)
 	} else {
 		r := &round{verb: verbRelease, keys: lease.keys, token: lease.token, start: d.now, keepFor: lease.holders}
-		c.rounds.launch(r.asReader(lease.reader), quorum.All, &d)
+		c.rounds.launch(r.asReader(lease.reader), quorum.All, d)
 	}
-	c.waiting.handOverReleasedLocked(lease.keys, lease, &d)
+	c.waiting.handOverReleasedLocked(lease.keys, lease, d)
 }
 
 // releaseDecided reports a release. The masters that may hold the key and gave no answer get it

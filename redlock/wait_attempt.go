@@ -44,10 +44,8 @@ func (ws *waiting) pauseLocked(op *Op, delay time.Duration) {
 	w.endPause()
 	var timer *time.Timer
 	timer = time.AfterFunc(delay, func() {
-		d := deferred{now: time.Now()}
-		defer ws.client.runDeferred(&d)
-		ws.client.mu.Lock()
-		defer ws.client.mu.Unlock()
+		d := ws.client.enter()
+		defer ws.client.leave(d)
 		if w.retry != timer || w.answered || w.attempt != nil {
 			return
 		}
@@ -58,7 +56,7 @@ func (ws *waiting) pauseLocked(op *Op, delay time.Duration) {
 		if f := &w.entry.queue.fairness; !f.outrun {
 			f.since = 0
 		}
-		ws.attemptLocked(op, &d)
+		ws.attemptLocked(op, d)
 	})
 	w.retry = timer
 }
@@ -89,7 +87,7 @@ func (ws *waiting) deniedLocked(op *Op, err error, d *deferred) {
 		queue.denied = err == nil
 	}
 	if err == nil && w.entry == from {
-		op.kind.outrun(ws.client, from, d)
+		ws.outrunLocked(w, d)
 	}
 	switch {
 	case ws.goOnLocked(op, d):

@@ -113,11 +113,12 @@ func (f *fairness) leave(now, most time.Duration) bool {
 	return false
 }
 
-// outrunLocked is for a head that was denied the resource of its queue. If others have it, and keep it for long, it says so.
-func (ws *waiting) outrunLocked(e *entry, d *deferred) {
-	f := &e.queue.fairness
+// outrunLocked is for a head that was denied the resource of its queue. If others have it, and keep it for long, it says so. A queue of slots
+// says nothing: which slots are here, and whether others have them, is not known.
+func (ws *waiting) outrunLocked(w *waiter, d *deferred) {
+	e, f := w.entry, &w.entry.queue.fairness
 	f.windowOpen = false
-	if e.lease != nil { // the holder is here, or may be
+	if e.lease != nil || w.slots() != nil { // the holder is here, or may be
 		return
 	}
 	switch now := ws.own.At(d.now); {
@@ -151,16 +152,14 @@ func (f *fairness) yields(now time.Time) time.Duration {
 // windowAnnounced acts on a master's message on windowsChannel: a client leaves the resource to the others now, was kept waiting, or
 // has released tokens by force. The client that has sent it gets it too, and ignores it.
 func (ws *waiting) windowAnnounced(master int, text []byte) {
-	d := deferred{now: time.Now()}
-	defer ws.client.runDeferred(&d)
-	ws.client.mu.Lock()
-	defer ws.client.mu.Unlock()
+	d := ws.client.enter()
+	defer ws.client.leave(d)
 	if missed, ok := strings.CutPrefix(string(text), missedPrefix); ok {
-		ws.yieldLocked(missed, &d)
+		ws.yieldLocked(missed, d)
 		return
 	}
 	if forced, ok := strings.CutPrefix(string(text), forcedPrefix); ok {
-		ws.client.forcedElsewhereLocked(master, forced, &d)
+		ws.client.forcedElsewhereLocked(master, forced, d)
 		return
 	}
 	e, slot := ws.leases.queueFor(string(text))
@@ -182,7 +181,7 @@ func (ws *waiting) windowAnnounced(master int, text []byte) {
 		}
 	}
 	head.suggestSlot(slot)
-	ws.wakeHeadLocked(head.op, &d)
+	ws.wakeHeadLocked(head.op, d)
 }
 
 // yieldLocked has the next window of a resource left to another client.

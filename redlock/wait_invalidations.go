@@ -160,13 +160,11 @@ func (l *lane) unsubscribed() {
 	l.mu.Unlock()
 	l.invalidationsID.Store(0)
 	c := l.client
-	d := deferred{now: time.Now()}
-	defer c.runDeferred(&d)
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	d := c.enter()
+	defer c.leave(d)
 	for _, e := range c.leases.entries {
 		if e.queue.head != nil {
-			c.waiting.invalidatedLocked(e, -1, l.index, &d)
+			c.waiting.invalidatedLocked(e, -1, l.index, d)
 		}
 	}
 }

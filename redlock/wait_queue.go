@@ -169,7 +169,7 @@ func (ws *waiting) joinQueueLocked(op *Op, wait time.Duration, d *deferred) {
 	switch {
 	case w.isHead() || op.kind.asks(&w.entry.queue):
 		ws.client.launchAttemptLocked(op, d)
-	case op.callerToken && op.kind.lookFirst(): //mutant:a-repetition-waits-behind-others
+	case op.looksFirst(): //mutant:a-repetition-waits-behind-others
 		ws.client.launchAttemptLocked(op, d)
 	}
 }
@@ -224,10 +224,8 @@ func (ws *waiting) leftQueueLocked(e *entry, d *deferred) {
 // waitTimedOut ends a wait whose time has run out. An attempt in flight still decides: it takes no longer than one batch. A head that pauses
 // and relied on invalidations makes one more attempt: its last one may be long ago.
 func (ws *waiting) waitTimedOut(op *Op) {
-	d := deferred{now: time.Now()}
-	defer ws.client.runDeferred(&d)
-	ws.client.mu.Lock()
-	defer ws.client.mu.Unlock()
+	d := ws.client.enter()
+	defer ws.client.leave(d)
 	w := op.waiter
 	switch {
 	case w.answered:
@@ -236,26 +234,24 @@ func (ws *waiting) waitTimedOut(op *Op) {
 	case !ws.client.draining && w.retry != nil && w.isHead() && d.now.Sub(w.sentAt) > ws.opts.RetryDelayMax:
 		w.last = true
 		w.endPause()
-		ws.client.launchAttemptLocked(op, &d)
+		ws.client.launchAttemptLocked(op, d)
 	default:
 		// A waiter that never came to the head answers what the head was answered last.
 		err := w.lastErr
 		if head := w.entry.queue.head; head != w {
 			err = head.lastErr
 		}
-		ws.leaveQueueLocked(op, &d)
-		ws.client.answerDenied(op, err, &d)
+		ws.leaveQueueLocked(op, d)
+		ws.client.answerDenied(op, err, d)
 	}
 }
 
 // Unblock ends the wait of a LOCK. If op waits, its Done is called with err, and Unblock returns true; with err nil, the answer is that of a
 // wait that has run out: held by another. What an attempt in flight still acquires is undone. An op that does not wait is left alone.
 func (c *Client) Unblock(op *Op, err error) bool {
-	d := deferred{now: time.Now()}
-	defer c.runDeferred(&d)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.waiting.unblockLocked(op, err, &d)
+	d := c.enter()
+	defer c.leave(d)
+	return c.waiting.unblockLocked(op, err, d)
 }
 
 func (ws *waiting) unblockLocked(op *Op, err error, d *deferred) bool {

@@ -65,12 +65,10 @@ func (ws *waiting) limitReservingLocked(op *Op) {
 	}
 	var timer *time.Timer
 	timer = time.AfterFunc(w.reservation.patience, func() {
-		d := deferred{now: time.Now()}
-		defer ws.client.runDeferred(&d)
-		ws.client.mu.Lock()
-		defer ws.client.mu.Unlock()
+		d := ws.client.enter()
+		defer ws.client.leave(d)
 		if w.reservation.timer == timer { //mutant:reserves-for-ever
-			ws.releaseReservationLocked(op, &d)
+			ws.releaseReservationLocked(op, d)
 		}
 	})
 	w.reservation.timer = timer

@@ -89,17 +89,15 @@ func (ws *waiting) handOverSlotLocked(resource string, d *deferred) {
 
 // slotWindowEnded has a waiter ask for the slot that was left to other clients.
 func (ws *waiting) slotWindowEnded(resource string) {
-	d := deferred{now: time.Now()}
-	defer ws.client.runDeferred(&d)
-	ws.client.mu.Lock()
-	defer ws.client.mu.Unlock()
+	d := ws.client.enter()
+	defer ws.client.leave(d)
 	e, slot := ws.leases.queueFor(resource)
 	if e == nil || slot < 0 || ws.client.draining {
 		return
 	}
 	e.queue.fairness.windowOpen = false
 	if w := e.queue.nextFor(slot); w != nil {
-		ws.askForSlotLocked(w, slot, &d)
+		ws.askForSlotLocked(w, slot, d)
 	} else {
 		e.queue.head.again = true
 	}
@@ -157,9 +155,6 @@ func (ws *waiting) slotsLeasedLocked(search *slotSearch, now time.Time) (first t
 	}
 	return first, true
 }
-
-// outrun: a queue of slots gives no other client the next window. Which slots are here, and whether others have them, is not known.
-func (*slotSearch) outrun(_ *Client, e *entry, _ *deferred) { e.queue.fairness.windowOpen = false }
 
 // observation asks for all slots.
 func (s *slotSearch) observation(_ *waiter, r *round) {
