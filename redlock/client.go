@@ -2,14 +2,12 @@ package redlock
 
 import (
 	"context"
-	"hash/maphash"
 	"slices"
 	"sync"
 	"time"
 
 	"redlockd/redlock/clock"
 	"redlockd/redlock/fence"
-	"redlockd/redlock/member"
 	"redlockd/redlock/quorum"
 )
 
@@ -22,17 +20,15 @@ type Client struct {
 	own    clock.Own // this machine's clock
 	fleet  fleet
 
-	// mu guards what follows, and is the one gate through which every round enters the lanes (see
-	// rounds.launch). It is held for lookups and appends only, never over I/O or a Completer. Order: mu before
-	// lane.mu.
+	// mu guards what follows. It is held for lookups and appends only, never over I/O or a Completer. Order: mu before lane.mu.
 	mu        sync.Mutex
 	rounds    rounds
+	admission admission
 	leases    leases
+	holds     holds
+	waiting   waiting
 	audits    audits
 	forced    forcedReleases
-	holds     holds
-	admission admission
-	waiting   waiting
 	fences    fence.Clock
 	stats     Stats
 	// overtaking are releases that may have overtaken the grant, the oldest first (releaseAgain).
@@ -40,7 +36,7 @@ type Client struct {
 	// draining refuses new LOCKs. It is never taken back.
 	draining bool
 
-	messages messages
+	messages messages // has a mutex of its own, which is taken before mu
 }
 
 // Open starts the engine. It does not wait for masters: they may be down, and Ready tells when a quorum is not.
@@ -74,18 +70,15 @@ func newClient(opts Options) *Client {
 		fences: fence.Clock{AheadMax: opts.ClockSkewMax.Milliseconds() << fence.CounterBits},
 		leases: newLeases(opts.Prefixes),
 	}
-	c.bounds.opts, c.admission.fleet = &c.opts, &c.fleet
+	c.bounds.opts = &c.opts
 	c.bounds.limits.Store(opts.limits())
 	c.fleet.init(c)
-	c.rounds.fleet, c.rounds.admission = &c.fleet, &c.admission
-	c.audits = audits{client: c, log: newLogLimiter()}
-	c.waiting = newWaiting(c)
-	c.holds = holds{client: c, own: &c.own, bounds: &c.bounds, logger: opts.Logger, log: newLogLimiter()}
+	c.rounds.fleet, c.rounds.admission, c.admission.fleet = &c.fleet, &c.admission, &c.fleet
 	c.leases.remember = 2 * opts.ConnectTimeout
-	c.messages.fleet, c.messages.gate = &c.fleet, &c.mu
-	c.messages.mailbox = member.Nonce()
-	c.messages.channel = mailboxChannel(c.messages.mailbox)
-	c.messages.seed = maphash.MakeSeed()
+	c.holds = holds{client: c, own: &c.own, bounds: &c.bounds, logger: opts.Logger, log: newLogLimiter()}
+	c.waiting = newWaiting(c)
+	c.audits = audits{client: c, log: newLogLimiter()}
+	c.messages.init(&c.fleet, &c.mu)
 	return c
 }
 

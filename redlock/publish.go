@@ -73,6 +73,13 @@ type messages struct {
 	own []message
 }
 
+func (m *messages) init(f *fleet, gate *sync.Mutex) {
+	m.fleet, m.gate = f, gate
+	m.mailbox = member.Nonce()
+	m.channel = mailboxChannel(m.mailbox)
+	m.seed = maphash.MakeSeed()
+}
+
 // message is one that is published here, and its text for the masters.
 type message struct{ text, channel, payload string }
 
