@@ -144,7 +144,10 @@ func checkShared(req *LockRequest) error {
 // attempts should be limited, otherwise one of the liveness properties is violated" ("Making the algorithm more
 // reliable: Extending the lock").
 func (b *bounds) checkHold(op *Op, born time.Time, ttl time.Duration, now time.Time) error {
-	most, name := b.maxHoldOf(op)
+	most, name := b.limits.Load().maxHold, ""
+	if t := op.Terms; t != nil && t.MaxHold > 0 && t.MaxHold < most {
+		most, name = t.MaxHold, t.Name
+	}
 	if now.Add(ttl).Sub(born) <= most { //mutant:max_hold-not-checked
 		return nil
 	}

@@ -69,7 +69,7 @@ const forceReadersMax = 256
 
 // force is one StartForce on its way. Client.mu guards it.
 type force struct {
-	op       Op // of its rounds
+	op       Op // of its rounds; their results go to caller
 	caller   *Op
 	resource string
 	raises   int // rounds of verbRaise so far
@@ -78,9 +78,6 @@ type force struct {
 	removed  bool
 	err      error
 }
-
-// Done implements Completer. Results go to the caller, so this is never called.
-func (f *force) Done(_ *Op, result Result) Flusher { return f.caller.to.Done(f.caller, result) }
 
 // StartForce releases a resource without the token. The holder can be a writer, readers, or who has written a value there. Result.Held tells
 // whether somebody held it, and Result.Forced what was done. It is for administrators: the holder does not agree, and may work on until its
@@ -98,7 +95,7 @@ func (c *Client) StartForce(op *Op, resource string, to Completer) {
 		return
 	}
 	f := &force{caller: op, resource: strings.Clone(resource)}
-	f.op.to, f.op.Share = f, op.Share
+	f.op.force, f.op.Share = f, op.Share
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.raiseLocked(f, &d)
@@ -203,7 +200,7 @@ func writeForceCallers(b *batch, r *round) {
 func (c *Client) markRaised(r *round, _ quorum.Outcome, v quorum.Votes, d *deferred) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	f, t, majority := r.op.to.(*force), v.Tally(r.view.Places), r.view.Quorum()
+	f, t, majority := r.op.force, v.Tally(r.view.Places), r.view.Quorum()
 	c.fences.Observe(r.mark.Load(), r.start)
 	switch {
 	case t.Of(quorum.Granted) >= majority: //mutant:forced-without-a-quorum-of-marks
@@ -387,7 +384,7 @@ func (c *Client) forgetForcedLocked(resource, token string, d *deferred) *lease 
 func (c *Client) forceDecided(r *round, _ quorum.Outcome, v quorum.Votes, d *deferred) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	f, t := r.op.to.(*force), v.Tally(r.view.Places)
+	f, t := r.op.force, v.Tally(r.view.Places)
 	removed, another, renewed := t.Of(quorum.Granted), t.Of(quorum.Denied), t.Of(quorum.Renewed)
 	gone := removed + another + t.Of(quorum.Absent)
 	f.pending--

@@ -36,8 +36,9 @@ type Op struct {
 	// callerToken: the token is the caller's own. Some master may know it already, by an attempt
 	// through another client.
 	callerToken bool
-	kind        kind           // of lock that is asked for (LOCK)
 	writers     int32          // what it adds to waitQueue.writers while it waits: 1, or 0 of a reader
+	kind        kind           // of lock that is asked for (LOCK)
+	force       *force         // whose rounds it makes (op_force.go); nil: it is no part of a forced release
 	waiter      *waiter        // nil: the operation does not wait. Guarded by Client.mu
 	againFrom   *member.Record // under which it last had to begin once more (op_again.go). Guarded by Client.mu
 	queued      *queuedOp      // a LOCK that has not begun, which can be cancelled. Guarded by Client.mu

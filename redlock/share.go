@@ -198,15 +198,6 @@ func (op *Op) delay() time.Duration {
 	return op.Terms.Delay
 }
 
-// maxHoldOf is how long what the operation extends may be held in all, and the name of the Terms that say so.
-func (b *bounds) maxHoldOf(op *Op) (most time.Duration, name string) {
-	most = b.limits.Load().maxHold
-	if t := op.Terms; t != nil && t.MaxHold > 0 && t.MaxHold < most {
-		return t.MaxHold, t.Name
-	}
-	return most, ""
-}
-
 // granted is the TTL that the operation is granted with a round: what the masters were asked for, less the Delay. Its validity is within that
 // of the whole, because the drift grows by less than the TTL.
 func (op *Op) granted(r *round) time.Duration {
