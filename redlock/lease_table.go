@@ -87,7 +87,7 @@ type lease struct {
 // newLease is the lease of a round that is granted with these votes. born is the first grant to its
 // token, as far as the round tells.
 func newLease(r *round, v quorum.Votes, validUntil time.Time) *lease {
-	l := &lease{token: r.token, ttlMs: uint32(r.ttlMs), validUntil: validUntil, born: r.start, launched: r.launched, holders: v.MayHold(r.view.Places), reader: r.flags.Load()&flagReader != 0}
+	l := &lease{token: r.token, ttlMs: uint32(r.ttlMs), validUntil: validUntil, born: r.start, launched: r.launched, holders: v.MayHold(r.view.Places), reader: r.ofReader()}
 	l.keys = append(l.key[:0], r.keys...)
 	return l
 }

@@ -86,28 +86,20 @@ type Completer interface {
 // Flusher sends what completed operations left behind. Flush must not block.
 type Flusher interface{ Flush() }
 
-// What callers ask for is checked here, before it costs a master anything. All these errors are ErrBadRequest,
-// and name the setting that bounds the value.
-
 // checkLock validates a LockRequest against the limits, and fills in nothing.
 func (b *bounds) checkLock(op *Op, req *LockRequest) error {
-	if err := checkResources(req.Resources, MaxResources); err != nil {
-		return err
-	}
-	var err error
-	if req.Slots != 0 {
+	err := checkResources(req.Resources, MaxResources)
+	if err == nil && req.Slots != 0 {
 		err = checkSlots(req)
 	}
 	if err == nil && req.Shared {
 		err = checkShared(req)
 	}
+	if err == nil && req.Token != "" {
+		err = checkToken(req.Token)
+	}
 	if err != nil {
 		return err
-	}
-	if req.Token != "" {
-		if err := checkToken(req.Token); err != nil {
-			return err
-		}
 	}
 	if most := b.limits.Load().maxWait; req.Wait < 0 || req.Wait > most {
 		return badRequest("WAIT of %s is outside 0 … %s ms (max_wait)", inMs(req.Wait), inMs(most))
