@@ -20,8 +20,6 @@ type fleet struct {
 	opts  *Options
 	drift clock.Drift // of opts
 	own   *clock.Own  // this machine's clock
-	// walls are what the masters' clocks say of it.
-	walls wallTable
 	// view is who the masters are. It is exchanged under gate.
 	view atomic.Pointer[view]
 	// gate is Client.mu.
@@ -310,11 +308,16 @@ func (f *fleet) clockViews() (views []clockView) {
 // vouched are the masters whose clock is vouched for. enough tells that so many are connected that all that agree
 // with our clock could be.
 func (f *fleet) vouched(now time.Time) (good quorum.Mask, enough bool) {
-	w := &f.walls
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	n := f.view.Load().Count
-	return clock.Vouched(f.own.Wall(now), w.offset[:], w.known, n, f.opts.ClockSkewMax), w.known.Count() >= quorum.Of(n)
+	v := f.view.Load()
+	offsets, known := make([]clock.Interval, v.Places), quorum.Mask(0)
+	for _, l := range v.masters {
+		l.mu.Lock()
+		if k := &l.guard.clock; k.known {
+			offsets[l.index], known = k.wall, known.With(l.index)
+		}
+		l.mu.Unlock()
+	}
+	return clock.Vouched(f.own.Wall(now), offsets, known, v.Count, f.opts.ClockSkewMax), known.Count() >= v.Quorum()
 }
 
 func (c *Client) newCoordinator() *member.Coordinator {

@@ -524,26 +524,20 @@ func writeStoreScript(b *batch, r *round) {
 	b.command("set", r.keys[0], r.token, "px", strconv.FormatInt(r.ttlMs, 10))
 }
 
-func readStoreScript(_ *batch, _ command, reply conn.Reply) (v quorum.Vote, refused, err error) {
-	return readOnly('+', reply)
-}
-
 // A message is published on every master. Receivers drop the copies, see publish.go.
 func writePublish(b *batch, r *round) {
 	b.command("publish", r.keys[0], r.token)
 }
 
-func readPublish(_ *batch, _ command, reply conn.Reply) (v quorum.Vote, refused, err error) {
-	return readOnly(':', reply)
-}
-
 // readOnly reads the reply to a command that has only one kind of reply.
-func readOnly(kind byte, reply conn.Reply) (v quorum.Vote, refused, err error) {
-	switch reply.Kind {
-	case kind:
-		return quorum.Granted, nil, nil
-	case '-':
-		return quorum.Unknown, conn.ErrorIn(reply), nil
+func readOnly(kind byte) func(b *batch, cmd command, reply conn.Reply) (v quorum.Vote, refused, err error) {
+	return func(_ *batch, _ command, reply conn.Reply) (v quorum.Vote, refused, err error) {
+		switch reply.Kind {
+		case kind:
+			return quorum.Granted, nil, nil
+		case '-':
+			return quorum.Unknown, conn.ErrorIn(reply), nil
+		}
+		return quorum.Unknown, nil, conn.ProtocolError(reply)
 	}
-	return quorum.Unknown, nil, conn.ProtocolError(reply)
 }

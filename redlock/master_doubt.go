@@ -1,11 +1,9 @@
 package redlock
 
 import (
-	"sync"
 	"time"
 
 	"redlockd/redlock/clock"
-	"redlockd/redlock/quorum"
 )
 
 // What follows from the readings of package clock. All of it is local: two clocks out of step with each other do not say
@@ -52,6 +50,9 @@ type clockGuard struct {
 	// good tells that votes count as far as the clock is concerned. Only the lane's goroutine changes it.
 	good bool
 	clockView
+	// wall is the reading of the last heartbeat. known tells that the master is connected since.
+	wall  clock.Interval
+	known bool
 	// copied is ring as of the last heartbeat, for a copy from this master (member/copy.go), and copiedBeat guard.beat.
 	copied     clock.Ring
 	copiedBeat int64
@@ -128,25 +129,6 @@ func (k *clockGuard) beat(now clock.Reading, own *clock.Own, drift clock.Drift, 
 	wall := own.Reading(time.Now())
 	k.ownGain = k.own.Gain(wall, 0)
 	k.own.Add(wall, 0, wait)
-}
-
-// wallTable has the latest reading of every master's clock that is connected, for vouched.
-type wallTable struct {
-	mu     sync.Mutex // no other mutex is taken while it is held
-	offset [MaxMasters]clock.Interval
-	known  quorum.Mask
-}
-
-func (w *wallTable) set(master int, offset clock.Interval) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.offset[master], w.known = offset, w.known.With(master)
-}
-
-func (w *wallTable) forget(master int) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.known &^= 1 << master
 }
 
 const reasonUnwatched = "nobody has watched its clock yet, and too few others are connected to compare it with"

@@ -490,7 +490,9 @@ func (l *lane) trustClock(noted bool) {
 		return
 	}
 	now := time.Now()
-	f.walls.set(l.index, k.last.Offset)
+	l.mu.Lock()
+	k.wall, k.known = k.last.Offset, true
+	l.mu.Unlock()
 	agreeing, enough := f.vouched(now)
 	watched := k.ring.Watched(k.last.Sent, f.view.Load().wait)
 	skew := (k.last.Offset.Low+k.last.Offset.High)/2 - f.own.Wall(now)

@@ -361,11 +361,11 @@ func (l *lane) answersInTime() bool {
 func (l *lane) breakOff(err error) {
 	err = conn.Shorten(err)
 	l.fleet.unclaim(l)
-	l.fleet.walls.forget(l.index)
 	l.closeInvalidations()
 	l.mu.Lock()
 	changed := l.lastDown != err.Error()
 	l.lastDown, l.downReason, l.delivering, l.socket = err.Error(), err, false, nil
+	l.guard.clock.known = false
 	if l.state == laneBroken {
 		l.setStateLocked(laneConnecting, err)
 	}

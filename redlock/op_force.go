@@ -508,9 +508,7 @@ func (c *Client) forcedElsewhereLocked(master int, text string, d *deferred) {
 			"to_do", "nothing; that one's log says by whom")
 		lease := c.forgetForcedLocked(f.resource, token, d)
 		if madeHere(token) { // nobody can be granted it again
-			r := &round{verb: verbRelease, token: token, start: d.now, keepFor: c.fleet.view.Load().Masters}
-			r.setKeys(f.resource)
-			c.rounds.launch(r.asReader(lease == nil || lease.reader), quorum.All, d) //mutant:what-was-given-back-outlives-the-force
+			c.rounds.drop([]string{f.resource}, token, quorum.All, lease == nil || lease.reader, d) //mutant:what-was-given-back-outlives-the-force
 		}
 		c.waiting.handOverReleasedLocked([]string{f.resource}, lease, d)
 	}

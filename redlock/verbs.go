@@ -164,8 +164,8 @@ func init() {
 		verbObserveSlots:  observeSlots,
 		verbAudit:         audit,
 		verbFetchScript:   fetchScript,
-		verbStoreScript:   {write: writeStoreScript, read: readStoreScript},
-		verbPublish:       {write: writePublish, read: readPublish},
+		verbStoreScript:   {write: writeStoreScript, read: readOnly('+')},
+		verbPublish:       {write: writePublish, read: readOnly(':')},
 		verbBarrier:       {bare: true, outcome: quorum.Acquisition, decided: (*Client).keepAliveDecided, uncounted: quorum.Vote.Abstains},
 	}
 }
