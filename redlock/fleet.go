@@ -14,8 +14,7 @@ import (
 )
 
 // fleet is the lanes to the masters, and what this client knows of the masters together: who they are, which of them vote, whether their clocks
-// agree. It knows nothing of locks. It calls the coordinator and its lanes, and takes the mutex of each lane for a moment; what the lanes
-// have to tell the engine goes to client.
+// agree. It knows nothing of locks. It calls the coordinator and its lanes; what the lanes have to tell the engine goes to client.
 type fleet struct {
 	opts  *Options
 	drift clock.Drift // of opts
@@ -119,16 +118,11 @@ func (v *view) beatArgs(to *lane) []any {
 	}
 	var heard []int
 	for _, l := range v.masters {
-		l.mu.Lock()
-		if s := v.record.Seat(l.index); l.state.takesWork() && s.Memory != "" && l.guard.memory == s.Memory {
+		if l.hasMemory(v.record.Seat(l.index).Memory) {
 			heard = append(heard, l.index)
 		}
-		l.mu.Unlock()
 	}
-	to.mu.Lock()
-	agrees := to.guard.clock.same || to.guard.clock.agrees
-	to.mu.Unlock()
-	return member.BeatArgs(v.record.ShownBy(to.guard.memory), agrees, v.stamps, heard, v.seats)
+	return member.BeatArgs(v.record.ShownBy(to.guard.memory), to.clockAgrees(), v.stamps, heard, v.seats)
 }
 
 // setRecord makes the record the one in force. Masters that stay keep their lanes; votes of rounds that are under way do not count any more,
@@ -169,10 +163,7 @@ func (f *fleet) setRecord(r *member.Record) {
 // recheck has every lane look at what its master shows.
 func (f *fleet) recheck() {
 	for _, l := range f.view.Load().masters {
-		l.mu.Lock()
-		l.toResolve.recheck = true
-		l.wake.Signal()
-		l.mu.Unlock()
+		l.recheck()
 	}
 }
 
@@ -218,11 +209,9 @@ func (f *fleet) unclaim(l *lane) {
 // voters is how many masters are up and admitted.
 func (f *fleet) voters() (n int) {
 	for _, l := range f.view.Load().masters {
-		l.mu.Lock()
-		if l.mayVoteLocked() {
+		if l.mayVote() {
 			n++
 		}
-		l.mu.Unlock()
 	}
 	return n
 }
@@ -243,26 +232,22 @@ func (f *fleet) subscribed() (n int) {
 // farthest is the round trip to the farthest master.
 func (f *fleet) farthest() (most time.Duration) {
 	for _, l := range f.view.Load().masters {
-		l.mu.Lock()
-		most = max(most, l.rttMin)
-		l.mu.Unlock()
+		most = max(most, l.distance())
 	}
 	return most
 }
 
-// lanesHaveRoomLocked tells whether a quorum of the masters that vote can take more. Where fewer than a quorum vote, all of these must: no
+// hasRoom tells whether a quorum of the masters that vote can take more. Where fewer than a quorum vote, all of these must: no
 // round is granted then, but its undo and its wait for an answer cost as much. With none there is nothing to protect.
 func (f *fleet) hasRoom() bool {
 	voting, open := 0, 0
 	for _, l := range f.view.Load().masters {
-		l.mu.Lock()
-		if l.mayVoteLocked() {
+		if votes, room := l.room(); votes {
 			voting++
-			if l.queueCost < l.window.full() {
+			if room {
 				open++
 			}
 		}
-		l.mu.Unlock()
 	}
 	return open >= min(voting, f.view.Load().Quorum())
 }
@@ -282,15 +267,12 @@ func (f *fleet) waitsForStep() bool {
 	}
 	same, other := 0, 0
 	for _, l := range v.masters {
-		l.mu.Lock()
-		switch {
-		case !l.state.takesWork() || !l.guard.clock.good || l.guard.refusal != "":
-		case l.guard.record == v.record && !l.toResolve.recheck:
+		switch votes, steps := l.inStep(v.record); {
+		case votes:
 			same++
-		case l.guard.record != nil || l.guard.changing && time.Since(l.since) < stepHold*f.opts.MasterTimeout: //mutant:a-step-holds-operations-up-for-ever
+		case steps:
 			other++
 		}
-		l.mu.Unlock()
 	}
 	return same < v.Quorum() && same+other >= v.Quorum()
 }
@@ -298,9 +280,7 @@ func (f *fleet) waitsForStep() bool {
 // clockViews are what the lanes know.
 func (f *fleet) clockViews() (views []clockView) {
 	for _, l := range f.view.Load().masters {
-		l.mu.Lock()
-		views = append(views, l.guard.clock.clockView)
-		l.mu.Unlock()
+		views = append(views, l.clockView())
 	}
 	return views
 }
@@ -311,11 +291,9 @@ func (f *fleet) vouched(now time.Time) (good quorum.Mask, enough bool) {
 	v := f.view.Load()
 	offsets, known := make([]clock.Interval, v.Places), quorum.Mask(0)
 	for _, l := range v.masters {
-		l.mu.Lock()
-		if k := &l.guard.clock; k.known {
+		if k := l.clockView(); k.known {
 			offsets[l.index], known = k.wall, known.With(l.index)
 		}
-		l.mu.Unlock()
 	}
 	return clock.Vouched(f.own.Wall(now), offsets, known, v.Count, f.opts.ClockSkewMax), known.Count() >= v.Quorum()
 }
@@ -354,21 +332,10 @@ func (h host) Confirm(place int, runID string, at time.Time) {
 }
 
 func (h host) Source(place int) (ring *clock.Ring, beat int64, ok bool) {
-	l := h.lane(place)
-	if l == nil {
-		return nil, 0, false
+	if l := h.lane(place); l != nil {
+		return l.source()
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	k := &l.guard.clock
-	if !k.good || l.guard.refusal != "" { //mutant:a-source-whose-clock-is-doubted
-		return nil, 0, false
-	}
-	if k.same {
-		return nil, 0, true
-	}
-	copied := k.copied
-	return &copied, k.copiedBeat, true
+	return nil, 0, false
 }
 
 func (h host) Gained(place int, gain, before time.Duration) {

@@ -50,9 +50,6 @@ type clockGuard struct {
 	// good tells that votes count as far as the clock is concerned. Only the lane's goroutine changes it.
 	good bool
 	clockView
-	// wall is the reading of the last heartbeat. known tells that the master is connected since.
-	wall  clock.Interval
-	known bool
 	// copied is ring as of the last heartbeat, for a copy from this master (member/copy.go), and copiedBeat guard.beat.
 	copied     clock.Ring
 	copiedBeat int64

@@ -536,3 +536,61 @@ func (l *lane) recheckClock() {
 		l.wake.Signal()
 	}
 }
+
+// What others ask of a guard.
+
+// recheck has the lane look at what its master shows.
+func (l *lane) recheck() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.toResolve.recheck = true
+	l.wake.Signal()
+}
+
+// hasMemory tells whether the master takes work and has this memory.
+func (l *lane) hasMemory(memory string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.state.takesWork() && memory != "" && l.guard.memory == memory
+}
+
+// inStep tells whether the master votes under the record, or does not only because of a step of the membership, for stepHold at most.
+func (l *lane) inStep(r *member.Record) (votes, steps bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case !l.state.takesWork() || !l.guard.clock.good || l.guard.refusal != "":
+		return false, false
+	case l.guard.record == r && !l.toResolve.recheck:
+		return true, false
+	}
+	return false, l.guard.record != nil || l.guard.changing && time.Since(l.since) < stepHold*l.fleet.opts.MasterTimeout //mutant:a-step-holds-operations-up-for-ever
+}
+
+// source is the ring of the master's clock for a copy from it, or nil if that is this process's clock, and the beat. ok: a copy may be made.
+func (l *lane) source() (ring *clock.Ring, beat int64, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	k := &l.guard.clock
+	if !k.good || l.guard.refusal != "" { //mutant:a-source-whose-clock-is-doubted
+		return nil, 0, false
+	}
+	if k.same {
+		return nil, 0, true
+	}
+	copied := k.copied
+	return &copied, k.copiedBeat, true
+}
+
+func (l *lane) clockView() clockView {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.guard.clock.clockView
+}
+
+// clockAgrees tells whether the master's clock agreed with ours and with a majority at the last heartbeat.
+func (l *lane) clockAgrees() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.guard.clock.same || l.guard.clock.agrees
+}

@@ -515,3 +515,26 @@ func (l *lane) keepReleaseLocked(r *round) {
 		l.pending.add(pendingRelease{key, r.token, expiresAt})
 	}
 }
+
+// What others ask of a lane. Only the files of the lane take its mutex.
+
+// mayVote tells whether the master takes work, is a voter, and has a clock that is good.
+func (l *lane) mayVote() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.mayVoteLocked()
+}
+
+// room tells whether the master may vote, and whether its next batch has room.
+func (l *lane) room() (votes, room bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.mayVoteLocked(), l.queueCost < l.window.full()
+}
+
+// distance is the shortest round trip to the master.
+func (l *lane) distance() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.rttMin
+}

@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"redlockd/redlock/clock"
 	"strconv"
 	"time"
 
@@ -30,6 +31,9 @@ type clockView struct {
 	began, asked, took time.Duration
 	// offset is how far the clock was ahead of our wall clock then.
 	offset time.Duration
+	// wall is what that heartbeat read. known tells that the master is connected since.
+	wall  clock.Interval
+	known bool
 }
 
 // stepped tells whether a clock that gained stepped, or runs too fast; false: as far as is known, this machine was paused. all are the clocks of

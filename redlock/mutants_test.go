@@ -398,7 +398,7 @@ var mutants = []mutant{
 	{"begun-again-behind-the-unlock", without(2), "TestNotBegunAgainBehindTheUnlock"},
 	{"a-rotation-is-denied-by-itself", replace(`o == quorum.No &&`, `!MUTANT && o == quorum.No &&`), "TestRotationInAStepThatSomebodyCountsOn"},
 	{"a-deletion-is-begun-again", without(2), "TestCommitsInAStep"},
-	{"a-step-holds-operations-up-for-ever", replace(`stepHold*f.opts.MasterTimeout`, `pick(MUTANT, time.Hour, stepHold*f.opts.MasterTimeout)`), "TestStepThatDoesNotEnd"},
+	{"a-step-holds-operations-up-for-ever", replace(`stepHold*l.fleet.opts.MasterTimeout`, `pick(MUTANT, time.Hour, stepHold*l.fleet.opts.MasterTimeout)`), "TestStepThatDoesNotEnd"},
 	{"a-record-adopted-meanwhile-is-not-looked-at", replace(`l.guard.seenBy != l.fleet.view.Load().record`, `!MUTANT && l.guard.seenBy != l.fleet.view.Load().record`), "TestRecordAdoptedWhileALaneLooks"},
 	{"a-name-means-two-machines", never, "TestSeatDoesNotReturnToItsName"},
 	{"the-record-has-no-database", doBefore(`return addr`), "TestChangeNamesADatabase"},

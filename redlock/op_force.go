@@ -87,8 +87,8 @@ type force struct {
 // it is released. A *RequestError: the lock has changed hands meanwhile, or the key is not redlockd's; or nobody holds it, and nobody can lock
 // it, because masters hold different tokens.
 func (c *Client) StartForce(op *Op, resource string, to Completer) {
-	d := deferred{now: time.Now()}
-	defer c.runDeferred(&d)
+	d := c.enter()
+	defer c.leave(d)
 	op.to = to
 	if err := checkResources([]string{resource}, 1); err != nil {
 		d.deliver(op, Result{Err: err})
@@ -96,9 +96,7 @@ func (c *Client) StartForce(op *Op, resource string, to Completer) {
 	}
 	f := &force{caller: op, resource: strings.Clone(resource)}
 	f.op.force, f.op.Share = f, op.Share
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.raiseLocked(f, &d)
+	c.raiseLocked(f, d)
 }
 
 // raiseLocked launches the first round.
