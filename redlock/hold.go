@@ -171,11 +171,6 @@ func (s *holds) ofKey(key, token string) *binding {
 	return s.byKey[heldKey{key, token}]
 }
 
-// bound tells whether the lease, or the lock that it is a part of, is bound.
-func (s *holds) bound(l *lease) bool {
-	return s.ofKey(l.keys[0], l.token) != nil
-}
-
 // unbind ends renewal. It tells nobody.
 func (s *holds) unbind(b *binding) {
 	for _, key := range b.keys {
@@ -468,12 +463,7 @@ func (c *Client) takeover(op *Op, resources []string, token string, ttl time.Dur
 	if err := c.holds.bindable(h); err != nil {
 		return nil, err
 	}
-	born, known := tokenBirth(token)
-	if lease := c.leases.findLease(resources, token); lease != nil {
-		if !known {
-			born, known = lease.born, true
-		}
-	}
+	born, known := c.leases.birth(resources, token)
 	if !known {
 		born = now
 	}

@@ -137,6 +137,17 @@ func (s *leases) findLease(resources []string, token string) *lease {
 	return nil
 }
 
+// birth is when the lock of these resources was first granted to the token, if the token or a lease tells.
+func (s *leases) birth(resources []string, token string) (born time.Time, known bool) {
+	if born, known = tokenBirth(token); known {
+		return born, true
+	}
+	if l := s.findLease(resources, token); l != nil {
+		return l.born, true
+	}
+	return born, false
+}
+
 // beginInflight records a round as in flight, until endInflight.
 func (s *leases) beginInflight(r *round, key string) {
 	list := s.inflight[key]
@@ -202,7 +213,7 @@ func (s *leases) hasWaiters(resources []string) bool {
 // grant records a lease, in the place of what was known of its resources before. Masters that may
 // hold them under the same token by that may hold them still, also where that was a lease of more
 // or of fewer resources. It is counted in the share.
-func (s *leases) grant(granted *lease, share *Share, now time.Time) {
+func (s *leases) grant(granted *lease, share *Share, delay time.Duration, now time.Time) {
 	s.forgetSome(now, 2)
 	for _, key := range granted.keys {
 		e := s.entry(key)
@@ -234,14 +245,12 @@ func (s *leases) grant(granted *lease, share *Share, now time.Time) {
 	granted.index = int32(len(s.all))
 	s.all = append(s.all, granted)
 	share.count(granted)
-}
-
-// delay says for how long the lock stays locked when the lease, which was just recorded, has ended. Few leases have one, so it is no field of theirs.
-func (s *leases) delay(l *lease, delay time.Duration) {
-	if s.delays == nil {
-		s.delays = make(map[*lease]time.Duration)
+	if delay > 0 { // few leases have one, so it is no field of theirs
+		if s.delays == nil {
+			s.delays = make(map[*lease]time.Duration)
+		}
+		s.delays[granted] = delay
 	}
-	s.delays[l] = delay
 }
 
 // free is when the resources of a lease are free, if nobody releases or extends it: the end of its validity, or of its delay.

@@ -68,7 +68,7 @@ type command struct {
 	round int32 // its round; −1: it carries the releases folded[from:to]; readersFold: it carries those readers; or clockMark
 	from  int32
 	to    int32
-	arms  bool // a reading: CLIENT CACHING YES goes before it
+	arms  bool // CLIENT CACHING YES goes before it
 }
 
 // clockMark is the round of a command that tells the master's clock. A pipeline has one before the
@@ -259,7 +259,11 @@ func (b *batch) emit() {
 			b.unmarked++
 		}
 		b.commands = append(b.commands, command{round: i})
-		verbs[b.rounds[i].verb].write(b, b.rounds[i])
+		row := &verbs[b.rounds[i].verb]
+		if row.arms {
+			b.arm()
+		}
+		row.write(b, b.rounds[i])
 	}
 	b.releases, b.prompt, b.others = b.releases[:0], b.prompt[:0], b.others[:0]
 	b.touched.reset()
@@ -437,12 +441,19 @@ func (b *batch) readCommand(command command) error {
 	}
 	i := command.round
 	first, err := b.wire.ReadReply()
+	armed, before := false, len(b.readings)
+	if err == nil && command.arms {
+		armed, first, err = b.readArmed(first)
+	}
 	if err != nil {
 		return err
 	}
 	v, refused, err := verbs[b.rounds[i].verb].read(b, command, first)
 	if err != nil {
 		return err
+	}
+	if armed && len(b.readings) > before {
+		b.readings[before].answer.armed = true
 	}
 	if r := b.rounds[i]; r.attempt != nil && r.attempts() && (v == quorum.Granted || v == quorum.AsReader) { //mutant:a-failed-takeover-of-a-reader-stays
 		b.sets = append(b.sets, setKey{round: i})

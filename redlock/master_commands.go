@@ -425,26 +425,8 @@ func (b *batch) keep(reply conn.Reply) (string, error) {
 	return string(reply.Text), nil
 }
 
-// writeObserve asks for the same, and has the master announce the next change of the key where it
-// can.
-func writeObserve(b *batch, r *round) {
-	b.arm()
-	writeReading(b, r)
-}
-
-func readObserve(b *batch, cmd command, first conn.Reply) (v quorum.Vote, refused, err error) {
-	armed, first, err := b.readArmed(cmd, first)
-	if err != nil {
-		return quorum.Unknown, nil, err
-	}
-	v, refused, err = readReading(b, cmd, first)
-	b.readings[len(b.readings)-1].answer.armed = armed
-	return v, refused, err
-}
-
 // An observation of a writer that waits for readers is one script call, which also announces it.
 func writeAnnounce(b *batch, r *round) {
-	b.arm()
 	b.script(lua.Announce, 0, 1, 2)
 	b.resources(r)
 	b.wire.Number(intentLife.Milliseconds())
@@ -458,10 +440,6 @@ func writeWithdraw(b *batch, r *round) {
 
 func readAnnounce(b *batch, cmd command, first conn.Reply) (v quorum.Vote, refused, err error) {
 	a := answer{known: true}
-	a.armed, first, err = b.readArmed(cmd, first)
-	if err != nil {
-		return quorum.Unknown, nil, err
-	}
 	refused, err = b.readArray(first, 2, "$:", func(i int, element conn.Reply) error {
 		if i == 0 {
 			a.kind = conn.Sanitize(string(element.Text))
@@ -478,25 +456,6 @@ func readAnnounce(b *batch, cmd command, first conn.Reply) (v quorum.Vote, refus
 	return quorum.Granted, nil, nil
 }
 
-// An observation of all slots of a semaphore is one script call, and arms every key that it reads.
-func writeObserveSlots(b *batch, r *round) {
-	b.arm()
-	writeRead(b, r)
-}
-
-func readObserveSlots(b *batch, cmd command, first conn.Reply) (v quorum.Vote, refused, err error) {
-	armed, first, err := b.readArmed(cmd, first)
-	if err != nil {
-		return quorum.Unknown, nil, err
-	}
-	before := len(b.readings)
-	v, refused, err = readRead(b, cmd, first)
-	if len(b.readings) > before {
-		b.readings[before].answer.armed = armed
-	}
-	return v, refused, err
-}
-
 // arm has the master announce the next change of what the next command reads, where it can.
 func (b *batch) arm() {
 	if b.lane.tracks() {
@@ -505,12 +464,8 @@ func (b *batch) arm() {
 	}
 }
 
-// readArmed reads the reply to CLIENT CACHING, where that was sent, and returns the first reply behind it. Without it the waiter asks again by
-// itself.
-func (b *batch) readArmed(cmd command, first conn.Reply) (armed bool, _ conn.Reply, err error) {
-	if !cmd.arms {
-		return false, first, nil
-	}
+// readArmed reads the reply to CLIENT CACHING, and returns the one behind it. Where it was refused, the waiter asks again by itself.
+func (b *batch) readArmed(first conn.Reply) (armed bool, _ conn.Reply, err error) {
 	if first.Kind != '+' && first.Kind != '-' {
 		return false, conn.Reply{}, conn.ProtocolError(first)
 	}

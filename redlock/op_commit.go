@@ -298,12 +298,9 @@ func (s *leases) checkHeld(b *bounds, op *Op, changes []Change, now time.Time) (
 		if ch.Was != WasValue || !ch.lives() {
 			continue
 		}
-		one, known := tokenBirth(ch.Value)
+		one, known := s.birth([]string{ch.Resource}, ch.Value)
 		if !ch.Born.IsZero() { //mutant:the-birth-that-a-value-tells-ignored
 			one, known = ch.Born, true
-		}
-		if lease := s.findLease([]string{ch.Resource}, ch.Value); lease != nil && !known {
-			one, known = lease.born, true
 		}
 		if !known {
 			continue
@@ -365,10 +362,8 @@ func (c *Client) commitDecided(r *round, o quorum.Outcome, _ quorum.Votes, d *de
 	case committed && r.verb != verbCommitRelease:
 		c.committedLocked(r, c.admission.shareOf(op), v, d)
 		r.op = nil // the attempt, which a lease keeps, must not keep the caller's memory
-		if !r.released {
-			if op.holder != nil {
-				c.holds.bind(op, r, r.token, result.Until, d)
-			}
+		if !r.released && op.holder != nil {
+			c.holds.bind(op, r, r.token, result.Until, d)
 		}
 		c.clearRemainsLocked(r, v, k.seen, d)
 		c.refillKeysLocked(r, k.missed(v, n), d) //mutant:holes-of-commits-not-filled
@@ -555,10 +550,7 @@ func (c *Client) committedLocked(r *round, share *Share, v quorum.Votes, d *defe
 			c.leases.release(key, ch.Value, d.now) // also for an extension of the old value that is still under way
 		}
 		if !r.released {
-			c.leases.grant(lease, counted, d.now)
-			if ch.Delay > 0 {
-				c.leases.delay(lease, ch.Delay)
-			}
+			c.leases.grant(lease, counted, ch.Delay, d.now)
 		}
 	}
 }
@@ -615,7 +607,7 @@ func (c *Client) refillKeysLocked(r *round, lost quorum.Mask, d *deferred) {
 // clearRemainsLocked removes values that a commit which was done, or a release of which nobody
 // knows, was to replace or delete, from the masters among these that have not done it: a guard
 // failed there because of another key, or the answer is missing. Values that may not be unique, or
-// that somebody sets anew, are left to their TTL.
+// that somebody sets anew, or was granted since, are left to their TTL.
 func (c *Client) clearRemainsLocked(r *round, v quorum.Votes, among quorum.Mask, d *deferred) {
 	targets := among &^ v.Did(r.view.Places)
 	if targets == 0 {
@@ -628,21 +620,14 @@ func (c *Client) clearRemainsLocked(r *round, v quorum.Votes, among quorum.Mask,
 		}
 	}
 	for i := range r.commit.changes {
-		if ch := &r.commit.changes[i]; (ch.rotates() || ch.Do == Delete) && unique(ch.Value) { //mutant:rotation-leaves-the-old-value
-			c.clearValueLocked(ch, r, targets, d)
+		ch := &r.commit.changes[i]
+		if (ch.rotates() || ch.Do == Delete) && unique(ch.Value) && !c.leases.superseded(r, ch.Resource, ch.Value) { //mutant:rotation-leaves-the-old-value
+			old := &round{verb: verbRelease, keys: r.keys[i : i+1], token: ch.Value, start: d.now}
+			if isVersion(ch.Value) && r.commit.committed.Load() {
+				old.keepFor = targets //mutant:what-is-left-of-a-changed-version-stays
+			}
+			c.rounds.launch(old.asReader(r.ofReader()), targets, d)
 		}
-	}
-}
-
-// clearValueLocked releases what a change was to replace or delete, unless somebody was granted the
-// same value since.
-func (c *Client) clearValueLocked(ch *Change, r *round, targets quorum.Mask, d *deferred) {
-	if !c.leases.superseded(r, ch.Resource, ch.Value) {
-		old := &round{verb: verbRelease, keys: []string{ch.Resource}, token: ch.Value, start: d.now}
-		if isVersion(ch.Value) && r.commit.committed.Load() {
-			old.keepFor = targets //mutant:what-is-left-of-a-changed-version-stays
-		}
-		c.rounds.launch(old.asReader(r.ofReader()), targets, d)
 	}
 }
 

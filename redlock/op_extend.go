@@ -25,11 +25,7 @@ func (c *Client) beginExtendLocked(op *Op, d *deferred) {
 	r := &round{verb: verbExtend, token: op.token, ttlMs: (op.ttl + op.delay()).Milliseconds(), start: d.now, op: op} //mutant:an-extension-has-no-delay
 	r.setKeys(op.keys...)
 	op.keys = r.keys // the caller's slice may change from here on
-	born, known := tokenBirth(r.token)
-	if lease := c.leases.findLease(r.keys, r.token); lease != nil && !known {
-		born, known = lease.born, true
-	}
-	if known {
+	if born, known := c.leases.birth(r.keys, r.token); known {
 		if err := c.bounds.checkHold(op, born, op.ttl, d.now); err != nil {
 			d.deliver(op, Result{Err: err})
 			return
@@ -105,10 +101,7 @@ func (c *Client) extendedLocked(r *round, until time.Time, share *Share, v quoru
 	if born, known := tokenBirth(r.token); known && born.Before(extended.born) {
 		extended.born = born
 	}
-	c.leases.grant(extended, share, d.now)
-	if delay := r.op.delay(); delay > 0 {
-		c.leases.delay(extended, delay)
-	}
+	c.leases.grant(extended, share, r.op.delay(), d.now)
 	if len(c.holds.byKey) > 0 {
 		if b := c.holds.of(r.keys, r.token); b != nil {
 			b.renewedLocked(r.start, until)

@@ -119,7 +119,7 @@ func (s *leases) on(info *ResourceInfo, holds *holds, now time.Time) (list []Lea
 
 // info describes a lease, but for its waiters and its token, whose digest takes long.
 func (s *leases) info(l *lease, holds *holds, now time.Time) LeaseInfo {
-	return LeaseInfo{Resources: slices.Clone(l.keys), Validity: max(0, l.validUntil.Sub(now)), Since: l.born, Bound: holds.bound(l), Shared: l.reader,
+	return LeaseInfo{Resources: slices.Clone(l.keys), Validity: max(0, l.validUntil.Sub(now)), Since: l.born, Bound: holds.ofKey(l.keys[0], l.token) != nil, Shared: l.reader,
 		Lost: l.lost, Note: l.note, Delay: s.delays[l], Free: max(0, s.free(l).Sub(now))}
 }
 

@@ -255,10 +255,7 @@ func (c *Client) grantedLocked(r *round, validity time.Duration, v quorum.Votes,
 		r.attempt.granted.Store(int64(c.own.At(d.now)))
 	}
 	if !r.released {
-		c.leases.grant(granted, c.admission.shareOf(op), d.now)
-		if delay := op.delay(); delay > 0 {
-			c.leases.delay(granted, delay)
-		}
+		c.leases.grant(granted, c.admission.shareOf(op), op.delay(), d.now)
 		if op.holder != nil {
 			c.holds.bind(op, r, r.token, granted.validUntil, d)
 		}
