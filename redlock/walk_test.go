@@ -32,10 +32,10 @@ var budgets = []struct {
 }{
 	{"LOCK", 109, 27},
 	{"UNLOCK", 92, 27},
-	{"EXTEND", 104, 24},
-	{"FENCE", 118, 30},
+	{"EXTEND", 105, 24},
+	{"FENCE", 119, 30},
 	{"SHARED", 120, 29},
-	{"SLOTS", 124, 30},
+	{"SLOTS", 125, 30},
 	{"HOLD", 122, 28},
 	{"MLOCK", 119, 29},
 }
