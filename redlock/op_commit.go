@@ -187,7 +187,7 @@ func (b *bounds) checkCommit(changes []Change) (v verb, ttl time.Duration, err e
 func (c *Client) StartCommit(op *Op, changes []Change, to Completer) {
 	d := deferred{now: time.Now()}
 	defer c.runDeferred(&d)
-	op.to, op.againFrom, op.arrived, op.rounds = to, nil, c.own.At(d.now), 0
+	op.to, op.keys, op.againFrom, op.arrived, op.rounds = to, nil, nil, c.own.At(d.now), 0
 	v, ttl, err := c.bounds.checkCommit(changes)
 	if err != nil {
 		d.deliver(op, Result{Err: err})
