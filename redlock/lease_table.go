@@ -183,7 +183,7 @@ func (s *leases) superseded(than *round, key, token string) bool {
 	return slices.ContainsFunc(s.inflight[key], func(r *round) bool { return launchedAfter(r.launched, than.launched) && r.isFor(key, token) })
 }
 
-// held tells whether findLease finds a lease whose keys may still be there.
+// held tells whether findLease finds a lease whose validity is not over, or only just. In its delay a lock counts in no limit, so it counts anew.
 func (s *leases) held(resources []string, token string, now time.Time) bool {
 	lease := s.findLease(resources, token)
 	return lease != nil && now.Before(lease.validUntil.Add(clock.DriftConstant))

@@ -399,10 +399,12 @@ func (l *lane) maintain(conn *conn.Conn) error {
 	if err == nil && (l.guard.record != before || l.guard.refusal != refused || l.guard.clock.good != good) {
 		l.client.laneChanged(l)
 	}
-	if err == nil && !l.maintained() {
-		err = l.reopen(conn)
+	if err != nil || l.maintained() {
+		return err
 	}
-	return err
+	ctx, cancel = context.WithTimeout(l.ending, l.fleet.opts.ConnectTimeout) // what was sent so far may have taken long
+	defer cancel()
+	return l.open(ctx, conn)
 }
 
 // maintained ends maintaining. It returns false when the lane has timed out: then it takes no work until it is
@@ -415,11 +417,4 @@ func (l *lane) maintained() bool {
 	}
 	l.setStateLocked(laneIdle, nil)
 	return true
-}
-
-// reopen is open with a deadline of its own.
-func (l *lane) reopen(conn *conn.Conn) error {
-	ctx, cancel := context.WithTimeout(l.ending, l.fleet.opts.ConnectTimeout)
-	defer cancel()
-	return l.open(ctx, conn)
 }

@@ -498,11 +498,10 @@ func (l *lane) setStateLocked(to laneState, err error) {
 	}
 }
 
-// remembersLocked tells whether the master takes work and is a voter: it has forgotten nothing.
-func (l *lane) remembersLocked() bool { return l.state.takesWork() && l.guard.record != nil }
-
 // mayVoteLocked tells whether the master takes work, is a voter, and has a clock that is good.
-func (l *lane) mayVoteLocked() bool { return l.remembersLocked() && l.guard.clock.good }
+func (l *lane) mayVoteLocked() bool {
+	return l.state.takesWork() && l.guard.record != nil && l.guard.clock.good
+}
 
 // keepReleaseLocked keeps a release that the master of the lane has not confirmed, where it may
 // hold the key. It needs lane.mu.

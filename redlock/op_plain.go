@@ -41,7 +41,7 @@ func (op *Op) setKind(req *LockRequest) {
 	op.kind, op.writers = plainLock{}, 1
 	switch {
 	case req.Slots > 0:
-		s := newSlotSearch(req.Resources[0], req.Slots)
+		s := &slotSearch{resource: req.Resources[0], queue: slotsQueue(req.Resources[0]), count: req.Slots}
 		op.kind, op.keys = s, []string{s.queue}
 	case req.Shared:
 		op.kind, op.writers, op.fenced = readerLock{}, 0, false

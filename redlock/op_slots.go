@@ -58,10 +58,6 @@ type slotSearch struct {
 	tried  uint32
 }
 
-func newSlotSearch(resource string, count int) *slotSearch {
-	return &slotSearch{resource: resource, queue: slotsQueue(resource), count: count}
-}
-
 // SlotName is the resource that is a slot of a semaphore, counted from 0: LOCK resource SLOTS k locks one of the first k.
 func SlotName(resource string, slot int) string { return resource + "#" + strconv.Itoa(slot) }
 
