@@ -9,7 +9,7 @@ import (
 // Admission slows callers down when the masters have as much to do as they can answer in time. Without it, an overload fills the lanes'
 // queues, batches take longer than MasterTimeout, and the masters count as silent, although all of them work.
 //
-// What is limited: the cost of what waits in a lane for the next batch (lane.queueLimit, master_limit.go). While a quorum of the masters that
+// What is limited: the cost of what waits in a lane for the next batch (window.full, master_limit.go). While a quorum of the masters that
 // vote has room, an operation begins at once, for the price of one comparison. Otherwise it is queued in its Share, in order, and the shares
 // take turns: one operation each. So an operation waits for what its own share has queued, and for as many operations of each other share.
 //
@@ -18,7 +18,7 @@ import (
 //
 // Invariants:
 //   - What is queued here has not begun: it has no T1, no token, no lease, no place in a queue of waiters, and no attempt in flight. So all
-//     rules about order hold from launchLocked on, as if it were only now started. The queues of lanes are never reordered. That is true
+//     rules about order hold from rounds.launch on, as if it were only now started. The queues of lanes are never reordered. That is true
 //     also of what begins once more after a step of the membership (op_again.go).
 //   - The operations of one share begin in the order in which they were started. So an UNLOCK never overtakes the LOCK of the same
 //     user that it undoes. Another user can know a token only after the LOCK began.
@@ -27,10 +27,12 @@ import (
 //   - If anything is queued, admission.full is set. Whatever can make room calls admit afterwards: a batch that departs, a lane that goes
 //     up or down or whose votes count again, and the ticks of the watch.
 type admission struct {
+	fleet *fleet
 	// full: new operations are queued. Changed under Client.mu; lanes read it without.
 	full atomic.Bool
 
 	// Client.mu guards what follows.
+	share Share    // of operations that name none
 	turns []*Share // shares with something queued, in the order of their turns
 	count int      // queued operations
 	bytes int      // of their memory
@@ -53,19 +55,35 @@ type queuedOp struct {
 	bytes int
 }
 
-// waitsForRoom tells whether an operation must not begin yet. It needs Client.mu.
-func (c *Client) waitsForRoom() bool { return c.admission.full.Load() } //mutant:nothing-waits-for-room
+// start begins an operation when there is room for it, or tells its caller what is wrong with it. begin finds in op all that it needs.
+func (c *Client) start(op *Op, to Completer, wrong error, begin func(c *Client, op *Op, d *deferred)) {
+	d := deferred{now: time.Now()}
+	defer c.runDeferred(&d)
+	op.to, op.arrived, op.againFrom = to, c.own.At(d.now), nil
+	if wrong != nil {
+		d.deliver(op, Result{Err: wrong})
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.startLocked(op, 0, begin, &d)
+}
 
-// startLocked begins an operation, or queues it until it is the turn of its share. begin finds in op all that it needs; bytes is the size of what
-// it needs besides.
+// waitsForRoom tells whether an operation must not begin yet. What only releases waits behind what its share has started before, and for
+// nothing else.
+func (a *admission) waitsForRoom(share *Share, releases bool) bool {
+	return a.full.Load() && (!releases || len(share.queued) > 0) //mutant:nothing-waits-for-room //mutant:an-unlock-overtakes-the-lock
+}
+
+// startLocked begins an operation, or queues it until it is the turn of its share. bytes is the size of what it needs besides what op has.
 func (c *Client) startLocked(op *Op, bytes int, begin func(c *Client, op *Op, d *deferred), d *deferred) {
-	if !c.waitsForRoom() {
+	share := c.admission.shareOf(op)
+	if !c.admission.waitsForRoom(share, op.releases) {
 		begin(c, op, d)
 		return
 	}
 	op.keys = slices.Clone(op.keys) // the caller's slice may change
-	share := c.shareOf(op)
-	err := c.enqueueLocked(op, share, bytes+stringsBytes(op.keys)+len(op.token), 1, func(d *deferred) { begin(c, op, d) })
+	err := c.admission.enqueue(op, share, bytes+stringsBytes(op.keys)+len(op.token), op.releases, func(d *deferred) { begin(c, op, d) })
 	switch {
 	case err != nil:
 		d.deliver(op, Result{Err: err})
@@ -74,11 +92,14 @@ func (c *Client) startLocked(op *Op, bytes int, begin func(c *Client, op *Op, d 
 	}
 }
 
-// enqueueLocked queues an operation until it is the turn of its share. bytes is the size of its names and values. most is how often it may
-// use the bounds of memory: 1, or 2 for a release. The error is a *ShareError: it was refused.
-func (c *Client) enqueueLocked(op *Op, share *Share, bytes, most int, begin func(d *deferred)) error {
-	a := &c.admission
+// enqueue queues an operation until it is the turn of its share. bytes is the size of its names and values. A release may use
+// twice the bounds of memory. The error is a *ShareError: it was refused.
+func (a *admission) enqueue(op *Op, share *Share, bytes int, releases bool, begin func(d *deferred)) error {
 	bytes += queuedOpBytes
+	most := 1
+	if releases {
+		most = 2
+	}
 	switch {
 	case share.queuedBytes+bytes > most*shareBytesMax:
 		return &ShareError{Limit: LimitBytes, Max: shareBytesMax}
@@ -95,8 +116,8 @@ func (c *Client) enqueueLocked(op *Op, share *Share, bytes, most int, begin func
 	return nil
 }
 
-// nextLocked takes the operation whose turn it is out of its queue, and returns it, or nil.
-func (a *admission) nextLocked() *queuedOp {
+// next takes the operation whose turn it is out of its queue, and returns it, or nil.
+func (a *admission) next() *queuedOp {
 	for len(a.turns) > 0 {
 		share := a.turns[0]
 		next := share.queued[0]
@@ -121,8 +142,8 @@ func (a *admission) nextLocked() *queuedOp {
 	return nil
 }
 
-// cancelQueuedLocked has a queued LOCK never begin, and returns false if op is not queued. It leaves the queue when its turn comes.
-func (c *Client) cancelQueuedLocked(op *Op) bool {
+// cancelQueued has a queued LOCK never begin, and returns false if op is not queued. It needs Client.mu. It leaves the queue when its turn comes.
+func (op *Op) cancelQueued() bool {
 	if op.queued == nil {
 		return false
 	}
@@ -138,8 +159,8 @@ func (c *Client) admit() {
 	d := deferred{now: time.Now()}
 	c.mu.Lock()
 	a := &c.admission
-	for c.lookForRoomLocked(); !a.full.Load(); {
-		next := a.nextLocked()
+	for c.admission.lookForRoom(); !a.full.Load(); {
+		next := a.next()
 		if next == nil {
 			break
 		}
@@ -148,35 +169,18 @@ func (c *Client) admit() {
 	published := len(c.messages.own) > 0
 	c.mu.Unlock()
 	if published {
-		c.receiveOwn()
+		c.messages.receiveOwn()
 	}
 	c.runDeferred(&d)
 }
 
-// lookForRoomLocked sets full to whether the lanes are full. A lane whose batch departs looks at full after that; so here full is set
+// lookForRoom sets full to whether the lanes are full. A lane whose batch departs looks at full after that; so here full is set
 // before the lanes are looked at: one of the two sees the other.
-func (c *Client) lookForRoomLocked() {
-	c.admission.full.Store(true)
-	if c.lanesHaveRoomLocked() && !c.waitsForStepLocked() {
-		c.admission.full.Store(false)
+func (a *admission) lookForRoom() {
+	a.full.Store(true)
+	if a.fleet.hasRoom() && !a.fleet.waitsForStep() {
+		a.full.Store(false)
 	}
-}
-
-// lanesHaveRoomLocked tells whether a quorum of the masters that vote can take more. Where fewer than a quorum vote, all of these must: no
-// round is granted then, but its undo and its wait for an answer cost as much. With none there is nothing to protect.
-func (c *Client) lanesHaveRoomLocked() bool {
-	voting, open := 0, 0
-	for _, l := range c.view.Load().masters {
-		l.mu.Lock()
-		if l.mayVoteLocked() {
-			voting++
-			if l.queueCost < l.queueLimit() {
-				open++
-			}
-		}
-		l.mu.Unlock()
-	}
-	return open >= min(voting, c.view.Load().Quorum())
 }
 
 // stringsBytes is how many bytes the strings have.

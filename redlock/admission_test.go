@@ -176,7 +176,7 @@ func (p *proxy) crowd(share *Share) (calls []*call) {
 	p.s.freeze(0, 1, 2, 3, 4)
 	for i := 0; ; i++ {
 		p.mu.Lock()
-		full := p.waitsForRoom()
+		full := p.admission.full.Load()
 		p.mu.Unlock()
 		if full {
 			return calls
@@ -286,7 +286,7 @@ func TestLockThatIsQueuedDoesNotWait(t *testing.T) {
 			p.Client.mu.Lock()
 			defer p.Client.mu.Unlock()
 			d := deferred{now: time.Now().Add(-time.Microsecond)}
-			p.admission.nextLocked().begin(&d)
+			p.admission.next().begin(&d)
 			p.admission.full.Store(false)
 			return c
 		}
@@ -382,16 +382,16 @@ func TestBytesThatWaitForRoom(t *testing.T) {
 // Also together the shares have a bound, and a release goes beyond both.
 func TestBytesOfAllShares(t *testing.T) {
 	c := new(Client)
-	fill := func(share *Share, most int) *ShareError {
+	fill := func(share *Share, releases bool) *ShareError {
 		for {
-			if err := c.enqueueLocked(nil, share, 1<<20-queuedOpBytes, most, nil); err != nil {
+			if err := c.admission.enqueue(nil, share, 1<<20-queuedOpBytes, releases, nil); err != nil {
 				return err.(*ShareError)
 			}
 		}
 	}
 	var shares [5]Share
 	for i := range shares {
-		refusal, want := fill(&shares[i], 1), ShareError{Limit: LimitBytes, Max: shareBytesMax}
+		refusal, want := fill(&shares[i], false), ShareError{Limit: LimitBytes, Max: shareBytesMax}
 		if i == 4 {
 			want = ShareError{Limit: LimitAllBytes, Max: admissionBytesMax}
 		}
@@ -399,13 +399,13 @@ func TestBytesOfAllShares(t *testing.T) {
 			t.Errorf("share %d, with %d MiB of %d MiB: got %+v, want %+v", i, shares[i].queuedBytes>>20, c.admission.bytes>>20, *refusal, want)
 		}
 	}
-	if refusal := fill(&shares[0], 2); refusal.Limit != LimitBytes || shares[0].queuedBytes != 2*shareBytesMax {
+	if refusal := fill(&shares[0], true); refusal.Limit != LimitBytes || shares[0].queuedBytes != 2*shareBytesMax {
 		t.Errorf("releases of a share: got %+v with %d MiB, want room for as many once more", *refusal, shares[0].queuedBytes>>20)
 	}
-	if refusal := fill(&shares[4], 2); refusal.Limit != LimitBytes {
+	if refusal := fill(&shares[4], true); refusal.Limit != LimitBytes {
 		t.Errorf("releases of a share without anything queued: got %+v, want its own bound", *refusal)
 	}
-	if next := c.admission.nextLocked(); next != nil || c.admission.bytes != 0 || c.admission.count != 0 {
+	if next := c.admission.next(); next != nil || c.admission.bytes != 0 || c.admission.count != 0 {
 		t.Errorf("when all has left its queue, %d bytes of %d operations are counted", c.admission.bytes, c.admission.count)
 	}
 }

@@ -2,77 +2,41 @@ package redlock
 
 import (
 	"context"
-	"hash/maphash"
-	"maps"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"redlockd/redlock/clock"
 	"redlockd/redlock/fence"
-	"redlockd/redlock/loglimit"
-	"redlockd/redlock/member"
 	"redlockd/redlock/quorum"
 )
 
 // Client is the Redlock engine over one set of masters. It is safe for use by many goroutines.
 type Client struct {
-	opts   Options                // as Open got them; those that limits has are there
-	limits atomic.Pointer[limits] // in force
-	drift  clock.Drift            // of opts
+	opts   Options // as Open got them; those that limits has are there
+	bounds bounds
+	drift  clock.Drift // of opts
 	tokens *tokenSource
-	// view is who the masters are. It is exchanged under mu.
-	view atomic.Pointer[view]
-	// own is this machine's clock, and walls what the masters' clocks say of it.
-	own   clock.Own
-	walls wallTable
-	// coordinator keeps the membership.
-	coordinator *member.Coordinator
+	own    clock.Own // this machine's clock
+	fleet  fleet
 
-	// mu guards what follows, and is the one gate through which every round enters the lanes (see
-	// launchLocked). It is held for lookups and appends only, never over I/O or a Completer. Order: mu before
-	// lane.mu.
+	// mu guards what follows. It is held for lookups and appends only, never over I/O or a Completer. Order: mu before lane.mu.
 	mu        sync.Mutex
-	leases    leases
-	share     Share // of operations that name none
+	rounds    rounds
 	admission admission
-	waiting   int    // LOCKs that wait
-	arrivals  uint64 // LOCKs that have waited
+	leases    leases
+	holds     holds
+	waiting   waiting
+	audits    audits
+	forced    forcedReleases
 	fences    fence.Clock
 	stats     Stats
-	// audited is an index in leases.all: the audit has read the leases before it lately.
-	audited int
-	// doubts counts the leases that the audit has to read soon.
-	doubts int
 	// overtaking are releases that may have overtaken the grant, the oldest first (releaseAgain).
 	overtaking []*round
-	// heldLog limits the lines about held locks that are lost.
-	heldLog loglimit.Limiter
-	// lostLog limits the lines about leases that are lost.
-	lostLog loglimit.Limiter
-	// quorumAwaited tells that some head of a queue waits for a quorum, see wait_quorum.go.
-	quorumAwaited bool
 	// draining refuses new LOCKs. It is never taken back.
 	draining bool
 
-	// forced are the forced releases of late, the oldest first (op_force.go).
-	forced []*forcedRelease
-
-	messages messages
-
-	// changedMu guards claims and changed. No other mutex is taken while it is held.
-	changedMu sync.Mutex
-	// claims tells which lane has the master with this run_id: no process has two votes.
-	claims map[string]*lane
-	// changed is closed, and made anew, when a lane goes up or down.
-	changed chan struct{}
-
-	// endingContext is cancelled by Close, and with it all connections end.
-	endingContext context.Context
-	end           context.CancelFunc
-	// running counts the goroutines of the client, which Close waits for.
-	running sync.WaitGroup
+	messages messages // has a mutex of its own, which is taken before mu
 }
 
 // Open starts the engine. It does not wait for masters: they may be down, and Ready tells when a quorum is not.
@@ -82,32 +46,40 @@ func Open(opts Options) (*Client, error) {
 	if err := opts.Validate(); err != nil {
 		return nil, err
 	}
-	c := &Client{
-		opts: opts, drift: opts.drift(), tokens: newTokenSource(), own: clock.Own{Faults: opts.clockFaults},
-		fences: fence.Clock{AheadMax: opts.ClockSkewMax.Milliseconds() << fence.CounterBits},
-		leases: newLeases(opts.Prefixes), claims: make(map[string]*lane), changed: make(chan struct{}), lostLog: newLogLimiter(), heldLog: newLogLimiter(),
-	}
-	c.limits.Store(opts.limits())
-	c.endingContext, c.end = context.WithCancel(context.Background())
-	c.leases.remember = 2 * opts.ConnectTimeout
-	c.messages.mailbox = member.Nonce()
-	c.messages.channel = mailboxChannel(c.messages.mailbox)
-	c.messages.seed = maphash.MakeSeed()
+	c := newClient(opts)
 	c.own.Start(time.Now())
 	var lanes []*lane
 	for i, m := range opts.Masters {
-		lanes = append(lanes, newLane(c, i, m))
+		lanes = append(lanes, newLane(&c.fleet, i, m))
 	}
-	c.coordinator = c.newCoordinator()
-	c.view.Store(newView(lanes, nil, c))
+	c.fleet.coordinator = c.newCoordinator()
+	c.fleet.set(newView(lanes, nil, &c.fleet))
 	// All lanes exist before the first one runs: they look at each other (claim, voters).
 	for _, l := range lanes {
-		c.running.Go(l.run)
-		c.running.Go(l.keepSubscribed)
+		c.fleet.start(l)
 	}
-	c.running.Go(c.coordinator.Run)
-	c.running.Go(c.watch)
+	c.fleet.running.Go(c.fleet.coordinator.Run)
+	c.fleet.running.Go(c.watch)
 	return c, nil
+}
+
+// newClient is a client whose roles know each other, and that has no lanes.
+func newClient(opts Options) *Client {
+	c := &Client{
+		opts: opts, drift: opts.drift(), tokens: newTokenSource(), own: clock.Own{Faults: opts.clockFaults},
+		fences: fence.Clock{AheadMax: opts.ClockSkewMax.Milliseconds() << fence.CounterBits},
+		leases: newLeases(opts.Prefixes),
+	}
+	c.bounds.opts = &c.opts
+	c.bounds.limits.Store(opts.limits())
+	c.fleet.init(c)
+	c.rounds.fleet, c.rounds.admission, c.admission.fleet = &c.fleet, &c.admission, &c.fleet
+	c.leases.remember = 2 * opts.ConnectTimeout
+	c.holds = holds{client: c, own: &c.own, bounds: &c.bounds, logger: opts.Logger, log: newLogLimiter()}
+	c.waiting = newWaiting(c)
+	c.audits = audits{client: c, log: newLogLimiter()}
+	c.messages.init(&c.fleet, &c.mu)
+	return c
 }
 
 // watch is the watchdog, a goroutine of its own. At every tick it abandons the batches of masters that do not
@@ -123,12 +95,12 @@ func (c *Client) watch() {
 		select {
 		case now := <-ticker.C:
 			d.now = now
-			lanes := c.view.Load().masters
+			lanes := c.fleet.view.Load().masters
 			for _, l := range lanes {
 				l.watch(&d)
 				l.logMissedState(now)
 			}
-			c.logDoubts(now)
+			c.fleet.logDoubts(now)
 			c.admit()
 			d.now = now
 			c.renewHeld(&d)
@@ -144,23 +116,13 @@ func (c *Client) watch() {
 				lanes[heartbeats%len(lanes)].requestHeartbeat()
 				if heartbeats%len(lanes) == 0 {
 					d.now = now
-					c.audit(&d)
+					c.audits.next(&d)
 				}
 			}
-		case <-c.endingContext.Done():
+		case <-c.fleet.endingContext.Done():
 			return
 		}
 	}
-}
-
-// mastersUp is how many masters get new work.
-func (c *Client) mastersUp() (n int) {
-	for _, l := range c.view.Load().masters {
-		if l.answersInTime() {
-			n++
-		}
-	}
-	return n
 }
 
 // laneChanged tells the log, waiters, everybody in Ready, and what waits for room, that a lane went up or down.
@@ -169,50 +131,21 @@ func (c *Client) laneChanged(l *lane) {
 	if l.status().State == MasterUp {
 		l.logState()
 	}
-	c.wakeQuorumWaiters()
-	c.changedMu.Lock()
-	defer c.changedMu.Unlock()
-	close(c.changed)
-	c.changed = make(chan struct{})
-}
-
-// claim makes the lane the only one for the master with this run_id, or returns the one that is. The lane of the seat that lists
-// a memory of this process goes first: another one loses its connection.
-func (c *Client) claim(runID string, l *lane) *lane {
-	listed := false
-	if r := c.view.Load().record; r != nil {
-		s := r.Seat(l.index)
-		listed = s != nil && member.SameProcess(s.Memory, runID+":")
-	}
-	c.changedMu.Lock()
-	other := c.claims[runID]
-	if other != nil && other != l && !listed { //mutant:one-redis-votes-twice
-		c.changedMu.Unlock()
-		return other
-	}
-	c.claims[runID] = l
-	c.changedMu.Unlock()
-	if other != nil && other != l {
-		other.disconnect()
-	}
-	return nil
-}
-
-// unclaim gives up the lane's claim.
-func (c *Client) unclaim(l *lane) {
-	c.changedMu.Lock()
-	defer c.changedMu.Unlock()
-	maps.DeleteFunc(c.claims, func(_ string, owner *lane) bool { return owner == l })
+	c.waiting.wakeQuorumWaiters()
+	c.fleet.changedMu.Lock()
+	defer c.fleet.changedMu.Unlock()
+	close(c.fleet.changed)
+	c.fleet.changed = make(chan struct{})
 }
 
 // Ready waits until a quorum of masters has a vote, or ctx is done: then it returns the *NoQuorumError that a
 // LOCK would get.
 func (c *Client) Ready(ctx context.Context) error {
 	for {
-		c.changedMu.Lock()
-		changed := c.changed
-		c.changedMu.Unlock()
-		view := c.view.Load()
+		c.fleet.changedMu.Lock()
+		changed := c.fleet.changed
+		c.fleet.changedMu.Unlock()
+		view := c.fleet.view.Load()
 		v := view.Gaps
 		up, now := 0, time.Now()
 		for _, l := range view.masters {
@@ -236,10 +169,8 @@ func (c *Client) Ready(ctx context.Context) error {
 
 // Drain refuses new LOCKs with ErrDraining and ends all waits with it. UNLOCK and EXTEND go on.
 func (c *Client) Drain() {
-	d := deferred{now: time.Now()}
-	defer c.runDeferred(&d)
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	d := c.enter()
+	defer c.leave(d)
 	c.draining = true
 	var waiting []*Op
 	for _, e := range c.leases.entries {
@@ -248,7 +179,7 @@ func (c *Client) Drain() {
 		}
 	}
 	for _, op := range waiting {
-		c.unblockLocked(op, ErrDraining, &d)
+		c.waiting.unblockLocked(op, ErrDraining, d)
 	}
 }
 
@@ -258,11 +189,11 @@ func (c *Client) Close(ctx context.Context) error {
 	c.Drain()
 	err := c.settle(ctx)
 	// Cancelled first: a lane that is woken looks at the context.
-	c.end()
-	for _, l := range c.view.Load().masters {
+	c.fleet.end()
+	for _, l := range c.fleet.view.Load().masters {
 		l.end()
 	}
-	c.running.Wait()
+	c.fleet.running.Wait()
 	c.admit() // what waited is told that there is no quorum
 	return err
 }
@@ -273,7 +204,7 @@ func (c *Client) settle(ctx context.Context) error {
 		c.mu.Lock()
 		idle := c.admission.count == 0
 		c.mu.Unlock()
-		for _, l := range c.view.Load().masters {
+		for _, l := range c.fleet.view.Load().masters {
 			idle = idle && l.idle()
 		}
 		if idle {
@@ -287,6 +218,35 @@ func (c *Client) settle(ctx context.Context) error {
 	}
 }
 
+// SetOptions puts other limits into force: MaxHold, MaxWait, MaxWaiters, MaxBound and HandoverTime. It ignores the other options. If a limit
+// is not valid together with the options in force it changes nothing, and returns the error of Validate. Zero is the default.
+//
+// Limits count for what comes: no LOCK stops waiting and no lock is lost because one is lower. But a lock that has been held for longer than
+// the new MaxHold is not extended again.
+//
+// The others need a new client. MinTTL and DriftFactor must be those by which the validity of every lock was computed, MaxTTL is that of the
+// membership, and the rest shapes the connections to masters.
+func (c *Client) SetOptions(opts Options) error {
+	next := c.opts
+	next.MaxHold, next.MaxWait, next.MaxWaiters, next.MaxBound, next.HandoverTime = opts.MaxHold, opts.MaxWait, opts.MaxWaiters, opts.MaxBound, opts.HandoverTime
+	next = next.withDefaults()
+	if err := next.Validate(); err != nil {
+		return err
+	}
+	c.bounds.limits.Store(next.limits())
+	return nil
+}
+
+// Options returns the options in force, defaults filled in.
+func (c *Client) Options() Options {
+	o, l := c.opts, c.bounds.limits.Load()
+	o.MaxHold, o.MaxWait, o.MaxWaiters, o.MaxBound, o.HandoverTime = l.maxHold, l.maxWait, l.maxWaiters, l.maxBound, l.handoverTime
+	return o
+}
+
+// MinTTL is the shortest TTL that a caller may ask for, as Options.MinTTL.
+func (c *Client) MinTTL() time.Duration { return c.opts.MinTTL }
+
 // Stats returns the counters and gauges.
 func (c *Client) Stats() Stats {
 	c.mu.Lock()
@@ -295,14 +255,15 @@ func (c *Client) Stats() Stats {
 	c.leases.forgetSome(now, len(c.leases.all))
 	s := c.stats
 	s.ByPrefix = slices.Clone(c.leases.byPrefix)
-	s.Bound = len(c.leases.holds.due)
-	s.Leases, s.Waiters, s.Deferred = c.leases.running(now), c.waiting, c.admission.count
+	s.HeldLost = c.holds.losses
+	s.Bound = len(c.holds.due)
+	s.Leases, s.Waiters, s.Deferred = c.leases.running(now), c.waiting.count, c.admission.count
 	return s
 }
 
 // Masters describes the masters, in the order of Options.Masters.
 func (c *Client) Masters() []MasterStatus {
-	lanes := c.view.Load().masters
+	lanes := c.fleet.view.Load().masters
 	all := make([]MasterStatus, len(lanes))
 	for i, l := range lanes {
 		all[i] = l.status()

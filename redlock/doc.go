@@ -87,11 +87,27 @@
 //	conn      one connection to one master, and what is believed of what it sends
 //	member    who the masters are; it sees the engine through member.Host
 //
+// A Client is made of roles. Each is a field of it that has its own state and names what else it uses; Client.mu guards those below the line.
+//
+//	bounds     limits.go         what callers may ask for
+//	fleet      fleet.go          the lanes, the view of who the masters are, and their clocks; it knows nothing of locks
+//	messages   publish.go        what other clients have published
+//	─────────
+//	rounds     round.go          the way of every round into the lanes
+//	admission  admission.go      what waits until the masters have room, by share
+//	leases     lease_table.go    what was granted here, and who waits for which resource
+//	holds      hold.go           the leases that are renewed while a connection stands
+//	waiting    wait_queue.go     when a waiter asks, and how it ends
+//	audits     lease_audit.go    which leases the masters may have forgotten
+//	forced     op_force.go       the releases by force of late
+//
+// The operations are methods of Client itself, for they lead through several of these.
+//
 // resp, sandbox, rawio and loglimit serve package proxy as much as this one. memmaster and redisproc are masters to run.
 //
 // # The walk of a LOCK
 //
-//	StartLock           op_lock.go             checks (op.go), makes the token (lease_token.go)
+//	StartLock           op_lock.go             checks (op.go, limits.go), makes the token (lease_token.go)
 //	  terms             share.go               what this operation may have less than others, and for how long nobody gets the lock behind a loss
 //	  share             share.go               what one user may take, and …
 //	  admission         admission.go           … whose turn it is, while the masters have enough to do (master_limit.go)
@@ -106,7 +122,7 @@
 //	      inflight      master_inflight.go     … while others may be on their way …
 //	      connection    conn/                  … on one that is vetted, written and read by conn.Wire
 //	      trailer       member/trailer.go      … that ends with what the master shows of the membership, its beat and its clock: without it no vote of the batch counts …
-//	      guard         master_guard.go        … which say whether its votes count (its memory: member/state.go; its clock: clock/ring.go, master_doubt.go)
+//	      guard         master_guard.go        … which say whether its votes count (its memory: member/state.go; its clock: clock/ring.go, master_doubt.go, master_note.go)
 //	    votes           quorum/                one word; the goroutine that adds the vote that decides calls what the verb's row says (round.go)
 //	  decision          op_lock.go             acquisitionDecided: granted within the validity (clock/validity.go), or not; then once more, or not
 //	  lease or undo     lease_table.go         what this client remembers of what it granted; what it did not is removed (op_undo.go, master_pending.go)
@@ -125,7 +141,7 @@
 // member/state.go, lua/states.lua). The coordinator of each client (member/coordinator.go) looks at all masters (member/survey.go),
 // decides what follows (member/plan.go, member/waits.go), and has a majority choose the next record (member/step.go). A master that has
 // forgotten is given what the others remember, so that it votes again soon (member/copy.go, member/recover.go). A round belongs to the record that was in
-// force at its launch (view.go), and a vote counts only if the master shows that record behind it (master_guard.go, which also makes sure, again
+// force at its launch (fleet.go), and a vote counts only if the master shows that record behind it (master_guard.go, which also makes sure, again
 // and again, that an old connection still leads to who is behind the address). What programs call is in membership.go: Client.Membership shows
 // the record and what is wrong with it (member/problem.go), Client.ChangeMembers changes it (member/change.go), Bootstrap founds it at once
 // (member/bootstrap.go). What reaches the master of a seat is in member/address.go. Options.Masters and Options.MaxTTL are those of the first one.

@@ -74,6 +74,18 @@ type NoQuorumError struct {
 	Pending int
 }
 
+// MasterState is what a master is good for at the moment.
+type MasterState string
+
+// The states of a master.
+const (
+	MasterUp          MasterState = "up"          // gets every command and has a vote
+	MasterQuarantined MasterState = "quarantined" // gets every command and has no vote: it may have forgotten locks
+	MasterDoubted     MasterState = "doubted"     // gets every command and has no vote here: its clock and this machine's are out of step
+	MasterRefused     MasterState = "refused"     // gets nothing and has no vote: what it is or says rules it out
+	MasterDown        MasterState = "down"        // no connection
+)
+
 // MasterError is one master that gave no vote, and why.
 type MasterError struct {
 	// Addr as in Options.Masters.

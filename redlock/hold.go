@@ -6,6 +6,8 @@ import (
 	"context"
 	"log/slog"
 	"math/rand/v2"
+	"redlockd/redlock/clock"
+	"redlockd/redlock/loglimit"
 	"slices"
 	"time"
 )
@@ -98,8 +100,17 @@ type binding struct {
 	index    int  // in holds.due; -1: it is not bound any more
 }
 
-// holds are the held locks of a Client. Client.mu guards it.
+// holds are the held locks of a Client. Client.mu guards it. It tells owners and the log of what has ended, and launches nothing.
 type holds struct {
+	client *Client // which counts the answers to renewals
+	own    *clock.Own
+	bounds *bounds
+	logger *slog.Logger
+	// log limits the lines about held locks that are lost.
+	log loglimit.Limiter
+	// losses counts them.
+	losses uint64
+
 	byKey map[heldKey]*binding
 	due   dueHeap
 	// awaited counts the bindings that RenewHeld waits for, and noneAwaited is closed when they are none.
@@ -160,11 +171,6 @@ func (s *holds) ofKey(key, token string) *binding {
 	return s.byKey[heldKey{key, token}]
 }
 
-// bound tells whether the lease, or the lock that it is a part of, is bound.
-func (s *holds) bound(l *lease) bool {
-	return s.ofKey(l.keys[0], l.token) != nil
-}
-
 // unbind ends renewal. It tells nobody.
 func (s *holds) unbind(b *binding) {
 	for _, key := range b.keys {
@@ -192,15 +198,15 @@ func (s *holds) arrived(b *binding) {
 	}
 }
 
-// releasedLocked is for an UNLOCK of these resources by this token.
-func (c *Client) releasedLocked(resources []string, token string, d *deferred) {
+// released is for an UNLOCK of these resources by this token.
+func (s *holds) released(resources []string, token string, d *deferred) {
 	for _, resource := range resources {
-		switch b := c.leases.holds.ofKey(resource, token); {
+		switch b := s.ofKey(resource, token); {
 		case b == nil: //mutant:renewed-behind-the-unlock
 		case b.isPart(resources): //mutant:what-is-left-of-a-lock-is-renewed
-			c.lostLocked(b, partLost, d)
+			s.lost(b, partLost, d)
 		default:
-			c.leases.holds.unbind(b)
+			s.unbind(b)
 		}
 	}
 }
@@ -213,24 +219,24 @@ func (b *binding) isPart(resources []string) bool {
 	return slices.ContainsFunc(b.keys, func(key string) bool { return !slices.Contains(resources, key) })
 }
 
-// bindable returns an error if one more lock cannot be bound. It needs Client.mu.
-func (c *Client) bindable(h *Holder) error {
+// bindable returns an error if one more lock cannot be bound.
+func (s *holds) bindable(h *Holder) error {
 	if len(h.bindings) >= BoundMax {
 		return badRequest("%d locks are held by this connection, the most that are possible: use another connection", BoundMax)
 	}
-	if most := c.limits.Load().maxBound; len(c.leases.holds.due) >= most {
-		return badRequest("%d locks are held through this server, and it renews %d at most (max_bound)", len(c.leases.holds.due), most)
+	if most := s.bounds.limits.Load().maxBound; len(s.due) >= most {
+		return badRequest("%d locks are held through this server, and it renews %d at most (max_bound)", len(s.due), most)
 	}
 	return nil
 }
 
-// bindLocked binds a lock that was just granted to the Holder of its operation. What is bound under the same keys is not
+// bind binds a lock that was just granted to the Holder of its operation. What is bound under the same keys is not
 // any more: it is the same lock, or one that was lost.
-func (c *Client) bindLocked(op *Op, r *round, token string, until time.Time, d *deferred) {
-	h, s := op.holder, &c.leases.holds
+func (s *holds) bind(op *Op, r *round, token string, until time.Time, d *deferred) {
+	h := op.holder
 	reader := r.ofReader()
 	for _, key := range r.keys {
-		c.movedLocked(s.byKey[heldKeyOf(key, token, reader)], r.keys, token, h, d)
+		s.moved(s.byKey[heldKeyOf(key, token, reader)], r.keys, token, h, d)
 	}
 	if h.ended {
 		return
@@ -238,8 +244,8 @@ func (c *Client) bindLocked(op *Op, r *round, token string, until time.Time, d *
 	if s.byKey == nil {
 		s.byKey = make(map[heldKey]*binding)
 	}
-	b := &binding{client: c, holder: h, share: op.Share, terms: op.Terms, keys: slices.Clone(r.keys), token: token, note: op.Note, ttl: op.ttl, release: op.release,
-		reader: reader, until: c.own.At(until), begun: r.start, due: nextRenewal(d.now, op.ttl), place: len(h.bindings), unheard: r.commit != nil}
+	b := &binding{client: s.client, holder: h, share: op.Share, terms: op.Terms, keys: slices.Clone(r.keys), token: token, note: op.Note, ttl: op.ttl, release: op.release,
+		reader: reader, until: s.own.At(until), begun: r.start, due: nextRenewal(d.now, op.ttl), place: len(h.bindings), unheard: r.commit != nil}
 	h.unheard = h.unheard || b.unheard
 	for _, key := range b.keys {
 		s.byKey[b.heldKey(key)] = b
@@ -249,17 +255,17 @@ func (c *Client) bindLocked(op *Op, r *round, token string, until time.Time, d *
 	h.endsKnown = false
 }
 
-// movedLocked is for what is bound to one of these resources, which are about to be bound to the Holder h under this token, or to hold
+// moved is for what is bound to one of these resources, which are about to be bound to the Holder h under this token, or to hold
 // another token than this.
-func (c *Client) movedLocked(b *binding, resources []string, token string, h *Holder, d *deferred) {
+func (s *holds) moved(b *binding, resources []string, token string, h *Holder, d *deferred) {
 	switch {
 	case b == nil:
 	case b.isPart(resources): //mutant:what-is-left-of-a-takeover-is-renewed
-		c.lostLocked(b, partLost, d)
+		s.lost(b, partLost, d)
 	case b.holder == h && b.token == token:
-		c.leases.holds.unbind(b)
+		s.unbind(b)
 	default:
-		c.endedLocked(b, d) //mutant:a-lock-that-moved-keeps-its-owner
+		s.ended(b, d) //mutant:a-lock-that-moved-keeps-its-owner
 	}
 }
 
@@ -275,7 +281,7 @@ const renewalsPerTick = 512
 // renewHeld renews the held locks that are due, and finds those lost whose validity is over.
 func (c *Client) renewHeld(d *deferred) {
 	c.mu.Lock()
-	s := &c.leases.holds
+	s := &c.holds
 	for range renewalsPerTick {
 		if len(s.due) == 0 || d.now.Before(s.due[0].due) {
 			break
@@ -284,7 +290,7 @@ func (c *Client) renewHeld(d *deferred) {
 		left := b.until - c.own.At(d.now)
 		switch h := b.holder; {
 		case left <= 0:
-			c.lostLocked(b, "it could not be renewed", d)
+			c.holds.lost(b, "it could not be renewed", d)
 			continue
 		case b.renewing:
 		case h.silence > 0 && h.owner.Idle() > h.silence: //mutant:silence-ignored
@@ -294,34 +300,32 @@ func (c *Client) renewHeld(d *deferred) {
 			c.beginExtendLocked(&b.op, d)
 		}
 		// Where nothing comes of it, soon again.
-		c.lookAgainLocked(b, d.now.Add(min(max(c.opts.Heartbeat, b.ttl/30), left)))
+		c.holds.lookAgain(b, d.now.Add(min(max(c.opts.Heartbeat, b.ttl/30), left)))
 	}
 	c.mu.Unlock()
 	c.runDeferred(d)
 }
 
-// lookAgainLocked has renewHeld look at a binding then.
-func (c *Client) lookAgainLocked(b *binding, due time.Time) {
+// lookAgain has renewHeld look at a binding then.
+func (s *holds) lookAgain(b *binding, due time.Time) {
 	b.due = due
-	heap.Fix(&c.leases.holds.due, b.index)
+	heap.Fix(&s.due, b.index)
 }
 
 // Done implements Completer, of a renewal. Where the outcome is unknown, renewHeld tries again until the validity is over.
 // So it does once MaxHold is used up.
 func (b *binding) Done(_ *Op, result Result) Flusher {
 	c := b.client
-	d := deferred{now: time.Now()}
-	defer c.runDeferred(&d)
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	d := c.enter()
+	defer c.leave(d)
 	b.renewing = false
 	switch {
 	case b.index < 0: // not bound any more
 	case result.Held:
-		c.leases.holds.arrived(b)
-		c.lookAgainLocked(b, nextRenewal(d.now, b.ttl))
+		c.holds.arrived(b)
+		c.holds.lookAgain(b, nextRenewal(d.now, b.ttl))
 	case result.Err == nil:
-		c.endedLocked(b, &d)
+		c.holds.ended(b, d)
 	}
 	return nil
 }
@@ -334,9 +338,9 @@ func (b *binding) renewedLocked(begun, until time.Time) {
 	}
 }
 
-// endedLocked ends a binding whose lock its Holder has no more, and has the owner told.
-func (c *Client) endedLocked(b *binding, d *deferred) {
-	c.leases.holds.unbind(b)
+// ended ends a binding whose lock its Holder has no more, and has the owner told.
+func (s *holds) ended(b *binding, d *deferred) {
+	s.unbind(b)
 	b.holder.lost = append(b.holder.lost, b.keys...)
 	d.ended = append(d.ended, b) //mutant:a-loss-is-not-told
 }
@@ -345,19 +349,19 @@ func (c *Client) endedLocked(b *binding, d *deferred) {
 // the lock was released or taken over; if that is so of a part alone, the rest is lost.
 func (b *binding) deniedLocked(r *round, d *deferred) {
 	if r.flags.Load()&flagPart != 0 { //mutant:what-is-left-elsewhere-is-no-loss
-		b.client.lostLocked(b, partLost, d)
+		b.client.holds.lost(b, partLost, d)
 	} else {
-		b.client.endedLocked(b, d)
+		b.client.holds.ended(b, d)
 	}
 }
 
-// lostLocked is endedLocked for a lock that is lost, of which everybody is told.
-func (c *Client) lostLocked(b *binding, why string, d *deferred) {
-	c.endedLocked(b, d)
+// lost is ended for a lock that is lost, of which everybody is told.
+func (s *holds) lost(b *binding, why string, d *deferred) {
+	s.ended(b, d)
 	b.lost = true
-	c.stats.HeldLost++
+	s.losses++
 	heldSince, _ := tokenBirth(b.token)
-	c.heldLog.Log(c.opts.Logger, slog.LevelWarn, d.now, "held lock lost", "resource", b.keys[0], "resources", len(b.keys), "why", why,
+	s.log.Log(s.logger, slog.LevelWarn, d.now, "held lock lost", "resource", b.keys[0], "resources", len(b.keys), "why", why,
 		"to_do", "its client was told; if masters were restarted or flushed, or nobody can reach a quorum, see the lines about them", b.note.attr(heldSince))
 }
 
@@ -378,23 +382,21 @@ func (c *Client) reportEnded(ended []*binding, d *deferred) {
 		}
 	}
 	c.mu.Unlock()
-	c.receiveOwn()
+	c.messages.receiveOwn()
 }
 
 // EndHolder ends the renewal of all that is bound to the Holder: these locks end with their TTLs. If byClient, those that were
 // asked for with Release are released. byClient may be true only if the client itself has ended its connection.
 func (c *Client) EndHolder(h *Holder, byClient bool) {
-	d := deferred{now: time.Now()}
-	defer c.runDeferred(&d)
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	d := c.enter()
+	defer c.leave(d)
 	h.ended, h.lost = true, nil
 	for len(h.bindings) > 0 {
 		b := h.bindings[len(h.bindings)-1]
 		if b.release && byClient && !b.unheard { //mutant:a-connection-that-broke-releases //mutant:a-takeover-without-an-answer-releases
-			c.releaseLocked(nil, b.keys, b.token, &d)
+			c.releaseLocked(nil, b.keys, b.token, d)
 		} else {
-			c.leases.holds.unbind(b)
+			c.holds.unbind(b)
 		}
 	}
 }
@@ -411,7 +413,7 @@ func (c *Client) Bound(h *Holder) int {
 func (c *Client) RenewHeld(ctx context.Context) {
 	now, none := time.Now(), make(chan struct{})
 	c.mu.Lock()
-	s := &c.leases.holds
+	s := &c.holds
 	s.awaited, s.noneAwaited = len(s.due), none
 	for _, b := range s.due {
 		b.awaited = true
@@ -447,10 +449,10 @@ func (c *Client) StartHold(op *Op, req LockRequest, to Completer) {
 
 // takeover are the changes that put a new token in the place of the old one. The new one is as old as the lock.
 func (c *Client) takeover(op *Op, resources []string, token string, ttl time.Duration, h *Holder, now time.Time) ([]Change, error) {
-	if err := c.checkHolder(resources, token); err != nil {
+	if err := checkHolder(resources, token); err != nil {
 		return nil, err
 	}
-	if err := c.checkHoldTTL(ttl); err != nil {
+	if err := c.bounds.checkHoldTTL(ttl); err != nil {
 		return nil, err
 	}
 	c.mu.Lock()
@@ -458,15 +460,10 @@ func (c *Client) takeover(op *Op, resources []string, token string, ttl time.Dur
 	if c.draining {
 		return nil, ErrDraining
 	}
-	if err := c.bindable(h); err != nil {
+	if err := c.holds.bindable(h); err != nil {
 		return nil, err
 	}
-	born, known := tokenBirth(token)
-	if lease := c.leases.findLease(resources, token); lease != nil {
-		if !known {
-			born, known = lease.born, true
-		}
-	}
+	born, known := c.leases.birth(resources, token)
 	if !known {
 		born = now
 	}

@@ -26,18 +26,16 @@ type Kept struct {
 // Held is false if nothing is bound, one of the locks may not be held, or a loss is told. Without a quorum nothing is known, and what
 // was lost is told by the next one.
 func (c *Client) StartKeepAlive(op *Op, h *Holder, to Completer) {
-	d := deferred{now: time.Now()}
-	defer c.runDeferred(&d)
+	d := c.enter()
+	defer c.leave(d)
 	op.to, op.holder = to, h
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	if h.unheard {
 		for _, b := range h.bindings {
 			b.unheard = false
 		}
 		h.unheard = false
 	}
-	c.startLocked(op, 0, (*Client).beginKeepAliveLocked, &d)
+	c.startLocked(op, 0, (*Client).beginKeepAliveLocked, d)
 }
 
 // SetSilence has locks of the Holder renewed only while its client has sent something within silence; 0: while the Holder lives.
@@ -49,7 +47,7 @@ func (c *Client) SetSilence(h *Holder, silence time.Duration) {
 
 // beginKeepAliveLocked launches the barrier.
 func (c *Client) beginKeepAliveLocked(op *Op, d *deferred) {
-	c.launchLocked(&round{verb: verbBarrier, start: time.Now(), op: op}, quorum.All, d)
+	c.rounds.launch(&round{verb: verbBarrier, start: time.Now(), op: op}, quorum.All, d)
 }
 
 // keepAliveDecided answers from memory, behind the barrier.
@@ -64,21 +62,21 @@ func (c *Client) keepAliveDecided(r *round, o quorum.Outcome, v quorum.Votes, d 
 			c.beginAgainLocked(r, 0, (*Client).beginKeepAliveLocked, d)
 			return
 		}
-		d.deliver(op, Result{Err: c.noQuorumError(r, v, r.view.Quorum(), 0)})
+		d.deliver(op, Result{Err: r.noQuorumError(v, r.view.Quorum(), 0)})
 		return
 	}
 	h := op.holder
 	result := Result{Kept: &Kept{Bound: len(h.bindings), Lost: h.lost}}
-	if left := c.leftLocked(h, d); left > 0 && len(h.lost) == 0 { //mutant:a-loss-is-told-beside-a-validity
+	if left := c.holds.left(h, d); left > 0 && len(h.lost) == 0 { //mutant:a-loss-is-told-beside-a-validity
 		result.Held, result.Validity, result.Until = true, left, d.now.Add(left)
 	}
 	h.lost = nil
 	d.deliver(op, result)
 }
 
-// leftLocked is for how long all that is bound to the Holder is held. Masters' clocks have gone on during a suspension, so a
+// left is for how long all that is bound to the Holder is held. Masters' clocks have gone on during a suspension, so a
 // renewal that began before one counts for nothing, and the next is due at once.
-func (c *Client) leftLocked(h *Holder, d *deferred) time.Duration {
+func (s *holds) left(h *Holder, d *deferred) time.Duration {
 	if len(h.bindings) == 0 {
 		return 0
 	}
@@ -91,13 +89,13 @@ func (c *Client) leftLocked(h *Holder, d *deferred) time.Duration {
 			}
 		}
 	}
-	if woke := time.Duration(c.own.Woke.Load()); c.own.At(h.begun) <= woke { //mutant:held-over-a-suspension
+	if woke := time.Duration(s.own.Woke.Load()); s.own.At(h.begun) <= woke { //mutant:held-over-a-suspension
 		for _, b := range h.bindings {
-			if c.own.At(b.begun) <= woke && !b.renewing {
-				c.lookAgainLocked(b, d.now)
+			if s.own.At(b.begun) <= woke && !b.renewing {
+				s.lookAgain(b, d.now)
 			}
 		}
 		return 0
 	}
-	return h.ends - c.own.At(d.now)
+	return h.ends - s.own.At(d.now)
 }

@@ -559,7 +559,7 @@ func TestRenewHeldDuringARenewal(t *testing.T) {
 		s.until("a renewal is under way", func() bool {
 			p.mu.Lock()
 			defer p.mu.Unlock()
-			return p.leases.holds.byKey[heldKey{key: "a"}].renewing
+			return p.holds.byKey[heldKey{key: "a"}].renewing
 		})
 		time.Sleep(5 * ms)
 		renewAll(40 * ms)

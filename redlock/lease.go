@@ -57,7 +57,7 @@ func (l *Lease) setUntil(until time.Time, before time.Duration) {
 // most Options.MaxWait, also for a quorum of masters that is missing. The error is one of this
 // package's, or ctx.Err().
 func (c *Client) Lock(ctx context.Context, resource string, ttl time.Duration) (*Lease, error) {
-	return c.Acquire(ctx, LockRequest{Resources: []string{resource}, TTL: ttl, Wait: c.limits.Load().maxWait})
+	return c.Acquire(ctx, LockRequest{Resources: []string{resource}, TTL: ttl, Wait: c.bounds.limits.Load().maxWait})
 }
 
 // TryLock locks the resource for ttl, or returns ErrHeld at once.
@@ -145,14 +145,14 @@ func (c *Client) ForceUnlock(ctx context.Context, resource string) (*Forced, err
 	return result.Forced, err
 }
 
-// waiting turns an operation into a call.
-type waiting struct {
+// synchronous turns an operation into a call.
+type synchronous struct {
 	Op
 	done chan Result
 }
 
 // Done implements Completer.
-func (w *waiting) Done(_ *Op, result Result) Flusher {
+func (w *synchronous) Done(_ *Op, result Result) Flusher {
 	w.done <- result
 	return nil
 }
@@ -164,7 +164,7 @@ func (c *Client) wait(ctx context.Context, start func(*Op, Completer)) (Result, 
 	if err := ctx.Err(); err != nil {
 		return Result{}, err
 	}
-	w := &waiting{done: make(chan Result, 1)}
+	w := &synchronous{done: make(chan Result, 1)}
 	start(&w.Op, w)
 	select {
 	case result := <-w.done:

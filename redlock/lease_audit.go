@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"time"
 
+	"redlockd/redlock/loglimit"
 	"redlockd/redlock/quorum"
 )
 
@@ -19,52 +20,63 @@ const (
 	auditMinAlive = 50 * time.Millisecond
 )
 
-// audit looks at the next leases in turn.
-func (c *Client) audit(d *deferred) {
-	c.mu.Lock()
+// audits looks for leases that are lost. Client.mu guards it. It reads leases through the client.
+type audits struct {
+	client *Client
+	// last is an index in leases.all: the audit has read the leases before it lately.
+	last int
+	// doubts counts the leases that the audit has to read soon.
+	doubts int
+	// log limits the lines about leases that are lost.
+	log loglimit.Limiter
+}
+
+// next looks at the next leases in turn.
+func (a *audits) next(d *deferred) {
+	a.client.mu.Lock()
 	count := auditPerBeat
-	if c.doubts > 0 {
+	if a.doubts > 0 {
 		count = auditInDoubt
-		c.doubts -= min(c.doubts, count)
+		a.doubts -= min(a.doubts, count)
 	}
-	all := c.leases.all
+	all := a.client.leases.all
 	for range min(count, len(all)) {
-		if c.audited++; c.audited >= len(all) {
-			c.audited = 0
+		if a.last++; a.last >= len(all) {
+			a.last = 0
 		}
-		lease := all[c.audited]
+		lease := all[a.last]
 		// One that is about to end, or was just granted and may not have reached every master, proves nothing.
 		if lease.lost || d.now.Add(auditMinAlive).After(lease.validUntil) || d.now.Sub(lease.born) < auditMinAlive {
 			continue
 		}
-		c.auditLocked(lease, d)
+		a.look(lease, d)
 	}
-	c.mu.Unlock()
-	if c.lostLog.Behind(d.now) {
-		c.lostLog.Log(c.opts.Logger, slog.LevelWarn, d.now, "leases lost", "to_do", lostToDo)
+	a.client.mu.Unlock()
+	if a.log.Behind(d.now) {
+		a.log.Log(a.client.opts.Logger, slog.LevelWarn, d.now, "leases lost", "to_do", lostToDo)
 	}
-	c.runDeferred(d)
+	a.client.runDeferred(d)
 }
 
-// auditLocked reads a lease from the masters.
-func (c *Client) auditLocked(lease *lease, d *deferred) {
+// look reads a lease from the masters.
+func (a *audits) look(lease *lease, d *deferred) {
 	r := &round{verb: verbAudit, token: lease.token, start: d.now}
 	r.setKeys(lease.keys[0])
-	c.stats.Audits++
-	c.launchLocked(r.asReader(lease.reader), quorum.All, d)
+	a.client.stats.Audits++
+	a.client.rounds.launch(r.asReader(lease.reader), quorum.All, d)
 }
 
-// auditAttempt reads the lease of an attempt under a caller's token that a master has done long after it was granted: another client may have
+// lookAtAttempt reads the lease of an attempt under a caller's token that a master has done long after it was granted: another client may have
 // released it meanwhile, and that master had nothing to release. A release through this client is behind the attempt on every master.
-func (c *Client) auditAttempt(r *round, d *deferred) {
+func (a *audits) lookAtAttempt(r *round, d *deferred) {
 	granted := time.Duration(r.attempt.granted.Load())
-	if granted == 0 || c.own.At(d.now)-granted < c.opts.MasterTimeout/4 {
+	if granted == 0 || a.client.own.At(d.now)-granted < a.client.opts.MasterTimeout/4 {
 		return
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if lease := c.leases.entries[r.keys[0]].leaseOf(r.valueOf(0)); lease != nil && lease.attempt == r.attempt {
-		c.auditLocked(lease, d) //mutant:a-late-grant-is-not-looked-at
+	a.client.mu.Lock()
+	defer a.client.mu.Unlock()
+	if lease := a.client.leases.entries[r.keys[0]].leaseOf(r.valueOf(0)); lease != nil && lease.attempt == r.attempt {
+		a.look(lease, d) //mutant:a-late-grant-is-not-looked-at
 	}
 }
 
@@ -98,8 +110,8 @@ func (c *Client) auditDecided(r *round, _ quorum.Outcome, v quorum.Votes, d *def
 	if lease == nil || lease.lost || launchedAfter(lease.launched, r.launched) || now.After(lease.validUntil) {
 		return
 	}
-	if b := c.leases.holds.of(lease.keys, lease.token); b != nil {
-		c.lookAgainLocked(b, now) // its renewal makes sure
+	if b := c.holds.of(lease.keys, lease.token); b != nil {
+		c.holds.lookAgain(b, now) // its renewal makes sure
 	}
 	if gone.Count() >= r.view.Needed() { //mutant:a-release-elsewhere-is-told-as-lost
 		if moved {
@@ -111,14 +123,14 @@ func (c *Client) auditDecided(r *round, _ quorum.Outcome, v quorum.Votes, d *def
 		case lease.attempt != nil: // its caller may lock with the token again
 			c.undoAttemptLocked(lease.attempt, d)
 		case madeHere(r.token) && !r.ofReader():
-			c.dropLocked(r.keys, r.token, r.view.Masters&^gone, false, d) //mutant:what-a-release-elsewhere-left-stays
+			c.rounds.drop(r.keys, r.token, r.view.Masters&^gone, false, d) //mutant:what-a-release-elsewhere-left-stays
 		}
 		return
 	}
 	lease.lost = true
 	delete(c.leases.delays, lease) // the masters have forgotten that, too
 	c.stats.Lost++
-	c.lostLog.Log(c.opts.Logger, slog.LevelWarn, now, "lease lost", "resource", lease.keys[0], "masters_that_forgot_it", forgotten.Count(),
+	c.audits.log.Log(c.opts.Logger, slog.LevelWarn, now, "lease lost", "resource", lease.keys[0], "masters_that_forgot_it", forgotten.Count(),
 		"validity_left", lease.validUntil.Sub(now).Round(time.Millisecond), "to_do", lostToDo, lease.note.attr(lease.born))
 }
 
@@ -131,8 +143,8 @@ func mayTakeOver(value, token string) bool {
 }
 
 // suspect has all leases looked at soon: a master may have forgotten them.
-func (c *Client) suspect() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.doubts = len(c.leases.all)
+func (a *audits) suspect() {
+	a.client.mu.Lock()
+	defer a.client.mu.Unlock()
+	a.doubts = len(a.client.leases.all)
 }

@@ -238,7 +238,7 @@ func TestWhatOthersEndIsNotLost(t *testing.T) {
 			token := tt.lock(p)
 			time.Sleep(auditMinAlive)
 			tt.end(other, token)
-			p.suspect() // also when leases are looked at because of a master
+			p.audits.suspect() // also when leases are looked at because of a master
 			time.Sleep(2 * p.opts.Heartbeat)
 			if st := p.Stats(); st.Lost != 0 || st.Leases != 0 {
 				s.Errorf("%s: got %d leases, %d lost, want none", tt.name, st.Leases, st.Lost)
@@ -268,7 +268,7 @@ func testAuditBesideATakeover(t *testing.T, token string) {
 		lease := &round{verb: verbAudit, token: token, start: time.Now()}
 		lease.setKeys("r")
 		p.mu.Lock()
-		p.launchLocked(lease, quorum.All, &deferred{now: time.Now()})
+		p.rounds.launch(lease, quorum.All, &deferred{now: time.Now()})
 		p.mu.Unlock()
 		time.Sleep(10 * ms)
 		if got := s.on("r", token); got[3:] != "11" {

@@ -16,12 +16,8 @@ type leases struct {
 	// somebody knows already: attempts under callers' tokens, extensions, and commits of what lives
 	// on. An UNLOCK of the token can be launched behind them.
 	inflight map[string][]*round
-	// holds are those that are renewed while a connection stands (hold.go).
-	holds holds
 	// slotted: this client has locked slots. Only then can a resource be one of its slots.
 	slotted bool
-	// launched numbers the rounds in the order in which the lanes get them: see after.
-	launched uint32
 	// all lists the leases, so that a few can be looked at with every grant and those that ran out
 	// be forgotten: no timer, no long sweep, and never more of them than about twice those that
 	// run.
@@ -91,7 +87,7 @@ type lease struct {
 // newLease is the lease of a round that is granted with these votes. born is the first grant to its
 // token, as far as the round tells.
 func newLease(r *round, v quorum.Votes, validUntil time.Time) *lease {
-	l := &lease{token: r.token, ttlMs: uint32(r.ttlMs), validUntil: validUntil, born: r.start, launched: r.launched, holders: v.MayHold(r.view.Places), reader: r.flags.Load()&flagReader != 0}
+	l := &lease{token: r.token, ttlMs: uint32(r.ttlMs), validUntil: validUntil, born: r.start, launched: r.launched, holders: v.MayHold(r.view.Places), reader: r.ofReader()}
 	l.keys = append(l.key[:0], r.keys...)
 	return l
 }
@@ -141,6 +137,17 @@ func (s *leases) findLease(resources []string, token string) *lease {
 	return nil
 }
 
+// birth is when the lock of these resources was first granted to the token, if the token or a lease tells.
+func (s *leases) birth(resources []string, token string) (born time.Time, known bool) {
+	if born, known = tokenBirth(token); known {
+		return born, true
+	}
+	if l := s.findLease(resources, token); l != nil {
+		return l.born, true
+	}
+	return born, false
+}
+
 // beginInflight records a round as in flight, until endInflight.
 func (s *leases) beginInflight(r *round, key string) {
 	list := s.inflight[key]
@@ -176,7 +183,7 @@ func (s *leases) superseded(than *round, key, token string) bool {
 	return slices.ContainsFunc(s.inflight[key], func(r *round) bool { return launchedAfter(r.launched, than.launched) && r.isFor(key, token) })
 }
 
-// held tells whether findLease finds a lease whose keys may still be there.
+// held tells whether findLease finds a lease whose validity is not over, or only just. In its delay a lock counts in no limit, so it counts anew.
 func (s *leases) held(resources []string, token string, now time.Time) bool {
 	lease := s.findLease(resources, token)
 	return lease != nil && now.Before(lease.validUntil.Add(clock.DriftConstant))
@@ -206,7 +213,7 @@ func (s *leases) hasWaiters(resources []string) bool {
 // grant records a lease, in the place of what was known of its resources before. Masters that may
 // hold them under the same token by that may hold them still, also where that was a lease of more
 // or of fewer resources. It is counted in the share.
-func (s *leases) grant(granted *lease, share *Share, now time.Time) {
+func (s *leases) grant(granted *lease, share *Share, delay time.Duration, now time.Time) {
 	s.forgetSome(now, 2)
 	for _, key := range granted.keys {
 		e := s.entry(key)
@@ -238,14 +245,12 @@ func (s *leases) grant(granted *lease, share *Share, now time.Time) {
 	granted.index = int32(len(s.all))
 	s.all = append(s.all, granted)
 	share.count(granted)
-}
-
-// delay says for how long the lock stays locked when the lease, which was just recorded, has ended. Few leases have one, so it is no field of theirs.
-func (s *leases) delay(l *lease, delay time.Duration) {
-	if s.delays == nil {
-		s.delays = make(map[*lease]time.Duration)
+	if delay > 0 { // few leases have one, so it is no field of theirs
+		if s.delays == nil {
+			s.delays = make(map[*lease]time.Duration)
+		}
+		s.delays[granted] = delay
 	}
-	s.delays[l] = delay
 }
 
 // free is when the resources of a lease are free, if nobody releases or extends it: the end of its validity, or of its delay.
@@ -287,7 +292,10 @@ func (r *round) valueOf(i int) string {
 
 // end forgets a lease whose lock has ended, and counts how long it was held.
 func (s *leases) end(lease *lease, now time.Time) {
-	s.byPrefix.ended(lease, now)
+	if lease.validUntil.Before(now) { // it ended with its validity
+		now = lease.validUntil
+	}
+	s.byPrefix.ended(lease.keys[0], now.Sub(lease.born))
 	s.forget(lease)
 }
 

@@ -1,6 +1,13 @@
 package redlock
 
-import "time"
+import (
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+)
 
 // limits are the options that SetOptions can change while the client runs. They do not change once they are stored.
 type limits struct {
@@ -12,28 +19,84 @@ func (o *Options) limits() *limits {
 	return &limits{maxHold: o.MaxHold, maxWait: o.MaxWait, maxWaiters: o.MaxWaiters, maxBound: o.MaxBound, handoverTime: o.HandoverTime}
 }
 
-// SetOptions puts other limits into force: MaxHold, MaxWait, MaxWaiters, MaxBound and HandoverTime. It ignores the other options. If a limit
-// is not valid together with the options in force it changes nothing, and returns the error of Validate. Zero is the default.
-//
-// Limits count for what comes: no LOCK stops waiting and no lock is lost because one is lower. But a lock that has been held for longer than
-// the new MaxHold is not extended again.
-//
-// The others need a new client. MinTTL and DriftFactor must be those by which the validity of every lock was computed, MaxTTL is that of the
-// membership, and the rest shapes the connections to masters.
-func (c *Client) SetOptions(opts Options) error {
-	next := c.opts
-	next.MaxHold, next.MaxWait, next.MaxWaiters, next.MaxBound, next.HandoverTime = opts.MaxHold, opts.MaxWait, opts.MaxWaiters, opts.MaxBound, opts.HandoverTime
-	next = next.withDefaults()
-	if err := next.Validate(); err != nil {
-		return err
+// bounds say what callers may ask for, before it costs a master anything. All errors are ErrBadRequest, and name the setting that bounds the
+// value. They need no mutex.
+type bounds struct {
+	opts   *Options
+	limits atomic.Pointer[limits] // in force
+	maxTTL atomic.Int64           // the longest in force. The fleet changes it
+}
+
+// checkTTL bounds what a caller may ask for. MaxTTL is about the length of a quarantine, so no lock may live
+// longer, its delay included.
+func (b *bounds) checkTTL(ttl, delay time.Duration) error {
+	most := time.Duration(b.maxTTL.Load())
+	switch {
+	case ttl < b.opts.MinTTL:
+		return badTTL("%s ms is below the least, %s ms (min_ttl)", inMs(ttl), inMs(b.opts.MinTTL))
+	case ttl > most:
+		more := ""
+		if ttl.Milliseconds() == math.MaxInt64/int64(time.Millisecond) { // what callers make of a longer one
+			more = " or more"
+		}
+		return badTTL("%s ms%s is above the most, %s ms (max_ttl): ask for less, or raise it with redlockd members set max_ttl", inMs(ttl), more, inMs(most))
+	case ttl+delay > most: //mutant:a-delay-outlives-max_ttl
+		return badTTL("%s ms is above the most, %s ms, because the lock has a delay of %s ms, and both together may take %s ms (max_ttl): ask for less, or raise it with redlockd members set max_ttl",
+			inMs(ttl), inMs(most-delay), inMs(delay), inMs(most))
 	}
-	c.limits.Store(next.limits())
 	return nil
 }
 
-// Options returns the options in force, defaults filled in.
-func (c *Client) Options() Options {
-	o, l := c.opts, c.limits.Load()
-	o.MaxHold, o.MaxWait, o.MaxWaiters, o.MaxBound, o.HandoverTime = l.maxHold, l.maxWait, l.maxWaiters, l.maxBound, l.handoverTime
-	return o
+// checkHoldTTL bounds the TTL of a held lock from below: it is renewed after a third of it, and two attempts must fit into the rest.
+func (b *bounds) checkHoldTTL(ttl time.Duration) error {
+	if least := 3 * b.opts.MasterTimeout; ttl < least {
+		return badTTL("%s ms is too short for a lock that is held: at least %s ms are needed, three times master.timeout", inMs(ttl), inMs(least))
+	}
+	return nil
 }
+
+// checkHolder validates what UNLOCK and EXTEND name.
+func checkHolder(resources []string, token string) error {
+	if err := checkResources(resources, MaxResources); err != nil {
+		return err
+	}
+	return checkToken(token)
+}
+
+// checkToken bounds a caller's token. Any bytes will do.
+func checkToken(token string) error {
+	switch {
+	case token == "":
+		return badRequest("the token is empty: 1 to %d bytes are needed", MaxTokenLen)
+	case len(token) > MaxTokenLen:
+		return badRequest("the token has %d bytes, at most %d are possible", len(token), MaxTokenLen)
+	}
+	return nil
+}
+
+// checkResources bounds the names. No name may stand twice, because scripts change each key once.
+func checkResources(resources []string, most int) error {
+	if len(resources) == 0 {
+		return badRequest("no resource is named")
+	}
+	if len(resources) > most {
+		return badRequest("%d resources are named, at most %d are possible", len(resources), most)
+	}
+	for i, resource := range resources {
+		switch {
+		case resource == "":
+			return badRequest("a resource name is empty: 1 to %d bytes are needed", MaxResourceLen)
+		case len(resource) > MaxResourceLen:
+			return badRequest("a resource name has %d bytes, at most %d are possible", len(resource), MaxResourceLen)
+		case strings.HasPrefix(resource, ReservedPrefix):
+			return badRequest("resource names that begin with %s are kept for redlockd itself", ReservedPrefix)
+		}
+		if slices.Contains(resources[:i], resource) {
+			return badRequest("resource %q is named twice", resource)
+		}
+	}
+	return nil
+}
+
+// inMs is a duration as the commands take it.
+func inMs(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }

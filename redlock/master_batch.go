@@ -13,10 +13,6 @@ import (
 	"redlockd/redlock/quorum"
 )
 
-// foldMax bounds the releases, or the readers, folded into one script call: Lua's unpack has a limit, and the master
-// serves nobody else while it runs one.
-const foldMax = 256
-
 // readingsMax bounds the bytes of values that are kept of the replies to one batch. It is 16 KB for
 // each of the most rounds.
 const readingsMax = 16 << 20
@@ -72,7 +68,7 @@ type command struct {
 	round int32 // its round; −1: it carries the releases folded[from:to]; readersFold: it carries those readers; or clockMark
 	from  int32
 	to    int32
-	arms  bool // a reading: CLIENT CACHING YES goes before it
+	arms  bool // CLIENT CACHING YES goes before it
 }
 
 // clockMark is the round of a command that tells the master's clock. A pipeline has one before the
@@ -154,7 +150,7 @@ func (b *batch) repeatLost() error {
 		return errors.New("the master has lost its scripts (SCRIPT FLUSH?)")
 	}
 	defer b.lane.resume()
-	if err := b.conn.LoadWithin(b.lane.client.opts.ConnectTimeout); err != nil {
+	if err := b.conn.LoadWithin(b.lane.fleet.opts.ConnectTimeout); err != nil {
 		return fmt.Errorf("load scripts again: %w", err)
 	}
 	lost := slices.Clone(b.lost)
@@ -180,9 +176,7 @@ func (b *batch) begin() {
 	b.unmarked, b.open, b.clockMs, b.latestAt = -1, len(b.sets), 0, 0
 }
 
-// add puts a round into the segment. Releases are hoisted to its front, where they can be folded
-// into one call; so a release whose key an earlier round of the segment touches must not enter it:
-// it would overtake that round. Readers of one resource are in nobody's way: the release of one may overtake another's LOCK.
+// add puts a round into the segment.
 func (b *batch) add(i int32) {
 	r := b.rounds[i]
 	if verbs[r.verb].bare {
@@ -190,6 +184,24 @@ func (b *batch) add(i int32) {
 		return
 	}
 	release := verbs[r.verb].release
+	if len(b.rounds) > 1 { // else there is nothing to overtake
+		b.order(r, release)
+	}
+	if release && len(r.keys) == 1 && b.conn.CompareAndDelete == conn.ScriptOnly {
+		if r.timely() {
+			b.prompt = append(b.prompt, i)
+		} else {
+			b.releases = append(b.releases, i)
+		}
+	} else {
+		b.others = append(b.others, i)
+	}
+}
+
+// order ends the segment if the round must not enter it. Releases are hoisted to the front of a segment, where they can be folded
+// into one call; so a release whose key an earlier round of the segment touches must not enter it:
+// it would overtake that round. Readers of one resource are in nobody's way: the release of one may overtake another's LOCK.
+func (b *batch) order(r *round, release bool) {
 	reader := (r.verb == verbJoin || release && len(r.keys) == 1) && r.ofReader()
 	if release {
 		for _, key := range r.keys {
@@ -209,15 +221,6 @@ func (b *batch) add(i int32) {
 	}
 	if r.verb == verbSlot && r.attempt != nil { // a release of another slot that the token holds stays behind it, too
 		b.touched.addSlots(r) //mutant:a-release-of-another-slot-overtakes
-	}
-	if release && len(r.keys) == 1 && b.conn.CompareAndDelete == conn.ScriptOnly {
-		if r.timely() {
-			b.prompt = append(b.prompt, i)
-		} else {
-			b.releases = append(b.releases, i)
-		}
-	} else {
-		b.others = append(b.others, i)
 	}
 }
 
@@ -256,7 +259,11 @@ func (b *batch) emit() {
 			b.unmarked++
 		}
 		b.commands = append(b.commands, command{round: i})
-		verbs[b.rounds[i].verb].write(b, b.rounds[i])
+		row := &verbs[b.rounds[i].verb]
+		if row.arms {
+			b.arm()
+		}
+		row.write(b, b.rounds[i])
 	}
 	b.releases, b.prompt, b.others = b.releases[:0], b.prompt[:0], b.others[:0]
 	b.touched.reset()
@@ -323,7 +330,7 @@ func (b *batch) send() error {
 	b.sent = time.Now()
 	// The watch gives the votes up after MasterTimeout; the connection gets longer, for a late
 	// answer is better than a new one.
-	if err := b.wire.Send(b.sent.Add(b.lane.client.opts.ConnectTimeout)); err != nil {
+	if err := b.wire.Send(b.sent.Add(b.lane.fleet.opts.ConnectTimeout)); err != nil {
 		return b.timely(err)
 	}
 	return nil
@@ -332,7 +339,7 @@ func (b *batch) send() error {
 // timely says in our words that the deadline of the connection has passed.
 func (b *batch) timely(err error) error {
 	if conn.IsTimeout(err) {
-		return fmt.Errorf("no answer within %v", b.lane.client.opts.ConnectTimeout)
+		return fmt.Errorf("no answer within %v", b.lane.fleet.opts.ConnectTimeout)
 	}
 	return err
 }
@@ -380,7 +387,7 @@ func (t *touched) reset() {
 
 // readAll reads the replies to the pipeline, and the votes in them.
 func (b *batch) readAll() error {
-	c := b.lane.client
+	f := b.lane.fleet
 	var err error
 	for i := 0; err == nil && i < len(b.commands); i++ {
 		err = b.readCommand(b.commands[i])
@@ -396,14 +403,11 @@ func (b *batch) readAll() error {
 		if b.open < len(b.sets) {
 			b.marked(end.Clock.UnixMilli())
 		}
-		result := b.lane.guard.judge(end, c.own.ReadingOf(b.sent, time.Now(), end.Clock), c)
+		result := b.lane.guard.judge(end, f.own.ReadingOf(b.sent, time.Now(), end.Clock), f)
 		if b.judged {
 			result = b.guardResult.merge(result)
 		}
 		b.guardResult, b.judged = result, true
-		err = result.err
-	}
-	if err == nil {
 		for _, i := range b.bare {
 			b.votes[i] = quorum.Granted
 		}
@@ -437,12 +441,19 @@ func (b *batch) readCommand(command command) error {
 	}
 	i := command.round
 	first, err := b.wire.ReadReply()
+	armed, before := false, len(b.readings)
+	if err == nil && command.arms {
+		armed, first, err = b.readArmed(first)
+	}
 	if err != nil {
 		return err
 	}
 	v, refused, err := verbs[b.rounds[i].verb].read(b, command, first)
 	if err != nil {
 		return err
+	}
+	if armed && len(b.readings) > before {
+		b.readings[before].answer.armed = true
 	}
 	if r := b.rounds[i]; r.attempt != nil && r.attempts() && (v == quorum.Granted || v == quorum.AsReader) { //mutant:a-failed-takeover-of-a-reader-stays
 		b.sets = append(b.sets, setKey{round: i})

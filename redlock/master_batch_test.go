@@ -5,7 +5,6 @@ package redlock
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -15,7 +14,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"redlockd/redlock/clock"
 	"redlockd/redlock/conn"
 	"redlockd/redlock/lua"
 	"redlockd/redlock/member"
@@ -34,16 +32,14 @@ func standingOn(t testing.TB, m Master) *batch {
 	if err := Bootstrap(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
-	c := &Client{
-		opts: o, tokens: newTokenSource(), own: clock.Own{Zero: time.Now()},
-		leases: newLeases(nil), claims: make(map[string]*lane), changed: make(chan struct{}),
-		endingContext: t.Context(),
-	}
-	l := newLane(c, 0, o.Masters[0])
+	c := newClient(o)
+	c.own.Start(time.Now())
+	t.Cleanup(c.fleet.end)
+	l := newLane(&c.fleet, 0, o.Masters[0])
 	s := member.SurveyMasters(t.Context(), map[int]Master{0: o.Masters[0]}, member.Patience{Enough: 1}, o.members())
 	defer s.Close()
-	c.coordinator = c.newCoordinator()
-	c.view.Store(newView([]*lane{l}, s.Prevailing(), c))
+	c.fleet.coordinator = c.newCoordinator()
+	c.fleet.set(newView([]*lane{l}, s.Prevailing(), &c.fleet))
 	conn, err := l.connect()
 	if err != nil {
 		t.Fatal(err)
@@ -55,7 +51,7 @@ func standingOn(t testing.TB, m Master) *batch {
 // exec sends the rounds and fills in the votes.
 func (b *batch) exec() error {
 	for _, r := range b.rounds {
-		r.view = b.lane.client.view.Load()
+		r.view = b.lane.fleet.view.Load()
 	}
 	b.encode()
 	if err := b.send(); err != nil {
@@ -76,16 +72,15 @@ func newRound(v verb, token string, ttl time.Duration, keys ...string) *round {
 
 // idleClient is a client without masters.
 func idleClient() *Client {
-	c := &Client{opts: DefaultOptions(), endingContext: context.Background()}
-	c.drift = c.opts.drift()
-	c.coordinator = c.newCoordinator()
-	c.view.Store(newView(nil, nil, c))
+	c := newClient(DefaultOptions())
+	c.fleet.coordinator = c.newCoordinator()
+	c.fleet.set(newView(nil, nil, &c.fleet))
 	return c
 }
 
 // plan lists the commands that a batch makes of its rounds, as "set k T", or "release k:T k2:T2" for a folded call.
 func plan(rounds ...*round) []string {
-	b := newBatch(&lane{client: idleClient()}, &conn.Conn{})
+	b := newBatch(&lane{fleet: &idleClient().fleet}, &conn.Conn{})
 	b.rounds = rounds
 	b.begin()
 	for i := range rounds {
@@ -464,14 +459,14 @@ func TestHalfABatchIsNoBatch(t *testing.T) {
 func TestVoteOfARoundOfAnotherRecord(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := standing(t, newMemMaster(t))
-		c := b.lane.client
+		c := b.lane.fleet.client
 		of := func(change func(r *member.Record)) *view {
-			return newView(c.view.Load().lanes, changed(c.view.Load().record, change), c)
+			return newView(c.fleet.view.Load().lanes, changed(c.fleet.view.Load().record, change), &c.fleet)
 		}
 		b.rounds = []*round{newRound(verbSet, "A", time.Second, "a"), newRound(verbSet, "B", time.Second, "b"), newRound(verbSet, "C", time.Second, "c")}
 		b.rounds[0].view = of(func(r *member.Record) { r.Version, r.Parent = 9, strings.Repeat("5a", member.DigestLen/2) })
-		b.rounds[1].view = c.view.Load()
-		b.rounds[2].view = newView(c.view.Load().lanes, nil, c)
+		b.rounds[1].view = c.fleet.view.Load()
+		b.rounds[2].view = newView(c.fleet.view.Load().lanes, nil, &c.fleet)
 		b.encode()
 		if err := cmp.Or(b.send(), b.readReplies()); err != nil {
 			t.Fatal(err)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"redlockd/redlock/clock"
 	"redlockd/redlock/conn"
 	"redlockd/redlock/lua"
 )
@@ -16,16 +15,16 @@ import (
 // Invariant: no lock's validity outlives one max_ttl from now, and a wait is longer. So anybody may shorten any lock's
 // key to one wait at any time, also late, or twice.
 
-// clamp shortens the keys that live for longer than a wait, after the clock went back. It works between two heartbeats'
-// batches, so it stops after a part of MasterTimeout, and the next heartbeat goes on from where SCAN has come, also over
-// another connection.
-func (l *lane) clamp(ctx context.Context, conn *conn.Conn) error {
-	k, c := &l.guard.clock, l.client
-	if l.guard.record == nil {
-		return nil // the next heartbeat that knows the wait does it
-	}
-	wait := max(l.guard.record.Wait, clock.QuarantineOf(l.guard.record.MaxTTL, c.drift))
-	for began := time.Now(); k.clamp && time.Since(began) < c.opts.MasterTimeout/4; {
+// clamp is the shortening of keys after the clock of a master went back.
+type clamp struct {
+	due    bool
+	cursor uint64 // how far SCAN has come
+}
+
+// run shortens the keys that live for longer than a wait. It works between two heartbeats' batches, so it stops after the budget, and the
+// next heartbeat goes on from where SCAN has come, also over another connection. shown is what the master shows of the membership.
+func (k *clamp) run(ctx context.Context, conn *conn.Conn, shown string, wait, budget time.Duration) error {
+	for began := time.Now(); k.due && time.Since(began) < budget; {
 		keys, next, err := conn.Redis.Scan(ctx, k.cursor, "", foldMax).Result()
 		if err != nil {
 			return fmt.Errorf("SCAN after a clock that went back: %w", err)
@@ -33,12 +32,12 @@ func (l *lane) clamp(ctx context.Context, conn *conn.Conn) error {
 		// SCAN may return more keys than asked for.
 		for len(keys) > 0 {
 			n := min(len(keys), foldMax)
-			if err := conn.Redis.EvalSha(ctx, lua.Clamp.SHA, append([]string{lua.MembersKey}, keys[:n]...), wait.Milliseconds(), l.guard.shown).Err(); err != nil { //mutant:keys-shortened-too-much
+			if err := conn.Redis.EvalSha(ctx, lua.Clamp.SHA, append([]string{lua.MembersKey}, keys[:n]...), wait.Milliseconds(), shown).Err(); err != nil { //mutant:keys-shortened-too-much
 				return fmt.Errorf("shorten keys after a clock that went back: %w", err)
 			}
 			keys = keys[n:]
 		}
-		k.cursor, k.clamp = next, next != 0
+		k.cursor, k.due = next, next != 0
 	}
 	return nil
 }

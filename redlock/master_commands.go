@@ -109,9 +109,9 @@ func (b *batch) acquisition(r *round) {
 	}
 	w.Bulk(r.token)
 	w.Number(r.ttlMs)
-	w.Number(b.lane.client.view.Load().longestMs)
+	w.Number(b.lane.fleet.view.Load().longestMs)
 	w.Number(r.fence)
-	w.Number(int64(b.lane.client.opts.FenceMarks))
+	w.Number(int64(b.lane.fleet.opts.FenceMarks))
 }
 
 // fenceKeys is how many keys acquisition adds.
@@ -161,7 +161,7 @@ func readAcquire(b *batch, cmd command, reply conn.Reply) (v quorum.Vote, refuse
 // that were seen. A mark that no proxy can have made is not believed: one false master would push all fences
 // ahead.
 func (b *batch) fenceRefused(r *round, mark int64) (v quorum.Vote, refused error) {
-	skew := b.lane.client.opts.ClockSkewMax
+	skew := b.lane.fleet.opts.ClockSkewMax
 	switch {
 	case mark == fence.Ahead:
 		return quorum.Unknown, fmt.Errorf("the fence %d is more than %v ahead of the master's clock: a clock of this proxy, of another or of the master is wrong", r.fence, fence.AheadMax)
@@ -180,7 +180,7 @@ func writeExtend(b *batch, r *round) {
 	b.resources(r)
 	b.wire.Bulk(r.token)
 	b.wire.Number(r.ttlMs)
-	b.wire.Number(b.lane.client.view.Load().longestMs)
+	b.wire.Number(b.lane.fleet.view.Load().longestMs)
 }
 
 // readExtend keeps a reader's lock and a writer's apart: the caller of an EXTEND does not say which it is.
@@ -242,7 +242,7 @@ func writeUndo(b *batch, r *round) {
 	for i := range a.keys {
 		value, latest, what, before := a.token, at+a.ttlMs, int64(undoDelete), ""
 		if a.commit != nil {
-			value, latest, what, before = a.commit.changes[i].undo(at, b.lane.client.drift)
+			value, latest, what, before = a.commit.changes[i].undo(at, b.lane.fleet.drift)
 		}
 		b.wire.Bulk(value)
 		b.wire.Number(latest)
@@ -277,7 +277,7 @@ func writeCommit(b *batch, r *round) {
 		}
 		b.wire.Number(do)
 		b.wire.Bulk(ch.NewValue)
-		b.wire.Number(paddedTTL(ch.life(), b.lane.client.drift).Milliseconds())
+		b.wire.Number(paddedTTL(ch.life(), b.lane.fleet.drift).Milliseconds())
 	}
 	b.latest(r)
 }
@@ -411,7 +411,7 @@ func readInspect(b *batch, cmd command, first conn.Reply) (v quorum.Vote, refuse
 func (b *batch) markIn(text []byte) (int64, error) {
 	score, err := strconv.ParseFloat(string(text), 64)
 	mark, ok := fence.Of(score)
-	if skew := b.lane.client.opts.ClockSkewMax; err != nil || !ok || mark > fence.Highest(time.Now(), skew) { //mutant:a-false-mark-shown
+	if skew := b.lane.fleet.opts.ClockSkewMax; err != nil || !ok || mark > fence.Highest(time.Now(), skew) { //mutant:a-false-mark-shown
 		return 0, errors.New(fence.FalseFences("mark in "+lua.MarksKey, conn.Sanitize(string(text)), skew))
 	}
 	return mark, nil
@@ -425,26 +425,8 @@ func (b *batch) keep(reply conn.Reply) (string, error) {
 	return string(reply.Text), nil
 }
 
-// writeObserve asks for the same, and has the master announce the next change of the key where it
-// can.
-func writeObserve(b *batch, r *round) {
-	b.arm()
-	writeReading(b, r)
-}
-
-func readObserve(b *batch, cmd command, first conn.Reply) (v quorum.Vote, refused, err error) {
-	armed, first, err := b.readArmed(cmd, first)
-	if err != nil {
-		return quorum.Unknown, nil, err
-	}
-	v, refused, err = readReading(b, cmd, first)
-	b.readings[len(b.readings)-1].answer.armed = armed
-	return v, refused, err
-}
-
 // An observation of a writer that waits for readers is one script call, which also announces it.
 func writeAnnounce(b *batch, r *round) {
-	b.arm()
 	b.script(lua.Announce, 0, 1, 2)
 	b.resources(r)
 	b.wire.Number(intentLife.Milliseconds())
@@ -458,10 +440,6 @@ func writeWithdraw(b *batch, r *round) {
 
 func readAnnounce(b *batch, cmd command, first conn.Reply) (v quorum.Vote, refused, err error) {
 	a := answer{known: true}
-	a.armed, first, err = b.readArmed(cmd, first)
-	if err != nil {
-		return quorum.Unknown, nil, err
-	}
 	refused, err = b.readArray(first, 2, "$:", func(i int, element conn.Reply) error {
 		if i == 0 {
 			a.kind = conn.Sanitize(string(element.Text))
@@ -478,25 +456,6 @@ func readAnnounce(b *batch, cmd command, first conn.Reply) (v quorum.Vote, refus
 	return quorum.Granted, nil, nil
 }
 
-// An observation of all slots of a semaphore is one script call, and arms every key that it reads.
-func writeObserveSlots(b *batch, r *round) {
-	b.arm()
-	writeRead(b, r)
-}
-
-func readObserveSlots(b *batch, cmd command, first conn.Reply) (v quorum.Vote, refused, err error) {
-	armed, first, err := b.readArmed(cmd, first)
-	if err != nil {
-		return quorum.Unknown, nil, err
-	}
-	before := len(b.readings)
-	v, refused, err = readRead(b, cmd, first)
-	if len(b.readings) > before {
-		b.readings[before].answer.armed = armed
-	}
-	return v, refused, err
-}
-
 // arm has the master announce the next change of what the next command reads, where it can.
 func (b *batch) arm() {
 	if b.lane.tracks() {
@@ -505,12 +464,8 @@ func (b *batch) arm() {
 	}
 }
 
-// readArmed reads the reply to CLIENT CACHING, where that was sent, and returns the first reply behind it. Without it the waiter asks again by
-// itself.
-func (b *batch) readArmed(cmd command, first conn.Reply) (armed bool, _ conn.Reply, err error) {
-	if !cmd.arms {
-		return false, first, nil
-	}
+// readArmed reads the reply to CLIENT CACHING, and returns the one behind it. Where it was refused, the waiter asks again by itself.
+func (b *batch) readArmed(first conn.Reply) (armed bool, _ conn.Reply, err error) {
 	if first.Kind != '+' && first.Kind != '-' {
 		return false, conn.Reply{}, conn.ProtocolError(first)
 	}
@@ -524,26 +479,20 @@ func writeStoreScript(b *batch, r *round) {
 	b.command("set", r.keys[0], r.token, "px", strconv.FormatInt(r.ttlMs, 10))
 }
 
-func readStoreScript(_ *batch, _ command, reply conn.Reply) (v quorum.Vote, refused, err error) {
-	return readOnly('+', reply)
-}
-
 // A message is published on every master. Receivers drop the copies, see publish.go.
 func writePublish(b *batch, r *round) {
 	b.command("publish", r.keys[0], r.token)
 }
 
-func readPublish(_ *batch, _ command, reply conn.Reply) (v quorum.Vote, refused, err error) {
-	return readOnly(':', reply)
-}
-
 // readOnly reads the reply to a command that has only one kind of reply.
-func readOnly(kind byte, reply conn.Reply) (v quorum.Vote, refused, err error) {
-	switch reply.Kind {
-	case kind:
-		return quorum.Granted, nil, nil
-	case '-':
-		return quorum.Unknown, conn.ErrorIn(reply), nil
+func readOnly(kind byte) func(b *batch, cmd command, reply conn.Reply) (v quorum.Vote, refused, err error) {
+	return func(_ *batch, _ command, reply conn.Reply) (v quorum.Vote, refused, err error) {
+		switch reply.Kind {
+		case kind:
+			return quorum.Granted, nil, nil
+		case '-':
+			return quorum.Unknown, conn.ErrorIn(reply), nil
+		}
+		return quorum.Unknown, nil, conn.ProtocolError(reply)
 	}
-	return quorum.Unknown, nil, conn.ProtocolError(reply)
 }

@@ -1,12 +1,9 @@
 package redlock
 
 import (
-	"fmt"
-	"sync"
 	"time"
 
 	"redlockd/redlock/clock"
-	"redlockd/redlock/quorum"
 )
 
 // What follows from the readings of package clock. All of it is local: two clocks out of step with each other do not say
@@ -45,9 +42,8 @@ type clockGuard struct {
 	ownGain time.Duration
 	// unnoted tells that the master's clock has gained, and that the note of that is not written yet.
 	unnoted bool
-	// clamp tells that the clock went back, and keys live too long. cursor is how far SCAN has come.
-	clamp  bool
-	cursor uint64
+	// clamp is due when the clock went back, and keys live too long.
+	clamp clamp
 
 	// lane.mu guards what follows.
 
@@ -73,8 +69,8 @@ type clockGuard struct {
 	logged bool
 }
 
-func newClockGuard(c *Client, m Master) clockGuard {
-	return clockGuard{same: m.SameClock, good: m.SameClock, slept: c.own.Suspended()}
+func newClockGuard(own *clock.Own, same bool) clockGuard {
+	return clockGuard{same: same, good: same, slept: own.Suspended()}
 }
 
 // clockResult is what a reading has found.
@@ -88,20 +84,20 @@ type clockResult struct {
 }
 
 // judge judges one reading. After a gain the ring is a new one, so that a gain is found once.
-func (k *clockGuard) judge(now clock.Reading, c *Client) clockResult {
+func (k *clockGuard) judge(now clock.Reading, own *clock.Own, drift clock.Drift, wait time.Duration) clockResult {
 	if k.same { //mutant:a-clock-of-our-own-is-doubted
 		return clockResult{counts: true}
 	}
-	rate, tolerance := c.drift.Rate(), c.drift.StepMax
+	rate, tolerance := drift.Rate(), drift.StepMax
 	result := clockResult{counts: k.good}
-	result.unwatched = k.ring.Begun && now.Received-k.ring.Latest > c.view.Load().wait //mutant:watched-without-a-connection
-	gain := k.ring.Gain(now, rate)                                                     //mutant:a-clock-that-gains-is-not-seen
+	result.unwatched = k.ring.Begun && now.Received-k.ring.Latest > wait //mutant:watched-without-a-connection
+	gain := k.ring.Gain(now, rate)                                       //mutant:a-clock-that-gains-is-not-seen
 	if gain > tolerance {
 		result.counts = false
-		if asleep := c.own.Suspended() - k.slept; asleep > 0 {
+		if asleep := own.Suspended() - k.slept; asleep > 0 {
 			k.slept += asleep
 			k.ring.Sleep(asleep, rate)
-			result.unwatched = result.unwatched || asleep > c.view.Load().wait
+			result.unwatched = result.unwatched || asleep > wait
 			gain = k.ring.Gain(now, rate)
 		}
 	}
@@ -112,150 +108,24 @@ func (k *clockGuard) judge(now clock.Reading, c *Client) clockResult {
 	if result.gain > 0 || result.unwatched {
 		k.ring, result.counts = clock.Ring{}, false
 	}
-	k.ring.Add(now, rate, c.view.Load().wait)
+	k.ring.Add(now, rate, wait)
 	return result
 }
 
 // beat takes the reading of a heartbeat, which judge has judged. A suspension that has not shown by now is about something
 // else: it must not excuse a gain to come.
-func (k *clockGuard) beat(now clock.Reading, c *Client) {
+func (k *clockGuard) beat(now clock.Reading, own *clock.Own, drift clock.Drift, wait time.Duration) {
 	if k.same {
 		return
 	}
-	k.slept = c.own.Suspended()                                                                      //mutant:a-suspension-excuses-a-later-gain
-	if k.last != (clock.Reading{}) && clock.WentBack(k.last, now, c.drift.Rate(), c.drift.StepMax) { //mutant:a-clock-set-back-lengthens-locks
-		k.clamp, k.cursor = true, 0
+	k.slept = own.Suspended()                                                                    //mutant:a-suspension-excuses-a-later-gain
+	if k.last != (clock.Reading{}) && clock.WentBack(k.last, now, drift.Rate(), drift.StepMax) { //mutant:a-clock-set-back-lengthens-locks
+		k.clamp = clamp{due: true}
 	}
 	k.last = now
-	own := c.own.Reading(time.Now())
-	k.ownGain = k.own.Gain(own, 0)
-	k.own.Add(own, 0, c.view.Load().wait)
-}
-
-// wallTable has the latest reading of every master's clock that is connected, for vouched.
-type wallTable struct {
-	mu     sync.Mutex // no other mutex is taken while it is held
-	offset [MaxMasters]clock.Interval
-	known  quorum.Mask
-}
-
-func (w *wallTable) set(master int, offset clock.Interval) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.offset[master], w.known = offset, w.known.With(master)
-}
-
-func (w *wallTable) forget(master int) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.known &^= 1 << master
-}
-
-// vouched are the masters whose clock is vouched for. enough tells that so many are connected that all that agree
-// with our clock could be.
-func (c *Client) vouched(now time.Time) (good quorum.Mask, enough bool) {
-	w := &c.walls
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	n := c.view.Load().Count
-	return clock.Vouched(c.own.Wall(now), w.offset[:], w.known, n, c.opts.ClockSkewMax), w.known.Count() >= quorum.Of(n)
-}
-
-// doubtClock takes the master's votes here, after a gain or a time in which nobody watched its clock. At the first of
-// several gains, as a clock that runs too fast shows them, all masters are asked for their time: if all gained, this
-// machine may have been paused.
-func (l *lane) doubtClock(found clockResult) {
-	k, c, now := &l.guard.clock, l.client, time.Now()
-	l.mu.Lock()
-	first := found.gain > 0 && k.gain == 0
-	k.unnoted = k.unnoted || found.gain > 0
-	if k.good || first {
-		l.since = now
-	}
-	k.good, k.until = false, now.Add(c.view.Load().wait)
-	switch {
-	case first:
-		k.gain, k.before, k.gained, k.logged = found.gain, found.before, c.own.At(now), false
-		k.reason = clock.OutOfStep(k.gain)
-	case k.gain == 0:
-		k.reason = reasonUnwatched
-	case found.gain > 0 && c.own.At(now)-k.gained > 2*c.opts.Heartbeat: // all have been asked since the last one that was added //mutant:gains-of-a-fast-clock-are-not-added
-		k.gain, k.gained = k.gain+found.gain, c.own.At(now)
-	}
-	l.mu.Unlock()
-	if first {
-		c.suspect()
-		for _, other := range c.view.Load().masters {
-			other.requestHeartbeat()
-		}
-	}
-}
-
-// gained tells the lane that another reading than its own has shown a gain of the clock of the process with this run_id. The next heartbeat
-// acts on it. Where another process is at the address by now, nobody counts what the gain has ended early: that memory is gone.
-func (l *lane) gained(runID string, gain, before time.Duration) {
-	l.mu.Lock()
-	same := l.identity.RunID == runID //mutant:the-gain-of-a-process-that-is-gone-doubts-the-next
-	if same {
-		l.guard.clock.reported = clockResult{gain: gain, before: before}
-	}
-	l.mu.Unlock()
-	if same {
-		l.requestHeartbeat()
-	}
+	wall := own.Reading(time.Now())
+	k.ownGain = k.own.Gain(wall, 0)
+	k.own.Add(wall, 0, wait)
 }
 
 const reasonUnwatched = "nobody has watched its clock yet, and too few others are connected to compare it with"
-
-// trustClock decides, at the end of a heartbeat, whether the master's clock is good, and has those lanes look again whose
-// masters' clocks this one vouches for. noted tells that somebody else has seen the clock gain: then it has to be watched.
-func (l *lane) trustClock(noted bool) {
-	k, c := &l.guard.clock, l.client
-	if k.same {
-		return
-	}
-	now := time.Now()
-	c.walls.set(l.index, k.last.Offset)
-	agreeing, enough := c.vouched(now)
-	watched := k.ring.Watched(k.last.Sent, c.view.Load().wait)
-	skew := (k.last.Offset.Low+k.last.Offset.High)/2 - c.own.Wall(now)
-
-	l.mu.Lock()
-	k.began, k.asked, k.took, k.offset = k.ring.Began, k.last.Sent, k.last.Received-k.last.Sent, skew
-	k.noted, k.agrees, k.copied, k.copiedBeat = noted, agreeing.Has(l.index), k.ring, l.guard.beat
-	switch good := watched || k.gain == 0 && !noted && agreeing.Has(l.index); { //mutant:first-sight-of-a-clock-believed //mutant:a-clock-that-gained-is-vouched-for
-	case good && !k.good:
-		k.good, k.gain, k.skew, k.reason, k.logged, k.unnoted = true, 0, 0, "", false, false
-		l.since = now
-	case good:
-	case k.gain == 0:
-		k.until = now.Add(c.view.Load().wait - (k.last.Received - k.ring.Began))
-		k.skew, k.reason = 0, reasonUnwatched
-		if enough {
-			k.skew = skew
-			k.reason = fmt.Sprintf("its clock differs by %v from this machine's, or from too many others (clock_skew_max), and nobody has watched whether it stepped", clock.Roughly(skew))
-			if noted {
-				k.reason = "another redlockd has seen its clock gain, and it has not been watched since for long enough"
-			}
-			if agreeing == 0 {
-				k.reason = fmt.Sprintf("this machine's clock agrees with too few masters (clock_skew_max); from this one's it differs by %v", clock.Roughly(-skew))
-			}
-		}
-	}
-	l.mu.Unlock()
-	for _, other := range c.view.Load().masters {
-		if other != l && agreeing.Has(other.index) {
-			other.recheckClock()
-		}
-	}
-}
-
-// recheckClock has the lane send a heartbeat if its master's clock might now be vouched for.
-func (l *lane) recheckClock() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if k := &l.guard.clock; !k.good && k.gain == 0 && !k.noted {
-		l.heartbeatDue = true
-		l.wake.Signal()
-	}
-}

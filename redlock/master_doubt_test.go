@@ -223,8 +223,8 @@ func TestOwnClockIsWrong(t *testing.T) {
 				other.unlock(held.Token, "mine").want(s, tt.name+": UNLOCK of what was locked before", "held", 0)
 			}
 			p.allUp()
-			if took := time.Since(wrong); took > p.view.Load().wait+2*p.opts.Heartbeat {
-				s.Errorf("%s: it stopped for %v, want one wait of %v, and two heartbeats", tt.name, took, p.view.Load().wait)
+			if took := time.Since(wrong); took > p.fleet.view.Load().wait+2*p.opts.Heartbeat {
+				s.Errorf("%s: it stopped for %v, want one wait of %v, and two heartbeats", tt.name, took, p.fleet.view.Load().wait)
 			}
 			p.lockable("r")
 			lines := strings.Count(logged.String(), "level=WARN")
@@ -250,7 +250,7 @@ func TestOwnPauseTakesNoVotesFromOthers(t *testing.T) {
 		inVirtualTime(t, 5, func(s *stage) {
 			p, other := s.open(briefly, withFaults), s.open(briefly)
 			p.delay(tt.away, tt.away, 2, 3, 4)
-			time.Sleep(p.view.Load().wait + time.Second) // the ring of its readings has none that was faster
+			time.Sleep(p.fleet.view.Load().wait + time.Second) // the ring of its readings has none that was faster
 			before := s.memberships()
 			p.pauseClock(tt.pause)
 			time.Sleep(600 * ms)
@@ -258,7 +258,7 @@ func TestOwnPauseTakesNoVotesFromOthers(t *testing.T) {
 			later := s.start(briefly)
 			time.Sleep(10 * ms)
 			for range 12 {
-				if left := p.view.Load().wait; p.states() == "uuuuu" && time.Since(later.opened) < left/2 {
+				if left := p.fleet.view.Load().wait; p.states() == "uuuuu" && time.Since(later.opened) < left/2 {
 					s.Fatalf("it trusts all clocks %v after it stood still for %v", time.Since(later.opened), tt.pause)
 				}
 				later.wantStates("uuuuu")
@@ -268,7 +268,7 @@ func TestOwnPauseTakesNoVotesFromOthers(t *testing.T) {
 				if after := s.memberships(); after != before {
 					s.Fatalf("it stood still for %v: memberships: got\n%s\nwant what they were before,\n%s", tt.pause, after, before)
 				}
-				time.Sleep(p.view.Load().wait / 10)
+				time.Sleep(p.fleet.view.Load().wait / 10)
 			}
 			p.wantStates("uuuuu")
 			s.wantNotes(nil, 0, 1, 2, 3, 4)
@@ -397,7 +397,7 @@ func TestClockThatNobodyWatched(t *testing.T) {
 func TestClampCutsNoLockShort(t *testing.T) {
 	inVirtualTime(t, 1, func(s *stage) {
 		p := s.open(briefly)
-		wait := p.view.Load().wait.Milliseconds()
+		wait := p.fleet.view.Load().wait.Milliseconds()
 		s.do(0, "SET", "longer", "T", "PX", 2*wait)
 		s.do(0, "SET", "for ever", "T")
 		s.do(0, "SET", "redlockd:longer", "T", "PX", 2*wait)
@@ -405,9 +405,9 @@ func TestClampCutsNoLockShort(t *testing.T) {
 			s.do(0, "SET", fmt.Sprint("many ", n), "T", "PX", 100*wait)
 		}
 		s.masters[0].StepClock(-time.Second)
-		s.do(0, "SET", "longest", "T", "PX", p.view.Load().longestMs)
+		s.do(0, "SET", "longest", "T", "PX", p.fleet.view.Load().longestMs)
 		time.Sleep(300 * ms)
-		for key, want := range map[string]int64{"longest": p.view.Load().longestMs - 300, "longer": wait, "for ever": -1, "redlockd:longer": 2*wait + 700, "many 700": wait} {
+		for key, want := range map[string]int64{"longest": p.fleet.view.Load().longestMs - 300, "longer": wait, "for ever": -1, "redlockd:longer": 2*wait + 700, "many 700": wait} {
 			if got := s.do(0, "PTTL", key).(int64); got > want || got < want-300 && want > 0 {
 				s.Errorf("%s lives for %d ms, want %d or little less", key, got, want)
 			}
@@ -424,7 +424,7 @@ func TestClampCutsNoReaderShort(t *testing.T) {
 		reader := p.lock(one("r", time.Second).sharing())
 		reader.want(s, "LOCK SHARED behind the step", "held", 0)
 		time.Sleep(600 * ms) // heartbeats
-		if left := s.do(0, "PTTL", "r").(int64); left > p.view.Load().wait.Milliseconds() {
+		if left := s.do(0, "PTTL", "r").(int64); left > p.fleet.view.Load().wait.Milliseconds() {
 			s.Errorf("the key lives for %d ms, want it shortened to the wait", left)
 		}
 		p.unlock(before.Token, "r")
@@ -506,7 +506,7 @@ func TestFastClocksAreNoted(t *testing.T) {
 		inVirtualTime(t, 5, func(s *stage) {
 			p := s.open(briefly)
 			p.delay(2*ms, 2*ms, 0, 1, 2, 3, 4)
-			time.Sleep(p.view.Load().wait + time.Second) // the ring of its readings has none that was faster
+			time.Sleep(p.fleet.view.Load().wait + time.Second) // the ring of its readings has none that was faster
 			s.setClockRates(83_000, 0, 1, 2)
 			for end := time.Now().Add(3 * time.Second); time.Now().Before(end); time.Sleep(ms) {
 				if !busy {

@@ -61,6 +61,8 @@ type guard struct {
 	// confirmed is when the last connection was begun that has reached the same process, as a time.Duration on clock.Own. The coordinator
 	// moves it.
 	confirmed atomic.Int64
+	// recheckWithin is how long that holds under record (member.RecheckWithin).
+	recheckWithin time.Duration
 
 	// ahead is the most that the master's clock was ahead of clock.Own when that was last known to a quarter of MasterTimeout, in nanoseconds;
 	// 0: it was never read.
@@ -93,8 +95,6 @@ type guardResult struct {
 	// recheck tells that the master shows something else than before: verify has to read it again while nothing is
 	// in flight.
 	recheck bool
-	// err is why the connection is of no use; nil: it is.
-	err error
 }
 
 // unresolved tells whether there is something to see to before anything else is sent.
@@ -116,12 +116,12 @@ func (g guardResult) merge(later guardResult) guardResult {
 }
 
 // judge judges a pipeline by its trailer and the reading of the clock in it.
-func (g *guard) judge(end member.Trailer, now clock.Reading, c *Client) guardResult {
+func (g *guard) judge(end member.Trailer, now clock.Reading, f *fleet) guardResult {
 	result := g.judgeMemory(end, now.Received)
-	if now.Received-now.Sent <= c.opts.MasterTimeout/4 || g.ahead.Load() == 0 {
+	if now.Received-now.Sent <= f.opts.MasterTimeout/4 || g.ahead.Load() == 0 {
 		g.ahead.Store(int64(now.Offset.High))
 	}
-	result.clock = g.clock.judge(now, c)
+	result.clock = g.clock.judge(now, f.own, f.drift, f.view.Load().wait)
 	result.counts = result.remembers && result.clock.counts //mutant:votes-of-a-doubted-clock-counted
 	return result
 }
@@ -146,7 +146,7 @@ func (g *guard) judgeMemory(end member.Trailer, now time.Duration) guardResult {
 
 // unconfirmed is for how long no new connection has reached the master of the record, if that is too long for its votes to count; else 0.
 func (g *guard) unconfirmed(now time.Duration) time.Duration {
-	if ago := now - time.Duration(g.confirmed.Load()); ago > member.RecheckWithin(g.record.Wait) {
+	if ago := now - time.Duration(g.confirmed.Load()); ago > g.recheckWithin {
 		return ago
 	}
 	return 0
@@ -203,7 +203,7 @@ func (l *lane) forget(memory string) {
 	if g.forgotten = append(g.forgotten, memory); len(g.forgotten) > forgottenMax {
 		g.forgotten = slices.Delete(g.forgotten, 0, 1)
 	}
-	l.client.suspect()
+	l.client.audits.suspect()
 }
 
 // forgottenMax bounds the memories that are remembered of one run of a master. Each took a wait, unless the master lies.
@@ -211,7 +211,7 @@ const forgottenMax = 256
 
 // shows records what the master shows, and decides whether its votes count. why is what has become of the memory before, as the master was told.
 func (l *lane) shows(v string, state member.State, why string) {
-	g, r := &l.guard, l.client.view.Load().record
+	g, r := &l.guard, l.fleet.view.Load().record
 	if g.memory != "" && state.Memory != g.memory && member.SameProcess(g.memory, state.Memory) {
 		l.forget(g.memory)
 	}
@@ -243,18 +243,18 @@ func (l *lane) shows(v string, state member.State, why string) {
 	g.shown, g.memory, g.record, g.reason, g.seenBy = v, state.Memory, nil, reason, r
 	g.changing = reason != "" && s != nil && s.Memory == state.Memory && s.State == member.Voter
 	if reason == "" {
-		g.record, g.voted, g.logged = r, true, false
+		g.record, g.recheckWithin, g.voted, g.logged = r, member.RecheckWithin(r.Wait), true, false
 	}
 	l.mu.Unlock()
 	if reason != "" && (s == nil || s.State != member.Learner || !state.SettledOn(r, s)) {
-		l.client.coordinator.Wake()
+		l.fleet.coordinator.Wake()
 	}
 	if lost {
-		l.client.suspect()
+		l.client.audits.suspect()
 	}
 	if s != nil && s.State == member.Learner && state.SettledOn(r, s) && !g.logged {
 		g.logged = true
-		l.logEvent(slog.LevelWarn, "master quarantined", "reason", reason, "for", l.client.coordinator.Left(l.index).Round(time.Millisecond),
+		l.logEvent(slog.LevelWarn, "master quarantined", "reason", reason, "for", l.fleet.coordinator.Left(l.index).Round(time.Millisecond),
 			"to_do", "nothing, it votes again when it was given what the others remember, or after that; restart no other master until then")
 	}
 }
@@ -268,7 +268,7 @@ func (l *lane) confirm(runID string, begun time.Time) {
 	switch {
 	case !up:
 	case same:
-		l.guard.confirmed.Store(int64(l.client.own.At(begun)))
+		l.guard.confirmed.Store(int64(l.fleet.own.At(begun)))
 	default:
 		l.disconnect() //mutant:an-address-that-moved-is-not-followed
 	}
@@ -286,16 +286,16 @@ func (l *lane) disconnect() {
 // heartbeat is sent every Options.Heartbeat, also when the lane is idle. It raises the beat, stamps the waits that run, and tells whose
 // masters are heard here; it reads role, memory policy, evictions, fences and clock.
 func (l *lane) heartbeat(ctx context.Context, link *conn.Conn) error {
-	c := l.client
+	f := l.fleet
 	if err := l.track(ctx, link); err != nil {
 		return err
 	}
 	pipe := link.Redis.Pipeline()
-	beat := pipe.EvalSha(ctx, lua.MemberBeat.SHA, []string{lua.MembersKey}, c.view.Load().beatArgs(l)...)
+	beat := pipe.EvalSha(ctx, lua.MemberBeat.SHA, []string{lua.MembersKey}, f.view.Load().beatArgs(l)...)
 	replication, memory, stats := pipe.Info(ctx, "replication"), pipe.Info(ctx, "memory"), pipe.Info(ctx, "stats")
-	fields, clock := pipe.HMGet(ctx, lua.MembersKey, "v", "beat", "gained"), redis.NewTimeCmd(ctx, "time")
+	fields, timed := pipe.HMGet(ctx, lua.MembersKey, "v", "beat", "gained"), redis.NewTimeCmd(ctx, "time")
 	floor, top := fence.HighWaterCommands(ctx)
-	pipe.BatchProcess(ctx, floor, top, clock)
+	pipe.BatchProcess(ctx, floor, top, timed)
 	sent := time.Now()
 	pipe.Exec(ctx)
 	received := time.Now()
@@ -305,7 +305,7 @@ func (l *lane) heartbeat(ctx context.Context, link *conn.Conn) error {
 		beat.SetErr(nil)
 		beat.SetVal([]any{l.guard.beat + 1})
 	}
-	for _, err := range []error{member.AsMembersError(fields.Err()), clock.Err(), beat.Err(), replication.Err(), memory.Err(), stats.Err()} {
+	for _, err := range []error{member.AsMembersError(fields.Err()), timed.Err(), beat.Err(), replication.Err(), memory.Err(), stats.Err()} {
 		if err != nil {
 			return fmt.Errorf("heartbeat: %w", err)
 		}
@@ -314,7 +314,7 @@ func (l *lane) heartbeat(ctx context.Context, link *conn.Conn) error {
 	if reason := conn.Refusal(info); reason != "" && reason != conn.Evicts(info) { //mutant:an-evicting-master-is-not-asked-for-the-leases
 		return &conn.RefusedError{Reason: reason}
 	}
-	high, untrue, err := fence.ReadHighWater(floor, top, received, c.opts.ClockSkewMax)
+	high, untrue, err := fence.ReadHighWater(floor, top, received, f.opts.ClockSkewMax)
 	if err != nil {
 		return fmt.Errorf("heartbeat: %w", err)
 	}
@@ -324,13 +324,13 @@ func (l *lane) heartbeat(ctx context.Context, link *conn.Conn) error {
 		return err
 	}
 	before := l.guard.beat
-	end := member.TrailerOf(fields, clock)
-	clockNow := c.own.ReadingOf(sent, received, end.Clock)
-	result := l.guard.judge(end, clockNow, c)
-	l.guard.clock.beat(clockNow, c)
+	end := member.TrailerOf(fields, timed)
+	clockNow := f.own.ReadingOf(sent, received, end.Clock)
+	result := l.guard.judge(end, clockNow, f)
+	l.guard.clock.beat(clockNow, f.own, f.drift, f.view.Load().wait)
 	evicted, _ := strconv.ParseInt(conn.ParseInfo(stats.Val())["evicted_keys"], 10, 64)
 	if more := evicted - l.guard.evicted; l.guard.evicted >= 0 && more > 0 {
-		c.suspect()
+		l.client.audits.suspect()
 		// While it goes on evicting, its memory is lost once: when it may no longer, what it has evicted since loses it again.
 		if l.guard.refusal == "" || l.guard.record != nil {
 			result.suspicion = fmt.Sprintf("it has evicted %d keys", more)
@@ -364,9 +364,12 @@ func (l *lane) heartbeat(ctx context.Context, link *conn.Conn) error {
 	if err := l.resolve(ctx, link); err != nil {
 		return err
 	}
-	l.trustClock(notedGain(fields, end.Clock, c.view.Load().wait))
+	l.trustClock(notedGain(fields, end.Clock, f.view.Load().wait))
 	l.noteGain(ctx, link)
-	return l.clamp(ctx, link)
+	if r := l.guard.record; r != nil { // else the next heartbeat that knows the wait does it
+		return l.guard.clock.clamp.run(ctx, link, l.guard.shown, max(r.Wait, clock.QuarantineOf(r.MaxTTL, f.drift)), f.opts.MasterTimeout/4)
+	}
+	return nil
 }
 
 // firstOfBeat is the beat that a master has counted.
@@ -396,7 +399,7 @@ func (l *lane) refuse(reason string) {
 	l.guard.refusal = reason
 	l.mu.Unlock()
 	if reason != "" {
-		l.client.suspect()
+		l.client.audits.suspect()
 		l.logState()
 	}
 }
@@ -424,8 +427,177 @@ func (l *lane) resolve(ctx context.Context, link *conn.Conn) error {
 	}
 	if result.unresolved() {
 		l.mu.Lock()
-		l.toResolve = guardResult{recheck: l.guard.seenBy != l.client.view.Load().record} //mutant:a-record-adopted-meanwhile-is-not-looked-at
+		l.toResolve = guardResult{recheck: l.guard.seenBy != l.fleet.view.Load().record} //mutant:a-record-adopted-meanwhile-is-not-looked-at
 		l.mu.Unlock()
 	}
 	return nil
+}
+
+// noteGain writes the note, once for each gain. The lane calls it at the end of a heartbeat. Where the master cannot take it, the next heartbeat
+// tries again.
+func (l *lane) noteGain(ctx context.Context, conn *conn.Conn) {
+	k, f := &l.guard.clock, l.fleet
+	if !k.unnoted || !k.stepped(f.clockViews(), k.ownGain, f.opts.ClockStepMax, f.opts.ClockSkewMax) {
+		return
+	}
+	done, err := conn.Redis.Eval(ctx, lua.Gained.Text, []string{lua.MembersKey}, l.guard.shown).Int()
+	k.unnoted = err != nil || done == 0
+}
+
+// doubtClock takes the master's votes here, after a gain or a time in which nobody watched its clock. At the first of
+// several gains, as a clock that runs too fast shows them, all masters are asked for their time: if all gained, this
+// machine may have been paused.
+func (l *lane) doubtClock(found clockResult) {
+	k, f, now := &l.guard.clock, l.fleet, time.Now()
+	l.mu.Lock()
+	first := found.gain > 0 && k.gain == 0
+	k.unnoted = k.unnoted || found.gain > 0
+	if k.good || first {
+		l.since = now
+	}
+	k.good, k.until = false, now.Add(f.view.Load().wait)
+	switch {
+	case first:
+		k.gain, k.before, k.gained, k.logged = found.gain, found.before, f.own.At(now), false
+		k.reason = clock.OutOfStep(k.gain)
+	case k.gain == 0:
+		k.reason = reasonUnwatched
+	case found.gain > 0 && f.own.At(now)-k.gained > 2*f.opts.Heartbeat: // all have been asked since the last one that was added //mutant:gains-of-a-fast-clock-are-not-added
+		k.gain, k.gained = k.gain+found.gain, f.own.At(now)
+	}
+	l.mu.Unlock()
+	if first {
+		l.client.audits.suspect()
+		for _, other := range f.view.Load().masters {
+			other.requestHeartbeat()
+		}
+	}
+}
+
+// gained tells the lane that another reading than its own has shown a gain of the clock of the process with this
+// run_id. The next heartbeat acts on it. If another process is at the address by now, nobody counts what the gain
+// has ended early, because that memory is gone.
+func (l *lane) gained(runID string, gain, before time.Duration) {
+	l.mu.Lock()
+	same := l.identity.RunID == runID //mutant:the-gain-of-a-process-that-is-gone-doubts-the-next
+	if same {
+		l.guard.clock.reported = clockResult{gain: gain, before: before}
+	}
+	l.mu.Unlock()
+	if same {
+		l.requestHeartbeat()
+	}
+}
+
+// trustClock decides, at the end of a heartbeat, whether the master's clock is good, and has those lanes look again whose
+// masters' clocks this one vouches for. noted tells that somebody else has seen the clock gain: then it has to be watched.
+func (l *lane) trustClock(noted bool) {
+	k, f := &l.guard.clock, l.fleet
+	if k.same {
+		return
+	}
+	now := time.Now()
+	l.mu.Lock()
+	k.wall, k.known = k.last.Offset, true
+	l.mu.Unlock()
+	agreeing, enough := f.vouched(now)
+	watched := k.ring.Watched(k.last.Sent, f.view.Load().wait)
+	skew := (k.last.Offset.Low+k.last.Offset.High)/2 - f.own.Wall(now)
+
+	l.mu.Lock()
+	k.began, k.asked, k.took, k.offset = k.ring.Began, k.last.Sent, k.last.Received-k.last.Sent, skew
+	k.noted, k.agrees, k.copied, k.copiedBeat = noted, agreeing.Has(l.index), k.ring, l.guard.beat
+	switch good := watched || k.gain == 0 && !noted && agreeing.Has(l.index); { //mutant:first-sight-of-a-clock-believed //mutant:a-clock-that-gained-is-vouched-for
+	case good && !k.good:
+		k.good, k.gain, k.skew, k.reason, k.logged, k.unnoted = true, 0, 0, "", false, false
+		l.since = now
+	case good:
+	case k.gain == 0:
+		k.until = now.Add(f.view.Load().wait - (k.last.Received - k.ring.Began))
+		k.skew, k.reason = 0, reasonUnwatched
+		if enough {
+			k.skew = skew
+			k.reason = fmt.Sprintf("its clock differs by %v from this machine's, or from too many others (clock_skew_max), and nobody has watched whether it stepped", clock.Roughly(skew))
+			if noted {
+				k.reason = "another redlockd has seen its clock gain, and it has not been watched since for long enough"
+			}
+			if agreeing == 0 {
+				k.reason = fmt.Sprintf("this machine's clock agrees with too few masters (clock_skew_max); from this one's it differs by %v", clock.Roughly(-skew))
+			}
+		}
+	}
+	l.mu.Unlock()
+	for _, other := range f.view.Load().masters {
+		if other != l && agreeing.Has(other.index) {
+			other.recheckClock()
+		}
+	}
+}
+
+// recheckClock has the lane send a heartbeat if its master's clock might now be vouched for.
+func (l *lane) recheckClock() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if k := &l.guard.clock; !k.good && k.gain == 0 && !k.noted {
+		l.heartbeatDue = true
+		l.wake.Signal()
+	}
+}
+
+// What others ask of a guard.
+
+// recheck has the lane look at what its master shows.
+func (l *lane) recheck() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.toResolve.recheck = true
+	l.wake.Signal()
+}
+
+// hasMemory tells whether the master takes work and has this memory.
+func (l *lane) hasMemory(memory string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.state.takesWork() && memory != "" && l.guard.memory == memory
+}
+
+// inStep tells whether the master votes under the record, or does not only because of a step of the membership, for stepHold at most.
+func (l *lane) inStep(r *member.Record) (votes, steps bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case !l.state.takesWork() || !l.guard.clock.good || l.guard.refusal != "":
+		return false, false
+	case l.guard.record == r && !l.toResolve.recheck:
+		return true, false
+	}
+	return false, l.guard.record != nil || l.guard.changing && time.Since(l.since) < stepHold*l.fleet.opts.MasterTimeout //mutant:a-step-holds-operations-up-for-ever
+}
+
+// source is the ring of the master's clock for a copy from it, or nil if that is this process's clock, and the beat. ok: a copy may be made.
+func (l *lane) source() (ring *clock.Ring, beat int64, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	k := &l.guard.clock
+	if !k.good || l.guard.refusal != "" { //mutant:a-source-whose-clock-is-doubted
+		return nil, 0, false
+	}
+	if k.same {
+		return nil, 0, true
+	}
+	copied := k.copied
+	return &copied, k.copiedBeat, true
+}
+
+func (l *lane) clockView() clockView {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.guard.clock.clockView
+}
+
+// clockAgrees tells whether the master's clock agreed with ours and with a majority at the last heartbeat.
+func (l *lane) clockAgrees() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.guard.clock.same || l.guard.clock.agrees
 }

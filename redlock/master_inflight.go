@@ -56,13 +56,6 @@ const (
 	// pipelineFrom is the round trip from which on a master is far. Below it, larger batches are worth more
 	// than early ones.
 	pipelineFrom = 500 * time.Microsecond
-	// spacing is how many batches are sent in one round trip to a far master. A round waits for half of the gap
-	// between two of them on average. spacingMin is the least gap: it keeps batches large.
-	spacing    = 16
-	spacingMin = 250 * time.Microsecond
-	// inflightMax bounds the batches in flight. More than spacing are there only when a master is slower than
-	// usual.
-	inflightMax = 2 * spacing
 )
 
 // work sends batch after batch until the connection breaks, and returns why. It runs on the lane's goroutine,
@@ -154,9 +147,9 @@ func (l *lane) next(conn *conn.Conn, done *batch) (b *batch, ok bool) {
 			runtime.Gosched()
 			// What is launched under one hold of Client.mu goes into one batch: the release and the acquisition
 			// of a hand-over then take one round trip.
-			l.client.mu.Lock()
+			l.fleet.gate.Lock()
 			l.mu.Lock()
-			l.client.mu.Unlock()
+			l.fleet.gate.Unlock()
 			yielded = true
 		default:
 			return l.departLocked(conn), true
@@ -169,7 +162,7 @@ func (l *lane) windowLocked() (wait time.Duration, open bool) {
 	switch n := len(l.out); {
 	case n == 0:
 		return 0, true
-	case !l.pipelined || l.paused || n >= inflightMax || l.outCost >= l.inflightLimit:
+	case !l.pipelined || l.paused || n >= inflightMax || l.outCost >= l.window.limit:
 		return 0, false
 	}
 	return max(l.rttMin/spacing, spacingMin) - time.Since(l.lastSent), true
@@ -194,7 +187,7 @@ func (l *lane) departLocked(conn *conn.Conn) *batch {
 	l.setStateLocked(laneSending, nil)
 	b.abandoned, b.sealed, b.sentTick = false, false, l.ticks
 	n := 0
-	for b.cost = 0; n < min(len(l.queue), batchMax) && b.cost < min(l.inflightLimit-l.outCost, costMax); n++ {
+	for b.cost = 0; n < min(len(l.queue), batchMax) && b.cost < min(l.window.limit-l.outCost, costMax); n++ {
 		b.cost += int(l.queue[n].cost)
 	}
 	l.queueCost -= b.cost
@@ -372,7 +365,7 @@ func (l *lane) answeredLocked(b *batch, rtt time.Duration) {
 		l.rttMin = rtt
 	}
 	if b != nil {
-		l.adjustLimitLocked(b.inFlight, b.sent, rtt)
+		l.window.adjust(b.inFlight, b.sent, rtt, l.rttMin, l.fleet.opts.MasterTimeout)
 	}
 }
 
@@ -391,7 +384,7 @@ func (l *lane) abandonLocked() (rounds []*round) {
 // maintain runs between batches, while nothing is in flight: it resolves what the guard has found, sends the
 // heartbeat, and readmits a master that timed out but has answered since. That needs no new connection.
 func (l *lane) maintain(conn *conn.Conn) error {
-	ctx, cancel := context.WithTimeout(l.ending, l.client.opts.ConnectTimeout)
+	ctx, cancel := context.WithTimeout(l.ending, l.fleet.opts.ConnectTimeout)
 	defer cancel()
 	l.mu.Lock()
 	before, refused, good, heartbeat := l.guard.record, l.guard.refusal, l.guard.clock.good, l.heartbeatDue
@@ -406,10 +399,12 @@ func (l *lane) maintain(conn *conn.Conn) error {
 	if err == nil && (l.guard.record != before || l.guard.refusal != refused || l.guard.clock.good != good) {
 		l.client.laneChanged(l)
 	}
-	if err == nil && !l.maintained() {
-		err = l.reopen(conn)
+	if err != nil || l.maintained() {
+		return err
 	}
-	return err
+	ctx, cancel = context.WithTimeout(l.ending, l.fleet.opts.ConnectTimeout) // what was sent so far may have taken long
+	defer cancel()
+	return l.open(ctx, conn)
 }
 
 // maintained ends maintaining. It returns false when the lane has timed out: then it takes no work until it is
@@ -422,11 +417,4 @@ func (l *lane) maintained() bool {
 	}
 	l.setStateLocked(laneIdle, nil)
 	return true
-}
-
-// reopen is open with a deadline of its own.
-func (l *lane) reopen(conn *conn.Conn) error {
-	ctx, cancel := context.WithTimeout(l.ending, l.client.opts.ConnectTimeout)
-	defer cancel()
-	return l.open(ctx, conn)
 }

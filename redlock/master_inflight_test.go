@@ -16,7 +16,7 @@ func (s *stage) openFar(change ...func(*Options)) *proxy {
 	p.delay(10*ms, 10*ms, 0, 1, 2, 3, 4)
 	p.lockable("warm")
 	time.Sleep(500 * ms)
-	for _, l := range p.view.Load().lanes {
+	for _, l := range p.fleet.view.Load().lanes {
 		if l.rttMin != 20*ms {
 			s.Fatalf("distance of %s: got %v, want 20ms", l.master.Addr, l.rttMin)
 		}
@@ -62,7 +62,7 @@ func TestDistanceStaysWhileVotesAreDelivered(t *testing.T) {
 		p := s.openFar()
 		p.delay(pipelineFrom/4, pipelineFrom/4, 0, 1, 2, 3, 4)
 		delivering := func() (n int) {
-			for _, l := range p.view.Load().lanes {
+			for _, l := range p.fleet.view.Load().lanes {
 				l.mu.Lock()
 				if l.delivering {
 					n++
@@ -90,7 +90,7 @@ func TestDistanceStaysWhileVotesAreDelivered(t *testing.T) {
 		}
 		time.Sleep(ms)
 		p.finish(p.begin(one("c", time.Second)))
-		for _, l := range p.view.Load().lanes {
+		for _, l := range p.fleet.view.Load().lanes {
 			l.mu.Lock()
 			if l.pipelined {
 				s.Errorf("%s is still far", l.master.Addr)
@@ -110,7 +110,7 @@ func TestInflightIsBounded(t *testing.T) {
 			calls = append(calls, p.begin(one("r"+string(rune('A'+len(calls))), time.Minute)))
 			time.Sleep(3 * ms)
 		}
-		for _, l := range p.view.Load().lanes {
+		for _, l := range p.fleet.view.Load().lanes {
 			l.mu.Lock()
 			if len(l.out) != inflightMax || len(l.queue) != 2*inflightMax {
 				s.Errorf("%s: got %d batches in flight and %d rounds queued, want %d and %d", l.master.Addr, len(l.out), len(l.queue), inflightMax, 2*inflightMax)
@@ -123,7 +123,7 @@ func TestInflightIsBounded(t *testing.T) {
 				s.Errorf("after the thaw: got %+v, want held", c.Result)
 			}
 		}
-		if n := len(p.view.Load().lanes[0].spare); n > inflightMax {
+		if n := len(p.fleet.view.Load().lanes[0].spare); n > inflightMax {
 			s.Errorf("batches kept: got %d, want at most %d", n, inflightMax)
 		}
 	})

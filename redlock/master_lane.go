@@ -22,10 +22,6 @@ import (
 // reconnectDelayMin is the first pause after a connection attempt that failed.
 const reconnectDelayMin = 10 * time.Millisecond
 
-// batchMax bounds the rounds in one pipeline. A master serves nobody else while it works a pipeline off, and a
-// broken connection leaves at most inflightMax such batches unknown.
-const batchMax = 1024
-
 // lane is the one ordered way to one master. What enters its queue first reaches the master first; while one
 // batch is in flight, the next one forms (master_inflight.go). What the lane does with its connection is its
 // state (master_state.go).
@@ -38,8 +34,9 @@ const batchMax = 1024
 // (readReplies). The watchdog of the client calls watch, and the goroutine that launches a round calls push. Client.mu may
 // be held when mu is taken, never the other way round.
 type lane struct {
-	client *Client
-	index  int // its place among the masters, and the number of its seat
+	fleet  *fleet
+	client *Client // told of votes, messages and changes of state
+	index  int     // its place among the masters, and the number of its seat
 	master Master
 	// ending is cancelled when the client closes, or the seat is no more.
 	ending context.Context
@@ -53,10 +50,7 @@ type lane struct {
 	// queue holds the rounds for the next batches, in the order in which they were launched.
 	queue     []*round
 	queueCost int // of queue
-	// inflightLimit bounds the cost of what is in flight (master_limit.go).
-	inflightLimit int
-	// limitSetAt is when the last batch that changed inflightLimit was answered.
-	limitSetAt time.Time
+	window    window
 
 	// state is changed by setStateLocked only, and downReason and since with it.
 	state laneState
@@ -116,10 +110,10 @@ type lane struct {
 	tracking bool
 }
 
-func newLane(c *Client, index int, master Master) *lane {
-	l := &lane{client: c, index: index, master: master, inflightLimit: costFirst, logLimiter: newLogLimiter(), since: time.Now(), downReason: errConnecting}
+func newLane(f *fleet, index int, master Master) *lane {
+	l := &lane{fleet: f, client: f.client, index: index, master: master, window: window{limit: costFirst}, logLimiter: newLogLimiter(), since: time.Now(), downReason: errConnecting}
 	l.wake.L, l.readable.L = &l.mu, &l.mu
-	l.ending, l.cancel = context.WithCancel(c.endingContext)
+	l.ending, l.cancel = context.WithCancel(f.endingContext)
 	return l
 }
 
@@ -133,11 +127,11 @@ var (
 // that was refused because the lane takes no work is kept (keepReleaseLocked). full tells that the queue holds
 // as much as one batch may take.
 //
-// The caller holds Client.mu, so that all lanes see all rounds in the same order (launchLocked).
+// The caller holds Client.mu, so that all lanes see all rounds in the same order (rounds.launch).
 func (l *lane) push(r *round) (taken, full bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	switch queueMax := l.client.opts.QueueMax; {
+	switch queueMax := l.fleet.opts.QueueMax; {
 	case !l.state.takesWork():
 		l.keepReleaseLocked(r)
 		return false, false
@@ -152,7 +146,7 @@ func (l *lane) push(r *round) (taken, full bool) {
 	if len(l.queue) == 1 && (l.state == laneIdle || l.state == laneWaiting && l.pipelined) {
 		l.wake.Signal()
 	}
-	return true, l.queueCost >= l.queueLimit()
+	return true, l.queueCost >= l.window.full()
 }
 
 // requestHeartbeat has the lane send a heartbeat as soon as nothing is in flight.
@@ -190,10 +184,10 @@ func (l *lane) reconnect(connection func()) {
 	for l.sleep(delay) {
 		began := time.Now()
 		connection()
-		if time.Since(began) > l.client.opts.ReconnectDelayMax {
+		if time.Since(began) > l.fleet.opts.ReconnectDelayMax {
 			delay = 0
 		}
-		delay = min(max(2*delay, reconnectDelayMin), l.client.opts.ReconnectDelayMax)
+		delay = min(max(2*delay, reconnectDelayMin), l.fleet.opts.ReconnectDelayMax)
 	}
 }
 
@@ -212,10 +206,10 @@ func (l *lane) sleep(d time.Duration) bool {
 // connect makes and vets a connection, off the path of requests, and flushes the pending releases. When it
 // returns without error, the lane is idle and takes work.
 func (l *lane) connect() (*conn.Conn, error) {
-	ctx, cancel := context.WithTimeout(l.ending, l.client.opts.ConnectTimeout)
+	ctx, cancel := context.WithTimeout(l.ending, l.fleet.opts.ConnectTimeout)
 	defer cancel()
 	begun := time.Now()
-	link, err := conn.Dial(ctx, l.master, l.client.opts.ConnectTimeout)
+	link, err := conn.Dial(ctx, l.master, l.fleet.opts.ConnectTimeout)
 	if err != nil {
 		return nil, err
 	}
@@ -237,17 +231,17 @@ func (l *lane) ready(ctx context.Context, link *conn.Conn, begun time.Time) erro
 	if err != nil {
 		return err
 	}
-	if other := l.client.claim(id.RunID, l); other != nil {
+	if other := l.fleet.claim(id.RunID, l); other != nil {
 		return &conn.RefusedError{Reason: fmt.Sprintf("it is the same Redis as %s: each vote must come from a master of its own", other.master.Addr)}
 	}
 	l.mu.Lock()
 	l.identity = id
 	l.rttMin = 0
 	l.guard.shown, l.guard.record, l.guard.changing = "", nil, false // trusted only when the master shows it again
-	l.guard.confirmed.Store(int64(l.client.own.At(begun)))
+	l.guard.confirmed.Store(int64(l.fleet.own.At(begun)))
 	if id.RunID != before.RunID { //mutant:the-past-forgotten-with-the-connection
 		l.guard.memory, l.guard.beat, l.guard.evicted, l.guard.forgotten = "", 0, -1, nil
-		l.guard.clock = newClockGuard(l.client, l.master)
+		l.guard.clock = newClockGuard(l.fleet.own, l.master.SameClock)
 		l.toResolve = guardResult{} // it was about the other one, and nobody believes anything of this one yet
 	}
 	l.mu.Unlock()
@@ -301,14 +295,14 @@ func (l *lane) watch(d *deferred) {
 	if !late {
 		return
 	}
-	needed := voter && l.client.voters() <= l.client.view.Load().Quorum() //mutant:a-learner-is-waited-for //mutant:a-learner-takes-the-place-of-a-voter
+	needed := voter && l.fleet.voters() <= l.fleet.view.Load().Quorum() //mutant:a-learner-is-waited-for //mutant:a-learner-takes-the-place-of-a-voter
 	l.mu.Lock()
 	if !l.lateLocked() || l.excusedLocked(needed) { // or it has just answered
 		l.mu.Unlock()
 		return
 	}
 	l.timeouts++
-	l.setStateLocked(laneTimedOut, fmt.Errorf("no answer within %v", l.client.opts.MasterTimeout))
+	l.setStateLocked(laneTimedOut, fmt.Errorf("no answer within %v", l.fleet.opts.MasterTimeout))
 	sent, queue := l.abandonLocked(), l.queue
 	l.queue, l.queueCost = nil, 0
 	for _, r := range sent {
@@ -318,7 +312,7 @@ func (l *lane) watch(d *deferred) {
 		l.keepReleaseLocked(r)
 	}
 	l.mu.Unlock()
-	l.logEvent(slog.LevelWarn, "master slow", "reason", "no answer within "+l.client.opts.MasterTimeout.String(),
+	l.logEvent(slog.LevelWarn, "master slow", "reason", "no answer within "+l.fleet.opts.MasterTimeout.String(),
 		"to_do", "see what it is busy with (its SLOWLOG, the load of its machine, the network); raise master.timeout if the way there is long")
 	l.client.laneChanged(l)
 	d.now = time.Now()
@@ -366,12 +360,12 @@ func (l *lane) answersInTime() bool {
 // connection have ended.
 func (l *lane) breakOff(err error) {
 	err = conn.Shorten(err)
-	l.client.unclaim(l)
-	l.client.walls.forget(l.index)
+	l.fleet.unclaim(l)
 	l.closeInvalidations()
 	l.mu.Lock()
 	changed := l.lastDown != err.Error()
 	l.lastDown, l.downReason, l.delivering, l.socket = err.Error(), err, false, nil
+	l.guard.clock.known = false
 	if l.state == laneBroken {
 		l.setStateLocked(laneConnecting, err)
 	}
@@ -385,7 +379,7 @@ func (l *lane) breakOff(err error) {
 		l.logState()
 		if conn.IsRefused(err) {
 			// A replica, for one, has another's memory: what is left of the leases is on the other masters.
-			l.client.suspect() //mutant:leases-not-looked-at-when-a-master-becomes-a-replica
+			l.client.audits.suspect() //mutant:leases-not-looked-at-when-a-master-becomes-a-replica
 		}
 	}
 	l.deferred.now = time.Now()
@@ -424,7 +418,7 @@ func (l *lane) reason(start time.Time) MasterError {
 
 // waitsLocked says why the master has no vote, and for how long.
 func (l *lane) waitsLocked() string {
-	if left := l.client.coordinator.Left(l.index); left > 0 {
+	if left := l.fleet.coordinator.Left(l.index); left > 0 {
 		return fmt.Sprintf("quarantined for another %v: %s", left.Round(time.Millisecond), l.guard.reason)
 	}
 	return "quarantined: " + l.guard.reason
@@ -433,7 +427,7 @@ func (l *lane) waitsLocked() string {
 // unconfirmedLocked says why a master does not vote that no new connection has reached for too long; "": it votes. It needs a record of
 // the guard.
 func (l *lane) unconfirmedLocked() string {
-	ago := l.guard.unconfirmed(l.client.own.At(time.Now()))
+	ago := l.guard.unconfirmed(l.fleet.own.At(time.Now()))
 	if ago == 0 {
 		return ""
 	}
@@ -479,11 +473,67 @@ func (l *lane) status() MasterStatus {
 	case l.guard.refusal != "":
 		s.State, s.Reason = MasterRefused, l.guard.refusal
 	case l.guard.record == nil:
-		s.State, s.Reason, s.Left = MasterQuarantined, l.guard.reason, l.client.coordinator.Left(l.index)
+		s.State, s.Reason, s.Left = MasterQuarantined, l.guard.reason, l.fleet.coordinator.Left(l.index)
 	case l.unconfirmedLocked() != "":
 		s.State, s.Reason = MasterQuarantined, l.unconfirmedLocked()
 	case !l.guard.clock.good:
 		s.State, s.Reason, s.Left = MasterDoubted, l.guard.clock.reason, max(0, time.Until(l.guard.clock.until))
 	}
 	return s
+}
+
+// setStateLocked is the only function that changes the state of a lane. err is why the lane takes no work in
+// the new state, nil where it does.
+func (l *lane) setStateLocked(to laneState, err error) {
+	from := l.state
+	if allowedFrom[from]&(1<<to) == 0 {
+		panic(conn.Bug(fmt.Sprintf("redlock: the lane of %s cannot go from %v to %v", l.master.Addr, from, to)))
+	}
+	l.state, l.downReason = to, err
+	if from.takesWork() != to.takesWork() {
+		l.since = time.Now()
+	}
+	if l.fleet.opts.onLaneState != nil {
+		l.fleet.opts.onLaneState(l.index, from, to)
+	}
+}
+
+// mayVoteLocked tells whether the master takes work, is a voter, and has a clock that is good.
+func (l *lane) mayVoteLocked() bool {
+	return l.state.takesWork() && l.guard.record != nil && l.guard.clock.good
+}
+
+// keepReleaseLocked keeps a release that the master of the lane has not confirmed, where it may
+// hold the key. It needs lane.mu.
+func (l *lane) keepReleaseLocked(r *round) {
+	if !verbs[r.verb].release || !r.keepFor.Has(l.index) {
+		return
+	}
+	expiresAt := r.start.Add(l.fleet.keyLifeMax())
+	for _, key := range r.keys {
+		l.pending.add(pendingRelease{key, r.token, expiresAt})
+	}
+}
+
+// What others ask of a lane. Only the files of the lane take its mutex.
+
+// mayVote tells whether the master takes work, is a voter, and has a clock that is good.
+func (l *lane) mayVote() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.mayVoteLocked()
+}
+
+// room tells whether the master may vote, and whether its next batch has room.
+func (l *lane) room() (votes, room bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.mayVoteLocked(), l.queueCost < l.window.full()
+}
+
+// distance is the shortest round trip to the master.
+func (l *lane) distance() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.rttMin
 }

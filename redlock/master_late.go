@@ -48,7 +48,7 @@ func (b *batch) latest(r *round) {
 func (b *batch) latestMs() int64 {
 	l := b.lane
 	if ahead := time.Duration(l.guard.ahead.Load()); b.latestAt == 0 && ahead != 0 {
-		b.latestAt = (l.client.own.At(time.Now()) + ahead + l.client.opts.MasterTimeout*3/4).Milliseconds()
+		b.latestAt = (l.fleet.own.At(time.Now()) + ahead + l.fleet.opts.MasterTimeout*3/4).Milliseconds()
 	}
 	return b.latestAt
 }

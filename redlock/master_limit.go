@@ -13,6 +13,20 @@ import "time"
 // CPU, and smaller batches would make it worse.
 
 const (
+	// batchMax bounds the rounds in one pipeline. A master serves nobody else while it works a pipeline off, and a
+	// broken connection leaves at most inflightMax such batches unknown.
+	batchMax = 1024
+	// foldMax bounds the releases, or the readers, folded into one script call: Lua's unpack has a limit, and the master
+	// serves nobody else while it runs one.
+	foldMax = 256
+	// spacing is how many batches are sent in one round trip to a far master. A round waits for half of the gap
+	// between two of them on average. spacingMin is the least gap: it keeps batches large.
+	spacing    = 16
+	spacingMin = 250 * time.Microsecond
+	// inflightMax bounds the batches in flight. More than spacing are there only when a master is slower than
+	// usual.
+	inflightMax = 2 * spacing
+
 	// costMax bounds the cost of one batch: as many rounds of short names.
 	costMax = batchMax
 	// costMin is the lowest limit: so little takes no master long.
@@ -34,34 +48,34 @@ func costOf(keys []string, bytes int) int {
 	return len(keys) + bytes/costBytes
 }
 
-// costOfCommit is what a command costs that names also the values of a commit's changes.
-func (r *round) costOfCommit() int {
-	return costOf(r.keys, len(r.token)+changesBytes(r.commit.changes))
+// window bounds the cost of what is in flight to one master.
+type window struct {
+	limit int
+	setAt time.Time // when the last batch that changed it was answered
 }
 
-// inflightLimitMax bounds the limit: one full batch for a near master, one for each millisecond of the distance of a far one.
-func (l *lane) inflightLimitMax() int {
-	return costMax * int(min(max(l.rttMin/time.Millisecond, 1), inflightMax))
+// full is how much may queue before the lane counts as full: what the next batch can take.
+func (w *window) full() int { return min(w.limit, costMax) }
+
+// most bounds the limit: one full batch for a near master, one for each millisecond of the distance of a far one.
+func (w *window) most(distance time.Duration) int {
+	return costMax * int(min(max(distance/time.Millisecond, 1), inflightMax))
 }
 
-// queueLimit is how much may queue before the lane counts as full: what the next batch can take.
-func (l *lane) queueLimit() int { return min(l.inflightLimit, costMax) }
-
-// adjustLimitLocked takes in that a batch was answered after rtt. inFlight is the cost that was in flight when it was sent, its own included.
-// A batch that was sent before the limit changed last says nothing about the new limit.
-func (l *lane) adjustLimitLocked(inFlight int, sent time.Time, rtt time.Duration) {
-	if 2*inFlight < l.inflightLimit || sent.Before(l.limitSetAt) {
+// adjust takes in that a batch was answered after rtt by a master that is so far away. inFlight is the cost that was in flight when it was
+// sent, its own included. A batch that was sent before the limit changed last says nothing about the new limit.
+func (w *window) adjust(inFlight int, sent time.Time, rtt, distance, timeout time.Duration) {
+	if 2*inFlight < w.limit || sent.Before(w.setAt) {
 		return
 	}
-	l.limitSetAt = sent.Add(rtt)
-	timeout := l.client.opts.MasterTimeout
-	took, may := rtt-l.rttMin, min(timeout/workShare, max(timeout-l.rttMin, 0)/2)
+	w.setAt = sent.Add(rtt)
+	took, may := rtt-distance, min(timeout/workShare, max(timeout-distance, 0)/2)
 	switch {
 	case took <= may: //mutant:the-limit-does-not-shrink
-		l.inflightLimit = min(l.inflightLimitMax(), l.inflightLimit+l.inflightLimit/8)
+		w.limit = min(w.most(distance), w.limit+w.limit/8)
 	case took <= 2*may:
-		l.inflightLimit = max(costMin, min(inFlight, l.inflightLimit)*3/4)
+		w.limit = max(costMin, min(inFlight, w.limit)*3/4)
 	default:
-		l.inflightLimit = max(costMin, min(inFlight, l.inflightLimit)/2)
+		w.limit = max(costMin, min(inFlight, w.limit)/2)
 	}
 }

@@ -6,19 +6,7 @@ import (
 	"time"
 
 	"redlockd/redlock/clock"
-	"redlockd/redlock/loglimit"
 )
-
-// What the log says of a master, and of leases, is limited per subject: ten lines in a row, then one in ten
-// seconds.
-const (
-	logBurst    = 10
-	logInterval = 10 * time.Second
-)
-
-func newLogLimiter() loglimit.Limiter {
-	return loglimit.Limiter{Interval: logInterval, Burst: logBurst}
-}
 
 // logEvent writes a line about the master, if there is room. When it is up again, that is worth a line too.
 func (l *lane) logEvent(level slog.Level, event string, attrs ...any) {
@@ -29,7 +17,7 @@ func (l *lane) logEvent(level slog.Level, event string, attrs ...any) {
 }
 
 func (l *lane) log(level slog.Level, event string, attrs ...any) {
-	l.logLimiter.Log(l.client.opts.Logger, level, time.Now(), event, append([]any{"master", l.master.Addr}, attrs...)...)
+	l.logLimiter.Log(l.fleet.opts.Logger, level, time.Now(), event, append([]any{"master", l.master.Addr}, attrs...)...)
 }
 
 // logState writes a line about the state of the master. A master that is down is logged once, until it is up
@@ -66,13 +54,13 @@ func (l *lane) logMissedState(now time.Time) {
 
 // logDoubts writes one line for all masters whose clocks gained, and one for all that are too far apart, a heartbeat after
 // the first of them: by then all have been asked, and the line shows whether all gained. The watchdog calls it.
-func (c *Client) logDoubts(now time.Time) {
+func (f *fleet) logDoubts(now time.Time) {
 	var fresh []*lane
 	due := false
-	for _, l := range c.view.Load().masters {
+	for _, l := range f.view.Load().masters {
 		l.mu.Lock()
 		if k := &l.guard.clock; !k.logged && (k.gain > 0 || k.skew != 0) {
-			fresh, due = append(fresh, l), due || now.Sub(l.since) > c.opts.Heartbeat
+			fresh, due = append(fresh, l), due || now.Sub(l.since) > f.opts.Heartbeat
 		}
 		l.mu.Unlock()
 	}
@@ -90,9 +78,9 @@ func (c *Client) logDoubts(now time.Time) {
 		l.guard.clock.logged = true
 		l.mu.Unlock()
 	}
-	gained.log(c, "clocks out of step", "these masters' clocks gained on this machine's: they stepped, or, if most masters are listed, this machine was paused",
+	gained.log(f.opts.Logger, "clocks out of step", "these masters' clocks gained on this machine's: they stepped, or, if most masters are listed, this machine was paused",
 		"nothing if this machine was paused or moved; else see that NTP slews clocks and does not step them; the masters vote here again after that time")
-	apart.log(c, "clocks too far apart", "these masters' clocks and this machine's differ by more than clock_skew_max, and nobody has watched whether they stepped",
+	apart.log(f.opts.Logger, "clocks too far apart", "these masters' clocks and this machine's differ by more than clock_skew_max, and nobody has watched whether they stepped",
 		"let NTP keep this machine's clock and the masters'; the masters vote here after that time in any case")
 }
 
@@ -110,8 +98,8 @@ func (d *doubtLine) add(l *lane, by, left time.Duration) {
 	}
 }
 
-func (d *doubtLine) log(c *Client, event, reason, todo string) {
+func (d *doubtLine) log(to *slog.Logger, event, reason, todo string) {
 	if len(d.masters) > 0 {
-		c.opts.Logger.Warn(event, "masters", strings.Join(d.masters, " "), "by", clock.Roughly(d.by), "for", d.left.Round(time.Millisecond), "reason", reason, "to_do", todo)
+		to.Warn(event, "masters", strings.Join(d.masters, " "), "by", clock.Roughly(d.by), "for", d.left.Round(time.Millisecond), "reason", reason, "to_do", todo)
 	}
 }

@@ -1,14 +1,11 @@
 package redlock
 
 import (
-	"context"
+	"redlockd/redlock/clock"
 	"strconv"
 	"time"
 
 	"github.com/redis/go-redis/v9"
-
-	"redlockd/redlock/conn"
-	"redlockd/redlock/lua"
 )
 
 // A note on a master says that its clock has gained. A client that starts within a wait of that must not vouch for the clock, though by then it
@@ -34,6 +31,9 @@ type clockView struct {
 	began, asked, took time.Duration
 	// offset is how far the clock was ahead of our wall clock then.
 	offset time.Duration
+	// wall is what that heartbeat read. known tells that the master is connected since.
+	wall  clock.Interval
+	known bool
 }
 
 // stepped tells whether a clock that gained stepped, or runs too fast; false: as far as is known, this machine was paused. all are the clocks of
@@ -49,27 +49,6 @@ func (v clockView) stepped(all []clockView, ownGain, tolerance, skew time.Durati
 	}
 	intoAgreement := v.offset.Abs() <= skew && (v.offset-v.gain).Abs() > skew
 	return intoAgreement || ownGain > tolerance //mutant:clocks-that-stepped-to-ours-are-not-noted //mutant:clocks-that-stepped-with-ours-are-not-noted
-}
-
-// clockViews are what the lanes know.
-func (c *Client) clockViews() (views []clockView) {
-	for _, l := range c.view.Load().masters {
-		l.mu.Lock()
-		views = append(views, l.guard.clock.clockView)
-		l.mu.Unlock()
-	}
-	return views
-}
-
-// noteGain writes the note, once for each gain. The lane calls it at the end of a heartbeat. Where the master cannot take it, the next heartbeat
-// tries again.
-func (l *lane) noteGain(ctx context.Context, conn *conn.Conn) {
-	k, c := &l.guard.clock, l.client
-	if !k.unnoted || !k.stepped(c.clockViews(), k.ownGain, c.opts.ClockStepMax, c.opts.ClockSkewMax) {
-		return
-	}
-	done, err := conn.Redis.Eval(ctx, lua.Gained.Text, []string{lua.MembersKey}, l.guard.shown).Int()
-	k.unnoted = err != nil || done == 0
 }
 
 // notedGain tells whether somebody has noted on the master that its clock has gained, less than a wait ago by that clock.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"redlockd/redlock/clock"
 	"redlockd/redlock/conn"
 	"redlockd/redlock/lua"
 )
@@ -53,32 +52,6 @@ func (p *pendingReleases) expire(now time.Time) {
 	if n > 0 {
 		p.remove(n)
 	}
-}
-
-// keepReleaseLocked keeps a release that the master of the lane has not confirmed, where it may
-// hold the key. It needs lane.mu.
-func (l *lane) keepReleaseLocked(r *round) {
-	if !verbs[r.verb].release || !r.keepFor.Has(l.index) {
-		return
-	}
-	expiresAt := r.start.Add(l.client.keyLifeMax())
-	for _, key := range r.keys {
-		l.pending.add(pendingRelease{key, r.token, expiresAt})
-	}
-}
-
-// keyLifeMax is how long a release is kept: no key that was set before lives for longer.
-func (c *Client) keyLifeMax() time.Duration {
-	padded := paddedTTL(c.MaxTTL(), c.drift)
-	return padded + clock.DriftOf(padded, c.drift)
-}
-
-// madeHere tells whether a redlockd made the token, as far as its form tells. Then it serves one
-// attempt, and is used up when it is released. A caller that repeats a LOCK with a token of this
-// form after its UNLOCK may lose the lock to a release that was kept.
-func madeHere(token string) bool {
-	_, known := tokenBirth(token) //mutant:releases-of-callers-tokens-kept
-	return known
 }
 
 // flushReleases sends the master its pending releases.

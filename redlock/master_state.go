@@ -1,12 +1,5 @@
 package redlock
 
-import (
-	"fmt"
-	"time"
-
-	"redlockd/redlock/conn"
-)
-
 // laneState says what a lane does with its connection.
 //
 //	          ┌───────────> connecting ── client closed ──> closed
@@ -26,7 +19,7 @@ import (
 //	          │      v
 //	        broken <── connection failed ── idle, sending, waiting, maintaining, timed out
 //
-// In idle, sending, waiting and maintaining the lane takes work: launchLocked puts rounds into its queue. In
+// In idle, sending, waiting and maintaining the lane takes work: rounds.launch puts rounds into its queue. In
 // the other states its master abstains, and releases are kept for it (master_pending.go).
 //
 // Three things are not part of the state, because they change beside it:
@@ -109,25 +102,3 @@ var allowedFrom = func() (sets [laneStates]uint16) {
 	}
 	return sets
 }()
-
-// setStateLocked is the only function that changes the state of a lane. err is why the lane takes no work in
-// the new state, nil where it does.
-func (l *lane) setStateLocked(to laneState, err error) {
-	from := l.state
-	if allowedFrom[from]&(1<<to) == 0 {
-		panic(conn.Bug(fmt.Sprintf("redlock: the lane of %s cannot go from %v to %v", l.master.Addr, from, to)))
-	}
-	l.state, l.downReason = to, err
-	if from.takesWork() != to.takesWork() {
-		l.since = time.Now()
-	}
-	if l.client.opts.onLaneState != nil {
-		l.client.opts.onLaneState(l.index, from, to)
-	}
-}
-
-// remembersLocked tells whether the master takes work and is a voter: it has forgotten nothing.
-func (l *lane) remembersLocked() bool { return l.state.takesWork() && l.guard.record != nil }
-
-// mayVoteLocked tells whether the master takes work, is a voter, and has a clock that is good.
-func (l *lane) mayVoteLocked() bool { return l.remembersLocked() && l.guard.clock.good }

@@ -124,7 +124,7 @@ func (st *laneStage) forget() {
 func (st *laneStage) isIn(want laneState) {
 	st.stage.Helper()
 	synctest.Wait()
-	l := st.view.Load().lanes[0]
+	l := st.fleet.view.Load().lanes[0]
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.state != want {
@@ -306,7 +306,7 @@ func TestLaneStateOutsideTheTable(t *testing.T) {
 			for _, row := range laneTransitions {
 				listed = listed || row.from == from && row.to == to
 			}
-			l := newLane(idleClient(), 0, Master{Addr: "m"})
+			l := newLane(&idleClient().fleet, 0, Master{Addr: "m"})
 			l.state = from
 			var bug any
 			func() {

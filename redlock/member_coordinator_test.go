@@ -70,8 +70,8 @@ func TestAddressThatMoves(t *testing.T) {
 		p := s.open(first(5), briefly)
 		p.exchangePath(0, s.masters[5].Link())
 		s.until("the move is seen", func() bool { return p.states()[0] != 'u' })
-		if took := time.Since(p.opened); took > member.RecheckWithin(p.view.Load().wait) {
-			s.Errorf("seen after %v, want within %v", took, member.RecheckWithin(p.view.Load().wait))
+		if took := time.Since(p.opened); took > member.RecheckWithin(p.fleet.view.Load().wait) {
+			s.Errorf("seen after %v, want within %v", took, member.RecheckWithin(p.fleet.view.Load().wait))
 		}
 		s.freeze(3, 4)
 		p.notHeld("with the vote of who is elsewhere")
@@ -93,9 +93,9 @@ func TestAddressThatCannotBeMadeSureOf(t *testing.T) {
 			path.Partition()
 			p.exchangePath(i, path)
 		}
-		time.Sleep(member.RecheckWithin(p.view.Load().wait) / 4)
+		time.Sleep(member.RecheckWithin(p.fleet.view.Load().wait) / 4)
 		p.lockable("r")
-		time.Sleep(member.RecheckWithin(p.view.Load().wait))
+		time.Sleep(member.RecheckWithin(p.fleet.view.Load().wait))
 		c := p.notHeld("when the time is over in which an address must be made sure of")
 		if c.Err != nil && !strings.Contains(c.Err.Error(), "no new connection") {
 			s.Errorf("got %v, want an error that says why they do not vote", c.Err)
@@ -241,7 +241,7 @@ func TestWaitOutlivesWhoWatchesIt(t *testing.T) {
 				s.masters[4-i].StepClock(-2 * time.Second)
 			}
 			p := s.open(change, uncopied)
-			wait := p.view.Load().wait
+			wait := p.fleet.view.Load().wait
 			forgot := time.Now()
 			s.do(0, "FLUSHALL")
 			time.Sleep(wait / 2)
@@ -333,7 +333,7 @@ func TestFoundingHasPatience(t *testing.T) {
 	for _, back := range []bool{true, false} {
 		inVirtualTime(t, 5, func(s *stage) {
 			p := s.open(briefly)
-			wait := p.view.Load().wait
+			wait := p.fleet.view.Load().wait
 			p.cut(3, 4)
 			forgot := time.Now()
 			s.do(0, "FLUSHALL")

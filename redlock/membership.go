@@ -5,7 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"redlockd/redlock/clock"
 	"redlockd/redlock/conn"
 	"redlockd/redlock/member"
 )
@@ -48,16 +47,10 @@ var ErrMembersChanged = member.ErrMembersChanged
 // false where the text names no database.
 func SplitAddr(text string) (addr string, db int, named bool) { return conn.SplitAddr(text) }
 
-// members are the options that matter to the membership.
-func (o Options) members() member.Options {
-	return member.Options{Masters: o.Masters, Common: o.Common, ConnectTimeout: o.ConnectTimeout, Heartbeat: o.Heartbeat, MaxTTL: o.MaxTTL,
-		FoundingWait: o.FoundingWait, ClockSkewMax: o.ClockSkewMax, Drift: o.drift(), Logger: o.Logger, LogInterval: logInterval, LogBurst: logBurst, NoCopy: o.noCopy, CopyCount: o.copyCount}
-}
-
 // Membership returns what this client knows of the membership.
 func (c *Client) Membership() Membership {
-	all, places := c.coordinator.Membership()
-	lanes := c.view.Load().lanes
+	all, places := c.fleet.coordinator.Membership()
+	lanes := c.fleet.view.Load().lanes
 	for i, place := range places {
 		if place < len(lanes) && lanes[place] != nil {
 			status := lanes[place].status()
@@ -68,7 +61,7 @@ func (c *Client) Membership() Membership {
 }
 
 // MaxTTL is the longest TTL in force: that of the membership, or of the options as long as none is known.
-func (c *Client) MaxTTL() time.Duration { return c.view.Load().maxTTL }
+func (c *Client) MaxTTL() time.Duration { return c.fleet.view.Load().maxTTL }
 
 // ChangeMembers has the masters choose a record with the change, and returns when they have: a new master is a learner by then, and votes
 // when it was given what the others remember, or after the wait, which Membership shows. It is safe to repeat, and to break off at any point. With dryRun nothing is changed. what says
@@ -80,7 +73,7 @@ func (c *Client) ChangeMembers(ctx context.Context, change MemberChange, dryRun 
 	if err := checkChange(change, c.opts); err != nil {
 		return "", err
 	}
-	what, err = c.coordinator.Change(ctx, change, dryRun)
+	what, err = c.fleet.coordinator.Change(ctx, change, dryRun)
 	if errors.Is(err, member.ErrMembersClosed) {
 		err = ErrDraining
 	}
@@ -115,69 +108,6 @@ func checkChange(m MemberChange, o Options) error {
 		return o.Validate()
 	}
 	return nil
-}
-
-func (c *Client) newCoordinator() *member.Coordinator {
-	return member.New(host{c}, c.opts.members(), &c.own, c.endingContext, &c.running)
-}
-
-// host is what the coordinator sees of the client.
-type host struct{ *Client }
-
-func (h host) Places() map[int]conn.Master {
-	places := make(map[int]conn.Master)
-	for _, l := range h.view.Load().masters {
-		places[l.index] = l.master
-	}
-	return places
-}
-
-func (h host) Answering() int         { return h.mastersUp() }
-func (h host) Adopt(r *member.Record) { h.setRecord(r) }
-func (h host) Recheck()               { h.recheckLanes() }
-
-// lane is the one of a place; nil: there is none.
-func (h host) lane(place int) *lane {
-	if lanes := h.view.Load().lanes; place < len(lanes) {
-		return lanes[place]
-	}
-	return nil
-}
-
-func (h host) Confirm(place int, runID string, at time.Time) {
-	if l := h.lane(place); l != nil {
-		l.confirm(runID, at)
-	}
-}
-
-func (h host) Source(place int) (ring *clock.Ring, beat int64, ok bool) {
-	l := h.lane(place)
-	if l == nil {
-		return nil, 0, false
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	k := &l.guard.clock
-	if !k.good || l.guard.refusal != "" { //mutant:a-source-whose-clock-is-doubted
-		return nil, 0, false
-	}
-	if k.same {
-		return nil, 0, true
-	}
-	copied := k.copied
-	return &copied, k.copiedBeat, true
-}
-
-func (h host) Gained(place int, runID string, gain, before time.Duration) {
-	if l := h.lane(place); l != nil {
-		l.gained(runID, gain, before)
-	}
-}
-
-func (h host) Copied() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.stats.Copies++
 }
 
 // Refound founds the membership anew with the masters that the options name, in the place of one whose

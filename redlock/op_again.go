@@ -1,8 +1,6 @@
 package redlock
 
 import (
-	"time"
-
 	"redlockd/redlock/quorum"
 )
 
@@ -31,7 +29,7 @@ func (c *Client) stoppedByStepLocked(r *round) bool {
 	if op.waiter != nil || r.released || op.againFrom == r.view.record { //mutant:begun-again-behind-the-unlock
 		return false
 	}
-	return r.view.record != c.view.Load().record || c.waitsForStepLocked() || c.ranAheadLocked(r) //mutant:no-second-round-after-a-step
+	return r.view.record != c.fleet.view.Load().record || c.fleet.waitsForStep() || c.ranAheadLocked(r) //mutant:no-second-round-after-a-step
 }
 
 // ranAheadLocked tells whether a round was launched under a new record before all masters were told of it: they have done what it asks for, and so many
@@ -46,30 +44,8 @@ func (c *Client) ranAheadLocked(r *round) bool {
 // beginAgainLocked has the operation of the round begin once more, as startLocked does.
 func (c *Client) beginAgainLocked(r *round, bytes int, begin func(c *Client, op *Op, d *deferred), d *deferred) {
 	r.op.againFrom = r.view.record
-	if c.waitsForStepLocked() {
+	if c.fleet.waitsForStep() {
 		c.admission.full.Store(true)
 	}
 	c.startLocked(r.op, bytes, begin, d)
-}
-
-// waitsForStepLocked tells whether operations should wait because a step of the membership is under way: the masters that take work and
-// remember everything are a quorum, but too many of them show something else than this client knows.
-func (c *Client) waitsForStepLocked() bool {
-	v := c.view.Load()
-	if v.record == nil {
-		return false
-	}
-	same, other := 0, 0
-	for _, l := range v.masters {
-		l.mu.Lock()
-		switch {
-		case !l.state.takesWork() || !l.guard.clock.good || l.guard.refusal != "":
-		case l.guard.record == v.record && !l.toResolve.recheck:
-			same++
-		case l.guard.record != nil || l.guard.changing && time.Since(l.since) < stepHold*c.opts.MasterTimeout: //mutant:a-step-holds-operations-up-for-ever
-			other++
-		}
-		l.mu.Unlock()
-	}
-	return same < v.Quorum() && same+other >= v.Quorum()
 }

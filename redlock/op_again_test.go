@@ -256,7 +256,7 @@ func TestCommitsInAStep(t *testing.T) {
 func TestRecordAdoptedWhileALaneLooks(t *testing.T) {
 	inVirtualTime(t, 3, func(s *stage) {
 		p := s.open(briefly)
-		l := p.view.Load().masters[0]
+		l := p.fleet.view.Load().masters[0]
 		l.mu.Lock()
 		l.guard.seenBy = nil
 		l.toResolve.clock.unwatched = true
@@ -265,7 +265,7 @@ func TestRecordAdoptedWhileALaneLooks(t *testing.T) {
 		s.until("the lane looks once more", func() bool {
 			l.mu.Lock()
 			defer l.mu.Unlock()
-			return l.guard.seenBy == p.view.Load().record
+			return l.guard.seenBy == p.fleet.view.Load().record
 		})
 	})
 }

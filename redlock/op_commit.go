@@ -130,7 +130,7 @@ func (k *commit) rotates() bool {
 
 // checkCommit checks changes. It tells by which verb they are made, and the shortest TTL that the
 // caller counts on; 0: none.
-func (c *Client) checkCommit(changes []Change) (v verb, ttl time.Duration, err error) {
+func (b *bounds) checkCommit(changes []Change) (v verb, ttl time.Duration, err error) {
 	var few [4]string
 	resources := few[:0]
 	for i := range changes {
@@ -153,7 +153,7 @@ func (c *Client) checkCommit(changes []Change) (v verb, ttl time.Duration, err e
 			return 0, 0, badRequest("the value has %d bytes, at most %d are possible", max(len(ch.Value), len(ch.NewValue)), MaxValueLen)
 		}
 		if ch.lives() {
-			if err := c.checkTTL(ch.TTL, ch.Delay); err != nil {
+			if err := b.checkTTL(ch.TTL, ch.Delay); err != nil {
 				return 0, 0, err
 			}
 			if ttl == 0 || ch.TTL < ttl {
@@ -187,29 +187,25 @@ func (c *Client) checkCommit(changes []Change) (v verb, ttl time.Duration, err e
 func (c *Client) StartCommit(op *Op, changes []Change, to Completer) {
 	d := deferred{now: time.Now()}
 	defer c.runDeferred(&d)
-	op.to, op.againFrom, op.arrived, op.rounds = to, nil, c.own.At(d.now), 0
-	v, ttl, err := c.checkCommit(changes)
+	op.to, op.keys, op.againFrom, op.arrived, op.rounds = to, nil, nil, c.own.At(d.now), 0
+	v, ttl, err := c.bounds.checkCommit(changes)
 	if err != nil {
 		d.deliver(op, Result{Err: err})
 		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	// What only deletes goes as UNLOCK does: it waits behind what its share has started before, and
-	// for nothing else.
-	share, releases := c.shareOf(op), v == verbCommitRelease
-	if !c.waitsForRoom() || releases && len(share.queued) == 0 { //mutant:a-compare-and-delete-overtakes-the-lock
+	share := c.admission.shareOf(op)
+	op.releases = v == verbCommitRelease // as UNLOCK does
+	if !c.admission.waitsForRoom(share, op.releases) {
 		c.beginCommitLocked(op, v, ttl, changes, &d)
 		return
 	}
-	kept, bytes, most := slices.Clone(changes), changesBytes(changes), 1
+	kept, bytes := slices.Clone(changes), changesBytes(changes)
 	for i := range kept {
 		bytes += len(kept[i].Resource)
 	}
-	if releases {
-		most = 2
-	}
-	err = c.enqueueLocked(op, share, bytes, most, func(d *deferred) { c.beginCommitLocked(op, v, ttl, kept, d) })
+	err = c.admission.enqueue(op, share, bytes, op.releases, func(d *deferred) { c.beginCommitLocked(op, v, ttl, kept, d) })
 	if err != nil {
 		d.deliver(op, Result{Err: err})
 	}
@@ -221,7 +217,7 @@ func (c *Client) beginCommitLocked(op *Op, v verb, ttl time.Duration, changes []
 		d.deliver(op, Result{Err: ErrDraining})
 		return
 	}
-	born, err := c.checkHeldLocked(op, changes, d.now)
+	born, err := c.leases.checkHeld(&c.bounds, op, changes, d.now)
 	if err != nil {
 		d.deliver(op, Result{Err: err})
 		return
@@ -237,7 +233,7 @@ func (c *Client) beginCommitLocked(op *Op, v verb, ttl time.Duration, changes []
 			return
 		}
 	}
-	r := c.commitRound(v, changes, d.now)
+	r := commitRound(v, changes, d.now, c.drift, c.fleet.view.Load().Places)
 	r.op, r.commit.ttl, r.commit.born = op, ttl, born
 	changes = r.commit.changes
 	if v == verbCommitRelease {
@@ -256,10 +252,10 @@ func (c *Client) beginCommitLocked(op *Op, v verb, ttl time.Duration, changes []
 		c.stats.Attempts++
 		op.rounds++
 	}
-	c.launchLocked(r, quorum.All, d)
+	c.rounds.launch(r, quorum.All, d)
 	if v == verbCommitRelease {
 		for i := range changes {
-			c.handOverLocked(changes[i].Resource, d)
+			c.waiting.handOverLocked(changes[i].Resource, d)
 		}
 	}
 }
@@ -275,7 +271,7 @@ func newKeys(changes []Change) (n int) {
 }
 
 // commitRound is the round of a commit.
-func (c *Client) commitRound(v verb, changes []Change, now time.Time) *round {
+func commitRound(v verb, changes []Change, now time.Time, d clock.Drift, places int) *round {
 	both := &struct {
 		round  round
 		commit commit
@@ -283,36 +279,33 @@ func (c *Client) commitRound(v verb, changes []Change, now time.Time) *round {
 	r, kept := &both.round, &both.commit
 	r.commit, kept.changes = kept, append(kept.one[:0], changes...)
 	first := &kept.changes[0]
-	r.token, r.ttlMs = first.becomes(), paddedTTL(first.life(), c.drift).Milliseconds()
+	r.token, r.ttlMs = first.becomes(), paddedTTL(first.life(), d).Milliseconds()
 	r.keys = r.key[:0]
 	for i := range changes {
 		r.keys = append(r.keys, changes[i].Resource)
 		if ch := &changes[i]; r.attempt == nil && ch.Do == Set && (ch.Was == WasAbsent || ch.rotates()) {
-			r.attempt = newAttempt(r, c.view.Load().Places)
+			r.attempt = newAttempt(r, places)
 		}
 	}
 	return r
 }
 
-// checkHeldLocked bounds how long what the changes extend or hand to another value may be held.
+// checkHeld bounds how long what the changes extend or hand to another value may be held.
 // born is when the first of that was first granted; zero: not known.
-func (c *Client) checkHeldLocked(op *Op, changes []Change, now time.Time) (born time.Time, err error) {
+func (s *leases) checkHeld(b *bounds, op *Op, changes []Change, now time.Time) (born time.Time, err error) {
 	for i := range changes {
 		ch := &changes[i]
 		if ch.Was != WasValue || !ch.lives() {
 			continue
 		}
-		one, known := tokenBirth(ch.Value)
+		one, known := s.birth([]string{ch.Resource}, ch.Value)
 		if !ch.Born.IsZero() { //mutant:the-birth-that-a-value-tells-ignored
 			one, known = ch.Born, true
-		}
-		if lease := c.leases.findLease([]string{ch.Resource}, ch.Value); lease != nil && !known {
-			one, known = lease.born, true
 		}
 		if !known {
 			continue
 		}
-		if err := c.checkHold(op, one, ch.TTL, now); err != nil {
+		if err := b.checkHold(op, one, ch.TTL, now); err != nil {
 			return born, err
 		}
 		if born.IsZero() || one.Before(born) {
@@ -332,8 +325,8 @@ func (c *Client) commitDecided(r *round, o quorum.Outcome, _ quorum.Votes, d *de
 	v := quorum.Votes(r.votes.Load())
 	k.decided, k.seen = true, v.Voted(n)
 	inTime := k.ttl == 0 || elapsed < k.ttl //mutant:a-commit-granted-late
-	defer c.endCommitLocked(r)
-	forced := len(c.forced) > 0 && c.endedByForceLocked(r, d.now) //mutant:a-commit-outlives-the-force
+	defer c.leases.endCommit(r)
+	forced := len(c.forced.all) > 0 && c.forced.ended(r, d.now) //mutant:a-commit-outlives-the-force
 	if forced && o == quorum.Yes {
 		o = quorum.No
 	}
@@ -357,22 +350,20 @@ func (c *Client) commitDecided(r *round, o quorum.Outcome, _ quorum.Votes, d *de
 	case full != nil:
 		result.Err = full
 	case o == quorum.Yes:
-		result.Err = c.noQuorumError(r, v, r.view.Quorum(), elapsed)
+		result.Err = r.noQuorumError(v, r.view.Quorum(), elapsed)
 	case o == quorum.NoQuorum && r.verb == verbCommitRelease:
-		result.Err = c.noQuorumError(r, v, r.view.Needed(), 0)
+		result.Err = r.noQuorumError(v, r.view.Needed(), 0)
 	case o == quorum.NoQuorum, o == quorum.No && !forced && op.againFrom != nil && k.rotates(): //mutant:a-rotation-is-denied-by-itself
 		// What denies a second round may be the value that its own first round has set: the undo of that spares a value which another
 		// operation counts on. So it is not known whether the change was made.
-		result.Err = c.noQuorumError(r, v, r.view.Quorum(), 0)
+		result.Err = r.noQuorumError(v, r.view.Quorum(), 0)
 	}
 	switch {
 	case committed && r.verb != verbCommitRelease:
-		c.committedLocked(r, c.shareOf(op), v, d)
+		c.committedLocked(r, c.admission.shareOf(op), v, d)
 		r.op = nil // the attempt, which a lease keeps, must not keep the caller's memory
-		if !r.released {
-			if op.holder != nil {
-				c.bindLocked(op, r, r.token, result.Until, d)
-			}
+		if !r.released && op.holder != nil {
+			c.holds.bind(op, r, r.token, result.Until, d)
 		}
 		c.clearRemainsLocked(r, v, k.seen, d)
 		c.refillKeysLocked(r, k.missed(v, n), d) //mutant:holes-of-commits-not-filled
@@ -394,19 +385,19 @@ func (c *Client) commitDecided(r *round, o quorum.Outcome, _ quorum.Votes, d *de
 		return
 	}
 	if (r.verb != verbCommitExtend || k.ttl > 0) && full == nil { // not those that only compare
-		c.countCommitLocked(r.verb, result, elapsed)
+		c.stats.countCommit(r.verb, result, elapsed)
 	}
 	d.deliver(op, result)
 }
 
-// endCommitLocked takes a commit out of those that are in flight, unless it begins once more.
-func (c *Client) endCommitLocked(r *round) {
+// endCommit takes a commit out of those that are in flight, unless it begins once more.
+func (s *leases) endCommit(r *round) {
 	if r.commit.again {
 		return
 	}
 	for i := range r.commit.changes {
 		if ch := &r.commit.changes[i]; ch.lives() {
-			c.leases.endInflight(r, ch.Resource)
+			s.endInflight(r, ch.Resource)
 		}
 	}
 }
@@ -421,7 +412,7 @@ func (c *Client) commitAgainLocked(r *round, d *deferred) {
 	}
 	k.again = false
 	if r.released { // meanwhile
-		d.deliver(r.op, Result{Err: c.noQuorumError(r, quorum.Votes(r.votes.Load()), r.view.Quorum(), 0)})
+		d.deliver(r.op, Result{Err: r.noQuorumError(quorum.Votes(r.votes.Load()), r.view.Quorum(), 0)})
 		return
 	}
 	c.beginAgainLocked(r, stringsBytes(r.keys)+changesBytes(k.changes), func(c *Client, op *Op, d *deferred) { c.beginCommitLocked(op, r.verb, k.ttl, k.changes, d) }, d)
@@ -432,7 +423,7 @@ func (c *Client) commitLate(r *round, word quorum.Votes, d *deferred) {
 	k, n := r.commit, r.view.Places
 	if k.committed.Load() && word.Did(n) == word.Voted(n) {
 		if r.verb == verbCommitSet {
-			c.auditAttempt(r, d)
+			c.audits.lookAtAttempt(r, d)
 		}
 		return
 	}
@@ -454,7 +445,7 @@ func (c *Client) commitLate(r *round, word quorum.Votes, d *deferred) {
 	}
 	if k.again {
 		c.commitAgainLocked(r, d)
-		c.endCommitLocked(r)
+		c.leases.endCommit(r)
 	}
 }
 
@@ -470,14 +461,14 @@ func (c *Client) takeBackCommitLocked(r *round, among quorum.Mask, d *deferred) 
 	}
 	for i := range r.commit.changes {
 		if ch := &r.commit.changes[i]; ch.Do == Set && ch.Was == WasAbsent && isVersion(ch.NewValue) {
-			c.dropLocked(r.keys[i:i+1], ch.NewValue, silent, false, d) //mutant:what-silent-masters-may-have-set-stays
+			c.rounds.drop(r.keys[i:i+1], ch.NewValue, silent, false, d) //mutant:what-silent-masters-may-have-set-stays
 		}
 	}
 }
 
-// countCommitLocked counts a commit as the native command that does the same: LOCK, UNLOCK or
+// countCommit counts a commit as the native command that does the same: LOCK, UNLOCK or
 // EXTEND.
-func (c *Client) countCommitLocked(v verb, result Result, elapsed time.Duration) {
+func (s *Stats) countCommit(v verb, result Result, elapsed time.Duration) {
 	one := func(done, not, unknown *uint64) {
 		switch {
 		case result.Held:
@@ -488,7 +479,7 @@ func (c *Client) countCommitLocked(v verb, result Result, elapsed time.Duration)
 			*unknown++
 		}
 	}
-	switch s := &c.stats; v {
+	switch v {
 	case verbCommitRelease:
 		one(&s.Released, &s.NotHeld, &s.UnlockFail)
 	case verbCommitExtend:
@@ -522,7 +513,7 @@ func (c *Client) committedLocked(r *round, share *Share, v quorum.Votes, d *defe
 		switch {
 		case ch.Do == Delete:
 			c.deletedLocked(r, i, d)
-			c.handOverLocked(ch.Resource, d)
+			c.waiting.handOverLocked(ch.Resource, d)
 			continue
 		case !ch.lives():
 			continue
@@ -550,8 +541,8 @@ func (c *Client) committedLocked(r *round, share *Share, v quorum.Votes, d *defe
 			counted = before.share
 		}
 		if ch.rotates() {
-			if b := c.leases.holds.ofKey(ch.Resource, ch.Value); b != nil {
-				c.movedLocked(b, k.ends(ch.Value), ch.Value, r.op.holder, d)
+			if b := c.holds.ofKey(ch.Resource, ch.Value); b != nil {
+				c.holds.moved(b, k.ends(ch.Value), ch.Value, r.op.holder, d)
 			}
 			if old := c.leases.findLease(key, ch.Value); old != nil {
 				c.leases.forget(old) // the lock has not ended: it goes on under the new value
@@ -559,10 +550,7 @@ func (c *Client) committedLocked(r *round, share *Share, v quorum.Votes, d *defe
 			c.leases.release(key, ch.Value, d.now) // also for an extension of the old value that is still under way
 		}
 		if !r.released {
-			c.leases.grant(lease, counted, d.now)
-			if ch.Delay > 0 {
-				c.leases.delay(lease, ch.Delay)
-			}
+			c.leases.grant(lease, counted, ch.Delay, d.now)
 		}
 	}
 }
@@ -571,8 +559,8 @@ func (c *Client) committedLocked(r *round, share *Share, v quorum.Votes, d *defe
 func (c *Client) deletedLocked(r *round, i int, d *deferred) {
 	ch := &r.commit.changes[i]
 	c.leases.release(r.keys[i:i+1], ch.Value, d.now)
-	if b := c.leases.holds.ofKey(ch.Resource, ch.Value); b != nil {
-		c.releasedLocked(r.commit.ends(ch.Value), ch.Value, d)
+	if b := c.holds.ofKey(ch.Resource, ch.Value); b != nil {
+		c.holds.released(r.commit.ends(ch.Value), ch.Value, d)
 	}
 }
 
@@ -619,7 +607,7 @@ func (c *Client) refillKeysLocked(r *round, lost quorum.Mask, d *deferred) {
 // clearRemainsLocked removes values that a commit which was done, or a release of which nobody
 // knows, was to replace or delete, from the masters among these that have not done it: a guard
 // failed there because of another key, or the answer is missing. Values that may not be unique, or
-// that somebody sets anew, are left to their TTL.
+// that somebody sets anew, or was granted since, are left to their TTL.
 func (c *Client) clearRemainsLocked(r *round, v quorum.Votes, among quorum.Mask, d *deferred) {
 	targets := among &^ v.Did(r.view.Places)
 	if targets == 0 {
@@ -632,20 +620,18 @@ func (c *Client) clearRemainsLocked(r *round, v quorum.Votes, among quorum.Mask,
 		}
 	}
 	for i := range r.commit.changes {
-		if ch := &r.commit.changes[i]; (ch.rotates() || ch.Do == Delete) && unique(ch.Value) { //mutant:rotation-leaves-the-old-value
-			c.clearValueLocked(ch, r, targets, d)
+		ch := &r.commit.changes[i]
+		if (ch.rotates() || ch.Do == Delete) && unique(ch.Value) && !c.leases.superseded(r, ch.Resource, ch.Value) { //mutant:rotation-leaves-the-old-value
+			old := &round{verb: verbRelease, keys: r.keys[i : i+1], token: ch.Value, start: d.now}
+			if isVersion(ch.Value) && r.commit.committed.Load() {
+				old.keepFor = targets //mutant:what-is-left-of-a-changed-version-stays
+			}
+			c.rounds.launch(old.asReader(r.ofReader()), targets, d)
 		}
 	}
 }
 
-// clearValueLocked releases what a change was to replace or delete, unless somebody was granted the
-// same value since.
-func (c *Client) clearValueLocked(ch *Change, r *round, targets quorum.Mask, d *deferred) {
-	if !c.leases.superseded(r, ch.Resource, ch.Value) {
-		old := &round{verb: verbRelease, keys: []string{ch.Resource}, token: ch.Value, start: d.now}
-		if isVersion(ch.Value) && r.commit.committed.Load() {
-			old.keepFor = targets //mutant:what-is-left-of-a-changed-version-stays
-		}
-		c.launchLocked(old.asReader(r.ofReader()), targets, d)
-	}
+// costOfCommit is what a command costs that names also the values of a commit's changes.
+func (r *round) costOfCommit() int {
+	return costOf(r.keys, len(r.token)+changesBytes(r.commit.changes))
 }

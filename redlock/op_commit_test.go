@@ -92,7 +92,7 @@ func TestCommitVerbs(t *testing.T) {
 		{"DEL and EXPIRE", []Change{compareAndDelete("a", "v"), compareAndExpire("b", "v", time.Second)}, verbCommitReplace},
 	} {
 		c := idleClient()
-		v, _, err := c.checkCommit(tt.changes)
+		v, _, err := c.bounds.checkCommit(tt.changes)
 		if err != nil || v != tt.want {
 			t.Errorf("%s: got verb %d, %v, want %d", tt.name, v, err, tt.want)
 		}

@@ -12,21 +12,12 @@ import (
 // validity, "basically the algorithm to use is very similar to the one used when acquiring the
 // lock", and MaxHold is the limit to repeated extensions that it asks for.
 func (c *Client) StartExtend(op *Op, resources []string, token string, ttl time.Duration, to Completer) {
-	d := deferred{now: time.Now()}
-	defer c.runDeferred(&d)
-	op.to = to
-	err := c.checkHolder(resources, token)
-	if err == nil {
-		err = c.checkTTL(ttl, op.delay())
-	}
-	if err != nil {
-		d.deliver(op, Result{Err: err})
-		return
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	op.keys, op.token, op.ttl = resources, token, ttl
-	c.startLocked(op, 0, (*Client).beginExtendLocked, &d)
+	err := checkHolder(resources, token)
+	if err == nil {
+		err = c.bounds.checkTTL(ttl, op.delay())
+	}
+	c.start(op, to, err, (*Client).beginExtendLocked)
 }
 
 // beginExtendLocked begins an EXTEND for which there is room.
@@ -34,18 +25,14 @@ func (c *Client) beginExtendLocked(op *Op, d *deferred) {
 	r := &round{verb: verbExtend, token: op.token, ttlMs: (op.ttl + op.delay()).Milliseconds(), start: d.now, op: op} //mutant:an-extension-has-no-delay
 	r.setKeys(op.keys...)
 	op.keys = r.keys // the caller's slice may change from here on
-	born, known := tokenBirth(r.token)
-	if lease := c.leases.findLease(r.keys, r.token); lease != nil && !known {
-		born, known = lease.born, true
-	}
-	if known {
-		if err := c.checkHold(op, born, op.ttl, d.now); err != nil {
+	if born, known := c.leases.birth(r.keys, r.token); known {
+		if err := c.bounds.checkHold(op, born, op.ttl, d.now); err != nil {
 			d.deliver(op, Result{Err: err})
 			return
 		}
 	}
 	c.leases.beginInflight(r, r.keys[0])
-	c.launchLocked(r, quorum.All, d)
+	c.rounds.launch(r, quorum.All, d)
 }
 
 // extensionDecided makes a lease of an extension that a quorum granted within the validity. If too
@@ -56,7 +43,7 @@ func (c *Client) extensionDecided(r *round, o quorum.Outcome, v quorum.Votes, d 
 	defer c.mu.Unlock()
 	op := r.op
 	defer c.leases.endInflight(r, r.keys[0])
-	if o == quorum.Yes && len(c.forced) > 0 && c.endedByForceLocked(r, d.now) { //mutant:an-extension-outlives-the-force
+	if o == quorum.Yes && len(c.forced.all) > 0 && c.forced.ended(r, d.now) { //mutant:an-extension-outlives-the-force
 		o = quorum.No
 	}
 	switch {
@@ -66,7 +53,7 @@ func (c *Client) extensionDecided(r *round, o quorum.Outcome, v quorum.Votes, d 
 		c.stats.Extended++
 		until := d.now.Add(validity)
 		if !r.released {
-			c.extendedLocked(r, until, c.shareOf(op), v, d)
+			c.extendedLocked(r, until, c.admission.shareOf(op), v, d)
 		}
 		d.deliver(op, Result{Held: true, Token: r.token, Validity: validity, Until: until})
 	case o == quorum.No:
@@ -79,7 +66,7 @@ func (c *Client) extensionDecided(r *round, o quorum.Outcome, v quorum.Votes, d 
 		if o == quorum.NoQuorum {
 			elapsed = 0
 		}
-		d.deliver(op, Result{Err: c.noQuorumError(r, v, r.view.Quorum(), elapsed)})
+		d.deliver(op, Result{Err: r.noQuorumError(v, r.view.Quorum(), elapsed)})
 	}
 }
 
@@ -93,7 +80,7 @@ func (c *Client) lostByExtensionLocked(r *round, d *deferred) {
 	if lease := c.leases.findLease(r.keys, r.token); lease != nil {
 		c.leases.end(lease, d.now)
 	}
-	if b := c.leases.holds.of(r.keys, r.token); b != nil {
+	if b := c.holds.of(r.keys, r.token); b != nil {
 		b.deniedLocked(r, d)
 	}
 }
@@ -114,13 +101,12 @@ func (c *Client) extendedLocked(r *round, until time.Time, share *Share, v quoru
 	if born, known := tokenBirth(r.token); known && born.Before(extended.born) {
 		extended.born = born
 	}
-	c.leases.grant(extended, share, d.now)
-	if delay := r.op.delay(); delay > 0 {
-		c.leases.delay(extended, delay)
-	}
-	if b := c.leases.holds.of(r.keys, r.token); b != nil {
-		b.renewedLocked(r.start, until)
-		extended.note = b.note
+	c.leases.grant(extended, share, r.op.delay(), d.now)
+	if len(c.holds.byKey) > 0 {
+		if b := c.holds.of(r.keys, r.token); b != nil {
+			b.renewedLocked(r.start, until)
+			extended.note = b.note
+		}
 	}
 	if lost := v.Lost(r.view.Places); lost != 0 { //mutant:holes-not-filled
 		c.refillLocked(extended, lost, d)
@@ -147,5 +133,5 @@ func (c *Client) refillLate(r *round, late quorum.Votes, d *deferred) {
 func (c *Client) refillLocked(lease *lease, targets quorum.Mask, d *deferred) {
 	lease.holders |= targets
 	r := &round{verb: verbRefill, keys: lease.keys, token: lease.token, ttlMs: int64(lease.ttlMs), start: d.now}
-	c.launchLocked(r.asReader(lease.reader), targets, d)
+	c.rounds.launch(r.asReader(lease.reader), targets, d)
 }

@@ -28,7 +28,7 @@ import (
 //
 // Each client that a quorum of masters has sent the message to applies it: it renews such a lock no more, tells its holder of the loss, and
 // releases the token itself, behind all that it has sent, so that what it has just given back to a master (refillLocked) goes, too. What it
-// launched before for such a token grants nothing any more (endedByForceLocked).
+// launched before for such a token grants nothing any more (forcedReleases.ended).
 //
 // Invariants:
 //   - Only tokens that a quorum of masters shows are deleted. On fewer it may be another's attempt under way, whose votes count already: without
@@ -69,7 +69,7 @@ const forceReadersMax = 256
 
 // force is one StartForce on its way. Client.mu guards it.
 type force struct {
-	op       Op // of its rounds
+	op       Op // of its rounds; their results go to caller
 	caller   *Op
 	resource string
 	raises   int // rounds of verbRaise so far
@@ -79,9 +79,6 @@ type force struct {
 	err      error
 }
 
-// Done implements Completer. Results go to the caller, so this is never called.
-func (f *force) Done(_ *Op, result Result) Flusher { return f.caller.to.Done(f.caller, result) }
-
 // StartForce releases a resource without the token. The holder can be a writer, readers, or who has written a value there. Result.Held tells
 // whether somebody held it, and Result.Forced what was done. It is for administrators: the holder does not agree, and may work on until its
 // validity is over. Of a lock of several resources only this one is released.
@@ -90,18 +87,16 @@ func (f *force) Done(_ *Op, result Result) Flusher { return f.caller.to.Done(f.c
 // it is released. A *RequestError: the lock has changed hands meanwhile, or the key is not redlockd's; or nobody holds it, and nobody can lock
 // it, because masters hold different tokens.
 func (c *Client) StartForce(op *Op, resource string, to Completer) {
-	d := deferred{now: time.Now()}
-	defer c.runDeferred(&d)
+	d := c.enter()
+	defer c.leave(d)
 	op.to = to
 	if err := checkResources([]string{resource}, 1); err != nil {
 		d.deliver(op, Result{Err: err})
 		return
 	}
 	f := &force{caller: op, resource: strings.Clone(resource)}
-	f.op.to, f.op.Share = f, op.Share
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.raiseLocked(f, &d)
+	f.op.force, f.op.Share = f, op.Share
+	c.raiseLocked(f, d)
 }
 
 // raiseLocked launches the first round.
@@ -110,7 +105,7 @@ func (c *Client) raiseLocked(f *force, d *deferred) {
 	now := time.Now()
 	r := &round{verb: verbRaise, start: now, fence: c.fences.Next(now), op: &f.op}
 	r.setKeys(f.resource)
-	c.launchLocked(r, quorum.All, d)
+	c.rounds.launch(r, quorum.All, d)
 }
 
 func writeRaise(b *batch, r *round) {
@@ -120,7 +115,7 @@ func writeRaise(b *batch, r *round) {
 	w.Bulk(lua.FloorKey)
 	b.resources(r)
 	w.Number(r.fence)
-	w.Number(int64(b.lane.client.opts.FenceMarks))
+	w.Number(int64(b.lane.fleet.opts.FenceMarks))
 	w.Number(forceReadersMax)
 }
 
@@ -203,7 +198,7 @@ func writeForceCallers(b *batch, r *round) {
 func (c *Client) markRaised(r *round, _ quorum.Outcome, v quorum.Votes, d *deferred) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	f, t, majority := r.op.to.(*force), v.Tally(r.view.Places), r.view.Quorum()
+	f, t, majority := r.op.force, v.Tally(r.view.Places), r.view.Quorum()
 	c.fences.Observe(r.mark.Load(), r.start)
 	switch {
 	case t.Of(quorum.Granted) >= majority: //mutant:forced-without-a-quorum-of-marks
@@ -211,7 +206,7 @@ func (c *Client) markRaised(r *round, _ quorum.Outcome, v quorum.Votes, d *defer
 	case t.Of(quorum.Granted)+t.Of(quorum.Stale) >= majority && f.raises < fenceRetries:
 		c.raiseLocked(f, d)
 	default:
-		d.deliver(f.caller, Result{Err: c.noQuorumError(r, v, majority, 0)})
+		d.deliver(f.caller, Result{Err: r.noQuorumError(v, majority, 0)})
 	}
 }
 
@@ -334,7 +329,7 @@ func (c *Client) releaseHoldersLocked(f *force, r *round, v quorum.Votes, d *def
 			f.resource, holders.strangers[0])})
 		return
 	case holders.possible:
-		d.deliver(f.caller, Result{Err: c.noQuorumError(r, v, r.view.Quorum(), 0)})
+		d.deliver(f.caller, Result{Err: r.noQuorumError(v, r.view.Quorum(), 0)})
 		return
 	case holders.free < r.view.Quorum(): //mutant:split-votes-are-told-as-nobody
 		d.deliver(f.caller, Result{Err: badRequest("%q is held by nobody, but free on only %d of %d masters: %s. Nothing was released, because these may be votes "+
@@ -354,31 +349,31 @@ func (c *Client) releaseHoldersLocked(f *force, r *round, v quorum.Votes, d *def
 		force := &round{verb: verbForce, token: h.token, start: d.now, op: &f.op}
 		switch force.setKeys(f.resource); {
 		case madeHere(h.token):
-			force.keepFor = c.view.Load().Masters
+			force.keepFor = c.fleet.view.Load().Masters
 		case holders.found[h].callers(h.token):
 			force.verb, force.answers = verbForceCallers, make([]answer, MaxMasters)
 			for i := range force.answers {
 				force.answers[i].ends = holders.found[h].ends[i]
 			}
 		}
-		c.launchLocked(force.asReader(h.reader), quorum.All, d)
+		c.rounds.launch(force.asReader(h.reader), quorum.All, d)
 		if h.reader {
 			holders.readers--
 		}
 	}
 	f.result.Tokens, f.result.Readers = release.digests, max(0, holders.readers)
-	c.publishLocked(windowsChannel, release.text(), d) //mutant:a-forced-release-is-not-published
-	c.rememberForcedLocked(release, d.now)
-	release.applied, release.launched = true, c.leases.launched
+	c.rounds.publish(windowsChannel, release.text(), d) //mutant:a-forced-release-is-not-published
+	c.forced.remember(release, d.now)
+	release.applied, release.launched = true, c.rounds.launched
 	for _, lease := range leases {
-		c.handOverReleasedLocked([]string{f.resource}, lease, d)
+		c.waiting.handOverReleasedLocked([]string{f.resource}, lease, d)
 	}
 }
 
 // forgetForcedLocked forgets what is known of a token that was released by force, and has the holder told.
 func (c *Client) forgetForcedLocked(resource, token string, d *deferred) *lease {
-	if b := c.leases.holds.ofKey(resource, token); b != nil {
-		c.lostLocked(b, "it was released by force (UNLOCK … FORCE)", d)
+	if b := c.holds.ofKey(resource, token); b != nil {
+		c.holds.lost(b, "it was released by force (UNLOCK … FORCE)", d)
 	}
 	return c.leases.release([]string{resource}, token, d.now)
 }
@@ -387,7 +382,7 @@ func (c *Client) forgetForcedLocked(resource, token string, d *deferred) *lease 
 func (c *Client) forceDecided(r *round, _ quorum.Outcome, v quorum.Votes, d *deferred) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	f, t := r.op.to.(*force), v.Tally(r.view.Places)
+	f, t := r.op.force, v.Tally(r.view.Places)
 	removed, another, renewed := t.Of(quorum.Granted), t.Of(quorum.Denied), t.Of(quorum.Renewed)
 	gone := removed + another + t.Of(quorum.Absent)
 	f.pending--
@@ -399,7 +394,7 @@ func (c *Client) forceDecided(r *round, _ quorum.Outcome, v quorum.Votes, d *def
 	case gone+renewed >= r.view.Needed():
 		f.err = badRequest("%q was renewed meanwhile, and is still held on %d masters: look at it, and force it again if that is still right", f.resource, renewed)
 	default:
-		f.err = c.noQuorumError(r, v, r.view.Needed(), 0)
+		f.err = r.noQuorumError(v, r.view.Needed(), 0)
 	}
 	if f.pending > 0 {
 		return
@@ -425,6 +420,9 @@ type forcedRelease struct {
 	applied  bool
 	launched uint32 // the last round that was launched here before it was applied
 }
+
+// forcedReleases are those of late, the oldest first. Client.mu guards it.
+type forcedReleases struct{ all []*forcedRelease }
 
 const (
 	// forcedPrefix begins the text of a forced release on windowsChannel; an id, the digests with commas between them and the resource follow, with
@@ -453,34 +451,34 @@ func parseForced(text string) (*forcedRelease, bool) {
 	return f, ok
 }
 
-// rememberForcedLocked remembers a forced release, and returns what is known of it already, if it is
+// remember remembers a forced release, and returns what is known of it already, if it is
 // known. Another text under the same id is another release, so that copies of a true message do not
 // count for what one master puts in its place.
-func (c *Client) rememberForcedLocked(f *forcedRelease, now time.Time) *forcedRelease {
-	c.expireForcedLocked(now)
+func (fs *forcedReleases) remember(f *forcedRelease, now time.Time) *forcedRelease {
+	fs.expire(now)
 	same := func(known *forcedRelease) bool {
 		return known.id == f.id && known.text() == f.text() //mutant:a-force-with-another-text-counts
 	}
-	if i := slices.IndexFunc(c.forced, same); i >= 0 {
-		return c.forced[i]
+	if i := slices.IndexFunc(fs.all, same); i >= 0 {
+		return fs.all[i]
 	}
-	if len(c.forced) >= forcedMax {
+	if len(fs.all) >= forcedMax {
 		pending := func(known *forcedRelease) bool { return !known.applied } //mutant:made-up-forces-push-out-true-ones
-		oldest := max(0, slices.IndexFunc(c.forced, pending))
-		c.forced = slices.Delete(c.forced, oldest, oldest+1)
+		oldest := max(0, slices.IndexFunc(fs.all, pending))
+		fs.all = slices.Delete(fs.all, oldest, oldest+1)
 	}
 	f.since = now
-	c.forced = append(c.forced, f)
+	fs.all = append(fs.all, f)
 	return f
 }
 
-func (c *Client) expireForcedLocked(now time.Time) {
+func (fs *forcedReleases) expire(now time.Time) {
 	n := 0
-	for n < len(c.forced) && now.Sub(c.forced[n].since) > forcedLife {
+	for n < len(fs.all) && now.Sub(fs.all[n].since) > forcedLife {
 		n++
 	}
 	if n > 0 {
-		c.forced = append([]*forcedRelease(nil), c.forced[n:]...)
+		fs.all = append([]*forcedRelease(nil), fs.all[n:]...)
 	}
 }
 
@@ -490,25 +488,27 @@ func (c *Client) forcedElsewhereLocked(master int, text string, d *deferred) {
 	if !ok {
 		return
 	}
-	f = c.rememberForcedLocked(f, d.now)
+	f = c.forced.remember(f, d.now)
 	f.by = f.by.With(master)
-	if f.applied || f.by.Count() < c.view.Load().Quorum() { //mutant:one-master-ends-a-lock
+	if f.applied || f.by.Count() < c.fleet.view.Load().Quorum() { //mutant:one-master-ends-a-lock
 		return
 	}
-	f.applied, f.launched = true, c.leases.launched
-	for _, token := range c.leases.tokensOf(f.resource) {
+	f.applied, f.launched = true, c.rounds.launched
+	tokens := c.leases.tokensOf(f.resource)
+	if b := c.holds.byKey[heldKey{key: f.resource}]; b != nil && !slices.Contains(tokens, b.token) {
+		tokens = append(tokens, b.token)
+	}
+	for _, token := range tokens {
 		if !slices.Contains(f.digests, TokenDigest(token)) { //mutant:all-holders-are-forced
 			continue
 		}
-		c.heldLog.Log(c.opts.Logger, slog.LevelInfo, d.now, "lock released by force through another redlockd", "resource", f.resource,
+		c.holds.log.Log(c.opts.Logger, slog.LevelInfo, d.now, "lock released by force through another redlockd", "resource", f.resource,
 			"to_do", "nothing; that one's log says by whom")
 		lease := c.forgetForcedLocked(f.resource, token, d)
 		if madeHere(token) { // nobody can be granted it again
-			r := &round{verb: verbRelease, token: token, start: d.now, keepFor: c.view.Load().Masters}
-			r.setKeys(f.resource)
-			c.launchLocked(r.asReader(lease == nil || lease.reader), quorum.All, d) //mutant:what-was-given-back-outlives-the-force
+			c.rounds.drop([]string{f.resource}, token, quorum.All, lease == nil || lease.reader, d) //mutant:what-was-given-back-outlives-the-force
 		}
-		c.handOverReleasedLocked([]string{f.resource}, lease, d)
+		c.waiting.handOverReleasedLocked([]string{f.resource}, lease, d)
 	}
 }
 
@@ -520,17 +520,14 @@ func (s *leases) tokensOf(resource string) (tokens []string) {
 		}
 		tokens = slices.AppendSeq(tokens, maps.Keys(e.readers))
 	}
-	if b := s.holds.byKey[heldKey{key: resource}]; b != nil && !slices.Contains(tokens, b.token) {
-		tokens = append(tokens, b.token)
-	}
 	return tokens
 }
 
-// endedByForceLocked tells whether the round grants nothing any more: it was launched before the token that it is to grant or to extend, or
+// ended tells whether the round grants nothing any more: it was launched before the token that it is to grant or to extend, or
 // that it is to replace, was released by force.
-func (c *Client) endedByForceLocked(r *round, now time.Time) bool {
-	c.expireForcedLocked(now)
-	for _, f := range c.forced {
+func (fs *forcedReleases) ended(r *round, now time.Time) bool {
+	fs.expire(now)
+	for _, f := range fs.all {
 		i := slices.Index(r.keys, f.resource)
 		if !f.applied || i < 0 || launchedAfter(r.launched, f.launched) {
 			continue
@@ -551,7 +548,7 @@ func (c *Client) dropForcedLocked(r *round, d *deferred) {
 	for i := range r.commit.changes {
 		if ch := &r.commit.changes[i]; ch.rotates() && unique(ch.NewValue) {
 			put := &round{verb: verbRelease, keys: r.keys[i : i+1], token: ch.NewValue, start: d.now}
-			c.launchLocked(put.asReader(true), quorum.All, d) //mutant:a-readers-new-token-outlives-the-force
+			c.rounds.launch(put.asReader(true), quorum.All, d) //mutant:a-readers-new-token-outlives-the-force
 		}
 	}
 	r.commit.seen = r.view.Masters // what comes late is behind the releases, and is not turned back either

@@ -239,7 +239,7 @@ func TestForgedForce(t *testing.T) {
 		o.wantTold()
 		o.wantKept(true, 1)
 		synctest.Wait()
-		if n := len(p.forced); n > forcedMax {
+		if n := len(p.forced.all); n > forcedMax {
 			s.Errorf("%d forced releases are remembered, want at most %d", n, forcedMax)
 		}
 		// One master puts another text in the place of a true message. That ends no lock, and keeps the true message out of none.
@@ -255,7 +255,7 @@ func TestForgedForce(t *testing.T) {
 			publish(&forcedRelease{id: member.Nonce(), resource: "r", digests: f.digests}, 0)
 		}
 		synctest.Wait()
-		if !slices.ContainsFunc(p.forced, func(known *forcedRelease) bool { return known.id == f.id && known.applied }) {
+		if !slices.ContainsFunc(p.forced.all, func(known *forcedRelease) bool { return known.id == f.id && known.applied }) {
 			s.Error("one master's messages have a forced release forgotten that a quorum has sent")
 		}
 		s.wantNoLocks()

@@ -11,37 +11,16 @@ import (
 // StartInspect asks all masters what they know of a resource. The answer is Result.Info; a quorum
 // is not needed, for it says who did not answer.
 func (c *Client) StartInspect(op *Op, resource string, to Completer) {
-	d := deferred{now: time.Now()}
-	defer c.runDeferred(&d)
-	op.to = to
-	if err := checkResources([]string{resource}, 1); err != nil {
-		d.deliver(op, Result{Err: err})
-		return
-	}
-	r := &round{verb: verbInspect, op: op}
-	r.setKeys(resource)
-	c.startReading(r, &d)
+	op.keys, op.verb = []string{resource}, verbInspect
+	c.start(op, to, checkResources(op.keys, 1), (*Client).beginReadingLocked)
 }
 
-// startReading launches a round that only reads, when there is room.
-func (c *Client) startReading(r *round, d *deferred) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !c.waitsForRoom() {
-		c.beginReadingLocked(r, d)
-		return
-	}
-	err := c.enqueueLocked(r.op, c.shareOf(r.op), stringsBytes(r.keys), 1, func(d *deferred) { c.beginReadingLocked(r, d) })
-	if err != nil {
-		d.deliver(r.op, Result{Err: err})
-	}
-}
-
-// beginReadingLocked launches a reading for which there is room. T1 is now: what it waited for room
-// is no age of the answers.
-func (c *Client) beginReadingLocked(r *round, d *deferred) {
-	r.start = d.now
-	c.launchLocked(r, quorum.All, d)
+// beginReadingLocked launches a reading for which there is room. T1 is now: what it waited for room is no age of the answers.
+func (c *Client) beginReadingLocked(op *Op, d *deferred) {
+	r := &round{verb: op.verb, start: d.now, op: op}
+	r.setKeys(op.keys...)
+	op.keys = r.keys // the caller's slice may change from here on
+	c.rounds.launch(r, quorum.All, d)
 }
 
 // inspectionDecided reports what every master said. A resource counts as held if a quorum holds the
@@ -98,10 +77,10 @@ func (c *Client) inspectionDecided(r *round, _ quorum.Outcome, v quorum.Votes, d
 	}
 	c.mu.Lock()
 	if e, _ := c.leases.queueFor(r.keys[0]); e != nil {
-		info.Waiters, info.Queue = e.queue.length, c.appendWaitersLocked(nil, e, d.now)
+		info.Waiters, info.Queue = e.queue.length, e.queue.appendTo(nil, c.own.At(d.now))
 	}
 	if info.Held {
-		info.Leases = c.leasesOnLocked(info, d.now)
+		info.Leases = c.leases.on(info, &c.holds, d.now)
 	}
 	c.mu.Unlock()
 	d.deliver(r.op, Result{Info: info})
@@ -110,14 +89,14 @@ func (c *Client) inspectionDecided(r *round, _ quorum.Outcome, v quorum.Votes, d
 // readersSeen bounds how many readers of one resource Inspect looks at.
 const readersSeen = 256
 
-// leasesOnLocked are the leases that were granted here and hold the resource, as far as the masters confirm that.
-func (c *Client) leasesOnLocked(info *ResourceInfo, now time.Time) (list []LeaseInfo) {
-	e := c.leases.entries[info.Resource]
+// on are the leases that were granted here and hold the resource, as far as the masters confirm that.
+func (s *leases) on(info *ResourceInfo, holds *holds, now time.Time) (list []LeaseInfo) {
+	e := s.entries[info.Resource]
 	switch {
 	case e == nil:
 	case !info.Shared:
 		if e.lease != nil && TokenDigest(e.lease.token) == info.TokenDigest {
-			list = append(list, c.leaseInfoLocked(e.lease, now))
+			list = append(list, s.info(e.lease, holds, now))
 		}
 	default:
 		seen := 0
@@ -126,7 +105,7 @@ func (c *Client) leasesOnLocked(info *ResourceInfo, now time.Time) (list []Lease
 				break
 			}
 			if now.Before(l.validUntil) {
-				list = append(list, c.leaseInfoLocked(l, now))
+				list = append(list, s.info(l, holds, now))
 			}
 		}
 		slices.SortFunc(list, func(a, b LeaseInfo) int { return a.Since.Compare(b.Since) })
@@ -138,18 +117,18 @@ func (c *Client) leasesOnLocked(info *ResourceInfo, now time.Time) (list []Lease
 	return list
 }
 
-// leaseInfoLocked describes a lease, but for its waiters and its token, whose digest takes long.
-func (c *Client) leaseInfoLocked(l *lease, now time.Time) LeaseInfo {
-	return LeaseInfo{Resources: slices.Clone(l.keys), Validity: max(0, l.validUntil.Sub(now)), Since: l.born, Bound: c.leases.holds.bound(l), Shared: l.reader,
-		Lost: l.lost, Note: l.note, Delay: c.leases.delays[l], Free: max(0, c.leases.free(l).Sub(now))}
+// info describes a lease, but for its waiters and its token, whose digest takes long.
+func (s *leases) info(l *lease, holds *holds, now time.Time) LeaseInfo {
+	return LeaseInfo{Resources: slices.Clone(l.keys), Validity: max(0, l.validUntil.Sub(now)), Since: l.born, Bound: holds.ofKey(l.keys[0], l.token) != nil, Shared: l.reader,
+		Lost: l.lost, Note: l.note, Delay: s.delays[l], Free: max(0, s.free(l).Sub(now))}
 }
 
-// appendWaitersLocked appends the first of those who wait in the queue of an entry, as long as there are fewer than WaitersShown.
-func (c *Client) appendWaitersLocked(queue []WaiterInfo, e *entry, now time.Time) []WaiterInfo {
-	for w := e.queue.head; w != nil && len(queue) < WaitersShown; w = w.next {
-		queue = append(queue, WaiterInfo{Note: w.op.Note, Waited: max(0, c.own.At(now)-w.op.arrived), Shared: w.op.isReader()})
+// appendTo appends the first of those who wait, as long as there are fewer than WaitersShown. now is on clock.Own.
+func (q *waitQueue) appendTo(list []WaiterInfo, now time.Duration) []WaiterInfo {
+	for w := q.head; w != nil && len(list) < WaitersShown; w = w.next {
+		list = append(list, WaiterInfo{Note: w.op.Note, Waited: max(0, now-w.op.arrived), Shared: w.op.isReader()})
 	}
-	return queue
+	return list
 }
 
 // nth returns the element at index i of the durations in ascending order. It reorders them.
@@ -190,7 +169,7 @@ func (c *Client) Leases(match func(resources []string) bool, limit int) []LeaseI
 		}
 		i--
 		if lease := c.leases.all[i]; now.Before(c.leases.free(lease)) {
-			piece = append(piece, listedLease{info: c.leaseInfoLocked(lease, now), held: true, token: lease.token})
+			piece = append(piece, listedLease{info: c.leases.info(lease, &c.holds, now), held: true, token: lease.token})
 		}
 		pauseLocked()
 	}
@@ -227,7 +206,7 @@ func (c *Client) addWaiters(list []LeaseInfo, found []listedLease, now time.Time
 			for _, name := range queues {
 				if e := c.leases.entries[name]; e != nil {
 					list[i].Waiters += e.queue.length
-					list[i].Queue = c.appendWaitersLocked(list[i].Queue, e, now)
+					list[i].Queue = e.queue.appendTo(list[i].Queue, c.own.At(now))
 				}
 			}
 		}

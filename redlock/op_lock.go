@@ -28,13 +28,17 @@ type Op struct {
 	arrived time.Duration // when it came, on clock.Own (LOCK, commit)
 	rounds  uint32        // rounds of acquisition so far. Guarded by Client.mu
 	stale   int16         // rounds of the present attempt whose fence was too low
+	verb    verb          // of what is one reading
 	fenced  bool          // a fence is asked for
-	release bool          // LockRequest.Release
+	// releases: it does nothing but release (UNLOCK).
+	releases bool
+	release  bool // LockRequest.Release
 	// callerToken: the token is the caller's own. Some master may know it already, by an attempt
 	// through another client.
 	callerToken bool
-	kind        kind           // of lock that is asked for (LOCK)
 	writers     int32          // what it adds to waitQueue.writers while it waits: 1, or 0 of a reader
+	kind        kind           // of lock that is asked for (LOCK)
+	force       *force         // whose rounds it makes (op_force.go); nil: it is no part of a forced release
 	waiter      *waiter        // nil: the operation does not wait. Guarded by Client.mu
 	againFrom   *member.Record // under which it last had to begin once more (op_again.go). Guarded by Client.mu
 	queued      *queuedOp      // a LOCK that has not begun, which can be cancelled. Guarded by Client.mu
@@ -46,21 +50,14 @@ type Op struct {
 // StartLock asks for a lock. It never blocks; to.Done is called exactly once, possibly before
 // StartLock returns.
 func (c *Client) StartLock(op *Op, req LockRequest, to Completer) {
-	d := deferred{now: time.Now()}
-	defer c.runDeferred(&d)
-	op.to, op.arrived = to, c.own.At(d.now)
-	if err := c.checkLock(op, &req); err != nil {
-		d.deliver(op, Result{Err: err})
-		return
+	err := c.bounds.checkLock(op, &req)
+	if err == nil {
+		op.keys, op.ttl, op.wait, op.fenced = req.Resources, req.TTL, req.Wait, req.Fence || c.opts.FenceAlways
+		op.token, op.callerToken = req.Token, req.Token != ""
+		op.setKind(&req)
+		op.holder, op.release, op.Note = req.Holder, req.Release, cmp.Or(req.Note, op.Note)
 	}
-	op.keys, op.ttl, op.wait, op.fenced = req.Resources, req.TTL, req.Wait, req.Fence || c.opts.FenceAlways
-	op.token, op.callerToken = req.Token, req.Token != ""
-	op.setKind(&req)
-	op.holder, op.release, op.Note = req.Holder, req.Release, cmp.Or(req.Note, op.Note)
-
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.startLocked(op, 0, (*Client).beginLockLocked, &d)
+	c.start(op, to, err, (*Client).beginLockLocked)
 }
 
 // beginLockLocked begins a LOCK for which there is room.
@@ -71,7 +68,7 @@ func (c *Client) beginLockLocked(op *Op, d *deferred) {
 	}
 	if op.callerToken {
 		if held := op.kind.heldBy(&c.leases, op, d.now); held != nil {
-			if err := c.checkHold(op, held.born, op.ttl, d.now); err != nil {
+			if err := c.bounds.checkHold(op, held.born, op.ttl, d.now); err != nil {
 				d.deliver(op, Result{Err: err})
 				return
 			}
@@ -89,10 +86,10 @@ func (c *Client) beginLockLocked(op *Op, d *deferred) {
 	wait := op.wait - max(0, c.own.At(d.now)-op.arrived) //mutant:a-lock-in-the-queue-begins-to-wait
 	switch {
 	case wait > 0:
-		c.joinQueueLocked(op, wait, d)
+		c.waiting.joinQueueLocked(op, wait, d)
 	case !c.leases.hasWaiters(op.keys): //mutant:barging
 		c.launchAttemptLocked(op, d)
-	case op.callerToken && op.kind.lookFirst(): //mutant:a-repetition-is-denied-for-those-who-wait
+	case op.looksFirst(): //mutant:a-repetition-is-denied-for-those-who-wait
 		c.launchAttemptLocked(op, d)
 	default:
 		// Somebody has asked before and is waiting: asking again would be barging in.
@@ -115,7 +112,7 @@ func (c *Client) launchAttemptLocked(op *Op, d *deferred) {
 		r.fence = c.fences.Next(r.start)
 	}
 	if op.callerToken {
-		r.attempt = newAttempt(r, c.view.Load().Places)
+		r.attempt = newAttempt(r, c.fleet.view.Load().Places)
 		op.kind.beginInflight(&c.leases, r)
 	}
 	c.askLocked(r, d)
@@ -131,7 +128,7 @@ func (c *Client) askLocked(r *round, d *deferred) {
 	}
 	c.stats.Attempts++
 	r.op.rounds++
-	c.launchLocked(r, quorum.All, d)
+	c.rounds.launch(r, quorum.All, d)
 }
 
 // verdict is what becomes of an attempt.
@@ -181,7 +178,7 @@ func (c *Client) acquisitionDecided(r *round, o quorum.Outcome, v quorum.Votes, 
 	if o == quorum.Yes && !(op.callerToken && c.leases.held(r.keys, r.token, d.now)) {
 		full = c.lockable(op, len(r.keys), d.now)
 	}
-	forced := len(c.forced) > 0 && c.endedByForceLocked(r, d.now)
+	forced := len(c.forced.all) > 0 && c.forced.ended(r, d.now)
 	wanted := op.waiter == nil || !op.waiter.answered
 	verdict := verdictOf(o, validity, forced, full != nil, wanted)
 	if verdict == attemptGranted {
@@ -194,18 +191,18 @@ func (c *Client) acquisitionDecided(r *round, o quorum.Outcome, v quorum.Votes, 
 		op.kind.givenBack(c, r, d)
 	case attemptRefused:
 		if op.waiter != nil {
-			c.leaveQueueLocked(op, d)
+			c.waiting.leaveQueueLocked(op, d)
 		}
 		d.deliver(op, Result{Err: full})
 		op.kind.givenBack(c, r, d)
 	case attemptDenied:
 		c.failedLocked(r, quorum.No, v, nil, d)
 	case attemptLate:
-		late := c.noQuorumError(r, v, r.view.Quorum(), elapsed)
+		late := r.noQuorumError(v, r.view.Quorum(), elapsed)
 		late.TTL = op.granted(r)
 		c.failedLocked(r, o, v, late, d)
 	case attemptSilent:
-		c.failedLocked(r, o, v, c.noQuorumError(r, v, r.view.Quorum(), 0), d)
+		c.failedLocked(r, o, v, r.noQuorumError(v, r.view.Quorum(), 0), d)
 	}
 }
 
@@ -213,23 +210,35 @@ func (c *Client) acquisitionDecided(r *round, o quorum.Outcome, v quorum.Votes, 
 // another.
 func (c *Client) failedLocked(r *round, o quorum.Outcome, v quorum.Votes, err error, d *deferred) {
 	op := r.op
-	if r.mark.Load() > 0 && c.fenceTooLowLocked(r, o, v) {
-		op.kind.askAgain(r)
-		c.launchAttemptLocked(op, d)
-		return
-	}
-	again, err := op.kind.denied(c, r, o, v, err)
+	tooLow := r.mark.Load() > 0 && c.fenceTooLowLocked(r, o, v)
+	again, err := op.kind.denied(r, tooLow, o, v, err)
 	switch {
 	case again:
 		c.launchAttemptLocked(op, d)
 	case op.waiter != nil:
-		c.deniedLocked(op, err, d)
+		c.waiting.deniedLocked(op, err, d)
 	case o == quorum.NoQuorum && c.stoppedByStepLocked(r):
 		op.wait = 0
 		c.beginAgainLocked(r, 0, (*Client).beginLockLocked, d)
 	default:
 		c.answerDenied(op, err, d)
 	}
+}
+
+// fenceRetries bounds the rounds of one attempt whose fence was too low (package fence).
+const fenceRetries = 8
+
+// fenceTooLowLocked tells whether an attempt failed because its fence was too low, for a clock is behind, and is to ask once more: the resource is
+// not held by another. The next fence is above every mark that was seen. If the client has already sent UNLOCK, a retry must not grant the lock
+// after it.
+func (c *Client) fenceTooLowLocked(r *round, o quorum.Outcome, v quorum.Votes) bool {
+	c.fences.Observe(r.mark.Load(), r.start)
+	op := r.op
+	if o == quorum.No && v.Denied(r.view.Places).Count() <= r.view.Count-r.view.Quorum() && op.stale < fenceRetries && !r.released { //mutant:tried-again-behind-the-unlock
+		op.stale++
+		return true
+	}
+	return false
 }
 
 // grantedLocked makes a lease of the round and reports the grant. If the client has sent UNLOCK
@@ -246,12 +255,9 @@ func (c *Client) grantedLocked(r *round, validity time.Duration, v quorum.Votes,
 		r.attempt.granted.Store(int64(c.own.At(d.now)))
 	}
 	if !r.released {
-		c.leases.grant(granted, c.shareOf(op), d.now)
-		if delay := op.delay(); delay > 0 {
-			c.leases.delay(granted, delay)
-		}
+		c.leases.grant(granted, c.admission.shareOf(op), op.delay(), d.now)
 		if op.holder != nil {
-			c.bindLocked(op, r, r.token, granted.validUntil, d)
+			c.holds.bind(op, r, r.token, granted.validUntil, d)
 		}
 		op.lease = granted
 	}
@@ -264,7 +270,7 @@ func (c *Client) grantedLocked(r *round, validity time.Duration, v quorum.Votes,
 		if f.outrun {
 			f.since, f.outrun = 0, false
 		}
-		c.leaveQueueLocked(op, d)
+		c.waiting.leaveQueueLocked(op, d)
 	}
 	slot := op.kind.granted(c, op, granted, d)
 	d.deliver(op, Result{Held: true, Token: op.token, Slot: slot, Validity: validity, Until: granted.validUntil, Fence: r.fence})
@@ -294,6 +300,6 @@ func (c *Client) undoLocked(r *round, v quorum.Votes, d *deferred) {
 		return
 	}
 	if targets := v.MayHold(r.view.Places); targets != 0 { //mutant:a-slot-that-was-split-is-kept
-		c.dropLocked(r.keys, r.token, targets, r.ofReader(), d)
+		c.rounds.drop(r.keys, r.token, targets, r.ofReader(), d)
 	}
 }

@@ -14,9 +14,6 @@ type kind interface {
 	aim(c *Client, r *round)
 	// heldBy returns the lease that the token, which is the caller's own, holds here already, as far as is known, or nil.
 	heldBy(all *leases, op *Op, now time.Time) *lease
-	// lookFirst has the next round of a LOCK under a caller's token only look for what the token holds, for others wait who come first. False: this
-	// kind knows no such round.
-	lookFirst() bool
 	// asks tells whether one that joins the queue behind others asks at once.
 	asks(q *waitQueue) bool
 	// beginInflight and endInflight record a round under a caller's token until it is decided.
@@ -27,15 +24,12 @@ type kind interface {
 	granted(c *Client, op *Op, l *lease, d *deferred) (slot string)
 	// givenBack is for a grant that was undone, because nobody takes it.
 	givenBack(c *Client, r *round, d *deferred)
-	// askAgain has the next round ask for the same, because the fence was too low.
-	askAgain(r *round)
-	// denied tells whether a round that was not granted is followed by another one of the same attempt. It may change the error.
-	denied(c *Client, r *round, o quorum.Outcome, v quorum.Votes, err error) (again bool, _ error)
+	// denied tells whether a round that was not granted is followed by another one of the same attempt, as it is if its fence was too low. It may
+	// change the error.
+	denied(r *round, tooLow bool, o quorum.Outcome, v quorum.Votes, err error) (again bool, _ error)
 
 	// newHead is for a waiter that is the head of its queue now.
 	newHead(c *Client, w *waiter, d *deferred)
-	// outrun is for a head that was denied the resource of its queue.
-	outrun(c *Client, e *entry, d *deferred)
 	// observation says what a waiter observes: it fills in the keys and the verb.
 	observation(w *waiter, r *round)
 	// observed has a waiter pause as long as the answers to its observation tell.
@@ -47,7 +41,7 @@ func (op *Op) setKind(req *LockRequest) {
 	op.kind, op.writers = plainLock{}, 1
 	switch {
 	case req.Slots > 0:
-		s := newSlotSearch(req.Resources[0], req.Slots)
+		s := &slotSearch{resource: req.Resources[0], queue: slotsQueue(req.Resources[0]), count: req.Slots}
 		op.kind, op.keys = s, []string{s.queue}
 	case req.Shared:
 		op.kind, op.writers, op.fenced = readerLock{}, 0, false
@@ -72,17 +66,14 @@ func (plainLock) heldBy(all *leases, op *Op, now time.Time) *lease {
 	return all.heldOrDelayed(op.keys, op.token, now)
 }
 
-func (plainLock) lookFirst() bool                                       { return false }
 func (plainLock) asks(*waitQueue) bool                                  { return false }
 func (plainLock) beginInflight(all *leases, r *round)                   { all.beginInflight(r, r.keys[0]) }
 func (plainLock) endInflight(all *leases, r *round)                     { all.endInflight(r, r.keys[0]) }
 func (plainLock) granted(*Client, *Op, *lease, *deferred) (slot string) { return "" }
 func (plainLock) givenBack(*Client, *round, *deferred)                  {}
-func (plainLock) askAgain(*round)                                       {}
-func (plainLock) denied(_ *Client, _ *round, _ quorum.Outcome, _ quorum.Votes, err error) (bool, error) {
-	return false, err
+func (plainLock) denied(_ *round, tooLow bool, _ quorum.Outcome, _ quorum.Votes, err error) (bool, error) {
+	return tooLow, err
 }
-func (plainLock) outrun(c *Client, e *entry, d *deferred) { c.outrunLocked(e, d) }
 
 // newHead starts the attempts of a waiter that has become the head of its queue: now, or, if this client knows of a lease on the
 // resource, after a pause.
@@ -93,10 +84,10 @@ func (plainLock) newHead(c *Client, w *waiter, d *deferred) {
 	if lease := w.entry.lease; lease != nil && d.now.Before(lease.validUntil) {
 		w.lastErr = nil
 		w.entry.queue.denied = true
-		c.pauseLocked(w.op, c.retryDelay(lease.validUntil.Add(clock.DriftOf(lease.ttl(), c.drift)).Sub(d.now)))
+		c.waiting.pauseLocked(w.op, c.opts.retryDelay(lease.validUntil.Add(clock.DriftOf(lease.ttl(), c.drift)).Sub(d.now)))
 		return
 	}
-	c.attemptLocked(w.op, d)
+	c.waiting.attemptLocked(w.op, d)
 }
 
 // observation reads the resource in whose queue the waiter stands. A writer that waits for readers tells them.
@@ -110,6 +101,6 @@ func (plainLock) observation(w *waiter, r *round) {
 
 func (plainLock) observed(c *Client, w *waiter, r *round, _ *deferred) {
 	majority := r.view.Quorum()
-	delay := c.pauseAfter(w, r, absentOn(r.answers) >= majority, freeByQuorum(r.answers, majority))
-	c.pauseLocked(w.op, w.untilReaders(delay))
+	delay := c.waiting.pauseAfter(w, r, absentOn(r.answers) >= majority, freeByQuorum(r.answers, majority))
+	c.waiting.pauseLocked(w.op, w.untilReaders(delay))
 }

@@ -48,16 +48,8 @@ type State struct {
 // of masters with a vote must answer, or it is a *NoQuorumError. It does not wait for more answers
 // than can change what it says.
 func (c *Client) StartRead(op *Op, resources []string, to Completer) {
-	d := deferred{now: time.Now()}
-	defer c.runDeferred(&d)
-	op.to, op.againFrom = to, nil
-	if err := checkResources(resources, MaxKeys); err != nil {
-		d.deliver(op, Result{Err: err})
-		return
-	}
-	r := &round{verb: verbRead, op: op}
-	r.setKeys(resources...)
-	c.startReading(r, &d)
+	op.keys, op.verb, op.releases = resources, verbRead, false
+	c.start(op, to, checkResources(resources, MaxKeys), (*Client).beginReadingLocked)
 }
 
 // readAnswered tells the result once it is certain. Only cells of masters whose votes are in v are
@@ -77,7 +69,7 @@ func (c *Client) readAnswered(r *round, v quorum.Votes, d *deferred) {
 	var result Result
 	switch {
 	case len(all)+pending < majority:
-		result.Err = c.noQuorumError(r, v, majority, 0)
+		result.Err = r.noQuorumError(v, majority, 0)
 	case len(all) < majority:
 		return
 	default:
@@ -88,7 +80,7 @@ func (c *Client) readAnswered(r *round, v quorum.Votes, d *deferred) {
 				return
 			}
 			if is == mergeSplit { // as many answered as are needed, but the one that would tell did not
-				result = Result{Err: c.noQuorumError(r, v, majority, 0)}
+				result = Result{Err: r.noQuorumError(v, majority, 0)}
 				break
 			}
 			state.capAt(r.view)
@@ -108,9 +100,7 @@ func (c *Client) readAgain(r *round, d *deferred) bool {
 	if !c.stoppedByStepLocked(r) {
 		return false
 	}
-	again := &round{verb: verbRead, op: r.op}
-	again.setKeys(r.keys...)
-	c.beginAgainLocked(r, stringsBytes(r.keys), func(c *Client, _ *Op, d *deferred) { c.beginReadingLocked(again, d) }, d)
+	c.beginAgainLocked(r, 0, (*Client).beginReadingLocked, d)
 	return true
 }
 

@@ -46,36 +46,33 @@ func (c *Client) FlushScripts(of *Share, ttl time.Duration) {
 
 // storeText gives a key of the store a text, on all masters.
 func (c *Client) storeText(of *Share, key, text string, ttl time.Duration) {
-	d := deferred{now: time.Now()}
-	defer c.runDeferred(&d)
 	r := &round{verb: verbStoreScript, token: text, ttlMs: ttl.Milliseconds()}
 	r.setKeys(key)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !c.waitsForRoom() {
-		c.beginReadingLocked(r, &d)
-		return
+	begin := func(d *deferred) {
+		r.start = d.now
+		c.rounds.launch(r, quorum.All, d)
 	}
-	// Where there is no room for it, clients send their script again.
-	_ = c.enqueueLocked(nil, cmp.Or(of, &c.share), len(text), 1, func(d *deferred) { c.beginReadingLocked(r, d) })
+	d := c.enter()
+	defer c.leave(d)
+	if share := cmp.Or(of, &c.admission.share); c.admission.waitsForRoom(share, false) {
+		_ = c.admission.enqueue(nil, share, len(text), false, begin) // where there is no room for it, clients send their script again
+	} else {
+		begin(d)
+	}
 }
 
 // StartFetchScript asks all masters for the script under a name. Result.Scripts has each different
 // text that a master holds, and is empty if none has one.
 func (c *Client) StartFetchScript(op *Op, name string, to Completer) {
-	d := deferred{now: time.Now()}
-	defer c.runDeferred(&d)
-	op.to = to
-	r := &round{verb: verbFetchScript, op: op}
-	r.setKeys(scriptPrefix+name, scriptsFlushedKey)
-	c.startReading(r, &d)
+	op.keys, op.verb = []string{scriptPrefix + name, scriptsFlushedKey}, verbFetchScript
+	c.start(op, to, nil, (*Client).beginReadingLocked)
 }
 
 // scriptFetched reports every text that some master holds under the name, and that was stored after the
 // last flush that any master knows of. The caller picks the one whose SHA1 is right.
 //
 // What was stored in the millisecond of the flush counts as older: it is sent again.
-func (c *Client) scriptFetched(r *round, _ quorum.Outcome, _ quorum.Votes, d *deferred) {
+func scriptFetched(_ *Client, r *round, _ quorum.Outcome, _ quorum.Votes, d *deferred) {
 	var result Result
 	flushed := time.Duration(math.MinInt64) // what is left of the flush
 	for i := range r.answers {

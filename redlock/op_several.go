@@ -15,7 +15,7 @@ func (severalLocks) aim(c *Client, r *round) {
 	slices.Sort(r.keys) // as waiter.keys
 	r.verb = verbAcquire
 	if op.waiter != nil {
-		r.expectDeniers(c.view.Load().Places, op.waiter.reservation.token)
+		r.expectDeniers(c.fleet.view.Load().Places, op.waiter.reservation.token)
 	}
 }
 
@@ -36,7 +36,7 @@ func (r *round) reservation() string {
 
 // moveToDenierLocked moves a LOCK of several resources to the queue of the one that most of the masters named as the reason of their denial
 // (of several such resources: the first by name). If that was another one than before too often, it begins to reserve instead.
-func (c *Client) moveToDenierLocked(op *Op, r *round, d *deferred) {
+func (ws *waiting) moveToDenierLocked(op *Op, r *round, d *deferred) {
 	w := op.waiter
 	voted := quorum.Votes(r.votes.Load()).Where(r.view.Places, 1<<quorum.Denied)
 	named := make([]int, len(r.keys))
@@ -55,11 +55,11 @@ func (c *Client) moveToDenierLocked(op *Op, r *round, d *deferred) {
 		return
 	}
 	if w.moves++; w.moves < reserveAfter { //mutant:never-reserves
-		c.moveToQueueLocked(op, r.keys[most], d)
+		ws.moveToQueueLocked(op, r.keys[most], d)
 		return
 	}
-	c.startReservingLocked(op, d)
-	c.moveToQueueLocked(op, w.keys[0], d)
+	ws.startReservingLocked(op, d)
+	ws.moveToQueueLocked(op, w.keys[0], d)
 	w.again = true
 }
 

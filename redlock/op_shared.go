@@ -58,12 +58,12 @@ const (
 )
 
 // withdrawLocked is for a queue of which writers have announced themselves, and that a waiter has left.
-func (c *Client) withdrawLocked(e *entry, d *deferred) {
+func (ws *waiting) withdrawLocked(e *entry, d *deferred) {
 	if q := &e.queue; q.writers == 0 {
 		q.announced = false
 		r := &round{verb: verbWithdraw, start: d.now}
 		r.setKeys(e.resource)
-		c.launchLocked(r, quorum.All, d) //mutant:an-intent-outlives-the-waiter
+		ws.rounds.launch(r, quorum.All, d) //mutant:an-intent-outlives-the-waiter
 	}
 }
 
@@ -77,7 +77,7 @@ func writeJoin(b *batch, r *round) {
 func (b *batch) joiner(r *round) {
 	b.wire.Bulk(r.token)
 	b.wire.Number(r.ttlMs)
-	b.wire.Number(b.lane.client.view.Load().longestMs)
+	b.wire.Number(b.lane.fleet.view.Load().longestMs)
 	if r.verb == verbRefill {
 		b.wire.Bulk("1") //mutant:a-refill-is-kept-out
 	} else {
@@ -109,7 +109,7 @@ func (readerLock) asks(q *waitQueue) bool { return !q.denied && q.writers == 0 }
 
 func (readerLock) granted(c *Client, op *Op, _ *lease, d *deferred) string {
 	if op.waiter != nil {
-		c.readersFollowLocked(&op.waiter.entry.queue, d)
+		c.waiting.readersFollowLocked(&op.waiter.entry.queue, d)
 	}
 	return ""
 }
@@ -122,13 +122,13 @@ func (op *Op) isReader() bool { return op.writers == 0 }
 
 // readersFollowLocked has the readers ask that stand at the front of a queue from which one was let in. The first of them, the head, asks already.
 // Behind one that asks, all do.
-func (c *Client) readersFollowLocked(q *waitQueue, d *deferred) {
-	if c.draining || q.head == nil || !q.head.op.isReader() {
+func (ws *waiting) readersFollowLocked(q *waitQueue, d *deferred) {
+	if ws.client.draining || q.head == nil || !q.head.op.isReader() {
 		return
 	}
 	for w := q.head.next; w != nil && w.op.isReader() && w.attempt == nil; w = w.next { //mutant:readers-pass-a-writer
 		w.endPause()
-		c.attemptLocked(w.op, d)
+		ws.attemptLocked(w.op, d)
 	}
 }
 

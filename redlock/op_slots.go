@@ -58,10 +58,6 @@ type slotSearch struct {
 	tried  uint32
 }
 
-func newSlotSearch(resource string, count int) *slotSearch {
-	return &slotSearch{resource: resource, queue: slotsQueue(resource), count: count}
-}
-
 // SlotName is the resource that is a slot of a semaphore, counted from 0: LOCK resource SLOTS k locks one of the first k.
 func SlotName(resource string, slot int) string { return resource + "#" + strconv.Itoa(slot) }
 
@@ -110,8 +106,6 @@ func shownQueue(name string) string {
 // checkSlots validates LockRequest.Slots.
 func checkSlots(req *LockRequest) error {
 	switch {
-	case req.Slots == 0:
-		return nil
 	case req.Slots < 0 || req.Slots > MaxSlots:
 		return badRequest("SLOTS of %d is outside 1 … %d", req.Slots, MaxSlots)
 	case len(req.Resources) != 1:
@@ -161,12 +155,6 @@ func (s *slotSearch) aim(c *Client, r *round) {
 	r.slot = uint8(slot)
 }
 
-// askAgain has the next round ask for the slot of this one.
-func (s *slotSearch) askAgain(r *round) {
-	s.rounds--
-	s.next = int(r.slot) + 1
-}
-
 // heldBy has the next round ask for the slot that the token holds here already, as far as is known.
 func (s *slotSearch) heldBy(all *leases, op *Op, now time.Time) *lease {
 	for i := range s.count {
@@ -178,8 +166,13 @@ func (s *slotSearch) heldBy(all *leases, op *Op, now time.Time) *lease {
 	return nil
 }
 
-// lookFirst has the next round only look for the slot that the token holds: others wait who come first.
-func (s *slotSearch) lookFirst() bool {
+// looksFirst has the next round of a LOCK under a caller's token only look for the slot that the token holds, for others wait who come first.
+// False: it asks for no slot, and there is no such round.
+func (op *Op) looksFirst() bool {
+	s, ok := op.kind.(*slotSearch)
+	if !ok || !op.callerToken {
+		return false
+	}
 	s.look = true
 	return true
 }
@@ -208,12 +201,19 @@ func (s *leases) slotReleased(resource, token string) {
 func (*slotSearch) granted(_ *Client, _ *Op, l *lease, _ *deferred) (slot string) { return l.keys[0] }
 
 // givenBack hands over a slot that nobody has taken.
-func (*slotSearch) givenBack(c *Client, r *round, d *deferred) { c.handOverLocked(r.keys[0], d) }
+func (*slotSearch) givenBack(c *Client, r *round, d *deferred) {
+	c.waiting.handOverLocked(r.keys[0], d)
+}
 
 // denied tells how an attempt goes on after a round whose outcome is o and whose error is err. again: another slot can be
 // asked for, which aim will choose. The error is another one if the token may hold a slot for which the attempt
 // has no round left.
-func (s *slotSearch) denied(c *Client, r *round, o quorum.Outcome, v quorum.Votes, err error) (again bool, _ error) {
+func (s *slotSearch) denied(r *round, tooLow bool, o quorum.Outcome, v quorum.Votes, err error) (again bool, _ error) {
+	if tooLow { // the same slot again
+		s.rounds--
+		s.next = int(r.slot) + 1
+		return true, err
+	}
 	defer func() {
 		if !again { // the attempt is over
 			s.rounds, s.tried = 0, 0
@@ -251,7 +251,7 @@ func (s *slotSearch) denied(c *Client, r *round, o quorum.Outcome, v quorum.Vote
 		case s.tried>>i&1 != 0:
 		case found[i] > 0 && found[i]+silent >= majority: //mutant:a-repetition-does-not-find-its-slot
 			if s.rounds >= slotRounds {
-				return false, c.noQuorumError(r, v, majority, 0)
+				return false, r.noQuorumError(v, majority, 0)
 			}
 			s.next = i + 1
 			return true, err

@@ -2,10 +2,8 @@ package redlock
 
 import (
 	"sync/atomic"
-	"time"
 
 	"redlockd/redlock/clock"
-	"redlockd/redlock/lua"
 	"redlockd/redlock/quorum"
 )
 
@@ -36,9 +34,6 @@ import (
 // of it need no such care, and are kept for masters that are away (master_pending.go).
 const (
 	endSlackMs = 5
-	// minTTLMin is the least MinTTL. If the key of an attempt has ended, another attempt under the same token may
-	// set it anew; the new key must end so much later that the undo of the first leaves it alone, too.
-	minTTLMin = (lua.EndMoveMs + 2) * time.Millisecond
 )
 
 // What lua.Undo does with a key.
@@ -98,7 +93,7 @@ func (c *Client) takeBackLocked(a *attempt, among quorum.Mask, d *deferred) {
 		}
 	}
 	if targets := a.setOn(among); targets != 0 {
-		c.launchLocked(&round{verb: verbUndo, keys: a.round.keys, token: a.round.token, start: d.now, attempt: a}, targets, d)
+		c.rounds.launch(&round{verb: verbUndo, keys: a.round.keys, token: a.round.token, start: d.now, attempt: a}, targets, d)
 	}
 }
 
@@ -119,7 +114,7 @@ func (c *Client) lateAttempt(r *round, word quorum.Votes, d *deferred) {
 		defer c.mu.Unlock()
 		c.takeBackLocked(r.attempt, word.Voted(r.view.Places), d)
 	default:
-		c.auditAttempt(r, d)
+		c.audits.lookAtAttempt(r, d)
 	}
 }
 

@@ -209,8 +209,8 @@ func TestEndsDoNotRunAway(t *testing.T) {
 			p.extend(longValue, time.Second, "r").want(s, "EXTEND", "held", 0)
 			p.lock(one("r", time.Second).as(longValue)).want(s, "LOCK again", "held", 0)
 		}
-		if left := s.do(0, "PTTL", "r").(int64); left > p.view.Load().longestMs+2*lua.EndMoveMs {
-			t.Errorf("the key lives for %d ms, want no more than %d", left, p.view.Load().longestMs+2*lua.EndMoveMs)
+		if left := s.do(0, "PTTL", "r").(int64); left > p.fleet.view.Load().longestMs+2*lua.EndMoveMs {
+			t.Errorf("the key lives for %d ms, want no more than %d", left, p.fleet.view.Load().longestMs+2*lua.EndMoveMs)
 		}
 	})
 }
@@ -249,12 +249,12 @@ func TestPendingReleasesAreBounded(t *testing.T) {
 		if got := p.Masters()[0].PendingReleases; got != pendingMax {
 			s.Errorf("kept releases: got %d, want %d", got, pendingMax)
 		}
-		p.view.Load().lanes[0].mu.Lock()
-		if got := p.view.Load().lanes[0].pending[0].key; got != "r10" {
+		p.fleet.view.Load().lanes[0].mu.Lock()
+		if got := p.fleet.view.Load().lanes[0].pending[0].key; got != "r10" {
 			s.Errorf("the oldest that is kept: got %q, want r10", got)
 		}
-		p.view.Load().lanes[0].mu.Unlock()
-		time.Sleep(p.keyLifeMax() - time.Second)
+		p.fleet.view.Load().lanes[0].mu.Unlock()
+		time.Sleep(p.fleet.keyLifeMax() - time.Second)
 		if got := p.Masters()[0].PendingReleases; got != pendingMax {
 			s.Errorf("kept releases before the keys have ended: got %d, want %d", got, pendingMax)
 		}

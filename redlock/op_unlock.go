@@ -1,9 +1,6 @@
 package redlock
 
 import (
-	"slices"
-	"time"
-
 	"redlockd/redlock/quorum"
 )
 
@@ -12,30 +9,8 @@ import (
 //
 // If somebody waits for it here, its acquisition follows in the same batch (hand-over).
 func (c *Client) StartUnlock(op *Op, resources []string, token string, to Completer) {
-	d := deferred{now: time.Now()}
-	defer c.runDeferred(&d)
-	op.to = to
-	if err := c.checkHolder(resources, token); err != nil {
-		d.deliver(op, Result{Err: err})
-		return
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if err := c.releaseInTurnLocked(op, resources, token, &d); err != nil {
-		d.deliver(op, Result{Err: err})
-	}
-}
-
-// releaseInTurnLocked is releaseLocked behind what the share of op has started before.
-func (c *Client) releaseInTurnLocked(op *Op, resources []string, token string, d *deferred) error {
-	if share := c.shareOf(op); len(share.queued) > 0 { //mutant:an-unlock-overtakes-the-lock
-		kept, bytes := slices.Clone(resources), stringsBytes(resources)+len(token)
-		return c.enqueueLocked(op, share, bytes, 2, func(d *deferred) {
-			c.releaseLocked(op, kept, token, d)
-		})
-	}
-	c.releaseLocked(op, resources, token, d)
-	return nil
+	op.keys, op.token, op.releases = resources, token, true
+	c.start(op, to, checkHolder(resources, token), func(c *Client, op *Op, d *deferred) { c.releaseLocked(op, op.keys, op.token, d) })
 }
 
 // releaseLocked releases what the token holds. It is kept for masters that are away if the token
@@ -44,8 +19,8 @@ func (c *Client) releaseLocked(op *Op, resources []string, token string, d *defe
 	r := &round{verb: verbRelease, token: token, start: d.now, op: op}
 	r.setKeys(resources...)
 	lease := c.leases.release(r.keys, token, d.now)
-	if len(c.leases.holds.byKey) > 0 {
-		c.releasedLocked(r.keys, token, d)
+	if len(c.holds.byKey) > 0 {
+		c.holds.released(r.keys, token, d)
 	}
 	r.asReader(lease == nil || lease.reader) //mutant:a-reader-of-elsewhere-is-not-found
 	switch {
@@ -53,13 +28,15 @@ func (c *Client) releaseLocked(op *Op, resources []string, token string, d *defe
 	case lease != nil:
 		r.keepFor = lease.holders
 	default:
-		r.keepFor = c.view.Load().Masters // granted by another proxy, or long ago: any master may hold it
+		r.keepFor = c.fleet.view.Load().Masters // granted by another proxy, or long ago: any master may hold it
 		if len(c.overtaking) < pendingMax {
 			c.overtaking = append(c.overtaking, r)
 		}
 	}
-	c.launchLocked(r, quorum.All, d)
-	c.handOverReleasedLocked(resources, lease, d)
+	c.rounds.launch(r, quorum.All, d)
+	if c.waiting.count > 0 {
+		c.waiting.handOverReleasedLocked(resources, lease, d)
+	}
 }
 
 // releaseAgain looks at the releases of what other clients granted. Such a release can overtake the grant: a master that the other client's
@@ -78,7 +55,7 @@ func (c *Client) releaseAgain(d *deferred) {
 			targets = r.view.Masters &^ quorum.Votes(r.votes.Load()).Did(r.view.Places)
 		}
 		if targets != 0 {
-			c.dropLocked(r.keys, r.token, targets, r.ofReader(), d) //mutant:a-release-that-overtook-is-the-last
+			c.rounds.drop(r.keys, r.token, targets, r.ofReader(), d) //mutant:a-release-that-overtook-is-the-last
 		}
 	}
 	if len(c.overtaking) == 0 {
@@ -88,35 +65,26 @@ func (c *Client) releaseAgain(d *deferred) {
 	c.runDeferred(d)
 }
 
-// dropLocked releases, for nobody, what a token that was made here may hold on the targets. It is
-// kept for those that are away.
-func (c *Client) dropLocked(keys []string, token string, targets quorum.Mask, reader bool, d *deferred) {
-	r := &round{verb: verbRelease, keys: keys, token: token, start: d.now, keepFor: targets}
-	c.launchLocked(r.asReader(reader), targets, d)
-}
-
 // Abandon takes back what a LOCK was granted, because its caller can no longer be told. Nobody
 // waits for it. It does nothing if the lock was released or extended since, or granted again to the
 // same token: then somebody does know of it. A lock under the caller's own token is taken back as a
 // failed attempt is (op_undo.go), for the caller may repeat it elsewhere.
 func (c *Client) Abandon(op *Op) {
-	d := deferred{now: time.Now()}
-	defer c.runDeferred(&d)
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	d := c.enter()
+	defer c.leave(d)
 	lease := op.lease
 	if lease == nil || c.leases.findLease(lease.keys, lease.token) != lease {
 		return
 	}
 	c.leases.end(lease, d.now)
-	c.releasedLocked(lease.keys, lease.token, &d)
+	c.holds.released(lease.keys, lease.token, d)
 	if lease.attempt != nil { //mutant:a-vanished-callers-token-is-released-everywhere
-		c.undoAttemptLocked(lease.attempt, &d)
+		c.undoAttemptLocked(lease.attempt, d)
 	} else {
 		r := &round{verb: verbRelease, keys: lease.keys, token: lease.token, start: d.now, keepFor: lease.holders}
-		c.launchLocked(r.asReader(lease.reader), quorum.All, &d)
+		c.rounds.launch(r.asReader(lease.reader), quorum.All, d)
 	}
-	c.handOverReleasedLocked(lease.keys, lease, &d)
+	c.waiting.handOverReleasedLocked(lease.keys, lease, d)
 }
 
 // releaseDecided reports a release. The masters that may hold the key and gave no answer get it
@@ -140,7 +108,7 @@ func (c *Client) releaseDecided(r *round, o quorum.Outcome, v quorum.Votes, d *d
 	default:
 		// A release that was made here is kept for the silent masters.
 		c.stats.UnlockFail++
-		result.Err = c.noQuorumError(r, v, r.view.Needed(), 0)
+		result.Err = r.noQuorumError(v, r.view.Needed(), 0)
 	}
 	c.mu.Unlock()
 	d.deliver(op, result)

@@ -6,11 +6,15 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"redlockd/redlock/clock"
 	"redlockd/redlock/conn"
+	"redlockd/redlock/loglimit"
 	"redlockd/redlock/lua"
+	"redlockd/redlock/member"
 	"redlockd/redlock/quorum"
 )
 
@@ -35,6 +39,10 @@ const (
 
 // Master says how one of the independent Redis masters is reached.
 type Master = conn.Master
+
+// minTTLMin is the least MinTTL. If the key of an attempt under a caller's token has ended, another attempt under the same token may set it
+// anew; the new key must end so much later that the undo of the first (op_undo.go) leaves it alone, too.
+const minTTLMin = (lua.EndMoveMs + 2) * time.Millisecond
 
 // Options configure a Client. The zero value of a field means its default, as DefaultOptions returns
 // it; Masters has none. The command redlockd keeps the default where a comment says "No setting": no
@@ -273,4 +281,48 @@ func validateMasters(masters []Master) error {
 
 func (o *Options) drift() clock.Drift {
 	return clock.Drift{Factor: o.DriftFactor, StepMax: o.ClockStepMax}
+}
+
+// validatePrefixes returns what is wrong with Options.Prefixes, or nil.
+func validatePrefixes(prefixes []string) error {
+	fault := func(format string, args ...any) error {
+		return &OptionError{Option: "Prefixes", Reason: fmt.Sprintf(format, args...)}
+	}
+	if len(prefixes) > prefixesMax {
+		return fault("there are %d, at most %d are possible, because each has metrics of its own: leave out those that nobody looks at", len(prefixes), prefixesMax)
+	}
+	for i, prefix := range prefixes {
+		text, star := strings.CutSuffix(prefix, "*")
+		switch {
+		case !star || text == "" || strings.ContainsAny(text, "*?[\\"):
+			return fault("%q is not a text with one * at its end: write \"billing:*\" for all resources that begin with billing:", prefix)
+		case len(prefix) > prefixMax:
+			return fault("%q has %d bytes, at most %d are possible: shorten it", prefix, len(prefix), prefixMax)
+		case !utf8.ValidString(prefix):
+			return fault("%q is not UTF-8, which labels of metrics have to be", prefix)
+		}
+		for _, before := range prefixes[:i] {
+			if strings.HasPrefix(text, before[:len(before)-1]) {
+				return fault("%q is never reached, because %q stands before it and matches the same resources: put the longer one first", prefix, before)
+			}
+		}
+	}
+	return nil
+}
+
+// members are the options that matter to the membership.
+func (o Options) members() member.Options {
+	return member.Options{Masters: o.Masters, Common: o.Common, ConnectTimeout: o.ConnectTimeout, Heartbeat: o.Heartbeat, MaxTTL: o.MaxTTL,
+		FoundingWait: o.FoundingWait, ClockSkewMax: o.ClockSkewMax, Drift: o.drift(), Logger: o.Logger, LogInterval: logInterval, LogBurst: logBurst, NoCopy: o.noCopy, CopyCount: o.copyCount}
+}
+
+// What the log says of a master, and of leases, is limited per subject: ten lines in a row, then one in ten
+// seconds.
+const (
+	logBurst    = 10
+	logInterval = 10 * time.Second
+)
+
+func newLogLimiter() loglimit.Limiter {
+	return loglimit.Limiter{Interval: logInterval, Burst: logBurst}
 }

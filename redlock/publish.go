@@ -51,8 +51,10 @@ const MessageMax = 32 << 10
 // quorum among the copies that come later.
 const messagesRemembered = 8192
 
-// messages is the receiving side of a Client. Lock order: messages.mu, then Client.mu.
+// messages is the receiving side of a Client. It knows the masters, and nothing of locks. Lock order: messages.mu, then Client.mu.
 type messages struct {
+	fleet *fleet
+	gate  *sync.Mutex // Client.mu
 	// mailbox is by what others send to this client alone, and channel its channel.
 	mailbox, channel string
 	receiver         atomic.Pointer[func(channel, payload string)]
@@ -69,6 +71,13 @@ type messages struct {
 
 	// own are messages that were published here and are not received here yet, in the order of the lanes. Client.mu guards it.
 	own []message
+}
+
+func (m *messages) init(f *fleet, gate *sync.Mutex) {
+	m.fleet, m.gate = f, gate
+	m.mailbox = member.Nonce()
+	m.channel = mailboxChannel(m.mailbox)
+	m.seed = maphash.MakeSeed()
 }
 
 // message is one that is published here, and its text for the masters.
@@ -108,14 +117,13 @@ func (r *messageRing) add(key messageKey) (forgotten messageKey, full bool) {
 }
 
 // receiveOwn has the receiver get the messages that were published here. It must be called without Client.mu.
-func (c *Client) receiveOwn() {
-	m := &c.messages
+func (m *messages) receiveOwn() {
 	m.mu.Lock() // first, so that nobody who takes later messages comes before us
 	defer m.mu.Unlock()
-	c.mu.Lock()
+	m.gate.Lock()
 	own := m.own
 	m.own = nil
-	c.mu.Unlock()
+	m.gate.Unlock()
 	for _, one := range own {
 		key := messageKey{[member.NonceLen]byte([]byte(one.text[:member.NonceLen])), maphash.String(m.seed, one.text)}
 		if m.countLocked(key, ownPlace, quorum.Mask(0).With(ownPlace), 1) {
@@ -126,7 +134,7 @@ func (c *Client) receiveOwn() {
 
 // receivePublished takes a copy of a message from a master, and has the receiver get the message if it
 // acts with this copy. What is not a message of a proxy is ignored.
-func (c *Client) receivePublished(from *lane, text []byte) {
+func (m *messages) receivePublished(from *lane, text []byte) {
 	id, rest, _ := bytes.Cut(text, []byte(" "))
 	length, rest, ok := bytes.Cut(rest, []byte(" "))
 	n, err := strconv.Atoi(string(length))
@@ -134,11 +142,10 @@ func (c *Client) receivePublished(from *lane, text []byte) {
 		return
 	}
 	channel, payload := rest[:n], rest[n:]
-	m := &c.messages
 	key := messageKey{[member.NonceLen]byte(id), maphash.Bytes(m.seed, text)} //mutant:another-text-under-the-id-counts
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	v := c.view.Load()
+	v := m.fleet.view.Load()
 	if from.index >= len(v.lanes) || v.lanes[from.index] != from { //mutant:a-former-master-delivers-messages
 		return
 	}
@@ -195,7 +202,7 @@ func (c *Client) StartPublish(op *Op, channel, payload string, to Completer) {
 	d := deferred{now: time.Now()}
 	defer c.runDeferred(&d)
 	op.to = to
-	defer c.receiveOwn()
+	defer c.messages.receiveOwn()
 	c.startMessage(op, channel, payload, &d, func(d *deferred) { c.publishMessageLocked(channel, payload, d) })
 }
 
@@ -213,7 +220,7 @@ func (c *Client) StartSend(op *Op, mailbox, channel, payload string, to Complete
 		return
 	}
 	c.startMessage(op, channel, payload, &d, func(d *deferred) {
-		c.publishLocked(mailboxChannel(mailbox), newMessage(channel, payload).text, d)
+		c.rounds.publish(mailboxChannel(mailbox), newMessage(channel, payload).text, d)
 	})
 }
 
@@ -237,17 +244,10 @@ func (c *Client) startMessage(op *Op, channel, payload string, d *deferred, send
 func (c *Client) publishMessageLocked(channel, payload string, d *deferred) {
 	m := newMessage(channel, payload)
 	c.messages.own = append(c.messages.own, m)
-	c.publishLocked(messagesChannel, m.text, d)
+	c.rounds.publish(messagesChannel, m.text, d)
 }
 
 // newMessage makes a message with an id of its own.
 func newMessage(channel, payload string) message {
 	return message{member.Nonce() + " " + strconv.Itoa(len(channel)) + " " + channel + payload, channel, payload}
-}
-
-// publishLocked publishes a text on a channel of all masters, behind all that was launched before.
-func (c *Client) publishLocked(channel, text string, d *deferred) {
-	r := &round{verb: verbPublish, token: text, start: d.now}
-	r.setKeys(channel)
-	c.launchLocked(r, quorum.All, d)
 }

@@ -93,12 +93,12 @@ func TestOneMasterSpeaksForNoRedlockd(t *testing.T) {
 func TestQuorumOfMessages(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		r := s.receiver()
-		five := r.view.Load()
+		five := r.fleet.view.Load()
 		for n, acts := range map[int]int{1: 1, 2: 2, 3: 2, 4: 3, 5: 3} {
-			r.view.Store(newView(five.lanes[:n], five.record, r.Client))
+			r.fleet.set(newView(five.lanes[:n], five.record, &r.Client.fleet))
 			m := newMessage(LostChannel, "a")
 			for i := range n {
-				r.receivePublished(five.lanes[i], []byte(m.text))
+				r.messages.receivePublished(five.lanes[i], []byte(m.text))
 				var want []string
 				if i+1 == acts {
 					want = []string{LostChannel + " a"}
@@ -106,7 +106,7 @@ func TestQuorumOfMessages(t *testing.T) {
 				r.want(fmt.Sprintf("copy %d from %d masters", i+1, n), want...)
 			}
 		}
-		r.view.Store(five)
+		r.fleet.set(five)
 	})
 }
 
@@ -175,18 +175,18 @@ func TestMessagesNeedAQuorum(t *testing.T) {
 func TestMessagesAcrossAChangeOfMembers(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		r := s.receiver()
-		five := r.view.Load()
-		three := newView(five.lanes[:3], five.record, r.Client)
+		five := r.fleet.view.Load()
+		three := newView(five.lanes[:3], five.record, &r.Client.fleet)
 		deliver := func(m message, masters ...int) {
 			for _, master := range masters {
-				r.receivePublished(five.lanes[master], []byte(m.text))
+				r.messages.receivePublished(five.lanes[master], []byte(m.text))
 			}
 		}
 		before := newMessage(LostChannel, "before the change")
 		gone := newMessage(LostChannel, "by those that leave")
 		deliver(before, 0, 3)
 		deliver(gone, 3, 4)
-		r.view.Store(three)
+		r.fleet.set(three)
 		deliver(gone, 0, 3, 4)
 		r.want("copies of former masters, and one of three")
 		deliver(before, 1)
@@ -195,13 +195,13 @@ func TestMessagesAcrossAChangeOfMembers(t *testing.T) {
 		r.want("copies of two masters of three", LostChannel+" by those that leave")
 		deliver(newMessage("c", "x"), 3, 4)
 		r.want("a client's message from former masters")
-		r.view.Store(five)
+		r.fleet.set(five)
 
 		// The place of a former master is another one's now.
-		former := newLane(r.Client, 0, five.lanes[0].master)
+		former := newLane(&r.Client.fleet, 0, five.lanes[0].master)
 		m := newMessage(LostChannel, "a")
 		deliver(m, 1, 2)
-		r.receivePublished(former, []byte(m.text))
+		r.messages.receivePublished(former, []byte(m.text))
 		r.want("two copies, and one of a former master")
 		deliver(m, 0)
 		r.want("a quorum", LostChannel+" a")
@@ -213,16 +213,16 @@ func TestMessagesAcrossAChangeOfMembers(t *testing.T) {
 func TestFloodOfMessages(t *testing.T) {
 	inVirtualTime(t, 3, func(s *stage) {
 		r := s.receiver()
-		lanes := r.view.Load().lanes
+		lanes := r.fleet.view.Load().lanes
 		first, second := newMessage(LostChannel, "a"), newMessage("c", "once")
-		r.receivePublished(lanes[0], []byte(first.text))
-		r.receivePublished(lanes[0], []byte(second.text))
+		r.messages.receivePublished(lanes[0], []byte(first.text))
+		r.messages.receivePublished(lanes[0], []byte(second.text))
 		r.want("one copy of each", "c once")
 		for range 2 * messagesRemembered {
-			r.receivePublished(lanes[1], []byte(newMessage(LostChannel, "flood").text))
+			r.messages.receivePublished(lanes[1], []byte(newMessage(LostChannel, "flood").text))
 		}
-		r.receivePublished(lanes[2], []byte(first.text))
-		r.receivePublished(lanes[2], []byte(second.text))
+		r.messages.receivePublished(lanes[2], []byte(first.text))
+		r.messages.receivePublished(lanes[2], []byte(second.text))
 		r.want("a second copy of each, behind very many others", LostChannel+" a")
 		if n := len(r.messages.known); n != messagesRemembered+2 {
 			s.Errorf("%d messages are remembered, want %d", n, messagesRemembered+2)

@@ -19,7 +19,7 @@ type round struct {
 	key   [1]string // backs keys when there is one
 	token string    // or what else the verb sends with the keys
 	start time.Time // T1, read before the first byte goes out; monotonic
-	view  *view     // who the masters were when it was launched: set by launchLocked
+	view  *view     // who the masters were when it was launched: set by rounds.launch
 	ttlMs int64
 	fence int64 // of verbAcquire, verbSlot or verbRaise; 0: none
 	op    *Op   // whose Completer gets the result; nil: nobody waits for it
@@ -107,13 +107,21 @@ func (r *round) setKeys(keys ...string) {
 	r.keys = append(r.key[:0], keys...) //mutant:the-callers-slice-kept
 }
 
-// launchLocked puts the round into the queue of every master in targets. It needs Client.mu: every
+// rounds is the one gate through which every round enters the lanes. Client.mu guards it.
+type rounds struct {
+	fleet     *fleet
+	admission *admission
+	// launched numbers the rounds in the order in which the lanes get them: see launchedAfter.
+	launched uint32
+}
+
+// launch puts the round into the queue of every master in targets. It needs Client.mu: every
 // round enters all queues under it, so every lane sees all rounds in the same order, and a release
 // that is started after the SET it undoes was answered stands behind that SET everywhere, also
 // where the SET is still under way.
-func (c *Client) launchLocked(r *round, targets quorum.Mask, d *deferred) {
-	c.leases.launched++
-	r.launched = c.leases.launched
+func (rs *rounds) launch(r *round, targets quorum.Mask, d *deferred) {
+	rs.launched++
+	r.launched = rs.launched
 	cost := costOf(r.keys, len(r.token))
 	if special := verbs[r.verb].cost; special != nil {
 		cost = special(r)
@@ -121,7 +129,7 @@ func (c *Client) launchLocked(r *round, targets quorum.Mask, d *deferred) {
 	r.cost = uint16(min(cost, math.MaxUint16))
 	full := false
 	var away quorum.Mask
-	v := c.view.Load()
+	v := rs.fleet.view.Load()
 	r.view = v
 	if (r.commit != nil || verbs[r.verb].release) && r.mustBeTimely() {
 		r.flags.Or(flagTimely)
@@ -148,8 +156,8 @@ func (c *Client) launchLocked(r *round, targets quorum.Mask, d *deferred) {
 			away = away.With(l.index)
 		}
 	}
-	if full && !c.admission.full.Load() {
-		c.lookForRoomLocked()
+	if full && !rs.admission.full.Load() {
+		rs.admission.lookForRoom()
 	}
 	if away != 0 {
 		d.abstentions = append(d.abstentions, abstention{r, away})
@@ -181,7 +189,7 @@ func (c *Client) vote(r *round, word quorum.Votes, d *deferred) {
 
 // noQuorumError says who gave no vote in a round, and why. Late is how long a grant took that came too
 // late, else 0.
-func (c *Client) noQuorumError(r *round, v quorum.Votes, needed int, late time.Duration) *NoQuorumError {
+func (r *round) noQuorumError(v quorum.Votes, needed int, late time.Duration) *NoQuorumError {
 	return r.view.noQuorumError(r.start, v, needed, late)
 }
 
@@ -220,4 +228,18 @@ func (c *Client) elapsed(r *round, d *deferred) time.Duration {
 		d.looked = true
 	}
 	return d.now.Sub(r.start) + c.own.SleptSince(r.start)
+}
+
+// drop releases, for nobody, what a token that was made here may hold on the targets. It is
+// kept for those that are away.
+func (rs *rounds) drop(keys []string, token string, targets quorum.Mask, reader bool, d *deferred) {
+	r := &round{verb: verbRelease, keys: keys, token: token, start: d.now, keepFor: targets}
+	rs.launch(r.asReader(reader), targets, d)
+}
+
+// publish publishes a text on a channel of all masters, behind all that was launched before.
+func (rs *rounds) publish(channel, text string, d *deferred) {
+	r := &round{verb: verbPublish, token: text, start: d.now}
+	r.setKeys(channel)
+	rs.launch(r, quorum.All, d)
 }

@@ -96,23 +96,23 @@ func (c *Client) SetLimits(s *Share, maxLocks, maxWaiters int) {
 }
 
 // shareOf returns the share that an operation takes of.
-func (c *Client) shareOf(op *Op) *Share {
+func (a *admission) shareOf(op *Op) *Share {
 	if op.Share != nil {
 		return op.Share
 	}
-	return &c.share
+	return &a.share
 }
 
 // lockable returns an error if the operation must not get n more locked resources. It needs Client.mu.
 func (c *Client) lockable(op *Op, n int, now time.Time) error {
-	s := c.shareOf(op)
+	s := c.admission.shareOf(op)
 	if s.MaxLocks != 0 && s.locks+n > s.MaxLocks {
 		if s.uncountEnded(now); s.locks+n > s.MaxLocks {
 			return &ShareError{Limit: LimitLocks, Max: s.MaxLocks, Share: s}
 		}
 	}
 	if op.holder != nil {
-		return c.bindable(op.holder)
+		return c.holds.bindable(op.holder)
 	}
 	return nil
 }
@@ -198,15 +198,6 @@ func (op *Op) delay() time.Duration {
 	return op.Terms.Delay
 }
 
-// maxHoldOf is how long what the operation extends may be held in all, and the name of the Terms that say so.
-func (c *Client) maxHoldOf(op *Op) (most time.Duration, name string) {
-	most = c.limits.Load().maxHold
-	if t := op.Terms; t != nil && t.MaxHold > 0 && t.MaxHold < most {
-		return t.MaxHold, t.Name
-	}
-	return most, ""
-}
-
 // granted is the TTL that the operation is granted with a round: what the masters were asked for, less the Delay. Its validity is within that
 // of the whole, because the drift grows by less than the TTL.
 func (op *Op) granted(r *round) time.Duration {
@@ -224,9 +215,9 @@ func (t *Terms) waitable() error {
 }
 
 // countWaiter counts a LOCK that begins (1) or ends (-1) its wait.
-func (c *Client) countWaiter(op *Op, n int) {
-	c.waiting += n
-	c.shareOf(op).waiters += n
+func (ws *waiting) countWaiter(op *Op, n int) {
+	ws.count += n
+	ws.client.admission.shareOf(op).waiters += n
 	if op.Terms != nil {
 		for _, s := range op.Terms.Waiters {
 			s.waiters += n

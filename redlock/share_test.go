@@ -152,7 +152,7 @@ func TestShareCounts(t *testing.T) {
 				if random.IntN(4) == 0 {
 					granted.keys = append(granted.keys, key+"'")
 				}
-				s.grant(granted, shares[random.IntN(2)], now)
+				s.grant(granted, shares[random.IntN(2)], 0, now)
 			}
 			for i, share := range shares {
 				share.uncountEnded(now)

@@ -495,7 +495,7 @@ func TestFindingOutlivesTheConnection(t *testing.T) {
 		p.delay(10*ms, 0, 0)
 		s.do(0, "DEL", lua.MarksKey, lua.FloorKey)
 		s.until("found", func() bool {
-			l := p.view.Load().lanes[0]
+			l := p.fleet.view.Load().lanes[0]
 			l.mu.Lock()
 			defer l.mu.Unlock()
 			return l.toResolve.suspicion != ""
@@ -552,7 +552,7 @@ func TestNoNegativeQuarantine(t *testing.T) {
 					s.Fatalf("%s: %s, %v left, want no less than 0", m.Addr, m.State, m.Left)
 				}
 			}
-			if reason := p.view.Load().lanes[0].reason(time.Now()).Error(); strings.Contains(reason, "another -") {
+			if reason := p.fleet.view.Load().lanes[0].reason(time.Now()).Error(); strings.Contains(reason, "another -") {
 				s.Fatalf("reason: %s", reason)
 			}
 		}

@@ -33,11 +33,11 @@ func (w *world) probe() (check func()) {
 			lineage := p.Membership().Lineage
 			var longest time.Duration // the wait of a membership, which a founding may have lengthened
 			for !c.done.Load() {
-				longest = max(longest, p.view.Load().wait)
+				longest = max(longest, p.fleet.view.Load().wait)
 				time.Sleep(10 * ms)
 			}
 			w.count(func(t *tallies) { t.probes++ })
-			longest = max(longest, p.view.Load().wait)
+			longest = max(longest, p.fleet.view.Load().wait)
 			most := longest + liveWithin
 			if p.Membership().Lineage != lineage {
 				most += member.RecheckWithin(longest) // the patience of a founding
@@ -84,7 +84,7 @@ func (w *world) release(holder, p *incarnation) (rounds uint64, took time.Durati
 
 // subscribed tells whether all masters send invalidations.
 func (i *incarnation) subscribed() bool {
-	return !slices.ContainsFunc(i.view.Load().masters, func(l *lane) bool { return l.invalidationsID.Load() == 0 })
+	return !slices.ContainsFunc(i.fleet.view.Load().masters, func(l *lane) bool { return l.invalidationsID.Load() == 0 })
 }
 
 // checkStarvation has callers of all proxies lock one resource over and over.

@@ -1,11 +1,9 @@
 package redlock
 
 import (
-	"fmt"
 	"math/bits"
 	"strings"
 	"time"
-	"unicode/utf8"
 )
 
 // Stats are counters since Open, and gauges where the comment says so.
@@ -65,18 +63,6 @@ func (t *Times) add(d time.Duration) {
 	t.Buckets[min(bits.Len64(uint64(max(d-1, 0)/timesFirst)), TimesBuckets-1)]++
 	t.Sum += d
 }
-
-// MasterState is what a master is good for at the moment.
-type MasterState string
-
-// The states of a master.
-const (
-	MasterUp          MasterState = "up"          // gets every command and has a vote
-	MasterQuarantined MasterState = "quarantined" // gets every command and has no vote: it may have forgotten locks
-	MasterDoubted     MasterState = "doubted"     // gets every command and has no vote here: its clock and this machine's are out of step
-	MasterRefused     MasterState = "refused"     // gets nothing and has no vote: what it is or says rules it out
-	MasterDown        MasterState = "down"        // no connection
-)
 
 // MasterStatus describes one master as this client sees it.
 type MasterStatus struct {
@@ -229,37 +215,5 @@ func (s byPrefix) granted(resource string, waited time.Duration, rounds uint32) 
 	p.Rounds.add(rounds)
 }
 
-// ended counts the end of a lock. It ended with its validity if that was before now.
-func (s byPrefix) ended(l *lease, now time.Time) {
-	if l.validUntil.Before(now) {
-		now = l.validUntil
-	}
-	s.of(l.keys[0]).Hold.add(max(0, now.Sub(l.born)))
-}
-
-// validatePrefixes returns what is wrong with Options.Prefixes, or nil.
-func validatePrefixes(prefixes []string) error {
-	fault := func(format string, args ...any) error {
-		return &OptionError{Option: "Prefixes", Reason: fmt.Sprintf(format, args...)}
-	}
-	if len(prefixes) > prefixesMax {
-		return fault("there are %d, at most %d are possible, because each has metrics of its own: leave out those that nobody looks at", len(prefixes), prefixesMax)
-	}
-	for i, prefix := range prefixes {
-		text, star := strings.CutSuffix(prefix, "*")
-		switch {
-		case !star || text == "" || strings.ContainsAny(text, "*?[\\"):
-			return fault("%q is not a text with one * at its end: write \"billing:*\" for all resources that begin with billing:", prefix)
-		case len(prefix) > prefixMax:
-			return fault("%q has %d bytes, at most %d are possible: shorten it", prefix, len(prefix), prefixMax)
-		case !utf8.ValidString(prefix):
-			return fault("%q is not UTF-8, which labels of metrics have to be", prefix)
-		}
-		for _, before := range prefixes[:i] {
-			if strings.HasPrefix(text, before[:len(before)-1]) {
-				return fault("%q is never reached, because %q stands before it and matches the same resources: put the longer one first", prefix, before)
-			}
-		}
-	}
-	return nil
-}
+// ended counts the end of a lock that was held so long.
+func (s byPrefix) ended(resource string, held time.Duration) { s.of(resource).Hold.add(max(0, held)) }

@@ -88,6 +88,8 @@ type verbRow struct {
 
 	// answers: the masters tell more than a vote, see round.answers.
 	answers bool
+	// arms: the master is asked to announce the next change of what the command reads, where it can.
+	arms bool
 	// release marks UNLOCK's verb: releases of one key are folded into one call, are kept for
 	// masters that are away, and a master that refuses one loses its connection, for nothing else
 	// may be sent before the release.
@@ -118,13 +120,14 @@ func init() {
 	refill.write = writeRefill
 	refill.outcome, refill.decided, refill.late = nil, nil, nil
 
-	inspect, observe, announce, observeSlots, audit, fetchScript := reading, reading, reading, reading, reading, reading
+	inspect, observe, audit, fetchScript := reading, reading, reading, reading
 	inspect.write, inspect.read, inspect.decided = writeInspect, readInspect, (*Client).inspectionDecided
-	announce.write, announce.read, announce.decided = writeAnnounce, readAnnounce, (*Client).observationDecided
-	observe.write, observe.read, observe.decided = writeObserve, readObserve, (*Client).observationDecided
-	observeSlots.write, observeSlots.read, observeSlots.decided = writeObserveSlots, readObserveSlots, (*Client).observationDecided
+	observe.arms, observe.decided = true, (*Client).observationDecided
+	announce, observeSlots := observe, observe
+	announce.write, announce.read = writeAnnounce, readAnnounce
+	observeSlots.write, observeSlots.read = writeRead, readRead
 	audit.decided, audit.uncounted = (*Client).auditDecided, quorum.Vote.Uncounted
-	fetchScript.write, fetchScript.read, fetchScript.decided = writeRead, readRead, (*Client).scriptFetched
+	fetchScript.write, fetchScript.read, fetchScript.decided = writeRead, readRead, scriptFetched
 
 	commitSet, commitAcquire, commitRelease := commit, commit, commit
 	commitSet.write, commitSet.read, commitSet.outcome = writeSet, readSet, quorum.Acquisition
@@ -164,8 +167,8 @@ func init() {
 		verbObserveSlots:  observeSlots,
 		verbAudit:         audit,
 		verbFetchScript:   fetchScript,
-		verbStoreScript:   {write: writeStoreScript, read: readStoreScript},
-		verbPublish:       {write: writePublish, read: readPublish},
+		verbStoreScript:   {write: writeStoreScript, read: readOnly('+')},
+		verbPublish:       {write: writePublish, read: readOnly(':')},
 		verbBarrier:       {bare: true, outcome: quorum.Acquisition, decided: (*Client).keepAliveDecided, uncounted: quorum.Vote.Abstains},
 	}
 }

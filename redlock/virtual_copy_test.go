@@ -391,7 +391,7 @@ func TestWhoLooksInDoesNotCopy(t *testing.T) {
 		p := s.open(maxTTL(time.Hour), uncopied)
 		time.Sleep(2 * time.Second)
 		s.restart(0)
-		s.until("it is a learner", func() bool { return p.view.Load().record.Seats[0].State == member.Learner })
+		s.until("it is a learner", func() bool { return p.fleet.view.Load().record.Seats[0].State == member.Learner })
 		looker := s.start(maxTTL(time.Hour))
 		for range 9 {
 			time.Sleep(100 * ms)

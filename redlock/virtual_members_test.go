@@ -58,7 +58,7 @@ func (p *proxy) lockableWithin(limit time.Duration, resource string) {
 func TestFoundingOverAnAcceptedChild(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		p := s.open(maxTTL(2 * time.Second))
-		child := p.view.Load().record.Child()
+		child := p.fleet.view.Load().record.Child()
 		for i := 2; i < 5; i++ {
 			s.do(i, "FLUSHALL")
 		}
@@ -232,7 +232,7 @@ func TestFoundingThatCameToNothing(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		p := s.open(maxTTL(2 * time.Second))
 		dead := s.proposer()
-		r := p.view.Load().record.Child()
+		r := p.fleet.view.Load().record.Child()
 		r.Generation, r.Lineage, r.Version, r.Parent = r.Generation+1, r.Lineage[:member.FleetLen]+member.Nonce()[member.FleetLen:], 0, ""
 		for i := range r.Seats {
 			r.Seats[i].Since = 0

@@ -515,7 +515,7 @@ func TestCallersContext(t *testing.T) {
 func TestGivenUpBeforeItWaits(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		p := s.open()
-		l := newLane(p.Client, 0, p.opts.Masters[0])
+		l := newLane(&p.Client.fleet, 0, p.opts.Masters[0])
 		l.state = laneTimedOut
 		took := make(chan bool, 1)
 		go func() {

@@ -230,7 +230,7 @@ func TestStepsDuringASurvey(t *testing.T) {
 		other := s.proposer()
 		p.delay(15*ms, 15*ms, 4)
 		for range 2 {
-			p.coordinator.Wake()
+			p.fleet.coordinator.Wake()
 			time.Sleep(40 * ms)
 			for place := range 2 {
 				other.look()

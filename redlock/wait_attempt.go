@@ -17,21 +17,21 @@ import (
 // observation is in flight, the next attempt follows at once (waiter.again). Without a quorum, the head waits for one (wait_quorum.go).
 
 // attemptLocked has the head of a queue ask the masters, or wait for a quorum of them.
-func (c *Client) attemptLocked(op *Op, d *deferred) {
+func (ws *waiting) attemptLocked(op *Op, d *deferred) {
 	w := op.waiter
 	switch {
-	case w.lastErr != nil && c.waitForQuorumLocked(op):
+	case w.lastErr != nil && ws.waitForQuorumLocked(op):
 	case w.reservation.token != "" && w.reservation.held < len(w.keys):
-		c.reserveLocked(op, d)
+		ws.reserveLocked(op, d)
 	default:
-		c.launchAttemptLocked(op, d)
+		ws.client.launchAttemptLocked(op, d)
 	}
 }
 
 // retryDelay is random, so that several clients do not split the votes again and again. free is how long the holder's keys still live, if
 // that is known, else 0: the delay ends by then.
-func (c *Client) retryDelay(free time.Duration) time.Duration {
-	delay := c.opts.RetryDelayMin + rand.N(c.opts.RetryDelayMax-c.opts.RetryDelayMin+1)
+func (o *Options) retryDelay(free time.Duration) time.Duration {
+	delay := o.RetryDelayMin + rand.N(o.RetryDelayMax-o.RetryDelayMin+1)
 	if free > 0 {
 		delay = min(delay, free+time.Millisecond)
 	}
@@ -39,15 +39,13 @@ func (c *Client) retryDelay(free time.Duration) time.Duration {
 }
 
 // pauseLocked has op make its next attempt after the delay.
-func (c *Client) pauseLocked(op *Op, delay time.Duration) {
+func (ws *waiting) pauseLocked(op *Op, delay time.Duration) {
 	w := op.waiter
 	w.endPause()
 	var timer *time.Timer
 	timer = time.AfterFunc(delay, func() {
-		d := deferred{now: time.Now()}
-		defer c.runDeferred(&d)
-		c.mu.Lock()
-		defer c.mu.Unlock()
+		d := ws.client.enter()
+		defer ws.client.leave(d)
 		if w.retry != timer || w.answered || w.attempt != nil {
 			return
 		}
@@ -58,7 +56,7 @@ func (c *Client) pauseLocked(op *Op, delay time.Duration) {
 		if f := &w.entry.queue.fairness; !f.outrun {
 			f.since = 0
 		}
-		c.attemptLocked(op, &d)
+		ws.attemptLocked(op, d)
 	})
 	w.retry = timer
 }
@@ -71,17 +69,17 @@ func (w *waiter) endPause() {
 }
 
 // deniedLocked decides how a waiter goes on after an attempt that failed. err is nil if a resource is held by another.
-func (c *Client) deniedLocked(op *Op, err error, d *deferred) {
+func (ws *waiting) deniedLocked(op *Op, err error, d *deferred) {
 	w := op.waiter
 	r := w.attempt
 	reserving := r.verb == verbReserve
 	if !reserving && w.reservation.token != "" {
-		c.releaseReservationLocked(op, d)
+		ws.releaseReservationLocked(op, d)
 	}
 	w.attempt, w.lastErr, op.stale = nil, err, 0 //mutant:the-first-attempt-decides
 	from := w.entry
 	if !w.last && err == nil && !reserving && len(w.keys) > 1 {
-		c.moveToDenierLocked(op, r, d)
+		ws.moveToDenierLocked(op, r, d)
 	}
 	queue := &w.entry.queue
 	// If it has just begun to reserve, it stands in the queue of its first resource, of which the attempt says nothing.
@@ -89,30 +87,30 @@ func (c *Client) deniedLocked(op *Op, err error, d *deferred) {
 		queue.denied = err == nil
 	}
 	if err == nil && w.entry == from {
-		op.kind.outrun(c, from, d)
+		ws.outrunLocked(w, d)
 	}
 	switch {
-	case c.goOnLocked(op, d):
+	case ws.goOnLocked(op, d):
 	case err == nil:
-		c.observeLocked(op, d)
-	case !c.waitForQuorumLocked(op):
-		c.pauseLocked(op, c.retryDelay(0))
+		ws.observeLocked(op, d)
+	case !ws.waitForQuorumLocked(op):
+		ws.pauseLocked(op, ws.opts.retryDelay(0))
 	}
 }
 
 // goOnLocked does what is due when nothing is in flight for a waiter any more, and returns false if that is nothing: end its wait, leave
 // the attempts to the new head of its queue, or attempt again at once.
-func (c *Client) goOnLocked(op *Op, d *deferred) bool {
+func (ws *waiting) goOnLocked(op *Op, d *deferred) bool {
 	w := op.waiter
 	switch {
 	case w.last:
-		c.leaveQueueLocked(op, d)
-		c.answerDenied(op, w.lastErr, d)
+		ws.leaveQueueLocked(op, d)
+		ws.client.answerDenied(op, w.lastErr, d)
 	case !w.isHead(): // an older waiter has moved before it
 		w.again = false
 	case w.again:
 		w.again = false
-		c.attemptLocked(op, d)
+		ws.attemptLocked(op, d)
 	default:
 		return false
 	}
@@ -121,12 +119,12 @@ func (c *Client) goOnLocked(op *Op, d *deferred) bool {
 
 // observeLocked asks the masters how long the holder's keys still live, to try again when they end, and has them send an invalidation when
 // the key changes before that. A lease of this client is observed too, because it may be released through another.
-func (c *Client) observeLocked(op *Op, d *deferred) {
+func (ws *waiting) observeLocked(op *Op, d *deferred) {
 	r := &round{verb: verbObserve, start: d.now, op: op}
 	op.kind.observation(op.waiter, r)
 	op.waiter.endPause()
 	op.waiter.attempt = r
-	c.launchLocked(r, quorum.All, d)
+	ws.rounds.launch(r, quorum.All, d)
 }
 
 // observationDecided has the waiter pause as long as the answers tell, if nothing has happened meanwhile.
@@ -139,7 +137,7 @@ func (c *Client) observationDecided(r *round, _ quorum.Outcome, _ quorum.Votes, 
 	}
 	w.attempt = nil
 	w.meetsReaders(r.answers)
-	if w.answered || c.goOnLocked(op, d) {
+	if w.answered || c.waiting.goOnLocked(op, d) {
 		return
 	}
 	op.kind.observed(c, w, r, d)
@@ -155,7 +153,7 @@ const (
 
 // pauseAfter is how long a head whose attempt was denied pauses, by what the masters have answered to its observation: absent tells whether the
 // resource is free on a quorum of them, and else free is how long it takes until it is; 0: that is not known.
-func (c *Client) pauseAfter(w *waiter, r *round, absent bool, free time.Duration) time.Duration {
+func (ws *waiting) pauseAfter(w *waiter, r *round, absent bool, free time.Duration) time.Duration {
 	armed := 0
 	for _, a := range r.answers {
 		if a.armed {
@@ -164,19 +162,19 @@ func (c *Client) pauseAfter(w *waiter, r *round, absent bool, free time.Duration
 	}
 	if queue := &w.entry.queue; queue.fairness.windowOpen {
 		if absent {
-			return c.windowLength() + queue.fairness.yields(time.Now())
+			return ws.windowLength() + queue.fairness.yields(time.Now())
 		}
 		queue.fairness.windowOpen = false
 	}
 	if absent {
 		w.splits++
-		return rand.N(min(splitDelay<<min(w.splits-1, 10), c.opts.RetryDelayMax) + 1)
+		return rand.N(min(splitDelay<<min(w.splits-1, 10), ws.opts.RetryDelayMax) + 1)
 	}
 	w.splits = 0
 	if armed < r.view.Quorum() {
-		return c.retryDelay(free)
+		return ws.opts.retryDelay(free)
 	}
-	delay := invalidationPatience * c.retryDelay(0)
+	delay := invalidationPatience * ws.opts.retryDelay(0)
 	if free > 0 {
 		delay = min(delay, free+time.Millisecond)
 	}

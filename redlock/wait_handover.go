@@ -65,22 +65,22 @@ const windowsChannel = ReservedPrefix + "turns"
 
 // handOverReleasedLocked makes the hand-overs behind a release. What was released here is lease, nil if that is not known. Behind a reader beside
 // whom another one has a lease here there is nothing to hand over.
-func (c *Client) handOverReleasedLocked(resources []string, lease *lease, d *deferred) {
+func (ws *waiting) handOverReleasedLocked(resources []string, lease *lease, d *deferred) {
 	for _, resource := range resources {
-		if lease != nil && lease.reader && c.leases.entries[resource].hasReaders(d.now) { //mutant:each-reader-wakes-the-writer
+		if lease != nil && lease.reader && ws.leases.entries[resource].hasReaders(d.now) { //mutant:each-reader-wakes-the-writer
 			continue
 		}
-		c.handOverLocked(resource, d)
+		ws.handOverLocked(resource, d)
 	}
 }
 
 // handOverLocked has the head of the queue ask for a resource right behind its release, or opens a window. It is called in the same hold of
 // Client.mu in which the release was launched, so that both are in one batch on every master.
-func (c *Client) handOverLocked(resource string, d *deferred) {
-	e := c.leases.entries[resource]
+func (ws *waiting) handOverLocked(resource string, d *deferred) {
+	e := ws.leases.entries[resource]
 	if e == nil || e.queue.head == nil {
-		if c.leases.slotted {
-			c.handOverSlotLocked(resource, d)
+		if ws.leases.slotted {
+			ws.handOverSlotLocked(resource, d)
 		}
 		return
 	}
@@ -89,16 +89,16 @@ func (c *Client) handOverLocked(resource string, d *deferred) {
 		w.again = true
 		return
 	}
-	if f.leave(c.own.At(d.now), c.limits.Load().handoverTime) { //mutant:hand-overs-without-end
-		c.publishLocked(windowsChannel, resource, d) // behind the release //mutant:windows-that-nobody-is-told-of
+	if f.leave(ws.own.At(d.now), ws.bounds.limits.Load().handoverTime) { //mutant:hand-overs-without-end
+		ws.rounds.publish(windowsChannel, resource, d) // behind the release //mutant:windows-that-nobody-is-told-of
 		// The probe has the masters send an invalidation when another client takes the resource.
-		c.observeLocked(w.op, d) //mutant:no-invalidations-in-a-window
+		ws.observeLocked(w.op, d) //mutant:no-invalidations-in-a-window
 		return
 	}
 	f.windowOpen = false
-	c.stats.Handovers++ //mutant:hand-over-not-in-the-same-batch
+	ws.client.stats.Handovers++ //mutant:hand-over-not-in-the-same-batch
 	w.endPause()
-	c.attemptLocked(w.op, d)
+	ws.attemptLocked(w.op, d)
 }
 
 // leave tells whether the resource that was just released is to be left to others, and opens the window. Else a hand-over follows.
@@ -113,50 +113,31 @@ func (f *fairness) leave(now, most time.Duration) bool {
 	return false
 }
 
-// outrunLocked is for a head that was denied the resource of its queue. If others have it, and keep it for long, it says so.
-func (c *Client) outrunLocked(e *entry, d *deferred) {
-	f := &e.queue.fairness
+// outrunLocked is for a head that was denied the resource of its queue. If others have it, and keep it for long, it says so. A queue of slots
+// says nothing: which slots are here, and whether others have them, is not known.
+func (ws *waiting) outrunLocked(w *waiter, d *deferred) {
+	e, f := w.entry, &w.entry.queue.fairness
 	f.windowOpen = false
-	if e.lease != nil { // the holder is here, or may be
+	if e.lease != nil || w.slots() != nil { // the holder is here, or may be
 		return
 	}
-	switch now := c.own.At(d.now); {
+	switch now := ws.own.At(d.now); {
 	case !f.outrun:
 		f.since, f.outrun = now, true
-	case now-f.since >= outrunMax*c.limits.Load().handoverTime: //mutant:a-client-that-is-outrun-says-nothing
+	case now-f.since >= outrunMax*ws.bounds.limits.Load().handoverTime: //mutant:a-client-that-is-outrun-says-nothing
 		f.since, f.yield = now, &yield{id: member.Nonce()} // its copies come back
-		c.publishLocked(windowsChannel, missedPrefix+f.yield.id+" "+strconv.FormatInt(c.farthest().Microseconds(), 10)+" "+e.resource, d)
+		ws.rounds.publish(windowsChannel, missedPrefix+f.yield.id+" "+strconv.FormatInt(ws.fleet.farthest().Microseconds(), 10)+" "+e.resource, d)
 	}
 }
 
 // windowLength is how long a window stays open if nobody uses it: windowMin and three round trips to the farthest master, for the release,
 // the message and the other client's attempt. If fewer than a quorum of masters send invalidations, other clients only find the
 // window by an attempt of their own, so it is a retry delay.
-func (c *Client) windowLength() time.Duration {
-	if c.subscribedMasters() < c.view.Load().Quorum() {
-		return c.retryDelay(0)
+func (ws *waiting) windowLength() time.Duration {
+	if ws.fleet.subscribed() < ws.fleet.view.Load().Quorum() {
+		return ws.opts.retryDelay(0)
 	}
-	return windowMin + 3*c.farthest()
-}
-
-// subscribedMasters is how many masters send invalidations.
-func (c *Client) subscribedMasters() (n int) {
-	for _, l := range c.view.Load().masters {
-		if l.invalidationsID.Load() != 0 {
-			n++
-		}
-	}
-	return n
-}
-
-// farthest is the round trip to the farthest master.
-func (c *Client) farthest() (most time.Duration) {
-	for _, l := range c.view.Load().masters {
-		l.mu.Lock()
-		most = max(most, l.rttMin)
-		l.mu.Unlock()
-	}
-	return most
+	return windowMin + 3*ws.fleet.farthest()
 }
 
 // yields is by how much the next window is longer for a client that was kept waiting, 0: it is left to nobody. The message that the window is open
@@ -170,26 +151,24 @@ func (f *fairness) yields(now time.Time) time.Duration {
 
 // windowAnnounced acts on a master's message on windowsChannel: a client leaves the resource to the others now, was kept waiting, or
 // has released tokens by force. The client that has sent it gets it too, and ignores it.
-func (c *Client) windowAnnounced(master int, text []byte) {
-	d := deferred{now: time.Now()}
-	defer c.runDeferred(&d)
-	c.mu.Lock()
-	defer c.mu.Unlock()
+func (ws *waiting) windowAnnounced(master int, text []byte) {
+	d := ws.client.enter()
+	defer ws.client.leave(d)
 	if missed, ok := strings.CutPrefix(string(text), missedPrefix); ok {
-		c.yieldLocked(missed, &d)
+		ws.yieldLocked(missed, d)
 		return
 	}
 	if forced, ok := strings.CutPrefix(string(text), forcedPrefix); ok {
-		c.forcedElsewhereLocked(master, forced, &d)
+		ws.client.forcedElsewhereLocked(master, forced, d)
 		return
 	}
-	e, slot := c.leases.queueFor(string(text))
+	e, slot := ws.leases.queueFor(string(text))
 	if e == nil || e.queue.fairness.windowOpen {
 		return
 	}
 	f := &e.queue.fairness
 	f.windowAnnouncedBy = f.windowAnnouncedBy.With(master)
-	if f.windowAnnouncedBy.Count() < c.view.Load().Quorum() {
+	if f.windowAnnouncedBy.Count() < ws.fleet.view.Load().Quorum() {
 		return
 	}
 	f.windowAnnouncedBy = 0
@@ -197,20 +176,20 @@ func (c *Client) windowAnnounced(master int, text []byte) {
 	if slot < 0 {
 		if more := f.yields(d.now); more > 0 && head.retry != nil && head.attempt == nil {
 			f.yield.until = time.Time{}
-			c.pauseLocked(head.op, c.windowLength()+more)
+			ws.pauseLocked(head.op, ws.windowLength()+more)
 			return
 		}
 	}
 	head.suggestSlot(slot)
-	c.wakeHeadLocked(head.op, &d)
+	ws.wakeHeadLocked(head.op, d)
 }
 
 // yieldLocked has the next window of a resource left to another client.
-func (c *Client) yieldLocked(text string, d *deferred) {
+func (ws *waiting) yieldLocked(text string, d *deferred) {
 	id, rest, _ := strings.Cut(text, " ")
 	micros, resource, _ := strings.Cut(rest, " ")
 	distance, err := strconv.ParseInt(micros, 10, 32)
-	e := c.leases.entries[resource]
+	e := ws.leases.entries[resource]
 	if err != nil || distance < 0 || e == nil || e.queue.head == nil {
 		return
 	}
@@ -218,5 +197,5 @@ func (c *Client) yieldLocked(text string, d *deferred) {
 	if f.yield != nil && f.yield.id == id { //mutant:each-copy-has-a-window-left
 		return
 	}
-	f.yield = &yield{id, min(time.Duration(distance)*time.Microsecond, yieldMost), d.now.Add(yieldLife * c.limits.Load().handoverTime)}
+	f.yield = &yield{id, min(time.Duration(distance)*time.Microsecond, yieldMost), d.now.Add(yieldLife * ws.bounds.limits.Load().handoverTime)}
 }

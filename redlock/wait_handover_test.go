@@ -92,7 +92,7 @@ func TestCopiesOfAMessageLeaveOneWindow(t *testing.T) {
 		}
 		announce := func(text string, masters ...int) {
 			for _, master := range masters {
-				p.windowAnnounced(master, []byte(text))
+				p.waiting.windowAnnounced(master, []byte(text))
 			}
 		}
 		announce(missedPrefix+"1 300 r", 0, 1)

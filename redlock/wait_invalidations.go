@@ -40,7 +40,7 @@ func (l *lane) keepSubscribed() {
 			lastUsable = time.Now()
 		}
 		// Two heartbeats: if the master is away, the lane has noticed by then.
-		if time.Since(lastUsable) > 2*l.client.opts.Heartbeat && l.ending.Err() == nil && err.Error() != logged {
+		if time.Since(lastUsable) > 2*l.fleet.opts.Heartbeat && l.ending.Err() == nil && err.Error() != logged {
 			logged = err.Error()
 			l.logNoInvalidations(err)
 		}
@@ -48,14 +48,14 @@ func (l *lane) keepSubscribed() {
 }
 
 func (l *lane) logNoInvalidations(reason error) {
-	l.client.opts.Logger.Info("master sends no invalidations: waiters ask it from time to time", "master", l.master.Addr, "reason", reason)
+	l.fleet.opts.Logger.Info("master sends no invalidations: waiters ask it from time to time", "master", l.master.Addr, "reason", reason)
 }
 
 // subscribe connects and acts on what the master sends, until the connection breaks. It tells whether the subscription ever stood.
 func (l *lane) subscribe() (subscribed bool, err error) {
-	ctx, cancel := context.WithTimeout(l.ending, l.client.opts.ConnectTimeout)
+	ctx, cancel := context.WithTimeout(l.ending, l.fleet.opts.ConnectTimeout)
 	defer cancel()
-	conn, err := conn.Dial(ctx, l.master, l.client.opts.ConnectTimeout)
+	conn, err := conn.Dial(ctx, l.master, l.fleet.opts.ConnectTimeout)
 	if err != nil {
 		return false, err
 	}
@@ -73,7 +73,7 @@ func (l *lane) subscribe() (subscribed bool, err error) {
 		w.Bulk(channel)
 	}
 	w.Bulk(mailbox)
-	if err := w.Send(time.Now().Add(l.client.opts.ConnectTimeout)); err != nil {
+	if err := w.Send(time.Now().Add(l.fleet.opts.ConnectTimeout)); err != nil {
 		return false, err
 	}
 	for range 1 + len(subscribedChannels) {
@@ -93,9 +93,9 @@ func (l *lane) subscribe() (subscribed bool, err error) {
 		}
 		switch {
 		case (channel == messagesChannel || channel == mailbox) && body.Kind == '$':
-			l.client.receivePublished(l, body.Text)
+			l.client.messages.receivePublished(l, body.Text)
 		case channel == windowsChannel && body.Kind == '$':
-			l.client.windowAnnounced(l.index, body.Text)
+			l.client.waiting.windowAnnounced(l.index, body.Text)
 		}
 		if channel != invalidateChannel || body.Kind != '*' {
 			continue
@@ -105,7 +105,7 @@ func (l *lane) subscribe() (subscribed bool, err error) {
 			if err != nil {
 				return true, err
 			}
-			l.client.invalidated(l.index, key.Text)
+			l.client.waiting.invalidated(l.index, key.Text)
 		}
 	}
 }
@@ -160,13 +160,11 @@ func (l *lane) unsubscribed() {
 	l.mu.Unlock()
 	l.invalidationsID.Store(0)
 	c := l.client
-	d := deferred{now: time.Now()}
-	defer c.runDeferred(&d)
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	d := c.enter()
+	defer c.leave(d)
 	for _, e := range c.leases.entries {
 		if e.queue.head != nil {
-			c.invalidatedLocked(e, -1, l.index, &d)
+			c.waiting.invalidatedLocked(e, -1, l.index, d)
 		}
 	}
 }
@@ -209,17 +207,17 @@ func (l *lane) track(ctx context.Context, link *conn.Conn) error {
 func (l *lane) tracks() bool { return l.tracking && l.trackingID == l.invalidationsID.Load() }
 
 // invalidated acts on a master's message that a key has changed.
-func (c *Client) invalidated(master int, key []byte) {
-	c.mu.Lock()
-	e, slot := c.leases.queueFor(string(key))
+func (ws *waiting) invalidated(master int, key []byte) {
+	ws.client.mu.Lock()
+	e, slot := ws.leases.queueFor(string(key))
 	if e == nil {
-		c.mu.Unlock()
+		ws.client.mu.Unlock()
 		return
 	}
 	d := deferred{now: time.Now()}
-	c.invalidatedLocked(e, slot, master, &d)
-	c.mu.Unlock()
-	c.runDeferred(&d)
+	ws.invalidatedLocked(e, slot, master, &d)
+	ws.client.mu.Unlock()
+	ws.client.runDeferred(&d)
 }
 
 // If the head is denied after an invalidation, the change was a hand-over among the waiters of another client. Each such wake-up costs an
@@ -232,10 +230,10 @@ const (
 
 // invalidatedLocked wakes the head of a queue when a quorum of masters has said that the resource has changed. Changes that this client makes
 // itself are not sent to it (NOLOOP), so another client has used a window that was open. slot is the slot that has changed, or -1.
-func (c *Client) invalidatedLocked(e *entry, slot, master int, d *deferred) {
+func (ws *waiting) invalidatedLocked(e *entry, slot, master int, d *deferred) {
 	f := &e.queue.fairness
 	f.invalidatedBy = f.invalidatedBy.With(master)
-	if f.invalidatedBy.Count() < c.view.Load().Quorum() {
+	if f.invalidatedBy.Count() < ws.fleet.view.Load().Quorum() {
 		return
 	}
 	f.invalidatedBy = 0
@@ -243,25 +241,25 @@ func (c *Client) invalidatedLocked(e *entry, slot, master int, d *deferred) {
 	w := e.queue.head
 	w.suggestSlot(slot)
 	if w.retry != nil && w.attempt == nil {
-		c.stats.Wakeups++
+		ws.client.stats.Wakeups++
 		f.futileWakeups++
 		if f.futileWakeups > dampAfter {
-			c.pauseLocked(w.op, min(time.Duration(f.futileWakeups-dampAfter)*dampStep, dampMax))
+			ws.pauseLocked(w.op, min(time.Duration(f.futileWakeups-dampAfter)*dampStep, dampMax))
 			return
 		}
 	}
-	c.wakeHeadLocked(w.op, d)
+	ws.wakeHeadLocked(w.op, d)
 }
 
 // wakeHeadLocked has the head of a queue ask now: it ends its pause, or follows an attempt in flight with another one.
-func (c *Client) wakeHeadLocked(op *Op, d *deferred) {
+func (ws *waiting) wakeHeadLocked(op *Op, d *deferred) {
 	w := op.waiter
 	switch {
-	case c.draining:
+	case ws.client.draining:
 	case w.attempt != nil:
 		w.again = true
 	case w.retry != nil:
 		w.endPause()
-		c.attemptLocked(op, d)
+		ws.attemptLocked(op, d)
 	}
 }

@@ -17,7 +17,7 @@ import (
 func (p *proxy) subscribed() {
 	p.s.Helper()
 	p.s.until("tracking on all masters", func() bool {
-		for _, l := range p.view.Load().lanes {
+		for _, l := range p.fleet.view.Load().lanes {
 			if l.invalidationsID.Load() == 0 {
 				return false
 			}
@@ -89,7 +89,7 @@ func TestUnsubscribedWaiterAsks(t *testing.T) {
 		held := other.lock(one("r", time.Minute))
 		waiter := p.begin(one("r", time.Minute).waits(10 * time.Second))
 		time.Sleep(time.Second)
-		for _, l := range p.view.Load().lanes {
+		for _, l := range p.fleet.view.Load().lanes {
 			l.closeInvalidations()
 		}
 		time.Sleep(5 * ms) // it asks again, and the masters will not announce anything yet

@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"redlockd/redlock/clock"
 	"slices"
 	"time"
 )
@@ -18,6 +19,28 @@ import (
 //     comes to the head of any queue.
 //   - If its resources become free one at a time and never together, it reserves them one after the other (wait_reserve.go). Only then
 //     does a waiter hold anything.
+
+// waiting is the LOCKs that wait. Client.mu guards it, and its queues, which stand in the entries of leases. It says when a waiter asks the
+// masters; of the client it uses what asks (launchAttemptLocked, askLocked), what releases, and what answers.
+type waiting struct {
+	client *Client
+	opts   *Options
+	own    *clock.Own
+	fleet  *fleet
+	bounds *bounds
+	tokens *tokenSource
+	leases *leases
+	rounds *rounds
+
+	count    int    // LOCKs that wait
+	arrivals uint64 // LOCKs that have waited
+	// quorumAwaited tells that some head of a queue waits for a quorum, see wait_quorum.go.
+	quorumAwaited bool
+}
+
+func newWaiting(c *Client) waiting {
+	return waiting{client: c, opts: &c.opts, own: &c.own, fleet: &c.fleet, bounds: &c.bounds, tokens: c.tokens, leases: &c.leases, rounds: &c.rounds}
+}
 
 // waiter is the part of an Op that waits. Client.mu guards it.
 type waiter struct {
@@ -118,12 +141,12 @@ func (q *waitQueue) remove(w *waiter) {
 func (w *waiter) isHead() bool { return w.entry.queue.head == w }
 
 // joinQueueLocked begins the wait of a LOCK: op stands at the end of a queue, and asks at once if it is the head.
-func (c *Client) joinQueueLocked(op *Op, wait time.Duration, d *deferred) {
-	if c.waiting >= c.limits.Load().maxWaiters {
+func (ws *waiting) joinQueueLocked(op *Op, wait time.Duration, d *deferred) {
+	if ws.count >= ws.bounds.limits.Load().maxWaiters {
 		d.deliver(op, Result{Err: ErrTooManyWaiters})
 		return
 	}
-	err := c.shareOf(op).waitable()
+	err := ws.client.admission.shareOf(op).waitable()
 	if err == nil && op.Terms != nil {
 		err = op.Terms.waitable()
 	}
@@ -131,31 +154,31 @@ func (c *Client) joinQueueLocked(op *Op, wait time.Duration, d *deferred) {
 		d.deliver(op, Result{Err: err})
 		return
 	}
-	c.countWaiter(op, 1)
-	c.arrivals++
-	w := &waiter{op: op, arrival: c.arrivals}
+	ws.countWaiter(op, 1)
+	ws.arrivals++
+	w := &waiter{op: op, arrival: ws.arrivals}
 	op.waiter = w
 	resource := op.keys[0]
 	if len(op.keys) > 1 {
 		w.keys = slices.Sorted(slices.Values(op.keys)) //mutant:reserves-in-the-callers-order
-		resource = c.leases.waitedFor(w.keys)
+		resource = ws.leases.waitedFor(w.keys)
 	}
-	w.entry = c.leases.entry(resource)
+	w.entry = ws.leases.entry(resource)
 	w.entry.queue.insertByArrival(w)
-	w.deadline = time.AfterFunc(wait, func() { c.waitTimedOut(op) })
+	w.deadline = time.AfterFunc(wait, func() { ws.waitTimedOut(op) })
 	switch {
 	case w.isHead() || op.kind.asks(&w.entry.queue):
-		c.launchAttemptLocked(op, d)
-	case op.callerToken && op.kind.lookFirst(): //mutant:a-repetition-waits-behind-others
-		c.launchAttemptLocked(op, d)
+		ws.client.launchAttemptLocked(op, d)
+	case op.looksFirst(): //mutant:a-repetition-waits-behind-others
+		ws.client.launchAttemptLocked(op, d)
 	}
 }
 
 // leaveQueueLocked ends a wait: it takes op out of its queue, releases what it has reserved, and starts the next head. The caller answers.
-func (c *Client) leaveQueueLocked(op *Op, d *deferred) {
+func (ws *waiting) leaveQueueLocked(op *Op, d *deferred) {
 	w := op.waiter
 	w.answered = true
-	c.countWaiter(op, -1)
+	ws.countWaiter(op, -1)
 	w.deadline.Stop()
 	if w.retry != nil {
 		w.endPause()
@@ -163,13 +186,13 @@ func (c *Client) leaveQueueLocked(op *Op, d *deferred) {
 	e := w.entry
 	e.queue.remove(w)
 	if w.reservation.token != "" { //mutant:a-reservation-outlives-the-wait
-		c.releaseReservationLocked(op, d)
+		ws.releaseReservationLocked(op, d)
 	}
-	c.leftQueueLocked(e, d)
+	ws.leftQueueLocked(e, d)
 }
 
 // moveToQueueLocked puts op into the queue of another one of its resources, where its arrival belongs.
-func (c *Client) moveToQueueLocked(op *Op, resource string, d *deferred) {
+func (ws *waiting) moveToQueueLocked(op *Op, resource string, d *deferred) {
 	w := op.waiter
 	from := w.entry
 	if from.resource == resource {
@@ -178,74 +201,70 @@ func (c *Client) moveToQueueLocked(op *Op, resource string, d *deferred) {
 	w.endPause()
 	w.again, w.behindReaders = false, false // they were about the other resource
 	from.queue.remove(w)
-	w.entry = c.leases.entry(resource)
+	w.entry = ws.leases.entry(resource)
 	w.entry.queue.insertByArrival(w)
 	if behind := w.next; behind != nil && w.isHead() { //mutant:a-head-pauses-on-when-it-is-the-head-again
 		behind.endPause() // it asks as soon as it is the head again
 	}
-	c.leftQueueLocked(from, d)
+	ws.leftQueueLocked(from, d)
 }
 
 // leftQueueLocked is for a queue that a waiter has left: it takes back what was announced, starts the new head, and forgets a resource that nobody
 // wants or holds any more.
-func (c *Client) leftQueueLocked(e *entry, d *deferred) {
+func (ws *waiting) leftQueueLocked(e *entry, d *deferred) {
 	if e.queue.announced {
-		c.withdrawLocked(e, d)
+		ws.withdrawLocked(e, d)
 	}
-	if next := e.queue.head; next != nil && !c.draining {
-		next.op.kind.newHead(c, next, d)
+	if next := e.queue.head; next != nil && !ws.client.draining {
+		next.op.kind.newHead(ws.client, next, d)
 	}
-	c.leases.tidy(e)
+	ws.leases.tidy(e)
 }
 
 // waitTimedOut ends a wait whose time has run out. An attempt in flight still decides: it takes no longer than one batch. A head that pauses
 // and relied on invalidations makes one more attempt: its last one may be long ago.
-func (c *Client) waitTimedOut(op *Op) {
-	d := deferred{now: time.Now()}
-	defer c.runDeferred(&d)
-	c.mu.Lock()
-	defer c.mu.Unlock()
+func (ws *waiting) waitTimedOut(op *Op) {
+	d := ws.client.enter()
+	defer ws.client.leave(d)
 	w := op.waiter
 	switch {
 	case w.answered:
 	case w.attempt != nil:
 		w.last = true
-	case !c.draining && w.retry != nil && w.isHead() && d.now.Sub(w.sentAt) > c.opts.RetryDelayMax:
+	case !ws.client.draining && w.retry != nil && w.isHead() && d.now.Sub(w.sentAt) > ws.opts.RetryDelayMax:
 		w.last = true
 		w.endPause()
-		c.launchAttemptLocked(op, &d)
+		ws.client.launchAttemptLocked(op, d)
 	default:
 		// A waiter that never came to the head answers what the head was answered last.
 		err := w.lastErr
 		if head := w.entry.queue.head; head != w {
 			err = head.lastErr
 		}
-		c.leaveQueueLocked(op, &d)
-		c.answerDenied(op, err, &d)
+		ws.leaveQueueLocked(op, d)
+		ws.client.answerDenied(op, err, d)
 	}
 }
 
 // Unblock ends the wait of a LOCK. If op waits, its Done is called with err, and Unblock returns true; with err nil, the answer is that of a
 // wait that has run out: held by another. What an attempt in flight still acquires is undone. An op that does not wait is left alone.
 func (c *Client) Unblock(op *Op, err error) bool {
-	d := deferred{now: time.Now()}
-	defer c.runDeferred(&d)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.unblockLocked(op, err, &d)
+	d := c.enter()
+	defer c.leave(d)
+	return c.waiting.unblockLocked(op, err, d)
 }
 
-func (c *Client) unblockLocked(op *Op, err error, d *deferred) bool {
+func (ws *waiting) unblockLocked(op *Op, err error, d *deferred) bool {
 	w := op.waiter
 	switch {
-	case c.cancelQueuedLocked(op):
+	case op.cancelQueued():
 	case w == nil || w.answered:
 		return false
 	default:
-		c.leaveQueueLocked(op, d)
+		ws.leaveQueueLocked(op, d)
 	}
 	if err == nil {
-		c.stats.Denied++
+		ws.client.stats.Denied++
 	}
 	d.deliver(op, Result{Err: err})
 	return true

@@ -172,7 +172,7 @@ func TestNoBarging(t *testing.T) {
 		held := other.lock(one("r", time.Minute))
 		waiter := p.begin(one("r", time.Minute).waits(10 * time.Second))
 		time.Sleep(5 * ms)
-		for _, l := range p.view.Load().lanes {
+		for _, l := range p.fleet.view.Load().lanes {
 			l.closeInvalidations()
 		}
 		time.Sleep(ms)

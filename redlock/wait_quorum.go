@@ -14,48 +14,33 @@ import (
 // quorumRetrySpread is the mean distance between the attempts of heads when the quorum is back: 20 000 attempts a second.
 const quorumRetrySpread = 50 * time.Microsecond
 
-// voters is how many masters are up and admitted.
-func (c *Client) voters() (n int) {
-	for _, l := range c.view.Load().masters {
-		l.mu.Lock()
-		if l.mayVoteLocked() {
-			n++
-		}
-		l.mu.Unlock()
-	}
-	return n
-}
-
-// quorumCanVote tells whether a quorum of masters is up and admitted.
-func (c *Client) quorumCanVote() bool { return c.voters() >= c.view.Load().Quorum() }
-
 // waitForQuorumLocked has op wait until a quorum of masters can vote, and returns false if one can. The long pause that it sets is
 // only a safeguard: when it ends, the head looks again.
-func (c *Client) waitForQuorumLocked(op *Op) bool {
-	if c.quorumCanVote() { //mutant:asks-without-a-quorum
+func (ws *waiting) waitForQuorumLocked(op *Op) bool {
+	if ws.fleet.quorumCanVote() { //mutant:asks-without-a-quorum
 		return false
 	}
-	c.quorumAwaited = true
-	c.pauseLocked(op, invalidationPatience*c.retryDelay(0))
+	ws.quorumAwaited = true
+	ws.pauseLocked(op, invalidationPatience*ws.opts.retryDelay(0))
 	return true
 }
 
 // wakeQuorumWaiters has the heads that wait for a quorum ask soon, if a quorum can vote. A lane calls it after every change of its state.
 // No head is missed: one that looked before the change has set quorumAwaited by the time this gets Client.mu.
-func (c *Client) wakeQuorumWaiters() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !c.quorumAwaited || !c.quorumCanVote() { //mutant:a-quorum-that-is-back-wakes-nobody
+func (ws *waiting) wakeQuorumWaiters() {
+	ws.client.mu.Lock()
+	defer ws.client.mu.Unlock()
+	if !ws.quorumAwaited || !ws.fleet.quorumCanVote() { //mutant:a-quorum-that-is-back-wakes-nobody
 		return
 	}
-	c.quorumAwaited = false
+	ws.quorumAwaited = false
 	var heads []*waiter
-	for _, e := range c.leases.entries {
+	for _, e := range ws.leases.entries {
 		if w := e.queue.head; w != nil && w.lastErr != nil && w.retry != nil {
 			heads = append(heads, w)
 		}
 	}
 	for _, w := range heads {
-		c.pauseLocked(w.op, rand.N(time.Duration(len(heads))*quorumRetrySpread)) //mutant:all-wake-at-the-same-time
+		ws.pauseLocked(w.op, rand.N(time.Duration(len(heads))*quorumRetrySpread)) //mutant:all-wake-at-the-same-time
 	}
 }

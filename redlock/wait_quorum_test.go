@@ -40,7 +40,7 @@ func TestWaitersAskNobodyWithoutQuorum(t *testing.T) {
 			}
 			tt.comes(s)
 			var back time.Time
-			s.until("a quorum", func() bool { back = time.Now(); return p.quorumCanVote() })
+			s.until("a quorum", func() bool { back = time.Now(); return p.fleet.quorumCanVote() })
 			// One attempt of each when it came, and the last one of the wait that has ended; some that found out when the masters fell silent, and
 			// those of the first millisecond.
 			if got := p.Stats().Attempts - before; got > waiters+2+waiters/10 {

@@ -49,28 +49,26 @@ type reservation struct {
 }
 
 // startReservingLocked begins a reservation. Its patience is not limited until the first resource is reserved, because it keeps nobody out.
-func (c *Client) startReservingLocked(op *Op, d *deferred) {
+func (ws *waiting) startReservingLocked(op *Op, d *deferred) {
 	w := op.waiter
 	w.moves, w.reservation.held = 0, 0
-	w.reservation.patience = min(max(2*w.reservation.patience, reservePatience), c.MaxTTL())
+	w.reservation.patience = min(max(2*w.reservation.patience, reservePatience), ws.fleet.view.Load().maxTTL)
 	// A token for each reservation: the release of an earlier one cannot hit it.
-	w.reservation.token = c.tokens.make(d.now)
+	w.reservation.token = ws.tokens.make(d.now)
 }
 
 // limitReservingLocked has the reservation end after its patience, counted from now.
-func (c *Client) limitReservingLocked(op *Op) {
+func (ws *waiting) limitReservingLocked(op *Op) {
 	w := op.waiter
 	if w.reservation.timer != nil {
 		w.reservation.timer.Stop()
 	}
 	var timer *time.Timer
 	timer = time.AfterFunc(w.reservation.patience, func() {
-		d := deferred{now: time.Now()}
-		defer c.runDeferred(&d)
-		c.mu.Lock()
-		defer c.mu.Unlock()
+		d := ws.client.enter()
+		defer ws.client.leave(d)
 		if w.reservation.timer == timer { //mutant:reserves-for-ever
-			c.releaseReservationLocked(op, &d)
+			ws.releaseReservationLocked(op, d)
 		}
 	})
 	w.reservation.timer = timer
@@ -78,12 +76,12 @@ func (c *Client) limitReservingLocked(op *Op) {
 
 // reserveLocked asks for the next resource, together with those that are reserved: each step refreshes their TTL, and the quorum of the last
 // step has all of them.
-func (c *Client) reserveLocked(op *Op, d *deferred) {
+func (ws *waiting) reserveLocked(op *Op, d *deferred) {
 	w := op.waiter
-	ttl := min(2*w.reservation.patience, c.MaxTTL())
+	ttl := min(2*w.reservation.patience, ws.fleet.view.Load().maxTTL)
 	r := &round{verb: verbReserve, token: w.reservation.token, ttlMs: ttl.Milliseconds(), start: time.Now(), op: op}
 	r.setKeys(w.keys[:w.reservation.held+1]...)
-	c.askLocked(r, d)
+	ws.client.askLocked(r, d)
 }
 
 // reservationDecided goes on after a step: to the next resource, to the attempt for all, or, if the step was denied, as after any denial.
@@ -99,9 +97,9 @@ func (c *Client) reservationDecided(r *round, o quorum.Outcome, v quorum.Votes, 
 	}
 	if current && o == quorum.Yes {
 		w.reservation.held, w.lastErr = w.reservation.held+1, nil
-		c.limitReservingLocked(op)
+		c.waiting.limitReservingLocked(op)
 	} else if current {
-		c.dropLocked(r.keys[w.reservation.held:], r.token, v.MayHold(r.view.Places), false, d) //mutant:a-denied-step-leaves-its-resource //mutant:a-denied-step-gives-all-back
+		c.rounds.drop(r.keys[w.reservation.held:], r.token, v.MayHold(r.view.Places), false, d) //mutant:a-denied-step-leaves-its-resource //mutant:a-denied-step-gives-all-back
 	}
 	switch {
 	case w.last || current && w.reservation.held == len(w.keys):
@@ -109,20 +107,20 @@ func (c *Client) reservationDecided(r *round, o quorum.Outcome, v quorum.Votes, 
 		c.launchAttemptLocked(op, d)
 	case current && o == quorum.Yes:
 		w.attempt = nil
-		c.moveToQueueLocked(op, w.keys[w.reservation.held], d)
+		c.waiting.moveToQueueLocked(op, w.keys[w.reservation.held], d)
 		if w.isHead() {
-			c.attemptLocked(op, d)
+			c.waiting.attemptLocked(op, d)
 		}
 	case o == quorum.NoQuorum:
-		c.deniedLocked(op, c.noQuorumError(r, v, r.view.Quorum(), 0), d)
+		c.waiting.deniedLocked(op, r.noQuorumError(v, r.view.Quorum(), 0), d)
 	default: // denied, or the patience has ended meanwhile
-		c.deniedLocked(op, nil, d)
+		c.waiting.deniedLocked(op, nil, d)
 	}
 }
 
 // releaseReservationLocked ends the reservation of a waiter, and hands what was reserved over to the waiters for it. It releases
 // all of the LOCK's resources, also those that are not reserved yet: a step may be in flight.
-func (c *Client) releaseReservationLocked(op *Op, d *deferred) {
+func (ws *waiting) releaseReservationLocked(op *Op, d *deferred) {
 	w := op.waiter
 	token, held := w.reservation.token, w.reservation.held
 	w.reservation.token, w.reservation.held = "", 0
@@ -130,10 +128,10 @@ func (c *Client) releaseReservationLocked(op *Op, d *deferred) {
 		w.reservation.timer.Stop()
 		w.reservation.timer = nil
 	}
-	c.dropLocked(w.keys, token, quorum.All, false, d)
+	ws.rounds.drop(w.keys, token, quorum.All, false, d)
 	for _, resource := range w.keys[:held] {
-		if e := c.leases.entries[resource]; e != nil && e.lease == nil && !c.draining {
-			c.handOverLocked(resource, d)
+		if e := ws.leases.entries[resource]; e != nil && e.lease == nil && !ws.client.draining {
+			ws.handOverLocked(resource, d)
 		}
 	}
 }

@@ -162,7 +162,7 @@ func TestSeveralAreGrantedBesideSingleOnes(t *testing.T) {
 			time.Sleep(time.Second)
 			hold := ms + 2*way
 			longest := time.Duration(0)
-			bound := time.Duration(reserveAfter+len(resources)+1) * (p.opts.HandoverTime + hold + p.windowLength())
+			bound := time.Duration(reserveAfter+len(resources)+1) * (p.opts.HandoverTime + hold + p.waiting.windowLength())
 			fence := int64(0)
 			for range 5 {
 				c := other.begin(tt.with(several(time.Minute, resources...).waits(20 * time.Second)))
@@ -246,12 +246,12 @@ func (c *Client) startReserving(op *Op) bool {
 		return false
 	}
 	if w.reservation.token != "" {
-		c.releaseReservationLocked(op, &d)
+		c.waiting.releaseReservationLocked(op, &d)
 	}
-	c.startReservingLocked(op, &d)
-	c.moveToQueueLocked(op, w.keys[0], &d)
+	c.waiting.startReservingLocked(op, &d)
+	c.waiting.moveToQueueLocked(op, w.keys[0], &d)
 	if w.endPause(); w.isHead() && w.attempt == nil {
-		c.attemptLocked(op, &d)
+		c.waiting.attemptLocked(op, &d)
 	}
 	return true
 }
@@ -290,7 +290,7 @@ func (p *proxy) reservesAgain(s *stage) {
 	var got []time.Duration
 	p.mu.Lock()
 	for range 8 {
-		p.startReservingLocked(&op, &deferred{now: time.Now()})
+		p.waiting.startReservingLocked(&op, &deferred{now: time.Now()})
 		got = append(got, op.waiter.reservation.patience/time.Second)
 	}
 	p.mu.Unlock()

@@ -68,8 +68,8 @@ func (q *waitQueue) asked(slots int) (asked uint32) {
 func (w *waiter) canAsk() bool { return w.attempt == nil || w.attempt.verb == verbObserveSlots }
 
 // handOverSlotLocked hands a slot over right behind its release, or opens a window.
-func (c *Client) handOverSlotLocked(resource string, d *deferred) {
-	e, slot := c.leases.queueFor(resource)
+func (ws *waiting) handOverSlotLocked(resource string, d *deferred) {
+	e, slot := ws.leases.queueFor(resource)
 	if e == nil {
 		return
 	}
@@ -78,40 +78,38 @@ func (c *Client) handOverSlotLocked(resource string, d *deferred) {
 	switch {
 	case w == nil: // all ask for slots: who is denied observes this one
 		q.head.again = true
-	case f.leave(c.own.At(d.now), c.limits.Load().handoverTime): //mutant:hand-overs-of-slots-without-end
-		c.publishLocked(windowsChannel, resource, d)
-		time.AfterFunc(c.windowLength(), func() { c.slotWindowEnded(resource) }) //mutant:the-slot-of-a-window-is-forgotten
+	case f.leave(ws.own.At(d.now), ws.bounds.limits.Load().handoverTime): //mutant:hand-overs-of-slots-without-end
+		ws.rounds.publish(windowsChannel, resource, d)
+		time.AfterFunc(ws.windowLength(), func() { ws.slotWindowEnded(resource) }) //mutant:the-slot-of-a-window-is-forgotten
 	default:
-		c.stats.Handovers++
-		c.askForSlotLocked(w, slot, d)
+		ws.client.stats.Handovers++
+		ws.askForSlotLocked(w, slot, d)
 	}
 }
 
 // slotWindowEnded has a waiter ask for the slot that was left to other clients.
-func (c *Client) slotWindowEnded(resource string) {
-	d := deferred{now: time.Now()}
-	defer c.runDeferred(&d)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	e, slot := c.leases.queueFor(resource)
-	if e == nil || slot < 0 || c.draining {
+func (ws *waiting) slotWindowEnded(resource string) {
+	d := ws.client.enter()
+	defer ws.client.leave(d)
+	e, slot := ws.leases.queueFor(resource)
+	if e == nil || slot < 0 || ws.client.draining {
 		return
 	}
 	e.queue.fairness.windowOpen = false
 	if w := e.queue.nextFor(slot); w != nil {
-		c.askForSlotLocked(w, slot, &d)
+		ws.askForSlotLocked(w, slot, d)
 	} else {
 		e.queue.head.again = true
 	}
 }
 
 // askForSlotLocked has a waiter ask for a slot.
-func (c *Client) askForSlotLocked(w *waiter, slot int, d *deferred) {
+func (ws *waiting) askForSlotLocked(w *waiter, slot int, d *deferred) {
 	w.endPause()
 	w.attempt = nil
 	s := w.slots()
 	s.next = slot + 1 //mutant:the-wrong-slot-is-handed-over
-	c.attemptLocked(w.op, d)
+	ws.attemptLocked(w.op, d)
 }
 
 // suggestSlot has the next attempt of a head ask for a slot that may be free.
@@ -129,37 +127,34 @@ func (s *slotSearch) newHead(c *Client, head *waiter, d *deferred) {
 		if w := q.nextFor(0); w != nil {
 			w.endPause()
 			w.attempt = nil
-			c.attemptLocked(w.op, d)
+			c.waiting.attemptLocked(w.op, d)
 		}
 		return
 	}
 	if head.attempt != nil || head.retry != nil {
 		return
 	}
-	if first, all := c.slotsLeasedLocked(s, d.now); all {
+	if first, all := c.waiting.slotsLeasedLocked(s, d.now); all {
 		head.lastErr = nil
-		c.pauseLocked(head.op, c.retryDelay(first.Sub(d.now)))
+		c.waiting.pauseLocked(head.op, c.opts.retryDelay(first.Sub(d.now)))
 		return
 	}
-	c.observeLocked(head.op, d)
+	c.waiting.observeLocked(head.op, d)
 }
 
 // slotsLeasedLocked tells whether all slots are leased here, and when the first of the leases ends.
-func (c *Client) slotsLeasedLocked(search *slotSearch, now time.Time) (first time.Time, all bool) {
+func (ws *waiting) slotsLeasedLocked(search *slotSearch, now time.Time) (first time.Time, all bool) {
 	for i := range search.count {
-		e := c.leases.entries[SlotName(search.resource, i)]
+		e := ws.leases.entries[SlotName(search.resource, i)]
 		if e == nil || e.lease == nil || !now.Before(e.lease.validUntil) {
 			return first, false
 		}
-		if end := e.lease.validUntil.Add(clock.DriftOf(e.lease.ttl(), c.drift)); first.IsZero() || end.Before(first) {
+		if end := e.lease.validUntil.Add(clock.DriftOf(e.lease.ttl(), ws.fleet.drift)); first.IsZero() || end.Before(first) {
 			first = end
 		}
 	}
 	return first, true
 }
-
-// outrun: a queue of slots gives no other client the next window. Which slots are here, and whether others have them, is not known.
-func (*slotSearch) outrun(_ *Client, e *entry, _ *deferred) { e.queue.fairness.windowOpen = false }
 
 // observation asks for all slots.
 func (s *slotSearch) observation(_ *waiter, r *round) {
@@ -171,23 +166,23 @@ func (s *slotSearch) observation(_ *waiter, r *round) {
 func (s *slotSearch) observed(c *Client, w *waiter, r *round, d *deferred) {
 	free, soon := observedSlots(r.answers, s.count, r.view.Quorum())
 	open := w.entry.queue.fairness.windowOpen
-	c.pauseLocked(w.op, c.pauseAfter(w, r, free != 0, soon))
+	c.waiting.pauseLocked(w.op, c.waiting.pauseAfter(w, r, free != 0, soon))
 	switch {
 	case open: // those that are free are left to others
 	case w.splits > 1:
 		w.suggestSlot(anySlot(free))
 	default:
-		c.slotsFreedLocked(&w.entry.queue, free, d) //mutant:slots-that-were-seen-free-are-not-taken
+		c.waiting.slotsFreedLocked(&w.entry.queue, free, d) //mutant:slots-that-were-seen-free-are-not-taken
 	}
 }
 
 // slotsFreedLocked has waiters ask for the slots of which a quorum has said to the head that they are free: one each, the head first.
-func (c *Client) slotsFreedLocked(q *waitQueue, free uint32, d *deferred) {
+func (ws *waiting) slotsFreedLocked(q *waitQueue, free uint32, d *deferred) {
 	for free != 0 {
 		slot := anySlot(free)
 		free &^= 1 << slot
 		if w := q.nextFor(slot); w != nil {
-			c.askForSlotLocked(w, slot, d)
+			ws.askForSlotLocked(w, slot, d)
 		}
 	}
 }

@@ -36,7 +36,7 @@ func TestCircles(t *testing.T) {
 		central string
 		methods int
 	}{
-		{"redlock", 52, "Client", 211},
+		{"redlock", 40, "Client", 119},
 		{"redlock/member", 4, "Coordinator", 33},
 		{"redlock/conn", 1, "Wire", 6},
 		{"redlock/clock", 1, "Own", 9},
