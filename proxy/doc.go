@@ -30,7 +30,8 @@
 //   - Redis commands by which libraries lock (SET NX, DEL, WATCH …), transactions and scripts become
 //     readings and guarded commits: exchange.go. Its programs are dropin.go, cmd_transaction.go and
 //     script_program.go. Package keyspace has what a command does to its keys. Scripts: cmd_eval.go,
-//     script_assume.go, script_run.go, script_call.go.
+//     script_assume.go, script_run.go, script_call.go; where an assumption was wrong, exchange.go reads the
+//     keys and runs the script again.
 //   - What users may do, and what policies say of resources, is package access. account.go and
 //     policy.go count and refuse by it.
 //   - Messages find their subscribers in subscribers.go; cmd_pubsub.go has the commands.

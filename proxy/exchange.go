@@ -452,16 +452,16 @@ func (x *exchange) ran(space *keyspace.Space, reply keyspace.Reply, err error) {
 }
 
 // endingWait is how long a reply is kept back that shows a TTL of which no time is sure any more; 0: it
-// is not. Behind the wait the keys are read again.
+// is not. After the wait the keys are read again.
 //
 // The last of a key on the masters is padding for drift: it excludes others, and the holder must not
 // count on it. So there is no right number for it. Its length may be shown to nobody, for it may be the
-// holder who asks, in a script that compares the token or in a plain PTTL behind a GET. 1 ms, which is
-// as good as the truth for the holder, would have everybody else spin who sleeps for the TTL: with a
-// short lock for most of its padding. Behind the wait the key is gone, or somebody has given it a TTL
-// that is sure, and the answer is good for both. The wait is shorter than the drift of a short TTL, 12
-// ms with the usual settings. It is bounded for other settings: who reads 1 ms after endingWaitMax
-// does not spin either.
+// holder who asks, in a script that compares the token or in a plain PTTL behind a GET. If
+// redlockd showed 1 ms, clients that sleep for the TTL would retry in a busy loop, with a short lock for
+// most of its padding. After the wait the key is gone, or somebody has given it a TTL that is sure, and
+// the answer is good for both. The wait is shorter than the drift of a short TTL, 12 ms with the usual
+// settings. It is bounded for other settings: a client that reads 1 ms after endingWaitMax does not retry
+// in a busy loop either.
 //
 // What is written does not wait: the commit decides then.
 func endingWait(o *keyspace.Outcome, states []redlock.State, waited time.Duration) (wait time.Duration) {

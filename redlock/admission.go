@@ -25,7 +25,7 @@ import (
 //   - What the engine itself launches is never queued here: undo, pending releases, refills, hand-overs, attempts and probes of waiters,
 //     audits. An undo is launched with the decision that asks for it, behind its SET in every lane.
 //   - If anything is queued, admission.full is set. Whatever can make room calls admit afterwards: a batch that departs, a lane that goes
-//     up or down or whose votes count again, and the ticks of the watch.
+//     up or down or whose votes count again, and the ticks of the watchdog.
 type admission struct {
 	fleet *fleet
 	// full: new operations are queued. Changed under Client.mu; lanes read it without.

@@ -34,7 +34,7 @@
 // batches within bounds, and checks what go-redis is to read before go-redis sees it (conn/wire.go states the bounds of memory). A
 // panic while a reply is read costs the connection (conn.RecoverPanic). What it makes up in the name of another redlockd is not acted on (publish.go).
 //
-// StartForce breaks it on purpose: who holds the lock that it releases may work on until its validity is over. A holder that pauses past its
+// StartForce breaks this promise on purpose: the former holder may go on working until its validity ends. A holder that pauses past its
 // validity and goes on working is outside this promise: check Lease.Validity, or better, let the
 // resource check a fencing token.
 //
@@ -64,12 +64,12 @@
 //   - guard: what judges by the trailer whether the votes of a batch count. Suspicion: why it looks again.
 //   - vote: what one master said: granted, denied, absent, unknown … Uncounted: what is left of one that does not count.
 //   - quorum: more than half. Electorate: who votes. Outcome: yes, no, or no quorum.
-//   - lease: a granted lock. Fence, mark, floor: a number that grows with each grant, what a master remembers of it, and for all that it forgot.
+//   - lease: a granted lock. Fence: a number that grows with each grant. Mark: the highest fence that a master has accepted for a resource. Floor: a bound below which a master accepts no fence of a resource whose mark it no longer keeps.
 //   - pending release: one for a master that is away. Audit: a reading of leases that a master may have lost.
 //   - holder: a connection for which held locks are renewed. Keep-alive: the renewal that a client asks for.
 //   - membership, record, version: who the masters are. Seat: a place in it. Memory: what one process remembers without a gap.
-//   - voter, learner: whether a seat votes. Copy: what makes a learner a voter. Quarantine: the wait that does so without one, a bit longer than the
-//     longest TTL.
+//   - voter, learner: whether a seat votes. A learner becomes a voter with a copy of what the voters remember, or after its quarantine: a wait
+//     a bit longer than the longest TTL.
 //   - survey, report: what all masters, or one, have just shown. Step: the choice of the next record. Founding: one without a majority.
 //   - beat: a number that each heartbeat raises, so that a memory that went back in time shows. Drift, gain, doubt: how far clocks may part,
 //     by how much one has, and the time without its votes.
@@ -108,7 +108,7 @@
 // # The walk of a LOCK
 //
 //	StartLock           op_lock.go             checks (op.go, limits.go), makes the token (lease_token.go)
-//	  terms             share.go               what this operation may have less than others, and for how long nobody gets the lock behind a loss
+//	  terms             share.go               by how much this operation is limited more than others, and how long the lock stays taken after its holder loses it
 //	  share             share.go               what one user may take, and …
 //	  admission         admission.go           … whose turn it is, while the masters have enough to do (master_limit.go)
 //	  wait queue        wait_queue.go          if it may wait: only the head of a queue goes on (wait_attempt.go, wait_handover.go; several resources: wait_reserve.go)
@@ -121,19 +121,21 @@
 //	        command     master_commands.go     each verb's command, and what the reply to it means (the scripts: lua/*.lua)
 //	      inflight      master_inflight.go     … while others may be on their way …
 //	      connection    conn/                  … on one that is vetted, written and read by conn.Wire
-//	      trailer       member/trailer.go      … that ends with what the master shows of the membership, its beat and its clock: without it no vote of the batch counts …
+//	      trailer       member/trailer.go      … that ends with what the master shows of the membership, its beat and its clock. If the connection breaks before that, readAll (master_batch.go) makes all votes of the batch Unknown …
 //	      guard         master_guard.go        … which say whether its votes count (its memory: member/state.go; its clock: clock/ring.go, master_doubt.go, master_note.go)
 //	    votes           quorum/                one word; the goroutine that adds the vote that decides calls what the verb's row says (round.go)
 //	  decision          op_lock.go             acquisitionDecided: granted within the validity (clock/validity.go), or not; then once more, or not
-//	  lease or undo     lease_table.go         what this client remembers of what it granted; what it did not is removed (op_undo.go, master_pending.go)
+//	  lease             lease_table.go         what this client remembers of what it granted
+//	  or undo           op_lock.go             undoLocked removes a failed attempt from the masters (op_undo.go, master_pending.go)
 //	Completer.Done                             the reply
 //
 // UNLOCK (op_unlock.go) and EXTEND (op_extend.go) walk the same way without the queue of waiters; what they come to is the same for every kind of lock. What
-// a step of the membership has stopped begins once more (op_again.go), and leases that a master may have lost are read (lease_audit.go). UNLOCK … FORCE (op_force.go) finds the token first, and
-// the masters pass on what it has released. So do the guarded changes of clients that were written
-// for one Redis (StartCommit, op_commit.go) and their readings (StartRead, op_read.go). Messages between the clients of all proxies
+// a step of the membership has stopped begins once more (op_again.go), and leases that a master may have lost are read (lease_audit.go). UNLOCK … FORCE (op_force.go) reads
+// the token from the masters, releases it, and the masters publish that to
+// the other redlockds. Clients that were written for one Redis make guarded changes
+// (StartCommit, op_commit.go) and readings (StartRead, op_read.go). Messages between the clients of all proxies
 // (publish.go) and the store of scripts (op_scriptstore.go) travel in the same batches, and have no votes. A lock that is held for a
-// connection is renewed by the watch, with the round of EXTEND (hold.go); KEEPALIVE is a round without a command (hold_keepalive.go).
+// connection is renewed by the watchdog, with the round of EXTEND (hold.go); KEEPALIVE is a round without a command (hold_keepalive.go).
 //
 // # The membership
 //
@@ -145,6 +147,15 @@
 // and again, that an old connection still leads to who is behind the address). What programs call is in membership.go: Client.Membership shows
 // the record and what is wrong with it (member/problem.go), Client.ChangeMembers changes it (member/change.go), Bootstrap founds it at once
 // (member/bootstrap.go). What reaches the master of a seat is in member/address.go. Options.Masters and Options.MaxTTL are those of the first one.
+//
+// The walk of a master that was replaced, by another process at the same address:
+//
+//	poll          member/coordinator.go   connects to each address anew, within RecheckWithin, and reads the run_id
+//	confirm       master_guard.go         another run_id: the lane drops its old connection. Without a confirmation in time votes do not count
+//	ready         master_lane.go          forgets what the guard knew of the old process
+//	shows         master_guard.go         the new one shows another memory than the record lists: its votes do not count
+//	Next          member/plan.go          makes it a learner, and later a voter
+//	copy or wait  member/copy.go          gives it what a quorum of voters remembers; without one it waits (member/waits.go)
 //
 // # What is ours, and why
 //
@@ -164,7 +175,7 @@
 //     finds it: up to one heartbeat long they may be granted again. Then it has no vote, and the leases that are lost are reported.
 //   - Locks are plain keys (key = resource, value = token, PX = TTL; of readers, a sorted set of tokens), so that libraries that talk to
 //     the masters themselves and this package exclude each other. That holds while no master forgets, for such a library counts its vote at
-//     once, and for locks of the library up to MaxTTL, for a longer one outlives the wait.
+//     once, and for locks of the library with a TTL up to MaxTTL, because the quarantine is no longer than that.
 //   - Waiting is fair among the waiters of one Client for one resource. Each client leaves it to others after
 //     Options.HandoverTime; the masters decide which of them gets it, and one that is kept waiting says so (wait_handover.go). A writer that waits keeps new readers out, but those that extend their locks keep
 //     it waiting up to MaxHold.

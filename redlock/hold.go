@@ -28,7 +28,7 @@ import (
 //   - Each end that the owner has not asked for is told to the owner, once. Subscribers and the log are told of losses alone: nothing was
 //     lost where the whole lock was released or taken over through another client.
 //
-// Renewal is the round of EXTEND, launched by the watch: no goroutine and no timer per lock, and what is due at one tick
+// Renewal is the round of EXTEND, launched by the watchdog: no goroutine and no timer per lock, and what is due at one tick
 // goes to each master in one batch.
 
 // Owner is whose connection a Holder stands for.
@@ -275,7 +275,7 @@ func nextRenewal(now time.Time, ttl time.Duration) time.Time {
 	return now.Add(ttl/3 - rand.N(ttl/24+1))
 }
 
-// renewalsPerTick bounds the renewals that are launched at one tick of the watch.
+// renewalsPerTick bounds the renewals that are launched at one tick of the watchdog.
 const renewalsPerTick = 512
 
 // renewHeld renews the held locks that are due, and finds those lost whose validity is over.

@@ -36,7 +36,7 @@ type batch struct {
 	latestAt      int64     // see latestMs; 0: it was not asked for
 
 	// Under lane.mu.
-	abandoned bool // the watch has given it up, and told that its votes are unknown
+	abandoned bool // the watchdog has given it up, and reported its votes as unknown
 	sealed    bool // it is complete, and is being sent: the reader may have it
 	sentTick  int  // lane.ticks when it was sent
 

@@ -328,7 +328,7 @@ func writeReading(b *batch, r *round) {
 // readReading reads all three replies also where the first ones are errors, so that the next
 // command's reply is next.
 func readReading(b *batch, cmd command, reply conn.Reply) (v quorum.Vote, refused, err error) {
-	// Not into the round yet: if the watch has given this batch up, the round is decided, and its
+	// Not into the round yet: if the watchdog has given this batch up, the round is decided, and its
 	// answers are being read.
 	b.readings = append(b.readings, reading{round: b.rounds[cmd.round]})
 	a := &b.readings[len(b.readings)-1].answer

@@ -37,8 +37,8 @@ import (
 // not, because the client had not seen that record there when it sent the pipeline. So the record is never taken from
 // those checks, although that would save a round trip (see verify).
 //
-// Invariant: a vote counts only if a connection that was begun less than recheckWithin ago has reached the same
-// process at the master's address. A founding trusts addresses (member/founding.go) and rests on that.
+// Invariant: a vote counts only if, within the last recheckWithin, a new connection to the master's address has reached
+// the same process. A founding trusts addresses (member/founding.go) and rests on that.
 type guard struct {
 	// shown is what the master shows of the membership (member/state.go), as verify last read it. "": it was not read.
 	shown string

@@ -305,8 +305,8 @@ func (l *lane) last(b *batch) bool {
 }
 
 // deliverVotes takes the oldest batch out of inflight and delivers its votes. With err, the batch was not
-// answered: its votes are unknown, and the releases in it are kept. Votes of a batch that the watchdog has
-// abandoned are dropped, for the rounds have been told already that they are unknown.
+// answered: its votes are unknown, and keepReleaseLocked keeps its releases until the lane has reconnected. Votes of
+// a batch that the watchdog has abandoned are dropped, because these were reported as unknown then.
 func (l *lane) deliverVotes(b *batch, err error) {
 	l.deferred.now, l.deferred.looked = time.Now(), false
 	l.mu.Lock()

@@ -287,7 +287,7 @@ func (c *Client) answerDenied(op *Op, err error, d *deferred) {
 	d.deliver(op, Result{Err: err})
 }
 
-// undo removes an attempt that failed. Implements "The Redlock algorithm" step 5: "it will try to
+// undoLocked removes an attempt that failed. Implements "The Redlock algorithm" step 5: "it will try to
 // unlock all the instances". The caller does not wait for it, and its context has no part in it.
 //
 // Under a token that was made here, it goes to every master that granted it, did not answer, or has

@@ -22,7 +22,7 @@ import (
 //     keeps the value) moves the end of the key by at least endMove, and LOCK and EXTEND never
 //     bring it nearer. So the undo of another attempt leaves the key alone.
 //
-// Invariant: endMove is more than endSlack and the 2 ms by which a script can misread the end of a
+// Invariant: endMove (lua/moved.lua, 8 ms) is more than endSlack and the 2 ms by which a script can misread the end of a
 // key, for old masters read their clock anew for PTTL and TIME. testdata/tla/Lock.tla is the model
 // of this, with the mutants that break it.
 //

@@ -30,7 +30,7 @@ type round struct {
 	// attempt is set where keys are set under a caller's token, and in the verbUndo that takes them
 	// back. Nil: the token was made here, and a release undoes the round.
 	attempt  *attempt
-	launched uint32 // number of the round: see after
+	launched uint32 // number of the round: see launchedAfter
 	cost     uint16 // of its command, see costOf
 	// keepFor are the masters that may hold the key of a verbRelease. Those of them that are away
 	// get the release when they are back.

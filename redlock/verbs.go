@@ -16,8 +16,8 @@ import (
 //  3. Say which outcome rule decides it (package quorum). A rule that none of these covers belongs
 //     there, with its table test.
 //  4. Start it, and carry out its decision, in an op_*.go of its own.
-//  5. If it leaves keys on the masters, say what undoes it when it fails (op_undo.go, unlock's
-//     keepReleaseLocked), what isFor tells of it (lease_table.go), and have a vote that does not
+//  5. If it leaves keys on the masters, say what undoes it when it fails (op_undo.go, and
+//     keepReleaseLocked of master_lane.go), what isFor tells of it (lease_table.go), and have a vote that does not
 //     count become one that mayHold includes.
 //  6. A command that no other verb sends also stands in commandsNeeded (member/probe.go), so that
 //     `redlockd check` finds a missing permission.
@@ -34,7 +34,7 @@ const (
 	verbRelease                   // UNLOCK, and what releases for nobody: compares the token and deletes
 	verbUndo                      // takes back what a failed attempt under a caller's token has set (op_undo.go)
 	verbRaise                     // UNLOCK … FORCE, first round: raises the mark of a resource, and tells who holds it (op_force.go)
-	verbForce                     // and second round: UNLOCK by somebody who was told the token by the masters
+	verbForce                     // UNLOCK … FORCE, second round: UNLOCK with the token that the masters have shown
 	verbForceCallers              // the same for a token that a caller chose, and may lock with again: compares when the key ends, too
 	verbCommitSet                 // a commit that sets one absent key: SET NX PX. Commits stand in op_commit.go
 	verbCommitAcquire             // a commit whose guards are all WasAbsent: it is decided as a LOCK is
@@ -43,11 +43,11 @@ const (
 	verbCommitRelease             // a commit that only deletes
 	verbRead                      // type, value and TTL of several keys: what a drop-in client reads (op_read.go)
 	verbInspect                   // token, TTL and mark of one key, for LOCKINFO
-	verbObserve                   // the same for a waiter: when will the key end? The master is asked to announce a change before that
-	verbAnnounce                  // the same for a writer that waits for readers, who learn that it does
-	verbWithdraw                  // of a writer that waits no more
-	verbObserveSlots              // the same for a waiter for one of several slots
-	verbAudit                     // the same for a lease: is it still there?
+	verbObserve                   // token, TTL and mark of one key, for a waiter. The master is asked to announce a change
+	verbAnnounce                  // verbObserve of a writer that waits for readers, and who learn from it that it does
+	verbWithdraw                  // takes back what verbAnnounce said
+	verbObserveSlots              // verbObserve of all slots of a semaphore, for a waiter for one
+	verbAudit                     // token and TTL of the key of a lease: is it still there?
 	verbFetchScript               // value and TTL of a stored script, and whether it was flushed (op_scriptstore.go)
 	verbStoreScript               // stores a script: SET PX
 	verbPublish                   // a message; its channel is the key, its payload the token

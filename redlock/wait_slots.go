@@ -16,6 +16,7 @@ import (
 //   - While the semaphore is not known to be full, those who come ask at once, as many as it has slots. So a slot that is free is found in the
 //     first round.
 //   - A new head that knows of no free slot observes first, and asks if the answers show one.
+//   - A slot that another client has released is found by the invalidations of a quorum (wait_invalidations.go), which name the slot.
 //   - A hand-over window leaves one slot to the other clients, for a fixed time. Hand-overs of the other slots go on.
 
 // queueFor returns the entry in whose queue somebody waits for the resource, or nil. If they wait for it as a slot, slot is

@@ -8,7 +8,7 @@
 // its mark, and accepts only a higher one. Two grants have a master in common, since both have a
 // quorum; so the later one is higher, whatever clocks and expiries do. Marks are bounded: the
 // lowest are pushed out into one floor for all that is not remembered. A master that has forgotten
-// gets a floor from a quorum that has not, before it votes again (see raiseFloors).
+// gets a floor from a quorum that has not, before it votes again (raiseFloors of package member).
 package fence
 
 import (

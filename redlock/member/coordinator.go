@@ -27,8 +27,8 @@ type Coordinator struct {
 	// ending is over when the client is closed, which waits for running.
 	ending  context.Context
 	running *sync.WaitGroup
-	// poked is signalled by Wake, to have the coordinator look soon.
-	poked    chan struct{}
+	// woken is signalled by Wake, to have the coordinator look soon.
+	woken    chan struct{}
 	requests chan *memberRequest
 	born     time.Time // of the client
 
@@ -65,14 +65,14 @@ type reseatPause struct {
 // New makes the coordinator of a client. Its Run is to be called on a goroutine of its own, which ends with ending; other goroutines are counted
 // in running.
 func New(host Host, opts Options, own *clock.Own, ending context.Context, running *sync.WaitGroup) *Coordinator {
-	return &Coordinator{host: host, opts: opts, own: own, log: loglimit.Limiter{Interval: opts.LogInterval, Burst: opts.LogBurst}, ending: ending, running: running, poked: make(chan struct{}, 1), requests: make(chan *memberRequest), born: time.Now(),
+	return &Coordinator{host: host, opts: opts, own: own, log: loglimit.Limiter{Interval: opts.LogInterval, Burst: opts.LogBurst}, ending: ending, running: running, woken: make(chan struct{}, 1), requests: make(chan *memberRequest), born: time.Now(),
 		pauses: make(map[int]reseatPause)}
 }
 
 // Wake has the coordinator look soon.
 func (m *Coordinator) Wake() {
 	select {
-	case m.poked <- struct{}{}:
+	case m.woken <- struct{}{}:
 	default:
 	}
 }
@@ -89,7 +89,7 @@ func (m *Coordinator) Run() {
 		}
 		select {
 		case <-timer.C:
-		case <-m.poked:
+		case <-m.woken:
 		case m.request = <-requests:
 		case <-ctx.Done():
 			return
@@ -100,19 +100,19 @@ func (m *Coordinator) Run() {
 		again := m.poll(ctx)
 		// What a look has changed, lanes ask it to look at. They need not be told one by one.
 		select {
-		case <-time.After(lookPause):
+		case <-time.After(pollPause):
 		case <-ctx.Done():
 			return
 		}
-		timer.Reset(max(again-lookPause, leastTimer))
+		timer.Reset(max(again-pollPause, leastTimer))
 	}
 }
 
 // heardWithin is for how many heartbeats a memory counts as heard by another client.
 const heardWithin = 2
 
-// lookPause is the least time between two looks at the masters.
-const lookPause = 5 * time.Millisecond
+// pollPause is the least time between two surveys of the masters.
+const pollPause = 5 * time.Millisecond
 
 // leastTimer is the shortest time that the goroutine's timer is set to. With 0 the timer would be due at once, and with Go 1.26 two
 // goroutines that find that at the same moment of testing/synctest crash the race detector.

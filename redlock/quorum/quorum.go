@@ -199,9 +199,9 @@ func Acquisition(v Votes, places int) Outcome {
 	return Undecided
 }
 
-// A release is certain when the masters that did not answer are too few to be a quorum that still
-// holds the lock. Then it is "released" if some master removed the token, and "did not hold it" if
-// none did.
+// Release decides as soon as the masters that did not answer are too few to be a quorum that still holds
+// the lock. It says Yes if one of the answers so far removed the token, and No if none did. A removal
+// that comes later does not change a No: fewer than a quorum held the lock.
 func Release(v Votes, places int) Outcome {
 	t := v.Tally(places)
 	masters := places - t.Of(Nobody)
