@@ -78,12 +78,12 @@ func (a *admission) waitsForRoom(share *Share, releases bool) bool {
 // startLocked begins an operation, or queues it until it is the turn of its share. bytes is the size of what it needs besides what op has.
 func (c *Client) startLocked(op *Op, bytes int, begin func(c *Client, op *Op, d *deferred), d *deferred) {
 	share := c.admission.shareOf(op)
-	if !c.admission.waitsForRoom(share, op.releases) {
+	if !c.admission.waitsForRoom(share, op.onlyReleases) {
 		begin(c, op, d)
 		return
 	}
 	op.keys = slices.Clone(op.keys) // the caller's slice may change
-	err := c.admission.enqueue(op, share, bytes+stringsBytes(op.keys)+len(op.token), op.releases, func(d *deferred) { begin(c, op, d) })
+	err := c.admission.enqueue(op, share, bytes+stringsBytes(op.keys)+len(op.token), op.onlyReleases, func(d *deferred) { begin(c, op, d) })
 	switch {
 	case err != nil:
 		d.deliver(op, Result{Err: err})

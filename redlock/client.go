@@ -13,7 +13,7 @@ import (
 
 // Client is the Redlock engine over one set of masters. It is safe for use by many goroutines.
 type Client struct {
-	opts   Options // as Open got them; those that limits has are there
+	opts   Options // as Open got them; what SetOptions may change is in bounds.limits
 	bounds bounds
 	drift  clock.Drift // of opts
 	tokens *tokenSource

@@ -101,13 +101,14 @@
 //	audits     lease_audit.go    which leases the masters may have forgotten
 //	forced     op_force.go       the releases by force of late
 //
-// The operations are methods of Client itself, for they lead through several of these.
+// The operations are methods of Client itself, because they lead through several of these. A method whose name ends in Locked needs Client.mu,
+// or lane.mu if it is a lane's. Of leases, holds, forced and rounds all methods need Client.mu, and so does audits.look.
 //
 // resp, sandbox, rawio and loglimit serve package proxy as much as this one. memmaster and redisproc are masters to run.
 //
 // # The walk of a LOCK
 //
-//	StartLock           op_lock.go             checks (op.go, limits.go), makes the token (lease_token.go)
+//	StartLock           op_lock.go             checks (op.go, limits.go), makes the token (lease_token.go); start (admission.go) begins or queues it
 //	  terms             share.go               by how much this operation is limited more than others, and how long the lock stays taken after its holder loses it
 //	  share             share.go               what one user may take, and …
 //	  admission         admission.go           … whose turn it is, while the masters have enough to do (master_limit.go)

@@ -6,10 +6,11 @@ import (
 	"context"
 	"log/slog"
 	"math/rand/v2"
-	"redlockd/redlock/clock"
-	"redlockd/redlock/loglimit"
 	"slices"
 	"time"
+
+	"redlockd/redlock/clock"
+	"redlockd/redlock/loglimit"
 )
 
 // A held lock is bound to a Holder, which stands for one connection of a client. The Client renews it every third of its
@@ -102,7 +103,7 @@ type binding struct {
 
 // holds are the held locks of a Client. Client.mu guards it. It tells owners and the log of what has ended, and launches nothing.
 type holds struct {
-	client *Client // which counts the answers to renewals
+	client *Client // each binding has it, for the answers to its renewals
 	own    *clock.Own
 	bounds *bounds
 	logger *slog.Logger

@@ -1,11 +1,12 @@
 package redlock
 
 import (
-	"redlockd/redlock/clock"
 	"strconv"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"redlockd/redlock/clock"
 )
 
 // A note on a master says that its clock has gained. A client that starts within a wait of that must not vouch for the clock, though by then it

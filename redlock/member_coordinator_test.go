@@ -83,6 +83,28 @@ func TestAddressThatMoves(t *testing.T) {
 	})
 }
 
+// A process that may evict locks stands at the address of a master. The lane drops its connection to the one of before with the next
+// look, as for any other process, and the reason that it names is the one that somebody can mend.
+func TestAddressThatMovesToARefusedMaster(t *testing.T) {
+	inVirtualTime(t, 6, func(s *stage) {
+		s.found(first(5), briefly)
+		s.do(5, "CONFIG", "SET", "maxmemory", "1000000", "maxmemory-policy", "allkeys-lru")
+		p := s.open(first(5), briefly)
+		p.exchangePath(0, s.masters[5].Link())
+		s.until("it has no vote", func() bool { return p.states()[0] != 'u' })
+		if took := time.Since(p.opened); took > member.RecheckWithin(p.fleet.view.Load().wait) {
+			s.Errorf("seen after %v, want within %v", took, member.RecheckWithin(p.fleet.view.Load().wait))
+		}
+		s.until("the reason is named", func() bool { return strings.Contains(p.Masters()[0].Reason, "evict") })
+		p.lockable("r")
+		s.freeze(3, 4)
+		p.notHeld("with the vote of who is elsewhere")
+		s.thaw(3, 4)
+		s.do(5, "CONFIG", "SET", "maxmemory-policy", "noeviction")
+		p.allUp()
+	})
+}
+
 // Nobody can make sure of an address. The connection lives on, and its votes count no longer than others may take to find that somebody else
 // is there. So it is for the whole time that a founding waits.
 func TestAddressThatCannotBeMadeSureOf(t *testing.T) {

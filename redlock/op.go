@@ -182,7 +182,7 @@ func (d *deferred) deliver(op *Op, result Result) {
 	d.results = append(d.results, delivery{op, result})
 }
 
-// enter takes Client.mu, for what comes from outside of the engine or from a timer. leave follows.
+// enter takes Client.mu, for calls of programs that start no operation, and for timers. leave follows.
 func (c *Client) enter() *deferred {
 	d := &deferred{now: time.Now()}
 	c.mu.Lock()

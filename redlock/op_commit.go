@@ -196,8 +196,8 @@ func (c *Client) StartCommit(op *Op, changes []Change, to Completer) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	share := c.admission.shareOf(op)
-	op.releases = v == verbCommitRelease // as UNLOCK does
-	if !c.admission.waitsForRoom(share, op.releases) {
+	op.onlyReleases = v == verbCommitRelease // as UNLOCK does
+	if !c.admission.waitsForRoom(share, op.onlyReleases) {
 		c.beginCommitLocked(op, v, ttl, changes, &d)
 		return
 	}
@@ -205,7 +205,7 @@ func (c *Client) StartCommit(op *Op, changes []Change, to Completer) {
 	for i := range kept {
 		bytes += len(kept[i].Resource)
 	}
-	err = c.admission.enqueue(op, share, bytes, op.releases, func(d *deferred) { c.beginCommitLocked(op, v, ttl, kept, d) })
+	err = c.admission.enqueue(op, share, bytes, op.onlyReleases, func(d *deferred) { c.beginCommitLocked(op, v, ttl, kept, d) })
 	if err != nil {
 		d.deliver(op, Result{Err: err})
 	}

@@ -9,8 +9,8 @@ import (
 )
 
 // Op is one operation on its way. Embed it in the object that will hold the reply; it must be zero
-// but for Share, Note and Terms when it is started, and must not be used a second time. Only StartRead and
-// StartCommit take one that was used by one of them before, and is done.
+// but for Share, Note and Terms when it is started, and must not be used a second time. Only StartRead,
+// StartCommit and StartFetchScript take one that was used by one of them before, and is done.
 type Op struct {
 	// Share is what the operation takes of, set before it is started. Nil: the Client's own, which
 	// has no limits.
@@ -20,19 +20,18 @@ type Op struct {
 	// Terms bound what it is granted, set before it is started. Nil: Options alone do.
 	Terms *Terms
 
-	to      Completer
-	keys    []string
-	token   string
-	ttl     time.Duration // that is asked for, without the Delay, and that a held lock is renewed to
-	wait    time.Duration // LockRequest.Wait
-	arrived time.Duration // when it came, on clock.Own (LOCK, commit)
-	rounds  uint32        // rounds of acquisition so far. Guarded by Client.mu
-	stale   int16         // rounds of the present attempt whose fence was too low
-	verb    verb          // of what is one reading
-	fenced  bool          // a fence is asked for
-	// releases: it does nothing but release (UNLOCK).
-	releases bool
-	release  bool // LockRequest.Release
+	to           Completer
+	keys         []string
+	token        string
+	ttl          time.Duration // that is asked for, without the Delay, and that a held lock is renewed to
+	wait         time.Duration // LockRequest.Wait
+	arrived      time.Duration // when it came, on clock.Own (LOCK, commit)
+	rounds       uint32        // rounds of acquisition so far. Guarded by Client.mu
+	stale        int16         // rounds of the present attempt whose fence was too low
+	verb         verb          // of what is one reading
+	fenced       bool          // a fence is asked for
+	onlyReleases bool          // it does nothing but release (UNLOCK)
+	release      bool          // LockRequest.Release
 	// callerToken: the token is the caller's own. Some master may know it already, by an attempt
 	// through another client.
 	callerToken bool
@@ -89,7 +88,7 @@ func (c *Client) beginLockLocked(op *Op, d *deferred) {
 		c.waiting.joinQueueLocked(op, wait, d)
 	case !c.leases.hasWaiters(op.keys): //mutant:barging
 		c.launchAttemptLocked(op, d)
-	case op.looksFirst(): //mutant:a-repetition-is-denied-for-those-who-wait
+	case op.lookFirst(): //mutant:a-repetition-is-denied-for-those-who-wait
 		c.launchAttemptLocked(op, d)
 	default:
 		// Somebody has asked before and is waiting: asking again would be barging in.

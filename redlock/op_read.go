@@ -48,7 +48,7 @@ type State struct {
 // of masters with a vote must answer, or it is a *NoQuorumError. It does not wait for more answers
 // than can change what it says.
 func (c *Client) StartRead(op *Op, resources []string, to Completer) {
-	op.keys, op.verb, op.releases = resources, verbRead, false
+	op.keys, op.verb, op.onlyReleases = resources, verbRead, false
 	c.start(op, to, checkResources(resources, MaxKeys), (*Client).beginReadingLocked)
 }
 

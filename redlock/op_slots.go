@@ -166,9 +166,9 @@ func (s *slotSearch) heldBy(all *leases, op *Op, now time.Time) *lease {
 	return nil
 }
 
-// looksFirst has the next round of a LOCK under a caller's token only look for the slot that the token holds, for others wait who come first.
+// lookFirst has the next round of a LOCK under a caller's token only look for the slot that the token holds, for others wait who come first.
 // False: it asks for no slot, and there is no such round.
-func (op *Op) looksFirst() bool {
+func (op *Op) lookFirst() bool {
 	s, ok := op.kind.(*slotSearch)
 	if !ok || !op.callerToken {
 		return false

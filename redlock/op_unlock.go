@@ -9,7 +9,7 @@ import (
 //
 // If somebody waits for it here, its acquisition follows in the same batch (hand-over).
 func (c *Client) StartUnlock(op *Op, resources []string, token string, to Completer) {
-	op.keys, op.token, op.releases = resources, token, true
+	op.keys, op.token, op.onlyReleases = resources, token, true
 	c.start(op, to, checkHolder(resources, token), func(c *Client, op *Op, d *deferred) { c.releaseLocked(op, op.keys, op.token, d) })
 }
 

@@ -1,9 +1,10 @@
 package redlock
 
 import (
-	"redlockd/redlock/clock"
 	"slices"
 	"time"
+
+	"redlockd/redlock/clock"
 )
 
 // Waiting. A LOCK that waits for a resource stands in the queue of that resource, first come first served. Only the head of a queue asks
@@ -169,7 +170,7 @@ func (ws *waiting) joinQueueLocked(op *Op, wait time.Duration, d *deferred) {
 	switch {
 	case w.isHead() || op.kind.asks(&w.entry.queue):
 		ws.client.launchAttemptLocked(op, d)
-	case op.looksFirst(): //mutant:a-repetition-waits-behind-others
+	case op.lookFirst(): //mutant:a-repetition-waits-behind-others
 		ws.client.launchAttemptLocked(op, d)
 	}
 }

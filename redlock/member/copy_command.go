@@ -108,8 +108,8 @@ type copyNote struct {
 
 func (n copyNote) text() string { return fmt.Sprintf("%d %d %s", n.given, n.done, n.from) }
 
-// copyNote is who copies to the learner, if the note of that is not older; false: nobody does.
-func (f *Report) copyNote(within time.Duration) (n copyNote, ok bool) {
+// copying is who copies to the learner, if the note of that is not older; false: nobody does.
+func (f *Report) copying(within time.Duration) (n copyNote, ok bool) {
 	n, ok = parseCopyNote(f.fields["copy"])
 	return n, ok && f.clock.Sub(time.UnixMilli(n.at)) < within
 }

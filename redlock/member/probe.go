@@ -480,7 +480,7 @@ func (r *MasterReport) compareMembership(s *Survey, f *Report, force *Record) {
 		}
 		if r.Member == "learner" && !r.New {
 			copied := ""
-			if n, ok := f.copyNote(copyNoteShown); ok {
+			if n, ok := f.copying(copyNoteShown); ok {
 				copied = fmt.Sprintf(" (%d locks so far, %d %%, from %s)", n.given, n.done, strings.ReplaceAll(n.from, ",", ", "))
 			}
 			r.add(Note, "", "is a learner: it may have forgotten locks, and votes when a redlockd has given it what the others remember%s, or %s after it was listed",

@@ -3,7 +3,7 @@
 //
 // The Coordinator of each client surveys all masters (survey.go), decides what follows (plan.go), and has a majority choose the next record
 // (step.go). A master that has forgotten is a learner, and is given what the others remember (copy.go, recover.go). A founding (founding.go,
-// refound.go) begins where no majority is left. Probe and Bootstrap are for operators.
+// refound.go) begins where no majority is left.
 //
 // The door for the engine: New makes a Coordinator, which is asked for Run, Wake, Left, Membership and Change; Record, State and Trailer are what
 // masters show, for the guard of a lane; BeatArgs are what a heartbeat writes. What this package needs of the engine is Host and Options

@@ -92,7 +92,7 @@ func (m *Coordinator) recoverOne(s *Survey, r *Record, seat *Seat, one *recovery
 		m.setRecovery(one, nil, "it is not reached, or was not told of the membership")
 		return
 	}
-	if note, ok := f.copyNote(copyNoteLife(m.opts)); ok {
+	if note, ok := f.copying(copyNoteLife(m.opts)); ok {
 		m.mu.Lock()
 		one.noted = &note
 		m.mu.Unlock()
