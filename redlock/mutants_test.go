@@ -349,6 +349,7 @@ var mutants = []mutant{
 	{"who-looks-in-copies", never, "TestWhoLooksInDoesNotCopy"},
 	{"a-gain-that-a-copy-has-seen-is-forgotten", skip, "TestSourceStepsAheadAndBack"},
 	{"the-gain-of-a-process-that-is-gone-doubts-the-next", always, "TestGainOfASourceThatIsReplaced"},
+	{"a-refused-process-confirms-nothing", replace(`f.runID != ""`, `f.runID != "" && !(MUTANT && f.err != nil)`), "TestAddressThatMovesToARefusedMaster"},
 	{"what-is-released-meanwhile-stays", instead(`return nil`), "TestReleasedWhileItIsCopied"},
 	{"a-scan-is-not-finished", replace(`next != 0`, `next != 0 && !MUTANT`), "TestRestartedMasterVotesAgainAtOnce"},
 	{"a-copy-goes-on-to-a-voter", without(2), "TestCopyNamesTheRecordOfALearner"},

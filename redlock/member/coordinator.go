@@ -135,7 +135,8 @@ func (m *Coordinator) poll(ctx context.Context) time.Duration {
 		patience.Enough, patience.fewer = len(places), 0 // who answers last may belong to another fleet than the first
 	}
 	patience.answered = func(s *Survey, f *Report) (done bool) {
-		if f.runID != "" { // also where it is refused: a lane that is connected to another process loses its connection
+		// Also where the process is refused: a lane that is connected to another one loses its connection.
+		if f.runID != "" { //mutant:a-refused-process-confirms-nothing
 			m.host.Confirm(f.Place, f.runID, s.Began)
 		}
 		if m.record == nil {
