@@ -348,7 +348,7 @@ func (conn *connection) executeUnread() error {
 		}
 		unread := conn.in.unread()
 		args, size, err := conn.frames.Scan(unread, limits, conn.args)
-		conn.args = args // the room that is used again, too
+		conn.args = args // whatever came of it, this is the room for the next command
 		if err != nil {
 			return err
 		}

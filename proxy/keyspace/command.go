@@ -307,8 +307,11 @@ func readGETEX(c *Command) (refusal string) {
 
 // readPairs reads MSET, HSET and their kin: no key, and no field behind a key, may lack its value.
 func readPairs(c *Command) string {
-	fields := c.definition.keys == firstKey
-	if fields == (len(c.args)%2 == 0) {
+	pairs := c.args
+	if c.definition.keys == firstKey {
+		pairs = pairs[1:]
+	}
+	if len(pairs)%2 != 0 {
 		return "ERR wrong number of arguments for '" + c.name + "' command"
 	}
 	return ""

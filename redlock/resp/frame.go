@@ -122,7 +122,7 @@ func (s *FrameScanner) scanArray(b []byte, limits *Limits, args [][]byte) ([][]b
 		}
 		s.looked = end
 		if s.left--; s.left == 0 {
-			if again { // b may have moved since the first arguments were seen
+			if again { // b may have moved since the first arguments were seen: with left 0, all are read anew
 				return s.scanArray(b[:end], limits, args)
 			}
 			return args, end, nil

@@ -85,7 +85,7 @@ func (m *machine) callNative(fn *function, base, line int) {
 	results := len(m.stack) - n
 	copy(m.stack[base:], m.stack[results:])
 	m.stack = m.stack[:base+n]
-	c.next, m.idle = m.idle, c
+	c.native, c.next, m.idle = nil, m.idle, c // the iterator of gmatch holds its subject
 }
 
 // callLua calls a function of Lua, and those that it calls in its last return, one behind the other:

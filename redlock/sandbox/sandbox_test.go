@@ -404,3 +404,22 @@ func Example() {
 	fmt.Printf("%q %v\n", reply.AppendTo(nil, 2), err)
 	// Output: "*2\r\n$1\r\nv\r\n$6\r\nhello!\r\n" <nil>
 }
+
+// A machine that is kept for the next run holds no text of the last one: the iterator of gmatch has its subject.
+func TestMachineForgetsItsScript(t *testing.T) {
+	script, err := Compile(`for w in string.gmatch(string.rep('a', 100000), 'b') do end return 1`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for seen := 0; seen == 0; {
+		if _, err := script.Run(Run{}); err != nil {
+			t.Fatal(err)
+		}
+		m := machines.Get().(*machine) // the pool may have given it away: then it has no idle calls
+		for c := m.idle; c != nil; c = c.next {
+			if seen++; c.native != nil {
+				t.Errorf("a call that is idle has the function %q", c.native.name)
+			}
+		}
+	}
+}
