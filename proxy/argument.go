@@ -12,7 +12,8 @@ func equalFold[A argument](arg A, keyword string) bool {
 	return len(arg) == len(keyword) && strings.EqualFold(string(arg), keyword)
 }
 
-// keyword is the one of words that an argument is, in any case, or "". The result is spelled as in words.
+// keyword is the one of words that an argument is, in any case, or "". The result is spelled as in
+// words.
 func keyword[A argument](arg A, words ...string) string {
 	for _, word := range words {
 		if equalFold(arg, word) {

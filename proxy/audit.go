@@ -207,7 +207,8 @@ func (a *audit) counts() (written, dropped uint64) {
 	return a.written, a.dropped
 }
 
-// close has what is pending written, and ends the audit. It waits for that, but not for a disk that hangs.
+// close has what is pending written, and ends the audit. It waits for that, but not for a disk that
+// hangs.
 func (a *audit) close() {
 	a.mu.Lock()
 	a.closed = true

@@ -14,8 +14,8 @@ import (
 //   - it takes a slot, which keeps the reply's place, and completes it later, from any goroutine;
 //   - it returns an error, which is the reply.
 type call struct {
-	// args are the command's name and arguments. They alias the read buffer and are valid until the handler
-	// returns: copy what is kept.
+	// args are the command's name and arguments. They alias the read buffer and are valid until the
+	// handler returns: copy what is kept.
 	args [][]byte
 	// out is where the handler appends its reply: exactly one, in the client's protocol version.
 	out []byte
@@ -30,7 +30,8 @@ type call struct {
 	slot *slot
 }
 
-// newSlot takes the reply's place among the replies of this client, for a handler that cannot answer at once.
+// newSlot takes the reply's place among the replies of this client, for a handler that cannot answer at
+// once.
 func (c *call) newSlot() *slot {
 	sl := new(slot)
 	c.takeSlot(sl)

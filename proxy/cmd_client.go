@@ -8,7 +8,8 @@ import (
 // connect. The ones about other clients are in cmd_client_list.go.
 //
 // A subcommand that asks for less than it means here is accepted without effect (NO-EVICT, NO-TOUCH).
-// One whose effect a client would count on is refused (PAUSE). Those about tracking are in cmd_tracking.go.
+// One whose effect a client would count on is refused (PAUSE). Those about tracking are in
+// cmd_tracking.go.
 
 // clientTextMax bounds, in bytes, each text that a client may choose and CLIENT LIST shows.
 const clientTextMax = 1024
@@ -38,8 +39,8 @@ func (s *session) setNameLocked(name string) {
 	s.caller.Store(nil)
 }
 
-// checkWord returns the error for a text that CLIENT LIST could not show in one word, and nil for a good one,
-// the empty one among them. what is how Redis names the text.
+// checkWord returns the error for a text that CLIENT LIST could not show in one word, and nil for a
+// good one, the empty one among them. what is how Redis names the text.
 func checkWord(what string, text []byte) error {
 	switch {
 	case len(text) > clientTextMax:
@@ -113,7 +114,8 @@ func cmdCLIENTUNBLOCK(s *session, c *call) error {
 	if !ok {
 		return errNotInteger
 	}
-	// A client that has left, and one that waits for a reply but not for a lock, both count as not waiting.
+	// A client that has left, and one that waits for a reply but not for a lock, both count as not
+	// waiting.
 	other := s.server.client(id)
 	return c.reply(other != nil && other.unblock(reason))
 }

@@ -256,7 +256,8 @@ func (s *session) flagsLocked() string {
 	return string(flags)
 }
 
-// seconds are whole seconds, rounded down, as Redis shows an age. INFO uses it too. A negative duration is 0.
+// seconds are whole seconds, rounded down, as Redis shows an age. INFO uses it too. A negative duration
+// is 0.
 func seconds(d time.Duration) string {
 	return strconv.FormatInt(int64(max(d, 0)/time.Second), 10)
 }

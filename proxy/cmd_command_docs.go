@@ -1,9 +1,9 @@
 package proxy
 
 // How one row of the command table looks to a client: its element of COMMAND INFO, its map of COMMAND
-// DOCS, and the hint that redis-cli, HELP and errors show. The forms are those of "COMMAND" and "COMMAND
-// DOCS" in Redis's documentation. Clients parse them, so nothing may be added to them that Redis does not
-// have.
+// DOCS, and the hint that redis-cli, HELP and errors show. The forms are those of "COMMAND" and
+// "COMMAND DOCS" in Redis's documentation. Clients parse them, so nothing may be added to them that
+// Redis does not have.
 
 // names are the flags that COMMAND INFO shows. The other flags steer this server alone.
 func (f commandFlags) names() []string {
@@ -17,8 +17,8 @@ func (f commandFlags) names() []string {
 }
 
 // commandInfo are the ten elements by which COMMAND INFO describes a command, those of its subcommands
-// nested in the last. ACL categories, tips and key specifications are empty: no client that is known reads
-// them of a server that is no cluster.
+// nested in the last. ACL categories, tips and key specifications are empty: no client that is known
+// reads them of a server that is no cluster.
 func commandInfo(cmd *command) array {
 	subs := make(array, len(cmd.subs))
 	for i, sub := range cmd.subs {

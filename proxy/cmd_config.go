@@ -11,9 +11,9 @@ import (
 	"redlockd/redlock/resp"
 )
 
-// CONFIG. Settings are shown, and read again as a whole, but never changed one by one: what runs is what
-// config.toml, the environment and the flags say, so that a restart changes nothing. Secrets are left
-// out by the caller who lists the settings (Options.Settings).
+// CONFIG. Settings are shown, and read again as a whole, but never changed one by one: what runs is
+// what config.toml, the environment and the flags say, so that a restart changes nothing. Secrets are
+// left out by the caller who lists the settings (Options.Settings).
 
 // configPatternsMax bounds the patterns of one CONFIG GET: each setting is compared with all of them.
 const configPatternsMax = 64

@@ -24,7 +24,8 @@ import (
 // errNoScript has Redis's words: client libraries send EVAL when they read the code.
 const errNoScript replyError = "NOSCRIPT No matching script. Please use EVAL."
 
-// cmdEVAL is EVAL and EVAL_RO. A source that does not compile is answered at once, in the place of the call.
+// cmdEVAL is EVAL and EVAL_RO. A source that does not compile is answered at once, in the place of the
+// call.
 func cmdEVAL(s *session, c *call) error {
 	x, refusal := newScriptProgram(c)
 	if refusal != nil {
@@ -39,9 +40,9 @@ func cmdEVAL(s *session, c *call) error {
 	return nil
 }
 
-// cmdEVALSHA is EVALSHA and EVALSHA_RO. A script that is not known here is fetched from the masters, where
-// another redlockd may have stored it. Commands behind this one wait until that is known, because they may be
-// for the same keys.
+// cmdEVALSHA is EVALSHA and EVALSHA_RO. A script that is not known here is fetched from the masters,
+// where another redlockd may have stored it. Commands behind this one wait until that is known, because
+// they may be for the same keys.
 func cmdEVALSHA(s *session, c *call) error {
 	if len(c.args[1]) != 40 {
 		return errNoScript
@@ -88,8 +89,8 @@ func (x *scriptProgram) haveSource(sha string, result redlock.Result) redlock.Fl
 	return x.fail(errNoScript)
 }
 
-// newScriptProgram reads numkeys, the keys and the arguments. Its errors are in Redis's words. The number of
-// keys is bounded, as each one is a guard that every master compares.
+// newScriptProgram reads numkeys, the keys and the arguments. Its errors are in Redis's words. The
+// number of keys is bounded, as each one is a guard that every master compares.
 func newScriptProgram(c *call) (*scriptProgram, error) {
 	n, ok := resp.ParseInt(c.args[2])
 	rest := c.args[3:]
@@ -120,8 +121,8 @@ func (x *scriptProgram) start(c *call) {
 	}
 }
 
-// cmdSCRIPTLOAD also stores the script on the masters: a client may load it through one redlockd and call it
-// through another.
+// cmdSCRIPTLOAD also stores the script on the masters: a client may load it through one redlockd and
+// call it through another.
 func cmdSCRIPTLOAD(s *session, c *call) error {
 	script, err := s.compiled(s.account(), string(c.args[2]))
 	if err != nil {
@@ -131,8 +132,8 @@ func cmdSCRIPTLOAD(s *session, c *call) error {
 	return c.reply(script.SHA)
 }
 
-// cmdSCRIPTEXISTS answers for this redlockd alone. A client that sends the source of a script for a 0 loses
-// nothing but the bytes.
+// cmdSCRIPTEXISTS answers for this redlockd alone. A client that sends the source of a script for a 0
+// loses nothing but the bytes.
 func cmdSCRIPTEXISTS(s *session, c *call) error {
 	c.out = resp.AppendArray(c.out, len(c.args)-2)
 	for _, sha := range c.args[2:] {
@@ -142,8 +143,8 @@ func cmdSCRIPTEXISTS(s *session, c *call) error {
 	return nil
 }
 
-// scriptFlushChannel carries SCRIPT FLUSH to the other redlockds. Clients cannot publish on it, as on no
-// channel of redlockd's own.
+// scriptFlushChannel carries SCRIPT FLUSH to the other redlockds. Clients cannot publish on it, as on
+// no channel of redlockd's own.
 const scriptFlushChannel = redlock.ReservedPrefix + "script-flush"
 
 // cmdSCRIPTFLUSH forgets at once, whichever option is given: what this redlockd knows, what the masters

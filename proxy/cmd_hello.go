@@ -98,8 +98,8 @@ func cmdAUTH(s *session, c *call) error {
 }
 
 // logIn makes the session that of the user with this name and password. A login that fails leaves the
-// session as it was. Where no users are configured anybody is the default user, with any password, as in a
-// Redis without one. Called by the reader goroutine, which it may keep for loginWaitMax.
+// session as it was. Where no users are configured anybody is the default user, with any password, as
+// in a Redis without one. Called by the reader goroutine, which it may keep for loginWaitMax.
 //
 // Neither done nor refused: the call is answered. An answer "wrong password" comes late and blocks the
 // commands behind it: a client cannot try the next password meanwhile.
@@ -164,9 +164,9 @@ func cmdQUIT(s *session, c *call) error {
 }
 
 // cmdRESET takes the session back to what it was when the client connected: RESP2, no user, no name, no
-// subscription, no transaction. Locks stay, as they belong to tokens and not to connections; those under
-// HOLD are renewed no more, and end with their TTLs. Where users are configured, the connection is preauth
-// again, unless its certificate is that of a user. libName and libVer stay, as in Redis.
+// subscription, no transaction. Locks stay, as they belong to tokens and not to connections; those
+// under HOLD are renewed no more, and end with their TTLs. Where users are configured, the connection
+// is preauth again, unless its certificate is that of a user. libName and libVer stay, as in Redis.
 func cmdRESET(s *session, c *call) error {
 	s.endHold()
 	s.conn.mu.Lock()

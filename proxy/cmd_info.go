@@ -42,8 +42,8 @@ var infoSections = []struct {
 	{name: "Server", print: infoServer},
 	{name: "Clients", print: infoClients},
 	{name: "Memory", print: infoMemory},
-	// Nothing is loading, for which clients wait before they send their first command, and nothing is kept on
-	// disk.
+	// Nothing is loading, for which clients wait before they send their first command, and nothing is kept
+	// on disk.
 	{name: "Persistence", print: same("loading:0", "async_loading:0", "aof_enabled:0")},
 	{name: "Stats"},
 	// Clients take this server for a master without replicas, to which they may write.
@@ -99,11 +99,12 @@ func (t *infoText) section(name string) {
 	fmt.Fprintf(t, "# %s\r\n", name)
 }
 
-// field writes one line. The value must have no line end: text from elsewhere goes through infoWord first.
+// field writes one line. The value must have no line end: text from elsewhere goes through infoWord
+// first.
 func (t *infoText) field(name string, value any) { fmt.Fprintf(t, "%s:%v\r\n", name, value) }
 
-// numbers writes the rows of metricTable that belong to a section. Those of Stats count from CONFIG RESETSTAT
-// on, those of Locks, which redlock.Stats documents, from the start.
+// numbers writes the rows of metricTable that belong to a section. Those of Stats count from CONFIG
+// RESETSTAT on, those of Locks, which redlock.Stats documents, from the start.
 func (t *infoText) numbers(section string, r *reading) {
 	for i := range metricTable {
 		switch m := &metricTable[i]; {

@@ -15,16 +15,16 @@ import (
 // take a slot, start the operation; Done gets the result on a goroutine of the engine, appends the
 // reply to the slot and completes it.
 //
-// MLOCK, MUNLOCK and MEXTEND are these for several resources as one lock with one token, all or none. They
-// have the number of resources before them, as the keys of EVAL. The engine sorts the resources, so that two
-// MLOCKs of the same ones in another order cannot wait for each other.
+// MLOCK, MUNLOCK and MEXTEND are these for several resources as one lock with one token, all or none.
+// They have the number of resources before them, as the keys of EVAL. The engine sorts the resources,
+// so that two MLOCKs of the same ones in another order cannot wait for each other.
 //
 // Limits of resources, tokens and times are checked by the engine, once for all who call it. A handler
 // refuses only what the engine could not see.
 
-// resources divides the arguments of LOCK and its kin, or of MLOCK and its kin. These have least to most
-// arguments behind the resources, or any number above least when most is -1. If not, they are refused.
-// What is too much for the others is refused by their arity, or as an option.
+// resources divides the arguments of LOCK and its kin, or of MLOCK and its kin. These have least to
+// most arguments behind the resources, or any number above least when most is -1. If not, they are
+// refused. What is too much for the others is refused by their arity, or as an option.
 func (c *call) resources(least, most int) (resources, rest [][]byte, refusal error) {
 	if c.cmd.keys.numkeys == 0 {
 		return c.args[1:2], c.args[2:], nil

@@ -79,9 +79,9 @@ func (i *operation) lockInfo(result redlock.Result) {
 	})
 }
 
-// withoutDelay is what is left of the validity of a lock, and, if that is nothing, of its delay. The masters
-// know of no delay: it is that of the lease, if the lock was granted here, or that of the resource's policy
-// here.
+// withoutDelay is what is left of the validity of a lock, and, if that is nothing, of its delay. The
+// masters know of no delay: it is that of the lease, if the lock was granted here, or that of the
+// resource's policy here.
 func (i *operation) withoutDelay(info *redlock.ResourceInfo) (validity, delay time.Duration) {
 	lockDelay := i.s.server.live().delayOf(info.Resource)
 	if len(info.Leases) > 0 {
@@ -152,8 +152,8 @@ type locksOptions struct {
 	all bool
 }
 
-// cmdLOCKS is LOCKS [ALL] [PATTERN glob] [COUNT n]. It blocks the client's commands behind it, so that one
-// client has one list made at a time.
+// cmdLOCKS is LOCKS [ALL] [PATTERN glob] [COUNT n]. It blocks the client's commands behind it, so that
+// one client has one list made at a time.
 func cmdLOCKS(s *session, c *call) error {
 	options, refusal := parseLocks(c)
 	if refusal == nil && options.all {
@@ -185,8 +185,8 @@ func (l *listing) run() {
 	}
 }
 
-// appendLeases appends the reply. It stops beyond locksBytesMax: finish then answers with an error in its
-// place.
+// appendLeases appends the reply. It stops beyond locksBytesMax: finish then answers with an error in
+// its place.
 func (l *listing) appendLeases(leases []redlock.LeaseInfo) {
 	l.out = resp.AppendArray(l.out, len(leases))
 	for i := 0; i < len(leases) && len(l.out) <= locksBytesMax; i++ {
@@ -237,13 +237,13 @@ func (srv *Server) leasesForFleet(q *fleet.Question, deadline time.Time) ([]redl
 	return srv.findLeases(&leaseSearch{pattern: string(q.Pattern), limit: q.Count, deadline: deadline, may: q.Permits})
 }
 
-// listInTurn finds what to list, and has list make the list, which has megabytes. One list is made at a time,
-// so all of them together compute on one processor at most, and only one is not counted in OutputTotal; the
-// others wait until their deadline.
+// listInTurn finds what to list, and has list make the list, which has megabytes. One list is made at a
+// time, so all of them together compute on one processor at most, and only one is not counted in
+// OutputTotal; the others wait until their deadline.
 //
 // It ends early, with an error, at the deadline, and without one when the client has left: then nobody
-// reads the reply. The engine calls match without its mutex, one piece of the leases after the other, so
-// locks are granted meanwhile.
+// reads the reply. The engine calls match without its mutex, one piece of the leases after the other,
+// so locks are granted meanwhile.
 func (srv *Server) listInTurn(q *leaseSearch, list func([]redlock.LeaseInfo)) (refusal error) {
 	timeout := time.NewTimer(time.Until(q.deadline))
 	defer timeout.Stop()
@@ -263,9 +263,9 @@ func (srv *Server) listInTurn(q *leaseSearch, list func([]redlock.LeaseInfo)) (r
 	return nil
 }
 
-// match reports whether a lease is to be listed. One of several names is listed only if the user may use
-// all of them. After the deadline it answers at once, so that the engine comes to its end: it knows no
-// other way to stop.
+// match reports whether a lease is to be listed. One of several names is listed only if the user may
+// use all of them. After the deadline it answers at once, so that the engine comes to its end: it knows
+// no other way to stop.
 func (q *leaseSearch) match(resources []string) bool {
 	if q.late || q.gone != nil && q.gone() {
 		return false

@@ -14,7 +14,8 @@ import (
 // LOCKS ALL: the leases of every redlockd over the same masters, asked by messages (package fleet). A
 // confined user gets no more of them than of those of this server: what others send is filtered here.
 
-// askEvery is the least time between two questions of one redlockd, however often its clients send LOCKS ALL.
+// askEvery is the least time between two questions of one redlockd, however often its clients send
+// LOCKS ALL.
 const askEvery = 250 * time.Millisecond
 
 // askable returns an error if the user's patterns are too long for a question to the fleet.
@@ -38,9 +39,9 @@ type fleetListed struct {
 	redlock.LeaseInfo
 }
 
-// runAll makes the list of the fleet. One LOCKS ALL runs at a time, and the next one begins askEvery later at
-// the earliest. Users take turns: of each one waits for that, in the order in which they came, and the user's
-// others wait for this one.
+// runAll makes the list of the fleet. One LOCKS ALL runs at a time, and the next one begins askEvery
+// later at the earliest. Users take turns: of each one waits for that, in the order in which they came,
+// and the user's others wait for this one.
 func (l *listing) runAll() {
 	srv := l.s.server
 	timeout := time.NewTimer(time.Until(l.deadline))

@@ -49,8 +49,8 @@ func cmdECHO(_ *session, c *call) error {
 // databases is how many of them SELECT knows, as many as a Redis has by default.
 const databases = 16
 
-// cmdSELECT accepts each database and changes nothing: all of them share the keys of database 0. So locks
-// of clients that have selected different databases exclude each other, which is safe.
+// cmdSELECT accepts each database and changes nothing: all of them share the keys of database 0. So
+// locks of clients that have selected different databases exclude each other, which is safe.
 func cmdSELECT(_ *session, c *call) error {
 	index, ok := resp.ParseInt(c.args[1])
 	switch {

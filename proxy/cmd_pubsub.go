@@ -153,7 +153,8 @@ func cmdPUBLISH(s *session, c *call) error {
 	return nil
 }
 
-// appendSubscription appends the message that confirms one subscription, or its end. A nil name is null.
+// appendSubscription appends the message that confirms one subscription, or its end. A nil name is
+// null.
 func (c *call) appendSubscription(event string, name []byte, count int) {
 	c.out = resp.AppendPush(c.out, c.proto, 3)
 	c.out = resp.AppendBulkString(c.out, event)

@@ -19,8 +19,8 @@ const (
 	errTrackingIn2  replyError = "ERR CLIENT TRACKING needs RESP3 (HELLO 3), or REDIRECT to a connection that is subscribed to " + invalidateChannel
 )
 
-// cmdCLIENTTRACKING is CLIENT TRACKING ON | OFF [REDIRECT id] [OPTIN] [OPTOUT] [NOLOOP]. If it is on already,
-// ON changes the options, but not the mode, as in Redis.
+// cmdCLIENTTRACKING is CLIENT TRACKING ON | OFF [REDIRECT id] [OPTIN] [OPTOUT] [NOLOOP]. If it is on
+// already, ON changes the options, but not the mode, as in Redis.
 func cmdCLIENTTRACKING(s *session, c *call) error {
 	t, refusal := s.parseTracking(equalFold(c.args[2], "ON"), c.args[2:])
 	if refusal != nil {
@@ -140,8 +140,8 @@ func cmdCLIENTTRACKINGINFO(s *session, c *call) error {
 // cmdCLIENTGETREDIR answers with the id of the connection that gets the invalidations.
 func cmdCLIENTGETREDIR(s *session, c *call) error { return c.reply(s.redirectID()) }
 
-// redirectID is the id of the connection that gets the invalidations; 0: the session's own; -1: tracking
-// is off. The connection's mu may be held.
+// redirectID is the id of the connection that gets the invalidations; 0: the session's own; -1:
+// tracking is off. The connection's mu may be held.
 func (s *session) redirectID() int64 {
 	all := &s.server.tracking
 	all.mu.Lock()

@@ -18,8 +18,8 @@ import (
 //
 //   - Values are compared, not writes. A key that was released and is held by the same token again, or
 //     that was only extended, counts as unchanged. That is all that the owner of a lock asks.
-//   - Only commands on keys can be queued, because EXEC is one commit on the masters. Others are refused,
-//     and so is EXEC then.
+//   - Only commands on keys can be queued, because EXEC is one commit on the masters. Others are
+//     refused, and so is EXEC then.
 //   - An unguarded command (DEL) is allowed on watched keys: the commit compares what they hold.
 
 // cmdWATCH reads the keys: EXEC compares what a quorum holds now. Commands behind it wait, so that an

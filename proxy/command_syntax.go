@@ -175,7 +175,8 @@ func namedArg(word string) argDoc {
 	return argDoc{name: name, kind: kind, multiple: multiple}
 }
 
-// isKeyword is true for a word in capitals, and for what is no word: brackets, dots and the end of the line.
+// isKeyword is true for a word in capitals, and for what is no word: brackets, dots and the end of the
+// line.
 func isKeyword(word string) bool { return word == strings.ToUpper(word) }
 
 // joinNames names a group after its parts: nx_xx.
@@ -187,9 +188,9 @@ func joinNames(args []argDoc) string {
 	return strings.Join(names, "_")
 }
 
-// parseOptions reads the options of one of redlockd's own commands as its arguments have them: each once, in
-// any order. It calls set for each. An option that comes twice is refused, because one of the two is a
-// mistake and nobody knows which.
+// parseOptions reads the options of one of redlockd's own commands as its arguments have them: each
+// once, in any order. It calls set for each. An option that comes twice is refused, because one of the
+// two is a mistake and nobody knows which.
 func parseOptions(command string, arguments []argDoc, args [][]byte, set func(option string, value []byte) error) error {
 	var seen uint64 // bits
 	for len(args) > 0 {

@@ -32,7 +32,8 @@ type command struct {
 	// subcommands.
 	handler func(s *session, c *call) error
 
-	// group is one of Redis's: string, connection, server, generic, scripting, pubsub, transactions, cluster.
+	// group is one of Redis's: string, connection, server, generic, scripting, pubsub, transactions,
+	// cluster.
 	group string
 	// since is the version of redlockd that has the command, or of Redis, if the command comes from there.
 	since string
@@ -158,7 +159,8 @@ func permissionOf(cmd *command) access.Group {
 	return access.Lock
 }
 
-// keysAt is the keySpec of an argument at this position, if it is a key or a block that begins with one.
+// keysAt is the keySpec of an argument at this position, if it is a key or a block that begins with
+// one.
 func keysAt(position int, arg argDoc, counted bool) keySpec {
 	step := 1
 	if arg.kind == "block" {
@@ -184,7 +186,8 @@ func (cmd *command) fullName() string {
 	return cmd.name
 }
 
-// arityFits reports whether a command of n arguments, its name among them, is complete and not too long.
+// arityFits reports whether a command of n arguments, its name among them, is complete and not too
+// long.
 func arityFits(arity, n int) bool {
 	if arity < 0 {
 		return n >= -arity
@@ -250,8 +253,8 @@ func (t *commandTable) find(args [][]byte) (*command, error) {
 	return nil, unknownSubcommand(args)
 }
 
-// redisHas reports whether Redis, or this endpoint, has a command that scripts cannot call. The name is in
-// lower case. All others get Redis's error for unknown commands, which a script may handle.
+// redisHas reports whether Redis, or this endpoint, has a command that scripts cannot call. The name is
+// in lower case. All others get Redis's error for unknown commands, which a script may handle.
 func (t *commandTable) redisHas(name string) bool {
 	_, refused := refusalOf[name]
 	return refused || t.byFullName([]byte(name)) != nil || name == "waitaof" // of Redis 7.2

@@ -8,10 +8,13 @@ import (
 
 // To add a command that needs no masters, or only operations that the engine has already:
 //
-//  1. Write its handler cmdNAME in the cmd_*.go file of its group. The comment of type call says what a handler may do.
-//  2. Give it a row below. Arity, key positions, the permission of users with a list of resources, COMMAND, COMMAND DOCS
-//     (so redis-cli's hints), HELP and the usage in error messages follow from the row's first string (command_table.go, row).
-//  3. If Redis has the command and redlockd refused it so far, take its name out of the list in refused.go.
+//  1. Write its handler cmdNAME in the cmd_*.go file of its group. The comment of type call says what a
+//     handler may do.
+//  2. Give it a row below. Arity, key positions, the permission of users with a list of resources,
+//     COMMAND, COMMAND DOCS (so redis-cli's hints), HELP and the usage in error messages follow from
+//     the row's first string (command_table.go, row).
+//  3. If Redis has the command and redlockd refused it so far, take its name out of the list in
+//     refused.go.
 //  4. If clients or scripts may also call it from Lua, add it to scriptCommands (script_call.go).
 //  5. Write a dialogue test beside the handler, and a line in README's table of commands.
 //

@@ -63,7 +63,8 @@ type connection struct {
 	args [][]byte
 	// commandSize is how many bytes it has.
 	commandSize int
-	// batch has replies that follow all in out. It is empty while slots are queued, and nil between batches.
+	// batch has replies that follow all in out. It is empty while slots are queued, and nil between
+	// batches.
 	batch *chunk
 	// stoppedAtBlocked: the last batch ended at a command that blocks, so that more may be in the
 	// buffer than half a command.
@@ -77,13 +78,15 @@ type connection struct {
 
 	// Read and written by any goroutine.
 
-	// executing: the reader executes commands, and will send what is in out afterwards. So others need not.
+	// executing: the reader executes commands, and will send what is in out afterwards. So others need
+	// not.
 	executing atomic.Bool
 	// inFlight counts the slots in the queue, at most pipelineMax.
 	inFlight atomic.Int32
 	// blocked: a command blocks; those behind it are not executed.
 	blocked atomic.Bool
-	// overOutputMax: more than outputMax waited when a reply came last. The reader must look again, in send.
+	// overOutputMax: more than outputMax waited when a reply came last. The reader must look again, in
+	// send.
 	overOutputMax atomic.Bool
 	// lastUsed is when the last bytes came or the last blocking command was answered, on the clock of
 	// server.now.
@@ -284,7 +287,8 @@ func (conn *connection) wakeReaderLocked() {
 	conn.net.SetReadDeadline(time.Unix(1, 0)) // fails on a closed connection only, and that wakes the reader too
 }
 
-// executeBatch executes every complete command that was read, up to one that blocks, and sends the replies.
+// executeBatch executes every complete command that was read, up to one that blocks, and sends the
+// replies.
 func (conn *connection) executeBatch() error {
 	if !conn.session.authenticated() {
 		conn.acquireCPU()
@@ -449,7 +453,8 @@ func (conn *connection) refuse(wrong resp.ProtocolError) {
 	conn.close(wrong.Error())
 }
 
-// noteClosedByClient notes that the client's side has made the end: what is held with RELEASE is released.
+// noteClosedByClient notes that the client's side has made the end: what is held with RELEASE is
+// released.
 func (conn *connection) noteClosedByClient() {
 	conn.mu.Lock()
 	defer conn.mu.Unlock()

@@ -30,13 +30,13 @@
 //   - Redis commands by which libraries lock (SET NX, DEL, WATCH …), transactions and scripts become
 //     readings and guarded commits: exchange.go. Its programs are dropin.go, cmd_transaction.go and
 //     script_program.go. Package keyspace has what a command does to its keys. Scripts: cmd_eval.go,
-//     script_assume.go, script_run.go, script_call.go; where an assumption was wrong, exchange.go reads the
-//     keys and runs the script again.
+//     script_assume.go, script_run.go, script_call.go; where an assumption was wrong, exchange.go reads
+//     the keys and runs the script again.
 //   - What users may do, and what policies say of resources, is package access. account.go and
 //     policy.go count and refuse by it.
 //   - Messages find their subscribers in subscribers.go; cmd_pubsub.go has the commands.
-//   - LOCKS and LOCKINFO say who holds what: cmd_locks.go, holder.go. LOCKS ALL (cmd_locks_all.go) asks the
-//     other redlockds by messages: package fleet.
+//   - LOCKS and LOCKINFO say who holds what: cmd_locks.go, holder.go. LOCKS ALL (cmd_locks_all.go) asks
+//     the other redlockds by messages: package fleet.
 //   - Clients that keep what they have read are notified of changes by tracking.go (CLIENT TRACKING, in
 //     cmd_tracking.go).
 //   - Locks under HOLD are renewed by the engine, and end with the connection: cmd_hold.go, held.go.
@@ -83,8 +83,8 @@
 // A connection has one goroutine, its reader. It has a second one, the writer, only while its client
 // does not take its replies or while the connection cannot be written without blocking (TLS, net.Pipe).
 // One goroutine serves the timeouts of all connections. Where HTTP is served, one keeps the history of
-// the status page. The engine's goroutines complete slots and write without blocking. A script that has to
-// run again runs on a goroutine of its own.
+// the status page. The engine's goroutines complete slots and write without blocking. A script that has
+// to run again runs on a goroutine of its own.
 //
 // connection.mu guards the connection and the fields of its session that other goroutines read.
 // Server.mu and connection.mu are never held together, and neither is held while the engine is called.

@@ -110,7 +110,8 @@ func (x *keysProgram) recheck() (wait, end bool) {
 	return false, false
 }
 
-// distinct returns the keys in their order, each once. It returns the same slice if there is at most one.
+// distinct returns the keys in their order, each once. It returns the same slice if there is at most
+// one.
 func distinct(keys []string) []string {
 	if len(keys) <= 1 {
 		return keys

@@ -22,8 +22,8 @@ func (sl *slot) charged(op *redlock.Op) *redlock.Op {
 	return op
 }
 
-// note says who sent the command. All commands of a client share one, so that a lock costs no memory for
-// it. Only if the client has logged in as another user meanwhile, one is made for this operation.
+// note says who sent the command. All commands of a client share one, so that a lock costs no memory
+// for it. Only if the client has logged in as another user meanwhile, one is made for this operation.
 func (sl *slot) note() *redlock.HolderNote {
 	s, user := sl.s, usernameOf(sl.account.user())
 	if n := s.caller.Load(); n != nil && n.User == user {
@@ -62,7 +62,8 @@ type completer func(redlock.Result) redlock.Flusher
 // Done implements redlock.Completer.
 func (f completer) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher { return f(result) }
 
-// startLock starts a LOCK or MLOCK. As with all of these, op belongs to the engine until to.Done is called.
+// startLock starts a LOCK or MLOCK. As with all of these, op belongs to the engine until to.Done is
+// called.
 func (sl *slot) startLock(op *redlock.Op, req redlock.LockRequest, to redlock.Completer) {
 	if sl.permitted(op, sl.s.server.live().lockedBy(&req), req.TTL, req.Wait, to) {
 		sl.s.server.opts.Engine.StartLock(sl.charged(op), req, to)

@@ -457,11 +457,11 @@ func (x *exchange) ran(space *keyspace.Space, reply keyspace.Reply, err error) {
 // The last of a key on the masters is padding for drift: it excludes others, and the holder must not
 // count on it. So there is no right number for it. Its length may be shown to nobody, for it may be the
 // holder who asks, in a script that compares the token or in a plain PTTL behind a GET. If
-// redlockd showed 1 ms, clients that sleep for the TTL would retry in a busy loop, with a short lock for
-// most of its padding. After the wait the key is gone, or somebody has given it a TTL that is sure, and
-// the answer is good for both. The wait is shorter than the drift of a short TTL, 12 ms with the usual
-// settings. It is bounded for other settings: a client that reads 1 ms after endingWaitMax does not retry
-// in a busy loop either.
+// redlockd showed 1 ms, clients that sleep for the TTL would retry in a busy loop, with a short lock
+// for most of its padding. After the wait the key is gone, or somebody has given it a TTL that is sure,
+// and the answer is good for both. The wait is shorter than the drift of a short TTL, 12 ms with the
+// usual settings. It is bounded for other settings: a client that reads 1 ms after endingWaitMax does
+// not retry in a busy loop either.
 //
 // What is written does not wait: the commit decides then.
 func endingWait(o *keyspace.Outcome, states []redlock.State, waited time.Duration) (wait time.Duration) {
@@ -520,8 +520,8 @@ func noTTL(ch *redlock.Change) error {
 		"or set default_ttl in [compat]%s", instead)
 }
 
-// share stores the script on the masters for the other redlockds, unless that was done a short while ago. The
-// user's share pays for it, and the caller does not wait for it.
+// share stores the script on the masters for the other redlockds, unless that was done a short while
+// ago. The user's share pays for it, and the caller does not wait for it.
 func (srv *Server) share(script *knownScript, a *account, now int64) {
 	if srv.scripts.storeDue(script, now) {
 		srv.opts.Engine.StoreScript(a.share, script.SHA, script.source, storedTTL)

@@ -13,8 +13,8 @@ import (
 	"redlockd/redlock"
 )
 
-// What is held for a connection (LOCK … HOLD, HOLD, MHOLD): its end, and how a loss reaches the client. The
-// commands are in cmd_hold.go.
+// What is held for a connection (LOCK … HOLD, HOLD, MHOLD): its end, and how a loss reaches the client.
+// The commands are in cmd_hold.go.
 
 // heldLocks is what the locks of a session are bound to. It implements redlock.Owner.
 type heldLocks struct {

@@ -11,8 +11,8 @@ import (
 //
 // A confined user sees all of its own clients. Of a lock that another user holds on a resource that it
 // may use, it sees what that user has written into the NOTE, with the names of client and user, because
-// a NOTE is for others to read. It sees nothing of a holder that gave none, and of waiters of other users
-// only their number.
+// a NOTE is for others to read. It sees nothing of a holder that gave none, and of waiters of other
+// users only their number.
 
 // shownTo is a lease as the user may see it.
 func shownTo(u *access.User, lease redlock.LeaseInfo) redlock.LeaseInfo {

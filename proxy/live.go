@@ -13,8 +13,8 @@ import (
 // and the new ones.
 //
 // To make a further option changeable: take it out of lastingOptions or of what New copies, read it by
-// Server.live wherever it is used, name it in the comment of Reload, and let config say that its setting
-// can change (Setting.Live).
+// Server.live wherever it is used, name it in the comment of Reload, and let config say that its
+// setting can change (Setting.Live).
 
 // lastingOptions are those that Reload does not change.
 type lastingOptions struct {

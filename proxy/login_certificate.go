@@ -9,7 +9,8 @@ import (
 	"redlockd/proxy/access"
 )
 
-// commonName is the CN of the client's certificate, if the server's authorities have signed it; else "".
+// commonName is the CN of the client's certificate, if the server's authorities have signed it; else
+// "".
 func commonName(c net.Conn) string {
 	t, ok := c.(*tls.Conn)
 	if !ok {
@@ -22,9 +23,10 @@ func commonName(c net.Conn) string {
 	return chains[0][0].Subject.CommonName
 }
 
-// logInByCertificate makes the session that of the user whom the client's certificate names. Without one it
-// does nothing: the client can still log in with a password. If the user has as many connections as it
-// may, the client gets the error and is to be closed. Called by the reader goroutine after the handshake.
+// logInByCertificate makes the session that of the user whom the client's certificate names. Without
+// one it does nothing: the client can still log in with a password. If the user has as many connections
+// as it may, the client gets the error and is to be closed. Called by the reader goroutine after the
+// handshake.
 func (conn *connection) logInByCertificate(t *tls.Conn) error {
 	srv, s := conn.server, conn.session
 	a := srv.live().accountOfCN(commonName(t))

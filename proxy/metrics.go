@@ -43,8 +43,8 @@ type emit func(value float64, labels ...string)
 type metric struct {
 	desc *prometheus.Desc // nil: it is in INFO alone
 	kind prometheus.ValueType
-	// section and field are the names of the number in INFO; empty: it is not there. Where the metric has a
-	// label, each of its values has a field, the name of which begins with field.
+	// section and field are the names of the number in INFO; empty: it is not there. Where the metric has
+	// a label, each of its values has a field, the name of which begins with field.
 	section, field string
 	// text is the value of a field that is no number, and has no metric; nil: it is one.
 	text func(r *reading) string
@@ -355,7 +355,8 @@ func ofPrefixes(name, help string, read func(p *redlock.PrefixStats) buckets) hi
 	}}
 }
 
-// histogramTable has the histograms. Their buckets are the engine's own, but where two of these are one.
+// histogramTable has the histograms. Their buckets are the engine's own, but where two of these are
+// one.
 var histogramTable = []histogram{
 	{prometheus.NewDesc("redlockd_lock_round_seconds", "How long acquisition rounds took, from the first byte to the decision.", nil, nil),
 		func(n *redlock.Stats, emit func(h buckets, label ...string)) {
@@ -446,7 +447,8 @@ func (srv *Server) Describe(descs chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect implements prometheus.Collector. It is called for each scrape, up to scrapesMax at the same time.
+// Collect implements prometheus.Collector. It is called for each scrape, up to scrapesMax at the same
+// time.
 func (srv *Server) Collect(out chan<- prometheus.Metric) {
 	r := srv.reading()
 	for i := range metricTable {

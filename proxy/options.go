@@ -88,8 +88,8 @@ type Options struct {
 	HTTPHosts []string
 
 	// MaxClients bounds the connections at one time. One more takes the place of the one that has not
-	// logged in for longest; if all have, it gets an error and is closed. Users who are administrators have
-	// three places more. Default 10 000.
+	// logged in for longest; if all have, it gets an error and is closed. Users who are administrators
+	// have three places more. Default 10 000.
 	MaxClients int
 	// IdleTimeout closes a connection on which no command came for so long. A client that waits in LOCK
 	// … WAIT is not idle. Default 0: never.
@@ -104,8 +104,8 @@ type Options struct {
 	bounds bounds
 }
 
-// bounds are what one connection may take of the server. No operator could choose them better: only tests
-// have others than the defaults of withDefaults, which zero values stand for. They never change.
+// bounds are what one connection may take of the server. No operator could choose them better: only
+// tests have others than the defaults of withDefaults, which zero values stand for. They never change.
 type bounds struct {
 	// commandTimeout closes a connection on which a command has begun and is not complete after so
 	// long, whatever IdleTimeout is: the memory of half a command is not held for ever. No network
@@ -176,7 +176,8 @@ func (o Options) Validate() error {
 	return errors.Join(errs...)
 }
 
-// unguardedMax bounds the patterns of AllowUnguarded: every unguarded change is compared with all of them.
+// unguardedMax bounds the patterns of AllowUnguarded: every unguarded change is compared with all of
+// them.
 const unguardedMax = 64
 
 // validateUnguarded returns what is wrong with the patterns of AllowUnguarded, or nil.
@@ -195,7 +196,8 @@ func validateUnguarded(patterns []string) error {
 	return nil
 }
 
-// mayChangeUnguarded reports whether a key may be changed by who does not compare the value that it holds.
+// mayChangeUnguarded reports whether a key may be changed by who does not compare the value that it
+// holds.
 func (o *Options) mayChangeUnguarded(key, value string) bool {
 	return access.MatchesAny(o.AllowUnguarded, key) || isHelperKey(key) && helperValue(value)
 }

@@ -17,7 +17,8 @@ import (
 // has not logged in. Anybody can open as many of these as they like, so they must cost clients that
 // have authenticated nothing:
 //
-//   - Memory: little of their input and output is kept (preauthLimits, preauthOutputMax, preauthReadMax).
+//   - Memory: little of their input and output is kept (preauthLimits, preauthOutputMax,
+//     preauthReadMax).
 //   - CPU: they compute on half of the processors, in rotation over their addresses (semaphore).
 //   - Connections: at MaxClients and adminPlaces, the oldest preauth connection is closed for a new one
 //     (evictPreauthLocked).
@@ -85,7 +86,8 @@ func (t *tlsTransport) Write(b []byte) (int, error) {
 	return n, t.resume(err)
 }
 
-// resume takes a CPU place again after a read or write of the handshake, before the TLS library computes on.
+// resume takes a CPU place again after a read or write of the handshake, before the TLS library
+// computes on.
 func (t *tlsTransport) resume(err error) error {
 	if err != nil || t.deadline.IsZero() {
 		return err

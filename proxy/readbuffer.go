@@ -50,7 +50,8 @@ func (c *chunk) put() {
 	}
 }
 
-// readBuffer holds what was read from a connection and is not executed yet. Owned by the reader goroutine.
+// readBuffer holds what was read from a connection and is not executed yet. Owned by the reader
+// goroutine.
 //
 // No chunk is held while a read waits: on a TCP or unix connection the chunk is got when the kernel
 // says that bytes are there. What is left of an incomplete small command is then kept in memory of its

@@ -90,8 +90,8 @@ const refusersMax = 1024
 // refuser is whose refusals of one command the log names once.
 type refuser struct{ library, command string }
 
-// countRefused counts a refusal by the command's name, and has the log name the first one of each client
-// library and command. Any goroutine may call it, without conn.mu.
+// countRefused counts a refusal by the command's name, and has the log name the first one of each
+// client library and command. Any goroutine may call it, without conn.mu.
 func (s *session) countRefused(refusal *refusedError, cmd *command) {
 	name := refusal.command
 	if name == "" && cmd != nil {

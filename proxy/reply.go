@@ -99,5 +99,6 @@ func oneIf(yes bool) int64 {
 	return 0
 }
 
-// floorMs rounds down, so that a client never counts on more than what is left. What is over already is 0.
+// floorMs rounds down, so that a client never counts on more than what is left. What is over already is
+// 0.
 func floorMs(d time.Duration) int64 { return max(0, d.Milliseconds()) }

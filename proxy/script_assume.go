@@ -11,8 +11,8 @@ import (
 // one costs a round and never a wrong reply: the masters make the changes only if the keys hold what
 // was assumed.
 //
-// Lock scripts are written for two states of a key: nobody holds it, or the caller does, whose token is among
-// the arguments.
+// Lock scripts are written for two states of a key: nobody holds it, or the caller does, whose token is
+// among the arguments.
 const (
 	// assumesNothing: the keys were read.
 	assumesNothing int32 = 0
@@ -106,8 +106,9 @@ func (x *scriptProgram) rightAssumption(states []redlock.State) int32 {
 	return right
 }
 
-// rememberAssumption has the next call of the script try first what was right, or would have been. It matters
-// to scripts that change something under several assumptions, as one that takes a lock or extends it.
+// rememberAssumption has the next call of the script try first what was right, or would have been. It
+// matters to scripts that change something under several assumptions, as one that takes a lock or
+// extends it.
 func (x *scriptProgram) rememberAssumption() {
 	right := x.assumption
 	if right == assumesNothing && x.fromQuorum {

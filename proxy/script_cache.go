@@ -19,8 +19,8 @@ const (
 	storedTTL = time.Hour
 	// storedEvery is how often a script that is in use is stored again, so that its TTL does not end.
 	storedEvery = storedTTL / 4
-	// storedMax is how many scripts are put there per storedEvery. It bounds what strangers can take of the
-	// masters' memory.
+	// storedMax is how many scripts are put there per storedEvery. It bounds what strangers can take of
+	// the masters' memory.
 	storedMax = 256
 )
 
@@ -91,8 +91,8 @@ func (c *scriptCache) addSource(source string, now int64) (*knownScript, error) 
 	return s, nil
 }
 
-// forgetOldestLocked forgets the script whose last use is longest ago. It looks at all scripts, and is called
-// only at the bound.
+// forgetOldestLocked forgets the script whose last use is longest ago. It looks at all scripts, and is
+// called only at the bound.
 func (c *scriptCache) forgetOldestLocked() {
 	var oldest *knownScript
 	for _, s := range c.scripts {

@@ -63,8 +63,8 @@ func refuseReserved(names []string) error {
 	return nil
 }
 
-// refuseMissing is the refusal of keys that the script has not declared, so that nobody has looked whether
-// the user may touch them; or nil.
+// refuseMissing is the refusal of keys that the script has not declared, so that nobody has looked
+// whether the user may touch them; or nil.
 func (caller *scriptCaller) refuseMissing(names []string) error {
 	for _, name := range names {
 		if !caller.user.May(name) {

@@ -26,8 +26,8 @@ const (
 	runBytesMax = 64 << 20
 )
 
-// runsMax is how many scripts run at the same time. If there are more processors than one, one is left to
-// everything else.
+// runsMax is how many scripts run at the same time. If there are more processors than one, one is left
+// to everything else.
 func runsMax() int {
 	return max(1, min(runtime.GOMAXPROCS(0)-1, runBytesMax/sandbox.DefaultLimits.Bytes))
 }
@@ -122,8 +122,8 @@ func (sh *scriptShares) acquireRun(u *account, connection int64) {
 	<-turn
 }
 
-// releaseRun ends what acquireRun has begun. The run passes to the first connection of the first user that
-// waits, without becoming free in between, so that a later call cannot take it.
+// releaseRun ends what acquireRun has begun. The run passes to the first connection of the first user
+// that waits, without becoming free in between, so that a later call cannot take it.
 func (sh *scriptShares) releaseRun() {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -146,8 +146,8 @@ func (sh *scriptShares) releaseRun() {
 	}
 }
 
-// chargeMessages takes n bytes from what the user may publish, or returns why it must not. The share fills up
-// again with time.
+// chargeMessages takes n bytes from what the user may publish, or returns why it must not. The share
+// fills up again with time.
 func (sh *scriptShares) chargeMessages(u *account, n int, now time.Time) (refusal error) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()

@@ -161,8 +161,8 @@ func (srv *Server) Serve(l net.Listener) error {
 	}
 }
 
-// listen registers a listener. With the first it starts runTimeouts, and what says to the other redlockds
-// that this one is here. It returns false if the server is closed or draining.
+// listen registers a listener. With the first it starts runTimeouts, and what says to the other
+// redlockds that this one is here. It returns false if the server is closed or draining.
 func (srv *Server) listen(l net.Listener) bool {
 	srv.mu.Lock()
 	defer srv.mu.Unlock()
@@ -179,10 +179,10 @@ func (srv *Server) listen(l net.Listener) bool {
 	return true
 }
 
-// accepted serves a connection on a goroutine of its own, or refuses it. At MaxClients (and adminPlaces,
-// before a login or a handshake), a new connection takes the place of the oldest one that has not
-// authenticated, so that connections without a login cannot keep clients out. If all have authenticated,
-// the new one is refused.
+// accepted serves a connection on a goroutine of its own, or refuses it. At MaxClients (and
+// adminPlaces, before a login or a handshake), a new connection takes the place of the oldest one that
+// has not authenticated, so that connections without a login cannot keep clients out. If all have
+// authenticated, the new one is refused.
 //
 // The goroutine takes the connection out of everything that knows it when the reader has ended. Until
 // then the commands of other clients find it, unless it was evicted.
@@ -266,7 +266,8 @@ func (srv *Server) Leave() { srv.leaving.Store(true) }
 //
 // Draining ends when every command is answered and no lock granted here is held, or when no client is
 // left who could release one. It also ends with ctx, and Shutdown returns the error of ctx then. Locks
-// under HOLD are renewed to the end and not released, so that their clients can take them over elsewhere.
+// under HOLD are renewed to the end and not released, so that their clients can take them over
+// elsewhere.
 func (srv *Server) Shutdown(ctx context.Context) error {
 	srv.draining.Store(true)
 	srv.closeListeners()

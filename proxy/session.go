@@ -69,7 +69,8 @@ type session struct {
 	scripted map[string]struct{}
 }
 
-// replyMode is what CLIENT REPLY asked for. It drops replies, not commands: a LOCK is executed all the same.
+// replyMode is what CLIENT REPLY asked for. It drops replies, not commands: a LOCK is executed all the
+// same.
 type replyMode uint8
 
 const (

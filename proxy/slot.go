@@ -17,7 +17,8 @@ import (
 // A handler embeds its slot in its own object, so that a command with a slot is one allocation.
 
 // slot keeps a reply's place among the replies of one client until the reply is known. Until enqueue it
-// belongs to the handler, then to the goroutine that completes it, and from complete on to the connection.
+// belongs to the handler, then to the goroutine that completes it, and from complete on to the
+// connection.
 type slot struct {
 	// out is where the owner appends the reply, before complete.
 	out []byte
@@ -70,8 +71,8 @@ type queue struct {
 	kept   int   // bytes of commands, see slot.keeps
 }
 
-// keepsMin is the length of a command from which on it is counted that the server keeps it. Shorter ones are
-// bounded by pipelineMax, and of those that block there is one.
+// keepsMin is the length of a command from which on it is counted that the server keeps it. Shorter
+// ones are bounded by pipelineMax, and of those that block there is one.
 const keepsMin = 1 << 10
 
 // enqueue appends the slot of the command that is executed. Called by the reader goroutine, before the
@@ -264,8 +265,8 @@ func (sl *slot) complete() redlock.Flusher {
 	return flusher
 }
 
-// fail is complete with an error in place of any other reply. To a user who does not administer the server it
-// names no masters, and not what these say.
+// fail is complete with an error in place of any other reply. To a user who does not administer the
+// server it names no masters, and not what these say.
 func (sl *slot) fail(err error) redlock.Flusher {
 	if byPolicy := sl.s.server.live().refuseByPolicy(err); byPolicy != nil {
 		err = byPolicy

@@ -24,8 +24,8 @@ type stats struct {
 	// byCode counts error replies by code, since the last CONFIG RESETSTAT. It has at most
 	// errorCodesMax codes; more are not counted.
 	byCode map[string]uint64
-	// everByCode counts error replies by the codes of errorCodes, and those with any other as codeOther. It
-	// never falls, because metrics are read as rates.
+	// everByCode counts error replies by the codes of errorCodes, and those with any other as codeOther.
+	// It never falls, because metrics are read as rates.
 	everByCode map[string]uint64
 	// refused counts refusals by the command's name. Names are those of this package's tables, so that
 	// their number is bounded. It never falls, because metrics are read as rates.
@@ -129,7 +129,8 @@ func (st *stats) countRefused(by refuser, allow func() (dropped int64, ok bool))
 	return dropped, first
 }
 
-// refusals counts the refusals by the command's name, since the start and since the last CONFIG RESETSTAT.
+// refusals counts the refusals by the command's name, since the start and since the last CONFIG
+// RESETSTAT.
 func (st *stats) refusals() (all, sinceReset map[string]uint64) {
 	st.mu.Lock()
 	defer st.mu.Unlock()

@@ -34,7 +34,8 @@ func (srv *Server) timeoutsPause() time.Duration {
 	return min(max(shortest/4, 5*time.Millisecond), time.Second)
 }
 
-// closeTimedOut looks at every connection once. It takes the mu of those alone whose idle_timeout is over.
+// closeTimedOut looks at every connection once. It takes the mu of those alone whose idle_timeout is
+// over.
 func (srv *Server) closeTimedOut() {
 	now := srv.now()
 	for _, conn := range srv.clients() {
@@ -56,7 +57,8 @@ func (conn *connection) timedOut(now int64) string {
 	if idle == 0 || now-conn.lastUsed.Load() <= int64(idle) {
 		return ""
 	}
-	// A client that waits for a reply is not idle, and one that does not read its replies has writeTimeout.
+	// A client that waits for a reply is not idle, and one that does not read its replies has
+	// writeTimeout.
 	conn.mu.Lock()
 	defer conn.mu.Unlock()
 	if conn.head != nil || conn.unsentLocked() > 0 {

@@ -22,8 +22,8 @@ import (
 // client may take what another redlockd has changed for true.
 //
 // Invariants:
-//   - An invalidation follows the reply that it is about, on the same connection. One in between would leave
-//     the client with an old value for good.
+//   - An invalidation follows the reply that it is about, on the same connection. One in between would
+//     leave the client with an old value for good.
 //   - A tracked key is invalidated once, and is then tracked no more until it is read again.
 //
 // Departures from Redis: BCAST and PREFIX are refused, because the changes of other redlockds are not
@@ -34,11 +34,11 @@ import (
 const (
 	// trackedMax is the longest that a read stays tracked.
 	trackedMax = time.Second
-	// trackedMin keeps clients that read again at each invalidation from doing so without pause, where a key
-	// has all but ended.
+	// trackedMin keeps clients that read again at each invalidation from doing so without pause, where a
+	// key has all but ended.
 	trackedMin = 10 * time.Millisecond
-	// trackedBytesMax bounds what the tracked keys of one client may take: their names, and trackedCost for
-	// each. A read beyond it is invalidated at once.
+	// trackedBytesMax bounds what the tracked keys of one client may take: their names, and trackedCost
+	// for each. A read beyond it is invalidated at once.
 	trackedBytesMax = 64 << 10
 	// trackedCost is what a tracked key takes beside its name, about.
 	trackedCost = 192
@@ -47,8 +47,8 @@ const (
 	invalidateChannel = "__redis__:invalidate"
 )
 
-// tracking has the tracked keys of all clients. mu may be taken under a connection's mu; no lock is taken
-// under it.
+// tracking has the tracked keys of all clients. mu may be taken under a connection's mu; no lock is
+// taken under it.
 type tracking struct {
 	// max is trackedMax, or what a test wants instead.
 	max time.Duration
@@ -185,8 +185,8 @@ func (sl *slot) saw(keys []string, states []redlock.State, changes []redlock.Cha
 	}
 }
 
-// finishReads ends the reads of a command whose reply is in out. What has changed meanwhile is invalidated
-// behind the reply. Called by complete.
+// finishReads ends the reads of a command whose reply is in out. What has changed meanwhile is
+// invalidated behind the reply. Called by complete.
 func (sl *slot) finishReads() {
 	r := sl.reads
 	if r == nil {
@@ -231,8 +231,8 @@ func (sl *slot) finishReads() {
 	}
 }
 
-// notifyChanges has the audit record that the command of the slot has changed keys, and notifies those who
-// track them.
+// notifyChanges has the audit record that the command of the slot has changed keys, and notifies those
+// who track them.
 func (sl *slot) notifyChanges(changes []redlock.Change) {
 	sl.auditChanges(changes)
 	if sl.s.server.tracking.clients.Load() == 0 {
@@ -357,8 +357,8 @@ func (t *tracker) send(keys []string) {
 	})
 }
 
-// appendInvalidation appends the message that these keys have changed: a push in RESP3, and a message of
-// invalidateChannel in RESP2.
+// appendInvalidation appends the message that these keys have changed: a push in RESP3, and a message
+// of invalidateChannel in RESP2.
 func appendInvalidation(b []byte, proto int, keys []string) []byte {
 	if proto >= 3 {
 		b = resp.AppendPush(b, proto, 2)

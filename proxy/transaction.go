@@ -69,8 +69,8 @@ func (t *transaction) queue(c *call, command *keyspace.Command) error {
 	return nil
 }
 
-// refuse is for an error by which EXEC must fail, because the client sent the commands to have all or none
-// executed. It returns the error.
+// refuse is for an error by which EXEC must fail, because the client sent the commands to have all or
+// none executed. It returns the error.
 func (t *transaction) refuse(err error) error {
 	t.aborted = t.open
 	return err

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// tcpUserTimeout is TCP_USER_TIMEOUT of tcp(7), which package syscall does not have on all architectures.
+// tcpUserTimeout is TCP_USER_TIMEOUT of tcp(7), which package syscall does not have on all
+// architectures.
 const tcpUserTimeout = 0x12
 
 func setUserTimeout(c *net.TCPConn, d time.Duration) {

@@ -6,26 +6,34 @@ import (
 	"time"
 )
 
-// Admission slows callers down when the masters have as much to do as they can answer in time. Without it, an overload fills the lanes'
-// queues, batches take longer than MasterTimeout, and the masters count as silent, although all of them work.
+// Admission slows callers down when the masters have as much to do as they can answer in time. Without
+// it, an overload fills the lanes' queues, batches take longer than MasterTimeout, and the masters
+// count as silent, although all of them work.
 //
-// What is limited: the cost of what waits in a lane for the next batch (window.full, master_limit.go). While a quorum of the masters that
-// vote has room, an operation begins at once, for the price of one comparison. Otherwise it is queued in its Share, in order, and the shares
-// take turns: one operation each. So an operation waits for what its own share has queued, and for as many operations of each other share.
+// What is limited: the cost of what waits in a lane for the next batch (window.full, master_limit.go).
+// While a quorum of the masters that vote has room, an operation begins at once, for the price of one
+// comparison. Otherwise it is queued in its Share, in order, and the shares take turns: one operation
+// each. So an operation waits for what its own share has queued, and for as many operations of each
+// other share.
 //
-// At the bound: a share may queue shareBytesMax of memory, all shares together admissionBytesMax. An operation beyond that is refused with a
-// *ShareError, and nothing of it was started. A release may use twice as much, because a refused UNLOCK blocks others until the TTL.
+// At the bound: a share may queue shareBytesMax of memory, all shares together admissionBytesMax. An
+// operation beyond that is refused with a *ShareError, and nothing of it was started. A release may use
+// twice as much, because a refused UNLOCK blocks others until the TTL.
 //
 // Invariants:
-//   - What is queued here has not begun: it has no T1, no token, no lease, no place in a queue of waiters, and no attempt in flight. So all
-//     rules about order hold from rounds.launch on, as if it were only now started. The queues of lanes are never reordered. That is true
-//     also of what begins once more after a step of the membership (op_again.go).
-//   - The operations of one share begin in the order in which they were started. So an UNLOCK never overtakes the LOCK of the same
-//     user that it undoes. Another user can know a token only after the LOCK began.
-//   - What the engine itself launches is never queued here: undo, pending releases, refills, hand-overs, attempts and probes of waiters,
-//     audits. An undo is launched with the decision that asks for it, behind its SET in every lane.
-//   - If anything is queued, admission.full is set. Whatever can make room calls admit afterwards: a batch that departs, a lane that goes
-//     up or down or whose votes count again, and the ticks of the watchdog.
+//   - What is queued here has not begun: it has no T1, no token, no lease, no place in a queue of
+//     waiters, and no attempt in flight. So all rules about order hold from rounds.launch on, as if it
+//     were only now started. The queues of lanes are never reordered. That is true also of what begins
+//     once more after a step of the membership (op_again.go).
+//   - The operations of one share begin in the order in which they were started. So an UNLOCK never
+//     overtakes the LOCK of the same user that it undoes. Another user can know a token only after the
+//     LOCK began.
+//   - What the engine itself launches is never queued here: undo, pending releases, refills,
+//     hand-overs, attempts and probes of waiters, audits. An undo is launched with the decision that
+//     asks for it, behind its SET in every lane.
+//   - If anything is queued, admission.full is set. Whatever can make room calls admit afterwards: a
+//     batch that departs, a lane that goes up or down or whose votes count again, and the ticks of the
+//     watchdog.
 type admission struct {
 	fleet *fleet
 	// full: new operations are queued. Changed under Client.mu; lanes read it without.
@@ -41,7 +49,8 @@ type admission struct {
 const (
 	shareBytesMax     = 64 << 20
 	admissionBytesMax = 4 * shareBytesMax
-	// queuedOpBytes is what a queued operation takes besides its names and values, its reply's place included.
+	// queuedOpBytes is what a queued operation takes besides its names and values, its reply's place
+	// included.
 	queuedOpBytes = 768
 )
 
@@ -55,7 +64,8 @@ type queuedOp struct {
 	bytes int
 }
 
-// start begins an operation when there is room for it, or tells its caller what is wrong with it. begin finds in op all that it needs.
+// start begins an operation when there is room for it, or tells its caller what is wrong with it. begin
+// finds in op all that it needs.
 func (c *Client) start(op *Op, to Completer, wrong error, begin func(c *Client, op *Op, d *deferred)) {
 	d := deferred{now: time.Now()}
 	defer c.runDeferred(&d)
@@ -69,13 +79,14 @@ func (c *Client) start(op *Op, to Completer, wrong error, begin func(c *Client, 
 	c.startLocked(op, 0, begin, &d)
 }
 
-// waitsForRoom tells whether an operation must not begin yet. What only releases waits behind what its share has started before, and for
-// nothing else.
+// waitsForRoom tells whether an operation must not begin yet. What only releases waits behind what its
+// share has started before, and for nothing else.
 func (a *admission) waitsForRoom(share *Share, releases bool) bool {
 	return a.full.Load() && (!releases || len(share.queued) > 0) //mutant:nothing-waits-for-room //mutant:an-unlock-overtakes-the-lock
 }
 
-// startLocked begins an operation, or queues it until it is the turn of its share. bytes is the size of what it needs besides what op has.
+// startLocked begins an operation, or queues it until it is the turn of its share. bytes is the size of
+// what it needs besides what op has.
 func (c *Client) startLocked(op *Op, bytes int, begin func(c *Client, op *Op, d *deferred), d *deferred) {
 	share := c.admission.shareOf(op)
 	if !c.admission.waitsForRoom(share, op.onlyReleases) {
@@ -92,8 +103,8 @@ func (c *Client) startLocked(op *Op, bytes int, begin func(c *Client, op *Op, d 
 	}
 }
 
-// enqueue queues an operation until it is the turn of its share. bytes is the size of its names and values. A release may use
-// twice the bounds of memory. The error is a *ShareError: it was refused.
+// enqueue queues an operation until it is the turn of its share. bytes is the size of its names and
+// values. A release may use twice the bounds of memory. The error is a *ShareError: it was refused.
 func (a *admission) enqueue(op *Op, share *Share, bytes int, releases bool, begin func(d *deferred)) error {
 	bytes += queuedOpBytes
 	most := 1
@@ -142,7 +153,8 @@ func (a *admission) next() *queuedOp {
 	return nil
 }
 
-// cancelQueued has a queued LOCK never begin, and returns false if op is not queued. It needs Client.mu. It leaves the queue when its turn comes.
+// cancelQueued has a queued LOCK never begin, and returns false if op is not queued. It needs
+// Client.mu. It leaves the queue when its turn comes.
 func (op *Op) cancelQueued() bool {
 	if op.queued == nil {
 		return false
@@ -151,7 +163,8 @@ func (op *Op) cancelQueued() bool {
 	return true
 }
 
-// admit begins what is queued, as far as there is room. It must be called without locks, whenever there may be room again.
+// admit begins what is queued, as far as there is room. It must be called without locks, whenever there
+// may be room again.
 func (c *Client) admit() {
 	if !c.admission.full.Load() {
 		return
@@ -174,8 +187,8 @@ func (c *Client) admit() {
 	c.runDeferred(&d)
 }
 
-// lookForRoom sets full to whether the lanes are full. A lane whose batch departs looks at full after that; so here full is set
-// before the lanes are looked at: one of the two sees the other.
+// lookForRoom sets full to whether the lanes are full. A lane whose batch departs looks at full after
+// that; so here full is set before the lanes are looked at: one of the two sees the other.
 func (a *admission) lookForRoom() {
 	a.full.Store(true)
 	if a.fleet.hasRoom() && !a.fleet.waitsForStep() {

@@ -20,7 +20,8 @@ type Client struct {
 	own    clock.Own // this machine's clock
 	fleet  fleet
 
-	// mu guards what follows. It is held for lookups and appends only, never over I/O or a Completer. Order: mu before lane.mu.
+	// mu guards what follows. It is held for lookups and appends only, never over I/O or a Completer.
+	// Order: mu before lane.mu.
 	mu        sync.Mutex
 	rounds    rounds
 	admission admission
@@ -39,8 +40,8 @@ type Client struct {
 	messages messages // has a mutex of its own, which is taken before mu
 }
 
-// Open starts the engine. It does not wait for masters: they may be down, and Ready tells when a quorum is not.
-// The error says which option is out of bounds.
+// Open starts the engine. It does not wait for masters: they may be down, and Ready tells when a quorum
+// is not. The error says which option is out of bounds.
 func Open(opts Options) (*Client, error) {
 	opts = opts.withDefaults()
 	if err := opts.Validate(); err != nil {
@@ -82,9 +83,9 @@ func newClient(opts Options) *Client {
 	return c
 }
 
-// watch is the watchdog, a goroutine of its own. At every tick it abandons the batches of masters that do not
-// answer in time, and requests the heartbeats that are due. Once per round of heartbeats it lets the audit look
-// at some leases.
+// watch is the watchdog, a goroutine of its own. At every tick it abandons the batches of masters that
+// do not answer in time, and requests the heartbeats that are due. Once per round of heartbeats it lets
+// the audit look at some leases.
 func (c *Client) watch() {
 	ticker := time.NewTicker(c.opts.MasterTimeout / watchTicks)
 	defer ticker.Stop()
@@ -125,7 +126,8 @@ func (c *Client) watch() {
 	}
 }
 
-// laneChanged tells the log, waiters, everybody in Ready, and what waits for room, that a lane went up or down.
+// laneChanged tells the log, waiters, everybody in Ready, and what waits for room, that a lane went up
+// or down.
 func (c *Client) laneChanged(l *lane) {
 	defer c.admit()
 	if l.status().State == MasterUp {
@@ -138,8 +140,8 @@ func (c *Client) laneChanged(l *lane) {
 	c.fleet.changed = make(chan struct{})
 }
 
-// Ready waits until a quorum of masters has a vote, or ctx is done: then it returns the *NoQuorumError that a
-// LOCK would get.
+// Ready waits until a quorum of masters has a vote, or ctx is done: then it returns the *NoQuorumError
+// that a LOCK would get.
 func (c *Client) Ready(ctx context.Context) error {
 	for {
 		c.fleet.changedMu.Lock()
@@ -183,8 +185,8 @@ func (c *Client) Drain() {
 	}
 }
 
-// Close drains, gives rounds in flight and pending releases until ctx is done, and ends every goroutine of the
-// client. What is still pending then ends with its TTL.
+// Close drains, gives rounds in flight and pending releases until ctx is done, and ends every goroutine
+// of the client. What is still pending then ends with its TTL.
 func (c *Client) Close(ctx context.Context) error {
 	c.Drain()
 	err := c.settle(ctx)
@@ -218,14 +220,15 @@ func (c *Client) settle(ctx context.Context) error {
 	}
 }
 
-// SetOptions puts other limits into force: MaxHold, MaxWait, MaxWaiters, MaxBound and HandoverTime. It ignores the other options. If a limit
-// is not valid together with the options in force it changes nothing, and returns the error of Validate. Zero is the default.
+// SetOptions puts other limits into force: MaxHold, MaxWait, MaxWaiters, MaxBound and HandoverTime. It
+// ignores the other options. If a limit is not valid together with the options in force it changes
+// nothing, and returns the error of Validate. Zero is the default.
 //
-// Limits count for what comes: no LOCK stops waiting and no lock is lost because one is lower. But a lock that has been held for longer than
-// the new MaxHold is not extended again.
+// Limits count for what comes: no LOCK stops waiting and no lock is lost because one is lower. But a
+// lock that has been held for longer than the new MaxHold is not extended again.
 //
-// The others need a new client. MinTTL and DriftFactor must be those by which the validity of every lock was computed, MaxTTL is that of the
-// membership, and the rest shapes the connections to masters.
+// The others need a new client. MinTTL and DriftFactor must be those by which the validity of every
+// lock was computed, MaxTTL is that of the membership, and the rest shapes the connections to masters.
 func (c *Client) SetOptions(opts Options) error {
 	next := c.opts
 	next.MaxHold, next.MaxWait, next.MaxWaiters, next.MaxBound, next.HandoverTime = opts.MaxHold, opts.MaxWait, opts.MaxWaiters, opts.MaxBound, opts.HandoverTime

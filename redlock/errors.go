@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// What callers branch on: compare with errors.Is. Where facts travel with an error, errors.AsType finds its type.
+// What callers branch on: compare with errors.Is. Where facts travel with an error, errors.AsType finds
+// its type.
 //
 //	error              type            what is known
 //	ErrHeld                            denied
@@ -18,24 +19,29 @@ import (
 //	ErrTooManyWaiters  (*ShareError)   denied, nothing was sent
 //	ErrLimit           *ShareError     denied, what was set is being removed
 var (
-	// ErrHeld: a quorum of masters answered, and the resource is held by another token. Known: nothing was granted.
+	// ErrHeld: a quorum of masters answered, and the resource is held by another token. Known: nothing was
+	// granted.
 	ErrHeld = errors.New("the resource is held by another token")
-	// ErrNotHeld: a quorum of masters answered, and the token does not hold the resource (expired, released, never held).
+	// ErrNotHeld: a quorum of masters answered, and the token does not hold the resource (expired,
+	// released, never held).
 	ErrNotHeld = errors.New("the token does not hold the resource")
-	// ErrNoQuorum: fewer than a quorum of masters voted in time. The outcome is unknown or no; a lock that may have
-	// been set anyway is being released. The error is a *NoQuorumError.
+	// ErrNoQuorum: fewer than a quorum of masters voted in time. The outcome is unknown or no; a lock that
+	// may have been set anyway is being released. The error is a *NoQuorumError.
 	ErrNoQuorum = errors.New("no quorum of masters")
-	// ErrBadRequest: an argument is outside its limits. The error is a *RequestError; nothing was sent to a master.
+	// ErrBadRequest: an argument is outside its limits. The error is a *RequestError; nothing was sent to
+	// a master.
 	ErrBadRequest = errors.New("bad request")
 	// ErrDraining: the client is closing and takes no new work. Nothing was granted.
 	ErrDraining = errors.New("draining: no new work is taken")
 	// ErrTooManyWaiters: as many LOCKs wait as Options.MaxWaiters allows, or as Share.MaxWaiters does.
 	ErrTooManyWaiters = errors.New("too many waiters")
-	// ErrLimit: the operation would exceed what its Share may take. The error is a *ShareError; nothing was granted.
+	// ErrLimit: the operation would exceed what its Share may take. The error is a *ShareError; nothing
+	// was granted.
 	ErrLimit = errors.New("the limit of this user is reached")
 )
 
-// RequestError says which argument is refused, which limit it breaks, and which setting moves the limit.
+// RequestError says which argument is refused, which limit it breaks, and which setting moves the
+// limit.
 type RequestError struct {
 	Reason string
 	Terms  string // Terms.Name, if it is the limit of these; else empty
@@ -55,8 +61,8 @@ func badTTL(format string, args ...any) error {
 	return &RequestError{Reason: fmt.Sprintf("ttl of "+format, args...), TTL: true}
 }
 
-// NoQuorumError says how many masters voted in a round, how many were needed, and what is wrong with the others. A master in quarantine
-// answers and has no vote.
+// NoQuorumError says how many masters voted in a round, how many were needed, and what is wrong with
+// the others. A master in quarantine answers and has no vote.
 type NoQuorumError struct {
 	// Voted is how many masters gave a vote that counts.
 	Voted int
@@ -64,7 +70,8 @@ type NoQuorumError struct {
 	Needed int
 	// Masters is how many there are.
 	Masters int
-	// Late is how long the round took, if a quorum granted so late that nothing of the TTL was left; else 0.
+	// Late is how long the round took, if a quorum granted so late that nothing of the TTL was left; else
+	// 0.
 	Late time.Duration
 	// TTL that was asked for, if there is a Late and it is known; else 0.
 	TTL time.Duration
@@ -92,7 +99,8 @@ type MasterError struct {
 	Addr string
 	// Err is the reason.
 	Err error
-	// State of the master at that moment, in the errors of rounds. MasterUp: it answered too late, or with an error.
+	// State of the master at that moment, in the errors of rounds. MasterUp: it answered too late, or with
+	// an error.
 	State MasterState
 }
 
@@ -109,7 +117,8 @@ func (e *NoQuorumError) Error() string {
 	})
 }
 
-// Counts is Error for those who must not learn the names of the masters or what these say: how many are out in each state.
+// Counts is Error for those who must not learn the names of the masters or what these say: how many are
+// out in each state.
 func (e *NoQuorumError) Counts() string {
 	return e.text(func(b *strings.Builder) {
 		counts := make(map[MasterState]int)

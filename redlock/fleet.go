@@ -13,8 +13,9 @@ import (
 	"redlockd/redlock/quorum"
 )
 
-// fleet is the lanes to the masters, and what this client knows of the masters together: who they are, which of them vote, whether their clocks
-// agree. It knows nothing of locks. It calls the coordinator and its lanes; what the lanes have to tell the engine goes to client.
+// fleet is the lanes to the masters, and what this client knows of the masters together: who they are,
+// which of them vote, whether their clocks agree. It knows nothing of locks. It calls the coordinator
+// and its lanes; what the lanes have to tell the engine goes to client.
 type fleet struct {
 	opts  *Options
 	drift clock.Drift // of opts
@@ -43,8 +44,9 @@ type fleet struct {
 	running sync.WaitGroup
 }
 
-// view is who the masters are, and what holds for them, as this client sees it at one moment. It never changes: when something does, the
-// client gets another view (setRecord). A round keeps the one that it was launched under, and its votes are counted by that.
+// view is who the masters are, and what holds for them, as this client sees it at one moment. It never
+// changes: when something does, the client gets another view (setRecord). A round keeps the one that it
+// was launched under, and its votes are counted by that.
 type view struct {
 	quorum.Electorate
 	// lanes are the masters by place. Nil: nobody has the place.
@@ -52,13 +54,16 @@ type view struct {
 	// masters are the same without the gaps.
 	masters []*lane
 
-	// record is the one in force; nil: none is known, and no vote counts. since is when it was adopted here.
+	// record is the one in force; nil: none is known, and no vote counts. since is when it was adopted
+	// here.
 	record *member.Record
 	since  time.Time
-	// maxTTL is the longest TTL in force, and longestMs the longest that a master is asked for, in milliseconds.
+	// maxTTL is the longest TTL in force, and longestMs the longest that a master is asked for, in
+	// milliseconds.
 	maxTTL    time.Duration
 	longestMs int64
-	// wait is for how long a master has no vote that may have forgotten locks, and how long a clock is watched.
+	// wait is for how long a master has no vote that may have forgotten locks, and how long a clock is
+	// watched.
 	wait time.Duration
 	// stamps are the waits that run, and seats the numbers of the seats, for heartbeats.
 	stamps []string
@@ -125,8 +130,8 @@ func (v *view) beatArgs(to *lane) []any {
 	return member.BeatArgs(v.record.ShownBy(to.guard.memory), to.clockAgrees(), v.stamps, heard, v.seats)
 }
 
-// setRecord makes the record the one in force. Masters that stay keep their lanes; votes of rounds that are under way do not count any more,
-// for the masters show another record.
+// setRecord makes the record the one in force. Masters that stay keep their lanes; votes of rounds that
+// are under way do not count any more, for the masters show another record.
 func (f *fleet) setRecord(r *member.Record) {
 	last := r.Seats[len(r.Seats)-1].Number
 	lanes := make([]*lane, last+1)
@@ -177,8 +182,8 @@ func (f *fleet) up() (n int) {
 	return n
 }
 
-// claim makes the lane the only one for the master with this run_id, or returns the one that is. The lane of the seat that lists
-// a memory of this process goes first: another one loses its connection.
+// claim makes the lane the only one for the master with this run_id, or returns the one that is. The
+// lane of the seat that lists a memory of this process goes first: another one loses its connection.
 func (f *fleet) claim(runID string, l *lane) *lane {
 	listed := false
 	if r := f.view.Load().record; r != nil {
@@ -237,8 +242,9 @@ func (f *fleet) farthest() (most time.Duration) {
 	return most
 }
 
-// hasRoom tells whether a quorum of the masters that vote can take more. Where fewer than a quorum vote, all of these must: no
-// round is granted then, but its undo and its wait for an answer cost as much. With none there is nothing to protect.
+// hasRoom tells whether a quorum of the masters that vote can take more. Where fewer than a quorum
+// vote, all of these must: no round is granted then, but its undo and its wait for an answer cost as
+// much. With none there is nothing to protect.
 func (f *fleet) hasRoom() bool {
 	voting, open := 0, 0
 	for _, l := range f.view.Load().masters {
@@ -258,8 +264,9 @@ func (f *fleet) keyLifeMax() time.Duration {
 	return padded + clock.DriftOf(padded, f.drift)
 }
 
-// waitsForStep tells whether operations should wait because a step of the membership is under way: the masters that take work and
-// remember everything are a quorum, but too many of them show something else than this client knows.
+// waitsForStep tells whether operations should wait because a step of the membership is under way: the
+// masters that take work and remember everything are a quorum, but too many of them show something else
+// than this client knows.
 func (f *fleet) waitsForStep() bool {
 	v := f.view.Load()
 	if v.record == nil {
@@ -285,8 +292,8 @@ func (f *fleet) clockViews() (views []clockView) {
 	return views
 }
 
-// vouched are the masters whose clock is vouched for. enough tells that so many are connected that all that agree
-// with our clock could be.
+// vouched are the masters whose clock is vouched for. enough tells that so many are connected that all
+// that agree with our clock could be.
 func (f *fleet) vouched(now time.Time) (good quorum.Mask, enough bool) {
 	v := f.view.Load()
 	offsets, known := make([]clock.Interval, v.Places), quorum.Mask(0)

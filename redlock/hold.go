@@ -13,31 +13,38 @@ import (
 	"redlockd/redlock/loglimit"
 )
 
-// A held lock is bound to a Holder, which stands for one connection of a client. The Client renews it every third of its
-// TTL until the Holder ends, so a client process that pauses loses nothing. The TTL is for how long the lock outlives its
-// holder. What the client may believe meanwhile, hold_keepalive.go says. testdata/tla/Hold.tla is the model.
+// A held lock is bound to a Holder, which stands for one connection of a client. The Client renews it
+// every third of its TTL until the Holder ends, so a client process that pauses loses nothing. The TTL
+// is for how long the lock outlives its holder. What the client may believe meanwhile,
+// hold_keepalive.go says. testdata/tla/Hold.tla is the model.
 //
 // Invariants:
-//   - Nothing is renewed after an UNLOCK, the end of the Holder, or a takeover has passed Client.mu here.
-//   - A lock of several resources ends as a whole. Whoever releases or takes over one of them, wherever, ends the renewal of all: its
-//     owner, who knows only that the lock is held or not, is told that all are lost.
-//   - The end of a Holder releases only what is bound to this very Holder, and only if its client has ended it. A
-//     connection that broke proves nothing about the client: its locks end with their TTLs.
-//   - A takeover (StartHold) puts a new token in the place of the old one, so that a release or a renewal of the
-//     earlier holder, however late, finds nothing. The new token keeps the birth of the old one for MaxHold. A reader's
-//     token is exchanged in the set of readers, also while a writer waits for these to end.
-//   - Each end that the owner has not asked for is told to the owner, once. Subscribers and the log are told of losses alone: nothing was
-//     lost where the whole lock was released or taken over through another client.
+//   - Nothing is renewed after an UNLOCK, the end of the Holder, or a takeover has passed Client.mu
+//     here.
+//   - A lock of several resources ends as a whole. Whoever releases or takes over one of them,
+//     wherever, ends the renewal of all: its owner, who knows only that the lock is held or not, is
+//     told that all are lost.
+//   - The end of a Holder releases only what is bound to this very Holder, and only if its client has
+//     ended it. A connection that broke proves nothing about the client: its locks end with their TTLs.
+//   - A takeover (StartHold) puts a new token in the place of the old one, so that a release or a
+//     renewal of the earlier holder, however late, finds nothing. The new token keeps the birth of the
+//     old one for MaxHold. A reader's token is exchanged in the set of readers, also while a writer
+//     waits for these to end.
+//   - Each end that the owner has not asked for is told to the owner, once. Subscribers and the log are
+//     told of losses alone: nothing was lost where the whole lock was released or taken over through
+//     another client.
 //
-// Renewal is the round of EXTEND, launched by the watchdog: no goroutine and no timer per lock, and what is due at one tick
-// goes to each master in one batch.
+// Renewal is the round of EXTEND, launched by the watchdog: no goroutine and no timer per lock, and
+// what is due at one tick goes to each master in one batch.
 
 // Owner is whose connection a Holder stands for.
 type Owner interface {
-	// LockLost tells that these resources, which were locked together, are not held any more. It is called once per
-	// lock, without locks held, and must not block. It returns what sends what it left behind, or nil, as Done does.
+	// LockLost tells that these resources, which were locked together, are not held any more. It is called
+	// once per lock, without locks held, and must not block. It returns what sends what it left behind, or
+	// nil, as Done does.
 	LockLost(resources []string) Flusher
-	// Idle is for how long the client has sent nothing. It is called with Client.mu held, and must not take a mutex.
+	// Idle is for how long the client has sent nothing. It is called with Client.mu held, and must not
+	// take a mutex.
 	Idle() time.Duration
 }
 
@@ -57,7 +64,8 @@ type Holder struct {
 	bindings []*binding
 	// lost are resources whose loss no KEEPALIVE has told yet.
 	lost []string
-	// silence is for how long the client may send nothing and its locks are still renewed. 0: as long as the Holder lives.
+	// silence is for how long the client may send nothing and its locks are still renewed. 0: as long as
+	// the Holder lives.
 	silence time.Duration
 	// unheard: some binding is.
 	unheard bool
@@ -72,7 +80,8 @@ type Holder struct {
 // NewHolder makes a Holder that nothing is bound to.
 func NewHolder(owner Owner) *Holder { return &Holder{owner: owner} }
 
-// binding is one lock that is bound to a Holder. It is the Completer of its own renewals. Client.mu guards it.
+// binding is one lock that is bound to a Holder. It is the Completer of its own renewals. Client.mu
+// guards it.
 type binding struct {
 	op      Op // of the renewal under way
 	client  *Client
@@ -85,8 +94,9 @@ type binding struct {
 	ttl     time.Duration
 	reader  bool // a reader's
 	release bool // it is released when the client ends the Holder
-	// unheard: it was taken over, and the client has sent no KEEPALIVE since. It may have given up waiting for the answer and closed the
-	// connection, and go by what it was told before on another one. So it is not released.
+	// unheard: it was taken over, and the client has sent no KEEPALIVE since. It may have given up waiting
+	// for the answer and closed the connection, and go by what it was told before on another one. So it is
+	// not released.
 	unheard bool
 	// until is the end of the validity, on clock.Own.
 	until time.Duration
@@ -101,7 +111,8 @@ type binding struct {
 	index    int  // in holds.due; -1: it is not bound any more
 }
 
-// holds are the held locks of a Client. Client.mu guards it. It tells owners and the log of what has ended, and launches nothing.
+// holds are the held locks of a Client. Client.mu guards it. It tells owners and the log of what has
+// ended, and launches nothing.
 type holds struct {
 	client *Client // each binding has it, for the answers to its renewals
 	own    *clock.Own
@@ -231,8 +242,8 @@ func (s *holds) bindable(h *Holder) error {
 	return nil
 }
 
-// bind binds a lock that was just granted to the Holder of its operation. What is bound under the same keys is not
-// any more: it is the same lock, or one that was lost.
+// bind binds a lock that was just granted to the Holder of its operation. What is bound under the same
+// keys is not any more: it is the same lock, or one that was lost.
 func (s *holds) bind(op *Op, r *round, token string, until time.Time, d *deferred) {
 	h := op.holder
 	reader := r.ofReader()
@@ -256,8 +267,8 @@ func (s *holds) bind(op *Op, r *round, token string, until time.Time, d *deferre
 	h.endsKnown = false
 }
 
-// moved is for what is bound to one of these resources, which are about to be bound to the Holder h under this token, or to hold
-// another token than this.
+// moved is for what is bound to one of these resources, which are about to be bound to the Holder h
+// under this token, or to hold another token than this.
 func (s *holds) moved(b *binding, resources []string, token string, h *Holder, d *deferred) {
 	switch {
 	case b == nil:
@@ -270,8 +281,9 @@ func (s *holds) moved(b *binding, resources []string, token string, h *Holder, d
 	}
 }
 
-// nextRenewal is when a lock that was granted or renewed now is to be renewed next: a little earlier than after a third of its TTL, so that
-// locks which were taken together are not renewed together for ever.
+// nextRenewal is when a lock that was granted or renewed now is to be renewed next: a little earlier
+// than after a third of its TTL, so that locks which were taken together are not renewed together for
+// ever.
 func nextRenewal(now time.Time, ttl time.Duration) time.Time {
 	return now.Add(ttl/3 - rand.N(ttl/24+1))
 }
@@ -313,8 +325,8 @@ func (s *holds) lookAgain(b *binding, due time.Time) {
 	heap.Fix(&s.due, b.index)
 }
 
-// Done implements Completer, of a renewal. Where the outcome is unknown, renewHeld tries again until the validity is over.
-// So it does once MaxHold is used up.
+// Done implements Completer, of a renewal. Where the outcome is unknown, renewHeld tries again until
+// the validity is over. So it does once MaxHold is used up.
 func (b *binding) Done(_ *Op, result Result) Flusher {
 	c := b.client
 	d := c.enter()
@@ -331,7 +343,8 @@ func (b *binding) Done(_ *Op, result Result) Flusher {
 	return nil
 }
 
-// renewedLocked is for a lock that was extended, by its renewal or by its holder, with a round that began then.
+// renewedLocked is for a lock that was extended, by its renewal or by its holder, with a round that
+// began then.
 func (b *binding) renewedLocked(begun, until time.Time) {
 	if at := b.client.own.At(until); at > b.until { //mutant:the-validity-of-a-renewal-is-counted-from-its-answer
 		b.until, b.begun = at, begun
@@ -346,8 +359,9 @@ func (s *holds) ended(b *binding, d *deferred) {
 	d.ended = append(d.ended, b) //mutant:a-loss-is-not-told
 }
 
-// deniedLocked ends a binding of which the masters that remember have said that its token does not hold it. None of them has forgotten it, so
-// the lock was released or taken over; if that is so of a part alone, the rest is lost.
+// deniedLocked ends a binding of which the masters that remember have said that its token does not hold
+// it. None of them has forgotten it, so the lock was released or taken over; if that is so of a part
+// alone, the rest is lost.
 func (b *binding) deniedLocked(r *round, d *deferred) {
 	if r.flags.Load()&flagPart != 0 { //mutant:what-is-left-elsewhere-is-no-loss
 		b.client.holds.lost(b, partLost, d)
@@ -366,7 +380,8 @@ func (s *holds) lost(b *binding, why string, d *deferred) {
 		"to_do", "its client was told; if masters were restarted or flushed, or nobody can reach a quorum, see the lines about them", b.note.attr(heldSince))
 }
 
-// reportEnded tells owners that their locks have ended, and subscribers of losses. It must be called without Client.mu.
+// reportEnded tells owners that their locks have ended, and subscribers of losses. It must be called
+// without Client.mu.
 func (c *Client) reportEnded(ended []*binding, d *deferred) {
 	for _, b := range ended {
 		if f := b.holder.owner.LockLost(b.keys); f != nil {
@@ -386,8 +401,9 @@ func (c *Client) reportEnded(ended []*binding, d *deferred) {
 	c.messages.receiveOwn()
 }
 
-// EndHolder ends the renewal of all that is bound to the Holder: these locks end with their TTLs. If byClient, those that were
-// asked for with Release are released. byClient may be true only if the client itself has ended its connection.
+// EndHolder ends the renewal of all that is bound to the Holder: these locks end with their TTLs. If
+// byClient, those that were asked for with Release are released. byClient may be true only if the
+// client itself has ended its connection.
 func (c *Client) EndHolder(h *Holder, byClient bool) {
 	d := c.enter()
 	defer c.leave(d)
@@ -409,8 +425,9 @@ func (c *Client) Bound(h *Holder) int {
 	return len(h.bindings)
 }
 
-// RenewHeld renews every held lock once, to its whole TTL, and waits until all are renewed or lost, or ctx is done. A renewal that is under
-// way counts. A server that ends calls it last, once, so that clients have the time to take their locks over elsewhere.
+// RenewHeld renews every held lock once, to its whole TTL, and waits until all are renewed or lost, or
+// ctx is done. A renewal that is under way counts. A server that ends calls it last, once, so that
+// clients have the time to take their locks over elsewhere.
 func (c *Client) RenewHeld(ctx context.Context) {
 	now, none := time.Now(), make(chan struct{})
 	c.mu.Lock()
@@ -431,10 +448,11 @@ func (c *Client) RenewHeld(ctx context.Context) {
 	}
 }
 
-// StartHold takes a lock over by req.Token: it is extended to the TTL, gets a new token, which is Result.Token, and is bound to the Holder.
-// Result.Held is false if the token does not hold it. Where the outcome is not known, StartHold may be repeated with the old token; if
-// it is denied then, the lock ends with its TTL. Release counts from the first StartKeepAlive behind the answer. Wait, Fence, Slots
-// and Shared of the request mean nothing here.
+// StartHold takes a lock over by req.Token: it is extended to the TTL, gets a new token, which is
+// Result.Token, and is bound to the Holder. Result.Held is false if the token does not hold it. Where
+// the outcome is not known, StartHold may be repeated with the old token; if it is denied then, the
+// lock ends with its TTL. Release counts from the first StartKeepAlive behind the answer. Wait, Fence,
+// Slots and Shared of the request mean nothing here.
 func (c *Client) StartHold(op *Op, req LockRequest, to Completer) {
 	d := deferred{now: time.Now()}
 	changes, err := c.takeover(op, req.Resources, req.Token, req.TTL, req.Holder, d.now)
@@ -448,7 +466,8 @@ func (c *Client) StartHold(op *Op, req LockRequest, to Completer) {
 	c.StartCommit(op, changes, to)
 }
 
-// takeover are the changes that put a new token in the place of the old one. The new one is as old as the lock.
+// takeover are the changes that put a new token in the place of the old one. The new one is as old as
+// the lock.
 func (c *Client) takeover(op *Op, resources []string, token string, ttl time.Duration, h *Holder, now time.Time) ([]Change, error) {
 	if err := checkHolder(resources, token); err != nil {
 		return nil, err

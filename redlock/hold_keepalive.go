@@ -6,15 +6,18 @@ import (
 	"redlockd/redlock/quorum"
 )
 
-// What the client of a Holder may believe. KEEPALIVE answers until when all that is bound is held, for one command whatever the number
-// of locks. The client counts the answer from the moment it sent KEEPALIVE, as it does for LOCK and EXTEND: so a server that is
-// frozen, a connection that is half open and a client that was paused all end the belief in time. That a connection stands, and that a
-// loss was not told, proves nothing: bytes lie in buffers.
+// What the client of a Holder may believe. KEEPALIVE answers until when all that is bound is held, for
+// one command whatever the number of locks. The client counts the answer from the moment it sent
+// KEEPALIVE, as it does for LOCK and EXTEND: so a server that is frozen, a connection that is half open
+// and a client that was paused all end the belief in time. That a connection stands, and that a loss
+// was not told, proves nothing: bytes lie in buffers.
 //
-// The answer comes from memory, from renewals of up to one TTL ago, so it would trust this machine's monotonic clock for that long;
-// and a virtual machine that is paused or migrated may not count the pause. So KEEPALIVE is a round without a command
-// (verbBarrier): a quorum of trailers that were asked for after the KEEPALIVE came, with clocks in step with ours, prove that our clock has
-// not stood still since the renewals. A suspension that the system tells of costs the validity of all that was renewed before it.
+// The answer comes from memory, from renewals of up to one TTL ago, so it would trust this machine's
+// monotonic clock for that long; and a virtual machine that is paused or migrated may not count the
+// pause. So KEEPALIVE is a round without a command (verbBarrier): a quorum of trailers that were asked
+// for after the KEEPALIVE came, with clocks in step with ours, prove that our clock has not stood still
+// since the renewals. A suspension that the system tells of costs the validity of all that was renewed
+// before it.
 
 // Kept answers StartKeepAlive, beside Result.Validity.
 type Kept struct {
@@ -22,9 +25,9 @@ type Kept struct {
 	Lost  []string // resources whose loss no KEEPALIVE has told before
 }
 
-// StartKeepAlive answers until when all locks that are bound to the Holder are held: Result.Held, Until and Validity, and Result.Kept.
-// Held is false if nothing is bound, one of the locks may not be held, or a loss is told. Without a quorum nothing is known, and what
-// was lost is told by the next one.
+// StartKeepAlive answers until when all locks that are bound to the Holder are held: Result.Held, Until
+// and Validity, and Result.Kept. Held is false if nothing is bound, one of the locks may not be held,
+// or a loss is told. Without a quorum nothing is known, and what was lost is told by the next one.
 func (c *Client) StartKeepAlive(op *Op, h *Holder, to Completer) {
 	d := c.enter()
 	defer c.leave(d)
@@ -38,7 +41,8 @@ func (c *Client) StartKeepAlive(op *Op, h *Holder, to Completer) {
 	c.startLocked(op, 0, (*Client).beginKeepAliveLocked, d)
 }
 
-// SetSilence has locks of the Holder renewed only while its client has sent something within silence; 0: while the Holder lives.
+// SetSilence has locks of the Holder renewed only while its client has sent something within silence;
+// 0: while the Holder lives.
 func (c *Client) SetSilence(h *Holder, silence time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -74,8 +78,8 @@ func (c *Client) keepAliveDecided(r *round, o quorum.Outcome, v quorum.Votes, d 
 	d.deliver(op, result)
 }
 
-// left is for how long all that is bound to the Holder is held. Masters' clocks have gone on during a suspension, so a
-// renewal that began before one counts for nothing, and the next is due at once.
+// left is for how long all that is bound to the Holder is held. Masters' clocks have gone on during a
+// suspension, so a renewal that began before one counts for nothing, and the next is due at once.
 func (s *holds) left(h *Holder, d *deferred) time.Duration {
 	if len(h.bindings) == 0 {
 		return 0

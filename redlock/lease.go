@@ -65,9 +65,9 @@ func (c *Client) TryLock(ctx context.Context, resource string, ttl time.Duration
 	return c.Acquire(ctx, LockRequest{Resources: []string{resource}, TTL: ttl})
 }
 
-// Acquire is Lock for several resources or one of several slots, with a token of the caller's own, or with a bounded wait.
-// When the wait has run out it returns ErrHeld, or a *NoQuorumError if the last attempt found no
-// quorum.
+// Acquire is Lock for several resources or one of several slots, with a token of the caller's own, or
+// with a bounded wait. When the wait has run out it returns ErrHeld, or a *NoQuorumError if the last
+// attempt found no quorum.
 func (c *Client) Acquire(ctx context.Context, req LockRequest) (*Lease, error) {
 	before := clock.Suspended()
 	result, err := c.wait(ctx, func(op *Op, to Completer) { c.StartLock(op, req, to) })
@@ -136,7 +136,8 @@ func (c *Client) Inspect(ctx context.Context, resource string) (*ResourceInfo, e
 	return result.Info, err
 }
 
-// ForceUnlock releases a resource without the token, see StartForce. ErrNotHeld: nobody does; Forced.Fence is valid all the same.
+// ForceUnlock releases a resource without the token, see StartForce. ErrNotHeld: nobody does;
+// Forced.Fence is valid all the same.
 func (c *Client) ForceUnlock(ctx context.Context, resource string) (*Forced, error) {
 	result, err := c.wait(ctx, func(op *Op, to Completer) { c.StartForce(op, resource, to) })
 	if err == nil && !result.Held {

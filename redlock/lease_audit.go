@@ -8,12 +8,14 @@ import (
 	"redlockd/redlock/quorum"
 )
 
-// A lease can be lost before its validity ends: masters restart or are flushed. The holder learns it with its next EXTEND; everybody else
-// should not have to wait for that. So with every heartbeat a few leases are read from the masters, and all of them soon after
-// a master was quarantined, was found to evict keys, or became a replica.
+// A lease can be lost before its validity ends: masters restart or are flushed. The holder learns it
+// with its next EXTEND; everybody else should not have to wait for that. So with every heartbeat a few
+// leases are read from the masters, and all of them soon after a master was quarantined, was found to
+// evict keys, or became a replica.
 //
-// A lease can also end without this client: another one released it or took it over, or somebody deleted the key. Nobody is told of that,
-// for nobody can tell these apart. What the token has left on a minority is removed, for it would keep others out.
+// A lease can also end without this client: another one released it or took it over, or somebody
+// deleted the key. Nobody is told of that, for nobody can tell these apart. What the token has left on
+// a minority is removed, for it would keep others out.
 const (
 	auditPerBeat  = 16
 	auditInDoubt  = 512 // per heartbeat, until all leases were looked at once
@@ -45,7 +47,8 @@ func (a *audits) next(d *deferred) {
 			a.last = 0
 		}
 		lease := all[a.last]
-		// One that is about to end, or was just granted and may not have reached every master, proves nothing.
+		// One that is about to end, or was just granted and may not have reached every master, proves
+		// nothing.
 		if lease.lost || d.now.Add(auditMinAlive).After(lease.validUntil) || d.now.Sub(lease.born) < auditMinAlive {
 			continue
 		}
@@ -66,8 +69,9 @@ func (a *audits) look(lease *lease, d *deferred) {
 	a.client.rounds.launch(r.asReader(lease.reader), quorum.All, d)
 }
 
-// lookAtAttempt reads the lease of an attempt under a caller's token that a master has done long after it was granted: another client may have
-// released it meanwhile, and that master had nothing to release. A release through this client is behind the attempt on every master.
+// lookAtAttempt reads the lease of an attempt under a caller's token that a master has done long after
+// it was granted: another client may have released it meanwhile, and that master had nothing to
+// release. A release through this client is behind the attempt on every master.
 func (a *audits) lookAtAttempt(r *round, d *deferred) {
 	granted := time.Duration(r.attempt.granted.Load())
 	if granted == 0 || a.client.own.At(d.now)-granted < a.client.opts.MasterTimeout/4 {
@@ -82,8 +86,9 @@ func (a *audits) lookAtAttempt(r *round, d *deferred) {
 
 const lostToDo = "find out which masters were restarted or flushed, or may evict keys; its holder learns of it with EXTEND"
 
-// auditDecided judges what the masters answered about a lease. Where those that remember suffice to say that the token does not hold it, it
-// was released, or taken over, through another client, and is forgotten here. It is lost where that takes masters that have forgotten.
+// auditDecided judges what the masters answered about a lease. Where those that remember suffice to say
+// that the token does not hold it, it was released, or taken over, through another client, and is
+// forgotten here. It is lost where that takes masters that have forgotten.
 func (c *Client) auditDecided(r *round, _ quorum.Outcome, v quorum.Votes, d *deferred) {
 	gone, forgotten, moved := quorum.Mask(0), quorum.Mask(0), false
 	for i := range r.view.Places {
@@ -134,8 +139,8 @@ func (c *Client) auditDecided(r *round, _ quorum.Outcome, v quorum.Votes, d *def
 		"validity_left", lease.validUntil.Sub(now).Round(time.Millisecond), "to_do", lostToDo, lease.note.attr(lease.born))
 }
 
-// mayTakeOver tells whether the value may have come in the place of the token by a takeover, or by the commit of a library. That may still
-// fail, and put the token back. A takeover keeps the birth.
+// mayTakeOver tells whether the value may have come in the place of the token by a takeover, or by the
+// commit of a library. That may still fail, and put the token back. A takeover keeps the birth.
 func mayTakeOver(value, token string) bool {
 	born, made := tokenBirth(value)
 	before, known := tokenBirth(token)

@@ -6,21 +6,23 @@ import (
 	"time"
 )
 
-// ErrLapsed is the cause of the end of KeepAlive's context when nothing is known against the lock, and yet its validity is over or about to be.
+// ErrLapsed is the cause of the end of KeepAlive's context when nothing is known against the lock, and
+// yet its validity is over or about to be.
 var ErrLapsed = errors.New("this process or its machine was suspended, or too slow to renew it, until the validity was over")
 
 // KeepAliveOptions change what Lease.KeepAliveWith does. The zero value is what Lease.KeepAlive does.
 type KeepAliveOptions struct {
-	// Early is how long before the end of the validity the context ends: the time that the work needs to stop. Zero: a twentieth of
-	// the TTL, at most 100 ms.
+	// Early is how long before the end of the validity the context ends: the time that the work needs to
+	// stop. Zero: a twentieth of the TTL, at most 100 ms.
 	Early time.Duration
-	// OnRenewal is called after each attempt to renew the lock, with its error. The next attempt waits for it, the end of the context does
-	// not. It must not call Unlock or KeepAlive of the lease, which wait for it. nil: nobody is called.
+	// OnRenewal is called after each attempt to renew the lock, with its error. The next attempt waits for
+	// it, the end of the context does not. It must not call Unlock or KeepAlive of the lease, which wait
+	// for it. nil: nobody is called.
 	OnRenewal func(error)
 }
 
-// Hold is Lock and KeepAlive in one: it waits until the resource is free, locks it, and renews it. The context is for the work that the lock
-// protects, and ends before the lock does.
+// Hold is Lock and KeepAlive in one: it waits until the resource is free, locks it, and renews it. The
+// context is for the work that the lock protects, and ends before the lock does.
 //
 //	lease, held, err := client.Hold(ctx, "invoices", 30*time.Second)
 //	if err != nil { … }
@@ -34,9 +36,10 @@ func (c *Client) Hold(ctx context.Context, resource string, ttl time.Duration) (
 	return lease, lease.KeepAlive(ctx), nil
 }
 
-// KeepAlive renews the lock every third of its TTL, and returns a context for the work that the lock protects. The context ends when the lock
-// is lost, and shortly before the validity ends if renewal fails until then. context.Cause says why: ErrNotHeld, a *NoQuorumError,
-// ErrLapsed, or a bad request once Options.MaxHold is used up. Renewal stops when ctx is done or Unlock is called; both end the
+// KeepAlive renews the lock every third of its TTL, and returns a context for the work that the lock
+// protects. The context ends when the lock is lost, and shortly before the validity ends if renewal
+// fails until then. context.Cause says why: ErrNotHeld, a *NoQuorumError, ErrLapsed, or a bad request
+// once Options.MaxHold is used up. Renewal stops when ctx is done or Unlock is called; both end the
 // context, and only Unlock releases the lock. A second call ends the first.
 //
 //	held := lease.KeepAlive(ctx)
@@ -59,7 +62,8 @@ func (l *Lease) KeepAliveWith(ctx context.Context, o KeepAliveOptions) context.C
 	return held
 }
 
-// stopKeepAlive ends renewal, and waits for an EXTEND that is in flight: an UNLOCK comes behind it, and nothing after the UNLOCK.
+// stopKeepAlive ends renewal, and waits for an EXTEND that is in flight: an UNLOCK comes behind it, and
+// nothing after the UNLOCK.
 func (l *Lease) stopKeepAlive() {
 	if k := l.keepAlive; k != nil {
 		k.cancel(context.Canceled)
@@ -80,9 +84,10 @@ type keepAlive struct {
 
 // run renews the lease until the context is done, and ends the context in time.
 //
-// Invariant: the context ends before the validity does, unless this process does not run then. So run never waits for the masters: EXTEND has
-// a goroutine of its own. And it looks at the clock often instead of setting one timer, because timers stand still while the
-// machine is suspended, and Validity does not.
+// Invariant: the context ends before the validity does, unless this process does not run then. So run
+// never waits for the masters: EXTEND has a goroutine of its own. And it looks at the clock often
+// instead of setting one timer, because timers stand still while the machine is suspended, and Validity
+// does not.
 func (k *keepAlive) run(held context.Context) {
 	defer close(k.done)
 	ticks := time.NewTicker(min(k.ttl/100, 50*time.Millisecond))
@@ -123,7 +128,8 @@ func (k *keepAlive) run(held context.Context) {
 	}
 }
 
-// extend tries once to renew the lock, and ends the context where the lock is lost: somebody else may hold it already.
+// extend tries once to renew the lock, and ends the context where the lock is lost: somebody else may
+// hold it already.
 func (k *keepAlive) extend(held context.Context) error {
 	err := k.lease.Extend(held, k.ttl)
 	stopped := held.Err() != nil

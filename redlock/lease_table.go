@@ -95,12 +95,14 @@ func newLease(r *round, v quorum.Votes, validUntil time.Time) *lease {
 // ttl is what the masters were asked for.
 func (l *lease) ttl() time.Duration { return time.Duration(l.ttlMs) * time.Millisecond }
 
-// keysEnd is when the keys have ended if nobody has extended them: they can outlive the validity by the drift. A delay comes on top.
+// keysEnd is when the keys have ended if nobody has extended them: they can outlive the validity by the
+// drift. A delay comes on top.
 func (l *lease) keysEnd() time.Time {
 	return l.validUntil.Add(time.Duration(l.ttlMs)*time.Millisecond/2 + clock.DriftConstant)
 }
 
-// leaseOf returns the lease of these keys that the round was granted, if it is still the one of them; or nil.
+// leaseOf returns the lease of these keys that the round was granted, if it is still the one of them;
+// or nil.
 func (s *leases) leaseOf(r *round, keys []string, token string) *lease {
 	if l := s.findLease(keys, token); l != nil && l.launched == r.launched {
 		return l
@@ -137,7 +139,8 @@ func (s *leases) findLease(resources []string, token string) *lease {
 	return nil
 }
 
-// birth is when the lock of these resources was first granted to the token, if the token or a lease tells.
+// birth is when the lock of these resources was first granted to the token, if the token or a lease
+// tells.
 func (s *leases) birth(resources []string, token string) (born time.Time, known bool) {
 	if born, known = tokenBirth(token); known {
 		return born, true
@@ -183,14 +186,15 @@ func (s *leases) superseded(than *round, key, token string) bool {
 	return slices.ContainsFunc(s.inflight[key], func(r *round) bool { return launchedAfter(r.launched, than.launched) && r.isFor(key, token) })
 }
 
-// held tells whether findLease finds a lease whose validity is not over, or only just. In its delay a lock counts in no limit, so it counts anew.
+// held tells whether findLease finds a lease whose validity is not over, or only just. In its delay a
+// lock counts in no limit, so it counts anew.
 func (s *leases) held(resources []string, token string, now time.Time) bool {
 	lease := s.findLease(resources, token)
 	return lease != nil && now.Before(lease.validUntil.Add(clock.DriftConstant))
 }
 
-// heldOrDelayed returns the lease of a token if its keys may still be there, also in the delay behind its validity: nobody else can have had the
-// resources. Else it returns nil.
+// heldOrDelayed returns the lease of a token if its keys may still be there, also in the delay behind
+// its validity: nobody else can have had the resources. Else it returns nil.
 func (s *leases) heldOrDelayed(resources []string, token string, now time.Time) *lease {
 	lease := s.findLease(resources, token)
 	if lease != nil && now.Before(s.free(lease).Add(clock.DriftConstant)) { //mutant:in-its-delay-a-lock-is-not-held
@@ -253,7 +257,8 @@ func (s *leases) grant(granted *lease, share *Share, delay time.Duration, now ti
 	}
 }
 
-// free is when the resources of a lease are free, if nobody releases or extends it: the end of its validity, or of its delay.
+// free is when the resources of a lease are free, if nobody releases or extends it: the end of its
+// validity, or of its delay.
 func (s *leases) free(l *lease) time.Time { return l.validUntil.Add(s.delays[l]) }
 
 // release forgets the lease that holds exactly these resources with this token, and returns it, or
@@ -357,8 +362,8 @@ func (s *leases) running(now time.Time) (n int) {
 	return n
 }
 
-// launchedAfter tells whether a round was launched after another one, by their numbers, which begin anew at
-// some time.
+// launchedAfter tells whether a round was launched after another one, by their numbers, which begin
+// anew at some time.
 func launchedAfter(launched, other uint32) bool { return int32(launched-other) > 0 }
 
 // sameKeys compares two sets of resources, which are named once each.

@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// limits are the options that SetOptions can change while the client runs. They do not change once they are stored.
+// limits are the options that SetOptions can change while the client runs. They do not change once they
+// are stored.
 type limits struct {
 	maxHold, maxWait, handoverTime time.Duration
 	maxWaiters, maxBound           int
@@ -19,16 +20,16 @@ func (o *Options) limits() *limits {
 	return &limits{maxHold: o.MaxHold, maxWait: o.MaxWait, maxWaiters: o.MaxWaiters, maxBound: o.MaxBound, handoverTime: o.HandoverTime}
 }
 
-// bounds say what callers may ask for, before it costs a master anything. All errors are ErrBadRequest, and name the setting that bounds the
-// value. They need no mutex.
+// bounds say what callers may ask for, before it costs a master anything. All errors are ErrBadRequest,
+// and name the setting that bounds the value. They need no mutex.
 type bounds struct {
 	opts   *Options
 	limits atomic.Pointer[limits] // in force
 	maxTTL atomic.Int64           // the longest in force. The fleet changes it
 }
 
-// checkTTL bounds what a caller may ask for. MaxTTL is about the length of a quarantine, so no lock may live
-// longer, its delay included.
+// checkTTL bounds what a caller may ask for. MaxTTL is about the length of a quarantine, so no lock may
+// live longer, its delay included.
 func (b *bounds) checkTTL(ttl, delay time.Duration) error {
 	most := time.Duration(b.maxTTL.Load())
 	switch {
@@ -47,7 +48,8 @@ func (b *bounds) checkTTL(ttl, delay time.Duration) error {
 	return nil
 }
 
-// checkHoldTTL bounds the TTL of a held lock from below: it is renewed after a third of it, and two attempts must fit into the rest.
+// checkHoldTTL bounds the TTL of a held lock from below: it is renewed after a third of it, and two
+// attempts must fit into the rest.
 func (b *bounds) checkHoldTTL(ttl time.Duration) error {
 	if least := 3 * b.opts.MasterTimeout; ttl < least {
 		return badTTL("%s ms is too short for a lock that is held: at least %s ms are needed, three times master.timeout", inMs(ttl), inMs(least))

@@ -30,7 +30,8 @@ type batch struct {
 	err         error         // the last error a master replied to an acquisition, extension or reading
 	guardResult guardResult   // of its trailer, or of both where it took two pipelines
 	judged      bool          // guardResult is known
-	// behindFinding tells that something was found in a batch before it, and that nobody has acted on it yet.
+	// behindFinding tells that something was found in a batch before it, and that nobody has acted on it
+	// yet.
 	behindFinding bool
 	sent          time.Time // when
 	latestAt      int64     // see latestMs; 0: it was not asked for
@@ -198,9 +199,10 @@ func (b *batch) add(i int32) {
 	}
 }
 
-// order ends the segment if the round must not enter it. Releases are hoisted to the front of a segment, where they can be folded
-// into one call; so a release whose key an earlier round of the segment touches must not enter it:
-// it would overtake that round. Readers of one resource are in nobody's way: the release of one may overtake another's LOCK.
+// order ends the segment if the round must not enter it. Releases are hoisted to the front of a
+// segment, where they can be folded into one call; so a release whose key an earlier round of the
+// segment touches must not enter it: it would overtake that round. Readers of one resource are in
+// nobody's way: the release of one may overtake another's LOCK.
 func (b *batch) order(r *round, release bool) {
 	reader := (r.verb == verbJoin || release && len(r.keys) == 1) && r.ofReader()
 	if release {
@@ -270,8 +272,8 @@ func (b *batch) emit() {
 	b.joined.reset()
 }
 
-// readersOfOne are the rounds at the front that are LOCKs of readers of one resource. An attempt under a caller's token goes alone, for its place
-// between two clock marks.
+// readersOfOne are the rounds at the front that are LOCKs of readers of one resource. An attempt under
+// a caller's token goes alone, for its place between two clock marks.
 func (b *batch) readersOfOne(list []int32) []int32 {
 	n := 0
 	for ; n < min(len(list), foldMax); n++ {
@@ -352,7 +354,8 @@ type touched struct {
 	any  bool
 }
 
-// hash has a seed of its own, so that no client can choose keys that collide. Its lowest 12 bits are the place in bits.
+// hash has a seed of its own, so that no client can choose keys that collide. Its lowest 12 bits are
+// the place in bits.
 func (t *touched) hash(key string) uint64 { return maphash.String(t.seed, key) }
 
 // holder is the hash of a key together with a token.
@@ -494,7 +497,8 @@ func (b *batch) note(i int32, v quorum.Vote, refused error) {
 	}
 }
 
-// readReaders reads the reply to a call that carries readers: what each of them would be answered alone.
+// readReaders reads the reply to a call that carries readers: what each of them would be answered
+// alone.
 func (b *batch) readReaders(rounds []int32) error {
 	first, err := b.wire.ReadReply()
 	if err != nil {
@@ -522,9 +526,10 @@ func (b *batch) readReaders(rounds []int32) error {
 	return nil
 }
 
-// readArray reads the reply to a script that answers with an array of n elements. Their kinds are those of kinds, over and over, and each is
-// given to element, whose error is that a bound does not allow it. refused is that, or the error that the master replied in the place of the
-// array or of an element: what stands behind it is read all the same, because the next reply follows.
+// readArray reads the reply to a script that answers with an array of n elements. Their kinds are those
+// of kinds, over and over, and each is given to element, whose error is that a bound does not allow it.
+// refused is that, or the error that the master replied in the place of the array or of an element:
+// what stands behind it is read all the same, because the next reply follows.
 func (b *batch) readArray(first conn.Reply, n int, kinds string, element func(i int, r conn.Reply) error) (refused, err error) {
 	switch {
 	case first.Kind == '-':

@@ -9,11 +9,11 @@ import (
 	"redlockd/redlock/lua"
 )
 
-// A clock that goes back costs no vote, because no key ends early. But the keys on that master live for as much longer,
-// and nobody could lock them there. So they are shortened to one wait.
+// A clock that goes back costs no vote, because no key ends early. But the keys on that master live for
+// as much longer, and nobody could lock them there. So they are shortened to one wait.
 //
-// Invariant: no lock's validity outlives one max_ttl from now, and a wait is longer. So anybody may shorten any lock's
-// key to one wait at any time, also late, or twice.
+// Invariant: no lock's validity outlives one max_ttl from now, and a wait is longer. So anybody may
+// shorten any lock's key to one wait at any time, also late, or twice.
 
 // clamp is the shortening of keys after the clock of a master went back.
 type clamp struct {
@@ -21,8 +21,9 @@ type clamp struct {
 	cursor uint64 // how far SCAN has come
 }
 
-// run shortens the keys that live for longer than a wait. It works between two heartbeats' batches, so it stops after the budget, and the
-// next heartbeat goes on from where SCAN has come, also over another connection. shown is what the master shows of the membership.
+// run shortens the keys that live for longer than a wait. It works between two heartbeats' batches, so
+// it stops after the budget, and the next heartbeat goes on from where SCAN has come, also over another
+// connection. shown is what the master shows of the membership.
 func (k *clamp) run(ctx context.Context, conn *conn.Conn, shown string, wait, budget time.Duration) error {
 	for began := time.Now(); k.due && time.Since(began) < budget; {
 		keys, next, err := conn.Redis.Scan(ctx, k.cursor, "", foldMax).Result()

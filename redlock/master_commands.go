@@ -87,8 +87,8 @@ func readScript(b *batch, cmd command, reply conn.Reply) (v quorum.Vote, refused
 	return quorum.Unknown, nil, conn.ProtocolError(reply)
 }
 
-// An acquisition by script tells apart what SET NX cannot: another's key, the same token's key, and which of
-// several keys is in the way. It has a fence, or none.
+// An acquisition by script tells apart what SET NX cannot: another's key, the same token's key, and
+// which of several keys is in the way. It has a fence, or none.
 func writeAcquire(b *batch, r *round) {
 	reservation := r.reservation()
 	b.script(lua.Acquire, r.fenceKeys(), len(r.keys), 5+min(len(reservation), 1))
@@ -99,8 +99,8 @@ func writeAcquire(b *batch, r *round) {
 	}
 }
 
-// acquisition adds what lua.Acquire and lua.Slot have after the resources. The marks and the floor are keys
-// of the call, because a script may only touch keys that it names.
+// acquisition adds what lua.Acquire and lua.Slot have after the resources. The marks and the floor are
+// keys of the call, because a script may only touch keys that it names.
 func (b *batch) acquisition(r *round) {
 	w := b.wire
 	if r.fence != 0 {
@@ -117,8 +117,9 @@ func (b *batch) acquisition(r *round) {
 // fenceKeys is how many keys acquisition adds.
 func (r *round) fenceKeys() int { return int(2 * min(r.fence, 1)) }
 
-// A refill is an acquisition that grants nothing, of a writer's key or of a reader's place. A version also takes the place of those that are over:
-// the script's last argument says so, and in the place of a reservation, which there is none of, stands the value itself.
+// A refill is an acquisition that grants nothing, of a writer's key or of a reader's place. A version
+// also takes the place of those that are over: the script's last argument says so, and in the place of
+// a reservation, which there is none of, stands the value itself.
 func writeRefill(b *batch, r *round) {
 	switch {
 	case r.ofReader():
@@ -157,9 +158,9 @@ func readAcquire(b *batch, cmd command, reply conn.Reply) (v quorum.Vote, refuse
 }
 
 // fenceRefused is the vote of a master that has refused the fence of the round: because of its clock
-// (fence.Ahead), or of this mark. It raises round.mark to that, so that the next attempt is above all marks
-// that were seen. A mark that no proxy can have made is not believed: one false master would push all fences
-// ahead.
+// (fence.Ahead), or of this mark. It raises round.mark to that, so that the next attempt is above all
+// marks that were seen. A mark that no proxy can have made is not believed: one false master would push
+// all fences ahead.
 func (b *batch) fenceRefused(r *round, mark int64) (v quorum.Vote, refused error) {
 	skew := b.lane.fleet.opts.ClockSkewMax
 	switch {
@@ -183,7 +184,8 @@ func writeExtend(b *batch, r *round) {
 	b.wire.Number(b.lane.fleet.view.Load().longestMs)
 }
 
-// readExtend keeps a reader's lock and a writer's apart: the caller of an EXTEND does not say which it is.
+// readExtend keeps a reader's lock and a writer's apart: the caller of an EXTEND does not say which it
+// is.
 func readExtend(b *batch, cmd command, reply conn.Reply) (v quorum.Vote, refused, err error) {
 	if reply.Kind == ':' {
 		switch reply.N {
@@ -314,7 +316,8 @@ func readRead(b *batch, cmd command, first conn.Reply) (v quorum.Vote, refused, 
 	return quorum.Granted, nil, nil
 }
 
-// writeReading asks for value, TTL and mark of a key. Of a reader's lock, the value is its place in the set of readers.
+// writeReading asks for value, TTL and mark of a key. Of a reader's lock, the value is its place in the
+// set of readers.
 func writeReading(b *batch, r *round) {
 	if r.ofReader() {
 		b.command("zscore", r.keys[0], readerPrefix+r.token)
@@ -464,7 +467,8 @@ func (b *batch) arm() {
 	}
 }
 
-// readArmed reads the reply to CLIENT CACHING, and returns the one behind it. Where it was refused, the waiter asks again by itself.
+// readArmed reads the reply to CLIENT CACHING, and returns the one behind it. Where it was refused, the
+// waiter asks again by itself.
 func (b *batch) readArmed(first conn.Reply) (armed bool, _ conn.Reply, err error) {
 	if first.Kind != '+' && first.Kind != '-' {
 		return false, conn.Reply{}, conn.ProtocolError(first)

@@ -6,38 +6,42 @@ import (
 	"redlockd/redlock/clock"
 )
 
-// What follows from the readings of package clock. All of it is local: two clocks out of step with each other do not say
-// which of them is wrong. So a proxy that finds a gain stops counting that master's votes, for one wait, and a proxy whose
-// own clock is wrong stops only itself. Nobody takes a vote for others because of a clock. What others must know who did
-// not watch, a note tells (master_note.go).
+// What follows from the readings of package clock. All of it is local: two clocks out of step with each
+// other do not say which of them is wrong. So a proxy that finds a gain stops counting that master's
+// votes, for one wait, and a proxy whose own clock is wrong stops only itself. Nobody takes a vote for
+// others because of a clock. What others must know who did not watch, a note tells (master_note.go).
 //
 // A master's clock is good, and its votes count, when it was watched or is vouched for:
-//   - watched: this client has read it for one wait, and it has gained nothing (clock.Ring). Whatever it did before that
-//     ended no lock early that may still be valid.
-//   - vouched for: it agrees with our own wall clock and with a majority of clocks (vouched), and nobody has seen it
-//     gain within the last wait, neither this client nor another one that has noted it on the master. So a client that
-//     has just started does not have to watch for a wait.
+//   - watched: this client has read it for one wait, and it has gained nothing (clock.Ring). Whatever
+//     it did before that ended no lock early that may still be valid.
+//   - vouched for: it agrees with our own wall clock and with a majority of clocks (vouched), and
+//     nobody has seen it gain within the last wait, neither this client nor another one that has noted
+//     it on the master. So a client that has just started does not have to watch for a wait.
 //
 // A clock that is good remains so until it gains: the ring watches it from then on.
 //
-// A suspension of this machine stops our monotonic clock, so all masters seem to gain. If CLOCK_BOOTTIME says that we
-// were suspended for as long, the rings are moved past it, and nobody is doubted. That is enough: the masters' clocks
-// are compared as if our clock had run on, every rate and tolerance included; the batch that showed the gain does not
-// count; and a round that began before the suspension is not granted, whatever its votes (clock.Own.SleptSince). A suspension
-// longer than a wait leaves a gap in which nobody watched, as a long time without a connection does: then the clocks
-// have to be vouched for, or watched, again.
+// A suspension of this machine stops our monotonic clock, so all masters seem to gain. If
+// CLOCK_BOOTTIME says that we were suspended for as long, the rings are moved past it, and nobody is
+// doubted. That is enough: the masters' clocks are compared as if our clock had run on, every rate and
+// tolerance included; the batch that showed the gain does not count; and a round that began before the
+// suspension is not granted, whatever its votes (clock.Own.SleptSince). A suspension longer than a wait
+// leaves a gap in which nobody watched, as a long time without a connection does: then the clocks have
+// to be vouched for, or watched, again.
 
-// clockGuard is the part of guard that is about the master's clock. Rules of ownership as for guard: what has no mutex
-// named is used by the goroutine that reads the master's replies, of which there is one at a time.
+// clockGuard is the part of guard that is about the master's clock. Rules of ownership as for guard:
+// what has no mutex named is used by the goroutine that reads the master's replies, of which there is
+// one at a time.
 type clockGuard struct {
-	// same tells that the master uses this process's clock (Master.SameClock). There is nothing to compare then.
+	// same tells that the master uses this process's clock (Master.SameClock). There is nothing to compare
+	// then.
 	same bool
 	ring clock.Ring
 	// last is the reading of the last heartbeat.
 	last clock.Reading
 	// slept is how long the machine had been suspended when the ring was last moved past that.
 	slept time.Duration
-	// own is our own wall clock, read with every heartbeat, and ownGain is by how much it has gained on our monotonic one within the last wait.
+	// own is our own wall clock, read with every heartbeat, and ownGain is by how much it has gained on
+	// our monotonic one within the last wait.
 	own     clock.Ring
 	ownGain time.Duration
 	// unnoted tells that the master's clock has gained, and that the note of that is not written yet.
@@ -50,13 +54,14 @@ type clockGuard struct {
 	// good tells that votes count as far as the clock is concerned. Only the lane's goroutine changes it.
 	good bool
 	clockView
-	// copied is ring as of the last heartbeat, for a copy from this master (member/copy.go), and copiedBeat guard.beat.
+	// copied is ring as of the last heartbeat, for a copy from this master (member/copy.go), and
+	// copiedBeat guard.beat.
 	copied     clock.Ring
 	copiedBeat int64
 	// reported is the gain that such a copy has seen, and the lane has not.
 	reported clockResult
-	// skew is how far the clock is ahead of our wall clock, where nobody vouches for it though enough masters are
-	// connected; else 0.
+	// skew is how far the clock is ahead of our wall clock, where nobody vouches for it though enough
+	// masters are connected; else 0.
 	skew time.Duration
 	// noted tells that another client has seen the clock gain, within the last wait.
 	noted bool
@@ -77,7 +82,8 @@ func newClockGuard(own *clock.Own, same bool) clockGuard {
 type clockResult struct {
 	// counts tells that the votes of the batch count as far as the clock is concerned.
 	counts bool
-	// gain is by how much the clock has gained, beyond rate and tolerance; 0: it has not. before is when it was last asked for before that.
+	// gain is by how much the clock has gained, beyond rate and tolerance; 0: it has not. before is when
+	// it was last asked for before that.
 	gain, before time.Duration
 	// unwatched tells that nobody watched for longer than a wait.
 	unwatched bool
@@ -112,8 +118,8 @@ func (k *clockGuard) judge(now clock.Reading, own *clock.Own, drift clock.Drift,
 	return result
 }
 
-// beat takes the reading of a heartbeat, which judge has judged. A suspension that has not shown by now is about something
-// else: it must not excuse a gain to come.
+// beat takes the reading of a heartbeat, which judge has judged. A suspension that has not shown by now
+// is about something else: it must not excuse a gain to come.
 func (k *clockGuard) beat(now clock.Reading, own *clock.Own, drift clock.Drift, wait time.Duration) {
 	if k.same {
 		return

@@ -21,36 +21,43 @@ import (
 	"redlockd/redlock/member"
 )
 
-// guard holds what is to be checked before the votes of one master count. Only the lane's goroutine writes it,
-// under lane.mu; it lives as long as the lane, over all connections.
+// guard holds what is to be checked before the votes of one master count. Only the lane's goroutine
+// writes it, under lane.mu; it lives as long as the lane, over all connections.
 //
-// Invariant: a vote counts only if the batch that carried it closed with the master showing exactly the record that
-// the round was launched under, settled, with the memory that this record lists as a voter, and with a clock in step.
-// The checks travel in the same pipeline, behind the last command, so whatever makes a master forget, and every step
-// of the membership, is caught in the very reply that carries the vote. What only INFO tells, whether the master may
-// evict keys and whether it is a replica, is asked with the heartbeat: up to one heartbeat late.
+// Invariant: a vote counts only if the batch that carried it closed with the master showing exactly the
+// record that the round was launched under, settled, with the memory that this record lists as a voter,
+// and with a clock in step. The checks travel in the same pipeline, behind the last command, so
+// whatever makes a master forget, and every step of the membership, is caught in the very reply that
+// carries the vote. What only INFO tells, whether the master may evict keys and whether it is a
+// replica, is asked with the heartbeat: up to one heartbeat late.
 //
-// Invariant: this client learns that a memory has become a voter only while none of its batches is in flight on that
-// master. The order of fences rests on it. A master can execute another client's commands between two of a
-// pipeline: a fence is compared with marks that the master has forgotten, another proxy raises its floor and makes it a
-// voter, and then the checks at the end of the same pipeline show the new record. That vote must not count; it does
-// not, because the client had not seen that record there when it sent the pipeline. So the record is never taken from
-// those checks, although that would save a round trip (see verify).
+// Invariant: this client learns that a memory has become a voter only while none of its batches is in
+// flight on that master. The order of fences rests on it. A master can execute another client's
+// commands between two of a pipeline: a fence is compared with marks that the master has forgotten,
+// another proxy raises its floor and makes it a voter, and then the checks at the end of the same
+// pipeline show the new record. That vote must not count; it does not, because the client had not seen
+// that record there when it sent the pipeline. So the record is never taken from those checks, although
+// that would save a round trip (see verify).
 //
-// Invariant: a vote counts only if, within the last recheckWithin, a new connection to the master's address has reached
-// the same process. A founding trusts addresses (member/founding.go) and rests on that.
+// Invariant: a vote counts only if, within the last recheckWithin, a new connection to the master's
+// address has reached the same process. A founding trusts addresses (member/founding.go) and rests on
+// that.
 type guard struct {
-	// shown is what the master shows of the membership (member/state.go), as verify last read it. "": it was not read.
+	// shown is what the master shows of the membership (member/state.go), as verify last read it. "": it
+	// was not read.
 	shown string
 	// memory is the one in shown.
 	memory string
-	// record is the one under which votes count: the master has settled on it, and it lists the memory as a voter. Nil: votes do not count.
+	// record is the one under which votes count: the master has settled on it, and it lists the memory as
+	// a voter. Nil: votes do not count.
 	record *member.Record
-	// forgotten are memories of this run that are lost. If one of them comes back, the master's memory went back.
+	// forgotten are memories of this run that are lost. If one of them comes back, the master's memory
+	// went back.
 	forgotten []string
 	// reason is why votes do not count, where record is nil.
 	reason string
-	// changing tells that they do not count only because the membership changes: the master has forgotten nothing.
+	// changing tells that they do not count only because the membership changes: the master has forgotten
+	// nothing.
 	changing bool
 	// seenBy is the record in force by which shown was judged.
 	seenBy *member.Record
@@ -58,14 +65,14 @@ type guard struct {
 	voted bool
 	// logged tells that the log has why it does not vote.
 	logged bool
-	// confirmed is when the last connection was begun that has reached the same process, as a time.Duration on clock.Own. The coordinator
-	// moves it.
+	// confirmed is when the last connection was begun that has reached the same process, as a
+	// time.Duration on clock.Own. The coordinator moves it.
 	confirmed atomic.Int64
 	// recheckWithin is how long that holds under record (member.RecheckWithin).
 	recheckWithin time.Duration
 
-	// ahead is the most that the master's clock was ahead of clock.Own when that was last known to a quarter of MasterTimeout, in nanoseconds;
-	// 0: it was never read.
+	// ahead is the most that the master's clock was ahead of clock.Own when that was last known to a
+	// quarter of MasterTimeout, in nanoseconds; 0: it was never read.
 	ahead atomic.Int64
 	// clock says whether the master's clock is in step with ours (master_doubt.go).
 	clock clockGuard
@@ -74,8 +81,8 @@ type guard struct {
 	// beat is the highest beat seen of the present memory. It falls only if the master's memory went back.
 	beat int64
 
-	// refusal is why the master has no vote although it is connected, as of the last heartbeat: it may evict
-	// keys, or its fences are false. "": there is no such reason.
+	// refusal is why the master has no vote although it is connected, as of the last heartbeat: it may
+	// evict keys, or its fences are false. "": there is no such reason.
 	refusal string
 	// evicted counts the keys that the run has evicted, as of the last heartbeat; -1: not known.
 	evicted int64
@@ -92,8 +99,8 @@ type guardResult struct {
 	suspicion string
 	// clock is what the clock has shown.
 	clock clockResult
-	// recheck tells that the master shows something else than before: verify has to read it again while nothing is
-	// in flight.
+	// recheck tells that the master shows something else than before: verify has to read it again while
+	// nothing is in flight.
 	recheck bool
 }
 
@@ -144,7 +151,8 @@ func (g *guard) judgeMemory(end member.Trailer, now time.Duration) guardResult {
 	}
 }
 
-// unconfirmed is for how long no new connection has reached the master of the record, if that is too long for its votes to count; else 0.
+// unconfirmed is for how long no new connection has reached the master of the record, if that is too
+// long for its votes to count; else 0.
 func (g *guard) unconfirmed(now time.Duration) time.Duration {
 	if ago := now - time.Duration(g.confirmed.Load()); ago > g.recheckWithin {
 		return ago
@@ -152,8 +160,9 @@ func (g *guard) unconfirmed(now time.Duration) time.Duration {
 	return 0
 }
 
-// verify reads what the master shows while nothing is in flight, and acts on it. A memory that has no name gets one, and so does one that
-// is lost: because it is of another process or of before, or because of a suspicion.
+// verify reads what the master shows while nothing is in flight, and acts on it. A memory that has no
+// name gets one, and so does one that is lost: because it is of another process or of before, or
+// because of a suspicion.
 func (l *lane) verify(ctx context.Context, link *conn.Conn, suspicion string) error {
 	g := &l.guard
 	// Others may name it at the same time: the first is right.
@@ -206,10 +215,12 @@ func (l *lane) forget(memory string) {
 	l.client.audits.suspect()
 }
 
-// forgottenMax bounds the memories that are remembered of one run of a master. Each took a wait, unless the master lies.
+// forgottenMax bounds the memories that are remembered of one run of a master. Each took a wait, unless
+// the master lies.
 const forgottenMax = 256
 
-// shows records what the master shows, and decides whether its votes count. why is what has become of the memory before, as the master was told.
+// shows records what the master shows, and decides whether its votes count. why is what has become of
+// the memory before, as the master was told.
 func (l *lane) shows(v string, state member.State, why string) {
 	g, r := &l.guard, l.fleet.view.Load().record
 	if g.memory != "" && state.Memory != g.memory && member.SameProcess(g.memory, state.Memory) {
@@ -259,8 +270,9 @@ func (l *lane) shows(v string, state member.State, why string) {
 	}
 }
 
-// confirm takes note that a connection which was begun at that time has reached the process with this run_id at the master's address. If
-// the lane is connected to another one, that is the one of before: its connection ends.
+// confirm takes note that a connection which was begun at that time has reached the process with this
+// run_id at the master's address. If the lane is connected to another one, that is the one of before:
+// its connection ends.
 func (l *lane) confirm(runID string, begun time.Time) {
 	l.mu.Lock()
 	up, same := l.state.takesWork(), l.identity.RunID == runID
@@ -283,8 +295,9 @@ func (l *lane) disconnect() {
 	}
 }
 
-// heartbeat is sent every Options.Heartbeat, also when the lane is idle. It raises the beat, stamps the waits that run, and tells whose
-// masters are heard here; it reads role, memory policy, evictions, fences and clock.
+// heartbeat is sent every Options.Heartbeat, also when the lane is idle. It raises the beat, stamps the
+// waits that run, and tells whose masters are heard here; it reads role, memory policy, evictions,
+// fences and clock.
 func (l *lane) heartbeat(ctx context.Context, link *conn.Conn) error {
 	f := l.fleet
 	if err := l.track(ctx, link); err != nil {
@@ -331,7 +344,8 @@ func (l *lane) heartbeat(ctx context.Context, link *conn.Conn) error {
 	evicted, _ := strconv.ParseInt(conn.ParseInfo(stats.Val())["evicted_keys"], 10, 64)
 	if more := evicted - l.guard.evicted; l.guard.evicted >= 0 && more > 0 {
 		l.client.audits.suspect()
-		// While it goes on evicting, its memory is lost once: when it may no longer, what it has evicted since loses it again.
+		// While it goes on evicting, its memory is lost once: when it may no longer, what it has evicted
+		// since loses it again.
 		if l.guard.refusal == "" || l.guard.record != nil {
 			result.suspicion = fmt.Sprintf("it has evicted %d keys", more)
 			l.guard.evicted = evicted
@@ -386,8 +400,8 @@ func firstOfBeat(reply *redis.Cmd) (int64, error) {
 	return 0, fmt.Errorf("heartbeat: %w", err)
 }
 
-// refuse takes the vote from a master that may evict keys, or whose fences are false, until the reason is gone
-// (""). The connection stays, because the master is asked which leases it has lost.
+// refuse takes the vote from a master that may evict keys, or whose fences are false, until the reason
+// is gone (""). The connection stays, because the master is asked which leases it has lost.
 func (l *lane) refuse(reason string) {
 	if l.guard.refusal == reason {
 		return
@@ -406,8 +420,9 @@ func (l *lane) refuse(reason string) {
 
 // resolve does what was found, before the next batch.
 //
-// Invariant: a result is kept in toResolve until the lane has acted on it, over broken connections too. A gain
-// of the clock is seen once: the next connection would find the membership as it was, and a clock that runs.
+// Invariant: a result is kept in toResolve until the lane has acted on it, over broken connections too.
+// A gain of the clock is seen once: the next connection would find the membership as it was, and a
+// clock that runs.
 func (l *lane) resolve(ctx context.Context, link *conn.Conn) error {
 	l.mu.Lock()
 	result := l.toResolve
@@ -418,8 +433,8 @@ func (l *lane) resolve(ctx context.Context, link *conn.Conn) error {
 	if result.recheck || result.suspicion != "" {
 		if err := l.verify(ctx, link, result.suspicion); err != nil { //mutant:a-finding-forgotten-with-its-connection
 			if l.guard.refusal != "" && (strings.Contains(err.Error(), "OOM ") || errors.Is(err, member.ErrUnsteady)) {
-				// Its memory is full, so it cannot be told that it has forgotten, or evicts what it is told. It has no
-				// vote, and the reason that an operator can change comes first.
+				// Its memory is full, so it cannot be told that it has forgotten, or evicts what it is told. It has
+				// no vote, and the reason that an operator can change comes first.
 				return &conn.RefusedError{Reason: l.guard.refusal}
 			}
 			return err
@@ -433,8 +448,8 @@ func (l *lane) resolve(ctx context.Context, link *conn.Conn) error {
 	return nil
 }
 
-// noteGain writes the note, once for each gain. The lane calls it at the end of a heartbeat. Where the master cannot take it, the next heartbeat
-// tries again.
+// noteGain writes the note, once for each gain. The lane calls it at the end of a heartbeat. Where the
+// master cannot take it, the next heartbeat tries again.
 func (l *lane) noteGain(ctx context.Context, conn *conn.Conn) {
 	k, f := &l.guard.clock, l.fleet
 	if !k.unnoted || !k.stepped(f.clockViews(), k.ownGain, f.opts.ClockStepMax, f.opts.ClockSkewMax) {
@@ -444,9 +459,9 @@ func (l *lane) noteGain(ctx context.Context, conn *conn.Conn) {
 	k.unnoted = err != nil || done == 0
 }
 
-// doubtClock takes the master's votes here, after a gain or a time in which nobody watched its clock. At the first of
-// several gains, as a clock that runs too fast shows them, all masters are asked for their time: if all gained, this
-// machine may have been paused.
+// doubtClock takes the master's votes here, after a gain or a time in which nobody watched its clock.
+// At the first of several gains, as a clock that runs too fast shows them, all masters are asked for
+// their time: if all gained, this machine may have been paused.
 func (l *lane) doubtClock(found clockResult) {
 	k, f, now := &l.guard.clock, l.fleet, time.Now()
 	l.mu.Lock()
@@ -474,9 +489,9 @@ func (l *lane) doubtClock(found clockResult) {
 	}
 }
 
-// gained tells the lane that another reading than its own has shown a gain of the clock of the process with this
-// run_id. The next heartbeat acts on it. If another process is at the address by now, nobody counts what the gain
-// has ended early, because that memory is gone.
+// gained tells the lane that another reading than its own has shown a gain of the clock of the process
+// with this run_id. The next heartbeat acts on it. If another process is at the address by now, nobody
+// counts what the gain has ended early, because that memory is gone.
 func (l *lane) gained(runID string, gain, before time.Duration) {
 	l.mu.Lock()
 	same := l.identity.RunID == runID //mutant:the-gain-of-a-process-that-is-gone-doubts-the-next
@@ -489,8 +504,9 @@ func (l *lane) gained(runID string, gain, before time.Duration) {
 	}
 }
 
-// trustClock decides, at the end of a heartbeat, whether the master's clock is good, and has those lanes look again whose
-// masters' clocks this one vouches for. noted tells that somebody else has seen the clock gain: then it has to be watched.
+// trustClock decides, at the end of a heartbeat, whether the master's clock is good, and has those
+// lanes look again whose masters' clocks this one vouches for. noted tells that somebody else has seen
+// the clock gain: then it has to be watched.
 func (l *lane) trustClock(noted bool) {
 	k, f := &l.guard.clock, l.fleet
 	if k.same {
@@ -561,7 +577,8 @@ func (l *lane) hasMemory(memory string) bool {
 	return l.state.takesWork() && memory != "" && l.guard.memory == memory
 }
 
-// inStep tells whether the master votes under the record, or does not only because of a step of the membership, for stepHold at most.
+// inStep tells whether the master votes under the record, or does not only because of a step of the
+// membership, for stepHold at most.
 func (l *lane) inStep(r *member.Record) (votes, steps bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -574,7 +591,8 @@ func (l *lane) inStep(r *member.Record) (votes, steps bool) {
 	return false, l.guard.record != nil || l.guard.changing && time.Since(l.since) < stepHold*l.fleet.opts.MasterTimeout //mutant:a-step-holds-operations-up-for-ever
 }
 
-// source is the ring of the master's clock for a copy from it, or nil if that is this process's clock, and the beat. ok: a copy may be made.
+// source is the ring of the master's clock for a copy from it, or nil if that is this process's clock,
+// and the beat. ok: a copy may be made.
 func (l *lane) source() (ring *clock.Ring, beat int64, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -595,7 +613,8 @@ func (l *lane) clockView() clockView {
 	return l.guard.clock.clockView
 }
 
-// clockAgrees tells whether the master's clock agreed with ours and with a majority at the last heartbeat.
+// clockAgrees tells whether the master's clock agreed with ours and with a majority at the last
+// heartbeat.
 func (l *lane) clockAgrees() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

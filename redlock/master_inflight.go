@@ -13,53 +13,55 @@ import (
 
 // inflight is the batches of one lane that are sent and not answered. Its lock is lane.mu.
 //
-// A near master answers before another batch is worth sending. So the next batch forms while one is in flight,
-// and the lane's goroutine sends and reads in turn. With a far master every operation would wait up to a round
-// trip in the queue that way. So its batches are pipelined: one may be sent every spacing-th part of a round
-// trip, and a second goroutine, the reader, reads the replies. The lane changes between the two only when all
-// that was sent is answered and delivered.
+// A near master answers before another batch is worth sending. So the next batch forms while one is in
+// flight, and the lane's goroutine sends and reads in turn. With a far master every operation would
+// wait up to a round trip in the queue that way. So its batches are pipelined: one may be sent every
+// spacing-th part of a round trip, and a second goroutine, the reader, reads the replies. The lane
+// changes between the two only when all that was sent is answered and delivered.
 //
 // Invariants:
-//   - A master executes batches in the order in which they were sent, and their replies are read in that order.
-//   - All other use of the connection (maintain: heartbeat, what the guard asks for, pending releases) waits
-//     until nothing is in flight.
-//   - Once the guard has found something in a trailer, nothing is sent before resolve has acted on it, and the
-//     votes of batches that were in flight already do not count.
+//   - A master executes batches in the order in which they were sent, and their replies are read in
+//     that order.
+//   - All other use of the connection (maintain: heartbeat, what the guard asks for, pending releases)
+//     waits until nothing is in flight.
+//   - Once the guard has found something in a trailer, nothing is sent before resolve has acted on it,
+//     and the votes of batches that were in flight already do not count.
 type inflight struct {
 	// out are the batches that are sent and not answered, the oldest first.
 	out     []*batch
 	outCost int // of out
 	// spare are batches whose memory can be used again.
 	spare []*batch
-	// readable is signalled when the replies of the oldest batch may be read, or the connection has failed.
-	// Only the reader waits.
+	// readable is signalled when the replies of the oldest batch may be read, or the connection has
+	// failed. Only the reader waits.
 	readable sync.Cond
 	// pipelined tells that more than one batch may be in flight. Written by the lane's goroutine only.
 	pipelined bool
-	// rttMin is the shortest round trip on this connection: the distance of the master, without what load adds.
+	// rttMin is the shortest round trip on this connection: the distance of the master, without what load
+	// adds.
 	rttMin time.Duration
 	// lastSent is when the last batch was sent to a far master.
 	lastSent time.Time
 	// toResolve is what the guard has found and resolve has not acted on. It outlives the connection.
 	toResolve guardResult
-	// delivering tells that votes of an answered batch are being delivered, by the reader or, without one, by
-	// the lane's goroutine.
+	// delivering tells that votes of an answered batch are being delivered, by the reader or, without one,
+	// by the lane's goroutine.
 	delivering bool
-	// paused tells that the reader uses the connection, to repeat commands whose script was lost: nothing else
-	// is sent.
+	// paused tells that the reader uses the connection, to repeat commands whose script was lost: nothing
+	// else is sent.
 	paused bool
 	// broken is why the connection is of no more use; nil until laneBroken.
 	broken error
 }
 
 const (
-	// pipelineFrom is the round trip from which on a master is far. Below it, larger batches are worth more
-	// than early ones.
+	// pipelineFrom is the round trip from which on a master is far. Below it, larger batches are worth
+	// more than early ones.
 	pipelineFrom = 500 * time.Microsecond
 )
 
-// work sends batch after batch until the connection breaks, and returns why. It runs on the lane's goroutine,
-// and starts the reader when the first pipelined batch is sent.
+// work sends batch after batch until the connection breaks, and returns why. It runs on the lane's
+// goroutine, and starts the reader when the first pipelined batch is sent.
 func (l *lane) work(link *conn.Conn) error {
 	l.mu.Lock()
 	l.spare, l.broken, l.socket = nil, nil, link.Socket
@@ -110,9 +112,9 @@ func (l *lane) work(link *conn.Conn) error {
 	}
 }
 
-// next waits until there is something to do. It returns a batch to send, or nil when maintain has to run; or
-// false when the client closes or the connection has failed. The caller is done with the batch that it gives
-// back, whose memory can be used again.
+// next waits until there is something to do. It returns a batch to send, or nil when maintain has to
+// run; or false when the client closes or the connection has failed. The caller is done with the batch
+// that it gives back, whose memory can be used again.
 func (l *lane) next(conn *conn.Conn, done *batch) (b *batch, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -168,8 +170,8 @@ func (l *lane) windowLocked() (wait time.Duration, open bool) {
 	return max(l.rttMin/spacing, spacingMin) - time.Since(l.lastSent), true
 }
 
-// departLocked makes a batch of the front of the queue: up to batchMax rounds, and what the window has room
-// for. From here on the watchdog can abandon it.
+// departLocked makes a batch of the front of the queue: up to batchMax rounds, and what the window has
+// room for. From here on the watchdog can abandon it.
 func (l *lane) departLocked(conn *conn.Conn) *batch {
 	if len(l.out) == 0 {
 		l.oldestSentTick = l.ticks
@@ -204,8 +206,8 @@ func (l *lane) departLocked(conn *conn.Conn) *batch {
 	return b
 }
 
-// seal hands a batch to the reader before it is written: a large one is answered in part while the rest is on
-// its way.
+// seal hands a batch to the reader before it is written: a large one is answered in part while the rest
+// is on its way.
 func (l *lane) seal(b *batch) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -226,8 +228,8 @@ func (l *lane) written() {
 	}
 }
 
-// readReplies is the reader's goroutine. It reads the replies to batch after batch, and delivers their votes.
-// It ends when the connection has failed and no batch is left in flight.
+// readReplies is the reader's goroutine. It reads the replies to batch after batch, and delivers their
+// votes. It ends when the connection has failed and no batch is left in flight.
 func (l *lane) readReplies(conn *conn.Conn) {
 	var done *batch
 	for {
@@ -247,8 +249,9 @@ func (l *lane) readReplies(conn *conn.Conn) {
 	}
 }
 
-// oldest waits until the oldest batch in flight may be read, and returns it. When the connection has failed,
-// broken says why, and the batch is to be delivered without votes; when none is left, it returns nil.
+// oldest waits until the oldest batch in flight may be read, and returns it. When the connection has
+// failed, broken says why, and the batch is to be delivered without votes; when none is left, it
+// returns nil.
 func (l *lane) oldest(done *batch) (b *batch, broken error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -266,8 +269,8 @@ func (l *lane) oldest(done *batch) (b *batch, broken error) {
 	return b, l.broken
 }
 
-// hangUp closes the connection and ends both goroutines that use it. Both may call it: the reason that came
-// first is kept and returned.
+// hangUp closes the connection and ends both goroutines that use it. Both may call it: the reason that
+// came first is kept and returned.
 func (l *lane) hangUp(link *conn.Conn, err error) error {
 	link.Socket.Close()
 	l.mu.Lock()
@@ -281,7 +284,8 @@ func (l *lane) hangUp(link *conn.Conn, err error) error {
 	return l.broken
 }
 
-// pause reserves the connection for the reader of the only batch in flight, and returns false if there are others.
+// pause reserves the connection for the reader of the only batch in flight, and returns false if there
+// are others.
 func (l *lane) pause() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -304,9 +308,10 @@ func (l *lane) last(b *batch) bool {
 	return len(l.out) == 0 || l.out[len(l.out)-1] == b
 }
 
-// deliverVotes takes the oldest batch out of inflight and delivers its votes. With err, the batch was not
-// answered: its votes are unknown, and keepReleaseLocked keeps its releases until the lane has reconnected. Votes of
-// a batch that the watchdog has abandoned are dropped, because these were reported as unknown then.
+// deliverVotes takes the oldest batch out of inflight and delivers its votes. With err, the batch was
+// not answered: its votes are unknown, and keepReleaseLocked keeps its releases until the lane has
+// reconnected. Votes of a batch that the watchdog has abandoned are dropped, because these were
+// reported as unknown then.
 func (l *lane) deliverVotes(b *batch, err error) {
 	l.deferred.now, l.deferred.looked = time.Now(), false
 	l.mu.Lock()
@@ -369,8 +374,8 @@ func (l *lane) answeredLocked(b *batch, rtt time.Duration) {
 	}
 }
 
-// abandonLocked marks all batches in flight as abandoned and returns their rounds. Their votes are unknown,
-// whatever still comes.
+// abandonLocked marks all batches in flight as abandoned and returns their rounds. Their votes are
+// unknown, whatever still comes.
 func (l *lane) abandonLocked() (rounds []*round) {
 	for _, b := range l.out { //mutant:only-the-oldest-batch-is-given-up
 		if !b.abandoned {
@@ -381,8 +386,9 @@ func (l *lane) abandonLocked() (rounds []*round) {
 	return rounds
 }
 
-// maintain runs between batches, while nothing is in flight: it resolves what the guard has found, sends the
-// heartbeat, and readmits a master that timed out but has answered since. That needs no new connection.
+// maintain runs between batches, while nothing is in flight: it resolves what the guard has found,
+// sends the heartbeat, and readmits a master that timed out but has answered since. That needs no new
+// connection.
 func (l *lane) maintain(conn *conn.Conn) error {
 	ctx, cancel := context.WithTimeout(l.ending, l.fleet.opts.ConnectTimeout)
 	defer cancel()
@@ -392,7 +398,8 @@ func (l *lane) maintain(conn *conn.Conn) error {
 	l.heartbeatDue = false
 	l.mu.Unlock()
 	err := l.resolve(ctx, conn)
-	// The heartbeat stamps the waits of a record that is new, and has a clock that nobody watched compared with the others.
+	// The heartbeat stamps the waits of a record that is new, and has a clock that nobody watched compared
+	// with the others.
 	if err == nil && (heartbeat || recheck) {
 		err = l.heartbeat(ctx, conn)
 	}
@@ -407,8 +414,8 @@ func (l *lane) maintain(conn *conn.Conn) error {
 	return l.open(ctx, conn)
 }
 
-// maintained ends maintaining. It returns false when the lane has timed out: then it takes no work until it is
-// opened again.
+// maintained ends maintaining. It returns false when the lane has timed out: then it takes no work
+// until it is opened again.
 func (l *lane) maintained() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

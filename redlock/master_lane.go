@@ -22,17 +22,17 @@ import (
 // reconnectDelayMin is the first pause after a connection attempt that failed.
 const reconnectDelayMin = 10 * time.Millisecond
 
-// lane is the one ordered way to one master. What enters its queue first reaches the master first; while one
-// batch is in flight, the next one forms (master_inflight.go). What the lane does with its connection is its
-// state (master_state.go).
+// lane is the one ordered way to one master. What enters its queue first reaches the master first;
+// while one batch is in flight, the next one forms (master_inflight.go). What the lane does with its
+// connection is its state (master_state.go).
 //
-// Invariant: a release never overtakes the SET it undoes. Within a connection the queue keeps the order. Across
-// connections, the master first discards what it has not read of the old one (CLIENT KILL), then gets its
-// pending releases, then new work.
+// Invariant: a release never overtakes the SET it undoes. Within a connection the queue keeps the
+// order. Across connections, the master first discards what it has not read of the old one (CLIENT
+// KILL), then gets its pending releases, then new work.
 //
-// Goroutines: one runs run, work and next, and owns the connection; with a far master a second one reads
-// (readReplies). The watchdog of the client calls watch, and the goroutine that launches a round calls push. Client.mu may
-// be held when mu is taken, never the other way round.
+// Goroutines: one runs run, work and next, and owns the connection; with a far master a second one
+// reads (readReplies). The watchdog of the client calls watch, and the goroutine that launches a round
+// calls push. Client.mu may be held when mu is taken, never the other way round.
 type lane struct {
 	fleet  *fleet
 	client *Client // told of votes, messages and changes of state
@@ -58,10 +58,11 @@ type lane struct {
 	downReason error
 	// since is when the lane last began or ceased to take work, or the master to vote.
 	since time.Time
-	// lastDown is the reason of the last connection that failed; "" once the lane takes work again. A reason
-	// that repeats itself is not logged again.
+	// lastDown is the reason of the last connection that failed; "" once the lane takes work again. A
+	// reason that repeats itself is not logged again.
 	lastDown string
-	// loggedDown and loggedUp tell that the last line of the log about the master says that it is down, or up.
+	// loggedDown and loggedUp tell that the last line of the log about the master says that it is down, or
+	// up.
 	loggedDown, loggedUp bool
 
 	// heartbeatDue has the lane's goroutine send a heartbeat as soon as nothing is in flight.
@@ -79,7 +80,8 @@ type lane struct {
 
 	// pending are the releases that the master gets before it gets new work (master_pending.go).
 	pending pendingReleases
-	// guard says whether votes count. The lane's goroutine reads it without mu, because nobody else writes it.
+	// guard says whether votes count. The lane's goroutine reads it without mu, because nobody else writes
+	// it.
 	guard guard
 	// identity is what the master said of itself on the last connection.
 	identity conn.Identity
@@ -98,13 +100,14 @@ type lane struct {
 	// invalidationsID is the client id of invalidations at the master; 0: there is none.
 	invalidationsID atomic.Int64
 
-	// deferred is owned by the goroutine that delivers votes. There is one at a time: see inflight.delivering.
+	// deferred is owned by the goroutine that delivers votes. There is one at a time: see
+	// inflight.delivering.
 	deferred deferred
 	// logLimiter limits the lines about the master. It has a mutex of its own.
 	logLimiter loglimit.Limiter
 
-	// trackingID is the invalidationsID for which CLIENT TRACKING was last asked for on the lane's connection;
-	// 0: it was not. Owned by the lane's goroutine, and so is tracking.
+	// trackingID is the invalidationsID for which CLIENT TRACKING was last asked for on the lane's
+	// connection; 0: it was not. Owned by the lane's goroutine, and so is tracking.
 	trackingID int64
 	// tracking tells that the master accepted it.
 	tracking bool
@@ -123,9 +126,9 @@ var (
 	errQueueFull  = errors.New("queue is full (queue_max)")
 )
 
-// push puts a round into the queue, or refuses it. The master abstains from a round that was refused; a release
-// that was refused because the lane takes no work is kept (keepReleaseLocked). full tells that the queue holds
-// as much as one batch may take.
+// push puts a round into the queue, or refuses it. The master abstains from a round that was refused; a
+// release that was refused because the lane takes no work is kept (keepReleaseLocked). full tells that
+// the queue holds as much as one batch may take.
 //
 // The caller holds Client.mu, so that all lanes see all rounds in the same order (rounds.launch).
 func (l *lane) push(r *round) (taken, full bool) {
@@ -159,8 +162,8 @@ func (l *lane) requestHeartbeat() {
 	}
 }
 
-// run is the lane's goroutine. It connects, sends batches until the connection breaks, and starts over, until
-// the client closes.
+// run is the lane's goroutine. It connects, sends batches until the connection breaks, and starts over,
+// until the client closes.
 func (l *lane) run() {
 	l.reconnect(func() {
 		conn, err := l.connect()
@@ -176,9 +179,9 @@ func (l *lane) run() {
 	l.client.laneChanged(l)
 }
 
-// reconnect calls connection, which makes a connection and uses it, again and again until the client closes.
-// The pauses in between double up to ReconnectDelayMax. A connection that lasted longer than that makes them
-// short again.
+// reconnect calls connection, which makes a connection and uses it, again and again until the client
+// closes. The pauses in between double up to ReconnectDelayMax. A connection that lasted longer than
+// that makes them short again.
 func (l *lane) reconnect(connection func()) {
 	delay := time.Duration(0)
 	for l.sleep(delay) {
@@ -191,8 +194,8 @@ func (l *lane) reconnect(connection func()) {
 	}
 }
 
-// sleep waits for between half of d and d, at random, so that many lanes do not try in step. It returns false
-// when the client closes.
+// sleep waits for between half of d and d, at random, so that many lanes do not try in step. It returns
+// false when the client closes.
 func (l *lane) sleep(d time.Duration) bool {
 	if d > 0 {
 		select {
@@ -203,8 +206,8 @@ func (l *lane) sleep(d time.Duration) bool {
 	return l.ending.Err() == nil
 }
 
-// connect makes and vets a connection, off the path of requests, and flushes the pending releases. When it
-// returns without error, the lane is idle and takes work.
+// connect makes and vets a connection, off the path of requests, and flushes the pending releases. When
+// it returns without error, the lane is idle and takes work.
 func (l *lane) connect() (*conn.Conn, error) {
 	ctx, cancel := context.WithTimeout(l.ending, l.fleet.opts.ConnectTimeout)
 	defer cancel()
@@ -222,8 +225,8 @@ func (l *lane) connect() (*conn.Conn, error) {
 	return link, nil
 }
 
-// ready vets the connection, sends a first heartbeat, and opens the lane. What the guard knows of the master
-// stays if it is still the same process (run_id), and is forgotten otherwise.
+// ready vets the connection, sends a first heartbeat, and opens the lane. What the guard knows of the
+// master stays if it is still the same process (run_id), and is forgotten otherwise.
 func (l *lane) ready(ctx context.Context, link *conn.Conn, begun time.Time) error {
 	before := l.identity
 	l.trackingID, l.tracking = 0, false
@@ -251,9 +254,9 @@ func (l *lane) ready(ctx context.Context, link *conn.Conn, begun time.Time) erro
 	return l.open(ctx, link)
 }
 
-// open flushes the pending releases and, with none left, has the lane take work. That none is left and that the
-// lane takes work is decided under one hold of mu: a release that push refuses before is flushed here, and one
-// that comes later is queued.
+// open flushes the pending releases and, with none left, has the lane take work. That none is left and
+// that the lane takes work is decided under one hold of mu: a release that push refuses before is
+// flushed here, and one that comes later is queued.
 func (l *lane) open(ctx context.Context, conn *conn.Conn) error {
 	for {
 		l.mu.Lock()
@@ -280,12 +283,12 @@ func (l *lane) open(ctx context.Context, conn *conn.Conn) error {
 // watchTicks is how many ticks of the watchdog make one MasterTimeout.
 const watchTicks = 5
 
-// watch abandons the batches of a master that has not answered within MasterTimeout: they get no vote from it,
-// and it gets no new work until it answers or the connection breaks. The client's watchdog calls it at every
-// tick. A master that is needed for a quorum has longer (excusedLocked).
+// watch abandons the batches of a master that has not answered within MasterTimeout: they get no vote
+// from it, and it gets no new work until it answers or the connection breaks. The client's watchdog
+// calls it at every tick. A master that is needed for a quorum has longer (excusedLocked).
 //
-// Time is counted in ticks, which come late when this process is short of CPU, so that its own stall does not
-// condemn the masters.
+// Time is counted in ticks, which come late when this process is short of CPU, so that its own stall
+// does not condemn the masters.
 func (l *lane) watch(d *deferred) {
 	l.mu.Lock()
 	l.ticks++
@@ -325,22 +328,23 @@ func (l *lane) watch(d *deferred) {
 	l.client.runDeferred(d)
 }
 
-// lateLocked tells whether a batch or a heartbeat was sent longer than MasterTimeout ago and is not answered. A
-// lane that has timed out already is not late again.
+// lateLocked tells whether a batch or a heartbeat was sent longer than MasterTimeout ago and is not
+// answered. A lane that has timed out already is not late again.
 func (l *lane) lateLocked() bool {
 	waits := l.state == laneSending || l.state == laneWaiting || l.state == laneMaintaining
 	return waits && l.ticks-l.oldestSentTick > watchTicks //mutant:a-silent-master-is-waited-for
 }
 
-// neededTicks is for how many ticks a master is waited for without which there is no quorum. The deadline of the connection may come earlier
-// (batch.send).
+// neededTicks is for how many ticks a master is waited for without which there is no quorum. The
+// deadline of the connection may come earlier (batch.send).
 const neededTicks = 4 * watchTicks
 
 // excusedLocked tells whether a late master is waited for all the same. There are two reasons:
 //   - Its answer has arrived, and this process is so short of CPU that nobody has read it.
-//   - It is needed for a quorum. Without it nothing can be granted, so waiting costs nobody a lock. Most stalls are short: its machine pauses,
-//     or all masters are overloaded and work off large batches. A library that was written for one Redis would take NOQUORUM for the end of
-//     its wait. It is told that after neededTicks.
+//   - It is needed for a quorum. Without it nothing can be granted, so waiting costs nobody a lock.
+//     Most stalls are short: its machine pauses, or all masters are overloaded and work off large
+//     batches. A library that was written for one Redis would take NOQUORUM for the end of its wait. It
+//     is told that after neededTicks.
 func (l *lane) excusedLocked(needed bool) bool {
 	if l.socket != nil && rawio.Unread(l.socket) {
 		return true
@@ -355,9 +359,9 @@ func (l *lane) answersInTime() bool {
 	return l.state.takesWork()
 }
 
-// breakOff clears up after a connection, or after an attempt to make one. The rounds that are still queued were
-// never sent: the master abstains from them, and the releases among them are kept. Both goroutines of the
-// connection have ended.
+// breakOff clears up after a connection, or after an attempt to make one. The rounds that are still
+// queued were never sent: the master abstains from them, and the releases among them are kept. Both
+// goroutines of the connection have ended.
 func (l *lane) breakOff(err error) {
 	err = conn.Shorten(err)
 	l.fleet.unclaim(l)
@@ -390,8 +394,8 @@ func (l *lane) breakOff(err error) {
 	l.client.laneChanged(l)
 }
 
-// reason says why the master gave no vote that counts in a round that began at start. It is for NoQuorumError
-// and LOCKINFO.
+// reason says why the master gave no vote that counts in a round that began at start. It is for
+// NoQuorumError and LOCKINFO.
 func (l *lane) reason(start time.Time) MasterError {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -424,8 +428,8 @@ func (l *lane) waitsLocked() string {
 	return "quarantined: " + l.guard.reason
 }
 
-// unconfirmedLocked says why a master does not vote that no new connection has reached for too long; "": it votes. It needs a record of
-// the guard.
+// unconfirmedLocked says why a master does not vote that no new connection has reached for too long;
+// "": it votes. It needs a record of the guard.
 func (l *lane) unconfirmedLocked() string {
 	ago := l.guard.unconfirmed(l.fleet.own.At(time.Now()))
 	if ago == 0 {
@@ -435,8 +439,8 @@ func (l *lane) unconfirmedLocked() string {
 		ago.Round(time.Millisecond))
 }
 
-// idle tells whether nothing is queued or in flight, and no release is pending that could be delivered. A
-// master that is away is idle: Close does not wait for it.
+// idle tells whether nothing is queued or in flight, and no release is pending that could be delivered.
+// A master that is away is idle: Close does not wait for it.
 func (l *lane) idle() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -482,8 +486,8 @@ func (l *lane) status() MasterStatus {
 	return s
 }
 
-// setStateLocked is the only function that changes the state of a lane. err is why the lane takes no work in
-// the new state, nil where it does.
+// setStateLocked is the only function that changes the state of a lane. err is why the lane takes no
+// work in the new state, nil where it does.
 func (l *lane) setStateLocked(to laneState, err error) {
 	from := l.state
 	if allowedFrom[from]&(1<<to) == 0 {

@@ -2,19 +2,21 @@ package redlock
 
 import "time"
 
-// A caller that learns nothing of its operation tries again, maybe through another client, and goes on by what that one tells it. What it sent
-// before may still be under way to the masters, and must not take back what it was told since. Most commands cannot: tokens that were made
-// here are used up, and locks and extensions leave a later end alone. Two kinds can:
+// A caller that learns nothing of its operation tries again, maybe through another client, and goes on
+// by what that one tells it. What it sent before may still be under way to the masters, and must not
+// take back what it was told since. Most commands cannot: tokens that were made here are used up, and
+// locks and extensions leave a later end alone. Two kinds can:
 //
-//   - A release of a value that was not made here. Its caller may lock with it again: a library that signs all locks of a process with one
-//     value does so each time. What is released for nobody is over, if it is a version.
+//   - A release of a value that was not made here. Its caller may lock with it again: a library that
+//     signs all locks of a process with one value does so each time. What is released for nobody is
+//     over, if it is a version.
 //   - A commit that gives a key a new end, which may be nearer than the one before, or that deletes it.
 //
 // So these carry the time of the master's clock behind which they must not be executed.
 //
-// Invariant: when the vote of such a command is given up, MasterTimeout or more after it was sent, the master does not execute it any more,
-// unless its clock was set back meanwhile. What is known of the clock may be wrong by a quarter of MasterTimeout, so the command has three
-// quarters.
+// Invariant: when the vote of such a command is given up, MasterTimeout or more after it was sent, the
+// master does not execute it any more, unless its clock was set back meanwhile. What is known of the
+// clock may be wrong by a quarter of MasterTimeout, so the command has three quarters.
 
 // mustBeTimely tells whether the round, a commit or a release, is one of these.
 func (r *round) mustBeTimely() bool {
@@ -32,7 +34,8 @@ func (r *round) mustBeTimely() bool {
 // timely tells whether it has flagTimely.
 func (r *round) timely() bool { return r.flags.Load()&flagTimely != 0 }
 
-// lateReply is what a script returns for one number if it was executed too late. It has changed nothing.
+// lateReply is what a script returns for one number if it was executed too late. It has changed
+// nothing.
 const lateReply = -2
 
 // latest adds for the round the time behind which the master must not execute it; 0: there is none.

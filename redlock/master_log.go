@@ -8,7 +8,8 @@ import (
 	"redlockd/redlock/clock"
 )
 
-// logEvent writes a line about the master, if there is room. When it is up again, that is worth a line too.
+// logEvent writes a line about the master, if there is room. When it is up again, that is worth a line
+// too.
 func (l *lane) logEvent(level slog.Level, event string, attrs ...any) {
 	l.mu.Lock()
 	l.loggedUp = false
@@ -20,10 +21,10 @@ func (l *lane) log(level slog.Level, event string, attrs ...any) {
 	l.logLimiter.Log(l.fleet.opts.Logger, level, time.Now(), event, append([]any{"master", l.master.Addr}, attrs...)...)
 }
 
-// logState writes a line about the state of the master. A master that is down is logged once, until it is up
-// again: the reason often changes at once, when the connection has broken and the next one is refused. One that is up is
-// logged once, until something else was: a step of the membership takes its vote for a moment.
-// MasterStatus.Reason has the latest.
+// logState writes a line about the state of the master. A master that is down is logged once, until it
+// is up again: the reason often changes at once, when the connection has broken and the next one is
+// refused. One that is up is logged once, until something else was: a step of the membership takes its
+// vote for a moment. MasterStatus.Reason has the latest.
 func (l *lane) logState() {
 	s := l.status()
 	l.mu.Lock()
@@ -44,16 +45,17 @@ func (l *lane) logState() {
 	}
 }
 
-// logMissedState writes the state of the master if lines about it were left out: the last line of the log must
-// not be about the past.
+// logMissedState writes the state of the master if lines about it were left out: the last line of the
+// log must not be about the past.
 func (l *lane) logMissedState(now time.Time) {
 	if l.logLimiter.Behind(now) {
 		l.logState()
 	}
 }
 
-// logDoubts writes one line for all masters whose clocks gained, and one for all that are too far apart, a heartbeat after
-// the first of them: by then all have been asked, and the line shows whether all gained. The watchdog calls it.
+// logDoubts writes one line for all masters whose clocks gained, and one for all that are too far
+// apart, a heartbeat after the first of them: by then all have been asked, and the line shows whether
+// all gained. The watchdog calls it.
 func (f *fleet) logDoubts(now time.Time) {
 	var fresh []*lane
 	due := false

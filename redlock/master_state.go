@@ -19,19 +19,20 @@ package redlock
 //	          │      v
 //	        broken <── connection failed ── idle, sending, waiting, maintaining, timed out
 //
-// In idle, sending, waiting and maintaining the lane takes work: rounds.launch puts rounds into its queue. In
-// the other states its master abstains, and releases are kept for it (master_pending.go).
+// In idle, sending, waiting and maintaining the lane takes work: rounds.launch puts rounds into its
+// queue. In the other states its master abstains, and releases are kept for it (master_pending.go).
 //
 // Three things are not part of the state, because they change beside it:
-//   - What the guard knows of the master (master_guard.go): whether votes count. It outlives the connection,
-//     and a quarantined master gets every command.
-//   - inflight.pipelined and inflight.delivering: a second goroutine reads the replies of a far master and
-//     delivers its votes while the first one sends.
+//   - What the guard knows of the master (master_guard.go): whether votes count. It outlives the
+//     connection, and a quarantined master gets every command.
+//   - inflight.pipelined and inflight.delivering: a second goroutine reads the replies of a far master
+//     and delivers its votes while the first one sends.
 //   - heartbeatDue: a request that waits until the lane is idle.
 type laneState uint8
 
 const (
-	// laneConnecting: there is no vetted connection. It is being made, or the pause before the next attempt runs.
+	// laneConnecting: there is no vetted connection. It is being made, or the pause before the next
+	// attempt runs.
 	laneConnecting laneState = iota
 	// laneIdle: nothing is in flight.
 	laneIdle
@@ -41,8 +42,8 @@ const (
 	laneWaiting
 	// laneMaintaining: maintain has the connection, and nothing is in flight.
 	laneMaintaining
-	// laneTimedOut: the master has not answered within MasterTimeout. The connection stands, and the answer may
-	// still come.
+	// laneTimedOut: the master has not answered within MasterTimeout. The connection stands, and the
+	// answer may still come.
 	laneTimedOut
 	// laneBroken: the connection is of no more use. Batches that were in flight are still being delivered,
 	// without votes.
@@ -57,7 +58,8 @@ var laneStateNames = [laneStates]string{"connecting", "idle", "sending", "waitin
 
 func (s laneState) String() string { return laneStateNames[s] }
 
-// takesWork tells whether a lane in this state has a vetted connection and a master that answers in time.
+// takesWork tells whether a lane in this state has a vetted connection and a master that answers in
+// time.
 func (s laneState) takesWork() bool {
 	switch s {
 	case laneIdle, laneSending, laneWaiting, laneMaintaining:

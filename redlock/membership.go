@@ -40,11 +40,12 @@ const (
 	Note    = member.Note
 )
 
-// ErrMembersChanged is returned where another change of the membership was chosen while this one was being made.
+// ErrMembersChanged is returned where another change of the membership was chosen while this one was
+// being made.
 var ErrMembersChanged = member.ErrMembersChanged
 
-// SplitAddr splits an address as the membership has it: "10.0.0.3:6379" is database 0 there, and "10.0.0.3:6379/3" database 3. named is
-// false where the text names no database.
+// SplitAddr splits an address as the membership has it: "10.0.0.3:6379" is database 0 there, and
+// "10.0.0.3:6379/3" database 3. named is false where the text names no database.
 func SplitAddr(text string) (addr string, db int, named bool) { return conn.SplitAddr(text) }
 
 // Membership returns what this client knows of the membership.
@@ -60,12 +61,14 @@ func (c *Client) Membership() Membership {
 	return all
 }
 
-// MaxTTL is the longest TTL in force: that of the membership, or of the options as long as none is known.
+// MaxTTL is the longest TTL in force: that of the membership, or of the options as long as none is
+// known.
 func (c *Client) MaxTTL() time.Duration { return c.fleet.view.Load().maxTTL }
 
-// ChangeMembers has the masters choose a record with the change, and returns when they have: a new master is a learner by then, and votes
-// when it was given what the others remember, or after the wait, which Membership shows. It is safe to repeat, and to break off at any point. With dryRun nothing is changed. what says
-// what is changed, or would be; "" where everything is so already.
+// ChangeMembers has the masters choose a record with the change, and returns when they have: a new
+// master is a learner by then, and votes when it was given what the others remember, or after the wait,
+// which Membership shows. It is safe to repeat, and to break off at any point. With dryRun nothing is
+// changed. what says what is changed, or would be; "" where everything is so already.
 func (c *Client) ChangeMembers(ctx context.Context, change MemberChange, dryRun bool) (what string, err error) {
 	if change.Addr != "" {
 		change.Addr = c.opts.members().SeatAddrOf(change.Replace+change.Add, change.Addr)
@@ -130,15 +133,17 @@ func Bootstrap(ctx context.Context, opts Options) error {
 	return err
 }
 
-// BootstrapAndReport founds the membership of a brand-new set of masters, all of which vote at once. Otherwise it would look as if all of
-// them had just forgotten everything, and they would have no vote for one wait (Options.FoundingWait). It does so only if all of them can be
-// reached, are different, may have a vote, never were members and hold no key; otherwise it changes nothing, and the error says what is in
-// the way. Use it only where no client can still hold a lock from before. The reports are in the order of the masters; there are none if the
-// options are out of bounds.
+// BootstrapAndReport founds the membership of a brand-new set of masters, all of which vote at once.
+// Otherwise it would look as if all of them had just forgotten everything, and they would have no vote
+// for one wait (Options.FoundingWait). It does so only if all of them can be reached, are different,
+// may have a vote, never were members and hold no key; otherwise it changes nothing, and the error says
+// what is in the way. Use it only where no client can still hold a lock from before. The reports are in
+// the order of the masters; there are none if the options are out of bounds.
 //
-// Masters that a redlockd has founded by itself, and that wait, count as new: nothing tells them from those that nobody has looked at
-// yet. Masters that have all forgotten look the same, either way. Where a redlockd runs that knew one of them before, the founding is not the
-// first one, and the bootstrap refuses.
+// Masters that a redlockd has founded by itself, and that wait, count as new: nothing tells them from
+// those that nobody has looked at yet. Masters that have all forgotten look the same, either way. Where
+// a redlockd runs that knew one of them before, the founding is not the first one, and the bootstrap
+// refuses.
 func BootstrapAndReport(ctx context.Context, opts Options) ([]BootstrapReport, error) {
 	opts = opts.withDefaults()
 	if err := opts.Validate(); err != nil {
@@ -147,9 +152,10 @@ func BootstrapAndReport(ctx context.Context, opts Options) ([]BootstrapReport, e
 	return member.Bootstrap(ctx, opts.members())
 }
 
-// ProbeAll probes all masters of the membership at the same time, each within timeout, and compares them with each other, with the
-// membership and with o. The masters that o names lead to the membership; where they show none, they are the ones to probe. The reports
-// are in the order of the seats. Behind them are masters that o names and that are no members.
+// ProbeAll probes all masters of the membership at the same time, each within timeout, and compares
+// them with each other, with the membership and with o. The masters that o names lead to the
+// membership; where they show none, they are the ones to probe. The reports are in the order of the
+// seats. Behind them are masters that o names and that are no members.
 func ProbeAll(ctx context.Context, o Options, timeout time.Duration) ([]MasterReport, Membership) {
 	return member.ProbeAll(ctx, o.withDefaults().members(), timeout)
 }

@@ -5,15 +5,17 @@ import (
 	"time"
 )
 
-// HolderNote says who holds a lock, or waits for one, and what for. It stays with the Client that granted the lock, and must not be changed. All
-// operations of one caller can share one: then it costs a lease the pointer that it has anyway.
+// HolderNote says who holds a lock, or waits for one, and what for. It stays with the Client that
+// granted the lock, and must not be changed. All operations of one caller can share one: then it costs
+// a lease the pointer that it has anyway.
 type HolderNote struct {
 	Text string // what the lock is for, in the caller's words; "": it gave none
 	// Client is the name of the caller, Addr its address and User whose account it uses.
 	Client, Addr, User string
 }
 
-// noteOf is the note of a lock that its token is granted once more: a text stays until another one comes.
+// noteOf is the note of a lock that its token is granted once more: a text stays until another one
+// comes.
 func noteOf(now, before *HolderNote) *HolderNote {
 	switch {
 	case now == nil:
@@ -26,7 +28,8 @@ func noteOf(now, before *HolderNote) *HolderNote {
 	return &merged
 }
 
-// attr is the note in the log, with the time since when the lock has been held; zero: that is not known.
+// attr is the note in the log, with the time since when the lock has been held; zero: that is not
+// known.
 func (n *HolderNote) attr(since time.Time) slog.Attr {
 	if n == nil {
 		return slog.Attr{}

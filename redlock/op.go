@@ -22,20 +22,23 @@ type LockRequest struct {
 	// next. Of two requests with one token that are under way at the same time, through two
 	// Clients, the one that is answered last may have the lower fence.
 	Fence bool
-	// Slots above 0 asks for one of so many slots of the one resource: at most so many hold it at one time, up to MaxSlots. Result.Slot says
-	// which one was granted. It is an ordinary resource, whose name Unlock and Extend take. Zero: the resource itself is locked.
+	// Slots above 0 asks for one of so many slots of the one resource: at most so many hold it at one
+	// time, up to MaxSlots. Result.Slot says which one was granted. It is an ordinary resource, whose name
+	// Unlock and Extend take. Zero: the resource itself is locked.
 	Slots int
-	// Shared asks for the lock of a reader: any number of readers hold a resource at one time, and no other lock beside them. It is denied
-	// while another lock holds the resource, or waits for its readers to end. Fence, Slots and several Resources are not possible with it. A
-	// token that is used for both is two locks, of which it holds one at most.
+	// Shared asks for the lock of a reader: any number of readers hold a resource at one time, and no
+	// other lock beside them. It is denied while another lock holds the resource, or waits for its readers
+	// to end. Fence, Slots and several Resources are not possible with it. A token that is used for both
+	// is two locks, of which it holds one at most.
 	Shared bool
 	// Holder has the lock renewed while the Holder stands. Nil: nothing renews it.
 	Holder *Holder
-	// Release has the lock released when its client ends the Holder; else it ends with its TTL then. It needs a Holder, and a token that is
-	// made here: a client may repeat a LOCK with a token of its own elsewhere, and the release would find that.
+	// Release has the lock released when its client ends the Holder; else it ends with its TTL then. It
+	// needs a Holder, and a token that is made here: a client may repeat a LOCK with a token of its own
+	// elsewhere, and the release would find that.
 	Release bool
-	// Note is shown beside the lock, or the wait for it, by Inspect and Leases of this Client, and in the log where the lock is lost. It
-	// takes the place of Op.Note. Nil: that counts.
+	// Note is shown beside the lock, or the wait for it, by Inspect and Leases of this Client, and in the
+	// log where the lock is lost. It takes the place of Op.Note. Nil: that counts.
 	Note *HolderNote
 	// Wait is how long to wait for a lock that is held by another, or for a quorum of masters that
 	// is missing. Zero: do not wait. A LOCK of several resources is granted in bounded time too,
@@ -132,9 +135,9 @@ func checkShared(req *LockRequest) error {
 	return nil
 }
 
-// checkHold bounds how long a lock that was born then may be extended: "the number of lock reacquisition
-// attempts should be limited, otherwise one of the liveness properties is violated" ("Making the algorithm more
-// reliable: Extending the lock").
+// checkHold bounds how long a lock that was born then may be extended: "the number of lock
+// reacquisition attempts should be limited, otherwise one of the liveness properties is violated"
+// ("Making the algorithm more reliable: Extending the lock").
 func (b *bounds) checkHold(op *Op, born time.Time, ttl time.Duration, now time.Time) error {
 	most, name := b.limits.Load().maxHold, ""
 	if t := op.Terms; t != nil && t.MaxHold > 0 && t.MaxHold < most {

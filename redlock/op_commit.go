@@ -58,8 +58,8 @@ type Change struct {
 	Resource string
 	Was      Was
 	Do       Do
-	// Longer, with Set: the key lives for no less than before. If the commit fails after it was made on some
-	// masters, the lock does not end there before the holder of the old value expects it.
+	// Longer, with Set: the key lives for no less than before. If the commit fails after it was made on
+	// some masters, the lock does not end there before the holder of the old value expects it.
 	Longer   bool
 	Value    string        // what it must hold, where Was says so. Up to MaxValueLen bytes, may be empty
 	NewValue string        // Set: what it will hold, likewise
@@ -354,8 +354,8 @@ func (c *Client) commitDecided(r *round, o quorum.Outcome, _ quorum.Votes, d *de
 	case o == quorum.NoQuorum && r.verb == verbCommitRelease:
 		result.Err = r.noQuorumError(v, r.view.Needed(), 0)
 	case o == quorum.NoQuorum, o == quorum.No && !forced && op.againFrom != nil && k.rotates(): //mutant:a-rotation-is-denied-by-itself
-		// What denies a second round may be the value that its own first round has set: the undo of that spares a value which another
-		// operation counts on. So it is not known whether the change was made.
+		// What denies a second round may be the value that its own first round has set: the undo of that
+		// spares a value which another operation counts on. So it is not known whether the change was made.
 		result.Err = r.noQuorumError(v, r.view.Quorum(), 0)
 	}
 	switch {
@@ -402,9 +402,10 @@ func (s *leases) endCommit(r *round) {
 	}
 }
 
-// commitAgainLocked has a commit begin once more, when every master has voted: what it has set would deny its second round, and only then
-// is all of it being taken back. It need not wait long, for a quorum of the lanes has nothing in flight when a step has ended; but the vote
-// of one that is read may still be on its way here.
+// commitAgainLocked has a commit begin once more, when every master has voted: what it has set would
+// deny its second round, and only then is all of it being taken back. It need not wait long, for a
+// quorum of the lanes has nothing in flight when a step has ended; but the vote of one that is read may
+// still be on its way here.
 func (c *Client) commitAgainLocked(r *round, d *deferred) {
 	k := r.commit
 	if k.seen != r.view.Masters {
@@ -451,7 +452,8 @@ func (c *Client) commitLate(r *round, word quorum.Votes, d *deferred) {
 
 // takeBackCommitLocked undoes a failed commit on those masters among these that have made it. Where the
 // answer is missing, a version that it may have set is released, if so many masters hold something else
-// that no quorum can hold it: then nobody was told of it, or can extend it. No other attempt sets the same.
+// that no quorum can hold it: then nobody was told of it, or can extend it. No other attempt sets the
+// same.
 func (c *Client) takeBackCommitLocked(r *round, among quorum.Mask, d *deferred) {
 	c.takeBackLocked(r.attempt, among, d)
 	v, n := quorum.Votes(r.votes.Load()), r.view.Places

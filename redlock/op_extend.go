@@ -70,9 +70,10 @@ func (c *Client) extensionDecided(r *round, o quorum.Outcome, v quorum.Votes, d 
 	}
 }
 
-// lostByExtensionLocked is for a lock of which an extension has found that its token does not hold it. What remains of it on a minority
-// ends with its TTL, and is not released: a takeover (StartHold) may just have exchanged the token on some masters, and give
-// up and put it back, while the client goes by what it was told before. In between nobody can tell that from a loss.
+// lostByExtensionLocked is for a lock of which an extension has found that its token does not hold it.
+// What remains of it on a minority ends with its TTL, and is not released: a takeover (StartHold) may
+// just have exchanged the token on some masters, and give up and put it back, while the client goes by
+// what it was told before. In between nobody can tell that from a loss.
 func (c *Client) lostByExtensionLocked(r *round, d *deferred) {
 	if c.leases.superseded(r, r.keys[0], r.token) { //mutant:a-later-grant-is-forgotten
 		return

@@ -18,43 +18,54 @@ import (
 	"redlockd/redlock/quorum"
 )
 
-// UNLOCK … FORCE: somebody who does not have the token ends a lock. It is the UNLOCK of whatever token holds the resource, in two rounds:
+// UNLOCK … FORCE: somebody who does not have the token ends a lock. It is the UNLOCK of whatever token
+// holds the resource, in two rounds:
 //
-//  1. verbRaise raises the mark of the resource on a quorum of masters, above every fence that the holder can have, and reads who holds it.
-//     Without that quorum nothing is released. The new mark is a fence of nobody's, Forced.Fence: a resource that is told of it refuses what
-//     the old holder writes, and every later grant has a higher one.
-//  2. verbForce compares and deletes, as UNLOCK does, each token that a quorum of masters has shown; for a token that redlockd did not make,
-//     verbForceCallers compares when the key ends, too. The masters publish that on windowsChannel, behind the deletion (forcedPrefix).
+//  1. verbRaise raises the mark of the resource on a quorum of masters, above every fence that the
+//     holder can have, and reads who holds it. Without that quorum nothing is released. The new mark is
+//     a fence of nobody's, Forced.Fence: a resource that is told of it refuses what the old holder
+//     writes, and every later grant has a higher one.
+//  2. verbForce compares and deletes, as UNLOCK does, each token that a quorum of masters has shown;
+//     for a token that redlockd did not make, verbForceCallers compares when the key ends, too. The
+//     masters publish that on windowsChannel, behind the deletion (forcedPrefix).
 //
-// Each client that a quorum of masters has sent the message to applies it: it renews such a lock no more, tells its holder of the loss, and
-// releases the token itself, behind all that it has sent, so that what it has just given back to a master (refillLocked) goes, too. What it
-// launched before for such a token grants nothing any more (forcedReleases.ended).
+// Each client that a quorum of masters has sent the message to applies it: it renews such a lock no
+// more, tells its holder of the loss, and releases the token itself, behind all that it has sent, so
+// that what it has just given back to a master (refillLocked) goes, too. What it launched before for
+// such a token grants nothing any more (forcedReleases.ended).
 //
 // Invariants:
-//   - Only tokens that a quorum of masters shows are deleted. On fewer it may be another's attempt under way, whose votes count already: without
-//     its keys, two would hold the lock.
-//   - What is deleted is compared. Rejected: deleting whatever there is. A master that executes that late would end the lock of the next holder.
-//   - A caller that chose its token does not know of the force, and may repeat its LOCK. So that a master which executes the release late does
-//     not end that lock, the key must end when the first round has found that it does, within 3 ms (slack, lua/force.lua). As in op_undo.go, who counts on a
-//     key that is there moves its end by endMove.
-//   - A message ends a lock only if a quorum of masters has sent it, so that one false master ends none.
+//   - Only tokens that a quorum of masters shows are deleted. On fewer it may be another's attempt
+//     under way, whose votes count already: without its keys, two would hold the lock.
+//   - What is deleted is compared. Rejected: deleting whatever there is. A master that executes that
+//     late would end the lock of the next holder.
+//   - A caller that chose its token does not know of the force, and may repeat its LOCK. So that a
+//     master which executes the release late does not end that lock, the key must end when the first
+//     round has found that it does, within 3 ms (slack, lua/force.lua). As in op_undo.go, who counts on
+//     a key that is there moves its end by endMove.
+//   - A message ends a lock only if a quorum of masters has sent it, so that one false master ends
+//     none.
 //
-// What is left is a key that was set, removed and set again within 3 ms, or by chance to the same end, beside a force that has found
-// the first. testdata/tla/Lock.tla has the rule, and what it takes for granted.
+// What is left is a key that was set, removed and set again within 3 ms, or by chance to the same end,
+// beside a force that has found the first. testdata/tla/Lock.tla has the rule, and what it takes for
+// granted.
 //
-// What a client cannot know of, it goes on believing: if the masters do not reach it, it learns of it with its next renewal or EXTEND. And
-// a holder that asks nobody works on until its validity is over, beside the next one; only fences stop its writes.
+// What a client cannot know of, it goes on believing: if the masters do not reach it, it learns of it
+// with its next renewal or EXTEND. And a holder that asks nobody works on until its validity is over,
+// beside the next one; only fences stop its writes.
 
 // Forced is what StartForce has done and seen.
 type Forced struct {
-	// Tokens are the digests of the tokens that held the resource: one, or those of readers. None: nobody held it.
+	// Tokens are the digests of the tokens that held the resource: one, or those of readers. None: nobody
+	// held it.
 	Tokens []string
 	// Fence is above all fences of these tokens, and below all that are granted later for the resource.
 	Fence int64
-	// Gone is how many masters hold none of the tokens any more, as they have said. On the others a token that a redlockd made is released when
-	// they are back, and any other ends with its TTL.
+	// Gone is how many masters hold none of the tokens any more, as they have said. On the others a token
+	// that a redlockd made is released when they are back, and any other ends with its TTL.
 	Gone int
-	// Another is how many masters hold another token now: that of the next holder, or of the old one if it was changing it meanwhile.
+	// Another is how many masters hold another token now: that of the next holder, or of the old one if it
+	// was changing it meanwhile.
 	Another int
 	// Renewed is how many masters hold the token still, because the holder has renewed its lock meanwhile.
 	Renewed int
@@ -79,13 +90,15 @@ type force struct {
 	err      error
 }
 
-// StartForce releases a resource without the token. The holder can be a writer, readers, or who has written a value there. Result.Held tells
-// whether somebody held it, and Result.Forced what was done. It is for administrators: the holder does not agree, and may work on until its
-// validity is over. Of a lock of several resources only this one is released.
+// StartForce releases a resource without the token. The holder can be a writer, readers, or who has
+// written a value there. Result.Held tells whether somebody held it, and Result.Forced what was done.
+// It is for administrators: the holder does not agree, and may work on until its validity is over. Of a
+// lock of several resources only this one is released.
 //
-// A *NoQuorumError: too few masters have answered to tell who holds it, or to raise the fence, and nothing was released; or to tell whether
-// it is released. A *RequestError: the lock has changed hands meanwhile, or the key is not redlockd's; or nobody holds it, and nobody can lock
-// it, because masters hold different tokens.
+// A *NoQuorumError: too few masters have answered to tell who holds it, or to raise the fence, and
+// nothing was released; or to tell whether it is released. A *RequestError: the lock has changed hands
+// meanwhile, or the key is not redlockd's; or nobody holds it, and nobody can lock it, because masters
+// hold different tokens.
 func (c *Client) StartForce(op *Op, resource string, to Completer) {
 	d := c.enter()
 	defer c.leave(d)
@@ -193,8 +206,8 @@ func writeForceCallers(b *batch, r *round) {
 	b.wire.Number(r.answers[b.lane.index].ends)
 }
 
-// markRaised releases what holds the resource once a quorum of masters has the new mark. If it was too low for some, the next one is above
-// every mark that was seen.
+// markRaised releases what holds the resource once a quorum of masters has the new mark. If it was too
+// low for some, the next one is above every mark that was seen.
 func (c *Client) markRaised(r *round, _ quorum.Outcome, v quorum.Votes, d *deferred) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -223,7 +236,8 @@ type sighting struct {
 	left    time.Duration     // what is left until the last of these ends; negative: it has no TTL
 }
 
-// callers tells whether the token is one that a caller chose, which may be repeated. Without a TTL it is no lock, and has nothing to compare.
+// callers tells whether the token is one that a caller chose, which may be repeated. Without a TTL it
+// is no lock, and has nothing to compare.
 func (s *sighting) callers(token string) bool {
 	return !madeHere(token) && s.ends != [MaxMasters]int64{}
 }
@@ -370,7 +384,8 @@ func (c *Client) releaseHoldersLocked(f *force, r *round, v quorum.Votes, d *def
 	}
 }
 
-// forgetForcedLocked forgets what is known of a token that was released by force, and has the holder told.
+// forgetForcedLocked forgets what is known of a token that was released by force, and has the holder
+// told.
 func (c *Client) forgetForcedLocked(resource, token string, d *deferred) *lease {
 	if b := c.holds.ofKey(resource, token); b != nil {
 		c.holds.lost(b, "it was released by force (UNLOCK … FORCE)", d)
@@ -409,7 +424,8 @@ func (c *Client) forceDecided(r *round, _ quorum.Outcome, v quorum.Votes, d *def
 	d.deliver(f.caller, Result{Held: f.removed, Forced: &f.result, Err: f.err})
 }
 
-// forcedRelease is a forced release as all clients are told of it. Client.mu guards what follows the blank line.
+// forcedRelease is a forced release as all clients are told of it. Client.mu guards what follows the
+// blank line.
 type forcedRelease struct {
 	id       string // by which the copies of the message are known
 	resource string
@@ -425,10 +441,12 @@ type forcedRelease struct {
 type forcedReleases struct{ all []*forcedRelease }
 
 const (
-	// forcedPrefix begins the text of a forced release on windowsChannel; an id, the digests with commas between them and the resource follow, with
-	// blanks between them. No resource begins so, and so proxies of versions before ignore it.
+	// forcedPrefix begins the text of a forced release on windowsChannel; an id, the digests with commas
+	// between them and the resource follow, with blanks between them. No resource begins so, and so
+	// proxies of versions before ignore it.
 	forcedPrefix = ReservedPrefix + "forced:"
-	// forcedLife is for how long it is remembered: rounds that were launched before it are decided by then.
+	// forcedLife is for how long it is remembered: rounds that were launched before it are decided by
+	// then.
 	forcedLife = 10 * time.Second
 	// forcedMax bounds those that are remembered. The oldest give way, and before them those that fewer
 	// masters than a quorum have sent: one master can make up very many.
@@ -482,7 +500,8 @@ func (fs *forcedReleases) expire(now time.Time) {
 	}
 }
 
-// forcedElsewhereLocked acts on a master's message that tokens were released by force, once a quorum of masters has sent it.
+// forcedElsewhereLocked acts on a master's message that tokens were released by force, once a quorum of
+// masters has sent it.
 func (c *Client) forcedElsewhereLocked(master int, text string, d *deferred) {
 	f, ok := parseForced(text)
 	if !ok {
@@ -523,8 +542,8 @@ func (s *leases) tokensOf(resource string) (tokens []string) {
 	return tokens
 }
 
-// ended tells whether the round grants nothing any more: it was launched before the token that it is to grant or to extend, or
-// that it is to replace, was released by force.
+// ended tells whether the round grants nothing any more: it was launched before the token that it is to
+// grant or to extend, or that it is to replace, was released by force.
 func (fs *forcedReleases) ended(r *round, now time.Time) bool {
 	fs.expire(now)
 	for _, f := range fs.all {
@@ -542,8 +561,8 @@ func (fs *forcedReleases) ended(r *round, now time.Time) bool {
 	return false
 }
 
-// dropForcedLocked is for a commit that a forced release has ended: the values that it has put in the place of others go. They are not turned
-// back, for what they have replaced was released.
+// dropForcedLocked is for a commit that a forced release has ended: the values that it has put in the
+// place of others go. They are not turned back, for what they have replaced was released.
 func (c *Client) dropForcedLocked(r *round, d *deferred) {
 	for i := range r.commit.changes {
 		if ch := &r.commit.changes[i]; ch.rotates() && unique(ch.NewValue) {

@@ -15,7 +15,8 @@ func (c *Client) StartInspect(op *Op, resource string, to Completer) {
 	c.start(op, to, checkResources(op.keys, 1), (*Client).beginReadingLocked)
 }
 
-// beginReadingLocked launches a reading for which there is room. T1 is now: what it waited for room is no age of the answers.
+// beginReadingLocked launches a reading for which there is room. T1 is now: what it waited for room is
+// no age of the answers.
 func (c *Client) beginReadingLocked(op *Op, d *deferred) {
 	r := &round{verb: op.verb, start: d.now, op: op}
 	r.setKeys(op.keys...)
@@ -123,7 +124,8 @@ func (s *leases) info(l *lease, holds *holds, now time.Time) LeaseInfo {
 		Lost: l.lost, Note: l.note, Delay: s.delays[l], Free: max(0, s.free(l).Sub(now))}
 }
 
-// appendTo appends the first of those who wait, as long as there are fewer than WaitersShown. now is on clock.Own.
+// appendTo appends the first of those who wait, as long as there are fewer than WaitersShown. now is on
+// clock.Own.
 func (q *waitQueue) appendTo(list []WaiterInfo, now time.Duration) []WaiterInfo {
 	for w := q.head; w != nil && len(list) < WaitersShown; w = w.next {
 		list = append(list, WaiterInfo{Note: w.op.Note, Waited: max(0, now-w.op.arrived), Shared: w.op.isReader()})
@@ -193,7 +195,8 @@ func (c *Client) Leases(match func(resources []string) bool, limit int) []LeaseI
 	return list
 }
 
-// addWaiters adds to each of the leases who waits for it. It frees the client's mutex now and then, as Leases does.
+// addWaiters adds to each of the leases who waits for it. It frees the client's mutex now and then, as
+// Leases does.
 func (c *Client) addWaiters(list []LeaseInfo, found []listedLease, now time.Time) {
 	const piece = leasesPiece / WaitersShown // leases, each of which has up to so many waiters
 	for begin := 0; begin < len(list); begin += piece {

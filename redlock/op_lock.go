@@ -15,7 +15,8 @@ type Op struct {
 	// Share is what the operation takes of, set before it is started. Nil: the Client's own, which
 	// has no limits.
 	Share *Share
-	// Note says who asks, set before it is started: it stays with what the operation is granted, and with its wait. Nil: nobody is shown.
+	// Note says who asks, set before it is started: it stays with what the operation is granted, and with
+	// its wait. Nil: nobody is shown.
 	Note *HolderNote
 	// Terms bound what it is granted, set before it is started. Nil: Options alone do.
 	Terms *Terms
@@ -80,8 +81,8 @@ func (c *Client) beginLockLocked(op *Op, d *deferred) {
 		d.deliver(op, Result{Err: err})
 		return
 	}
-	// The wait began when the LOCK came. What is left of it may be nothing: then this is a LOCK that does not wait. d.now can be earlier than
-	// that.
+	// The wait began when the LOCK came. What is left of it may be nothing: then this is a LOCK that does
+	// not wait. d.now can be earlier than that.
 	wait := op.wait - max(0, c.own.At(d.now)-op.arrived) //mutant:a-lock-in-the-queue-begins-to-wait
 	switch {
 	case wait > 0:
@@ -97,8 +98,8 @@ func (c *Client) beginLockLocked(op *Op, d *deferred) {
 	}
 }
 
-// launchAttemptLocked starts an attempt: one round to all masters. Implements steps 1 and 2 of "The Redlock
-// algorithm".
+// launchAttemptLocked starts an attempt: one round to all masters. Implements steps 1 and 2 of "The
+// Redlock algorithm".
 func (c *Client) launchAttemptLocked(op *Op, d *deferred) {
 	if !op.callerToken {
 		op.token = c.tokens.make(d.now) // each attempt has its own: the release of an earlier one cannot hit it, however late it comes
@@ -117,7 +118,8 @@ func (c *Client) launchAttemptLocked(op *Op, d *deferred) {
 	c.askLocked(r, d)
 }
 
-// askLocked launches a round of acquisition. What the masters have said to its waiter before is no news after it.
+// askLocked launches a round of acquisition. What the masters have said to its waiter before is no news
+// after it.
 func (c *Client) askLocked(r *round, d *deferred) {
 	if w := r.op.waiter; w != nil {
 		w.attempt, w.sentAt = r, r.start
@@ -142,8 +144,9 @@ const (
 	attemptSilent           // too few masters answered
 )
 
-// verdictOf implements steps 3 and 4 of "The Redlock algorithm": the lock is held if a quorum granted and validity is left.
-// forced: it was released by force meanwhile. full: a limit does not allow it. wanted: its caller has no result yet.
+// verdictOf implements steps 3 and 4 of "The Redlock algorithm": the lock is held if a quorum granted
+// and validity is left. forced: it was released by force meanwhile. full: a limit does not allow it.
+// wanted: its caller has no result yet.
 func verdictOf(o quorum.Outcome, validity time.Duration, forced, full, wanted bool) verdict {
 	switch {
 	case !wanted: //mutant:an-unwanted-grant-is-kept
@@ -162,7 +165,8 @@ func verdictOf(o quorum.Outcome, validity time.Duration, forced, full, wanted bo
 	return attemptGranted
 }
 
-// acquisitionDecided implements steps 3 to 5 of "The Redlock algorithm": a lock that is not held is removed again wherever it may be.
+// acquisitionDecided implements steps 3 to 5 of "The Redlock algorithm": a lock that is not held is
+// removed again wherever it may be.
 func (c *Client) acquisitionDecided(r *round, o quorum.Outcome, v quorum.Votes, d *deferred) {
 	elapsed, validity := c.validityOf(r, d)
 	c.mu.Lock()
@@ -205,8 +209,8 @@ func (c *Client) acquisitionDecided(r *round, o quorum.Outcome, v quorum.Votes, 
 	}
 }
 
-// failedLocked goes on after an attempt that was undone: it asks once more, waits, or tells the caller. err is nil if a resource is held by
-// another.
+// failedLocked goes on after an attempt that was undone: it asks once more, waits, or tells the caller.
+// err is nil if a resource is held by another.
 func (c *Client) failedLocked(r *round, o quorum.Outcome, v quorum.Votes, err error, d *deferred) {
 	op := r.op
 	tooLow := r.mark.Load() > 0 && c.fenceTooLowLocked(r, o, v)
@@ -227,9 +231,9 @@ func (c *Client) failedLocked(r *round, o quorum.Outcome, v quorum.Votes, err er
 // fenceRetries bounds the rounds of one attempt whose fence was too low (package fence).
 const fenceRetries = 8
 
-// fenceTooLowLocked tells whether an attempt failed because its fence was too low, for a clock is behind, and is to ask once more: the resource is
-// not held by another. The next fence is above every mark that was seen. If the client has already sent UNLOCK, a retry must not grant the lock
-// after it.
+// fenceTooLowLocked tells whether an attempt failed because its fence was too low, for a clock is
+// behind, and is to ask once more: the resource is not held by another. The next fence is above every
+// mark that was seen. If the client has already sent UNLOCK, a retry must not grant the lock after it.
 func (c *Client) fenceTooLowLocked(r *round, o quorum.Outcome, v quorum.Votes) bool {
 	c.fences.Observe(r.mark.Load(), r.start)
 	op := r.op

@@ -7,12 +7,14 @@ import (
 	"redlockd/redlock/quorum"
 )
 
-// kind is what a LOCK asks for: one resource (plainLock), several at once (severalLocks), a reader's place beside others (readerLock), or one of
-// several slots (slotSearch). Several and readers embed plainLock, and say where they differ. All methods need Client.mu.
+// kind is what a LOCK asks for: one resource (plainLock), several at once (severalLocks), a reader's
+// place beside others (readerLock), or one of several slots (slotSearch). Several and readers embed
+// plainLock, and say where they differ. All methods need Client.mu.
 type kind interface {
 	// aim says what a round of acquisition asks for: it fills in the keys and the verb.
 	aim(c *Client, r *round)
-	// heldBy returns the lease that the token, which is the caller's own, holds here already, as far as is known, or nil.
+	// heldBy returns the lease that the token, which is the caller's own, holds here already, as far as is
+	// known, or nil.
 	heldBy(all *leases, op *Op, now time.Time) *lease
 	// asks tells whether one that joins the queue behind others asks at once.
 	asks(q *waitQueue) bool
@@ -24,8 +26,8 @@ type kind interface {
 	granted(c *Client, op *Op, l *lease, d *deferred) (slot string)
 	// givenBack is for a grant that was undone, because nobody takes it.
 	givenBack(c *Client, r *round, d *deferred)
-	// denied tells whether a round that was not granted is followed by another one of the same attempt, as it is if its fence was too low. It may
-	// change the error.
+	// denied tells whether a round that was not granted is followed by another one of the same attempt, as
+	// it is if its fence was too low. It may change the error.
 	denied(r *round, tooLow bool, o quorum.Outcome, v quorum.Votes, err error) (again bool, _ error)
 
 	// newHead is for a waiter that is the head of its queue now.
@@ -53,7 +55,8 @@ func (op *Op) setKind(req *LockRequest) {
 // plainLock is the lock of one resource.
 type plainLock struct{}
 
-// aim asks with SET NX where that suffices: no master can know the token, and nothing but another token can be in the way.
+// aim asks with SET NX where that suffices: no master can know the token, and nothing but another token
+// can be in the way.
 func (plainLock) aim(_ *Client, r *round) {
 	op := r.op
 	r.setKeys(op.keys...)
@@ -75,8 +78,8 @@ func (plainLock) denied(_ *round, tooLow bool, _ quorum.Outcome, _ quorum.Votes,
 	return tooLow, err
 }
 
-// newHead starts the attempts of a waiter that has become the head of its queue: now, or, if this client knows of a lease on the
-// resource, after a pause.
+// newHead starts the attempts of a waiter that has become the head of its queue: now, or, if this
+// client knows of a lease on the resource, after a pause.
 func (plainLock) newHead(c *Client, w *waiter, d *deferred) {
 	if w.attempt != nil || w.retry != nil || !w.isHead() {
 		return
@@ -90,7 +93,8 @@ func (plainLock) newHead(c *Client, w *waiter, d *deferred) {
 	c.waiting.attemptLocked(w.op, d)
 }
 
-// observation reads the resource in whose queue the waiter stands. A writer that waits for readers tells them.
+// observation reads the resource in whose queue the waiter stands. A writer that waits for readers
+// tells them.
 func (plainLock) observation(w *waiter, r *round) {
 	r.setKeys(w.entry.resource)
 	if w.behindReaders {

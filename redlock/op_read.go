@@ -25,9 +25,10 @@ type State struct {
 	// TTL that a drop-in client was granted. At least 1 ms while the key is there. Negative: it
 	// lives for ever.
 	TTL time.Duration
-	// Spread is by how much longer than TTL a holder may count on the key. A reading may hear, of the quorum that has
-	// extended it, only some masters, beside others that have missed it. Who sets how long the key of several holders is to live, by
-	// what is read of each of them, must add it, or cuts short who has been told that he holds it.
+	// Spread is by how much longer than TTL a holder may count on the key. A reading may hear, of the
+	// quorum that has extended it, only some masters, beside others that have missed it. Who sets how long
+	// the key of several holders is to live, by what is read of each of them, must add it, or cuts short
+	// who has been told that he holds it.
 	Spread time.Duration
 	// Ending is the longest that the key is still there, by the masters' clocks, if no time of that is
 	// sure any more, because it is less than the drift: TTL is 1 ms then. 0: TTL is sure.
@@ -93,7 +94,8 @@ func (c *Client) readAnswered(r *round, v quorum.Votes, d *deferred) {
 	}
 }
 
-// readAgain has a reading begin once more that a step of the membership has stopped, and returns false if it is not so.
+// readAgain has a reading begin once more that a step of the membership has stopped, and returns false
+// if it is not so.
 func (c *Client) readAgain(r *round, d *deferred) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -182,8 +184,9 @@ func mergeStates(all []*answer, key, masters, pending int, elapsed time.Duration
 	return s, mergeDone
 }
 
-// capAt takes back what moving the end of a key (moved_exactly.lua) has added to the longest TTL: nobody counts on it, and who sets an end by
-// what was read would be refused. Not while locks of a longer max_ttl may live.
+// capAt takes back what moving the end of a key (moved_exactly.lua) has added to the longest TTL:
+// nobody counts on it, and who sets an end by what was read would be refused. Not while locks of a
+// longer max_ttl may live.
 func (s *State) capAt(v *view) {
 	over := s.TTL + s.Spread - v.maxTTL
 	if over <= 0 || over > 2*lua.EndMoveMs*time.Millisecond || v.record == nil || v.lowering { //mutant:the-longest-ttl-is-told-with-its-moves //mutant:locks-of-a-longer-max_ttl-are-told-short
@@ -193,8 +196,9 @@ func (s *State) capAt(v *view) {
 	s.Spread = v.maxTTL - s.TTL
 }
 
-// capByLease takes back what moving the end of a key has added to the TTL that the holder has asked for, if it asked here. No other redlockd
-// knows of that: there the TTL is told with the moves, which is less than 2·endMove too much, and true.
+// capByLease takes back what moving the end of a key has added to the TTL that the holder has asked
+// for, if it asked here. No other redlockd knows of that: there the TTL is told with the moves, which
+// is less than 2·endMove too much, and true.
 func (c *Client) capByLease(resource string, s *State, now time.Time) {
 	if !s.Found || s.TTL <= 0 {
 		return

@@ -37,9 +37,9 @@ func (c *Client) StoreScript(of *Share, name, script string, ttl time.Duration) 
 	c.storeText(of, scriptPrefix+name, script, ttl)
 }
 
-// FlushScripts forgets all stored scripts, by whatever client: StartFetchScript finds none of them on any
-// master if one of those that answer was up now. ttl must be the one that all scripts are stored for.
-// Nobody waits for it; a fetch that this Client starts later comes behind it.
+// FlushScripts forgets all stored scripts, by whatever client: StartFetchScript finds none of them on
+// any master if one of those that answer was up now. ttl must be the one that all scripts are stored
+// for. Nobody waits for it; a fetch that this Client starts later comes behind it.
 func (c *Client) FlushScripts(of *Share, ttl time.Duration) {
 	c.storeText(of, scriptsFlushedKey, "1", ttl)
 }

@@ -6,7 +6,8 @@ import (
 	"redlockd/redlock/quorum"
 )
 
-// severalLocks is a lock of several resources, all or none. How it waits is in wait_queue.go and wait_reserve.go.
+// severalLocks is a lock of several resources, all or none. How it waits is in wait_queue.go and
+// wait_reserve.go.
 type severalLocks struct{ plainLock }
 
 func (severalLocks) aim(c *Client, r *round) {
@@ -19,14 +20,16 @@ func (severalLocks) aim(c *Client, r *round) {
 	}
 }
 
-// expectDeniers makes room for what the masters answer to an acquisition of several resources: which one is in the way. One more cell holds
-// the token of the reservation whose place the acquisition takes, or "": a field would make every round larger (TestSizes).
+// expectDeniers makes room for what the masters answer to an acquisition of several resources: which
+// one is in the way. One more cell holds the token of the reservation whose place the acquisition
+// takes, or "": a field would make every round larger (TestSizes).
 func (r *round) expectDeniers(masters int, reservation string) {
 	r.answers = make([]answer, masters+1)
 	r.answers[masters].value = reservation //mutant:a-reservation-is-in-its-own-way
 }
 
-// reservation is the second token under which a key counts as free for an acquisition. "": there is none.
+// reservation is the second token under which a key counts as free for an acquisition. "": there is
+// none.
 func (r *round) reservation() string {
 	if r.answers == nil {
 		return ""
@@ -34,8 +37,9 @@ func (r *round) reservation() string {
 	return r.answers[len(r.answers)-1].value
 }
 
-// moveToDenierLocked moves a LOCK of several resources to the queue of the one that most of the masters named as the reason of their denial
-// (of several such resources: the first by name). If that was another one than before too often, it begins to reserve instead.
+// moveToDenierLocked moves a LOCK of several resources to the queue of the one that most of the masters
+// named as the reason of their denial (of several such resources: the first by name). If that was
+// another one than before too often, it begins to reserve instead.
 func (ws *waiting) moveToDenierLocked(op *Op, r *round, d *deferred) {
 	w := op.waiter
 	voted := quorum.Votes(r.votes.Load()).Where(r.view.Places, 1<<quorum.Denied)
@@ -63,7 +67,8 @@ func (ws *waiting) moveToDenierLocked(op *Op, r *round, d *deferred) {
 	w.again = true
 }
 
-// waitedFor returns the first of the resources for which somebody waits, or the first of all if nobody does.
+// waitedFor returns the first of the resources for which somebody waits, or the first of all if nobody
+// does.
 func (s *leases) waitedFor(resources []string) string {
 	for _, resource := range resources {
 		if e := s.entries[resource]; e != nil && e.queue.head != nil {

@@ -14,28 +14,33 @@ import (
 	"redlockd/redlock/quorum"
 )
 
-// Slots. LOCK resource SLOTS k has at most k holders at one time: it locks one of the k ordinary resources resource#0 … resource#(k-1), its
-// slots. At most one token holds a slot, so at most k hold. UNLOCK, EXTEND and all else take the name of the slot, and know nothing of this.
+// Slots. LOCK resource SLOTS k has at most k holders at one time: it locks one of the k ordinary
+// resources resource#0 … resource#(k-1), its slots. At most one token holds a slot, so at most k hold.
+// UNLOCK, EXTEND and all else take the name of the slot, and know nothing of this.
 //
-// Counting holders on each master is the tempting other way. It is wrong: N masters with k places each have room for ⌊N·k/quorum⌋ quorums, which is 3 for
-// N = 5 and k = 2.
+// Counting holders on each master is the tempting other way. It is wrong: N masters with k places each
+// have room for ⌊N·k/quorum⌋ quorums, which is 3 for N = 5 and k = 2.
 //
-// An attempt asks all masters for one slot, the same one, with lua.Slot. A master that denies it also tells which slots are free there. So
-// the next round asks for a slot that can be free on a quorum, chosen at random so that several clients do not split the votes again. After
-// slotRounds rounds, or when no slot can be free on a quorum, the attempt is denied.
+// An attempt asks all masters for one slot, the same one, with lua.Slot. A master that denies it also
+// tells which slots are free there. So the next round asks for a slot that can be free on a quorum,
+// chosen at random so that several clients do not split the votes again. After slotRounds rounds, or
+// when no slot can be free on a quorum, the attempt is denied.
 //
-// Invariant: one token never holds two slots of a semaphore at one time, if all its LOCKs name the same k. A master denies every other slot
-// while one holds the token, and any two quorums have a master in common. A master that holds two of them, one from a late round and one
-// that a copy gave it, denies both. So a LOCK that is repeated with the caller's token finds the slot
-// that it holds: the first guess is the same through every client, and if that is another slot, the masters name the right one. testdata/tla/Slots.tla is
-// the model.
+// Invariant: one token never holds two slots of a semaphore at one time, if all its LOCKs name the same
+// k. A master denies every other slot while one holds the token, and any two quorums have a master in
+// common. A master that holds two of them, one from a late round and one that a copy gave it, denies
+// both. So a LOCK that is repeated with the caller's token finds the slot that it holds: the first
+// guess is the same through every client, and if that is another slot, the masters name the right one.
+// testdata/tla/Slots.tla is the model.
 //
-// The votes of a round are about its one slot. What a master tells of other slots is a hint where to ask next, never a vote.
+// The votes of a round are about its one slot. What a master tells of other slots is a hint where to
+// ask next, never a vote.
 
 // MaxSlots is the most holders that LOCK … SLOTS can have.
 const MaxSlots = 32
 
-// noSlot in the place of a slot's number asks for none: every master denies that, and tells what it knows.
+// noSlot in the place of a slot's number asks for none: every master denies that, and tells what it
+// knows.
 const noSlot = 255
 
 // slotRounds is how many slots one attempt asks for at most.
@@ -58,10 +63,12 @@ type slotSearch struct {
 	tried  uint32
 }
 
-// SlotName is the resource that is a slot of a semaphore, counted from 0: LOCK resource SLOTS k locks one of the first k.
+// SlotName is the resource that is a slot of a semaphore, counted from 0: LOCK resource SLOTS k locks
+// one of the first k.
 func SlotName(resource string, slot int) string { return resource + "#" + strconv.Itoa(slot) }
 
-// SlotNames are the names that slots of a semaphore can have; none, if its name is too long to have any.
+// SlotNames are the names that slots of a semaphore can have; none, if its name is too long to have
+// any.
 func SlotNames(resource string) []string {
 	names := slotNames(resource, MaxSlots)
 	return slices.DeleteFunc(names, func(name string) bool { return len(name) > MaxResourceLen })
@@ -89,13 +96,14 @@ func SlotOf(name string) (resource string, slot int, ok bool) {
 	return name[:i], slot, true
 }
 
-// slotsQueuePrefix begins the name of the queue of a semaphore. No resource can have such a name, so those who wait for a lock on the
-// resource itself have another queue.
+// slotsQueuePrefix begins the name of the queue of a semaphore. No resource can have such a name, so
+// those who wait for a lock on the resource itself have another queue.
 const slotsQueuePrefix = ReservedPrefix + "slots:"
 
 func slotsQueue(resource string) string { return slotsQueuePrefix + resource }
 
-// shownQueue is the name under which a queue is listed: that of its resource, or resource#* for a semaphore.
+// shownQueue is the name under which a queue is listed: that of its resource, or resource#* for a
+// semaphore.
 func shownQueue(name string) string {
 	if resource, ok := strings.CutPrefix(name, slotsQueuePrefix); ok {
 		return resource + "#*"
@@ -117,8 +125,8 @@ func checkSlots(req *LockRequest) error {
 	return nil
 }
 
-// aim decides for which slot the round asks. Without a hint it guesses one that nobody holds or asks for here, as far as is
-// known. The first guess of a caller's token is the same through every client.
+// aim decides for which slot the round asks. Without a hint it guesses one that nobody holds or asks
+// for here, as far as is known. The first guess of a caller's token is the same through every client.
 func (s *slotSearch) aim(c *Client, r *round) {
 	op, now := r.op, time.Now()
 	slot := s.next - 1
@@ -166,8 +174,8 @@ func (s *slotSearch) heldBy(all *leases, op *Op, now time.Time) *lease {
 	return nil
 }
 
-// lookFirst has the next round of a LOCK under a caller's token only look for the slot that the token holds, for others wait who come first.
-// False: it asks for no slot, and there is no such round.
+// lookFirst has the next round of a LOCK under a caller's token only look for the slot that the token
+// holds, for others wait who come first. False: it asks for no slot, and there is no such round.
 func (op *Op) lookFirst() bool {
 	s, ok := op.kind.(*slotSearch)
 	if !ok || !op.callerToken {
@@ -177,7 +185,8 @@ func (op *Op) lookFirst() bool {
 	return true
 }
 
-// beginInflight records the round under the queue, too: an UNLOCK of the token in any slot must find it.
+// beginInflight records the round under the queue, too: an UNLOCK of the token in any slot must find
+// it.
 func (s *slotSearch) beginInflight(all *leases, r *round) {
 	all.beginInflight(r, r.keys[0])
 	all.beginInflight(r, s.queue)
@@ -188,7 +197,8 @@ func (s *slotSearch) endInflight(all *leases, r *round) {
 	all.endInflight(r, s.queue)
 }
 
-// slotReleased is for an UNLOCK: rounds of the token that are under way for another slot must not ask for one more.
+// slotReleased is for an UNLOCK: rounds of the token that are under way for another slot must not ask
+// for one more.
 func (s *leases) slotReleased(resource, token string) {
 	if semaphore, _, ok := SlotOf(resource); ok {
 		for _, r := range s.inflight[slotsQueue(semaphore)] {
@@ -205,9 +215,9 @@ func (*slotSearch) givenBack(c *Client, r *round, d *deferred) {
 	c.waiting.handOverLocked(r.keys[0], d)
 }
 
-// denied tells how an attempt goes on after a round whose outcome is o and whose error is err. again: another slot can be
-// asked for, which aim will choose. The error is another one if the token may hold a slot for which the attempt
-// has no round left.
+// denied tells how an attempt goes on after a round whose outcome is o and whose error is err. again:
+// another slot can be asked for, which aim will choose. The error is another one if the token may hold
+// a slot for which the attempt has no round left.
 func (s *slotSearch) denied(r *round, tooLow bool, o quorum.Outcome, v quorum.Votes, err error) (again bool, _ error) {
 	if tooLow { // the same slot again
 		s.rounds--
@@ -269,8 +279,9 @@ func (s *slotSearch) denied(r *round, tooLow bool, o quorum.Outcome, v quorum.Vo
 	return true, err
 }
 
-// slotDenied is the reply of lua.Slot when no slot was set, less what it has to tell: one bit for each slot that is free there, and from
-// slotFoundBit on the number, from 1 on, of another slot that holds the token.
+// slotDenied is the reply of lua.Slot when no slot was set, less what it has to tell: one bit for each
+// slot that is free there, and from slotFoundBit on the number, from 1 on, of another slot that holds
+// the token.
 const (
 	slotDenied   = -10
 	slotFoundBit = 32
@@ -320,7 +331,8 @@ func readSlot(b *batch, cmd command, reply conn.Reply) (v quorum.Vote, refused, 
 	return quorum.Denied, nil, nil //mutant:a-mask-is-a-vote
 }
 
-// costOfSlots is what a command costs that names all the slots of a semaphore: reading a key is a part of what setting one is.
+// costOfSlots is what a command costs that names all the slots of a semaphore: reading a key is a part
+// of what setting one is.
 func (r *round) costOfSlots() int {
 	return 1 + int(r.slots)/4 + (int(r.slots)*len(r.keys[0])+len(r.token))/costBytes
 }

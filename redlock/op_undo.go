@@ -18,13 +18,13 @@ import (
 //     reads the master's clock before and after (clockMark), so the lane knows within endSlack when
 //     the key must end.
 //   - The undo deletes a key only if it holds the token and ends then.
-//   - An operation that finds its token on a master and counts on it (a repeated LOCK, EXTEND, a commit that
-//     keeps the value) moves the end of the key by at least endMove, and LOCK and EXTEND never
+//   - An operation that finds its token on a master and counts on it (a repeated LOCK, EXTEND, a commit
+//     that keeps the value) moves the end of the key by at least endMove, and LOCK and EXTEND never
 //     bring it nearer. So the undo of another attempt leaves the key alone.
 //
-// Invariant: endMove (lua/moved.lua, 8 ms) is more than endSlack and the 2 ms by which a script can misread the end of a
-// key, for old masters read their clock anew for PTTL and TIME. testdata/tla/Lock.tla is the model
-// of this, with the mutants that break it.
+// Invariant: endMove (lua/moved.lua, 8 ms) is more than endSlack and the 2 ms by which a script can
+// misread the end of a key, for old masters read their clock anew for PTTL and TIME.
+// testdata/tla/Lock.tla is the model of this, with the mutants that break it.
 //
 // What is left is a caller that does what it is asked not to do: it sends UNLOCK and locks again
 // with the same token through another client within endSlack of a failed attempt, and asks for the
@@ -105,7 +105,8 @@ func (c *Client) undoAttemptLocked(a *attempt, d *deferred) {
 	c.takeBackLocked(a, quorum.Votes(a.round.votes.Load()).Voted(a.round.view.Places), d)
 }
 
-// lateAttempt takes back what votes that came after the decision say that a failed LOCK has set. Of one that was granted it looks at the lease.
+// lateAttempt takes back what votes that came after the decision say that a failed LOCK has set. Of one
+// that was granted it looks at the lease.
 func (c *Client) lateAttempt(r *round, word quorum.Votes, d *deferred) {
 	switch {
 	case r.attempt == nil:

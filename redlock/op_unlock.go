@@ -39,12 +39,14 @@ func (c *Client) releaseLocked(op *Op, resources []string, token string, d *defe
 	}
 }
 
-// releaseAgain looks at the releases of what other clients granted. Such a release can overtake the grant: a master that the other client's
-// SET has not reached yet has nothing to release, and would keep others out until the TTL. So it is released once more when
-// the SET has come or is not coming any more: the other client gives a batch up after its master_timeout, and its next connection kills
-// the old one. What comes later still is found by the other client's audit, or, where too few masters are left to prove the release to it,
-// stays until the TTL. The token was made by a redlockd, so nobody is granted it again. The same is true of a version (op_commit.go) that
-// was released. No release of it is kept for masters that did not answer, so they get a second one here.
+// releaseAgain looks at the releases of what other clients granted. Such a release can overtake the
+// grant: a master that the other client's SET has not reached yet has nothing to release, and would
+// keep others out until the TTL. So it is released once more when the SET has come or is not coming any
+// more: the other client gives a batch up after its master_timeout, and its next connection kills the
+// old one. What comes later still is found by the other client's audit, or, where too few masters are
+// left to prove the release to it, stays until the TTL. The token was made by a redlockd, so nobody is
+// granted it again. The same is true of a version (op_commit.go) that was released. No release of it is
+// kept for masters that did not answer, so they get a second one here.
 func (c *Client) releaseAgain(d *deferred) {
 	c.mu.Lock()
 	for len(c.overtaking) > 0 && d.now.Sub(c.overtaking[0].start) > 2*c.opts.MasterTimeout {

@@ -18,46 +18,51 @@ import (
 	"redlockd/redlock/quorum"
 )
 
-// Limits that are not settings: they bound the memory a single operation can take here and on every master.
+// Limits that are not settings: they bound the memory a single operation can take here and on every
+// master.
 const (
-	// MaxMasters is the largest number of masters: the votes of a round are packed into one machine word (quorum.Votes).
+	// MaxMasters is the largest number of masters: the votes of a round are packed into one machine word
+	// (quorum.Votes).
 	MaxMasters = quorum.MaxMasters
 	// MaxResourceLen and MaxTokenLen bound the names, in bytes.
 	MaxResourceLen = lua.MaxResourceLen
 	MaxTokenLen    = 1024
-	// MaxValueLen bounds the values of a commit, in bytes. They can be more than a token: all holders of a lock,
-	// say.
+	// MaxValueLen bounds the values of a commit, in bytes. They can be more than a token: all holders of a
+	// lock, say.
 	MaxValueLen = lua.MaxValueLen
-	// MaxResources is how many resources one operation may name, and MaxKeys how many a commit or a reading
-	// may.
+	// MaxResources is how many resources one operation may name, and MaxKeys how many a commit or a
+	// reading may.
 	MaxResources = 64
 	MaxKeys      = 128
-	// ReservedPrefix begins the names of the keys that redlockd keeps for itself on the masters. No resource
-	// may use it.
+	// ReservedPrefix begins the names of the keys that redlockd keeps for itself on the masters. No
+	// resource may use it.
 	ReservedPrefix = lua.ReservedPrefix
 )
 
 // Master says how one of the independent Redis masters is reached.
 type Master = conn.Master
 
-// minTTLMin is the least MinTTL. If the key of an attempt under a caller's token has ended, another attempt under the same token may set it
-// anew; the new key must end so much later that the undo of the first (op_undo.go) leaves it alone, too.
+// minTTLMin is the least MinTTL. If the key of an attempt under a caller's token has ended, another
+// attempt under the same token may set it anew; the new key must end so much later that the undo of the
+// first (op_undo.go) leaves it alone, too.
 const minTTLMin = (lua.EndMoveMs + 2) * time.Millisecond
 
 // Options configure a Client. The zero value of a field means its default, as DefaultOptions returns
 // it; Masters has none. The command redlockd keeps the default where a comment says "No setting": no
 // operator could choose it better.
 type Options struct {
-	// Masters are the independent Redis masters: an odd number, up to MaxMasters. They found the first membership, which the masters keep
-	// themselves from then on. Later they lead to it: more than half of those that answer must belong to one fleet. Where they differ, the membership
-	// counts (Client.Membership). Libraries that lock on the masters themselves must use those of the membership.
+	// Masters are the independent Redis masters: an odd number, up to MaxMasters. They found the first
+	// membership, which the masters keep themselves from then on. Later they lead to it: more than half of
+	// those that answer must belong to one fleet. Where they differ, the membership counts
+	// (Client.Membership). Libraries that lock on the masters themselves must use those of the membership.
 	Masters []Master
-	// Common says how a master is reached at an address that Masters does not name: Username, Password, TLS, and DB where an operator names an
-	// address without one. The rest does not count.
+	// Common says how a master is reached at an address that Masters does not name: Username, Password,
+	// TLS, and DB where an operator names an address without one. The rest does not count.
 	Common Master
 
-	// MasterTimeout is how long one master may take over one batch before its silence counts as no answer. A master without which there is no
-	// quorum may take four times as long, up to ConnectTimeout. Default 50 ms.
+	// MasterTimeout is how long one master may take over one batch before its silence counts as no answer.
+	// A master without which there is no quorum may take four times as long, up to ConnectTimeout. Default
+	// 50 ms.
 	MasterTimeout time.Duration
 	// ConnectTimeout bounds making and vetting a connection, off the path of requests. Default 1 s.
 	ConnectTimeout time.Duration
@@ -69,50 +74,55 @@ type Options struct {
 	// DriftFactor is the part of a TTL by which clocks may drift apart while it runs. Half of it is for a
 	// difference of their rates, half for steps. Default 0.01.
 	DriftFactor float64
-	// ClockStepMax is how far a master's clock may gain on ours, beyond half of DriftFactor, and still be believed: more,
-	// and the master's votes do not count here for about MaxTTL. Where it is more than half of the drift of a TTL (below 2 s, with the defaults), the
-	// validity is less by that much and half of the drift. Default 10 ms.
+	// ClockStepMax is how far a master's clock may gain on ours, beyond half of DriftFactor, and still be
+	// believed: more, and the master's votes do not count here for about MaxTTL. Where it is more than
+	// half of the drift of a TTL (below 2 s, with the defaults), the validity is less by that much and
+	// half of the drift. Default 10 ms.
 	ClockStepMax time.Duration
 	// Heartbeat is the pause between two looks at a master: at its role and memory policy, and, where
 	// no batch has done so meanwhile, at its clock and what it shows of the membership. Default 250 ms:
 	// an idle master has four small commands per second. No setting.
 	Heartbeat time.Duration
-	// MinTTL and MaxTTL bound what a caller may ask for. Default 20 ms and 60 s. MaxTTL is also about how long
-	// a master that may have forgotten locks has no vote. It is that of the first membership; later the membership counts (Client.MaxTTL).
+	// MinTTL and MaxTTL bound what a caller may ask for. Default 20 ms and 60 s. MaxTTL is also about how
+	// long a master that may have forgotten locks has no vote. It is that of the first membership; later
+	// the membership counts (Client.MaxTTL).
 	MinTTL, MaxTTL time.Duration
 	// MaxHold bounds how long one lock may be extended by EXTEND, counted from its birth. Default 24 h.
 	MaxHold time.Duration
 
-	// FenceAlways gives every lock a fence, also those whose LOCK does not ask for one. Needed where only some
-	// clients ask, and the resource is to be protected from the others too.
+	// FenceAlways gives every lock a fence, also those whose LOCK does not ask for one. Needed where only
+	// some clients ask, and the resource is to be protected from the others too.
 	FenceAlways bool
 	// FenceMarks bounds how many resources a master remembers the last fence of, about 150 bytes each.
 	// For the others it remembers one common floor. Default 100 000: 15 MB of a master's memory, and
 	// forgetting is safe, because fences only grow faster then. No setting.
 	FenceMarks int
-	// FoundingWait is how long masters that remember no membership have no vote, where that is more than the wait that follows from MaxTTL
-	// (1.02 × MaxTTL + 10 ms by default): brand-new masters (unless Bootstrap admits them), or all that have forgotten at once. Up to 3 s come
-	// on top. It must be no less than any MaxTTL that was in force before, for nobody else remembers that. Default 1 min.
+	// FoundingWait is how long masters that remember no membership have no vote, where that is more than
+	// the wait that follows from MaxTTL (1.02 × MaxTTL + 10 ms by default): brand-new masters (unless
+	// Bootstrap admits them), or all that have forgotten at once. Up to 3 s come on top. It must be no
+	// less than any MaxTTL that was in force before, for nobody else remembers that. Default 1 min.
 	FoundingWait time.Duration
-	// ClockSkewMax is how far the wall clocks of this process, of other proxies and of the masters may differ.
-	// A client that has just started believes a master's clock if it, its own, and a majority of all lie within it;
-	// else it watches the clock for about MaxTTL first. And when fewer than a quorum of masters remember the fences they gave, the next one is twice this ahead
-	// of the clock. Default 1 s.
+	// ClockSkewMax is how far the wall clocks of this process, of other proxies and of the masters may
+	// differ. A client that has just started believes a master's clock if it, its own, and a majority of
+	// all lie within it; else it watches the clock for about MaxTTL first. And when fewer than a quorum of
+	// masters remember the fences they gave, the next one is twice this ahead of the clock. Default 1 s.
 	ClockSkewMax time.Duration
 
 	// MaxWait bounds how long one LOCK may wait. Default 1 h.
 	MaxWait time.Duration
 	// MaxWaiters bounds the LOCKs that wait at the same time, over all resources. Default 100 000.
 	MaxWaiters int
-	// MaxBound bounds the locks that are held for connections (LockRequest.Holder) at the same time. Default 100 000.
+	// MaxBound bounds the locks that are held for connections (LockRequest.Holder) at the same time.
+	// Default 100 000.
 	MaxBound int
 	// RetryDelayMin and RetryDelayMax bound the random pause between two attempts of the waiter at the
 	// head of a queue. It is a hundred times as long while a quorum of masters will send an
 	// invalidation. Choose them large against a round trip to the masters. Default 20 ms and 80 ms. No
 	// settings: they count only while masters send no invalidations.
 	RetryDelayMin, RetryDelayMax time.Duration
-	// HandoverTime bounds for how long released locks are handed over here, from one waiter to the next. Then waiters of other proxies get a
-	// window of 5 ms plus three round trips, or of a retry delay if the masters send no invalidations. Default 250 ms.
+	// HandoverTime bounds for how long released locks are handed over here, from one waiter to the next.
+	// Then waiters of other proxies get a window of 5 ms plus three round trips, or of a retry delay if
+	// the masters send no invalidations. Default 250 ms.
 	HandoverTime time.Duration
 
 	// QueueMax bounds the acquisitions that wait for one master while its previous batch is in flight.
@@ -120,8 +130,9 @@ type Options struct {
 	// than a master answers within MasterTimeout. No setting.
 	QueueMax int
 
-	// Prefixes are the beginnings of resources for which Stats counts wait times, hold times and rounds apart from those of all others: texts with
-	// a * at the end. The first one that matches counts, so a longer one stands before a shorter one. At most 16, of 128 bytes each. Default: none.
+	// Prefixes are the beginnings of resources for which Stats counts wait times, hold times and rounds
+	// apart from those of all others: texts with a * at the end. The first one that matches counts, so a
+	// longer one stands before a shorter one. At most 16, of 128 bytes each. Default: none.
 	Prefixes []string
 
 	// Logger gets the engine's events; nil discards them. Tokens are never logged.
@@ -162,14 +173,16 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// OptionError says why an option cannot be used. Validate, here and in package proxy, joins one for each fault.
+// OptionError says why an option cannot be used. Validate, here and in package proxy, joins one for
+// each fault.
 type OptionError struct {
-	// Option is the field of Options, "MaxTTL" for example; of package proxy also a setting of one of a list, "Policies[0].max_ttl".
+	// Option is the field of Options, "MaxTTL" for example; of package proxy also a setting of one of a
+	// list, "Policies[0].max_ttl".
 	Option string
 	// Reason is what is wrong, with the values: "48h is outside 10ms … 24h".
 	Reason string
-	// Other is the field that Option contradicts, and Reason names it with its value. Empty: Option is wrong by
-	// itself.
+	// Other is the field that Option contradicts, and Reason names it with its value. Empty: Option is
+	// wrong by itself.
 	Other string
 }
 
@@ -183,8 +196,8 @@ func CheckBounds[T int | time.Duration](option string, value, least, most T) err
 	return &OptionError{Option: option, Reason: fmt.Sprintf("%s is outside %s … %s", clock.Text(value), clock.Text(least), clock.Text(most))}
 }
 
-// Validate reports every option that is out of bounds, and every pair of options that contradict each other, as
-// *OptionError. Zero values stand for their defaults. Open calls it.
+// Validate reports every option that is out of bounds, and every pair of options that contradict each
+// other, as *OptionError. Zero values stand for their defaults. Open calls it.
 func (o Options) Validate() error {
 	o = o.withDefaults()
 	errs := []error{
@@ -316,8 +329,8 @@ func (o Options) members() member.Options {
 		FoundingWait: o.FoundingWait, ClockSkewMax: o.ClockSkewMax, Drift: o.drift(), Logger: o.Logger, LogInterval: logInterval, LogBurst: logBurst, NoCopy: o.noCopy, CopyCount: o.copyCount}
 }
 
-// What the log says of a master, and of leases, is limited per subject: ten lines in a row, then one in ten
-// seconds.
+// What the log says of a master, and of leases, is limited per subject: ten lines in a row, then one in
+// ten seconds.
 const (
 	logBurst    = 10
 	logInterval = 10 * time.Second

@@ -14,15 +14,15 @@ import (
 
 // Messages between all proxies over the same masters. They are of two kinds: those of clients, the
 // wake-ups of lock libraries for example, and those of redlockd itself, on channels that begin with
-// ReservedPrefix, which act on clients and servers: LostChannel, and what package proxy sends. A message
-// goes to every master as a PUBLISH, in the order of the lanes, and every proxy gets one copy from each
-// master over its subscribed connections (wait_invalidations.go).
+// ReservedPrefix, which act on clients and servers: LostChannel, and what package proxy sends. A
+// message goes to every master as a PUBLISH, in the order of the lanes, and every proxy gets one copy
+// from each master over its subscribed connections (wait_invalidations.go).
 //
-// A client's message acts with its first copy, so it arrives if one master is reached by both sides. One
-// master can also make it up: that costs those who get it a try, and Redis promises its subscribers no
-// more. A message of redlockd's own acts when a quorum of the masters has delivered the same text, as a
-// forced release does (op_force.go), so no master can speak for a redlockd. The quorum is one of the
-// masters that are members when the copy comes.
+// A client's message acts with its first copy, so it arrives if one master is reached by both sides.
+// One master can also make it up: that costs those who get it a try, and Redis promises its subscribers
+// no more. A message of redlockd's own acts when a quorum of the masters has delivered the same text,
+// as a forced release does (op_force.go), so no master can speak for a redlockd. The quorum is one of
+// the masters that are members when the copy comes.
 //
 // Like Redis's own, messages are not stored and not promised. One that too few masters deliver is lost,
 // and nobody may wait for one without a limit.
@@ -36,10 +36,12 @@ import (
 // A message to one client alone (StartSend) goes the same way, on a channel that only this client has
 // subscribed to.
 
-// messagesChannel is the channel of the masters on which all messages travel. Proxies of all versions share it, so its value stays.
+// messagesChannel is the channel of the masters on which all messages travel. Proxies of all versions
+// share it, so its value stays.
 const messagesChannel = ReservedPrefix + "messages"
 
-// mailboxChannel is the channel of the masters that only the client with this mailbox has subscribed to.
+// mailboxChannel is the channel of the masters that only the client with this mailbox has subscribed
+// to.
 func mailboxChannel(mailbox string) string { return messagesChannel + ":" + mailbox }
 
 // MessageMax bounds a message and its channel's name together, in bytes.
@@ -51,7 +53,8 @@ const MessageMax = 32 << 10
 // quorum among the copies that come later.
 const messagesRemembered = 8192
 
-// messages is the receiving side of a Client. It knows the masters, and nothing of locks. Lock order: messages.mu, then Client.mu.
+// messages is the receiving side of a Client. It knows the masters, and nothing of locks. Lock order:
+// messages.mu, then Client.mu.
 type messages struct {
 	fleet *fleet
 	gate  *sync.Mutex // Client.mu
@@ -61,7 +64,8 @@ type messages struct {
 	// seed makes sums of texts that no sender can foresee.
 	seed maphash.Seed
 
-	// mu is held while the receiver runs: copies come from several masters at the same time, and messages must not overtake each other.
+	// mu is held while the receiver runs: copies come from several masters at the same time, and messages
+	// must not overtake each other.
 	mu sync.Mutex
 	// known are the messages that are remembered.
 	known map[messageKey]copies
@@ -69,7 +73,8 @@ type messages struct {
 	// a master that sends very many pushes out only what it was the first to deliver.
 	remembered [MaxMasters + 1]messageRing
 
-	// own are messages that were published here and are not received here yet, in the order of the lanes. Client.mu guards it.
+	// own are messages that were published here and are not received here yet, in the order of the lanes.
+	// Client.mu guards it.
 	own []message
 }
 
@@ -83,9 +88,9 @@ func (m *messages) init(f *fleet, gate *sync.Mutex) {
 // message is one that is published here, and its text for the masters.
 type message struct{ text, channel, payload string }
 
-// messageKey identifies the copies of one message: by the id, and by a sum of the whole text. A copy with
-// another text under the same id is another message: it does not count for the true one, and does not
-// keep it out.
+// messageKey identifies the copies of one message: by the id, and by a sum of the whole text. A copy
+// with another text under the same id is another message: it does not count for the true one, and does
+// not keep it out.
 type messageKey struct {
 	id  [member.NonceLen]byte
 	sum uint64
@@ -116,7 +121,8 @@ func (r *messageRing) add(key messageKey) (forgotten messageKey, full bool) {
 	return forgotten, true
 }
 
-// receiveOwn has the receiver get the messages that were published here. It must be called without Client.mu.
+// receiveOwn has the receiver get the messages that were published here. It must be called without
+// Client.mu.
 func (m *messages) receiveOwn() {
 	m.mu.Lock() // first, so that nobody who takes later messages comes before us
 	defer m.mu.Unlock()
@@ -187,16 +193,17 @@ func (m *messages) receiveLocked(channel, payload string) {
 	}
 }
 
-// OnMessage has receive called with every message that is published through this client or another one of the same masters.
-// It is called on goroutines of the engine, one message after the other; it must not block and must not publish. There is
-// one receiver; a later call takes the place of an earlier.
+// OnMessage has receive called with every message that is published through this client or another one
+// of the same masters. It is called on goroutines of the engine, one message after the other; it must
+// not block and must not publish. There is one receiver; a later call takes the place of an earlier.
 func (c *Client) OnMessage(receive func(channel, payload string)) {
 	c.messages.receiver.Store(&receive)
 }
 
-// StartPublish sends a message to the receivers of all clients of the same masters, this one included. It does not wait for the masters'
-// answers: to.Done is called, possibly before StartPublish returns, once the message is queued for them and the receiver here has got it.
-// Under overload both happen later, so publishers are slowed down. Result.Err is a *RequestError if the message is too long, a
+// StartPublish sends a message to the receivers of all clients of the same masters, this one included.
+// It does not wait for the masters' answers: to.Done is called, possibly before StartPublish returns,
+// once the message is queued for them and the receiver here has got it. Under overload both happen
+// later, so publishers are slowed down. Result.Err is a *RequestError if the message is too long, a
 // *ShareError if too much waits already.
 func (c *Client) StartPublish(op *Op, channel, payload string, to Completer) {
 	d := deferred{now: time.Now()}
@@ -206,11 +213,12 @@ func (c *Client) StartPublish(op *Op, channel, payload string, to Completer) {
 	c.startMessage(op, channel, payload, &d, func(d *deferred) { c.publishMessageLocked(channel, payload, d) })
 }
 
-// Mailbox is by what other clients of the same masters send to this one alone: see StartSend. It is another one in each process.
+// Mailbox is by what other clients of the same masters send to this one alone: see StartSend. It is
+// another one in each process.
 func (c *Client) Mailbox() string { return c.messages.mailbox }
 
-// StartSend is StartPublish to the receiver of one other client. Whether there is one is not known. Result.Err is also a *RequestError if the
-// text cannot be a mailbox.
+// StartSend is StartPublish to the receiver of one other client. Whether there is one is not known.
+// Result.Err is also a *RequestError if the text cannot be a mailbox.
 func (c *Client) StartSend(op *Op, mailbox, channel, payload string, to Completer) {
 	d := deferred{now: time.Now()}
 	defer c.runDeferred(&d)
@@ -224,8 +232,9 @@ func (c *Client) StartSend(op *Op, mailbox, channel, payload string, to Complete
 	})
 }
 
-// startMessage sends a message when there is room. The caller of what is received here, too, calls receiveOwn, without Client.mu, before
-// runDeferred: the publisher's answer comes after the receiver has got the message.
+// startMessage sends a message when there is room. The caller of what is received here, too, calls
+// receiveOwn, without Client.mu, before runDeferred: the publisher's answer comes after the receiver
+// has got the message.
 func (c *Client) startMessage(op *Op, channel, payload string, d *deferred, send func(d *deferred)) {
 	bytes := len(channel) + len(payload)
 	if bytes > MessageMax {
@@ -240,7 +249,8 @@ func (c *Client) startMessage(op *Op, channel, payload string, d *deferred, send
 	}, d)
 }
 
-// publishMessageLocked sends a message to the receivers of all clients. The caller calls receiveOwn, without Client.mu.
+// publishMessageLocked sends a message to the receivers of all clients. The caller calls receiveOwn,
+// without Client.mu.
 func (c *Client) publishMessageLocked(channel, payload string, d *deferred) {
 	m := newMessage(channel, payload)
 	c.messages.own = append(c.messages.own, m)

@@ -24,7 +24,8 @@ type round struct {
 	fence int64 // of verbAcquire, verbSlot or verbRaise; 0: none
 	op    *Op   // whose Completer gets the result; nil: nobody waits for it
 	// answers has one cell per master, where more than votes is asked for. Its lane writes the cell
-	// before it votes, and nobody reads the cell before that vote. Of a verbForceCallers it has when the key ends on each master, as it was found.
+	// before it votes, and nobody reads the cell before that vote. Of a verbForceCallers it has when the
+	// key ends on each master, as it was found.
 	answers []answer
 	commit  *commit // the changes of a verbCommit…; nil for all other verbs
 	// attempt is set where keys are set under a caller's token, and in the verbUndo that takes them
@@ -46,9 +47,11 @@ type round struct {
 	// released: an UNLOCK of its token was launched behind it while it was in flight. What it is
 	// granted is gone already.
 	released bool
-	// unlocked: an UNLOCK of its token in another slot was launched behind it. What it is granted stays, and no other slot is asked for.
+	// unlocked: an UNLOCK of its token in another slot was launched behind it. What it is granted stays,
+	// and no other slot is asked for.
 	unlocked bool
-	// These are set before the round enters the first queue, as those above. They stand here because that leaves no gap.
+	// These are set before the round enters the first queue, as those above. They stand here because that
+	// leaves no gap.
 	verb  verb
 	slots uint8 // verbSlot: how many slots there are
 	slot  uint8 // and which one is asked for
@@ -57,7 +60,8 @@ type round struct {
 const (
 	// flagAnswered: the result of a verbRead is known. Votes that are still to come change nothing.
 	flagAnswered = 1 << iota
-	// flagReader: the lock is a reader's, as far as is known (op_shared.go). A release with it is a script's, which finds either.
+	// flagReader: the lock is a reader's, as far as is known (op_shared.go). A release with it is a
+	// script's, which finds either.
 	flagReader
 	// flagPart: on some master the token of an extension holds some of its keys, and others not.
 	flagPart
@@ -95,7 +99,8 @@ type answer struct {
 	kind      string   // where a script tells it: the type of the key, "none" where it is absent
 }
 
-// lives takes in what PTTL says of a key whose kind is known. A key can end between two commands of a script in no Redis, but in a copy of one.
+// lives takes in what PTTL says of a key whose kind is known. A key can end between two commands of a
+// script in no Redis, but in a copy of one.
 func (a *answer) lives(pttl conn.Reply) {
 	a.ttl = time.Duration(pttl.N) * time.Millisecond
 	a.found = a.kind != "none" && pttl.N != -2
@@ -213,15 +218,16 @@ func (w *view) noQuorumError(start time.Time, v quorum.Votes, needed int, late t
 	return e
 }
 
-// validityOf is how long a LOCK or an EXTEND took, and what is left of its TTL: step 4 of "The Redlock algorithm".
+// validityOf is how long a LOCK or an EXTEND took, and what is left of its TTL: step 4 of "The Redlock
+// algorithm".
 func (c *Client) validityOf(r *round, d *deferred) (elapsed, validity time.Duration) {
 	elapsed = c.elapsed(r, d)
 	ttl := r.op.granted(r)
 	return elapsed, clock.ValidityOf(ttl, elapsed, clock.DriftOf(ttl, c.drift))
 }
 
-// elapsed is how long a round has taken that is decided. If the machine may have been suspended meanwhile, it is at least
-// as long as all suspensions together: the masters' clocks went on.
+// elapsed is how long a round has taken that is decided. If the machine may have been suspended
+// meanwhile, it is at least as long as all suspensions together: the masters' clocks went on.
 func (c *Client) elapsed(r *round, d *deferred) time.Duration {
 	if !d.looked {
 		c.own.Look()

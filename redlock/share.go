@@ -7,21 +7,25 @@ import (
 	"time"
 )
 
-// Share is what one user of a server may take of a Client. A server keeps one Share per user and names it in Op.Share before it starts an
-// operation. One Share must not serve several Clients. An Op without a Share takes of the Client's own one, which has no limits.
+// Share is what one user of a server may take of a Client. A server keeps one Share per user and names
+// it in Op.Share before it starts an operation. One Share must not serve several Clients. An Op without
+// a Share takes of the Client's own one, which has no limits.
 //
 //	limit        limited, per Share                                      at the bound
 //	MaxLocks     resources that are locked                               new locks are refused with a *ShareError (LimitLocks)
 //	MaxWaiters   LOCKs that wait                                         the LOCK is refused with a *ShareError (LimitWaiters)
 //	64 MiB       memory of what waits for room in the lanes (admission)  the operation is refused with a *ShareError (LimitBytes)
 type Share struct {
-	// MaxLocks bounds the resources that are locked through this share at the same time. A lock of several resources counts for each of
-	// them, a lock that has ended by its TTL for none. Only new locks are refused: never UNLOCK, EXTEND, or the repetition of a LOCK
-	// whose token still holds the lock. Zero: no limit.
+	// MaxLocks bounds the resources that are locked through this share at the same time. A lock of several
+	// resources counts for each of them, a lock that has ended by its TTL for none. Only new locks are
+	// refused: never UNLOCK, EXTEND, or the repetition of a LOCK whose token still holds the lock. Zero:
+	// no limit.
 	MaxLocks int
-	// MaxWaiters bounds the LOCKs of this share that wait at the same time. Zero: only Options.MaxWaiters bounds them.
+	// MaxWaiters bounds the LOCKs of this share that wait at the same time. Zero: only Options.MaxWaiters
+	// bounds them.
 	MaxWaiters int
-	// SetLimits changes both while the share is in use. Client.mu guards them from then on, and what follows.
+	// SetLimits changes both while the share is in use. Client.mu guards them from then on, and what
+	// follows.
 
 	// locks counts the resources of the leases that name this share.
 	locks int
@@ -31,7 +35,8 @@ type Share struct {
 	queued []*queuedOp
 	// queuedBytes is the memory of queued.
 	queuedBytes int
-	// ends has the leases by their end, if there is a MaxLocks. Leases that do not name this share any more may be among them.
+	// ends has the leases by their end, if there is a MaxLocks. Leases that do not name this share any
+	// more may be among them.
 	ends leaseHeap
 }
 
@@ -39,14 +44,14 @@ type Share struct {
 const (
 	LimitLocks   = "max_locks"
 	LimitWaiters = "max_waiters"
-	// LimitBytes and LimitAllBytes are no settings: the bytes of the operations that wait until the masters can take more, of one share and
-	// of all.
+	// LimitBytes and LimitAllBytes are no settings: the bytes of the operations that wait until the
+	// masters can take more, of one share and of all.
 	LimitBytes    = "bytes that wait for the masters"
 	LimitAllBytes = "bytes that wait for the masters, of all users"
 )
 
-// ShareError says which limit of its Share an operation would exceed. Nothing was granted. errors.Is finds ErrLimit, and of LimitWaiters
-// also ErrTooManyWaiters.
+// ShareError says which limit of its Share an operation would exceed. Nothing was granted. errors.Is
+// finds ErrLimit, and of LimitWaiters also ErrTooManyWaiters.
 type ShareError struct {
 	Limit string // LimitLocks, LimitWaiters, LimitBytes, LimitAllBytes
 	Max   int
@@ -76,8 +81,8 @@ func (c *Client) Usage(s *Share) (locks, waiters int) {
 	return s.locks, s.waiters
 }
 
-// SetLimits gives a share other limits, which is allowed while operations use it. They count for what comes: nothing that is locked or
-// waits ends because of them.
+// SetLimits gives a share other limits, which is allowed while operations use it. They count for what
+// comes: nothing that is locked or waits ends because of them.
 func (c *Client) SetLimits(s *Share, maxLocks, maxWaiters int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -132,7 +137,8 @@ func (s *Share) count(counted *lease) {
 	if s.MaxLocks == 0 {
 		return
 	}
-	// Leases that were uncounted stay in the heap until they are on top. If they are most of it, it is made anew.
+	// Leases that were uncounted stay in the heap until they are on top. If they are most of it, it is
+	// made anew.
 	if len(s.ends) > 16 && len(s.ends) > 2*s.locks {
 		s.ends = slices.DeleteFunc(s.ends, func(l *lease) bool { return l.share != s })
 		heap.Init(&s.ends)
@@ -173,20 +179,23 @@ func (h *leaseHeap) Pop() any {
 	return l
 }
 
-// Terms bound what one operation is granted more strictly than Options do. A server makes them of its rules for some resources and names
-// them in Op.Terms. They must not change while an operation or a lock has them, but for the limits of Waiters (SetLimits).
+// Terms bound what one operation is granted more strictly than Options do. A server makes them of its
+// rules for some resources and names them in Op.Terms. They must not change while an operation or a
+// lock has them, but for the limits of Waiters (SetLimits).
 type Terms struct {
 	// Name says in errors whose MaxHold it is.
 	Name string
-	// Delay is for how long, at least, nobody gets the lock when its TTL has ended without a release. The masters are asked for the TTL and the
-	// Delay, and the caller is told the validity of the TTL alone. So the delay needs no state: every renewal includes it, a release
-	// ends it with the lock, and a master that forgets the lock forgets the delay. The token holds the lock until the Delay is over: it can
-	// still extend or release it. TTL and Delay together are bounded by MaxTTL. The masters' clocks count it, so it may be shorter by the drift.
-	// A StartCommit goes by Change.Delay instead. Zero: none.
+	// Delay is for how long, at least, nobody gets the lock when its TTL has ended without a release. The
+	// masters are asked for the TTL and the Delay, and the caller is told the validity of the TTL alone.
+	// So the delay needs no state: every renewal includes it, a release ends it with the lock, and a
+	// master that forgets the lock forgets the delay. The token holds the lock until the Delay is over: it
+	// can still extend or release it. TTL and Delay together are bounded by MaxTTL. The masters' clocks
+	// count it, so it may be shorter by the drift. A StartCommit goes by Change.Delay instead. Zero: none.
 	Delay time.Duration
 	// MaxHold is as Options.MaxHold, where it is shorter. Zero: Options.MaxHold counts.
 	MaxHold time.Duration
-	// Waiters count the LOCKs that wait, beside Op.Share, and MaxWaiters of each bounds them. They count nothing else.
+	// Waiters count the LOCKs that wait, beside Op.Share, and MaxWaiters of each bounds them. They count
+	// nothing else.
 	Waiters []*Share
 }
 
@@ -198,8 +207,8 @@ func (op *Op) delay() time.Duration {
 	return op.Terms.Delay
 }
 
-// granted is the TTL that the operation is granted with a round: what the masters were asked for, less the Delay. Its validity is within that
-// of the whole, because the drift grows by less than the TTL.
+// granted is the TTL that the operation is granted with a round: what the masters were asked for, less
+// the Delay. Its validity is within that of the whole, because the drift grows by less than the TTL.
 func (op *Op) granted(r *round) time.Duration {
 	return time.Duration(r.ttlMs)*time.Millisecond - op.delay() //mutant:the-delay-is-told-as-validity
 }

@@ -24,7 +24,8 @@ type Stats struct {
 	Handovers uint64
 	// Wakeups counts pauses of waiters that ended because a quorum of masters sent invalidations.
 	Wakeups uint64
-	// Attempts counts rounds of acquisition: those of LOCKs that do not wait, retries of waiters, steps of reservations.
+	// Attempts counts rounds of acquisition: those of LOCKs that do not wait, retries of waiters, steps of
+	// reservations.
 	Attempts uint64
 	// Copies counts the learners that were given here what they have to know (member/copy.go).
 	Copies uint64
@@ -38,9 +39,11 @@ type Stats struct {
 	Bound int
 	// Waiters is a gauge: LOCKs that wait.
 	Waiters int
-	// Deferred is a gauge: operations that have not begun, because the masters have as much to do as they can answer in time.
+	// Deferred is a gauge: operations that have not begun, because the masters have as much to do as they
+	// can answer in time.
 	Deferred int
-	// ByPrefix are wait times, hold times and rounds, in the order of Options.Prefixes, and behind them those of all other resources.
+	// ByPrefix are wait times, hold times and rounds, in the order of Options.Prefixes, and behind them
+	// those of all other resources.
 	ByPrefix []PrefixStats
 }
 
@@ -56,7 +59,8 @@ const TimesBuckets = 28
 // timesFirst is the longest duration of the first bucket of Times.
 const timesFirst = 64 * time.Microsecond
 
-// BucketMax is the longest duration of a bucket: 64 µs for the first, twice as much for each that follows, 72 min for the last but one.
+// BucketMax is the longest duration of a bucket: 64 µs for the first, twice as much for each that
+// follows, 72 min for the last but one.
 func (Times) BucketMax(i int) time.Duration { return timesFirst << i }
 
 func (t *Times) add(d time.Duration) {
@@ -85,7 +89,8 @@ type MasterStatus struct {
 	PendingReleases int           // gauge: releases to deliver when the master is back
 }
 
-// LeaseInfo is one lease that was granted through this client, or a resource that is only waited for: that has no TokenDigest.
+// LeaseInfo is one lease that was granted through this client, or a resource that is only waited for:
+// that has no TokenDigest.
 type LeaseInfo struct {
 	Resources   []string
 	TokenDigest string        // first 16 hex digits of the token's SHA-256: tells tokens apart and gives none away
@@ -145,25 +150,29 @@ type ResourceVote struct {
 	TTL         time.Duration // what is left on this master; 0 when absent, negative when the key has no TTL
 }
 
-// PrefixStats are times and counts of the locks whose resource begins with one text. A lock of several resources counts
-// once, for the first of them by name, unless it was taken by a commit: there each resource is a lock of its own.
+// PrefixStats are times and counts of the locks whose resource begins with one text. A lock of several
+// resources counts once, for the first of them by name, unless it was taken by a commit: there each
+// resource is a lock of its own.
 type PrefixStats struct {
 	// Prefix is one of Options.Prefixes; PrefixOther: the resource matches none of them.
 	Prefix string
-	// Wait is how long LOCKs took that were granted, from their arrival to the grant. What a client does between two
-	// LOCKs of its own is not in it.
+	// Wait is how long LOCKs took that were granted, from their arrival to the grant. What a client does
+	// between two LOCKs of its own is not in it.
 	Wait Times
-	// Hold is how long locks were held whose end this client has seen: from the first grant to the release, to the end of the
-	// validity, or to the moment at which another holder was found. A lock that changes its token goes on.
+	// Hold is how long locks were held whose end this client has seen: from the first grant to the
+	// release, to the end of the validity, or to the moment at which another holder was found. A lock that
+	// changes its token goes on.
 	Hold Times
-	// Rounds are the rounds of acquisition that a grant took, retries of waiters and steps of reservations included.
+	// Rounds are the rounds of acquisition that a grant took, retries of waiters and steps of reservations
+	// included.
 	Rounds Counts
 }
 
 // PrefixOther stands for all resources that match none of Options.Prefixes.
 const PrefixOther = "other"
 
-// prefixesMax bounds Options.Prefixes: every grant is compared with them, and each has some 45 series in Prometheus.
+// prefixesMax bounds Options.Prefixes: every grant is compared with them, and each has some 45 series
+// in Prometheus.
 const prefixesMax = 16
 
 // prefixMax bounds the bytes of one of them.
@@ -186,7 +195,8 @@ func (c *Counts) add(n uint32) {
 	c.Sum += uint64(n)
 }
 
-// byPrefix counts by the prefix of the resource; the last element is of all others. Client.mu guards it. It is never empty.
+// byPrefix counts by the prefix of the resource; the last element is of all others. Client.mu guards
+// it. It is never empty.
 type byPrefix []PrefixStats
 
 func newByPrefix(prefixes []string) byPrefix {

@@ -17,8 +17,8 @@ import (
 //     there, with its table test.
 //  4. Start it, and carry out its decision, in an op_*.go of its own.
 //  5. If it leaves keys on the masters, say what undoes it when it fails (op_undo.go, and
-//     keepReleaseLocked of master_lane.go), what isFor tells of it (lease_table.go), and have a vote that does not
-//     count become one that mayHold includes.
+//     keepReleaseLocked of master_lane.go), what isFor tells of it (lease_table.go), and have a vote
+//     that does not count become one that mayHold includes.
 //  6. A command that no other verb sends also stands in commandsNeeded (member/probe.go), so that
 //     `redlockd check` finds a missing permission.
 type verb uint8
@@ -94,7 +94,8 @@ type verbRow struct {
 	// masters that are away, and a master that refuses one loses its connection, for nothing else
 	// may be sent before the release.
 	release bool
-	// bare: there is no command, and the vote is granted if the batch is answered. write and read are not called.
+	// bare: there is no command, and the vote is granted if the batch is answered. write and read are not
+	// called.
 	bare bool
 	// neverShed: the command is queued also where a lane's queue is full, for it removes what
 	// others wait for.

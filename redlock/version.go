@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// A value that changes while a lock is held, as a hash of several holders does, is kept as versions: each
-// change of it makes a value of its own, which tells what it came of. So a master that has missed changes can
-// be given the value that counts, in the place of one that is known to be over.
+// A value that changes while a lock is held, as a hash of several holders does, is kept as versions:
+// each change of it makes a value of its own, which tells what it came of. So a master that has missed
+// changes can be given the value that counts, in the place of one that is known to be over.
 //
 //	VersionMark   10 bytes
 //	kind           1 byte   does not matter here
@@ -18,9 +18,9 @@ import (
 //
 // The rest is the caller's.
 //
-// Invariant (Versions.tla): once a change of a value is made, no other value of the same lineage and of no
-// higher generation ever counts again. Only these are replaced: a value of another lineage may be a later
-// lock, and one of a higher generation a later version of this one.
+// Invariant (Versions.tla): once a change of a value is made, no other value of the same lineage and of
+// no higher generation ever counts again. Only these are replaced: a value of another lineage may be a
+// later lock, and one of a higher generation a later version of this one.
 
 // VersionMark begins the values that tell their version.
 const VersionMark = "\x00redlockd:"
@@ -35,8 +35,8 @@ const (
 	versionEnd   = lineageAt + VersionLen
 )
 
-// NextVersion tells the version of a value that replaces was, which is a version, or "" where the key was
-// absent. random is 16 random bytes, drawn for this value.
+// NextVersion tells the version of a value that replaces was, which is a version, or "" where the key
+// was absent. random is 16 random bytes, drawn for this value.
 func NextVersion(random [VersionLen]byte, was string) (version [VersionLen]byte) {
 	version = random
 	generation := uint16(0)

@@ -13,8 +13,9 @@ import (
 //	observation  after a denial: reads the key and its TTL, and has the masters send an invalidation when it changes
 //	pause        until the holder's TTL ends, or a random delay ("Retry on failure"); a hundred times as long if a quorum will send invalidations
 //
-// A hand-over, a quorum of invalidations or another client's window end the pause early. If one of them comes while an attempt or an
-// observation is in flight, the next attempt follows at once (waiter.again). Without a quorum, the head waits for one (wait_quorum.go).
+// A hand-over, a quorum of invalidations or another client's window end the pause early. If one of them
+// comes while an attempt or an observation is in flight, the next attempt follows at once
+// (waiter.again). Without a quorum, the head waits for one (wait_quorum.go).
 
 // attemptLocked has the head of a queue ask the masters, or wait for a quorum of them.
 func (ws *waiting) attemptLocked(op *Op, d *deferred) {
@@ -28,8 +29,8 @@ func (ws *waiting) attemptLocked(op *Op, d *deferred) {
 	}
 }
 
-// retryDelay is random, so that several clients do not split the votes again and again. free is how long the holder's keys still live, if
-// that is known, else 0: the delay ends by then.
+// retryDelay is random, so that several clients do not split the votes again and again. free is how
+// long the holder's keys still live, if that is known, else 0: the delay ends by then.
 func (o *Options) retryDelay(free time.Duration) time.Duration {
 	delay := o.RetryDelayMin + rand.N(o.RetryDelayMax-o.RetryDelayMin+1)
 	if free > 0 {
@@ -68,7 +69,8 @@ func (w *waiter) endPause() {
 	}
 }
 
-// deniedLocked decides how a waiter goes on after an attempt that failed. err is nil if a resource is held by another.
+// deniedLocked decides how a waiter goes on after an attempt that failed. err is nil if a resource is
+// held by another.
 func (ws *waiting) deniedLocked(op *Op, err error, d *deferred) {
 	w := op.waiter
 	r := w.attempt
@@ -82,7 +84,8 @@ func (ws *waiting) deniedLocked(op *Op, err error, d *deferred) {
 		ws.moveToDenierLocked(op, r, d)
 	}
 	queue := &w.entry.queue
-	// If it has just begun to reserve, it stands in the queue of its first resource, of which the attempt says nothing.
+	// If it has just begun to reserve, it stands in the queue of its first resource, of which the attempt
+	// says nothing.
 	if reserving || w.reservation.token == "" {
 		queue.denied = err == nil
 	}
@@ -98,8 +101,9 @@ func (ws *waiting) deniedLocked(op *Op, err error, d *deferred) {
 	}
 }
 
-// goOnLocked does what is due when nothing is in flight for a waiter any more, and returns false if that is nothing: end its wait, leave
-// the attempts to the new head of its queue, or attempt again at once.
+// goOnLocked does what is due when nothing is in flight for a waiter any more, and returns false if
+// that is nothing: end its wait, leave the attempts to the new head of its queue, or attempt again at
+// once.
 func (ws *waiting) goOnLocked(op *Op, d *deferred) bool {
 	w := op.waiter
 	switch {
@@ -117,8 +121,9 @@ func (ws *waiting) goOnLocked(op *Op, d *deferred) bool {
 	return true
 }
 
-// observeLocked asks the masters how long the holder's keys still live, to try again when they end, and has them send an invalidation when
-// the key changes before that. A lease of this client is observed too, because it may be released through another.
+// observeLocked asks the masters how long the holder's keys still live, to try again when they end, and
+// has them send an invalidation when the key changes before that. A lease of this client is observed
+// too, because it may be released through another.
 func (ws *waiting) observeLocked(op *Op, d *deferred) {
 	r := &round{verb: verbObserve, start: d.now, op: op}
 	op.kind.observation(op.waiter, r)
@@ -127,7 +132,8 @@ func (ws *waiting) observeLocked(op *Op, d *deferred) {
 	ws.rounds.launch(r, quorum.All, d)
 }
 
-// observationDecided has the waiter pause as long as the answers tell, if nothing has happened meanwhile.
+// observationDecided has the waiter pause as long as the answers tell, if nothing has happened
+// meanwhile.
 func (c *Client) observationDecided(r *round, _ quorum.Outcome, _ quorum.Votes, d *deferred) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -144,15 +150,18 @@ func (c *Client) observationDecided(r *round, _ quorum.Outcome, _ quorum.Votes, 
 }
 
 const (
-	// splitDelay bounds the first pause of a head that was denied although the resource is free: other clients tried at the same time and
-	// split the votes. The bound doubles with every such attempt in a row, up to RetryDelayMax.
+	// splitDelay bounds the first pause of a head that was denied although the resource is free: other
+	// clients tried at the same time and split the votes. The bound doubles with every such attempt in a
+	// row, up to RetryDelayMax.
 	splitDelay = time.Millisecond
-	// invalidationPatience is by how much the pause is longer if a quorum of masters will send an invalidation.
+	// invalidationPatience is by how much the pause is longer if a quorum of masters will send an
+	// invalidation.
 	invalidationPatience = 100
 )
 
-// pauseAfter is how long a head whose attempt was denied pauses, by what the masters have answered to its observation: absent tells whether the
-// resource is free on a quorum of them, and else free is how long it takes until it is; 0: that is not known.
+// pauseAfter is how long a head whose attempt was denied pauses, by what the masters have answered to
+// its observation: absent tells whether the resource is free on a quorum of them, and else free is how
+// long it takes until it is; 0: that is not known.
 func (ws *waiting) pauseAfter(w *waiter, r *round, absent bool, free time.Duration) time.Duration {
 	armed := 0
 	for _, a := range r.answers {
@@ -191,8 +200,8 @@ func absentOn(answers []answer) (n int) {
 	return n
 }
 
-// freeByQuorum is how long it takes until a quorum of masters is free of the key, if nobody releases or extends the lock. 0: it is free
-// already, or not known (keys without TTL, too few answers).
+// freeByQuorum is how long it takes until a quorum of masters is free of the key, if nobody releases or
+// extends the lock. 0: it is free already, or not known (keys without TTL, too few answers).
 func freeByQuorum(answers []answer, quorum int) time.Duration {
 	remaining := make([]time.Duration, 0, len(answers))
 	for _, a := range answers {

@@ -9,21 +9,25 @@ import (
 	"redlockd/redlock/quorum"
 )
 
-// Hand-overs. An UNLOCK whose resource has a waiter here is followed by that waiter's acquisition, in the same batch on every master: one
-// round trip, and no other client can take the resource between the two. So that waiters of other clients of the masters get it too,
-// hand-overs are bounded by time: Options.HandoverTime after the first one in a row, the client leaves the resource free for a moment, a
-// hand-over window. How many there were does not count: those of long holds would keep others waiting for very long.
+// Hand-overs. An UNLOCK whose resource has a waiter here is followed by that waiter's acquisition, in
+// the same batch on every master: one round trip, and no other client can take the resource between the
+// two. So that waiters of other clients of the masters get it too, hand-overs are bounded by time:
+// Options.HandoverTime after the first one in a row, the client leaves the resource free for a moment,
+// a hand-over window. How many there were does not count: those of long holds would keep others waiting
+// for very long.
 //
-//   - The masters carry a message that the window is open (windowsChannel), and the heads of other clients ask at once.
-//   - The window ends when another client takes the resource and releases it, which invalidates the key, or after windowLength.
-//   - Who wins a window is decided on the masters, where a client that is farther away than two others comes too late each time. A head that
-//     others have kept waiting for outrunMax says so, and how far away it is (missedPrefix). The others leave it the next window, which is
-//     longer by that distance.
+//   - The masters carry a message that the window is open (windowsChannel), and the heads of other
+//     clients ask at once.
+//   - The window ends when another client takes the resource and releases it, which invalidates the
+//     key, or after windowLength.
+//   - Who wins a window is decided on the masters, where a client that is farther away than two others
+//     comes too late each time. A head that others have kept waiting for outrunMax says so, and how far
+//     away it is (missedPrefix). The others leave it the next window, which is longer by that distance.
 
 // fairness is what the queue of a resource knows of other clients that want it.
 type fairness struct {
-	// since is when the hand-overs here began that follow each other, on clock.Own. If outrun, it is since when others keep the head here
-	// waiting, or when it has said so last. 0: neither.
+	// since is when the hand-overs here began that follow each other, on clock.Own. If outrun, it is since
+	// when others keep the head here waiting, or when it has said so last. 0: neither.
 	since time.Duration
 	// futileWakeups counts the wake-ups by invalidations in a row after which the head was denied.
 	futileWakeups int32
@@ -32,7 +36,8 @@ type fairness struct {
 	outrun bool
 	// windowOpen: the resource is left to others, and nothing tells yet whether they took it.
 	windowOpen bool
-	// windowAnnouncedBy are the masters that have passed on another client's window since the head's last attempt.
+	// windowAnnouncedBy are the masters that have passed on another client's window since the head's last
+	// attempt.
 	windowAnnouncedBy quorum.Mask
 	// invalidatedBy are the masters that have sent an invalidation since the head's last attempt.
 	invalidatedBy quorum.Mask
@@ -46,25 +51,29 @@ type yield struct {
 }
 
 const (
-	// windowMin is the part of a window that does not depend on the distance of the masters: other processes may be short of CPU.
+	// windowMin is the part of a window that does not depend on the distance of the masters: other
+	// processes may be short of CPU.
 	windowMin = 5 * time.Millisecond
 	// outrunMax is for how long others keep a head waiting before it says so, in times of HandoverTime.
 	outrunMax = 3
-	// missedPrefix begins the text that does so on windowsChannel; an id, a round trip in microseconds and the resource follow, with blanks between
-	// them. No resource begins so, and so proxies of versions before ignore it.
+	// missedPrefix begins the text that does so on windowsChannel; an id, a round trip in microseconds and
+	// the resource follow, with blanks between them. No resource begins so, and so proxies of versions
+	// before ignore it.
 	missedPrefix = ReservedPrefix + "missed:"
 	// yieldMost bounds by how much a window is longer for another client's distance.
 	yieldMost = 100 * time.Millisecond
-	// yieldLife is for how long a client waits for the window that it is to leave to another one, in times of HandoverTime.
+	// yieldLife is for how long a client waits for the window that it is to leave to another one, in times
+	// of HandoverTime.
 	yieldLife = 3
 )
 
-// windowsChannel is the channel of the masters on which a client publishes the resource of each window that it opens. Proxies of all versions
-// share it, so its value stays.
+// windowsChannel is the channel of the masters on which a client publishes the resource of each window
+// that it opens. Proxies of all versions share it, so its value stays.
 const windowsChannel = ReservedPrefix + "turns"
 
-// handOverReleasedLocked makes the hand-overs behind a release. What was released here is lease, nil if that is not known. Behind a reader beside
-// whom another one has a lease here there is nothing to hand over.
+// handOverReleasedLocked makes the hand-overs behind a release. What was released here is lease, nil if
+// that is not known. Behind a reader beside whom another one has a lease here there is nothing to hand
+// over.
 func (ws *waiting) handOverReleasedLocked(resources []string, lease *lease, d *deferred) {
 	for _, resource := range resources {
 		if lease != nil && lease.reader && ws.leases.entries[resource].hasReaders(d.now) { //mutant:each-reader-wakes-the-writer
@@ -74,8 +83,9 @@ func (ws *waiting) handOverReleasedLocked(resources []string, lease *lease, d *d
 	}
 }
 
-// handOverLocked has the head of the queue ask for a resource right behind its release, or opens a window. It is called in the same hold of
-// Client.mu in which the release was launched, so that both are in one batch on every master.
+// handOverLocked has the head of the queue ask for a resource right behind its release, or opens a
+// window. It is called in the same hold of Client.mu in which the release was launched, so that both
+// are in one batch on every master.
 func (ws *waiting) handOverLocked(resource string, d *deferred) {
 	e := ws.leases.entries[resource]
 	if e == nil || e.queue.head == nil {
@@ -101,7 +111,8 @@ func (ws *waiting) handOverLocked(resource string, d *deferred) {
 	ws.attemptLocked(w.op, d)
 }
 
-// leave tells whether the resource that was just released is to be left to others, and opens the window. Else a hand-over follows.
+// leave tells whether the resource that was just released is to be left to others, and opens the
+// window. Else a hand-over follows.
 func (f *fairness) leave(now, most time.Duration) bool {
 	switch {
 	case f.since == 0 || f.outrun:
@@ -113,8 +124,9 @@ func (f *fairness) leave(now, most time.Duration) bool {
 	return false
 }
 
-// outrunLocked is for a head that was denied the resource of its queue. If others have it, and keep it for long, it says so. A queue of slots
-// says nothing: which slots are here, and whether others have them, is not known.
+// outrunLocked is for a head that was denied the resource of its queue. If others have it, and keep it
+// for long, it says so. A queue of slots says nothing: which slots are here, and whether others have
+// them, is not known.
 func (ws *waiting) outrunLocked(w *waiter, d *deferred) {
 	e, f := w.entry, &w.entry.queue.fairness
 	f.windowOpen = false
@@ -130,9 +142,10 @@ func (ws *waiting) outrunLocked(w *waiter, d *deferred) {
 	}
 }
 
-// windowLength is how long a window stays open if nobody uses it: windowMin and three round trips to the farthest master, for the release,
-// the message and the other client's attempt. If fewer than a quorum of masters send invalidations, other clients only find the
-// window by an attempt of their own, so it is a retry delay.
+// windowLength is how long a window stays open if nobody uses it: windowMin and three round trips to
+// the farthest master, for the release, the message and the other client's attempt. If fewer than a
+// quorum of masters send invalidations, other clients only find the window by an attempt of their own,
+// so it is a retry delay.
 func (ws *waiting) windowLength() time.Duration {
 	if ws.fleet.subscribed() < ws.fleet.view.Load().Quorum() {
 		return ws.opts.retryDelay(0)
@@ -140,8 +153,9 @@ func (ws *waiting) windowLength() time.Duration {
 	return windowMin + 3*ws.fleet.farthest()
 }
 
-// yields is by how much the next window is longer for a client that was kept waiting, 0: it is left to nobody. The message that the window is open
-// reaches that client half a round trip later than others, and its attempt takes another half. The rest is for a busy machine.
+// yields is by how much the next window is longer for a client that was kept waiting, 0: it is left to
+// nobody. The message that the window is open reaches that client half a round trip later than others,
+// and its attempt takes another half. The rest is for a busy machine.
 func (f *fairness) yields(now time.Time) time.Duration {
 	if f.yield == nil || now.After(f.yield.until) {
 		return 0
@@ -149,8 +163,9 @@ func (f *fairness) yields(now time.Time) time.Duration {
 	return f.yield.roundTrip + f.yield.roundTrip/2
 }
 
-// windowAnnounced acts on a master's message on windowsChannel: a client leaves the resource to the others now, was kept waiting, or
-// has released tokens by force. The client that has sent it gets it too, and ignores it.
+// windowAnnounced acts on a master's message on windowsChannel: a client leaves the resource to the
+// others now, was kept waiting, or has released tokens by force. The client that has sent it gets it
+// too, and ignores it.
 func (ws *waiting) windowAnnounced(master int, text []byte) {
 	d := ws.client.enter()
 	defer ws.client.leave(d)

@@ -8,25 +8,28 @@ import (
 	"redlockd/redlock/conn"
 )
 
-// How a waiter learns that another client, or a library that talks to the masters itself, has released a resource: from the masters.
-// The head of a queue reads the key that it waits for with CLIENT TRACKING on, and the master sends one invalidation when the key changes
-// ("Redis client-side caching in Redis", two connections mode).
+// How a waiter learns that another client, or a library that talks to the masters itself, has released
+// a resource: from the masters. The head of a queue reads the key that it waits for with CLIENT
+// TRACKING on, and the master sends one invalidation when the key changes ("Redis client-side caching
+// in Redis", two connections mode).
 //
 //	lane          ── GET key ──────────────> master   the head's probe; only this read is tracked (OPTIN)
 //	invalidations <── message: key changed ── master   wakes the head when a quorum of masters has sent it
 //
-// Waiters of one client hand the resource to each other, which also invalidates the key, and is of no use to other clients. So their heads
-// react less and less to it (dampAfter). When a client leaves the resource to the others for a moment, it says so on windowsChannel.
+// Waiters of one client hand the resource to each other, which also invalidates the key, and is of no
+// use to other clients. So their heads react less and less to it (dampAfter). When a client leaves the
+// resource to the others for a moment, it says so on windowsChannel.
 //
-// Invariant: an invalidation is a hint and never a vote. It makes the head ask before its pause is over. If the connection breaks or a
-// message is lost, the head asks when the pause is over.
+// Invariant: an invalidation is a hint and never a vote. It makes the head ask before its pause is
+// over. If the connection breaks or a message is lost, the head asks when the pause is over.
 
 // invalidateChannel is where Redis sends invalidations to a RESP2 connection.
 const invalidateChannel = "__redis__:invalidate"
 
 var subscribedChannels = [...]string{invalidateChannel, messagesChannel, windowsChannel}
 
-// keepSubscribed keeps a connection to the master open for invalidations and messages, until the client ends.
+// keepSubscribed keeps a connection to the master open for invalidations and messages, until the client
+// ends.
 func (l *lane) keepSubscribed() {
 	logged := ""
 	lastUsable := time.Now() // when the subscription stood last, or the master was away, which the lane logs itself
@@ -51,7 +54,8 @@ func (l *lane) logNoInvalidations(reason error) {
 	l.fleet.opts.Logger.Info("master sends no invalidations: waiters ask it from time to time", "master", l.master.Addr, "reason", reason)
 }
 
-// subscribe connects and acts on what the master sends, until the connection breaks. It tells whether the subscription ever stood.
+// subscribe connects and acts on what the master sends, until the connection breaks. It tells whether
+// the subscription ever stood.
 func (l *lane) subscribe() (subscribed bool, err error) {
 	ctx, cancel := context.WithTimeout(l.ending, l.fleet.opts.ConnectTimeout)
 	defer cancel()
@@ -110,7 +114,8 @@ func (l *lane) subscribe() (subscribed bool, err error) {
 	}
 }
 
-// readPushed reads one pushed message. If its body is an array, only the array's head is read. channel is "" for one not subscribed to.
+// readPushed reads one pushed message. If its body is an array, only the array's head is read. channel
+// is "" for one not subscribed to.
 func readPushed(w *conn.Wire, mailbox string) (channel string, body conn.Reply, err error) {
 	if err := w.Head(3); err != nil {
 		return "", conn.Reply{}, err
@@ -152,8 +157,8 @@ func (l *lane) subscribed(conn *conn.Conn, id int64) {
 	l.requestHeartbeat() // has the lane turn tracking on
 }
 
-// unsubscribed records that no invalidation comes from this master any more. For each waiting head it counts as one, so that a head that
-// relied on invalidations asks now instead of after its long pause.
+// unsubscribed records that no invalidation comes from this master any more. For each waiting head it
+// counts as one, so that a head that relied on invalidations asks now instead of after its long pause.
 func (l *lane) unsubscribed() {
 	l.mu.Lock()
 	l.invalidations = nil
@@ -169,8 +174,8 @@ func (l *lane) unsubscribed() {
 	}
 }
 
-// closeInvalidations breaks the subscribed connection. The lane calls it when the master is not reachable: without traffic, the
-// connection would not break by itself.
+// closeInvalidations breaks the subscribed connection. The lane calls it when the master is not
+// reachable: without traffic, the connection would not break by itself.
 func (l *lane) closeInvalidations() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -179,8 +184,9 @@ func (l *lane) closeInvalidations() {
 	}
 }
 
-// track turns CLIENT TRACKING on for the lane's connection, redirected to the subscribed one. An error means that the lane's connection is
-// broken; a refusal by the master (an ACL, or the subscribed connection has just gone) is tried again with the next subscription.
+// track turns CLIENT TRACKING on for the lane's connection, redirected to the subscribed one. An error
+// means that the lane's connection is broken; a refusal by the master (an ACL, or the subscribed
+// connection has just gone) is tried again with the next subscription.
 func (l *lane) track(ctx context.Context, link *conn.Conn) error {
 	id := l.invalidationsID.Load()
 	if id == l.trackingID {
@@ -220,16 +226,18 @@ func (ws *waiting) invalidated(master int, key []byte) {
 	ws.client.runDeferred(&d)
 }
 
-// If the head is denied after an invalidation, the change was a hand-over among the waiters of another client. Each such wake-up costs an
-// attempt. So after dampAfter of them in a row the head asks only after a delay, which grows by dampStep up to dampMax.
+// If the head is denied after an invalidation, the change was a hand-over among the waiters of another
+// client. Each such wake-up costs an attempt. So after dampAfter of them in a row the head asks only
+// after a delay, which grows by dampStep up to dampMax.
 const (
 	dampAfter = 2
 	dampStep  = time.Millisecond
 	dampMax   = 8 * time.Millisecond
 )
 
-// invalidatedLocked wakes the head of a queue when a quorum of masters has said that the resource has changed. Changes that this client makes
-// itself are not sent to it (NOLOOP), so another client has used a window that was open. slot is the slot that has changed, or -1.
+// invalidatedLocked wakes the head of a queue when a quorum of masters has said that the resource has
+// changed. Changes that this client makes itself are not sent to it (NOLOOP), so another client has
+// used a window that was open. slot is the slot that has changed, or -1.
 func (ws *waiting) invalidatedLocked(e *entry, slot, master int, d *deferred) {
 	f := &e.queue.fairness
 	f.invalidatedBy = f.invalidatedBy.With(master)
@@ -251,7 +259,8 @@ func (ws *waiting) invalidatedLocked(e *entry, slot, master int, d *deferred) {
 	ws.wakeHeadLocked(w.op, d)
 }
 
-// wakeHeadLocked has the head of a queue ask now: it ends its pause, or follows an attempt in flight with another one.
+// wakeHeadLocked has the head of a queue ask now: it ends its pause, or follows an attempt in flight
+// with another one.
 func (ws *waiting) wakeHeadLocked(op *Op, d *deferred) {
 	w := op.waiter
 	switch {

@@ -7,22 +7,27 @@ import (
 	"redlockd/redlock/clock"
 )
 
-// Waiting. A LOCK that waits for a resource stands in the queue of that resource, first come first served. Only the head of a queue asks
-// the masters. So each client has one contender per resource: many waiters cost no more than one, and do not split the votes among
-// them ("Retry on failure": the fewer try at the same time, the fewer "split brain condition"s).
+// Waiting. A LOCK that waits for a resource stands in the queue of that resource, first come first
+// served. Only the head of a queue asks the masters. So each client has one contender per resource:
+// many waiters cost no more than one, and do not split the votes among them ("Retry on failure": the
+// fewer try at the same time, the fewer "split brain condition"s).
 //
-// A LOCK of several resources stands in one queue at a time: that of a resource which has denied it. It is no waiter of its other
-// resources, keeps nobody from them, and holds nothing while it waits. Its rules:
-//   - It joins the first queue, in the order of names, in which somebody waits. If nobody does, it asks at once.
-//   - As the head of its queue it asks for all its resources. Each master that denies them names the resource that is in the way.
-//     The waiter moves to the queue of the resource that most of these masters have named.
-//   - In every queue it stands by its arrival: behind the LOCKs that came to this client before it, before those that came later. So it
-//     comes to the head of any queue.
-//   - If its resources become free one at a time and never together, it reserves them one after the other (wait_reserve.go). Only then
-//     does a waiter hold anything.
+// A LOCK of several resources stands in one queue at a time: that of a resource which has denied it. It
+// is no waiter of its other resources, keeps nobody from them, and holds nothing while it waits. Its
+// rules:
+//   - It joins the first queue, in the order of names, in which somebody waits. If nobody does, it asks
+//     at once.
+//   - As the head of its queue it asks for all its resources. Each master that denies them names the
+//     resource that is in the way. The waiter moves to the queue of the resource that most of these
+//     masters have named.
+//   - In every queue it stands by its arrival: behind the LOCKs that came to this client before it,
+//     before those that came later. So it comes to the head of any queue.
+//   - If its resources become free one at a time and never together, it reserves them one after the
+//     other (wait_reserve.go). Only then does a waiter hold anything.
 
-// waiting is the LOCKs that wait. Client.mu guards it, and its queues, which stand in the entries of leases. It says when a waiter asks the
-// masters; of the client it uses what asks (launchAttemptLocked, askLocked), what releases, and what answers.
+// waiting is the LOCKs that wait. Client.mu guards it, and its queues, which stand in the entries of
+// leases. It says when a waiter asks the masters; of the client it uses what asks (launchAttemptLocked,
+// askLocked), what releases, and what answers.
 type waiting struct {
 	client *Client
 	opts   *Options
@@ -53,10 +58,12 @@ type waiter struct {
 	keys []string
 	// arrival numbers the LOCKs that have waited, in the order in which they came to this client.
 	arrival uint64
-	// moves counts attempts that another resource denied than the one whose queue it stood in, since it reserved last.
+	// moves counts attempts that another resource denied than the one whose queue it stood in, since it
+	// reserved last.
 	moves       int
 	reservation reservation
-	// attempt is the round in flight for it: an acquisition, a step of the reservation, or a probe; nil between them.
+	// attempt is the round in flight for it: an acquisition, a step of the reservation, or a probe; nil
+	// between them.
 	attempt *round
 	// sentAt is when the last acquisition or step was launched.
 	sentAt time.Time
@@ -68,7 +75,8 @@ type waiter struct {
 	again bool
 	// lastErr is the outcome of the last attempt: nil for "held by another".
 	lastErr error
-	// behindReaders: by the last observation, readers are there, or the intent of a writer, which keeps out readers, and SET NX.
+	// behindReaders: by the last observation, readers are there, or the intent of a writer, which keeps
+	// out readers, and SET NX.
 	behindReaders bool
 	// splits counts attempts in a row that found the resource free and got no quorum.
 	splits int
@@ -90,8 +98,8 @@ type waitQueue struct {
 	fairness  fairness
 }
 
-// insertByArrival searches the waiter's position from both ends: new waiters belong at the end, and those that move have mostly waited
-// for long.
+// insertByArrival searches the waiter's position from both ends: new waiters belong at the end, and
+// those that move have mostly waited for long.
 func (q *waitQueue) insertByArrival(w *waiter) {
 	before, after := q.tail, q.head //mutant:who-moves-goes-to-the-end
 	for before != nil {
@@ -141,7 +149,8 @@ func (q *waitQueue) remove(w *waiter) {
 
 func (w *waiter) isHead() bool { return w.entry.queue.head == w }
 
-// joinQueueLocked begins the wait of a LOCK: op stands at the end of a queue, and asks at once if it is the head.
+// joinQueueLocked begins the wait of a LOCK: op stands at the end of a queue, and asks at once if it is
+// the head.
 func (ws *waiting) joinQueueLocked(op *Op, wait time.Duration, d *deferred) {
 	if ws.count >= ws.bounds.limits.Load().maxWaiters {
 		d.deliver(op, Result{Err: ErrTooManyWaiters})
@@ -175,7 +184,8 @@ func (ws *waiting) joinQueueLocked(op *Op, wait time.Duration, d *deferred) {
 	}
 }
 
-// leaveQueueLocked ends a wait: it takes op out of its queue, releases what it has reserved, and starts the next head. The caller answers.
+// leaveQueueLocked ends a wait: it takes op out of its queue, releases what it has reserved, and starts
+// the next head. The caller answers.
 func (ws *waiting) leaveQueueLocked(op *Op, d *deferred) {
 	w := op.waiter
 	w.answered = true
@@ -210,8 +220,8 @@ func (ws *waiting) moveToQueueLocked(op *Op, resource string, d *deferred) {
 	ws.leftQueueLocked(from, d)
 }
 
-// leftQueueLocked is for a queue that a waiter has left: it takes back what was announced, starts the new head, and forgets a resource that nobody
-// wants or holds any more.
+// leftQueueLocked is for a queue that a waiter has left: it takes back what was announced, starts the
+// new head, and forgets a resource that nobody wants or holds any more.
 func (ws *waiting) leftQueueLocked(e *entry, d *deferred) {
 	if e.queue.announced {
 		ws.withdrawLocked(e, d)
@@ -222,8 +232,9 @@ func (ws *waiting) leftQueueLocked(e *entry, d *deferred) {
 	ws.leases.tidy(e)
 }
 
-// waitTimedOut ends a wait whose time has run out. An attempt in flight still decides: it takes no longer than one batch. A head that pauses
-// and relied on invalidations makes one more attempt: its last one may be long ago.
+// waitTimedOut ends a wait whose time has run out. An attempt in flight still decides: it takes no
+// longer than one batch. A head that pauses and relied on invalidations makes one more attempt: its
+// last one may be long ago.
 func (ws *waiting) waitTimedOut(op *Op) {
 	d := ws.client.enter()
 	defer ws.client.leave(d)
@@ -247,8 +258,9 @@ func (ws *waiting) waitTimedOut(op *Op) {
 	}
 }
 
-// Unblock ends the wait of a LOCK. If op waits, its Done is called with err, and Unblock returns true; with err nil, the answer is that of a
-// wait that has run out: held by another. What an attempt in flight still acquires is undone. An op that does not wait is left alone.
+// Unblock ends the wait of a LOCK. If op waits, its Done is called with err, and Unblock returns true;
+// with err nil, the answer is that of a wait that has run out: held by another. What an attempt in
+// flight still acquires is undone. An op that does not wait is left alone.
 func (c *Client) Unblock(op *Op, err error) bool {
 	d := c.enter()
 	defer c.leave(d)

@@ -5,17 +5,20 @@ import (
 	"time"
 )
 
-// Waiting for a quorum. While fewer than a quorum of masters can vote, because they are down or quarantined, no attempt can succeed. So the
-// head of a queue that was told NOQUORUM does not ask again. When a lane comes up or its master is admitted, and a quorum can vote again,
-// all these heads ask, spread over a short time. The end of a wait still makes a last attempt (waitTimedOut).
+// Waiting for a quorum. While fewer than a quorum of masters can vote, because they are down or
+// quarantined, no attempt can succeed. So the head of a queue that was told NOQUORUM does not ask
+// again. When a lane comes up or its master is admitted, and a quorum can vote again, all these heads
+// ask, spread over a short time. The end of a wait still makes a last attempt (waitTimedOut).
 //
-// Without this, 100 000 waiters would send 100 000 rounds each retry delay to masters that have just come back.
+// Without this, 100 000 waiters would send 100 000 rounds each retry delay to masters that have just
+// come back.
 
-// quorumRetrySpread is the mean distance between the attempts of heads when the quorum is back: 20 000 attempts a second.
+// quorumRetrySpread is the mean distance between the attempts of heads when the quorum is back: 20 000
+// attempts a second.
 const quorumRetrySpread = 50 * time.Microsecond
 
-// waitForQuorumLocked has op wait until a quorum of masters can vote, and returns false if one can. The long pause that it sets is
-// only a safeguard: when it ends, the head looks again.
+// waitForQuorumLocked has op wait until a quorum of masters can vote, and returns false if one can. The
+// long pause that it sets is only a safeguard: when it ends, the head looks again.
 func (ws *waiting) waitForQuorumLocked(op *Op) bool {
 	if ws.fleet.quorumCanVote() { //mutant:asks-without-a-quorum
 		return false
@@ -25,8 +28,9 @@ func (ws *waiting) waitForQuorumLocked(op *Op) bool {
 	return true
 }
 
-// wakeQuorumWaiters has the heads that wait for a quorum ask soon, if a quorum can vote. A lane calls it after every change of its state.
-// No head is missed: one that looked before the change has set quorumAwaited by the time this gets Client.mu.
+// wakeQuorumWaiters has the heads that wait for a quorum ask soon, if a quorum can vote. A lane calls
+// it after every change of its state. No head is missed: one that looked before the change has set
+// quorumAwaited by the time this gets Client.mu.
 func (ws *waiting) wakeQuorumWaiters() {
 	ws.client.mu.Lock()
 	defer ws.client.mu.Unlock()

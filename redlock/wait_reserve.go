@@ -6,33 +6,41 @@ import (
 	"redlockd/redlock/quorum"
 )
 
-// Reserving. A LOCK of several resources asks for all of them at once, and holds nothing between two attempts. If other LOCKs contend for
-// each of the resources, the moment in which all are free may never come. So after reserveAfter attempts that were denied by another
-// resource than the one whose queue it stood in, the waiter takes the resources one after the other, and keeps what it has. Such a resource
-// is reserved.
+// Reserving. A LOCK of several resources asks for all of them at once, and holds nothing between two
+// attempts. If other LOCKs contend for each of the resources, the moment in which all are free may
+// never come. So after reserveAfter attempts that were denied by another resource than the one whose
+// queue it stood in, the waiter takes the resources one after the other, and keeps what it has. Such a
+// resource is reserved.
 //
-//   - On the masters a reservation is a lock under a token that is made here and that no caller learns. It makes others wait, and
-//     grants nothing. When all resources are reserved, an attempt like any other is made for all, with a token, a TTL and a fence of
-//     its own, in which a key that holds the reservation's token counts as free. What makes a lock safe is in that attempt alone.
-//   - All clients reserve in the order of the resources' names, so LOCKs of several resources do not wait for each other in a circle.
-//     The same is true of callers that take single locks in that order and keep them.
-//   - A caller that keeps another order can wait for a reserved resource while it holds the next one. So the waiter waits for the next
-//     resource no longer than its patience: then it gives all back and waits in a queue as before. The patience starts at
-//     reservePatience and doubles with each reservation of the waiter, up to max_ttl.
-//   - A resource that one holder keeps for long starts no reservation: the waiter stays in its queue, and all attempts are denied by it.
+//   - On the masters a reservation is a lock under a token that is made here and that no caller learns.
+//     It makes others wait, and grants nothing. When all resources are reserved, an attempt like any
+//     other is made for all, with a token, a TTL and a fence of its own, in which a key that holds the
+//     reservation's token counts as free. What makes a lock safe is in that attempt alone.
+//   - All clients reserve in the order of the resources' names, so LOCKs of several resources do not
+//     wait for each other in a circle. The same is true of callers that take single locks in that order
+//     and keep them.
+//   - A caller that keeps another order can wait for a reserved resource while it holds the next one.
+//     So the waiter waits for the next resource no longer than its patience: then it gives all back and
+//     waits in a queue as before. The patience starts at reservePatience and doubles with each
+//     reservation of the waiter, up to max_ttl.
+//   - A resource that one holder keeps for long starts no reservation: the waiter stays in its queue,
+//     and all attempts are denied by it.
 //
-// The bound: if a LOCK of any one of its n resources, from its place in the queue on, is granted within a time T below max_ttl, the reservation
-// is complete after n × T, counted from when the patience is at least T. Each of the n steps has the guarantees of a single LOCK: its
-// waiter moves up in the queue by its arrival, and other clients open a window after handover_time.
+// The bound: if a LOCK of any one of its n resources, from its place in the queue on, is granted within
+// a time T below max_ttl, the reservation is complete after n × T, counted from when the patience is at
+// least T. Each of the n steps has the guarantees of a single LOCK: its waiter moves up in the queue by
+// its arrival, and other clients open a window after handover_time.
 //
-// A reservation is released with the wait, however that ends. The release is kept for masters that are away, and the reservation ends by itself
-// within max_ttl if this process dies. max_hold has no part in it, because every step has a limit.
+// A reservation is released with the wait, however that ends. The release is kept for masters that are
+// away, and the reservation ends by itself within max_ttl if this process dies. max_hold has no part in
+// it, because every step has a limit.
 
 const (
-	// reserveAfter is how many attempts must be denied by another resource than the one before. If the resources are not contended, the
-	// first or the second attempt is granted.
+	// reserveAfter is how many attempts must be denied by another resource than the one before. If the
+	// resources are not contended, the first or the second attempt is granted.
 	reserveAfter = 3
-	// reservePatience is the first patience: how long a waiter waits for the next resource while it keeps those it has.
+	// reservePatience is the first patience: how long a waiter waits for the next resource while it keeps
+	// those it has.
 	reservePatience = time.Second
 )
 
@@ -48,7 +56,8 @@ type reservation struct {
 	timer *time.Timer
 }
 
-// startReservingLocked begins a reservation. Its patience is not limited until the first resource is reserved, because it keeps nobody out.
+// startReservingLocked begins a reservation. Its patience is not limited until the first resource is
+// reserved, because it keeps nobody out.
 func (ws *waiting) startReservingLocked(op *Op, d *deferred) {
 	w := op.waiter
 	w.moves, w.reservation.held = 0, 0
@@ -74,8 +83,8 @@ func (ws *waiting) limitReservingLocked(op *Op) {
 	w.reservation.timer = timer
 }
 
-// reserveLocked asks for the next resource, together with those that are reserved: each step refreshes their TTL, and the quorum of the last
-// step has all of them.
+// reserveLocked asks for the next resource, together with those that are reserved: each step refreshes
+// their TTL, and the quorum of the last step has all of them.
 func (ws *waiting) reserveLocked(op *Op, d *deferred) {
 	w := op.waiter
 	ttl := min(2*w.reservation.patience, ws.fleet.view.Load().maxTTL)
@@ -84,7 +93,8 @@ func (ws *waiting) reserveLocked(op *Op, d *deferred) {
 	ws.client.askLocked(r, d)
 }
 
-// reservationDecided goes on after a step: to the next resource, to the attempt for all, or, if the step was denied, as after any denial.
+// reservationDecided goes on after a step: to the next resource, to the attempt for all, or, if the
+// step was denied, as after any denial.
 func (c *Client) reservationDecided(r *round, o quorum.Outcome, v quorum.Votes, d *deferred) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -118,8 +128,9 @@ func (c *Client) reservationDecided(r *round, o quorum.Outcome, v quorum.Votes, 
 	}
 }
 
-// releaseReservationLocked ends the reservation of a waiter, and hands what was reserved over to the waiters for it. It releases
-// all of the LOCK's resources, also those that are not reserved yet: a step may be in flight.
+// releaseReservationLocked ends the reservation of a waiter, and hands what was reserved over to the
+// waiters for it. It releases all of the LOCK's resources, also those that are not reserved yet: a step
+// may be in flight.
 func (ws *waiting) releaseReservationLocked(op *Op, d *deferred) {
 	w := op.waiter
 	token, held := w.reservation.token, w.reservation.held

@@ -8,19 +8,23 @@ import (
 	"redlockd/redlock/clock"
 )
 
-// Waiting for a slot. All who wait for a slot of one semaphore stand in one queue, whose entry has a name that no resource can have
-// (slotsQueue). Its head observes all slots, with one command. It differs from the queue of a lock in this:
+// Waiting for a slot. All who wait for a slot of one semaphore stand in one queue, whose entry has a
+// name that no resource can have (slotsQueue). Its head observes all slots, with one command. It
+// differs from the queue of a lock in this:
 //
-//   - A slot that is released here is handed over to the first waiter that has no acquisition in flight: several slots can be handed over
-//     at the same time. So a waiter that is not the head may ask, too, while the head does. If it is denied, it stays where it stands.
-//   - While the semaphore is not known to be full, those who come ask at once, as many as it has slots. So a slot that is free is found in the
-//     first round.
+//   - A slot that is released here is handed over to the first waiter that has no acquisition in
+//     flight: several slots can be handed over at the same time. So a waiter that is not the head may
+//     ask, too, while the head does. If it is denied, it stays where it stands.
+//   - While the semaphore is not known to be full, those who come ask at once, as many as it has slots.
+//     So a slot that is free is found in the first round.
 //   - A new head that knows of no free slot observes first, and asks if the answers show one.
-//   - A slot that another client has released is found by the invalidations of a quorum (wait_invalidations.go), which name the slot.
-//   - A hand-over window leaves one slot to the other clients, for a fixed time. Hand-overs of the other slots go on.
+//   - A slot that another client has released is found by the invalidations of a quorum
+//     (wait_invalidations.go), which name the slot.
+//   - A hand-over window leaves one slot to the other clients, for a fixed time. Hand-overs of the
+//     other slots go on.
 
-// queueFor returns the entry in whose queue somebody waits for the resource, or nil. If they wait for it as a slot, slot is
-// its number, else -1.
+// queueFor returns the entry in whose queue somebody waits for the resource, or nil. If they wait for
+// it as a slot, slot is its number, else -1.
 func (s *leases) queueFor(resource string) (e *entry, slot int) {
 	if e = s.entries[resource]; e != nil && e.queue.head != nil {
 		return e, -1
@@ -35,8 +39,8 @@ func (s *leases) queueFor(resource string) (e *entry, slot int) {
 	return nil, -1
 }
 
-// nextFor returns the first waiter that can be handed a slot, or nil. At most MaxSlots ask at the same time, so it looks at no more than twice
-// as many, of which some may name too few slots.
+// nextFor returns the first waiter that can be handed a slot, or nil. At most MaxSlots ask at the same
+// time, so it looks at no more than twice as many, of which some may name too few slots.
 func (q *waitQueue) nextFor(slot int) *waiter {
 	for w, n := q.head, 0; w != nil && n < 2*MaxSlots; w, n = w.next, n+1 {
 		if slot < w.slots().count && w.canAsk() { //mutant:a-slot-beyond-its-k-is-handed-over
@@ -65,7 +69,8 @@ func (q *waitQueue) asked(slots int) (asked uint32) {
 	return asked
 }
 
-// canAsk tells whether no acquisition is in flight for a waiter. An observation in flight is of no more interest then.
+// canAsk tells whether no acquisition is in flight for a waiter. An observation in flight is of no more
+// interest then.
 func (w *waiter) canAsk() bool { return w.attempt == nil || w.attempt.verb == verbObserveSlots }
 
 // handOverSlotLocked hands a slot over right behind its release, or opens a window.
@@ -120,8 +125,9 @@ func (w *waiter) suggestSlot(slot int) {
 	}
 }
 
-// newHead goes on when a waiter has left the queue of a semaphore: the next one asks while the semaphore is not known to be
-// full. Else the head observes, or only pauses until the first lease ends, if all slots are leased here.
+// newHead goes on when a waiter has left the queue of a semaphore: the next one asks while the
+// semaphore is not known to be full. Else the head observes, or only pauses until the first lease ends,
+// if all slots are leased here.
 func (s *slotSearch) newHead(c *Client, head *waiter, d *deferred) {
 	q := &head.entry.queue
 	if !q.denied {
@@ -163,7 +169,8 @@ func (s *slotSearch) observation(_ *waiter, r *round) {
 	r.setKeys(slotNames(s.resource, s.count)...)
 }
 
-// observed has waiters ask for slots that are free. A head that was denied again and again although some are free asks for one of them alone.
+// observed has waiters ask for slots that are free. A head that was denied again and again although
+// some are free asks for one of them alone.
 func (s *slotSearch) observed(c *Client, w *waiter, r *round, d *deferred) {
 	free, soon := observedSlots(r.answers, s.count, r.view.Quorum())
 	open := w.entry.queue.fairness.windowOpen
@@ -177,7 +184,8 @@ func (s *slotSearch) observed(c *Client, w *waiter, r *round, d *deferred) {
 	}
 }
 
-// slotsFreedLocked has waiters ask for the slots of which a quorum has said to the head that they are free: one each, the head first.
+// slotsFreedLocked has waiters ask for the slots of which a quorum has said to the head that they are
+// free: one each, the head first.
 func (ws *waiting) slotsFreedLocked(q *waitQueue, free uint32, d *deferred) {
 	for free != 0 {
 		slot := anySlot(free)
@@ -188,7 +196,8 @@ func (ws *waiting) slotsFreedLocked(q *waitQueue, free uint32, d *deferred) {
 	}
 }
 
-// anySlot picks one of the slots at random, so that several clients do not ask for the same one. There must be one.
+// anySlot picks one of the slots at random, so that several clients do not ask for the same one. There
+// must be one.
 func anySlot(free uint32) int {
 	for range rand.N(bits.OnesCount32(free)) {
 		free &= free - 1
@@ -196,8 +205,8 @@ func anySlot(free uint32) int {
 	return bits.TrailingZeros32(free)
 }
 
-// observedSlots tells which of so many slots a quorum of the masters is free of, one bit each, and how long it takes until a quorum is free of
-// the next one. 0: that is not known.
+// observedSlots tells which of so many slots a quorum of the masters is free of, one bit each, and how
+// long it takes until a quorum is free of the next one. 0: that is not known.
 func observedSlots(answers []answer, slots, quorum int) (free uint32, soon time.Duration) {
 	of := make([]answer, len(answers))
 	for i := range slots {

@@ -1,4 +1,5 @@
-// Command redlockd serves distributed locks over the Redis protocol; `redlockd help` says how it is used.
+// Command redlockd serves distributed locks over the Redis protocol; `redlockd help` says how it is
+// used.
 //
 // This page puts its rooms together:
 //

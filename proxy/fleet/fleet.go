@@ -1,5 +1,5 @@
-// Package fleet is the redlockds over the same masters, as one of them knows the others, and what they say to
-// each other:
+// Package fleet is the redlockds over the same masters, as one of them knows the others, and what they
+// say to each other:
 //
 //	hello   to all  every helloEvery: I am here, and this is my name
 //	bye     to all  I end
@@ -13,12 +13,13 @@
 //	inquiry.go  a question of our own
 //	message.go  the messages on the wire
 //
-// An answer may have answerMax bytes, and every master passes them on. So a redlockd answers one question per
-// answerEvery, the oldest first. Others that ask the same share the answer, if what is sent to all of them is
-// no more than one answer may have. A question that waits for inquiryTime is dropped: the one who asked has
-// given up, and reports this redlockd as missing.
+// An answer may have answerMax bytes, and every master passes them on. So a redlockd answers one
+// question per answerEvery, the oldest first. Others that ask the same share the answer, if what is
+// sent to all of them is no more than one answer may have. A question that waits for inquiryTime is
+// dropped: the one who asked has given up, and reports this redlockd as missing.
 //
-// A redlockd that is gone without a bye is remembered for memberForgotten, so that its answer is missed.
+// A redlockd that is gone without a bye is remembered for memberForgotten, so that its answer is
+// missed.
 package fleet
 
 import (
@@ -32,8 +33,8 @@ import (
 	"redlockd/redlock"
 )
 
-// Channel carries the messages. Clients can neither publish nor subscribe to it. Redlockds of all versions
-// share it, so its value stays.
+// Channel carries the messages. Clients can neither publish nor subscribe to it. Redlockds of all
+// versions share it, so its value stays.
 const Channel = redlock.ReservedPrefix + "fleet"
 
 const (
@@ -41,11 +42,11 @@ const (
 	helloEvery = 10 * time.Second
 	// memberForgotten is for how long a redlockd is remembered that is not heard any more.
 	memberForgotten = time.Hour
-	// membersMax bounds the redlockds that are remembered. Beyond it, the one that was heard longest ago is
-	// forgotten.
+	// membersMax bounds the redlockds that are remembered. Beyond it, the one that was heard longest ago
+	// is forgotten.
 	membersMax = 256
-	// questionsMax bounds the questions that wait for an answer. Beyond it they are dropped, as messages may
-	// be.
+	// questionsMax bounds the questions that wait for an answer. Beyond it they are dropped, as messages
+	// may be.
 	questionsMax = 64
 	// answerEvery is the least time between the answers to two questions, however many are asked.
 	answerEvery = 250 * time.Millisecond
@@ -239,8 +240,8 @@ func (f *Fleet) sameQuestions(first *message, most int) (same []message) {
 	return same
 }
 
-// answer sends the leases of this redlockd to the one that asked first, and to others that ask the same.
-// It reports whether anybody has asked. If it cannot find the leases in time, it does not answer.
+// answer sends the leases of this redlockd to the one that asked first, and to others that ask the
+// same. It reports whether anybody has asked. If it cannot find the leases in time, it does not answer.
 func (f *Fleet) answer() bool {
 	first, ok := f.nextQuestion(time.Now())
 	if !ok {

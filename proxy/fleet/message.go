@@ -16,9 +16,9 @@ import (
 	"redlockd/redlock"
 )
 
-// The messages on the wire: a head in JSON, a line end, and in an answer a piece of a text that is JSON, too.
-// Names of resources and patterns are any bytes, so they are []byte, which JSON has in base64. A redlockd of
-// another version may send fields that are not known here: they are passed over.
+// The messages on the wire: a head in JSON, a line end, and in an answer a piece of a text that is
+// JSON, too. Names of resources and patterns are any bytes, so they are []byte, which JSON has in
+// base64. A redlockd of another version may send fields that are not known here: they are passed over.
 
 // The kinds of messages.
 const (

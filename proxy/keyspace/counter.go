@@ -40,7 +40,8 @@ func runINCRBY(s *Space, c *Command, keys []*key) Reply {
 	return integer(n)
 }
 
-// count adds to the number in value, or to 0 if there is none. notInteger is the error if there is something else.
+// count adds to the number in value, or to 0 if there is none. notInteger is the error if there is
+// something else.
 func count(value string, held bool, by int64, notInteger string) (n int64, refusal string) {
 	if held {
 		var ok bool

@@ -20,10 +20,10 @@ import (
 // Numbers are big-endian. So the masters keep such a key as they keep any lock: its existence excludes
 // SET NX, LOCK and everybody else, and the guard of a change compares the whole value.
 //
-// The version, half of which is random, makes every committed value unique. A lock that is taken, released and taken again has the
-// same members each time; without it, the undo of a failed change, or a change that a master
-// executes late, would take a later lock for the one that it was made for. A value of several members
-// also gets a new one with a new end: see Space.change.
+// The version, half of which is random, makes every committed value unique. A lock that is taken,
+// released and taken again has the same members each time; without it, the undo of a failed change, or
+// a change that a master executes late, would take a later lock for the one that it was made for. A
+// value of several members also gets a new one with a new end: see Space.change.
 //
 // What begins with the mark and is no envelope has been made by somebody who imitates one, or by a
 // later redlockd. Its kind is other: it can be neither read nor changed.

@@ -24,7 +24,8 @@ type Outcome struct {
 	// TTLs, so such a run must not be committed if the TTL was only assumed.
 	ReadTTL bool
 
-	// Blind is true if some key was written before anything was known of it, also where that changed nothing.
+	// Blind is true if some key was written before anything was known of it, also where that changed
+	// nothing.
 	Blind bool
 
 	// Missing has the keys that commands have named beside those of New. They were taken to be absent,
@@ -112,9 +113,10 @@ func (s *Space) change(k *key) redlock.Change {
 	return ch
 }
 
-// sparing is the TTL of a key of several holders, for a run that asks for ttl. That may follow from ends which the run has read. These are sure,
-// but their holders may count on later ones, by up to the spread. So the key lives for longer by the largest spread, but not beyond the latest end that
-// any of these holders counts on. Others are excluded for longer than the run asks for, which is safe.
+// sparing is the TTL of a key of several holders, for a run that asks for ttl. That may follow from
+// ends which the run has read. These are sure, but their holders may count on later ones, by up to the
+// spread. So the key lives for longer by the largest spread, but not beyond the latest end that any of
+// these holders counts on. Others are excluded for longer than the run asks for, which is safe.
 func (s *Space) sparing(ttl time.Duration) time.Duration {
 	var spread, latest time.Duration
 	for i := range s.keys {

@@ -2,7 +2,8 @@ package keyspace
 
 import "redlockd/redlock/resp"
 
-// Reply is the answer to a command. Clients get it in their protocol version, scripts as a value of Lua.
+// Reply is the answer to a command. Clients get it in their protocol version, scripts as a value of
+// Lua.
 type Reply = resp.Value
 
 // OK is the reply of commands that have nothing to tell.

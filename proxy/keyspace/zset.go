@@ -9,7 +9,8 @@ import (
 	"redlockd/redlock/resp"
 )
 
-// The commands on sorted sets. ZCARD, ZREM, ZSCORE and ZMSCORE are in hash.go, scores and ranges of scores in score.go.
+// The commands on sorted sets. ZCARD, ZREM, ZSCORE and ZMSCORE are in hash.go, scores and ranges of
+// scores in score.go.
 
 // zaddArgs is what stands behind the key of ZADD and ZINCRBY.
 type zaddArgs struct {
@@ -119,7 +120,8 @@ type rangeArgs struct {
 	// reverse counts ranks from the highest score, and answers in that order.
 	reverse    bool
 	withScores bool
-	// Of the members in the range, offset are left out, and limit of the others answered, all if it is negative.
+	// Of the members in the range, offset are left out, and limit of the others answered, all if it is
+	// negative.
 	offset, limit int64
 }
 

@@ -41,7 +41,8 @@ type pageView struct {
 	Locks *locksView
 }
 
-// masterView is a master as the user may see it: Reason, why it has no vote, or a warning, may be left out.
+// masterView is a master as the user may see it: Reason, why it has no vote, or a warning, may be left
+// out.
 type masterView struct {
 	redlock.MasterStatus
 	Tone tone

@@ -13,10 +13,11 @@ type Own struct {
 	// faults changes what the clocks say, in tests; nil: nothing does.
 	Faults *Faults
 
-	// slept is how long the machine had been suspended when look last found that it was, and woke when that was, by at. Both
-	// are nanoseconds. woke is written first: who sees slept sees woke.
+	// slept is how long the machine had been suspended when look last found that it was, and woke when
+	// that was, by at. Both are nanoseconds. woke is written first: who sees slept sees woke.
 	slept, Woke atomic.Int64
-	// wallSeen is what wall said before slept and woke were last found right, in nanoseconds. It is written last.
+	// wallSeen is what wall said before slept and woke were last found right, in nanoseconds. It is
+	// written last.
 	wallSeen atomic.Int64
 }
 
@@ -35,8 +36,9 @@ func (o *Own) Start(now time.Time) {
 	o.wallSeen.Store(int64(o.Wall(now)))
 }
 
-// Look finds out whether the machine was suspended. A suspension moves the wall clock against the monotonic one. NTP does so too, so the system
-// is asked which it was. That takes three system calls: in every round they were a sixth of the CPU of one caller's LOCK.
+// Look finds out whether the machine was suspended. A suspension moves the wall clock against the
+// monotonic one. NTP does so too, so the system is asked which it was. That takes three system calls:
+// in every round they were a sixth of the CPU of one caller's LOCK.
 func (o *Own) Look() {
 	const noise = time.Millisecond // all are differences of two clocks
 	now := time.Now()
@@ -51,8 +53,8 @@ func (o *Own) Look() {
 	o.wallSeen.Store(int64(wall))
 }
 
-// SleptSince is for how long the machine was suspended, if it may have been since that moment: as long as all suspensions together. look must have been
-// called after it.
+// SleptSince is for how long the machine was suspended, if it may have been since that moment: as long
+// as all suspensions together. look must have been called after it.
 func (o *Own) SleptSince(t time.Time) time.Duration {
 	if o.At(t) <= time.Duration(o.Woke.Load()) { //mutant:granted-over-a-suspension
 		return time.Duration(o.slept.Load())
@@ -78,13 +80,15 @@ func (o *Own) Wall(now time.Time) time.Duration {
 	return wall
 }
 
-// Reading is a reading of this machine's wall clock, which went on while the machine was suspended: that is no gain.
+// Reading is a reading of this machine's wall clock, which went on while the machine was suspended:
+// that is no gain.
 func (o *Own) Reading(now time.Time) Reading {
 	at, wall := o.At(now), o.Wall(now)-o.Suspended() //mutant:a-suspension-counts-as-a-step
 	return Reading{Sent: at, Received: at, Offset: Interval{wall, wall}}
 }
 
-// ReadingOf is the answer to TIME, master, of a command that was sent and whose reply was received at these times.
+// ReadingOf is the answer to TIME, master, of a command that was sent and whose reply was received at
+// these times.
 func (o *Own) ReadingOf(sent, received, master time.Time) Reading {
 	return ReadingOf(o.At(sent), o.At(received), time.Duration(master.UnixNano()))
 }

@@ -1,12 +1,14 @@
-// Package clock says how far the clocks of masters and ours may part while a lock runs, and finds those that part further.
+// Package clock says how far the clocks of masters and ours may part while a lock runs, and finds those
+// that part further.
 //
-// A master's wall clock decides when its keys expire. If it gains on our monotonic clock, its keys end early, and a
-// lock may be granted twice. Ring finds gains, purely: it is given readings of a master's TIME, and what our own clocks said. Own reads our own
-// clocks. Validity and drift are arithmetic. What the engine does about a gain is its own affair (master_doubt.go).
+// A master's wall clock decides when its keys expire. If it gains on our monotonic clock, its keys end
+// early, and a lock may be granted twice. Ring finds gains, purely: it is given readings of a master's
+// TIME, and what our own clocks said. Own reads our own clocks. Validity and drift are arithmetic. What
+// the engine does about a gain is its own affair (master_doubt.go).
 //
-// Invariant: a vote counts only if, since any moment up to one wait before it, the master's clock has gained on ours at
-// most rate·(the time since) + tolerance (clock_step_max). DriftOf is no less than that for every TTL, so a key that
-// has expired at the master belongs to a lock whose validity is over.
+// Invariant: a vote counts only if, since any moment up to one wait before it, the master's clock has
+// gained on ours at most rate·(the time since) + tolerance (clock_step_max). DriftOf is no less than
+// that for every TTL, so a key that has expired at the master belongs to a lock whose validity is over.
 //
 // All times here are durations since the zero of Own.
 package clock
@@ -21,14 +23,15 @@ import (
 // Interval is where the difference between a master's wall clock and our monotonic clock must lie.
 type Interval struct{ Low, High time.Duration }
 
-// Reading is one answer to TIME. A reply that takes long makes its interval wide, never wrong: slow networks and busy
-// machines raise no false alarm.
+// Reading is one answer to TIME. A reply that takes long makes its interval wide, never wrong: slow
+// networks and busy machines raise no false alarm.
 type Reading struct {
 	Sent, Received time.Duration
 	Offset         Interval
 }
 
-// ReadingOf is the answer to TIME, master, of a command that was sent and whose reply was received at these times.
+// ReadingOf is the answer to TIME, master, of a command that was sent and whose reply was received at
+// these times.
 func ReadingOf(sent, received, master time.Duration) Reading {
 	// TIME tells microseconds, cut off.
 	return Reading{sent, received, Interval{master - received, master + time.Microsecond - sent}}
@@ -37,24 +40,26 @@ func ReadingOf(sent, received, master time.Duration) Reading {
 // ringSlots is how many slots a Ring has: eight cover one wait, and one is being filled.
 const ringSlots = 9
 
-// Ring remembers the lowest readings of one master's clock over the last wait, and compares every reading with
-// all of them.
+// Ring remembers the lowest readings of one master's clock over the last wait, and compares every
+// reading with all of them.
 //
-// A reading is kept as its level: what its offset would have been at the zero of our clock, had the master's clock run
-// as fast as it may ever since. A clock within its rate never rises above the level of an earlier reading; so one
-// comparison, with the lowest level, is a comparison with all readings in the ring, each with its own allowance.
+// A reading is kept as its level: what its offset would have been at the zero of our clock, had the
+// master's clock run as fast as it may ever since. A clock within its rate never rises above the level
+// of an earlier reading; so one comparison, with the lowest level, is a comparison with all readings in
+// the ring, each with its own allowance.
 //
-// A reading never replaces a lower one before a wait has passed. Otherwise a clock could gain as much as the tolerance
-// again and again, from one reading to the next: the more readings, the faster.
+// A reading never replaces a lower one before a wait has passed. Otherwise a clock could gain as much
+// as the tolerance again and again, from one reading to the next: the more readings, the faster.
 //
 // A clock that goes back ends no key early. Its low level stays, so that the way forward is a gain.
 type Ring struct {
 	// begun tells that there is a reading.
 	Begun bool
-	// began is when the first reading was received: a step between asking and the answer is in that answer, and nothing shows it. latest is
-	// when the last reading was asked for.
+	// began is when the first reading was received: a step between asking and the answer is in that
+	// answer, and nothing shows it. latest is when the last reading was asked for.
 	Began, Latest time.Duration
-	// slots hold the lowest level of the readings that began in an eighth of a wait. The oldest slot is overwritten.
+	// slots hold the lowest level of the readings that began in an eighth of a wait. The oldest slot is
+	// overwritten.
 	slots  [ringSlots]ringSlot
 	newest int
 	// lowest is the lowest level of all slots.
@@ -72,8 +77,9 @@ const levelNone = time.Duration(1<<63 - 1)
 // Allowed is how far a clock may move against ours in that time, by its rate.
 func Allowed(t time.Duration, rate float64) time.Duration { return time.Duration(float64(t) * rate) }
 
-// Gain is by how much more the clock has gained than its rate allows, since the reading of the ring for which that is
-// most. It counts as a gain if it is above the tolerance. 0 or less: it has gained nothing.
+// Gain is by how much more the clock has gained than its rate allows, since the reading of the ring for
+// which that is most. It counts as a gain if it is above the tolerance. 0 or less: it has gained
+// nothing.
 func (r *Ring) Gain(now Reading, rate float64) time.Duration {
 	if !r.Begun {
 		return 0
@@ -120,15 +126,16 @@ func (r *Ring) Sleep(asleep time.Duration, rate float64) {
 // Watched tells whether the ring goes back for a wait: since then nothing unseen can have happened.
 func (r *Ring) Watched(now, wait time.Duration) bool { return r.Begun && now-r.Began >= wait }
 
-// WentBack tells whether the clock went back between two readings, by more than rate and tolerance explain.
+// WentBack tells whether the clock went back between two readings, by more than rate and tolerance
+// explain.
 func WentBack(before, now Reading, rate float64, tolerance time.Duration) bool {
 	return now.Offset.High < before.Offset.Low-Allowed(now.Received-before.Sent, rate)-tolerance
 }
 
-// Vouched tells which masters' clocks are vouched for: our own wall clock and theirs are among a majority, of our own and
-// those of all n masters, that lie within skew of each other. Then they have not stepped while nobody watched, for a
-// majority of machines does not step by the same amount at the same time. own is the offset of our own wall clock;
-// masters are those whose clock is known, by place.
+// Vouched tells which masters' clocks are vouched for: our own wall clock and theirs are among a
+// majority, of our own and those of all n masters, that lie within skew of each other. Then they have
+// not stepped while nobody watched, for a majority of machines does not step by the same amount at the
+// same time. own is the offset of our own wall clock; masters are those whose clock is known, by place.
 func Vouched(own time.Duration, masters []Interval, known quorum.Mask, n int, skew time.Duration) (good quorum.Mask) {
 	// If clocks lie within skew of each other, they do so above one of these.
 	within := func(from time.Duration) {

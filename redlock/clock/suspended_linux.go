@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Suspended is how long the machine has been suspended since it was started. Go's clock, CLOCK_MONOTONIC, stands still then, and a lease must
-// not: the masters' clocks go on.
+// Suspended is how long the machine has been suspended since it was started. Go's clock,
+// CLOCK_MONOTONIC, stands still then, and a lease must not: the masters' clocks go on.
 func Suspended() time.Duration {
 	var before, all, after unix.Timespec
 	for range 10 {

@@ -4,5 +4,6 @@ package clock
 
 import "time"
 
-// Suspended is not known outside Linux: there Lease.Validity is too long after the machine was suspended, until the masters are asked again.
+// Suspended is not known outside Linux: there Lease.Validity is too long after the machine was
+// suspended, until the masters are asked again.
 func Suspended() time.Duration { return 0 }

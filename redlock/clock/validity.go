@@ -23,8 +23,8 @@ func (d Drift) Rate() float64 { return d.Factor / 2 }
 // DriftOf is how far the masters' clocks and ours may run apart while a TTL runs, as "Safety
 // arguments" (Distributed Locks with Redis) asks for.
 //
-// Invariant: it is no less than what a clock may gain on ours in that time while its votes count, which is a
-// difference of the rates and one tolerance (Ring). Of a long TTL half of the factor is more than
+// Invariant: it is no less than what a clock may gain on ours in that time while its votes count, which
+// is a difference of the rates and one tolerance (Ring). Of a long TTL half of the factor is more than
 // a tolerance; of a short one it is not (with the defaults, below 2 s), so a tolerance is added.
 func DriftOf(ttl time.Duration, d Drift) time.Duration {
 	return max(time.Duration(float64(ttl)*d.Factor), time.Duration(float64(ttl)*d.Rate())+d.StepMax) + DriftConstant //mutant:steps-not-counted-in-short-ttls
@@ -36,11 +36,11 @@ func ValidityOf(ttl, elapsed, drift time.Duration) time.Duration { //mutant:elap
 	return ttl - elapsed - drift //mutant:drift-left-out
 }
 
-// QuarantineOf is how long a master that may have forgotten locks has no vote: a bit more than the longest a
-// lock can live on any clock that runs within the drift.
+// QuarantineOf is how long a master that may have forgotten locks has no vote: a bit more than the
+// longest a lock can live on any clock that runs within the drift.
 //
-// Source: "Performance, crash-recovery and fsync" (Distributed Locks with Redis): after a crash an instance
-// must be made "unavailable for at least a bit more than the max TTL we use".
+// Source: "Performance, crash-recovery and fsync" (Distributed Locks with Redis): after a crash an
+// instance must be made "unavailable for at least a bit more than the max TTL we use".
 func QuarantineOf(maxTTL time.Duration, d Drift) time.Duration {
 	return maxTTL + 2*(DriftOf(maxTTL, d)-DriftConstant) + 10*time.Millisecond //mutant:half-the-wait
 }

@@ -1,9 +1,10 @@
-// Package conn is one connection to one Redis master: how it is made (go-redis, once, and never again behind our back), vetted, and given
-// up. It knows nothing of locks, lanes or the membership.
+// Package conn is one connection to one Redis master: how it is made (go-redis, once, and never again
+// behind our back), vetted, and given up. It knows nothing of locks, lanes or the membership.
 //
-// What a master sends is not trusted. Wire reads the replies to batches within bounds, and what go-redis reads is checked first; a master that
-// sends what no Redis would gets a RefusedError; RecoverPanic makes that of a panic, too. Texts of masters are fit for logs and replies
-// once they went through Sanitize or Shorten.
+// What a master sends is not trusted. Wire reads the replies to batches within bounds, and what
+// go-redis reads is checked first; a master that sends what no Redis would gets a RefusedError;
+// RecoverPanic makes that of a panic, too. Texts of masters are fit for logs and replies once they went
+// through Sanitize or Shorten.
 package conn
 
 import (
@@ -34,8 +35,8 @@ type Conn struct {
 	Wire Wire
 	// Stop ends the watch over the client's context that closes the socket; nil: there is none.
 	Stop func() bool
-	// CompareAndDelete is how this master deletes a key that holds a token, without a script: Redis from 8.4
-	// on, Valkey from 9 on. Where it can, a batch folds nothing, and all commands keep their order.
+	// CompareAndDelete is how this master deletes a key that holds a token, without a script: Redis from
+	// 8.4 on, Valkey from 9 on. Where it can, a batch folds nothing, and all commands keep their order.
 	CompareAndDelete NativeDelete
 }
 
@@ -48,8 +49,8 @@ const (
 	Delifeq                 // DELIFEQ key token
 )
 
-// Dial connects to a master; timeout bounds each call. The connection is made here and not by go-redis, which would make another one
-// behind our back when this one breaks.
+// Dial connects to a master; timeout bounds each call. The connection is made here and not by go-redis,
+// which would make another one behind our back when this one breaks.
 func Dial(ctx context.Context, m Master, timeout time.Duration) (*Conn, error) {
 	o := &redis.Options{
 		Network: "tcp", Addr: m.Addr, Username: m.Username, Password: m.Password, DB: m.DB, TLSConfig: m.TLS,
@@ -79,8 +80,8 @@ func Dial(ctx context.Context, m Master, timeout time.Duration) (*Conn, error) {
 	if err != nil {
 		return nil, ConnectError(err)
 	}
-	// go-redis gets this connection once. When it asks for another one, this one is broken, and the lane has to
-	// clear up first.
+	// go-redis gets this connection once. When it asks for another one, this one is broken, and the lane
+	// has to clear up first.
 	unused := conn
 	o.Dialer = func(context.Context, string, string) (net.Conn, error) {
 		if unused == nil {
@@ -162,9 +163,10 @@ func Replied(err error) bool {
 	return err == nil || err == redis.Nil || errors.As(err, &word)
 }
 
-// IsWrongType tells whether a key held something else than a string: somebody but a redlockd has written it.
+// IsWrongType tells whether a key held something else than a string: somebody but a redlockd has
+// written it.
 func IsWrongType(err error) bool { return err != nil && strings.HasPrefix(err.Error(), "WRONGTYPE") }
 
-// IsNoScript tells whether the master does not know a script: it has restarted, or SCRIPT FLUSH was sent. The
-// script was not executed.
+// IsNoScript tells whether the master does not know a script: it has restarted, or SCRIPT FLUSH was
+// sent. The script was not executed.
 func IsNoScript(err error) bool { return err != nil && strings.HasPrefix(err.Error(), "NOSCRIPT") }

@@ -14,25 +14,27 @@ import (
 type Master struct {
 	// Addr is host:port, or the path of a unix socket when it begins with a slash.
 	Addr string
-	// Username and Password log in with AUTH. Empty: no AUTH is sent. They go to Addr and NewAddr only: at another address that the
-	// membership has for the master, those of Options.Common do.
+	// Username and Password log in with AUTH. Empty: no AUTH is sent. They go to Addr and NewAddr only: at
+	// another address that the membership has for the master, those of Options.Common do.
 	Username, Password string
-	// NewAddr is another address, which a change of the membership gives the master (MemberChange.Addr). Empty: none.
+	// NewAddr is another address, which a change of the membership gives the master (MemberChange.Addr).
+	// Empty: none.
 	NewAddr string
 	// DB is the database number, 0 by default. It belongs to the address: the membership has both.
 	DB int
 	// TLS, when not nil, encrypts the connection.
 	TLS *tls.Config
-	// Name tells the master apart from the others for all proxies, where they reach it by different addresses.
-	// Empty: Addr.
+	// Name tells the master apart from the others for all proxies, where they reach it by different
+	// addresses. Empty: Addr.
 	Name string
 	// Dialer makes the connection to Addr; nil means the network. Masters inside the process set it.
 	Dialer func(ctx context.Context, network, addr string) (net.Conn, error)
-	// SameClock says that the master expires keys by this process's monotonic clock, as masters inside the process do.
-	// Then its clock cannot be out of step, and is not watched.
+	// SameClock says that the master expires keys by this process's monotonic clock, as masters inside the
+	// process do. Then its clock cannot be out of step, and is not watched.
 	SameClock bool
 
-	// withheldFrom is the address that Username and Password of the options are for, where they are not sent to Addr; "": they are, or there are none.
+	// withheldFrom is the address that Username and Password of the options are for, where they are not
+	// sent to Addr; "": they are, or there are none.
 	withheldFrom string
 }
 
@@ -45,12 +47,12 @@ func (m *Master) Withhold(from string) { m.withheldFrom = from }
 // FullAddr is where the master is: its address and database.
 func (m Master) FullAddr() string { return JoinAddr(m.Addr, m.DB) }
 
-// SeatAddr is the address of the master in the membership. One that has a name may be reached by different addresses: there the name stands for
-// them, until an operator gives the seat an address.
+// SeatAddr is the address of the master in the membership. One that has a name may be reached by
+// different addresses: there the name stands for them, until an operator gives the seat an address.
 func (m Master) SeatAddr() string { return JoinAddr(m.SeatName(), m.DB) }
 
-// SplitAddr splits an address as the membership has it: "10.0.0.3:6379" is database 0 there, and "10.0.0.3:6379/3" database 3. named is
-// false where the text names no database.
+// SplitAddr splits an address as the membership has it: "10.0.0.3:6379" is database 0 there, and
+// "10.0.0.3:6379/3" database 3. named is false where the text names no database.
 func SplitAddr(text string) (addr string, db int, named bool) {
 	i := strings.LastIndexByte(text, '/')
 	if i <= 0 {

@@ -8,16 +8,19 @@ import (
 	"unicode"
 )
 
-// What masters send is not trusted: here is what makes it fit for logs and replies, and what keeps a panic over it from ending the process.
+// What masters send is not trusted: here is what makes it fit for logs and replies, and what keeps a
+// panic over it from ending the process.
 
 const (
 	// textMax bounds what logs and replies show of one text that a master has sent, in bytes.
 	textMax = 200
-	// ErrorTextMax bounds the text of an error that is kept of a master. It has room for what the error says about such a text.
+	// ErrorTextMax bounds the text of an error that is kept of a master. It has room for what the error
+	// says about such a text.
 	ErrorTextMax = 5 * textMax
 )
 
-// Sanitize is a text that a master has sent, fit for logs and replies: short, and without what a terminal would obey.
+// Sanitize is a text that a master has sent, fit for logs and replies: short, and without what a
+// terminal would obey.
 func Sanitize(text string) string { return Printable(text, textMax) }
 
 // Printable is the text without what a terminal would obey, cut off after most bytes.
@@ -33,7 +36,8 @@ func Printable(text string, most int) string {
 	}, text)
 }
 
-// Shorten is the error with a text that is fit for logs and replies. In those of go-redis there can be all that a master has sent.
+// Shorten is the error with a text that is fit for logs and replies. In those of go-redis there can be
+// all that a master has sent.
 func Shorten(err error) error {
 	if err == nil {
 		return nil
@@ -54,10 +58,12 @@ type shortError struct {
 func (e *shortError) Error() string { return e.text }
 func (e *shortError) Unwrap() error { return e.err }
 
-// RecoverPanic runs f, which reads what a master sends, and makes an error of a panic: then one master is lost, and not the process with all
-// its locks. It is the second line of defence, after the bounds of what is read (package resp): memory that has run out cannot be recovered from.
+// RecoverPanic runs f, which reads what a master sends, and makes an error of a panic: then one master
+// is lost, and not the process with all its locks. It is the second line of defence, after the bounds
+// of what is read (package resp): memory that has run out cannot be recovered from.
 //
-// Invariant: f holds no lock where it reads. What it has half done must not count when it returns an error.
+// Invariant: f holds no lock where it reads. What it has half done must not count when it returns an
+// error.
 func RecoverPanic(f func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil { //mutant:a-panic-ends-the-process
@@ -70,8 +76,8 @@ func RecoverPanic(f func() error) (err error) {
 	return f()
 }
 
-// panicked is the function that has panicked first: go-redis recovers, and panics again, while it holds a connection. The deferred
-// function that recovers in RecoverPanic must call it.
+// panicked is the function that has panicked first: go-redis recovers, and panics again, while it holds
+// a connection. The deferred function that recovers in RecoverPanic must call it.
 func panicked() string {
 	var calls [64]uintptr
 	frames := runtime.CallersFrames(calls[:runtime.Callers(3, calls[:])])

@@ -15,8 +15,8 @@ type Identity struct {
 	clientID       int64 // of the lane's connection
 }
 
-// Identify asks the master who it is, and refuses those that cannot have a vote. info has the fields of INFO, also where the master is refused;
-// more are sections that only the caller needs.
+// Identify asks the master who it is, and refuses those that cannot have a vote. info has the fields of
+// INFO, also where the master is refused; more are sections that only the caller needs.
 func (l *Conn) Identify(ctx context.Context, more ...string) (id Identity, info map[string]string, err error) {
 	// The handshake (HELLO, AUTH, SELECT) runs with the first command.
 	pipe := l.Redis.Pipeline()
@@ -42,8 +42,8 @@ func (l *Conn) Identify(ctx context.Context, more ...string) (id Identity, info 
 	return id, info, nil
 }
 
-// Vet learns who the master is, and readies the connection for a lane: commands that an earlier connection of ours left unread at the same master
-// are discarded, and the scripts are loaded.
+// Vet learns who the master is, and readies the connection for a lane: commands that an earlier
+// connection of ours left unread at the same master are discarded, and the scripts are loaded.
 func (l *Conn) Vet(ctx context.Context, before Identity) (Identity, error) {
 	id, _, err := l.Identify(ctx)
 	if err != nil {
@@ -62,8 +62,9 @@ func (l *Conn) Vet(ctx context.Context, before Identity) (Identity, error) {
 	return id, ConnectError(l.Load(ctx))
 }
 
-// probeNative finds out which command the master offers, by sending both for a key that does not exist. A
-// command that an ACL refuses counts as missing. It also returns the id that the connection has at the master.
+// probeNative finds out which command the master offers, by sending both for a key that does not exist.
+// A command that an ACL refuses counts as missing. It also returns the id that the connection has at
+// the master.
 func (l *Conn) probeNative(ctx context.Context) (clientID int64, err error) {
 	const key = "redlockd:none"
 	pipe := l.Redis.Pipeline()
@@ -79,12 +80,12 @@ func (l *Conn) probeNative(ctx context.Context) (clientID int64, err error) {
 	return id.Result()
 }
 
-// OldestVersion is the first Redis that has everything we use: CLIENT ID and CLIENT KILL by ID over RESP 2,
-// UNLINK, and scripts that replicate effects.
+// OldestVersion is the first Redis that has everything we use: CLIENT ID and CLIENT KILL by ID over
+// RESP 2, UNLINK, and scripts that replicate effects.
 var OldestVersion = [2]int{5, 0}
 
-// Refusal says why a master that describes itself like this (fields of INFO) cannot have a vote, or "" when it
-// can. Fields that are missing are not judged.
+// Refusal says why a master that describes itself like this (fields of INFO) cannot have a vote, or ""
+// when it can. Fields that are missing are not judged.
 func Refusal(info map[string]string) string {
 	switch {
 	case IsRedlockd(info):
@@ -104,10 +105,12 @@ func Refusal(info map[string]string) string {
 	return ""
 }
 
-// IsRedlockd tells whether the address is that of a proxy, which would count its own masters' votes as one.
+// IsRedlockd tells whether the address is that of a proxy, which would count its own masters' votes as
+// one.
 func IsRedlockd(info map[string]string) bool { return info["redlockd_version"] != "" }
 
-// Evicts says why a master may throw locks away, or "" when it does not. It is one of the reasons of refusal.
+// Evicts says why a master may throw locks away, or "" when it does not. It is one of the reasons of
+// refusal.
 func Evicts(info map[string]string) string {
 	if info["maxmemory"] != "" && info["maxmemory"] != "0" && info["maxmemory_policy"] != "noeviction" && info["maxmemory_policy"] != "" { //mutant:eviction-not-seen
 		return fmt.Sprintf("it may evict locks when its memory is full: maxmemory-policy is %s, set noeviction", info["maxmemory_policy"])

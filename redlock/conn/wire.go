@@ -8,13 +8,13 @@ import (
 	"redlockd/redlock/resp"
 )
 
-// Wire writes and reads the batches of a lane, on the connection that go-redis has made, authenticated and
-// vetted. It is ours because go-redis builds and fills an object per command, which would be the larger part of
-// what a lock costs here; a batch needs a handful of commands, and replies of known shapes. Everything that is
-// not a batch goes through go-redis.
+// Wire writes and reads the batches of a lane, on the connection that go-redis has made, authenticated
+// and vetted. It is ours because go-redis builds and fills an object per command, which would be the
+// larger part of what a lock costs here; a batch needs a handful of commands, and replies of known
+// shapes. Everything that is not a batch goes through go-redis.
 //
-// go-redis uses the connection only while no batch is on its way, and a wire leaves no byte unread behind the
-// last one: so the two never mix. One goroutine writes and one reads, which may be the same.
+// go-redis uses the connection only while no batch is on its way, and a wire leaves no byte unread
+// behind the last one: so the two never mix. One goroutine writes and one reads, which may be the same.
 type Wire struct {
 	Socket net.Conn
 	// Out holds commands that are not sent yet. It belongs to the goroutine that writes.
@@ -48,8 +48,8 @@ func (w *Wire) Send(deadline time.Time) error {
 	return err
 }
 
-// Reply is one reply, or the head of an array, whose N elements follow. Its Text is valid until the next one is
-// read.
+// Reply is one reply, or the head of an array, whose N elements follow. Its Text is valid until the
+// next one is read.
 type Reply = resp.Reply
 
 // ReadReply waits for one reply.
@@ -88,12 +88,12 @@ func ErrorIn(r Reply) error {
 	return nil
 }
 
-// checkedConn is a connection to a master that go-redis reads, which allocates what a length announces. It
-// fails at the first reply that no Redis would send, and go-redis gets nothing of what came with it.
+// checkedConn is a connection to a master that go-redis reads, which allocates what a length announces.
+// It fails at the first reply that no Redis would send, and go-redis gets nothing of what came with it.
 //
-// So a connection to a master, of which there are two, takes at most: what go-redis makes of resp.RepliesMax
-// bytes and resp.ElementsMax elements, one megabyte of each; 256 KB in a wire; and on the lane's connection
-// readingsMax for one batch.
+// So a connection to a master, of which there are two, takes at most: what go-redis makes of
+// resp.RepliesMax bytes and resp.ElementsMax elements, one megabyte of each; 256 KB in a wire; and on
+// the lane's connection readingsMax for one batch.
 type checkedConn struct {
 	net.Conn
 	check  resp.ReplyCheck
@@ -117,8 +117,8 @@ func (c *checkedConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// asRefusal makes an error that refuses the master of what no Redis would have sent. Other errors stay as
-// they are.
+// asRefusal makes an error that refuses the master of what no Redis would have sent. Other errors stay
+// as they are.
 func asRefusal(err error) error {
 	if nonsense, ok := err.(resp.ReplyError); ok { //mutant:a-master-that-sends-nonsense-is-not-refused
 		return ProtocolErrorf("%s", nonsense)

@@ -1,7 +1,7 @@
-// Package fence makes fencing tokens, and says which of those that a master shows can be believed. A resource that is written to under a lock cannot trust that the writer still
-// holds it: the writer may have paused. It can compare tokens, and refuse one that is lower than
-// the highest it has seen. A fence is an integer below 2^53 that strictly grows from one grant of a
-// resource to the next.
+// Package fence makes fencing tokens, and says which of those that a master shows can be believed. A
+// resource that is written to under a lock cannot trust that the writer still holds it: the writer may
+// have paused. It can compare tokens, and refuse one that is lower than the highest it has seen. A
+// fence is an integer below 2^53 that strictly grows from one grant of a resource to the next.
 //
 // It is a hybrid logical clock: milliseconds since 2000 << 12, and their fraction or a counter; 53
 // bits last until 2069. Every master remembers the highest fence it has accepted for each resource,
@@ -132,8 +132,9 @@ func HighestBelieved(now time.Time, skew time.Duration) int64 {
 	return Time(now.Add(AheadMax - skew)) //mutant:a-mark-believed-that-no-master-accepts
 }
 
-// FalseFences says what is wrong with what a key holds, and what to do. The membership goes too: without
-// it the master waits for what it may have forgotten, and learns the true fences from the others.
+// FalseFences says what is wrong with what a key holds, and what to do. The membership goes too:
+// without it the master waits for what it may have forgotten, and learns the true fences from the
+// others.
 func FalseFences(key, value string, skew time.Duration) string {
 	return fmt.Sprintf("its %s is %s, which no proxy has given: fences are at most %v ahead of the clock here. If this clock is right, "+
 		"run DEL %s %s %s on it: it votes again after one max_ttl, with the fences that the others remember",

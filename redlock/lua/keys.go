@@ -10,8 +10,8 @@ const (
 	FloorKey   = ReservedPrefix + "floor"   // the fence above which those are that MarksKey has forgotten
 )
 
-// EndMoveMs is by how much the end of a key is moved, in milliseconds, so that the undo of an attempt does not take it for the end that
-// the attempt made.
+// EndMoveMs is by how much the end of a key is moved, in milliseconds, so that the undo of an attempt
+// does not take it for the end that the attempt made.
 const EndMoveMs = 8
 
 // MaxResourceLen and MaxValueLen bound the names of locks and their values, in bytes.

@@ -1,17 +1,18 @@
-// Package lua has the scripts that redlockd runs on its masters, a file for each. Its head says what the
-// keys, the arguments and the reply are, what the script keeps true, and which function sends it. Pieces
-// that several scripts share are files, too: the text of axis.lua goes where a script has the line
+// Package lua has the scripts that redlockd runs on its masters, a file for each. Its head says what
+// the keys, the arguments and the reply are, what the script keeps true, and which function sends it.
+// Pieces that several scripts share are files, too: the text of axis.lua goes where a script has the
+// line
 //
 //	--include axis
 //
-// Masters are sent no comments. They are cut off at the first two dashes of a line, so no string may have
-// two in a row.
+// Masters are sent no comments. They are cut off at the first two dashes of a line, so no string may
+// have two in a row.
 //
 // A number that Go code goes by as well stands in both places. TestNumbersInScripts compares them.
 //
 // To add a script: write its file, name it below, and give it rows in a test that runs it on a
-// redis-server and on a master in memory (onBothMasters), and a mutant for every line that keeps what its
-// head promises.
+// redis-server and on a master in memory (onBothMasters), and a mutant for every line that keeps what
+// its head promises.
 package lua
 
 import (

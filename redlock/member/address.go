@@ -13,16 +13,19 @@ import (
 	"redlockd/redlock/lua"
 )
 
-// Where a master is: its address and, of the databases there, one. The membership keeps both in one text, so that no two redlockds lock in
-// different databases of the same masters. And which password goes to which address.
+// Where a master is: its address and, of the databases there, one. The membership keeps both in one
+// text, so that no two redlockds lock in different databases of the same masters. And which password
+// goes to which address.
 
-// isNameOf tells whether an address in the membership is what the seat is called after, in whichever database.
+// isNameOf tells whether an address in the membership is what the seat is called after, in whichever
+// database.
 func isNameOf(seatAddr string, s *Seat) bool {
 	addr, _, _ := conn.SplitAddr(seatAddr)
 	return addr == s.Name
 }
 
-// SeatAddrOf is the address in the membership that an operator means for a seat. Where it names no database, it is that of the options.
+// SeatAddrOf is the address in the membership that an operator means for a seat. Where it names no
+// database, it is that of the options.
 func (o Options) SeatAddrOf(name, addr string) string {
 	addr, db, named := conn.SplitAddr(addr)
 	if !named {
@@ -42,9 +45,9 @@ func (o Options) masterNamed(name string) *conn.Master {
 	return nil
 }
 
-// MasterAt is how the master of a seat is reached, given the name and the address in the membership. A master's own password goes only to
-// an address that the options name for it, because anybody who writes to the masters can name another one in the membership. There Common
-// must do.
+// MasterAt is how the master of a seat is reached, given the name and the address in the membership. A
+// master's own password goes only to an address that the options name for it, because anybody who
+// writes to the masters can name another one in the membership. There Common must do.
 func (o Options) MasterAt(name, seatAddr string) conn.Master {
 	addr, db, _ := conn.SplitAddr(seatAddr)
 	named := o.masterNamed(name)
@@ -87,7 +90,8 @@ func (o Options) placesOf(r *Record) map[int]conn.Master {
 	return places
 }
 
-// otherDB says that the options name a master of the record in another database than the record; "": they name none so.
+// otherDB says that the options name a master of the record in another database than the record; "":
+// they name none so.
 func (o Options) otherDB(r *Record) string {
 	for s := range r.seats() {
 		at := o.MasterAt(s.Name, s.Addr)
@@ -101,8 +105,9 @@ func (o Options) otherDB(r *Record) string {
 	return ""
 }
 
-// fleetInOtherDB says which fleet has its membership in another database of the same Redis; "": none that this user may see. Messages
-// between redlockds reach all databases, so a Redis belongs to one fleet.
+// fleetInOtherDB says which fleet has its membership in another database of the same Redis; "": none
+// that this user may see. Messages between redlockds reach all databases, so a Redis belongs to one
+// fleet.
 func fleetInOtherDB(ctx context.Context, l *conn.Conn, m conn.Master, timeout time.Duration) string {
 	keyspace, _ := l.Redis.Info(ctx, "keyspace").Result()
 	dbs := conn.ParseInfo(keyspace)

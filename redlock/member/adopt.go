@@ -7,15 +7,19 @@ import (
 	"strings"
 )
 
-// Which record a client goes by. One master never decides that: a record counts only as far as others stand behind it, and those others are
-// counted at addresses that this client knew before, or, at a start, that its settings name.
+// Which record a client goes by. One master never decides that: a record counts only as far as others
+// stand behind it, and those others are counted at addresses that this client knew before, or, at a
+// start, that its settings name.
 //
-// A record in force stays in force as long as a quorum of the memories that it lists stand at it: what follows it is chosen among them, by
-// a step (step.go). A client that missed steps follows when a quorum of the seats that it knows stand at a newer record.
+// A record in force stays in force as long as a quorum of the memories that it lists stand at it: what
+// follows it is chosen among them, by a step (step.go). A client that missed steps follows when a
+// quorum of the seats that it knows stand at a newer record.
 //
-// A wrong guess costs votes, and no lock: a vote counts only where the master shows the record of the round.
+// A wrong guess costs votes, and no lock: a vote counts only where the master shows the record of the
+// round.
 
-// FleetLen is how many digits of a lineage name the fleet. They are drawn when the fleet is founded first, and later foundings keep them.
+// FleetLen is how many digits of a lineage name the fleet. They are drawn when the fleet is founded
+// first, and later foundings keep them.
 const FleetLen = NonceLen / 2
 
 // fleet names the record's fleet; "": it is no record.
@@ -29,13 +33,15 @@ func (s *Survey) shows(fleet string) bool {
 	return slices.ContainsFunc(s.Reports, func(f *Report) bool { return f.shownID().fleet() == fleet })
 }
 
-// foreign tells whether the master shows a record of another fleet than r, or has shown it before it forgot.
+// foreign tells whether the master shows a record of another fleet than r, or has shown it before it
+// forgot.
 func (f *Report) foreign(r *Record) bool {
 	of := f.shownID().fleet()
 	return of != "" && of != r.Fleet()
 }
 
-// shownID is the record that the master shows; for one that has forgotten, the one that the memory before it left; zero: none.
+// shownID is the record that the master shows; for one that has forgotten, the one that the memory
+// before it left; zero: none.
 func (f *Report) shownID() recordID {
 	switch {
 	case !f.ok():
@@ -48,7 +54,8 @@ func (f *Report) shownID() recordID {
 	return recordID{}
 }
 
-// standsAt tells whether the master has settled on the record, or on a child of it, which it could do only after the record was chosen.
+// standsAt tells whether the master has settled on the record, or on a child of it, which it could do
+// only after the record was chosen.
 func (f *Report) standsAt(r *Record) bool {
 	if !f.ok() || f.State.fresh {
 		return false
@@ -56,7 +63,8 @@ func (f *Report) standsAt(r *Record) bool {
 	return f.State.Record.Digest == r.Digest || f.record != nil && f.record.Parent == r.Digest //mutant:versions-are-compared-without-digests
 }
 
-// Acceptors are the memories that r lists, as far as they stand at it: those choose its child, and some may know already which one it is.
+// Acceptors are the memories that r lists, as far as they stand at it: those choose its child, and some
+// may know already which one it is.
 func (s *Survey) Acceptors(r *Record) (list []*Report) {
 	for _, f := range s.Reports {
 		if f.standsAt(r) && r.Lists(f.State.Memory) != nil { //mutant:a-memory-that-is-not-listed-supports
@@ -79,8 +87,9 @@ func (s *Survey) settled() (records []*Record) {
 	return records
 }
 
-// successor returns the newest record that a quorum of own's seats stand at, if it is newer than own; nil: there is none. Memories are not
-// compared: a seat whose master has forgotten, and was told of a record since, stands at that.
+// successor returns the newest record that a quorum of own's seats stand at, if it is newer than own;
+// nil: there is none. Memories are not compared: a seat whose master has forgotten, and was told of a
+// record since, stands at that.
 func (s *Survey) successor(own *Record) (newest *Record) {
 	for _, r := range s.settled() {
 		switch {
@@ -94,7 +103,8 @@ func (s *Survey) successor(own *Record) (newest *Record) {
 	return newest
 }
 
-// follows tells whether a client that goes by own may go on to r: to a later version, or to another founding of the fleet that is as late.
+// follows tells whether a client that goes by own may go on to r: to a later version, or to another
+// founding of the fleet that is as late.
 func (r *Record) follows(own *Record) bool {
 	if r.ID().sameLineage(own.ID()) {
 		return r.Version > own.Version
@@ -102,8 +112,9 @@ func (r *Record) follows(own *Record) bool {
 	return r.Fleet() == own.Fleet() && r.Generation >= own.Generation
 }
 
-// best returns, of the records that match, the one at which most of the memories that it lists stand, and how many those are; of two, the newer
-// one. Nil: those are no quorum of its seats. A record that names one seat needs one master to be in force, and most others show what is.
+// best returns, of the records that match, the one at which most of the memories that it lists stand,
+// and how many those are; of two, the newer one. Nil: those are no quorum of its seats. A record that
+// names one seat needs one master to be in force, and most others show what is.
 func (s *Survey) best(match func(r *Record) bool) (best *Record, most int) {
 	for _, r := range s.settled() {
 		n := len(s.Acceptors(r))
@@ -129,9 +140,10 @@ func (s *Survey) Prevailing() *Record {
 // belongsElsewhere is why a master cannot be a member that shows a record of another fleet.
 const belongsElsewhere = "it belongs to another fleet"
 
-// fleet is what a client without a record is led to by the masters that its settings name: the fleet that more than half of those show that
-// have answered. A master that shows nothing counts for the fleet that has a seat at its address. The fleet is "" where nobody shows
-// anything. Where masters show fleets, and none of them is the one of more than half, wrong says who belongs where.
+// fleet is what a client without a record is led to by the masters that its settings name: the fleet
+// that more than half of those show that have answered. A master that shows nothing counts for the
+// fleet that has a seat at its address. The fleet is "" where nobody shows anything. Where masters show
+// fleets, and none of them is the one of more than half, wrong says who belongs where.
 func (s *Survey) fleet(o Options) (fleet, wrong string) {
 	members, answered := make(map[string][]string), 0
 	for _, f := range s.Reports {
@@ -176,7 +188,8 @@ func (s *Survey) fleetOf(f *Report, o Options) string {
 	return of
 }
 
-// whoBelongs says which masters belong to which fleet, given their addresses by fleet, with the seats of each fleet.
+// whoBelongs says which masters belong to which fleet, given their addresses by fleet, with the seats
+// of each fleet.
 func (s *Survey) whoBelongs(addrs map[string][]string) string {
 	var parts []string
 	for _, fleet := range slices.Sorted(maps.Keys(addrs)) {
@@ -202,8 +215,8 @@ func (s *Survey) untaught(r *Record) (list []*Report) {
 	return list
 }
 
-// strays are the masters of the fleet that show what cannot be chosen any more, because r is in force and no child of it is under way. They
-// cannot learn r.
+// strays are the masters of the fleet that show what cannot be chosen any more, because r is in force
+// and no child of it is under way. They cannot learn r.
 func (s *Survey) strays(r *Record) (list []*Report) {
 	for _, f := range s.Reports {
 		if id := f.State.Record; f.ok() && !f.State.fresh && !f.foreign(r) && id != r.ID() && !r.newerThan(id) {
@@ -213,7 +226,8 @@ func (s *Survey) strays(r *Record) (list []*Report) {
 	return list
 }
 
-// unfinished tells whether somebody has begun a step from r: a memory has accepted a child of it, or has settled on one.
+// unfinished tells whether somebody has begun a step from r: a memory has accepted a child of it, or
+// has settled on one.
 func (s *Survey) unfinished(r *Record) bool {
 	return slices.ContainsFunc(s.Acceptors(r), func(f *Report) bool { return f.State.Child != "" || f.State.Record.Digest != r.Digest })
 }

@@ -7,7 +7,8 @@ import (
 	"slices"
 )
 
-// BootstrapReport is what a bootstrap found of one master, and did to it. What could not be read is zero.
+// BootstrapReport is what a bootstrap found of one master, and did to it. What could not be read is
+// zero.
 type BootstrapReport struct {
 	Addr     string
 	Version  string // redis_version
@@ -93,7 +94,8 @@ func (f *Report) bootstrapReport() BootstrapReport {
 	return r
 }
 
-// isNew tells whether nobody can have been granted anything under this record or one before it, as far as its founder knew.
+// isNew tells whether nobody can have been granted anything under this record or one before it, as far
+// as its founder knew.
 func (r *Record) isNew() bool {
 	return r.Generation == 1 && r.Version == 0 && r.Voters() == 0 //mutant:bootstrap-over-a-second-founding
 }

@@ -21,8 +21,8 @@ type Change struct {
 	Replace string
 	// Add adds a seat of this name for the master at Addr.
 	Add string
-	// Addr belongs to Replace and Add: host:port, or the path of a unix socket; with /number at the end for a database. Where the password
-	// is the master's own, Master.NewAddr must have it, too.
+	// Addr belongs to Replace and Add: host:port, or the path of a unix socket; with /number at the end
+	// for a database. Where the password is the master's own, Master.NewAddr must have it, too.
 	Addr string
 	// Remove has the seat of this name lose its vote, and removes it after the wait.
 	Remove string
@@ -30,7 +30,8 @@ type Change struct {
 	SetMaxTTL time.Duration
 }
 
-// ErrMembersChanged is returned where another change of the membership was chosen while this one was being made.
+// ErrMembersChanged is returned where another change of the membership was chosen while this one was
+// being made.
 var ErrMembersChanged = errors.New("somebody else has changed the membership meanwhile; look at it with redlockd members, and repeat the change if it is still wanted")
 
 // ErrMembersClosed: the client was closed.
@@ -84,7 +85,8 @@ func (m *Coordinator) refuseRequest(err error) {
 	}
 }
 
-// decide makes the next record that the operator asks for; nil: there is nothing more to do, and the request is answered.
+// decide makes the next record that the operator asks for; nil: there is nothing more to do, and the
+// request is answered.
 func (q *memberRequest) decide(ctx context.Context, n *Situation) *decision {
 	child := n.Record.Child()
 	what, err := q.apply(ctx, n, child)
@@ -95,7 +97,8 @@ func (q *memberRequest) decide(ctx context.Context, n *Situation) *decision {
 		case q.from == nil:
 			q.from = n.Record
 		case q.from.Digest != n.Record.Digest && n.Record.Version > q.from.Version:
-			// Steps that come by themselves change nothing that the operator has looked at; another operator's may.
+			// Steps that come by themselves change nothing that the operator has looked at; another operator's
+			// may.
 			err = q.disturbed(n.Record)
 		}
 	}
@@ -110,7 +113,8 @@ func (q *memberRequest) decide(ctx context.Context, n *Situation) *decision {
 	return nil
 }
 
-// disturbed returns ErrMembersChanged, and what is otherwise, if an operator has changed the record since this request was first decided.
+// disturbed returns ErrMembersChanged, and what is otherwise, if an operator has changed the record
+// since this request was first decided.
 func (q *memberRequest) disturbed(now *Record) error {
 	var changes []string
 	change := func(format string, args ...any) { changes = append(changes, fmt.Sprintf(format, args...)) }
@@ -185,8 +189,9 @@ func (n *Situation) votes(s *Seat) bool {
 		f.shows(n.Record) && f.State.Child == ""
 }
 
-// keepsQuorum refuses a child under which fewer masters would vote at once than it needs. Voters that are not reached are no help: with them
-// counted, the removal of a living master could leave no quorum to grant a lock, or to choose another record. s is the seat that is changed.
+// keepsQuorum refuses a child under which fewer masters would vote at once than it needs. Voters that
+// are not reached are no help: with them counted, the removal of a living master could leave no quorum
+// to grant a lock, or to choose another record. s is the seat that is changed.
 func (n *Situation) keepsQuorum(child *Record, s *Seat) error {
 	r := n.Record
 	now, after, others := 0, 0, ""
@@ -243,8 +248,8 @@ func (q *memberRequest) seat(ctx context.Context, n *Situation, child *Record) (
 			return "", fmt.Errorf("%s is leaving: add a seat of another name", conn.Sanitize(s.Name))
 		}
 		if isNameOf(m.Addr, s) && !isNameOf(s.Addr, s) { //mutant:a-name-means-two-machines
-			// In the membership that stands for the address that the settings of each redlockd name (Master.seatAddr), and those may follow the
-			// address that the seat has now.
+			// In the membership that stands for the address that the settings of each redlockd name
+			// (Master.seatAddr), and those may follow the address that the seat has now.
 			return "", fmt.Errorf("%s cannot go back to the address that it is called after, for settings may call another one so by now: "+
 				"add a seat of another name at %s, and remove this one", conn.Sanitize(s.Name), m.Addr)
 		}
@@ -320,7 +325,8 @@ func (q *memberRequest) seat(ctx context.Context, n *Situation, child *Record) (
 	return fmt.Sprintf("%s %s when it was given what the others remember, or in %v%s", conn.Sanitize(s.Name), becomes, r.Wait, fewer), nil
 }
 
-// ofAnotherFleet says which other fleet than that of r the master belongs to, also if that is idle; "": to none.
+// ofAnotherFleet says which other fleet than that of r the master belongs to, also if that is idle; "":
+// to none.
 func (f *Report) ofAnotherFleet(r *Record) string {
 	switch {
 	case f.record != nil && f.record.Fleet() != r.Fleet() && f.State.fresh: //mutant:a-master-that-belonged-to-another-fleet-is-seated
@@ -333,8 +339,9 @@ func (f *Report) ofAnotherFleet(r *Record) string {
 	return ""
 }
 
-// tryWriting tries whether the master takes a key. A survey only reads, and a master whose memory is full would be a member that grants
-// nothing. The key goes with it, because a master that holds one cannot be seated.
+// tryWriting tries whether the master takes a key. A survey only reads, and a master whose memory is
+// full would be a member that grants nothing. The key goes with it, because a master that holds one
+// cannot be seated.
 func (f *Report) tryWriting(ctx context.Context) error {
 	key := lua.ReservedPrefix + "probe:" + Nonce()
 	pipe := f.Conn.Redis.Pipeline()

@@ -10,8 +10,9 @@ import (
 
 // What one step from a record to the next may change.
 
-// CheckChild tells what the step from parent to child may not change. Both must be sealed. It does not know how long a wait has run:
-// the client that proposes a child which gives a vote, removes a seat or lowers the wait makes sure of that.
+// CheckChild tells what the step from parent to child may not change. Both must be sealed. It does not
+// know how long a wait has run: the client that proposes a child which gives a vote, removes a seat or
+// lowers the wait makes sure of that.
 func CheckChild(parent, child *Record) error {
 	for _, err := range []error{child.Check(), checkDescent(parent, child), checkStepOfTimes(parent, child), checkStepOfSeats(parent, child)} {
 		if err != nil {
@@ -50,8 +51,9 @@ func checkStepOfTimes(parent, child *Record) error {
 }
 
 func checkStepOfSeats(parent, child *Record) error {
-	// moved are the seats that the step adds or removes, and those that get another memory or another address. A step that one master
-	// invents, and that has to be taken for chosen because too few others answer, can name no other masters than the fleet has, but for one.
+	// moved are the seats that the step adds or removes, and those that get another memory or another
+	// address. A step that one master invents, and that has to be taken for chosen because too few others
+	// answer, can name no other masters than the fleet has, but for one.
 	var moved []string
 	listed, roster := 0, parent.Roster
 	for number := range quorum.MaxMasters {
@@ -112,7 +114,8 @@ func checkStepOfSeat(version int64, before, s *Seat) error {
 	case s.State == Voter: //mutant:reseated-as-voter
 		return fmt.Errorf("%s becomes a voter with another memory, and was %s: list a memory as a learner first", s, before.State)
 	}
-	// What is left: a voter is demoted, a memory is listed as a learner, or the seat becomes vacant or leaving.
+	// What is left: a voter is demoted, a memory is listed as a learner, or the seat becomes vacant or
+	// leaving.
 	if s.Since != since { //mutant:the-timer-of-a-seat-does-not-start
 		return fmt.Errorf("%s is %s since version %d, and must say %d", s, s.State, s.Since, since)
 	}

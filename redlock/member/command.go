@@ -2,9 +2,10 @@ package member
 
 import "strconv"
 
-// BeatArgs are the ARGV of lua.MemberBeat: settled is what the master shows, without an accepted child, where it has settled on
-// the record that the proxy goes by; agrees tells that the master's clock agrees with the proxy's, so that its stamps may be set; stamps
-// are StampField and ttlStampField of the listings whose timers run; heard are the seats whose listed memory this proxy hears; seats are
+// BeatArgs are the ARGV of lua.MemberBeat: settled is what the master shows, without an accepted child,
+// where it has settled on the record that the proxy goes by; agrees tells that the master's clock
+// agrees with the proxy's, so that its stamps may be set; stamps are StampField and ttlStampField of
+// the listings whose timers run; heard are the seats whose listed memory this proxy hears; seats are
 // all seats of the record.
 func BeatArgs(settled string, agrees bool, stamps []string, heard, seats []int) []any {
 	set := 0

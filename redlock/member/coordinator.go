@@ -15,10 +15,11 @@ import (
 	"redlockd/redlock/quorum"
 )
 
-// Coordinator keeps the membership of a client: it finds out which record is in force, tells masters that do not know it, and brings about
-// the steps that are due. It is one goroutine, which looks at all masters again and again (poll): when a lane has found something, when a wait
-// ends, and twice within the time in which every address must be made sure of. All clients of the same masters do the same, and any of
-// them may be killed at any point: what it has begun another one finishes.
+// Coordinator keeps the membership of a client: it finds out which record is in force, tells masters
+// that do not know it, and brings about the steps that are due. It is one goroutine, which looks at all
+// masters again and again (poll): when a lane has found something, when a wait ends, and twice within
+// the time in which every address must be made sure of. All clients of the same masters do the same,
+// and any of them may be killed at any point: what it has begun another one finishes.
 type Coordinator struct {
 	host Host
 	opts Options
@@ -62,8 +63,8 @@ type reseatPause struct {
 	next  time.Duration
 }
 
-// New makes the coordinator of a client. Its Run is to be called on a goroutine of its own, which ends with ending; other goroutines are counted
-// in running.
+// New makes the coordinator of a client. Its Run is to be called on a goroutine of its own, which ends
+// with ending; other goroutines are counted in running.
 func New(host Host, opts Options, own *clock.Own, ending context.Context, running *sync.WaitGroup) *Coordinator {
 	return &Coordinator{host: host, opts: opts, own: own, log: loglimit.Limiter{Interval: opts.LogInterval, Burst: opts.LogBurst}, ending: ending, running: running, woken: make(chan struct{}, 1), requests: make(chan *memberRequest), born: time.Now(),
 		pauses: make(map[int]reseatPause)}
@@ -114,8 +115,9 @@ const heardWithin = 2
 // pollPause is the least time between two surveys of the masters.
 const pollPause = 5 * time.Millisecond
 
-// leastTimer is the shortest time that the goroutine's timer is set to. With 0 the timer would be due at once, and with Go 1.26 two
-// goroutines that find that at the same moment of testing/synctest crash the race detector.
+// leastTimer is the shortest time that the goroutine's timer is set to. With 0 the timer would be due
+// at once, and with Go 1.26 two goroutines that find that at the same moment of testing/synctest crash
+// the race detector.
 const leastTimer = time.Nanosecond
 
 // poll asks all masters, does what follows, and returns when to look again.
@@ -126,7 +128,8 @@ func (m *Coordinator) poll(ctx context.Context) time.Duration {
 		needed, wait = r.Quorum(), r.Quarantine(o.Drift)
 	}
 	places := m.host.Places()
-	// A master that stays connected but takes no new connection must not keep the addresses of the others from being made sure of in time.
+	// A master that stays connected but takes no new connection must not keep the addresses of the others
+	// from being made sure of in time.
 	patience := Patience{Enough: max(needed, m.host.Answering()), Grace: surveyGrace, fewer: needed, late: RecheckWithin(wait) / 4} //mutant:a-master-that-hangs-holds-up-the-others
 	if m.request != nil {                                                                                                           //mutant:a-change-is-judged-by-the-first-answers
 		patience.Enough = len(places) // the votes that a change leaves are counted
@@ -185,7 +188,8 @@ func (m *Coordinator) advance(ctx context.Context, s *Survey, r *Record) time.Du
 		m.host.Recheck()
 	}
 	if s.unfinished(r) {
-		// Where there is nothing to finish, because what was accepted cannot have been chosen, a child without a change ends it.
+		// Where there is nothing to finish, because what was accepted cannot have been chosen, a child
+		// without a change ends it.
 		return m.propose(ctx, s, r, decision{Child: r.Child().Seal()})
 	}
 	m.settle()
@@ -229,9 +233,9 @@ func (m *Coordinator) advance(ctx context.Context, s *Survey, r *Record) time.Du
 	return m.propose(ctx, s, r, d)
 }
 
-// repeatedStrays are the strays that showed the same at the survey before. One survey proves nothing: steps
-// may be made while it runs. What a master shows in two was not chosen between them, because the others have
-// accepted nothing.
+// repeatedStrays are the strays that showed the same at the survey before. One survey proves nothing:
+// steps may be made while it runs. What a master shows in two was not chosen between them, because the
+// others have accepted nothing.
 func (m *Coordinator) repeatedStrays(s *Survey, r *Record) (list []*Report) {
 	before := m.strays
 	m.strays = make(map[int]string)
@@ -244,8 +248,8 @@ func (m *Coordinator) repeatedStrays(s *Survey, r *Record) (list []*Report) {
 	return list
 }
 
-// follow returns the record to go on to; nil: there is none, and this client stays with the one that it has, if any. wrong says why it must not
-// go by any.
+// follow returns the record to go on to; nil: there is none, and this client stays with the one that it
+// has, if any. wrong says why it must not go by any.
 func (m *Coordinator) follow(ctx context.Context, s *Survey) (next *Record, wrong string) {
 	own := m.record
 	if own != nil {
@@ -262,11 +266,12 @@ func (m *Coordinator) follow(ctx context.Context, s *Survey) (next *Record, wron
 	return next, wrong
 }
 
-// join finds the record in force as a client does that starts: what the masters show that are known here leads to it. The masters that
-// those records name are asked, for the settings, or the record that this client has seen last, may be older than the membership.
+// join finds the record in force as a client does that starts: what the masters show that are known
+// here leads to it. The masters that those records name are asked, for the settings, or the record that
+// this client has seen last, may be older than the membership.
 //
-// A client that has a record keeps to its fleet as long as one master shows that. Where all have forgotten it, and another client has founded
-// another one with them, this client follows.
+// A client that has a record keeps to its fleet as long as one master shows that. Where all have
+// forgotten it, and another client has founded another one with them, this client follows.
 func (m *Coordinator) join(ctx context.Context, s *Survey) (best *Record, wrong string) {
 	o, own, most := m.opts, m.record, 0
 	fleet, wrong := s.fleet(o)
@@ -349,8 +354,8 @@ func (m *Coordinator) leftOf(timer string) time.Duration {
 	return 0
 }
 
-// raiseFloors has the seats that will vote, or vote in a smaller quorum, know the fences of before. It returns false if one of them cannot be told:
-// then nothing is proposed.
+// raiseFloors has the seats that will vote, or vote in a smaller quorum, know the fences of before. It
+// returns false if one of them cannot be told: then nothing is proposed.
 func (m *Coordinator) raiseFloors(ctx context.Context, n *Situation, places []int) bool {
 	if len(places) == 0 {
 		return true
@@ -369,7 +374,8 @@ func (m *Coordinator) raiseFloors(ctx context.Context, n *Situation, places []in
 		}
 	}
 	if cold {
-		// Masters that have all forgotten look like new ones. There is something to do only where it is known that they have.
+		// Masters that have all forgotten look like new ones. There is something to do only where it is known
+		// that they have.
 		log, attrs := m.opts.Logger.Info, []any{"floor", floor}
 		if n.Record.Generation > 1 || n.Record.Version > 0 {
 			log = m.opts.Logger.Warn
@@ -380,7 +386,8 @@ func (m *Coordinator) raiseFloors(ctx context.Context, n *Situation, places []in
 	return true
 }
 
-// propose has the masters choose what follows parent, or a founding (parent is nil), and goes on with what they chose.
+// propose has the masters choose what follows parent, or a founding (parent is nil), and goes on with
+// what they chose.
 func (m *Coordinator) propose(ctx context.Context, s *Survey, parent *Record, d decision) time.Duration {
 	o := m.opts
 	acceptors, quorum := d.Child.Among(s.Reports), d.Child.Quorum()
@@ -414,10 +421,12 @@ func (m *Coordinator) propose(ctx context.Context, s *Survey, parent *Record, d 
 	return 0
 }
 
-// reseatPauseMax bounds the pause between two changes of one seat. A copy takes less for most masters, so one that restarts now and then is not kept waiting.
+// reseatPauseMax bounds the pause between two changes of one seat. A copy takes less for most masters,
+// so one that restarts now and then is not kept waiting.
 const reseatPauseMax = 8 * time.Second
 
-// pauseReseat makes the next change of a seat wait: a second at first, twice as long each time, until it has been quiet for long enough.
+// pauseReseat makes the next change of a seat wait: a second at first, twice as long each time, until
+// it has been quiet for long enough.
 func (m *Coordinator) pauseReseat(place int, wait time.Duration) {
 	p, now, most := m.pauses[place], time.Now(), min(wait, reseatPauseMax)
 	if now.After(p.until.Add(most)) {
@@ -495,8 +504,8 @@ func (m *Coordinator) current() *Record {
 	return m.record
 }
 
-// settle says that no child of the record in force had been chosen when this poll began. A quorum would have accepted it, and one of those would
-// have shown it now.
+// settle says that no child of the record in force had been chosen when this poll began. A quorum would
+// have accepted it, and one of those would have shown it now.
 func (m *Coordinator) settle() {
 	m.mu.Lock()
 	m.settled = true

@@ -19,43 +19,51 @@ import (
 	"redlockd/redlock/quorum"
 )
 
-// Recovery by copying. A master that has forgotten is a learner, and waits until the longest lock must have ended, unless enough others
-// remember: then it is given what it has to know, and votes in a moment. What follows is why that is safe.
+// Recovery by copying. A master that has forgotten is a learner, and waits until the longest lock must
+// have ended, unless enough others remember: then it is given what it has to know, and votes in a
+// moment. What follows is why that is safe.
 //
-// A memory denies a lease as long as it holds the lease's key, or another value in its place that nobody releases, until the lease's
-// validity is over.
+// A memory denies a lease as long as it holds the lease's key, or another value in its place that
+// nobody releases, until the lease's validity is over.
 //
-// Invariant: of every lease that is valid, and every record that is no older than its last grant, fewer than a quorum of the voters do not
-// deny it. So every quorum of voters contains one that denies it, and nobody else is granted it.
+// Invariant: of every lease that is valid, and every record that is no older than its last grant, fewer
+// than a quorum of the voters do not deny it. So every quorum of voters contains one that denies it,
+// and nobody else is granted it.
 //
-//   - At the grant a quorum of voters holds the key. With ℓ seats that have no vote, at most N - ℓ - quorum of them do not: fewer than a
-//     quorum, and still so when all ℓ are promoted.
+//   - At the grant a quorum of voters holds the key. With ℓ seats that have no vote, at most N - ℓ -
+//     quorum of them do not: fewer than a quorum, and still so when all ℓ are promoted.
 //   - A voter that forgets is listed anew, as a learner. The number does not grow.
-//   - The copy begins under a record that lists the learner: its sources are a quorum of the voters of that record, or more. Each is read only after
-//     it has shown that record, or a later one. Since then no vote under an earlier one can count there. So of a lease that was granted earlier
-//     the votes were cast before the reading began, and by the invariant all of the sources but fewer than a quorum deny it. Its key stands there from then
-//     on, because an extension only lengthens it: SCAN names it, every reading shows it, and the learner denies it when it is promoted.
-//   - Of a lease that is granted under that record or a later one, while the learner has no vote, the first argument holds.
+//   - The copy begins under a record that lists the learner: its sources are a quorum of the voters of
+//     that record, or more. Each is read only after it has shown that record, or a later one. Since
+//     then no vote under an earlier one can count there. So of a lease that was granted earlier the
+//     votes were cast before the reading began, and by the invariant all of the sources but fewer than
+//     a quorum deny it. Its key stands there from then on, because an extension only lengthens it: SCAN
+//     names it, every reading shows it, and the learner denies it when it is promoted.
+//   - Of a lease that is granted under that record or a later one, while the learner has no vote, the
+//     first argument holds.
 //   - EXTEND is a grant in all this.
 //
-// It takes for granted what every vote does: a source forgets nothing while it shows the listed memory, and its clock is good. The clock is read with every
-// reply. A memory has a name that is used once: what a source shows when the promotion is decided (recover.go) tells of all the time before. Fences
+// It takes for granted what every vote does: a source forgets nothing while it shows the listed memory,
+// and its clock is good. The clock is read with every reply. A memory has a name that is used once:
+// what a source shows when the promotion is decided (recover.go) tells of all the time before. Fences
 // are relearned as after the wait (raiseFloors).
 //
-// The learner gets every command meanwhile. What is released while it is copied may come too late to it: so at the end all that it holds is compared with
-// the sources once more, which also removes what it remembers of an earlier time. None of that is needed for safety: it keeps others out.
+// The learner gets every command meanwhile. What is released while it is copied may come too late to
+// it: so at the end all that it holds is compared with the sources once more, which also removes what
+// it remembers of an earlier time. None of that is needed for safety: it keeps others out.
 //
-// Who copies? Every redlockd may, also at the same time; a note on the learner has the others wait (lua.CopyNote). Nothing of it outlives the
-// process that copies: another one starts anew.
+// Who copies? Every redlockd may, also at the same time; a note on the learner has the others wait
+// (lua.CopyNote). Nothing of it outlives the process that copies: another one starts anew.
 //
 // testdata/tla/Copy.tla is the model.
 
 const (
-	// copyCount is how many keys are read and written at a time. A master serves nobody else meanwhile, some 0.2 ms: with 512 the slowest of
-	// a hundred LOCKs took four times as long as without a copy, and all took a quarter less time to copy.
+	// copyCount is how many keys are read and written at a time. A master serves nobody else meanwhile,
+	// some 0.2 ms: with 512 the slowest of a hundred LOCKs took four times as long as without a copy, and
+	// all took a quarter less time to copy.
 	copyCount = 128
-	// copySeenMax bounds the names of locks that a copy remembers, so as not to read keys again that several sources have: 40 bytes each. Those beyond
-	// it are read for each source.
+	// copySeenMax bounds the names of locks that a copy remembers, so as not to read keys again that
+	// several sources have: 40 bytes each. Those beyond it are read for each source.
 	copySeenMax = 1 << 21
 	// copyPause is between two readings of keys that differ from one source to the next.
 	copyPause = 2 * time.Millisecond
@@ -63,7 +71,8 @@ const (
 	copyLogEvery = 10 * time.Second
 )
 
-// copier gives one learner what the sources remember. The coordinator makes it; run is its goroutine. What is atomic is for others.
+// copier gives one learner what the sources remember. The coordinator makes it; run is its goroutine.
+// What is atomic is for others.
 type copier struct {
 	host   Host
 	own    *clock.Own
@@ -109,7 +118,8 @@ type copyPlace struct {
 	memory string
 	f      *Report // its connection
 	beat   int64
-	// ring is what the clock of a source has shown before the copy: every reading is compared with all of them.
+	// ring is what the clock of a source has shown before the copy: every reading is compared with all of
+	// them.
 	ring *clock.Ring
 }
 
@@ -137,7 +147,8 @@ func (c *copier) pipe(ctx context.Context, p *copyPlace, fill func(pipe redis.Pi
 	return err
 }
 
-// judge makes sure that the clock of a source has ended no key early, and that its memory did not go back. gain is by how much the clock has gained.
+// judge makes sure that the clock of a source has ended no key early, and that its memory did not go
+// back. gain is by how much the clock has gained.
 func (p *copyPlace) judge(end Trailer, now clock.Reading, d clock.Drift) (gain time.Duration, err error) {
 	if end.Beat < p.beat { //mutant:a-source-that-goes-back-in-time-is-read-on
 		return 0, fmt.Errorf("its beat went back from %d to %d: its memory is of an earlier time", p.beat, end.Beat)
@@ -216,9 +227,10 @@ func (c *copier) copy(ctx context.Context) error {
 	return c.pass(ctx, c.learner, confirm, false, c.compare) //mutant:what-is-released-meanwhile-stays
 }
 
-// pass goes through the keys of one master. SCAN names each key that stands there all the time. In one round all masters are asked at once: the
-// readers read some keys, the one that is scanned names the next, and the learner is given what was decided about the last. judge decides, and
-// returns what is to be written.
+// pass goes through the keys of one master. SCAN names each key that stands there all the time. In one
+// round all masters are asked at once: the readers read some keys, the one that is scanned names the
+// next, and the learner is given what was decided about the last. judge decides, and returns what is to
+// be written.
 func (c *copier) pass(ctx context.Context, from *copyPlace, readers []*copyPlace, ends bool, judge func(names []string, entries [][]copyEntry) copyWrite) error {
 	var names []string
 	var write copyWrite
@@ -328,7 +340,8 @@ func (c *copier) read(ctx context.Context, places []*copyPlace, names []string) 
 	return entries, err
 }
 
-// give is for keys that a source has named. Nearly always the sources agree, and the learner has nothing.
+// give is for keys that a source has named. Nearly always the sources agree, and the learner has
+// nothing.
 func (c *copier) give(names []string, entries [][]copyEntry) (w copyWrite) {
 	for i, name := range names {
 		// What is no lock is on one source only, as a rule, and is not named again.
@@ -356,7 +369,8 @@ func (c *copier) order(learner *copyEntry, entries [][]copyEntry, i, tries int) 
 	return orderOf(learner, of, c.least, tries, c.nobodys, r.MaxTTL.Milliseconds(), r.Quarantine(c.opts.Drift).Milliseconds())
 }
 
-// compare is for keys that the learner has, whose entries are the last: what not all of these sources hold as it does is read once more on all.
+// compare is for keys that the learner has, whose entries are the last: what not all of these sources
+// hold as it does is read once more on all.
 func (c *copier) compare(names []string, entries [][]copyEntry) copyWrite {
 	for i, name := range names {
 		learner := &entries[len(entries)-1][i]
@@ -429,7 +443,8 @@ func (c *copier) settle(ctx context.Context) error {
 	return c.written(ctx, &w, "")
 }
 
-// settledOn is what the learner has to show to be written to: the record that this client goes by, if it lists the learner as one. "": it does not.
+// settledOn is what the learner has to show to be written to: the record that this client goes by, if
+// it lists the learner as one. "": it does not.
 func (c *copier) settledOn() string {
 	r := c.record()
 	if s := r.Lists(c.learner.memory); s == nil || s.State != Learner { //mutant:a-copy-goes-on-to-a-voter
@@ -457,7 +472,8 @@ func (c *copier) giveCommand(ctx context.Context, pipe redis.Pipeliner, w *copyW
 	return pipe.EvalSha(ctx, lua.CopyGive.SHA, names, args...)
 }
 
-// doneOf is what the learner replies that was given something; "": it does not show the membership that it was given it under.
+// doneOf is what the learner replies that was given something; "": it does not show the membership that
+// it was given it under.
 func doneOf(cmd *redis.Cmd) (done string, err error) {
 	switch done, err = cmd.Text(); {
 	case err != nil && strings.HasPrefix(err.Error(), "OOM "):
@@ -468,8 +484,9 @@ func doneOf(cmd *redis.Cmd) (done string, err error) {
 	return done, nil
 }
 
-// written takes note of what the learner has done. What it holds otherwise by now is read again. Where it has done nothing, because it goes from
-// one record to the next, or was not told, it is told until it does.
+// written takes note of what the learner has done. What it holds otherwise by now is read again. Where
+// it has done nothing, because it goes from one record to the next, or was not told, it is told until
+// it does.
 func (c *copier) written(ctx context.Context, w *copyWrite, done string) error {
 	if len(w.keys) == 0 {
 		return nil

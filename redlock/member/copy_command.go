@@ -67,7 +67,8 @@ func copyEntriesOf(cmd *redis.Cmd, keys int) ([]copyEntry, error) {
 	return entries, nil
 }
 
-// giveArgs are the ARGV of lua.CopyGive for one key. learner is what it has shown; nil: it was not asked, and is taken to have nothing.
+// giveArgs are the ARGV of lua.CopyGive for one key. learner is what it has shown; nil: it was not
+// asked, and is taken to have nothing.
 func (o *copyOrder) giveArgs(learner *copyEntry) []any {
 	kind, had := "-", ""
 	switch {

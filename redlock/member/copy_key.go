@@ -8,7 +8,8 @@ import (
 	"redlockd/redlock/lua"
 )
 
-// What becomes of one key of a learner, by what the sources of a copy hold (copy.go). It is pure: no clock, no I/O.
+// What becomes of one key of a learner, by what the sources of a copy hold (copy.go). It is pure: no
+// clock, no I/O.
 
 // RecoveredPrefix begins a value that nobody owns.
 const RecoveredPrefix = lua.ReservedPrefix + "recovered:"
@@ -59,29 +60,36 @@ type copyOrder struct {
 	readers map[string]int64
 	// gone are the readers whom no source has.
 	gone []string
-	// whatever the learner holds by now is replaced, because it has changed again and again while it was read.
+	// whatever the learner holds by now is replaced, because it has changed again and again while it was
+	// read.
 	whatever bool
 }
 
-// copyTries is how often a key is read before it is decided whatever it holds. A key that changes hands all the time differs from one master to
-// the next in most readings.
+// copyTries is how often a key is read before it is decided whatever it holds. A key that changes hands
+// all the time differs from one master to the next in most readings.
 const copyTries = 8
 
-// orderOf decides about one key, by what the sources hold. least is how many of them have to deny a lock that is valid, tries how often the key was
-// read before, nobodys a value that no client has, longest the longest TTL, and most the longest that a key may live.
+// orderOf decides about one key, by what the sources hold. least is how many of them have to deny a
+// lock that is valid, tries how often the key was read before, nobodys a value that no client has,
+// longest the longest TTL, and most the longest that a key may live.
 //
-// A source denies a lock with its key, or with what has come in the place of that: the value of a takeover, or of a change that a library makes, which
-// may be under way or broken off; or a value that nobody owns. Only all that a source can hold counts, never one value by itself. So:
-//   - Where fewer than least sources hold anything, there is no lock: it is of an attempt that failed, or was released and missed that there. It is not
-//     copied, or it would come to a quorum at last, one restart after the other.
-//   - What is held by all of them but fewer than least, the learner gets, with the latest end: one of those that deny the lock is among its holders.
-//     What it has had before may be of a failed attempt, which takes it back, and leaves the learner with nothing.
+// A source denies a lock with its key, or with what has come in the place of that: the value of a
+// takeover, or of a change that a library makes, which may be under way or broken off; or a value that
+// nobody owns. Only all that a source can hold counts, never one value by itself. So:
+//   - Where fewer than least sources hold anything, there is no lock: it is of an attempt that failed,
+//     or was released and missed that there. It is not copied, or it would come to a quorum at last,
+//     one restart after the other.
+//   - What is held by all of them but fewer than least, the learner gets, with the latest end: one of
+//     those that deny the lock is among its holders. What it has had before may be of a failed attempt,
+//     which takes it back, and leaves the learner with nothing.
 //   - Readers exclude nobody but writers: the learner gets all of them, each with its latest end.
-//   - Where no value is that, nobody can tell which one the lock has. The learner gets a value that nobody owns: it denies, nobody releases it, and it
-//     ends with the last of them.
-//   - What no source has was released, or never granted. It may also be on its way to them: so they are asked once more.
+//   - Where no value is that, nobody can tell which one the lock has. The learner gets a value that
+//     nobody owns: it denies, nobody releases it, and it ends with the last of them.
+//   - What no source has was released, or never granted. It may also be on its way to them: so they are
+//     asked once more.
 //
-// The end is moved as by everybody who counts on a key that he finds (op_undo.go): so the undo of a failed attempt leaves it alone.
+// The end is moved as by everybody who counts on a key that he finds (op_undo.go): so the undo of a
+// failed attempt leaves it alone.
 func orderOf(learner *copyEntry, sources []copyEntry, least, tries int, nobodys string, longest, most int64) copyOrder {
 	held, differ := heldBy(sources, least)
 	last := tries+1 >= copyTries
@@ -125,8 +133,8 @@ func orderOf(learner *copyEntry, sources []copyEntry, least, tries int, nobodys 
 	return order
 }
 
-// heldBy is what the sources hold that a valid lock may have left: what most of them have. differ tells that so many hold something else that it need
-// not be that. Nothing: too few hold anything.
+// heldBy is what the sources hold that a valid lock may have left: what most of them have. differ tells
+// that so many hold something else that it need not be that. Nothing: too few hold anything.
 func heldBy(sources []copyEntry, least int) (held copyEntry, differ bool) {
 	holders, most := 0, 0
 	for i := range sources {

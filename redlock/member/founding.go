@@ -10,19 +10,23 @@ import (
 	"redlockd/redlock/conn"
 )
 
-// A founding begins a lineage where no quorum of the listed memories is left: brand-new masters, or a majority that has forgotten. No
-// protocol among memories can tell one that is dead from one that is elsewhere. So a founding trusts addresses: when the address of a seat
-// shows another memory to one proxy, then no later than RecheckWithin afterwards nobody counts votes of the old one. A process that shows
-// a new memory has proved that its old one is gone, and there is nothing to wait for.
+// A founding begins a lineage where no quorum of the listed memories is left: brand-new masters, or a
+// majority that has forgotten. No protocol among memories can tell one that is dead from one that is
+// elsewhere. So a founding trusts addresses: when the address of a seat shows another memory to one
+// proxy, then no later than RecheckWithin afterwards nobody counts votes of the old one. A process that
+// shows a new memory has proved that its old one is gone, and there is nothing to wait for.
 //
-// What remains: addresses that mean one Redis for some proxies and another for others, for longer than that. Where those and the
-// masters that one side cannot reach are a majority of the seats, the other side may found a fleet of its own.
+// What remains: addresses that mean one Redis for some proxies and another for others, for longer than
+// that. Where those and the masters that one side cannot reach are a majority of the seats, the other
+// side may found a fleet of its own.
 
-// founding decides whether the survey allows one, and returns its record. base is the last record that is known of the fleet; nil: nothing is
-// known of any, so the options name the seats. FoundingWait of the options is 0 where base was in force until now.
+// founding decides whether the survey allows one, and returns its record. base is the last record that
+// is known of the fleet; nil: nothing is known of any, so the options name the seats. FoundingWait of
+// the options is 0 where base was in force until now.
 //
-// Nil: there is nothing to found, and why is ""; or it is not possible yet, and why says what is missing. Else why names the master whose word
-// alone makes the wait so long: nobody can tell whether it lies.
+// Nil: there is nothing to found, and why is ""; or it is not possible yet, and why says what is
+// missing. Else why names the master whose word alone makes the wait so long: nobody can tell whether
+// it lies.
 func (s *Survey) founding(base *Record, opts Options) (f *Record, why string) {
 	f = vacated(base, opts)
 	dead, reached := 0, 0
@@ -91,8 +95,8 @@ func (s *Survey) founding(base *Record, opts Options) (f *Record, why string) {
 	return f.Seal(), why
 }
 
-// vacated is the record of a founding before anything is known of the masters: the seats of base, or those that the options name where base is
-// nil, without memories.
+// vacated is the record of a founding before anything is known of the masters: the seats of base, or
+// those that the options name where base is nil, without memories.
 func vacated(base *Record, opts Options) *Record {
 	f := &Record{MaxTTL: opts.MaxTTL.Truncate(time.Millisecond), Lineage: Nonce()}
 	f.Wait = max(f.Needed(opts.Drift), wholeMs(opts.FoundingWait)) //mutant:a-founding-forgets-founding_wait
@@ -113,12 +117,14 @@ func vacated(base *Record, opts Options) *Record {
 	return f
 }
 
-// recordIsGone is why a master cannot be a member that shows a record whose text is not there, where nobody knows that record.
+// recordIsGone is why a master cannot be a member that shows a record whose text is not there, where
+// nobody knows that record.
 const recordIsGone = "it shows a membership whose record is not there: see who writes to it; FLUSHALL on it has it start anew"
 
-// remains is the newest record of own's fleet that some master shows, or has of the memory before; own, if there is no newer one. Where own is
-// nil, the record is of any fleet: the masters lead to one only (survey.fleet). One master's word counts here: what it can do is to name other
-// seats, and to make the founding wait for longer.
+// remains is the newest record of own's fleet that some master shows, or has of the memory before; own,
+// if there is no newer one. Where own is nil, the record is of any fleet: the masters lead to one only
+// (survey.fleet). One master's word counts here: what it can do is to name other seats, and to make the
+// founding wait for longer.
 func (s *Survey) remains(own *Record) (newest *Record) {
 	newest = own
 	for _, f := range s.Reports {

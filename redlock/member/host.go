@@ -20,12 +20,15 @@ type Host interface {
 	Adopt(r *Record)
 	// Recheck has all connections look at what their masters show.
 	Recheck()
-	// Confirm says which process was behind the address of a place, on a connection that was begun at that time.
+	// Confirm says which process was behind the address of a place, on a connection that was begun at that
+	// time.
 	Confirm(place int, runID string, at time.Time)
-	// Source is what is known of the clock of a voter, and its beat, before it is copied from; a nil ring: its clock is this process's. ok is false if
-	// its votes do not count here because of the clock, or because it may evict keys.
+	// Source is what is known of the clock of a voter, and its beat, before it is copied from; a nil ring:
+	// its clock is this process's. ok is false if its votes do not count here because of the clock, or
+	// because it may evict keys.
 	Source(place int) (ring *clock.Ring, beat int64, ok bool)
-	// Gained says that the clock of a source, the process with this run_id, has gained so much since a time on clock.Own.
+	// Gained says that the clock of a source, the process with this run_id, has gained so much since a
+	// time on clock.Own.
 	Gained(place int, runID string, gain, before time.Duration)
 	// Copied counts a copy that was made.
 	Copied()

@@ -12,24 +12,29 @@ import (
 
 // The membership as people see it.
 
-// Membership is what a client knows of the membership record: who the masters are, and what holds for them.
+// Membership is what a client knows of the membership record: who the masters are, and what holds for
+// them.
 type Membership struct {
 	// Known: this client has seen a record in force. Without it, nobody votes.
 	Known bool
-	// Settled: since it has seen that, a quorum of the masters has shown nothing newer, and no change that was begun and is not finished.
+	// Settled: since it has seen that, a quorum of the masters has shown nothing newer, and no change that
+	// was begun and is not finished.
 	Settled bool
 	// Lineage names the founding, Version counts the steps since.
 	Lineage string
 	Version int64
-	// MaxTTL is the longest TTL in force; Wait is how long a master has no vote that may have forgotten locks, where too few others can tell it what it held.
+	// MaxTTL is the longest TTL in force; Wait is how long a master has no vote that may have forgotten
+	// locks, where too few others can tell it what it held.
 	MaxTTL, Wait time.Duration
-	// Lowering: Wait is longer than MaxTTL needs, because longer locks may still live. It is lowered after WaitLeft.
+	// Lowering: Wait is longer than MaxTTL needs, because longer locks may still live. It is lowered after
+	// WaitLeft.
 	Lowering bool
 	WaitLeft time.Duration
 	// Needed is how many votes a lock needs.
 	Needed int
 	Seats  []SeatInfo
-	// Problem is why the membership is not as it should be, and what to do; "": nothing is known against it.
+	// Problem is why the membership is not as it should be, and what to do; "": nothing is known against
+	// it.
 	Problem string
 	// Differences are what the options say otherwise; "": nothing.
 	Differences string
@@ -63,9 +68,11 @@ type SeatInfo struct {
 	Memory string
 	// Since is the version of the membership at which the memory was listed or lost its vote.
 	Since int64
-	// Left is how much of the wait is left before the seat votes or is removed; 0: it is not waiting, or about to.
+	// Left is how much of the wait is left before the seat votes or is removed; 0: it is not waiting, or
+	// about to.
 	Left time.Duration
-	// Copying is how a learner is given what it has to know, so that it votes before its wait is over; nil: it is not, and nothing says why.
+	// Copying is how a learner is given what it has to know, so that it votes before its wait is over;
+	// nil: it is not, and nothing says why.
 	Copying *Copying
 	// Reached tells whether a master answers at the address, whether it votes or not.
 	Reached bool

@@ -48,10 +48,12 @@ type Situation struct {
 	Drift clock.Drift
 }
 
-// Next decides what the next record is, as far as no operator asks for anything. No change: the child is nil.
+// Next decides what the next record is, as far as no operator asks for anything. No change: the child
+// is nil.
 //
-// Neither silence of a master nor its clock is a reason for a change: both may be faults of this machine, and a change is for everybody. The
-// reasons are another memory at the address, and a wait that is over.
+// Neither silence of a master nor its clock is a reason for a change: both may be faults of this
+// machine, and a change is for everybody. The reasons are another memory at the address, and a wait
+// that is over.
 func (n *Situation) Next() decision {
 	r := n.Record
 	d := decision{Child: r.Child()}
@@ -136,8 +138,10 @@ func (n *Situation) promotes(s *Seat) string {
 	return ""
 }
 
-// floor is the highest fence that the voters of the record have accepted, which a seat must know before it votes. Of any quorum of them at least
-// one knows each fence that was given. So a voter that shows more than a proxy believes is left out where the others are a quorum. cold: fewer than a quorum of them are reached, so nobody knows, and the floor is taken from this machine's clock.
+// floor is the highest fence that the voters of the record have accepted, which a seat must know before
+// it votes. Of any quorum of them at least one knows each fence that was given. So a voter that shows
+// more than a proxy believes is left out where the others are a quorum. cold: fewer than a quorum of
+// them are reached, so nobody knows, and the floor is taken from this machine's clock.
 func (n *Situation) floor() (floor int64, cold bool) {
 	voters, believed, highest := 0, 0, int64(0)
 	for _, f := range n.Survey.Reports {
@@ -166,8 +170,9 @@ func (n *Situation) tooFarBehind(f *Report) string {
 		"The clock of this machine less that of %[1]s is %[3]v: correct the one that is wrong", f.master.Addr, fence.AheadMax, n.wall.Sub(f.clock).Round(time.Minute))
 }
 
-// RecheckWithin is within what time each proxy makes sure that the address of a master still means the memory that it counts votes of. It needs
-// a new connection to each master twice in that time. A founding waits for it; a master that takes no connection for so long loses its vote.
+// RecheckWithin is within what time each proxy makes sure that the address of a master still means the
+// memory that it counts votes of. It needs a new connection to each master twice in that time. A
+// founding waits for it; a master that takes no connection for so long loses its vote.
 func RecheckWithin(wait time.Duration) time.Duration {
 	return min(max(time.Second, wait/4), 3*time.Second)
 }
@@ -177,9 +182,10 @@ func SameProcess(a, b string) bool {
 	return State{Memory: a}.RunID() == State{Memory: b}.RunID()
 }
 
-// heard tells whether some client has heard the memory that r lists for a seat lately, although the survey has not found it: the address means
-// another master there. This protects no lock; it keeps a client whose names mean other masters from taking votes for everybody. A client that
-// goes by another record may hear a memory which that one lists; it says so only on masters that show its record.
+// heard tells whether some client has heard the memory that r lists for a seat lately, although the
+// survey has not found it: the address means another master there. This protects no lock; it keeps a
+// client whose names mean other masters from taking votes for everybody. A client that goes by another
+// record may hear a memory which that one lists; it says so only on masters that show its record.
 func (s *Survey) heard(r *Record, one *Seat, within time.Duration) bool {
 	a := s.At(one.Number)
 	if !one.State.occupied() || a.ok() && (a.State.Memory == one.Memory || SameProcess(a.State.Memory, one.Memory)) {

@@ -18,15 +18,17 @@ import (
 	"redlockd/redlock/lua"
 )
 
-// A probe asks one master everything that decides whether it can vote, and says what is wrong in words that name the remedy. It is what
-// `redlockd check` shows. It reads what a survey reads (Report), and three things more: how far the clocks are apart, persistence, and which
-// commands the user may run. It goes on where a survey has reason enough to refuse the master.
+// A probe asks one master everything that decides whether it can vote, and says what is wrong in words
+// that name the remedy. It is what `redlockd check` shows. It reads what a survey reads (Report), and
+// three things more: how far the clocks are apart, persistence, and which commands the user may run. It
+// goes on where a survey has reason enough to refuse the master.
 //
-// It leaves nothing behind but a word in the cache of scripts: the one key it writes lives under lua.ReservedPrefix, is removed again, and would
-// expire by itself after probeKeyTTL.
+// It leaves nothing behind but a word in the cache of scripts: the one key it writes lives under
+// lua.ReservedPrefix, is removed again, and would expire by itself after probeKeyTTL.
 //
-// A new demand on the masters is added in three places: what is read (fill), what is wrong with it (judge; it must find at least what
-// conn.Refusal does), and, when it needs another command, commandsNeeded.
+// A new demand on the masters is added in three places: what is read (fill), what is wrong with it
+// (judge; it must find at least what conn.Refusal does), and, when it needs another command,
+// commandsNeeded.
 
 // Severity says what a problem of a master means for its vote.
 type Severity string
@@ -71,12 +73,14 @@ type MasterReport struct {
 	AppendFsync string // "always", "everysec", "no"; empty when CONFIG GET is not allowed
 	Save        string // when snapshots are written, as in redis.conf; empty: never, or CONFIG GET is not allowed
 
-	// Seat is the name of the master's seat in the membership; "": it has none, or no membership was found.
+	// Seat is the name of the master's seat in the membership; "": it has none, or no membership was
+	// found.
 	Seat string
-	// Member says what the master is in the membership: "voter", "learner"; "forgotten" where it has lost its memory since, or was never
-	// listed; "new" where nothing on it says that it ever was a member; "foreign" where it belongs to another fleet; "behind" where it shows
-	// another version of the membership than the one in force; "alone" where it shows a membership that a majority of its masters does not
-	// show; "none" where the settings name it and the membership has no seat for it.
+	// Member says what the master is in the membership: "voter", "learner"; "forgotten" where it has lost
+	// its memory since, or was never listed; "new" where nothing on it says that it ever was a member;
+	// "foreign" where it belongs to another fleet; "behind" where it shows another version of the
+	// membership than the one in force; "alone" where it shows a membership that a majority of its masters
+	// does not show; "none" where the settings name it and the membership has no seat for it.
 	Member string
 	// New: nobody can have been granted a lock by it as a member, so a bootstrap may admit it.
 	New bool
@@ -122,7 +126,8 @@ var commandsNeeded = [][]any{
 	{"INCR", probeKey},
 	{"PEXPIRE", probeKey, probeKeyTTL.Milliseconds()},
 	{"PTTL", probeKey},
-	// The key is a string: these answer WRONGTYPE when they are allowed, and make no hash that nobody removes.
+	// The key is a string: these answer WRONGTYPE when they are allowed, and make no hash that nobody
+	// removes.
 	{"HGET", probeKey, "x"},
 	{"HMGET", probeKey, "x"},
 	{"HGETALL", probeKey},
@@ -207,7 +212,8 @@ func mastersOf(r *Record, o Options) (masters []conn.Master) {
 	return masters
 }
 
-// shownBy is a survey of what the reports have shown. Unlike one of the coordinator it believes masters that are refused for another reason.
+// shownBy is a survey of what the reports have shown. Unlike one of the coordinator it believes masters
+// that are refused for another reason.
 func shownBy(reports []MasterReport) *Survey {
 	s := &Survey{}
 	for i := range reports {
@@ -218,7 +224,8 @@ func shownBy(reports []MasterReport) *Survey {
 	return s
 }
 
-// compare finds what no master can tell by itself: that it is another's twin, or not what these options expect.
+// compare finds what no master can tell by itself: that it is another's twin, or not what these options
+// expect.
 func compare(reports []MasterReport, force *Record, o Options) {
 	s := shownBy(reports)
 	otherDB := ""
@@ -243,7 +250,8 @@ func compare(reports []MasterReport, force *Record, o Options) {
 	}
 }
 
-// probe asks one master what decides over its vote. It answers within ConnectTimeout, or earlier when ctx is done.
+// probe asks one master what decides over its vote. It answers within ConnectTimeout, or earlier when
+// ctx is done.
 func probe(ctx context.Context, m conn.Master, o Options) MasterReport {
 	ctx, cancel := context.WithTimeout(ctx, o.ConnectTimeout)
 	defer cancel()
@@ -434,7 +442,8 @@ func (r *MasterReport) judge() {
 	}
 }
 
-// copyNoteShown is for how long a note counts that a learner has of a copy. Another redlockd may have a longer heartbeat than this one.
+// copyNoteShown is for how long a note counts that a learner has of a copy. Another redlockd may have a
+// longer heartbeat than this one.
 const copyNoteShown = 10 * time.Second
 
 // readMembership reads what the master shows of the membership.

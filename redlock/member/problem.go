@@ -8,11 +8,11 @@ import (
 	"redlockd/redlock/conn"
 )
 
-// What an operator should know of the membership: the problem that `redlockd members` and /readyz show, and what the log says of settings that
-// differ from it.
+// What an operator should know of the membership: the problem that `redlockd members` and /readyz show,
+// and what the log says of settings that differ from it.
 
-// complaint is what an operator should know of masters that are no members although they answer; "": nothing.
-// strays are those that showed twice what a majority does not know.
+// complaint is what an operator should know of masters that are no members although they answer; "":
+// nothing. strays are those that showed twice what a majority does not know.
 func (m *Coordinator) complaint(s *Survey, r *Record, strays []*Report) string {
 	for _, f := range strays {
 		return fmt.Sprintf("%s shows version %d of the membership, and a majority of the masters does not know it: see who writes to it; it starts anew",
@@ -61,7 +61,8 @@ func (m *Coordinator) compareFile(r, before *Record) {
 
 func (m *Coordinator) setProblem(text string) { m.setProblemFor(0, text) }
 
-// setProblemFor is setProblem for one that is over after that time, if nothing else happens. The log has it once, without the time.
+// setProblemFor is setProblem for one that is over after that time, if nothing else happens. The log
+// has it once, without the time.
 func (m *Coordinator) setProblemFor(left time.Duration, text string) {
 	m.mu.Lock()
 	changed := m.problem != text

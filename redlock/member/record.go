@@ -1,16 +1,20 @@
-// Package member keeps the membership: which masters there are, which of them vote, and how long a lock may live. It is a record on the
-// masters themselves (record.go, text.go, child.go, state.go), which a majority of them replaces step by step.
+// Package member keeps the membership: which masters there are, which of them vote, and how long a lock
+// may live. It is a record on the masters themselves (record.go, text.go, child.go, state.go), which a
+// majority of them replaces step by step.
 //
-// The Coordinator of each client surveys all masters (survey.go), decides what follows (plan.go), and has a majority choose the next record
-// (step.go). A master that has forgotten is a learner, and is given what the others remember (copy.go, recover.go). A founding (founding.go,
-// refound.go) begins where no majority is left.
+// The Coordinator of each client surveys all masters (survey.go), decides what follows (plan.go), and
+// has a majority choose the next record (step.go). A master that has forgotten is a learner, and is
+// given what the others remember (copy.go, recover.go). A founding (founding.go, refound.go) begins
+// where no majority is left.
 //
-// The door for the engine: New makes a Coordinator, which is asked for Run, Wake, Left, Membership and Change; Record, State and Trailer are what
-// masters show, for the guard of a lane; BeatArgs are what a heartbeat writes. What this package needs of the engine is Host and Options
-// (host.go). Bootstrap, Refound and ProbeAll are for operators, without a coordinator.
+// The door for the engine: New makes a Coordinator, which is asked for Run, Wake, Left, Membership and
+// Change; Record, State and Trailer are what masters show, for the guard of a lane; BeatArgs are what a
+// heartbeat writes. What this package needs of the engine is Host and Options (host.go). Bootstrap,
+// Refound and ProbeAll are for operators, without a coordinator.
 //
-// Tests of whole fleets come in by a side door: they propose steps by themselves (SurveyMasters, Survey.Prevailing, Step and Teach, Situation.Next),
-// and read the trailers of a trace (ParseState, ParseRecord).
+// Tests of whole fleets come in by a side door: they propose steps by themselves (SurveyMasters,
+// Survey.Prevailing, Step and Teach, Situation.Next), and read the trailers of a trace (ParseState,
+// ParseRecord).
 package member
 
 import (
@@ -25,39 +29,47 @@ import (
 	"redlockd/redlock/quorum"
 )
 
-// The membership record says who the masters are: it is one line of text that stands on every master, it has a version, and only a
-// majority of the masters that it lists can replace it. This file has the record itself. Its text is in text.go, and what one step
-// from a record to the next may change in child.go. All three are pure: no clock, no I/O.
+// The membership record says who the masters are: it is one line of text that stands on every master,
+// it has a version, and only a majority of the masters that it lists can replace it. This file has the
+// record itself. Its text is in text.go, and what one step from a record to the next may change in
+// child.go. All three are pure: no clock, no I/O.
 //
 //	record, version 7 ── digest ──┐        record, version 8
 //	seat 0  m1  memory a  voter   │ parent seat 0  m1  memory a  voter
 //	seat 1  m2  memory b  voter   └──────> seat 1  m2  memory b  voter
 //	seat 2  m3  memory c  voter            seat 2  m3  memory d  learner  since 8     m3 was restarted
 //
-// A seat is a place among the masters. A memory is what one Redis process remembers without a gap; a restart, FLUSHALL or a failover
-// ends it, and the seat then shows a memory of another name. A voter has a vote. A learner gets every command and has no vote. Every
-// seat counts in the quorum, whatever its state is.
+// A seat is a place among the masters. A memory is what one Redis process remembers without a gap; a
+// restart, FLUSHALL or a failover ends it, and the seat then shows a memory of another name. A voter
+// has a vote. A learner gets every command and has no vote. Every seat counts in the quorum, whatever
+// its state is.
 //
 // Why two leases on a resource are never valid at once:
 //
-//  1. A vote counts under a record only if the batch that carried it ended with the master showing exactly that record, no child of it
-//     that it has accepted, and the memory that the record lists for the seat.
-//  2. A child is chosen when a quorum of the memories that its parent lists have accepted it with one ballot, and each of them has
-//     by then stopped showing the parent as settled, for ever.
-//  3. So a parent has at most one chosen child: this is Paxos with the listed memories as acceptors, and a memory that forgets is not
-//     listed any more, so that no acceptor forgets.
-//  4. Two quorums of the parent share a seat. So once a child is chosen, no quorum of votes can be counted under its parent, nor
-//     under any record before that.
-//  5. Every lease of an old record therefore began before the child was chosen, and is over one max_ttl later.
-//  6. A memory never becomes a voter in the step that lists it. It is a learner first, and becomes a voter when a wait that is longer
-//     than max_ttl has passed since that step was seen chosen. A seat goes in the same way: first its vote, and the seat after the wait.
-//     A learner that is given what a quorum of voters remembers need not wait: copy.go has the argument, which replaces 7 to 9.
-//  7. If such a wait lies between two records, every lease of the first is over before a round of the second begins.
+//  1. A vote counts under a record only if the batch that carried it ended with the master showing
+//     exactly that record, no child of it that it has accepted, and the memory that the record lists
+//     for the seat.
+//  2. A child is chosen when a quorum of the memories that its parent lists have accepted it with one
+//     ballot, and each of them has by then stopped showing the parent as settled, for ever.
+//  3. So a parent has at most one chosen child: this is Paxos with the listed memories as acceptors,
+//     and a memory that forgets is not listed any more, so that no acceptor forgets.
+//  4. Two quorums of the parent share a seat. So once a child is chosen, no quorum of votes can be
+//     counted under its parent, nor under any record before that.
+//  5. Every lease of an old record therefore began before the child was chosen, and is over one max_ttl
+//     later.
+//  6. A memory never becomes a voter in the step that lists it. It is a learner first, and becomes a
+//     voter when a wait that is longer than max_ttl has passed since that step was seen chosen. A seat
+//     goes in the same way: first its vote, and the seat after the wait. A learner that is given what a
+//     quorum of voters remembers need not wait: copy.go has the argument, which replaces 7 to 9.
+//  7. If such a wait lies between two records, every lease of the first is over before a round of the
+//     second begins.
 //  8. If none does, each voter of the second record was listed in the first, with the same memory.
-//  9. Then a quorum of votes under the first and one under the second have a memory in common: it has accepted the key of both leases,
-//     and it lets the later one in only when the earlier key was released or had expired.
-//  10. A founding, which trusts addresses because no quorum of listed memories is left, begins a new lineage with learners only, and
-//     lets them vote after the longest wait that anybody may still have to wait for.
+//  9. Then a quorum of votes under the first and one under the second have a memory in common: it has
+//     accepted the key of both leases, and it lets the later one in only when the earlier key was
+//     released or had expired.
+//  10. A founding, which trusts addresses because no quorum of listed memories is left, begins a new
+//      lineage with learners only, and lets them vote after the longest wait that anybody may still
+//      have to wait for.
 //
 // testdata/tla has models of all this.
 
@@ -68,8 +80,8 @@ const (
 	recordForm = "2"
 	// countMax bounds versions, generations and the other counts, so that Lua's numbers hold them exactly.
 	countMax = 1_000_000_000_000_000
-	// recordWaitMax bounds the times of a record. A day is the longest max_ttl, and a wait is at most twice that and a quarter. A master that lies about
-	// its record can make a founding wait for so long.
+	// recordWaitMax bounds the times of a record. A day is the longest max_ttl, and a wait is at most
+	// twice that and a quarter. A master that lies about its record can make a founding wait for so long.
 	recordWaitMax = 3 * 24 * time.Hour
 	// seatNameMax bounds a seat's name and its address each, in bytes.
 	seatNameMax = 255
@@ -87,7 +99,8 @@ const (
 	Voter   SeatState = "voter"
 	Learner SeatState = "learner" // gets every command, and votes when it was given what the others remember, or after the wait
 	Vacant  SeatState = "vacant"  // no master has been found at the address
-	// Leaving is a seat that the operator has asked to remove: no memory, no vote, removed after the wait. Nobody seats a memory there.
+	// Leaving is a seat that the operator has asked to remove: no memory, no vote, removed after the wait.
+	// Nobody seats a memory there.
 	Leaving SeatState = "leaving"
 )
 
@@ -107,7 +120,8 @@ type Seat struct {
 	// Memory is the listed memory, see NewMemory; "" where the seat is vacant or leaving.
 	Memory string
 	State  SeatState
-	// Since is the version at which this memory was listed, or last lost its vote, or the seat became vacant or leaving.
+	// Since is the version at which this memory was listed, or last lost its vote, or the seat became
+	// vacant or leaving.
 	Since int64
 }
 
@@ -126,7 +140,8 @@ type Record struct {
 
 	// MaxTTL and Wait are whole milliseconds.
 	MaxTTL time.Duration
-	// Wait is what passes before a seat gains a vote or is removed. It is lowered to what MaxTTL needs when it has passed since TTLSince.
+	// Wait is what passes before a seat gains a vote or is removed. It is lowered to what MaxTTL needs
+	// when it has passed since TTLSince.
 	Wait time.Duration
 	// TTLSince is the version at which MaxTTL was last lowered, 0 at a founding.
 	TTLSince int64
@@ -152,7 +167,8 @@ func (id recordID) String() string {
 	return fmt.Sprintf("%d-%s.%d %s", id.generation, id.lineage, id.version, id.Digest)
 }
 
-// newerThan tells whether a memory that shows o may go on to id. Of two lineages of one generation neither is newer.
+// newerThan tells whether a memory that shows o may go on to id. Of two lineages of one generation
+// neither is newer.
 func (id recordID) newerThan(o recordID) bool {
 	return o == recordID{} || id.generation > o.generation || id.sameLineage(o) && id.version > o.version
 }
@@ -223,7 +239,8 @@ func (r *Record) Voters() int {
 	return n
 }
 
-// Child returns a copy of r that is the next version and not sealed. The caller changes it, seals it, and asks CheckChild.
+// Child returns a copy of r that is the next version and not sealed. The caller changes it, seals it,
+// and asks CheckChild.
 func (r *Record) Child() *Record {
 	c := *r
 	c.Seats = slices.Clone(r.Seats)
@@ -257,10 +274,12 @@ func (r *Record) Check() error {
 	return r.checkSeats()
 }
 
-// Needed is the wait that MaxTTL needs, by the drift of this client. Wait is longer after MaxTTL was lowered, and after a founding.
+// Needed is the wait that MaxTTL needs, by the drift of this client. Wait is longer after MaxTTL was
+// lowered, and after a founding.
 func (r *Record) Needed(d clock.Drift) time.Duration { return wholeMs(clock.QuarantineOf(r.MaxTTL, d)) }
 
-// Quarantine is for how long a memory has no vote under r that may have forgotten locks: its wait, or longer where the drift of this client needs that.
+// Quarantine is for how long a memory has no vote under r that may have forgotten locks: its wait, or
+// longer where the drift of this client needs that.
 func (r *Record) Quarantine(d clock.Drift) time.Duration {
 	return max(r.Wait, clock.QuarantineOf(r.MaxTTL, d))
 }

@@ -12,7 +12,8 @@ import (
 	"redlockd/redlock/conn"
 )
 
-// Which learners are copied to (copy.go), from whom, and when that makes them voters. All of it belongs to the coordinator's goroutine.
+// Which learners are copied to (copy.go), from whom, and when that makes them voters. All of it belongs
+// to the coordinator's goroutine.
 
 // copyRetryMax bounds the pause after a copy that failed.
 const copyRetryMax = 10 * time.Second
@@ -22,7 +23,8 @@ type recovery struct {
 	memory string // of the learner
 	// copy is the one that runs here or has ended well; nil: there is none.
 	copy *copier
-	// next is when another one may begin, pause how long it has waited for that, and failed why the last one failed, as the log has it.
+	// next is when another one may begin, pause how long it has waited for that, and failed why the last
+	// one failed, as the log has it.
 	next   time.Time
 	pause  time.Duration
 	failed string
@@ -32,7 +34,8 @@ type recovery struct {
 	noted *copyNote
 }
 
-// recover begins the copies that can begin, and ends those that are of no use any more. Every poll calls it.
+// recover begins the copies that can begin, and ends those that are of no use any more. Every poll
+// calls it.
 func (m *Coordinator) recover(s *Survey, r *Record) {
 	before, now := m.recoveries, make(map[int]*recovery)
 	for seat := range r.seats() {
@@ -159,8 +162,8 @@ func (m *Coordinator) startCopy(r *Record, learner Seat, sources []*copyPlace) *
 // errNotYet is why a learner is not promoted in this poll, although it may be in the next.
 var errNotYet = errors.New("the masters that have given it its locks are not reached")
 
-// stillGood says why a copy that has ended makes no voter; nil: it does. Whatever a source has forgotten since it was first read, it shows another
-// memory now.
+// stillGood says why a copy that has ended makes no voter; nil: it does. Whatever a source has
+// forgotten since it was first read, it shows another memory now.
 func (c *copier) stillGood(s *Survey, r *Record) error {
 	for _, p := range c.sources {
 		f := s.At(p.number)

@@ -10,8 +10,8 @@ import (
 	"redlockd/redlock/lua"
 )
 
-// What a master shows of its membership in the field v of the hash redlockd:members, in one value, so that a memory that is lost takes
-// its record with it:
+// What a master shows of its membership in the field v of the hash redlockd:members, in one value, so
+// that a memory that is lost takes its record with it:
 //
 //	<memory> <generation>-<lineage>.<version> <digest>                                        settled on a record
 //	<memory> <generation>-<lineage>.<version> <digest> ? <ballot> <digest of child>           … and has accepted a child of it
@@ -40,8 +40,9 @@ type State struct {
 	Ballot, Child string
 }
 
-// StateOf reads the field v of the process with this run_id. What has no name, or is of another process, is the empty state: the memory of before
-// is lost. What names this process in a form that is unknown here is refused, because somebody may count on it: a newer redlockd.
+// StateOf reads the field v of the process with this run_id. What has no name, or is of another
+// process, is the empty state: the memory of before is lost. What names this process in a form that is
+// unknown here is refused, because somebody may count on it: a newer redlockd.
 func StateOf(v, runID string) (State, error) {
 	s, ok := ParseState(v)
 	switch {
@@ -137,8 +138,9 @@ func isRunID(text string) bool {
 	return text != "" && len(text) <= runIDMax
 }
 
-// newBallot returns a ballot that is higher than the previous one, "" for none. What is no ballot counts as none. A master that shows
-// the highest number there is can make ballots equal in it; then their nonces decide.
+// newBallot returns a ballot that is higher than the previous one, "" for none. What is no ballot
+// counts as none. A master that shows the highest number there is can make ballots equal in it; then
+// their nonces decide.
 func newBallot(previous string) string {
 	number := int64(0)
 	if isBallot(previous) {

@@ -13,27 +13,31 @@ import (
 	"redlockd/redlock/lua"
 )
 
-// A step from a record to the next one is one instance of single-decree Paxos. The acceptors are the memories that the record lists; for a
-// founding, those that the founding lists. A memory that has accepted a child has no vote until it is told what was chosen, so between the
-// two there is nothing but one round trip.
+// A step from a record to the next one is one instance of single-decree Paxos. The acceptors are the
+// memories that the record lists; for a founding, those that the founding lists. A memory that has
+// accepted a child has no vote until it is told what was chosen, so between the two there is nothing
+// but one round trip.
 //
 // Source: Leslie Lamport, "Paxos Made Simple", section 2.2.
 
 // errOutrun is a step that another proposer was ahead of.
 var errOutrun = errors.New("somebody else changes the membership at the same time")
 
-// Step has the acceptors, a quorum of them, choose the record that follows parent, or, where that is nil, a founding or the first record of a
-// bootstrap. own is what to propose where none of them has accepted another one already. It returns the record that was chosen.
+// Step has the acceptors, a quorum of them, choose the record that follows parent, or, where that is
+// nil, a founding or the first record of a bootstrap. own is what to propose where none of them has
+// accepted another one already. It returns the record that was chosen.
 //
-// A step takes over an accepted child of its own kind only. A founding must not take over a child of a record: too few of those that could choose it
-// are there. It need not, because it waits until everything that the child may have allowed is over. And a child of a record need not take
-// over a founding: one that was chosen leaves no quorum for it.
+// A step takes over an accepted child of its own kind only. A founding must not take over a child of a
+// record: too few of those that could choose it are there. It need not, because it waits until
+// everything that the child may have allowed is over. And a child of a record need not take over a
+// founding: one that was chosen leaves no quorum for it.
 //
-// It holds what Paxos asks for: ballots are never used twice (they have a nonce), an acceptor that has promised a ballot takes no lower one,
-// and a proposer that finds an accepted child that can have been chosen proposes that instead of its own.
+// It holds what Paxos asks for: ballots are never used twice (they have a nonce), an acceptor that has
+// promised a ballot takes no lower one, and a proposer that finds an accepted child that can have been
+// chosen proposes that instead of its own.
 //
-// An acceptor that has settled on a child already has accepted it, at a ballot above all others: it was told that this one is chosen. It
-// promises nothing, because it accepts nothing else.
+// An acceptor that has settled on a child already has accepted it, at a ballot above all others: it was
+// told that this one is chosen. It promises nothing, because it accepts nothing else.
 func (s *Survey) Step(ctx context.Context, parent *Record, acceptors []*Report, quorum int, own *Record) (*Record, error) {
 	var ask, settled []*Report
 	ballot := ""
@@ -88,11 +92,13 @@ func (s *Survey) Step(ctx context.Context, parent *Record, acceptors []*Report, 
 	return child, nil
 }
 
-// childToPropose is the child of parent to propose: of those that were accepted, the one of the highest ballot that can have been chosen, and
-// that a step may make; else own. ready are those that have promised, settled those that have settled on a child.
+// childToPropose is the child of parent to propose: of those that were accepted, the one of the highest
+// ballot that can have been chosen, and that a step may make; else own. ready are those that have
+// promised, settled those that have settled on a child.
 //
-// A child can have been chosen if those that show it and those that did not answer are a quorum: a master that has accepted a child shows it, or one that
-// was proposed because of it. So what one master invents is not taken over while the others answer.
+// A child can have been chosen if those that show it and those that did not answer are a quorum: a
+// master that has accepted a child shows it, or one that was proposed because of it. So what one master
+// invents is not taken over while the others answer.
 func childToPropose(parent *Record, ready, settled []*Report, own *Record) *Record {
 	type accepted struct {
 		ballot string
@@ -125,8 +131,9 @@ func childToPropose(parent *Record, ready, settled []*Report, own *Record) *Reco
 	return own
 }
 
-// foundingToPropose is the founding to propose: the one of the highest ballot that was accepted, if a quorum of what it lists is there, else own.
-// One whose masters have forgotten since can never be chosen.
+// foundingToPropose is the founding to propose: the one of the highest ballot that was accepted, if a
+// quorum of what it lists is there, else own. One whose masters have forgotten since can never be
+// chosen.
 func foundingToPropose(ready []*Report, own *Record) *Record {
 	founding, highest := own, ""
 	for _, a := range ready {
@@ -138,8 +145,8 @@ func foundingToPropose(ready []*Report, own *Record) *Record {
 	return founding
 }
 
-// askEach asks all masters at once, and returns those that agreed: when all have answered, or a quorum has agreed and grace is over. An
-// error says why they are fewer.
+// askEach asks all masters at once, and returns those that agreed: when all have answered, or a quorum
+// has agreed and grace is over. An error says why they are fewer.
 func (s *Survey) askEach(masters []*Report, quorum int, grace time.Duration, ask func(f *Report) error) (agreed []*Report, err error) {
 	type answer struct {
 		f   *Report
@@ -183,7 +190,8 @@ func (s *Survey) askEach(masters []*Report, quorum int, grace time.Duration, ask
 	return nil, fmt.Errorf("%d of %d masters agreed, %d are needed: %s", len(agreed), len(masters), quorum, strings.Join(problems, "; "))
 }
 
-// Teach tells the masters of the record, which is known to be chosen. Who cannot be told learns it later.
+// Teach tells the masters of the record, which is known to be chosen. Who cannot be told learns it
+// later.
 func (s *Survey) Teach(ctx context.Context, masters []*Report, r *Record) {
 	s.askEach(masters, len(masters), 0, func(f *Report) error {
 		_, err := runOnMembers(ctx, f.Conn, lua.Learn, f.State.Memory, r.Generation, r.Lineage, r.Version, r.ShownBy(f.State.Memory), r.Text)
@@ -192,8 +200,9 @@ func (s *Survey) Teach(ctx context.Context, masters []*Report, r *Record) {
 	})
 }
 
-// teachUntaught tells the masters that r lists and that show an older record, and returns how many of them know it now. From then on they count
-// as masters that show it. Nothing else may be asked of them meanwhile.
+// teachUntaught tells the masters that r lists and that show an older record, and returns how many of
+// them know it now. From then on they count as masters that show it. Nothing else may be asked of them
+// meanwhile.
 func (s *Survey) teachUntaught(ctx context.Context, r *Record) (taught int) {
 	list := s.untaught(r)
 	s.Teach(ctx, list, r)
@@ -225,7 +234,8 @@ func (f *Report) raiseFloor(ctx context.Context, floor int64) error {
 // errFloorAhead is a floor that a master does not take, because it is too far ahead of its clock.
 var errFloorAhead = errors.New("the floor of fences is too far ahead of its clock")
 
-// runOnMembers runs one of the scripts on the membership. errOutrun: the master shows something else by now.
+// runOnMembers runs one of the scripts on the membership. errOutrun: the master shows something else by
+// now.
 func runOnMembers(ctx context.Context, conn *conn.Conn, s lua.Script, args ...any) ([]any, error) {
 	reply, err := conn.Redis.Eval(ctx, s.Text, []string{lua.MembersKey}, args...).Slice()
 	if err != nil {

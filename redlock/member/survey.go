@@ -17,11 +17,13 @@ import (
 	"redlockd/redlock/lua"
 )
 
-// A survey asks masters what they show of the membership, over connections of its own, made anew each time. So it sees who stands behind an
-// address now, also where a lane is still connected to somebody else. Everything that is decided about the membership is decided from one
-// survey (plan.go), and the steps that follow from it use its connections (step.go).
+// A survey asks masters what they show of the membership, over connections of its own, made anew each
+// time. So it sees who stands behind an address now, also where a lane is still connected to somebody
+// else. Everything that is decided about the membership is decided from one survey (plan.go), and the
+// steps that follow from it use its connections (step.go).
 
-// surveyGrace is how long a survey waits for the rest once enough masters have answered: those that are known to answer, and a quorum.
+// surveyGrace is how long a survey waits for the rest once enough masters have answered: those that are
+// known to answer, and a quorum.
 const surveyGrace = 100 * time.Millisecond
 
 // Survey is what the masters have shown.
@@ -46,8 +48,8 @@ type Report struct {
 	version string // redis_version
 	v       string // the field of the hash
 	State   State  // parsed
-	// record is the one that it has settled on, if its text is that; for a fresh memory, the one of the memory before, if that was left. Nil:
-	// none.
+	// record is the one that it has settled on, if its text is that; for a fresh memory, the one of the
+	// memory before, if that was left. Nil: none.
 	record *Record
 	// unreadable is why the text of the record that it has settled on cannot be read; nil: it can.
 	unreadable error
@@ -71,7 +73,8 @@ type Report struct {
 // ok tells whether the master was asked, and is fit to be a member.
 func (f *Report) ok() bool { return f != nil && f.err == nil }
 
-// shows tells whether it shows this record as settled or with an accepted child, with a memory that the record lists.
+// shows tells whether it shows this record as settled or with an accepted child, with a memory that the
+// record lists.
 func (f *Report) shows(r *Record) bool {
 	return f.lists(r) && !f.State.fresh && f.State.Record == r.ID()
 }
@@ -145,12 +148,13 @@ type Patience struct {
 	// fewer end it when late is over; 0: they do not.
 	fewer int
 	late  time.Duration
-	// answered is told at once that a master has answered, and ends the survey where it returns true; nil: nobody is told.
+	// answered is told at once that a master has answered, and ends the survey where it returns true; nil:
+	// nobody is told.
 	answered func(s *Survey, f *Report) (done bool)
 }
 
-// SurveyMasters asks the masters, given by place, all at once. It returns when all have answered, or its patience is over. The caller closes
-// the survey.
+// SurveyMasters asks the masters, given by place, all at once. It returns when all have answered, or
+// its patience is over. The caller closes the survey.
 func SurveyMasters(ctx context.Context, masters map[int]conn.Master, p Patience, opts Options) *Survey {
 	s := &Survey{Began: time.Now()}
 	ctx, cancel := context.WithTimeout(ctx, opts.ConnectTimeout)
@@ -196,7 +200,8 @@ func SurveyMasters(ctx context.Context, masters map[int]conn.Master, p Patience,
 	return s
 }
 
-// twinOf is the master before this one that is the same process, which would vote twice; nil: there is none.
+// twinOf is the master before this one that is the same process, which would vote twice; nil: there is
+// none.
 func (s *Survey) twinOf(f *Report) *Report {
 	for _, other := range s.Reports {
 		switch {
@@ -209,7 +214,8 @@ func (s *Survey) twinOf(f *Report) *Report {
 	return nil
 }
 
-// ask connects to the master and reads everything. It names the memory of a master that has none yet, unless it may only read.
+// ask connects to the master and reads everything. It names the memory of a master that has none yet,
+// unless it may only read.
 func (f *Report) ask(ctx context.Context, opts Options) (err error) {
 	if f.Conn, err = conn.Dial(ctx, f.master, opts.ConnectTimeout); err != nil {
 		return err
@@ -317,7 +323,8 @@ func recordOf(text, digest string) (*Record, error) {
 // errOtherRecord is a text whose digest is not the one that is shown with it.
 var errOtherRecord = errors.New("it is the text of another record: " + whatToDoAboutARecord)
 
-// AsMembersError is an error of reading the membership. Where somebody has put another key in its place, the master is refused until it is gone.
+// AsMembersError is an error of reading the membership. Where somebody has put another key in its
+// place, the master is refused until it is gone.
 func AsMembersError(err error) error {
 	if err != nil && strings.HasPrefix(err.Error(), "WRONGTYPE") {
 		return &conn.RefusedError{Reason: noMembership}
@@ -327,8 +334,8 @@ func AsMembersError(err error) error {
 
 const noMembership = "its " + lua.MembersKey + " is no membership: see who writes to it, and run DEL " + lua.MembersKey + " there; it votes after the wait"
 
-// NameMemory names the memory of the master, if it still shows v ("": nothing), and says what has become of the one before. Of
-// several clients that name it, the first is right.
+// NameMemory names the memory of the master, if it still shows v ("": nothing), and says what has
+// become of the one before. Of several clients that name it, the first is right.
 func NameMemory(ctx context.Context, conn *conn.Conn, v, memory, why string) error {
 	if err := conn.Redis.Eval(ctx, lua.Mint.Text, []string{lua.MembersKey}, v, memory, why).Err(); err != nil {
 		return fmt.Errorf("name the memory in %s: %w", lua.MembersKey, err)
@@ -339,7 +346,8 @@ func NameMemory(ctx context.Context, conn *conn.Conn, v, memory, why string) err
 // ErrUnsteady: whenever a memory is given a name, it is gone again.
 var ErrUnsteady = errors.New("its " + lua.MembersKey + " changes faster than it can be read")
 
-// Amnesia says why a master has forgotten that shows v, which is not of this process. knew tells that it has been a voter.
+// Amnesia says why a master has forgotten that shows v, which is not of this process. knew tells that
+// it has been a voter.
 func Amnesia(v string, knew bool) string {
 	switch {
 	case v == "" && !knew:
@@ -350,5 +358,6 @@ func Amnesia(v string, knew bool) string {
 	return "its membership is of another run: it has restarted or was replaced, and may have lost the latest locks"
 }
 
-// reasonNew is why a master has no vote of which nobody knew anything. It may be brand-new: a bootstrap may admit it.
+// reasonNew is why a master has no vote of which nobody knew anything. It may be brand-new: a bootstrap
+// may admit it.
 const reasonNew = "it has no membership: it is new, has restarted without its data, or was flushed"

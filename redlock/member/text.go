@@ -61,7 +61,8 @@ func fromDash(text string) string {
 	return text
 }
 
-// escaped percent-encodes every byte that is not a letter, a digit or one of -._:/ in any place. Its form is part of the digest: it must not change.
+// escaped percent-encodes every byte that is not a letter, a digit or one of -._:/ in any place. Its
+// form is part of the digest: it must not change.
 func escaped(text string) string {
 	var b []byte
 	for i := range len(text) {
@@ -123,7 +124,8 @@ func parseLineage(text string) (generation int64, lineage string, ok bool) {
 	return generation, lineage, ok && IsHex(lineage, NonceLen)
 }
 
-// whatToDoAboutARecord ends the errors of parseRecord: a master has shown a text that no redlockd wrote.
+// whatToDoAboutARecord ends the errors of parseRecord: a master has shown a text that no redlockd
+// wrote.
 const whatToDoAboutARecord = "see who else writes to this master's " + lua.MembersKey + ", or whether a newer redlockd does"
 
 // ParseRecord reads the text of a record. It accepts only what print writes, within its bounds.

@@ -11,8 +11,9 @@ import (
 	"redlockd/redlock/lua"
 )
 
-// Trailer is what the master replied to the two commands that every pipeline ends with. They stand behind the commands whose votes they
-// judge: whatever made the master forget before it executed one of those shows here. They are two per pipeline, not per operation.
+// Trailer is what the master replied to the two commands that every pipeline ends with. They stand
+// behind the commands whose votes they judge: whatever made the master forget before it executed one of
+// those shows here. They are two per pipeline, not per operation.
 type Trailer struct {
 	// Shown is the field v of lua.MembersKey; "": there is none.
 	Shown string
@@ -32,7 +33,8 @@ var TrailerCommands = func() []byte {
 	return w.Out
 }()
 
-// ReadTrailer reads the replies to TrailerCommands. shown is the value to expect, which needs no memory of its own.
+// ReadTrailer reads the replies to TrailerCommands. shown is the value to expect, which needs no memory
+// of its own.
 func ReadTrailer(w *conn.Wire, shown string) (end Trailer, err error) {
 	if err := w.Head(2); err != nil {
 		return end, fmt.Errorf("HMGET of the membership: %w", err)

@@ -8,8 +8,8 @@ import (
 	"redlockd/redlock/quorum"
 )
 
-// The waits that run under a record, as one client watches them: before a learner votes, before a seat that leaves is removed, and before the wait
-// itself is lowered. It is pure: no clock, no I/O.
+// The waits that run under a record, as one client watches them: before a learner votes, before a seat
+// that leaves is removed, and before the wait itself is lowered. It is pure: no clock, no I/O.
 
 // TimersOf are the waits that run under a record.
 func TimersOf(r *Record, d clock.Drift) (timers []string) {
@@ -37,7 +37,8 @@ type wait struct {
 	clocks map[string]clockWatch
 }
 
-// clockWatch is what a clock said first, and last. When it goes back, first goes back with it: the time that has passed stays.
+// clockWatch is what a clock said first, and last. When it goes back, first goes back with it: the time
+// that has passed stays.
 type clockWatch struct{ first, last time.Time }
 
 // under are the waits of another record: those that run on, and those that begin now.
@@ -51,13 +52,15 @@ func (all waits) under(r *Record, d clock.Drift, now time.Time) waits {
 	return next
 }
 
-// left is how much of the wait with this timer is left at the time of the survey. It is over when it has passed both on the monotonic clock of this
-// process and on the clocks of a quorum of the listed memories, since this client knows of it. So neither a clock here that runs fast ends it early,
-// nor masters' clocks that step.
+// left is how much of the wait with this timer is left at the time of the survey. It is over when it
+// has passed both on the monotonic clock of this process and on the clocks of a quorum of the listed
+// memories, since this client knows of it. So neither a clock here that runs fast ends it early, nor
+// masters' clocks that step.
 //
-// A process that has just started need not wait again where a quorum of the listed memories was told of the wait so long ago, by their own
-// stamps. Those count only where the clocks agree with each other and with ours: who disagrees is left out. Stamps are written by clients
-// whose clock agreed, too (trustClock).
+// A process that has just started need not wait again where a quorum of the listed memories was told of
+// the wait so long ago, by their own stamps. Those count only where the clocks agree with each other
+// and with ours: who disagrees is left out. Stamps are written by clients whose clock agreed, too
+// (trustClock).
 func (w *wait) left(s *Survey, r *Record, timer string, o Options) time.Duration {
 	whole := r.Quarantine(o.Drift)
 	left := whole - min(s.Began.Sub(w.since), w.elapsed(s, r)) //mutant:a-wait-by-our-clock-alone
@@ -72,7 +75,8 @@ func (w *wait) left(s *Survey, r *Record, timer string, o Options) time.Duration
 	return max(0, min(left, whole+2*o.ClockSkewMax-quorumOfAges(ages, r))) //mutant:stamps-without-skew
 }
 
-// elapsed is how much time has passed, since this client watches the wait, by the clocks of a quorum of the listed memories, each by itself.
+// elapsed is how much time has passed, since this client watches the wait, by the clocks of a quorum of
+// the listed memories, each by itself.
 func (w *wait) elapsed(s *Survey, r *Record) time.Duration {
 	var ages []time.Duration
 	for _, f := range s.Reports {

@@ -2,8 +2,9 @@ package memmaster
 
 import "time"
 
-// clock is a master's wall clock. It starts in step with the process's and from then on follows the process's monotonic
-// clock, so that a step of the host's wall clock moves no embedded master: only step and setRate do.
+// clock is a master's wall clock. It starts in step with the process's and from then on follows the
+// process's monotonic clock, so that a step of the host's wall clock moves no embedded master: only
+// step and setRate do.
 type clock struct {
 	// origin is when wall and ppm were last set, by the process's monotonic clock.
 	origin time.Time

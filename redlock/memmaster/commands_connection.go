@@ -6,7 +6,8 @@ import (
 	"redlockd/redlock/resp"
 )
 
-// cmdPING answers in the form of a message while the client is subscribed, because it could not tell a reply from a message otherwise.
+// cmdPING answers in the form of a message while the client is subscribed, because it could not tell a
+// reply from a message otherwise.
 func cmdPING(c *client, args [][]byte) {
 	switch {
 	case len(args) > 2:
@@ -77,8 +78,8 @@ func cmdHELLO(c *client, args [][]byte) {
 
 func cmdCLIENTID(c *client, args [][]byte) { c.integer(c.id) }
 
-// cmdCLIENTKILL is CLIENT KILL ID id, of another connection. What a killed one had sent and was not executed yet never is: this
-// is what makes it safe to go on over another connection.
+// cmdCLIENTKILL is CLIENT KILL ID id, of another connection. What a killed one had sent and was not
+// executed yet never is: this is what makes it safe to go on over another connection.
 func cmdCLIENTKILL(c *client, args [][]byte) {
 	id, ok := resp.ParseInt(args[3])
 	switch {

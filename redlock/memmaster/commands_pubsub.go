@@ -36,7 +36,8 @@ func (c *client) unsubscribeAll() {
 	c.channels = nil
 }
 
-// cmdPUBLISH answers how many were subscribed. One that has been cut off for reading nothing counts, as in Redis.
+// cmdPUBLISH answers how many were subscribed. One that has been cut off for reading nothing counts, as
+// in Redis.
 func cmdPUBLISH(c *client, args [][]byte) {
 	to := slices.Clone(c.m.channels[string(args[1])]) // a slow one may be dropped on the way
 	for _, subscriber := range to {

@@ -25,8 +25,8 @@ func cmdTIME(c *client, args [][]byte) {
 	c.texts(strconv.FormatInt(us/1e6, 10), strconv.FormatInt(us%1e6, 10))
 }
 
-// cmdREPLICAOF makes the master a replica whose link never comes up: it keeps its data and refuses writes, until
-// REPLICAOF NO ONE.
+// cmdREPLICAOF makes the master a replica whose link never comes up: it keeps its data and refuses
+// writes, until REPLICAOF NO ONE.
 func cmdREPLICAOF(c *client, args [][]byte) {
 	if is(args[1], "NO") && is(args[2], "ONE") {
 		c.m.replicaOf = nil
@@ -102,7 +102,8 @@ func infoKeyspace(m *Master, b *strings.Builder) {
 	}
 }
 
-// policies are the values of maxmemory-policy. Nothing is evicted but by Evict: CONFIG SET changes only what INFO says, and whether Evict may.
+// policies are the values of maxmemory-policy. Nothing is evicted but by Evict: CONFIG SET changes only
+// what INFO says, and whether Evict may.
 var policies = []string{"volatile-lru", "volatile-lfu", "volatile-random", "volatile-ttl", "allkeys-lru", "allkeys-lfu", "allkeys-random", "noeviction"}
 
 // cmdCONFIGSET knows maxmemory, without a unit, and maxmemory-policy. It sets all or none.

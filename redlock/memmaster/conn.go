@@ -6,11 +6,12 @@ import (
 	"redlockd/redlock/resp"
 )
 
-// frameLimits bound what a client may send. redlockd folds up to a thousand locks of up to 1 KB into one command.
+// frameLimits bound what a client may send. redlockd folds up to a thousand locks of up to 1 KB into
+// one command.
 var frameLimits = resp.Limits{Args: 16384, Bulk: 1 << 20, Command: 4 << 20}
 
-// client is what the master knows of one connection. Except for in and frames, which belong to the goroutine of serve, it is touched
-// with Master.mu held only.
+// client is what the master knows of one connection. Except for in and frames, which belong to the
+// goroutine of serve, it is touched with Master.mu held only.
 type client struct {
 	m    *Master
 	id   int64
@@ -47,7 +48,8 @@ func newClient(m *Master, id int64, p *pipe) *client {
 
 // serve is the connection's goroutine: it executes what arrives until the connection ends.
 func (c *client) serve() {
-	// A frozen master's kernel goes on receiving: execute is what waits then, with what this read has brought.
+	// A frozen master's kernel goes on receiving: execute is what waits then, with what this read has
+	// brought.
 	for open := true; open; {
 		n, err := c.pipe.streams[requests].read(c.in.Room())
 		c.in.Added(n)
@@ -62,7 +64,8 @@ func (c *client) serve() {
 	c.m.drop(c)
 }
 
-// nextCommand returns the next command that has arrived as a whole, or nil. It is valid until the next read.
+// nextCommand returns the next command that has arrived as a whole, or nil. It is valid until the next
+// read.
 func (c *client) nextCommand() ([][]byte, error) {
 	for {
 		args, size, err := c.frames.Scan(c.in.Unread(), &frameLimits, c.args)
@@ -76,8 +79,9 @@ func (c *client) nextCommand() ([][]byte, error) {
 	}
 }
 
-// execute runs every whole command that has been read from a connection, with no other's in between, and sends the
-// replies in one piece. If these pile up it stops early and reports more; without open the connection is to be closed.
+// execute runs every whole command that has been read from a connection, with no other's in between,
+// and sends the replies in one piece. If these pile up it stops early and reports more; without open
+// the connection is to be closed.
 func (m *Master) execute(c *client) (more, open bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -125,8 +129,9 @@ func (c *client) flush() {
 	}
 }
 
-// push sends a message that is no reply. To the client whose command is running it goes after that command's reply. A
-// client that lets messages pile up is cut off, as by Redis's client-output-buffer-limit.
+// push sends a message that is no reply. To the client whose command is running it goes after that
+// command's reply. A client that lets messages pile up is cut off, as by Redis's
+// client-output-buffer-limit.
 func (m *Master) push(to *client, message []byte) {
 	if to == m.running {
 		to.after = append(to.after, message...)

@@ -1,9 +1,10 @@
 package memmaster
 
-// Expiry as in Redis: a key carries an absolute time of the master's wall clock, so a clock that steps forward ends locks
-// early and one that steps back makes them last longer. A key goes when a command touches it after that time, or when a command of
-// anybody finds it at the head of the heap. Nothing happens while no command comes: no goroutine ticks here, and
-// invalidation messages of expired keys can be as late as those of Redis.
+// Expiry as in Redis: a key carries an absolute time of the master's wall clock, so a clock that steps
+// forward ends locks early and one that steps back makes them last longer. A key goes when a command
+// touches it after that time, or when a command of anybody finds it at the head of the heap. Nothing
+// happens while no command comes: no goroutine ticks here, and invalidation messages of expired keys
+// can be as late as those of Redis.
 
 // sweepMax bounds how many expired keys one command removes besides its own.
 const sweepMax = 16

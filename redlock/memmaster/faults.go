@@ -5,18 +5,19 @@ import (
 	"time"
 )
 
-// Freeze models SIGSTOP, a swapping host or a virtual machine that is not scheduled: nothing is executed, connections
-// stay open, new ones are accepted by the kernel, and what clients send piles up. The master's clock runs on. A command
-// that is being executed is finished first.
+// Freeze models SIGSTOP, a swapping host or a virtual machine that is not scheduled: nothing is
+// executed, connections stay open, new ones are accepted by the kernel, and what clients send piles up.
+// The master's clock runs on. A command that is being executed is finished first.
 func (m *Master) Freeze() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.frozen = true
 }
 
-// Thaw models SIGCONT. What piled up is executed now, connection after connection in the order in which their first
-// bytes arrived, as the kernel reports them to Redis; also what a client sent that has given up and hung up since. Only
-// a connection that one of the earlier ones kills (CLIENT KILL) loses what it sent.
+// Thaw models SIGCONT. What piled up is executed now, connection after connection in the order in which
+// their first bytes arrived, as the kernel reports them to Redis; also what a client sent that has
+// given up and hung up since. Only a connection that one of the earlier ones kills (CLIENT KILL) loses
+// what it sent.
 func (m *Master) Thaw() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -24,7 +25,8 @@ func (m *Master) Thaw() {
 	m.thawed.Signal()
 }
 
-// awaitThaw waits, with mu held, while the master is frozen, and after Thaw for those that waited longer.
+// awaitThaw waits, with mu held, while the master is frozen, and after Thaw for those that waited
+// longer.
 func (m *Master) awaitThaw() {
 	if !m.frozen && m.awaitingThaw == 0 {
 		return
@@ -44,8 +46,9 @@ func (m *Master) wakeNextThawed() {
 	}
 }
 
-// SetCost gives commands a price: the master does nothing else for as long as cost says of each, and replies to what a client has pipelined
-// after the sum. Nil, as at first: they take no time. The cost is called with the master's lock held.
+// SetCost gives commands a price: the master does nothing else for as long as cost says of each, and
+// replies to what a client has pipelined after the sum. Nil, as at first: they take no time. The cost
+// is called with the master's lock held.
 func (m *Master) SetCost(cost func(args [][]byte) time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -71,9 +74,9 @@ func (m *Master) spend(cost time.Duration) {
 	}
 }
 
-// Crash models kill -9: the process ends, its connections are closed, dials are refused until Restart. With keepData
-// everything that was acknowledged is on disk (appendfsync always), without it nothing is (no persistence). For what
-// lies between (appendfsync everysec loses the last second) see Rollback.
+// Crash models kill -9: the process ends, its connections are closed, dials are refused until Restart.
+// With keepData everything that was acknowledged is on disk (appendfsync always), without it nothing is
+// (no persistence). For what lies between (appendfsync everysec loses the last second) see Rollback.
 func (m *Master) Crash(keepData bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -83,9 +86,9 @@ func (m *Master) Crash(keepData bool) {
 	}
 }
 
-// Restart starts the process again after Crash, or ends a running one first as Crash(true) does. The new process has a
-// new run_id, numbers its clients from 1 again, and has lost the script cache and what CONFIG SET changed. It does
-// nothing after Close.
+// Restart starts the process again after Crash, or ends a running one first as Crash(true) does. The
+// new process has a new run_id, numbers its clients from 1 again, and has lost the script cache and
+// what CONFIG SET changed. It does nothing after Close.
 func (m *Master) Restart() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -96,8 +99,8 @@ func (m *Master) Restart() {
 	m.startProcess()
 }
 
-// SetReachable with false models a host that answers with RST: dials are refused, connections that stand go on (see
-// Cut). With true, which is the start, dials succeed.
+// SetReachable with false models a host that answers with RST: dials are refused, connections that
+// stand go on (see Cut). With true, which is the start, dials succeed.
 func (m *Master) SetReachable(reachable bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -113,24 +116,26 @@ func (m *Master) Cut() {
 	}
 }
 
-// StepClock models a step of the host's wall clock (NTP, an operator): d is added to what TIME says. Keys expire by an
-// absolute time, so a step forward ends them early and one backward makes them last longer.
+// StepClock models a step of the host's wall clock (NTP, an operator): d is added to what TIME says.
+// Keys expire by an absolute time, so a step forward ends them early and one backward makes them last
+// longer.
 func (m *Master) StepClock(d time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.clock.step(d)
 }
 
-// SetClockRate models a drifting oscillator: from now on the master's clock runs by ppm millionths faster (or slower, if
-// negative) than the process's monotonic clock. The start is 0.
+// SetClockRate models a drifting oscillator: from now on the master's clock runs by ppm millionths
+// faster (or slower, if negative) than the process's monotonic clock. The start is 0.
 func (m *Master) SetClockRate(ppm float64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.clock.setRate(time.Now(), ppm)
 }
 
-// Evict models a memory that is full, under a maxmemory-policy volatile-*: of the keys that expire, those go that chosen names. INFO counts them, and clients
-// that track them are told. It does nothing, and returns false, while the policy forbids it, or the process does not run.
+// Evict models a memory that is full, under a maxmemory-policy volatile-*: of the keys that expire,
+// those go that chosen names. INFO counts them, and clients that track them are told. It does nothing,
+// and returns false, while the policy forbids it, or the process does not run.
 func (m *Master) Evict(chosen func(key string) bool) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -160,10 +165,10 @@ func (m *Master) Snapshot() *Snapshot {
 	return &Snapshot{data: m.data.clone(), lastID: m.lastID}
 }
 
-// Rollback models a virtual machine that is set back to a snapshot: the same process (same run_id) with the data of the
-// past; the next client gets an id that another had since. Connections are closed, scripts forgotten; the clock goes on.
-// Between Crash(true) and Restart it models a disk that has not got the writes since the snapshot: appendfsync everysec, or
-// a volume restored from a backup.
+// Rollback models a virtual machine that is set back to a snapshot: the same process (same run_id) with
+// the data of the past; the next client gets an id that another had since. Connections are closed,
+// scripts forgotten; the clock goes on. Between Crash(true) and Restart it models a disk that has not
+// got the writes since the snapshot: appendfsync everysec, or a volume restored from a backup.
 func (m *Master) Rollback(to *Snapshot) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -9,12 +9,12 @@ import (
 	"time"
 )
 
-// Link is a network path to a master with faults of its own, so that one dialer can lose a master that all others still
-// reach. Create it with Master.Link. Its methods may be called from any goroutine.
+// Link is a network path to a master with faults of its own, so that one dialer can lose a master that
+// all others still reach. Create it with Master.Link. Its methods may be called from any goroutine.
 //
-// A link behaves as TCP does: it never loses a byte in the middle of a connection. What a fault keeps from arriving
-// arrives late, after Heal, also when the sender has closed the connection meanwhile (its kernel keeps on resending);
-// or never, if the connection is cut first.
+// A link behaves as TCP does: it never loses a byte in the middle of a connection. What a fault keeps
+// from arriving arrives late, after Heal, also when the sender has closed the connection meanwhile (its
+// kernel keeps on resending); or never, if the connection is cut first.
 type Link struct {
 	m *Master
 
@@ -41,9 +41,10 @@ const (
 // Link returns a new link to m without faults.
 func (m *Master) Link() *Link { return &Link{m: m} }
 
-// Dial connects to the master; network and addr are ignored. It has the signature of a go-redis Dialer. It fails with
-// ECONNREFUSED while the master is crashed, closed or unreachable; while the link holds anything back it waits for Heal
-// or the end of ctx; a frozen master's kernel accepts. A delay costs one round trip.
+// Dial connects to the master; network and addr are ignored. It has the signature of a go-redis Dialer.
+// It fails with ECONNREFUSED while the master is crashed, closed or unreachable; while the link holds
+// anything back it waits for Heal or the end of ctx; a frozen master's kernel accepts. A delay costs
+// one round trip.
 func (l *Link) Dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	fail := func(err error) (net.Conn, error) {
 		return nil, &net.OpError{Op: "dial", Net: pipeAddr{}.Network(), Addr: pipeAddr{}, Err: err}
@@ -102,9 +103,10 @@ func (l *Link) delayLocked(d direction) time.Duration {
 	return l.delay[d]()
 }
 
-// SetDelay gives every write of a client (request) and of the master (reply) a one-way delay; nil means none. The
-// functions are called once per write, never two at a time on this link, so a *rand.Rand of the link's own needs no
-// lock. They must not call into this package. Bytes of one direction keep their order whatever the delays are.
+// SetDelay gives every write of a client (request) and of the master (reply) a one-way delay; nil means
+// none. The functions are called once per write, never two at a time on this link, so a *rand.Rand of
+// the link's own needs no lock. They must not call into this package. Bytes of one direction keep their
+// order whatever the delays are.
 func (l *Link) SetDelay(request, reply func() time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -117,7 +119,8 @@ func (l *Link) Partition() { l.hold(requests, replies) }
 // HoldRequests stops what clients send until Heal: commands are not executed, or late.
 func (l *Link) HoldRequests() { l.hold(requests) }
 
-// HoldReplies stops what the master sends until Heal: commands are executed and their replies do not come.
+// HoldReplies stops what the master sends until Heal: commands are executed and their replies do not
+// come.
 func (l *Link) HoldReplies() { l.hold(replies) }
 
 // hold stops the directions until Heal. Connections that are made meanwhile are held, too.
@@ -132,7 +135,8 @@ func (l *Link) hold(dirs ...direction) {
 	}
 }
 
-// Heal ends Partition, HoldRequests and HoldReplies. What they kept from arriving and is not lost since arrives now.
+// Heal ends Partition, HoldRequests and HoldReplies. What they kept from arriving and is not lost since
+// arrives now.
 func (l *Link) Heal() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -151,8 +155,8 @@ func (l *Link) holdLocked(d direction, held bool) {
 	}
 }
 
-// Cut breaks every connection of this link now, at both ends, with ECONNRESET: a middlebox that forgets or resets. What
-// was not read yet is lost in both directions. New connections are possible at once.
+// Cut breaks every connection of this link now, at both ends, with ECONNRESET: a middlebox that forgets
+// or resets. What was not read yet is lost in both directions. New connections are possible at once.
 func (l *Link) Cut() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -161,7 +165,8 @@ func (l *Link) Cut() {
 	}
 }
 
-// pipe is one connection in this process: a client's end, the master's end, and a stream for each direction.
+// pipe is one connection in this process: a client's end, the master's end, and a stream for each
+// direction.
 type pipe struct {
 	link    *Link
 	streams [2]*stream // by direction
@@ -189,8 +194,8 @@ func (p *pipe) breakLocked(err error) {
 	}
 }
 
-// hangUp is the master's close: the client gets the replies that are on their way, then EOF; its unread requests are
-// lost.
+// hangUp is the master's close: the client gets the replies that are on their way, then EOF; its unread
+// requests are lost.
 func (p *pipe) hangUp() {
 	p.link.mu.Lock()
 	defer p.link.mu.Unlock()
@@ -243,7 +248,8 @@ func (c *clientEnd) SetWriteDeadline(t time.Time) error {
 	return nil
 }
 
-// setDeadlines sets those that are given. A Read or Write that waits already is bound by the new one, as package net has it.
+// setDeadlines sets those that are given. A Read or Write that waits already is bound by the new one,
+// as package net has it.
 func (c *clientEnd) setDeadlines(read, write *time.Time) {
 	c.link.mu.Lock()
 	defer c.link.mu.Unlock()

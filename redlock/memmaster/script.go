@@ -9,11 +9,12 @@ import (
 	"redlockd/redlock/sandbox"
 )
 
-// scriptsMax bounds the script cache. At the bound the oldest script is forgotten, and its user gets NOSCRIPT.
+// scriptsMax bounds the script cache. At the bound the oldest script is forgotten, and its user gets
+// NOSCRIPT.
 const scriptsMax = 4096
 
-// scriptLimits end a script that does not end itself: some 50 ms of instructions. Redis has no such limits. Time is not
-// limited, as what it measures depends on what else the computer does.
+// scriptLimits end a script that does not end itself: some 50 ms of instructions. Redis has no such
+// limits. Time is not limited, as what it measures depends on what else the computer does.
 var scriptLimits = sandbox.Limits{Instructions: 2_000_000, Bytes: 256 << 20, Calls: 1_000_000, Time: time.Hour}
 
 // scripting is what a master keeps for scripts.
@@ -27,7 +28,8 @@ type scripting struct {
 	// The running script.
 	caller   *client
 	readOnly bool // by its shebang line
-	// bytes holds the arguments of one command, and args points into it: both are used again for the next command.
+	// bytes holds the arguments of one command, and args points into it: both are used again for the next
+	// command.
 	bytes []byte
 	args  [][]byte
 }
@@ -52,7 +54,8 @@ func cmdEVAL(c *client, args [][]byte) {
 	c.m.scripts.run(c, script, keys, argv)
 }
 
-// cmdEVALSHA runs a script that EVAL or SCRIPT LOAD has brought since the process began, or refuses it before it has done anything.
+// cmdEVALSHA runs a script that EVAL or SCRIPT LOAD has brought since the process began, or refuses it
+// before it has done anything.
 func cmdEVALSHA(c *client, args [][]byte) {
 	if len(args[1]) != 2*sha1.Size {
 		c.fail(errNoScript)

@@ -8,22 +8,25 @@ import (
 	"time"
 )
 
-// streamBytesMax bounds what is sent in one direction and not read yet, as the two kernels' socket buffers do: beyond it
-// a client's Write blocks, and the master stops reading from a client that does not read its replies.
+// streamBytesMax bounds what is sent in one direction and not read yet, as the two kernels' socket
+// buffers do: beyond it a client's Write blocks, and the master stops reading from a client that does
+// not read its replies.
 const streamBytesMax = 1 << 20
 
 // keptBytesMax is the largest empty buffer that a connection keeps for its next burst.
 const keptBytesMax = 64 << 10
 
-// stream is one direction of a connection: what one end wrote and the other has not read yet, in order. It models both
-// kernels' buffers and the wire between them, so that faults of the network need no goroutine that pumps: bytes carry
-// the time of their arrival, and the reader waits for it. Everything in it is guarded by link.mu.
+// stream is one direction of a connection: what one end wrote and the other has not read yet, in order.
+// It models both kernels' buffers and the wire between them, so that faults of the network need no
+// goroutine that pumps: bytes carry the time of their arrival, and the reader waits for it. Everything
+// in it is guarded by link.mu.
 type stream struct {
 	link *Link
 	dir  direction
 	cond sync.Cond // something has changed; waited for by readers and writers
 
-	// buf[head:] was sent and not read. Invariant: it is what has arrived, and behind that the segments in flight, in order.
+	// buf[head:] was sent and not read. Invariant: it is what has arrived, and behind that the segments in
+	// flight, in order.
 	buf  []byte
 	head int
 	// arrived is how many bytes from head on the reader may take.
@@ -133,7 +136,8 @@ func (s *stream) write(p []byte) (n int, err error) {
 	}
 }
 
-// send sends p without blocking, above streamBytesMax too: see awaitRoom. It reports how much is unread now.
+// send sends p without blocking, above streamBytesMax too: see awaitRoom. It reports how much is unread
+// now.
 func (s *stream) send(p []byte) (unread int) {
 	s.link.mu.Lock()
 	defer s.link.mu.Unlock()
@@ -174,7 +178,8 @@ func (s *stream) departLocked(seg segment) {
 	s.cond.Broadcast()
 }
 
-// arriveDueLocked lets arrive what is due, in order: what is due early waits for what was sent before it.
+// arriveDueLocked lets arrive what is due, in order: what is due early waits for what was sent before
+// it.
 func (s *stream) arriveDueLocked() {
 	if len(s.inflight) == 0 || s.held {
 		return
@@ -189,13 +194,15 @@ func (s *stream) arriveDueLocked() {
 	}
 }
 
-// arriveLocked lets the reader have a segment. Segments must arrive in the order in which they were sent.
+// arriveLocked lets the reader have a segment. Segments must arrive in the order in which they were
+// sent.
 func (s *stream) arriveLocked(seg segment) {
 	s.arrived += seg.size
 	s.ended = s.ended || seg.fin
 }
 
-// holdLocked stops the arrival of bytes, or lets it go on: those that became due meanwhile arrive at once.
+// holdLocked stops the arrival of bytes, or lets it go on: those that became due meanwhile arrive at
+// once.
 func (s *stream) holdLocked(held bool) {
 	s.arriveDueLocked() // what was due until now has arrived
 	s.held = held

@@ -6,13 +6,13 @@ import (
 	"redlockd/redlock/resp"
 )
 
-// Client-side caching: when a key changes that a client has read which has CLIENT TRACKING on, a message of the channel
-// invalidateChannel goes once to the connection that REDIRECT names.
+// Client-side caching: when a key changes that a client has read which has CLIENT TRACKING on, a
+// message of the channel invalidateChannel goes once to the connection that REDIRECT names.
 
 const invalidateChannel = "__redis__:invalidate"
 
-// trackedKeysMax bounds the table, as Redis's tracking-table-max-keys does. A key too many is announced as changed and
-// forgotten.
+// trackedKeysMax bounds the table, as Redis's tracking-table-max-keys does. A key too many is announced
+// as changed and forgotten.
 const trackedKeysMax = 1 << 20
 
 // tracking is what CLIENT TRACKING set for a client.
@@ -22,7 +22,8 @@ type tracking struct {
 	noLoop bool
 	// optIn: only what the command after CLIENT CACHING YES reads is tracked.
 	optIn bool
-	// redirectTo is the id of the client that gets the messages. 0 is nobody, because RESP2 has no message without a channel.
+	// redirectTo is the id of the client that gets the messages. 0 is nobody, because RESP2 has no message
+	// without a channel.
 	redirectTo int64
 }
 

@@ -53,8 +53,8 @@ func (z *zset) clone() *zset {
 	return c
 }
 
-// highest returns the n members with the highest scores, the highest first, or all if there are fewer. The set keeps only its lower end in
-// order, so this looks at all of them.
+// highest returns the n members with the highest scores, the highest first, or all if there are fewer.
+// The set keeps only its lower end in order, so this looks at all of them.
 func (z *zset) highest(n int) []*member {
 	top := make([]*member, 0, n+1)
 	for _, m := range z.members {

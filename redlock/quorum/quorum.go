@@ -1,4 +1,5 @@
-// Package quorum says what the votes of masters come to. It is pure: no clock, no I/O. Everything that decides whether a lock is held stands here.
+// Package quorum says what the votes of masters come to. It is pure: no clock, no I/O. Everything that
+// decides whether a lock is held stands here.
 //
 // It implements steps 2, 3 and 5 of "The Redlock algorithm" (Distributed Locks with Redis): the client
 // "is able to acquire the lock in the majority of the instances". Departure: the page counts
@@ -21,7 +22,8 @@ const (
 	// Granted, but tells that an earlier grant to the same token may still be believed in, so
 	// that it must not be undone.
 	AlreadyMine
-	// AsReader: an extension, or a commit that passes a lock on, did it with a token that is there as a reader's.
+	// AsReader: an extension, or a commit that passes a lock on, did it with a token that is there as a
+	// reader's.
 	AsReader
 	// Renewed: a definite no to a forced release: the holder has renewed its lock.
 	Renewed
@@ -75,8 +77,8 @@ func (m Mask) Has(master int) bool  { return m>>master&1 != 0 }
 func (m Mask) Count() int           { return bits.OnesCount16(uint16(m)) }
 func (m Mask) With(master int) Mask { return m | Mask(1)<<master }
 
-// Electorate says how many masters vote, and where in a word of votes they stand. A place is a bit of a mask and four bits of votes; it is
-// a master's for as long as that is a member, so there may be gaps.
+// Electorate says how many masters vote, and where in a word of votes they stand. A place is a bit of a
+// mask and four bits of votes; it is a master's for as long as that is a member, so there may be gaps.
 type Electorate struct {
 	Places  int   // of the words, gaps included
 	Count   int   // of the masters
@@ -199,9 +201,9 @@ func Acquisition(v Votes, places int) Outcome {
 	return Undecided
 }
 
-// Release decides as soon as the masters that did not answer are too few to be a quorum that still holds
-// the lock. It says Yes if one of the answers so far removed the token, and No if none did. A removal
-// that comes later does not change a No: fewer than a quorum held the lock.
+// Release decides as soon as the masters that did not answer are too few to be a quorum that still
+// holds the lock. It says Yes if one of the answers so far removed the token, and No if none did. A
+// removal that comes later does not change a No: fewer than a quorum held the lock.
 func Release(v Votes, places int) Outcome {
 	t := v.Tally(places)
 	masters := places - t.Of(Nobody)

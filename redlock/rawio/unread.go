@@ -6,8 +6,8 @@ import (
 	"syscall"
 )
 
-// Unread tells whether bytes have arrived on the connection that nobody has read yet. It is false where that cannot be told. Any goroutine
-// may call it, also while another one reads.
+// Unread tells whether bytes have arrived on the connection that nobody has read yet. It is false where
+// that cannot be told. Any goroutine may call it, also while another one reads.
 func Unread(c net.Conn) bool {
 	if t, ok := c.(*tls.Conn); ok {
 		c = t.NetConn()

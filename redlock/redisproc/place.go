@@ -9,13 +9,14 @@ import (
 	"testing"
 )
 
-// place is a loopback address that is kept for one process, also while that is down: a server that restarts must find its port free, and
-// who connects meanwhile must be refused.
+// place is a loopback address that is kept for one process, also while that is down: a server that
+// restarts must find its port free, and who connects meanwhile must be refused.
 //
-// A socket that is bound and does not listen keeps it. The port is below the range from which Linux takes the ports of outgoing connections
-// and of listeners on port 0. The socket is bound as the only one of the port, so two places are never the same, also in other processes.
-// Only then it gets SO_REUSEADDR, with which the kernel lets the process that the place is for bind the same port and listen; every server
-// sets that.
+// A socket that is bound and does not listen keeps it. The port is below the range from which Linux
+// takes the ports of outgoing connections and of listeners on port 0. The socket is bound as the only
+// one of the port, so two places are never the same, also in other processes. Only then it gets
+// SO_REUSEADDR, with which the kernel lets the process that the place is for bind the same port and
+// listen; every server sets that.
 type place struct {
 	addr  string
 	leave func() // once or more often
@@ -48,7 +49,8 @@ func bindAlone(port int) (fd int, err error) {
 	return fd, nil
 }
 
-// KeepAddr keeps an address until the test ends: one program after another can listen there, and while none does, connections are refused.
+// KeepAddr keeps an address until the test ends: one program after another can listen there, and while
+// none does, connections are refused.
 func KeepAddr(t testing.TB) string {
 	t.Helper()
 	p, err := keepPlace()

@@ -6,8 +6,9 @@ import (
 	"testing"
 )
 
-// Relay is the network between one client and one master: a TCP relay on an address of its own that can refuse, hold and
-// let pass. It carries bytes in order and loses none that it has accepted, unless it is cut.
+// Relay is the network between one client and one master: a TCP relay on an address of its own that can
+// refuse, hold and let pass. It carries bytes in order and loses none that it has accepted, unless it
+// is cut.
 type Relay struct {
 	Addr string // where the client connects
 
@@ -138,8 +139,8 @@ func (r *Relay) serve(client *net.TCPConn) {
 	r.mu.Unlock()
 }
 
-// carry moves one direction of a wire. It reads on while the wire is held, so that a client that gives up and closes has still
-// sent what it sent.
+// carry moves one direction of a wire. It reads on while the wire is held, so that a client that gives
+// up and closes has still sent what it sent.
 func (r *Relay) carry(w *cable, from, to *net.TCPConn) {
 	arrived := make(chan []byte, 1024)
 	go func() {

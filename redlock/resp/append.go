@@ -17,7 +17,8 @@ func AppendOK(b []byte) []byte { return redcon.AppendOK(b) }
 // take the rest for a reply of its own.
 func AppendStatus(b []byte, text string) []byte { return redcon.AppendString(b, text) }
 
-// AppendError appends an error, which begins with its code ("ERR …"). A line end in text becomes a space.
+// AppendError appends an error, which begins with its code ("ERR …"). A line end in text becomes a
+// space.
 func AppendError(b []byte, text string) []byte { return redcon.AppendError(b, text) }
 
 // AppendInt appends an integer.

@@ -38,9 +38,9 @@ func protocolErrorf(format string, args ...any) error {
 	return ProtocolError(fmt.Sprintf(format, args...))
 }
 
-// FrameScanner finds the commands in the bytes of one connection. It remembers how far it has looked, so
-// that a command that comes byte by byte costs at most twice what one costs that comes at once. The zero
-// value is ready for the first command.
+// FrameScanner finds the commands in the bytes of one connection. It remembers how far it has looked,
+// so that a command that comes byte by byte costs at most twice what one costs that comes at once. The
+// zero value is ready for the first command.
 type FrameScanner struct {
 	// looked is the number of bytes of the frame that need no second look.
 	looked int
@@ -48,12 +48,14 @@ type FrameScanner struct {
 	left int
 }
 
-// Scan takes apart the command at the beginning of b, and returns its arguments and the size of its frame.
-// The arguments alias b, whose bytes Scan may change, and take the place of room, which the caller has from
-// the call before. Without arguments there is nothing to execute, as in Redis after *0 or an empty line.
+// Scan takes apart the command at the beginning of b, and returns its arguments and the size of its
+// frame. The arguments alias b, whose bytes Scan may change, and take the place of room, which the
+// caller has from the call before. Without arguments there is nothing to execute, as in Redis after *0
+// or an empty line.
 //
-// A size of 0 says that the command is not complete; then the next call must get the same bytes and more.
-// An error is final. The result depends on the bytes alone, not on how they were cut into packets.
+// A size of 0 says that the command is not complete; then the next call must get the same bytes and
+// more. An error is final. The result depends on the bytes alone, not on how they were cut into
+// packets.
 func (s *FrameScanner) Scan(b []byte, limits *Limits, room [][]byte) (args [][]byte, size int, err error) {
 	room = room[:0]
 	switch {

@@ -2,7 +2,8 @@ package resp
 
 import "bytes"
 
-// Inline commands: what somebody types into telnet or nc, and what health checks of load balancers send.
+// Inline commands: what somebody types into telnet or nc, and what health checks of load balancers
+// send.
 
 // splitInline splits a line into words with Redis's rules (sdssplitargs): words are divided by white
 // space; "…" may contain \n \r \t \b \a \xHH and \ before any other character, '…' only \'. Words are
@@ -74,7 +75,8 @@ func unescape(c byte) byte {
 	return c
 }
 
-// beginsWith reports whether the first word of line is the given one, in any case, as HTTP would have it.
+// beginsWith reports whether the first word of line is the given one, in any case, as HTTP would have
+// it.
 func beginsWith(line []byte, word string) bool {
 	for len(line) > 0 && isSpace(line[0]) {
 		line = line[1:]

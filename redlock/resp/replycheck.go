@@ -16,7 +16,8 @@ type ReplyCheck struct {
 	line []byte
 	// left is how many bytes of a string are still to come, with its line end.
 	left int
-	// open[:depth] is how many elements are still to come of each array that has begun, the outermost first.
+	// open[:depth] is how many elements are still to come of each array that has begun, the outermost
+	// first.
 	open  [DepthMax]int
 	depth int
 }
@@ -97,7 +98,8 @@ func (c *ReplyCheck) count(reply *Reply) error {
 	return nil
 }
 
-// replyEnded is for a reply that is complete, which may complete the arrays that it is the last element of.
+// replyEnded is for a reply that is complete, which may complete the arrays that it is the last element
+// of.
 func (c *ReplyCheck) replyEnded() {
 	for ; c.depth > 0; c.depth-- {
 		last := &c.open[c.depth-1]

@@ -5,8 +5,8 @@ import "fmt"
 // Kind says what a Value is.
 type Kind uint8
 
-// The kinds of values. Down to Array they are those of RESP2, and a script can make no others; RESP2 has
-// bulk strings and flat arrays in the place of what follows.
+// The kinds of values. Down to Array they are those of RESP2, and a script can make no others; RESP2
+// has bulk strings and flat arrays in the place of what follows.
 const (
 	Nil Kind = iota
 	Status

@@ -142,8 +142,8 @@ func luaXpcall(c *call) int {
 	})
 }
 
-// protected calls a function with the arguments behind it, and returns true and its results, or false and
-// what handle makes of the error.
+// protected calls a function with the arguments behind it, and returns true and its results, or false
+// and what handle makes of the error.
 func (c *call) protected(f value, handle func(raised value) value) int {
 	if raised := c.m.protect(f, c.base+1); raised != nil {
 		return c.results(false, handle(raised.value))

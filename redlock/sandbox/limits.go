@@ -25,9 +25,9 @@ func (l Limits) orDefault() Limits {
 
 // Caller executes the commands of a script.
 type Caller interface {
-	// Call executes one command, with its name as args[0]. An error reply is a resp.Value. An error ends the
-	// run at once, also inside pcall, and is what Run returns. The slice args is used again for the next call,
-	// its strings may be kept.
+	// Call executes one command, with its name as args[0]. An error reply is a resp.Value. An error ends
+	// the run at once, also inside pcall, and is what Run returns. The slice args is used again for the
+	// next call, its strings may be kept.
 	Call(args []string) (resp.Value, error)
 }
 

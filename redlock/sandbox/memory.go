@@ -2,8 +2,9 @@ package sandbox
 
 import "fmt"
 
-// What a run allocates, in bytes. It is counted before it is allocated, and not given back when it is dropped,
-// so that it bounds what can be alive. Each number is at least what Go takes; TestMemoryIsCounted compares.
+// What a run allocates, in bytes. It is counted before it is allocated, and not given back when it is
+// dropped, so that it bounds what can be alive. Each number is at least what Go takes;
+// TestMemoryIsCounted compares.
 const (
 	slotBytes    = 16  // a value in an array, on the stack or in a local variable
 	entryBytes   = 32  // a key and its value

@@ -2,8 +2,8 @@ package sandbox
 
 import "strings"
 
-// Patterns of Lua 5.1 (Reference Manual, section 5.4.1). A short one can run for ever: each step counts as an
-// instruction.
+// Patterns of Lua 5.1 (Reference Manual, section 5.4.1). A short one can run for ever: each step counts
+// as an instruction.
 
 const (
 	patternCapturesMax = 32  // as in Lua

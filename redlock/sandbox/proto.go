@@ -42,8 +42,8 @@ type proto struct {
 	captures []capture
 }
 
-// capture says where a closure finds a variable when it is made: in a slot of the function around it, or among
-// the cells of that.
+// capture says where a closure finds a variable when it is made: in a slot of the function around it,
+// or among the cells of that.
 type capture struct {
 	slot bool
 	at   int
@@ -53,12 +53,13 @@ type capture struct {
 type variable struct {
 	name string
 	slot int
-	// captured: a closure uses it, so that its slot has a cell. That is found out behind code that is compiled
-	// already, so the code asks when it is executed.
+	// captured: a closure uses it, so that its slot has a cell. That is found out behind code that is
+	// compiled already, so the code asks when it is executed.
 	captured bool
 }
 
-// declare begins the variable. In each turn of a loop it is another one for the closures that are made there.
+// declare begins the variable. In each turn of a loop it is another one for the closures that are made
+// there.
 func (v *variable) declare(f *frame, x value) {
 	if v.captured {
 		f.m.charge(cellBytes)

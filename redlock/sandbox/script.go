@@ -13,7 +13,8 @@ import (
 // chunkName is how Redis calls a script in its errors.
 const chunkName = "user_script"
 
-// SourceMax is the length of the longest script in bytes. Scripts of lock libraries have some 100 to 3000.
+// SourceMax is the length of the longest script in bytes. Scripts of lock libraries have some 100 to
+// 3000.
 const SourceMax = 16 << 10
 
 // Script is a compiled script. It can be run by many goroutines at a time.
@@ -84,8 +85,8 @@ func compileError(err error) error {
 	return errors.New("ERR Error compiling script (new function): " + oneLine(text))
 }
 
-// shebang reads "#!lua name=… flags=…" in front of a script and returns the rest, from the end of that line, so that
-// lines keep their numbers.
+// shebang reads "#!lua name=… flags=…" in front of a script and returns the rest, from the end of that
+// line, so that lines keep their numbers.
 func (s *Script) shebang(source string) (body string, err error) {
 	if !strings.HasPrefix(source, "#!") {
 		return source, nil

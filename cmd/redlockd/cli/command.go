@@ -124,7 +124,8 @@ func start(p Process, all []Command, args []string) error {
 	c := &Call{Process: p, all: all, Given: make(map[string]string)}
 	if len(args) == 0 || strings.HasPrefix(args[0], "-") {
 		c.Command, c.Args = all[0], args
-		// Before the flags of the default command: redlockd --help is the overview, redlockd serve --help is about serve.
+		// Before the flags of the default command: redlockd --help is the overview, redlockd serve --help is
+		// about serve.
 		if len(args) == 1 {
 			switch args[0] {
 			case "-h", "-help", "--help":

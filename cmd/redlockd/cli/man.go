@@ -17,7 +17,8 @@ Prints the manual page: what the help texts say, with all settings. To read it: 
 	return nil
 }}
 
-// roff is text that man prints as it is: a backslash, a minus, and a point or quote at the beginning of a line mean something to it.
+// roff is text that man prints as it is: a backslash, a minus, and a point or quote at the beginning of
+// a line mean something to it.
 func roff(text string) string {
 	text = strings.NewReplacer(`\`, `\e`, "-", `\-`).Replace(text)
 	lines := strings.Split(text, "\n")

@@ -28,7 +28,8 @@ type connection struct {
 	timeout time.Duration // of one command
 }
 
-// clientTimeout is how long the commands wait for a connection, and then for each answer, without --timeout. LOCKS ALL takes 1 s at most.
+// clientTimeout is how long the commands wait for a connection, and then for each answer, without
+// --timeout. LOCKS ALL takes 1 s at most.
 const clientTimeout = 5 * time.Second
 
 // timeoutFlag is the flag that all of them have.
@@ -149,7 +150,8 @@ func (c *connection) exchange(args ...string) (resp.Value, error) {
 	return v, err
 }
 
-// valuesMax bounds the elements of one reply: LOCKS with 10 000 leases has some hundred for each. LOCKS bounds its bytes to 4 MB.
+// valuesMax bounds the elements of one reply: LOCKS with 10 000 leases has some hundred for each. LOCKS
+// bounds its bytes to 4 MB.
 const valuesMax = 4 << 20
 
 // readValue reads one reply as a tree. Sizes are bounded by resp, depth and number here.

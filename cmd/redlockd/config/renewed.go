@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// renewed holds the content of PEM files that are replaced while redlockd runs: certificates live for weeks, servers for longer.
+// renewed holds the content of PEM files that are replaced while redlockd runs: certificates live for
+// weeks, servers for longer.
 type renewed[T any] struct {
 	files []string
 	read  func() (*T, error)
@@ -45,12 +46,12 @@ func newRenewed[T any](c *Config, read func() (*T, error), lifetime func(*T) (fr
 	return r, nil
 }
 
-// get returns what the last successful read found. It never waits for a file, because a file system that hangs (NFS) must not hang
-// handshakes. Any goroutine may call it.
+// get returns what the last successful read found. It never waits for a file, because a file system
+// that hangs (NFS) must not hang handshakes. Any goroutine may call it.
 func (r *renewed[T]) get() *T { return r.current.Load() }
 
-// WatchFiles reads replaced certificate files again, until ctx ends. Each set of files has its own goroutine. Nobody waits for it,
-// because a read that hangs cannot be ended.
+// WatchFiles reads replaced certificate files again, until ctx ends. Each set of files has its own
+// goroutine. Nobody waits for it, because a read that hangs cannot be ended.
 func (c *Config) WatchFiles(ctx context.Context, log *slog.Logger) {
 	for _, look := range c.looks {
 		go func() {
@@ -83,8 +84,8 @@ func (r *renewed[T]) look(log *slog.Logger, now time.Time) {
 	}
 }
 
-// readAgain takes the new content if it is complete. Files are replaced one after another, so for a moment the certificate and the
-// key may not belong together.
+// readAgain takes the new content if it is complete. Files are replaced one after another, so for a
+// moment the certificate and the key may not belong together.
 func (r *renewed[T]) readAgain(log *slog.Logger, seen []os.FileInfo) {
 	v, err := r.read()
 	if err != nil {
@@ -106,8 +107,9 @@ func (r *renewed[T]) readAgain(log *slog.Logger, seen []os.FileInfo) {
 	log.Info("files of TLS were replaced: what they hold now is in use", attrs...)
 }
 
-// endsSoon returns a warning if the certificate ends soon, else "". Certificates are usually renewed when a third of their time or a
-// month is left. With less than a fifth and less than two weeks left, the renewal has failed.
+// endsSoon returns a warning if the certificate ends soon, else "". Certificates are usually renewed
+// when a third of their time or a month is left. With less than a fifth and less than two weeks left,
+// the renewal has failed.
 func (r *renewed[T]) endsSoon(now time.Time) string {
 	from, to := r.lifetime(r.current.Load())
 	left, date := to.Sub(now), to.UTC().Format("2006-01-02 15:04 MST")
@@ -120,7 +122,8 @@ func (r *renewed[T]) endsSoon(now time.Time) string {
 	return ""
 }
 
-// statAll is nil if a file is missing. It follows links, because Kubernetes replaces a secret by changing a link.
+// statAll is nil if a file is missing. It follows links, because Kubernetes replaces a secret by
+// changing a link.
 func statAll(files []string) []os.FileInfo {
 	var all []os.FileInfo
 	for _, path := range files {

@@ -7,9 +7,11 @@ import (
 	"syscall"
 )
 
-// exposedSecret returns a warning if others can read or change a file that holds a secret (what: "a password"), else "".
+// exposedSecret returns a warning if others can read or change a file that holds a secret (what: "a
+// password"), else "".
 //
-// sshd refuses such a key. redlockd only warns, because secrets in containers have such modes by default (Docker 0444, Kubernetes
+// sshd refuses such a key. redlockd only warns, because secrets in containers have such modes by
+// default (Docker 0444, Kubernetes
 // 0644) and no other user is there. An update that refused them would stop the locks of a fleet.
 func exposedSecret(path, what string) string {
 	info, err := os.Stat(path) // follows links
@@ -27,9 +29,10 @@ func exposedSecret(path, what string) string {
 	return fmt.Sprintf("%s holds %s, and %s can read or change it: chmod %s %s", path, what, who, mode, path)
 }
 
-// exposedTo says who else can read or change a file of this mode, and the chmod that fixes it; "": nobody, or the owner meant it so.
-// No other user needs to read a file that we own. Another owner, mostly root, lets us read a file through its group, so the group may
-// read that one. Kubernetes mounts secrets with fsGroup like this.
+// exposedTo says who else can read or change a file of this mode, and the chmod that fixes it; "":
+// nobody, or the owner meant it so. No other user needs to read a file that we own. Another owner,
+// mostly root, lets us read a file through its group, so the group may read that one. Kubernetes mounts
+// secrets with fsGroup like this.
 func exposedTo(mode fs.FileMode, ours bool) (who, chmod string) {
 	switch perm := mode.Perm(); {
 	case perm&0o006 != 0 && ours:

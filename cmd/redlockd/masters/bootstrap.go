@@ -13,7 +13,8 @@ import (
 	"redlockd/redlock"
 )
 
-// A bootstrap connects to all masters at once and then has them found the membership, so it may take this many times connect_timeout.
+// A bootstrap connects to all masters at once and then has them found the membership, so it may take
+// this many times connect_timeout.
 const bootstrapTimeoutFactor = 2
 
 var Bootstrap = cli.Command{Name: "bootstrap", Summary: "admit brand-new masters at once, without waiting for max_ttl", Audience: cli.ForMasters, Run: runBootstrap, Help: `Usage: redlockd bootstrap [flags]

@@ -24,7 +24,8 @@ import (
 	"redlockd/redlock"
 )
 
-// A probe makes some thirty round trips and may have to resolve a name, so it may take this many times connect_timeout.
+// A probe makes some thirty round trips and may have to resolve a name, so it may take this many times
+// connect_timeout.
 const probeTimeoutFactor = 3
 
 var Check = cli.Command{Name: "check", Summary: "probe the masters and explain what is wrong with them", Audience: cli.ForMasters, Run: runCheck,
@@ -122,8 +123,8 @@ type membershipFinding struct {
 	Differences string `json:"differences,omitempty"`
 }
 
-// masterFinding is the report of one master. Times are in milliseconds, as the names say; what could not be read is left
-// out or null.
+// masterFinding is the report of one master. Times are in milliseconds, as the names say; what could
+// not be read is left out or null.
 type masterFinding struct {
 	Addr            string           `json:"addr"`
 	Votes           bool             `json:"votes"`
@@ -158,7 +159,8 @@ type policyFinding struct {
 	Problem *problemFinding `json:"problem,omitempty"`
 }
 
-// judgePolicies lists the policies. Those that need a longer max_ttl than the membership has get a problem: config compares them with the settings alone.
+// judgePolicies lists the policies. Those that need a longer max_ttl than the membership has get a
+// problem: config compares them with the settings alone.
 func (v *Verdict) judgePolicies(policies []proxy.Policy) {
 	for _, p := range policies {
 		f := policyFinding{Policy: config.PolicyText(p)}
@@ -212,7 +214,8 @@ func verdictOf(reports []redlock.MasterReport, masterTimeout time.Duration) Verd
 	return v
 }
 
-// noMember is what a report says of a master that the settings name and that has no seat in the membership.
+// noMember is what a report says of a master that the settings name and that has no seat in the
+// membership.
 const noMember = "none"
 
 // compare has the verdict show the membership.
@@ -223,8 +226,8 @@ func (v *Verdict) compare(m redlock.Membership) {
 	}
 }
 
-// restartSentence tells an operator whether the next master may be restarted: a restarted master has no vote until it was given what the
-// others remember, or for about max_ttl.
+// restartSentence tells an operator whether the next master may be restarted: a restarted master has no
+// vote until it was given what the others remember, or for about max_ttl.
 func (v *Verdict) restartSentence() string {
 	switch {
 	case v.allNew:

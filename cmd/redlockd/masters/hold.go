@@ -19,9 +19,10 @@ import (
 
 // holding is a lock that is held for a command.
 //
-// Invariant: the command does not run past the validity of the lock. So the validity, which shrinks also while the machine sleeps, is looked at first of
-// all when anything wakes us; and while the command runs, nothing here waits for the masters (Lease.KeepAlive does), or for somebody to read
-// what we write.
+// Invariant: the command does not run past the validity of the lock. So the validity, which shrinks
+// also while the machine sleeps, is looked at first of all when anything wakes us; and while the
+// command runs, nothing here waits for the masters (Lease.KeepAlive does), or for somebody to read what
+// we write.
 type holding struct {
 	runOptions
 	client  *redlock.Client
@@ -47,7 +48,8 @@ const waitToldAfter = 500 * time.Millisecond
 func newHolding(e runOptions, client *redlock.Client, say func(string, ...any)) *holding {
 	h := &holding{runOptions: e, client: client, say: say, signals: make(chan os.Signal, 16)}
 	for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2} {
-		// What nohup, or a shell that starts us in the background, has us ignore stays ignored, by the command too.
+		// What nohup, or a shell that starts us in the background, has us ignore stays ignored, by the
+		// command too.
 		if !signal.Ignored(s) {
 			signal.Notify(h.signals, s)
 		}
@@ -125,7 +127,8 @@ func (h *holding) acquire(ctx context.Context) error {
 			h.lease = lease
 			return nil
 		}
-		// The machine slept while we waited, and nobody knows whether the lock was granted before that or after.
+		// The machine slept while we waited, and nobody knows whether the lock was granted before that or
+		// after.
 		lease.Unlock(ctx)
 	}
 	return redlock.ErrLapsed
@@ -143,7 +146,8 @@ func (h *holding) obstacle() string {
 
 // run starts the command, keeps the lock until it has ended, and returns the exit code.
 func (h *holding) run(command *exec.Cmd) int {
-	// The kernel kills the command when the thread that has started it ends (Pdeathsig): that must not be before we do.
+	// The kernel kills the command when the thread that has started it ends (Pdeathsig): that must not be
+	// before we do.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	if err := h.start(command); err != nil {
@@ -161,23 +165,25 @@ func (h *holding) run(command *exec.Cmd) int {
 	return exitCodeOf(command.ProcessState.Sys().(syscall.WaitStatus))
 }
 
-// start starts the command in a process group of its own, so that signals reach what it has started in turn, too: when the lock
-// is lost, the children of a script must end with it. Except on a terminal, where a group of its own would be in the background and
-// could not read: there it stays in our group, and Ctrl-C and Ctrl-Z reach both of us, as job control wants it. The signals
-// that we send reach the command alone then.
+// start starts the command in a process group of its own, so that signals reach what it has started in
+// turn, too: when the lock is lost, the children of a script must end with it. Except on a terminal,
+// where a group of its own would be in the background and could not read: there it stays in our group,
+// and Ctrl-C and Ctrl-Z reach both of us, as job control wants it. The signals that we send reach the
+// command alone then.
 func (h *holding) start(command *exec.Cmd) error {
 	h.command, h.group = command, !cli.IsTerminal(os.Stdin)
 	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: h.group}
 	endWithUs(command.SysProcAttr)
 	if h.group {
-		// A group stops together (Ctrl-Z on a terminal that is not stdin): the command must not run on while we cannot watch it.
+		// A group stops together (Ctrl-Z on a terminal that is not stdin): the command must not run on while
+		// we cannot watch it.
 		signal.Notify(h.signals, syscall.SIGTSTP, syscall.SIGCONT)
 	}
 	return command.Start()
 }
 
-// keep has the lock renewed and passes signals on until the command has ended. It returns false if the lock could not be kept, and
-// the command had to end.
+// keep has the lock renewed and passes signals on until the command has ended. It returns false if the
+// lock could not be kept, and the command had to end.
 func (h *holding) keep(ended <-chan struct{}) bool {
 	ticks := time.NewTicker(h.pause())
 	defer ticks.Stop()
@@ -214,8 +220,8 @@ func (h *holding) renewal() func(error) {
 	}
 }
 
-// pause is how often the clock is looked at; margin is how long before the end of the validity the command is killed, for we and the
-// kernel can be late.
+// pause is how often the clock is looked at; margin is how long before the end of the validity the
+// command is killed, for we and the kernel can be late.
 func (h *holding) pause() time.Duration  { return min(h.ttl/100, 50*time.Millisecond) }
 func (h *holding) margin() time.Duration { return min(h.ttl/20, 100*time.Millisecond) }
 
@@ -228,7 +234,8 @@ func (h *holding) left() time.Duration {
 	return left
 }
 
-// enforce kills the command in time. It comes first when anything wakes us: we may have been suspended until now.
+// enforce kills the command in time. It comes first when anything wakes us: we may have been suspended
+// until now.
 func (h *holding) enforce() {
 	switch {
 	case h.left() > 0 || h.killed:
@@ -288,8 +295,8 @@ func (h *holding) signal(s syscall.Signal) {
 	}
 }
 
-// ended is called when the command has ended. What it leaves running in the background does not count; but when the lock is lost, that
-// has to end as well.
+// ended is called when the command has ended. What it leaves running in the background does not count;
+// but when the lock is lost, that has to end as well.
 func (h *holding) ended() (kept bool) {
 	if h.lost == nil && h.lease.Validity() > 0 {
 		return true
@@ -302,7 +309,8 @@ func (h *holding) ended() (kept bool) {
 	return false
 }
 
-// end releases the lock and ends the client, in bounded time. It returns false if the lock was not held any more.
+// end releases the lock and ends the client, in bounded time. It returns false if the lock was not held
+// any more.
 func (h *holding) end() (held bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), endIn)
 	defer cancel()

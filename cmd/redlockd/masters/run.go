@@ -163,9 +163,10 @@ func (e *runOptions) commandFor(lease *redlock.Lease, p *cli.Process, path strin
 	return &exec.Cmd{Path: path, Args: e.command, Env: environ, Stdin: os.Stdin, Stdout: p.Stdout, Stderr: p.Stderr}
 }
 
-// keptFromCommand tells whether the command must not get this variable. Settings may hold passwords, also if their name is
-// misspelled, so the prefix decides. REDLOCKD_CONFIG stays, for a redlockd that the command starts: permissions protect the file. A
-// run inside a run must not pass on the fence of another resource.
+// keptFromCommand tells whether the command must not get this variable. Settings may hold passwords,
+// also if their name is misspelled, so the prefix decides. REDLOCKD_CONFIG stays, for a redlockd that
+// the command starts: permissions protect the file. A run inside a run must not pass on the fence of
+// another resource.
 func keptFromCommand(pair string) bool {
 	name, _, _ := strings.Cut(pair, "=")
 	return name == "LOCK_FENCE" || strings.HasPrefix(name, config.EnvironmentPrefix) && name != config.FileVariable
@@ -187,8 +188,9 @@ func exitCodeOfStart(err error) int {
 	return cli.ExitCannotRun
 }
 
-// speaker writes messages to w on a goroutine of its own, because a reader that stops reading must not delay the signals that end
-// the command in time. It drops messages beyond 16 that wait. written waits for the last message.
+// speaker writes messages to w on a goroutine of its own, because a reader that stops reading must not
+// delay the signals that end the command in time. It drops messages beyond 16 that wait. written waits
+// for the last message.
 func speaker(w io.Writer) (say func(format string, args ...any), written func()) {
 	lines, done := make(chan string, 16), make(chan struct{})
 	go func() {

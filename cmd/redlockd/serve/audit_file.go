@@ -13,8 +13,9 @@ import (
 // auditStdout in the place of the name of the audit's file is standard output.
 const auditStdout = "stdout"
 
-// auditFile appends to the file of the audit. When the file at the path is another one, because a tool has rotated it, it goes on with that. The
-// proxy calls it from one goroutine, which may wait for the disk.
+// auditFile appends to the file of the audit. When the file at the path is another one, because a tool
+// has rotated it, it goes on with that. The proxy calls it from one goroutine, which may wait for the
+// disk.
 type auditFile struct {
 	path string
 	file *os.File
@@ -23,8 +24,9 @@ type auditFile struct {
 	logged string
 }
 
-// openAudit opens the audit that the configuration names: nil if it names none. Without it the server does not start, and a reload
-// changes nothing: an operator who wants an audit wants to know at once that there is none.
+// openAudit opens the audit that the configuration names: nil if it names none. Without it the server
+// does not start, and a reload changes nothing: an operator who wants an audit wants to know at once
+// that there is none.
 func (s *server) openAudit(c *config.Config) (io.Writer, error) {
 	switch c.AuditFile {
 	case "":
@@ -46,7 +48,8 @@ type unclosed struct{ io.Writer }
 // Close closes the file. No Write follows.
 func (a *auditFile) Close() error { return a.file.Close() }
 
-// openForAudit opens a file at its end. Nobody but this user can read a new one. It does not wait for the reader of a pipe.
+// openForAudit opens a file at its end. Nobody but this user can read a new one. It does not wait for
+// the reader of a pipe.
 func openForAudit(path string) (*os.File, error) {
 	return os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE|syscall.O_NONBLOCK, 0o600)
 }
@@ -57,8 +60,8 @@ func (a *auditFile) Write(lines []byte) (int, error) {
 	return a.file.Write(lines)
 }
 
-// follow opens the file at the path if that is not the one that is open. If it cannot, the records go into the old one, which still has its
-// other name.
+// follow opens the file at the path if that is not the one that is open. If it cannot, the records go
+// into the old one, which still has its other name.
 func (a *auditFile) follow() {
 	open, err := a.file.Stat()
 	if err != nil {

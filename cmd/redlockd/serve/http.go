@@ -17,8 +17,8 @@ import (
 // httpConnsMax bounds the connections over HTTP: those of pages that are followed, and 32 others.
 const httpConnsMax = proxy.HTTPStreamsMax + 32
 
-// serveHTTP serves the status page, metrics and probes. They must be there while the server drains: the caller ends them last, with
-// the function that serveHTTP returns.
+// serveHTTP serves the status page, metrics and probes. They must be there while the server drains: the
+// caller ends them last, with the function that serveHTTP returns.
 func (s *server) serveHTTP(l net.Listener) (end func()) {
 	s.log.Info("status page and metrics", "addr", l.Addr().String(), "tls", s.config.HTTPTLS != nil, "paths", "/ /metrics /livez /readyz")
 	web := newWebServer(s.front.HTTPHandler())
@@ -63,9 +63,10 @@ func newWebServer(h http.Handler) *http.Server {
 	}
 }
 
-// httpListener accepts httpConnsMax connections. A further one closes another: it chooses the address with the most connections, there
-// one that waits for no answer, and of these the one that has waited longest. So a client that keeps connections open, or sends
-// headers slowly, takes places from itself alone, and a probe, which connects and asks at once, gets its answer.
+// httpListener accepts httpConnsMax connections. A further one closes another: it chooses the address
+// with the most connections, there one that waits for no answer, and of these the one that has waited
+// longest. So a client that keeps connections open, or sends headers slowly, takes places from itself
+// alone, and a probe, which connects and asks at once, gets its answer.
 type httpListener struct {
 	net.Listener
 

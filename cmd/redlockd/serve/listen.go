@@ -69,8 +69,8 @@ type socketListener struct {
 	made fs.FileInfo
 }
 
-// listenSocket makes a unix socket. The file of a process that is gone is replaced. Nobody can connect before the file has its mode and
-// its owner.
+// listenSocket makes a unix socket. The file of a process that is gone is replaced. Nobody can connect
+// before the file has its mode and its owner.
 func listenSocket(path string, mode fs.FileMode, owner string) (net.Listener, error) {
 	uid, gid, err := lookupOwner(owner)
 	if err != nil {
@@ -102,7 +102,8 @@ func listenSocket(path string, mode fs.FileMode, owner string) (net.Listener, er
 	return s, nil
 }
 
-// Close removes the file, unless it is another one by now: that of a redlockd which was started after somebody had removed ours.
+// Close removes the file, unless it is another one by now: that of a redlockd which was started after
+// somebody had removed ours.
 func (s *socketListener) Close() error {
 	if now, err := os.Lstat(s.path); err == nil && s.made != nil && os.SameFile(now, s.made) && now.ModTime().Equal(s.made.ModTime()) { // numbers of files are used again
 		os.Remove(s.path)
@@ -110,7 +111,8 @@ func (s *socketListener) Close() error {
 	return s.UnixListener.Close()
 }
 
-// removeStale removes the file of a socket on which nobody listens any more. It leaves all other files, and returns an error then.
+// removeStale removes the file of a socket on which nobody listens any more. It leaves all other files,
+// and returns an error then.
 func removeStale(path string) error {
 	info, err := os.Lstat(path)
 	switch {
@@ -132,7 +134,8 @@ func removeStale(path string) error {
 	return fmt.Errorf("there is a socket, and whether another process uses it cannot be found out: %w", err)
 }
 
-// lookupOwner reads user, user:group or :group as chown does: by names or numbers. -1 stands for what is left out.
+// lookupOwner reads user, user:group or :group as chown does: by names or numbers. -1 stands for what
+// is left out.
 func lookupOwner(owner string) (uid, gid int, err error) {
 	uid, gid = -1, -1
 	name, group, _ := strings.Cut(owner, ":")

@@ -10,16 +10,18 @@ import (
 	"redlockd/redlock"
 )
 
-// awaitQuorum waits until a quorum of masters is connected, for connect_timeout at most, before the server accepts clients. Until
-// then a client waits in the listener's queue; otherwise it would get NOQUORUM.
+// awaitQuorum waits until a quorum of masters is connected, for connect_timeout at most, before the
+// server accepts clients. Until then a client waits in the listener's queue; otherwise it would get
+// NOQUORUM.
 func (s *server) awaitQuorum(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, s.config.Engine.ConnectTimeout)
 	defer cancel()
 	s.engine.Ready(ctx) // if there is none, watchQuorum says so
 }
 
-// watchQuorum logs when the first quorum of masters is reached, and which masters are missing; before that, once, what is missing
-// for a quorum. From then on it logs when the quorum is lost and when it is back. The engine logs the changes of each master.
+// watchQuorum logs when the first quorum of masters is reached, and which masters are missing; before
+// that, once, what is missing for a quorum. From then on it logs when the quorum is lost and when it is
+// back. The engine logs the changes of each master.
 func (s *server) watchQuorum(ctx context.Context) {
 	total := func() int { return len(s.engine.Masters()) } // the membership may change
 	// A healthy master answers within connect_timeout: log what is missing after that.

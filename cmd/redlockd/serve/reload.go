@@ -9,8 +9,8 @@ import (
 	"redlockd/cmd/redlockd/config"
 )
 
-// reloadOn reads the settings again whenever hangups has a signal, until ctx ends. Nobody waits for it, because a read of a file
-// that hangs cannot be ended.
+// reloadOn reads the settings again whenever hangups has a signal, until ctx ends. Nobody waits for it,
+// because a read of a file that hangs cannot be ended.
 func (s *server) reloadOn(ctx context.Context, hangups <-chan os.Signal) {
 	for {
 		select {
@@ -22,8 +22,8 @@ func (s *server) reloadOn(ctx context.Context, hangups <-chan os.Signal) {
 	}
 }
 
-// reload reads the settings again and puts those into force that can change while the server runs, or none of them. It logs what it has
-// done and returns it in one line.
+// reload reads the settings again and puts those into force that can change while the server runs, or
+// none of them. It logs what it has done and returns it in one line.
 func (s *server) reload() (changed string, err error) {
 	s.reloading.Lock()
 	defer s.reloading.Unlock()
@@ -81,8 +81,9 @@ func (s *server) replaceSettings() (changed string, err error) {
 	return changed, nil
 }
 
-// putIntoForce changes the front and the engine to the settings of next, or neither. It returns how many connections it has closed. What can
-// fail comes first, and making the file of the audit after everything else that can.
+// putIntoForce changes the front and the engine to the settings of next, or neither. It returns how
+// many connections it has closed. What can fail comes first, and making the file of the audit after
+// everything else that can.
 func (s *server) putIntoForce(next *config.Config) (closed int, err error) {
 	front := next.Front
 	front.HTTPHosts, front.Audit = next.HTTPHosts(), s.audit

@@ -32,8 +32,8 @@ import (
 	"redlockd/redlock/memmaster"
 )
 
-// closeTimeout bounds the delivery of pending releases when the engine closes, after the front has drained. The keys on a
-// master that is down end with their TTL.
+// closeTimeout bounds the delivery of pending releases when the engine closes, after the front has
+// drained. The keys on a master that is down end with their TTL.
 const closeTimeout = 2 * time.Second
 
 var Command = cli.Command{Name: "serve", Summary: "serve locks (this is what redlockd does without a command)", Audience: cli.ForServer, Run: runServer,
@@ -176,8 +176,8 @@ func (s *server) settings() []proxy.Setting {
 	return all
 }
 
-// embed starts masters inside this process and names them in the options. They are the in-memory masters that the tests use;
-// pipes connect them to the engine. The returned function ends them.
+// embed starts masters inside this process and names them in the options. They are the in-memory
+// masters that the tests use; pipes connect them to the engine. The returned function ends them.
 func embed(o *redlock.Options) (end func()) {
 	var masters []*memmaster.Master
 	for i := range embeddedMasters {
@@ -199,8 +199,8 @@ const bootstrapIn = 2
 // bootstrapPause is the pause before the next attempt to reach masters that are not up yet.
 const bootstrapPause = 50 * time.Millisecond
 
-// bootstrap admits the masters if all of them are new. If not, they vote after the wait. It tries again while masters
-// cannot be reached, because docker compose starts them together with redlockd.
+// bootstrap admits the masters if all of them are new. If not, they vote after the wait. It tries again
+// while masters cannot be reached, because docker compose starts them together with redlockd.
 func (s *server) bootstrap(engine redlock.Options) {
 	ctx, cancel := context.WithTimeout(context.Background(), bootstrapIn*engine.ConnectTimeout)
 	defer cancel()
@@ -272,8 +272,8 @@ func (s *server) run(listeners []net.Listener, signals, hangups <-chan os.Signal
 
 const toEndAtOnce = "nothing; a second signal ends redlockd at once, and leaves the locks to their TTL"
 
-// drain ends the front in order. Locks may outlive it: the masters keep them until their TTL ends, and another redlockd over the
-// same masters can extend and release them.
+// drain ends the front in order. Locks may outlive it: the masters keep them until their TTL ends, and
+// another redlockd over the same masters can extend and release them.
 func (s *server) drain(told os.Signal) {
 	timeout := s.current.Load().DrainTimeout
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
@@ -288,7 +288,8 @@ func (s *server) drain(told os.Signal) {
 	s.log.Info("drained")
 }
 
-// end closes the engine and the embedded masters. The caller has closed the front, so nothing calls the engine any more.
+// end closes the engine and the embedded masters. The caller has closed the front, so nothing calls the
+// engine any more.
 func (s *server) end() {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
@@ -300,7 +301,8 @@ func (s *server) end() {
 	s.log.Info("stopped")
 }
 
-// newLogger sets level to that of the configuration. A later change of it changes the level of the logger.
+// newLogger sets level to that of the configuration. A later change of it changes the level of the
+// logger.
 func newLogger(to io.Writer, c *config.Config, level *slog.LevelVar) *slog.Logger {
 	level.UnmarshalText([]byte(c.LogLevel)) // the setting admits only words that it knows
 	options := &slog.HandlerOptions{Level: level}
@@ -319,13 +321,15 @@ func newLogger(to io.Writer, c *config.Config, level *slog.LevelVar) *slog.Logge
 
 // tuneRuntime sets defaults for GOGC and GOMAXPROCS, unless the environment has them.
 //
-// GOGC 400: the heap may grow to five times the live data between two collections. The live data are small (a few KB per
-// connection), and parsing makes much garbage. A collector that ran a quarter as often gave more throughput in every measurement.
+// GOGC 400: the heap may grow to five times the live data between two collections. The live data are
+// small (a few KB per connection), and parsing makes much garbage. A collector that ran a quarter as
+// often gave more throughput in every measurement.
 //
-// GOMAXPROCS: half of the processors, but two if there are two. A few processors serve more locks than the masters can grant, and
-// more of them mostly wake each other up. Measured on two processors shared with five masters and the clients, at 64 callers: one
-// processor for redlockd instead of two gave 10 % fewer pairs a second to plain clients, and took 15 % less of redlockd's CPU per
-// pair of pipelining clients.
+// GOMAXPROCS: half of the processors, but two if there are two. A few processors serve more locks than
+// the masters can grant, and more of them mostly wake each other up. Measured on two processors shared
+// with five masters and the clients, at 64 callers: one processor for redlockd instead of two gave 10 %
+// fewer pairs a second to plain clients, and took 15 % less of redlockd's CPU per pair of pipelining
+// clients.
 func tuneRuntime(environ []string) {
 	isSet := func(name string) bool {
 		return slices.ContainsFunc(environ, func(pair string) bool { return strings.HasPrefix(pair, name+"=") })
@@ -339,8 +343,8 @@ func tuneRuntime(environ []string) {
 	}
 }
 
-// warnOfFewFiles warns when the system allows fewer open files than max_clients needs. The Go runtime has already raised
-// the soft limit to the hard one.
+// warnOfFewFiles warns when the system allows fewer open files than max_clients needs. The Go runtime
+// has already raised the soft limit to the hard one.
 func warnOfFewFiles(log *slog.Logger, c *config.Config) {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err == nil && limit.Cur < filesNeeded(c) {

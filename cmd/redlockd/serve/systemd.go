@@ -13,16 +13,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Implements the two protocols of service managers, as sd_notify(3), sd_watchdog_enabled(3) and sd_listen_fds(3) describe them:
-// messages on the socket $NOTIFY_SOCKET, and listeners that are open before the process starts ($LISTEN_FDS).
+// Implements the two protocols of service managers, as sd_notify(3), sd_watchdog_enabled(3) and
+// sd_listen_fds(3) describe them: messages on the socket $NOTIFY_SOCKET, and listeners that are open
+// before the process starts ($LISTEN_FDS).
 //
-// Rejected: github.com/coreos/go-systemd. It needs as many lines around it, and passes over a descriptor that is no listener without a word.
+// Rejected: github.com/coreos/go-systemd. It needs as many lines around it, and passes over a
+// descriptor that is no listener without a word.
 
 // notifyTimeout bounds one message to the service manager, which may hang.
 const notifyTimeout = time.Second
 
-// notify sends lines to the service manager. Without one it does nothing. An error is of no use to anybody: the manager acts on what
-// does not come.
+// notify sends lines to the service manager. Without one it does nothing. An error is of no use to
+// anybody: the manager acts on what does not come.
 func notify(lines ...string) {
 	path := os.Getenv("NOTIFY_SOCKET")
 	if path == "" {
@@ -45,7 +47,8 @@ func notifyReloading() {
 	}
 }
 
-// watchdogPause is the pause between two signs of life that the service manager asks for: half of its patience. 0: it asks for none.
+// watchdogPause is the pause between two signs of life that the service manager asks for: half of its
+// patience. 0: it asks for none.
 func watchdogPause() time.Duration {
 	if pid := os.Getenv("WATCHDOG_PID"); pid != "" && pid != strconv.Itoa(os.Getpid()) {
 		return 0
@@ -57,9 +60,10 @@ func watchdogPause() time.Duration {
 	return time.Duration(us) * time.Microsecond / 2
 }
 
-// feedWatchdog gives signs of life until ctx ends. Each comes only after the engine and the server have answered, for which they take
-// all locks that a command takes. If one of them hangs, none comes any more, and the service manager restarts the process. Masters that do
-// not answer are no reason: a restart would not help.
+// feedWatchdog gives signs of life until ctx ends. Each comes only after the engine and the server have
+// answered, for which they take all locks that a command takes. If one of them hangs, none comes any
+// more, and the service manager restarts the process. Masters that do not answer are no reason: a
+// restart would not help.
 func (s *server) feedWatchdog(ctx context.Context) {
 	every := watchdogPause()
 	for every > 0 && pause(ctx, every) {
@@ -75,14 +79,16 @@ const (
 	listenFDsMax   = 64
 )
 
-// inherited are the listeners that the service manager has opened: for HTTP the one with FileDescriptorName=http, for clients all others. They take
-// the place of server.listen and http.listen.
+// inherited are the listeners that the service manager has opened: for HTTP the one with
+// FileDescriptorName=http, for clients all others. They take the place of server.listen and
+// http.listen.
 type inherited struct {
 	clients []net.Listener
 	web     net.Listener // nil: there is none
 }
 
-// inheritListeners takes over what the service manager has passed on to this process. A descriptor that is no listener is an error.
+// inheritListeners takes over what the service manager has passed on to this process. A descriptor that
+// is no listener is an error.
 func inheritListeners() (all inherited, err error) {
 	if os.Getenv("LISTEN_PID") != strconv.Itoa(os.Getpid()) {
 		return all, nil

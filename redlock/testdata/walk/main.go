@@ -1,5 +1,6 @@
-// walk runs each operation of package redlock alone on masters in memory, and writes into a directory what coverage counted meanwhile, a few
-// times for each: what the watch does beside an operation is not in all of them. Build it with go build -cover -covermode=atomic.
+// walk runs each operation of package redlock alone on masters in memory, and writes into a directory
+// what coverage counted meanwhile, a few times for each: what the watch does beside an operation is not
+// in all of them. Build it with go build -cover -covermode=atomic.
 package main
 
 import (
@@ -88,7 +89,8 @@ func main() {
 	}
 }
 
-// count runs an operation, once before to have connections and scripts ready, and once while coverage counts.
+// count runs an operation, once before to have connections and scripts ready, and once while coverage
+// counts.
 func count(into string, prepare, run func(resource string)) {
 	options := redlock.Options{}
 	for i := range 5 {

@@ -14,7 +14,8 @@ const (
 	extendScript  = `if redis.call("GET", KEYS[1]) == ARGV[1] then return redis.call("PEXPIRE", KEYS[1], ARGV[2]) else return 0 end`
 )
 
-// verbs is what a lock by hand needs of a client. set is SET key token NX PX; run is EVALSHA, or EVAL after NOSCRIPT.
+// verbs is what a lock by hand needs of a client. set is SET key token NX PX; run is EVALSHA, or EVAL
+// after NOSCRIPT.
 type verbs interface {
 	set(name, token string, ttl time.Duration) (bool, error)
 	get(name string) (string, error)

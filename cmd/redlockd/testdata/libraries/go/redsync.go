@@ -30,7 +30,8 @@ func (l *redsyncLock) acquire(name string, ttl time.Duration, wait bool) (string
 	return redsyncAnswer(true, lock())
 }
 
-// extend by another TTL than the first takes a mutex that is made for it and given the value of the lock.
+// extend by another TTL than the first takes a mutex that is made for it and given the value of the
+// lock.
 func (l *redsyncLock) extend(ttl time.Duration) (string, error) {
 	return redsyncAnswer(l.sync.NewMutex(l.mutex.Name(), redsync.WithExpiry(ttl), redsync.WithValue(l.mutex.Value())).Extend())
 }

@@ -9,7 +9,8 @@ import (
 	"github.com/redis/rueidis/rueidislock"
 )
 
-// rueidisLock renews its lock itself until it is released; the context of the lock ends when it is lost.
+// rueidisLock renews its lock itself until it is released; the context of the lock ends when it is
+// lost.
 type rueidisLock struct {
 	option  rueidislock.LockerOption
 	lockers map[time.Duration]rueidislock.Locker // the TTL belongs to the locker
@@ -20,7 +21,8 @@ type rueidisLock struct {
 
 func openRueidislock(addr string) (locker, error) {
 	l := &rueidisLock{lockers: map[time.Duration]rueidislock.Locker{}, option: rueidislock.LockerOption{
-		// With client-side caching, which is its default: CLIENT TRACKING wakes those that wait. They do not poll.
+		// With client-side caching, which is its default: CLIENT TRACKING wakes those that wait. They do not
+		// poll.
 		ClientOption: rueidis.ClientOption{InitAddress: []string{addr}},
 		// Its default, 20 ms for a key, is little on a busy machine.
 		TryNextAfter: 500 * time.Millisecond,
