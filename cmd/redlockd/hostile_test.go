@@ -208,9 +208,9 @@ func (h *hostile) perform(p *play, conn net.Conn) {
 var hostileStages = []stage{
 	{name: "HELLO", trigger: "hello"},
 	{name: "AUTH", trigger: "\r\nauth\r\n$6\r\nsecret", refuse: "hello"},
-	{name: "CLIENT ID", trigger: "client\r\n$2\r\nid"},
-	{name: "INFO", trigger: "client\r\n$2\r\nid\r\n*2\r\n$4\r\ninfo", before: ":7\r\n"},
+	{name: "INFO", trigger: "info\r\n$6\r\nserver"},
 	{name: "DELEX", trigger: "delex"},
+	{name: "CLIENT ID", trigger: "client\r\n$2\r\nid", before: "-ERR unknown command\r\n-ERR unknown command\r\n"},
 	{name: "SCRIPT LOAD", trigger: "script\r\n$4\r\nload"},
 	{name: "heartbeat", trigger: "\r\nh:0\r\n"},
 	{name: "INFO of the heartbeat", trigger: "\r\nh:0\r\n", before: "*2\r\n:1\r\n+x\r\n"},
