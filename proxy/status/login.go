@@ -30,8 +30,14 @@ func isLoopback(addr net.Addr) bool {
 }
 
 // logIn finds the user whose name and password the request has: nil if it has none. If it answers the
-// request itself, with a refusal, it returns false.
+// request itself, with a refusal, it returns false: so it does, too, if the page must not be shown under
+// the name by which it is asked for.
 func (st *Status) logIn(w http.ResponseWriter, r *http.Request) (viewer Viewer, ok bool) {
+	if !st.mayShowAs(r.Host) {
+		http.Error(w, fmt.Sprintf("this page is not shown under the name %s: if that is a name of this server, add it to hosts in [http]",
+			r.Host[:min(len(r.Host), 128)]), http.StatusMisdirectedRequest)
+		return nil, false
+	}
 	name, password, given := r.BasicAuth()
 	if !given {
 		return nil, true
@@ -58,9 +64,6 @@ func askForLogin(w http.ResponseWriter, why string) {
 // serveLogin brings a browser to ask for the password, and then back to the page. It sends the password
 // to all pages beside this one from then on.
 func (st *Status) serveLogin(w http.ResponseWriter, r *http.Request) {
-	if !st.mayShow(w, r) {
-		return
-	}
 	viewer, ok := st.logIn(w, r)
 	if !ok {
 		return

@@ -131,23 +131,9 @@ func (st *Status) render(viewer Viewer, now time.Time) renderedPage {
 	return page
 }
 
-// mayShow reports whether the page may be shown under the name by which it is asked for. If not, it
-// answers with the reason.
-func (st *Status) mayShow(w http.ResponseWriter, r *http.Request) bool {
-	if st.mayShowAs(r.Host) {
-		return true
-	}
-	http.Error(w, fmt.Sprintf("this page is not shown under the name %s: if that is a name of this server, add it to hosts in [http]",
-		r.Host[:min(len(r.Host), 128)]), http.StatusMisdirectedRequest)
-	return false
-}
-
 // servePage answers with the whole page. It is not cached, because an old answer to "do I get locks" is
 // a wrong one.
 func (st *Status) servePage(w http.ResponseWriter, r *http.Request) {
-	if !st.mayShow(w, r) {
-		return
-	}
 	viewer, ok := st.logIn(w, r)
 	if !ok {
 		return
@@ -224,9 +210,6 @@ type liveMessage struct {
 
 // serveLive is a stream of events, one for each second, so that the script notices when they stay away.
 func (st *Status) serveLive(w http.ResponseWriter, r *http.Request) {
-	if !st.mayShow(w, r) {
-		return
-	}
 	// A page of another site could not read the stream, but take one of StreamsMax.
 	if site := r.Header.Get("Sec-Fetch-Site"); site != "" && site != "same-origin" && site != "none" {
 		http.Error(w, "this is for the status page of redlockd", http.StatusForbidden)
