@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"fmt"
 	"time"
 
 	"redlockd/redlock/clock"
@@ -132,6 +133,54 @@ func (k *clockGuard) beat(now clock.Reading, own *clock.Own, drift clock.Drift, 
 	wall := own.Reading(time.Now())
 	k.ownGain = k.own.Gain(wall, 0)
 	k.own.Add(wall, 0, wait)
+}
+
+// doubt takes the clock's votes here for one wait, and tells whether this is the first of several gains.
+func (k *clockGuard) doubt(found clockResult, now time.Time, own *clock.Own, wait, heartbeat time.Duration) (first bool) {
+	first = found.gain > 0 && k.gain == 0
+	k.unnoted = k.unnoted || found.gain > 0
+	k.good, k.until = false, now.Add(wait)
+	switch {
+	case first:
+		k.gain, k.before, k.gained, k.logged = found.gain, found.before, own.At(now), false
+		k.reason = clock.OutOfStep(k.gain)
+	case k.gain == 0:
+		k.reason = reasonUnwatched
+	case found.gain > 0 && own.At(now)-k.gained > 2*heartbeat: // all have been asked since the last one that was added //mutant:gains-of-a-fast-clock-are-not-added
+		k.gain, k.gained = k.gain+found.gain, own.At(now)
+	}
+	return first
+}
+
+// trust decides at the end of a heartbeat whether the clock is good: it was watched for one wait, or it is
+// vouched for (noted, agrees). If it is not good, trust says why. It returns true if the votes count again.
+// alone: this machine's clock agrees with too few masters. enough: so many are connected that their clocks
+// can be compared.
+func (k *clockGuard) trust(alone, enough bool, now time.Time, own *clock.Own, wait time.Duration) (again bool) {
+	skew := (k.last.Offset.Low+k.last.Offset.High)/2 - own.Wall(now)
+	k.began, k.asked, k.took, k.offset = k.ring.Began, k.last.Sent, k.last.Received-k.last.Sent, skew
+	k.copied = k.ring
+	watched := k.ring.Watched(k.last.Sent, wait)
+	switch good := watched || k.gain == 0 && !k.noted && k.agrees; { //mutant:first-sight-of-a-clock-believed //mutant:a-clock-that-gained-is-vouched-for
+	case good && !k.good:
+		k.good, k.gain, k.skew, k.reason, k.logged, k.unnoted = true, 0, 0, "", false, false
+		return true
+	case good:
+	case k.gain == 0:
+		k.until = now.Add(wait - (k.last.Received - k.ring.Began))
+		k.skew = skew
+		switch {
+		case !enough:
+			k.skew, k.reason = 0, reasonUnwatched
+		case alone:
+			k.reason = fmt.Sprintf("this machine's clock agrees with too few masters (clock_skew_max); from this one's it differs by %v", clock.Roughly(-skew))
+		case k.noted:
+			k.reason = "another redlockd has seen its clock gain, and it has not been watched since for long enough"
+		default:
+			k.reason = fmt.Sprintf("its clock differs by %v from this machine's, or from too many others (clock_skew_max), and nobody has watched whether it stepped", clock.Roughly(skew))
+		}
+	}
+	return false
 }
 
 const reasonUnwatched = "nobody has watched its clock yet, and too few others are connected to compare it with"

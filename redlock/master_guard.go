@@ -465,20 +465,10 @@ func (l *lane) noteGain(ctx context.Context, conn *conn.Conn) {
 func (l *lane) doubtClock(found clockResult) {
 	k, f, now := &l.guard.clock, l.fleet, time.Now()
 	l.mu.Lock()
-	first := found.gain > 0 && k.gain == 0
-	k.unnoted = k.unnoted || found.gain > 0
-	if k.good || first {
+	wasGood := k.good
+	first := k.doubt(found, now, f.own, f.view.Load().wait, f.opts.Heartbeat)
+	if wasGood || first {
 		l.since = now
-	}
-	k.good, k.until = false, now.Add(f.view.Load().wait)
-	switch {
-	case first:
-		k.gain, k.before, k.gained, k.logged = found.gain, found.before, f.own.At(now), false
-		k.reason = clock.OutOfStep(k.gain)
-	case k.gain == 0:
-		k.reason = reasonUnwatched
-	case found.gain > 0 && f.own.At(now)-k.gained > 2*f.opts.Heartbeat: // all have been asked since the last one that was added //mutant:gains-of-a-fast-clock-are-not-added
-		k.gain, k.gained = k.gain+found.gain, f.own.At(now)
 	}
 	l.mu.Unlock()
 	if first {
@@ -517,30 +507,10 @@ func (l *lane) trustClock(noted bool) {
 	k.wall, k.known = k.last.Offset, true
 	l.mu.Unlock()
 	agreeing, enough := f.vouched(now)
-	watched := k.ring.Watched(k.last.Sent, f.view.Load().wait)
-	skew := (k.last.Offset.Low+k.last.Offset.High)/2 - f.own.Wall(now)
-
 	l.mu.Lock()
-	k.began, k.asked, k.took, k.offset = k.ring.Began, k.last.Sent, k.last.Received-k.last.Sent, skew
-	k.noted, k.agrees, k.copied, k.copiedBeat = noted, agreeing.Has(l.index), k.ring, l.guard.beat
-	switch good := watched || k.gain == 0 && !noted && agreeing.Has(l.index); { //mutant:first-sight-of-a-clock-believed //mutant:a-clock-that-gained-is-vouched-for
-	case good && !k.good:
-		k.good, k.gain, k.skew, k.reason, k.logged, k.unnoted = true, 0, 0, "", false, false
+	k.noted, k.agrees, k.copiedBeat = noted, agreeing.Has(l.index), l.guard.beat
+	if k.trust(agreeing == 0, enough, now, f.own, f.view.Load().wait) {
 		l.since = now
-	case good:
-	case k.gain == 0:
-		k.until = now.Add(f.view.Load().wait - (k.last.Received - k.ring.Began))
-		k.skew, k.reason = 0, reasonUnwatched
-		if enough {
-			k.skew = skew
-			k.reason = fmt.Sprintf("its clock differs by %v from this machine's, or from too many others (clock_skew_max), and nobody has watched whether it stepped", clock.Roughly(skew))
-			if noted {
-				k.reason = "another redlockd has seen its clock gain, and it has not been watched since for long enough"
-			}
-			if agreeing == 0 {
-				k.reason = fmt.Sprintf("this machine's clock agrees with too few masters (clock_skew_max); from this one's it differs by %v", clock.Roughly(-skew))
-			}
-		}
 	}
 	l.mu.Unlock()
 	for _, other := range f.view.Load().masters {

@@ -83,8 +83,8 @@ func TestAddressThatMoves(t *testing.T) {
 	})
 }
 
-// A process that may evict locks stands at the address of a master. The lane drops its connection to the one of before with the next
-// look, as for any other process, and the reason that it names is the one that somebody can mend.
+// A process that may evict locks stands at the address of a master. The lane drops its connection to the process of before with the next
+// survey, as for any other process, and the reason that it names is the one that somebody can mend.
 func TestAddressThatMovesToARefusedMaster(t *testing.T) {
 	inVirtualTime(t, 6, func(s *stage) {
 		s.found(first(5), briefly)
