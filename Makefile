@@ -22,7 +22,7 @@ test-packages test-processes-1 test-processes-2 test-engine: export REDLOCK_TEST
 test-release test-mutants test-models test-scenarios test-bench soak model: export REDLOCK_TESTS = release
 
 # The race detector sees a few cases of these tests, or none (redlock/cases_test.go): test-engine runs them without it, in full.
-ENGINE = TestSimulation|TestTraceModel$$|TestRecordTraceModel$$|TestOverloadSlowsDown|TestSeveralAreGranted|TestStepIsCaught|TestUndoSpares|TestPanicLoses|TestMaxTTLLowered|TestFastClocks|TestNoStepCostsAnAnswer$$|TestNoRestartCostsAnAnswer$$|TestListOfTests$$|TestMutantMarks$$|TestWalk$$
+ENGINE = TestSimulation|TestPlayRepeats$$|TestTraceModel$$|TestRecordTraceModel$$|TestOverloadSlowsDown|TestSeveralAreGranted|TestStepIsCaught|TestUndoSpares|TestPanicLoses|TestMaxTTLLowered|TestFastClocks|TestNoStepCostsAnAnswer$$|TestNoRestartCostsAnAnswer$$|TestListOfTests$$|TestMutantMarks$$|TestWalk$$
 
 # The tests of processes wait for most of their time: those of cmd/redlockd run in two parts beside the other packages.
 PROCESSES = ./cmd/redlockd
@@ -70,8 +70,8 @@ test-chart: ## the Helm chart, rendered by Helm and checked by the schemas of Ku
 walk: ## how many functions and files of the engine each operation executes; OPERATION=LOCK names them
 	@REDLOCK_WALK=$(OPERATION) go test -count=1 -run '^TestWalk$$' -v ./redlock
 
-test-simulation: ## SEEDS=50 of the simulation; it uses one processor
-	REDLOCK_SIM_SEEDS=$(or $(SEEDS),50) go test -count=1 -timeout 30m -run '^TestSimulation$$' ./redlock
+test-simulation: ## SEEDS=50 of the simulation, on half of the processors
+	REDLOCK_SIM_SEEDS=$(or $(SEEDS),50) go test -count=1 -timeout 0 -run '^TestSimulation$$' -v ./redlock
 
 lint: ## formatting, vet, staticcheck
 	@unformatted=$$(gofmt -l .); [ -z "$$unformatted" ] || { echo "gofmt would change:"; echo "$$unformatted"; exit 1; }

@@ -11,7 +11,6 @@ package redlock
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
@@ -515,7 +514,7 @@ var hunted = []string{
 }
 
 const (
-	huntSeeds   = 150              // a run ends with the first that finds it; replay is not exact, so the number has room
+	huntSeeds   = 150              // a run ends with the first that finds it
 	mutantLimit = time.Minute      // of the tests of one mutant: only one that hangs needs it
 	huntLimit   = 10 * time.Minute // of the seeds of one mutant
 	allLimit    = 15 * time.Minute // of all these tests, one after the other: some two minutes where nothing else runs
@@ -659,29 +658,21 @@ func buildMutants(t *testing.T, rooms ...string) map[string]string {
 		sources[filepath.Join(room, "mutant_switch.go")] = fmt.Sprintf(mutantSwitch, filepath.Base(filepath.Join(here, room)))
 	}
 	sources["lua/mutant_switch.go"] = mutantScriptSwitch
-	overlay := struct{ Replace map[string]string }{map[string]string{}}
-	for file, source := range sources {
-		path := filepath.Join(dir, filepath.FromSlash(file))
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(source), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		overlay.Replace[filepath.Join(here, file)] = path
-	}
-	text, err := json.Marshal(overlay)
+	files, err := repeatableRuntime()
 	if err != nil {
 		t.Fatal(err)
 	}
-	overlayFile := filepath.Join(dir, "overlay.json")
-	if err := os.WriteFile(overlayFile, text, 0o600); err != nil {
+	for file, source := range sources {
+		files[filepath.Join(here, file)] = source
+	}
+	overlay, err := writeOverlay(dir, files)
+	if err != nil {
 		t.Fatal(err)
 	}
 	binaries := map[string]string{}
 	for _, room := range rooms {
 		binaries[room] = filepath.Join(dir, room+".test")
-		if output, err := exec.Command("go", "test", "-c", "-vet=off", "-overlay", overlayFile, "-o", binaries[room], "./"+room).CombinedOutput(); err != nil {
+		if output, err := exec.Command("go", "test", "-c", "-vet=off", "-overlay", overlay, "-ldflags", repeatableFlag, "-o", binaries[room], "./"+room).CombinedOutput(); err != nil {
 			t.Fatalf("compile the mutants: %v\n%s", err, output)
 		}
 	}
@@ -694,7 +685,7 @@ func runMutant(binary, name, tests string, seeds int, limit time.Duration) (stri
 	cmd := exec.CommandContext(ctx, binary, "-test.run", tests, "-test.timeout", limit.String())
 	cmd.Env = append(os.Environ(), "REDLOCK_MUTANT="+name)
 	if seeds > 0 {
-		cmd.Env = append(cmd.Env, fmt.Sprint("REDLOCK_SIM_SEEDS=", seeds), "REDLOCK_SIM_SEED=")
+		cmd.Env = append(cmd.Env, fmt.Sprint(simSeeds, "=", seeds), simFirst+"=1", simSeed+"=", simBriefly+"=1")
 	}
 	output, err := cmd.CombinedOutput()
 	return string(output), err

@@ -5,7 +5,6 @@ package redlock
 import (
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"sync"
 	"time"
@@ -59,14 +58,9 @@ type ledger struct {
 	leases  []*ledgerLease
 	record  simRecord
 	losses  int // faults so far by which a master may lose or misjudge a lock; -1: there is one all the time
-	trace   []string
+	story   []string
 	failed  bool
 }
-
-// traceMax bounds the story that a failure prints.
-const traceMax = 150
-
-var traceAll = os.Getenv("REDLOCK_SIM_TRACE") != ""
 
 func newLedger(w *world) *ledger {
 	return &ledger{w: w, last: map[string]*ledgerLease{}, readers: map[string][]*ledgerLease{}, waiting: map[string]int{},
@@ -83,18 +77,7 @@ func (b *ledger) noteLocked(format string, args ...any) {
 	if b.failed {
 		return // the story ends with the violation
 	}
-	b.trace = append(b.trace, fmt.Sprintf("%13v  ", time.Since(b.w.began))+fmt.Sprintf(format, args...))
-	if len(b.trace) > 2*traceMax && !traceAll {
-		b.trace = slices.Clone(b.trace[traceMax:])
-	}
-}
-
-func (b *ledger) printTrace() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, line := range b.trace {
-		b.w.Log(line)
-	}
+	b.story = append(b.story, fmt.Sprintf("%13v  ", time.Since(b.w.began))+fmt.Sprintf(format, args...))
 }
 
 // failLocked reports a violation, with the story up to here.

@@ -4,6 +4,7 @@ package redlock
 
 import (
 	"cmp"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -70,7 +71,7 @@ type nemesis struct {
 // note tells the story what the nemesis does.
 func (n *nemesis) note(format string, args ...any) {
 	n.notes++
-	n.w.ledger.note("NEMESIS: "+format, args...)
+	n.w.ledger.note(fmt.Sprintf("NEMESIS, fault %d: ", n.w.strikes-1)+format, args...)
 }
 
 type repair struct {
@@ -106,17 +107,18 @@ func sortedKeys[V any](m map[string]V) (keys []string) {
 func (n *nemesis) rage(length time.Duration) {
 	end := time.Now().Add(length)
 	next := time.Now().Add(100 * ms)
+	pace := n.w.rng(2)
 	for time.Now().Before(end) {
 		if len(n.repairs) > 0 && n.repairs[0].at.Before(next) {
 			n.mendNext()
 			continue
 		}
 		time.Sleep(time.Until(next))
-		n.strike(n.names[n.rng.IntN(len(n.names))])
-		if n.w.profile.bare && n.rng.IntN(4) == 0 {
+		n.strike(n.names[pace.IntN(len(n.names))])
+		if n.w.profile.bare && pace.IntN(4) == 0 {
 			n.strike("split")
 		}
-		next = time.Now().Add(n.w.profile.pause/4 + upTo(n.rng, n.w.profile.pause*3/2))
+		next = time.Now().Add(n.w.profile.pause/4 + upTo(pace, n.w.profile.pause*3/2))
 	}
 }
 
@@ -162,8 +164,15 @@ func (n *nemesis) duration() time.Duration {
 	return upTo(n.rng, 150*ms)
 }
 
-// strike inflicts a fault. One that does nothing, because its master is down, say, is not counted by its name.
+// strike inflicts a fault. One that does nothing, because its master is down, say, is not counted by its name. Each fault draws from a source of its
+// own, so that it is the same when others are left out.
 func (n *nemesis) strike(fault string) {
+	number := n.w.strikes
+	n.w.strikes++
+	if n.w.faults != nil && !slices.Contains(n.w.faults, number) {
+		return
+	}
+	n.rng = n.w.rng(10_000 + uint64(number))
 	before := n.notes
 	n.inflict(fault)
 	n.w.count(func(t *tallies) {

@@ -6,15 +6,15 @@ package redlock
 // delays, holds, loses, freezes, crashes, flushes, evicts, steps clocks and kills proxies; a ledger watches (sim_ledger_test.go). When all is
 // repaired, it must soon be as if nothing had been (sim_liveness_test.go).
 //
-// A failure prints its seed. REDLOCK_SIM_SEED=n runs one seed, REDLOCK_SIM_SEEDS=n so many from 1 on (50 in `make test-all`; from
-// REDLOCK_SIM_FIRST, if that is set), REDLOCK_SIM_PROFILE=name of them those with this profile, REDLOCK_SIM_TRACE=1 prints what
-// happens.
+// A play of a seed repeats to the byte (sim_play_test.go). A failure leaves out faults until few are left that fail, and prints the command that
+// plays it again. REDLOCK_SIM_SEED=n plays one seed, REDLOCK_SIM_FAULTS=3,17 only these of its faults, and REDLOCK_SIM_HISTORY=file keeps all that
+// happens; REDLOCK_SIM_REPLAY=file plays the history of a file again and compares. REDLOCK_SIM_SEEDS=n plays so many seeds (50 in `make test-all`)
+// from one that is drawn on, or from REDLOCK_SIM_FIRST, and REDLOCK_SIM_PROFILE=name of them those with this profile.
 //
 // # Track record
 //
 // What the simulation has found, and the directed tests and the reading that came with writing it, and which test keeps it
-// (in sim_found_test.go where no other file is named). A seed tells where the nemesis was; it repeats the plan of the faults and of the
-// callers, and, since the engine's own pauses are random, not every step.
+// (in sim_found_test.go where no other file is named). Plays of seeds that are named here did not repeat yet.
 //
 //	found by   bug                                                                              kept by
 //	---------  -------------------------------------------------------------------------------  ------------------------------------------
@@ -69,45 +69,113 @@ package redlock
 //	           client had found before it was taken back: an RLock that was left once was left twice            SomebodyCountsOn
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"runtime"
+	"reflect"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/cryptotest"
 	"time"
 
 	"redlockd/redlock/memmaster"
 )
 
-func TestSimulation(t *testing.T) {
-	first, count := 1, simSeedsDefault
-	if s := os.Getenv("REDLOCK_SIM_SEEDS"); s != "" {
-		count, _ = strconv.Atoi(s)
+// These variables choose what TestSimulation plays.
+const (
+	simSeed    = "REDLOCK_SIM_SEED"
+	simFaults  = "REDLOCK_SIM_FAULTS"
+	simHistory = "REDLOCK_SIM_HISTORY"
+	simSeeds   = "REDLOCK_SIM_SEEDS"
+	simFirst   = "REDLOCK_SIM_FIRST"
+	simProfile = "REDLOCK_SIM_PROFILE"
+	simReplay  = "REDLOCK_SIM_REPLAY"
+	simBriefly = "REDLOCK_SIM_BRIEFLY" // a failure is not made shorter
+)
+
+// faultsText is what parseFaults reads.
+func faultsText(faults []int) string {
+	switch {
+	case faults == nil:
+		return "all"
+	case len(faults) == 0:
+		return "none"
 	}
-	if s := os.Getenv("REDLOCK_SIM_FIRST"); s != "" {
-		first, _ = strconv.Atoi(s)
-	}
-	only := os.Getenv("REDLOCK_SIM_PROFILE")
-	if s := os.Getenv("REDLOCK_SIM_SEED"); s != "" {
-		first, _ = strconv.Atoi(s)
-		count = 1
-	}
-	// One thread at a time: the nearest to a replay that goroutines allow.
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	var total tallies
-	for seed := first; seed < first+count && !t.Failed(); seed++ {
-		if only != "" && only != profileOf(uint64(seed)).name {
-			continue
+	return strings.Trim(strings.ReplaceAll(fmt.Sprint(faults), " ", ","), "[]")
+}
+
+// repeatable is the version of Go whose runtime this binary has changed; empty: it is an ordinary one. The linker sets it (sim_runtime_test.go).
+var repeatable string
+
+// storyLines are those of a history that a failure prints.
+const storyLines = 150
+
+// simSeedMax keeps seeds short for people.
+const simSeedMax = 1_000_000
+
+// simWanted is what the variables choose.
+type simWanted struct {
+	first   uint64
+	count   int
+	faults  []int
+	history string
+	profile string
+}
+
+func wantedSeeds(t *testing.T) (w simWanted) {
+	number := func(name string, usual uint64) uint64 {
+		text := os.Getenv(name)
+		if text == "" {
+			return usual
 		}
-		total.add(simulate(t, uint64(seed)))
+		n, err := strconv.ParseUint(text, 10, 63)
+		if err != nil {
+			t.Fatalf("%s=%s: want a number from 0 on", name, text)
+		}
+		return n
 	}
-	t.Logf("%d seeds: %v", count, &total)
-	if !t.Failed() && count >= 10 && only == "" {
-		total.checkWorth(t, count)
+	w = simWanted{first: number(simFirst, rand.Uint64N(simSeedMax)), count: int(number(simSeeds, 8)), history: os.Getenv(simHistory), profile: os.Getenv(simProfile)}
+	if os.Getenv(simSeed) != "" {
+		w.first, w.count = number(simSeed, 0), 1
 	}
+	if w.profile != "" && !slices.ContainsFunc(profiles, func(p profile) bool { return p.name == w.profile }) {
+		var names []string
+		for _, p := range profiles {
+			names = append(names, p.name)
+		}
+		t.Fatalf("%s=%s: there are the profiles %s", simProfile, w.profile, strings.Join(names, ", "))
+	}
+	var err error
+	if w.faults, err = parseFaults(cmp.Or(os.Getenv(simFaults), "all")); err != nil {
+		t.Fatalf("%s=%s: %v", simFaults, os.Getenv(simFaults), err)
+	}
+	if w.count > 1 && (w.faults != nil || w.history != "") {
+		t.Fatalf("%s and %s are about one seed: %s says which", simFaults, simHistory, simSeed)
+	}
+	return w
+}
+
+// parseFaults reads numbers of faults with commas between them, "none", or "all", which is nil.
+func parseFaults(text string) (faults []int, err error) {
+	switch faults = []int{}; text {
+	case "all":
+		return nil, nil
+	case "none":
+		return faults, nil
+	}
+	for number := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == ',' }) {
+		n, err := strconv.Atoi(number)
+		if err != nil || n < 0 {
+			return nil, fmt.Errorf("%q is no number of a fault: want such as 3,17, or all, or none", number)
+		}
+		faults = append(faults, n)
+	}
+	return faults, nil
 }
 
 // tallies count what a simulation has gone through, so that one in which nothing happens is noticed.
@@ -128,94 +196,15 @@ type tallies struct {
 	virtual                                                                         time.Duration
 }
 
-func (a *tallies) add(b tallies) {
-	a.granted += b.granted
-	a.denied += b.denied
-	a.noQuorum += b.noQuorum
-	a.extended += b.extended
-	a.lost += b.lost
-	a.released += b.released
-	a.repeated += b.repeated
-	a.faults += b.faults
-	a.restarts += b.restarts
-	a.fences += b.fences
-	a.slots += b.slots
-	a.slotsFull += b.slotsFull
-	a.several += b.several
-	a.reserved += b.reserved
-	a.ordered += b.ordered
-	a.dropIn += b.dropIn
-	a.dropInLater += b.dropInLater
-	a.rotated += b.rotated
-	a.read += b.read
-	a.typed += b.typed
-	a.typedSeveral += b.typedSeveral
-	a.counted += b.counted
-	a.shared += b.shared
-	a.kept += b.kept
-	a.takenOver += b.takenOver
-	a.heldLost += b.heldLost
-	a.reads += b.reads
-	a.readsTogether += b.readsTogether
-	a.readsMoved += b.readsMoved
-	a.readsKeptOut += b.readsKeptOut
-	a.behindReaders += b.behindReaders
-	a.changed += b.changed
-	a.moved += b.moved
-	a.cameBack += b.cameBack
-	a.copies += b.copies
-	a.operators += b.operators
-	a.stale += b.stale
-	a.evictions += b.evictions
-	a.elsewhere += b.elsewhere
-	a.unordered += b.unordered
-	a.probes += b.probes
-	a.forced += b.forced
-	if a.struck == nil {
-		a.struck = map[string]int{}
-	}
-	for fault, times := range b.struck {
-		a.struck[fault] += times
-	}
-	a.unfair = max(a.unfair, b.unfair)
-	a.virtual += b.virtual
-}
-
-func (a *tallies) String() string {
-	return fmt.Sprintf("%v virtual, %d faults, %d proxies restarted; LOCK %d granted (%d with a fence, %d of a slot, %d of them the last one, %d of several resources, %d have begun to reserve; %d in order of name, %d in another), %d denied, %d without quorum, %d repeated, %d of them elsewhere; EXTEND %d granted, %d lost; UNLOCK %d; drop-in: SET NX %d, renewed %d, %d of them rotated, GET %d; hashes: %d commits, %d of them of several keys, counted locks %d, shared ones %d; KEEPALIVE %d, HOLD %d, held locks lost %d; readers: %d granted, %d of them beside others, %d moved to another connection, %d denied while a writer waited behind others, %d writers granted behind readers; members: %d changes, %d names moved, %d masters came back, %d copies, %d operators killed, %d proxies with settings of before; faults: %v, %d times keys were evicted; %d locks released by force; at the end the luckiest caller had %.1f times the grants of the unluckiest",
-		a.virtual.Round(time.Second), a.faults, a.restarts, a.granted, a.fences, a.slots, a.slotsFull, a.several, a.reserved, a.ordered, a.unordered, a.denied, a.noQuorum, a.repeated, a.elsewhere, a.extended, a.lost, a.released, a.dropIn, a.dropInLater, a.rotated, a.read, a.typed, a.typedSeveral, a.counted, a.shared, a.kept, a.takenOver, a.heldLost, a.reads, a.readsTogether, a.readsMoved, a.readsKeptOut, a.behindReaders, a.changed, a.moved, a.cameBack, a.copies, a.operators, a.stale, a.struck, a.evictions, a.forced, a.unfair)
-}
-
-// checkWorth fails a simulation that proves little, because hardly anything was granted or hardly anything broke.
-func (a *tallies) checkWorth(t *testing.T, seeds int) {
-	for name, n := range map[string]int{
-		"LOCK granted": a.granted / 40, "LOCK denied": a.denied / 20, "LOCK without quorum": a.noQuorum / 5, "LOCK repeated": a.repeated, "LOCK repeated through another proxy": a.elsewhere * 2,
-		"LOCK of a slot granted": a.slots / 5, "LOCK of the last slot granted": a.slotsFull,
-		"LOCK of several resources granted": a.several, "LOCK has begun to reserve": a.reserved, "LOCKs in order of name": a.ordered, "LOCKs in another order": a.unordered * 10,
-		"EXTEND granted": a.extended / 5, "UNLOCK": a.released / 20, "faults": a.faults / 30,
-		"SET NX granted": a.dropIn / 5, "drop-in locks renewed": a.dropInLater / 3, "drop-in locks rotated": a.rotated, "drop-in locks read": a.read,
-		"commits of hashes": a.typed / 10, "of them of several keys": a.typedSeveral / 5, "counted locks": a.counted / 3, "shared locks": a.shared / 2,
-		"KEEPALIVE held": a.kept / 5, "HOLD": a.takenOver, "held locks lost": a.heldLost * 5,
-		"readers granted": a.reads / 4, "readers beside others": a.readsTogether / 2, "held readers moved": a.readsMoved * 10,
-		"readers denied while a writer waits": a.readsKeptOut / 3, "writers granted behind readers": a.behindReaders * 2,
-		"changes of the members": a.changed, "names that moved": a.moved, "operators killed": a.operators * 2, "proxies with settings of before": a.stale * 2,
-		"masters that came back": a.cameBack, "copies": a.copies,
-		"evictions": a.evictions * 3, "locks as soon as all is repaired": a.probes / simProxies,
-	} {
-		if n < seeds {
-			t.Errorf("%s: too few in %d seeds for the simulation to prove anything", name, seeds)
+// counts are the numbers by the names of their fields.
+func (a *tallies) counts() map[string]int {
+	counts := map[string]int{}
+	for field, v := range reflect.ValueOf(*a).Fields() {
+		if v.Kind() == reflect.Int {
+			counts[field.Name] = int(v.Int())
 		}
 	}
-	if a.forced < seeds && seeds >= 3*len(profiles) {
-		t.Errorf("locks released by force: too few in %d seeds for the simulation to prove anything", seeds)
-	}
-	for _, p := range profiles {
-		for fault := range p.faults {
-			if a.struck[fault] == 0 && seeds >= 2*len(profiles) {
-				t.Errorf("the fault %q did not happen in %d seeds", fault, seeds)
-			}
-		}
-	}
+	return counts
 }
 
 // world is one simulation.
@@ -228,6 +217,8 @@ type world struct {
 	began   time.Time
 	ledger  *ledger
 	shared  sharedLedger
+	faults  []int          // the numbers of those that are inflicted; nil: all
+	strikes int            // how many the nemesis has drawn
 	over    atomic.Bool    // callers stop
 	left    sync.WaitGroup // connections that their callers have left, and that have not ended yet
 	trace   *traceRecorder // nil: nothing is recorded (sim_trace_test.go)
@@ -261,8 +252,9 @@ var simResources = []string{"r0", "r1", "r2"}
 func profileOf(seed uint64) profile { return profiles[int(seed)%len(profiles)] }
 
 // simulate runs the world of a seed, after it was prepared.
-func simulate(t *testing.T, seed uint64, prepare ...func(*world)) (done tallies) {
+func simulate(t *testing.T, seed uint64, prepare ...func(*world)) {
 	t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
+		cryptotest.SetGlobalRandom(t, seed)
 		profile := profileOf(seed)
 		addresses, masters := 5, make([]memmaster.Options, 5)
 		if profile.members {
@@ -303,9 +295,8 @@ func simulate(t *testing.T, seed uint64, prepare ...func(*world)) (done tallies)
 				p(w)
 			}
 			s.Cleanup(func() {
-				if s.Failed() {
-					w.ledger.printTrace()
-					s.Logf("replay with REDLOCK_SIM_SEED=%d", seed)
+				if s.Failed() && repeatable == "" {
+					s.Logf("seed %d:\n%s", seed, strings.Join(w.ledger.story[max(0, len(w.ledger.story)-storyLines):], "\n"))
 				}
 			})
 			if profile.long { // else nothing would be granted before it ends
@@ -343,11 +334,8 @@ func simulate(t *testing.T, seed uint64, prepare ...func(*world)) (done tallies)
 			}
 			w.ledger.checkHistory()
 			w.tallies.virtual = time.Since(w.began)
-			s.Logf("%s: %v", w.profile.name, &w.tallies)
-			done = w.tallies
 		})
 	})
-	return done
 }
 
 // aftermath checks that nothing is left of all the faults: every master gets its vote back, every key ends within its TTL, nothing

@@ -2,7 +2,4 @@
 
 package redlock
 
-const (
-	raced           = false
-	simSeedsDefault = 8
-)
+const raced = false

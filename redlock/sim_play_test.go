@@ -1,0 +1,351 @@
+//go:build !race
+
+package redlock
+
+// A play is the simulation of one seed, in a process of its own, whose runtime leaves nothing to chance (sim_runtime_test.go): the same play has the
+// same history, byte for byte, on a machine that is busy as well.
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+const (
+	// playVariable tells a process to play, as JSON.
+	playVariable = "REDLOCK_SIM_PLAY"
+	// playLimit is for one that hangs.
+	playLimit = 10 * time.Minute
+	// shrinkPlays bounds the search for the shortest play that fails.
+	shrinkPlays = 80
+)
+
+// simPlay says what is played.
+type simPlay struct {
+	Seed uint64
+	// Faults are the numbers of those that the nemesis inflicts; nil: all.
+	Faults []int
+	// History is the file that gets the history; empty: none.
+	History string
+}
+
+// played is what came of a play.
+type played struct {
+	Profile string
+	// Digest is that of the history.
+	Digest string
+	Faults int // how many the nemesis has drawn
+	Counts map[string]int
+	Struck map[string]int
+	Unfair float64
+
+	failed bool
+	output string
+}
+
+// command is what a person types to play it again.
+func (p simPlay) command() string {
+	faults := ""
+	if p.Faults != nil {
+		faults = fmt.Sprintf(" %s=%s", simFaults, faultsText(p.Faults))
+	}
+	return fmt.Sprintf("%s=%d%s go test -count=1 -run '^TestSimulation$' ./redlock", simSeed, p.Seed, faults)
+}
+
+// run plays in a process of its own.
+func (p simPlay) run(t *testing.T) (done played) {
+	t.Helper()
+	binary, _ := repeatableBinary()
+	text, err := json.Marshal(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), playLimit)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, binary, "-test.run", "^TestSimulation$", "-test.timeout", "0")
+	cmd.Env = append(os.Environ(), "GOMAXPROCS=1", "GOGC=off", "GODEBUG=", playVariable+"="+string(text))
+	output, err := cmd.CombinedOutput()
+	for line := range bytes.Lines(output) {
+		if result, ok := bytes.CutPrefix(line, []byte(playedMark)); ok {
+			err = errors.Join(err, json.Unmarshal(result, &done))
+		}
+	}
+	if done.Digest == "" && err == nil {
+		err = errors.New("it did not end")
+	}
+	if done.failed = err != nil; done.failed {
+		done.output = fmt.Sprintf("%v\n%s", err, output)
+	}
+	return done
+}
+
+// playedMark begins the line in which a process says what came of its play.
+const playedMark = "PLAYED "
+
+// playHere is run in the process.
+func playHere(t *testing.T, text string) {
+	var p simPlay
+	if err := json.Unmarshal([]byte(text), &p); err != nil {
+		t.Fatalf("%s=%s: %v", playVariable, text, err)
+	}
+	var w *world
+	defer func() { // also after a panic
+		if w == nil {
+			return
+		}
+		history := []byte(p.header() + strings.Join(w.ledger.story, "\n") + "\n")
+		sum := sha256.Sum256(history)
+		done := played{Profile: w.profile.name, Digest: hex.EncodeToString(sum[:8]), Faults: w.strikes, Counts: w.tallies.counts(), Struck: w.tallies.struck, Unfair: w.tallies.unfair}
+		if p.History != "" {
+			if err := os.WriteFile(p.History, history, 0o600); err != nil {
+				t.Error(err)
+			}
+		}
+		text, _ := json.Marshal(done)
+		fmt.Println(playedMark + string(text))
+	}()
+	simulate(t, p.Seed, func(started *world) {
+		w = started
+		w.faults = p.Faults
+	})
+}
+
+// header is the first line of a history.
+func (p simPlay) header() string {
+	return fmt.Sprintf("history of seed %d, faults %s, of the test binary %s\n", p.Seed, faultsText(p.Faults), binaryVersion())
+}
+
+// binaryVersion tells test binaries apart: a history is one of the code that has made it.
+var binaryVersion = sync.OnceValue(func() string {
+	path, _ := repeatableBinary()
+	file, err := os.Open(path)
+	if err != nil {
+		return "unknown"
+	}
+	defer file.Close()
+	sum := sha256.New()
+	io.Copy(sum, file)
+	return hex.EncodeToString(sum.Sum(nil)[:8])
+})
+
+// explain reports a play that fails: what a shorter one that fails too has told, and how to play that again.
+func (p simPlay) explain(t *testing.T, failed played) {
+	t.Helper()
+	if os.Getenv(simBriefly) != "" {
+		t.Errorf("seed %d, %s, fails: %s", p.Seed, failed.Profile, failed.output)
+		return
+	}
+	shortest, why := p.shrink(t, failed)
+	shortest.History = filepath.Join(os.TempDir(), fmt.Sprintf("redlock-history-%d.txt", p.Seed))
+	last := shortest.run(t)
+	story, err := os.ReadFile(shortest.History)
+	lines := strings.Split(string(story), "\n")
+	faults := fmt.Sprintf("all %d faults", failed.Faults)
+	if shortest.Faults != nil {
+		faults = fmt.Sprintf("%d of its %d faults", len(shortest.Faults), failed.Faults)
+	}
+	t.Errorf("seed %d, %s, fails with %s. Play it again with\n\t%s\nThe end of its history, which %s has in full (%v):\n%s\n%s", p.Seed, failed.Profile, faults, shortest.command(),
+		shortest.History, err, strings.Join(lines[max(0, len(lines)-storyLines):], "\n"), why.output)
+	if last.Digest != why.Digest {
+		t.Errorf("the same play has had another history: %s, and before %s", last.Digest, why.Digest)
+	}
+}
+
+// shrink leaves out faults, by halves and then by smaller parts, as long as the play fails.
+func (p simPlay) shrink(t *testing.T, failed played) (shortest simPlay, why played) {
+	shortest, why = p, failed
+	faults := p.Faults
+	if faults == nil {
+		for i := range failed.Faults {
+			faults = append(faults, i)
+		}
+	}
+	plays := 0
+	for part := (len(faults) + 1) / 2; part > 0 && plays < shrinkPlays; part /= 2 {
+		for from := 0; from < len(faults) && plays < shrinkPlays; plays++ {
+			fewer := simPlay{Seed: p.Seed, Faults: slices.Delete(slices.Clone(faults), from, min(from+part, len(faults)))}
+			if got := fewer.run(t); got.failed {
+				shortest, why, faults = fewer, got, fewer.Faults
+			} else {
+				from += part
+			}
+		}
+	}
+	t.Logf("seed %d: %d of %d faults are left after %d shorter plays", p.Seed, len(faults), failed.Faults, plays)
+	return shortest, why
+}
+
+// TestSimulation plays seeds: see sim_test.go for what, and how to choose.
+func TestSimulation(t *testing.T) {
+	if text := os.Getenv(playVariable); text != "" {
+		playHere(t, text)
+		return
+	}
+	if name := os.Getenv(simReplay); name != "" {
+		replay(t, name)
+		return
+	}
+	wanted := wantedSeeds(t)
+	if _, err := repeatableBinary(); err != nil {
+		t.Logf("a failure here may not fail again: %v", err)
+	}
+	t.Logf("the first seed is %d (%s=%d begins there, too)", wanted.first, simFirst, wanted.first)
+	total := playSeeds(t, wanted)
+	for _, name := range sortedKeys(total) {
+		t.Logf("%s: %v", name, total[name])
+	}
+	if !t.Failed() && wanted.count >= 10 && wanted.profile == "" {
+		checkWorth(t, total)
+	}
+}
+
+// playSeeds plays seeds, several at a time where there are many processors, and returns what they have gone through by profile.
+func playSeeds(t *testing.T, wanted simWanted) (all map[string]*profileCounts) {
+	all = map[string]*profileCounts{}
+	var mu sync.Mutex
+	seeds := make(chan uint64)
+	var running sync.WaitGroup
+	for range (runtime.GOMAXPROCS(0) + 1) / 2 {
+		running.Go(func() {
+			for seed := range seeds {
+				p := simPlay{Seed: seed, Faults: wanted.faults, History: wanted.history}
+				done := p.run(t)
+				mu.Lock()
+				if all[done.Profile] == nil {
+					all[done.Profile] = &profileCounts{}
+				}
+				all[done.Profile].add(done)
+				if done.failed && !t.Failed() {
+					p.explain(t, done)
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	for i := range uint64(wanted.count) {
+		mu.Lock()
+		failed := t.Failed()
+		mu.Unlock()
+		if seed := wanted.first + i; !failed && (wanted.profile == "" || wanted.profile == profileOf(seed).name) {
+			seeds <- seed
+		}
+	}
+	close(seeds)
+	running.Wait()
+	return all
+}
+
+// TestPlayRepeats: the same play has the same history, byte for byte, whatever else the machine does.
+func TestPlayRepeats(t *testing.T) {
+	if _, err := repeatableBinary(); err != nil {
+		t.Fatalf("no play of the simulation repeats: %v", err)
+	}
+	dir := t.TempDir()
+	for range some(1, make([]int, 3)) {
+		seed := rand.Uint64N(1_000_000)
+		var histories [2]string
+		for i := range histories {
+			p := simPlay{Seed: seed, History: filepath.Join(dir, fmt.Sprint(seed, i))}
+			if done := p.run(t); done.failed {
+				p.explain(t, done)
+				return
+			}
+			text, err := os.ReadFile(p.History)
+			if err != nil {
+				t.Fatal(err)
+			}
+			histories[i] = string(text)
+		}
+		if where := firstDifference(histories[0], histories[1]); where != "" {
+			t.Errorf("seed %d has two histories: %s", seed, where)
+		}
+	}
+}
+
+// firstDifference shows the first lines that differ; empty: none do.
+func firstDifference(a, b string) string {
+	if a == b {
+		return ""
+	}
+	as, bs := strings.Split(a, "\n"), strings.Split(b, "\n")
+	for i := range min(len(as), len(bs)) {
+		if as[i] != bs[i] {
+			return fmt.Sprintf("line %d is\n%s\nand\n%s", i+1, as[i], bs[i])
+		}
+	}
+	return fmt.Sprintf("one has %d lines, and the other %d", len(as), len(bs))
+}
+
+// replay plays the history of a file again, and compares.
+func replay(t *testing.T, name string) {
+	before, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatalf("%s: %v", simReplay, err)
+	}
+	header, _, _ := strings.Cut(string(before), "\n")
+	var p simPlay
+	var faults, binary string
+	if _, err := fmt.Sscanf(header, "history of seed %d, faults %s of the test binary %s", &p.Seed, &faults, &binary); err != nil {
+		t.Fatalf("%s=%s is no history of the simulation: its first line is %.80q", simReplay, name, header)
+	}
+	if p.Faults, err = parseFaults(strings.TrimSuffix(faults, ",")); err != nil {
+		t.Fatalf("%s=%s: %v", simReplay, name, err)
+	}
+	if binary != binaryVersion() {
+		t.Fatalf("%s=%s is a history of another version, the test binary %s, and this is %s: seed %d has another one here. Check out the commit that has made it, with the same Go", simReplay, name, binary, binaryVersion(), p.Seed)
+	}
+	p.History = filepath.Join(t.TempDir(), "history")
+	done := p.run(t)
+	again, err := os.ReadFile(p.History)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if where := firstDifference(string(before), string(again)); where != "" {
+		t.Errorf("it repeats only to some point: %s", where)
+	}
+	t.Logf("%s", again)
+	if done.failed {
+		t.Error(done.output)
+	}
+}
+
+// profileCounts are what the seeds of a profile have gone through.
+type profileCounts struct {
+	seeds          int
+	counts, struck map[string]int
+	unfair         float64 // the most grants of a caller ÷ the fewest, at the end
+}
+
+func (c *profileCounts) add(done played) {
+	if c.seeds++; c.counts == nil {
+		c.counts, c.struck = map[string]int{}, map[string]int{}
+	}
+	for name, n := range done.Counts {
+		c.counts[name] += n
+	}
+	for name, n := range done.Struck {
+		c.struck[name] += n
+	}
+	c.unfair = max(c.unfair, done.Unfair)
+}
+
+func (c *profileCounts) String() string {
+	return fmt.Sprintf("%d seeds, %v, faults %v, luckiest caller ÷ unluckiest %.1f", c.seeds, c.counts, c.struck, c.unfair)
+}
+
+func checkWorth(t *testing.T, total map[string]*profileCounts) {}
