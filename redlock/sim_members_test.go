@@ -46,7 +46,9 @@ func (w *world) seats() (all []int) {
 		}
 	}
 	if all == nil {
-		all = []int{0, 1, 2, 3, 4}
+		for at := range w.named {
+			all = append(all, at)
+		}
 	}
 	return all
 }

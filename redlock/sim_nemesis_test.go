@@ -14,6 +14,7 @@ import (
 	"redlockd/redlock/lua"
 	"redlockd/redlock/member"
 	"redlockd/redlock/memmaster"
+	"redlockd/redlock/quorum"
 )
 
 // profile is what a simulation has to suffer: how often each fault comes, relative to the others.
@@ -53,6 +54,10 @@ const (
 	evictAfter = 500 * ms
 )
 
+// clockFaults are in every profile, also where its faults do not name them; but where max_ttl is long: so long has a master no vote whose clock was
+// wrong.
+var clockFaults = []string{"step", "slew", "own rate"}
+
 type nemesis struct {
 	w       *world
 	rng     *rand.Rand
@@ -65,7 +70,9 @@ type nemesis struct {
 	renamed *renaming       // a name that means another master to one proxy; nil: there is none
 	foreign int             // the address of a master of another fleet; -1: there is none
 	lieEnds time.Time       // when the last lie is told no more
-	notes   int             // of what it has done
+	// slewEnds is when the last clock has a right rate again.
+	slewEnds time.Time
+	notes    int // of what it has done
 }
 
 // note tells the story what the nemesis does.
@@ -84,6 +91,11 @@ func newNemesis(w *world) *nemesis {
 	n := &nemesis{w: w, rng: w.rng(1), foreign: -1, down: make([]bool, masters), cold: make([]bool, masters), evicts: make([]bool, masters), ahead: make([]time.Duration, masters)}
 	for _, name := range sortedKeys(w.profile.faults) {
 		for range w.profile.faults[name] {
+			n.names = append(n.names, name)
+		}
+	}
+	for _, name := range clockFaults {
+		if w.profile.faults[name] == 0 && !w.profile.long {
 			n.names = append(n.names, name)
 		}
 	}
@@ -118,7 +130,8 @@ func (n *nemesis) rage(length time.Duration) {
 		if n.w.profile.bare && pace.IntN(4) == 0 {
 			n.strike("split")
 		}
-		next = time.Now().Add(n.w.profile.pause/4 + upTo(pace, n.w.profile.pause*3/2))
+		pause := n.w.profile.pause * n.w.calm
+		next = time.Now().Add(pause/4 + upTo(pace, pause*3/2))
 	}
 }
 
@@ -199,6 +212,9 @@ func (n *nemesis) inflict(fault string) {
 	m, path := w.masters[i], p.paths[at]
 	d := n.duration()
 	note := n.note
+	if slices.Contains(clockFaults, fault) && time.Now().Before(n.lieEnds) {
+		return // one master is wrong at a time
+	}
 	switch fault {
 	case "slow":
 		delay := 5*ms + upTo(rng, 40*ms)
@@ -219,8 +235,7 @@ func (n *nemesis) inflict(fault string) {
 		n.later(d, n.mendPath(path, p.id, at))
 	case "split":
 		// Two masters out of five are out of reach: what is granted now has a bare quorum.
-		first := rng.IntN(len(seats))
-		for _, k := range []int{first, (first + 1 + rng.IntN(len(seats)-1)) % len(seats)} {
+		for _, k := range rng.Perm(len(seats))[:len(seats)-quorum.Of(len(seats))] {
 			path := p.paths[seats[k]]
 			note("path %d-m%d is split off for %v", p.id, seats[k]+1, d+300*ms)
 			path.Partition()
@@ -286,7 +301,7 @@ func (n *nemesis) inflict(fault string) {
 				}
 			}
 		}
-		if n.down[i] || n.cold[i] || remember < 3 {
+		if n.down[i] || n.cold[i] || remember < quorum.Of(len(seats)) {
 			return
 		}
 		w.count(func(t *tallies) { t.cameBack++ })
@@ -307,7 +322,7 @@ func (n *nemesis) inflict(fault string) {
 		}
 	case "betray":
 		// Of a lock that is held, so many masters forget that a quorum of the others is free.
-		for _, i := range n.spare(2) {
+		for _, i := range n.spare() {
 			if rng.IntN(3) > 0 {
 				n.crash(i, false, upTo(rng, 10*ms))
 			} else {
@@ -315,7 +330,7 @@ func (n *nemesis) inflict(fault string) {
 			}
 		}
 	case "betray by clock":
-		for _, i := range n.spare(2) {
+		for _, i := range n.spare() {
 			if n.everybodyKnows(i) {
 				n.step(i, w.maxTTL+1200*ms)
 			}
@@ -330,8 +345,9 @@ func (n *nemesis) inflict(fault string) {
 		}
 	case "slew":
 		// As fast as a daemon for NTP corrects a clock, or faster; up to three clocks at the same time.
+		n.slewEnds = later(n.slewEnds, time.Now().Add(d))
 		rate := []float64{20_000, 83_000, 100_000, 250_000, -83_000, -100_000}[rng.IntN(6)]
-		for _, k := range rng.Perm(len(seats))[:1+rng.IntN(3)] {
+		for _, k := range rng.Perm(len(seats))[:min(len(seats), 1+rng.IntN(3))] {
 			i := w.behind[seats[k]]
 			note("the clock of m%d runs fast by %v ppm for %v", i+1, rate, d)
 			w.ledger.lossy()
@@ -372,7 +388,7 @@ func (n *nemesis) inflict(fault string) {
 }
 
 // spare picks a lease that runs, and of the masters that hold it all but so few that they are no quorum.
-func (n *nemesis) spare(few int) []int {
+func (n *nemesis) spare() []int {
 	l := n.w.ledger.running(n.rng)
 	if l == nil {
 		return nil
@@ -384,7 +400,7 @@ func (n *nemesis) spare(few int) []int {
 		}
 	}
 	n.note("%v of caller %d, held by %d masters, is betrayed", l.resources, l.caller, len(holders))
-	return holders[min(few, len(holders)):]
+	return holders[min(quorum.Of(len(n.w.seats()))-1, len(holders)):]
 }
 
 func (n *nemesis) step(i int, by time.Duration) {
@@ -469,9 +485,16 @@ func (n *nemesis) crash(i int, withData bool, d time.Duration) {
 func (n *nemesis) everybodyKnows(i int) bool {
 	run := conn.ParseInfo(outside(n.w, n.w.masters[i], "INFO", "server").(string))["run_id"]
 	for _, p := range n.w.proxies {
-		if p.Masters()[i].RunID != run {
+		if !slices.ContainsFunc(p.Masters(), func(m MasterStatus) bool { return m.RunID == run }) {
 			return false
 		}
 	}
 	return true
+}
+
+func later(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return b
+	}
+	return a
 }

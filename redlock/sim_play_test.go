@@ -345,7 +345,15 @@ func (c *profileCounts) add(done played) {
 }
 
 func (c *profileCounts) String() string {
-	return fmt.Sprintf("%d seeds, %v, faults %v, luckiest caller ÷ unluckiest %.1f", c.seeds, c.counts, c.struck, c.unfair)
+	perSeed := func(names ...string) (n int) {
+		for _, name := range names {
+			n += c.counts[name]
+		}
+		return n / c.seeds
+	}
+	grants, asked := perSeed("granted", "dropIn", "counted", "shared"), perSeed("granted", "denied", "noQuorum")
+	return fmt.Sprintf("%d seeds, each %d grants, %d%% of %d LOCKs with a quorum; in all %v, faults %v, luckiest caller ÷ unluckiest %.1f",
+		c.seeds, grants, 100-100*perSeed("noQuorum")/max(asked, 1), asked, c.counts, c.struck, c.unfair)
 }
 
 func checkWorth(t *testing.T, total map[string]*profileCounts) {}

@@ -214,6 +214,7 @@ type world struct {
 	profile profile
 	opts    func(*Options)
 	maxTTL  time.Duration
+	calm    time.Duration // faults are so many times as far apart as the profile says
 	began   time.Time
 	ledger  *ledger
 	shared  sharedLedger
@@ -251,14 +252,23 @@ var simResources = []string{"r0", "r1", "r2"}
 
 func profileOf(seed uint64) profile { return profiles[int(seed)%len(profiles)] }
 
+// seatsOf is how many masters the membership is founded with: five in most seeds.
+func (p *profile) seatsOf(seed uint64) int {
+	if p.members || p.long {
+		return 5
+	}
+	return []int{5, 5, 3, 5, 1, 5}[seed/uint64(len(profiles))%6]
+}
+
 // simulate runs the world of a seed, after it was prepared.
 func simulate(t *testing.T, seed uint64, prepare ...func(*world)) {
 	t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
 		cryptotest.SetGlobalRandom(t, seed)
 		profile := profileOf(seed)
-		addresses, masters := 5, make([]memmaster.Options, 5)
+		named := profile.seatsOf(seed)
+		addresses, masters := named, make([]memmaster.Options, named)
 		if profile.members {
-			addresses, masters = 5+simSpares, make([]memmaster.Options, 5+simSpares+simNameless)
+			addresses, masters = named+simSpares, make([]memmaster.Options, named+simSpares+simNameless)
 		}
 		for i := range masters { // some seeds have masters that compare and delete without a script
 			masters[i].IFEQ, masters[i].DELIFEQ = seed%3 == 1 && i%2 == 0, seed%3 == 2
@@ -268,8 +278,10 @@ func simulate(t *testing.T, seed uint64, prepare ...func(*world)) {
 			for i := range addresses {
 				w.behind = append(w.behind, i)
 			}
-			s.named = 5
+			s.named = named
 			rng := w.rng(0)
+			w.calm = []time.Duration{1, 2, 5}[rng.IntN(3)]
+			small := rng.IntN(3) == 0
 			w.maxTTL = []time.Duration{300 * ms, 600 * ms, time.Second}[rng.IntN(3)]
 			if profile.long {
 				w.maxTTL = []time.Duration{time.Second, 2 * time.Second, 4 * time.Second}[rng.IntN(3)] // of a caller's locks
@@ -280,8 +292,11 @@ func simulate(t *testing.T, seed uint64, prepare ...func(*world)) {
 				o.HandoverTime = 30 * ms // TTLs are short here, too, and checkStarvation is
 				o.Heartbeat, o.ReconnectDelayMax, o.copyCount = simHeartbeat, 100*ms, 1
 				o.ClockSkewMax = 25 * time.Second
+				if small {
+					o.MaxHold, o.FenceMarks, o.MaxWaiters, o.MaxBound, o.QueueMax = max(time.Second, 2*w.maxTTL), 2, 5, 2, 16
+				}
 				if profile.long {
-					o.MaxTTL = time.Minute
+					o.MaxTTL, o.MaxHold = time.Minute, time.Hour
 				}
 				if profile.members {
 					o.FoundingWait = 2 * w.maxTTL // no max_ttl is longer
@@ -341,7 +356,8 @@ func simulate(t *testing.T, seed uint64, prepare ...func(*world)) {
 // aftermath checks that nothing is left of all the faults: every master gets its vote back, every key ends within its TTL, nothing
 // is pending, and everything can be locked.
 func (w *world) aftermath() {
-	deadline := time.Now().Add(30 * time.Second)
+	const patience = 30 * time.Second
+	deadline := time.Now().Add(patience)
 	for _, p := range w.proxies {
 		for !w.agrees(p) {
 			if time.Now().After(deadline) {
@@ -351,7 +367,7 @@ func (w *world) aftermath() {
 					}
 					w.Logf("proxy %d: %+v", p.id, p.Membership())
 				}
-				w.Fatalf("half a minute after the last fault not every master has its vote back")
+				w.Fatalf("%v after the last fault not every master has its vote back", patience)
 			}
 			time.Sleep(10 * ms)
 		}

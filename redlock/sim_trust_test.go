@@ -26,7 +26,8 @@ var simBallots = []string{"00000009.0000000000000000", "99999999.fffffffffffffff
 func (n *nemesis) everyoneIsHonest() bool {
 	w := n.w
 	now, shown := w.newest(), ""
-	if !now.Known || now.Voters() != len(now.Seats) || n.foreign >= 0 || time.Now().Before(n.lieEnds) {
+	if !now.Known || now.Voters() != len(now.Seats) || n.foreign >= 0 || time.Now().Before(n.lieEnds) || time.Now().Before(n.slewEnds) ||
+		slices.ContainsFunc(w.proxies, func(p *incarnation) bool { return strings.ContainsRune(p.states(), 'o') }) {
 		return false
 	}
 	for _, seat := range now.Seats {
