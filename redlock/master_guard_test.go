@@ -113,6 +113,18 @@ func (s *stage) remember() *memory {
 	return m
 }
 
+// A memory that went back by one heartbeat shows with the next one, which counts to where the last one was.
+func TestRollbackByOneHeartbeat(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open(uncopied)
+		before := s.remember()
+		time.Sleep(p.opts.Heartbeat)
+		s.masters[0].Rollback(before.snapshot[0])
+		time.Sleep(p.opts.Heartbeat)
+		p.wantStates("quuuu")
+	})
+}
+
 // A bare quorum again, and the quarantined master is not needed: the others grant, and it gets every command all the same.
 func TestQuarantinedMasterGetsEveryCommand(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {

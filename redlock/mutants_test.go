@@ -272,6 +272,8 @@ var mutants = []mutant{
 	// The membership record.
 	{"a-wait-shorter-than-max_ttl", never, "TestRecordsAreRefused"},
 	{"one-memory-at-two-seats", never, "TestRecordsAreRefused"},
+	{"back-by-one-heartbeat", never, "TestRollbackByOneHeartbeat"},
+	{"back-behind-a-new-connection", when(`COND && !result.recheck`), "TestRollbackByOneHeartbeat"},
 	{"the-wait-is-lowered-with-max_ttl", never, "TestStepsAreRefused"},
 	{"a-seat-is-added-as-voter", never, "TestStepsAreRefused"},
 	{"a-seat-is-removed-without-leaving", never, "TestStepsAreRefused"},
