@@ -484,7 +484,8 @@ var mutants = []mutant{
 	// Masters that are not what they should be.
 	{"go-redis-reads-unchecked", doBefore(`return c, nil`), "TestHostileReplyWhileConnecting"},
 	{"a-panic-ends-the-process", doBefore(`return`), "TestPanicLosesOneMaster"},
-	{"votes-of-a-batch-that-panicked", never, "TestPanicInABatchCountsNoVote"},
+	{"votes-that-no-trailer-closes", never, "TestHalfABatchCountsNoVote"},
+	{"a-second-pipeline-excuses-the-first", skip, "TestClockThatStepsHasNoVote"},
 	{"a-master-that-sends-nonsense-is-not-refused", never, "TestWireRefusesNonsense"},
 
 	// Fences.
