@@ -334,6 +334,27 @@ func TestBrandNewMastersWaitOnce(t *testing.T) {
 	})
 }
 
+// A founding that too few masters accept is none.
+func TestFoundingNeedsAQuorum(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		s.founded = true
+		for _, m := range s.masters[2:] {
+			m.SetCost(func(args [][]byte) (takes time.Duration) {
+				if len(args) > 1 && string(args[1]) == lua.Accept.Text {
+					takes = time.Hour
+				}
+				return takes
+			})
+		}
+		p := s.start()
+		s.until("a master has accepted it", func() bool { return strings.Contains(s.do(0, "HGET", lua.MembersKey, "v").(string), " ? ") })
+		time.Sleep(5 * time.Second)
+		if m := p.Membership(); len(m.Seats) > 0 {
+			s.Errorf("founded by two of five: got %+v, want no membership", m)
+		}
+	})
+}
+
 func TestBootstrapRefusesWhatIsNotNew(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
