@@ -292,12 +292,14 @@ func TestSuspendedMachineGoesOn(t *testing.T) {
 			if c := p.lock(one("r", time.Second)); c.Held {
 				s.Errorf("asleep for %v: a LOCK in the batches that show it was granted", asleep)
 			}
+			s.masters[1].StepClock(asleep) // no suspension excuses another gain, before the next heartbeat …
+			p.lock(one("another", time.Second))
 			time.Sleep(600 * ms)
-			p.wantStates("uuuuu")
+			p.wantStates("uouuu")
 			p.lockable("r")
-			s.masters[0].StepClock(asleep) // no suspension excuses another gain
+			s.masters[0].StepClock(asleep) // … and after it
 			time.Sleep(600 * ms)
-			p.wantStates("ouuuu")
+			p.wantStates("oouuu")
 		})
 	}
 }
