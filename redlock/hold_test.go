@@ -153,6 +153,24 @@ func TestHoldEndsWithUnlock(t *testing.T) {
 		time.Sleep(holdTTL)
 		o.wantTold("a")
 		o.wantKept(false, 0, "a")
+
+		// Behind what is under way: what that is granted is gone already.
+		p.delay(ms, 2*ms, 0, 1, 2, 3, 4)
+		for name, begin := range map[string]func(){
+			"LOCK": func() { p.startLock(one("d", holdTTL).as("mine").heldBy(o)) },
+			"HOLD": func() {
+				p.lock(one("d", holdTTL).as("mine"))
+				p.StartHold(&Op{}, LockRequest{Resources: []string{"d"}, Token: "mine", TTL: holdTTL, Holder: o.Holder}, &call{})
+			},
+		} {
+			begin()
+			time.Sleep(2 * ms)
+			token, _, _ := s.masters[0].Get("d")
+			c := p.unlock(token, "d")
+			if st := p.Stats(); !c.Held || st.Bound+st.Leases != 0 {
+				s.Errorf("UNLOCK behind %s: got %+v, %d bound and %d leases, want held, and none", name, c.Result, st.Bound, st.Leases)
+			}
+		}
 	})
 }
 

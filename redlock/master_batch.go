@@ -29,7 +29,7 @@ type batch struct {
 	votes       []quorum.Vote // of rounds, Unknown until the master has replied
 	err         error         // the last error a master replied to an acquisition, extension or reading
 	guardResult guardResult   // of its trailer, or of both where it took two pipelines
-	judged      bool          // guardResult is known
+	closed      bool          // the trailer of the pipeline that was sent last was read
 	// behindFinding tells that something was found in a batch before it, and that nobody has acted on it
 	// yet.
 	behindFinding bool
@@ -101,7 +101,7 @@ func newBatch(l *lane, conn *conn.Conn) *batch {
 
 // encode puts the rounds into the wire.
 func (b *batch) encode() {
-	b.votes, b.readings, b.kept, b.judged, b.behindFinding = b.votes[:0], b.readings[:0], 0, false, false
+	b.votes, b.readings, b.kept, b.behindFinding = b.votes[:0], b.readings[:0], 0, false
 	b.guardResult = guardResult{}
 	b.sets = b.sets[:0]
 	b.bare = b.bare[:0]
@@ -117,16 +117,14 @@ func (b *batch) encode() {
 // more use: the votes that it left unknown, and the releases that were refused, have to be cleared
 // up on the next one.
 func (b *batch) readReplies() error {
-	read := false
 	err := conn.RecoverPanic(func() error {
 		err := b.readAll()
 		if err == nil && len(b.lost) > 0 {
 			err = b.repeatLost()
 		}
-		read = true
 		return err
 	})
-	if !read { //mutant:votes-of-a-batch-that-panicked
+	if !b.closed { // nothing judges the votes that were read //mutant:votes-that-no-trailer-closes
 		for i := range b.votes {
 			b.votes[i] = quorum.Unknown
 		}
@@ -154,7 +152,7 @@ func (b *batch) repeatLost() error {
 	if err := b.conn.LoadWithin(b.lane.fleet.opts.ConnectTimeout); err != nil {
 		return fmt.Errorf("load scripts again: %w", err)
 	}
-	lost := slices.Clone(b.lost)
+	first, lost := b.guardResult, slices.Clone(b.lost)
 	b.begin()
 	for _, i := range lost {
 		b.add(i)
@@ -164,6 +162,7 @@ func (b *batch) repeatLost() error {
 	if err == nil {
 		err = b.readAll()
 	}
+	b.guardResult = first.merge(b.guardResult) //mutant:a-second-pipeline-excuses-the-first
 	if err == nil && len(b.lost) > 0 {
 		err = errors.New("the master forgets scripts as soon as they are loaded")
 	}
@@ -174,7 +173,7 @@ func (b *batch) repeatLost() error {
 // script.
 func (b *batch) begin() {
 	b.commands, b.folded, b.lost, b.refusal = b.commands[:0], b.folded[:0], b.lost[:0], nil
-	b.unmarked, b.open, b.clockMs, b.latestAt = -1, len(b.sets), 0, 0
+	b.unmarked, b.open, b.clockMs, b.latestAt, b.closed = -1, len(b.sets), 0, 0, false
 }
 
 // add puts a round into the segment.
@@ -402,31 +401,18 @@ func (b *batch) readAll() error {
 	if err == nil && !b.wire.In.Drained() && b.lane.last(b) {
 		err = errors.New("the master replies more than it was asked")
 	}
-	if err == nil {
-		if b.open < len(b.sets) {
-			b.marked(end.Clock.UnixMilli())
-		}
-		result := b.lane.guard.judge(end, f.own.ReadingOf(b.sent, time.Now(), end.Clock), f)
-		if b.judged {
-			result = b.guardResult.merge(result)
-		}
-		b.guardResult, b.judged = result, true
-		for _, i := range b.bare {
-			b.votes[i] = quorum.Granted
-		}
-		return b.refusal
+	if err != nil {
+		return b.timely(err)
 	}
-	// Votes that came over a connection that then failed do not count: nothing closed their batch.
-	b.sets = b.sets[:0]
-	for _, command := range b.commands {
-		if command.round >= 0 {
-			b.votes[command.round] = quorum.Unknown
-		}
-		for _, i := range b.folded[command.from:command.to] {
-			b.votes[i] = quorum.Unknown
-		}
+	if b.open < len(b.sets) {
+		b.marked(end.Clock.UnixMilli())
 	}
-	return b.timely(err)
+	b.guardResult = b.lane.guard.judge(end, f.own.ReadingOf(b.sent, time.Now(), end.Clock), f)
+	b.closed = true
+	for _, i := range b.bare {
+		b.votes[i] = quorum.Granted
+	}
+	return b.refusal
 }
 
 // readCommand reads the reply to a command, and turns it into votes. An error means that the

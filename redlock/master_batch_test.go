@@ -438,22 +438,6 @@ func TestScriptFlushHeals(t *testing.T) {
 	})
 }
 
-// A connection that breaks between the replies of a batch leaves no vote that counts: nothing closed the batch.
-func TestHalfABatchIsNoBatch(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := newMemMaster(t)
-		b := standing(t, m)
-		b.rounds = []*round{newRound(verbSet, "A", time.Minute, "a"), newRound(verbRelease, "B", 0, "b")}
-		m.Crash(false)
-		if err := b.exec(); err == nil {
-			t.Error("exec over a dead connection: got no error")
-		}
-		if !slices.Equal(b.votes, []quorum.Vote{quorum.Unknown, quorum.Unknown}) {
-			t.Errorf("votes: got %v, want unknown", b.votes)
-		}
-	})
-}
-
 // A round that was launched under one record stands in the queue while the next one is learned. Its vote does not count: the quorum, and who
 // has a vote, may be others by now.
 func TestVoteOfARoundOfAnotherRecord(t *testing.T) {

@@ -102,7 +102,7 @@ func (k *clockGuard) judge(now clock.Reading, own *clock.Own, drift clock.Drift,
 	if gain > tolerance {
 		result.counts = false
 		if asleep := own.Suspended() - k.slept; asleep > 0 {
-			k.slept += asleep
+			k.slept += asleep //mutant:a-suspension-excuses-several-gains
 			k.ring.Sleep(asleep, rate)
 			result.unwatched = result.unwatched || asleep > wait
 			gain = k.ring.Gain(now, rate)

@@ -356,7 +356,8 @@ func (l *lane) heartbeat(ctx context.Context, link *conn.Conn) error {
 	if result.remembers && high < l.guard.high {
 		result.suspicion = fmt.Sprintf("its fences went back from %d to %d: somebody deleted %s or %s", l.guard.high, high, lua.MarksKey, lua.FloorKey)
 	}
-	if result.suspicion == "" && !result.recheck && n <= before {
+	// It has raised the beat already, so that a memory that went back by one shows nowhere else.
+	if shown, ok := member.ParseState(end.Shown); result.suspicion == "" && ok && shown.Memory == l.guard.memory && n <= before { //mutant:back-by-one-heartbeat //mutant:back-behind-a-new-connection
 		result.suspicion = "its beat went back from " + strconv.FormatInt(before, 10) + " to " + strconv.FormatInt(n, 10) + ": its machine was rolled back to an earlier state"
 	}
 	l.mu.Lock()

@@ -113,6 +113,18 @@ func (s *stage) remember() *memory {
 	return m
 }
 
+// A memory that went back by one heartbeat shows with the next one, which counts to where the last one was.
+func TestRollbackByOneHeartbeat(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open(uncopied)
+		before := s.remember()
+		time.Sleep(p.opts.Heartbeat)
+		s.masters[0].Rollback(before.snapshot[0])
+		time.Sleep(p.opts.Heartbeat)
+		p.wantStates("quuuu")
+	})
+}
+
 // A bare quorum again, and the quarantined master is not needed: the others grant, and it gets every command all the same.
 func TestQuarantinedMasterGetsEveryCommand(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
@@ -318,6 +330,27 @@ func TestBrandNewMastersWaitOnce(t *testing.T) {
 		p.allUp()
 		if err := p.Ready(s.Context()); err != nil {
 			s.Error(err)
+		}
+	})
+}
+
+// A founding that too few masters accept is none.
+func TestFoundingNeedsAQuorum(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		s.founded = true
+		for _, m := range s.masters[2:] {
+			m.SetCost(func(args [][]byte) (takes time.Duration) {
+				if len(args) > 1 && string(args[1]) == lua.Accept.Text {
+					takes = time.Hour
+				}
+				return takes
+			})
+		}
+		p := s.start()
+		s.until("a master has accepted it", func() bool { return strings.Contains(s.do(0, "HGET", lua.MembersKey, "v").(string), " ? ") })
+		time.Sleep(5 * time.Second)
+		if m := p.Membership(); len(m.Seats) > 0 {
+			s.Errorf("founded by two of five: got %+v, want no membership", m)
 		}
 	})
 }

@@ -5,6 +5,7 @@ package redlock
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"strings"
@@ -64,26 +65,34 @@ func testPanics(t *testing.T, distance time.Duration, which []int64) {
 	})
 }
 
-// Votes that were read before the panic are not closed by the checks at the end of their batch.
-func TestPanicInABatchCountsNoVote(t *testing.T) {
-	b := standing(t, newMemMaster(t))
-	b.wire.Socket = &pieces{b.wire.Socket}
-	b.rounds = []*round{newRound(verbSet, "T", time.Second, "a"), newRound(verbInspect, "", 0, "b")}
-	if err := b.exec(); err == nil || !strings.Contains(err.Error(), "redlockd failed on what it sends: enough") {
-		t.Errorf("got %v, want that redlockd has failed", err)
-	}
-	if b.votes[0] != quorum.Unknown || b.votes[1] != quorum.Unknown || len(b.readings) > 0 {
-		t.Errorf("got the votes %v and %d readings, want none known", b.votes, len(b.readings))
+// Votes that were read before a panic, or before the connection fails, are not closed by the checks at the end of their batch.
+func TestHalfABatchCountsNoVote(t *testing.T) {
+	for want, fail := range map[string]func() error{
+		"redlockd failed on what it sends: enough": func() error { panic("enough") },
+		"the way is cut": func() error { return errors.New("the way is cut") },
+	} {
+		b := standing(t, newMemMaster(t))
+		b.wire.Socket = &pieces{b.wire.Socket, fail}
+		b.rounds = []*round{newRound(verbSet, "T", time.Second, "a"), newRound(verbInspect, "", 0, "b")}
+		if err := b.exec(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+		if b.votes[0] != quorum.Unknown || b.votes[1] != quorum.Unknown || len(b.readings) > 0 {
+			t.Errorf("%s: got the votes %v and %d readings, want none known", want, b.votes, len(b.readings))
+		}
 	}
 }
 
-// pieces brings few bytes at a time, and panics when the reply to SET and the value of GET are read.
-type pieces struct{ net.Conn }
+// pieces brings few bytes at a time, and fails when the reply to SET and the value of GET are read.
+type pieces struct {
+	net.Conn
+	fail func() error
+}
 
 func (c *pieces) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p[:5])
 	if string(p[:n]) == ":-2\r\n" {
-		panic("enough")
+		return 0, c.fail()
 	}
 	return n, err
 }

@@ -345,7 +345,7 @@ func (c *Client) commitDecided(r *round, o quorum.Outcome, _ quorum.Votes, d *de
 	case committed:
 		result = Result{Held: true, Token: r.token}
 		if k.ttl > 0 {
-			result.Until, result.Validity = r.start.Add(k.ttl), k.ttl-elapsed
+			result.Until, result.Validity = r.start.Add(k.ttl), k.ttl-elapsed //mutant:a-commit-is-believed-from-its-answer
 		}
 	case full != nil:
 		result.Err = full
@@ -361,8 +361,8 @@ func (c *Client) commitDecided(r *round, o quorum.Outcome, _ quorum.Votes, d *de
 	switch {
 	case committed && r.verb != verbCommitRelease:
 		c.committedLocked(r, c.admission.shareOf(op), v, d)
-		r.op = nil // the attempt, which a lease keeps, must not keep the caller's memory
-		if !r.released && op.holder != nil {
+		r.op = nil                           // the attempt, which a lease keeps, must not keep the caller's memory
+		if !r.released && op.holder != nil { //mutant:a-takeover-outlives-the-unlock-behind-it
 			c.holds.bind(op, r, r.token, result.Until, d)
 		}
 		c.clearRemainsLocked(r, v, k.seen, d)
@@ -522,7 +522,7 @@ func (c *Client) committedLocked(r *round, share *Share, v quorum.Votes, d *defe
 		}
 		// Each key is a lease of its own: it can be released and extended alone.
 		before := c.leases.findLease(key, ch.becomes())
-		lease := &lease{token: ch.becomes(), ttlMs: uint32(paddedTTL(ch.life(), c.drift).Milliseconds()), validUntil: r.start.Add(ch.TTL), born: r.start,
+		lease := &lease{token: ch.becomes(), ttlMs: uint32(paddedTTL(ch.life(), c.drift).Milliseconds()), validUntil: r.start.Add(ch.TTL), born: r.start, //mutant:a-lease-of-a-commit-counts-from-its-answer
 			launched: r.launched, holders: v.MayHold(n), reader: r.ofReader()}
 		lease.keys = append(lease.key[:0], ch.Resource)
 		if r.verb == verbCommitSet {
@@ -551,7 +551,7 @@ func (c *Client) committedLocked(r *round, share *Share, v quorum.Votes, d *defe
 			}
 			c.leases.release(key, ch.Value, d.now) // also for an extension of the old value that is still under way
 		}
-		if !r.released {
+		if !r.released { //mutant:a-commit-outlives-the-unlock-behind-it
 			c.leases.grant(lease, counted, ch.Delay, d.now)
 		}
 	}

@@ -236,7 +236,12 @@ func TestDropInLate(t *testing.T) {
 		p.commit(setNX("r", longValue, 40*ms)).want(s, "SET NX", "a quorum granted only after 40ms", 40*ms)
 		time.Sleep(100 * ms)
 		s.wantNoLocks()
-		p.commit(setNX("r", longValue, 41*ms)).want(s, "SET NX", "held", 40*ms)
+		c := p.commit(setNX("r", longValue, 41*ms))
+		c.want(s, "SET NX", "held", 40*ms)
+		lease := p.Leases(func([]string) bool { return true }, 9)[0]
+		if !c.Until.Equal(c.began.Add(41*ms)) || lease.Validity != ms {
+			s.Errorf("got until %v after it was sent, and a lease for another %v, want 41 ms and 1 ms", c.Until.Sub(c.began), lease.Validity)
+		}
 	})
 }
 

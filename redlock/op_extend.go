@@ -49,10 +49,10 @@ func (c *Client) extensionDecided(r *round, o quorum.Outcome, v quorum.Votes, d 
 	switch {
 	case o == quorum.NoQuorum && c.stoppedByStepLocked(r):
 		c.beginAgainLocked(r, 0, (*Client).beginExtendLocked, d)
-	case o == quorum.Yes && validity > 0:
+	case o == quorum.Yes && validity > 0: //mutant:extended-without-validity
 		c.stats.Extended++
 		until := d.now.Add(validity)
-		if !r.released {
+		if !r.released { //mutant:an-extension-outlives-the-unlock-behind-it
 			c.extendedLocked(r, until, c.admission.shareOf(op), v, d)
 		}
 		d.deliver(op, Result{Held: true, Token: r.token, Validity: validity, Until: until})

@@ -378,7 +378,7 @@ func (c *Client) releaseHoldersLocked(f *force, r *round, v quorum.Votes, d *def
 	f.result.Tokens, f.result.Readers = release.digests, max(0, holders.readers)
 	c.rounds.publish(windowsChannel, release.text(), d) //mutant:a-forced-release-is-not-published
 	c.forced.remember(release, d.now)
-	release.applied, release.launched = true, c.rounds.launched
+	release.applied, release.launched = true, c.rounds.launched //mutant:granted-by-the-client-that-has-forced
 	for _, lease := range leases {
 		c.waiting.handOverReleasedLocked([]string{f.resource}, lease, d)
 	}

@@ -329,6 +329,19 @@ func TestForceOvertakesWhatIsUnderWay(t *testing.T) {
 			})
 		})
 	}
+	t.Run("EXTEND through the client that forces", func(t *testing.T) {
+		inVirtualTime(t, 5, func(s *stage) {
+			p := s.openFar(func(o *Options) { o.Heartbeat = 10 * time.Second })
+			held := p.lock(one("r", 10*time.Second))
+			force := &call{began: time.Now()}
+			p.StartForce(&force.Op, "r", force)
+			time.Sleep(5 * ms) // the masters execute it between the two rounds of the force
+			c := p.startExtend(held.Token, 20*time.Second, "r")
+			p.finish(force).want(s, "the force", "held", 40*ms)
+			p.finish(c).want(s, "EXTEND", "no", 20*ms)
+			s.wantNoLocks()
+		})
+	})
 }
 
 // A refill that a master gets late does not outlive the forced release: the client that has sent it releases behind it.

@@ -101,7 +101,7 @@ func (c *Client) beginLockLocked(op *Op, d *deferred) {
 // launchAttemptLocked starts an attempt: one round to all masters. Implements steps 1 and 2 of "The
 // Redlock algorithm".
 func (c *Client) launchAttemptLocked(op *Op, d *deferred) {
-	if !op.callerToken {
+	if !op.callerToken { //mutant:a-made-token-serves-two-attempts
 		op.token = c.tokens.make(d.now) // each attempt has its own: the release of an earlier one cannot hit it, however late it comes
 	}
 	r := &round{verb: verbSet, token: op.token, ttlMs: op.ttl.Milliseconds() + op.delay().Milliseconds(), op: op} //mutant:a-lock-has-no-delay
@@ -257,7 +257,7 @@ func (c *Client) grantedLocked(r *round, validity time.Duration, v quorum.Votes,
 		}
 		r.attempt.granted.Store(int64(c.own.At(d.now)))
 	}
-	if !r.released {
+	if !r.released { //mutant:a-lock-outlives-the-unlock-behind-it
 		c.leases.grant(granted, c.admission.shareOf(op), op.delay(), d.now)
 		if op.holder != nil {
 			c.holds.bind(op, r, r.token, granted.validUntil, d)

@@ -265,7 +265,7 @@ func (s *slotSearch) denied(r *round, tooLow bool, o quorum.Outcome, v quorum.Vo
 			}
 			s.next = i + 1
 			return true, err
-		case free[i] == 0 || free[i]+open < majority || free[i] < most:
+		case free[i] == 0 || free[i]+open < majority || free[i] < most: //mutant:a-slot-that-no-quorum-is-free-of-is-asked-for
 		case free[i] > most:
 			best, most = 1<<i, free[i]
 		default:

@@ -318,6 +318,10 @@ func TestSlotsOverAMinority(t *testing.T) {
 			s.do(m, "HSET", "jobs#1", "a", "b")
 		}
 		other := s.open()
+		s.masters[3].Crash(true)
+		s.masters[4].Crash(true)
+		s.until("two masters are away", func() bool { return other.states() == "uuudd" })
+		s.do(0, "DEL", "jobs#1") // on one of the others it is free
 		before := other.Stats().Attempts
 		for range 10 {
 			other.lock(one("jobs", time.Minute).of(k)).want(s, "LOCK beside a key of another type", "no", 0)

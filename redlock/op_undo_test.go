@@ -168,6 +168,11 @@ func TestAbandonSparesTheRetry(t *testing.T) {
 			p.Abandon(&gone.Op)
 			time.Sleep(ms)
 			s.wantOn("r", longValue, want)
+
+			gone = p.lock(one("other", 10*time.Second))
+			p.extend(gone.Token, 10*time.Second, "other") // somebody knows of it
+			p.Abandon(&gone.Op)
+			s.wantOn("other", gone.Token, "11111")
 		})
 	}
 }

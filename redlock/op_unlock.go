@@ -75,7 +75,7 @@ func (c *Client) Abandon(op *Op) {
 	d := c.enter()
 	defer c.leave(d)
 	lease := op.lease
-	if lease == nil || c.leases.findLease(lease.keys, lease.token) != lease {
+	if lease == nil || c.leases.findLease(lease.keys, lease.token) != lease { //mutant:what-somebody-knows-of-is-abandoned
 		return
 	}
 	c.leases.end(lease, d.now)

@@ -297,6 +297,8 @@ func TestExtend(t *testing.T) {
 		}
 		time.Sleep(1900 * ms)
 		s.wantOn("r", held.Token, "11111")
+		p.delay(20*ms, 20*ms, 0, 1, 2, 3, 4)
+		p.extend(held.Token, 42*ms, "r").want(s, "EXTEND of which nothing is left", "a quorum granted only after 40ms", 40*ms)
 	})
 }
 

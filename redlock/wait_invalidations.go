@@ -189,7 +189,7 @@ func (l *lane) closeInvalidations() {
 // connection has just gone) is tried again with the next subscription.
 func (l *lane) track(ctx context.Context, link *conn.Conn) error {
 	id := l.invalidationsID.Load()
-	if id == l.trackingID {
+	if id == l.trackingID { //mutant:tracked-for-a-subscription-of-before
 		return nil
 	}
 	l.trackingID, l.tracking = id, false

@@ -99,6 +99,18 @@ func TestUnsubscribedWaiterAsks(t *testing.T) {
 		if took := time.Since(began); !waiter.Held || took > 2*p.opts.RetryDelayMax {
 			s.Errorf("got %+v after %v, want held after a usual pause", waiter.Result, took)
 		}
+
+		p.subscribed() // again
+		p.unlock(waiter.Token, "r")
+		held = other.lock(one("r", time.Minute))
+		waiter = p.begin(one("r", time.Minute).waits(10 * time.Second))
+		time.Sleep(time.Second)
+		began = time.Now()
+		other.unlock(held.Token, "r")
+		p.finish(waiter)
+		if took := time.Since(began); !waiter.Held || took > 3*ms {
+			s.Errorf("with announcements again: got %+v after %v, want held at once", waiter.Result, took)
+		}
 	})
 }
 

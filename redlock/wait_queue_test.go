@@ -165,6 +165,26 @@ func TestHandOversInARow(t *testing.T) {
 	})
 }
 
+// A token that was made here serves one attempt, so that no release of an earlier one can hit it, however late it comes.
+func TestEachAttemptHasItsToken(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		s.doOn([]int{0, 1, 2}, "SET", "r", "another", "PX", 60_000)
+		p.delay(0, 10*ms, 0, 1, 2, 3, 4)
+		p.begin(one("r", time.Second).waits(time.Minute))
+		tokens := map[string]bool{}
+		for range 3 {
+			s.until("an attempt", func() bool { return len(locksOn(s.masters[4])) > 0 })
+			token, _, _ := s.masters[4].Get("r")
+			tokens[token] = true
+			s.until("it is undone", func() bool { return len(locksOn(s.masters[4])) == 0 })
+		}
+		if len(tokens) != 3 {
+			s.Errorf("three attempts: got the tokens %v, want three", tokens)
+		}
+	})
+}
+
 // A LOCK that does not wait must not get past those who do.
 func TestNoBarging(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {

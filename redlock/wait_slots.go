@@ -218,7 +218,7 @@ func observedSlots(answers []answer, slots, quorum int) (free uint32, soon time.
 			}
 		}
 		switch end := freeByQuorum(of, quorum); {
-		case absentOn(of) >= quorum:
+		case absentOn(of) >= quorum: //mutant:a-slot-is-free-on-one-master
 			free |= 1 << i
 		case end > 0 && (soon == 0 || end < soon):
 			soon = end

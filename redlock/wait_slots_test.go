@@ -101,6 +101,23 @@ func TestSlotsReleasedElsewhereAtOnce(t *testing.T) {
 	})
 }
 
+// A slot that fewer than a quorum of masters are free of is held.
+func TestSlotThatAMinorityHasLostIsNotAskedFor(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p, other := s.open(), s.open()
+		p.subscribed()
+		other.fill("jobs", 2, time.Minute)
+		s.doOn([]int{0, 1}, "DEL", "jobs#0")
+		p.delay(ms, ms, 0, 1, 2, 3, 4)
+		before := p.Stats().Attempts
+		p.begin(one("jobs", time.Minute).of(2).waits(10 * time.Second))
+		time.Sleep(5 * time.Second)
+		if got := p.Stats().Attempts - before; got > 6 {
+			s.Errorf("%d attempts in 5 s of waiting, want few", got)
+		}
+	})
+}
+
 // A slot whose holder is dead goes to the head when it ends.
 func TestSlotThatEnds(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {

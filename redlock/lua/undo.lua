@@ -17,7 +17,7 @@ for i = 1, #KEYS do
   local value, latest, what, before = ARGV[4 * i - 3], tonumber(ARGV[4 * i - 2]), ARGV[4 * i - 1], ARGV[4 * i]
   local at = not held[i] and axis(KEYS[i])
   local score = at and redis.call('ZSCORE', KEYS[i], 'r:' .. value)
-  if held[i] == value or score then
+  if held[i] == value or score then --mutant:the-undo-does-not-compare-the-value
     local left = score and score - at or redis.call('PTTL', KEYS[i])
     local ends = now + left
     if left > 0 and ends >= latest - early and ends <= latest + 1 then --mutant:the-undo-does-not-look-at-the-end

@@ -390,7 +390,7 @@ func (m *Coordinator) raiseFloors(ctx context.Context, n *Situation, places []in
 // what they chose.
 func (m *Coordinator) propose(ctx context.Context, s *Survey, parent *Record, d decision) time.Duration {
 	o := m.opts
-	acceptors, quorum := d.Child.Among(s.Reports), d.Child.Quorum()
+	acceptors, quorum := d.Child.Among(s.Reports), d.Child.Quorum() //mutant:a-founding-is-chosen-by-one
 	if parent != nil {
 		acceptors, quorum = s.Acceptors(parent), parent.Quorum()
 	}

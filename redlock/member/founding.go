@@ -48,12 +48,12 @@ func (s *Survey) founding(base *Record, opts Options) (f *Record, why string) {
 			continue
 		}
 		reached++
-		f.Generation = max(f.Generation, a.State.Record.generation)
-		if a.record != nil { // also that of a memory before
-			f.Generation = max(f.Generation, a.record.Generation)
-			f.Wait = max(f.Wait, a.record.Wait) //mutant:a-founding-forgets-a-longer-wait
+		f.Generation = max(f.Generation, a.State.Record.generation) //mutant:a-founding-whose-text-is-gone-is-forgotten
+		if a.record != nil {                                        // also that of a memory before
+			f.Generation = max(f.Generation, a.record.Generation) //mutant:a-founding-before-is-forgotten
+			f.Wait = max(f.Wait, a.record.Wait)                   //mutant:a-founding-forgets-a-longer-wait
 		}
-		if a.child != nil && !a.child.founds() { // it may have been chosen
+		if a.child != nil && !a.child.founds() { // it may have been chosen //mutant:a-founding-forgets-the-wait-of-a-child //mutant:a-founding-adds-up-the-waits-of-others
 			f.Wait = max(f.Wait, a.child.Wait)
 		}
 		if base != nil {
@@ -129,7 +129,7 @@ func (s *Survey) remains(own *Record) (newest *Record) {
 	newest = own
 	for _, f := range s.Reports {
 		r := f.record
-		if f.ok() && r != nil && r.SeatNamed(f.master.SeatName()) != nil && (newest == nil || r.follows(newest)) {
+		if f.ok() && r != nil && r.SeatNamed(f.master.SeatName()) != nil && (newest == nil || r.follows(newest)) { //mutant:the-seats-of-an-older-founding
 			newest = r
 		}
 	}

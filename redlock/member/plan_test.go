@@ -531,6 +531,8 @@ func TestFounding(t *testing.T) {
 		}
 	}
 	other := base.Changed(func(r *Record) { r.Lineage = otherLineage })
+	later := base.Changed(func(r *Record) { r.Generation, r.Lineage, r.Version, r.Parent = 4, laterLineage, 0, "" })
+	last := later.Changed(func(r *Record) { r.Generation, r.Seats = 5, slices.Delete(r.Seats, 1, 2) })
 	all := []int{0, 1, 2, 3, 4}
 	for _, tc := range []struct {
 		name   string
@@ -570,6 +572,14 @@ func TestFounding(t *testing.T) {
 			"lllll", time.Hour, ""},
 		{"one record before had a longer wait", base, []func(s *Survey){fresh(2, nil, 2, 3), fresh(2, base.Changed(func(r *Record) { r.Wait = time.Hour }), 4)},
 			"lllll", time.Hour, "m4 alone remembers that waits were 1h0m0s"},
+		{"one has accepted a child with a longer wait", base, []func(s *Survey){fresh(2, nil, 2, 3, 4), accepting(base.Changed(func(r *Record) { r.Version, r.Parent, r.Wait = 8, base.Digest, time.Hour }), 1)},
+			"lllll", time.Hour, ""},
+		{"one has accepted a founding with a longer wait", base, []func(s *Survey){fresh(2, nil, 2, 3, 4), accepting(later.Changed(func(r *Record) { r.Wait = time.Hour }), 1)},
+			"lllll", 8 * time.Second, ""},
+		{"two foundings before are remembered", base, []func(s *Survey){fresh(2, later, 2), fresh(2, last, 3), fresh(2, later, 4)}, "llll", 8 * time.Second, ""},
+		{"a founding before is remembered where it has no seat", base, []func(s *Survey){fresh(2, nil, 2, 3, 4), fresh(2, last, 1)}, "lllll", 8 * time.Second, ""},
+		{"the text of a founding before is gone", base, []func(s *Survey){fresh(2, nil, 2, 3, 4), showing(last, 0), func(s *Survey) { s.Reports[0].record = nil }},
+			"lllll", 8 * time.Second, "m1 alone remembers that waits were 8s"},
 		{"one shows what nobody else knows", base, []func(s *Survey){fresh(2, nil, 1, 2, 3), func(s *Survey) {
 			s.Reports[4].shown(processMemory(4, 1), base.Changed(func(r *Record) { r.Version = 99 }))
 		}}, "lllll", 8 * time.Second, ""},
@@ -601,6 +611,11 @@ func TestFounding(t *testing.T) {
 			generation = base.Generation + 1
 			if f.Fleet() != base.Fleet() || f.Lineage == base.Lineage {
 				t.Errorf("%s: lineage %s, want another one of the fleet of %s", tc.name, f.Lineage, base.Lineage)
+			}
+		}
+		for _, a := range s.Reports { // whatever its masters show, or have shown, is older
+			if one := f.Seat(a.Place); one != nil && one.State == Learner {
+				generation = max(generation, a.shownID().generation+1)
 			}
 		}
 		if f.Generation != generation || f.Version != 0 {
