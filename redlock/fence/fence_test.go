@@ -55,6 +55,9 @@ func TestReadHighWater(t *testing.T) {
 	if mark, ok := Of(0); mark != 0 || !ok {
 		t.Errorf("a mark of 0: got %d, %v, want 0, true", mark, ok)
 	}
+	if mark, ok := Of(1 << 53); ok {
+		t.Errorf("a mark of 2^53: got %d, which is no fence", mark)
+	}
 	for _, tt := range []struct {
 		name            string
 		floor           string
