@@ -3,7 +3,7 @@
 STATICCHECK = go run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 BENCHSTAT = go run golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
 
-.PHONY: run build dist test test-all test-packages test-processes-1 test-processes-2 test-engine test-release test-bench test-chart test-simulation test-models test-mutants test-scenarios lint walk bench bench-full bench-libraries benchmarks scenarios soak torture fuzz redis tools libraries tlc model
+.PHONY: run build dist test test-all test-packages test-processes-1 test-processes-2 test-engine test-release test-bench test-chart test-simulation test-models test-mutants mutants-generated test-scenarios lint walk bench bench-full bench-libraries benchmarks scenarios soak torture fuzz redis tools libraries tlc model
 
 run: ## serve on 127.0.0.1:6380 with five masters inside the process
 	go run ./cmd/redlockd
@@ -19,7 +19,7 @@ test: redis ## the tests that need nothing but Go and redis-server, briefly: wha
 
 # What REDLOCK_TESTS means is in redlock/redisproc/need.go.
 test-packages test-processes-1 test-processes-2 test-engine: export REDLOCK_TESTS = all
-test-release test-mutants test-models test-scenarios test-bench soak model: export REDLOCK_TESTS = release
+test-release test-mutants mutants-generated test-models test-scenarios test-bench soak model: export REDLOCK_TESTS = release
 
 # The race detector sees a few cases of these tests, or none (redlock/cases_test.go): test-engine runs them without it, in full.
 ENGINE = TestSimulation|TestPlayRepeats$$|TestTraceModel$$|TestRecordTraceModel$$|TestOverloadSlowsDown|TestSeveralAreGranted|TestStepIsCaught|TestUndoSpares|TestPanicLoses|TestMaxTTLLowered|TestFastClocks|TestNoStepCostsAnAnswer$$|TestNoRestartCostsAnAnswer$$|TestListOfTests$$|TestMutantMarks$$|TestWalk$$
@@ -49,6 +49,9 @@ test-release: test-all test-mutants test-models test-scenarios test-bench test-c
 
 test-mutants: tools tlc ## each rule of the engine is broken on purpose, and the test that holds it must fail
 	go test -count=1 -timeout 40m -run '^TestMutants$$' ./redlock
+
+mutants-generated: redis ## every place of the rules of the engine, broken in every way that is made by rule, into redlock/testdata/mutants.txt; FILES="hold.go lua/undo.lua", MUTANT=hold.go:12. An hour for all
+	go test -count=1 -timeout 0 -run '^TestGeneratedMutants$$' -v ./redlock
 
 test-models: tlc ## the small runs of the TLA+ models, and traces of the simulation
 	go test -count=1 -timeout 40m -run 'Model$$' ./redlock

@@ -672,16 +672,30 @@ func TestMutants(t *testing.T) {
 
 // buildMutants compiles a test binary of each of these rooms, with all mutants in it.
 func buildMutants(t *testing.T, rooms ...string) map[string]string {
+	sources := mutatedSources(t)
+	addSwitch(sources, mutantSwitch, mutantRooms)
+	sources["lua/mutant_switch.go"] = mutantScriptSwitch
+	return compileMutants(t, sources, rooms...)
+}
+
+// addSwitch adds a file to each of the packages.
+func addSwitch(sources map[string]string, text string, rooms []string) {
+	for _, room := range rooms {
+		name := "redlock"
+		if room != "." {
+			name = room
+		}
+		sources[filepath.Join(room, "mutant_switch.go")] = fmt.Sprintf(text, name)
+	}
+}
+
+// compileMutants compiles the test binaries with these files in the place of their own.
+func compileMutants(t *testing.T, sources map[string]string, rooms ...string) map[string]string {
 	dir := t.TempDir()
 	here, err := os.Getwd()
 	if err != nil {
 		t.Fatal(err)
 	}
-	sources := mutatedSources(t)
-	for _, room := range mutantRooms {
-		sources[filepath.Join(room, "mutant_switch.go")] = fmt.Sprintf(mutantSwitch, filepath.Base(filepath.Join(here, room)))
-	}
-	sources["lua/mutant_switch.go"] = mutantScriptSwitch
 	files, err := repeatableRuntime()
 	if err != nil {
 		t.Fatal(err)

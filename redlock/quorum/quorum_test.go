@@ -6,7 +6,7 @@ package quorum
 import "testing"
 
 var voteLetters = map[rune]Vote{
-	'.': Pending, 'g': Granted, 'm': AlreadyMine, 'd': Denied, 'a': Absent, 'x': Abstained, '?': Unknown,
+	'.': Pending, 'g': Granted, 'm': AlreadyMine, 'd': Denied, 'a': Absent, 'x': Abstained, '?': Unknown, 's': Stale, 'r': AsReader,
 }
 
 func word(letters string) Votes {
@@ -48,7 +48,10 @@ func TestAcquisitionOutcome(t *testing.T) {
 		{"mgdd?", No},       // where the key was free the token did not hold it
 		{"xxx..", NoQuorum}, // two cannot be a quorum, whatever they say
 		{"?????", NoQuorum},
+		{"ada..", No}, // some changes need the key there
+		{"sds..", No},
 		{"g", Yes}, {"d", No}, {"x", NoQuorum}, {".", Undecided},
+		{"dd?.", Undecided}, {"md?.", Undecided}, {"dd?d", No}, // of four, three are a quorum
 		{"gg.", Yes}, {"g.d", Undecided}, {"d?.", Undecided}, {"d??", NoQuorum},
 	} {
 		if got := Acquisition(word(tt.votes), len(tt.votes)); got != tt.want {
@@ -90,6 +93,12 @@ func TestExtensionOutcome(t *testing.T) {
 		{"aaa..", No},
 		{"ada..", No},
 		{"ggaad", No},
+		{"ggrr.", Undecided}, // it may be there as a writer's in most places
+		{"ggrrr", Yes},
+		{"grar.", Undecided},
+		{"ggra.", Undecided},
+		{"ggraa", No},
+		{"rgadr", No},
 		{"gga??", NoQuorum},
 		{"gg???", NoQuorum},
 		{"gg??.", Undecided},
@@ -123,6 +132,9 @@ func TestOutcomesAreFinal(t *testing.T) {
 			o := rule(v, n)
 			if v.TooFew(n) && o != Undecided {
 				t.Fatalf("%s %x: too few votes are in, and it is decided", name, v)
+			}
+			if few := v.Voted(n).Count() <= n-Of(n); v.TooFew(n) != few && v.Tally(n).Of(Nobody) == 0 {
+				t.Fatalf("%x: got that too few votes are in: %v, want %v", v, v.TooFew(n), few)
 			}
 			if v.Tally(n).Of(Pending) == 0 && o == Undecided {
 				t.Fatalf("%s %x: all votes are in, and nothing is decided", name, v)
@@ -161,6 +173,17 @@ func TestVotesPackFifteenMasters(t *testing.T) {
 	}
 	if got := word("g.d?xam").MayHold(7); got != 0b1001011 {
 		t.Errorf("mayHold of g.d?xam: got %b, want 1001011", got)
+	}
+}
+
+// Of a vote that does not count, what its master may hold stays.
+func TestUncounted(t *testing.T) {
+	want := [voteKinds]Vote{Granted: Done, AlreadyMine: Done, AsReader: Done, Absent: Hole, Denied: Abstained, Stale: Abstained,
+		Pending: Pending, Renewed: Renewed, Abstained: Abstained, Unknown: Unknown, Hole: Hole, Done: Done, Nobody: Nobody}
+	for v := range voteKinds {
+		if got := v.Uncounted(); got != want[v] {
+			t.Errorf("vote %d: got %d, want %d", v, got, want[v])
+		}
 	}
 }
 
