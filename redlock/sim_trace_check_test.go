@@ -39,12 +39,17 @@ func tracedSeeds(profiles []string, count int) (seeds []uint64) {
 }
 
 // seedsToTrace is how many seeds to record: few in each `make test-all`, 1 with a mutant, or as many as is asked for.
-func seedsToTrace(few, large int) int {
-	if n, err := strconv.Atoi(os.Getenv(traceSeeds)); err == nil {
+func seedsToTrace(t *testing.T, few, large int) int {
+	switch asked := os.Getenv(traceSeeds); {
+	case asked != "":
+		n, err := strconv.Atoi(asked)
+		if err != nil || n < 1 {
+			t.Fatalf("%s=%q: want how many seeds to record, 1 or more", traceSeeds, asked)
+		}
 		return n
-	} else if os.Getenv("REDLOCK_MUTANT") != "" {
+	case os.Getenv("REDLOCK_MUTANT") != "":
 		return 1
-	} else if os.Getenv(modelSize) == "large" {
+	case os.Getenv(modelSize) == "large":
 		return large
 	}
 	return few
@@ -55,7 +60,7 @@ func TestTraceModel(t *testing.T) {
 	redisproc.Long(t)
 	needTLC(t)
 	recorded, kinds := 0, map[traceKind]int{}
-	for group := range slices.Chunk(tracedSeeds(tracedProfiles, seedsToTrace(1, 60)), seedsAtOnce) {
+	for group := range slices.Chunk(tracedSeeds(tracedProfiles, seedsToTrace(t, 1, 60)), seedsAtOnce) {
 		var traces []*trace
 		for _, seed := range group {
 			locks, _ := traceSeed(t, seed)

@@ -19,7 +19,7 @@ var recordProfiles = []string{"members change", "names move", "names differ", "e
 func TestRecordTraceModel(t *testing.T) {
 	redisproc.Long(t)
 	needTLC(t)
-	seeds, duels := tracedSeeds(recordProfiles, seedsToTrace(1, 60)), 10
+	seeds, duels := tracedSeeds(recordProfiles, seedsToTrace(t, 1, 60)), 10
 	if os.Getenv(modelSize) == "large" { // also with a mutant
 		duels = 50
 	}
@@ -74,6 +74,7 @@ var recordsByHand = []string{
 	handRecord(1, 3, 3, 300, "1v0 2v0 5v3"),  // 12: or the timer of the third begins when it is over
 	handRecord(1, 2, 2, 300, "1v0 2v0 6l2"),  // 13: or the third has forgotten once more,
 	handRecord(1, 3, 13, 300, "1v0 2v0 6v2"), // 14: and is copied to, and votes
+	handRecord(1, 0, 0, 300, "6v0"),          // 15: another fleet
 }
 
 // handRecord is a record whose seats are given as memory, state and version of the listing.
@@ -98,8 +99,21 @@ func handRecord(generation, version, parent, wait int, seats string) string {
 }
 
 // shows is an event: at that time, in ms, a master shows its memory, record, ballot and child that it has accepted, and ballot that it has promised.
+// Each master has one process.
 func shows(at, master, memory, record, ballot, child, promised int) string {
-	return fmt.Sprintf("<<%d,%d,%d,%d,%d,%d,%d>>", at*1000, master, memory, record, ballot, child, promised)
+	process := master
+	if memory == 0 {
+		process = 0
+	}
+	return fmt.Sprintf("<<%d,%d,%d,%d,%d,%d,%d,%d>>", at*1000, master, memory, record, ballot, child, promised, process)
+}
+
+// inProcess are events of masters whose processes have that number.
+func inProcess(process int, events ...string) (others []string) {
+	for _, e := range events {
+		others = append(others, fmt.Sprintf("%s,%d>>", e[:strings.LastIndex(e, ",")], process))
+	}
+	return others
 }
 
 // Parts of a step, for masters whose memories have their numbers.
@@ -155,6 +169,12 @@ var recordTracesByHand = []handTrace{
 	{"a proposer takes over what was accepted", true, threeVote(promise(400, 3, 2, 1, 2), accept(401, 3, 2, 10, 1), []string{shows(402, 1, 1, 2, 3, 10, 4)},
 		promise(402, 4, 2, 3), accept(403, 4, 2, 10, 1, 3), told(404, 10, 1, 2, 3))},
 
+	{"a master restarts with its data, which it forgets then", true, threeVote(inProcess(9, told(400, 2, 3)...), thirdForgets(401))},
+	{"a name leads to a master of another fleet", true, threeVote(thirdForgets(400), []string{shows(401, 4, 0, 0, 0, 0, 0)}, inProcess(3, shows(402, 4, 6, 15, 0, 0, 0)))},
+
+	{"a memory promises in another process", false, threeVote(inProcess(9, told(400, 2, 3)...), inProcess(9, promise(401, 3, 2, 3)...))},
+	{"a master of another fleet takes part", false, threeVote(thirdForgets(400), []string{shows(401, 4, 0, 0, 0, 0, 0)}, inProcess(3, shows(402, 4, 6, 15, 0, 0, 0)),
+		inProcess(3, shows(403, 4, 6, 15, 0, 0, 7)))},
 	{"learners vote too early", false, founded(promise(300, 2, 1, 1, 2), accept(310, 2, 1, 2, 1))},
 	{"reseated as a voter", false, threeVote(thirdForgets(400), promise(500, 3, 2, 1, 2), accept(501, 3, 2, 5, 1))},
 	{"a learner that has waited votes with another listing", false, threeVote(thirdForgets(400), steps(500, 3, 2, 3, 1, 2), promise(801, 4, 3, 1, 2), accept(802, 4, 3, 12, 1))},

@@ -138,8 +138,8 @@ func (r *traceRecorder) recordTrace() *trace {
 		if s.unparsed != "" {
 			number = -1
 		}
-		t.events = append(t.events, fmt.Sprintf("<<%d,%d,%d,%d,%d,%d,%d>>", e.at.Microseconds(), e.master, number, r.records.number[s.record], ballot(s.ballot),
-			r.records.number[s.child], ballot(s.promised)))
+		t.events = append(t.events, fmt.Sprintf("<<%d,%d,%d,%d,%d,%d,%d,%d>>", e.at.Microseconds(), e.master, number, r.records.number[s.record], ballot(s.ballot),
+			r.records.number[s.child], ballot(s.promised), processes.of(s.runID)))
 	}
 	var copied []string
 	for _, name := range sortedKeys(r.copied) {

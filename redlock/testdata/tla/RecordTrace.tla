@@ -4,7 +4,9 @@
 (* Step, Change and Found? Each event says what a master shows from then   *)
 (* on, and one of the actions here must explain it: the memory is gone, a  *)
 (* new one has got its name, a ballot was promised, a child was accepted,  *)
-(* or the memory was told a record that is chosen.                         *)
+(* or the memory was told a record that is chosen. Besides, a master may   *)
+(* restart with its data, and its memory does nothing any more, or be of   *)
+(* another fleet, and take no part.                                        *)
 (*                                                                         *)
 (* A child may be accepted with a ballot that is not lower than the        *)
 (* promised one, by a memory that its parent lists and that shows this     *)
@@ -28,7 +30,7 @@ CONSTANTS
 VARIABLES
   tr,       \* which trace
   next,     \* the event to come
-  shown,    \* by master: its memory, the record that it has settled on, the child that it has accepted with which ballot, and the ballot that it has promised
+  shown,    \* by master: its memory, the record that it has settled on, the child that it has accepted with which ballot, the ballot that it has promised, and its process
   memories, \* how many there have been
   promises, \* who has promised which ballot, showing which record, and what it had accepted then
   accepted, \* who has ever accepted which child with which ballot
@@ -39,7 +41,7 @@ vars == <<tr, next, shown, memories, promises, accepted, chosen>>
 Value(p) == p = TRUE
 
 Trace == Traces[tr]
-Nothing == [memory |-> 0, rec |-> 0, ballot |-> 0, child |-> 0, promised |-> 0]
+Nothing == [memory |-> 0, rec |-> 0, ballot |-> 0, child |-> 0, promised |-> 0, process |-> 0]
 Range(s) == {s[i] : i \in DOMAIN s}
 
 (* Records. A seat is [n, name, memory, st, since]; st is "v" for voter, "l" for learner, "-" for vacant, "x" for leaving. *)
@@ -129,15 +131,30 @@ Proposable(c, b, n) ==
 ---------------------------------------------------------------------------------
 (* x is what the master has shown, s what it shows now. *)
 
+(* A memory dies with the process that has named it, also if the next one finds its data. That of another fleet takes no part. *)
+Lives(x, s) == x.memory # 0 /\ s.process = x.process /\ Trace.process[x.memory] = x.process /\ (x.rec = 0 \/ x.rec \in Chosen)
+
+Restart(x, s) ==
+  /\ x.memory # 0 /\ s.process # x.process
+  /\ s = [x EXCEPT !.process = s.process]
+  /\ UNCHANGED <<memories, promises, accepted, chosen>>
+
 Forget(s) == s = Nothing /\ UNCHANGED <<memories, promises, accepted, chosen>>
 
 Name(s) ==
-  /\ s = [Nothing EXCEPT !.memory = memories + 1]
+  /\ s.memory # 0 /\ s = [Nothing EXCEPT !.memory = memories + 1, !.process = Trace.process[s.memory]]
+  /\ memories' = memories + 1
+  /\ UNCHANGED <<promises, accepted, chosen>>
+
+(* A name leads to a master of another fleet, whose only master it is. *)
+Elsewhere(x, s) ==
+  /\ s.memory = memories + 1 /\ s.rec # 0 /\ Founds(s.rec) /\ Len(R(s.rec).seats) = 1 /\ Listed(s.rec) = {s.memory}
+  /\ x = Nothing /\ s = [Nothing EXCEPT !.memory = s.memory, !.rec = s.rec, !.process = Trace.process[s.memory]]
   /\ memories' = memories + 1
   /\ UNCHANGED <<promises, accepted, chosen>>
 
 Promise(x, s) ==
-  /\ x.memory # 0 /\ s.promised > x.promised
+  /\ s.promised > x.promised
   /\ s = [x EXCEPT !.promised = s.promised]
   /\ promises' = promises \cup {[memory |-> x.memory, rec |-> x.rec, ballot |-> s.promised, had |-> [ballot |-> x.ballot, child |-> x.child]]}
   /\ UNCHANGED <<memories, accepted, chosen>>
@@ -147,7 +164,7 @@ Accept(x, s, n) ==
       b == s.ballot
       with == {y \in accepted : y.ballot = b}
       now == with \cup {[memory |-> x.memory, ballot |-> b, child |-> c]}
-  IN /\ x.memory # 0 /\ c # 0 /\ b >= x.promised
+  IN /\ c # 0 /\ b >= x.promised
      /\ s = [x EXCEPT !.ballot = b, !.child = c, !.promised = b]
      /\ x.memory \in Electors(c)
      /\ IF ~Founds(c) THEN x.rec = R(c).parent ELSE x.rec # 0 => R(x.rec).gen < R(c).gen
@@ -157,8 +174,8 @@ Accept(x, s, n) ==
      /\ UNCHANGED <<memories, promises>>
 
 Learn(x, s) ==
-  /\ x.memory # 0 /\ s.rec # 0
-  /\ s = [Nothing EXCEPT !.memory = x.memory, !.rec = s.rec]
+  /\ s.rec # 0
+  /\ s = [Nothing EXCEPT !.memory = x.memory, !.rec = s.rec, !.process = x.process]
   /\ s.rec \in Chosen /\ Value(Newer(s.rec, x.rec)) /\ x.memory \in Listed(s.rec)
   /\ UNCHANGED <<memories, promises, accepted, chosen>>
 
@@ -176,8 +193,8 @@ TNext ==
   /\ next <= Len(Trace.events)
   /\ LET e == Trace.events[next]
          x == shown[e[2]]
-         s == [memory |-> e[3], rec |-> e[4], ballot |-> e[5], child |-> e[6], promised |-> e[7]]
-     IN /\ Forget(s) \/ Name(s) \/ Promise(x, s) \/ Accept(x, s, e[1]) \/ Learn(x, s)
+         s == [memory |-> e[3], rec |-> e[4], ballot |-> e[5], child |-> e[6], promised |-> e[7], process |-> e[8]]
+     IN /\ Forget(s) \/ Restart(x, s) \/ Name(s) \/ Elsewhere(x, s) \/ (Lives(x, s) /\ (Promise(x, s) \/ Accept(x, s, e[1]) \/ Learn(x, s)))
         /\ shown' = [shown EXCEPT ![e[2]] = s]
   /\ next' = next + 1
   /\ tr' = tr
