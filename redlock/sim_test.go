@@ -1,8 +1,9 @@
 package redlock
 
 // Goal: whatever happens to masters, networks, clocks and proxies, no two leases of a resource are valid at the same time; and when it is
-// over, everything is as if nothing had been. Method: a simulation in virtual time. Three clients (proxies) of the real engine
-// over the real go-redis lock a few resources on five in-process masters, each over a network path of its own; a nemesis
+// over, everything is as if nothing had been. Method: a simulation in virtual time. Three redlockds (proxies), each a real server of
+// package proxy over the real engine over the real go-redis, lock a few resources on five in-process masters, each over a network path of its
+// own; callers speak RESP to them over networks of their own (sim_conn_test.go); a nemesis
 // delays, holds, loses, freezes, crashes, flushes, evicts, steps clocks and kills proxies; a ledger watches (sim_ledger_test.go). When all is
 // repaired, it must soon be as if nothing had been (sim_liveness_test.go).
 //
@@ -124,6 +125,7 @@ type tallies struct {
 	evictions, elsewhere, unordered, probes, forced                                 int
 	cameBack, copies                                                                int
 	struck                                                                          map[string]int // faults that did something, by name
+	refused                                                                         map[string]int // errors that callers got, by their first words
 	unfair                                                                          float64        // the most grants of a caller ÷ the fewest, at the end
 	virtual                                                                         time.Duration
 }
@@ -172,18 +174,21 @@ func (a *tallies) add(b tallies) {
 	a.probes += b.probes
 	a.forced += b.forced
 	if a.struck == nil {
-		a.struck = map[string]int{}
+		a.struck, a.refused = map[string]int{}, map[string]int{}
 	}
 	for fault, times := range b.struck {
 		a.struck[fault] += times
+	}
+	for code, times := range b.refused {
+		a.refused[code] += times
 	}
 	a.unfair = max(a.unfair, b.unfair)
 	a.virtual += b.virtual
 }
 
 func (a *tallies) String() string {
-	return fmt.Sprintf("%v virtual, %d faults, %d proxies restarted; LOCK %d granted (%d with a fence, %d of a slot, %d of them the last one, %d of several resources, %d have begun to reserve; %d in order of name, %d in another), %d denied, %d without quorum, %d repeated, %d of them elsewhere; EXTEND %d granted, %d lost; UNLOCK %d; drop-in: SET NX %d, renewed %d, %d of them rotated, GET %d; hashes: %d commits, %d of them of several keys, counted locks %d, shared ones %d; KEEPALIVE %d, HOLD %d, held locks lost %d; readers: %d granted, %d of them beside others, %d moved to another connection, %d denied while a writer waited behind others, %d writers granted behind readers; members: %d changes, %d names moved, %d masters came back, %d copies, %d operators killed, %d proxies with settings of before; faults: %v, %d times keys were evicted; %d locks released by force; at the end the luckiest caller had %.1f times the grants of the unluckiest",
-		a.virtual.Round(time.Second), a.faults, a.restarts, a.granted, a.fences, a.slots, a.slotsFull, a.several, a.reserved, a.ordered, a.unordered, a.denied, a.noQuorum, a.repeated, a.elsewhere, a.extended, a.lost, a.released, a.dropIn, a.dropInLater, a.rotated, a.read, a.typed, a.typedSeveral, a.counted, a.shared, a.kept, a.takenOver, a.heldLost, a.reads, a.readsTogether, a.readsMoved, a.readsKeptOut, a.behindReaders, a.changed, a.moved, a.cameBack, a.copies, a.operators, a.stale, a.struck, a.evictions, a.forced, a.unfair)
+	return fmt.Sprintf("%v virtual, %d faults, %d proxies restarted; LOCK %d granted (%d with a fence, %d of a slot, %d of them the last one, %d of several resources, %d have begun to reserve; %d in order of name, %d in another), %d denied, %d without quorum, %d repeated, %d of them elsewhere; EXTEND %d granted, %d lost; UNLOCK %d; drop-in: SET NX %d, renewed %d, %d of them rotated, GET %d; hashes: %d commits, %d of them of several keys, counted locks %d, shared ones %d; KEEPALIVE %d, HOLD %d, held locks lost %d; readers: %d granted, %d of them beside others, %d moved to another connection, %d denied while a writer waited behind others, %d writers granted behind readers; members: %d changes, %d names moved, %d masters came back, %d copies, %d operators killed, %d proxies with settings of before; faults: %v, errors: %v, %d times keys were evicted; %d locks released by force; at the end the luckiest caller had %.1f times the grants of the unluckiest",
+		a.virtual.Round(time.Second), a.faults, a.restarts, a.granted, a.fences, a.slots, a.slotsFull, a.several, a.reserved, a.ordered, a.unordered, a.denied, a.noQuorum, a.repeated, a.elsewhere, a.extended, a.lost, a.released, a.dropIn, a.dropInLater, a.rotated, a.read, a.typed, a.typedSeveral, a.counted, a.shared, a.kept, a.takenOver, a.heldLost, a.reads, a.readsTogether, a.readsMoved, a.readsKeptOut, a.behindReaders, a.changed, a.moved, a.cameBack, a.copies, a.operators, a.stale, a.struck, a.refused, a.evictions, a.forced, a.unfair)
 }
 
 // checkWorth fails a simulation that proves little, because hardly anything was granted or hardly anything broke.
@@ -272,7 +277,7 @@ func simulate(t *testing.T, seed uint64, prepare ...func(*world)) (done tallies)
 			masters[i].IFEQ, masters[i].DELIFEQ = seed%3 == 1 && i%2 == 0, seed%3 == 2
 		}
 		onMasters(t, masters, func(s *stage) {
-			w := &world{stage: s, seed: seed, profile: profile, began: time.Now(), tallies: tallies{struck: map[string]int{}}}
+			w := &world{stage: s, seed: seed, profile: profile, began: time.Now(), tallies: tallies{struck: map[string]int{}, refused: map[string]int{}}}
 			for i := range addresses {
 				w.behind = append(w.behind, i)
 			}
