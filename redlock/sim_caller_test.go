@@ -27,8 +27,12 @@ type incarnation struct {
 	dead atomic.Bool   // killed: what it still says is not heard by anybody
 	gone chan struct{} // closed with dead
 
+	server   SimServer // nil: it has no clients
+	listener *memmaster.Listener
+
 	mu    sync.Mutex
-	conns []net.Conn
+	conns []net.Conn        // to masters
+	links []*memmaster.Link // of clients
 }
 
 // spawn starts a proxy whose paths have random delays.
@@ -73,6 +77,9 @@ func (w *world) spawn(id int, change ...func(*Options)) *incarnation {
 		w.Fatal(err)
 	}
 	p.Client, p.opened = client, time.Now()
+	if id < simProxies {
+		p.serve(o.Logger, w.maxTTL)
+	}
 	p.ahead(upTo(w.rng(2000+uint64(id)), o.ClockSkewMax*4/5)) // clocks tell nothing about the order of fences
 	w.Cleanup(func() { p.end(0) })
 	return p
@@ -99,22 +106,32 @@ func (w *world) setDelay(proxy, master int, path *memmaster.Link) {
 	path.SetDelay(delay, delay)
 }
 
-// end closes the client and gives it some time.
+// end drains the server, closes it and the client, and gives each some time.
 func (i *incarnation) end(patience time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
+	if i.server != nil {
+		if patience > 0 {
+			i.server.Leave()
+			i.server.Shutdown(ctx)
+		}
+		i.server.Close()
+	}
 	i.Close(ctx)
 }
 
-// kill is kill -9: what was sent is on its way, and nothing follows.
+// kill is kill -9: what was sent is on its way to the masters, and nothing follows; clients hear no more.
 func (i *incarnation) kill() {
 	i.dead.Store(true)
 	close(i.gone)
 	i.mu.Lock()
-	conns := i.conns
+	conns, links := i.conns, i.links
 	i.mu.Unlock()
 	for _, conn := range conns {
 		conn.Close()
+	}
+	for _, link := range links {
+		link.Cut()
 	}
 	i.end(0)
 }
@@ -163,6 +180,12 @@ type caller struct {
 	id    int
 	rng   *rand.Rand
 	count int
+	conns map[int]*simConn // by the number of the proxy
+}
+
+// beside is the same caller on other connections, for what it does at the same time.
+func (c *caller) beside() *caller {
+	return &caller{w: c.w, id: c.id, rng: rand.New(rand.NewPCG(c.rng.Uint64(), 0))}
 }
 
 // sleep adds a nanosecond of its own to every pause, so that no two callers wake at the same time.
@@ -171,6 +194,7 @@ func (c *caller) sleep(limit time.Duration) {
 }
 
 func (c *caller) run() {
+	defer c.hangUp()
 	for !c.w.over.Load() {
 		c.sleep(40 * ms)
 		c.turn()
@@ -324,55 +348,64 @@ func (c *caller) lockImpatiently(p *incarnation, req LockRequest) *ledgerLease {
 		return c.lock(p, req)
 	}
 	other := c.w.present(c.rng.IntN(simProxies))
-	first := make(chan *ledgerLease, 1)
-	go func() { first <- c.lock(p, req) }()
+	twin, first := c.beside(), make(chan *ledgerLease, 1)
+	go func() {
+		defer twin.hangUp()
+		first <- twin.lock(p, req)
+	}()
 	c.sleep(3 * ms)
 	second := c.lock(other, req)
 	return cmp.Or(<-first, second)
 }
 
 func (c *caller) lock(p *incarnation, req LockRequest) *ledgerLease {
-	var got *ledgerLease
-	began, losses := time.Now(), c.w.ledger.lossesSoFar()
-	r := newRequest(p, func(result Result) {
-		if result.Held {
-			granted := req
-			if req.Slots > 0 {
-				granted.Resources = []string{result.Slot}
-			}
-			got = c.w.ledger.granted(c, p, granted, result, began, losses)
-			if req.Slots > 0 {
-				c.w.ledger.slotGranted(req, result)
-			}
-		} else {
-			c.w.ledger.denied(c, p, req, result)
-		}
-	})
-	defer c.w.ledger.asked(c, p, req)()
-	p.StartLock(&r.Op, req, r)
-	if req.Wait > 0 && c.rng.IntN(6) == 0 { // the caller loses patience, perhaps while the first attempt is under way
-		patience := upTo(c.rng, req.Wait)
-		if c.rng.IntN(2) == 0 {
-			patience = upTo(c.rng, 3*ms)
-		}
-		time.AfterFunc(patience, func() { p.Unblock(&r.Op, context.Canceled) })
+	return c.lockOn(c.to(p), req, false)
+}
+
+// lockOn locks through a connection, which holds the lock or not.
+func (c *caller) lockOn(s *simConn, req LockRequest, hold bool) (got *ledgerLease) {
+	w, p := c.w, s.p
+	defer w.ledger.asked(c, p, req)()
+	began, losses := time.Now(), w.ledger.lossesSoFar()
+	s.late = true // what is granted late excludes others, and nobody believes in it
+	s.send(lockCommand(req, hold)...)
+	var leaves *time.Timer
+	if req.Wait > 0 && c.rng.IntN(6) == 0 && !s.ended { // the caller loses patience, perhaps while the first attempt is under way
+		leaves = c.leaves(s, req.Wait)
 	}
 	if req.Wait > 0 && len(req.Resources) > 1 && c.rng.IntN(4) == 0 { // as if it had missed them too often
 		time.AfterFunc(upTo(c.rng, req.Wait), func() {
-			if !p.dead.Load() && p.startReserving(&r.Op) {
-				c.w.count(func(t *tallies) { t.reserved++ })
+			if !p.dead.Load() && p.reserve(req.Resources) {
+				w.count(func(t *tallies) { t.reserved++ })
 			}
 		})
 	}
-	result := r.wait()
-	c.w.count(func(t *tallies) {
+	v, err := s.receive(req.Wait)
+	if s.late = false; leaves != nil && !leaves.Stop() {
+		s.ended, err = true, errNoAnswer
+	}
+	result := resultOf(v, err, began)
+	if !result.Held {
+		w.ledger.denied(c, p, req, result)
+	} else {
+		granted := req
+		if req.Slots > 0 {
+			granted.Resources = []string{result.Slot}
+		}
+		granted.Fence = result.Fence > 0
+		got = w.ledger.granted(c, p, granted, result, began, losses)
+		if req.Slots > 0 {
+			w.ledger.slotGranted(req, result)
+		}
+	}
+	w.count(func(t *tallies) {
 		switch {
 		case result.Held:
 			t.granted++
 			if len(req.Resources) > 1 {
 				t.several++
 			}
-			if req.Fence {
+			if result.Fence > 0 {
 				t.fences++
 			}
 		case result.Err == nil:
@@ -381,36 +414,56 @@ func (c *caller) lock(p *incarnation, req LockRequest) *ledgerLease {
 			t.noQuorum++
 		}
 	})
+	// As README says of a LOCK that has waited.
+	if got != nil && req.Wait > 0 && !c.extendOn(s, got, req.TTL) {
+		return nil
+	}
 	return got
 }
 
+// leaves has the caller leave within some time: it closes the connection, or is gone.
+func (c *caller) leaves(s *simConn, within time.Duration) *time.Timer {
+	if c.rng.IntN(2) == 0 {
+		within = min(within, 3*ms)
+	}
+	leave := s.link.Cut
+	if c.rng.IntN(2) == 0 {
+		leave = func() { s.conn.Close() }
+	}
+	return time.AfterFunc(upTo(c.rng, within), leave)
+}
+
 func (c *caller) extend(p *incarnation, l *ledgerLease, ttl time.Duration) (still bool) {
-	still = true
+	return c.extendOn(c.to(p), l, ttl)
+}
+
+func (c *caller) extendOn(s *simConn, l *ledgerLease, ttl time.Duration) (still bool) {
+	w, p := c.w, s.p
+	w.ledger.note("caller %d: EXTEND %v %s ttl %v through %d …", c.id, l.resources, short(l.token), ttl, p.id)
 	began := time.Now()
-	r := newRequest(p, func(result Result) {
-		switch {
-		case result.Held:
-			c.w.ledger.extended(l, p, result, began)
-			c.w.count(func(t *tallies) { t.extended++ })
-		case result.Err == nil:
-			c.w.ledger.lost(l, p, began)
-			c.w.count(func(t *tallies) { t.lost++ })
-			still = false
-		default:
-			c.w.ledger.note("caller %d: EXTEND %v %s through %d: %v", c.id, l.resources, short(l.token), p.id, result.Err)
-		}
-	})
-	c.w.ledger.note("caller %d: EXTEND %v %s ttl %v through %d …", c.id, l.resources, short(l.token), ttl, p.id)
-	p.StartExtend(&r.Op, l.resources, l.token, ttl, r)
-	r.wait()
-	return still
+	v, err := s.do(append(commandFor("EXTEND", l.resources), l.token, inText(ttl))...)
+	switch result := resultOf(v, err, began); {
+	case result.Held:
+		w.ledger.extended(l, p, result, began)
+		w.count(func(t *tallies) { t.extended++ })
+	case result.Err == nil:
+		w.ledger.lost(l, p, began)
+		w.count(func(t *tallies) { t.lost++ })
+		return false
+	default:
+		w.ledger.note("caller %d: EXTEND %v %s through %d: %v", c.id, l.resources, short(l.token), p.id, result.Err)
+	}
+	return true
 }
 
 func (c *caller) unlock(p *incarnation, l *ledgerLease) {
+	s := c.to(p)
 	c.w.ledger.releasing(l, p)
-	r := newRequest(p, func(result Result) { c.w.ledger.released(l, p, result) })
-	p.StartUnlock(&r.Op, l.resources, l.token, r)
-	if r.wait().Held {
+	began := time.Now()
+	v, err := s.do(append(commandFor("UNLOCK", l.resources), l.token)...)
+	result := resultOf(v, err, began)
+	c.w.ledger.released(l, p, result)
+	if result.Held {
 		c.w.count(func(t *tallies) { t.released++ })
 	}
 }

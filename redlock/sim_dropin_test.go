@@ -91,6 +91,7 @@ func (c *caller) setNX(p *incarnation, req LockRequest) *ledgerLease {
 		if took := time.Since(began); result.Until.Before(began.Add(req.TTL)) || result.Until.After(began.Add(took+req.TTL)) {
 			c.w.Errorf("SET NX: valid until %v behind the start, want the TTL, %v, and %v more at most", result.Until.Sub(began), req.TTL, took)
 		}
+		result.Validity = req.TTL
 		got = c.w.ledger.granted(c, p, req, result, began, losses)
 	})
 	c.w.ledger.note("caller %d: SET NX %v %s ttl %v through %d …", c.id, req.Resources, short(req.Token), req.TTL, p.id)

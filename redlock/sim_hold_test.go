@@ -5,45 +5,12 @@ package redlock
 // RELEASE, when the lock is long somewhere else.
 
 import (
-	"sync/atomic"
 	"time"
+
+	"redlockd/redlock/resp"
 )
 
 const simHolders = 3
-
-// simConn is a connection of such a caller to a proxy.
-type simConn struct {
-	*Holder
-	p    *incarnation
-	used atomic.Int64 // when the caller has sent something, in nanoseconds
-	cut  bool         // the connection has ended, and the caller does not know
-}
-
-func (c *simConn) LockLost([]string) Flusher { return nil } // a caller with KEEPALIVE learns of it there
-func (c *simConn) Idle() time.Duration       { return time.Duration(time.Now().UnixNano() - c.used.Load()) }
-
-func newSimConn(p *incarnation) *simConn {
-	c := &simConn{p: p}
-	c.Holder = NewHolder(c)
-	c.used.Store(time.Now().UnixNano())
-	return c
-}
-
-// end ends the connection.
-func (c *simConn) end(byClient bool) {
-	if !c.p.dead.Load() {
-		c.p.EndHolder(c.Holder, byClient && !c.cut)
-	}
-}
-
-// endLater ends a connection that its caller has left. Until then its proxy may renew what it holds.
-func (h *holder) endLater(conn *simConn, d time.Duration, byClient bool) {
-	h.w.left.Add(1)
-	time.AfterFunc(d, func() {
-		defer h.w.left.Done()
-		conn.end(byClient)
-	})
-}
 
 // holder is a caller that holds.
 type holder struct{ *caller }
@@ -55,13 +22,36 @@ func (h *holder) run() {
 	}
 }
 
+// loses has something happen to a connection that its caller does not know. A connection that is reset looks as if the client had ended it: what is
+// held with RELEASE would be released.
+func (h *holder) loses(s *simConn, ttl time.Duration, release bool) {
+	h.w.ledger.note("caller %d: the connection to %d is cut", h.id, s.p.id)
+	if release {
+		s.link.Partition()
+		h.w.left.Add(1)
+		time.AfterFunc(simPatience+upTo(h.rng, ttl), func() {
+			defer h.w.left.Done()
+			s.link.Heal()
+		})
+		return
+	}
+	time.AfterFunc(upTo(h.rng, ttl), s.link.Cut)
+}
+
+// leave ends a connection later. Until then its proxy may renew what it holds.
+func (h *holder) leave(s *simConn, d time.Duration) {
+	h.w.left.Add(1)
+	time.AfterFunc(d, func() {
+		defer h.w.left.Done()
+		s.conn.Close()
+	})
+}
+
 func (h *holder) turn() {
 	w, rng := h.w, h.rng
 	h.count++
-	conn := newSimConn(w.present(rng.IntN(simProxies)))
-	release := rng.IntN(3) > 0
-	ttl := w.maxTTL/2 + upTo(rng, w.maxTTL/2)
-	req := LockRequest{Resources: []string{simResources[rng.IntN(len(simResources))]}, TTL: ttl, Holder: conn.Holder, Release: release}
+	ttl := (w.maxTTL/2 + upTo(rng, w.maxTTL/2)).Truncate(ms)
+	req := LockRequest{Resources: []string{simResources[rng.IntN(len(simResources))]}, TTL: ttl, Release: rng.IntN(3) > 0}
 	switch rng.IntN(4) {
 	case 0:
 		req.Resources = []string{simResources[0], simResources[2]}
@@ -74,107 +64,96 @@ func (h *holder) turn() {
 	if rng.IntN(2) == 0 {
 		req.Wait = upTo(rng, 300*ms)
 	}
-	l := h.lock(conn.p, req)
-	defer func() { conn.end(true) }()
+	s := h.connect(w.present(rng.IntN(simProxies)), req.Release)
+	l := h.lockOn(s, req, true)
+	defer func() { s.close() }()
 	if l == nil {
 		return
 	}
-	if rng.IntN(3) == 0 && !conn.p.dead.Load() {
-		conn.p.SetSilence(conn.Holder, ttl)
+	if rng.IntN(3) == 0 {
+		s.do("KEEPALIVE", "1000") // the least
 	}
 	for range 1 + rng.IntN(8) {
+		next := s
 		switch rng.IntN(12) {
 		case 0: // the caller pauses for long
 			h.sleep(4 * ttl)
 		case 1:
-			if !conn.cut {
-				conn.cut = true
-				w.ledger.note("caller %d: the connection to %d is cut", h.id, conn.p.id)
-				h.endLater(conn, upTo(rng, ttl), false)
-			}
+			h.loses(s, ttl, req.Release)
 		case 2:
-			if next, lease := h.takeOver(conn, l, ttl, release); next != nil {
-				h.endLater(conn, upTo(rng, 2*ttl), true)
-				conn, l = next, lease
-			}
+			next = h.takeOver(s, l, req)
 		default:
 			h.sleep(ttl / 2)
 		}
-		if conn.p.dead.Load() {
-			next, lease := h.takeOver(conn, l, ttl, release)
-			if next == nil {
-				break
-			}
-			conn, l = next, lease
+		if s.ended && next == s {
+			next = h.takeOver(s, l, req)
 		}
-		if !h.keepAlive(conn, l) {
+		if next != s {
+			h.leave(s, upTo(rng, 2*ttl))
+			s = next
+		}
+		if !h.keepAlive(s, l) {
 			return
 		}
 	}
 	if rng.IntN(2) == 0 {
-		h.unlock(h.anyProxy(conn.p), l)
+		h.unlock(h.anyProxy(s.p), l)
 		return
 	}
-	w.ledger.releasing(l, conn.p) // by the end of the connection
+	w.ledger.releasing(l, s.p) // by the end of the connection
 }
 
 // keepAlive is a KEEPALIVE, whose answer may be heard late. It tells whether the caller goes on.
-func (h *holder) keepAlive(conn *simConn, l *ledgerLease) bool {
-	if conn.cut || conn.p.dead.Load() {
-		return time.Now().Before(l.until)
-	}
-	sent := time.Now()
-	conn.used.Store(sent.UnixNano())
-	r := newRequest(conn.p, func(Result) {})
-	conn.p.StartKeepAlive(&r.Op, conn.Holder, r)
-	result := r.wait()
+func (h *holder) keepAlive(s *simConn, l *ledgerLease) bool {
+	w, sent := h.w, time.Now()
+	v, err := s.do("KEEPALIVE")
 	if h.rng.IntN(4) == 0 { // the answer lies in a buffer, or the caller is paused
-		h.sleep(h.w.maxTTL)
+		h.sleep(w.maxTTL)
 	}
-	switch {
-	case result.Err != nil:
-		h.w.ledger.note("caller %d: KEEPALIVE %v %s through %d: %v", h.id, l.resources, short(l.token), conn.p.id, result.Err)
+	if err != nil || v.Kind == resp.Error {
+		w.ledger.note("caller %d: KEEPALIVE %v %s through %d: %v %v", h.id, l.resources, short(l.token), s.p.id, v.Text, err)
 		return true
-	case result.Held:
-		h.w.ledger.kept(l, conn.p, sent, result.Validity)
-		h.w.count(func(t *tallies) { t.kept++ })
-	case len(result.Kept.Lost) > 0 || result.Kept.Bound == 0:
-		h.w.ledger.lost(l, conn.p, sent)
-		h.w.count(func(t *tallies) { t.heldLost++ })
+	}
+	if validity := field(v, "validity").Int; validity > 0 {
+		w.ledger.kept(l, s.p, sent, time.Duration(validity)*ms)
+		w.count(func(t *tallies) { t.kept++ })
+	} else if len(field(v, "lost").Elems) > 0 || field(v, "held").Int == 0 {
+		w.ledger.lost(l, s.p, sent)
+		w.count(func(t *tallies) { t.heldLost++ })
 		return false
 	}
 	return true
 }
 
-// takeOver is a HOLD through another connection. It returns that, and the lease, or nil if the lock was not taken over. What was believed
-// before is true all the same.
-func (h *holder) takeOver(old *simConn, l *ledgerLease, ttl time.Duration, release bool) (*simConn, *ledgerLease) {
-	conn := newSimConn(h.w.present(h.rng.IntN(simProxies)))
+// takeOver is a HOLD through another connection, which it returns, or the old one if the lock was not taken over. What was believed before is true
+// all the same.
+func (h *holder) takeOver(old *simConn, l *ledgerLease, req LockRequest) *simConn {
+	w := h.w
+	s := h.connect(w.present(h.rng.IntN(simProxies)), req.Release)
+	w.ledger.changing(l)
+	w.ledger.note("caller %d: HOLD %v %s, held through %d, through %d …", h.id, l.resources, short(l.token), old.p.id, s.p.id)
+	args := append(commandFor("HOLD", l.resources), l.token, inText(req.TTL))
+	if req.Release {
+		args = append(args, "RELEASE")
+	}
 	sent := time.Now()
-	r := newRequest(conn.p, func(result Result) {
-		if result.Held {
-			h.w.ledger.renamed(l, result.Token)
-			h.w.ledger.kept(l, conn.p, sent, result.Validity)
-			h.w.count(func(t *tallies) {
-				t.takenOver++
-				if l.shared {
-					t.readsMoved++
-				}
-			})
-		} else {
-			h.w.ledger.changing(l)
-			h.w.ledger.note("caller %d: HOLD %v %s through %d: %v", h.id, l.resources, short(l.token), conn.p.id, outcomeText(result))
+	v, err := s.do(args...)
+	result := resultOf(v, err, sent)
+	if !result.Held {
+		w.ledger.note("caller %d: HOLD %v %s through %d: %v", h.id, l.resources, short(l.token), s.p.id, outcomeText(result))
+		w.ledger.excuse(l) // single masters may have the new token, and the old one finds no quorum
+		s.close()
+		return old
+	}
+	w.ledger.renamed(l, result.Token)
+	w.ledger.kept(l, s.p, sent, result.Validity)
+	w.count(func(t *tallies) {
+		t.takenOver++
+		if l.shared {
+			t.readsMoved++
 		}
 	})
-	h.w.ledger.changing(l)
-	h.w.ledger.note("caller %d: HOLD %v %s, held through %d, through %d …", h.id, l.resources, short(l.token), old.p.id, conn.p.id)
-	conn.p.StartHold(&r.Op, LockRequest{Resources: l.resources, Token: l.token, TTL: ttl, Holder: conn.Holder, Release: release}, r)
-	if result := r.wait(); !result.Held {
-		h.w.ledger.excuse(l) // single masters may have the new token, and the old one finds no quorum
-		conn.end(true)
-		return nil, nil
-	}
-	return conn, l
+	return s
 }
 
 // kept: the caller was told that it holds the lock for so long, counted from when it asked.
@@ -183,14 +162,8 @@ func (b *ledger) kept(l *ledgerLease, p *incarnation, sent time.Time, validity t
 	defer b.mu.Unlock()
 	until := sent.Add(validity)
 	b.noteLocked("caller %d: KEEPALIVE %v %s through %d: held until %v", l.caller, l.resources, short(l.token), p.id, until.Sub(b.w.began))
-	for _, r := range l.resources {
-		if after := b.sinceLocked(r, l); after != nil && time.Now().Before(until) {
-			b.failLocked("KEEPALIVE says that %s of caller %d holds %s, and it has been granted to %s of caller %d since",
-				l, l.caller, r, after, after.caller)
-		}
-	}
 	if until.After(l.until) {
-		l.until = until
+		b.stillLocked("KEEPALIVE", l, until)
 	}
 	if time.Now().Before(until) {
 		b.w.trace.believes(p, l.resources, l.token, until)

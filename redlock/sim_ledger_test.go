@@ -27,6 +27,8 @@ type ledgerLease struct {
 	told      time.Time // when the LOCK that was granted last was answered
 	changes   bool      // the caller has asked for another token, and may have got it
 	forced    []string  // the resources of which a force may have ended it
+	// late: what its caller was told last came so late that it was over: the next holder may have been told before.
+	late bool
 }
 
 // runs tells whether the caller believes in the lease. It is false for nil.
@@ -144,8 +146,6 @@ func (b *ledger) granted(c *caller, p *incarnation, req LockRequest, result Resu
 		for _, other := range b.listedLocked(r) {
 			if other.token == result.Token && other.shared == req.Shared {
 				before = other
-			} else {
-				b.exclusiveLocked(r, l, other)
 			}
 		}
 		if before != nil && before != l && slices.Equal(before.resources, req.Resources) {
@@ -165,6 +165,9 @@ func (b *ledger) granted(c *caller, p *incarnation, req LockRequest, result Resu
 				fence = 0 // two LOCKs of one token were under way through two proxies: the answers may come in either order
 				continue
 			}
+			if !now.Before(result.Until) {
+				continue // the answer has come so late that the next holder may have been told before
+			}
 			if beingForced || len(forces) > 0 {
 				fence = 0 // the next holder may have been told before
 				continue
@@ -181,24 +184,51 @@ func (b *ledger) granted(c *caller, p *incarnation, req LockRequest, result Resu
 		kind = stepLock
 		b.leases = append(b.leases, l)
 		b.countReadersLocked(l, began)
-		for _, r := range req.Resources {
-			switch {
-			case slices.Contains(l.forced, r):
-			case l.shared:
-				b.readers[r] = append(b.readers[r], l)
-			default:
-				b.last[r], b.readers[r] = l, nil
-			}
-		}
+		b.listLocked(l)
 	}
 	b.record.add(b.w, c.id, simStep{kind: kind, fence: fence}, l, began, now)
 	for _, f := range forces {
 		b.recordForceLocked(f, l, false) // it may have been granted behind the force, too
 	}
-	if max := began.Add(req.Wait + req.TTL + b.w.maxTTL); result.Until.After(max) {
-		b.failLocked("%v: valid until %v, which is beyond any TTL", req.Resources, result.Until.Sub(b.w.began))
+	if v := result.Validity; v <= 0 || v > req.TTL {
+		b.failLocked("LOCK %v with a TTL of %v was granted for %v", req.Resources, req.TTL, v)
 	}
 	return l
+}
+
+// listLocked lists a lease as the one that was granted last, and checks that it runs beside no other.
+func (b *ledger) listLocked(l *ledgerLease) {
+	if l.late = !l.runs(time.Now()); l.late {
+		return
+	}
+	for _, r := range l.resources {
+		for _, other := range b.listedLocked(r) {
+			if other.token != l.token || other.shared != l.shared {
+				b.exclusiveLocked(r, l, other)
+			}
+		}
+		switch {
+		case slices.Contains(l.forced, r):
+		case l.shared:
+			b.readers[r] = append(b.readers[r], l)
+		default:
+			b.last[r], b.readers[r] = l, nil
+		}
+	}
+}
+
+// stillLocked notes that the caller was told that it holds the lock until then.
+func (b *ledger) stillLocked(what string, l *ledgerLease, until time.Time) {
+	l.until = until
+	if l.late {
+		b.listLocked(l)
+	}
+	for _, r := range l.resources {
+		if after := b.sinceLocked(r, l); after != nil && l.runs(time.Now()) {
+			b.failLocked("%s of %s for %s of caller %d was granted, and it has been granted to %s of caller %d since",
+				what, r, l, l.caller, after, after.caller)
+		}
+	}
 }
 
 func (b *ledger) extended(l *ledgerLease, p *incarnation, result Result, began time.Time) {
@@ -206,13 +236,7 @@ func (b *ledger) extended(l *ledgerLease, p *incarnation, result Result, began t
 	defer b.mu.Unlock()
 	b.w.trace.granted(p, l.resources, result)
 	b.noteLocked("caller %d: EXTEND %v %s through %d: granted until %v", l.caller, l.resources, short(l.token), p.id, result.Until.Sub(b.w.began))
-	for _, r := range l.resources {
-		if after := b.sinceLocked(r, l); after != nil {
-			b.failLocked("EXTEND of %s for %s of caller %d was granted, and it has been granted to %s of caller %d since",
-				r, l, l.caller, after, after.caller)
-		}
-	}
-	l.until = result.Until
+	b.stillLocked("EXTEND", l, result.Until)
 	b.record.add(b.w, l.caller, simStep{kind: stepExtend}, l, began, time.Now())
 }
 

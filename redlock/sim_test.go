@@ -1,8 +1,9 @@
 package redlock
 
 // Goal: whatever happens to masters, networks, clocks and proxies, no two leases of a resource are valid at the same time; and when it is
-// over, everything is as if nothing had been. Method: a simulation in virtual time. Three clients (proxies) of the real engine
-// over the real go-redis lock a few resources on five in-process masters, each over a network path of its own; a nemesis
+// over, everything is as if nothing had been. Method: a simulation in virtual time. Three redlockds (proxies), each a real server of
+// package proxy over the real engine over the real go-redis, lock a few resources on five in-process masters, each over a network path of its
+// own; callers speak RESP to them over networks of their own (sim_conn_test.go); a nemesis
 // delays, holds, loses, freezes, crashes, flushes, evicts, steps clocks and kills proxies; a ledger watches (sim_ledger_test.go). When all is
 // repaired, it must soon be as if nothing had been (sim_liveness_test.go).
 //
@@ -192,6 +193,7 @@ type tallies struct {
 	evictions, elsewhere, unordered, probes, forced                                 int
 	cameBack, copies                                                                int
 	struck                                                                          map[string]int // faults that did something, by name
+	refused                                                                         map[string]int // errors that callers got, by their first words
 	unfair                                                                          float64        // the most grants of a caller ÷ the fewest, at the end
 	virtual                                                                         time.Duration
 }
@@ -203,6 +205,9 @@ func (a *tallies) counts() map[string]int {
 		if v.Kind() == reflect.Int {
 			counts[field.Name] = int(v.Int())
 		}
+	}
+	for code, n := range a.refused {
+		counts[code] = n
 	}
 	return counts
 }
@@ -274,7 +279,7 @@ func simulate(t *testing.T, seed uint64, prepare ...func(*world)) {
 			masters[i].IFEQ, masters[i].DELIFEQ = seed%3 == 1 && i%2 == 0, seed%3 == 2
 		}
 		onMasters(t, masters, func(s *stage) {
-			w := &world{stage: s, seed: seed, profile: profile, began: time.Now(), tallies: tallies{struck: map[string]int{}}}
+			w := &world{stage: s, seed: seed, profile: profile, began: time.Now(), tallies: tallies{struck: map[string]int{}, refused: map[string]int{}}}
 			for i := range addresses {
 				w.behind = append(w.behind, i)
 			}

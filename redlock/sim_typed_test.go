@@ -205,6 +205,7 @@ func (c *caller) countedTurn() {
 		c.typed(p, "lock by "+owner, []string{key}, free, take, func(answer string, result Result) {
 			if answer == "taken" {
 				req := LockRequest{Resources: []string{key}, TTL: lease, Token: value, Wait: time.Since(began)}
+				result.Validity = lease
 				l = w.ledger.granted(c, p, req, result, began, losses)
 			}
 		})

@@ -256,6 +256,23 @@ func (c *Client) startReserving(op *Op) bool {
 	return true
 }
 
+// reserve is startReserving for some LOCK that waits for these resources.
+func (c *Client) reserve(resources []string) bool {
+	c.mu.Lock()
+	var found *Op
+	for _, r := range resources {
+		if e := c.leases.entries[r]; e != nil {
+			for w := e.queue.head; w != nil && found == nil; w = w.next {
+				if sameKeys(w.keys, resources) {
+					found = w.op
+				}
+			}
+		}
+	}
+	c.mu.Unlock()
+	return found != nil && c.startReserving(found)
+}
+
 // A caller that keeps another order than that of names waits for a resource that is reserved, and holds the next one. That ends with the
 // patience of the waiter, which doubles.
 func TestReservationEndsWithItsPatience(t *testing.T) {

@@ -10,15 +10,17 @@ import (
 )
 
 // Link is a network path to a master with faults of its own, so that one dialer can lose a master that
-// all others still reach. Create it with Master.Link. Its methods may be called from any goroutine.
+// all others still reach. Create it with Master.Link, or, to any other server, with Listener.Link. Its
+// methods may be called from any goroutine.
 //
 // A link behaves as TCP does: it never loses a byte in the middle of a connection. What a fault keeps
 // from arriving arrives late, after Heal, also when the sender has closed the connection meanwhile (its
 // kernel keeps on resending); or never, if the connection is cut first.
 type Link struct {
-	m *Master
+	// accept makes a connection at the other end, or reports false where a kernel would refuse it.
+	accept func(*Link) (*pipe, bool)
 
-	// mu also guards every stream of this link. Lock order: Master.mu before Link.mu.
+	// mu also guards every stream of this link. Lock order: Master.mu and Listener.mu before Link.mu.
 	mu sync.Mutex
 	// held says by direction that nothing arrives.
 	held [2]bool
@@ -39,7 +41,7 @@ const (
 )
 
 // Link returns a new link to m without faults.
-func (m *Master) Link() *Link { return &Link{m: m} }
+func (m *Master) Link() *Link { return &Link{accept: m.accept} }
 
 // Dial connects to the master; network and addr are ignored. It has the signature of a go-redis Dialer.
 // It fails with ECONNREFUSED while the master is crashed, closed or unreachable; while the link holds
@@ -58,11 +60,11 @@ func (l *Link) Dial(ctx context.Context, network, addr string) (net.Conn, error)
 			break
 		}
 	}
-	p, ok := l.m.accept(l)
+	p, ok := l.accept(l)
 	if !ok {
 		return fail(syscall.ECONNREFUSED)
 	}
-	return (*clientEnd)(p), nil
+	return p.clientEnd(), nil
 }
 
 // dialWait says how long a handshake takes now, or what it waits for first.
@@ -165,17 +167,21 @@ func (l *Link) Cut() {
 	}
 }
 
-// pipe is one connection in this process: a client's end, the master's end, and a stream for each
+// pipe is one connection in this process: a client's end, the server's end, and a stream for each
 // direction.
 type pipe struct {
 	link    *Link
 	streams [2]*stream // by direction
+	ends    [2]pipeEnd // by the direction in which it writes
 }
 
 func (l *Link) newPipe() *pipe {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	p := &pipe{link: l, streams: [2]*stream{newStream(l, requests), newStream(l, replies)}}
+	for d := range p.ends {
+		p.ends[d] = pipeEnd{pipe: p, in: p.streams[1-d], out: p.streams[d]}
+	}
 	l.pipes = append(l.pipes, p)
 	return p
 }
@@ -194,16 +200,6 @@ func (p *pipe) breakLocked(err error) {
 	}
 }
 
-// hangUp is the master's close: the client gets the replies that are on their way, then EOF; its unread
-// requests are lost.
-func (p *pipe) hangUp() {
-	p.link.mu.Lock()
-	defer p.link.mu.Unlock()
-	p.streams[requests].abandonLocked()
-	p.streams[replies].finishLocked()
-	p.forgetLocked()
-}
-
 // forgetLocked takes the pipe off its link once both ends have closed.
 func (p *pipe) forgetLocked() {
 	if !p.streams[requests].readerGone || !p.streams[replies].readerGone {
@@ -214,52 +210,61 @@ func (p *pipe) forgetLocked() {
 	}
 }
 
-// clientEnd is the client's end of a pipe: a net.Conn.
-type clientEnd pipe
+// clientEnd is the end of the client, and serverEnd that of the server, which a master uses for its
+// Close alone.
+func (p *pipe) clientEnd() *pipeEnd { return &p.ends[requests] }
+func (p *pipe) serverEnd() *pipeEnd { return &p.ends[replies] }
 
-func (c *clientEnd) Read(b []byte) (int, error)  { return c.streams[replies].read(b) }
-func (c *clientEnd) Write(b []byte) (int, error) { return c.streams[requests].write(b) }
+// pipeEnd is an end of a pipe: a net.Conn.
+type pipeEnd struct {
+	pipe *pipe
+	// in is read here, and out written.
+	in, out *stream
+}
 
-// Close does not lose what was written: it arrives, and is executed, as with a TCP socket.
-func (c *clientEnd) Close() error {
-	c.link.mu.Lock()
-	defer c.link.mu.Unlock()
-	c.streams[requests].finishLocked()
-	c.streams[replies].abandonLocked()
-	(*pipe)(c).forgetLocked()
+func (e *pipeEnd) Read(b []byte) (int, error)  { return e.in.read(b) }
+func (e *pipeEnd) Write(b []byte) (int, error) { return e.out.write(b) }
+
+// Close does not lose what was written: it arrives, as with a TCP socket. What was not read is lost.
+func (e *pipeEnd) Close() error {
+	e.pipe.link.mu.Lock()
+	defer e.pipe.link.mu.Unlock()
+	e.out.finishLocked()
+	e.in.abandonLocked()
+	e.pipe.forgetLocked()
 	return nil
 }
 
-func (c *clientEnd) LocalAddr() net.Addr  { return pipeAddr{} }
-func (c *clientEnd) RemoteAddr() net.Addr { return pipeAddr{} }
+func (e *pipeEnd) LocalAddr() net.Addr  { return pipeAddr{} }
+func (e *pipeEnd) RemoteAddr() net.Addr { return pipeAddr{} }
 
-func (c *clientEnd) SetDeadline(t time.Time) error {
-	c.setDeadlines(&t, &t)
+func (e *pipeEnd) SetDeadline(t time.Time) error {
+	e.setDeadlines(&t, &t)
 	return nil
 }
 
-func (c *clientEnd) SetReadDeadline(t time.Time) error {
-	c.setDeadlines(&t, nil)
+func (e *pipeEnd) SetReadDeadline(t time.Time) error {
+	e.setDeadlines(&t, nil)
 	return nil
 }
 
-func (c *clientEnd) SetWriteDeadline(t time.Time) error {
-	c.setDeadlines(nil, &t)
+func (e *pipeEnd) SetWriteDeadline(t time.Time) error {
+	e.setDeadlines(nil, &t)
 	return nil
 }
 
 // setDeadlines sets those that are given. A Read or Write that waits already is bound by the new one,
 // as package net has it.
-func (c *clientEnd) setDeadlines(read, write *time.Time) {
-	c.link.mu.Lock()
-	defer c.link.mu.Unlock()
-	if s := c.streams[replies]; read != nil {
-		s.readDeadline = *read
-		s.cond.Broadcast() // a Read that waits looks again
+func (e *pipeEnd) setDeadlines(read, write *time.Time) {
+	e.pipe.link.mu.Lock()
+	defer e.pipe.link.mu.Unlock()
+	if read != nil {
+		e.in.readDeadline = *read
+		e.in.cond.Broadcast() // a Read that waits looks again
 	}
-	if s := c.streams[requests]; write != nil {
-		s.writeDeadline = *write
-		s.cond.Broadcast()
+	if write != nil {
+		e.out.writeDeadline = *write
+		e.out.cond.Broadcast()
 	}
 }
 
