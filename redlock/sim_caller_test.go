@@ -193,10 +193,18 @@ func (c *caller) sleep(limit time.Duration) {
 	time.Sleep(upTo(c.rng, limit) + time.Duration(c.id))
 }
 
+// work is what a caller does while it holds: mostly brief, so that much is granted, and sometimes up to the limit.
+func (c *caller) work(limit time.Duration) {
+	if c.rng.IntN(4) > 0 {
+		limit = min(limit, 15*ms)
+	}
+	c.sleep(limit)
+}
+
 func (c *caller) run() {
 	defer c.hangUp()
 	for !c.w.over.Load() {
-		c.sleep(40 * ms)
+		c.sleep(15 * ms)
 		c.turn()
 	}
 }
@@ -285,12 +293,12 @@ func (c *caller) lockAndWork(p *incarnation, req LockRequest) {
 		return
 	}
 	for range rng.IntN(3) {
-		c.sleep(req.TTL * 2 / 3)
+		c.work(req.TTL * 2 / 3)
 		if !c.extend(c.anyProxy(p), lease, req.TTL+upTo(rng, w.maxTTL-req.TTL)) {
 			return
 		}
 	}
-	c.sleep(req.TTL * 3 / 4)
+	c.work(req.TTL * 3 / 4)
 	if rng.IntN(5) > 0 {
 		c.unlock(c.anyProxy(p), lease)
 	}

@@ -36,7 +36,7 @@ func (c *caller) dropInTurn() {
 		return
 	}
 	for range rng.IntN(4) {
-		c.sleep(req.TTL / 2)
+		c.work(req.TTL / 2)
 		ttl := (w.maxTTL/3 + upTo(rng, w.maxTTL*2/3)).Truncate(ms)
 		p = c.anyProxy(p)
 		switch rng.IntN(4) {
@@ -54,7 +54,7 @@ func (c *caller) dropInTurn() {
 			}
 		}
 	}
-	c.sleep(req.TTL / 2)
+	c.work(req.TTL / 2)
 	if rng.IntN(5) > 0 {
 		c.compareAndDelete(c.anyProxy(p), l)
 	}

@@ -17,7 +17,7 @@ type holder struct{ *caller }
 
 func (h *holder) run() {
 	for !h.w.over.Load() {
-		h.sleep(100 * ms)
+		h.sleep(30 * ms)
 		h.turn()
 	}
 }
@@ -83,7 +83,7 @@ func (h *holder) turn() {
 		case 2:
 			next = h.takeOver(s, l, req)
 		default:
-			h.sleep(ttl / 2)
+			h.work(ttl / 2)
 		}
 		if s.ended && next == s {
 			next = h.takeOver(s, l, req)

@@ -271,7 +271,7 @@ func (c *caller) countedTurn() {
 	}
 	depth := 1 // at least
 	for range rng.IntN(4) {
-		c.sleep(lease / 2)
+		c.work(lease / 2)
 		var beside sync.WaitGroup
 		beside.Go(watching)
 		answer := ""
@@ -288,7 +288,7 @@ func (c *caller) countedTurn() {
 			return
 		}
 	}
-	c.sleep(lease / 2)
+	c.work(lease / 2)
 	if rng.IntN(5) == 0 {
 		return // it forgets to
 	}
@@ -430,12 +430,12 @@ func (c *caller) sharedTurn() {
 	}
 	w.count(func(t *tallies) { t.shared++ })
 	for range rng.IntN(4) {
-		c.sleep(lease / 2)
+		c.work(lease / 2)
 		if !c.sharedRenew(c.anyProxy(p), h, lease) {
 			return
 		}
 	}
-	c.sleep(lease / 2)
+	c.work(lease / 2)
 	if rng.IntN(5) > 0 {
 		c.sharedLeave(c.anyProxy(p), h)
 	}
