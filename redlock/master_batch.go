@@ -251,7 +251,7 @@ func (b *batch) emit() {
 				continue
 			}
 		}
-		if r := b.rounds[i]; r.attempt != nil && r.attempts() && (b.unmarked < 0 || b.unmarked >= clockMarkEvery) {
+		if r := b.rounds[i]; r.attempts() && (b.unmarked < 0 || b.unmarked >= clockMarkEvery) {
 			b.commands = append(b.commands, command{round: clockMark})
 			b.command("time")
 			b.unmarked = 0
@@ -444,7 +444,7 @@ func (b *batch) readCommand(command command) error {
 	if armed && len(b.readings) > before {
 		b.readings[before].answer.armed = true
 	}
-	if r := b.rounds[i]; r.attempt != nil && r.attempts() && (v == quorum.Granted || v == quorum.AsReader) { //mutant:a-failed-takeover-of-a-reader-stays
+	if r := b.rounds[i]; r.attempts() && (v == quorum.Granted || v == quorum.AsReader) { //mutant:a-failed-takeover-of-a-reader-stays
 		b.sets = append(b.sets, setKey{round: i})
 	}
 	if refused != nil {

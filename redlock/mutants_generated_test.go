@@ -8,7 +8,6 @@ package redlock
 // mutants-generated` renews it. What survives is code that does nothing, or lacks a test, or is explained below.
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"crypto/sha1"
@@ -141,9 +140,9 @@ type generatedRun struct {
 }
 
 const (
-	generatedSlots = 2                // processes at a time
-	testMost       = 20 * time.Second // a test that takes longer is for TestMutants
-	testsMost      = 10 * time.Second // what a mutant survives for so long, it survives
+	generatedSlots = 3                       // processes at a time
+	testMost       = 20 * time.Second        // a test that takes longer is for TestMutants
+	testsMost      = 1500 * time.Millisecond // of a processor: what a mutant survives for so long, it survives
 )
 
 // compile builds the tests of all rooms with all mutants.
@@ -219,7 +218,7 @@ func (g *generatedRun) measure() {
 		}
 		file := filepath.Join(dir, fmt.Sprint(i))
 		begin := time.Now()
-		output, err := g.execute("none", []*generatedTest{test}, testMost, "REDLOCK_MUTANTS_TO_FILE="+file)
+		output, _, err := g.execute("none", []*generatedTest{test}, testMost, "REDLOCK_MUTANTS_TO_FILE="+file)
 		test.Took = time.Since(begin)
 		if err != nil {
 			test.Hash = ""
@@ -302,7 +301,7 @@ func (g *generatedRun) parallel(n int, do func(int)) {
 }
 
 // execute runs tests of one binary with a mutant. The limit of memory ends one that never stops to allocate.
-func (g *generatedRun) execute(mutant string, tests []*generatedTest, limit time.Duration, env ...string) (string, error) {
+func (g *generatedRun) execute(mutant string, tests []*generatedTest, limit time.Duration, env ...string) (output string, used time.Duration, err error) {
 	var names []string
 	for _, test := range tests {
 		names = append(names, test.Name)
@@ -314,10 +313,8 @@ func (g *generatedRun) execute(mutant string, tests []*generatedTest, limit time
 	cmd.Dir = tests[0].Room
 	cmd.Env = append(os.Environ(), "REDLOCK_TESTS=", "REDLOCK_MUTANT="+mutant)
 	cmd.Env = append(cmd.Env, env...)
-	var output bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &output, &output
-	err := cmd.Run()
-	return output.String(), err
+	text, err := cmd.CombinedOutput()
+	return string(text), cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime(), err
 }
 
 // runAll runs the mutants.
@@ -365,8 +362,8 @@ func (g *generatedRun) kill(m *generated) string {
 		return len(first) + 1
 	}
 	slices.SortFunc(tests, func(a, b *generatedTest) int { return cmp.Or(rank(a)-rank(b), cmp.Compare(a.Took, b.Took)) })
-	var before time.Duration
-	for begin := time.Now(); len(tests) > 0 && time.Since(begin) < testsMost; {
+	var before, spent time.Duration
+	for len(tests) > 0 && spent < testsMost {
 		var group, rest []*generatedTest
 		var took time.Duration
 		full := false
@@ -378,7 +375,7 @@ func (g *generatedRun) kill(m *generated) string {
 			group = append(group, test)
 			took += test.Took
 		}
-		output, err := g.execute(m.name, group, 10*time.Second+5*took)
+		output, used, err := g.execute(m.name, group, 10*time.Second+5*took)
 		if err != nil {
 			killer := group[0]
 			if failed := failedTest.FindStringSubmatch(output); failed != nil {
@@ -391,7 +388,7 @@ func (g *generatedRun) kill(m *generated) string {
 			g.killers[place] = slices.Insert(list, 0, killer)
 			return killer.Name
 		}
-		before += took
+		before, spent = before+took, spent+used
 		tests = rest
 	}
 	return ""

@@ -169,7 +169,7 @@ func (b *bounds) checkCommit(changes []Change) (v verb, ttl time.Duration, err e
 	switch {
 	case len(changes) == 1 && first.Was == WasAbsent && first.Do == Set:
 		return verbCommitSet, ttl, nil
-	case sets && !compares && !deletes:
+	case sets && !compares: // what is deleted is compared
 		return verbCommitAcquire, ttl, nil
 	case sets || deletes && (ttl > 0 || keeps):
 		// Also where a key that is deleted stands beside one that is only compared: one master that

@@ -73,11 +73,17 @@ func TestPaddedTTL(t *testing.T) {
 
 func TestCommitVerbs(t *testing.T) {
 	keep := Change{Resource: "k", Was: WasValue, Value: "v"}
+	absent := Change{Resource: "k", Was: WasAbsent}
 	for _, tt := range []struct {
 		name    string
 		changes []Change
 		want    verb
 	}{
+		{"SET NX beside a guard before it", []Change{keep, setNX("a", "v", time.Second)}, verbCommitReplace},
+		{"DEL beside a guard before it", []Change{keep, compareAndDelete("a", "v")}, verbCommitReplace},
+		{"EXPIRE beside a key that must be absent", []Change{compareAndExpire("a", "v", time.Second), absent}, verbCommitExtend},
+		{"comparison with nothing", []Change{absent}, verbCommitExtend},
+		{"DEL beside a key that may hold anything", []Change{compareAndDelete("a", "v"), {Resource: "k"}}, verbCommitRelease},
 		{"SET NX", []Change{setNX("a", "v", time.Second)}, verbCommitSet},
 		{"several", []Change{setNX("a", "v", time.Second), setNX("b", "w", time.Second)}, verbCommitAcquire},
 		{"SET NX beside a guard", []Change{setNX("a", "v", time.Second), keep}, verbCommitReplace},
@@ -97,6 +103,13 @@ func TestCommitVerbs(t *testing.T) {
 			t.Errorf("%s: got verb %d, %v, want %d", tt.name, v, err, tt.want)
 		}
 	}
+	// Who asks for several TTLs counts on the shortest.
+	for _, ttls := range [][]time.Duration{{time.Second, 2 * time.Second}, {2 * time.Second, time.Second}} {
+		c := idleClient()
+		if _, ttl, _ := c.bounds.checkCommit([]Change{setNX("a", "v", ttls[0]), setNX("b", "v", ttls[1]), compareAndDelete("c", "v")}); ttl != time.Second {
+			t.Errorf("TTLs %v: got %v, want 1s", ttls, ttl)
+		}
+	}
 }
 
 func TestCommitRefuses(t *testing.T) {
@@ -114,7 +127,9 @@ func TestCommitRefuses(t *testing.T) {
 			{compareAndExpire("a", "v", time.Hour), "above the most, 60000 ms (max_ttl)"},
 			{Change{Resource: "a", Do: Delete}, "compares nothing"},
 			{Change{Resource: "a", Was: WasAbsent, Do: Delete}, "cannot be absent"},
+			{Change{Resource: "a", Was: WasAbsent, Do: Expire, TTL: time.Second}, "cannot be absent"},
 			{Change{Resource: "a", Was: WasValue, Do: Expire + 1}, "no such change"},
+			{Change{Resource: "a", Was: WasValue + 1, Do: Delete}, "no such change"},
 		} {
 			c := p.commit(tt.change)
 			c.want(s, fmt.Sprintf("%+v", tt.change), tt.want, 0)
@@ -412,12 +427,16 @@ func TestRotationClearsTheOldValue(t *testing.T) {
 		s.wantSet("r", "00001") // it ends with its TTL
 		time.Sleep(11 * time.Second)
 		s.wantNoLocks()
-		// A guard that fails on one master leaves the old value of another key there: that makes room for the new one.
-		p.commit(setNX("a", longValue, 10*time.Second), setNX("b", otherValue, 10*time.Second)).want(s, "both", "held", 0)
-		s.do(0, "DEL", "b")
-		p.commit(rotate("a", longValue, "the third value, unique", 10*time.Second), Change{Resource: "b", Was: WasValue, Value: otherValue}).want(s, "one", "held", 0)
-		s.wantOn("a", longValue, "00000")
-		s.wantOn("a", "the third value, unique", "11111")
+		// A guard that fails on one master leaves the old value of another key there: that makes room for the new one, unless it is so short that
+		// somebody else may hold the same.
+		for i, old := range []string{strings.Repeat("v", uniqueMin), strings.Repeat("v", uniqueMin-1)} {
+			a, b := fmt.Sprintf("a%d", i), fmt.Sprintf("b%d", i)
+			p.commit(setNX(a, old, 10*time.Second), setNX(b, otherValue, 10*time.Second)).want(s, "both", "held", 0)
+			s.do(0, "DEL", b)
+			p.commit(rotate(a, old, "the third value, unique", 10*time.Second), Change{Resource: b, Was: WasValue, Value: otherValue}).want(s, "one", "held", 0)
+			s.wantOn(a, old, []string{"00000", "10000"}[i])
+			s.wantOn(a, "the third value, unique", []string{"11111", "01111"}[i])
+		}
 	})
 }
 
@@ -452,6 +471,7 @@ func TestSeveralKeysAllOrNothing(t *testing.T) {
 		if n := p.Stats().Leases; n != 2 {
 			s.Errorf("leases: got %d, want 2", n)
 		}
+		p.commit(compareAndDelete("a", longValue), Change{Resource: "b", Was: WasValue, Value: "wrong"}).want(s, "DEL beside a wrong guard", "no", 0)
 		s.do(0, "DEL", "b") // there the guard fails: what remains is cleared
 		p.commit(compareAndDelete("a", longValue), compareAndDelete("b", otherValue)).want(s, "DEL", "held", 0)
 		s.wantNoLocks()

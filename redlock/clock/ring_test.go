@@ -220,6 +220,15 @@ func TestRingSleeps(t *testing.T) {
 			t.Errorf("%v after a suspension, %v ahead: got a gain of %v, want %v", tt.at, tt.ahead, got, tt.gain)
 		}
 	}
+	// Nor when another slot begins.
+	ring = Ring{}
+	ring.step(0, 0, time.Hour, 0, 10*ms)
+	ring.Sleep(time.Minute, 0)
+	for _, at := range []time.Duration{2 * time.Second, 3 * time.Second, 4 * time.Second} {
+		if got := ring.step(at, at, time.Hour+time.Minute+at, 0, 10*ms); got != 0 {
+			t.Errorf("%v after a suspension: got a gain of %v, want none", at, got)
+		}
+	}
 }
 
 func TestVouched(t *testing.T) {
@@ -258,6 +267,50 @@ func TestVouched(t *testing.T) {
 }
 
 const missing = 999 * time.Hour
+
+// A clock that gains little in each wait, again and again, as one does that is put right, has gained little since any moment that still counts.
+func TestRingForgets(t *testing.T) {
+	var ring Ring
+	for now := time.Duration(0); now < 20*ringWait; now += 100 * ms {
+		if gain := ring.step(now, now, time.Hour+now+now/2000, 0, 5*ms); gain > 0 { // 4 ms in a wait
+			t.Fatalf("after %v: got a gain of %v, want none", now, gain)
+		}
+		if ring.Latest != now || ring.Watched(now, ringWait) != (now >= ringWait) {
+			t.Fatalf("after %v: got that it was asked last at %v, and that it is watched: %v", now, ring.Latest, ring.Watched(now, ringWait))
+		}
+	}
+	if (&Ring{}).Watched(ringWait, ringWait) {
+		t.Error("a ring without a reading is watched")
+	}
+}
+
+func TestWentBack(t *testing.T) {
+	before := ReadingOf(time.Second, time.Second+ms, time.Hour)
+	for back, want := range map[time.Duration]bool{0: false, 100 * ms: false, 121 * ms: false, 123 * ms: true, time.Minute: true} {
+		// Ten seconds later, at a rate of 1 %, a tolerance of 20 ms, and a reply that took 2 ms.
+		now := ReadingOf(11*time.Second-ms, 11*time.Second+ms, time.Hour+10*time.Second-back)
+		if got := WentBack(before, now, 0.01, 20*ms); got != want {
+			t.Errorf("back by %v: got %v, want %v", back, got, want)
+		}
+	}
+}
+
+func TestTexts(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		1234567 * time.Microsecond: "1.23s", -1234567 * time.Microsecond: "-1.23s", time.Second: "1s", 999_600 * time.Microsecond: "1s", 12_345 * time.Microsecond: "12ms",
+	} {
+		if got := Roughly(d).String(); got != want {
+			t.Errorf("%v: got %s, want %s", d, got, want)
+		}
+	}
+	for v, want := range map[any]string{
+		time.Minute: "1m", time.Hour: "1h", 90 * time.Second: "1m30s", time.Hour + time.Second: "1h0m1s", "1m0s": "1m0s", 7: "7", 10 * time.Second: "10s",
+	} {
+		if got := Text(v); got != want {
+			t.Errorf("%v: got %s, want %s", v, got, want)
+		}
+	}
+}
 
 func BenchmarkRing(b *testing.B) {
 	var ring Ring
