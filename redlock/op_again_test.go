@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -234,9 +235,10 @@ func TestCommitsInAStep(t *testing.T) {
 		changes []Change
 		want    string
 	}{
-		"SET NX":   {[]Change{setNX("new", otherValue, time.Second)}, "held"},
-		"rotation": {[]Change{rotate("r", longValue, otherValue, time.Second)}, "held"},
-		"deletion": {[]Change{compareAndDelete("r", longValue), setNX("new", otherValue, time.Second)}, "0 of 5 masters voted"},
+		"SET NX, and UNLOCK behind it": {[]Change{setNX("new", otherValue, time.Second)}, "0 of 5 masters voted"},
+		"SET NX":                       {[]Change{setNX("new", otherValue, time.Second)}, "held"},
+		"rotation":                     {[]Change{rotate("r", longValue, otherValue, time.Second)}, "held"},
+		"deletion":                     {[]Change{compareAndDelete("r", longValue), setNX("new", otherValue, time.Second)}, "0 of 5 masters voted"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -245,8 +247,11 @@ func TestCommitsInAStep(t *testing.T) {
 				p.commit(setNX("r", longValue, time.Second)).want(s, "SET NX", "held", 0)
 				s.beginStep(firstBallot)
 				p.delay(0, 10*ms, 3, 4) // these vote when the step has ended
-				c := p.commit(tt.changes...)
-				c.want(s, name, tt.want, c.took)
+				c := p.beginCommit(tt.changes...)
+				if strings.Contains(name, "UNLOCK") {
+					p.unlock(otherValue, "new")
+				}
+				p.finish(c).want(s, name, tt.want, c.took)
 			})
 		})
 	}

@@ -332,7 +332,7 @@ func (c *Client) commitDecided(r *round, o quorum.Outcome, _ quorum.Votes, d *de
 	}
 	var full error
 	if r.verb.commitAcquires() && o == quorum.Yes && inTime && op != nil {
-		full = c.lockable(op, newKeys(k.changes), d.now) // others of its share were granted while it was under way
+		full = c.lockable(op, newKeys(k.changes), d.now) // others of its share were granted while it was under way //mutant:commits-that-were-under-way-are-not-counted
 	}
 	committed := o == quorum.Yes && inTime && full == nil
 	r.asReader(v.Tally(n).Of(quorum.AsReader) >= r.view.Quorum()) // a takeover of a reader
@@ -369,7 +369,7 @@ func (c *Client) commitDecided(r *round, o quorum.Outcome, _ quorum.Votes, d *de
 		c.refillKeysLocked(r, k.missed(v, n), d) //mutant:holes-of-commits-not-filled
 	case forced && k.rotates(): //mutant:what-was-forced-is-turned-back
 		c.dropForcedLocked(r, d)
-	case r.verb == verbCommitRelease && o != quorum.No:
+	case r.verb == verbCommitRelease && o != quorum.No: //mutant:what-is-left-of-several-stays
 		c.clearRemainsLocked(r, v, k.seen, d)
 	case r.verb == verbCommitExtend && o == quorum.No && len(k.changes) == 1 && k.changes[0].lives():
 		c.lostByExtensionLocked(r, d)
@@ -412,7 +412,7 @@ func (c *Client) commitAgainLocked(r *round, d *deferred) {
 		return
 	}
 	k.again = false
-	if r.released { // meanwhile
+	if r.released { // meanwhile //mutant:a-commit-begins-again-behind-the-unlock
 		d.deliver(r.op, Result{Err: r.noQuorumError(quorum.Votes(r.votes.Load()), r.view.Quorum(), 0)})
 		return
 	}
@@ -439,7 +439,7 @@ func (c *Client) commitLate(r *round, word quorum.Votes, d *deferred) {
 	case k.committed.Load() && r.verb != verbCommitRelease:
 		c.clearRemainsLocked(r, word, late, d)
 		c.refillKeysLocked(r, k.missed(word, n)&late, d) //mutant:late-holes-of-commits-not-filled
-	case r.verb == verbCommitRelease:
+	case r.verb == verbCommitRelease: //mutant:what-is-left-of-several-is-told-late
 		c.clearRemainsLocked(r, word, late, d)
 	case r.verb != verbCommitExtend: //mutant:late-grant-kept
 		c.takeBackCommitLocked(r, late, d)
@@ -535,12 +535,12 @@ func (c *Client) committedLocked(r *round, share *Share, v quorum.Votes, d *defe
 		if lease.note = r.op.Note; before != nil {
 			lease.note = noteOf(lease.note, before.note)
 		}
-		if before == nil && ch.Was == WasValue && !ch.rotates() {
+		if before == nil && ch.Was == WasValue && !ch.rotates() { //mutant:a-commit-knows-all-holders
 			lease.holders = r.view.Masters // granted by another client: any master may hold it
 		}
 		counted := share
 		if before != nil && before.share != nil {
-			counted = before.share
+			counted = before.share //mutant:an-extended-lock-changes-its-share
 		}
 		if ch.rotates() {
 			if b := c.holds.ofKey(ch.Resource, ch.Value); b != nil {
@@ -611,19 +611,13 @@ func (c *Client) refillKeysLocked(r *round, lost quorum.Mask, d *deferred) {
 // failed there because of another key, or the answer is missing. Values that may not be unique, or
 // that somebody sets anew, or was granted since, are left to their TTL.
 func (c *Client) clearRemainsLocked(r *round, v quorum.Votes, among quorum.Mask, d *deferred) {
-	targets := among &^ v.Did(r.view.Places)
+	targets := among &^ v.Did(r.view.Places) //mutant:what-was-released-is-cleared-again
 	if targets == 0 {
 		return
 	}
 	for i := range r.commit.changes {
 		ch := &r.commit.changes[i]
-		if r.verb == verbCommitRelease && !r.commit.committed.Load() && ch.Do == Keep {
-			return // nobody knows whether it was to be released
-		}
-	}
-	for i := range r.commit.changes {
-		ch := &r.commit.changes[i]
-		if (ch.rotates() || ch.Do == Delete) && unique(ch.Value) && !c.leases.superseded(r, ch.Resource, ch.Value) { //mutant:rotation-leaves-the-old-value
+		if (ch.rotates() || ch.Do == Delete) && unique(ch.Value) && !c.leases.superseded(r, ch.Resource, ch.Value) { //mutant:rotation-leaves-the-old-value //mutant:a-short-value-is-cleared
 			old := &round{verb: verbRelease, keys: r.keys[i : i+1], token: ch.Value, start: d.now}
 			if isVersion(ch.Value) && r.commit.committed.Load() {
 				old.keepFor = targets //mutant:what-is-left-of-a-changed-version-stays

@@ -440,6 +440,38 @@ func TestRotationClearsTheOldValue(t *testing.T) {
 	})
 }
 
+// What is cleared behind a release goes to masters that have not done it. On the others the caller may hold the same value again.
+func TestReleaseOfSeveralSparesTheNextLock(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p, other := s.open(), s.open()
+		p.commit(setNX("a", longValue, 10*time.Second), setNX("b", longValue, 10*time.Second)).want(s, "SET NX", "held", 0)
+		p.delay(0, 10*ms, 0, 1, 2, 3, 4)
+		c := p.beginCommit(compareAndDelete("a", longValue), compareAndDelete("b", longValue))
+		p.delay(20*ms, 0, 0, 1, 2, 3, 4)
+		p.finish(c).want(s, "DEL", "held", 10*ms)
+		other.commit(setNX("a", longValue, 10*time.Second)).want(s, "SET NX through another client", "held", 0)
+		time.Sleep(50 * ms)
+		s.wantOn("a", longValue, "11111")
+	})
+}
+
+// A master that has lost one of the keys has released none. The others go there, too, whenever it answers.
+func TestReleaseOfSeveralWhereOneIsLost(t *testing.T) {
+	for _, far := range [][]int{{0}, {1, 2, 3, 4}} {
+		inVirtualTime(t, 5, func(s *stage) {
+			p := s.open()
+			p.commit(setNX("a", longValue, 10*time.Second), setNX("b", longValue, 10*time.Second)).want(s, "SET NX", "held", 0)
+			s.do(0, "DEL", "b")
+			p.delay(0, 10*ms, far...)
+			if c := p.commit(compareAndDelete("a", longValue), compareAndDelete("b", longValue)); !c.Held {
+				s.Errorf("DEL: got %+v, want held", c.Result)
+			}
+			time.Sleep(20 * ms)
+			s.wantNoLocks()
+		})
+	}
+}
+
 func TestFailedRotationIsTurnedBack(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		p := s.open()

@@ -96,7 +96,7 @@ func (c *Client) extendedLocked(r *round, until time.Time, share *Share, v quoru
 		extended.born, extended.note = before.born, before.note
 		share = cmp.Or(before.share, share)
 	} else {
-		extended.holders = r.view.Masters // granted by another proxy: any master may hold it
+		extended.holders = r.view.Masters // granted by another proxy: any master may hold it //mutant:an-extension-knows-all-holders
 		extended.note = r.op.Note
 	}
 	if born, known := tokenBirth(r.token); known && born.Before(extended.born) {
@@ -132,7 +132,7 @@ func (c *Client) refillLate(r *round, late quorum.Votes, d *deferred) {
 // refill sets the key again where it is absent, so that a master that has restarted does not stay a
 // hole in the quorum. Nobody waits for it, and its votes count for nothing.
 func (c *Client) refillLocked(lease *lease, targets quorum.Mask, d *deferred) {
-	lease.holders |= targets
+	lease.holders |= targets //mutant:what-was-given-back-is-not-released
 	r := &round{verb: verbRefill, keys: lease.keys, token: lease.token, ttlMs: int64(lease.ttlMs), start: d.now}
 	c.rounds.launch(r.asReader(lease.reader), targets, d)
 }

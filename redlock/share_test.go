@@ -49,6 +49,7 @@ func TestMaxLocksOfAShare(t *testing.T) {
 		p.extend(a.Token, 5*time.Second, "a").want(s, "EXTEND at the limit", "held", 0)
 		u.lock(one("b", time.Second).as("token-of-b")).want(s, "repetition at the limit", "held", 0)
 		u.commit(rotate("c", "a value of c that is unique", "another value that is unique", 5*time.Second)).want(s, "rotation at the limit", "held", 0)
+		p.commit(compareAndExpire("c", "another value that is unique", 5*time.Second)).want(s, "EXPIRE at the limit", "held", 0)
 		u.lock(one("d", time.Second)).want(s, "LOCK beyond the limit", full, 0)
 
 		time.Sleep(b.Validity) // b ends by itself
@@ -68,47 +69,55 @@ func TestMaxLocksOfAShare(t *testing.T) {
 
 // What is under way takes no room: it is refused when it is granted, and leaves nothing behind.
 func TestMaxLocksOfAShareUnderWay(t *testing.T) {
-	inVirtualTime(t, 5, func(s *stage) {
-		p := s.open()
-		u := of{p, &Share{MaxLocks: 2}}
-		p.delay(ms, ms, 0, 1, 2, 3, 4)
-		s.do(0, "SET", "k0", "another", "PX", 100)
-		s.do(1, "SET", "k0", "another", "PX", 100)
-		s.do(2, "SET", "k0", "another", "PX", 100)
-		var calls []*call
-		for i := range 6 {
-			req := one(fmt.Sprint("k", i), time.Minute)
-			if i%2 == 1 {
-				req = req.as(fmt.Sprint("token of k", i))
+	for _, commits := range []bool{false, true} {
+		inVirtualTime(t, 5, func(s *stage) {
+			p := s.open()
+			u := of{p, &Share{MaxLocks: 2}}
+			p.delay(ms, ms, 0, 1, 2, 3, 4)
+			s.do(0, "SET", "k0", "another", "PX", 100)
+			s.do(1, "SET", "k0", "another", "PX", 100)
+			s.do(2, "SET", "k0", "another", "PX", 100)
+			var calls []*call
+			for i := range 6 {
+				req := one(fmt.Sprint("k", i), time.Minute)
+				if i%2 == 1 {
+					req = req.as(fmt.Sprint("token of k", i))
+				}
+				if i > 3 {
+					req = req.waits(time.Minute)
+				}
+				if commits && i%2 == 1 {
+					c := &call{Op: Op{Share: u.share}, began: time.Now()}
+					u.StartCommit(&c.Op, []Change{setNX(req.Resources[0], longValue, time.Minute)}, c)
+					calls = append(calls, c)
+					continue
+				}
+				calls = append(calls, u.begin(req))
 			}
-			if i > 3 {
-				req = req.waits(time.Minute)
+			p.finish(calls[0]).want(s, "LOCK of k0", "no", 2*ms)
+			var held []string // which two, the goroutines of the lanes decide
+			for i, c := range calls[1:] {
+				key := fmt.Sprint("k", i+1)
+				p.finish(c)
+				_, refused := errors.AsType[*ShareError](c.Err)
+				switch {
+				case c.Held:
+					held = append(held, key)
+				case !refused || !errors.Is(c.Err, ErrLimit):
+					s.Errorf("LOCK of %s: got %+v, want it held, or the limit", key, c.Result)
+				}
 			}
-			calls = append(calls, u.begin(req))
-		}
-		p.finish(calls[0]).want(s, "LOCK of k0", "no", 2*ms)
-		var held []string // which two, the goroutines of the lanes decide
-		for i, c := range calls[1:] {
-			key := fmt.Sprint("k", i+1)
-			p.finish(c)
-			_, refused := errors.AsType[*ShareError](c.Err)
-			switch {
-			case c.Held:
-				held = append(held, key)
-			case !refused || !errors.Is(c.Err, ErrLimit):
-				s.Errorf("LOCK of %s: got %+v, want it held, or the limit", key, c.Result)
+			if len(held) != 2 {
+				s.Errorf("held: got %q, want two of them", held)
 			}
-		}
-		if len(held) != 2 {
-			s.Errorf("held: got %q, want two of them", held)
-		}
-		time.Sleep(200 * ms)
-		for i, m := range s.masters {
-			if got := locksOn(m); !slices.Equal(got, held) {
-				s.Errorf("left on master %d: %q, want %q", i+1, got, held)
+			time.Sleep(200 * ms)
+			for i, m := range s.masters {
+				if got := locksOn(m); !slices.Equal(got, held) {
+					s.Errorf("left on master %d: %q, want %q", i+1, got, held)
+				}
 			}
-		}
-	})
+		})
+	}
 }
 
 func TestMaxWaitersOfAShare(t *testing.T) {

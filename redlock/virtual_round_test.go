@@ -231,6 +231,26 @@ func TestReleaseOwedOnlyWhereTheKeyMayBe(t *testing.T) {
 	})
 }
 
+// A lock that another client was granted may be on a master that was away when it was extended here.
+func TestReleaseOwedWhereAnotherHasLocked(t *testing.T) {
+	for name, extend := range map[string]func(p *proxy, token string) *call{
+		"EXTEND":  func(p *proxy, token string) *call { return p.extend(token, 30*time.Second, "r") },
+		"PEXPIRE": func(p *proxy, token string) *call { return p.commit(compareAndExpire("r", token, 30*time.Second)) },
+	} {
+		inVirtualTime(t, 5, func(s *stage) {
+			p, other := s.open(), s.open()
+			held := other.lock(one("r", 30*time.Second))
+			p.cut(4)
+			s.until("one is away", func() bool { return p.states() == "uuuud" })
+			extend(p, held.Token).want(s, name, "held", 0)
+			p.unlock(held.Token, "r").want(s, "UNLOCK", "held", 0)
+			p.heal(4)
+			p.allUp()
+			s.wantNoLocks()
+		})
+	}
+}
+
 func TestUnlockAndExtendOfWhatIsNotHeld(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		p, other := s.open(), s.open()
@@ -306,15 +326,20 @@ func TestExtend(t *testing.T) {
 func TestExtendFillsHoles(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		p := s.open()
+		s.do(4, "SET", "r", "another", "PX", 1000)
 		held := p.lock(one("r", 10*time.Second))
 		s.do(1, "DEL", "r")
-		s.do(4, "DEL", "r")
+		time.Sleep(time.Second + ms) // master 5 is known to have denied it
 		p.extend(held.Token, 20*time.Second, "r").want(s, "EXTEND", "held", 0)
 		s.wantOn("r", held.Token, "11111")
 		if _, ttl, _ := s.masters[4].Get("r"); ttl < 19*time.Second || ttl > 20*time.Second {
 			s.Errorf("TTL of the key that was given back: got %v, want 20s", ttl)
 		}
+		p.cut(4)
+		s.until("one is away", func() bool { return p.states() == "uuuud" })
 		p.unlock(held.Token, "r").want(s, "UNLOCK", "held", 0)
+		p.heal(4)
+		p.allUp()
 		s.wantNoLocks()
 	})
 }
