@@ -48,7 +48,7 @@ func (m *Master) Link() *Link { return &Link{accept: m.accept} }
 func LinkTo(accept func(net.Conn)) *Link {
 	return &Link{accept: func(l *Link) (*pipe, bool) {
 		p := l.newPipe()
-		accept(p.serverEnd())
+		accept(&p.server)
 		return p, true
 	}}
 }
@@ -74,7 +74,7 @@ func (l *Link) Dial(ctx context.Context, network, addr string) (net.Conn, error)
 	if !ok {
 		return fail(syscall.ECONNREFUSED)
 	}
-	return p.clientEnd(), nil
+	return &p.client, nil
 }
 
 // dialWait says how long a handshake takes now, or what it waits for first.
@@ -182,16 +182,16 @@ func (l *Link) Cut() {
 type pipe struct {
 	link    *Link
 	streams [2]*stream // by direction
-	ends    [2]pipeEnd // by the direction in which it writes
+	client  pipeEnd
+	server  pipeEnd // of which a master uses Close alone
 }
 
 func (l *Link) newPipe() *pipe {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	p := &pipe{link: l, streams: [2]*stream{newStream(l, requests), newStream(l, replies)}}
-	for d := range p.ends {
-		p.ends[d] = pipeEnd{pipe: p, in: p.streams[1-d], out: p.streams[d]}
-	}
+	p.client = pipeEnd{p, p.streams[replies], p.streams[requests]}
+	p.server = pipeEnd{p, p.streams[requests], p.streams[replies]}
 	l.pipes = append(l.pipes, p)
 	return p
 }
@@ -219,11 +219,6 @@ func (p *pipe) forgetLocked() {
 		p.link.pipes = slices.Delete(p.link.pipes, i, i+1)
 	}
 }
-
-// clientEnd is the end of the client, and serverEnd that of the server, which a master uses for its
-// Close alone.
-func (p *pipe) clientEnd() *pipeEnd { return &p.ends[requests] }
-func (p *pipe) serverEnd() *pipeEnd { return &p.ends[replies] }
 
 // pipeEnd is an end of a pipe: a net.Conn.
 type pipeEnd struct {
