@@ -28,7 +28,7 @@ type incarnation struct {
 	gone chan struct{} // closed with dead
 
 	server   SimServer // nil: it has no clients
-	listener *memmaster.Listener
+	listener *simListener
 
 	mu    sync.Mutex
 	conns []net.Conn        // to masters

@@ -14,6 +14,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"redlockd/redlock/memmaster"
@@ -46,9 +47,43 @@ func (i *incarnation) serve(log *slog.Logger, maxTTL time.Duration) {
 	if err != nil {
 		i.s.Fatal(err)
 	}
-	i.server, i.listener = server, memmaster.NewListener()
+	i.server, i.listener = server, &simListener{made: make(chan net.Conn, 64), closed: make(chan struct{})}
 	go server.Serve(i.listener)
 }
+
+// simListener is where a server accepts connections.
+type simListener struct {
+	made   chan net.Conn
+	closed chan struct{}
+	once   sync.Once
+}
+
+// link is a new path to the server. What it connects when the listener is closed ends at once.
+func (l *simListener) link() *memmaster.Link {
+	return memmaster.LinkTo(func(conn net.Conn) {
+		select {
+		case <-l.closed:
+			conn.Close()
+		case l.made <- conn:
+		}
+	})
+}
+
+func (l *simListener) Accept() (net.Conn, error) {
+	select {
+	case <-l.closed:
+		return nil, net.ErrClosed
+	case conn := <-l.made:
+		return conn, nil
+	}
+}
+
+func (l *simListener) Close() error {
+	l.once.Do(func() { close(l.closed) })
+	return nil
+}
+
+func (l *simListener) Addr() net.Addr { return &net.UnixAddr{Name: "simulation"} }
 
 // simConn is a connection of a caller. One goroutine uses it, and any may break it.
 type simConn struct {
@@ -71,7 +106,7 @@ var errNoAnswer = errors.New("nobody knows")
 
 // connect makes a connection, and logs in. One that does not come about has ended.
 func (c *caller) connect(p *incarnation, releases bool) *simConn {
-	s := &simConn{p: p, w: c.w, rng: c.rng, link: p.listener.Link(), proto: 2 + c.rng.IntN(2), releases: releases}
+	s := &simConn{p: p, w: c.w, rng: c.rng, link: p.listener.link(), proto: 2 + c.rng.IntN(2), releases: releases}
 	base, rng := upTo(c.rng, 300*time.Microsecond), rand.New(rand.NewPCG(c.rng.Uint64(), 0))
 	delay := func() time.Duration { return base + upTo(rng, base) }
 	s.link.SetDelay(delay, delay)

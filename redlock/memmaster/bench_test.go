@@ -63,7 +63,7 @@ func BenchmarkCommands(b *testing.B) {
 			m := newMaster(b, Options{})
 			p := m.Link().newPipe()
 			c := newClient(m, 1, p)
-			reader := p.clientEnd()
+			reader := &p.client
 			discard := make([]byte, 1<<16)
 			b.ReportAllocs()
 			for b.Loop() {

@@ -22,7 +22,7 @@
 //
 // script.go runs EVAL in the package sandbox and calls back into command.go; tracking.go tells who has
 // read a key that it changed; faults.go has the faults of the master, link.go those of one network path
-// to it. Tests reach other servers over such paths, too: listener.go.
+// to it, or to another server.
 //
 // Like Redis it executes one command at a time: Master.mu is its single thread, and all whole commands
 // that one read of a connection brought are executed before any of another connection. Lock order:

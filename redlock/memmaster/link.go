@@ -10,8 +10,8 @@ import (
 )
 
 // Link is a network path to a master with faults of its own, so that one dialer can lose a master that
-// all others still reach. Create it with Master.Link, or, to any other server, with Listener.Link. Its
-// methods may be called from any goroutine.
+// all others still reach. Create it with Master.Link, or with LinkTo. Its methods may be called from any
+// goroutine.
 //
 // A link behaves as TCP does: it never loses a byte in the middle of a connection. What a fault keeps
 // from arriving arrives late, after Heal, also when the sender has closed the connection meanwhile (its
@@ -20,7 +20,7 @@ type Link struct {
 	// accept makes a connection at the other end, or reports false where a kernel would refuse it.
 	accept func(*Link) (*pipe, bool)
 
-	// mu also guards every stream of this link. Lock order: Master.mu and Listener.mu before Link.mu.
+	// mu also guards every stream of this link. Lock order: Master.mu before Link.mu.
 	mu sync.Mutex
 	// held says by direction that nothing arrives.
 	held [2]bool
@@ -43,6 +43,16 @@ const (
 // Link returns a new link to m without faults.
 func (m *Master) Link() *Link { return &Link{accept: m.accept} }
 
+// LinkTo returns a link to another server than a master. accept gets the server's end of each new
+// connection, and must not block.
+func LinkTo(accept func(net.Conn)) *Link {
+	return &Link{accept: func(l *Link) (*pipe, bool) {
+		p := l.newPipe()
+		accept(&p.server)
+		return p, true
+	}}
+}
+
 // Dial connects to the master; network and addr are ignored. It has the signature of a go-redis Dialer.
 // It fails with ECONNREFUSED while the master is crashed, closed or unreachable; while the link holds
 // anything back it waits for Heal or the end of ctx; a frozen master's kernel accepts. A delay costs
@@ -64,7 +74,7 @@ func (l *Link) Dial(ctx context.Context, network, addr string) (net.Conn, error)
 	if !ok {
 		return fail(syscall.ECONNREFUSED)
 	}
-	return p.clientEnd(), nil
+	return &p.client, nil
 }
 
 // dialWait says how long a handshake takes now, or what it waits for first.
@@ -172,16 +182,16 @@ func (l *Link) Cut() {
 type pipe struct {
 	link    *Link
 	streams [2]*stream // by direction
-	ends    [2]pipeEnd // by the direction in which it writes
+	client  pipeEnd
+	server  pipeEnd // of which a master uses Close alone
 }
 
 func (l *Link) newPipe() *pipe {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	p := &pipe{link: l, streams: [2]*stream{newStream(l, requests), newStream(l, replies)}}
-	for d := range p.ends {
-		p.ends[d] = pipeEnd{pipe: p, in: p.streams[1-d], out: p.streams[d]}
-	}
+	p.client = pipeEnd{p, p.streams[replies], p.streams[requests]}
+	p.server = pipeEnd{p, p.streams[requests], p.streams[replies]}
 	l.pipes = append(l.pipes, p)
 	return p
 }
@@ -210,11 +220,6 @@ func (p *pipe) forgetLocked() {
 	}
 }
 
-// clientEnd is the end of the client, and serverEnd that of the server, which a master uses for its
-// Close alone.
-func (p *pipe) clientEnd() *pipeEnd { return &p.ends[requests] }
-func (p *pipe) serverEnd() *pipeEnd { return &p.ends[replies] }
-
 // pipeEnd is an end of a pipe: a net.Conn.
 type pipeEnd struct {
 	pipe *pipe
@@ -239,33 +244,16 @@ func (e *pipeEnd) LocalAddr() net.Addr  { return pipeAddr{} }
 func (e *pipeEnd) RemoteAddr() net.Addr { return pipeAddr{} }
 
 func (e *pipeEnd) SetDeadline(t time.Time) error {
-	e.setDeadlines(&t, &t)
-	return nil
+	e.SetReadDeadline(t)
+	return e.SetWriteDeadline(t)
 }
 
 func (e *pipeEnd) SetReadDeadline(t time.Time) error {
-	e.setDeadlines(&t, nil)
-	return nil
+	return e.in.setDeadline(&e.in.readDeadline, t)
 }
 
 func (e *pipeEnd) SetWriteDeadline(t time.Time) error {
-	e.setDeadlines(nil, &t)
-	return nil
-}
-
-// setDeadlines sets those that are given. A Read or Write that waits already is bound by the new one,
-// as package net has it.
-func (e *pipeEnd) setDeadlines(read, write *time.Time) {
-	e.pipe.link.mu.Lock()
-	defer e.pipe.link.mu.Unlock()
-	if read != nil {
-		e.in.readDeadline = *read
-		e.in.cond.Broadcast() // a Read that waits looks again
-	}
-	if write != nil {
-		e.out.writeDeadline = *write
-		e.out.cond.Broadcast()
-	}
+	return e.out.setDeadline(&e.out.writeDeadline, t)
 }
 
 // pipeAddr is the address of both ends of every pipe.

@@ -169,7 +169,7 @@ func (m *Master) drop(c *client) {
 	c.gone = true
 	delete(m.clients, c.id)
 	c.unsubscribeAll()
-	c.pipe.serverEnd().Close()
+	c.pipe.server.Close()
 }
 
 // Keys lists the keys that have not expired, sorted. It is for tests that look at a master from

@@ -50,5 +50,5 @@ func (e *Executed) HGet(key, field string) string {
 func (m *Master) observe(c *client, args [][]byte) {
 	before := len(c.out)
 	m.process(c, args)
-	m.observer(&Executed{Conn: c.pipe.clientEnd(), Args: args, Reply: c.out[before:], UnixMilli: m.data.now, RunID: m.runID, data: &m.data})
+	m.observer(&Executed{Conn: &c.pipe.client, Args: args, Reply: c.out[before:], UnixMilli: m.data.now, RunID: m.runID, data: &m.data})
 }

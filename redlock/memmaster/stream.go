@@ -258,6 +258,15 @@ func (s *stream) waitLocked(timer **time.Timer, until time.Time) {
 	(*timer).Stop()
 }
 
+// setDeadline binds a read or write that waits already, too, as package net has it.
+func (s *stream) setDeadline(deadline *time.Time, t time.Time) error {
+	s.link.mu.Lock()
+	defer s.link.mu.Unlock()
+	*deadline = t
+	s.cond.Broadcast()
+	return nil
+}
+
 // wake has readers and writers look again: a deadline or an arrival is due.
 func (s *stream) wake() {
 	s.link.mu.Lock()
