@@ -195,7 +195,7 @@ func (c *caller) sleep(limit time.Duration) {
 
 // work is what a caller does while it holds: mostly brief, so that much is granted, and sometimes up to the limit.
 func (c *caller) work(limit time.Duration) {
-	if c.rng.IntN(4) > 0 {
+	if c.rng.IntN(8) > 0 {
 		limit = min(limit, 15*ms)
 	}
 	c.sleep(limit)
@@ -299,7 +299,7 @@ func (c *caller) lockAndWork(p *incarnation, req LockRequest) {
 		}
 	}
 	c.work(req.TTL * 3 / 4)
-	if rng.IntN(5) > 0 {
+	if rng.IntN(15) > 0 {
 		c.unlock(c.anyProxy(p), lease)
 	}
 }

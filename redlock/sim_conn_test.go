@@ -303,7 +303,7 @@ func field(v resp.Value, name string) (value resp.Value) {
 var simErrors = regexp.MustCompile(`^(NOQUORUM |LEAVING |BUSYWAIT |UNBLOCKED |NOSCRIPT |WRONGTYPE |` +
 	`ERR max number of (clients|(locks|connections) of user \w+) reached|` +
 	`ERR ttl of \d+ ms is above the most, \d+ ms \(max_ttl[ )]|ERR WAIT of \d+ ms is above the most|` +
-	`ERR the lock was first granted \w+ ago and may be held for \w+ in all \(max_hold\)|ERR \d+ locks are held through this server, and it renews \d+ at most \(max_bound\)|` +
+	`ERR the lock was first granted \S+ ago and may be held for \S+ in all \(max_hold\)|ERR \d+ locks are held through this server, and it renews \d+ at most \(max_bound\)|` +
 	`ERR this command takes a lock without a fence|ERR the server is closed|ERR the keys? (of the script )?changed \d+ times)`)
 
 // refused counts an error. One that is not documented is a failure.

@@ -55,7 +55,7 @@ func (c *caller) dropInTurn() {
 		}
 	}
 	c.work(req.TTL / 2)
-	if rng.IntN(5) > 0 {
+	if rng.IntN(15) > 0 {
 		c.compareAndDelete(c.anyProxy(p), l)
 	}
 }

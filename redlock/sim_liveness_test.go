@@ -4,6 +4,7 @@ package redlock
 // that is released, and nobody starves.
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -28,13 +29,18 @@ func (w *world) probe() (check func()) {
 	for _, p := range w.proxies {
 		c := &call{began: time.Now()}
 		resource := fmt.Sprint("probe", p.id)
-		p.StartLock(&c.Op, one(resource, w.maxTTL/3).waits(20*time.Second), c)
+		ask := func() { p.StartLock(&c.Op, one(resource, w.maxTTL/3).waits(20*time.Second), c) }
+		ask()
 		running.Go(func() {
 			lineage := p.Membership().Lineage
 			var longest time.Duration // the wait of a membership, which a founding may have lengthened
-			for !c.done.Load() {
+			for !c.done.Load() || errors.Is(c.Err, ErrTooManyWaiters) {
 				longest = max(longest, p.fleet.view.Load().wait)
 				time.Sleep(10 * ms)
+				if c.done.Load() && errors.Is(c.Err, ErrTooManyWaiters) {
+					c = &call{began: c.began}
+					ask()
+				}
 			}
 			w.count(func(t *tallies) { t.probes++ })
 			longest = max(longest, p.fleet.view.Load().wait)

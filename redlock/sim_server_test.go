@@ -34,10 +34,10 @@ func (s simServer) options(edition int) proxy.Options {
 		delayed.MaxWait, delayed.MaxWaiters = 200*time.Millisecond, 1
 	}
 	return proxy.Options{
-		Engine: s.engine, Logger: s.log, DefaultTTL: s.maxTTL / 2, MaxClients: 12,
+		Engine: s.engine, Logger: s.log, DefaultTTL: s.maxTTL / 2, MaxClients: 20,
 		Users: []proxy.User{
 			{Name: "app", Password: "app", Admin: &no, MaxLocks: 12, MaxWaiters: 4},
-			{Name: "batch", Password: "batch", Admin: &no, MaxConnections: 4, MaxLocks: 4},
+			{Name: "batch", Password: "batch", Admin: &no, MaxConnections: 6, MaxLocks: 4},
 			{Name: "root", Password: "root"},
 		},
 		Policies: []proxy.Policy{delayed, {Prefix: redlock.SimFenced, Fence: proxy.FenceAlways}},

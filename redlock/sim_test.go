@@ -247,13 +247,13 @@ func (w *world) rng(actor uint64) *rand.Rand { return rand.New(rand.NewPCG(w.see
 
 const (
 	simProxies = 3
-	simCallers = 9
+	simCallers = 14
 	simLength  = 12 * time.Second
 
 	simHeartbeat = 60 * ms
 )
 
-var simResources = []string{"r0", "r1", "r2"}
+var simResources = []string{"r0", "r1", "r2", "r3"}
 
 func profileOf(seed uint64) profile { return profiles[int(seed)%len(profiles)] }
 
@@ -285,7 +285,7 @@ func simulate(t *testing.T, seed uint64, prepare ...func(*world)) {
 			}
 			s.named = named
 			rng := w.rng(0)
-			w.calm = []time.Duration{1, 2, 5}[rng.IntN(3)]
+			w.calm = []time.Duration{1, 3, 6}[rng.IntN(3)]
 			small := rng.IntN(3) == 0
 			w.maxTTL = []time.Duration{300 * ms, 600 * ms, time.Second}[rng.IntN(3)]
 			if profile.long {

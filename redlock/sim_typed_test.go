@@ -289,7 +289,7 @@ func (c *caller) countedTurn() {
 		}
 	}
 	c.work(lease / 2)
-	if rng.IntN(5) == 0 {
+	if rng.IntN(15) == 0 {
 		return // it forgets to
 	}
 	c.leaveForGood(c.anyProxy(p), l, key, owner, lease)
@@ -436,7 +436,7 @@ func (c *caller) sharedTurn() {
 		}
 	}
 	c.work(lease / 2)
-	if rng.IntN(5) > 0 {
+	if rng.IntN(15) > 0 {
 		c.sharedLeave(c.anyProxy(p), h)
 	}
 }
