@@ -177,7 +177,7 @@ func smallestIllegal(history []porcupine.Operation) string {
 
 // endLocked records the end of a lease: released between call and ret, or, when these are zero, whenever after its validity.
 func (b *ledger) endLocked(l *ledgerLease, call, ret time.Time) {
-	if l.ended {
+	if l.ended || l.late {
 		return
 	}
 	l.ended = true

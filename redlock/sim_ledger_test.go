@@ -166,7 +166,8 @@ func (b *ledger) granted(c *caller, p *incarnation, req LockRequest, result Resu
 				continue
 			}
 			if !now.Before(result.Until) {
-				continue // the answer has come so late that the next holder may have been told before
+				fence = 0 // the answer has come so late that the next holder may have been told before
+				continue
 			}
 			if beingForced || len(forces) > 0 {
 				fence = 0 // the next holder may have been told before
@@ -182,11 +183,12 @@ func (b *ledger) granted(c *caller, p *incarnation, req LockRequest, result Resu
 	kind := stepExtend
 	if !again {
 		kind = stepLock
-		b.leases = append(b.leases, l)
 		b.countReadersLocked(l, began)
 		b.listLocked(l)
 	}
-	b.record.add(b.w, c.id, simStep{kind: kind, fence: fence}, l, began, now)
+	if again || !l.late {
+		b.recordGrantLocked(l, simStep{kind: kind, fence: fence}, began, now)
+	}
 	for _, f := range forces {
 		b.recordForceLocked(f, l, false) // it may have been granted behind the force, too
 	}
@@ -197,6 +199,15 @@ func (b *ledger) granted(c *caller, p *incarnation, req LockRequest, result Resu
 }
 
 // listLocked lists a lease as the one that was granted last, and checks that it runs beside no other.
+// recordGrantLocked records that the lease was granted, or granted again. One that its caller has not believed in for a moment is not recorded before
+// an EXTEND says that it runs: it holds nobody up.
+func (b *ledger) recordGrantLocked(l *ledgerLease, step simStep, call, ret time.Time) {
+	if step.kind == stepLock {
+		b.leases = append(b.leases, l)
+	}
+	b.record.add(b.w, l.caller, step, l, call, ret)
+}
+
 func (b *ledger) listLocked(l *ledgerLease) {
 	if l.late = !l.runs(time.Now()); l.late {
 		return
@@ -221,7 +232,9 @@ func (b *ledger) listLocked(l *ledgerLease) {
 func (b *ledger) stillLocked(what string, l *ledgerLease, until time.Time) {
 	l.until = until
 	if l.late {
-		b.listLocked(l)
+		if b.listLocked(l); !l.late {
+			b.recordGrantLocked(l, simStep{kind: stepLock}, l.asked, time.Now())
+		}
 	}
 	for _, r := range l.resources {
 		if after := b.sinceLocked(r, l); after != nil && l.runs(time.Now()) {
