@@ -101,6 +101,9 @@ func (b *ledger) endByForceLocked(f *simForce, l *ledgerLease) {
 
 // recordForceLocked records that a force has ended the lease on a resource, or, if that is not sure, that it ends at any time from then on.
 func (b *ledger) recordForceLocked(f *simForce, l *ledgerLease, sure bool) {
+	if l.late {
+		return
+	}
 	if l.ended { // its caller has given it up already, maybe because of a force of another resource
 		b.record.endsSooner(b.w, l, f.resource, f.began)
 		return
