@@ -7,6 +7,7 @@ package redlock
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -55,33 +56,56 @@ func seedsToTrace(t *testing.T, few, large int) int {
 	return few
 }
 
-// TestTraceModel checks what some seeds have recorded of locks, and traces by hand, of which the model must refuse those that are wrong.
+// TestTraceModel checks what some seeds have recorded of locks, and traces by hand, of which the model must refuse those that are wrong. It must also refuse
+// nearly all that is changed in the traces (sim_trace_change_test.go).
 func TestTraceModel(t *testing.T) {
 	redisproc.Long(t)
 	needTLC(t)
-	recorded, kinds := 0, map[traceKind]int{}
-	for group := range slices.Chunk(tracedSeeds(tracedProfiles, seedsToTrace(t, 1, 60)), seedsAtOnce) {
-		var traces []*trace
-		for _, seed := range group {
-			locks, _ := traceSeed(t, seed)
+	var traces []*trace
+	for _, seed := range tracedSeeds(tracedProfiles, seedsToTrace(t, 1, 60)) {
+		locks, _ := traceSeed(t, seed)
+		traces = append(traces, locks...)
+	}
+	changes := 0
+	if os.Getenv("REDLOCK_MUTANT") == "" {
+		for _, seed := range tracedSeeds(tracedProfiles, mildSeeds) {
+			locks, _ := traceSeed(t, seed, mild)
 			traces = append(traces, locks...)
 		}
-		for _, trace := range traces {
-			for _, kind := range []traceKind{traceVote, traceTakeover, tracePutBack, traceRelease, traceUndo, traceForget, traceAdmit, traceGrant, traceGiveUp, traceCopy, traceCleared} {
-				kinds[kind] += trace.count(kind)
-			}
+		if changes = changesOfKind; os.Getenv("REDLOCK_TESTS") == "release" {
+			changes *= 10
 		}
-		recorded += len(traces)
-		checkAll(t, lockTraces, traces)
+		changeTraces(traces, changes, rand.New(rand.NewPCG(1, 1)))
 	}
-	t.Logf("events: %v", kinds)
-	if kinds[traceGrant] < 5*recorded || recorded > 50 && (kinds[traceTakeover] == 0 || kinds[traceUndo] == 0) {
-		t.Errorf("%v in %d traces: too few to prove anything", kinds, recorded)
+	kinds := map[traceKind]int{}
+	for _, trace := range traces {
+		for _, step := range trace.steps {
+			kinds[step.kind]++
+		}
+	}
+	for group := range slices.Chunk(traces, seedsAtOnce*len(tracedKeys)) {
+		checkAll(t, lockTraces, group)
+	}
+	if changes > 0 {
+		checkChanges(t, traces, changes)
+	}
+	t.Logf("%d traces, events: %v", len(traces), kinds)
+	if kinds[traceGrant] < 5*len(traces) || len(traces) > 50 && (kinds[traceTakeover] == 0 || kinds[traceUndo] == 0) {
+		t.Errorf("%v in %d traces: too few to prove anything", kinds, len(traces))
 	}
 }
 
-// seedsAtOnce bounds what one TLC has to read.
-const seedsAtOnce = 5
+const (
+	// seedsAtOnce bounds what one TLC has to read.
+	seedsAtOnce = 5
+	// mildSeeds are recorded besides the others.
+	mildSeeds = 10
+	// changesOfKind are how many changes of a kind are made.
+	changesOfKind = 12
+)
+
+// mild has a world be in order for most of the time, so that locks are granted.
+func mild(w *world) { w.profile.pause *= 15 }
 
 // traceModel is a module that traces are checked with.
 type traceModel struct {
@@ -100,7 +124,7 @@ type handTrace struct {
 
 // lockTraces checks what happened to one key.
 var lockTraces = traceModel{
-	modules: []string{"Trace", "Lock"},
+	modules: []string{"Trace", "Replay", "Lock"},
 	constants: func(t *testing.T) string {
 		return fmt.Sprintf(`  Own <- OwnTokens
   Callers <- CallersTokens
@@ -140,43 +164,53 @@ func checkAll(t *testing.T, model traceModel, traces []*trace) {
 
 // tracesByHand are short traces: five masters get their votes, and then this happens.
 var tracesByHand = []handTrace{
-	{"a lock, its release, and the next one", true, byHand(granted(1, 1, 1286500), `<<"O",1200000,1>>`, `<<"R",1200500,1,1>>`, `<<"R",1201000,2,1>>`, `<<"R",1201000,3,1>>`,
-		`<<"V",1210000,1,2,2,1210,300,1510,1>>`, `<<"V",1210000,2,2,2,1210,300,1510,1>>`, `<<"V",1210000,3,2,2,1210,300,1510,1>>`, `<<"G",1211000,2,2,1496500>>`)},
-	{"the next one behind the end of the first", true, byHand(granted(1, 1, 1286500), `<<"V",1310000,1,2,2,1310,300,1610,1>>`, `<<"V",1310000,2,2,2,1310,300,1610,1>>`,
-		`<<"V",1310000,3,2,2,1310,300,1610,1>>`, `<<"G",1311000,2,2,1596500>>`)},
-	{"an undo of what nobody counts on", true, byHand([]string{`<<"V",1000000,1,1,1001,1000,300,1300,1>>`, `<<"U",1010000,1,1,1001>>`})},
+	{"a lock, its release, and the next one", true, byHand(granted(1, 1, 1286500), `<<"O",1200000,1>>`, `<<"R",1200500,1,1>>`, `<<"R",1201000,2,1>>`, `<<"R",1201000,3,1>>`, grantedAt(1210, 2, 2, 1496500))},
+	{"the next one behind the end of the first", true, byHand(granted(1, 1, 1286500), grantedAt(1310, 2, 2, 1596500))},
+	{"an undo of what nobody counts on", true, byHand(voted(1000, 1, 1001, 1300)[:1], `<<"U",1010000,1,1,1001>>`)},
 	{"an undo of what its caller has given up", true, byHand(granted(1, 1001, 1286500), `<<"O",1200000,1001>>`, `<<"R",1201000,2,1001>>`, `<<"U",1202000,1,1,1001>>`)},
-	{"a LOCK that is repeated through another proxy", true, byHand(granted(1, 1001, 1286500), granted(2, 1001, 1286500, 1308))},
+	{"a LOCK that is repeated through another proxy", true, byHand(granted(1, 1001, 1286500), grantedAt(1002, 2, 1001, 1288500, 1308))},
+	{"fences grow", true, byHand(fenced(granted(1, 1, 1286500), 2), fenced(grantedAt(1310, 2, 2, 1596500), 3))},
+	{"a master that has forgotten knows of the fence when it votes again", true, byHand(fenced(granted(1, 1, 1286500), 2), `<<"F",1100000,3>>`, `<<"M",1386000,3,2>>`, `<<"A",1386500,3,1>>`)},
 
-	{"a takeover", true, byHand(granted(1, 1, 1286500), takenOver(3), `<<"O",1101000,1>>`, `<<"G",1101000,2,2,1386500>>`)},
+	{"a takeover", true, byHand(granted(1, 1, 1286500), takenOver(3), `<<"O",1101000,1>>`, `<<"G",1101000,2,2,1386500,0>>`)},
 	{"a takeover that has failed", true, byHand(granted(1, 1, 1286500), takenOver(2), `<<"B",1101000,1,2,1,2>>`, `<<"B",1101000,2,2,1,2>>`, `<<"O",1102000,1>>`, `<<"R",1103000,1,1>>`)},
-	{"a takeover too few", false, byHand(granted(1, 1, 1286500), takenOver(2), `<<"O",1101000,1>>`, `<<"G",1101000,2,2,1386500>>`)},
-	{"both tokens of a takeover are believed in", false, byHand(granted(1, 1, 1286500), takenOver(3), `<<"G",1101000,2,2,1386500>>`)},
+	{"a takeover too few", false, byHand(granted(1, 1, 1286500), takenOver(2), `<<"O",1101000,1>>`, `<<"G",1101000,2,2,1386500,0>>`)},
+	{"both tokens of a takeover are believed in", false, byHand(granted(1, 1, 1286500), takenOver(3), `<<"G",1101000,2,2,1386500,0>>`)},
 	{"a takeover that has failed is released", false, byHand(granted(1, 1, 1286500), takenOver(2), `<<"R",1101000,1,2>>`)},
 	{"a takeover that has failed releases what was before", false, byHand(granted(1, 1, 1286500), takenOver(2), `<<"R",1101000,3,1>>`)},
-	{"a takeover brings the end nearer", false, byHand(granted(1, 1, 1286500), `<<"T",1100000,1,2,2,1100,100,1200,1,1>>`)},
-	{"a vote too few", false, byHand(granted(1, 1, 1286500)[1:])},
+	{"a takeover brings the end nearer", false, byHand(granted(1, 1, 1286500), `<<"T",1100000,1,2,2,1100,100,1200,1,0,1>>`)},
+	{"a vote too few", false, byHand(voted(1000, 1, 1, 1300)[1:], decided(1, 1, 1000, 2, 3))},
+	{"the vote of a master that has not voted", false, byHand(voted(1000, 1, 1, 1300)[1:], decided(1, 1, 1000, 1, 2, 3))},
+	{"a vote from before the round", false, byHand(voted(1000, 1, 1, 1300), decided(1, 1, 1001, 1, 2, 3))},
 	{"a lease that is longer than a key", false, byHand(granted(1, 1, 1286501))},
-	{"votes for another proxy", false, byHand(granted(1, 1, 1286500)[:3], `<<"G",1001000,2,1,1286500>>`)},
-	{"the vote of a master that has forgotten", false, byHand(`<<"F",990000,3>>`, granted(1, 1, 1286500))},
+	{"a grant that nobody has decided", false, byHand(voted(1000, 1, 1, 1300), `<<"G",1001000,1,1,1286500,0>>`)},
+	{"votes for another proxy", false, byHand(voted(1000, 1, 1, 1300), decided(2, 1, 1000, 1, 2, 3))},
+	{"a decision of another proxy", false, byHand(voted(1000, 1, 1, 1300), decided(1, 1, 1000, 1, 2, 3), `<<"G",1001000,2,1,1286500,0>>`)},
+	{"the vote of a master that has forgotten", false, byHand(`<<"F",990000,3>>`, voted(1000, 1, 1, 1300), decided(1, 1, 1000, 1, 2, 3))},
 	{"a vote that comes back too early", false, byHand(granted(1, 1, 1286500), `<<"F",1100000,3>>`, `<<"A",1110000,3,1>>`)},
 	{"a vote that comes back behind a copy", true, byHand(granted(1, 1, 1286500), `<<"F",1100000,3>>`, `<<"C",1105000,3,1,1308,0>>`, `<<"A",1110000,3,1>>`)},
 	{"a vote that comes back behind a copy of a value that nobody owns", true, byHand(granted(1, 1, 1286500), `<<"F",1100000,3>>`, `<<"C",1105000,3,2,1308,1>>`, `<<"A",1110000,3,1>>`)},
 	{"a vote that comes back behind a copy of another token", false, byHand(granted(1, 1, 1286500), `<<"F",1100000,3>>`, `<<"C",1105000,3,2,1308,0>>`, `<<"A",1110000,3,1>>`)},
 	{"a vote that comes back when the lease is over", true, byHand(granted(1, 1, 1286500), `<<"F",1100000,3>>`, `<<"A",1286500,3,1>>`)},
+	{"a vote that comes back without the fence", false, byHand(fenced(granted(1, 1, 1286500), 2), `<<"F",1100000,3>>`, `<<"M",1386000,3,1>>`, `<<"A",1386500,3,1>>`)},
 	{"a copy to a voter", false, byHand(granted(1, 1, 1286500), `<<"C",1105000,4,1,1308,0>>`)},
 	{"a copy that clears a voter", false, byHand(granted(1, 1, 1286500), `<<"D",1105000,3,1>>`)},
 	{"a release of what is held", false, byHand(granted(1, 1, 1286500), `<<"R",1200000,1,1>>`)},
-	{"a key of another is overwritten", false, byHand(granted(1, 1, 1286500), `<<"V",1210000,1,2,2,1210,300,1510,1>>`)},
-	{"a key that ends too late", false, byHand(`<<"V",1000000,1,1,1,1000,300,1301,1>>`)},
-	{"a repeated LOCK that does not move the end far enough", false, byHand(granted(1, 1001, 1286500), granted(2, 1001, 1286500, 1307)[:1])},
-	{"an undo of what somebody counts on", false, byHand(`<<"V",1000000,1,1,1001,1000,300,1300,1>>`, `<<"V",1005000,1,2,1001,1005,300,1308,1>>`, `<<"U",1010000,1,1,1001>>`)},
+	{"a key of another is overwritten", false, byHand(granted(1, 1, 1286500), voted(1210, 2, 2, 1510)[:1])},
+	{"a key that ends too late", false, byHand(voted(1000, 1, 1, 1301)[:1])},
+	{"a repeated LOCK that does not move the end far enough", false, byHand(granted(1, 1001, 1286500), voted(1002, 2, 1001, 1307)[:1])},
+	{"an undo of what somebody counts on", false, byHand(voted(1000, 1, 1001, 1300)[:1], voted(1005, 2, 1001, 1308)[:1], `<<"U",1010000,1,1,1001>>`)},
 	{"an undo of what was granted", false, byHand(granted(1, 1001, 1286500), `<<"U",1202000,1,1,1001>>`)},
-	{"an undo of what another attempt has set", false, byHand(`<<"V",1000000,1,1,1001,1000,300,1300,1>>`, `<<"U",1010000,1,2,1001>>`)},
-	{"a grant behind UNLOCK", false, byHand(granted(1, 1, 1286500)[:3], `<<"O",1000500,1>>`, `<<"G",1001000,1,1,1286500>>`)},
-	{"a vote of a master that has accepted a child", false, byHand(`<<"A",990000,3,0>>`, granted(1, 1, 1286500))},
-	{"votes under two records", false, byHand(`<<"A",990000,3,2>>`, granted(1, 1, 1286500))},
-	{"a vote whose batch has not ended as it began", false, byHand(granted(1, 1, 1286500)[:2], `<<"V",1000000,3,1,1,1000,300,1300,0>>`, `<<"G",1001000,1,1,1286500>>`)},
+	{"an undo of what another attempt has set", false, byHand(voted(1000, 1, 1001, 1300)[:1], `<<"U",1010000,1,2,1001>>`)},
+	{"a grant behind UNLOCK", false, byHand(granted(1, 1, 1286500)[:4], `<<"O",1001000,1>>`, `<<"G",1001000,1,1,1286500,0>>`)},
+	{"a vote of a master that has accepted a child", false, byHand(`<<"A",990000,3,0>>`, voted(1000, 1, 1, 1300), decided(1, 1, 1000, 1, 2, 3))},
+	{"votes under two records", false, byHand(`<<"A",990000,3,2>>`, voted(1000, 1, 1, 1300), decided(1, 1, 1000, 1, 2, 3))},
+	{"a vote whose batch has not ended as it began", false, byHand(voted(1000, 1, 1, 1300)[:2], `<<"V",1000000,3,1,1,1000,300,1300,0,0>>`, decided(1, 1, 1000, 1, 2, 3))},
+	{"a fence that is not above the mark", false, byHand(fenced(granted(1, 1, 1286500), 2), fenced(voted(1310, 2, 2, 1610)[:1], 2))},
+	{"a mark that goes down", false, byHand(fenced(granted(1, 1, 1286500), 2), `<<"M",1100000,3,1>>`)},
+	{"votes with another fence", false, byHand(fenced(voted(1000, 1, 1, 1300), 2), decided(1, 1, 1000, 1, 2, 3))},
+	{"a grant with another fence", false, byHand(fenced(granted(1, 1, 1286500)[:4], 2), `<<"G",1001000,1,1,1286500,3>>`)},
+	{"an event from before", false, byHand(voted(1000, 1, 1, 1300), `<<"O",999999,1>>`)},
 	{"a change that nobody knows the reason of", false, byHand(`<<"X",1000000>>`)},
 }
 
@@ -195,20 +229,50 @@ func byHand(parts ...any) (events []string) {
 	return events
 }
 
-// takenOver are the events by which so many masters have token 2 in the place of 1, through proxy 2.
+// takenOver are the events by which so many masters have token 2 in the place of 1, through proxy 2. Three of them decide.
 func takenOver(masters int) (events []string) {
 	for m := range masters {
-		events = append(events, fmt.Sprintf(`<<"T",1100000,%d,2,2,1100,300,1400,1,1>>`, m+1))
+		events = append(events, fmt.Sprintf(`<<"T",1100000,%d,2,2,1100,300,1400,1,0,1>>`, m+1))
+	}
+	if masters >= 3 {
+		events = append(events, decided(2, 2, 1100, 1, 2, 3))
 	}
 	return events
 }
 
-// granted are the events of a lock of 300 ms from 1 s on: three masters vote, and it is granted until a time. The keys end at 1.3 s, unless ends says when.
-func granted(proxy, token, until int, ends ...int) (events []string) {
+// voted are the votes of three masters for 300 ms, at a time in ms. The keys end at another.
+func voted(at, proxy, token, ends int) (events []string) {
 	for m := range 3 {
-		events = append(events, fmt.Sprintf(`<<"V",1000000,%d,%d,%d,1000,300,%d,1>>`, m+1, proxy, token, append(ends, 1300)[0]))
+		events = append(events, fmt.Sprintf(`<<"V",%d,%d,%d,%d,%d,300,%d,1,0>>`, at*1000, m+1, proxy, token, at, ends))
 	}
-	return append(events, fmt.Sprintf(`<<"G",1001000,%d,%d,%d>>`, proxy, token, until))
+	return events
+}
+
+// decided is the decision of a round that has begun at a time in ms, by the votes of these masters.
+func decided(proxy, token, began int, by ...int) string {
+	return fmt.Sprintf(`<<"K",%d,%d,%d,%d,1,0,{%s}>>`, began*1000+1000, proxy, token, began*1000, joined(by))
+}
+
+// grantedAt are the events of a lock of 300 ms from then on, in ms: three masters vote, and it is granted until a time. The keys end with the TTL, unless ends
+// says when.
+func grantedAt(at, proxy, token, until int, ends ...int) []string {
+	return append(voted(at, proxy, token, append(ends, at+300)[0]), decided(proxy, token, at, 1, 2, 3), fmt.Sprintf(`<<"G",%d,%d,%d,%d,0>>`, at*1000+1000, proxy, token, until))
+}
+
+func granted(proxy, token, until int, ends ...int) []string {
+	return grantedAt(1000, proxy, token, until, ends...)
+}
+
+// fenced are events of a lock, with a fence.
+func fenced(events []string, fence int) (others []string) {
+	for _, e := range events {
+		e = strings.Replace(e, ",1,0,{", fmt.Sprintf(",1,%d,{", fence), 1)
+		if strings.HasSuffix(e, ",0>>") {
+			e = fmt.Sprintf("%s,%d>>", strings.TrimSuffix(e, ",0>>"), fence)
+		}
+		others = append(others, e)
+	}
+	return others
 }
 
 // tracedMutants are mutants of the code whose traces the model must refuse, whether or not two callers come to hold a lock by them.
@@ -246,12 +310,12 @@ func wantRefused(t *testing.T, binary, name, test string) {
 var modelRefuses = regexp.MustCompile(`[^\n]*the model refuses event[^\n]*`)
 
 // traceSeed runs the simulation and returns the trace of each resource, and that of the membership.
-func traceSeed(t *testing.T, seed uint64) (locks []*trace, membership *trace) {
+func traceSeed(t *testing.T, seed uint64, prepare ...func(*world)) (locks []*trace, membership *trace) {
 	var recorder *traceRecorder
-	simulate(t, seed, func(w *world) {
+	simulate(t, seed, append(prepare, func(w *world) {
 		recorder = traceFrom(w)
 		w.trace = recorder
-	})
+	})...)
 	for _, key := range tracedKeys {
 		locks = append(locks, recorder.traceOf(key))
 	}
@@ -265,7 +329,7 @@ func checkTraces(t *testing.T, model traceModel, traces []*trace) (accepted []in
 	events := 0
 	for i, trace := range traces {
 		n := len(trace.events)
-		for n >= len(trace.events)-1 && !strings.Contains(report, fmt.Sprintf(`<<"accepted", %d, %d>>`, i+1, n)) {
+		for n >= len(trace.events)-1 && !strings.Contains(report, fmt.Sprintf(`<<"accepted", %d, 0, %d>>`, i+1, n)) {
 			n--
 		}
 		if n < len(trace.events)-1 {
@@ -273,12 +337,16 @@ func checkTraces(t *testing.T, model traceModel, traces []*trace) (accepted []in
 		}
 		accepted = append(accepted, n)
 		events += len(trace.events)
+		for j := range trace.changes {
+			c := &trace.changes[j]
+			c.accepted = strings.Contains(report, fmt.Sprintf(`<<"accepted", %d, %d, %d>>`, i+1, j+1, len(trace.events)-c.drop+len(c.with)))
+		}
 	}
-	t.Logf("%s: %d traces, %d events, %s states, %s", model.modules[0], len(traces), events, lastMatch(tlcStates, report), took.Round(100*time.Millisecond))
+	t.Logf("%s: %d traces, %d events, %s states, %s of a processor", model.modules[0], len(traces), events, lastMatch(tlcStates, report), took.Round(100*time.Millisecond))
 	return accepted
 }
 
-var tlcAccepted = regexp.MustCompile(`<<"accepted", 1, (\d+)>>`)
+var tlcAccepted = regexp.MustCompile(`<<"accepted", 1, 0, (\d+)>>`)
 
 // whyRefused shows which event of a trace the model refuses, and the events before it.
 func whyRefused(t *testing.T, model traceModel, refused *trace) string {
@@ -320,12 +388,11 @@ CONSTANTS
 	cmd := exec.CommandContext(t.Context(), "java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx1g", "-Djava.io.tmpdir="+dir, "-cp", tlcPath(t),
 		"tlc2.TLC", "-workers", "1", "-config", "run.cfg", model.modules[0]+".tla")
 	cmd.Dir = dir
-	began := time.Now()
 	out, err := cmd.CombinedOutput()
 	if report = string(out); err != nil || !strings.Contains(report, "No error has been found") {
 		t.Fatalf("%v\n%s", err, report)
 	}
-	return report, time.Since(began)
+	return report, cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
 }
 
 // falseMutants are the constants of a module that break its rules, all FALSE.

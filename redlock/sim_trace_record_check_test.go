@@ -52,7 +52,7 @@ var tracedRecordMutants = []string{"an-accepted-child-is-not-told", "an-accepted
 
 // recordTraces checks what masters showed of the membership.
 var recordTraces = traceModel{
-	modules:   []string{"RecordTrace"},
+	modules:   []string{"RecordTrace", "Replay"},
 	constants: func(*testing.T) string { return "" },
 	byHand:    recordTracesByHand,
 	head:      "process |-> <<1, 2, 3, 4, 3, 3>>, copied |-> {6}, records |-> <<\n" + strings.Join(recordsByHand, ",\n") + ">>",

@@ -1,8 +1,8 @@
 package redlock
 
-// Traces of the simulation, for testdata/tla/Trace.tla: what masters did to the keys of single locks, what they forgot and when they got their votes back, and
-// what callers were told. The masters are observed where they execute commands, and the callers at the ledger, so a trace owes nothing to the
-// engine but what it sends. sim_trace_check_test.go has TLC check them.
+// Traces of the simulation, for testdata/tla/Trace.tla: what masters did to the keys of single locks, what they forgot and when they got their votes back, by
+// whose votes proxies decided, and what callers were told. The masters are observed where they execute commands, the callers at the ledger. Of the engine
+// a trace has what it sends, and which votes it counts. sim_trace_check_test.go has TLC check them.
 
 import (
 	"cmp"
@@ -17,6 +17,7 @@ import (
 	"redlockd/redlock/lua"
 	"redlockd/redlock/member"
 	"redlockd/redlock/memmaster"
+	"redlockd/redlock/quorum"
 )
 
 // traceKind is what has happened. The letters are those of Trace.tla.
@@ -30,6 +31,8 @@ const (
 	tracePutBack  traceKind = "B" // an undo has put the old one back
 	traceForget   traceKind = "F" // a master has forgotten everything
 	traceAdmit    traceKind = "A" // it votes under another record than before, or votes no more
+	traceMark     traceKind = "M" // a master knows of another fence, and has not voted with that
+	traceDecision traceKind = "K" // a proxy has the votes of a quorum
 	traceGrant    traceKind = "G" // a caller was told that it holds the lock
 	traceGiveUp   traceKind = "O" // a caller believes in it no more
 	traceGone     traceKind = "N" // the token is not in the trace any more
@@ -48,10 +51,14 @@ type traceEvent struct {
 	ttl           int64         // in ms
 	from          string        // of a traceTakeover or tracePutBack: the token that the key held before
 	until         time.Duration
-	what          string // of a traceStrange
-	record        int    // of a traceAdmit; 0: it has no vote
-	shown         string // of a traceVote: what the master showed of the membership
-	counts        bool   // of a traceVote: the batch has ended with the master showing the same
+	what          string        // of a traceStrange
+	record        int           // of a traceAdmit; 0: it has no vote. Of a traceDecision: the votes are of its masters
+	shown         string        // of a traceVote: what the master showed of the membership
+	counts        bool          // of a traceVote: the batch has ended with the master showing the same
+	fence         int64         // 0: none. In a trace its number
+	start         time.Duration // of a traceDecision: when the round began
+	by            []int         // of a traceDecision: whose votes it counts
+	number, was   int           // in a trace: those of token and from
 }
 
 // traceRecorder records the events of one world. All its methods do nothing when it is nil.
@@ -79,6 +86,7 @@ type tracedMaster struct {
 	shown memberShown
 	under int
 	keys  map[string]tracedKey
+	marks map[string]int64
 }
 
 type tracedKey struct {
@@ -90,10 +98,42 @@ type tracedKey struct {
 func traceFrom(w *world) *traceRecorder {
 	r := &traceRecorder{w: w, copied: map[string]bool{}, proxies: map[net.Conn]int{}, records: tracedRecords{number: map[string]int{}, masterOf: map[string]int{}}, chosen: map[string]bool{}, unclosed: map[net.Conn][]int{}}
 	for i, m := range w.masters {
-		r.masters = append(r.masters, tracedMaster{keys: map[string]tracedKey{}})
+		r.masters = append(r.masters, tracedMaster{keys: map[string]tracedKey{}, marks: map[string]int64{}})
 		m.SetObserver(func(e *memmaster.Executed) { r.executed(i, e) })
 	}
+	opts := w.opts
+	w.opts = func(o *Options) {
+		if opts(o); len(w.spawned) > 0 {
+			p := w.spawned[len(w.spawned)-1]
+			o.onQuorum = func(round *round, v quorum.Votes) { r.decided(p, round, v) }
+		}
+	}
 	return r
+}
+
+// decided: the votes of a quorum are yes.
+func (r *traceRecorder) decided(p *incarnation, d *round, v quorum.Votes) {
+	record := d.view.record
+	switch d.verb {
+	case verbSet, verbAcquire, verbSlot, verbReserve, verbExtend, verbCommitReplace:
+	default:
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	e := traceEvent{kind: traceDecision, proxy: p.id + 1, token: d.token, start: d.start.Sub(r.w.began), fence: d.fence}
+	counted := v.Where(d.view.Places, 1<<quorum.Granted|1<<quorum.AlreadyMine|1<<quorum.AsReader)
+	if e.record = r.records.number[record.Digest]; p.dead.Load() {
+		return
+	}
+	for _, s := range record.Seats {
+		if counted.Has(s.Number) {
+			e.by = append(e.by, r.records.masterOf[s.Memory])
+		}
+	}
+	for _, e.key = range d.keys {
+		r.addLocked(e)
+	}
 }
 
 // dialed notes which proxy a connection belongs to.
@@ -107,7 +147,7 @@ func (r *traceRecorder) dialed(conn net.Conn, p *incarnation) {
 
 // granted: a caller was told that it holds a lock.
 func (r *traceRecorder) granted(p *incarnation, resources []string, result Result) {
-	r.believes(p, resources, result.Token, result.Until)
+	r.caller(traceEvent{kind: traceGrant, token: result.Token, fence: result.Fence}, p, resources, result.Until)
 }
 
 // believes: a caller was told that it holds a lock until then. What is over already is nothing to believe in.
@@ -166,61 +206,80 @@ func (r *traceRecorder) executed(i int, e *memmaster.Executed) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.membershipLocked(i, e)
-	known := &r.masters[i]
 	clock := e.UnixMilli - r.w.began.UnixMilli()
-	changes := readTraced(e, func(key string) string { return known.keys[key].token })
+	changes := readTraced(e, func(key string) string { return r.masters[i].keys[key].token })
 	for _, key := range tracedKeys {
-		before, was := known.keys[key]
-		token, ends, is := e.Get(key)
-		after := tracedKey{token, ends - r.w.began.UnixMilli()}
-		change := changes[key]
-		event := traceEvent{kind: change.kind, master: i + 1, proxy: r.proxies[e.Conn], key: key, token: change.token, clock: clock, ttl: change.ttl, ends: after.ends}
-		switch change.kind {
-		case traceVote:
-			if !is || token != change.token {
-				event.kind = traceStrange
-			} else if was && before.token != token && before.token == change.from {
-				r.addLocked(traceEvent{kind: traceRelease, master: i + 1, key: key, token: before.token})
-			}
-		case traceCopy:
-			if !is || token != change.token || was && before == after {
-				event.kind = ""
-			}
-		case traceCleared:
-			if event.token = before.token; is || !was {
-				event.kind = ""
-			}
-		case traceTakeover, tracePutBack:
-			event.from = change.from
-			if !was || before.token != change.from || !is || token != change.token {
-				event.kind = ""
-			}
-		default:
-			if is || !was || before.token != change.token {
-				event.kind = ""
-			}
-		}
-		switch {
-		case event.kind != "":
-		case is == was && (!is || before == after), !is && before.ends <= clock: // the same, or it has run out
-			continue
-		default:
-			event.kind = traceStrange
-		}
-		if event.kind == traceStrange {
-			event.token, event.what = token, fmt.Sprintf("%q: %+v becomes %+v", e.Args, before, after)
-		}
-		if is {
-			known.keys[key] = after
-		} else {
-			delete(known.keys, key)
-		}
-		if (event.kind == traceVote || event.kind == traceTakeover) && !r.ended {
-			event.shown = known.v
-			r.unclosed[e.Conn] = append(r.unclosed[e.Conn], len(r.events))
-		}
-		r.addLocked(event)
+		r.keyLocked(i, key, changes[key], clock, e)
+		r.markLocked(i, key, e)
 	}
+}
+
+// markLocked notes that a master knows of another fence than the one that it has voted with.
+func (r *traceRecorder) markLocked(i int, key string, e *memmaster.Executed) {
+	text, _, _ := e.Get(lua.FloorKey)
+	floor, _ := strconv.ParseInt(text, 10, 64)
+	mark, known := max(floor, int64(e.ZScore(lua.MarksKey, key))), r.masters[i].marks
+	if mark != known[key] {
+		known[key] = mark
+		r.addLocked(traceEvent{kind: traceMark, master: i + 1, key: key, fence: mark})
+	}
+}
+
+// keyLocked notes what has become of a key.
+func (r *traceRecorder) keyLocked(i int, key string, change tracedChange, clock int64, e *memmaster.Executed) {
+	known := &r.masters[i]
+	before, was := known.keys[key]
+	token, ends, is := e.Get(key)
+	after := tracedKey{token, ends - r.w.began.UnixMilli()}
+	event := traceEvent{kind: change.kind, master: i + 1, proxy: r.proxies[e.Conn], key: key, token: change.token, clock: clock, ttl: change.ttl, ends: after.ends, fence: change.fence}
+	switch change.kind {
+	case traceVote:
+		if !is || token != change.token {
+			event.kind = traceStrange
+		} else if was && before.token != token && before.token == change.from {
+			r.addLocked(traceEvent{kind: traceRelease, master: i + 1, key: key, token: before.token})
+		}
+	case traceCopy:
+		if !is || token != change.token || was && before == after {
+			event.kind = ""
+		}
+	case traceCleared:
+		if event.token = before.token; is || !was {
+			event.kind = ""
+		}
+	case traceTakeover, tracePutBack:
+		event.from = change.from
+		if !was || before.token != change.from || !is || token != change.token {
+			event.kind = ""
+		}
+	default:
+		if is || !was || before.token != change.token || before.ends <= clock {
+			event.kind = ""
+		}
+	}
+	switch {
+	case event.kind != "":
+	case is == was && (!is || before == after), !is && before.ends <= clock: // the same, or it has run out
+		return
+	default:
+		event.kind = traceStrange
+	}
+	if event.kind == traceStrange {
+		event.token, event.what = token, fmt.Sprintf("%q: %+v becomes %+v", e.Args, before, after)
+	}
+	if is {
+		known.keys[key] = after
+	} else {
+		delete(known.keys, key)
+	}
+	if (event.kind == traceVote || event.kind == traceTakeover) && !r.ended {
+		event.shown = known.v
+		if change.fence > 0 {
+			known.marks[key] = change.fence
+		}
+		r.unclosed[e.Conn] = append(r.unclosed[e.Conn], len(r.events))
+	}
+	r.addLocked(event)
 }
 
 // membershipLocked notes what a master shows of the membership, that it has forgotten everything, and under which record it votes.
@@ -229,7 +288,7 @@ func (r *traceRecorder) membershipLocked(i int, e *memmaster.Executed) {
 	v := e.HGet(lua.MembersKey, "v")
 	flushed := strings.EqualFold(string(e.Args[0]), "flushall")
 	if v == "" && (known.v != "" || known.runID != e.RunID) || flushed {
-		known.keys, known.under = map[string]tracedKey{}, 0
+		known.keys, known.marks, known.under = map[string]tracedKey{}, map[string]int64{}, 0
 		r.addLocked(traceEvent{kind: traceForget, master: i + 1})
 	}
 	known.v, known.runID = v, e.RunID
@@ -263,7 +322,8 @@ type tracedChange struct {
 	token string
 	ttl   int64
 	// from is the token in whose place the new one may have come: that of a reservation, or of a lock that is taken over.
-	from string
+	from  string
+	fence int64 // 0: none
 }
 
 // readTraced reads a command and its reply. It returns what was done to each key; nil: nothing. held tells what a key of the master held before.
@@ -276,7 +336,7 @@ func readTraced(e *memmaster.Executed, held func(key string) string) map[string]
 	done := strings.HasPrefix(reply, ":1\r") || strings.HasPrefix(reply, ":2\r")
 	switch name := strings.ToLower(args[0]); {
 	case name == "set" && len(args) > 5 && strings.HasPrefix(reply, "+OK"):
-		return tracedVotes(args[1:2], args[2], args[5], "")
+		return tracedVotes(args[1:2], args[2], args[5], "", "0")
 	case name == "delex" && len(args) == 4:
 		return map[string]tracedChange{args[1]: {kind: traceRelease, token: args[3]}}
 	case name == "delifeq" && len(args) == 3:
@@ -292,12 +352,12 @@ func readTraced(e *memmaster.Executed, held func(key string) string) map[string]
 		if argv[3] != "0" { // the marks and the floor
 			keys = keys[:len(keys)-2]
 		}
-		return tracedVotes(keys, argv[0], argv[1], append(argv, "")[5])
+		return tracedVotes(keys, argv[0], argv[1], append(argv, "")[5], argv[3])
 	case sha == lua.Extend.SHA && done:
-		return tracedVotes(keys, argv[0], argv[1], "")
+		return tracedVotes(keys, argv[0], argv[1], "", "0")
 	case sha == lua.Slot.SHA && done:
 		slot, _ := strconv.Atoi(argv[5])
-		return tracedVotes(keys[slot-1:slot], argv[0], argv[1], "")
+		return tracedVotes(keys[slot-1:slot], argv[0], argv[1], "", argv[3])
 	case sha == lua.Commit.SHA && done:
 		for i, key := range keys {
 			if was, do := argv[5*i], argv[5*i+2]; was == "2" && do == "4" { // the others are of drop-in clients
@@ -334,11 +394,12 @@ func readTraced(e *memmaster.Executed, held func(key string) string) map[string]
 	return changes
 }
 
-func tracedVotes(keys []string, token, ttl, from string) map[string]tracedChange {
+func tracedVotes(keys []string, token, ttl, from, fence string) map[string]tracedChange {
 	ms, _ := strconv.ParseInt(ttl, 10, 64)
+	number, _ := strconv.ParseInt(fence, 10, 64)
 	changes := map[string]tracedChange{}
 	for _, key := range keys {
-		changes[key] = tracedChange{kind: traceVote, token: token, ttl: ms, from: from}
+		changes[key] = tracedChange{kind: traceVote, token: token, ttl: ms, from: from, fence: number}
 	}
 	return changes
 }
@@ -376,17 +437,18 @@ func (r *traceRecorder) traceOf(key string) *trace {
 		token string
 	}
 	var leave []leaving
+	fences := r.fencesLocked(key)
 	number, used := map[string]int{}, map[int]bool{}
 	keys := make([]tracedEnd, len(r.masters)) // what the masters have
 	until := map[string]time.Duration{}
 	for n, e := range r.events {
 		for len(leave) > 0 && leave[0].at < e.at {
 			gone := number[leave[0].token]
-			t.events = append(t.events, fmt.Sprintf(`<<"N",%d,%d>>`, leave[0].at.Microseconds(), gone))
+			t.steps = append(t.steps, traceEvent{kind: traceGone, at: leave[0].at, number: gone})
 			used[gone] = false
 			leave = leave[1:]
 		}
-		if e.key != "" && (e.key != key || !granted[e.token] && e.kind != traceStrange) {
+		if e.key != "" && (e.key != key || !granted[e.token] && e.kind != traceStrange && e.kind != traceMark) {
 			continue
 		}
 		for _, token := range []string{e.token, e.from} {
@@ -404,7 +466,10 @@ func (r *traceRecorder) traceOf(key string) *trace {
 			number[token], used[i] = i, true
 			*most = max(*most, i-first+1)
 		}
-		t.events = append(t.events, e.tla(number[e.token], number[e.from]))
+		e.number, e.was = number[e.token], number[e.from]
+		fence, _ := slices.BinarySearch(fences, e.fence)
+		e.fence = int64(fence)
+		t.steps = append(t.steps, e)
 		switch e.kind {
 		case tracePutBack:
 			keys[e.master-1].token = e.token
@@ -432,7 +497,20 @@ func (r *traceRecorder) traceOf(key string) *trace {
 			slices.SortStableFunc(leave, func(a, b leaving) int { return cmp.Compare(a.at, b.at) })
 		}
 	}
+	t.events = inTLA(t.steps)
 	return t
+}
+
+// fencesLocked are the fences of a key, 0 in front. In its trace they have the numbers of their places here.
+func (r *traceRecorder) fencesLocked(key string) []int64 {
+	fences := []int64{0}
+	for _, e := range r.events {
+		if e.key == key {
+			fences = append(fences, e.fence)
+		}
+	}
+	slices.Sort(fences)
+	return slices.Compact(fences)
 }
 
 // tracedEnd is a key on a master, and when it has ended at the latest.
@@ -444,58 +522,77 @@ type tracedEnd struct {
 // callersFrom is the number before that of the first token that a caller has chosen.
 const callersFrom = 1000
 
-// tla is the event in the notation of Trace.tla.
-func (e *traceEvent) tla(token, from int) string {
-	at := e.at.Microseconds()
-	switch e.kind {
-	case traceVote, traceTakeover:
-		counts := 0
-		if e.counts {
-			counts = 1
-		}
-		return fmt.Sprintf(`<<"%s",%d,%d,%d,%d,%d,%d,%d,%d,%d>>`, e.kind, at, e.master, e.proxy, token, e.clock, e.ttl, e.ends, counts, from)
-	case tracePutBack:
-		return fmt.Sprintf(`<<"B",%d,%d,%d,%d,%d>>`, at, e.master, e.proxy, token, from)
-	case traceCopy:
-		nobodys := 0
-		if strings.HasPrefix(e.token, member.RecoveredPrefix) {
-			nobodys = 1
-		}
-		return fmt.Sprintf(`<<"C",%d,%d,%d,%d,%d>>`, at, e.master, token, e.ends, nobodys)
-	case traceCleared:
-		return fmt.Sprintf(`<<"D",%d,%d,%d>>`, at, e.master, token)
-	case traceRelease:
-		return fmt.Sprintf(`<<"R",%d,%d,%d>>`, at, e.master, token)
-	case traceUndo:
-		return fmt.Sprintf(`<<"U",%d,%d,%d,%d>>`, at, e.master, e.proxy, token)
-	case traceForget:
-		return fmt.Sprintf(`<<"F",%d,%d>>`, at, e.master)
-	case traceAdmit:
-		return fmt.Sprintf(`<<"A",%d,%d,%d>>`, at, e.master, e.record)
-	case traceGrant:
-		return fmt.Sprintf(`<<"G",%d,%d,%d,%d>>`, at, e.proxy, token, e.until.Microseconds())
-	case traceGiveUp:
-		return fmt.Sprintf(`<<"O",%d,%d>>`, at, token)
+func inTLA(steps []traceEvent) (events []string) {
+	for i := range steps {
+		events = append(events, steps[i].tla())
 	}
-	return fmt.Sprintf(`<<"%s",%d>>`, traceStrange, at)
+	return events
+}
+
+// tla is the event in the notation of Trace.tla.
+func (e *traceEvent) tla() string {
+	is := func(condition bool) int {
+		if condition {
+			return 1
+		}
+		return 0
+	}
+	var values []any
+	switch e.kind {
+	case traceVote:
+		values = []any{e.master, e.proxy, e.number, e.clock, e.ttl, e.ends, is(e.counts), e.fence}
+	case traceTakeover:
+		values = []any{e.master, e.proxy, e.number, e.clock, e.ttl, e.ends, is(e.counts), e.fence, e.was}
+	case tracePutBack:
+		values = []any{e.master, e.proxy, e.number, e.was}
+	case traceCopy:
+		values = []any{e.master, e.number, e.ends, is(strings.HasPrefix(e.token, member.RecoveredPrefix))}
+	case traceRelease, traceCleared:
+		values = []any{e.master, e.number}
+	case traceUndo:
+		values = []any{e.master, e.proxy, e.number}
+	case traceForget:
+		values = []any{e.master}
+	case traceAdmit:
+		values = []any{e.master, e.record}
+	case traceMark:
+		values = []any{e.master, e.fence}
+	case traceDecision:
+		values = []any{e.proxy, e.number, e.start.Microseconds(), e.record, e.fence, "{" + joined(e.by) + "}"}
+	case traceGrant:
+		values = []any{e.proxy, e.number, e.until.Microseconds(), e.fence}
+	case traceGiveUp, traceGone:
+		values = []any{e.number}
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, `<<"%s",%d`, e.kind, e.at.Microseconds())
+	for _, value := range values {
+		fmt.Fprintf(&b, ",%v", value)
+	}
+	return b.String() + ">>"
 }
 
 // trace is what has happened to one key, or to the membership.
 type trace struct {
 	name         string
-	head         string // what the module needs besides the events
-	events       []string
+	head         string       // what the module needs besides the events
+	steps        []traceEvent // of one key
+	events       []string     // the same in the notation of the module
+	changes      []traceChange
 	own, callers int // the most tokens at one time
 }
 
-func (t *trace) count(kind traceKind) int {
-	n := 0
-	for _, e := range t.events {
-		if strings.HasPrefix(e, `<<"`+string(kind)+`"`) {
-			n++
-		}
-	}
-	return n
+// traceChange is a change of a trace: in the place of so many events from one on there are others.
+type traceChange struct {
+	kind     string
+	at, drop int
+	with     []string
+	accepted bool // by the model
+}
+
+// tla is the change in the notation of Replay.tla.
+func (c *traceChange) tla() string {
+	return fmt.Sprintf("[at |-> %d, drop |-> %d, events |-> <<%s>>]", c.at+1, c.drop, strings.Join(c.with, ", "))
 }
 
 // tracedKeys are the keys of locks in a traced world.
@@ -508,7 +605,11 @@ func tracesTLA(traces []*trace) string {
 	b.WriteString("---- MODULE Traces ----\nEXTENDS Integers\n")
 	for i, t := range traces {
 		own, callers = max(own, t.own), max(callers, t.callers)
-		fmt.Fprintf(&b, "\\* %s\nT%d == [%s, events |-> <<\n%s>>]\n", t.name, i+1, t.head, strings.Join(t.events, ",\n"))
+		var changes []string
+		for i := range t.changes {
+			changes = append(changes, t.changes[i].tla())
+		}
+		fmt.Fprintf(&b, "\\* %s\nT%d == [%s, events |-> <<\n%s>>,\n  changes |-> <<%s>>]\n", t.name, i+1, t.head, strings.Join(t.events, ",\n"), strings.Join(changes, ",\n"))
 	}
 	names := make([]string, len(traces))
 	for i := range names {

@@ -46,6 +46,16 @@ func (e *Executed) HGet(key, field string) string {
 	return ""
 }
 
+// ZScore returns the score of a member of a sorted set, 0 if it is none.
+func (e *Executed) ZScore(key, member string) float64 {
+	if found := e.data.entries[key]; found != nil && found.kind == isZset && !e.data.expired(found) {
+		if m := found.zset.members[member]; m != nil {
+			return m.score
+		}
+	}
+	return 0
+}
+
 // observe executes a client's command and tells the observer.
 func (m *Master) observe(c *client, args [][]byte) {
 	before := len(c.out)

@@ -21,28 +21,22 @@
 (* milliseconds. Memories, records and ballots are numbers; 0 is none.     *)
 (* Memories are numbered as they came, ballots by their order.             *)
 (***************************************************************************)
-EXTENDS Integers, FiniteSets, Sequences, TLC, Traces
+EXTENDS Replay
 
-CONSTANTS
-  Masters,
-  Verbose \* TRUE: each event that is accepted is printed
+CONSTANT Masters
 
 VARIABLES
-  tr,       \* which trace
-  next,     \* the event to come
   shown,    \* by master: its memory, the record that it has settled on, the child that it has accepted with which ballot, the ballot that it has promised, and its process
   memories, \* how many there have been
   promises, \* who has promised which ballot, showing which record, and what it had accepted then
   accepted, \* who has ever accepted which child with which ballot
   chosen    \* by record: when a quorum had accepted it with one ballot. 0: it has not
-vars == <<tr, next, shown, memories, promises, accepted, chosen>>
+vars == <<replay, shown, memories, promises, accepted, chosen>>
 
 (* TLC need not look for several ways through what is a value. *)
 Value(p) == p = TRUE
 
-Trace == Traces[tr]
 Nothing == [memory |-> 0, rec |-> 0, ballot |-> 0, child |-> 0, promised |-> 0, process |-> 0]
-Range(s) == {s[i] : i \in DOMAIN s}
 
 (* Records. A seat is [n, name, memory, st, since]; st is "v" for voter, "l" for learner, "-" for vacant, "x" for leaving. *)
 R(r) == Trace.records[r]
@@ -183,23 +177,20 @@ Learn(x, s) ==
 OneChild == \A r, q \in Chosen : r # q /\ R(r).parent # 0 => R(r).parent # R(q).parent
 
 TInit ==
-  /\ tr \in 1..Len(Traces)
-  /\ next = 1
+  /\ RInit
   /\ shown = [m \in Masters |-> Nothing]
   /\ memories = 0 /\ promises = {} /\ accepted = {}
   /\ chosen = [r \in DOMAIN Trace.records |-> 0]
 
-TNext ==
-  /\ next <= Len(Trace.events)
-  /\ LET e == Trace.events[next]
+TNext == \E c \in Ways :
+  /\ LET e == EventOf(c)
          x == shown[e[2]]
          s == [memory |-> e[3], rec |-> e[4], ballot |-> e[5], child |-> e[6], promised |-> e[7], process |-> e[8]]
      IN /\ Forget(s) \/ Restart(x, s) \/ Name(s) \/ Elsewhere(x, s) \/ (Lives(x, s) /\ (Promise(x, s) \/ Accept(x, s, e[1]) \/ Learn(x, s)))
         /\ shown' = [shown EXCEPT ![e[2]] = s]
-  /\ next' = next + 1
-  /\ tr' = tr
+  /\ Follow(c)
   /\ OneChild'
-  /\ (next >= Len(Trace.events) - 1 \/ Verbose) => PrintT(<<"accepted", tr, next>>)
+  /\ Accepted(c)
 
 TSpec == TInit /\ [][TNext]_vars
 =================================================================================
