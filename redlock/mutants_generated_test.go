@@ -140,9 +140,9 @@ type generatedRun struct {
 }
 
 const (
-	generatedSlots = 3                       // processes at a time
-	testMost       = 20 * time.Second        // a test that takes longer is for TestMutants
-	testsMost      = 1500 * time.Millisecond // of a processor: what a mutant survives for so long, it survives
+	generatedSlots = 2                // processes at a time
+	testMost       = 20 * time.Second // a test that takes longer is for TestMutants
+	testsMost      = 10 * time.Second // of a processor: what a mutant survives for so long, it survives
 )
 
 // compile builds the tests of all rooms with all mutants.

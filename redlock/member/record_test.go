@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"redlockd/redlock/clock"
 	"redlockd/redlock/quorum"
 )
 
@@ -128,6 +129,9 @@ func TestRecordsAreRefused(t *testing.T) {
 				r.Seats = append(r.Seats, Seat{Number: i, Name: fmt.Sprint(i), Addr: fmt.Sprint(i), State: Vacant})
 			}
 		}},
+		{"negative number", "has the number -1", func(r *Record) { r.Seats[0].Number = -1 }},
+		{"long address", "an address of 256 bytes", func(r *Record) { r.Seats[0].Addr = strings.Repeat("a", 256) }},
+		{"since before there was a version", "since version -1", func(r *Record) { r.Seats[0].Since = -1 }},
 		{"number", "has the number 15", func(r *Record) { r.Seats[4].Number = quorum.MaxMasters }},
 		{"the same number", "two seats have the number 0", func(r *Record) { r.Seats[1].Number = 0 }},
 		{"order", "stands behind", func(r *Record) { r.Seats[0].Number = 2 }},
@@ -159,6 +163,37 @@ func TestRecordsAreRefused(t *testing.T) {
 	r := testRecord()
 	r.MaxTTL += time.Microsecond // a text would lose it
 	wantRefusal(t, "microseconds", r.Check(), "whole milliseconds")
+}
+
+func TestRecordsAtTheirBounds(t *testing.T) {
+	full := testRecord()
+	full.Generation, full.MaxTTL, full.Wait, full.Seats = countMax, recordWaitMax, recordWaitMax, nil
+	for i := range quorum.MaxMasters {
+		full.Seats = append(full.Seats, Seat{Number: i, Name: fmt.Sprint(i), Addr: fmt.Sprint(i), State: Vacant})
+	}
+	full.Seats[0].Name, full.Seats[0].Addr = strings.Repeat("n", seatNameMax), strings.Repeat("a", seatNameMax)
+	long := testRecord()
+	for i := range long.Seats {
+		long.Seats[i].Addr = strings.Repeat("a", seatNameMax-1) + fmt.Sprint(i)
+	}
+	long.Seats[3].Name, long.Seats[4].Name = strings.Repeat("\x00", 249), strings.Repeat("\x00", 250) // each is three letters
+	for i := 0; len(long.print()) < RecordMax; i = (i + 1) % 3 {
+		long.Seats[i].Name += "n"
+	}
+	for _, r := range []*Record{full, long} {
+		if _, err := ParseRecord(r.Seal().Text); err != nil || r.Check() != nil {
+			t.Errorf("got %v, %v, want that it is accepted: %s", r.Check(), err, r.Text)
+		}
+	}
+	if drift := (clock.Drift{Factor: 0.01, StepMax: 10 * time.Millisecond}); full.Quarantine(drift) <= recordWaitMax || testRecord().Quarantine(drift) != time.Minute {
+		t.Errorf("quarantine: got %v and %v, want more than max_ttl, and the wait", full.Quarantine(drift), testRecord().Quarantine(drift))
+	}
+	if c := full.Child(); c.Text != "" || c.Digest != "" {
+		t.Errorf("a child has the text %q of its parent", c.Text)
+	}
+	if !(recordID{lineage: full.Lineage}).newerThan(recordID{}) {
+		t.Error("a record of generation 0 is not newer than none")
+	}
 }
 
 func wantRefusal(t *testing.T, name string, err error, want string) {

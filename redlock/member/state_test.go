@@ -51,6 +51,48 @@ func TestStatesAreRefused(t *testing.T) {
 	}
 }
 
+func TestStateOf(t *testing.T) {
+	mine, another := memoryOf("a"), memoryOf("b")
+	for _, tc := range []struct {
+		v, runID string
+		want     string // the memory
+		refused  bool
+	}{
+		{mine + " -", "a", mine, false},
+		{another + " -", "a", "", false},
+		{mine + " - ? of the future", "a", "", true},
+		{another + " - ? of the future", "c", "", false},
+		{mine + " - ? of the future", "", "", false},
+		{mine + " -", "", "", false},
+		{"", "a", "", false},
+	} {
+		s, err := StateOf(tc.v, tc.runID)
+		if s.Memory != tc.want || (err != nil) != tc.refused {
+			t.Errorf("%q on the process %q: got %+v, %v, want the memory %q, refused: %v", tc.v, tc.runID, s, err, tc.want, tc.refused)
+		}
+	}
+	if s, ok := ParseState(strings.Repeat("a", runIDMax) + ":" + Nonce() + " -"); !ok || s.Memory == NewMemory(strings.Repeat("a", runIDMax)) {
+		t.Errorf("a long run_id: got %+v, %v; a nonce is another each time", s, ok)
+	}
+}
+
+func TestSettledOn(t *testing.T) {
+	r := testRecord()
+	s := State{Memory: r.Seats[0].Memory, Record: r.ID()}
+	other, accepted := s, s
+	other.Record.version++
+	accepted.Child = r.Digest
+	for i, tc := range []struct {
+		s    State
+		seat int
+		want bool
+	}{{s, 0, true}, {s, 1, false}, {other, 0, false}, {accepted, 0, false}} {
+		if got := tc.s.SettledOn(r, &r.Seats[tc.seat]); got != tc.want {
+			t.Errorf("case %d: got %v, want %v", i, got, tc.want)
+		}
+	}
+}
+
 func TestBallotsRise(t *testing.T) {
 	last := ""
 	for i := range 20 {
