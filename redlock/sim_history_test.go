@@ -105,8 +105,12 @@ var lockModel = porcupine.Model{
 // simRecord collects the steps of a simulation. The ledger's mutex guards it.
 type simRecord struct{ ops []porcupine.Operation }
 
-// add records a step of all resources of a lease. A zero time for the return means never.
+// add records a step of all resources of a lease. A zero time for the return means never. A lease in which its caller has not believed for a
+// moment has no steps: it holds nobody up.
 func (h *simRecord) add(w *world, caller int, s simStep, l *ledgerLease, call, ret time.Time) {
+	if l.late {
+		return
+	}
 	until := int64(math.MaxInt64)
 	if !ret.IsZero() {
 		until = int64(ret.Sub(w.began))

@@ -184,11 +184,11 @@ func (b *ledger) granted(c *caller, p *incarnation, req LockRequest, result Resu
 	if !again {
 		kind = stepLock
 		b.countReadersLocked(l, began)
-		b.listLocked(l)
+		if b.listLocked(l); !l.late {
+			b.leases = append(b.leases, l)
+		}
 	}
-	if again || !l.late {
-		b.recordGrantLocked(l, simStep{kind: kind, fence: fence}, began, now)
-	}
+	b.record.add(b.w, c.id, simStep{kind: kind, fence: fence}, l, began, now)
 	for _, f := range forces {
 		b.recordForceLocked(f, l, false) // it may have been granted behind the force, too
 	}
@@ -199,15 +199,6 @@ func (b *ledger) granted(c *caller, p *incarnation, req LockRequest, result Resu
 }
 
 // listLocked lists a lease as the one that was granted last, and checks that it runs beside no other.
-// recordGrantLocked records that the lease was granted, or granted again. One that its caller has not believed in for a moment is not recorded before
-// an EXTEND says that it runs: it holds nobody up.
-func (b *ledger) recordGrantLocked(l *ledgerLease, step simStep, call, ret time.Time) {
-	if step.kind == stepLock {
-		b.leases = append(b.leases, l)
-	}
-	b.record.add(b.w, l.caller, step, l, call, ret)
-}
-
 func (b *ledger) listLocked(l *ledgerLease) {
 	if l.late = !l.runs(time.Now()); l.late {
 		return
@@ -233,7 +224,10 @@ func (b *ledger) stillLocked(what string, l *ledgerLease, until time.Time) {
 	l.until = until
 	if l.late {
 		if b.listLocked(l); !l.late {
-			b.recordGrantLocked(l, simStep{kind: stepLock}, l.asked, time.Now())
+			granted := *l // but for what a force has ended meanwhile
+			granted.resources = slices.DeleteFunc(slices.Clone(l.resources), func(r string) bool { return slices.Contains(l.forced, r) })
+			b.leases = append(b.leases, l)
+			b.record.add(b.w, l.caller, simStep{kind: stepLock}, &granted, l.asked, time.Now())
 		}
 	}
 	for _, r := range l.resources {
