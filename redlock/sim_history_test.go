@@ -147,11 +147,11 @@ func (b *ledger) checkHistory() {
 	for _, l := range b.leases {
 		b.endLocked(l, l.sent, time.Time{})
 	}
-	switch porcupine.CheckOperationsTimeout(lockModel, b.record.ops, 10*time.Second) {
+	switch porcupine.CheckOperationsTimeout(lockModel, b.record.ops, time.Minute) {
 	case porcupine.Illegal:
 		b.w.Errorf("the history of the locks is not linearizable: no order explains\n%s", smallestIllegal(b.record.ops))
 	case porcupine.Unknown:
-		b.w.Log("porcupine did not come to an end")
+		b.w.Errorf("porcupine found neither an order of the %d steps nor that there is none", len(b.record.ops))
 	}
 }
 

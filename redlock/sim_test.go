@@ -248,7 +248,7 @@ func (w *world) rng(actor uint64) *rand.Rand { return rand.New(rand.NewPCG(w.see
 const (
 	simProxies = 3
 	simCallers = 14
-	simLength  = 12 * time.Second
+	simLength  = 20 * time.Second
 
 	simHeartbeat = 60 * ms
 )
@@ -285,11 +285,11 @@ func simulate(t *testing.T, seed uint64, prepare ...func(*world)) {
 			}
 			s.named = named
 			rng := w.rng(0)
-			w.calm = []time.Duration{1, 3, 6}[rng.IntN(3)]
+			w.calm = []time.Duration{1, 4, 8}[rng.IntN(3)]
 			small := rng.IntN(3) == 0
 			w.maxTTL = []time.Duration{300 * ms, 600 * ms, time.Second}[rng.IntN(3)]
 			if profile.long {
-				w.maxTTL = []time.Duration{time.Second, 2 * time.Second, 4 * time.Second}[rng.IntN(3)] // of a caller's locks
+				w.maxTTL = []time.Duration{500 * ms, time.Second, 2 * time.Second}[rng.IntN(3)] // of a caller's locks
 			}
 			timeout := []time.Duration{20 * ms, 50 * ms}[rng.IntN(2)]
 			w.opts = func(o *Options) {
@@ -361,8 +361,7 @@ func simulate(t *testing.T, seed uint64, prepare ...func(*world)) {
 // aftermath checks that nothing is left of all the faults: every master gets its vote back, every key ends within its TTL, nothing
 // is pending, and everything can be locked.
 func (w *world) aftermath() {
-	const patience = 30 * time.Second
-	deadline := time.Now().Add(patience)
+	deadline := time.Now().Add(repairWithin)
 	for _, p := range w.proxies {
 		for !w.agrees(p) {
 			if time.Now().After(deadline) {
@@ -372,7 +371,7 @@ func (w *world) aftermath() {
 					}
 					w.Logf("proxy %d: %+v", p.id, p.Membership())
 				}
-				w.Fatalf("%v after the last fault not every master has its vote back", patience)
+				w.Fatalf("%v after the last fault not every master has its vote back", repairWithin)
 			}
 			time.Sleep(10 * ms)
 		}
