@@ -118,7 +118,7 @@ type tallies struct {
 	slots, slotsFull                                                                int
 	several, reserved, ordered                                                      int
 	dropIn, dropInLater, rotated, read                                              int
-	typed, typedSeveral, counted, shared                                            int
+	scripts, scriptsUnknown, counted, shared                                        int
 	kept, takenOver, heldLost                                                       int
 	reads, readsTogether, readsMoved, readsKeptOut, behindReaders                   int
 	changed, moved, operators, stale                                                int
@@ -150,8 +150,8 @@ func (a *tallies) add(b tallies) {
 	a.dropInLater += b.dropInLater
 	a.rotated += b.rotated
 	a.read += b.read
-	a.typed += b.typed
-	a.typedSeveral += b.typedSeveral
+	a.scripts += b.scripts
+	a.scriptsUnknown += b.scriptsUnknown
 	a.counted += b.counted
 	a.shared += b.shared
 	a.kept += b.kept
@@ -187,8 +187,8 @@ func (a *tallies) add(b tallies) {
 }
 
 func (a *tallies) String() string {
-	return fmt.Sprintf("%v virtual, %d faults, %d proxies restarted; LOCK %d granted (%d with a fence, %d of a slot, %d of them the last one, %d of several resources, %d have begun to reserve; %d in order of name, %d in another), %d denied, %d without quorum, %d repeated, %d of them elsewhere; EXTEND %d granted, %d lost; UNLOCK %d; drop-in: SET NX %d, renewed %d, %d of them rotated, GET %d; hashes: %d commits, %d of them of several keys, counted locks %d, shared ones %d; KEEPALIVE %d, HOLD %d, held locks lost %d; readers: %d granted, %d of them beside others, %d moved to another connection, %d denied while a writer waited behind others, %d writers granted behind readers; members: %d changes, %d names moved, %d masters came back, %d copies, %d operators killed, %d proxies with settings of before; faults: %v, errors: %v, %d times keys were evicted; %d locks released by force; at the end the luckiest caller had %.1f times the grants of the unluckiest",
-		a.virtual.Round(time.Second), a.faults, a.restarts, a.granted, a.fences, a.slots, a.slotsFull, a.several, a.reserved, a.ordered, a.unordered, a.denied, a.noQuorum, a.repeated, a.elsewhere, a.extended, a.lost, a.released, a.dropIn, a.dropInLater, a.rotated, a.read, a.typed, a.typedSeveral, a.counted, a.shared, a.kept, a.takenOver, a.heldLost, a.reads, a.readsTogether, a.readsMoved, a.readsKeptOut, a.behindReaders, a.changed, a.moved, a.cameBack, a.copies, a.operators, a.stale, a.struck, a.refused, a.evictions, a.forced, a.unfair)
+	return fmt.Sprintf("%v virtual, %d faults, %d proxies restarted; LOCK %d granted (%d with a fence, %d of a slot, %d of them the last one, %d of several resources, %d have begun to reserve; %d in order of name, %d in another), %d denied, %d without quorum, %d repeated, %d of them elsewhere; EXTEND %d granted, %d lost; UNLOCK %d; libraries: %d locks, renewed %d, %d of them rotated, GET %d; %d scripts, %d of them not known, counted locks %d, shared ones %d; KEEPALIVE %d, HOLD %d, held locks lost %d; readers: %d granted, %d of them beside others, %d moved to another connection, %d denied while a writer waited behind others, %d writers granted behind readers; members: %d changes, %d names moved, %d masters came back, %d copies, %d operators killed, %d proxies with settings of before; faults: %v, errors: %v, %d times keys were evicted; %d locks released by force; at the end the luckiest caller had %.1f times the grants of the unluckiest",
+		a.virtual.Round(time.Second), a.faults, a.restarts, a.granted, a.fences, a.slots, a.slotsFull, a.several, a.reserved, a.ordered, a.unordered, a.denied, a.noQuorum, a.repeated, a.elsewhere, a.extended, a.lost, a.released, a.dropIn, a.dropInLater, a.rotated, a.read, a.scripts, a.scriptsUnknown, a.counted, a.shared, a.kept, a.takenOver, a.heldLost, a.reads, a.readsTogether, a.readsMoved, a.readsKeptOut, a.behindReaders, a.changed, a.moved, a.cameBack, a.copies, a.operators, a.stale, a.struck, a.refused, a.evictions, a.forced, a.unfair)
 }
 
 // checkWorth fails a simulation that proves little, because hardly anything was granted or hardly anything broke.
@@ -198,8 +198,8 @@ func (a *tallies) checkWorth(t *testing.T, seeds int) {
 		"LOCK of a slot granted": a.slots / 5, "LOCK of the last slot granted": a.slotsFull,
 		"LOCK of several resources granted": a.several, "LOCK has begun to reserve": a.reserved, "LOCKs in order of name": a.ordered, "LOCKs in another order": a.unordered * 10,
 		"EXTEND granted": a.extended / 5, "UNLOCK": a.released / 20, "faults": a.faults / 30,
-		"SET NX granted": a.dropIn / 5, "drop-in locks renewed": a.dropInLater / 3, "drop-in locks rotated": a.rotated, "drop-in locks read": a.read,
-		"commits of hashes": a.typed / 10, "of them of several keys": a.typedSeveral / 5, "counted locks": a.counted / 3, "shared locks": a.shared / 2,
+		"locks of libraries granted": a.dropIn / 5, "drop-in locks renewed": a.dropInLater / 3, "drop-in locks rotated": a.rotated, "drop-in locks read": a.read,
+		"scripts": a.scripts / 20, "scripts that were not known": a.scriptsUnknown, "counted locks": a.counted / 3, "shared locks": a.shared / 2,
 		"KEEPALIVE held": a.kept / 5, "HOLD": a.takenOver, "held locks lost": a.heldLost * 5,
 		"readers granted": a.reads / 4, "readers beside others": a.readsTogether / 2, "held readers moved": a.readsMoved * 10,
 		"readers denied while a writer waits": a.readsKeptOut / 3, "writers granted behind readers": a.behindReaders * 2,
@@ -232,7 +232,6 @@ type world struct {
 	maxTTL  time.Duration
 	began   time.Time
 	ledger  *ledger
-	shared  sharedLedger
 	over    atomic.Bool    // callers stop
 	left    sync.WaitGroup // connections that their callers have left, and that have not ended yet
 	trace   *traceRecorder // nil: nothing is recorded (sim_trace_test.go)
