@@ -143,37 +143,6 @@ func (w *world) present(id int) *incarnation {
 	return w.proxies[id]
 }
 
-// request is an operation of a caller, told at most once, and not at all when its proxy dies.
-type request struct {
-	Op
-	p    *incarnation
-	hear func(Result) // at the moment of the answer
-	done chan Result
-}
-
-func (r *request) Done(_ *Op, result Result) Flusher {
-	if !r.p.dead.Load() {
-		r.hear(result)
-		r.done <- result
-	}
-	return nil
-}
-
-func newRequest(p *incarnation, hear func(Result)) *request {
-	return &request{p: p, hear: hear, done: make(chan Result, 1)}
-}
-
-var errProxyDied = errors.New("the proxy died")
-
-func (r *request) wait() Result {
-	select {
-	case result := <-r.done:
-		return result
-	case <-r.p.gone:
-		return Result{Err: errProxyDied}
-	}
-}
-
 // caller locks, works, renews, releases, or forgets to.
 type caller struct {
 	w     *world
@@ -217,7 +186,7 @@ func (c *caller) turn() {
 	}
 	switch kind {
 	case 0, 1, 2, 3:
-		c.dropInTurn()
+		c.libraryTurn()
 		return
 	case 4, 5:
 		c.orderedTurn()
@@ -226,10 +195,10 @@ func (c *caller) turn() {
 		c.slotTurn()
 		return
 	case 9, 10, 11:
-		c.countedTurn()
+		c.redissonTurn(false)
 		return
 	case 12:
-		c.sharedTurn()
+		c.redissonTurn(true)
 		return
 	case 13, 14:
 		c.readTurn()
@@ -237,7 +206,12 @@ func (c *caller) turn() {
 	}
 	p := w.present(rng.IntN(simProxies))
 	req := LockRequest{Resources: []string{simResources[rng.IntN(len(simResources))]}, TTL: w.maxTTL/3 + upTo(rng, w.maxTTL*2/3), Fence: rng.IntN(3) == 0}
-	if rng.IntN(3) == 0 { // sets that overlap, in any order
+	if w.trace == nil && rng.IntN(6) == 0 {
+		req.Resources[0], req.TTL = SimDelayed, w.delayedTTL()
+		if rng.IntN(2) == 0 {
+			req.Resources[0] = SimFenced
+		}
+	} else if rng.IntN(3) == 0 { // sets that overlap, in any order
 		req.Resources = nil
 		for _, i := range rng.Perm(len(simResources))[:2+rng.IntN(len(simResources)-1)] {
 			req.Resources = append(req.Resources, simResources[i])

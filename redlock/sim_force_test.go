@@ -39,15 +39,30 @@ func (w *world) operate(c *caller) {
 		if c.rng.IntN(5) == 0 {
 			resource = SlotName(simSemaphore, c.rng.IntN(simSlots))
 		}
-		p := w.present(c.rng.IntN(simProxies))
-		f := w.ledger.forcing(resource, p)
-		r := newRequest(p, func(result Result) { w.ledger.forced(f, result) })
-		p.StartForce(&r.Op, resource, r)
-		if result := r.wait(); result.Err != nil {
-			w.ledger.forced(f, result) // nobody has told the ledger if the proxy died
-		} else if result.Held {
-			w.count(func(t *tallies) { t.forced++ })
+		w.force(resource, w.present(c.rng.IntN(simProxies)))
+	}
+}
+
+// force asks the engine: the reply to UNLOCK … FORCE does not say which tokens were found.
+func (w *world) force(resource string, p *incarnation) {
+	f := w.ledger.forcing(resource, p)
+	done := make(chan struct{})
+	c := &call{}
+	c.after = func() {
+		if !p.dead.Load() {
+			w.ledger.forced(f, c.Result)
+			close(done)
 		}
+	}
+	p.StartForce(&c.Op, resource, c)
+	select {
+	case <-done:
+	case <-p.gone:
+		w.ledger.forced(f, Result{Err: errNoAnswer})
+		return
+	}
+	if c.Err == nil && c.Held {
+		w.count(func(t *tallies) { t.forced++ })
 	}
 }
 
@@ -140,7 +155,7 @@ func (b *ledger) forcesOfLocked(l *ledgerLease) (all []*simForce, underWay bool)
 
 // exclusiveLocked checks that a lease which was granted runs beside no other that does, unless a force has ended one of the two, or may be about to.
 func (b *ledger) exclusiveLocked(resource string, l, other *ledgerLease) {
-	if !other.runsOn(resource, time.Now()) || slices.Contains(l.forced, resource) || other.shared && l.shared {
+	if !other.runsOn(resource, time.Now()) || slices.Contains(l.forced, resource) || other.shared && l.shared && other.hash == l.hash {
 		return
 	}
 	for _, f := range b.forces[resource] {

@@ -251,7 +251,11 @@ func TestRepetitionRemembersWhoHolds(t *testing.T) {
 func TestReleaseInOtherParts(t *testing.T) {
 	together, alone := [][]string{{"a", "b"}}, [][]string{{"a"}, {"b"}}
 	commit := func(p *proxy, resources []string) *call {
-		return p.commit(changesOf(resources, func(key string) Change { return setNX(key, madeToken, 30*time.Second) })...)
+		var changes []Change
+		for _, r := range resources {
+			changes = append(changes, setNX(r, madeToken, 30*time.Second))
+		}
+		return p.commit(changes...)
 	}
 	lock := func(p *proxy, resources []string) *call {
 		return p.lock(several(30*time.Second, resources...).as(madeToken))

@@ -29,6 +29,8 @@ type ledgerLease struct {
 	forced    []string  // the resources of which a force may have ended it
 	// late: what its caller was told last came so late that it was over: the next holder may have been told before.
 	late bool
+	// hash: the masters keep the token with others in a hash (sim_redisson_test.go).
+	hash bool
 }
 
 // runs tells whether the caller believes in the lease. It is false for nil.
@@ -57,16 +59,18 @@ type ledger struct {
 	waiting map[string]int
 	fence   map[string]int64
 	forces  map[string][]*simForce // by resource
-	leases  []*ledgerLease
-	record  simRecord
-	losses  int // faults so far by which a master may lose or misjudge a lock; -1: there is one all the time
-	story   []string
-	failed  bool
+	// unsettled is when a change of a hash was left open last, by resource.
+	unsettled map[string]time.Time
+	leases    []*ledgerLease
+	record    simRecord
+	losses    int // faults so far by which a master may lose or misjudge a lock; -1: there is one all the time
+	story     []string
+	failed    bool
 }
 
 func newLedger(w *world) *ledger {
 	return &ledger{w: w, last: map[string]*ledgerLease{}, readers: map[string][]*ledgerLease{}, waiting: map[string]int{},
-		fence: map[string]int64{}, forces: map[string][]*simForce{}}
+		fence: map[string]int64{}, forces: map[string][]*simForce{}, unsettled: map[string]time.Time{}}
 }
 
 func (b *ledger) note(format string, args ...any) {
@@ -80,6 +84,12 @@ func (b *ledger) noteLocked(format string, args ...any) {
 		return // the story ends with the violation
 	}
 	b.story = append(b.story, fmt.Sprintf("%13v  ", time.Since(b.w.began))+fmt.Sprintf(format, args...))
+}
+
+func (b *ledger) violated(format string, args ...any) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.failLocked(format, args...)
 }
 
 // failLocked reports a violation, with the story up to here.
@@ -106,7 +116,9 @@ func (b *ledger) alwaysLossy() {
 }
 
 // nothingLostLocked tells whether nothing has happened that can lose the lease.
-func (b *ledger) nothingLostLocked(l *ledgerLease) bool { return b.losses >= 0 && b.losses == l.losses }
+func (b *ledger) nothingLostLocked(l *ledgerLease) bool {
+	return b.losses >= 0 && b.losses == l.losses && b.settledLocked(l)
+}
 
 // running picks a lease that somebody believes in.
 func (b *ledger) running(rng *rand.Rand) *ledgerLease {
@@ -138,7 +150,7 @@ func (b *ledger) granted(c *caller, p *incarnation, req LockRequest, result Resu
 	b.w.trace.granted(p, req.Resources, result)
 	now := time.Now()
 	b.noteLocked("caller %d: LOCK %v %s through %d: granted until %v, fence %d", c.id, req.Resources, short(result.Token), p.id, result.Until.Sub(b.w.began), result.Fence)
-	l := &ledgerLease{resources: req.Resources, shared: req.Shared, token: result.Token, until: result.Until, losses: losses, caller: c.id, asked: began}
+	l := &ledgerLease{resources: req.Resources, shared: req.Shared, token: result.Token, until: result.Until, losses: losses, caller: c.id, asked: began, hash: isOwner(result.Token), changes: isOwner(result.Token)}
 	again, fence := false, result.Fence
 	forces, beingForced := b.forcesOfLocked(l)
 	for _, r := range req.Resources {

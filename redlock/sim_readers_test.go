@@ -1,10 +1,11 @@
 package redlock
 
 // Callers of the simulation that read and write with LOCK … SHARED. All other callers lock the same resources, and are writers for the ledger: any
-// number of readers may believe in a lease at one time, and nobody else beside them. (sim_typed_test.go has the read-write locks of Redisson.)
+// number of readers may believe in a lease at one time, and nobody else beside them. (sim_redisson_test.go has the read-write locks of Redisson.)
 
 import (
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -26,6 +27,9 @@ func (c *caller) readTurn() {
 // holds tells whether a master has the first resource of the lease. The master must be up.
 func (w *world) holds(master int, l *ledgerLease) bool {
 	m := w.masters[master]
+	if value, _, ok := m.Get(l.resources[0]); l.hash {
+		return ok && strings.Contains(value, l.token)
+	}
 	if l.shared {
 		return outside(w, m, "TYPE", l.resources[0]) == "zset" && outside(w, m, "ZSCORE", l.resources[0], readerPrefix+l.token) != nil
 	}

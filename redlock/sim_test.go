@@ -186,7 +186,7 @@ type tallies struct {
 	slots, slotsFull                                                                int
 	several, reserved, ordered                                                      int
 	dropIn, dropInLater, rotated, read                                              int
-	typed, typedSeveral, counted, shared                                            int
+	scripts, scriptsUnknown, counted, shared                                        int
 	kept, takenOver, heldLost                                                       int
 	reads, readsTogether, readsMoved, readsKeptOut, behindReaders                   int
 	changed, moved, operators, stale                                                int
@@ -222,7 +222,6 @@ type world struct {
 	calm    time.Duration // faults are so many times as far apart as the profile says
 	began   time.Time
 	ledger  *ledger
-	shared  sharedLedger
 	faults  []int          // the numbers of those that are inflicted; nil: all
 	strikes int            // how many the nemesis has drawn
 	over    atomic.Bool    // callers stop
