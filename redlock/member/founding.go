@@ -57,7 +57,7 @@ func (s *Survey) founding(base *Record, opts Options) (f *Record, why string) {
 			f.Wait = max(f.Wait, a.child.Wait)
 		}
 		if base != nil {
-			if before := base.Seat(one.Number).Memory; before != "" && before != a.State.Memory && SameProcess(before, a.State.Memory) {
+			if before := base.Seat(one.Number).Memory; before != a.State.Memory && SameProcess(before, a.State.Memory) {
 				dead++
 			}
 		}

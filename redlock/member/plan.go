@@ -188,12 +188,12 @@ func SameProcess(a, b string) bool {
 // record may hear a memory which that one lists; it says so only on masters that show its record.
 func (s *Survey) heard(r *Record, one *Seat, within time.Duration) bool {
 	a := s.At(one.Number)
-	if !one.State.occupied() || a.ok() && (a.State.Memory == one.Memory || SameProcess(a.State.Memory, one.Memory)) {
+	if !one.State.occupied() || a.ok() && SameProcess(a.State.Memory, one.Memory) {
 		return false
 	}
 	says := s.count(func(f *Report) bool {
 		at, ok := f.stamp(HeardField(one.Number))
-		if f.ok() && f.State.Record != r.ID() { //mutant:a-proxy-that-is-behind-vetoes
+		if f.State.Record != r.ID() { //mutant:a-proxy-that-is-behind-vetoes
 			return false
 		}
 		return f.ok() && ok && !at.After(f.clock) && f.clock.Sub(at) < within //mutant:a-memory-that-is-heard-is-replaced

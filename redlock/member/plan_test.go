@@ -140,7 +140,23 @@ func TestNextRecord(t *testing.T) {
 		{"a vacant seat is found", func(r *Record) { r.Seats[4].Memory, r.Seats[4].State = "", Vacant },
 			func(n *Situation) { n.Survey.Reports[4].shown(processMemory(4, 2), nil) }, "vvvvl []"},
 
+		{"another memory, while somebody hears the listed one", nil, func(n *Situation) {
+			n.Survey.Reports[4].shown("new:0000000000000001", nil)
+			n.patience = time.Second
+			for _, f := range n.Survey.Reports {
+				f.fields[HeardField(4)] = fmt.Sprint(n.Survey.Began.UnixMilli())
+			}
+		}, none},
+
 		{"a learner waits", learner(4), nil, none},
+		{"a learner whose clock the fences are just not too far ahead of", learner(4), func(n *Situation) {
+			over(":4@6")(n)
+			n.Survey.Reports[0].high = fence.Time(n.Survey.Began.Add(fence.AheadMax))
+		}, "vvvvv [4]"},
+		{"a learner whose clock the fences are too far ahead of", learner(4), func(n *Situation) {
+			over(":4@6")(n)
+			n.Survey.Reports[0].high = fence.Time(n.Survey.Began.Add(fence.AheadMax)) + 1
+		}, none},
 		{"a learner whose wait is over", learner(4), over(":4@6"), "vvvvv [4]"},
 		{"a learner while the wait of an earlier listing is over", learner(4), over(":4@5"), none},
 		{"a learner while another wait is over", learner(4), over(":3@6"), none},
@@ -167,9 +183,15 @@ func TestNextRecord(t *testing.T) {
 			n.Survey.Reports[1].err, n.Survey.Reports[2].err = gone, gone
 			n.Survey.Reports = n.Survey.Reports[:3]
 		}, "vvvv [0 1 2 3]"},
+		{"two leaving seats whose waits are over", func(r *Record) {
+			leaving(r)
+			r.Seats[3].Memory, r.Seats[3].State, r.Seats[3].Since = "", Leaving, 6
+		}, over(":3@6", ":4@6"), "vvvx [0 1 2]"},
+		{"a leaving seat whose wait is over beside a learner that waits", func(r *Record) { leaving(r); learner(2)(r) }, over(":4@6"), "vvlv [0 1 3]"},
 		{"a leaving seat and a learner whose waits are over", func(r *Record) { leaving(r); learner(2)(r) }, over(":4@6", ":2@6"), "vvvv [2 0 1 3]"},
 
 		{"max_ttl was lowered", longWait, nil, none},
+		{"the wait is what max_ttl needs", func(r *Record) { r.Wait = r.Needed(clock.Drift{}) }, over(":ttl@0"), none},
 		{"max_ttl was lowered, and the wait is over", longWait, over(":ttl@5"), "vvvvv [] wait 1.01s"},
 	} {
 		r := votersRecord(5)
@@ -227,6 +249,7 @@ func TestFloorOfAMembership(t *testing.T) {
 		{"more than anybody gives", nil, func(s *Survey) { s.Reports[4].high = day + 1 }, 4, false},
 		{"as much as anybody gives", nil, func(s *Survey) { s.Reports[4].high = day }, day, false},
 		{"more, by a voter that is needed", nil, func(s *Survey) { s.Reports[0].err, s.Reports[1].err, s.Reports[4].high = errAway, errAway, day+1 }, day + 1, false},
+		{"more, by a minority", nil, func(s *Survey) { s.Reports[3].high, s.Reports[4].high = day+1, day+1 }, 3, false},
 		{"more, by many", nil, func(s *Survey) { s.Reports[2].high, s.Reports[3].high, s.Reports[4].high = day+1, day+2, day+3 }, day + 3, false},
 		{"nobody remembers", func(r *Record) {
 			for i := range r.Seats {
@@ -261,6 +284,14 @@ func TestTimersOfARecord(t *testing.T) {
 	want := []string{"s:3-" + ourLineage + ":1@4", "s:3-" + ourLineage + ":2@6", "s:3-" + ourLineage + ":ttl@5"}
 	if got := TimersOf(r, clock.Drift{}); !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
+	}
+	if got := TimersOf(votersRecord(5).Changed(func(r *Record) { r.Wait = r.Needed(clock.Drift{}) }), clock.Drift{}); got != nil {
+		t.Errorf("a wait that max_ttl needs: got %q, want none", got)
+	}
+	for wait, want := range map[time.Duration]time.Duration{0: time.Second, 4 * time.Second: time.Second, 8 * time.Second: 2 * time.Second, time.Hour: 3 * time.Second} {
+		if got := RecheckWithin(wait); got != want {
+			t.Errorf("a wait of %v: an address holds for %v, want %v", wait, got, want)
+		}
 	}
 }
 
@@ -580,6 +611,9 @@ func TestFounding(t *testing.T) {
 		{"a founding before is remembered where it has no seat", base, []func(s *Survey){fresh(2, nil, 2, 3, 4), fresh(2, last, 1)}, "lllll", 8 * time.Second, ""},
 		{"the text of a founding before is gone", base, []func(s *Survey){fresh(2, nil, 2, 3, 4), showing(last, 0), func(s *Survey) { s.Reports[0].record = nil }},
 			"lllll", 8 * time.Second, "m1 alone remembers that waits were 8s"},
+		{"some were not asked", base, []func(s *Survey){fresh(2, nil, 0, 1, 2), func(s *Survey) { s.Reports = s.Reports[:3] }}, "lll--", 8 * time.Second, ""},
+		{"a quarter of the wait is no whole millisecond", base.Changed(func(r *Record) { r.Wait = 8001 * ms }), []func(s *Survey){elsewhere(2, 3, 4)}, "lllll", 10002 * ms, ""},
+		{"one was leaving", base.Changed(func(r *Record) { r.Seats[4].Memory, r.Seats[4].State = "", Leaving }), []func(s *Survey){fresh(2, nil, 1, 2, 3)}, "llll", 8 * time.Second, ""},
 		{"one shows what nobody else knows", base, []func(s *Survey){fresh(2, nil, 1, 2, 3), func(s *Survey) {
 			s.Reports[4].shown(processMemory(4, 1), base.Changed(func(r *Record) { r.Version = 99 }))
 		}}, "lllll", 8 * time.Second, ""},
@@ -624,6 +658,69 @@ func TestFounding(t *testing.T) {
 	}
 }
 
+// A founding is of a later generation than all that its masters show or remember, also where the text is gone or names other masters.
+func TestGenerationOfAFounding(t *testing.T) {
+	base := votersRecord(5)
+	later := base.Changed(func(r *Record) { r.Generation, r.Seats[4].Name = 9, "another" })
+	for _, text := range []*Record{later, nil} {
+		s := surveyOf(base)
+		for i := 1; i < 5; i++ {
+			s.Reports[i].shown(processMemory(i, 2), nil)
+		}
+		if s.Reports[4].record = later; text == nil {
+			s.Reports[4].shown(processMemory(4, 2), later)
+			s.Reports[4].record = nil
+		}
+		if f, why := s.founding(base, Options{Drift: usualDrift}); f == nil || f.Generation != 10 {
+			t.Errorf("got %+v, %s, want generation 10", f, why)
+		}
+	}
+}
+
+// The record that a founding follows, and what a master counts for.
+func TestRemains(t *testing.T) {
+	own := votersRecord(5)
+	version := func(v int64) *Record { return own.Changed(func(r *Record) { r.Version = v }) }
+	for _, tc := range []struct {
+		name   string
+		own    *Record
+		change func(f *Report)
+		want   int64
+	}{
+		{"one is ahead", own, func(f *Report) { f.shown(f.State.Memory, version(9)) }, 9},
+		{"one was ahead before it forgot", own, func(f *Report) { f.shown(f.State.Memory, nil); f.record = version(9) }, 9},
+		{"one that is not reached is ahead", own, func(f *Report) { f.shown(f.State.Memory, version(9)); f.err = errAway }, 7},
+		{"one is behind", own, func(f *Report) { f.shown(f.State.Memory, version(5)) }, 7},
+		{"one has a record without its own name", own, func(f *Report) {
+			f.shown(f.State.Memory, own.Changed(func(r *Record) { r.Version, r.Seats[4].Name = 9, "another" }))
+		}, 7},
+		{"nothing was known", nil, func(f *Report) { f.shown(f.State.Memory, version(9)) }, 9},
+	} {
+		s := surveyOf(own)
+		tc.change(s.Reports[4])
+		if got := s.remains(tc.own); got == nil || got.Version != tc.want {
+			t.Errorf("%s: got %v, want version %d", tc.name, got, tc.want)
+		}
+	}
+	child := own.Child().Seal()
+	f := foundAt(0, processMemory(0, 1), child)
+	if !f.standsAt(own) || f.shownID() != child.ID() {
+		t.Error("who has settled on a child stands at its parent, and shows the child")
+	}
+	f.shown(f.State.Memory, nil)
+	f.record = child
+	if f.standsAt(own) || f.shownID() != child.ID() {
+		t.Error("who has forgotten stands nowhere, and shows what the memory before left")
+	}
+	if f.record = nil; f.shownID() != (recordID{}) {
+		t.Errorf("a fresh memory shows %v", f.shownID())
+	}
+	f.shown(f.State.Memory, child)
+	if f.err = errAway; f.shownID() != (recordID{}) || len((&Survey{Reports: []*Report{f}}).settled()) != 0 {
+		t.Error("who is not reached shows a record")
+	}
+}
+
 // No founding while some proxy hears a memory that this one does not find at its address.
 func TestHeardElsewhere(t *testing.T) {
 	const heartbeat = 250 * ms
@@ -648,6 +745,9 @@ func TestHeardElsewhere(t *testing.T) {
 		{"one master alone is left that shows the record, and says so", []func(s *Survey){showing(nil, 1, 2, 3), away(4), heard(4, 0)}, "m4"},
 		{"it will be heard, say masters whose clocks were ahead", []func(s *Survey){away(4), heard(4, -time.Hour)}, ""},
 		{"nobody says so", []func(s *Survey){func(s *Survey) { s.Reports[4].err = errAway }}, ""},
+		{"nobody is reached", []func(s *Survey){away(0, 1, 2, 3, 4), heard(4, 0)}, ""},
+		{"masters say so that show another record", []func(s *Survey){
+			showing(votersRecord(5).Changed(func(r *Record) { r.Version = 6 }), 0, 1, 2, 3), away(4), heard(4, 0)}, ""},
 	} {
 		base := votersRecord(5)
 		s := surveyOf(base)
@@ -728,6 +828,21 @@ func TestWhenAWaitIsOver(t *testing.T) {
 		if got := w.left(s, r, timer, o); got != tc.want {
 			t.Errorf("%s: got %v left, want %v", tc.name, got, tc.want)
 		}
+	}
+	// What the masters' clocks said before this client looked tells no age.
+	s := surveyOf(r)
+	all := waits{}.under(r, o.Drift, s.Began.Add(-wait))
+	if got := all[timer].left(s, r, timer, o); got != wait {
+		t.Errorf("first look: got %v left, want %v", got, wait)
+	}
+	all = all.under(r, o.Drift, s.Began) // the same wait runs on
+	later := surveyOf(r)
+	later.Began = later.Began.Add(wait)
+	for _, f := range later.Reports {
+		f.clock, f.sent, f.received = later.Began, later.Began, later.Began
+	}
+	if got := all[timer].left(later, r, timer, o); got != 0 {
+		t.Errorf("a wait later: got %v left, want none", got)
 	}
 }
 
