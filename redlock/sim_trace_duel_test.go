@@ -15,16 +15,22 @@ import (
 const (
 	duelProposers = 4
 	duelSteps     = 14 // of each proposer
+	duelClients   = 2
 )
 
 // traceDuel returns what masters have shown while several proposers took steps at the same time. Their paths hold back what was sent and deliver it late;
-// they die at any point, go on from what they find, and tell only some masters what was chosen. Masters forget.
+// they die at any point, go on from what they find, and tell only some masters what was chosen. Masters forget, sometimes so many at once that the clients which run
+// beside the proposers found the membership anew.
 func traceDuel(t *testing.T, seed uint64) (membership *trace) {
 	inVirtualTime(t, 5, func(s *stage) {
 		w := &world{stage: s, seed: seed, profile: profile{name: "a duel"}, began: time.Now(), maxTTL: 50 * ms}
 		r := traceFrom(w)
 		time.Sleep(ms)
-		s.found(maxTTL(w.maxTTL), func(o *Options) { o.MasterTimeout = 5 * ms })
+		brief := func(o *Options) { o.MasterTimeout, o.Heartbeat = 5*ms, 20*ms }
+		s.found(maxTTL(w.maxTTL), brief)
+		for range duelClients {
+			s.start(maxTTL(w.maxTTL), brief)
+		}
 		var proposers sync.WaitGroup
 		for i := range duelProposers {
 			d := &duellist{proxy: s.proxy(), rng: w.rng(uint64(i)), since: map[string]time.Time{}}
@@ -37,7 +43,8 @@ func traceDuel(t *testing.T, seed uint64) (membership *trace) {
 		forgets := w.rng(duelProposers)
 		for range 4 {
 			time.Sleep(upTo(forgets, 400*ms))
-			s.do(forgets.IntN(len(s.masters)), "FLUSHALL")
+			all := forgets.Perm(len(s.masters))
+			s.doOn(all[:1+2*forgets.IntN(2)], "FLUSHALL")
 		}
 		proposers.Wait()
 		membership = r.recordTrace()
@@ -79,7 +86,7 @@ func (d *duellist) step() {
 		return // too few were reached
 	}
 	for _, timer := range member.TimersOf(parent, opts.drift()) {
-		if d.since[timer].IsZero() {
+		if timer = parent.Lineage + timer; d.since[timer].IsZero() {
 			d.since[timer] = v.Began
 		}
 	}
@@ -97,7 +104,7 @@ func (d *duellist) child(v *member.Survey, parent *member.Record) *member.Record
 	opts := d.options().withDefaults()
 	drift := opts.drift()
 	n := &member.Situation{Record: parent, Survey: v, Drift: drift, Paused: func(int) bool { return false },
-		Left: func(timer string) time.Duration { return parent.Wait - v.Began.Sub(d.since[timer]) }}
+		Left: func(timer string) time.Duration { return parent.Wait - v.Began.Sub(d.since[parent.Lineage+timer]) }}
 	child := n.Next().Child
 	if child == nil {
 		child = parent.Child()

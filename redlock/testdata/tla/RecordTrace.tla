@@ -30,8 +30,9 @@ VARIABLES
   memories, \* how many there have been
   promises, \* who has promised which ballot, showing which record, and what it had accepted then
   accepted, \* who has ever accepted which child with which ballot
+  told,     \* which memory was ever told which record
   chosen    \* by record: when a quorum had accepted it with one ballot. 0: it has not
-vars == <<replay, shown, memories, promises, accepted, chosen>>
+vars == <<replay, shown, memories, promises, accepted, told, chosen>>
 
 (* TLC need not look for several ways through what is a value. *)
 Value(p) == p = TRUE
@@ -92,20 +93,22 @@ StepAllowed(C, n) ==
      /\ R(C).roster = R(P).roster + (IF numbers(C) = numbers(P) THEN 0 ELSE 1)
      /\ Cardinality(Listed(C)) >= Quorum(C)
 
-(* A founding lists learners, but for a bootstrap of masters that are new. Where a membership was before, no quorum of it is left, and what it may have allowed ends within the wait. Where a quorum of   *)
-(* its memories is not known to be dead, because their processes show others by now, some proxies may find that out later.                                   *)
+(* A founding lists learners, but for a bootstrap of masters that are new. Where a membership was before, no quorum of it is left, and what it may have allowed    *)
+(* ends within the wait: nothing was granted under a record of which no quorum of its memories was told. Where a quorum of its memories is not known to be dead, *)
+(* because their processes show others by now, some proxies may find that out later.                                                                              *)
 Recheck(wait) == LET w == wait \div 4 IN IF w < 1000 THEN 1000 ELSE IF w > 3000 THEN 3000 ELSE w
 FoundingAllowed(F) ==
   LET earlier == {r \in Chosen : R(r).gen < R(F).gen}
-      last == CHOOSE r \in earlier : \A q \in earlier : chosen[q] <= chosen[r]
+      inForce == {r \in earlier : Cardinality({m \in Listed(r) : <<m, r>> \in told}) >= Quorum(r)}
+      last(some) == {r \in some : \A q \in some : chosen[q] <= chosen[r]}
       left(r) == Cardinality(Listed(F) \cap Listed(r))
       dead(r) == {x \in Seats(r) : \E s \in Seats(F) : s.n = x.n /\ s.memory # x.memory /\ s.memory # 0 /\ x.memory # 0
                                      /\ Trace.process[s.memory] = Trace.process[x.memory]}
+      outlasts(l) == /\ R(F).wait >= R(l).wait
+                     /\ \E r \in earlier : left(r) < Quorum(r) /\ (Cardinality(dead(r)) >= Quorum(r) \/ R(F).wait >= R(l).maxTTL + Recheck(R(l).maxTTL))
   IN /\ \A s \in Seats(F) : s.since = 0 /\ (s.st \in {"l", "-"} \/ (s.st = "v" /\ earlier = {}))
      /\ R(F).ttlSince = 0
-     /\ earlier # {} =>
-          /\ R(F).wait >= R(last).wait
-          /\ \E r \in earlier : left(r) < Quorum(r) /\ (Cardinality(dead(r)) >= Quorum(r) \/ R(F).wait >= R(last).maxTTL + Recheck(R(last).maxTTL))
+     /\ inForce # {} => \E l \in last(earlier) \cup last(inForce) : outlasts(l)
 
 (* May the child be proposed with this ballot? Enough have promised it, and if some of those had accepted a child of the same kind that can have been chosen,  *)
 (* it is that of the highest ballot. It can have been chosen if those that show it and those that have not answered are enough. A founding of which some      *)
@@ -131,27 +134,27 @@ Lives(x, s) == x.memory # 0 /\ s.process = x.process /\ Trace.process[x.memory] 
 Restart(x, s) ==
   /\ x.memory # 0 /\ s.process # x.process
   /\ s = [x EXCEPT !.process = s.process]
-  /\ UNCHANGED <<memories, promises, accepted, chosen>>
+  /\ UNCHANGED <<memories, promises, accepted, told, chosen>>
 
-Forget(s) == s = Nothing /\ UNCHANGED <<memories, promises, accepted, chosen>>
+Forget(s) == s = Nothing /\ UNCHANGED <<memories, promises, accepted, told, chosen>>
 
 Name(s) ==
   /\ s.memory # 0 /\ s = [Nothing EXCEPT !.memory = memories + 1, !.process = Trace.process[s.memory]]
   /\ memories' = memories + 1
-  /\ UNCHANGED <<promises, accepted, chosen>>
+  /\ UNCHANGED <<promises, accepted, told, chosen>>
 
 (* A name leads to a master of another fleet, whose only master it is. *)
 Elsewhere(x, s) ==
   /\ s.memory = memories + 1 /\ s.rec # 0 /\ Founds(s.rec) /\ Len(R(s.rec).seats) = 1 /\ Listed(s.rec) = {s.memory}
   /\ x = Nothing /\ s = [Nothing EXCEPT !.memory = s.memory, !.rec = s.rec, !.process = Trace.process[s.memory]]
   /\ memories' = memories + 1
-  /\ UNCHANGED <<promises, accepted, chosen>>
+  /\ UNCHANGED <<promises, accepted, told, chosen>>
 
 Promise(x, s) ==
   /\ s.promised > x.promised
   /\ s = [x EXCEPT !.promised = s.promised]
   /\ promises' = promises \cup {[memory |-> x.memory, rec |-> x.rec, ballot |-> s.promised, had |-> [ballot |-> x.ballot, child |-> x.child]]}
-  /\ UNCHANGED <<memories, accepted, chosen>>
+  /\ UNCHANGED <<memories, accepted, told, chosen>>
 
 Accept(x, s, n) ==
   LET c == s.child
@@ -165,12 +168,13 @@ Accept(x, s, n) ==
      /\ Value(IF with = {} THEN Proposable(c, b, n) ELSE \A y \in with : y.child = c)
      /\ accepted' = accepted \cup now
      /\ chosen' = IF chosen[c] = 0 /\ Cardinality(now) >= Enough(c) THEN [chosen EXCEPT ![c] = n] ELSE chosen
-     /\ UNCHANGED <<memories, promises>>
+     /\ UNCHANGED <<memories, promises, told>>
 
 Learn(x, s) ==
   /\ s.rec # 0
   /\ s = [Nothing EXCEPT !.memory = x.memory, !.rec = s.rec, !.process = x.process]
   /\ s.rec \in Chosen /\ Value(Newer(s.rec, x.rec)) /\ x.memory \in Listed(s.rec)
+  /\ told' = told \cup {<<x.memory, s.rec>>}
   /\ UNCHANGED <<memories, promises, accepted, chosen>>
 
 (* No record has two chosen children. *)
@@ -179,7 +183,7 @@ OneChild == \A r, q \in Chosen : r # q /\ R(r).parent # 0 => R(r).parent # R(q).
 TInit ==
   /\ RInit
   /\ shown = [m \in Masters |-> Nothing]
-  /\ memories = 0 /\ promises = {} /\ accepted = {}
+  /\ memories = 0 /\ promises = {} /\ accepted = {} /\ told = {}
   /\ chosen = [r \in DOMAIN Trace.records |-> 0]
 
 TNext == \E c \in Ways :
