@@ -195,7 +195,7 @@ func (s *holds) unbind(b *binding) {
 	h.bindings[b.place].place = b.place
 	h.bindings[last] = nil
 	h.bindings = h.bindings[:last]
-	h.endsKnown = false
+	h.endsKnown = false //mutant:the-end-of-a-released-lock-is-kept
 	s.arrived(b)
 }
 
@@ -264,7 +264,7 @@ func (s *holds) bind(op *Op, r *round, token string, until time.Time, d *deferre
 	}
 	heap.Push(&s.due, b)
 	h.bindings = append(h.bindings, b)
-	h.endsKnown = false
+	h.endsKnown = false //mutant:the-end-of-a-new-lock-is-not-looked-at
 }
 
 // moved is for what is bound to one of these resources, which are about to be bound to the Holder h
@@ -305,7 +305,7 @@ func (c *Client) renewHeld(d *deferred) {
 		case left <= 0:
 			c.holds.lost(b, "it could not be renewed", d)
 			continue
-		case b.renewing:
+		case b.renewing: //mutant:renewed-twice
 		case h.silence > 0 && h.owner.Idle() > h.silence: //mutant:silence-ignored
 		default:
 			b.renewing = true
@@ -337,7 +337,7 @@ func (b *binding) Done(_ *Op, result Result) Flusher {
 	case result.Held:
 		c.holds.arrived(b)
 		c.holds.lookAgain(b, nextRenewal(d.now, b.ttl))
-	case result.Err == nil:
+	case result.Err == nil: //mutant:a-loss-before-a-lock-again-is-not-told
 		c.holds.ended(b, d)
 	}
 	return nil
@@ -485,7 +485,7 @@ func (c *Client) takeover(op *Op, resources []string, token string, ttl time.Dur
 	}
 	born, known := c.leases.birth(resources, token)
 	if !known {
-		born = now
+		born = now //mutant:a-takeover-of-unknown-age
 	}
 	fresh := c.tokens.make(born) //mutant:a-takeover-keeps-the-token
 	changes := make([]Change, len(resources))

@@ -343,6 +343,10 @@ func TestTakeover(t *testing.T) {
 			q.EndHolder(after.Holder, true)
 			s.wantOn("a", again.Token, "00000")
 			s.wantNoLocks()
+			foreign := p.lock(one("foreign", holdTTL).as("of a lock that is known elsewhere"))
+			if h := after.hold(foreign.Token, holdTTL, true, "foreign"); !h.Held || !madeHere(h.Token) {
+				s.Errorf("HOLD of a lock whose age is not known: got %+v, want held under a token with a time", h.Result)
+			}
 		})
 	}
 }
@@ -364,6 +368,25 @@ func TestTakeoverIsNoWayAroundMaxHold(t *testing.T) {
 func (p *proxy) hold2(o *testOwner, token, resource string) *call {
 	p.lock(one(resource, holdTTL).as(token))
 	return o.hold(token, holdTTL, true, resource)
+}
+
+// A renewal finds that the lock was lost. A LOCK with the same token behind it does not hide that: another client may have had it in between.
+func TestLossBeforeALockAgainIsTold(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		o := p.holder()
+		p.lock(one("a", holdTTL).as("the token").heldBy(o))
+		p.delay(10*ms, 10*ms, 0, 1, 2, 3, 4)
+		s.doAll("DEL", "a")
+		s.until("a renewal is under way", func() bool {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			return p.holds.byKey[heldKey{key: "a"}].renewing
+		})
+		again := p.startLock(one("a", holdTTL).as("the token"))
+		p.finish(again).want(s, "LOCK again", "held", again.took)
+		o.wantTold("a")
+	})
 }
 
 // Whose connection is not the latest is told, and its end does nothing.
@@ -553,6 +576,14 @@ func TestRenewHeldOfALongerLock(t *testing.T) {
 		if v := o.wantKept(true, 1); v < 59*time.Second {
 			s.Errorf("%v is left of a minute", v)
 		}
+		short := p.lock(one("short", time.Second).heldBy(o))
+		if v := o.wantKept(true, 2); v > short.Validity {
+			s.Errorf("KEEPALIVE says %v beside a lock for %v", v, short.Validity)
+		}
+		p.unlock(short.Token, "short")
+		if v := o.wantKept(true, 1); v < 59*time.Second {
+			s.Errorf("KEEPALIVE says %v when the short lock is released", v)
+		}
 	})
 }
 
@@ -583,6 +614,9 @@ func TestRenewHeldDuringARenewal(t *testing.T) {
 		renewAll(40 * ms)
 		if v := o.wantKept(true, 1); v < 2600*ms {
 			s.Errorf("%v is left behind RenewHeld, want nearly 3 s", v)
+		}
+		if n := p.Stats().Extended; n != 1 {
+			s.Errorf("%d renewals, want the one that was under way", n)
 		}
 	})
 }

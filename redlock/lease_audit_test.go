@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"redlockd/redlock/conn"
+	"redlockd/redlock/lua"
 	"redlockd/redlock/quorum"
 	"redlockd/redlock/redisproc"
 
@@ -188,25 +189,37 @@ func TestRealEvictedLeasesAreNoticed(t *testing.T) {
 	})
 }
 
-// A master that becomes a replica has no vote any more, and every lease is looked at on the others.
-func TestLeasesAreLookedAtWhenAMasterBecomesAReplica(t *testing.T) {
+// Once a master has lost its vote, every lease is looked at soon.
+func TestLeasesAreLookedAtWhenAVoteIsLost(t *testing.T) {
 	const leases = 200
-	inVirtualTime(t, 5, func(s *stage) {
-		p := s.open()
-		for i := range leases {
-			p.lock(one(fmt.Sprint("r", i), time.Minute)).want(s, "LOCK", "held", 0)
-		}
-		time.Sleep(auditMinAlive)
-		for i := range leases {
-			s.doOn([]int{0, 1, 2}, "DEL", fmt.Sprint("r", i))
-		}
-		s.do(4, "REPLICAOF", "elsewhere", "6379")
-		time.Sleep(3 * p.opts.Heartbeat)
-		p.wantStates("uuuur")
-		if n := p.Stats().Leases; n != 0 {
-			s.Errorf("leases within three heartbeats: got %d, want none: their keys are gone", n)
-		}
-	})
+	for _, tt := range []struct {
+		name, states string
+		lose         func(s *stage)
+	}{
+		{"it is a replica", "uuuur", func(s *stage) { s.do(4, "REPLICAOF", "elsewhere", "6379") }},
+		{"it may evict", "uuuur", func(s *stage) { s.do(4, "CONFIG", "SET", "maxmemory", "1000000", "maxmemory-policy", "volatile-lru") }},
+		{"its memory went back", "uuuuq", func(s *stage) { s.do(4, "HSET", lua.MembersKey, "beat", 1) }},
+		{"it is flushed", "uuuuq", func(s *stage) { s.do(4, "FLUSHALL") }},
+		{"it restarts", "uuuuq", func(s *stage) { s.masters[4].Restart() }},
+		{"its clock stepped", "uuuuo", func(s *stage) { s.stepClocks(time.Second, 4) }},
+	} {
+		inVirtualTime(t, 5, func(s *stage) {
+			p := s.open(uncopied)
+			for i := range leases {
+				p.lock(one(fmt.Sprint("r", i), time.Minute)).want(s, "LOCK", "held", 0)
+			}
+			time.Sleep(auditMinAlive)
+			for i := range leases {
+				s.doOn([]int{0, 1, 2}, "DEL", fmt.Sprint("r", i))
+			}
+			tt.lose(s)
+			time.Sleep(3 * p.opts.Heartbeat)
+			p.wantStates(tt.states)
+			if n := p.Stats().Leases; n != 0 {
+				s.Errorf("%s: leases within three heartbeats: got %d, want none: their keys are gone", tt.name, n)
+			}
+		})
+	}
 }
 
 // What was released, taken over or changed through another client is forgotten, nobody is told of a loss, and nothing of it stays.

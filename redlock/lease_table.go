@@ -234,7 +234,7 @@ func (s *leases) grant(granted *lease, share *Share, delay time.Duration, now ti
 		} else {
 			e.lease = granted
 			if e.readers != nil {
-				s.endReaders(e, now)
+				s.endReaders(e, now) //mutant:readers-outlive-the-next-writer
 			}
 		}
 		if before != nil {
@@ -242,7 +242,7 @@ func (s *leases) grant(granted *lease, share *Share, delay time.Duration, now ti
 				granted.holders |= before.holders
 				s.forget(before)
 			} else {
-				s.end(before, now)
+				s.end(before, now) //mutant:a-lease-outlives-the-next
 			}
 		}
 	}

@@ -113,19 +113,19 @@ func (g guardResult) unresolved() bool {
 func (g guardResult) merge(later guardResult) guardResult {
 	both := later
 	both.counts = g.counts && later.counts && g.record == later.record
-	both.recheck = g.recheck || later.recheck
-	both.suspicion = cmp.Or(g.suspicion, later.suspicion)
+	both.recheck = g.recheck || later.recheck             //mutant:a-second-pipeline-hides-another-record
+	both.suspicion = cmp.Or(g.suspicion, later.suspicion) //mutant:a-second-pipeline-hides-a-suspicion
 	if g.clock.gain > 0 {
-		both.clock.gain, both.clock.before = max(g.clock.gain, later.clock.gain), g.clock.before
+		both.clock.gain, both.clock.before = max(g.clock.gain, later.clock.gain), g.clock.before //mutant:a-second-pipeline-hides-a-gain
 	}
-	both.clock.unwatched = g.clock.unwatched || later.clock.unwatched
+	both.clock.unwatched = g.clock.unwatched || later.clock.unwatched //mutant:a-second-pipeline-hides-that-nobody-watched
 	return both
 }
 
 // judge judges a pipeline by its trailer and the reading of the clock in it.
 func (g *guard) judge(end member.Trailer, now clock.Reading, f *fleet) guardResult {
 	result := g.judgeMemory(end, now.Received)
-	if now.Received-now.Sent <= f.opts.MasterTimeout/4 || g.ahead.Load() == 0 {
+	if now.Received-now.Sent <= f.opts.MasterTimeout/4 || g.ahead.Load() == 0 { //mutant:a-slow-answer-tells-the-clock
 		g.ahead.Store(int64(now.Offset.High))
 	}
 	result.clock = g.clock.judge(now, f.own, f.drift, f.view.Load().wait)
@@ -195,9 +195,6 @@ func (l *lane) verify(ctx context.Context, link *conn.Conn, suspicion string) er
 		cause := cmp.Or(suspicion, member.Amnesia(v, g.voted))
 		if err := member.NameMemory(ctx, link, v, member.NewMemory(l.identity.RunID), cause); err != nil {
 			return err
-		}
-		if suspicion != "" {
-			l.forget(state.Memory)
 		}
 	}
 	return member.ErrUnsteady
@@ -353,7 +350,7 @@ func (l *lane) heartbeat(ctx context.Context, link *conn.Conn) error {
 	} else {
 		l.guard.evicted = evicted
 	}
-	if result.remembers && high < l.guard.high {
+	if result.remembers && high < l.guard.high { //mutant:fences-that-went-back
 		result.suspicion = fmt.Sprintf("its fences went back from %d to %d: somebody deleted %s or %s", l.guard.high, high, lua.MarksKey, lua.FloorKey)
 	}
 	// It has raised the beat already, so that a memory that went back by one shows nowhere else.
@@ -414,7 +411,7 @@ func (l *lane) refuse(reason string) {
 	l.guard.refusal = reason
 	l.mu.Unlock()
 	if reason != "" {
-		l.client.audits.suspect()
+		l.client.audits.suspect() //mutant:leases-not-looked-at-when-a-master-may-evict
 		l.logState()
 	}
 }
@@ -473,7 +470,7 @@ func (l *lane) doubtClock(found clockResult) {
 	}
 	l.mu.Unlock()
 	if first {
-		l.client.audits.suspect()
+		l.client.audits.suspect() //mutant:leases-not-looked-at-when-a-clock-steps
 		for _, other := range f.view.Load().masters {
 			other.requestHeartbeat()
 		}

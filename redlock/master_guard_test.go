@@ -113,6 +113,22 @@ func (s *stage) remember() *memory {
 	return m
 }
 
+// What the first of two pipelines has found is acted on, though the second finds nothing any more, and its votes do not count.
+func TestFindingsOfTwoPipelines(t *testing.T) {
+	for what, first := range map[string]guardResult{
+		"a beat that went back":       {suspicion: "its beat went back"},
+		"a clock that gained":         {clock: clockResult{gain: time.Second, before: time.Minute}},
+		"a clock that nobody watched": {clock: clockResult{unwatched: true}},
+		"another record":              {recheck: true},
+	} {
+		want := first
+		want.remembers, want.clock.counts = true, true
+		if got := first.merge(guardResult{counts: true, remembers: true, clock: clockResult{counts: true}}); got != want || !got.unresolved() {
+			t.Errorf("%s: got %+v, want %+v", what, got, want)
+		}
+	}
+}
+
 // A memory that went back by one heartbeat shows with the next one, which counts to where the last one was.
 func TestRollbackByOneHeartbeat(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {

@@ -58,3 +58,16 @@ func TestNothingIsTakenBackLate(t *testing.T) {
 		}
 	}
 }
+
+// How far a master's clock is ahead is taken from answers that came soon: others would have it execute what is late.
+func TestSlowAnswersSayNothingOfAClock(t *testing.T) {
+	inVirtualTime(t, 3, func(s *stage) {
+		p := s.open()
+		before := p.fleet.view.Load().lanes[0].guard.ahead.Load()
+		p.delay(20*ms, 0, 0, 1, 2)
+		p.lock(one("r", time.Second)).want(s, "LOCK", "held", 20*ms)
+		if after := p.fleet.view.Load().lanes[0].guard.ahead.Load(); after > before {
+			s.Errorf("ahead: got %v, want no more than before, %v", time.Duration(after), time.Duration(before))
+		}
+	})
+}

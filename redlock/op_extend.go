@@ -79,7 +79,7 @@ func (c *Client) lostByExtensionLocked(r *round, d *deferred) {
 		return
 	}
 	if lease := c.leases.findLease(r.keys, r.token); lease != nil {
-		c.leases.end(lease, d.now)
+		c.leases.end(lease, d.now) //mutant:a-lease-outlives-its-loss
 	}
 	if b := c.holds.of(r.keys, r.token); b != nil {
 		b.deniedLocked(r, d)

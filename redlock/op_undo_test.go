@@ -173,6 +173,11 @@ func TestAbandonSparesTheRetry(t *testing.T) {
 			p.extend(gone.Token, 10*time.Second, "other") // somebody knows of it
 			p.Abandon(&gone.Op)
 			s.wantOn("other", gone.Token, "11111")
+
+			gone = p.lock(one("held", 10*time.Second).heldBy(p.holder()))
+			if p.Abandon(&gone.Op); p.Stats().Bound != 0 {
+				s.Error("a lock that was abandoned is still bound")
+			}
 		})
 	}
 }

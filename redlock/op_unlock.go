@@ -79,8 +79,8 @@ func (c *Client) Abandon(op *Op) {
 		return
 	}
 	c.leases.end(lease, d.now)
-	c.holds.released(lease.keys, lease.token, d)
-	if lease.attempt != nil { //mutant:a-vanished-callers-token-is-released-everywhere
+	c.holds.released(lease.keys, lease.token, d) //mutant:what-is-abandoned-stays-bound
+	if lease.attempt != nil {                    //mutant:a-vanished-callers-token-is-released-everywhere
 		c.undoAttemptLocked(lease.attempt, d)
 	} else {
 		r := &round{verb: verbRelease, keys: lease.keys, token: lease.token, start: d.now, keepFor: lease.holders}

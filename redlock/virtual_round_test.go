@@ -373,12 +373,32 @@ func TestExtendOfALostLock(t *testing.T) {
 		s.doOn([]int{0, 1, 2}, "DEL", "r")
 		p.extend(held.Token, 10*time.Second, "r").want(s, "EXTEND", "no", 0)
 		s.wantOn("r", held.Token, "00011")
+		if n := p.Stats().Leases; n != 0 {
+			s.Errorf("%d leases, want none", n)
+		}
 		next := p.lock(one("r", time.Second))
 		next.want(s, "LOCK by another", "held", 0)
 		s.wantOn("r", next.Token, "11100")
 		time.Sleep(11 * time.Second)
 		s.wantNoLocks()
 	})
+}
+
+// Who is granted a resource ends the leases of those before, of which nobody has told.
+func TestNextLockEndsTheLeases(t *testing.T) {
+	for _, shared := range []bool{false, true} {
+		inVirtualTime(t, 5, func(s *stage) {
+			p := s.open()
+			req := one("r", 10*time.Second)
+			req.Shared = shared
+			p.lock(req).want(s, "LOCK", "held", 0)
+			s.doAll("DEL", "r")
+			p.lock(one("r", 10*time.Second)).want(s, "the next LOCK", "held", 0)
+			if list := p.Leases(func([]string) bool { return true }, 9); p.Stats().Leases != 1 {
+				s.Errorf("leases, shared %v: got %+v, want that of the next LOCK", shared, list)
+			}
+		})
+	}
 }
 
 // An EXTEND without a quorum leaves the lease as it was, and on the masters it can be released as ever.
