@@ -149,13 +149,16 @@ func (x *scriptProgram) seesItself() bool {
 // Invariant: it is never an answer that says "held". No quorum holds anything, so the script is shown a
 // value that nobody has, and an answer that it also gives when it has locked is not taken. What a
 // minority does hold is shown only to a script that is after the value and has not brought it along.
+//
+// A latch is in nobody's way: it is the answer to this very call, which an earlier try of it may have
+// left on single masters, or the commit that has failed.
 func (x *scriptProgram) contested() bool {
 	states, locked := x.states, x.outcome
 	inTheWay := func(value func(*redlock.State) string) (reply []byte, ok bool) {
 		x.states = slices.Clone(states)
 		for i := range x.states {
 			st := &x.states[i]
-			if _, isText := keyspace.Text(st.Hint); isText && !st.Found && st.Hint != "" {
+			if _, isText := keyspace.Text(st.Hint); isText && !st.Found && st.Hint != "" && !isLatch(x.keys[i]) {
 				st.Found, st.Type, st.Value, st.TTL = true, "string", value(st), time.Second
 				ok = true
 			}

@@ -5,6 +5,7 @@ package proxy
 // sees them; then the script is asked. The reply "held" must only come with a quorum.
 
 import (
+	"fmt"
 	"strconv"
 	"testing"
 	"time"
@@ -100,6 +101,28 @@ func TestScriptTakesNoMinoritysWord(t *testing.T) {
 			srv.put("k", "another's", 20*time.Second, 2)
 			c.do("EVAL", ensureScript, "1", "k", token, "20000").is(`"of another"`)
 			c.do("EVAL", mineScript, "1", "k", token).is(`"not mine"`)
+		}
+	})
+}
+
+// What one try of an unlock has left in its latch on a single master answers no other try, and stands in nobody's way: the lock is held by a
+// quorum.
+func TestLatchOfAMinority(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
+		srv := serve(t)
+		c := srv.dial()
+		for i := range 10 { // which masters a reading hears first differs
+			k, latch := fmt.Sprint("k", i), fmt.Sprint(latch, i)
+			c.do("SET", k, "mine, once", "NX", "PX", "20000").is("+OK")
+			srv.put(k, "mine, twice", 20*time.Second, 1, 2, 3, 4) // through another redlockd; a master has missed it
+			srv.put(latch, "0", 20*time.Second, 0)
+			c.do("EVAL", `local answer = redis.call('get', KEYS[2])
+if answer then return tonumber(answer) end
+local held = redis.call('get', KEYS[1])
+if held ~= ARGV[1] and held ~= ARGV[2] then return nil end
+redis.call('set', KEYS[1], ARGV[1], 'px', 20000)
+redis.call('set', KEYS[2], 0, 'px', 9000)
+return 0`, "2", k, latch, "mine, once", "mine, twice").is(":0")
 		}
 	})
 }
