@@ -147,7 +147,7 @@ func (b *ledger) checkHistory() {
 	case porcupine.Illegal:
 		b.w.Errorf("the history of the locks is not linearizable: no order explains\n%s", smallestIllegal(b.record.ops))
 	case porcupine.Unknown:
-		b.w.Log("porcupine did not come to an end")
+		b.w.Error("porcupine did not come to an end: nobody knows whether the history is linearizable")
 	}
 }
 
