@@ -28,6 +28,7 @@ type incarnation struct {
 	gone chan struct{} // closed with dead
 
 	server   SimServer // nil: it has no clients
+	edition  int       // of its settings
 	listener *simListener
 
 	mu    sync.Mutex

@@ -12,6 +12,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -84,6 +85,25 @@ func (l *simListener) Close() error {
 }
 
 func (l *simListener) Addr() net.Addr { return &net.UnixAddr{Name: "simulation"} }
+
+// strikeServer does something to a server that loses no lock.
+func (n *nemesis) strikeServer(fault string, p *incarnation, d time.Duration) {
+	if p.edition++; fault == "reload" {
+		n.note("proxy %d: CONFIG RELOAD, edition %d", p.id, p.edition)
+		if err := p.server.Reload(p.edition); err != nil {
+			n.w.Errorf("reload: %v", err)
+		}
+		return
+	}
+	n.note("proxy %d is stopped for %v", p.id, d)
+	p.mu.Lock()
+	clients := slices.Clone(p.links)
+	p.mu.Unlock()
+	for _, link := range append(clients, p.paths...) {
+		link.Partition()
+		n.later(d, link.Heal)
+	}
+}
 
 // simConn is a connection of a caller. One goroutine uses it, and any may break it.
 type simConn struct {

@@ -31,10 +31,10 @@ type profile struct {
 }
 
 var profiles = []profile{
-	{name: "bad network", pause: 100 * ms, faults: map[string]int{"slow": 3, "hold requests": 3, "hold replies": 3, "partition": 3, "cut": 2, "reroute": 2, "freeze": 2, "scripts": 1, "lose requests": 2, "lose replies": 2}},
+	{name: "bad network", pause: 100 * ms, faults: map[string]int{"slow": 3, "hold requests": 3, "hold replies": 3, "partition": 3, "cut": 2, "reroute": 2, "freeze": 2, "scripts": 1, "lose requests": 2, "lose replies": 2, "stall": 1, "reload": 1}},
 	{name: "amnesia", pause: 220 * ms, faults: map[string]int{"betray": 3, "crash": 1, "flush": 1, "hold requests": 3, "hold replies": 3, "reroute": 1, "cut": 1, "freeze": 1, "lose replies": 1}, bare: true},
 	{name: "clocks and memory", pause: 200 * ms, faults: map[string]int{"betray by clock": 2, "step": 2, "step all": 3, "own rate": 1, "slew": 1, "pause": 1, "suspend": 1, "crash with data": 1, "hold replies": 3, "partition": 3, "freeze": 1, "evict": 2}, drift: true, bare: true},
-	{name: "proxies die", pause: 120 * ms, faults: map[string]int{"kill": 2, "close": 1, "hold requests": 3, "hold replies": 3, "freeze": 1, "crash": 1, "cut": 1, "step all with proxies": 2}, drift: true},
+	{name: "proxies die", pause: 120 * ms, faults: map[string]int{"kill": 2, "close": 1, "stall": 2, "reload": 2, "hold requests": 3, "hold replies": 3, "freeze": 1, "crash": 1, "cut": 1, "step all with proxies": 2}, drift: true},
 	{name: "rolling restart", pause: 600 * ms, faults: map[string]int{"roll": 1, "hold requests": 2, "hold replies": 2}, bare: true},
 	{name: "members change", pause: 130 * ms, faults: map[string]int{"change": 3, "change beside dead": 4, "operator": 2, "stale": 1, "foreign name": 1, "kill": 1, "close": 1, "isolate": 1, "hold requests": 2, "hold replies": 2, "partition": 2, "freeze": 1, "cut": 1, "reroute": 1}, members: true},
 	{name: "names move", pause: 170 * ms, faults: map[string]int{"move": 3, "hold replies": 2, "hold requests": 2, "partition": 2, "crash": 1, "kill": 1, "freeze": 1, "isolate": 1, "cut": 1}, members: true, bare: true},
@@ -382,6 +382,8 @@ func (n *nemesis) inflict(fault string) {
 			go p.end(200 * ms)
 		}
 		w.replace(w.spawn(p.id, w.knows))
+	case "reload", "stall":
+		n.strikeServer(fault, p, d)
 	default:
 		n.strikeMembers(fault, at, i, p, d)
 	}
