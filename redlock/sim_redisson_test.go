@@ -68,7 +68,7 @@ func (r *redissonLock) holds() string   { return r.braced() + ":" + r.owner + ":
 func (r *redissonLock) run(p *incarnation, what, source string, keys []string, args ...string) (v resp.Value, known bool) {
 	r.w.ledger.note("caller %d: Redisson's %s of %s by %s through %d …", r.id, what, r.key, r.owner, p.id)
 	v, err := r.to(p).eval(source, keys, args...)
-	r.w.ledger.note("caller %d: Redisson's %s of %s by %s through %d: %v %q %v", r.id, what, r.key, r.owner, p.id, v.Kind, v.Text, err)
+	r.w.ledger.note("caller %d: Redisson's %s of %s by %s through %d: %v %q %d %v", r.id, what, r.key, r.owner, p.id, v.Kind, v.Text, v.Int, err)
 	if known = err == nil && v.Kind != resp.Error; !known && !strings.HasPrefix(v.Text, "WRONGTYPE ") {
 		r.w.ledger.unsettle(r.key)
 	}
