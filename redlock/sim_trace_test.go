@@ -101,14 +101,14 @@ func traceFrom(w *world) *traceRecorder {
 		r.masters = append(r.masters, tracedMaster{keys: map[string]tracedKey{}, marks: map[string]int64{}})
 		m.SetObserver(func(e *memmaster.Executed) { r.executed(i, e) })
 	}
-	opts := w.opts
-	w.opts = func(o *Options) {
-		if opts(o); len(w.spawned) > 0 {
-			p := w.spawned[len(w.spawned)-1]
-			o.onQuorum = func(round *round, v quorum.Votes) { r.decided(p, round, v) }
-		}
-	}
 	return r
+}
+
+// opened has the recorder observe by whose votes a proxy decides.
+func (r *traceRecorder) opened(p *incarnation) {
+	if r != nil {
+		p.onQuorum = func(d *round, v quorum.Votes) { r.decided(p, d, v) }
+	}
 }
 
 // decided: the votes of a quorum are yes.
