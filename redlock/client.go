@@ -19,6 +19,8 @@ type Client struct {
 	tokens *tokenSource
 	own    clock.Own // this machine's clock
 	fleet  fleet
+	// onQuorum is for tests: it gets the votes by which a round is a yes.
+	onQuorum func(*round, quorum.Votes)
 
 	// mu guards what follows. It is held for lookups and appends only, never over I/O or a Completer.
 	// Order: mu before lane.mu.

@@ -140,7 +140,6 @@ type Options struct {
 
 	clockFaults *clock.Faults                        // for tests: of this machine's clocks
 	onLaneState func(master int, from, to laneState) // for tests: called with the lane's mutex held
-	onQuorum    func(*round, quorum.Votes)           // for tests: called with the votes by which a round is a yes
 	noCopy      bool                                 // for tests of the wait: no learner is copied to
 	copyCount   int                                  // for tests: in the place of the constant
 }

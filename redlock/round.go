@@ -188,8 +188,8 @@ func (c *Client) vote(r *round, word quorum.Votes, d *deferred) {
 		return
 	}
 	if o := row.outcome(after, n); o != quorum.Undecided {
-		if o == quorum.Yes && c.opts.onQuorum != nil {
-			c.opts.onQuorum(r, after)
+		if o == quorum.Yes && c.onQuorum != nil {
+			c.onQuorum(r, after)
 		}
 		row.decided(c, r, o, after, d)
 	}

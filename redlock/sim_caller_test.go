@@ -81,6 +81,7 @@ func (w *world) spawn(id int, change ...func(*Options)) *incarnation {
 	if id < simProxies {
 		p.serve(o.Logger, w.maxTTL)
 	}
+	w.trace.opened(p)
 	p.ahead(upTo(w.rng(2000+uint64(id)), o.ClockSkewMax*4/5)) // clocks tell nothing about the order of fences
 	w.Cleanup(func() { p.end(0) })
 	return p

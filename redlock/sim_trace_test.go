@@ -101,19 +101,18 @@ func traceFrom(w *world) *traceRecorder {
 		r.masters = append(r.masters, tracedMaster{keys: map[string]tracedKey{}, marks: map[string]int64{}})
 		m.SetObserver(func(e *memmaster.Executed) { r.executed(i, e) })
 	}
-	opts := w.opts
-	w.opts = func(o *Options) {
-		if opts(o); len(w.spawned) > 0 {
-			p := w.spawned[len(w.spawned)-1]
-			o.onQuorum = func(round *round, v quorum.Votes) { r.decided(p, round, v) }
-		}
-	}
 	return r
+}
+
+// opened has the recorder observe by whose votes a proxy decides.
+func (r *traceRecorder) opened(p *incarnation) {
+	if r != nil {
+		p.onQuorum = func(d *round, v quorum.Votes) { r.decided(p, d, v) }
+	}
 }
 
 // decided: the votes of a quorum are yes.
 func (r *traceRecorder) decided(p *incarnation, d *round, v quorum.Votes) {
-	record := d.view.record
 	switch d.verb {
 	case verbSet, verbAcquire, verbSlot, verbReserve, verbExtend, verbCommitReplace:
 	default:
@@ -121,14 +120,17 @@ func (r *traceRecorder) decided(p *incarnation, d *round, v quorum.Votes) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	e := traceEvent{kind: traceDecision, proxy: p.id + 1, token: d.token, start: d.start.Sub(r.w.began), fence: d.fence}
-	counted := v.Where(d.view.Places, 1<<quorum.Granted|1<<quorum.AlreadyMine|1<<quorum.AsReader)
-	if e.record = r.records.number[record.Digest]; p.dead.Load() {
+	if p.dead.Load() {
 		return
 	}
-	for _, s := range record.Seats {
-		if counted.Has(s.Number) {
-			e.by = append(e.by, r.records.masterOf[s.Memory])
+	e := traceEvent{kind: traceDecision, proxy: p.id + 1, token: d.token, start: d.start.Sub(r.w.began), fence: d.fence}
+	if record := d.view.record; record != nil { // else no vote counts
+		e.record = r.records.number[record.Digest]
+		counted := v.Where(d.view.Places, 1<<quorum.Granted|1<<quorum.AlreadyMine|1<<quorum.AsReader)
+		for _, s := range record.Seats {
+			if counted.Has(s.Number) {
+				e.by = append(e.by, r.records.masterOf[s.Memory])
+			}
 		}
 	}
 	for _, e.key = range d.keys {

@@ -48,10 +48,8 @@ func (e *Executed) HGet(key, field string) string {
 
 // ZScore returns the score of a member of a sorted set, 0 if it is none.
 func (e *Executed) ZScore(key, member string) float64 {
-	if found := e.data.entries[key]; found != nil && found.kind == isZset && !e.data.expired(found) {
-		if m := found.zset.members[member]; m != nil {
-			return m.score
-		}
+	if found := e.data.entries[key]; found != nil && found.kind == isZset && found.zset.members[member] != nil {
+		return found.zset.members[member].score
 	}
 	return 0
 }
