@@ -544,3 +544,110 @@ func TestOwnPauseIsNotNoted(t *testing.T) {
 		q.wantStates("uuuuu")
 	})
 }
+
+// What one clockGuard makes of readings, one behind the other. The master's clock is an hour and ahead away.
+func TestClockGuardJudges(t *testing.T) {
+	f := &clock.Faults{}
+	own := &clock.Own{Faults: f}
+	own.Start(time.Now())
+	drift, wait := clock.Drift{Factor: 0.01, StepMax: 10 * ms}, 10*time.Second
+	k := newClockGuard(own, false)
+	k.good = true
+	for _, tt := range []struct {
+		what         string
+		at, ahead    time.Duration
+		asleep       time.Duration // of this machine before
+		counts       bool
+		gain, before time.Duration
+		unwatched    bool
+	}{
+		{what: "first", at: 0, counts: true},
+		{what: "within the tolerance", at: time.Second, ahead: 5 * ms, counts: true},
+		{what: "a wait later", at: 11 * time.Second, ahead: 5 * ms, counts: true},
+		{what: "longer than a wait later", at: 22 * time.Second, ahead: 5 * ms, unwatched: true},
+		{what: "a gain", at: 23 * time.Second, ahead: time.Second, gain: 995 * ms, before: 22 * time.Second},
+		{what: "no second gain", at: 24 * time.Second, ahead: time.Second, counts: true},
+		{what: "a suspension", at: 25 * time.Second, ahead: 3 * time.Second, asleep: 2 * time.Second},
+		{what: "behind it", at: 26 * time.Second, ahead: 3 * time.Second, counts: true},
+		{what: "a long suspension", at: 27 * time.Second, ahead: 14 * time.Second, asleep: 11 * time.Second, unwatched: true},
+		{what: "a gain beside a suspension", at: 28 * time.Second, ahead: 20 * time.Second, asleep: time.Second, gain: 5 * time.Second, before: 27 * time.Second},
+	} {
+		f.Suspended.Add(int64(tt.asleep))
+		got := k.judge(clock.ReadingOf(tt.at, tt.at, time.Hour+tt.at+tt.ahead), own, drift, wait)
+		if got.counts != tt.counts || got.unwatched != tt.unwatched || (got.gain-tt.gain).Abs() > 15*ms || got.before != tt.before {
+			t.Errorf("%s: got %+v, want %+v", tt.what, got, tt)
+		}
+	}
+	if k.good = false; k.judge(clock.ReadingOf(29*time.Second, 29*time.Second, time.Hour+49*time.Second), own, drift, wait).counts {
+		t.Error("a clock that is not good counts")
+	}
+}
+
+func TestClockGuardDoubts(t *testing.T) {
+	own := &clock.Own{Faults: &clock.Faults{}}
+	now := time.Now()
+	own.Start(now.Add(-time.Hour))
+	const wait, heartbeat = 10 * time.Second, time.Second
+	k := clockGuard{good: true}
+	if k.doubt(clockResult{unwatched: true}, now, own, wait, heartbeat) || k.good || k.reason != reasonUnwatched || k.unnoted || !k.until.Equal(now.Add(wait)) {
+		t.Errorf("nobody watched: got %+v", k)
+	}
+	k.logged = true
+	if !k.doubt(clockResult{gain: time.Second, before: time.Minute}, now, own, wait, heartbeat) || k.logged || !k.unnoted || k.gain != time.Second || k.before != time.Minute ||
+		k.gained != own.At(now) || k.reason != clock.OutOfStep(time.Second) {
+		t.Errorf("a gain: got %+v", k)
+	}
+	for _, tt := range []struct {
+		after, gain, want time.Duration
+	}{{2 * heartbeat, time.Second, time.Second}, {2*heartbeat + 1, time.Second, 2 * time.Second}, {3 * heartbeat, 0, 2 * time.Second}, {10 * heartbeat, 0, 2 * time.Second}} {
+		at := now.Add(tt.after)
+		if k.doubt(clockResult{gain: tt.gain, unwatched: true}, at, own, wait, heartbeat) || k.gain != tt.want || !k.unnoted || !k.until.Equal(at.Add(wait)) || k.reason != clock.OutOfStep(time.Second) {
+			t.Errorf("a gain of %v %v later: got %+v, want a gain of %v", tt.gain, tt.after, k, tt.want)
+		}
+	}
+}
+
+func TestClockGuardTrusts(t *testing.T) {
+	own := &clock.Own{Faults: &clock.Faults{}}
+	now := time.Now()
+	own.Start(now)
+	const wait = 10 * time.Second
+	for _, tt := range []struct {
+		name                string
+		watched             time.Duration
+		gain                time.Duration
+		good, noted, agrees bool
+		alone, enough       bool
+		want                bool
+		reason              string // of its doubt
+	}{
+		{name: "watched", watched: wait, gain: time.Second, noted: true, enough: true, want: true},
+		{name: "watched for less", watched: wait - 1, gain: time.Second, agrees: true, enough: true, reason: "before"},
+		{name: "vouched for", agrees: true, enough: true, want: true},
+		{name: "vouched for, and somebody saw it gain", agrees: true, noted: true, enough: true, reason: "another redlockd has seen"},
+		{name: "too few to compare", reason: reasonUnwatched},
+		{name: "we are alone", alone: true, enough: true, reason: "agrees with too few masters"},
+		{name: "it differs", enough: true, reason: "its clock differs by 2s from"},
+		{name: "it is good", good: true, want: true},
+	} {
+		k := clockGuard{good: tt.good, reason: "before", logged: true, unnoted: true}
+		k.gain, k.noted, k.agrees = tt.gain, tt.noted, tt.agrees
+		k.last = clock.ReadingOf(tt.watched, tt.watched, own.Wall(now)+2*time.Second)
+		k.last.Offset = clock.Interval{Low: own.Wall(now) + 2*time.Second, High: own.Wall(now) + 2*time.Second}
+		k.ring.Add(clock.ReadingOf(0, 0, time.Hour), 0, wait)
+		again := k.trust(tt.alone, tt.enough, now, own, wait)
+		if k.good != tt.want || again != (tt.want && !tt.good) || k.offset != 2*time.Second || k.copied != k.ring {
+			t.Errorf("%s: got good %v, again %v, want %v", tt.name, k.good, again, tt.want)
+		}
+		switch {
+		case again && (k.gain != 0 || k.reason != "" || k.logged || k.unnoted || k.skew != 0):
+			t.Errorf("%s: what was doubted stays: %+v", tt.name, k)
+		case !tt.want && !strings.Contains(k.reason, tt.reason):
+			t.Errorf("%s: got the reason %q, want %q", tt.name, k.reason, tt.reason)
+		case !tt.want && tt.gain == 0 && !k.until.Equal(now.Add(wait-tt.watched)):
+			t.Errorf("%s: doubted until %v, want %v", tt.name, k.until.Sub(now), wait-tt.watched)
+		case !tt.want && tt.gain == 0 && (k.skew != 0) != tt.enough:
+			t.Errorf("%s: got a skew of %v", tt.name, k.skew)
+		}
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"redlockd/redlock/lua"
+	"redlockd/redlock/quorum"
 )
 
 // asks are the ways in which a caller takes a lock under its own token.
@@ -179,6 +180,14 @@ func TestAbandonSparesTheRetry(t *testing.T) {
 				s.Error("a lock that was abandoned is still bound")
 			}
 		})
+	}
+}
+
+func TestAttemptHasRoomForAllMasters(t *testing.T) {
+	for _, n := range []int{1, 5, 6, quorum.MaxMasters} {
+		if got := len(newAttempt(&round{}, n).setAt); got != n {
+			t.Errorf("%d masters: got room for %d", n, got)
+		}
 	}
 }
 

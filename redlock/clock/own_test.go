@@ -38,7 +38,7 @@ func TestOwn(t *testing.T) {
 		f.Ahead.Add(int64(5 * time.Second))
 		slept("the wall clock steps", begin, 0)
 		check("its step", o.Wall(time.Now()), wall+5*time.Second)
-		check("its date", o.Date(time.Now()).Sub(time.Now()), 5*time.Second)
+		check("its date", time.Until(o.Date(time.Now())), 5*time.Second)
 
 		// The machine sleeps, and meanwhile the wall clock is set back by more.
 		time.Sleep(time.Second)
