@@ -292,7 +292,6 @@ func (b *ledger) released(l *ledgerLease, p *incarnation, result Result) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.noteLocked("caller %d: UNLOCK %v %s through %d: %v", l.caller, l.resources, short(l.token), p.id, outcomeText(result))
-	// Open: an unlock of Redisson is answered that the lock is not held, where it is, in one of some thousand turns. Seed 4 has shown it.
 	if result.Err == nil && !result.Held && time.Now().Before(l.until) && b.nothingLostLocked(l) {
 		b.failLocked("UNLOCK of %v for %s of caller %d says 0 before its validity is over, and nothing has happened that can lose it", l.resources, short(l.token), l.caller)
 	}

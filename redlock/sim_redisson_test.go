@@ -178,8 +178,11 @@ func (c *caller) redissonTurn(readWrite bool) {
 		case readWrite:
 			still = r.renews(p)
 		case depth == 1 || rng.IntN(2) == 0:
+			before := r.l.Load()
 			if r.take(p) {
-				depth++
+				if depth++; r.l.Load() != before { // it was lost, or released by force, since
+					depth = 1
+				}
 			}
 		default:
 			depth--

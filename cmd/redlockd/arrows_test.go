@@ -70,6 +70,7 @@ var owners = map[string][]string{
 var testsBelow = map[string][]string{
 	"redlockd/redlock/memmaster":   {"redlock", "redlock/member", "proxy", "cmd/redlockd"},
 	"redlockd/redlock/resp":        {"redlock"},
+	"redlockd/redlock/sandbox":     {"redlock"}, // parses the Lua that mutants are made of
 	"redlockd/proxy":               {"redlock"}, // from outside its package: the simulation's servers
 	"redlockd/redlock/redisproc":   {"redlock", "redlock/member", "redlock/memmaster", "redlock/sandbox", "proxy", "proxy/keyspace", "cmd/redlockd", "bench/peers"},
 	"redlockd/redlock":             {"redlock/memmaster", "cmd/redlockd", "bench/peers"},
