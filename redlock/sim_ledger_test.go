@@ -220,7 +220,7 @@ func (b *ledger) listLocked(l *ledgerLease) {
 			if other.token != l.token || other.shared != l.shared {
 				b.exclusiveLocked(r, l, other)
 			}
-			if early := time.Until(other.until.Add(SimLockDelay)); r == SimDelayed && early > 0 && !other.over && b.nothingLostLocked(other) {
+			if early := time.Until(other.until.Add(SimLockDelay)); r == SimDelayed && early > 0 && !other.over && other.token != l.token && b.nothingLostLocked(other) {
 				b.failLocked("%s was granted to %s of caller %d, and %s of caller %d, which was not released, has ended %v too late for that",
 					r, l, l.caller, other, other.caller, early)
 			}
@@ -286,6 +286,13 @@ func (b *ledger) releasing(l *ledgerLease, p *incarnation) {
 		l.losses = -1 // it may have ended before it is released
 	}
 	l.over, l.sent = true, time.Now()
+	for _, r := range l.resources { // a LOCK of the same token that was answered too late is a lease of its own
+		for _, other := range b.listedLocked(r) {
+			if other.token == l.token {
+				other.over = true
+			}
+		}
+	}
 }
 
 func (b *ledger) released(l *ledgerLease, p *incarnation, result Result) {
