@@ -74,6 +74,11 @@ func (b *ledger) forcing(resource string, p *incarnation) *simForce {
 	f := &simForce{resource: resource, began: time.Now(), fence: b.fence[resource]}
 	b.forces[resource] = append(b.forces[resource], f)
 	f.leases = b.listedLocked(resource)
+	for _, l := range b.late {
+		if slices.Contains(l.resources, resource) {
+			f.leases = append(f.leases, l)
+		}
+	}
 	for _, l := range f.leases {
 		l.losses = -1
 	}

@@ -62,6 +62,7 @@ type ledger struct {
 	// unsettled is when a change of a hash was left open last, by resource.
 	unsettled map[string]time.Time
 	leases    []*ledgerLease
+	late      []*ledgerLease // those that are late, or were
 	record    simRecord
 	losses    int // faults so far by which a master may lose or misjudge a lock; -1: there is one all the time
 	story     []string
@@ -213,6 +214,7 @@ func (b *ledger) granted(c *caller, p *incarnation, req LockRequest, result Resu
 // listLocked lists a lease as the one that was granted last, and checks that it runs beside no other.
 func (b *ledger) listLocked(l *ledgerLease) {
 	if l.late = !l.runs(time.Now()); l.late {
+		b.late = append(b.late, l)
 		return
 	}
 	for _, r := range l.resources {
