@@ -135,6 +135,7 @@ func (c *caller) redissonTurn(readWrite bool) {
 	r := &redissonLock{caller: c, scripts: rLock, key: simResources[rng.IntN(2)], owner: fmt.Sprintf("owner%d:%d", c.id, c.count), ttl: (w.maxTTL/3 + upTo(rng, w.maxTTL*2/3)).Truncate(ms), l: new(atomic.Pointer[ledgerLease])}
 	if readWrite {
 		r.key = []string{simResources[2], "read-write"}[min(1, rng.IntN(3))]
+		r.ttl = (w.maxTTL * 2 / 3).Truncate(ms) // that of all: on one Redis, too, the watchdog of a reader sets the end of the whole lock
 		if r.scripts, r.reader = readLock, rng.IntN(3) > 0; !r.reader {
 			r.scripts, r.owner = writeLock, r.owner+":write"
 		}
