@@ -370,7 +370,7 @@ func (c *caller) lockOn(s *simConn, req LockRequest, hold bool) (got *ledgerLeas
 	}
 	result := resultOf(v, err, began)
 	if !result.Held {
-		w.ledger.denied(c, p, req, result)
+		w.ledger.denied(c, p, req, result, began)
 	} else {
 		granted := req
 		if req.Slots > 0 {

@@ -23,6 +23,7 @@ type ledgerLease struct {
 	session   int       // how often the token was granted the lock anew
 	ended     bool      // its end is recorded
 	sent      time.Time // when its UNLOCK was; zero: not yet
+	open      time.Time // when a LOCK of its token was sent of which nobody knows what came of it; zero: there is none
 	asked     time.Time // when its LOCK was sent
 	told      time.Time // when the LOCK that was granted last was answered
 	changes   bool      // the caller has asked for another token, and may have got it
@@ -238,7 +239,18 @@ func (b *ledger) listLocked(l *ledgerLease) {
 }
 
 // stillLocked notes that the caller was told that it holds the lock until then.
+// lockAgainLocked: others have had the resource since, and the caller is told that it holds it. So a LOCK of its token that nobody has heard of was
+// granted behind them: a lease of its own.
+func (b *ledger) lockAgainLocked(l *ledgerLease) {
+	b.endLocked(l, time.Time{}, time.Time{})
+	l.session++
+	l.ended, l.late, l.asked, l.open = false, true, l.open, time.Time{}
+}
+
 func (b *ledger) stillLocked(what string, l *ledgerLease, until time.Time) {
+	if !l.late && !l.open.IsZero() && !l.runs(time.Now()) && slices.ContainsFunc(l.resources, func(r string) bool { return b.sinceLocked(r, l) != nil }) {
+		b.lockAgainLocked(l)
+	}
 	l.until = until
 	if l.late {
 		if b.listLocked(l); !l.late {

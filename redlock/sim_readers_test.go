@@ -80,9 +80,16 @@ func (b *ledger) asked(c *caller, p *incarnation, req LockRequest) (over func())
 }
 
 // denied notes a LOCK that was not granted, and counts a reader that was denied because a writer waits.
-func (b *ledger) denied(c *caller, p *incarnation, req LockRequest, result Result) {
+func (b *ledger) denied(c *caller, p *incarnation, req LockRequest, result Result, began time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if result.Err != nil && req.Token != "" { // it may be granted yet
+		for _, l := range append(slices.Clone(b.late), b.leases...) {
+			if l.token == req.Token && l.open.IsZero() {
+				l.open = began
+			}
+		}
+	}
 	b.noteLocked("caller %d: LOCK %v %s through %d: %v", c.id, req.Resources, short(req.Token), p.id, outcomeText(result))
 	if now, r := time.Now(), req.Resources[0]; req.Shared && result.Err == nil && b.waiting[r] > 0 && !b.last[r].runs(now) {
 		if slices.ContainsFunc(b.readers[r], func(l *ledgerLease) bool { return l.runs(now) }) {
