@@ -281,6 +281,9 @@ func (b *ledger) extended(l *ledgerLease, p *incarnation, result Result, began t
 func (b *ledger) lost(l *ledgerLease, p *incarnation, began time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if began.Before(l.told) {
+		return // the answer of a watchdog, which asked before the lock was taken anew
+	}
 	b.w.trace.gaveUp(l)
 	b.noteLocked("caller %d: EXTEND %v %s through %d: lost", l.caller, l.resources, short(l.token), p.id)
 	if time.Now().Before(l.until) && b.nothingLostLocked(l) {
