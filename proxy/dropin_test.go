@@ -345,15 +345,6 @@ func TestTransaction(t *testing.T) {
 	c.do(line[:redlock.MaxResources+1]...).is("[" + strings.Repeat("_nil ", redlock.MaxResources-1) + "_nil]")
 }
 
-// All of it sent at once: EXEC waits for what WATCH reads.
-func TestTransactionInOneWrite(t *testing.T) {
-	c := serve(t).dial()
-	c.raw(frameOf("SET", "k", "tok", "NX", "PX", "50000") + frameOf("WATCH", "k") + frameOf("GET", "k") + frameOf("MULTI") + frameOf("DEL", "k") + frameOf("EXEC") + frameOf("GET", "k"))
-	for _, want := range []string{"+OK", "+OK", `"tok"`, "+OK", "+QUEUED", "[:1]", "$nil"} {
-		c.read().is(want)
-	}
-}
-
 func TestDropInNoQuorum(t *testing.T) {
 	srv := newTestServer(t, permissive)
 	srv.serveClients()
