@@ -120,20 +120,6 @@ func TestSLOTSWithinTheLimitsOfAUser(t *testing.T) {
 	c.do("LOCK", "jobs", "40000", "SLOTS", "8").err("ERR ttl of 40000 ms is above the most, 30000 ms (max_ttl of user u in [auth])")
 }
 
-// A slot whose client has gone before the reply could be written goes to who waits.
-func TestSLOTSOfAClientThatHasGone(t *testing.T) {
-	srv := serve(t)
-	c, gone, waits := srv.dial(), srv.dial(), srv.dial()
-	slot := c.do("LOCK", "jobs", "20000", "SLOTS", "1", "TOKEN", "mine").slot()
-	gone.send("LOCK", "jobs", "20000", "SLOTS", "1", "WAIT", "20000")
-	srv.waiting(1)
-	waits.send("LOCK", "jobs", "20000", "SLOTS", "1", "WAIT", "20000")
-	srv.waiting(2)
-	gone.conn.Close()
-	c.do("UNLOCK", slot, "mine").is(":1")
-	waits.read().matches(`\["[^"]+" :\d+ "jobs#0"\]`)
-}
-
 // With HOLD, the slot is renewed while the connection stands, and goes to who waits when it ends.
 func TestSLOTSWithHOLD(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {

@@ -352,24 +352,6 @@ func TestLOCKSTellsWhatIsLost(t *testing.T) {
 	eventually(t, "it is listed as lost", func() bool { return strings.Contains(c.do("LOCKS").text, `"lost" :1`) })
 }
 
-// Pipelined commands of one client keep their order on every master: a lock, its release, the next lock.
-func TestPipelineKeepsOrder(t *testing.T) {
-	c := serve(t).dial()
-	var b strings.Builder
-	for range 300 {
-		b.WriteString(frameOf("LOCK", "a", "20000", "TOKEN", "mine") + frameOf("LOCK", "a", "20000", "TOKEN", "other") +
-			frameOf("PING") + frameOf("UNLOCK", "a", "mine") + frameOf("ECHO", "behind"))
-	}
-	c.raw(b.String())
-	for range 300 {
-		c.read().granted(1, 19798)
-		c.read().is("*nil")
-		c.read().is("+PONG")
-		c.read().is(":1")
-		c.read().is(`"behind"`)
-	}
-}
-
 // Whether a resource is held is not known when the masters that are silent could hold it.
 func TestLOCKINFOWithoutQuorum(t *testing.T) {
 	srv := serve(t)

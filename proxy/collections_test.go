@@ -7,10 +7,7 @@ package proxy
 import (
 	"fmt"
 	"net"
-	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -256,61 +253,6 @@ func TestReadersAndSemaphores(t *testing.T) {
 		if got, want := ours.do(command...).text, theirs.do(command...).text; got != want {
 			t.Fatalf("step %d: %q: got %s, Redis %s", i, command, got, want)
 		}
-	}
-}
-
-// Goal: however many change one value at a time through however many redlockds, no change is lost and none is made twice. Method: each
-// client counts in a field of its own and in one for all. One that is told an error does not know whether it has counted: its next count
-// tells, and no count may differ from that of the calls by more than those errors.
-func TestManyWritersOfOneCollection(t *testing.T) {
-	engine, masters := startEngine(t)
-	servers := []*testServer{serve(t, func(o *Options) { o.Engine = engine }), serve(t, func(o *Options) { o.Engine = openEngine(t, masters) })}
-	const clients, rounds = 4, 25
-	const count = `local n = redis.call('hincrby', KEYS[1], ARGV[1], 1) redis.call('hincrby', KEYS[1], 'all', 1) redis.call('pexpire', KEYS[1], 50000) return n`
-	var done atomic.Int64
-	var all sync.WaitGroup
-	for i := range clients {
-		all.Go(func() {
-			c := servers[i%2].dial()
-			name, counted, unknown := fmt.Sprint("client", i), 0, 0
-			for range rounds {
-				got := c.do("EVAL", count, "1", "k", name)
-				if strings.HasPrefix(got.text, "-") {
-					unknown++
-					continue
-				}
-				n, err := strconv.Atoi(strings.TrimPrefix(got.text, ":"))
-				if err != nil || n <= counted || n > counted+unknown+1 {
-					t.Errorf("%s: got %s, want from :%d to :%d", name, got.text, counted+1, counted+unknown+1)
-					return
-				}
-				counted, unknown = n, 0
-				done.Add(1)
-			}
-		})
-	}
-	all.Wait()
-	if t.Failed() {
-		return
-	}
-	t.Logf("%d of %d were told that they had counted", done.Load(), clients*rounds)
-	if done.Load() == 0 {
-		t.Error("nothing was changed")
-	}
-	// The last ones may have left different values, which the next change that is made takes the place of.
-	c := servers[0].dial()
-	eventually(t, "a last count is made", func() bool { return c.do("EVAL", count, "1", "k", "last").text[0] == ':' })
-	sum := 0
-	field := func(name string) int {
-		text, _ := strconv.Unquote(c.do("HGET", "k", name).text)
-		n, _ := strconv.Atoi(text)
-		return n
-	}
-	for i := range clients {
-		sum += field(fmt.Sprint("client", i))
-	}
-	if sum += field("last"); sum != field("all") || field("last") == 0 {
-		t.Errorf("the clients have counted to %d together, and all of them to %d", sum, field("all"))
 	}
 }
 

@@ -5,7 +5,6 @@ package proxy
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"reflect"
 	"slices"
 	"strconv"
@@ -343,15 +342,6 @@ func TestTransaction(t *testing.T) {
 	line := append([]string{"MGET"}, slices.Repeat([]string{"k"}, redlock.MaxResources+1)...)
 	c.do(line...).err("ERR 65 resources are named, at most 64 are possible")
 	c.do(line[:redlock.MaxResources+1]...).is("[" + strings.Repeat("_nil ", redlock.MaxResources-1) + "_nil]")
-}
-
-// All of it sent at once: EXEC waits for what WATCH reads.
-func TestTransactionInOneWrite(t *testing.T) {
-	c := serve(t).dial()
-	c.raw(frameOf("SET", "k", "tok", "NX", "PX", "50000") + frameOf("WATCH", "k") + frameOf("GET", "k") + frameOf("MULTI") + frameOf("DEL", "k") + frameOf("EXEC") + frameOf("GET", "k"))
-	for _, want := range []string{"+OK", "+OK", `"tok"`, "+OK", "+QUEUED", "[:1]", "$nil"} {
-		c.read().is(want)
-	}
 }
 
 func TestDropInNoQuorum(t *testing.T) {
@@ -734,63 +724,6 @@ func TestDropInSameAsRedis(t *testing.T) {
 		least := max(1, 20000-time.Since(began).Milliseconds()-10)
 		if left > 20000 || left < least || until > time.Now().UnixMilli()+20000 || until < began.UnixMilli()+20000-10 || seconds < until/1000-1 || seconds > until/1000+1 {
 			t.Errorf("%s: got %q, want about 20 s left", addr, got)
-		}
-	}
-}
-
-// Goal: the same for what nobody has thought of. Method: random lines over a few keys, transactions among them, to both.
-func TestDropInRandomSameAsRedis(t *testing.T) {
-	redis := startRedis(t)
-	ours := serve(t, permissive)
-	for seed := range uint64(20) {
-		rng := rand.New(rand.NewPCG(seed, 7))
-		pick := func(choices ...string) string { return choices[rng.IntN(len(choices))] }
-		key := func() string { return pick("a", "b", "c") }
-		value := func() string { return pick("v", "w", `""`, "token") }
-		ttl := func() string { return pick("10", "20", "40", "55") } // seconds: far apart, and within the limits
-		line := func() string {
-			switch rng.IntN(20) {
-			case 16, 17, 18, 19:
-				k := key() // with a TTL at once, as there is no default one in Redis
-				return pick("HINCRBY "+k+" m 1", "HSET "+k+" m "+value()+" n 1", "HDEL "+k+" m", "SADD "+k+" m n", "SREM "+k+" m n", "ZADD "+k+" 1 m 2 n",
-					"ZINCRBY "+k+" 1.5 m", "ZREM "+k+" m", "ZREMRANGEBYSCORE "+k+" -inf 2", "INCR "+k, "HGETALL "+k, "ZRANGE "+k+" 0 -1 WITHSCORES") + "\nEXPIRE " + k + " " + ttl()
-			case 0, 1:
-				return "SET " + key() + " " + value() + " NX EX " + ttl()
-			case 2:
-				return "SET " + key() + " " + value() + " EX " + ttl() + pick("", " GET", " XX", " XX GET", " NX GET")
-			case 3:
-				return "SET " + key() + " " + value() + " XX KEEPTTL" + pick("", " GET")
-			case 4:
-				return pick("SETEX ", "setex ") + key() + " " + ttl() + " " + value()
-			case 5:
-				return pick("DEL ", "UNLINK ") + key() + pick("", " "+key())
-			case 6:
-				return "GETDEL " + key()
-			case 7, 8:
-				return pick("EXPIRE ", "expire ") + key() + " " + pick(ttl(), ttl()+" NX", ttl()+" XX", strconv.Itoa(11+2*rng.IntN(20))+pick(" GT", " LT")) // equal ones differ by ms
-			case 9:
-				return "EXPIRE " + key() + " " + pick("0", "-1")
-			case 10:
-				return pick("GET ", "STRLEN ", "TYPE ", "TTL ", "EXISTS ") + key()
-			case 11:
-				return pick("MGET ", "EXISTS ") + key() + " " + key() + " " + key()
-			case 12:
-				return "WATCH " + key() + pick("", " "+key()) + "\nMULTI" // values are compared here, writes there
-			case 13:
-				return pick("MULTI", "MULTI", "UNWATCH", "DISCARD")
-			case 14:
-				return "EXEC"
-			}
-			return pick("TTL ", "GET ") + key()
-		}
-		var lines strings.Builder
-		for range 120 {
-			lines.WriteString(line() + "\n")
-		}
-		lines.WriteString("DISCARD\nUNWATCH\nDEL a b c")
-		compare(t, redis.Addr, ours.addr, lines.String())
-		if t.Failed() {
-			t.Fatalf("seed %d:\n%s", seed, lines.String())
 		}
 	}
 }

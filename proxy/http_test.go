@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -298,6 +299,8 @@ func TestBrowsersAreKeptToTheirSite(t *testing.T) {
 			t.Errorf("%s: the policy is %q", path, got)
 		}
 	}
+	gone, leave := context.WithCancel(t.Context())
+	leave() // or a stream that is not refused would go on
 	for host, want := range map[string]int{
 		"127.0.0.1:9121": 200, "10.1.2.3": 200, "[::1]:9121": 200, "[fe80::1]": 200, "localhost:9121": 200, "LOCALHOST.": 200,
 		"redlockd:9121": 200, "redlockd-0": 200, "redlockd.locks.svc": 200, "redlockd.locks.svc.cluster.local:80": 200, "": 200,
@@ -310,7 +313,9 @@ func TestBrowsersAreKeptToTheirSite(t *testing.T) {
 		}
 		for path, want := range wants {
 			request := httptest.NewRequest("GET", path, nil)
-			request.Host = host
+			if request.Host = host; path == "/live" {
+				request = request.WithContext(gone)
+			}
 			w := httptest.NewRecorder()
 			srv.HTTPHandler().ServeHTTP(w, request)
 			if w.Code != want {

@@ -772,29 +772,6 @@ func (s *stage) readers(key string) (list string) {
 	return list
 }
 
-// A reader whose redlockd drains takes its lock over on another one, also while a writer waits for readers to end.
-func TestHeldReaderMoves(t *testing.T) {
-	inVirtualTime(t, 5, func(s *stage) {
-		p, other, third := s.open(), s.open(), s.open()
-		from, to := p.holder(), other.holder()
-		held := p.lock(one("r", 3*time.Second).sharing().heldBy(from))
-		writer := third.begin(one("r", time.Minute).waits(50 * time.Second))
-		time.Sleep(5 * time.Second)
-		other.lock(one("r", 3*time.Second).sharing()).want(s, "LOCK SHARED while a writer waits", "no", 0)
-		to.hold(held.Token, 3*time.Second, false, "r").want(s, "HOLD elsewhere", "held", 0)
-		p.EndHolder(from.Holder, false)
-		p.kill()
-		time.Sleep(20 * time.Second)
-		to.wantKept(true, 1)
-		writer.want(s, "the writer beside a held reader", "under way", 0)
-		other.EndHolder(to.Holder, true)
-		third.finish(writer)
-		if !writer.Held || writer.took > 29*time.Second {
-			s.Errorf("the writer behind a reader that has gone: got %+v after %v", writer.Result, writer.took)
-		}
-	})
-}
-
 // A reader's lock that is gone is noticed, and nothing else is.
 func TestLostReaderIsNoticed(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {

@@ -6,7 +6,6 @@ package redlock
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -333,29 +332,6 @@ func TestSlotsOverAMinority(t *testing.T) {
 	})
 }
 
-// Each slot has fences of its own, which grow.
-func TestSlotFences(t *testing.T) {
-	inVirtualTime(t, 5, func(s *stage) {
-		p, other := s.open(), s.open()
-		fences := map[string]int64{}
-		for i := range 60 {
-			req := one("jobs", time.Minute).of(3)
-			req.Fence = true
-			through := []*proxy{p, other}[i%2]
-			c := through.lock(req)
-			if !c.Held || c.Fence <= fences[c.Slot] {
-				s.Fatalf("LOCK with a fence: got %+v, want held, and a fence above %d", c.Result, fences[c.Slot])
-			}
-			fences[c.Slot] = c.Fence
-			through.unlock(c.Token, c.Slot)
-		}
-		p.lock(LockRequest{Resources: []string{"jobs"}, TTL: time.Minute, Slots: 3, Fence: true, Token: "mine"}).want(s, "LOCK with a token and a fence", "held", 0)
-		if len(fences) != 3 {
-			s.Errorf("slots that were granted: got %v, want three", fences)
-		}
-	})
-}
-
 // A client that sends UNLOCK behind a repeated LOCK ends without the lock: no other slot is asked for behind the UNLOCK.
 func TestUnlockBehindARepeatedLockOfASlot(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
@@ -399,56 +375,6 @@ func TestAbandonedSlot(t *testing.T) {
 		synctest.Wait()
 		if !next.done.Load() || next.Slot != "jobs#0" {
 			s.Errorf("the second waiter: got %+v, want jobs#0 when the first has gone", next.Result)
-		}
-	})
-}
-
-// Acquire, Unlock and Extend work with slots as with locks.
-func TestAcquireASlot(t *testing.T) {
-	inVirtualTime(t, 3, func(s *stage) {
-		p := s.open()
-		leases := map[string]*Lease{}
-		for range 2 {
-			l, err := p.Acquire(s.Context(), one("jobs", time.Minute).of(2))
-			if err != nil {
-				s.Fatal(err)
-			}
-			leases[l.Resources[0]] = l
-		}
-		if _, err := p.Acquire(s.Context(), one("jobs", time.Minute).of(2)); !errors.Is(err, ErrHeld) {
-			s.Errorf("the third of two slots: got %v, want %v", err, ErrHeld)
-		}
-		for _, slot := range []string{"jobs#0", "jobs#1"} {
-			if err := leases[slot].Extend(s.Context(), time.Minute); err != nil {
-				s.Errorf("Extend %s: got %v", slot, err)
-			}
-			if err := leases[slot].Unlock(s.Context()); err != nil {
-				s.Errorf("Unlock %s: got %v", slot, err)
-			}
-		}
-		s.wantNoLocks()
-	})
-}
-
-// Limits of a share count a slot as one lock.
-func TestSlotsOfAShare(t *testing.T) {
-	inVirtualTime(t, 3, func(s *stage) {
-		p := s.open()
-		share := &Share{MaxLocks: 2}
-		var got []string
-		for range 3 {
-			c := &call{began: time.Now()}
-			c.Share = share
-			p.StartLock(&c.Op, one("jobs", time.Minute).of(8), c)
-			p.finish(c)
-			if c.Err != nil {
-				got = append(got, "refused")
-			} else {
-				got = append(got, "held")
-			}
-		}
-		if want := []string{"held", "held", "refused"}; !slices.Equal(got, want) {
-			s.Errorf("three slots with max_locks 2: got %v, want %v", got, want)
 		}
 	})
 }

@@ -35,29 +35,6 @@ func (p *proxy) ahead(d time.Duration) {
 	p.fences.Observe(fence.Time(time.Now().Add(d)), time.Now())
 }
 
-func TestFencesGrowWhateverTheClocks(t *testing.T) {
-	inVirtualTime(t, 5, func(s *stage) {
-		proxies := []*proxy{s.open(), s.open(), s.open()}
-		for i, p := range proxies {
-			p.ahead(time.Duration(i) * time.Hour)
-		}
-		last := int64(0)
-		for i := range 60 {
-			p := proxies[i*7%3]
-			resources := []string{"r"}
-			if i%5 == 4 {
-				resources = []string{"other", "r"}
-			}
-			fence := p.fenced(resources...)
-			if fence <= last {
-				s.Fatalf("grant %d: got the fence %d, and before %d", i, fence, last)
-			}
-			last = fence
-			time.Sleep(10 * ms)
-		}
-	})
-}
-
 // A fence must be above every mark on the masters that grant, also where only one of them remembers it.
 func TestOneMasterRemembersTheFence(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {

@@ -251,24 +251,6 @@ func TestReleaseOwedWhereAnotherHasLocked(t *testing.T) {
 	}
 }
 
-func TestUnlockAndExtendOfWhatIsNotHeld(t *testing.T) {
-	inVirtualTime(t, 5, func(s *stage) {
-		p, other := s.open(), s.open()
-		p.unlock("T", "r").want(s, "UNLOCK of a free resource", "no", 0)
-		p.extend("T", time.Second, "r").want(s, "EXTEND of a free resource", "no", 0)
-		held := p.lock(one("r", time.Second))
-		p.unlock("T", "r").want(s, "UNLOCK with another's token", "no", 0)
-		other.extend("T", time.Second, "r").want(s, "EXTEND with another's token", "no", 0)
-		p.lock(one("r", time.Second)).want(s, "LOCK of a held resource", "no", 0)
-		other.lock(one("r", time.Second)).want(s, "LOCK through another proxy", "no", 0)
-		s.wantOn("r", held.Token, "11111")
-		// Any proxy can extend and release.
-		other.extend(held.Token, 2*time.Second, "r").want(s, "EXTEND through another proxy", "held", 0)
-		other.unlock(held.Token, "r").want(s, "UNLOCK through another proxy", "held", 0)
-		s.wantNoLocks()
-	})
-}
-
 // The validity ends before the keys do, and no sooner than that anybody else gets the resource.
 func TestExpiry(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {

@@ -114,56 +114,6 @@ func TestUnsubscribedWaiterAsks(t *testing.T) {
 	})
 }
 
-// The clients of three proxies share one resource: all get it, and never two at once.
-func TestProxiesShareAHotResource(t *testing.T) {
-	inVirtualTime(t, 5, func(s *stage) {
-		var proxies []*proxy
-		delay := func() time.Duration { return 100 * time.Microsecond }
-		for range 3 {
-			p := s.open()
-			for _, path := range p.paths {
-				path.SetDelay(delay, delay)
-			}
-			p.subscribed()
-			proxies = append(proxies, p)
-		}
-		const clients, turns = 4, 10
-		done := make(chan int, 3*clients)
-		var holders, most atomic.Int32
-		for i, p := range proxies {
-			for range clients {
-				go func() {
-					for range turns {
-						lease, err := p.Lock(s.Context(), "hot", time.Minute)
-						if err != nil {
-							s.Errorf("LOCK: %v", err)
-							break
-						}
-						if n := holders.Add(1); n > 1 {
-							most.Store(n)
-						}
-						time.Sleep(ms)
-						holders.Add(-1)
-						if err := lease.Unlock(s.Context()); err != nil {
-							s.Errorf("UNLOCK: %v", err)
-						}
-						time.Sleep(5 * ms)
-					}
-					done <- i
-				}()
-			}
-		}
-		began := time.Now()
-		for range 3 * clients {
-			<-done
-		}
-		if n := most.Load(); n > 0 {
-			s.Errorf("%d holders at once, want 1", n)
-		}
-		s.Logf("%d turns of 1 ms by clients of 3 proxies took %v", 3*clients*turns, time.Since(began))
-	})
-}
-
 // A head that has learned not to heed every announcement hears at once that it is its turn, and who has left the resource to it hears
 // when it is free again, however short the turn was.
 func TestTurnsOfTwoProxies(t *testing.T) {

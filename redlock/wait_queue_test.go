@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -464,60 +463,6 @@ func TestSeveralResources(t *testing.T) {
 		s.wantOn("b", waiter.Token, "11111")
 		p.unlock(waiter.Token, "a", "b", "c").want(s, "UNLOCK", "held", 0)
 		s.wantNoLocks()
-	})
-}
-
-// Overlapping sets from several proxies, each in an order of its own: everybody gets their turn.
-func TestOverlappingSetsDoNotDeadlock(t *testing.T) {
-	inVirtualTime(t, 5, func(s *stage) {
-		proxies := []*proxy{s.open(), s.open()}
-		names := []string{"a", "b", "c", "d"}
-		var mu sync.Mutex
-		holder := map[string]int{}
-		var wg sync.WaitGroup
-		for i := range 12 {
-			rng := rand.New(rand.NewPCG(uint64(i), 1))
-			p := proxies[i%2]
-			wg.Go(func() {
-				for range 5 {
-					names := slices.Clone(names)
-					rng.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
-					names = names[:2+rng.IntN(2)]
-					lease, err := p.Acquire(s.Context(), several(time.Minute, names...).waits(time.Minute))
-					if err != nil {
-						s.Errorf("caller %d, %v: %v", i, names, err)
-						return
-					}
-					mu.Lock()
-					for _, name := range names {
-						if other, held := holder[name]; held {
-							s.Errorf("callers %d and %d both hold %s", i, other, name)
-						}
-						holder[name] = i
-					}
-					mu.Unlock()
-					time.Sleep(time.Duration(rng.IntN(20))*ms + time.Duration(i))
-					mu.Lock()
-					for _, name := range names {
-						delete(holder, name)
-					}
-					mu.Unlock()
-					if err := lease.Unlock(s.Context()); err != nil {
-						s.Errorf("caller %d, UNLOCK %v: %v", i, names, err)
-					}
-				}
-			})
-		}
-		wg.Wait()
-		s.wantNoLocks()
-		for _, p := range proxies {
-			if st := p.Stats(); st.Waiters != 0 || st.Leases != 0 {
-				s.Errorf("afterwards: %d waiters, %d leases, want none", st.Waiters, st.Leases)
-			}
-			if n := len(p.Client.leases.entries); n != 0 {
-				s.Errorf("resources that are still remembered: got %d, want 0", n)
-			}
-		}
 	})
 }
 

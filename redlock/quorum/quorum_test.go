@@ -17,11 +17,23 @@ func word(letters string) Votes {
 	return v
 }
 
+type outcomeRow struct {
+	votes string
+	want  Outcome
+}
+
+// checkOutcomes compares what a rule says of votes with a table.
+func checkOutcomes(t *testing.T, rule func(Votes, int) Outcome, table []outcomeRow) {
+	t.Helper()
+	for _, row := range table {
+		if got := rule(word(row.votes), len(row.votes)); got != row.want {
+			t.Errorf("%s: got %d, want %d", row.votes, got, row.want)
+		}
+	}
+}
+
 func TestAcquisitionOutcome(t *testing.T) {
-	for _, tt := range []struct {
-		votes string
-		want  Outcome
-	}{
+	checkOutcomes(t, Acquisition, []outcomeRow{
 		{".....", Undecided},
 		{"gg...", Undecided},
 		{"ggg..", Yes},
@@ -53,18 +65,11 @@ func TestAcquisitionOutcome(t *testing.T) {
 		{"g", Yes}, {"d", No}, {"x", NoQuorum}, {".", Undecided},
 		{"dd?.", Undecided}, {"md?.", Undecided}, {"dd?d", No}, // of four, three are a quorum
 		{"gg.", Yes}, {"g.d", Undecided}, {"d?.", Undecided}, {"d??", NoQuorum},
-	} {
-		if got := Acquisition(word(tt.votes), len(tt.votes)); got != tt.want {
-			t.Errorf("acquisition %s: got %d, want %d", tt.votes, got, tt.want)
-		}
-	}
+	})
 }
 
 func TestReleaseOutcome(t *testing.T) {
-	for _, tt := range []struct {
-		votes string
-		want  Outcome
-	}{
+	checkOutcomes(t, Release, []outcomeRow{
 		{"g....", Undecided},
 		{"gg...", Undecided}, // three others may still hold it
 		{"ggg..", Yes},
@@ -76,18 +81,11 @@ func TestReleaseOutcome(t *testing.T) {
 		{"gg???", NoQuorum}, // three may still hold it: the release is kept
 		{"xxx..", NoQuorum},
 		{"g", Yes}, {"a", No}, {"?", NoQuorum},
-	} {
-		if got := Release(word(tt.votes), len(tt.votes)); got != tt.want {
-			t.Errorf("release %s: got %d, want %d", tt.votes, got, tt.want)
-		}
-	}
+	})
 }
 
 func TestExtensionOutcome(t *testing.T) {
-	for _, tt := range []struct {
-		votes string
-		want  Outcome
-	}{
+	checkOutcomes(t, Extension, []outcomeRow{
 		{"ggg..", Yes},
 		{"ggaa.", Undecided},
 		{"aaa..", No},
@@ -105,11 +103,7 @@ func TestExtensionOutcome(t *testing.T) {
 		{"aa??.", Undecided}, // the last answer tells "lost" from "unknown"
 		{"aa???", NoQuorum},
 		{"g", Yes}, {"a", No}, {"?", NoQuorum},
-	} {
-		if got := Extension(word(tt.votes), len(tt.votes)); got != tt.want {
-			t.Errorf("extension %s: got %d, want %d", tt.votes, got, tt.want)
-		}
-	}
+	})
 }
 
 // TestOutcomesAreFinal goes through all words of five masters and checks what the engine builds on: a decision stands,
