@@ -115,9 +115,16 @@ func TestGeneratedMutants(t *testing.T) {
 	}
 	g.compile(sources, mutants)
 	g.measure()
-	g.runAll(run)
-	if only == "" {
-		g.report(of)
+	for _, file := range wanted { // so that the report keeps what an interrupted run has finished
+		another := func(m *generated) bool { return m.file != file }
+		g.runAll(slices.DeleteFunc(slices.Clone(run), another))
+		if only == "" {
+			g.report(file, slices.DeleteFunc(slices.Clone(of), another))
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(g.tests)) {
+		test := g.tests[key]
+		t.Logf("test %s: %v, meets %d, first to kill %d", key, test.Took.Round(time.Millisecond), len(test.meets), test.kills)
 	}
 }
 
@@ -526,34 +533,28 @@ func reportedSurvivors() map[string]map[string]bool {
 	return left
 }
 
-// report writes the sections of the files whose mutants have run. Those of other files stay.
-func (g *generatedRun) report(mutants []*generated) {
-	sections := reportedSections()
-	byFile := map[string][]*generated{}
+// report writes the section of a file whose mutants have run. Those of other files stay.
+func (g *generatedRun) report(file string, mutants []*generated) {
+	var lines strings.Builder
+	killed, explained, left := 0, 0, 0
 	for _, m := range mutants {
-		byFile[m.file] = append(byFile[m.file], m)
-	}
-	for file, mutants := range byFile {
-		var lines strings.Builder
-		killed, explained, left := 0, 0, 0
-		for _, m := range mutants {
-			reason := equivalent[file][m.key]
-			switch {
-			case g.outcome[m] != "":
-				killed++
-				if reason != "" {
-					g.t.Errorf("%s: %q is explained, but %s kills it", file, m.key, g.outcome[m])
-				}
-			case reason != "":
-				explained++
-				fmt.Fprintf(&lines, "explained  %s\n           %s\n", m.key, reason)
-			default:
-				left++
-				fmt.Fprintf(&lines, "survives   %s%s\n", m.key, g.unfinished[m])
+		reason := equivalent[file][m.key]
+		switch {
+		case g.outcome[m] != "":
+			killed++
+			if reason != "" {
+				g.t.Errorf("%s: %q is explained, but %s kills it", file, m.key, g.outcome[m])
 			}
+		case reason != "":
+			explained++
+			fmt.Fprintf(&lines, "explained  %s\n           %s\n", m.key, reason)
+		default:
+			left++
+			fmt.Fprintf(&lines, "survives   %s%s\n", m.key, g.unfinished[m])
 		}
-		sections[file] = fmt.Sprintf("%s: %d mutants, %d killed, %d explained, %d survive\n%s", file, len(mutants), killed, explained, left, lines.String())
 	}
+	sections := reportedSections()
+	sections[file] = fmt.Sprintf("%s: %d mutants, %d killed, %d explained, %d survive\n%s", file, len(mutants), killed, explained, left, lines.String())
 	var body, notRun string
 	for _, file := range filesWithGenerated(g.t) {
 		if sections[file] != "" {
@@ -565,15 +566,8 @@ func (g *generatedRun) report(mutants []*generated) {
 	if notRun != "" {
 		notRun = "Not run yet:" + notRun + ".\n"
 	}
-	all := generatedHead + notRun + body
-	if err := os.WriteFile(generatedReport, []byte(all), 0o600); err != nil {
+	if err := os.WriteFile(generatedReport, []byte(generatedHead+notRun+body), 0o600); err != nil {
 		g.t.Fatal(err)
-	}
-	if testing.Verbose() {
-		for _, key := range slices.Sorted(maps.Keys(g.tests)) {
-			test := g.tests[key]
-			g.t.Logf("test %s: %v, meets %d, first to kill %d", key, test.Took.Round(time.Millisecond), len(test.meets), test.kills)
-		}
 	}
 }
 
