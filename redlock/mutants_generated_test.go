@@ -195,9 +195,10 @@ type generatedRun struct {
 }
 
 const (
-	generatedSlots = 2                // processes at a time
-	testMost       = time.Minute      // a test that takes longer kills nothing here
-	testsMost      = 10 * time.Second // of a processor, for a mutant: the report says where that was not enough for all tests
+	generatedSlots = 4               // processes at a time: many tests wait for most of their time
+	testMost       = time.Minute     // a test that takes longer kills nothing here
+	testsMost      = 4 * time.Second // of a processor, for a mutant: the report says where that was not enough for all tests
+	explainedMost  = time.Second     // of a processor, for one that is explained
 )
 
 // compile builds the tests of all rooms with all mutants.
@@ -433,7 +434,10 @@ func (g *generatedRun) kill(m *generated) string {
 		return len(first) + 1
 	}
 	slices.SortFunc(tests, func(a, b *generatedTest) int { return cmp.Or(rank(a)-rank(b), cmp.Compare(a.Took, b.Took)) })
-	all := len(tests)
+	all, most := len(tests), g.most
+	if equivalent[m.file][m.key] != "" {
+		most = min(most, explainedMost)
+	}
 	if all == 0 {
 		g.mu.Lock()
 		defer g.mu.Unlock()
@@ -441,7 +445,7 @@ func (g *generatedRun) kill(m *generated) string {
 	}
 	var before, spent time.Duration
 	for len(tests) > 0 {
-		if spent >= g.most {
+		if spent >= most {
 			g.mu.Lock()
 			defer g.mu.Unlock()
 			g.unfinished[m] = fmt.Sprintf(" (%d of %d tests)", all-len(tests), all)
