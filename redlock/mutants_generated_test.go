@@ -75,7 +75,8 @@ var equivalent = map[string]map[string]string{
 
 const generatedReport = "testdata/mutants.txt"
 
-// TestGeneratedMutants renews the report, for the files that FILES names (as "hold.go lua/undo.lua"), or for all.
+// TestGeneratedMutants renews the report, for the files that FILES names (as "hold.go lua/undo.lua"), or for all. AGAIN=1 runs only the mutants that
+// survive in the report, and MUTANT=hold.go:12 only those whose names begin so, which the report does not show: both for all tests, however long.
 func TestGeneratedMutants(t *testing.T) {
 	redisproc.Release(t)
 	redisproc.Need(t, "redis-server", "redis-cli") // for tests that kill mutants
@@ -90,28 +91,43 @@ func TestGeneratedMutants(t *testing.T) {
 		}
 	}
 	mutants, sources := generate(t, files)
-	g := &generatedRun{t: t, killers: map[string][]*generatedTest{}}
-	g.compile(sources, mutants)
-	g.measure()
-	only := os.Getenv("MUTANT")
-	var run []*generated
-	for _, m := range mutants {
-		if slices.Contains(wanted, m.file) && (only == "" || strings.HasPrefix(m.name, only)) {
-			run = append(run, m)
+	of := slices.DeleteFunc(slices.Clone(mutants), func(m *generated) bool { return !slices.Contains(wanted, m.file) })
+	only, again := os.Getenv("MUTANT"), os.Getenv("AGAIN") != ""
+	left := reportedSurvivors()
+	run := slices.DeleteFunc(slices.Clone(of), func(m *generated) bool {
+		return !strings.HasPrefix(m.name, only) || again && (!left[m.file][m.key] || equivalent[m.file][m.key] != "")
+	})
+	if len(run) == 0 && !again {
+		if len(wanted) > 1 {
+			t.Fatalf("MUTANT: no mutant's name begins with %q; with FILES=hold.go all of that file are listed", only)
 		}
-	}
-	if len(run) == 0 {
 		var names []string
-		for _, m := range mutants {
-			if slices.Contains(wanted, m.file) {
-				names = append(names, m.name)
-			}
+		for _, m := range of {
+			names = append(names, m.name)
 		}
 		t.Fatalf("MUTANT: no mutant's name begins with %q, but there are:\n%s", only, strings.Join(names, "\n"))
 	}
-	g.runAll(run)
-	if only == "" {
-		g.report(run)
+	g := &generatedRun{t: t, killers: map[string][]*generatedTest{}, outcome: map[*generated]string{}, unfinished: map[*generated]string{}, most: testsMost}
+	if again || only != "" {
+		g.most = time.Hour
+	}
+	for _, m := range of {
+		if !left[m.file][m.key] {
+			g.outcome[m] = "an earlier run" // but where it runs now
+		}
+	}
+	g.compile(sources, mutants)
+	g.measure()
+	for _, file := range wanted { // so that the report keeps what an interrupted run has finished
+		another := func(m *generated) bool { return m.file != file }
+		g.runAll(slices.DeleteFunc(slices.Clone(run), another))
+		if only == "" {
+			g.report(file, slices.DeleteFunc(slices.Clone(of), another))
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(g.tests)) {
+		test := g.tests[key]
+		t.Logf("test %s: %v, meets %d, first to kill %d", key, test.Took.Round(time.Millisecond), len(test.meets), test.kills)
 	}
 }
 
@@ -172,12 +188,17 @@ type generatedRun struct {
 	tests    map[string]*generatedTest
 	killers  map[string][]*generatedTest // by file and function: what has killed mutants there, the latest first
 	outcome  map[*generated]string       // what has killed it; "" if it survives
+
+	most       time.Duration         // of a processor, for a mutant
+	unfinished map[*generated]string // of those that survive: how many tests there was time for, or that there is none
+	lastTime   map[string]string     // the test that killed it in an earlier run, by file and key
 }
 
 const (
-	generatedSlots = 2                // processes at a time
-	testMost       = time.Minute      // a test that takes longer kills nothing here
-	testsMost      = 10 * time.Second // of a processor: what a mutant survives for so long, it survives
+	generatedSlots = 4               // processes at a time: many tests wait for most of their time
+	testMost       = time.Minute     // a test that takes longer kills nothing here
+	testsMost      = 4 * time.Second // of a processor, for a mutant: the report says where that was not enough for all tests
+	explainedMost  = time.Second     // of a processor, for one that is explained
 )
 
 // compile builds the tests of all rooms with all mutants.
@@ -226,14 +247,8 @@ func readFile(name string) ([]byte, error) {
 
 // measure runs each test alone. A table in the cache of the user has what it found, and spares the time where neither the code nor the test has changed.
 func (g *generatedRun) measure() {
-	cache := ""
-	if dir, err := os.UserCacheDir(); err == nil {
-		cache = filepath.Join(dir, "redlockd-generated-mutants.json")
-	}
 	known := map[string]*generatedTest{}
-	if text, err := os.ReadFile(cache); err == nil {
-		json.Unmarshal(text, &known)
-	}
+	readCached("redlockd-generated-mutants.json", &known)
 	code, texts := hashOfCode(g.t), textsOfTests(g.t)
 	dir := g.t.TempDir()
 	var all []*generatedTest
@@ -277,10 +292,24 @@ func (g *generatedRun) measure() {
 		}
 	}
 	g.tests = table
-	if text, err := json.Marshal(table); err == nil && cache != "" {
-		os.WriteFile(cache, text, 0o600)
-	}
+	writeCached("redlockd-generated-mutants.json", table)
 	g.t.Logf("%d tests; those that come across mutants take %v", len(g.tests), sum.Round(time.Second))
+}
+
+func readCached(name string, value any) {
+	if dir, err := os.UserCacheDir(); err == nil {
+		if text, err := os.ReadFile(filepath.Join(dir, name)); err == nil {
+			json.Unmarshal(text, value)
+		}
+	}
+}
+
+func writeCached(name string, value any) {
+	if dir, err := os.UserCacheDir(); err == nil {
+		if text, err := json.Marshal(value); err == nil {
+			os.WriteFile(filepath.Join(dir, name), text, 0o600)
+		}
+	}
 }
 
 // hashOfCode is that of all files but tests.
@@ -352,9 +381,11 @@ func (g *generatedRun) execute(mutant string, tests []*generatedTest, limit time
 	return string(text), cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime(), err
 }
 
-// runAll runs the mutants.
+// runAll runs the mutants. What kills them is in the cache of the user as well: it comes first the next time.
 func (g *generatedRun) runAll(mutants []*generated) {
-	g.outcome = map[*generated]string{}
+	g.lastTime = map[string]string{}
+	readCached("redlockd-generated-killers.json", &g.lastTime)
+	defer writeCached("redlockd-generated-killers.json", g.lastTime)
 	g.parallel(len(mutants), func(i int) {
 		m := mutants[i]
 		begin := time.Now()
@@ -362,8 +393,11 @@ func (g *generatedRun) runAll(mutants []*generated) {
 		g.mu.Lock()
 		defer g.mu.Unlock()
 		g.outcome[m] = killer
+		if killer != "" {
+			g.lastTime[m.file+" "+m.key] = killer
+		}
 		if testing.Verbose() {
-			g.t.Logf("%s: %s: %s (%v)", m.name, m.key, cmp.Or(killer, "survives"), time.Since(begin).Round(time.Millisecond))
+			g.t.Logf("%s: %s: %s (%v)", m.name, m.key, cmp.Or(killer, "survives"+g.unfinished[m]), time.Since(begin).Round(time.Millisecond))
 		}
 	})
 }
@@ -379,7 +413,7 @@ func (g *generatedRun) kill(m *generated) string {
 		place += " " + function
 	}
 	g.mu.Lock()
-	first := slices.Clone(g.killers[place])
+	first, last := slices.Clone(g.killers[place]), g.lastTime[m.file+" "+m.key]
 	var tests []*generatedTest
 	for _, test := range g.tests {
 		if test.mayKill(m) {
@@ -388,6 +422,9 @@ func (g *generatedRun) kill(m *generated) string {
 	}
 	g.mu.Unlock()
 	rank := func(test *generatedTest) int {
+		if test.Name == last {
+			return -1
+		}
 		if i := slices.Index(first, test); i >= 0 {
 			return i
 		}
@@ -397,8 +434,23 @@ func (g *generatedRun) kill(m *generated) string {
 		return len(first) + 1
 	}
 	slices.SortFunc(tests, func(a, b *generatedTest) int { return cmp.Or(rank(a)-rank(b), cmp.Compare(a.Took, b.Took)) })
+	all, most := len(tests), g.most
+	if equivalent[m.file][m.key] != "" {
+		most = min(most, explainedMost)
+	}
+	if all == 0 {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.unfinished[m] = " (no test comes across it)"
+	}
 	var before, spent time.Duration
-	for len(tests) > 0 && spent < testsMost {
+	for len(tests) > 0 {
+		if spent >= most {
+			g.mu.Lock()
+			defer g.mu.Unlock()
+			g.unfinished[m] = fmt.Sprintf(" (%d of %d tests)", all-len(tests), all)
+			break
+		}
 		var group, rest []*generatedTest
 		var took time.Duration
 		full := false
@@ -465,56 +517,68 @@ func includes(script, part string) bool {
 	return false
 }
 
-// report writes the sections of the files whose mutants have run. Those of other files stay.
-func (g *generatedRun) report(mutants []*generated) {
+// reportedSections are those of the report, by file.
+func reportedSections() map[string]string {
 	sections := map[string]string{}
 	text, _ := os.ReadFile(generatedReport)
 	for _, section := range strings.Split(string(text), "\n## ")[1:] {
 		file, _, _ := strings.Cut(section, ":")
 		sections[file] = strings.TrimRight(section, "\n") + "\n"
 	}
-	byFile := map[string][]*generated{}
-	for _, m := range mutants {
-		byFile[m.file] = append(byFile[m.file], m)
-	}
-	for file, mutants := range byFile {
-		var lines strings.Builder
-		killed, explained, left := 0, 0, 0
-		for _, m := range mutants {
-			reason := equivalent[file][m.key]
-			switch {
-			case g.outcome[m] != "":
-				killed++
-				if reason != "" {
-					g.t.Errorf("%s: %q is explained, but %s kills it", file, m.key, g.outcome[m])
-				}
-			case reason != "":
-				explained++
-				fmt.Fprintf(&lines, "explained  %s\n           %s\n", m.key, reason)
-			default:
-				left++
-				fmt.Fprintf(&lines, "survives   %s\n", m.key)
-			}
+	return sections
+}
+
+// reportedSurvivors are the keys of mutants that survive in the report, by file.
+func reportedSurvivors() map[string]map[string]bool {
+	left := map[string]map[string]bool{}
+	for file, section := range reportedSections() {
+		left[file] = map[string]bool{}
+		for _, m := range regexp.MustCompile(`(?m)^(?:survives   |explained  )(.*?)(?: \((?:\d+ of \d+ tests|no test comes across it)\))?$`).FindAllStringSubmatch(section, -1) {
+			left[file][m[1]] = true
 		}
-		sections[file] = fmt.Sprintf("%s: %d mutants, %d killed, %d explained, %d survive\n%s", file, len(mutants), killed, explained, left, lines.String())
 	}
-	all := generatedHead
+	return left
+}
+
+// report writes the section of a file whose mutants have run. Those of other files stay.
+func (g *generatedRun) report(file string, mutants []*generated) {
+	var lines strings.Builder
+	killed, explained, left := 0, 0, 0
+	for _, m := range mutants {
+		reason := equivalent[file][m.key]
+		switch {
+		case g.outcome[m] != "":
+			killed++
+			if reason != "" {
+				g.t.Errorf("%s: %q is explained, but %s kills it", file, m.key, g.outcome[m])
+			}
+		case reason != "":
+			explained++
+			fmt.Fprintf(&lines, "explained  %s\n           %s\n", m.key, reason)
+		default:
+			left++
+			fmt.Fprintf(&lines, "survives   %s%s\n", m.key, g.unfinished[m])
+		}
+	}
+	sections := reportedSections()
+	sections[file] = fmt.Sprintf("%s: %d mutants, %d killed, %d explained, %d survive\n%s", file, len(mutants), killed, explained, left, lines.String())
+	var body, notRun string
 	for _, file := range filesWithGenerated(g.t) {
 		if sections[file] != "" {
-			all += "\n## " + sections[file]
+			body += "\n## " + sections[file]
+		} else {
+			notRun += " " + file
 		}
 	}
-	if err := os.WriteFile(generatedReport, []byte(all), 0o600); err != nil {
+	if notRun != "" {
+		notRun = "Not run yet:" + notRun + ".\n"
+	}
+	if err := os.WriteFile(generatedReport, []byte(generatedHead+notRun+body), 0o600); err != nil {
 		g.t.Fatal(err)
-	}
-	if testing.Verbose() {
-		for _, key := range slices.Sorted(maps.Keys(g.tests)) {
-			test := g.tests[key]
-			g.t.Logf("test %s: %v, meets %d, first to kill %d", key, test.Took.Round(time.Millisecond), len(test.meets), test.kills)
-		}
 	}
 }
 
 const generatedHead = `Mutants that were made by rule (mutation_generated_test.go). "make mutants-generated" writes this file.
-A line is a mutant that no test kills: function, rule, and the text that it changes.
+A line is a mutant that no test kills: function, rule, and the text that it changes. Where it names a number of tests, there was time for no more
+(testsMost): AGAIN=1 runs them all.
 `
