@@ -50,6 +50,9 @@ func (b *ledger) sinceLocked(resource string, l *ledgerLease) *ledgerLease {
 	if slices.Contains(l.forced, resource) || slices.ContainsFunc(b.forces[resource], func(f *simForce) bool { return f.ended.IsZero() }) {
 		return nil
 	}
+	if last := b.last[resource]; last != nil && slices.Contains(last.forced, resource) {
+		return nil // its caller may have heard of it late: the force may have ended it before this one began
+	}
 	switch readers := b.readers[resource]; {
 	case l.shared && !slices.Contains(readers, l), !l.shared && b.last[resource] != l:
 		return b.last[resource]
