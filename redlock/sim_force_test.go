@@ -124,6 +124,7 @@ func (b *ledger) recordForceLocked(f *simForce, l *ledgerLease, sure bool) {
 	if l.late {
 		return
 	}
+	b.record.believed(b.w, l, f.resource, f.began)
 	if l.ended { // its caller has given it up already, maybe because of a force of another resource
 		b.record.endsSooner(b.w, l, f.resource, f.began)
 		return

@@ -134,6 +134,14 @@ func (h *simRecord) endsSooner(w *world, l *ledgerLease, resource string, at tim
 	}
 }
 
+// believed takes out what the caller of a lease on a resource was told from that time on: a force has ended it, and its redlockd did not know yet.
+func (h *simRecord) believed(w *world, l *ledgerLease, resource string, from time.Time) {
+	h.ops = slices.DeleteFunc(h.ops, func(op porcupine.Operation) bool {
+		s := op.Input.(simStep)
+		return s.kind == stepExtend && s.resource == resource && s.lease == l.id() && op.Return >= int64(from.Sub(w.began))
+	})
+}
+
 // id is the lease in the record.
 func (l *ledgerLease) id() string { return fmt.Sprint(cmp.Or(l.name, l.token), "#", l.session) }
 
