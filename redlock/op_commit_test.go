@@ -475,10 +475,12 @@ func TestReleaseOfSeveralWhereOneIsLost(t *testing.T) {
 func TestFailedRotationIsTurnedBack(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		p := s.open()
-		p.commit(setNX("r", longValue, 10*time.Second))
+		p.commit(setNX("r", longValue, 10*time.Second), setNX("kept", longValue, 10*time.Second))
 		s.doOn([]int{0, 1, 2}, "SET", "b", "of another", "PX", 5000)
-		p.commit(rotate("r", longValue, otherValue, 8*time.Second), setNX("b", otherValue, 8*time.Second)).want(s, "rotation", "no", 0)
+		kept := rotate("kept", longValue, longValue, 20*time.Second) // its owner counts on it: only the rotation is turned back
+		p.commit(rotate("r", longValue, otherValue, 8*time.Second), setNX("b", otherValue, 8*time.Second), kept).want(s, "rotation", "no", 0)
 		s.wantOn("r", longValue, "11111")
+		s.wantOn("kept", longValue, "11111")
 		s.wantOn("b", otherValue, "00000")
 		if _, left, _ := s.masters[4].Get("r"); left < 7*time.Second {
 			s.Errorf("TTL of what was put back: got %v, want that of the rotation at least", left)
