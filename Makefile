@@ -3,7 +3,7 @@
 STATICCHECK = go run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 BENCHSTAT = go run golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
 
-.PHONY: run build dist test test-all test-packages test-processes-1 test-processes-2 test-engine test-release test-bench test-chart test-simulation test-models test-mutants mutants-generated test-scenarios lint walk bench bench-full bench-libraries benchmarks scenarios soak torture fuzz redis tools libraries tlc model
+.PHONY: soak-simulation replay run build dist test test-all test-packages test-processes-1 test-processes-2 test-engine test-release test-bench test-chart test-simulation test-models test-mutants mutants-generated test-scenarios lint walk bench bench-full bench-libraries benchmarks scenarios soak torture fuzz redis tools libraries tlc model
 
 run: ## serve on 127.0.0.1:6380 with five masters inside the process
 	go run ./cmd/redlockd
@@ -75,6 +75,13 @@ walk: ## how many functions and files of the engine each operation executes; OPE
 
 test-simulation: ## SEEDS=50 of the simulation, on half of the processors
 	REDLOCK_SIM_SEEDS=$(or $(SEEDS),50) go test -count=1 -timeout 0 -run '^TestSimulation$$' -v ./redlock
+
+soak-simulation: export REDLOCK_TESTS = release
+soak-simulation: ## SEEDS=1000 of the simulation from one on that is drawn, and how many of the marked bugs that it must find it finds in so many
+	REDLOCK_SIM_SEEDS=$(or $(SEEDS),1000) REDLOCK_SIM_FIRST=$(or $(FIRST),random) go test -count=1 -timeout 0 -run '^Test(Simulation|SoakSimulation)$$' -v ./redlock
+
+replay: ## the history of the simulation in the file HISTORY once more, compared line by line
+	REDLOCK_SIM_REPLAY=$(abspath $(HISTORY)) go test -count=1 -timeout 0 -run '^TestSimulation$$' -v ./redlock
 
 lint: ## formatting, vet, staticcheck
 	@unformatted=$$(gofmt -l .); [ -z "$$unformatted" ] || { echo "gofmt would change:"; echo "$$unformatted"; exit 1; }

@@ -18,6 +18,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -697,6 +698,28 @@ func TestMutants(t *testing.T) {
 	refused(tracedRecordMutants[0], "TestRecordTraceModel")
 }
 
+// TestSoakSimulation plays seeds with each marked bug that the simulation must find, and says in which it has found it: `make soak-simulation`.
+func TestSoakSimulation(t *testing.T) {
+	seeds, _ := strconv.Atoi(os.Getenv(simSeeds))
+	if os.Getenv(simFirst) == "" || seeds == 0 {
+		t.Skip("`make soak-simulation` runs it")
+	}
+	binary := buildMutants(t, ".")["."]
+	found := 0
+	for _, name := range hunted {
+		output, err := runMutant(binary, name, "^TestSimulation$", seeds, 0)
+		if where := foundIn.FindString(output); err != nil && where != "" {
+			found++
+			t.Logf("%s: %s", name, where)
+		} else {
+			t.Logf("%s: not in %d seeds", name, seeds)
+		}
+	}
+	t.Logf("%d of %d marked bugs are found within %d seeds", found, len(hunted), seeds)
+}
+
+var foundIn = regexp.MustCompile(`seed \d+, [a-z ]+`)
+
 // buildMutants compiles a test binary of each of these rooms, with all mutants in it.
 func buildMutants(t *testing.T, rooms ...string) map[string]string {
 	sources := mutatedSources(t)
@@ -747,6 +770,9 @@ func compileMutants(t *testing.T, sources map[string]string, rooms ...string) ma
 func runMutant(binary, name, tests string, seeds int, limit time.Duration) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), limit+10*time.Second)
 	defer cancel()
+	if limit == 0 {
+		ctx = context.Background()
+	}
 	cmd := exec.CommandContext(ctx, binary, "-test.run", tests, "-test.timeout", limit.String())
 	cmd.Env = append(os.Environ(), "REDLOCK_MUTANT="+name)
 	if seeds > 0 {
