@@ -149,8 +149,10 @@ func (b *ledger) lossesSoFar() int {
 func (b *ledger) granted(c *caller, p *incarnation, req LockRequest, result Result, began time.Time, losses int) *ledgerLease {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.w.trace.granted(p, req.Resources, result)
 	now := time.Now()
+	if now.Before(result.Until) {
+		b.w.trace.granted(p, req.Resources, result)
+	}
 	b.noteLocked("caller %d: LOCK %v %s through %d: granted until %v, fence %d", c.id, req.Resources, short(result.Token), p.id, result.Until.Sub(b.w.began), result.Fence)
 	l := &ledgerLease{resources: req.Resources, shared: req.Shared, token: result.Token, until: result.Until, losses: losses, caller: c.id, asked: began, hash: isOwner(result.Token), changes: isOwner(result.Token)}
 	again, fence := false, result.Fence
@@ -271,7 +273,9 @@ func (b *ledger) stillLocked(what string, l *ledgerLease, until time.Time) {
 func (b *ledger) extended(l *ledgerLease, p *incarnation, result Result, began time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.w.trace.granted(p, l.resources, result)
+	if time.Now().Before(result.Until) {
+		b.w.trace.believes(p, l.resources, l.token, result.Until)
+	}
 	b.noteLocked("caller %d: EXTEND %v %s through %d: granted until %v", l.caller, l.resources, short(l.token), p.id, result.Until.Sub(b.w.began))
 	b.stillLocked("EXTEND", l, result.Until)
 	b.record.add(b.w, l.caller, simStep{kind: stepExtend}, l, began, time.Now())

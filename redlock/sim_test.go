@@ -344,7 +344,11 @@ func simulate(t *testing.T, seed uint64, prepare ...func(*world)) {
 				callers.Go(func() { w.operate(c) })
 			}
 			n := newNemesis(w)
-			n.rage(simLength)
+			length := simLength
+			if w.trace != nil {
+				length /= 3 // hundreds of grants are enough for the models, and their checker needs memory
+			}
+			n.rage(length)
 			n.heal()
 			probed := w.probe()
 			w.over.Store(true)

@@ -385,7 +385,7 @@ CONSTANTS
 			t.Fatal(err)
 		}
 	}
-	cmd := exec.CommandContext(t.Context(), "java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx1g", "-Djava.io.tmpdir="+dir, "-cp", tlcPath(t),
+	cmd := exec.CommandContext(t.Context(), "java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx2g", "-Djava.io.tmpdir="+dir, "-cp", tlcPath(t),
 		"tlc2.TLC", "-workers", "1", "-config", "run.cfg", model.modules[0]+".tla")
 	cmd.Dir = dir
 	out, err := cmd.CombinedOutput()
