@@ -69,6 +69,8 @@ package redlock
 //	           whose renewal some masters had missed: the others were not heard, and a writer came in  (proxy), TestSpreadOfAnEnd (op_commit_test.go)
 //	seed 26    a rotation that a step made begin once more was denied by its own first round, which another     TestRotationInAStepThat-
 //	           client had found before it was taken back: an RLock that was left once was left twice            SomebodyCountsOn
+//	seed 2000  an unlock of Redisson was told that the lock is not held, because of what it had left itself in      TestLatchOfAMinority (proxy)
+//	           its latch on one master: the lock had been taken again through another redlockd
 
 import (
 	"cmp"
