@@ -288,7 +288,7 @@ func (b *ledger) lost(l *ledgerLease, p *incarnation, began time.Time) {
 	if began.Before(l.told) {
 		return // the answer of a watchdog, which asked before the lock was taken anew
 	}
-	b.w.trace.gaveUp(l)
+	b.w.trace.lost(l)
 	b.noteLocked("caller %d: EXTEND %v %s through %d: lost", l.caller, l.resources, short(l.token), p.id)
 	if time.Now().Before(l.until) && b.nothingLostLocked(l) {
 		b.failLocked("EXTEND of %v for %s of caller %d says that it is lost, and nothing has happened that can lose it", l.resources, short(l.token), l.caller)

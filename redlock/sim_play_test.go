@@ -77,7 +77,7 @@ func (p simPlay) run(t *testing.T) (done played) {
 	ctx, cancel := context.WithTimeout(t.Context(), playLimit)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, binary, "-test.run", "^TestSimulation$", "-test.timeout", "0")
-	cmd.Env = append(os.Environ(), "GOMAXPROCS=1", "GOGC=off", "GODEBUG=", playVariable+"="+string(text))
+	cmd.Env = append(append(os.Environ(), repeatableEnvironment...), playVariable+"="+string(text))
 	output, err := cmd.CombinedOutput()
 	for line := range bytes.Lines(output) {
 		if result, ok := bytes.CutPrefix(line, []byte(playedMark)); ok {

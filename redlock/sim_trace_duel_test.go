@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"sync"
 	"testing"
+	"testing/cryptotest"
 	"time"
 
 	"redlockd/redlock/member"
@@ -22,6 +23,7 @@ const (
 // they die at any point, go on from what they find, and tell only some masters what was chosen. Masters forget, sometimes so many at once that the clients which run
 // beside the proposers found the membership anew.
 func traceDuel(t *testing.T, seed uint64) (membership *trace) {
+	cryptotest.SetGlobalRandom(t, seed)
 	inVirtualTime(t, 5, func(s *stage) {
 		w := &world{stage: s, seed: seed, profile: profile{name: "a duel"}, began: time.Now(), maxTTL: 50 * ms}
 		r := traceFrom(w)

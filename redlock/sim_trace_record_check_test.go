@@ -19,6 +19,9 @@ var recordProfiles = []string{"members change", "names move", "names differ", "e
 func TestRecordTraceModel(t *testing.T) {
 	redisproc.Long(t)
 	needTLC(t)
+	if inRepeatable(t) {
+		return
+	}
 	seeds, duels := tracedSeeds(recordProfiles, seedsToTrace(t, 1, 60)), 10
 	if os.Getenv(modelSize) == "large" { // also with a mutant
 		duels = 50

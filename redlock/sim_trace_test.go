@@ -35,6 +35,7 @@ const (
 	traceDecision traceKind = "K" // a proxy has the votes of a quorum
 	traceGrant    traceKind = "G" // a caller was told that it holds the lock
 	traceGiveUp   traceKind = "O" // a caller believes in it no more
+	traceLoss     traceKind = "L" // so it is, too, and it may lock with its token again
 	traceGone     traceKind = "N" // the token is not in the trace any more
 	traceCopy     traceKind = "C" // a copy has given a master without a vote the key of a token
 	traceCleared  traceKind = "D" // a copy has deleted it there
@@ -157,11 +158,26 @@ func (r *traceRecorder) believes(p *incarnation, resources []string, token strin
 	r.caller(traceEvent{kind: traceGrant, token: token}, p, resources, until)
 }
 
-// gaveUp: a caller sends UNLOCK, was told that it has lost the lock, or has another token now.
+// gaveUp: a caller sends UNLOCK, or has another token now.
 func (r *traceRecorder) gaveUp(l *ledgerLease) {
 	if r != nil {
 		r.caller(traceEvent{kind: traceGiveUp, token: l.token}, nil, l.resources, r.w.began)
 	}
+}
+
+// lost: a caller was told that it has lost the lock. A token that it has chosen it may lock with again; a proxy's serves no more.
+func (r *traceRecorder) lost(l *ledgerLease) {
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	chosen := r.chosen[l.token]
+	r.mu.Unlock()
+	if !chosen {
+		r.gaveUp(l)
+		return
+	}
+	r.caller(traceEvent{kind: traceLoss, token: l.token}, nil, l.resources, r.w.began)
 }
 
 func (r *traceRecorder) caller(e traceEvent, p *incarnation, resources []string, until time.Time) {
@@ -482,7 +498,7 @@ func (r *traceRecorder) traceOf(key string) *trace {
 			keys[e.master-1] = tracedEnd{}
 		case traceGrant:
 			until[e.token] = max(until[e.token], e.until)
-		case traceGiveUp:
+		case traceGiveUp, traceLoss:
 			until[e.token] = 0
 		}
 		for _, token := range []string{e.token, e.from} {
@@ -563,7 +579,7 @@ func (e *traceEvent) tla() string {
 		values = []any{e.proxy, e.number, e.start.Microseconds(), e.record, e.fence, "{" + joined(e.by) + "}"}
 	case traceGrant:
 		values = []any{e.proxy, e.number, e.until.Microseconds(), e.fence}
-	case traceGiveUp, traceGone:
+	case traceGiveUp, traceLoss, traceGone:
 		values = []any{e.number}
 	}
 	var b strings.Builder

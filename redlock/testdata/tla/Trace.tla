@@ -85,6 +85,12 @@ Cleared(m, t) ==
   /\ ~votes[m] /\ key[m].of = t
   /\ key' = [key EXCEPT ![m] = NoKey]
   /\ UNCHANGED <<votes, lost, worth, set, lease, over, forgets>>
+(* The caller is told that the lock is lost, and may lock with its token again: nothing is released. *)
+Lost(t) ==
+  /\ t \in Callers
+  /\ lease' = [lease EXCEPT ![t] = 0]
+  /\ UNCHANGED <<key, votes, lost, worth, set, over, forgets>>
+
 (* What may stand in the place of a token's key: that of a takeover, or a value that nobody owns. *)
 Kin(t) == {t} \cup {h[2] : h \in {x \in heirs : x[1] = t}} \cup {h[1] : h \in {x \in heirs : x[2] = t}}
 (* With m among the voters of record r fewer than a quorum of them would not deny a lease. *)
@@ -129,6 +135,7 @@ Happens(e, n) ==
     [] e[1] = "K" -> (e[4] \in over \/ Decision(e) # {}) /\ Same
     [] e[1] = "G" -> \E d \in decided : Told(d, e, n)
     [] e[1] = "O" -> GiveUp(e[3])
+    [] e[1] = "L" -> Lost(e[3])
     [] e[1] = "N" -> Gone(e[3], n)
     [] OTHER -> FALSE
 
