@@ -55,7 +55,7 @@ const (
 )
 
 // clockFaults are in every profile, also where its faults do not name them; but where max_ttl is long: so long has a master no vote whose clock was
-// wrong.
+// wrong. Traces have none: in the model each clock goes on as it began.
 var clockFaults = []string{"step", "slew", "own rate"}
 
 type nemesis struct {
@@ -95,7 +95,7 @@ func newNemesis(w *world) *nemesis {
 		}
 	}
 	for _, name := range clockFaults {
-		if w.profile.faults[name] == 0 && !w.profile.long {
+		if w.profile.faults[name] == 0 && !w.profile.long && w.trace == nil {
 			n.names = append(n.names, name)
 		}
 	}

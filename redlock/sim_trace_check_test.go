@@ -179,6 +179,8 @@ var tracesByHand = []handTrace{
 
 	{"a takeover", true, byHand(granted(1, 1, 1286500), takenOver(3), `<<"O",1101000,1>>`, `<<"G",1101000,2,2,1386500,0>>`)},
 	{"a takeover that has failed", true, byHand(granted(1, 1, 1286500), takenOver(2), `<<"B",1101000,1,2,1,2>>`, `<<"B",1101000,2,2,1,2>>`, `<<"O",1102000,1>>`, `<<"R",1103000,1,1>>`)},
+	{"what a takeover has left is released", true, byHand(granted(1, 1, 1286500), takenOver(3), lateVote, `<<"R",1102000,4,1>>`)},
+	{"what a takeover may leave is released", false, byHand(granted(1, 1, 1286500), takenOver(2), lateVote, `<<"R",1102000,4,1>>`)},
 	{"a takeover too few", false, byHand(granted(1, 1, 1286500), takenOver(2), `<<"O",1101000,1>>`, `<<"G",1101000,2,2,1386500,0>>`)},
 	{"both tokens of a takeover are believed in", false, byHand(granted(1, 1, 1286500), takenOver(3), `<<"G",1101000,2,2,1386500,0>>`)},
 	{"a takeover that has failed is released", false, byHand(granted(1, 1, 1286500), takenOver(2), `<<"R",1101000,1,2>>`)},
@@ -219,6 +221,9 @@ var tracesByHand = []handTrace{
 	{"an event from before", false, byHand(voted(1000, 1, 1, 1300), `<<"O",999999,1>>`)},
 	{"a change that nobody knows the reason of", false, byHand(`<<"X",1000000>>`)},
 }
+
+// lateVote is that of the fourth master for the token of granted, behind takenOver.
+const lateVote = `<<"V",1101500,4,1,1,1101,300,1401,1,0>>`
 
 // byHand is a trace in which five masters have had their votes from the beginning. Its parts are events and lists of them.
 func byHand(parts ...any) (events []string) {
@@ -365,7 +370,11 @@ func whyRefused(t *testing.T, model traceModel, refused *trace) string {
 		most = max(most, n)
 	}
 	const shown = 40
-	return fmt.Sprintf("%s: the model refuses event %d of %d, %s, behind\n%s\nof\n%s", refused.name, most+1, len(refused.events), refused.events[most],
+	what := ""
+	if most < len(refused.steps) {
+		what = refused.steps[most].what
+	}
+	return fmt.Sprintf("%s: the model refuses event %d of %d, %s %s, behind\n%s\nof\n%s", refused.name, most+1, len(refused.events), refused.events[most], what,
 		strings.Join(refused.events[max(0, most-shown):most], "\n"), refused.head)
 }
 

@@ -76,6 +76,14 @@ PutBack(m, t, u, n) ==
 (* What a takeover has set is not released while the caller believes in what was there before. *)
 Inherits(t, n) == \E h \in heirs : h[2] = t /\ lease[h[1]] > n
 
+(* What a takeover has left of the token before it: a quorum of others has the new one, and the caller has only not been told yet. *)
+LeftBehind(m, t) ==
+  /\ key[m].of = t
+  /\ \E h \in heirs, d \in decided : h[1] = t /\ d.t = h[2] /\ d.until >= lease[t] /\ m \notin d.by
+  /\ key' = [key EXCEPT ![m] = NoKey]
+  /\ worth' = [p \in Proxies |-> [worth[p] EXCEPT ![t][m] = 0]]
+  /\ UNCHANGED <<votes, lost, set, lease, over, forgets>>
+
 (* A copy writes only where there is no vote. *)
 Copied(m, t, e) ==
   /\ ~votes[m]
@@ -124,7 +132,7 @@ Happens(e, n) ==
   CASE e[1] = "V" -> Fenced(e[3], e[10]) /\ Vote(e[3], e[4], e[5], e[6], e[7], e[8], Until(e, n), Trace.longest, Move)
     [] e[1] = "T" -> TakeOver(e[3], e[4], e[11], e[5], e[6], e[7], e[8], Until(e, n))
     [] e[1] = "B" -> PutBack(e[3], e[5], e[6], n)
-    [] e[1] = "R" -> ~Inherits(e[4], n) /\ (IF e[4] \in Own /\ e[4] \notin over /\ lease[e[4]] <= n THEN ReleaseFailed(e[3], e[4]) ELSE Release(e[3], e[4]))
+    [] e[1] = "R" -> ~Inherits(e[4], n) /\ (IF e[4] \in Own /\ e[4] \notin over /\ lease[e[4]] <= n THEN ReleaseFailed(e[3], e[4]) ELSE Release(e[3], e[4]) \/ LeftBehind(e[3], e[4]))
     \* A proxy that finds a token of its own grant released elsewhere undoes what is left: a release that looks at more than it has to.
     [] e[1] = "U" -> Undo(e[3], e[4], e[5]) \/ Release(e[3], e[5])
     [] e[1] = "F" -> Forget(e[3], n)
