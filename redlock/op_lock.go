@@ -139,14 +139,14 @@ const (
 	attemptGranted  verdict = iota
 	attemptRefused          // it would be granted, but its caller has as many locks as it may have
 	attemptUnwanted         // nobody waits for it any more
-	attemptLate             // a quorum granted it, and no validity is left
+	attemptLate             // a quorum granted it, and less than a millisecond of validity is left
 	attemptDenied           // it is held by another, or was released by force meanwhile
 	attemptSilent           // too few masters answered
 )
 
 // verdictOf implements steps 3 and 4 of "The Redlock algorithm": the lock is held if a quorum granted
-// and validity is left. forced: it was released by force meanwhile. full: a limit does not allow it.
-// wanted: its caller has no result yet.
+// and validity is left. That is a millisecond at least: replies count in milliseconds. forced: it was
+// released by force meanwhile. full: a limit does not allow it. wanted: its caller has no result yet.
 func verdictOf(o quorum.Outcome, validity time.Duration, forced, full, wanted bool) verdict {
 	switch {
 	case !wanted: //mutant:an-unwanted-grant-is-kept
@@ -155,7 +155,7 @@ func verdictOf(o quorum.Outcome, validity time.Duration, forced, full, wanted bo
 		return attemptSilent
 	case o == quorum.No:
 		return attemptDenied
-	case validity <= 0: //mutant:validity-not-checked
+	case validity < time.Millisecond: //mutant:validity-not-checked
 		return attemptLate
 	case forced: //mutant:a-lock-under-way-outlives-the-force
 		return attemptDenied

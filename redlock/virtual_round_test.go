@@ -86,6 +86,7 @@ func TestLateReplies(t *testing.T) {
 		{"beyond the timeout, of masters that are needed", 30 * time.Second, 20 * ms, 80 * ms, "held", 100 * ms, 30*time.Second - 100*ms - 302*ms},
 		{"much later", 30 * time.Second, 20 * ms, 230 * ms, "2 of 5 masters voted", giveUpNeeded, 0},
 		{"so late that nothing is left", 42 * ms, 20 * ms, 20 * ms, "a quorum granted only after 40ms, when nothing was left of the TTL", 40 * ms, 0},
+		{"so late that less than a millisecond is left, of which a reply would say 0", 53 * ms, 20 * ms, 20 * ms, "a quorum granted only after 40ms, when nothing was left of the TTL", 40 * ms, 0},
 		{"just in time", 54 * ms, 20 * ms, 20 * ms, "held", 40 * ms, 54*ms - 40*ms - 12270*time.Microsecond},
 	} {
 		inVirtualTime(t, 5, func(s *stage) {
