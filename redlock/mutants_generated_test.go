@@ -4,7 +4,7 @@ package redlock
 
 // Goal: in the files of generatedFiles, no rule can be broken without a test that fails, whether somebody thought of it or not. Method: mutants are made
 // by rule (mutation_generated_test.go). Each test runs once alone, to see which mutants it comes across, and how long it takes. Then each
-// mutant is turned on in turn, for those tests, the fastest first, until one fails. testdata/mutants.txt is what came of it: `make
+// mutant is turned on in turn, for those tests, the fastest first, until one fails, and then for seeds of the simulation. testdata/mutants.txt is what came of it: `make
 // mutants-generated` renews it. What survives is code that does nothing, or lacks a test, or is explained below.
 
 import (
@@ -209,7 +209,11 @@ const (
 	testMost       = time.Minute     // a test that takes longer kills nothing here
 	testsMost      = 4 * time.Second // of a processor, for a mutant: the report says where that was not enough for all tests
 	explainedMost  = time.Second     // of a processor, for one that is explained
+	generatedSeeds = 11              // of the simulation, one of each profile, for a mutant that no other test has killed
 )
+
+// bySimulation names the simulation as what kills a mutant.
+const bySimulation = "TestSimulation"
 
 // compile builds the tests of all rooms with all mutants.
 func (g *generatedRun) compile(sources map[string]string, mutants []*generated) {
@@ -264,7 +268,7 @@ func (g *generatedRun) measure() {
 	var all []*generatedTest
 	for room, binary := range g.binaries {
 		for name := range strings.FieldsSeq(run(g.t, binary, "-test.list", "^(Test|Example|Fuzz)")) {
-			if name == "TestSimulation" || name == "TestWalk" || name == "TestPlayRepeats" { // the first and the last run the simulation
+			if name == bySimulation || name == "TestWalk" || name == "TestPlayRepeats" { // the first and the last run the simulation
 				continue
 			}
 			all = append(all, &generatedTest{Name: name, Room: room, Hash: hashOf(code + texts[room+" "+name].text), file: texts[room+" "+name].file, binary: binary})
@@ -374,7 +378,7 @@ func (g *generatedRun) parallel(n int, do func(int)) {
 	wait.Wait()
 }
 
-// execute runs tests of one binary with a mutant. The limit of memory ends one that never stops to allocate.
+// execute runs tests of one binary with a mutant. The limits of memory and of the processor end one that never stops to allocate, or stops at all.
 func (g *generatedRun) execute(mutant string, tests []*generatedTest, limit time.Duration, env ...string) (output string, used time.Duration, err error) {
 	var names []string
 	for _, test := range tests {
@@ -382,7 +386,7 @@ func (g *generatedRun) execute(mutant string, tests []*generatedTest, limit time
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), limit+10*time.Second)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "sh", "-c", `ulimit -v 8000000; exec "$@"`, "sh", tests[0].binary,
+	cmd := exec.CommandContext(ctx, "sh", "-c", `ulimit -v 8000000; ulimit -t 120; exec "$@"`, "sh", tests[0].binary,
 		"-test.run", "^("+strings.Join(names, "|")+")$", "-test.failfast", "-test.timeout", limit.String())
 	cmd.Dir = tests[0].Room
 	cmd.Env = append(os.Environ(), "REDLOCK_TESTS=", "REDLOCK_MUTANT="+mutant)
@@ -445,6 +449,9 @@ func (g *generatedRun) kill(m *generated) string {
 		return len(first) + 1
 	}
 	slices.SortFunc(tests, func(a, b *generatedTest) int { return cmp.Or(rank(a)-rank(b), cmp.Compare(a.Took, b.Took)) })
+	if last == bySimulation && g.simulated(m) {
+		return last
+	}
 	all, most := len(tests), g.most
 	if equivalent[m.file][m.key] != "" {
 		most = min(most, explainedMost)
@@ -489,7 +496,17 @@ func (g *generatedRun) kill(m *generated) string {
 		before, spent = before+took, spent+used
 		tests = rest
 	}
+	if last != bySimulation && equivalent[m.file][m.key] == "" && g.simulated(m) {
+		return bySimulation
+	}
 	return ""
+}
+
+// simulated tells whether the simulation fails with a mutant.
+func (g *generatedRun) simulated(m *generated) bool {
+	play := &generatedTest{Name: bySimulation, Room: ".", binary: g.binaries["."]}
+	output, _, err := g.execute(m.name, []*generatedTest{play}, mutantLimit, fmt.Sprint(simSeeds, "=", generatedSeeds), simFirst+"=1", simSeed+"=", simBriefly+"=1")
+	return err != nil && foundIn.MatchString(output)
 }
 
 // mayKill tells whether a test comes across a mutant. Of a script it is known whether masters have run it.
