@@ -11,6 +11,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -18,6 +19,7 @@ import (
 
 	"redlockd/redlock/clock"
 	"redlockd/redlock/memmaster"
+	"redlockd/redlock/resp"
 )
 
 // incarnation is a proxy from its start to its end.
@@ -152,6 +154,8 @@ type caller struct {
 	rng   *rand.Rand
 	count int
 	conns map[int]*simConn // by the number of the proxy
+	// operates: its user is an operator.
+	operates bool
 }
 
 // beside is the same caller on other connections, for what it does at the same time.
@@ -270,6 +274,9 @@ func (c *caller) lockAndWork(p *incarnation, req LockRequest) {
 	}
 	for range rng.IntN(3) {
 		c.work(req.TTL * 2 / 3)
+		if rng.IntN(4) == 0 && !c.checkInfo(c.anyProxy(p), lease) {
+			return
+		}
 		if !c.extend(c.anyProxy(p), lease, req.TTL+upTo(rng, w.maxTTL-req.TTL)) {
 			return
 		}
@@ -351,8 +358,15 @@ func (c *caller) lockOn(s *simConn, req LockRequest, hold bool) (got *ledgerLeas
 	w, p := c.w, s.p
 	defer w.ledger.asked(c, p, req)()
 	began, losses := time.Now(), w.ledger.lossesSoFar()
+	args := lockCommand(req, hold)
+	if c.rng.IntN(8) == 0 {
+		args = append(args, "NOTE", fmt.Sprint("caller ", c.id))
+	}
+	if req.Wait > 0 && c.rng.IntN(24) == 0 {
+		c.isUnblocked(s, req.Wait)
+	}
 	s.late = true // what is granted late excludes others, and nobody believes in it
-	s.send(lockCommand(req, hold)...)
+	s.send(args...)
 	var leaves *time.Timer
 	if req.Wait > 0 && c.rng.IntN(6) == 0 && !s.ended { // the caller loses patience, perhaps while the first attempt is under way
 		leaves = c.leaves(s, req.Wait)
@@ -405,6 +419,25 @@ func (c *caller) lockOn(s *simConn, req LockRequest, hold bool) (got *ledgerLeas
 	return got
 }
 
+// isUnblocked has an operator end the wait of what the connection sends next.
+func (c *caller) isUnblocked(s *simConn, within time.Duration) {
+	v, err := s.do("CLIENT", "ID")
+	if err != nil || v.Kind != resp.Int {
+		return
+	}
+	operator, why := c.beside(), []string{"ERROR", "TIMEOUT"}[c.rng.IntN(2)]
+	operator.operates = true
+	c.w.left.Add(1)
+	time.AfterFunc(upTo(c.rng, within), func() {
+		defer c.w.left.Done()
+		o := operator.connect(s.p, false)
+		defer o.giveUp()
+		if v, err := o.do("CLIENT", "UNBLOCK", strconv.FormatInt(v.Int, 10), why); err == nil && v.Int == 1 {
+			c.w.count(func(t *tallies) { t.unblocked++ })
+		}
+	})
+}
+
 // leaves has the caller leave within some time: it closes the connection, or is gone.
 func (c *caller) leaves(s *simConn, within time.Duration) *time.Timer {
 	if c.rng.IntN(2) == 0 {
@@ -436,6 +469,23 @@ func (c *caller) extendOn(s *simConn, l *ledgerLease, ttl time.Duration) (still 
 		return false
 	default:
 		w.ledger.note("caller %d: EXTEND %v %s through %d: %v", c.id, l.resources, short(l.token), p.id, result.Err)
+	}
+	return true
+}
+
+// checkInfo is a LOCKINFO of each resource: as long as the lock is valid and nothing has happened that can lose it, it is held.
+func (c *caller) checkInfo(p *incarnation, l *ledgerLease) (still bool) {
+	s := c.to(p)
+	for _, r := range l.resources {
+		v, err := s.do("LOCKINFO", r)
+		if err != nil || v.Kind == resp.Error {
+			continue
+		}
+		if held := field(v, "held"); held.Kind == resp.Int && held.Int == 0 {
+			c.w.ledger.notFound("LOCKINFO", l, p, r, "not held")
+			return false
+		}
+		c.w.count(func(t *tallies) { t.looked++ })
 	}
 	return true
 }

@@ -146,6 +146,9 @@ func (c *caller) connect(p *incarnation, releases bool) *simConn {
 	if c.id%3 == 0 {
 		user = "batch"
 	}
+	if c.operates {
+		user = "root"
+	}
 	login := []string{"AUTH", user, user}
 	if s.proto == 3 {
 		login = []string{"HELLO", "3", "AUTH", user, user}

@@ -16,16 +16,20 @@ import (
 	"redlockd/redlock/resp"
 )
 
-// library is what a lock library sends. A string with $k is a command, with $k, $t and $ms for the key, the token and the TTL; another one is a script.
+// library is what a lock library sends. A string with $k is a command, with $k, $t and $ms for the key, the token and the TTL, or one in each line; another
+// one is a script.
 type library struct {
 	name                 string
 	lock, renew, release string
 	several              bool     // it locks several keys at a time
+	defaultTTL           bool     // a lock gets the TTL of the settings
 	more                 []string // arguments behind the token and the TTL
 }
 
 var libraries = []library{
 	{name: "by hand", lock: "SET $k $t NX PX $ms", renew: "SET $k $t IFEQ $t PX $ms", release: "DELEX $k IFEQ $t"},
+	{name: "under WATCH", lock: "SET $k $t NX PX $ms", renew: "WATCH $k\nGET $k\nMULTI\nPEXPIRE $k $ms\nEXEC", release: "WATCH $k\nGET $k\nMULTI\nDEL $k\nEXEC"},
+	{name: "SETNX", lock: "SETNX $k $t", defaultTTL: true, renew: "SET $k $t IFEQ $t PX $ms", release: "DELEX $k IFEQ $t"},
 	{name: "redis-py 8.1 Lock", lock: "SET $k $t NX PX $ms", release: `
         local token = redis.call('get', KEYS[1])
         if not token or token ~= ARGV[1] then
@@ -157,7 +161,7 @@ func (lib *library) call(s *simConn, what string, keys []string, token string, t
 	var v resp.Value
 	var err error
 	if strings.Contains(what, "$k") {
-		v, err = s.do(strings.Fields(strings.NewReplacer("$k", keys[0], "$t", token, "$ms", inText(ttl)).Replace(what))...)
+		v, err = s.doLines(strings.NewReplacer("$k", keys[0], "$t", token, "$ms", inText(ttl)).Replace(what), token)
 	} else {
 		v, err = s.eval(what, keys, append([]string{token, inText(ttl)}, lib.more...)...)
 	}
@@ -171,6 +175,26 @@ func (lib *library) call(s *simConn, what string, keys []string, token string, t
 	}
 	r.Token, r.Validity, r.Until = token, ttl, began.Add(ttl)
 	return r
+}
+
+// doLines sends the commands of some lines, and returns the reply to the last; of an EXEC, what its only command has done. It stops at an error, and at a GET
+// that finds another token.
+func (s *simConn) doLines(lines, token string) (v resp.Value, err error) {
+	for line := range strings.Lines(lines) {
+		args := strings.Fields(line)
+		if v, err = s.do(args...); err != nil || v.Kind == resp.Error {
+			return v, err
+		}
+		if args[0] == "GET" && v.Text != token {
+			s.do("UNWATCH")
+			return resp.Value{}, nil
+		}
+	}
+	if len(v.Elems) == 1 {
+		s.w.count(func(t *tallies) { t.transactions++ })
+		v = v.Elems[0]
+	}
+	return v, nil
 }
 
 // libraryTurn is a turn of such a caller.
@@ -187,6 +211,9 @@ func (c *caller) libraryTurn() {
 		req.Resources, req.TTL = []string{SimDelayed}, w.delayedTTL()
 	case rng.IntN(30) == 0:
 		req.Resources[0] = SimFenced // which is refused
+	}
+	if lib.defaultTTL {
+		req.TTL = w.maxTTL / 2
 	}
 	var l *ledgerLease
 	for range 1 + rng.IntN(4) {

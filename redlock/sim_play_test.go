@@ -356,6 +356,7 @@ func (c *profileCounts) String() string {
 var eventFloors = map[string]int{
 	"faults": 3_000, "granted": 20_000, "denied": 30_000, "noQuorum": 5_000, "extended": 25_000, "lost": 80, "released": 13_000, "repeated": 15_000, "elsewhere": 5_000,
 	"fences": 4_500, "slots": 8_000, "slotsFull": 4_500, "several": 180, "reserved": 1_200, "ordered": 350, "unordered": 70,
+	"transactions": 500, "looked": 3_000, "unblocked": 1_200, "UNBLOCKED": 500,
 	"dropIn": 2_000, "dropInLater": 2_000, "rotated": 650, "read": 700, "scripts": 60_000, "scriptsUnknown": 1_000, "counted": 1_000, "shared": 1_900,
 	"kept": 4_000, "takenOver": 400, "heldLost": 120, "reads": 2_900, "readsTogether": 1_000, "readsMoved": 120, "readsKeptOut": 1_000, "behindReaders": 240,
 	"changed": 100, "moved": 100, "operators": 50, "stale": 50, "cameBack": 100, "copies": 110, "evictions": 50, "forced": 250, "restarts": 120, "probes": 300,

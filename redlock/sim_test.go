@@ -193,6 +193,7 @@ type tallies struct {
 	slots, slotsFull                                                                int
 	several, reserved, ordered                                                      int
 	dropIn, dropInLater, rotated, read                                              int
+	transactions, looked, unblocked                                                 int
 	scripts, scriptsUnknown, counted, shared                                        int
 	kept, takenOver, heldLost                                                       int
 	reads, readsTogether, readsMoved, readsKeptOut, behindReaders                   int
@@ -256,7 +257,8 @@ const (
 	simCallers = 14
 	simLength  = 20 * time.Second
 
-	simHeartbeat = 60 * ms
+	simHeartbeat    = 60 * ms
+	simShortTimeout = 20 * ms // the shorter MasterTimeout
 )
 
 var simResources = []string{"r0", "r1", "r2", "r3"}
@@ -297,7 +299,7 @@ func simulate(t *testing.T, seed uint64, prepare ...func(*world)) {
 			if profile.long {
 				w.maxTTL = []time.Duration{500 * ms, time.Second, 2 * time.Second}[rng.IntN(3)] // of a caller's locks
 			}
-			timeout := []time.Duration{20 * ms, 50 * ms}[rng.IntN(2)]
+			timeout := []time.Duration{simShortTimeout, 50 * ms}[rng.IntN(2)]
 			w.opts = func(o *Options) {
 				o.MaxTTL, o.MasterTimeout, o.ConnectTimeout = w.maxTTL, timeout, 400*ms
 				o.HandoverTime = 30 * ms // TTLs are short here, too, and checkStarvation is
