@@ -121,7 +121,7 @@ func TestCommitRefuses(t *testing.T) {
 		}{
 			{setNX("", "v", time.Second), "a resource name is empty"},
 			{setNX("redlockd:epoch", "v", time.Second), "kept for redlockd itself"},
-			{setNX("a", strings.Repeat("v", MaxValueLen+1), time.Second), "the value has 16385 bytes"},
+			{setNX("a", strings.Repeat("v", MaxValueLen+1), time.Second), "the value has 16385 bytes, at most 16384 are possible"},
 			{setNX("a", "v", 9*ms), "ttl of 9 ms is below the least, 20 ms (min_ttl)"},
 			{setNX("a", "v", time.Hour), "above the most, 60000 ms (max_ttl)"},
 			{compareAndExpire("a", "v", time.Hour), "above the most, 60000 ms (max_ttl)"},
@@ -138,6 +138,109 @@ func TestCommitRefuses(t *testing.T) {
 			}
 		}
 		s.wantNoLocks()
+		p.commit(setNX("a", strings.Repeat("v", MaxValueLen), time.Second)).want(s, "SET NX of the longest value", "held", 0)
+	})
+}
+
+// Who drains takes no new locks, and serves those that are held.
+func TestDropInDrain(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		p.commit(setNX("a", longValue, 10*time.Second), setNX("b", longValue, 10*time.Second)).want(s, "SET NX before", "held", 0)
+		p.Drain()
+		p.commit(setNX("r", "v", 10*time.Second)).want(s, "SET NX", ErrDraining.Error(), 0)
+		p.commit(setNX("r", "v", 10*time.Second), setNX("s", "v", 10*time.Second)).want(s, "SET NX of several", ErrDraining.Error(), 0)
+		p.commit(compareAndExpire("a", longValue, 20*time.Second)).want(s, "EXPIRE", "held", 0)
+		p.commit(rotate("a", longValue, otherValue, 10*time.Second)).want(s, "rotation", "held", 0)
+		p.commit(compareAndDelete("a", otherValue), compareAndDelete("b", longValue)).want(s, "DEL of several", "held", 0)
+		s.wantNoLocks()
+	})
+}
+
+// A share whose locks are at their limit gets no new one, and goes on with those that it has.
+func TestDropInMaxLocks(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		u := of{p, &Share{MaxLocks: 2}}
+		commit := func(changes ...Change) *call {
+			c := &call{Op: Op{Share: u.share}, began: time.Now()}
+			p.StartCommit(&c.Op, changes, c)
+			return p.finish(c)
+		}
+		tooMany := (&ShareError{Limit: LimitLocks, Max: 2, Share: u.share}).Error()
+		commit(setNX("a", longValue, 10*time.Second), setNX("b", longValue, 10*time.Second)).want(s, "SET NX of two", "held", 0)
+		attempts := p.Stats().Attempts
+		commit(setNX("c", longValue, 10*time.Second)).want(s, "SET NX of a third", tooMany, 0)
+		commit(rotate("a", longValue, otherValue, 10*time.Second), setNX("c", longValue, 10*time.Second)).want(s, "rotation beside a third", tooMany, 0)
+		commit(rotate("a", longValue, otherValue, 10*time.Second)).want(s, "rotation", "held", 0)
+		commit(compareAndExpire("a", otherValue, 10*time.Second), compareAndExpire("b", longValue, 10*time.Second)).want(s, "EXPIRE of both", "held", 0)
+		s.wantOn("c", longValue, "00000")
+		commit(compareAndDelete("a", otherValue), compareAndDelete("b", longValue)).want(s, "DEL of both", "held", 0)
+		if got := p.Stats().Attempts; got != attempts {
+			s.Errorf("attempts: got %d since the first SET NX, want none: nothing asked for a new lock", got-attempts)
+		}
+		commit(setNX("c", longValue, 10*time.Second)).want(s, "SET NX then", "held", 0)
+		if got := p.Stats().Attempts; got != attempts+1 {
+			s.Errorf("attempts: got %d, want 1", got-attempts)
+		}
+	})
+}
+
+// A change that is denied ends no lease, also where it would have deleted a key beside.
+func TestDeniedDeletionEndsNothing(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		p.commit(setNX("a", longValue, 10*time.Second)).want(s, "SET NX", "held", 0)
+		s.doOn([]int{0, 1, 2, 3, 4}, "SET", "b", "of another", "PX", 5000)
+		p.commit(compareAndDelete("a", longValue), setNX("b", longValue, 10*time.Second)).want(s, "DEL beside SET NX of what is held", "no", 0)
+		if n := p.Stats().Leases; n != 1 {
+			s.Errorf("leases: got %d, want 1", n)
+		}
+	})
+}
+
+// Who waits for one of several keys gets it in the batch that deletes them.
+func TestDeletionOfSeveralHandsOver(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		p.commit(setNX("a", longValue, 10*time.Second), setNX("b", longValue, 10*time.Second)).want(s, "SET NX", "held", 0)
+		waiting := p.begin(one("b", time.Minute).waits(time.Minute))
+		time.Sleep(10 * ms)
+		p.delay(ms, ms, 0, 1, 2, 3, 4)
+		deleted := p.beginCommit(compareAndDelete("a", longValue), compareAndDelete("b", longValue))
+		p.finish(deleted).want(s, "DEL of both", "held", 2*ms)
+		p.finish(waiting).want(s, "LOCK that waits", "held", 12*ms)
+	})
+}
+
+// What a change takes while it waits for room is counted with its names and values, and a change that only deletes waits for nobody else.
+func TestDropInWaitsForRoom(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		p.commit(setNX("old", longValue, time.Minute), setNX("old2", longValue, time.Minute)).want(s, "SET NX before", "held", 0)
+		p.crowd(&Share{})
+		share := &Share{}
+		start := func(changes ...Change) *call {
+			c := &call{Op: Op{Share: share}, began: time.Now()}
+			p.StartCommit(&c.Op, changes, c)
+			return c
+		}
+		deleted := start(compareAndDelete("old", longValue), compareAndDelete("old2", longValue))
+		if got := p.Stats().Deferred; got != 0 {
+			s.Errorf("%d operations wait for room, want none: a release goes at once", got)
+		}
+		set := start(setNX("a", longValue, time.Minute), rotate("bc", "12345", "123", time.Minute))
+		if got, want := share.queuedBytes, queuedOpBytes+len("a"+longValue+"bc"+"12345"+"123"); got != want {
+			s.Errorf("a change that waits takes %d bytes, want %d", got, want)
+		}
+		start(compareAndDelete("bc", "12345"))
+		if got := p.Stats().Deferred; got != 2 {
+			s.Errorf("%d operations wait for room, want 2: a release stays behind what its share has asked for before", got)
+		}
+		time.Sleep(ms)
+		s.thaw(0, 1, 2, 3, 4)
+		p.finish(deleted).want(s, "DEL of both", "held", deleted.took)
+		p.finish(set).want(s, "SET NX beside a wrong guard", "no", set.took)
 	})
 }
 
