@@ -436,8 +436,7 @@ func (c *Client) RenewHeld(ctx context.Context) {
 	for _, b := range s.due {
 		b.awaited = true
 		b.due = now //mutant:a-drain-does-not-renew
-	}
-	heap.Init(&s.due)
+	} // any order is right where all are due at once
 	if s.awaited == 0 {
 		close(none)
 	}

@@ -289,6 +289,107 @@ func TestTakeoverIsReleasedOnceItIsHeard(t *testing.T) {
 	})
 }
 
+// What was locked, and what was taken over and heard of, is released with the connection, whatever else it has taken over without hearing of it.
+func TestReleaseBesideATakeover(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p, q := s.open(), s.open()
+		before := p.holder()
+		first, second := p.lock(one("a", holdTTL).heldBy(before)).Token, p.lock(one("b", holdTTL).heldBy(before)).Token
+		o := q.holder()
+		first = o.hold(first, holdTTL, true, "a").Token
+		q.lock(one("c", holdTTL).heldBy(o).released())
+		o.wantKept(true, 2)
+		second = o.hold(second, holdTTL, true, "b").Token
+		q.lock(one("d", holdTTL).heldBy(o).released())
+		q.EndHolder(o.Holder, true)
+		synctest.Wait()
+		for resource, on := range map[string]string{"a": "00000", "b": "11111", "c": "00000", "d": "00000"} {
+			s.wantSet(resource, on)
+		}
+	})
+}
+
+// What cannot be taken over stays with its holder.
+func TestTakeoverIsRefused(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		before, o := p.holder(), p.holder()
+		token := p.lock(one("a", holdTTL).heldBy(before)).Token
+		o.hold(token, holdTTL, false, "").want(s, "HOLD of no name", "a resource name is empty", 0)
+		o.hold("", holdTTL, false, "a").want(s, "HOLD of no token", "token", 0)
+		o.hold(token, 149*ms, false, "a").want(s, "HOLD for less than the least", "too short", 0)
+		p.Drain()
+		o.hold(token, holdTTL, false, "a").want(s, "HOLD while the server drains", ErrDraining.Error(), 0)
+		before.wantKept(true, 1)
+		before.wantTold()
+	})
+}
+
+// Who extends a part of what is held does not count on more for the rest.
+func TestPartThatIsExtendedIsNotTheHold(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		o := p.holder()
+		c := p.lock(several(holdTTL, "a", "b").heldBy(o))
+		p.extend(c.Token, 50*time.Second, "a").want(s, "EXTEND of a part", "held", 0)
+		if left := o.wantKept(true, 1); left > holdTTL {
+			s.Errorf("KEEPALIVE says %v, and the rest is held for %v", left, holdTTL)
+		}
+	})
+}
+
+// Who locks again what was lost is told of the loss, and holds the new lock.
+func TestLockAgainTellsTheLoss(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		o := p.holder()
+		p.lock(one("a", holdTTL).heldBy(o))
+		s.doAll("DEL", "a")
+		p.lock(one("a", holdTTL).heldBy(o)).want(s, "LOCK again", "held", 0)
+		o.wantTold("a")
+		o.wantKept(false, 1, "a")
+		o.wantKept(true, 1)
+	})
+}
+
+// RenewHeld waits for no lock that has been released meanwhile, and for each other one.
+func TestRenewHeldBesideAnUnlock(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		o := p.holder()
+		released := p.lock(one("a", holdTTL).heldBy(o)).Token
+		p.lock(one("b", holdTTL).heldBy(o))
+		time.Sleep(10 * ms)
+		p.delay(0, 15*ms, 0, 1, 2, 3, 4)
+		began := time.Now()
+		done := make(chan time.Duration, 1)
+		go func() {
+			p.RenewHeld(s.Context())
+			done <- time.Since(began)
+		}()
+		synctest.Wait()
+		p.finish(p.startUnlock(released, "a"))
+		if took := <-done; took < 15*ms || took > 50*ms {
+			s.Errorf("RenewHeld took %v, want as long as the renewal of the other lock", took)
+		}
+	})
+}
+
+// Locks that were taken together drift apart: each renewal comes a little earlier than after a third of the TTL.
+func TestNextRenewal(t *testing.T) {
+	now := time.Now()
+	seen := map[time.Duration]bool{}
+	for range 1000 {
+		in := nextRenewal(now, 24*time.Second).Sub(now)
+		if seen[in] = true; in < 7*time.Second || in > 8*time.Second {
+			t.Fatalf("a lock with a TTL of 24s is renewed after %v, want 7s to 8s", in)
+		}
+	}
+	if len(seen) < 900 {
+		t.Errorf("%d moments in 1000 renewals, want nearly as many", len(seen))
+	}
+}
+
 // A token that is bound to one connection, whose end releases it, is not bound to another one: a takeover gives it a new name.
 func TestMadeTokenIsBoundOnce(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
@@ -507,6 +608,15 @@ func TestHoldsAreBounded(t *testing.T) {
 			if !errors.Is(c.Err, ErrBadRequest) || !strings.Contains(c.Err.Error(), "max_bound") {
 				s.Errorf("%s: got %+v, want it refused", what, c.Result)
 			}
+		}
+		full := &Holder{bindings: make([]*binding, BoundMax-1)}
+		unbounded := s.open()
+		if err := unbounded.holds.bindable(full); err != nil {
+			s.Errorf("one lock below the bound of a connection: %v", err)
+		}
+		full.bindings = append(full.bindings, nil)
+		if err := unbounded.holds.bindable(full); err == nil || !strings.HasPrefix(err.Error(), "10000 locks are held by this connection") {
+			s.Errorf("at the bound of a connection: got %v", err)
 		}
 		// The bound is looked at again when a lock is granted.
 		p.EndHolder(o.Holder, true)
