@@ -256,39 +256,6 @@ func TestReadersAndSemaphores(t *testing.T) {
 	}
 }
 
-// Goal: what goes beyond bounded values with a TTL is refused with a reason, a script as a whole: nothing that it has changed before is
-// there. Method: scripts that take a lock first; what no command and no script may do, behind it; and the same commands by themselves.
-func TestBeyondWhatIsKept(t *testing.T) {
-	srv := serve(t)
-	c := srv.dial()
-	const takes = `redis.call('set', KEYS[2], 'v', 'NX', 'PX', 20000) redis.call('zadd', KEYS[3], 1, 'm') redis.call('pexpire', KEYS[3], 20000) `
-	for script, want := range map[string]string{
-		`for i = 1, 65 do redis.call('hset', KEYS[1], 'f' .. i, 1) end redis.call('pexpire', KEYS[1], 20000)`: `ERR key "k" would have 65 fields, at most 64 are possible`,
-		`for i = 1, 65 do redis.call('sadd', KEYS[1], i) end redis.call('pexpire', KEYS[1], 20000)`:           `ERR key "k" would have 65 members, at most 64 are possible`,
-		`redis.call('hset', KEYS[1], 'f', string.rep('x', 16400)) redis.call('pexpire', KEYS[1], 20000)`:      `ERR key "k" would take 16440 bytes with all its fields, at most 16384 are possible`,
-		`redis.call('rpush', KEYS[1], 'v')`:                                     `ERR the script calls RPUSH, and is refused as a whole`,
-		`redis.call('lindex', KEYS[1], 0)`:                                      `ERR the script calls LINDEX, and is refused as a whole`,
-		`redis.call('xadd', KEYS[1], '*', 'f', 'v')`:                            `ERR the script calls XADD, and is refused as a whole`,
-		`redis.call('zrangebylex', KEYS[3], '-', '+')`:                          `ERR the script calls ZRANGEBYLEX, and is refused as a whole`,
-		`redis.call('zremrangebylex', KEYS[3], '-', '+')`:                       `ERR the script calls ZREMRANGEBYLEX, and is refused as a whole`,
-		`redis.call('zrange', KEYS[3], '-', '+', 'BYLEX', 'LIMIT', 0, 1)`:       `ERR BYLEX is not served: this endpoint serves locks only`,
-		`redis.call('hset', KEYS[1], 'f', 'v')`:                                 `ERR a lock without a TTL would be held for ever`,
-		`for i = 1, 200 do redis.call('get', 'other:' .. i) end`:                `ERR the script uses more than 128 keys, which is the most that is possible: "other:126" is one too many`,
-		`redis.call('hincrby', KEYS[1], 'f', 1) redis.call('persist', KEYS[3])`: `ERR a lock without a TTL would be held for ever`,
-	} {
-		c.do("EVAL", takes+script, "3", "k", "taken", "sorted").err(want)
-	}
-	c.do(append([]string{"EVAL", "return 1", "200"}, strings.Fields(strings.Repeat("k ", 200))...)...).err("ERR the script has 200 keys: scripts here can have 128")
-	for line, want := range map[string]string{
-		"LPUSH k v": "ERR LPUSH is not served", "BLPOP k 1": "ERR BLPOP is not served", "XADD k * f v": "ERR XADD is not served",
-		"ZRANGEBYLEX k - +": "ERR ZRANGEBYLEX is not served", "ZLEXCOUNT k - +": "ERR ZLEXCOUNT is not served", "ZREVRANGEBYLEX k + -": "ERR ZREVRANGEBYLEX is not served",
-		"ZRANGE k - + BYLEX": "ERR BYLEX is not served", "ZRANGESTORE d k 0 1": "ERR ZRANGESTORE is not served", "HSET k f v": "ERR a lock without a TTL",
-	} {
-		c.do(strings.Fields(line)...).err(want)
-	}
-	srv.noKeys()
-}
-
 // Goal: a hash that Redisson has made on the masters themselves, while a fleet moves to redlockd one service at a time, is never overwritten and
 // never taken for free. Method: real masters; the hash on a quorum, then on one of them alone; everything that takes a lock, and everything that
 // would change it; after each the hash is what it was.
