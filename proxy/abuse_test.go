@@ -280,19 +280,6 @@ func TestIdleTimeout(t *testing.T) {
 	})
 }
 
-func TestMaxClients(t *testing.T) {
-	srv := serve(t, func(o *Options) { o.MaxClients = 2 })
-	a, b := srv.dial(), srv.dial()
-	a.do("PING").is("+PONG")
-	b.do("PING").is("+PONG")
-	c := srv.dial()
-	c.read().is("-ERR max number of clients reached")
-	c.closed()
-	b.conn.Close()
-	eventually(t, "there is room again", func() bool { return len(srv.clients()) == 1 })
-	srv.dial().do("PING").is("+PONG")
-}
-
 // A client that is refused learns why, however busy the machine is.
 func TestRefusedClientIsTold(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {

@@ -116,20 +116,6 @@ func TestCLIENTKILL(t *testing.T) {
 		c.do("CLIENT", "KILL", "ID", c.id(), "SKIPME", "NO").is(":1")
 		c.closed()
 	})
-	t.Run("a client that waits", func(t *testing.T) {
-		c, w := srv.dial(), srv.dial()
-		c.do("AUTH", "d")
-		w.do("AUTH", "d")
-		token := c.do("LOCK", "kill", "60000").granted(1, 60000)
-		id := w.id()
-		w.send("LOCK", "kill", "60000", "WAIT", "60000")
-		eventually(t, "a waiter", func() bool { return srv.opts.Engine.Stats().Waiters == 1 })
-		c.do("CLIENT", "KILL", "ID", id).is(":1")
-		w.closed()
-		eventually(t, "no waiter", func() bool { return srv.opts.Engine.Stats().Waiters == 0 })
-		c.do("UNLOCK", "kill", token).is(":1")
-		c.do("LOCK", "kill", "60000").granted(1, 60000) // it did not go to the dead
-	})
 }
 
 // Goal: what cannot be kept is refused by words that say why.

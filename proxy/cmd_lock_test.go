@@ -200,6 +200,7 @@ func TestNativeCommandsRefuse(t *testing.T) {
 		{"LOCK a 1000 WAIT -5", "ERR WAIT of -5 ms is below the least, 1 ms"},
 		{"LOCK a 1000 WAIT long", "ERR WAIT 'long' is no time"},
 		{"LOCK a 1000 WAIT 3600001", "ERR WAIT of 3600001 is outside 0 … 3600000 ms (max_wait)"},
+		{"LOCK a 1000 WAITS 5", "ERR syntax error: 'WAITS' is no option of LOCK"},
 		{"LOCK a 1000 NX", "ERR syntax error: 'NX' is no option of LOCK; TOKEN token, WAIT ms, FENCE, SHARED, SLOTS k, HOLD, RELEASE and NOTE text are"},
 		{"LOCK a 1000 FENCE fence", "ERR syntax error: fence is given twice"},
 		{"LOCK a 1000 TOKEN ~", "ERR the token is empty: 1 to 1024 bytes are needed"},

@@ -154,6 +154,14 @@ func TestHandshakesMakeRoom(t *testing.T) {
 	c.do("PING").is("+PONG")
 }
 
+// What has not logged in may send no argument that is longer than a name or a password can be.
+func TestPreauthThatSendsMuch(t *testing.T) {
+	c := serve(t, withUser).dial()
+	c.raw("*2\r\n$4\r\nECHO\r\n$20000\r\n")
+	c.read().is("-ERR Protocol error: unauthenticated bulk length: 20000 bytes in one argument, the limit before AUTH is 4096")
+	c.closed()
+}
+
 func TestPreauthThatDoesNotRead(t *testing.T) {
 	srv := serve(t, withUser, func(o *Options) { o.bounds.writeTimeout = 200 * time.Millisecond })
 	c := srv.dial()

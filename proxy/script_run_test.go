@@ -243,6 +243,13 @@ func TestScriptCommands(t *testing.T) {
 	}
 }
 
+// EVAL refuses such keys before it, and this holds for whoever else runs a script.
+func TestScriptOnAReservedKey(t *testing.T) {
+	if o := runOn(t, "return 1", []scriptKey{{name: "redlockd:epoch"}}); o.refused == nil || !strings.Contains(o.refused.Error(), "redlockd's own") {
+		t.Errorf("got %v, want it refused", o)
+	}
+}
+
 func BenchmarkScriptRelease(b *testing.B) {
 	script, err := sandbox.Compile(`if redis.call("get",KEYS[1]) == ARGV[1] then return redis.call("del",KEYS[1]) else return 0 end`)
 	if err != nil {
