@@ -5,15 +5,12 @@ package proxy
 // Method: such clients, over TCP and net.Pipe, against a server over masters in this process.
 
 import (
-	"bytes"
 	"crypto/tls"
 	"io"
-	"log/slog"
 	"net"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -45,8 +42,8 @@ func TestTooMuch(t *testing.T) {
 }
 
 func TestPanicInACommand(t *testing.T) {
-	var log bytes.Buffer
-	srv := newTestServer(t, func(o *Options) { o.Logger = slog.New(slog.NewTextHandler(&locked{w: &log}, nil)) })
+	var log testLog
+	srv := newTestServer(t, log.keep)
 	srv.table = newCommandTable(slices.Concat(commandRows, []command{
 		{name: "boom", arity: -1, handler: func(_ *session, c *call) error {
 			c.out = append(c.out, "+half a rep"...)
@@ -74,25 +71,10 @@ func TestPanicInACommand(t *testing.T) {
 	}
 }
 
-// locked makes a writer safe for several goroutines.
-type locked struct {
-	mu sync.Mutex
-	w  *bytes.Buffer
-}
-
-func (l *locked) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.w.Write(b)
-}
-
 // A client that sends and never reads fills its output to the bound and no further, and is closed.
 func TestClientThatDoesNotRead(t *testing.T) {
-	var log bytes.Buffer
-	srv := serve(t, func(o *Options) {
-		o.bounds.outputMax, o.bounds.writeTimeout = 64<<10, 200*time.Millisecond
-		o.Logger = slog.New(slog.NewTextHandler(&locked{w: &log}, nil))
-	})
+	var log testLog
+	srv := serve(t, log.keep, func(o *Options) { o.bounds.outputMax, o.bounds.writeTimeout = 64<<10, 200*time.Millisecond })
 	c := srv.dial()
 	c.do("PING").is("+PONG")
 	most := srv.flood(c, strings.Repeat(frameOf("ECHO", strings.Repeat("x", 10_000)), 100))
@@ -196,7 +178,7 @@ func TestHalfACommandAndSilence(t *testing.T) {
 			return slices.ContainsFunc(srv.clients(), func(conn *connection) bool { return conn.incompleteSince.Load() != 0 })
 		})
 		waiting.raw(lock[10:] + "*1\r\n$4\r\nPI") // it waits, and what is behind is not looked at
-		eventually(t, "it waits", waiters(srv, 1))
+		srv.waiting(1)
 		began := time.Now()
 		half.raw("*2\r\n$4\r\nECHO\r\n$1000\r\nxxx")
 		half.closed()

@@ -28,7 +28,7 @@ func TestCLIENTLIST(t *testing.T) {
 	b.do("PSUBSCRIBE", "p*")
 	w.do("LOCK", "a", "60000").granted(1, 60000)
 	w.send("LOCK", "a", "60000", "WAIT", "60000")
-	eventually(t, "the third client waits", waiters(srv, 1))
+	srv.waiting(1)
 
 	a.do("CLIENT", "LIST").matches(`"txt:id=1 .*\\nid=2 .* flags=P db=0 sub=2 psub=1 .* cmd=psubscribe .*\\nid=3 .* flags=b .* cmd=lock .*\\n"`)
 	a.do("CLIENT", "LIST", "TYPE", "PubSub").matches(`"txt:id=2 [^\\]*\\n"`)

@@ -160,9 +160,7 @@ func TestReadOnlyScripts(t *testing.T) {
 // serveQuiet is serve, where little but what clients ask for goes to the masters: see rounds.
 func serveQuiet(t *testing.T) *testServer {
 	t.Helper()
-	engine, masters := startEngine(t, func(o *redlock.Options) { o.Heartbeat = 10 * time.Second })
-	srv := serve(t, func(o *Options) { o.Engine = engine })
-	srv.masters = masters
+	srv := serveWith(t, func(o *redlock.Options) { o.Heartbeat = 10 * time.Second })
 	synctest.Wait() // it has said to the fleet that it is there, in a round of its own
 	return srv
 }
@@ -280,7 +278,7 @@ if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) 
 // SCRIPT LOAD on one redlockd, EVALSHA on another, and after both were restarted.
 func TestScriptsAreShared(t *testing.T) {
 	a := serve(t)
-	b := serve(t, func(o *Options) { o.Engine = openEngine(t, a.masters) })
+	b := a.twin()
 	sha := sandbox.SHA(acquireScript)
 	c := b.dial()
 	c.do("EVALSHA", sha, "1", "k", token, "20000").is("-NOSCRIPT No matching script. Please use EVAL.")
@@ -292,7 +290,7 @@ func TestScriptsAreShared(t *testing.T) {
 	// A script that came by EVAL.
 	c.do("EVAL", releaseScript, "1", "k", "another's").is(":0")
 	eventually(t, "the script is shared", func() bool { return len(a.keysOf("redlockd:shared:")) == 10 })
-	again := serve(t, func(o *Options) { o.Engine = openEngine(t, a.masters) })
+	again := a.twin()
 	again.dial().do("EVALSHA", sandbox.SHA(releaseScript), "1", "k", token).is(":1")
 
 	// The longest one.
@@ -307,10 +305,8 @@ func TestScriptsAreShared(t *testing.T) {
 func TestScriptFlushForgetsEverywhere(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
 		a := serveFast(t)
-		b := serve(t, func(o *Options) { o.Engine = openEngine(t, a.masters) })
-		for i := range a.masters { // or the message may come too early for somebody
-			eventually(t, "both servers hear the master", func() bool { return a.onMaster(i, "PUBLISH", "redlockd:messages", "no message").text == ":2" })
-		}
+		b := a.twin()
+		a.heard(2)
 		here, there := a.dial(), b.dial()
 		acquire, release := sandbox.SHA(acquireScript), sandbox.SHA(releaseScript)
 		const none = "-" + string(errNoScript)
@@ -333,7 +329,7 @@ func TestScriptFlushForgetsEverywhere(t *testing.T) {
 		if got := here.info("memory")["number_of_cached_scripts"]; got != "0" {
 			t.Errorf("INFO: got %s cached scripts, want 0", got)
 		}
-		again := serve(t, func(o *Options) { o.Engine = openEngine(t, a.masters) }).dial()
+		again := a.twin().dial()
 		again.do("EVALSHA", acquire, "1", "k", token, "20000").is(none)
 
 		// A master that has not heard of it holds an old script.

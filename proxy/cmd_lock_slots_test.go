@@ -4,7 +4,6 @@ package proxy
 // slot. Method: dialogues with a server over five masters in this process.
 
 import (
-	"fmt"
 	"slices"
 	"strconv"
 	"testing"
@@ -14,12 +13,6 @@ import (
 
 // slot is the name of the slot in a reply [token, validity, slot, …].
 func (r reply) slot() string { return r.matches(`\["[^"]+" :\d+ "([^"]+)".*\]`)[0] }
-
-// waiting waits until so many LOCKs wait.
-func (srv *testServer) waiting(n int) {
-	srv.t.Helper()
-	eventually(srv.t, fmt.Sprint(n, " waiters"), func() bool { return srv.opts.Engine.Stats().Waiters == n })
-}
 
 func TestSLOTS(t *testing.T) {
 	srv := serve(t)
@@ -100,8 +93,7 @@ func TestSLOTSRefused(t *testing.T) {
 // What a user may not use is refused also where it is a slot: it could be granted one that it may not release.
 func TestSLOTSOfAConfinedUser(t *testing.T) {
 	srv := serve(t, confine)
-	c := srv.dial()
-	c.do("AUTH", "billing", "b").is("+OK")
+	c := srv.dialAs("billing")
 	slot := c.do("LOCK", "billing:jobs", "20000", "SLOTS", "3", "TOKEN", token).slot()
 	c.do("UNLOCK", slot, token).is(":1")
 	c.do("LOCK", "orders:1", "20000", "SLOTS", "3").err(noResource)
@@ -111,9 +103,8 @@ func TestSLOTSOfAConfinedUser(t *testing.T) {
 
 // Limits of a user count a slot as one lock; its max_ttl holds, too.
 func TestSLOTSWithinTheLimitsOfAUser(t *testing.T) {
-	srv := serve(t, func(o *Options) { o.Users = []access.User{{Name: "u", Password: "p", MaxLocks: 2, MaxTTL: 30e9}} })
-	c := srv.dial()
-	c.do("AUTH", "u", "p").is("+OK")
+	srv := serve(t, func(o *Options) { o.Users = []access.User{{Name: "u", Password: "u", MaxLocks: 2, MaxTTL: 30e9}} })
+	c := srv.dialAs("u")
 	c.do("LOCK", "jobs", "20000", "SLOTS", "8").slot()
 	c.do("LOCK", "jobs", "20000", "SLOTS", "8").slot()
 	c.do("LOCK", "jobs", "20000", "SLOTS", "8").err("ERR max number of locks of user u reached (max_locks = 2 in [auth])")

@@ -87,7 +87,7 @@ func TestCommandsWhileSubscribed(t *testing.T) {
 // Goal: a message reaches the subscribers of every server over the same masters, once, in order, and only those of its channel.
 func TestMessagesReachEveryServer(t *testing.T) {
 	here := serve(t)
-	there := serve(t, func(o *Options) { o.Engine = openEngine(t, here.masters) })
+	there := here.twin()
 	near, far, resp3, pattern, stranger := here.dial(), there.dial(), there.dial(), there.dial(), there.dial()
 	near.do("SUBSCRIBE", "wake").is(`["subscribe" "wake" :1]`)
 	far.do("SUBSCRIBE", "wake").is(`["subscribe" "wake" :1]`)
@@ -96,9 +96,7 @@ func TestMessagesReachEveryServer(t *testing.T) {
 	pattern.do("PSUBSCRIBE", "w*").is(`["psubscribe" "w*" :1]`)
 	stranger.do("SUBSCRIBE", "other").is(`["subscribe" "other" :1]`)
 	p := here.dial()
-	for i := range here.masters {
-		eventually(t, "both servers hear the master", func() bool { return here.onMaster(i, "PUBLISH", "redlockd:messages", "no message").text == ":2" })
-	}
+	here.heard(2)
 	for _, payload := range []string{"1", "2\r\n", "3 x"} {
 		p.do("PUBLISH", "wake", payload).is(":1")
 	}
@@ -126,9 +124,7 @@ func TestMessagesReachEveryServer(t *testing.T) {
 func TestMessagesThatOneMasterMakesUp(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
 		srv := serve(t)
-		for i := range srv.masters {
-			eventually(t, "the server hears the master", func() bool { return srv.onMaster(i, "PUBLISH", "redlockd:messages", "no message").text == ":1" })
-		}
+		srv.heard(1)
 		c, subscriber := srv.dial(), srv.dial()
 		subscriber.do("SUBSCRIBE", redlock.LostChannel).matches(".*")
 		c.do("SCRIPT", "LOAD", releaseScript)

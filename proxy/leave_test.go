@@ -37,12 +37,12 @@ func TestClientLeavesWhileItWaits(t *testing.T) {
 			a.do("LOCK", "r", "60000", "TOKEN", "a").granted(1, 59398)
 			id := b.do("CLIENT", "ID").matches(`:(\d+)`)[0]
 			b.send("LOCK", "r", "60000", "TOKEN", "b", "WAIT", "60000")
-			eventually(t, "b waits", waiters(srv, 1))
+			srv.waiting(1)
 			c.send("LOCK", "r", "60000", "TOKEN", "c", "WAIT", "60000")
-			eventually(t, "c waits", waiters(srv, 2))
+			srv.waiting(2)
 
 			leave.how(srv, b, id)
-			eventually(t, "b does not wait any more", waiters(srv, 1))
+			srv.waiting(1)
 			a.do("UNLOCK", "r", "a").is(":1")
 			c.read().granted(1, 59398)
 			c.do("UNLOCK", "r", "c").is(":1")
@@ -155,7 +155,7 @@ func TestHalfClose(t *testing.T) {
 		frameOf("EVAL", releaseScript, "1", "other", token) + frameOf("EVAL", acquireScript, "1", "free", token, "10000") +
 		frameOf("LOCK", "r", "10000", "WAIT", "60000") + "PING\r\n*1\r\n$4\r\nPI")
 	c.read().is("+PONG")
-	eventually(t, "it waits", waiters(srv, 1))
+	srv.waiting(1)
 	c.conn.(*net.TCPConn).CloseWrite()
 	c.read().err("UNBLOCKED the client ended its stream")
 	c.read().is(`"behind"`)

@@ -5,9 +5,7 @@ package proxy
 // late on a busy machine would be closed for that (writeTimeout).
 
 import (
-	"bytes"
 	"fmt"
-	"log/slog"
 	"runtime"
 	"strconv"
 	"strings"
@@ -40,11 +38,8 @@ func threeUsers(o *Options) {
 func TestSubscribersThatDoNotReadAreBoundedTogether(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
 		const total = 4 << 20
-		var log bytes.Buffer
-		srv, dial := servePipes(t, threeUsers, func(o *Options) {
-			o.OutputTotal = total
-			o.Logger = slog.New(slog.NewTextHandler(&locked{w: &log}, nil))
-		})
+		var log testLog
+		srv, dial := servePipes(t, threeUsers, log.keep, func(o *Options) { o.OutputTotal = total })
 		admin, reader, late := dial("admin"), dial("modest"), dial("modest")
 		for _, c := range []*client{reader, late} {
 			c.do("SUBSCRIBE", "c").is(`["subscribe" "c" :1]`)

@@ -5,11 +5,9 @@ package proxy
 // the semaphore, so that nothing depends on time.
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
-	"log/slog"
 	"net"
 	"os"
 	"strings"
@@ -375,12 +373,9 @@ func TestWaitingHoldsNoCPU(t *testing.T) {
 
 func TestFailedHandshakesAreTold(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
-		var log bytes.Buffer
+		var log testLog
 		config := selfSigned(t)
-		srv := serve(t, func(o *Options) {
-			o.TLSConfig = config
-			o.Logger = slog.New(slog.NewTextHandler(&locked{w: &log}, nil))
-		})
+		srv := serve(t, log.keep, func(o *Options) { o.TLSConfig = config })
 		srv.dial().conn.Close() // a look whether somebody listens is worth no line
 		eventually(t, "it has gone", func() bool { return srv.counters[countConnections].Load() == 1 && len(srv.clients()) == 0 })
 		c := srv.dial()

@@ -77,10 +77,7 @@ func (srv *testServer) away(masters ...int) {
 
 // serveFast is serve for tests that wait for masters to be given up.
 func serveFast(t *testing.T) *testServer {
-	engine, masters := startEngine(t, func(o *redlock.Options) { o.MasterTimeout = time.Second })
-	srv := serve(t, func(o *Options) { o.Engine = engine })
-	srv.masters = masters
-	return srv
+	return serveWith(t, func(o *redlock.Options) { o.MasterTimeout = time.Second })
 }
 
 const (

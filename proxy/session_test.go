@@ -14,10 +14,6 @@ import (
 	"time"
 )
 
-func waiters(srv *testServer, n int) func() bool {
-	return func() bool { return srv.opts.Engine.Stats().Waiters == n }
-}
-
 func TestWaitingLOCKHoldsBackWhatIsBehind(t *testing.T) {
 	srv := serve(t)
 	a, b := srv.dial(), srv.dial()
@@ -25,7 +21,7 @@ func TestWaitingLOCKHoldsBackWhatIsBehind(t *testing.T) {
 
 	b.raw(frameOf("PING") + frameOf("LOCK", "r", "10000", "TOKEN", "b", "WAIT", "60000") + frameOf("PING") + frameOf("LOCK", "behind", "10000"))
 	b.read().is("+PONG") // what was before it is answered
-	eventually(t, "b waits", waiters(srv, 1))
+	srv.waiting(1)
 	b.send("ECHO", "sent while it waits")
 	b.silent(50 * time.Millisecond)
 	a.do("LOCK", "behind", "10000", "TOKEN", "a").granted(1, 9898) // what is behind it is not executed
@@ -46,12 +42,12 @@ func TestCLIENTUNBLOCK(t *testing.T) {
 
 	a.do("CLIENT", "UNBLOCK", id).is(":0") // it does not wait
 	b.send("LOCK", "r", "10000", "WAIT", "60000")
-	eventually(t, "b waits", waiters(srv, 1))
+	srv.waiting(1)
 	a.do("CLIENT", "UNBLOCK", id).is(":1")
 	b.read().is("*nil")
 
 	b.raw(frameOf("LOCK", "r", "10000", "WAIT", "60000") + frameOf("PING"))
-	eventually(t, "b waits", waiters(srv, 1))
+	srv.waiting(1)
 	a.do("CLIENT", "UNBLOCK", id, "ERROR").is(":1")
 	b.read().is("-UNBLOCKED client unblocked via CLIENT UNBLOCK")
 	b.read().is("+PONG")
