@@ -6,7 +6,6 @@ package proxy
 
 import (
 	"fmt"
-	"net"
 	"strings"
 	"testing"
 	"time"
@@ -14,43 +13,6 @@ import (
 	"redlockd/proxy/keyspace"
 	"redlockd/redlock"
 )
-
-// Two redlockds, one lock: its holder takes it again and gives it back as often, through either.
-func TestReentrantLock(t *testing.T) {
-	engine, masters := startEngine(t)
-	a := serve(t, func(o *Options) { o.Engine = engine }).dial()
-	srv := serve(t, func(o *Options) { o.Engine = openEngine(t, masters) })
-	b := srv.dial()
-	lock := func(c *client, owner string) reply { return c.do("EVAL", reentrantScript, "1", "k", owner, "20000") }
-	unlock := func(c *client, owner string) reply {
-		return c.do("EVAL", reentrantReleaseScript, "1", "k", owner, "20000")
-	}
-	lock(a, "one").is("$nil")
-	a.settle()
-	lock(b, "two").is(`"held"`)
-	lock(b, "one").is("$nil")
-	b.settle()
-	a.do("HGET", "k", "one").is(`"2"`)
-	a.do("TYPE", "k").is("+hash")
-	a.do("GET", "k").err("WRONGTYPE")
-	// Everything else is excluded by it, and LOCK is told so.
-	b.do("SET", "k", "v", "NX", "PX", "20000").is("$nil")
-	b.do("LOCK", "k", "20000").is("*nil")
-	b.do("DEL", "k").err("ERR DEL is refused")
-	b.do("EVAL", `return redis.call('del', KEYS[1])`, "1", "k").err(`ERR the script changes key "k" without comparing`)
-	unlock(b, "two").is("$nil")
-	unlock(b, "one").is(":0")
-	b.settle()
-	unlock(a, "one").is(":1")
-	a.settle()
-	unlock(b, "one").is("$nil")
-	srv.noKeys()
-	// A lock of another kind keeps it out.
-	a.do("LOCK", "k", "20000", "TOKEN", "t").granted(1, 20000)
-	a.settle()
-	lock(b, "one").err("WRONGTYPE")
-	b.do("HINCRBY", "k", "one", "1").is("-WRONGTYPE Operation against a key holding the wrong kind of value")
-}
 
 // What takes one round for a token takes one for a hash: the first of its kind, and what this redlockd has granted.
 func TestRoundsOfReentrantLock(t *testing.T) {
@@ -132,10 +94,8 @@ const (
 
 // Keys that a script names and has not declared count as those that it has.
 func TestKeysThatScriptsMake(t *testing.T) {
-	engine, masters := startEngine(t)
-	a := serve(t, func(o *Options) { o.Engine = engine }).dial()
-	srv := serve(t, func(o *Options) { o.Engine = openEngine(t, masters) })
-	b := srv.dial()
+	srv := serve(t)
+	a, b := srv.dial(), srv.twin().dial()
 	read := func(c *client, reader string) reply { return c.do("EVAL", readLockScript, "1", "k", reader, "20000") }
 	leave := func(c *client, reader string) reply { return c.do("EVAL", readReleaseScript, "1", "k", reader) }
 	read(a, "one").is("$nil")
@@ -145,6 +105,10 @@ func TestKeysThatScriptsMake(t *testing.T) {
 	b.settle()
 	a.do("MGET", "k:one:1", "k:two:1", "k:two:2", "k:two:3").is(`["1" "1" "1" $nil]`)
 	a.do("HMGET", "k", "mode", "one", "two").is(`["read" "1" "2"]`)
+	a.do("LOCK", "k", "20000").is("*nil")
+	a.do("SET", "k", "v", "NX", "PX", "20000").is("$nil")
+	a.do("DEL", "k").err("ERR DEL is refused")
+	a.do("EVAL", `return redis.call('del', KEYS[1])`, "1", "k").err(`ERR the script changes key "k" without comparing`)
 	leave(a, "one").is(":0")
 	leave(a, "one").is("$nil")
 	a.settle()
@@ -190,8 +154,7 @@ func TestLeavingReaderCutsNobodyShort(t *testing.T) {
 
 // Who asks for less than min_ttl gets that, by script, as Symfony does for a key that it never looks at again, or by command.
 func TestTTLBelowTheLeast(t *testing.T) {
-	engine, _ := startEngine(t, func(o *redlock.Options) { o.MinTTL = 20 * time.Second })
-	c := serve(t, func(o *Options) { o.Engine = engine }).dial()
+	c := serveWith(t, func(o *redlock.Options) { o.MinTTL = 20 * time.Second }).dial()
 	for range 2 { // the second one finds the key of the first
 		c.do("EVAL", `redis.call('TIME') redis.call('SET', KEYS[1], '1', 'PX', 1) return 1`, "1", "check").is(":1")
 	}
@@ -233,7 +196,7 @@ func TestReadersAndSemaphores(t *testing.T) {
 			if redis.call('pttl', KEYS[1]) < 3 * tonumber(ARGV[2]) then redis.call('pexpire', KEYS[1], 3 * tonumber(ARGV[2])) end return n`
 	)
 	redis := startRedis(t)
-	theirs, ours := (&testServer{t: t, addr: redis.Addr}).dial(), serve(t).dial()
+	theirs, ours := dialTo(t, redis.Addr), serve(t).dial()
 	for i, step := range [][]string{
 		{read, "one"}, {read, "two"}, {read, "two"}, {write, "w"}, {keepReading, "one"}, {keepReading, "three"}, {stopReading, "one"}, {stopReading, "one"},
 		{write, "w"}, {"SET", "writer", "w_WAITS", "NX", "PX", "20000"}, {read, "three"}, {write, "x"}, {write, "w"}, {stopReading, "two"}, {keepReading, "two"},
@@ -264,11 +227,7 @@ func TestHashOfAnotherClient(t *testing.T) {
 	c := servers[0].dial()
 	var direct []*client
 	for _, m := range masters {
-		conn, err := net.Dial("tcp", m.Addr)
-		if err != nil {
-			t.Fatal(err)
-		}
-		direct = append(direct, newClient(t, conn))
+		direct = append(direct, dialTo(t, m.Addr))
 	}
 
 	for name, holders := range map[string]int{"all": 5, "most": 3} {
