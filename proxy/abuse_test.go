@@ -91,13 +91,7 @@ func TestClientThatDoesNotRead(t *testing.T) {
 func (srv *testServer) flood(c *client, commands string) (most int) {
 	srv.t.Helper()
 	others := len(srv.clients()) - 1
-	go func() {
-		for b := []byte(commands); ; {
-			if _, err := c.conn.Write(b); err != nil {
-				return
-			}
-		}
-	}()
+	go c.sendWithoutEnd(commands)
 	eventually(srv.t, "it is closed", func() bool {
 		clients := srv.clients()
 		for _, conn := range clients {
@@ -108,6 +102,13 @@ func (srv *testServer) flood(c *client, commands string) (most int) {
 		return len(clients) == others
 	})
 	return most
+}
+
+// sendWithoutEnd sends the commands again and again until the connection is closed.
+func (c *client) sendWithoutEnd(commands string) {
+	for err := error(nil); err == nil; {
+		_, err = io.WriteString(c.conn, commands)
+	}
 }
 
 // Replies that come later are bounded like those that are known at once, however short the commands are that were sent together.

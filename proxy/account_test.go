@@ -116,28 +116,27 @@ func TestTTLOfOneUser(t *testing.T) {
 		const refusal = "ERR ttl of 20000 ms is above the most, 10000 ms (max_ttl of user app in [auth])"
 		c.do("LOCK", "held", "10000", "TOKEN", token).granted(1, 9898)
 		refused := 0
-		for _, command := range [][]string{
-			{"LOCK", "a", "20000"},
+		commands := [][]string{
 			{"LOCK", "a", "20s", "WAIT", "1000"},
 			{"LOCK", "a", "20000", "TOKEN", token, "FENCE"},
-			{"MLOCK", "2", "a", "b", "20000"},
-			{"EXTEND", "held", token, "20000"},
-			{"MEXTEND", "1", "held", token, "20000"},
-			{"SET", "a", token, "NX", "PX", "20000"},
 			{"SET", "a", token, "NX", "EX", "20"},
-			{"SET", "a", token, "NX", "GET", "PX", "20000"},
 			{"SET", "held", token, "IFEQ", token, "PX", "20000"},
 			{"SET", "a", token, "PX", "20000"},
 			{"SET", "held", token, "XX", "PX", "20000"},
 			{"SETEX", "a", "20", token},
 			{"PSETEX", "a", "20000", token},
-			{"PEXPIRE", "held", "20000"},
 			{"EXPIRE", "held", "20"},
-			{"EVAL", "return redis.call('set', KEYS[1], ARGV[1], 'nx', 'px', 20000)", "1", "a", token},
 			{"EVAL", "redis.call('setex', KEYS[1], 20, ARGV[1]) return 1", "1", "a", token},
 			{"EVAL", "return redis.call('getex', KEYS[1], 'px', 20000)", "1", "held"},
-			{"EVAL", extendScript, "1", "held", token, "20000"},
-		} {
+		}
+		for _, tt := range ttlCommands {
+			key := "a"
+			if tt.held {
+				key = "held"
+			}
+			commands = append(commands, tt.command(key, "20000"))
+		}
+		for _, command := range commands {
 			if got := c.do(command...); got.text != "-"+refusal {
 				t.Errorf("%s:\ngot  %s\nwant -%s", command, got.text, refusal)
 			}

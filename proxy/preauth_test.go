@@ -336,14 +336,7 @@ func TestWaitingHoldsNoCPU(t *testing.T) {
 					srv.dial().raw(half)
 				}
 				dial().raw(frameOf("PING") + "*1\r\n$4\r\nPI")
-				c := dial()
-				go func() {
-					for b := []byte(strings.Repeat(frameOf("LOCK", "r", "1000"), 100)); ; {
-						if _, err := c.conn.Write(b); err != nil {
-							return
-						}
-					}
-				}()
+				go dial().sendWithoutEnd(strings.Repeat(frameOf("LOCK", "r", "1000"), 100))
 			}
 			full := func() (n int) {
 				for _, conn := range srv.clients() {
