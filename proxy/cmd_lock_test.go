@@ -372,11 +372,3 @@ func TestLOCKINFOWithoutQuorum(t *testing.T) {
 	eventually(t, "it is back", func() bool { return srv.opts.Engine.Masters()[0].State == redlock.MasterQuarantined })
 	c.do("LOCKINFO", "free").matches(`.*"held" :0 .*`)
 }
-
-// No quorum is an error that says how many voted and which are out.
-func TestNOQUORUM(t *testing.T) {
-	srv := serve(t)
-	c := srv.dial()
-	srv.crash(0, 1, 2)
-	c.do("LOCK", "a", "1000").matches(`-NOQUORUM \d of 5 masters voted, 3 needed; out: master-\d:6379: .*`)
-}

@@ -66,24 +66,6 @@ func TestPatternsOfAllClientsAreBounded(t *testing.T) {
 	})
 }
 
-// Goal: in RESP3 a subscribed client may send everything, and messages are pushes; in RESP2 it may not.
-func TestCommandsWhileSubscribed(t *testing.T) {
-	c := serve(t).dial()
-	c.do("SUBSCRIBE", "a").is(`["subscribe" "a" :1]`)
-	c.do("LOCK", "r", "1000").is("-ERR Can't execute 'lock': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context")
-	c.do("CLIENT", "ID").err("ERR Can't execute 'client|id'")
-	c.do("PUBLISH", "a", "x").err("ERR Can't execute 'publish'")
-	c.do("PING", "x").is(`["pong" "x"]`)
-	c.do("UNSUBSCRIBE").is(`["unsubscribe" "a" :0]`)
-	c.do("LOCK", "r", "10000").granted(1, 9898)
-	c.do("HELLO", "3")
-	c.do("PSUBSCRIBE", "a*").is(`>["psubscribe" "a*" :1]`)
-	c.do("LOCK", "s", "10000").granted(1, 9898)
-	c.do("PING", "x").is(`"x"`)
-	c.do("PUNSUBSCRIBE", "b*").is(`>["punsubscribe" "b*" :1]`)
-	c.do("UNSUBSCRIBE").is(`>["unsubscribe" _nil :1]`)
-}
-
 // Goal: a message reaches the subscribers of every server over the same masters, once, in order, and only those of its channel.
 func TestMessagesReachEveryServer(t *testing.T) {
 	here := serve(t)
@@ -149,13 +131,4 @@ func TestMessagesThatOneMasterMakesUp(t *testing.T) {
 		eventually(t, "the scripts are forgotten", func() bool { return c.do("SCRIPT", "EXISTS", sandbox.SHA(releaseScript)).text == "[:0]" })
 		c.do("LOCKS", "ALL").matches(`.*"missing" \[\["name" "nobody:1" .*`)
 	})
-}
-
-// Goal: a subscriber that does not read is closed, and holds up nobody.
-func TestSubscriberThatDoesNotRead(t *testing.T) {
-	srv := serve(t, func(o *Options) { o.bounds.outputMax = 64 << 10 })
-	unread, p := srv.dial(), srv.dial()
-	unread.do("SUBSCRIBE", "c").is(`["subscribe" "c" :1]`)
-	payload := strings.Repeat("x", 16<<10)
-	eventually(t, "the subscriber is closed", func() bool { return p.do("PUBLISH", "c", payload).text == ":0" })
 }

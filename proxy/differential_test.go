@@ -197,6 +197,7 @@ var dialogues = map[string]string{
 		UNSUBSCRIBE b
 		UNSUBSCRIBE nosuch
 		ECHO hi
+		PUBLISH other x
 		CLIENT ID x
 		UNSUBSCRIBE
 		PING

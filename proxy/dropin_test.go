@@ -13,7 +13,6 @@ import (
 
 	"redlockd/proxy/keyspace"
 	"redlockd/redlock"
-	"redlockd/redlock/memmaster"
 )
 
 func permissive(o *Options) { o.AllowUnguarded, o.DefaultTTL = everyKey, 20*time.Second }
@@ -190,11 +189,7 @@ func TestUnguardedIsAllowed(t *testing.T) {
 	for _, want := range []string{"+OK", `"1"`, `"2"`, ":1", "$nil", ":1", `"3"`, ":0"} {
 		c.read().is(want)
 	}
-	eventually(t, "no master has a key", func() bool {
-		return !slices.ContainsFunc(srv.masters, func(m *memmaster.Master) bool {
-			return slices.ContainsFunc(m.Keys(), func(key string) bool { return !strings.HasPrefix(key, redlock.ReservedPrefix) })
-		})
-	})
+	srv.noKeys()
 }
 
 // All databases share their keys, so that locks exclude each other whatever their clients have selected.
@@ -298,16 +293,11 @@ func TestTransaction(t *testing.T) {
 }
 
 func TestDropInNoQuorum(t *testing.T) {
-	srv := newTestServer(t, permissive)
-	srv.serveClients()
+	srv := serve(t, permissive)
 	c := srv.dial()
 	c.do("SET", "k", "a token that is unique", "NX", "PX", "5000").is("+OK")
-	for _, m := range srv.masters[:3] {
-		m.SetReachable(false)
-		m.Cut()
-	}
-	eventually(t, "three masters are away", func() bool { return strings.HasPrefix(c.do("GET", "k").text, "-NOQUORUM") })
-	for _, line := range []string{"SET k v NX PX 1000", "DELEX k IFEQ v", "SET k v IFEQ v PX 1000", "DEL k", "EXPIRE k 1", "WATCH k", "PTTL k"} {
+	srv.away(0, 1, 2)
+	for _, line := range []string{"GET k", "SET k v NX PX 1000", "DELEX k IFEQ v", "SET k v IFEQ v PX 1000", "DEL k", "EXPIRE k 1", "WATCH k", "PTTL k"} {
 		c.do(strings.Fields(line)...).err("NOQUORUM")
 	}
 }
