@@ -5,15 +5,12 @@ package proxy
 // Method: such clients, over TCP and net.Pipe, against a server over masters in this process.
 
 import (
-	"bytes"
 	"crypto/tls"
 	"io"
-	"log/slog"
 	"net"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -45,8 +42,8 @@ func TestTooMuch(t *testing.T) {
 }
 
 func TestPanicInACommand(t *testing.T) {
-	var log bytes.Buffer
-	srv := newTestServer(t, func(o *Options) { o.Logger = slog.New(slog.NewTextHandler(&locked{w: &log}, nil)) })
+	var log testLog
+	srv := newTestServer(t, log.keep)
 	srv.table = newCommandTable(slices.Concat(commandRows, []command{
 		{name: "boom", arity: -1, handler: func(_ *session, c *call) error {
 			c.out = append(c.out, "+half a rep"...)
@@ -74,25 +71,10 @@ func TestPanicInACommand(t *testing.T) {
 	}
 }
 
-// locked makes a writer safe for several goroutines.
-type locked struct {
-	mu sync.Mutex
-	w  *bytes.Buffer
-}
-
-func (l *locked) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.w.Write(b)
-}
-
 // A client that sends and never reads fills its output to the bound and no further, and is closed.
 func TestClientThatDoesNotRead(t *testing.T) {
-	var log bytes.Buffer
-	srv := serve(t, func(o *Options) {
-		o.bounds.outputMax, o.bounds.writeTimeout = 64<<10, 200*time.Millisecond
-		o.Logger = slog.New(slog.NewTextHandler(&locked{w: &log}, nil))
-	})
+	var log testLog
+	srv := serve(t, log.keep, func(o *Options) { o.bounds.outputMax, o.bounds.writeTimeout = 64<<10, 200*time.Millisecond })
 	c := srv.dial()
 	c.do("PING").is("+PONG")
 	most := srv.flood(c, strings.Repeat(frameOf("ECHO", strings.Repeat("x", 10_000)), 100))
@@ -109,13 +91,7 @@ func TestClientThatDoesNotRead(t *testing.T) {
 func (srv *testServer) flood(c *client, commands string) (most int) {
 	srv.t.Helper()
 	others := len(srv.clients()) - 1
-	go func() {
-		for b := []byte(commands); ; {
-			if _, err := c.conn.Write(b); err != nil {
-				return
-			}
-		}
-	}()
+	go c.sendWithoutEnd(commands)
 	eventually(srv.t, "it is closed", func() bool {
 		clients := srv.clients()
 		for _, conn := range clients {
@@ -126,6 +102,13 @@ func (srv *testServer) flood(c *client, commands string) (most int) {
 		return len(clients) == others
 	})
 	return most
+}
+
+// sendWithoutEnd sends the commands again and again until the connection is closed.
+func (c *client) sendWithoutEnd(commands string) {
+	for err := error(nil); err == nil; {
+		_, err = io.WriteString(c.conn, commands)
+	}
 }
 
 // Replies that come later are bounded like those that are known at once, however short the commands are that were sent together.
@@ -196,7 +179,7 @@ func TestHalfACommandAndSilence(t *testing.T) {
 			return slices.ContainsFunc(srv.clients(), func(conn *connection) bool { return conn.incompleteSince.Load() != 0 })
 		})
 		waiting.raw(lock[10:] + "*1\r\n$4\r\nPI") // it waits, and what is behind is not looked at
-		eventually(t, "it waits", waiters(srv, 1))
+		srv.waiting(1)
 		began := time.Now()
 		half.raw("*2\r\n$4\r\nECHO\r\n$1000\r\nxxx")
 		half.closed()
@@ -278,19 +261,6 @@ func TestIdleTimeout(t *testing.T) {
 		waiting.do("PING").is("+PONG") // and begins to be when it has its reply
 		waiting.closed()
 	})
-}
-
-func TestMaxClients(t *testing.T) {
-	srv := serve(t, func(o *Options) { o.MaxClients = 2 })
-	a, b := srv.dial(), srv.dial()
-	a.do("PING").is("+PONG")
-	b.do("PING").is("+PONG")
-	c := srv.dial()
-	c.read().is("-ERR max number of clients reached")
-	c.closed()
-	b.conn.Close()
-	eventually(t, "there is room again", func() bool { return len(srv.clients()) == 1 })
-	srv.dial().do("PING").is("+PONG")
 }
 
 // A client that is refused learns why, however busy the machine is.

@@ -49,6 +49,14 @@ func (c *client) userField(user, field string) string {
 	return ""
 }
 
+// wantUser fails the test unless the field has this value.
+func (c *client) wantUser(user, field, want string) {
+	c.t.Helper()
+	if got := c.userField(user, field); got != want {
+		c.t.Fatalf("INFO users: %s of %s is %s, want %s", field, user, got, want)
+	}
+}
+
 func TestConnectionsOfOneUser(t *testing.T) {
 	srv := serve(t, limited(access.User{MaxConnections: 2}))
 	root := srv.dialAs("root")
@@ -66,9 +74,7 @@ func TestConnectionsOfOneUser(t *testing.T) {
 	root.do("AUTH", "app", "a").is(refusal)
 	root.do("CLIENT", "INFO").matches(`".* user=root .*"`)
 	connections("2")
-	if got := root.userField("app", "refused_connections"); got != "3" {
-		t.Errorf("got refused_connections=%s, want 3", got)
-	}
+	root.wantUser("app", "refused_connections", "3")
 	// To log in again is no new connection; to log in as another is none any more. Neither is RESET, or the end.
 	second.do("AUTH", "app", "a").is("+OK")
 	connections("2")
@@ -83,9 +89,7 @@ func TestConnectionsOfOneUser(t *testing.T) {
 	third.conn.Close()
 	first.conn.Close()
 	connections("0")
-	if got := root.userField("root", "connections"); got != "2" {
-		t.Errorf("got connections=%s of root, want 2", got)
-	}
+	root.wantUser("root", "connections", "2")
 	if got := srv.anonymous.connections.Load(); got != 0 {
 		t.Errorf("got %d connections of nobody, want 0", got)
 	}
@@ -112,28 +116,27 @@ func TestTTLOfOneUser(t *testing.T) {
 		const refusal = "ERR ttl of 20000 ms is above the most, 10000 ms (max_ttl of user app in [auth])"
 		c.do("LOCK", "held", "10000", "TOKEN", token).granted(1, 9898)
 		refused := 0
-		for _, command := range [][]string{
-			{"LOCK", "a", "20000"},
+		commands := [][]string{
 			{"LOCK", "a", "20s", "WAIT", "1000"},
 			{"LOCK", "a", "20000", "TOKEN", token, "FENCE"},
-			{"MLOCK", "2", "a", "b", "20000"},
-			{"EXTEND", "held", token, "20000"},
-			{"MEXTEND", "1", "held", token, "20000"},
-			{"SET", "a", token, "NX", "PX", "20000"},
 			{"SET", "a", token, "NX", "EX", "20"},
-			{"SET", "a", token, "NX", "GET", "PX", "20000"},
 			{"SET", "held", token, "IFEQ", token, "PX", "20000"},
 			{"SET", "a", token, "PX", "20000"},
 			{"SET", "held", token, "XX", "PX", "20000"},
 			{"SETEX", "a", "20", token},
 			{"PSETEX", "a", "20000", token},
-			{"PEXPIRE", "held", "20000"},
 			{"EXPIRE", "held", "20"},
-			{"EVAL", "return redis.call('set', KEYS[1], ARGV[1], 'nx', 'px', 20000)", "1", "a", token},
 			{"EVAL", "redis.call('setex', KEYS[1], 20, ARGV[1]) return 1", "1", "a", token},
 			{"EVAL", "return redis.call('getex', KEYS[1], 'px', 20000)", "1", "held"},
-			{"EVAL", extendScript, "1", "held", token, "20000"},
-		} {
+		}
+		for _, tt := range ttlCommands {
+			key := "a"
+			if tt.held {
+				key = "held"
+			}
+			commands = append(commands, tt.command(key, "20000"))
+		}
+		for _, command := range commands {
 			if got := c.do(command...); got.text != "-"+refusal {
 				t.Errorf("%s:\ngot  %s\nwant -%s", command, got.text, refusal)
 			}
@@ -154,9 +157,7 @@ func TestTTLOfOneUser(t *testing.T) {
 			c.do(command...).matches(`-ERR ttl of \d+ ms is above the most, 10000 ms \(max_ttl of user app in \[auth\]\)`)
 			refused++
 		}
-		if got := c.userField("app", "refused_ttls"); got != strconv.Itoa(refused) {
-			t.Errorf("got refused_ttls=%s, want %d", got, refused)
-		}
+		c.wantUser("app", "refused_ttls", strconv.Itoa(refused))
 		c.do("EXISTS", "a", "b").is(":0")
 
 		// What is allowed is, and others are asked for no less.
@@ -201,9 +202,7 @@ func TestDefaultTTLOfOneUser(t *testing.T) {
 // A confined user sees itself alone.
 func TestINFOOfConfinedUser(t *testing.T) {
 	srv := serve(t, confine)
-	root, c := srv.dial(), srv.dial()
-	root.do("AUTH", "root", "r").is("+OK")
-	c.do("AUTH", "billing", "b").is("+OK")
+	root, c := srv.dialAs("root"), srv.dialAs("billing")
 	if got := root.info("users"); got["users"] != "2" || !strings.HasPrefix(got["user0"], "name=root,connections=1,") || !strings.HasPrefix(got["user1"], "name=billing,connections=1,") {
 		t.Errorf("INFO users of root: got %v", got)
 	}
@@ -246,12 +245,8 @@ func TestLocksOfOneUser(t *testing.T) {
 		const refusal = "ERR max number of locks of user app reached (max_locks = 3 in [auth])"
 		usage := func(locks, refused int) {
 			t.Helper()
-			if got := root.userField("app", "locks"); got != strconv.Itoa(locks) {
-				t.Fatalf("got locks=%s, want %d", got, locks)
-			}
-			if got := c.userField("app", "refused_locks"); got != strconv.Itoa(refused) {
-				t.Fatalf("got refused_locks=%s, want %d", got, refused)
-			}
+			root.wantUser("app", "locks", strconv.Itoa(locks))
+			c.wantUser("app", "refused_locks", strconv.Itoa(refused))
 		}
 		c.do("LOCK", "a", "20000", "TOKEN", token).granted(1, 19798)
 		c.do("SET", "b", token, "NX", "PX", "20000").is("+OK")
@@ -314,21 +309,21 @@ func TestWaitersOfOneUser(t *testing.T) {
 	first, second, third := srv.dialAs("app"), srv.dialAs("app"), srv.dialAs("app")
 	first.send("LOCK", "a", "20000", "WAIT", "60000")
 	second.send("MLOCK", "2", "a", "b", "20000", "WAIT", "60000")
-	eventually(t, "two wait", waiters(srv, 2))
+	srv.waiting(2)
 	const refusal = "-BUSYWAIT max number of waiters of user app reached (max_waiters = 2 in [auth])"
 	third.do("LOCK", "a", "20000", "WAIT", "60000").is(refusal)
 	third.do("LOCK", "c", "20000", "WAIT", "60000").is(refusal)
 	third.do("LOCK", "c", "20000", "TOKEN", token).granted(1, 19798)
 	other := srv.dialAs("root")
 	other.send("LOCK", "a", "20000", "WAIT", "60000")
-	eventually(t, "three wait", waiters(srv, 3))
+	srv.waiting(3)
 	if waiting, refused := third.userField("app", "waiters"), third.userField("app", "refused_waiters"); waiting != "2" || refused != "2" {
 		t.Errorf("INFO users: got waiters=%s, refused_waiters=%s, want 2 and 2", waiting, refused)
 	}
 	second.conn.Close()
-	eventually(t, "two wait", waiters(srv, 2))
+	srv.waiting(2)
 	third.send("LOCK", "a", "20000", "WAIT", "60000")
-	eventually(t, "three wait", waiters(srv, 3))
+	srv.waiting(3)
 	root.do("UNLOCK", "a", token).is(":1")
 	first.read().granted(1, 19798)
 }

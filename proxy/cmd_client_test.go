@@ -28,7 +28,7 @@ func TestCLIENTLIST(t *testing.T) {
 	b.do("PSUBSCRIBE", "p*")
 	w.do("LOCK", "a", "60000").granted(1, 60000)
 	w.send("LOCK", "a", "60000", "WAIT", "60000")
-	eventually(t, "the third client waits", waiters(srv, 1))
+	srv.waiting(1)
 
 	a.do("CLIENT", "LIST").matches(`"txt:id=1 .*\\nid=2 .* flags=P db=0 sub=2 psub=1 .* cmd=psubscribe .*\\nid=3 .* flags=b .* cmd=lock .*\\n"`)
 	a.do("CLIENT", "LIST", "TYPE", "PubSub").matches(`"txt:id=2 [^\\]*\\n"`)
@@ -115,20 +115,6 @@ func TestCLIENTKILL(t *testing.T) {
 		c.do("CLIENT", "KILL", "ID", c.id()).is(":0")
 		c.do("CLIENT", "KILL", "ID", c.id(), "SKIPME", "NO").is(":1")
 		c.closed()
-	})
-	t.Run("a client that waits", func(t *testing.T) {
-		c, w := srv.dial(), srv.dial()
-		c.do("AUTH", "d")
-		w.do("AUTH", "d")
-		token := c.do("LOCK", "kill", "60000").granted(1, 60000)
-		id := w.id()
-		w.send("LOCK", "kill", "60000", "WAIT", "60000")
-		eventually(t, "a waiter", func() bool { return srv.opts.Engine.Stats().Waiters == 1 })
-		c.do("CLIENT", "KILL", "ID", id).is(":1")
-		w.closed()
-		eventually(t, "no waiter", func() bool { return srv.opts.Engine.Stats().Waiters == 0 })
-		c.do("UNLOCK", "kill", token).is(":1")
-		c.do("LOCK", "kill", "60000").granted(1, 60000) // it did not go to the dead
 	})
 }
 

@@ -69,7 +69,9 @@ var scriptDialogues = map[string]string{
 		EVAL "return {ok='two\\r\\nlines'}" 0
 		EVAL "return redis.call()" 0
 		EVAL "return redis.call('nosuch')" 0
+		EVAL "return redis.pcall('nosuch')" 0
 		EVAL "return redis.call('get')" 0
+		EVAL "return redis.pcall('set', KEYS[1], 'x', 'PX', 'soon')" 1 a
 		EVAL "return redis.call('get', {})" 0
 		EVAL "return redis.pcall('get', KEYS[1], 'x')" 1 a
 		EVAL "local function f(n) return 1 + f(n + 1) end return f(1)" 0

@@ -105,6 +105,14 @@ func TestEVALRefuses(t *testing.T) {
 		{`return redis.call('lpush', KEYS[1], 'v')`, "ERR the script calls LPUSH, and is refused as a whole: scripts here lock and release only, with keys that hold a string, a counter, or a small hash, set or sorted set, and have a TTL; a semaphore is LOCK with SLOTS", nil},
 		{`return redis.call('hset', KEYS[2], 'f', 'v')`, "ERR a lock without a TTL would be held for ever if its owner dies: give it one (SET key token NX PX ms, or PEXPIRE in the same script), or set default_ttl in [compat]. A semaphore is LOCK with SLOTS", nil},
 		{`return redis.call('incr', KEYS[2])`, "ERR a lock without a TTL would be held for ever if its owner dies: give it one (SET key token NX PX ms, or PEXPIRE in the same script), or set default_ttl in [compat]. Numbers that must never fall back are those of LOCK with FENCE", nil},
+		{`redis.call('set', KEYS[2], 'x', 'NX', 'PX', 9000) return redis.pcall('zpopmin', KEYS[1])`, "ERR the script calls ZPOPMIN, and is refused as a whole", nil},
+		{`pcall(redis.call, 'append', KEYS[1], 'x') return 1`, "ERR the script calls APPEND, and is refused as a whole", nil},
+		{`return redis.call('eval', 'return 1', 0)`, "ERR the script calls EVAL, and is refused as a whole", nil},
+		{`return cmsgpack.pack({})`, "ERR the script cannot run here: cmsgpack is not available", nil},
+		{`redis.call('set', KEYS[2], 'x', 'NX', 'PX', 9000) return redis.call('zrange', 'sorted', '-', '+', 'BYLEX')`, "ERR BYLEX is not served: this endpoint serves locks only", nil},
+		{`for i = 1, 65 do redis.pcall('hset', KEYS[2], i, 1) end return 1`, `ERR key "free" would have 65 fields, at most 64 are possible`, nil},
+		{`for i = 1, 65 do pcall(redis.call, 'zadd', KEYS[2], 1, i) end return 1`, `ERR key "free" would have 65 members, at most 64 are possible`, nil},
+		{`redis.pcall('sadd', KEYS[2], string.rep('x', 9000), string.rep('y', 9000)) return 1`, `ERR key "free" would take 18039 bytes with all its members, at most 16384 are possible`, nil},
 		{`return redis.call('get', 'redlockd:epoch')`, `ERR the script uses the key "redlockd:epoch": names that begin with redlockd: are redlockd's own`, nil},
 		{`for i = 1, 127 do redis.pcall('set', 'k' .. i, 'v', 'NX', 'PX', 9000) end return 1`, `ERR the script uses more than 128 keys, which is the most that is possible: "k127" is one too many`, nil},
 		{`return redis.call('get', '')`, "ERR a resource name is empty", nil},
@@ -152,9 +160,7 @@ func TestReadOnlyScripts(t *testing.T) {
 // serveQuiet is serve, where little but what clients ask for goes to the masters: see rounds.
 func serveQuiet(t *testing.T) *testServer {
 	t.Helper()
-	engine, masters := startEngine(t, func(o *redlock.Options) { o.Heartbeat = 10 * time.Second })
-	srv := serve(t, func(o *Options) { o.Engine = engine })
-	srv.masters = masters
+	srv := serveWith(t, func(o *redlock.Options) { o.Heartbeat = 10 * time.Second })
 	synctest.Wait() // it has said to the fleet that it is there, in a round of its own
 	return srv
 }
@@ -272,7 +278,7 @@ if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) 
 // SCRIPT LOAD on one redlockd, EVALSHA on another, and after both were restarted.
 func TestScriptsAreShared(t *testing.T) {
 	a := serve(t)
-	b := serve(t, func(o *Options) { o.Engine = openEngine(t, a.masters) })
+	b := a.twin()
 	sha := sandbox.SHA(acquireScript)
 	c := b.dial()
 	c.do("EVALSHA", sha, "1", "k", token, "20000").is("-NOSCRIPT No matching script. Please use EVAL.")
@@ -284,7 +290,7 @@ func TestScriptsAreShared(t *testing.T) {
 	// A script that came by EVAL.
 	c.do("EVAL", releaseScript, "1", "k", "another's").is(":0")
 	eventually(t, "the script is shared", func() bool { return len(a.keysOf("redlockd:shared:")) == 10 })
-	again := serve(t, func(o *Options) { o.Engine = openEngine(t, a.masters) })
+	again := a.twin()
 	again.dial().do("EVALSHA", sandbox.SHA(releaseScript), "1", "k", token).is(":1")
 
 	// The longest one.
@@ -299,10 +305,8 @@ func TestScriptsAreShared(t *testing.T) {
 func TestScriptFlushForgetsEverywhere(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
 		a := serveFast(t)
-		b := serve(t, func(o *Options) { o.Engine = openEngine(t, a.masters) })
-		for i := range a.masters { // or the message may come too early for somebody
-			eventually(t, "both servers hear the master", func() bool { return a.onMaster(i, "PUBLISH", "redlockd:messages", "no message").text == ":2" })
-		}
+		b := a.twin()
+		a.heard(2)
 		here, there := a.dial(), b.dial()
 		acquire, release := sandbox.SHA(acquireScript), sandbox.SHA(releaseScript)
 		const none = "-" + string(errNoScript)
@@ -325,7 +329,7 @@ func TestScriptFlushForgetsEverywhere(t *testing.T) {
 		if got := here.info("memory")["number_of_cached_scripts"]; got != "0" {
 			t.Errorf("INFO: got %s cached scripts, want 0", got)
 		}
-		again := serve(t, func(o *Options) { o.Engine = openEngine(t, a.masters) }).dial()
+		again := a.twin().dial()
 		again.do("EVALSHA", acquire, "1", "k", token, "20000").is(none)
 
 		// A master that has not heard of it holds an old script.

@@ -1,8 +1,6 @@
 package proxy
 
 import (
-	"bytes"
-	"log/slog"
 	"strings"
 	"testing"
 
@@ -57,33 +55,27 @@ func TestAUTH(t *testing.T) {
 // Goal: a login that fails is in the log, with who tried, without the password, and one of a second is enough. Method: logins over the wire.
 func TestFailedLoginIsLogged(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
-		var text bytes.Buffer
-		srv := serve(t, func(opts *Options) {
-			opts.Users = []access.User{{Name: "alice", Password: "wonder"}}
-			opts.Logger = slog.New(slog.NewTextHandler(&locked{w: &text}, nil))
-		})
+		var log testLog
+		srv := serve(t, log.keep, withUser)
 		c := srv.dial()
-		c.do("AUTH", "alice", "wonder").is("+OK")
-		c.do("AUTH", "mallory\r\n", "secret").err("WRONGPASS")
-		c.do("HELLO", "3", "AUTH", "alice", "secret").err("WRONGPASS")
+		c.do("AUTH", "default", "secret").is("+OK")
+		c.do("AUTH", "mallory\r\n", "guess").err("WRONGPASS")
+		c.do("HELLO", "3", "AUTH", "default", "guess").err("WRONGPASS")
 		addr := srv.clients()[0].addr
 		srv.Close()
 		want := `msg="a client could not log in" client=` + addr + ` user="mallory\r\n" to_do=`
-		if got := text.String(); strings.Count(got, "could not log in") != 1 || !strings.Contains(got, want) || strings.Contains(got, "secret") {
+		if got := log.String(); strings.Count(got, "could not log in") != 1 || !strings.Contains(got, want) || strings.Contains(got, "guess") {
 			t.Errorf("got the log\n%s\nwant once %s", got, want)
 		}
 	})
 }
 
 func TestLongNameIsLoggedShort(t *testing.T) {
-	var text bytes.Buffer
-	srv := serve(t, func(opts *Options) {
-		opts.Users = []access.User{{Name: "alice", Password: "wonder"}}
-		opts.Logger = slog.New(slog.NewTextHandler(&locked{w: &text}, nil))
-	})
+	var log testLog
+	srv := serve(t, log.keep, withUser)
 	srv.dial().do("AUTH", strings.Repeat("x", 1000), "secret").err("WRONGPASS")
 	srv.Close()
-	if got := text.String(); !strings.Contains(got, " user="+strings.Repeat("x", failedLoginName)+" ") {
+	if got := log.String(); !strings.Contains(got, " user="+strings.Repeat("x", failedLoginName)+" ") {
 		t.Errorf("got the log\n%s\nwant %d bytes of the name", got, failedLoginName)
 	}
 }

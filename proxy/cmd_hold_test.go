@@ -219,18 +219,14 @@ func TestDrainLeavesHeldLocks(t *testing.T) {
 // Users with a list of resources hear of the losses of these.
 func TestLostChannelOfConfinedUsers(t *testing.T) {
 	srv := serve(t, func(o *Options) {
-		o.Users = []access.User{{Name: "all", Password: "p"}, {Name: "few", Password: "p", Resources: []string{"mine:*"}}}
+		o.Users = []access.User{{Name: "all", Password: "a"}, {Name: "few", Password: "f", Resources: []string{"mine:*"}}}
 	})
-	few, all := srv.dial(), srv.dial()
-	few.do("AUTH", "few", "p").is("+OK")
-	all.do("AUTH", "all", "p").is("+OK")
+	few, all := srv.dialAs("few"), srv.dialAs("all")
 	few.do("SUBSCRIBE", redlock.LostChannel).matches(`.*"subscribe".*`)
 	all.do("KEEPALIVE").matches(kept("0", 0, "", "0"))
 	for _, resource := range []string{"theirs:1", "mine:1"} {
 		token := all.do("MLOCK", "2", resource, resource+"b", "20s", "HOLD").granted(1, 20_000) // of which a part is taken over
-		second := srv.dial()
-		second.do("AUTH", "all", "p").is("+OK")
-		second.do("HOLD", resource, token, "20s").granted(1, 20_000)
+		srv.dialAs("all").do("HOLD", resource, token, "20s").granted(1, 20_000)
 	}
 	few.read().matches(`.*"redlockd:lost" "mine:1".*`)
 }

@@ -5,8 +5,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"redlockd/redlock/memmaster"
 )
 
 // info asks for sections and returns their fields, after it has checked the form that clients parse: "# Section" lines
@@ -42,7 +40,7 @@ func TestINFO(t *testing.T) {
 	token := c.do("LOCK", "a", "60000").granted(1, 60000)
 	c.do("LOCK", "a", "60000").is("*nil")
 	other.send("LOCK", "a", "60000", "WAIT", "60000")
-	eventually(t, "the other client waits", waiters(srv, 1))
+	srv.waiting(1)
 
 	eventually(t, "all masters are up", func() bool { return c.info("masters")["masters_up"] == "5" })
 
@@ -199,9 +197,8 @@ func TestCommandsPerSecond(t *testing.T) {
 
 // Goal: a master that is out stands in INFO with its reason, in a form that clients can split at commas.
 func TestINFOMasterDown(t *testing.T) {
-	var masters []*memmaster.Master
-	srv := serve(t, func(opts *Options) { opts.Engine, masters = startEngine(t) })
-	masters[1].Close()
+	srv := serve(t)
+	srv.masters[1].Close()
 	c := srv.dial()
 	eventually(t, "the master is down", func() bool {
 		c.do("LOCK", "a", "100")

@@ -1,7 +1,7 @@
 package proxy
 
-// Goal: LOCK … SHARED keeps its contract: readers beside each other, never beside a writer, whichever command that came with; and errors that
-// grant nothing. Method: dialogues with a server over five masters in this process.
+// Goal: LOCK … SHARED keeps its contract: readers beside each other, never beside a writer, whichever command that came with. What is refused is
+// in TestNativeCommandsRefuse. Method: dialogues with a server over five masters in this process.
 
 import (
 	"fmt"
@@ -64,19 +64,4 @@ func TestSHAREDUnderHOLD(t *testing.T) {
 	first.do("UNLOCK", "file", own).is(":1")
 	second.do("UNLOCK", "file", held).is(":1")
 	writer.read().granted(1, 19798) // in time: the TTLs of the readers are beyond the patience of the test
-}
-
-func TestSHAREDIsChecked(t *testing.T) {
-	srv := serve(t)
-	c := srv.dial()
-	for _, tc := range []struct{ command, want string }{
-		{"LOCK a 1000 SHARED SHARED", "-ERR syntax error: SHARED is given twice"},
-		{"LOCK a 1000 SHARED FENCE", "-ERR SHARED and FENCE do not go together: readers write nothing that a fence would keep in order"},
-		{"LOCK a 1000 SLOTS 3 SHARED", "-ERR SHARED and SLOTS do not go together: a slot has one holder"},
-		{"MLOCK 2 a b 1000 SHARED", "-ERR SHARED is an option of LOCK alone: readers take their resources one after the other, in the order of their names"},
-		{"LOCK a 1 SHARED", "-ERR ttl of 1 ms is below the least, 20 ms (min_ttl)"},
-	} {
-		c.do(strings.Fields(tc.command)...).is(tc.want)
-	}
-	c.do("LOCKS").is("[]")
 }

@@ -1,11 +1,9 @@
 package proxy
 
-// Goal: LOCK … SLOTS keeps its contract: who holds which slot, replies in both protocol versions, errors that grant nothing, and users who may not use a
-// slot. Method: dialogues with a server over five masters in this process.
+// Goal: LOCK … SLOTS keeps its contract: who holds which slot, replies in both protocol versions, and users who may not use a slot. What is refused
+// is in TestNativeCommandsRefuse. Method: dialogues with a server over five masters in this process.
 
 import (
-	"fmt"
-	"slices"
 	"strconv"
 	"testing"
 
@@ -14,12 +12,6 @@ import (
 
 // slot is the name of the slot in a reply [token, validity, slot, …].
 func (r reply) slot() string { return r.matches(`\["[^"]+" :\d+ "([^"]+)".*\]`)[0] }
-
-// waiting waits until so many LOCKs wait.
-func (srv *testServer) waiting(n int) {
-	srv.t.Helper()
-	eventually(srv.t, fmt.Sprint(n, " waiters"), func() bool { return srv.opts.Engine.Stats().Waiters == n })
-}
 
 func TestSLOTS(t *testing.T) {
 	srv := serve(t)
@@ -72,36 +64,10 @@ func TestSLOTSWithAFence(t *testing.T) {
 	}
 }
 
-func TestSLOTSRefused(t *testing.T) {
-	c := serve(t).dial()
-	long := string(slices.Repeat([]byte("x"), 1023))
-	for _, test := range []struct {
-		want string
-		args []string
-	}{
-		{"ERR SLOTS '0' is not an integer from 1 to 32", []string{"LOCK", "jobs", "20000", "SLOTS", "0"}},
-		{"ERR SLOTS '33' is not an integer from 1 to 32", []string{"LOCK", "jobs", "20000", "SLOTS", "33"}},
-		{"ERR SLOTS '-1' is not an integer from 1 to 32", []string{"LOCK", "jobs", "20000", "SLOTS", "-1"}},
-		{"ERR SLOTS 'three' is not an integer from 1 to 32", []string{"LOCK", "jobs", "20000", "SLOTS", "three"}},
-		{"ERR SLOTS '' is not an integer from 1 to 32", []string{"LOCK", "jobs", "20000", "SLOTS", ""}},
-		{"ERR syntax error: SLOTS lacks its value", []string{"LOCK", "jobs", "20000", "SLOTS"}},
-		{"ERR syntax error: slots is given twice", []string{"LOCK", "jobs", "20000", "SLOTS", "3", "slots", "3"}},
-		{"ERR the resource name has 1023 bytes, and its slots add 2: at most 1024 are possible", []string{"LOCK", long, "20000", "SLOTS", "3"}},
-		{"ERR SLOTS is an option of LOCK alone", []string{"MLOCK", "1", "jobs", "20000", "SLOTS", "3"}},
-		{"ERR SLOTS is an option of LOCK alone", []string{"MLOCK", "2", "jobs", "more", "20000", "SLOTS", "3"}},
-		{"ERR ttl of 60001 ms is above the most, 60000 ms (max_ttl)", []string{"LOCK", "jobs", "60001", "SLOTS", "3"}},
-		{"ERR resource names that begin with redlockd:", []string{"LOCK", "redlockd:jobs", "20000", "SLOTS", "3"}},
-	} {
-		c.do(test.args...).err(test.want)
-	}
-	c.do("LOCKS").is("[]")
-}
-
 // What a user may not use is refused also where it is a slot: it could be granted one that it may not release.
 func TestSLOTSOfAConfinedUser(t *testing.T) {
 	srv := serve(t, confine)
-	c := srv.dial()
-	c.do("AUTH", "billing", "b").is("+OK")
+	c := srv.dialAs("billing")
 	slot := c.do("LOCK", "billing:jobs", "20000", "SLOTS", "3", "TOKEN", token).slot()
 	c.do("UNLOCK", slot, token).is(":1")
 	c.do("LOCK", "orders:1", "20000", "SLOTS", "3").err(noResource)
@@ -111,9 +77,8 @@ func TestSLOTSOfAConfinedUser(t *testing.T) {
 
 // Limits of a user count a slot as one lock; its max_ttl holds, too.
 func TestSLOTSWithinTheLimitsOfAUser(t *testing.T) {
-	srv := serve(t, func(o *Options) { o.Users = []access.User{{Name: "u", Password: "p", MaxLocks: 2, MaxTTL: 30e9}} })
-	c := srv.dial()
-	c.do("AUTH", "u", "p").is("+OK")
+	srv := serve(t, func(o *Options) { o.Users = []access.User{{Name: "u", Password: "u", MaxLocks: 2, MaxTTL: 30e9}} })
+	c := srv.dialAs("u")
 	c.do("LOCK", "jobs", "20000", "SLOTS", "8").slot()
 	c.do("LOCK", "jobs", "20000", "SLOTS", "8").slot()
 	c.do("LOCK", "jobs", "20000", "SLOTS", "8").err("ERR max number of locks of user u reached (max_locks = 2 in [auth])")

@@ -35,7 +35,7 @@ func TestLOCKSALL(t *testing.T) {
 	clients[2].do("LOCK", "bin\xff\x00", "50s", "TOKEN", "mine").granted(1, 50_000)
 	waiting := servers[2].dial()
 	waiting.send("LOCK", "job:1", "50s", "WAIT", "1m")
-	eventually(t, "one waits", func() bool { return servers[2].opts.Engine.Stats().Waiters == 1 })
+	servers[2].waiting(1)
 
 	name := func(i int) string { return regexp.QuoteMeta(servers[i].name()) }
 	lease := func(i int) string {
@@ -88,8 +88,7 @@ func TestLOCKSALLOptions(t *testing.T) {
 func TestLOCKSALLConfined(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
 		srv := serve(t, confine)
-		c := srv.dial()
-		c.do("AUTH", "billing", "b").is("+OK")
+		c := srv.dialAs("billing")
 		c.do("LOCK", "billing:1", "50s").granted(1, 50_000)
 		liar := func(resources ...string) string {
 			var names [][]byte // JSON has them in base64
@@ -107,8 +106,7 @@ func TestLOCKSALLConfined(t *testing.T) {
 				t.Errorf("a confined user is shown %s: %s", secret, reply.text)
 			}
 		}
-		root := srv.dial()
-		root.do("AUTH", "root", "r").is("+OK")
+		root := srv.dialAs("root")
 		root.do("LOCKS", "ALL").matches(`.*"orders:1" "billing:2".*"10.1.1.1:1".*`)
 	})
 }
@@ -129,9 +127,7 @@ func answerWith(t *testing.T, srv *testServer, text string) {
 			srv.fleet.Receive(head(`"kind":"answer","question":"%s","piece":%d,"pieces":2`, ask.Question, max(0, 1-i/2)) + piece)
 		}
 	})
-	for i := range srv.masters {
-		eventually(t, "both hear the master", func() bool { return srv.onMaster(i, "PUBLISH", "redlockd:messages", "no message").text == ":2" })
-	}
+	srv.heard(2)
 	srv.fleet.Receive(head(`"kind":"hello"`))
 }
 
@@ -140,7 +136,7 @@ func TestLOCKSALLOfSeveralOperators(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
 		servers := []*testServer{serve(t)}
 		for range 3 {
-			servers = append(servers, serve(t, func(o *Options) { o.Engine = openEngine(t, servers[0].masters) }))
+			servers = append(servers, servers[0].twin())
 		}
 		servers[0].dial().do("LOCK", "r", "50s").granted(1, 50_000)
 		time.Sleep(30 * time.Second) // each knows the others

@@ -66,28 +66,10 @@ func TestPatternsOfAllClientsAreBounded(t *testing.T) {
 	})
 }
 
-// Goal: in RESP3 a subscribed client may send everything, and messages are pushes; in RESP2 it may not.
-func TestCommandsWhileSubscribed(t *testing.T) {
-	c := serve(t).dial()
-	c.do("SUBSCRIBE", "a").is(`["subscribe" "a" :1]`)
-	c.do("LOCK", "r", "1000").is("-ERR Can't execute 'lock': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context")
-	c.do("CLIENT", "ID").err("ERR Can't execute 'client|id'")
-	c.do("PUBLISH", "a", "x").err("ERR Can't execute 'publish'")
-	c.do("PING", "x").is(`["pong" "x"]`)
-	c.do("UNSUBSCRIBE").is(`["unsubscribe" "a" :0]`)
-	c.do("LOCK", "r", "10000").granted(1, 9898)
-	c.do("HELLO", "3")
-	c.do("PSUBSCRIBE", "a*").is(`>["psubscribe" "a*" :1]`)
-	c.do("LOCK", "s", "10000").granted(1, 9898)
-	c.do("PING", "x").is(`"x"`)
-	c.do("PUNSUBSCRIBE", "b*").is(`>["punsubscribe" "b*" :1]`)
-	c.do("UNSUBSCRIBE").is(`>["unsubscribe" _nil :1]`)
-}
-
 // Goal: a message reaches the subscribers of every server over the same masters, once, in order, and only those of its channel.
 func TestMessagesReachEveryServer(t *testing.T) {
 	here := serve(t)
-	there := serve(t, func(o *Options) { o.Engine = openEngine(t, here.masters) })
+	there := here.twin()
 	near, far, resp3, pattern, stranger := here.dial(), there.dial(), there.dial(), there.dial(), there.dial()
 	near.do("SUBSCRIBE", "wake").is(`["subscribe" "wake" :1]`)
 	far.do("SUBSCRIBE", "wake").is(`["subscribe" "wake" :1]`)
@@ -96,9 +78,7 @@ func TestMessagesReachEveryServer(t *testing.T) {
 	pattern.do("PSUBSCRIBE", "w*").is(`["psubscribe" "w*" :1]`)
 	stranger.do("SUBSCRIBE", "other").is(`["subscribe" "other" :1]`)
 	p := here.dial()
-	for i := range here.masters {
-		eventually(t, "both servers hear the master", func() bool { return here.onMaster(i, "PUBLISH", "redlockd:messages", "no message").text == ":2" })
-	}
+	here.heard(2)
 	for _, payload := range []string{"1", "2\r\n", "3 x"} {
 		p.do("PUBLISH", "wake", payload).is(":1")
 	}
@@ -126,9 +106,7 @@ func TestMessagesReachEveryServer(t *testing.T) {
 func TestMessagesThatOneMasterMakesUp(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
 		srv := serve(t)
-		for i := range srv.masters {
-			eventually(t, "the server hears the master", func() bool { return srv.onMaster(i, "PUBLISH", "redlockd:messages", "no message").text == ":1" })
-		}
+		srv.heard(1)
 		c, subscriber := srv.dial(), srv.dial()
 		subscriber.do("SUBSCRIBE", redlock.LostChannel).matches(".*")
 		c.do("SCRIPT", "LOAD", releaseScript)
@@ -153,13 +131,4 @@ func TestMessagesThatOneMasterMakesUp(t *testing.T) {
 		eventually(t, "the scripts are forgotten", func() bool { return c.do("SCRIPT", "EXISTS", sandbox.SHA(releaseScript)).text == "[:0]" })
 		c.do("LOCKS", "ALL").matches(`.*"missing" \[\["name" "nobody:1" .*`)
 	})
-}
-
-// Goal: a subscriber that does not read is closed, and holds up nobody.
-func TestSubscriberThatDoesNotRead(t *testing.T) {
-	srv := serve(t, func(o *Options) { o.bounds.outputMax = 64 << 10 })
-	unread, p := srv.dial(), srv.dial()
-	unread.do("SUBSCRIBE", "c").is(`["subscribe" "c" :1]`)
-	payload := strings.Repeat("x", 16<<10)
-	eventually(t, "the subscriber is closed", func() bool { return p.do("PUBLISH", "c", payload).text == ":0" })
 }

@@ -6,7 +6,6 @@ package proxy
 
 import (
 	"fmt"
-	"net"
 	"strings"
 	"testing"
 	"time"
@@ -14,43 +13,6 @@ import (
 	"redlockd/proxy/keyspace"
 	"redlockd/redlock"
 )
-
-// Two redlockds, one lock: its holder takes it again and gives it back as often, through either.
-func TestReentrantLock(t *testing.T) {
-	engine, masters := startEngine(t)
-	a := serve(t, func(o *Options) { o.Engine = engine }).dial()
-	srv := serve(t, func(o *Options) { o.Engine = openEngine(t, masters) })
-	b := srv.dial()
-	lock := func(c *client, owner string) reply { return c.do("EVAL", reentrantScript, "1", "k", owner, "20000") }
-	unlock := func(c *client, owner string) reply {
-		return c.do("EVAL", reentrantReleaseScript, "1", "k", owner, "20000")
-	}
-	lock(a, "one").is("$nil")
-	a.settle()
-	lock(b, "two").is(`"held"`)
-	lock(b, "one").is("$nil")
-	b.settle()
-	a.do("HGET", "k", "one").is(`"2"`)
-	a.do("TYPE", "k").is("+hash")
-	a.do("GET", "k").err("WRONGTYPE")
-	// Everything else is excluded by it, and LOCK is told so.
-	b.do("SET", "k", "v", "NX", "PX", "20000").is("$nil")
-	b.do("LOCK", "k", "20000").is("*nil")
-	b.do("DEL", "k").err("ERR DEL is refused")
-	b.do("EVAL", `return redis.call('del', KEYS[1])`, "1", "k").err(`ERR the script changes key "k" without comparing`)
-	unlock(b, "two").is("$nil")
-	unlock(b, "one").is(":0")
-	b.settle()
-	unlock(a, "one").is(":1")
-	a.settle()
-	unlock(b, "one").is("$nil")
-	srv.noKeys()
-	// A lock of another kind keeps it out.
-	a.do("LOCK", "k", "20000", "TOKEN", "t").granted(1, 20000)
-	a.settle()
-	lock(b, "one").err("WRONGTYPE")
-	b.do("HINCRBY", "k", "one", "1").is("-WRONGTYPE Operation against a key holding the wrong kind of value")
-}
 
 // What takes one round for a token takes one for a hash: the first of its kind, and what this redlockd has granted.
 func TestRoundsOfReentrantLock(t *testing.T) {
@@ -132,10 +94,8 @@ const (
 
 // Keys that a script names and has not declared count as those that it has.
 func TestKeysThatScriptsMake(t *testing.T) {
-	engine, masters := startEngine(t)
-	a := serve(t, func(o *Options) { o.Engine = engine }).dial()
-	srv := serve(t, func(o *Options) { o.Engine = openEngine(t, masters) })
-	b := srv.dial()
+	srv := serve(t)
+	a, b := srv.dial(), srv.twin().dial()
 	read := func(c *client, reader string) reply { return c.do("EVAL", readLockScript, "1", "k", reader, "20000") }
 	leave := func(c *client, reader string) reply { return c.do("EVAL", readReleaseScript, "1", "k", reader) }
 	read(a, "one").is("$nil")
@@ -145,6 +105,10 @@ func TestKeysThatScriptsMake(t *testing.T) {
 	b.settle()
 	a.do("MGET", "k:one:1", "k:two:1", "k:two:2", "k:two:3").is(`["1" "1" "1" $nil]`)
 	a.do("HMGET", "k", "mode", "one", "two").is(`["read" "1" "2"]`)
+	a.do("LOCK", "k", "20000").is("*nil")
+	a.do("SET", "k", "v", "NX", "PX", "20000").is("$nil")
+	a.do("DEL", "k").err("ERR DEL is refused")
+	a.do("EVAL", `return redis.call('del', KEYS[1])`, "1", "k").err(`ERR the script changes key "k" without comparing`)
 	leave(a, "one").is(":0")
 	leave(a, "one").is("$nil")
 	a.settle()
@@ -190,8 +154,7 @@ func TestLeavingReaderCutsNobodyShort(t *testing.T) {
 
 // Who asks for less than min_ttl gets that, by script, as Symfony does for a key that it never looks at again, or by command.
 func TestTTLBelowTheLeast(t *testing.T) {
-	engine, _ := startEngine(t, func(o *redlock.Options) { o.MinTTL = 20 * time.Second })
-	c := serve(t, func(o *Options) { o.Engine = engine }).dial()
+	c := serveWith(t, func(o *redlock.Options) { o.MinTTL = 20 * time.Second }).dial()
 	for range 2 { // the second one finds the key of the first
 		c.do("EVAL", `redis.call('TIME') redis.call('SET', KEYS[1], '1', 'PX', 1) return 1`, "1", "check").is(":1")
 	}
@@ -233,7 +196,7 @@ func TestReadersAndSemaphores(t *testing.T) {
 			if redis.call('pttl', KEYS[1]) < 3 * tonumber(ARGV[2]) then redis.call('pexpire', KEYS[1], 3 * tonumber(ARGV[2])) end return n`
 	)
 	redis := startRedis(t)
-	theirs, ours := (&testServer{t: t, addr: redis.Addr}).dial(), serve(t).dial()
+	theirs, ours := dialTo(t, redis.Addr), serve(t).dial()
 	for i, step := range [][]string{
 		{read, "one"}, {read, "two"}, {read, "two"}, {write, "w"}, {keepReading, "one"}, {keepReading, "three"}, {stopReading, "one"}, {stopReading, "one"},
 		{write, "w"}, {"SET", "writer", "w_WAITS", "NX", "PX", "20000"}, {read, "three"}, {write, "x"}, {write, "w"}, {stopReading, "two"}, {keepReading, "two"},
@@ -256,39 +219,6 @@ func TestReadersAndSemaphores(t *testing.T) {
 	}
 }
 
-// Goal: what goes beyond bounded values with a TTL is refused with a reason, a script as a whole: nothing that it has changed before is
-// there. Method: scripts that take a lock first; what no command and no script may do, behind it; and the same commands by themselves.
-func TestBeyondWhatIsKept(t *testing.T) {
-	srv := serve(t)
-	c := srv.dial()
-	const takes = `redis.call('set', KEYS[2], 'v', 'NX', 'PX', 20000) redis.call('zadd', KEYS[3], 1, 'm') redis.call('pexpire', KEYS[3], 20000) `
-	for script, want := range map[string]string{
-		`for i = 1, 65 do redis.call('hset', KEYS[1], 'f' .. i, 1) end redis.call('pexpire', KEYS[1], 20000)`: `ERR key "k" would have 65 fields, at most 64 are possible`,
-		`for i = 1, 65 do redis.call('sadd', KEYS[1], i) end redis.call('pexpire', KEYS[1], 20000)`:           `ERR key "k" would have 65 members, at most 64 are possible`,
-		`redis.call('hset', KEYS[1], 'f', string.rep('x', 16400)) redis.call('pexpire', KEYS[1], 20000)`:      `ERR key "k" would take 16440 bytes with all its fields, at most 16384 are possible`,
-		`redis.call('rpush', KEYS[1], 'v')`:                                     `ERR the script calls RPUSH, and is refused as a whole`,
-		`redis.call('lindex', KEYS[1], 0)`:                                      `ERR the script calls LINDEX, and is refused as a whole`,
-		`redis.call('xadd', KEYS[1], '*', 'f', 'v')`:                            `ERR the script calls XADD, and is refused as a whole`,
-		`redis.call('zrangebylex', KEYS[3], '-', '+')`:                          `ERR the script calls ZRANGEBYLEX, and is refused as a whole`,
-		`redis.call('zremrangebylex', KEYS[3], '-', '+')`:                       `ERR the script calls ZREMRANGEBYLEX, and is refused as a whole`,
-		`redis.call('zrange', KEYS[3], '-', '+', 'BYLEX', 'LIMIT', 0, 1)`:       `ERR BYLEX is not served: this endpoint serves locks only`,
-		`redis.call('hset', KEYS[1], 'f', 'v')`:                                 `ERR a lock without a TTL would be held for ever`,
-		`for i = 1, 200 do redis.call('get', 'other:' .. i) end`:                `ERR the script uses more than 128 keys, which is the most that is possible: "other:126" is one too many`,
-		`redis.call('hincrby', KEYS[1], 'f', 1) redis.call('persist', KEYS[3])`: `ERR a lock without a TTL would be held for ever`,
-	} {
-		c.do("EVAL", takes+script, "3", "k", "taken", "sorted").err(want)
-	}
-	c.do(append([]string{"EVAL", "return 1", "200"}, strings.Fields(strings.Repeat("k ", 200))...)...).err("ERR the script has 200 keys: scripts here can have 128")
-	for line, want := range map[string]string{
-		"LPUSH k v": "ERR LPUSH is not served", "BLPOP k 1": "ERR BLPOP is not served", "XADD k * f v": "ERR XADD is not served",
-		"ZRANGEBYLEX k - +": "ERR ZRANGEBYLEX is not served", "ZLEXCOUNT k - +": "ERR ZLEXCOUNT is not served", "ZREVRANGEBYLEX k + -": "ERR ZREVRANGEBYLEX is not served",
-		"ZRANGE k - + BYLEX": "ERR BYLEX is not served", "ZRANGESTORE d k 0 1": "ERR ZRANGESTORE is not served", "HSET k f v": "ERR a lock without a TTL",
-	} {
-		c.do(strings.Fields(line)...).err(want)
-	}
-	srv.noKeys()
-}
-
 // Goal: a hash that Redisson has made on the masters themselves, while a fleet moves to redlockd one service at a time, is never overwritten and
 // never taken for free. Method: real masters; the hash on a quorum, then on one of them alone; everything that takes a lock, and everything that
 // would change it; after each the hash is what it was.
@@ -297,11 +227,7 @@ func TestHashOfAnotherClient(t *testing.T) {
 	c := servers[0].dial()
 	var direct []*client
 	for _, m := range masters {
-		conn, err := net.Dial("tcp", m.Addr)
-		if err != nil {
-			t.Fatal(err)
-		}
-		direct = append(direct, newClient(t, conn))
+		direct = append(direct, dialTo(t, m.Addr))
 	}
 
 	for name, holders := range map[string]int{"all": 5, "most": 3} {

@@ -5,14 +5,17 @@ package proxy
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -100,6 +103,24 @@ func newTestServer(t testing.TB, change ...func(*Options)) *testServer {
 	return srv
 }
 
+// serveWith is serve with these changes to the options of the engine.
+func serveWith(t testing.TB, engine func(*redlock.Options), change ...func(*Options)) *testServer {
+	t.Helper()
+	client, masters := startEngine(t, engine)
+	srv := serve(t, append(change, func(o *Options) { o.Engine = client })...)
+	srv.masters = masters
+	return srv
+}
+
+// twin starts another server over the same masters.
+func (srv *testServer) twin(change ...func(*Options)) *testServer {
+	srv.t.Helper()
+	engine := openEngine(srv.t, srv.masters)
+	twin := serve(srv.t, append(change, func(o *Options) { o.Engine = engine })...)
+	twin.masters = srv.masters
+	return twin
+}
+
 // startEngine starts five masters and a client of them, which all are up.
 func startEngine(t testing.TB, change ...func(*redlock.Options)) (*redlock.Client, []*memmaster.Master) {
 	t.Helper()
@@ -160,6 +181,27 @@ func engineOptions(masters []*memmaster.Master, change ...func(*redlock.Options)
 	return opts
 }
 
+// testLog is what a server has logged so far.
+type testLog struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+// keep has a server log to it.
+func (l *testLog) keep(o *Options) { o.Logger = slog.New(slog.NewTextHandler(l, nil)) }
+
+func (l *testLog) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(b)
+}
+
+func (l *testLog) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
 // client speaks to a server.
 type client struct {
 	t    testing.TB
@@ -173,11 +215,17 @@ func (srv *testServer) dial() *client {
 	if srv.pipes != nil {
 		return newClient(srv.t, srv.pipes.dial())
 	}
-	conn, err := net.Dial("tcp", srv.addr)
+	return dialTo(srv.t, srv.addr)
+}
+
+// dialTo connects a client to any server.
+func dialTo(t testing.TB, addr string) *client {
+	t.Helper()
+	conn, err := net.Dial("tcp", addr)
 	if err != nil {
-		srv.t.Fatal(err)
+		t.Fatal(err)
 	}
-	return newClient(srv.t, conn)
+	return newClient(t, conn)
 }
 
 func newClient(t testing.TB, conn net.Conn) *client {
@@ -364,6 +412,14 @@ func (r reply) granted(least, most int) string {
 	return groups[0]
 }
 
+// within fails the test unless the reply is an integer from least to most.
+func (r reply) within(least, most int) {
+	r.t.Helper()
+	if n, _ := strconv.Atoi(r.matches(`:(\d+)`)[0]); n < least || n > most {
+		r.t.Fatalf("got %d, want %d … %d", n, least, most)
+	}
+}
+
 // eventually fails the test unless the condition becomes true.
 func eventually(t testing.TB, what string, condition func() bool) {
 	t.Helper()
@@ -371,5 +427,21 @@ func eventually(t testing.TB, what string, condition func() bool) {
 		if time.Now().After(deadline) {
 			t.Fatalf("still not: %s", what)
 		}
+	}
+}
+
+// waiting waits until so many LOCKs wait.
+func (srv *testServer) waiting(n int) {
+	srv.t.Helper()
+	eventually(srv.t, fmt.Sprint(n, " waiters"), func() bool { return srv.opts.Engine.Stats().Waiters == n })
+}
+
+// heard waits until so many servers hear what each of the masters passes on: a message before that may be lost.
+func (srv *testServer) heard(servers int) {
+	srv.t.Helper()
+	for i := range srv.masters {
+		eventually(srv.t, fmt.Sprint(servers, " servers hear the master"), func() bool {
+			return srv.onMaster(i, "PUBLISH", "redlockd:messages", "no message").text == fmt.Sprint(":", servers)
+		})
 	}
 }

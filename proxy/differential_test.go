@@ -6,7 +6,6 @@ package proxy
 
 import (
 	"io"
-	"net"
 	"regexp"
 	"slices"
 	"strings"
@@ -198,6 +197,7 @@ var dialogues = map[string]string{
 		UNSUBSCRIBE b
 		UNSUBSCRIBE nosuch
 		ECHO hi
+		PUBLISH other x
 		CLIENT ID x
 		UNSUBSCRIBE
 		PING
@@ -413,11 +413,7 @@ func compare(t *testing.T, redis, ours, lines string) {
 // state in which it answers, whatever the lines did; if it is closed before, the last reply says so.
 func replies(t *testing.T, addr, lines string) []string {
 	t.Helper()
-	conn, err := net.Dial("tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := newClient(t, conn)
+	c := dialTo(t, addr)
 	var input strings.Builder
 	for line := range strings.Lines(lines + "\nRESET\nEND-OF-DIALOGUE") {
 		if line = strings.TrimSpace(line); line != "" {

@@ -30,13 +30,9 @@ func TestTTLOfAKeyThatEnds(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			inVirtualTime(t, func(t *testing.T) {
-				engine, masters := startEngine(t, func(o *redlock.Options) { o.ClockStepMax = 60 * time.Millisecond; o.MinTTL = 200 * time.Millisecond })
-				srv := serve(t, func(o *Options) { o.Engine = engine })
-				srv.masters = masters
+				srv := serveWith(t, func(o *redlock.Options) { o.ClockStepMax = 60 * time.Millisecond; o.MinTTL = 200 * time.Millisecond })
 				conn := srv.dial()
-				for i := range masters {
-					srv.onMaster(i, "SET", "k", "theirs", "PX", "50").is("+OK")
-				}
+				srv.onAll("+OK", "SET", "k", "theirs", "PX", "50")
 				conn.raw(frameOf("GET", "k") + c.ask)
 				conn.read().is(`"theirs"`)
 				conn.read().is(c.want)
@@ -48,16 +44,12 @@ func TestTTLOfAKeyThatEnds(t *testing.T) {
 // With a long drift the wait is bounded: a client that asks in a loop does not spin.
 func TestTTLOfAKeyThatEndsLate(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
-		engine, masters := startEngine(t, func(o *redlock.Options) {
+		srv := serveWith(t, func(o *redlock.Options) {
 			o.ClockStepMax = 8 * time.Second
 			o.MinTTL = 20 * time.Second
 			o.MaxTTL = time.Minute
 		})
-		srv := serve(t, func(o *Options) { o.Engine = engine })
-		srv.masters = masters
-		for i := range masters {
-			srv.onMaster(i, "SET", "k", "theirs", "PX", "7000").is("+OK")
-		}
+		srv.onAll("+OK", "SET", "k", "theirs", "PX", "7000")
 		conn := srv.dial()
 		if got := srv.rounds(func() { conn.do("PTTL", "k").is(":1") }); got < 2 {
 			t.Errorf("got %d readings, want a second one behind the wait", got)

@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"net"
 	"slices"
 	"strings"
 	"testing"
@@ -37,11 +36,7 @@ func TestFramesAsRedis(t *testing.T) {
 // connection is closed.
 func answersTo(t *testing.T, addr, input string) string {
 	t.Helper()
-	conn, err := net.Dial("tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := newClient(t, conn)
+	c := dialTo(t, addr)
 	c.raw(input + "\r\nECHO behind\r\n*2\r\n$4\r\nECHO\r\n$3\r\nend\r\n")
 	var all []string
 	for !slices.Contains(all, `"end"`) {

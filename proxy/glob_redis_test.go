@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"math/rand/v2"
-	"net"
 	"regexp"
 	"strconv"
 	"strings"
@@ -31,11 +30,7 @@ func TestGlobMatchesAsRedis(t *testing.T) {
 			mset = append(mset, name, "1")
 		}
 	}
-	conn, err := net.Dial("tcp", startRedis(t).Addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	redis := newClient(t, conn)
+	redis := dialTo(t, startRedis(t).Addr)
 	redis.do(mset...).is("+OK")
 	for range 5000 {
 		pattern := text("aabbc--^^]][[**??\\", 9)

@@ -37,7 +37,7 @@ func TestWhoHolds(t *testing.T) {
 	holds("plain", "a1")
 
 	b.send("LOCK", "plain", "20s", "WAIT", "1m", "NOTE", "nightly")
-	eventually(t, "one waits", func() bool { return srv.opts.Engine.Stats().Waiters == 1 })
+	srv.waiting(1)
 	queue := `.*"waiters" :1 "queue" \[\["client" "b1" "addr" "127.0.0.1:\d+" "user" "default" "note" "nightly" "waited-ms" :\d+ "mode" "exclusive"\]\].*`
 	a.do("LOCKS", "PATTERN", "plain").matches(queue)
 	a.do("LOCKINFO", "plain").matches(queue)
@@ -49,21 +49,17 @@ func TestWhoHolds(t *testing.T) {
 // What a confined user sees of others is what they have written into a NOTE, without their address, and how many wait.
 func TestConfinedUserSeesItsOwnHolders(t *testing.T) {
 	srv := serve(t, confine)
-	root, c, other := srv.dial(), srv.dial(), srv.dial()
-	root.do("AUTH", "root", "r").is("+OK")
+	root, c, other := srv.dialAs("root"), srv.dialAs("billing"), srv.dialAs("billing")
 	for _, c := range []*client{c, other} {
-		c.do("AUTH", "billing", "b").is("+OK")
 		c.do("CLIENT", "SETNAME", "bill").is("+OK")
 	}
 	root.do("LOCK", "billing:1", "20s").granted(1, 20_000)
 	root.do("LOCK", "billing:2", "20s", "NOTE", "for all").granted(1, 20_000)
 	other.do("LOCK", "billing:3", "20s").granted(1, 20_000)
 	other.send("LOCK", "billing:1", "20s", "WAIT", "1m")
-	eventually(t, "one waits", func() bool { return srv.opts.Engine.Stats().Waiters == 1 })
-	rootToo := srv.dial()
-	rootToo.do("AUTH", "root", "r").is("+OK")
-	rootToo.send("LOCK", "billing:1", "20s", "WAIT", "1m")
-	eventually(t, "two wait", func() bool { return srv.opts.Engine.Stats().Waiters == 2 })
+	srv.waiting(1)
+	srv.dialAs("root").send("LOCK", "billing:1", "20s", "WAIT", "1m")
+	srv.waiting(2)
 
 	own := `\["client" "bill" "addr" "127.0.0.1:\d+" "user" "billing" "note" \$nil `
 	queue := `"waiters" :2 "queue" \[` + own + `"waited-ms" :\d+ "mode" "exclusive"\]\] "delay-ms" :0`

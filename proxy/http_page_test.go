@@ -260,7 +260,7 @@ func TestPageShowsWhoWaits(t *testing.T) {
 			w.do("AUTH", "ops", "right").is("+OK")
 			w.do("CLIENT", "SETNAME", fmt.Sprint("waiter", i)).is("+OK")
 			w.send("LOCK", "zebra", "60000", "WAIT", "60000", "NOTE", "the <next>")
-			eventually(t, "it waits", waiters(srv, 1+i))
+			srv.waiting(1 + i)
 		}
 		viewer := pageViewer{srv.Server, newAccount(&access.User{}, nil)}
 		if leases, err := viewer.Leases(); err != nil || len(leases) != 1 || leases[0].Waiters != 2 || len(leases[0].Queue) != 2 || leases[0].Queue[1].Note.Client != "waiter1" {

@@ -46,6 +46,14 @@ func (srv *testServer) metric(line string) string {
 	return found[1]
 }
 
+// wantMetric fails the test unless a line of /metrics has this value.
+func (srv *testServer) wantMetric(line, want string) {
+	srv.t.Helper()
+	if got := srv.metric(line); got != want {
+		srv.t.Errorf("%s: got %s, want %s", line, got, want)
+	}
+}
+
 // awaitUp waits until so many masters have a vote.
 func (srv *testServer) awaitUp(n int) {
 	srv.t.Helper()
@@ -55,19 +63,17 @@ func (srv *testServer) awaitUp(n int) {
 // Goal: the metrics count what happens, under the names and with the units that Prometheus recommends, and none of them tells what
 // clients call their locks.
 func TestMetrics(t *testing.T) {
-	engine, masters := startEngine(t, func(o *redlock.Options) {
+	srv := serveWith(t, func(o *redlock.Options) {
 		o.RetryDelayMin, o.RetryDelayMax = 10*time.Second, 10*time.Second
 		o.Prefixes = []string{"secret-*"}
-	})
-	srv := serve(t, func(opts *Options) { opts.Engine, opts.Version = engine, "9.8.7" })
-	srv.masters = masters
+	}, func(opts *Options) { opts.Version = "9.8.7" })
 	c, other := srv.dial(), srv.dial()
 	token := c.do("LOCK", "secret-resource", "60000").granted(1, 60000)
 	c.do("LOCK", "secret-resource", "60000").is("*nil")
 	c.do("EXTEND", "secret-resource", token, "50000")
 	c.do("EXTEND", "secret-resource", "another", "50000").is(":0")
 	other.send("LOCK", "secret-resource", "60000", "WAIT", "60000")
-	eventually(t, "the other client waits", waiters(srv, 1))
+	srv.waiting(1)
 	c.settle() // it has been denied, and pauses: only then is the lock handed over
 	waiting := srv.metric("redlockd_waiters")
 	c.do("UNLOCK", "secret-resource", token).is(":1")
@@ -125,9 +131,7 @@ func TestMetrics(t *testing.T) {
 		`redlockd_protocol_errors_total`:                                  "0",
 		`redlockd_connections_rejected_total`:                             "0",
 	} {
-		if got := srv.metric(line); got != want {
-			t.Errorf("%s: got %s, want %s", line, got, want)
-		}
+		srv.wantMetric(line, want)
 	}
 	if waiting != "1" {
 		t.Errorf("redlockd_waiters while one waits: got %s, want 1", waiting)
@@ -212,9 +216,7 @@ func TestErrorRepliesByCode(t *testing.T) {
 	c.do("SUBSCRIBE")
 	c.do("EVALSHA", strings.Repeat("0", 40), "0")
 	for code, want := range map[string]string{"ERR": "2", "other": "2", "NOSCRIPT": "1", "BUSYWAIT": "0", "NOQUORUM": "0"} {
-		if got := srv.metric(`redlockd_error_replies_total{code="` + code + `"}`); got != want {
-			t.Errorf("%s: got %s, want %s", code, got, want)
-		}
+		srv.wantMetric(`redlockd_error_replies_total{code="`+code+`"}`, want)
 	}
 	if _, _, body := srv.get("GET", "/metrics"); strings.Contains(body, "MADEUP") {
 		t.Error("a script has made up a label")
@@ -243,9 +245,7 @@ func TestReady(t *testing.T) {
 		if wantCode == 200 {
 			ready = "1"
 		}
-		if got := srv.metric("redlockd_ready"); got != ready {
-			t.Errorf("redlockd_ready: got %s, want %s", got, ready)
-		}
+		srv.wantMetric("redlockd_ready", ready)
 	}
 	ask(200, "ready: 5 of 5 masters have a vote, and 3 are needed\n")
 	srv.crash(0, 1)

@@ -59,9 +59,7 @@ func TestALearnerIsShown(t *testing.T) {
 			t.Errorf("INFO of a user who may not see masters: learner0: got %q, want none", got)
 		}
 		for name, want := range map[string]string{"copying": "1", "copied_locks": "10", "copied_ratio": fmt.Sprint(float64(percent) / 100)} {
-			if got := srv.metric(`redlockd_learner_` + name + `{master="master-1:6379"}`); got != want {
-				t.Errorf("redlockd_learner_%s: got %s, want %s", name, got, want)
-			}
+			srv.wantMetric(`redlockd_learner_`+name+`{master="master-1:6379"}`, want)
 		}
 		text := fmt.Sprintf("remember: 10 locks so far (%d %%). It votes when that is done.", percent)
 		srv.again()

@@ -4,8 +4,6 @@ package proxy
 // are turned away as fast as they come.
 
 import (
-	"bytes"
-	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -30,12 +28,8 @@ func TestClientsThatAreTurnedAwayDoNotFloodTheLog(t *testing.T) {
 			c.conn.Close()
 		}},
 	} {
-		var text bytes.Buffer
-		out := &locked{w: &text}
-		srv := serve(t, func(opts *Options) {
-			opts.MaxClients = 1
-			opts.Logger = slog.New(slog.NewTextHandler(out, nil))
-		})
+		var log testLog
+		srv := serve(t, log.keep, func(opts *Options) { opts.MaxClients = 1 })
 		began := time.Now()
 		if c.line == "client refused" {
 			srv.dial().do("PING").is("+PONG")
@@ -44,9 +38,7 @@ func TestClientsThatAreTurnedAwayDoNotFloodTheLog(t *testing.T) {
 			c.visit(srv)
 			eventually(t, "the visitor is gone", func() bool { return c.line == "client refused" || len(srv.clients()) == 0 })
 		}
-		out.mu.Lock()
-		got := strings.Count(text.String(), c.line)
-		out.mu.Unlock()
+		got := strings.Count(log.String(), c.line)
 		if most := 1 + int(time.Since(began)/loglimit.DefaultInterval); got < 1 || got > most {
 			t.Errorf("%s: %d lines of 30 visits in %v, want 1 to %d", c.line, got, time.Since(began), most)
 		}

@@ -75,9 +75,7 @@ func TestFailedLoginsWait(t *testing.T) {
 		if got := time.Since(start); got != (n+1)*failedLoginPause {
 			t.Errorf("%d wrong passwords took %v, want %v", n+1, got, (n+1)*failedLoginPause)
 		}
-		if got := srv.metric("redlockd_logins_failed_total"); got != "6" {
-			t.Errorf("redlockd_logins_failed_total: got %s, want 6", got)
-		}
+		srv.wantMetric("redlockd_logins_failed_total", "6")
 		c.do("INFO", "stats").matches(`(?s).*acl_access_denied_auth:6\\r.*`)
 	})
 }

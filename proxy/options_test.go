@@ -126,16 +126,6 @@ func TestErrorsAreOneLine(t *testing.T) {
 	c.do("PING").is("+PONG")
 }
 
-func TestBUSYWAIT(t *testing.T) {
-	engine, _ := startEngine(t, func(o *redlock.Options) { o.MaxWaiters = 1 })
-	srv := serve(t, func(o *Options) { o.Engine = engine })
-	a, b := srv.dial(), srv.dial()
-	a.do("LOCK", "r", "10000", "TOKEN", "a").granted(1, 9898)
-	b.send("LOCK", "r", "10000", "WAIT", "60000")
-	eventually(t, "one waits", waiters(srv, 1))
-	a.do("LOCK", "r", "10000", "WAIT", "60000").err("BUSYWAIT ")
-}
-
 func TestAddrText(t *testing.T) {
 	for _, test := range []struct {
 		addr, other net.Addr

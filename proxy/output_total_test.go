@@ -5,9 +5,7 @@ package proxy
 // late on a busy machine would be closed for that (writeTimeout).
 
 import (
-	"bytes"
 	"fmt"
-	"log/slog"
 	"runtime"
 	"strconv"
 	"strings"
@@ -18,20 +16,6 @@ import (
 	"redlockd/proxy/access"
 )
 
-// servePipes is serve in virtual time, and so over net.Pipe. The second result connects a client; with a name, it logs in.
-func servePipes(t *testing.T, change ...func(*Options)) (*testServer, func(user string) *client) {
-	t.Helper()
-	srv := serve(t, change...)
-	return srv, func(user string) *client {
-		t.Helper()
-		c := srv.dial()
-		if user != "" {
-			c.do("AUTH", user, user[:1]).is("+OK")
-		}
-		return c
-	}
-}
-
 // threeUsers are admin, greedy and modest.
 func threeUsers(o *Options) {
 	o.Users = []access.User{{Name: "admin", Password: "a"}, {Name: "greedy", Password: "g"}, {Name: "modest", Password: "m"}}
@@ -40,12 +24,9 @@ func threeUsers(o *Options) {
 func TestSubscribersThatDoNotReadAreBoundedTogether(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
 		const total = 4 << 20
-		var log bytes.Buffer
-		srv, dial := servePipes(t, threeUsers, func(o *Options) {
-			o.OutputTotal = total
-			o.Logger = slog.New(slog.NewTextHandler(&locked{w: &log}, nil))
-		})
-		admin, reader, late := dial("admin"), dial("modest"), dial("modest")
+		var log testLog
+		srv := serve(t, threeUsers, log.keep, func(o *Options) { o.OutputTotal = total })
+		admin, reader, late := srv.dialAs("admin"), srv.dialAs("modest"), srv.dialAs("modest")
 		for _, c := range []*client{reader, late} {
 			c.do("SUBSCRIBE", "c").is(`["subscribe" "c" :1]`)
 		}
@@ -65,7 +46,7 @@ func TestSubscribersThatDoNotReadAreBoundedTogether(t *testing.T) {
 		before := heapInUse()
 		const subscribers, messages = 400, 20
 		for range subscribers {
-			dial("greedy").do("SUBSCRIBE", "c").is(`["subscribe" "c" :1]`)
+			srv.dialAs("greedy").do("SUBSCRIBE", "c").is(`["subscribe" "c" :1]`)
 		}
 		var most, heap int64
 		for i := range messages {
@@ -112,11 +93,11 @@ func TestMessageIsSharedByItsSubscribers(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
 		const subscribers = 100
 		for _, size := range []int{sharedMin / 2, 30_000} {
-			srv, dial := servePipes(t)
-			publisher := dial("")
+			srv := serve(t)
+			publisher := srv.dial()
 			var all []*client
 			for i := range subscribers {
-				c := dial("")
+				c := srv.dial()
 				if i%3 == 0 {
 					c.do("HELLO", "3")
 					c.do("PSUBSCRIBE", "c*").is(`>["psubscribe" "c*" :1]`)
@@ -163,11 +144,11 @@ func heapInUse() int64 {
 // Of the user with most the largest connection is closed, not the largest of all, and no more than it takes.
 func TestWhoIsClosed(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
-		srv, dial := servePipes(t, threeUsers, func(o *Options) { o.OutputTotal = 1 << 20 })
+		srv := serve(t, threeUsers, func(o *Options) { o.OutputTotal = 1 << 20 })
 		sum := 0
 		waiting := func(user string, bytes int) *client {
 			t.Helper()
-			c := dial(user)
+			c := srv.dialAs(user)
 			sum += bytes
 			go c.conn.Write([]byte(frameOf("ECHO", strings.Repeat("x", bytes))))
 			eventually(t, "the reply waits", func() bool { return srv.output.Load() >= int64(sum) })
@@ -180,7 +161,7 @@ func TestWhoIsClosed(t *testing.T) {
 		if n := srv.counters[countEvicted].Load(); n != 0 {
 			t.Fatalf("%d clients are closed, %d bytes wait", n, srv.output.Load())
 		}
-		last := dial("admin")
+		last := srv.dialAs("admin")
 		synctest.Wait() // the writer has given back the chunk of the reply to AUTH
 		go last.conn.Write([]byte(frameOf("ECHO", strings.Repeat("x", 300_000))))
 		eventually(t, "some client is closed", func() bool { return srv.counters[countEvicted].Load() > 0 })
@@ -208,8 +189,8 @@ func TestPublisherIsSlowedDown(t *testing.T) {
 	for name, command := range publish {
 		t.Run(name, func(t *testing.T) {
 			inVirtualTime(t, func(t *testing.T) {
-				srv, dial := servePipes(t, threeUsers, func(o *Options) { o.OutputTotal = 1 << 20 })
-				greedy, modest, unread := dial("greedy"), dial("modest"), dial("greedy")
+				srv := serve(t, threeUsers, func(o *Options) { o.OutputTotal = 1 << 20 })
+				greedy, modest, unread := srv.dialAs("greedy"), srv.dialAs("modest"), srv.dialAs("greedy")
 				unread.do("PING").is("+PONG")
 				// within is how long a message and the command behind it take.
 				within := func(c *client) time.Duration {
@@ -246,8 +227,8 @@ func TestPublisherIsSlowedDown(t *testing.T) {
 func TestCommandsThatAreKeptAreBounded(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
 		const most, message, count = 256 << 10, 30_000, 200
-		srv, dial := servePipes(t, func(o *Options) { o.bounds.outputMax = most })
-		c, other := dial(""), dial("")
+		srv := serve(t, func(o *Options) { o.bounds.outputMax = most })
+		c, other := srv.dial(), srv.dial()
 		id, _ := strconv.ParseInt(c.do("CLIENT", "ID").text[1:], 10, 64)
 		conn := srv.client(id)
 		payload := strings.Repeat("x", message)
@@ -284,8 +265,8 @@ func TestCommandsThatAreKeptAreBounded(t *testing.T) {
 
 func TestOutputMovesWithTheLogin(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
-		srv, dial := servePipes(t, threeUsers)
-		c := dial("greedy")
+		srv := serve(t, threeUsers)
+		c := srv.dialAs("greedy")
 		go c.conn.Write([]byte(frameOf("ECHO", strings.Repeat("x", 100_000)) + frameOf("AUTH", "modest", "m")))
 		eventually(t, "the reply waits for modest", func() bool {
 			return srv.live().accounts[1].output.Load() == 0 && srv.live().accounts[2].output.Load() > 100_000
@@ -293,7 +274,7 @@ func TestOutputMovesWithTheLogin(t *testing.T) {
 		if got, want := srv.output.Load(), srv.live().accounts[2].output.Load(); got != want {
 			t.Errorf("got %d bytes in all, want %d", got, want)
 		}
-		admin := dial("admin")
+		admin := srv.dialAs("admin")
 		if got, want := admin.userField("modest", "output_bytes"), fmt.Sprint(srv.live().accounts[2].output.Load()); got != want {
 			t.Errorf("INFO users: got output_bytes=%s, want %s", got, want)
 		}
@@ -305,8 +286,8 @@ func TestOutputMovesWithTheLogin(t *testing.T) {
 // A client that is closed because of its own bound is counted as that, once.
 func TestSubscriberBeyondOutputMax(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
-		srv, dial := servePipes(t, func(o *Options) { o.bounds.outputMax = 64 << 10 })
-		unread, c := dial(""), dial("")
+		srv := serve(t, func(o *Options) { o.bounds.outputMax = 64 << 10 })
+		unread, c := srv.dial(), srv.dial()
 		unread.do("SUBSCRIBE", "c").is(`["subscribe" "c" :1]`)
 		for range 10 {
 			c.do("PUBLISH", "c", strings.Repeat("x", 10_000)).matches(`:\d`)
@@ -318,6 +299,5 @@ func TestSubscriberBeyondOutputMax(t *testing.T) {
 		if info := c.info("stats"); info["client_output_buffer_limit_disconnections"] != "0" {
 			t.Errorf("INFO stats after CONFIG RESETSTAT: got %v", info)
 		}
-		_ = srv
 	})
 }

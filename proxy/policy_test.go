@@ -40,7 +40,7 @@ var ttlCommands = []struct {
 }
 
 func TestMaxTTLOfAPolicy(t *testing.T) {
-	srv := serve(t, policies(access.Policy{Prefix: "billing:*", MaxTTL: 20 * time.Second}), func(o *Options) { o.AllowUnguarded = []string{"*"} })
+	srv := serve(t, policies(access.Policy{Prefix: "billing:*", MaxTTL: 20 * time.Second}), func(o *Options) { o.AllowUnguarded = everyKey })
 	c := srv.dial()
 	const refusal = "-ERR ttl of 20001 ms is above the most, 20000 ms (max_ttl of policy billing:*): ask for a shorter ttl, or change the limit in [[policy]]"
 	for i, tt := range ttlCommands {
@@ -64,9 +64,7 @@ func TestMaxTTLOfAPolicy(t *testing.T) {
 	c.do("EXEC").is(refusal)
 	c.do("UNLOCK", "billing:watched", token).is(":1")
 	want := fmt.Sprint(len(ttlCommands) + 1)
-	if got := srv.metric(`redlockd_policy_refused_total{limit="max_ttl",prefix="billing:*"}`); got != want {
-		t.Errorf("got %s refusals in /metrics, want %s", got, want)
-	}
+	srv.wantMetric(`redlockd_policy_refused_total{limit="max_ttl",prefix="billing:*"}`, want)
 }
 
 // A lock that is taken without a TTL gets no longer one than the policy allows.
@@ -94,9 +92,7 @@ func TestMaxWaitOfAPolicy(t *testing.T) {
 	c.do("LOCK", "billing:1", "20000", "WAIT", "10001", "SLOTS", "2").is(refusal)
 	c.do("LOCK", "shipping:1", "20000", "WAIT", "10001").granted(1, 19798)
 	c.do("LOCK", "billing:1", "20000", "WAIT", "10000").granted(1, 19798)
-	if got := srv.metric(`redlockd_policy_refused_total{limit="max_wait",prefix="billing:*"}`); got != "3" {
-		t.Errorf("got %s refusals in /metrics, want 3", got)
-	}
+	srv.wantMetric(`redlockd_policy_refused_total{limit="max_wait",prefix="billing:*"}`, "3")
 }
 
 func TestMaxWaitersOfAPolicy(t *testing.T) {
@@ -109,7 +105,7 @@ func TestMaxWaitersOfAPolicy(t *testing.T) {
 	}
 	for i, key := range []string{"billing:1", "billing:2"} {
 		srv.dialAs("app").send("LOCK", key, "20000", "WAIT", "20000")
-		eventually(t, "one more waits", waiters(srv, i+1))
+		srv.waiting(i + 1)
 	}
 	const refusal = "-BUSYWAIT max number of waiters of policy billing:* reached (max_waiters = 2): try again later, or raise it in [[policy]]"
 	c.do("LOCK", "billing:1", "20000", "WAIT", "20000").is(refusal)
@@ -117,24 +113,22 @@ func TestMaxWaitersOfAPolicy(t *testing.T) {
 	c.do("LOCK", "billing:1", "20000").is("*nil")
 	srv.dialAs("app").do("LOCK", "free", "20000", "WAIT", "20000").is("-BUSYWAIT max number of waiters of user app reached (max_waiters = 2 in [auth])")
 	for name, want := range map[string]string{`policy_refused_total{limit="max_waiters",prefix="billing:*"}`: "2", `policy_waiters{prefix="billing:*"}`: "2"} {
-		if got := srv.metric("redlockd_" + name); got != want {
-			t.Errorf("%s: got %s, want %s", name, got, want)
-		}
+		srv.wantMetric("redlockd_"+name, want)
 	}
 	// Those who wait already go on counting after a reload.
 	billing.MaxWaiters = 3
 	srv.reload(Options{Users: users, Policies: []access.Policy{{Prefix: "x", MaxWaiters: 1}, billing}})
 	srv.dialAs("batch").send("LOCK", "billing:1", "20000", "WAIT", "20000")
-	eventually(t, "one more waits", waiters(srv, 3))
+	srv.waiting(3)
 	c.do("LOCK", "billing:1", "20000", "WAIT", "20000").err("BUSYWAIT max number of waiters of policy billing:* reached (max_waiters = 3)")
 	srv.reload(Options{Users: users})
 	srv.dialAs("batch").send("LOCK", "billing:1", "20000", "WAIT", "20000")
-	eventually(t, "one more waits", waiters(srv, 4))
+	srv.waiting(4)
 }
 
 func TestMaxHoldOfAPolicy(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
-		srv := serve(t, policies(access.Policy{Prefix: "billing:*", MaxTTL: 6 * time.Second, MaxHold: 6 * time.Second}), func(o *Options) { o.AllowUnguarded = []string{"*"} })
+		srv := serve(t, policies(access.Policy{Prefix: "billing:*", MaxTTL: 6 * time.Second, MaxHold: 6 * time.Second}), func(o *Options) { o.AllowUnguarded = everyKey })
 		c := srv.dial()
 		const refusal = `-ERR the lock was first granted .* ago and may be held for 6s in all \(max_hold of policy billing:\*\): release it, or ask for a shorter ttl`
 		for i, extend := range []func(key, token string) []string{
@@ -152,14 +146,12 @@ func TestMaxHoldOfAPolicy(t *testing.T) {
 		}
 		held := c.do("LOCK", "shipping:1", "6000").granted(1, 6000)
 		c.do("EXTEND", "shipping:1", held, "6000").matches(`:[1-9]\d*`)
-		if got := srv.metric(`redlockd_policy_refused_total{limit="max_hold",prefix="billing:*"}`); got != "6" {
-			t.Errorf("got %s refusals in /metrics, want 6", got)
-		}
+		srv.wantMetric(`redlockd_policy_refused_total{limit="max_hold",prefix="billing:*"}`, "6")
 	})
 }
 
 func TestFenceAlways(t *testing.T) {
-	srv := serve(t, func(o *Options) { o.AllowUnguarded = []string{"*"} })
+	srv := serve(t, func(o *Options) { o.AllowUnguarded = everyKey })
 	c := srv.dial()
 	c.do("SET", "billing:before", token, "NX", "PX", "20000").is("+OK")
 	c.do("SET", "billing:released", token, "NX", "PX", "20000").is("+OK")
@@ -196,9 +188,7 @@ func TestFenceAlways(t *testing.T) {
 	c.do("EVAL", extendScript, "1", "billing:before", token, "20000").is(":1")
 	c.do("EVAL", releaseScript, "1", "billing:before", token).is(":1")
 	c.do("UNLOCK", "billing:released", token).is(":1")
-	if got := srv.metric(`redlockd_policy_refused_total{limit="fence",prefix="billing:*"}`); got != "6" {
-		t.Errorf("got %s refusals in /metrics, want 6", got)
-	}
+	srv.wantMetric(`redlockd_policy_refused_total{limit="fence",prefix="billing:*"}`, "6")
 }
 
 // The first policy that matches counts; slots have that of their resource; a lock of several resources keeps to all.
@@ -263,22 +253,16 @@ func TestReloadOfPolicies(t *testing.T) {
 	srv.reload(Options{Policies: []access.Policy{billing}})
 	c.do("EXTEND", "billing:1", token, "20000").err("ERR ttl of 20000 ms is above the most, 15000 ms (max_ttl of policy billing:*)")
 	c.do("EXTEND", "billing:1", token, "15000").matches(`:[1-9]\d*`)
-	if got := srv.metric(`redlockd_policy_refused_total{limit="max_ttl",prefix="billing:*"}`); got != "2" {
-		t.Errorf("got %s refusals in /metrics, want 2: they go on counting", got)
-	}
+	srv.wantMetric(`redlockd_policy_refused_total{limit="max_ttl",prefix="billing:*"}`, "2")
 	srv.reload(Options{})
 	c.do("EXTEND", "billing:1", token, "20000").matches(`:[1-9]\d*`)
 }
 
 // twoUnder starts two servers of the same masters under the policies.
 func twoUnder(t *testing.T, all ...access.Policy) (a, b *testServer) {
-	engine, masters := startEngine(t)
-	start := func(engine *redlock.Client) *testServer {
-		return serve(t, policies(all...), func(o *Options) { o.Engine, o.AllowUnguarded = engine, []string{"*"} })
-	}
-	a, b = start(engine), start(openEngine(t, masters))
-	a.masters, b.masters = masters, masters
-	return a, b
+	unguarded := func(o *Options) { o.AllowUnguarded = everyKey }
+	a = serve(t, policies(all...), unguarded)
+	return a, a.twin(policies(all...), unguarded)
 }
 
 // field is the value of a field of a reply of names and values.
@@ -345,7 +329,7 @@ func TestLockDelay(t *testing.T) {
 		eventually(t, "it is in its delay", func() bool { return holder.do("LOCKINFO", "billing:wait").field("delay-ms") != ":0" })
 		waiting := b.dial()
 		waiting.send("LOCK", "billing:wait", "100", "WAIT", "20000")
-		eventually(t, "it waits", waiters(b, 1))
+		b.waiting(1)
 		waiting.silent(100 * time.Millisecond)
 		holder.do("UNLOCK", "billing:wait", token).is(":1")
 		waiting.read().granted(1, 100)
@@ -373,7 +357,7 @@ func TestLockDelayEnds(t *testing.T) {
 // Clients that read how long a key lives are told nothing of its delay.
 func TestTTLsWithoutTheDelay(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
-		srv := serve(t, policies(access.Policy{Prefix: "billing:*", MaxTTL: 20 * time.Second, LockDelay: 30 * time.Second}), func(o *Options) { o.AllowUnguarded = []string{"*"} })
+		srv := serve(t, policies(access.Policy{Prefix: "billing:*", MaxTTL: 20 * time.Second, LockDelay: 30 * time.Second}), func(o *Options) { o.AllowUnguarded = everyKey })
 		c := srv.dial()
 		c.do("SET", "billing:1", token, "NX", "PX", "20000").is("+OK")
 		for _, command := range [][]string{{"PTTL", "billing:1"}, {"EVAL", `return redis.call('pttl', KEYS[1])`, "1", "billing:1"}} {

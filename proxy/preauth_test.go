@@ -5,11 +5,9 @@ package proxy
 // the semaphore, so that nothing depends on time.
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
-	"log/slog"
 	"net"
 	"os"
 	"strings"
@@ -152,6 +150,14 @@ func TestHandshakesMakeRoom(t *testing.T) {
 	}
 	another.closed()
 	c.do("PING").is("+PONG")
+}
+
+// What has not logged in may send no argument that is longer than a name or a password can be.
+func TestPreauthThatSendsMuch(t *testing.T) {
+	c := serve(t, withUser).dial()
+	c.raw("*2\r\n$4\r\nECHO\r\n$20000\r\n")
+	c.read().is("-ERR Protocol error: unauthenticated bulk length: 20000 bytes in one argument, the limit before AUTH is 4096")
+	c.closed()
 }
 
 func TestPreauthThatDoesNotRead(t *testing.T) {
@@ -330,14 +336,7 @@ func TestWaitingHoldsNoCPU(t *testing.T) {
 					srv.dial().raw(half)
 				}
 				dial().raw(frameOf("PING") + "*1\r\n$4\r\nPI")
-				c := dial()
-				go func() {
-					for b := []byte(strings.Repeat(frameOf("LOCK", "r", "1000"), 100)); ; {
-						if _, err := c.conn.Write(b); err != nil {
-							return
-						}
-					}
-				}()
+				go dial().sendWithoutEnd(strings.Repeat(frameOf("LOCK", "r", "1000"), 100))
 			}
 			full := func() (n int) {
 				for _, conn := range srv.clients() {
@@ -367,12 +366,9 @@ func TestWaitingHoldsNoCPU(t *testing.T) {
 
 func TestFailedHandshakesAreTold(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
-		var log bytes.Buffer
+		var log testLog
 		config := selfSigned(t)
-		srv := serve(t, func(o *Options) {
-			o.TLSConfig = config
-			o.Logger = slog.New(slog.NewTextHandler(&locked{w: &log}, nil))
-		})
+		srv := serve(t, log.keep, func(o *Options) { o.TLSConfig = config })
 		srv.dial().conn.Close() // a look whether somebody listens is worth no line
 		eventually(t, "it has gone", func() bool { return srv.counters[countConnections].Load() == 1 && len(srv.clients()) == 0 })
 		c := srv.dial()

@@ -4,9 +4,7 @@ package proxy
 // hide it. Method: dialogues, INFO, the metrics and the log.
 
 import (
-	"bytes"
 	"fmt"
-	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -38,12 +36,8 @@ func (srv *testServer) refusedMetric() map[string]float64 {
 }
 
 func TestRefusedCommandsAreCounted(t *testing.T) {
-	var text bytes.Buffer
-	out := &locked{w: &text}
-	srv := serve(t, func(o *Options) {
-		o.Logger = slog.New(slog.NewTextHandler(out, nil))
-		o.Policies = []access.Policy{{Prefix: "short:*", MaxTTL: 5 * time.Second}}
-	})
+	var log testLog
+	srv := serve(t, log.keep, policies(access.Policy{Prefix: "short:*", MaxTTL: 5 * time.Second}))
 	c := srv.dial()
 	c.do("CLIENT", "SETINFO", "LIB-NAME", "some-library").is("+OK")
 	c.do("CLIENT", "SETINFO", "LIB-VER", "4.7.0").is("+OK")
@@ -91,36 +85,27 @@ func TestRefusedCommandsAreCounted(t *testing.T) {
 		t.Errorf("the metric after CONFIG RESETSTAT: got %v, want 3", got)
 	}
 
-	out.mu.Lock()
-	defer out.mu.Unlock()
 	for name := range want {
-		if n := strings.Count(text.String(), `"command refused" command=`+name+" "); n != 1 {
-			t.Errorf("the log has %d lines of one library and %s, want 1:\n%s", n, name, text.String())
+		if n := strings.Count(log.String(), `"command refused" command=`+name+" "); n != 1 {
+			t.Errorf("the log has %d lines of one library and %s, want 1:\n%s", n, name, log.String())
 		}
 	}
 	for _, part := range []string{"command=lpush", "library=some-library", "version=4.7.0", `reason="ERR LPUSH is not served`, "to_do="} {
-		if !strings.Contains(text.String(), part) {
-			t.Errorf("the log does not say %s:\n%s", part, text.String())
+		if !strings.Contains(log.String(), part) {
+			t.Errorf("the log does not say %s:\n%s", part, log.String())
 		}
 	}
 }
 
 // Clients that name no library are told apart by their machine, and those that have not logged in are only counted.
 func TestRefusalsOfClientsWithoutNames(t *testing.T) {
-	var text bytes.Buffer
-	out := &locked{w: &text}
-	srv := serve(t, func(o *Options) {
-		o.Logger = slog.New(slog.NewTextHandler(out, nil))
+	var log testLog
+	srv := serve(t, log.keep, func(o *Options) {
 		o.Users = []access.User{{Name: "default", Password: "secret", MaxTTL: time.Minute}}
 	})
-	lines := func() string {
-		out.mu.Lock()
-		defer out.mu.Unlock()
-		return text.String()
-	}
 	c := srv.dial()
 	c.do("LPUSH", "list", "v").err("ERR LPUSH is not served")
-	if got := lines(); strings.Contains(got, "command refused") || srv.refusedMetric()["lpush"] != 1 {
+	if got := log.String(); strings.Contains(got, "command refused") || srv.refusedMetric()["lpush"] != 1 {
 		t.Errorf("before the login: got %v counted and\n%s", srv.refusedMetric(), got)
 	}
 	c.do("AUTH", "secret").is("+OK")
@@ -132,7 +117,7 @@ func TestRefusalsOfClientsWithoutNames(t *testing.T) {
 	if got := srv.refusedMetric()["lock"]; got != 2 {
 		t.Errorf("TTLs above the user's: %v are counted, want 2", got)
 	}
-	if got := lines(); strings.Count(got, "command refused") != 2 || !strings.Contains(got, "addr=127.0.0.1:") {
+	if got := log.String(); strings.Count(got, "command refused") != 2 || !strings.Contains(got, "addr=127.0.0.1:") {
 		t.Errorf("after the login: got\n%s", got)
 	}
 }

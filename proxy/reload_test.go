@@ -85,9 +85,7 @@ func TestReloadOfUsers(t *testing.T) {
 	c.do("AUTH", "new", "n").is("+OK")
 	c.do("AUTH", "narrower", "n").is("+OK")
 	c.do("LOCK", "b:2", "20000").err("NOPERM")
-	if got := clients["root"].userField("limited", "refused_locks"); got != "1" {
-		t.Errorf("got refused_locks=%s, want 1", got)
-	}
+	clients["root"].wantUser("limited", "refused_locks", "1")
 }
 
 // A user who loses something does not get its limits anew: what it holds and what was refused goes on counting.
@@ -106,9 +104,7 @@ func TestLesserUserGoesOnCounting(t *testing.T) {
 	c.do("UNLOCK", "a", token).is(":1")
 	root := srv.dialAs("root")
 	for field, want := range map[string]string{"refused_locks": "2", "locks": "0", "connections": "1"} {
-		if got := root.userField("app", field); got != want {
-			t.Errorf("got %s=%s, want %s", field, got, want)
-		}
+		root.wantUser("app", field, want)
 	}
 }
 
@@ -139,10 +135,10 @@ func TestReloadEndsWaits(t *testing.T) {
 	root, gone := srv.dialAs("root"), srv.dialAs("gone")
 	root.do("LOCK", "a", "20000", "TOKEN", token).granted(1, 19798)
 	gone.send("LOCK", "a", "20000", "WAIT", "60000")
-	eventually(t, "one waits", func() bool { return srv.opts.Engine.Stats().Waiters == 1 })
+	srv.waiting(1)
 	srv.reload(Options{Users: staff()[:8]})
 	gone.closed()
-	eventually(t, "nobody waits", func() bool { return srv.opts.Engine.Stats().Waiters == 0 })
+	srv.waiting(0)
 	root.do("UNLOCK", "a", token).is(":1")
 	srv.noKeys()
 }

@@ -8,7 +8,6 @@ import (
 	"bufio"
 	"bytes"
 	"math/rand/v2"
-	"net"
 	"slices"
 	"strconv"
 	"strings"
@@ -260,13 +259,7 @@ func after(keys []scriptKey, o outcome) []scriptKey {
 var differentialArgv = []string{"mine", "new", "3"}
 
 func TestScriptDifferential(t *testing.T) {
-	server := redisproc.StartForTest(t, 1)[0]
-	conn, err := net.Dial("tcp", server.Addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	in := bufio.NewReader(conn)
+	redis := dialTo(t, startRedis(t).Addr)
 	seed := scriptSeed(t)
 	g := &scriptGenerator{Rand: rand.New(rand.NewPCG(seed, 0)), real: true}
 	refused, wrote, failed := 0, 0, 0
@@ -297,10 +290,8 @@ func TestScriptDifferential(t *testing.T) {
 		}
 		perKey := 1 + len(looks(""))
 		ask := func() []string {
-			if _, err := conn.Write([]byte(send)); err != nil {
-				t.Fatal(err)
-			}
-			replies, err := readReplies(in, 1+2*len(keys)+1+perKey*len(keys))
+			redis.raw(send)
+			replies, err := readReplies(redis.r, 1+2*len(keys)+1+perKey*len(keys))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -125,7 +125,7 @@ func endToEnd(t *testing.T, seed uint64, steps int) {
 	for _, engine := range []*redlock.Client{engine, openEngine(t, masters, long)} {
 		servers = append(servers, serve(t, func(o *Options) { o.Engine, o.AllowUnguarded = engine, everyKey }).dial())
 	}
-	theirs := (&testServer{t: t, addr: redis.Addr}).dial()
+	theirs := dialTo(t, redis.Addr)
 	g := &sequence{scriptGenerator{Rand: rand.New(rand.NewPCG(seed, 0)), real: true}}
 	names := []string{"ka", "kb", "kc"}
 	var done []string // since both had no keys, to be shown

@@ -77,10 +77,7 @@ func (srv *testServer) away(masters ...int) {
 
 // serveFast is serve for tests that wait for masters to be given up.
 func serveFast(t *testing.T) *testServer {
-	engine, masters := startEngine(t, func(o *redlock.Options) { o.MasterTimeout = time.Second })
-	srv := serve(t, func(o *Options) { o.Engine = engine })
-	srv.masters = masters
-	return srv
+	return serveWith(t, func(o *redlock.Options) { o.MasterTimeout = time.Second })
 }
 
 const (
@@ -204,13 +201,18 @@ func TestScriptGuardBesideDelete(t *testing.T) {
 }
 
 // Two of three masters that answer hold the key, and two do not answer: they may hold it, and nobody knows.
-func TestScriptReadsWhatNobodyConfirms(t *testing.T) {
+func TestReadsWhatNobodyConfirms(t *testing.T) {
 	srv := serve(t)
 	c := srv.dial()
 	srv.put("k", "mine", 20*time.Second, 0, 1)
 	srv.put("all", "mine", 20*time.Second, 0, 1, 2)
 	c.do("EVAL", mineScript, "1", "k", "mine").is(`"not mine"`)
+	c.do("GET", "k").is("$nil")
 	srv.away(3, 4)
+	for name, want := range map[string]string{"k": "-NOQUORUM .*", "all": `"mine"`, "none": `\$nil`} {
+		c.do("GET", name).matches(want)
+	}
+	c.do("EXISTS", "k").err("NOQUORUM")
 	c.do("EVAL", mineScript, "1", "k", "mine").err("NOQUORUM")
 	c.do("EVAL", `return redis.call('exists', KEYS[1])`, "1", "k").err("NOQUORUM")
 	c.do("EVAL", mineScript, "1", "all", "mine").is(`"held"`)
@@ -218,18 +220,4 @@ func TestScriptReadsWhatNobodyConfirms(t *testing.T) {
 	c.do("EVAL", `return 'nothing of ' .. KEYS[1]`, "1", "k").is(`"nothing of k"`)
 	// What changes the key is confirmed by the change.
 	c.do("EVAL", `if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('pexpire', KEYS[1], 5000) end return -1`, "1", "k", "mine").err("NOQUORUM")
-}
-
-// So it is for commands that read.
-func TestReadsWhatNobodyConfirms(t *testing.T) {
-	srv := serve(t)
-	c := srv.dial()
-	srv.put("k", "mine", 20*time.Second, 0, 1)
-	srv.put("all", "mine", 20*time.Second, 0, 1, 2)
-	c.do("GET", "k").is("$nil")
-	srv.away(3, 4)
-	c.do("GET", "k").err("NOQUORUM")
-	c.do("EXISTS", "k").err("NOQUORUM")
-	c.do("GET", "all").is(`"mine"`)
-	c.do("GET", "none").is("$nil")
 }

@@ -20,19 +20,12 @@ import (
 func TestOtherConnections(t *testing.T) {
 	config := selfSigned(t)
 	srv := serve(t, func(o *Options) { o.TLSConfig = config })
-	dial := func() *client {
-		conn, err := tls.Dial("tcp", srv.addr, &tls.Config{InsecureSkipVerify: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return newClient(t, conn)
-	}
 	converse := func(t *testing.T, srv *testServer, dial func() *client) {
 		a, b := dial(), dial()
 		a.do("PING").is("+PONG")
 		a.do("LOCK", "r", "10000", "TOKEN", "a").granted(1, 9898)
 		b.raw(frameOf("LOCK", "r", "10000", "TOKEN", "b", "WAIT", "60000") + frameOf("PING"))
-		eventually(t, "b waits", waiters(srv, 1))
+		srv.waiting(1)
 		a.do("UNLOCK", "r", "a").is(":1")
 		b.read().granted(1, 9898)
 		b.read().is("+PONG")
@@ -44,19 +37,15 @@ func TestOtherConnections(t *testing.T) {
 			b.read().is(":1")
 		}
 		a.send("LOCK", "r", "10000", "TOKEN", "a", "WAIT", "60000")
-		eventually(t, "a waits", waiters(srv, 1))
+		srv.waiting(1)
 		a.conn.Close()
-		eventually(t, "a does not wait any more", waiters(srv, 0))
+		srv.waiting(0)
 	}
 	t.Run("TLS", func(t *testing.T) {
-		converse(t, srv, dial)
+		converse(t, srv, srv.dialTLS)
 
 		// The end of the stream is announced, so that nobody can forge it: Go's client does not insist on it, others do.
-		raw, err := net.Dial("tcp", srv.addr)
-		if err != nil {
-			t.Fatal(err)
-		}
-		counting := &countingConn{Conn: raw}
+		counting := &countingConn{Conn: srv.dial().conn}
 		c := newClient(t, tls.Client(counting, &tls.Config{InsecureSkipVerify: true}))
 		c.do("PING").is("+PONG") // and what else belongs to the handshake
 		before := counting.read
@@ -73,7 +62,8 @@ func TestOtherConnections(t *testing.T) {
 		srv.dial().closed()
 	})
 	t.Run("plain text to TLS", func(t *testing.T) {
-		c := srv.testServerDial(t)
+		c := srv.dial()
+		c.t = t
 		c.raw("PING\r\n")
 		c.conn.SetReadDeadline(time.Now().Add(patience))
 		buffer := make([]byte, 100)
@@ -105,19 +95,13 @@ func TestOtherConnections(t *testing.T) {
 	})
 }
 
-func (srv *testServer) testServerDial(t *testing.T) *client {
-	c := srv.dial()
-	c.t = t
-	return c
-}
-
 func TestShutdown(t *testing.T) {
 	srv := serve(t)
 	holder, waiting, idle := srv.dial(), srv.dial(), srv.dial()
 	holder.do("LOCK", "r", "10000", "TOKEN", "a").granted(1, 9898)
 	idle.do("PING").is("+PONG")
 	waiting.raw(frameOf("LOCK", "r", "10000", "WAIT", "60000") + frameOf("PING"))
-	eventually(t, "one waits", waiters(srv, 1))
+	srv.waiting(1)
 
 	done := make(chan error, 1)
 	go func() { done <- srv.Shutdown(context.Background()) }()

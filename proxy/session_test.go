@@ -7,19 +7,12 @@ package proxy
 import (
 	"math/rand/v2"
 	"net"
-	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"redlockd/proxy/access"
 )
-
-func waiters(srv *testServer, n int) func() bool {
-	return func() bool { return srv.opts.Engine.Stats().Waiters == n }
-}
 
 func TestWaitingLOCKHoldsBackWhatIsBehind(t *testing.T) {
 	srv := serve(t)
@@ -28,7 +21,7 @@ func TestWaitingLOCKHoldsBackWhatIsBehind(t *testing.T) {
 
 	b.raw(frameOf("PING") + frameOf("LOCK", "r", "10000", "TOKEN", "b", "WAIT", "60000") + frameOf("PING") + frameOf("LOCK", "behind", "10000"))
 	b.read().is("+PONG") // what was before it is answered
-	eventually(t, "b waits", waiters(srv, 1))
+	srv.waiting(1)
 	b.send("ECHO", "sent while it waits")
 	b.silent(50 * time.Millisecond)
 	a.do("LOCK", "behind", "10000", "TOKEN", "a").granted(1, 9898) // what is behind it is not executed
@@ -49,12 +42,12 @@ func TestCLIENTUNBLOCK(t *testing.T) {
 
 	a.do("CLIENT", "UNBLOCK", id).is(":0") // it does not wait
 	b.send("LOCK", "r", "10000", "WAIT", "60000")
-	eventually(t, "b waits", waiters(srv, 1))
+	srv.waiting(1)
 	a.do("CLIENT", "UNBLOCK", id).is(":1")
 	b.read().is("*nil")
 
 	b.raw(frameOf("LOCK", "r", "10000", "WAIT", "60000") + frameOf("PING"))
-	eventually(t, "b waits", waiters(srv, 1))
+	srv.waiting(1)
 	a.do("CLIENT", "UNBLOCK", id, "ERROR").is(":1")
 	b.read().is("-UNBLOCKED client unblocked via CLIENT UNBLOCK")
 	b.read().is("+PONG")
@@ -161,42 +154,6 @@ func TestNothingIsExecutedForTheDead(t *testing.T) {
 	}
 }
 
-// A transaction looks first and then takes the lock: not for a client that has gone meanwhile, nor while the server drains.
-func TestTransactionTakesNoLockForNobody(t *testing.T) {
-	for _, end := range []struct {
-		name string
-		how  func(srv *testServer, c *client)
-	}{
-		{"killed", func(srv *testServer, _ *client) {
-			for _, conn := range srv.clients() {
-				conn.close("killed")
-			}
-		}},
-		{"draining", func(srv *testServer, _ *client) { srv.draining.Store(true) }},
-	} {
-		t.Run(end.name, func(t *testing.T) {
-			srv := serve(t)
-			srv.open()
-			c := srv.dial()
-			c.do("PING").is("+PONG")
-			srv.freeze()
-			c.raw(frameOf("MULTI") + frameOf("SET", "k", token, "NX", "PX", "20000") + frameOf("EXEC"))
-			eventually(t, "EXEC looks", func() bool {
-				return slices.ContainsFunc(srv.clients(), func(conn *connection) bool { return conn.inFlight.Load() > 0 })
-			})
-			end.how(srv, c)
-			srv.thaw()
-			// Each way to the masters keeps the order: with the first answer the look is over, with the second what it has led to.
-			other := srv.dial()
-			other.do("EXISTS", "x").is(":0")
-			other.do("EXISTS", "x").is(":0")
-			if keys := srv.keysOf("k"); len(keys) != 0 {
-				t.Errorf("locked for nobody: %q", keys)
-			}
-		})
-	}
-}
-
 type countingConn struct {
 	net.Conn
 	writes int
@@ -224,30 +181,6 @@ func TestBadFrameAfterGoodCommands(t *testing.T) {
 	c.closed()
 }
 
-// Many packets, each as small as can be.
-func TestByteByByte(t *testing.T) {
-	c := serve(t).dial()
-	for _, b := range []byte(frameOf("ECHO", strings.Repeat("x", 1500)) + "\r\n" + frameOf("PING")) {
-		c.raw(string(b))
-	}
-	c.read().is(`"` + strings.Repeat("x", 1500) + `"`)
-	c.read().is("+PONG")
-}
-
-// Commands larger than any buffer, amid small ones.
-func TestLargeCommands(t *testing.T) {
-	c := serve(t).dial()
-	large := strings.Repeat("x", 500_000)
-	for range 3 {
-		c.raw(frameOf("PING") + frameOf("ECHO", large) + frameOf("PING") + frameOf("ECHO", large) + frameOf("PING"))
-		for range 2 {
-			c.read().is("+PONG")
-			c.read().is(`"` + large + `"`)
-		}
-		c.read().is("+PONG")
-	}
-}
-
 func TestCLIENTREPLY(t *testing.T) {
 	srv := serve(t)
 	c := srv.dial()
@@ -258,27 +191,4 @@ func TestCLIENTREPLY(t *testing.T) {
 	c.raw(frameOf("CLIENT", "REPLY", "SKIP") + frameOf("LOCK", "s", "10000", "TOKEN", "x") + frameOf("LOCKINFO", "r"))
 	c.read().matches(`\["resource" "r" "held" :1 .*\]`)
 	c.do("UNLOCK", "s", "x").is(":1") // granted, though nobody was told
-}
-
-func TestQUIT(t *testing.T) {
-	c := serve(t).dial()
-	c.raw(frameOf("LOCK", "r", "10000", "TOKEN", "x") + frameOf("QUIT") + frameOf("PING"))
-	c.read().granted(1, 9898)
-	c.read().is("+OK")
-	c.closed()
-}
-
-func TestAuthentication(t *testing.T) {
-	srv := serve(t, func(o *Options) { o.Users = []access.User{{Name: "default", Password: "secret"}} })
-	c := srv.dial()
-	c.do("LOCK", "r", "1000").is("-NOAUTH Authentication required.")
-	c.do("NOSUCH").err("ERR unknown command 'NOSUCH'")
-	c.do("AUTH", "secret").is("+OK")
-	c.do("LOCK", "r", "10000").granted(1, 9898)
-	c.do("ECHO", strings.Repeat("x", 20_000)).is(`"` + strings.Repeat("x", 20_000) + `"`)
-
-	c = srv.dial()
-	c.raw("*2\r\n$4\r\nECHO\r\n$20000\r\n")
-	c.read().is("-ERR Protocol error: unauthenticated bulk length: 20000 bytes in one argument, the limit before AUTH is 4096")
-	c.closed()
 }

@@ -446,7 +446,7 @@ func TestChangeWhileTheClientWaits(t *testing.T) {
 	c.do("GET", "k").is("_nil")
 	id := c.id()
 	c.send("LOCK", "r", "20000", "WAIT", "60000")
-	eventually(t, "it waits", waiters(srv, 1))
+	srv.waiting(1)
 	other.do("SET", "k", "v", "NX", "PX", "20000").is("+OK")
 	c.invalidated("k")
 	other.do("CLIENT", "UNBLOCK", id).is(":1")
@@ -514,10 +514,7 @@ func TestTrackingOfAConfinedUser(t *testing.T) {
 	srv := serve(t, func(opts *Options) {
 		opts.Users = []access.User{{Name: "alice", Password: "a", Resources: []string{"a:*"}}, {Name: "bob", Password: "b"}}
 	})
-	c, target, bob := srv.dial(), srv.dial(), srv.dial()
-	c.do("AUTH", "alice", "a").is("+OK")
-	target.do("AUTH", "alice", "a").is("+OK")
-	bob.do("AUTH", "bob", "b").is("+OK")
+	c, target, bob := srv.dialAs("alice"), srv.dialAs("alice"), srv.dialAs("bob")
 	c.do("CLIENT", "TRACKING", "ON", "REDIRECT", bob.id()).err("ERR The client ID you want redirect to does not exist")
 	id := target.id()
 	target.do("SUBSCRIBE", "other").err("NOPERM ")

@@ -23,9 +23,7 @@ const noResource = "NOPERM this user has no permissions to access the resource '
 
 func TestConfinedUser(t *testing.T) {
 	srv := serve(t, confine)
-	root, c := srv.dial(), srv.dial()
-	root.do("AUTH", "root", "r").is("+OK")
-	c.do("AUTH", "billing", "b").is("+OK")
+	root, c := srv.dialAs("root"), srv.dialAs("billing")
 
 	c.do("LOCK", "billing:1", "20000", "TOKEN", token).granted(1, 19798)
 	c.do("LOCK", "shared", "20000", "TOKEN", token).granted(1, 19798)
@@ -59,8 +57,7 @@ func TestConfinedUser(t *testing.T) {
 
 func TestConfinedUserCannotAdminister(t *testing.T) {
 	srv := serve(t, confine)
-	c := srv.dial()
-	c.do("AUTH", "billing", "b").is("+OK")
+	c := srv.dialAs("billing")
 	var administer []string
 	for _, cmd := range srv.table.rows {
 		if cmd.flags&flagAdmin == 0 {
@@ -87,8 +84,7 @@ func TestConfinedUserCannotAdminister(t *testing.T) {
 // A command that is added with keys and does not tell where they stand lets every user use every resource.
 func TestConfinedUserWithEveryCommand(t *testing.T) {
 	srv := serve(t, confine)
-	c := srv.dial()
-	c.do("AUTH", "billing", "b").is("+OK")
+	c := srv.dialAs("billing")
 	tried := 0
 	for _, cmd := range srv.table.rows {
 		hasKey := strings.Contains(fmt.Sprint(cmd.arguments), "key")
@@ -133,8 +129,7 @@ func bytesOf(args []string) (list [][]byte) {
 // What a channel is called may be the name of a resource, and its messages are for those who wait for it.
 func TestConfinedUserAndChannels(t *testing.T) {
 	srv := serve(t, confine)
-	root, c := srv.dial(), srv.dial()
-	root.do("AUTH", "root", "r").is("+OK")
+	root, c := srv.dialAs("root"), srv.dial()
 	c.do("HELLO", "3", "AUTH", "billing", "b").matches(`\{.*\}`)
 	const noChannel = "NOPERM this user has no permissions to access the channel 'orders:1': to user billing [auth] gives billing:*, shared"
 	c.do("SUBSCRIBE", "billing:1", "orders:1").err(noChannel)
@@ -147,8 +142,7 @@ func TestConfinedUserAndChannels(t *testing.T) {
 	root.do("PUBLISH", "billing:1", "x").is(":0") // it has subscribed to nothing
 
 	c.do("PSUBSCRIBE", "billing:*").matches(`>\["psubscribe" "billing:\*" :1\]`)
-	other := srv.dial()
-	other.do("AUTH", "billing", "b").is("+OK")
+	other := srv.dialAs("billing")
 	other.do("EVAL", publish, "1", "billing:1", token, "billing:1").is(":1")
 	c.read().is(`>["pmessage" "billing:*" "billing:1" "x"]`)
 }
@@ -171,9 +165,7 @@ func TestOnlyAdministratorsLearnOfMasters(t *testing.T) {
 
 func learnsOfNoMasters(t *testing.T, u access.User) {
 	srv := serve(t, func(o *Options) { o.Users = []access.User{{Name: "root", Password: "r"}, u} })
-	root, c := srv.dial(), srv.dial()
-	root.do("AUTH", "root", "r").is("+OK")
-	c.do("AUTH", "billing", "b").is("+OK")
+	root, c := srv.dialAs("root"), srv.dialAs("billing")
 	srv.crash(0, 1, 2)
 	srv.masters[0].Restart()
 	count := func(state redlock.MasterState) int { return status.CountState(srv.opts.Engine.Masters(), state) }
@@ -233,8 +225,7 @@ func learnsOfNoMasters(t *testing.T, u access.User) {
 // Goal: who logs in as a lesser user keeps nothing that this one could not have got.
 func TestLoginAsALesserUser(t *testing.T) {
 	srv := serve(t, confine)
-	root, c := srv.dial(), srv.dial()
-	root.do("AUTH", "root", "r").is("+OK")
+	root, c := srv.dialAs("root"), srv.dial()
 	c.do("HELLO", "3", "AUTH", "root", "r")
 	c.do("WATCH", "orders:1", "billing:1").is("+OK")
 	c.raw(frameOf("SUBSCRIBE", "orders:1", "billing:1") + frameOf("PSUBSCRIBE", "*", "billing:*") + frameOf("AUTH", "billing", "b"))
@@ -244,9 +235,7 @@ func TestLoginAsALesserUser(t *testing.T) {
 	} {
 		c.read().is(want)
 	}
-	for i := range srv.masters {
-		eventually(t, "the server hears the master", func() bool { return srv.onMaster(i, "PUBLISH", "redlockd:messages", "no message").text == ":1" })
-	}
+	srv.heard(1)
 	root.do("PUBLISH", "orders:1", "secret").is(":0")
 	root.do("PUBLISH", "billing:1", "hello").is(":2")
 	c.read().is(`>["message" "billing:1" "hello"]`)

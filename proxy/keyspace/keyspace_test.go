@@ -128,6 +128,7 @@ func TestOutcome(t *testing.T) {
 		{"set a w nx px 9; pexpire a 5", unguarded, ""},
 		{"setnx a w; pexpire a 5", unguarded, ""},
 		{"msetnx a w b w", "", endless},
+		{"mset a w b w", blind + unguarded + endless, blind + endless},
 		{"incr a", "", endless},
 		{"incr a; pexpire a 9", "", ""}, // the number, or that it is none, was read
 		{"hset a f v", "", endless},
