@@ -386,29 +386,6 @@ func TestAddressInUse(t *testing.T) {
 	}
 }
 
-// Goal: who balances servers sees over HTTP when one is ready, and when it drains, for as long as it
-// does.
-func TestHTTP(t *testing.T) {
-	p := launch(t, "--drain-timeout", "1h", "--http-listen", "127.0.0.1:0")
-	web := p.web()
-	holder := p.dial()
-	holder.lock("r", "t1")
-	if code, body := web.get("/readyz"); code != 200 {
-		t.Errorf("/readyz: got %d %s, want 200", code, body)
-	}
-	if _, body := web.get("/metrics"); !strings.Contains(body, "\nredlockd_leases 1\n") {
-		t.Errorf("/metrics: want redlockd_leases 1, got\n%s", body)
-	}
-	p.signal(syscall.SIGTERM)
-	p.waitLog(`"msg":"draining`)
-	until(t, "/readyz says that it drains", func() bool { // the log comes a moment before
-		code, body := web.get("/readyz")
-		return code == 503 && strings.Contains(body, "draining")
-	})
-	holder.want("UNLOCK r t1", "1")
-	p.wantExit(cli.ExitOK)
-}
-
 func startMasters(t *testing.T, n int, args ...string) ([]*redisproc.Server, string) {
 	t.Helper()
 	servers := redisproc.StartForTest(t, n, args...)
