@@ -87,6 +87,7 @@ const listed = `
 	hset h n 9223372036854775807 | hincrby h n 1 | hset h n -9223372036854775808 | hincrby h n -1 | hset h n 01 | hincrby h n 1 | pexpire h 100000 | hset h n 1 | set h 1 | hset h n 1 | hkeys h | hdel h n | del h
 	set a 1 px 10 ex | set a 1 px 10 ex 20 | set a 1 ex 10 px 20 | set a 1 ex 9223372036854775 | set a 1 ex 9223372036854776 | set a 1 nx nx | set a 1 px 10 px 20000
 	eval return 0 | eval 0 1 | evalsha abc 0
+	set a 1 | replicaof 127.0.0.1 1 | get a | set a 2 | eval return{redis.call('del',KEYS[1])} 1 a | replicaof no one | set a 2
 	subscribe a | get a | ping | ping hello | subscribe a | subscribe b`
 
 func TestDifferentialListed(t *testing.T) {
