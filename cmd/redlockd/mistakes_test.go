@@ -7,10 +7,12 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"redlockd/cmd/redlockd/cli"
 	"redlockd/cmd/redlockd/config"
 	"redlockd/cmd/redlockd/masters"
+	"redlockd/redlock/redisproc"
 )
 
 // secret is the password of these tests: nothing that redlockd prints may show it.
@@ -42,6 +44,14 @@ func configFile(t *testing.T, text string) string {
 	path := t.TempDir() + "/config.toml"
 	writeFile(t, path, text, 0o600)
 	return path
+}
+
+// writeGoodCertificate makes cert.pem and key.pem, which do not end soon.
+func writeGoodCertificate(t *testing.T, dir string, serial int64) {
+	t.Helper()
+	cert, key := redisproc.MakeCertificate(t, serial, time.Now().Add(-time.Hour), time.Now().Add(90*24*time.Hour))
+	writeFile(t, dir+"/cert.pem", cert, 0o600)
+	writeFile(t, dir+"/key.pem", key, 0o600)
 }
 
 // runCommand runs a command line as main does, with this environment.

@@ -522,7 +522,7 @@ func TestServeTLSAndUsers(t *testing.T) {
 
 	// A renewed certificate is taken by a server that runs, and leaves connections as they are.
 	to := time.Now().Add(50 * 24 * time.Hour)
-	cert, key := makeCertificate(t, 2, time.Now().Add(-time.Hour), to)
+	cert, key := redisproc.MakeCertificate(t, 2, time.Now().Add(-time.Hour), to)
 	writeFile(t, dir+"/cert.pem", cert, 0o600)
 	writeFile(t, dir+"/key.pem", key, 0o600)
 	until(t, "the renewed certificate is shown", func() bool {
