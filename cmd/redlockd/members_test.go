@@ -289,39 +289,6 @@ func TestMembersShowTheCopyOfAnother(t *testing.T) {
 	until(t, "the master has its vote", func() bool { return membersOf(t, addrs).Voters == 3 })
 }
 
-// All masters have forgotten, and one of several is dead for good: a redlockd founds the membership
-// anew, without an operator.
-func TestAllMastersForget(t *testing.T) {
-	redisproc.Long(t)
-	for _, seats := range []int{1, 3} {
-		t.Run(fmt.Sprint(seats), func(t *testing.T) {
-			s, addrs := startMembers(t, seats, 0)
-			p := launch(t, "--masters", addrs)
-			p.dial().grant("LOCK held 2000 TOKEN t1")
-			for _, one := range s {
-				one.Kill()
-			}
-			p.waitLog("quorum lost")
-			wantRun(t, cli.ExitFailed, "", fmt.Sprintf("0 of %d masters can be reached and may be members", seats), "members", "--masters", addrs)
-			for _, one := range s[:(seats+1)/2] {
-				if err := one.Restart(); err != nil {
-					t.Fatal(err)
-				}
-			}
-			p.waitLog("founded: the masters are new, or too many have forgotten")
-			p.waitLog("quorum is back")
-			p.dial().grant("LOCK held 2000 TOKEN t2")
-			want := voters(s[0])
-			if seats == 3 {
-				want = voters(s[:2]...) + ", " + s[2].Addr + " vacant"
-			}
-			if got := seatsOf(membersOf(t, addrs)); got != want {
-				t.Errorf("got %s, want %s", got, want)
-			}
-		})
-	}
-}
-
 // The machines of three of five are gone for good. Every command names the way out: the two that are
 // left and a new one. Nothing is changed before somebody has agreed. TestRefound of package redlock has
 // what the redlockds do meanwhile.

@@ -413,6 +413,7 @@ func TestServeBeforeItsMasters(t *testing.T) {
 	if err := servers[1].Restart(); err != nil {
 		t.Fatal(err)
 	}
+	p.waitLog("founded: the masters are new, or too many have forgotten")
 	p.waitLog("quorum reached")
 	if left := p.waitLog("not all masters can vote"); !strings.Contains(left, servers[2].Addr) || strings.Contains(left, servers[1].Addr) {
 		t.Errorf("got %s, want %s named in it alone", left, servers[2].Addr)
@@ -621,10 +622,6 @@ func TestCheck(t *testing.T) {
 			t.Errorf("master %d: got %+v, want votes %v, reachable %v", i, m, votes, reachable)
 		}
 	}
-
-	servers[0].Kill()
-	fix = fmt.Sprintf("Fix %s, %s and %s.", servers[0].Addr, servers[1].Addr, servers[3].Addr)
-	check(cli.ExitFailed, "No quorum is available: 2 of 5 masters can vote, 3 are needed. "+fix)
 }
 
 // checkJSON is what check finds.
