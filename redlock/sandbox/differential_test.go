@@ -53,6 +53,7 @@ return {redis.call('get', 'none') == false, redis.call('set', 'k2', 'v').ok, typ
 return redis.call('set', 'k2', 1.5) and redis.call('get', 'k2')
 return redis.call('set', 'k2', 1e17) and redis.call('get', 'k2')
 return redis.call('set', 'k2', 0.1) and redis.call('get', 'k2')
+return redis.call('set', 'k2', 2^53) and redis.call('get', 'k2')
 return redis.call('del', KEYS[1]) + 5
 return redis.call()
 return redis.call({})
