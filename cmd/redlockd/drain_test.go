@@ -41,6 +41,9 @@ func TestSignalDrains(t *testing.T) {
 		if code, body := p.web().get("/readyz"); code != 503 || !strings.Contains(body, "draining") {
 			t.Errorf("%v: /readyz: got %d %s, want 503 and that it drains", signal, code, body)
 		}
+		if line := p.waitLog("a second signal ends redlockd at once"); !strings.Contains(line, `"msg":"draining: no new locks are granted, and clients have up to 1h to release`) {
+			t.Errorf("%v: got %s, want first what happens", signal, line)
+		}
 		holder.want("UNLOCK r t1", "1")
 		p.wantExit(cli.ExitOK)
 		if log := p.log(); !strings.Contains(log, `"msg":"drained"`) || !strings.Contains(log, `"msg":"stopped"`) {
@@ -86,17 +89,6 @@ func TestDrainTimeoutEndsTheDrain(t *testing.T) {
 	p.signal(syscall.SIGTERM)
 	p.wantExit(cli.ExitOK)
 	p.waitLog("drain_timeout is over")
-}
-
-func TestSecondSignalEndsAtOnce(t *testing.T) {
-	p := launch(t, "--drain-timeout", "1h")
-	p.dial().lock("r", "t1")
-	p.signal(syscall.SIGTERM)
-	if line := p.waitLog("a second signal ends redlockd at once"); !strings.Contains(line, `"msg":"draining: no new locks are granted, and clients have up to 1h to release`) {
-		t.Errorf("got %s, want first what happens", line)
-	}
-	p.signal(syscall.SIGINT)
-	p.wantExit(cli.ExitDropped)
 }
 
 // web is where a server is watched over HTTP.
