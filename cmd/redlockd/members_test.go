@@ -10,15 +10,12 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"regexp"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
 
 	"redlockd/cmd/redlockd/cli"
 	"redlockd/cmd/redlockd/masters"
-	"redlockd/redlock"
 	"redlockd/redlock/redisproc"
 )
 
@@ -249,44 +246,6 @@ func TestMembersWithPasswordsOfTheirOwn(t *testing.T) {
 	if _, stdout, _ := runBinary(t, "members", "--config", file); !strings.Contains(stdout, want) {
 		t.Errorf("got\n%s\nwant %s", stdout, want)
 	}
-}
-
-// manyLocks has a master hold so many that it takes seconds to copy them.
-func manyLocks(t *testing.T, addr string) {
-	t.Helper()
-	redisCLI(t, addr, "EVAL", "for i = 1, 200000 do redis.call('SET', 'many:' .. i, 'token', 'PX', 3000000) end", "0")
-}
-
-// A master that has restarted among masters with many locks is given them by the redlockd that runs. It
-// says so itself, and so do members and check, which read it on the master. The master votes when it
-// has them, long before the wait is over.
-func TestMembersShowTheCopyOfAnother(t *testing.T) {
-	redisproc.Long(t)
-	t.Setenv("REDLOCKD_LOCKS_MAX_TTL", "1h")
-	s, addrs := startMembers(t, 3, 0)
-	for _, one := range s {
-		manyLocks(t, one.Addr)
-	}
-	p := launch(t, "--masters", addrs)
-	s[0].Kill()
-	if err := s[0].Restart(); err != nil {
-		t.Fatal(err)
-	}
-	begun := regexp.MustCompile(`^[0-9a-f]+ \d+ [1-9]`) // before a command has a client of its own that could copy
-	until(t, "the redlockd copies", func() bool { return begun.MatchString(redisCLI(t, s[0].Addr, "HGET", "redlockd:members", "copy")) })
-	info := p.dial().ask("INFO masters")
-	_, check, _ := runBinary(t, "check", "--masters", addrs)
-	seat := membersOf(t, addrs).Seats[0]
-	if c, from := seat.Copying, []string{s[1].Addr, s[2].Addr}; seat.State != redlock.SeatLearner || c == nil || !slices.Equal(c.From, from) || c.Locks == 0 || c.Problem != "" {
-		t.Errorf("members: got %+v with the copy %+v, want a learner that is given locks by %s", seat, c, from)
-	}
-	if want := fmt.Sprintf(`learner0:seat=%s,addr=%[1]s,left_s=\d+,copied_locks=[1-9]\d*,copied_percent=\d+,from=%s;%s,problem=\s`, s[0].Addr, s[1].Addr, s[2].Addr); !regexp.MustCompile(want).MatchString(info) {
-		t.Errorf("INFO: got\n%s\nwant %s", info, want)
-	}
-	if want := regexp.MustCompile(`is a learner: .*\b[1-9]\d* locks so far, \d+ %`); !want.MatchString(check) {
-		t.Errorf("check: got\n%s\nwant %s", check, want)
-	}
-	until(t, "the master has its vote", func() bool { return membersOf(t, addrs).Voters == 3 })
 }
 
 // The machines of three of five are gone for good. Every command names the way out: the two that are
