@@ -3,7 +3,7 @@
 STATICCHECK = go run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 BENCHSTAT = go run golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
 
-.PHONY: soak-simulation replay run build dist test test-all test-packages test-processes-1 test-processes-2 test-engine test-release test-bench test-chart test-simulation test-models test-mutants mutants-generated test-scenarios lint walk bench bench-full bench-libraries benchmarks scenarios soak torture fuzz redis tools libraries tlc model
+.PHONY: soak-simulation replay run build dist test test-all test-packages test-processes-1 test-processes-2 test-engine test-release test-bench test-chart test-simulation test-models test-mutants mutants-generated test-scenarios lint walk bench bench-full bench-libraries benchmarks scenarios torture fuzz redis tools libraries tlc model
 
 run: ## serve on 127.0.0.1:6380 with five masters inside the process
 	go run ./cmd/redlockd
@@ -19,14 +19,14 @@ test: redis ## the tests that need nothing but Go and redis-server, briefly: wha
 
 # What REDLOCK_TESTS means is in redlock/redisproc/need.go.
 test-packages test-processes-1 test-processes-2 test-engine: export REDLOCK_TESTS = all
-test-release test-mutants mutants-generated test-models test-scenarios test-bench soak model: export REDLOCK_TESTS = release
+test-release test-mutants mutants-generated test-models test-scenarios test-bench model: export REDLOCK_TESTS = release
 
 # The race detector sees a few cases of these tests, or none (redlock/cases_test.go): test-engine runs them without it, in full.
 ENGINE = TestSimulation|TestPlayRepeats$$|TestTraceModel$$|TestRecordTraceModel$$|TestOverloadSlowsDown|TestSeveralAreGranted|TestStepIsCaught|TestUndoSpares|TestPanicLoses|TestMaxTTLLowered|TestFastClocks|TestNoStepCostsAnAnswer$$|TestNoRestartCostsAnAnswer$$|TestListOfTests$$|TestMutantMarks$$|TestWalk$$
 
 # The tests of processes wait for most of their time: those of cmd/redlockd run in two parts beside the other packages.
 PROCESSES = ./cmd/redlockd
-PART = ^Test(Attack|Run|Hostile|Members|Held)
+PART = ^Test(Run|Hostile|Members|Held)
 
 test-all: tools libraries tlc ## the gate: all tests of the product with the race detector, against real redis-server processes, and the simulation without it; nine minutes on two processors
 	@$(MAKE) --no-print-directory -j4 test-packages test-processes-1 test-processes-2 test-engine
@@ -45,7 +45,7 @@ test-engine:
 
 test-release: test-all test-mutants test-models test-scenarios test-bench test-chart ## before a release: `make test-all`, and what takes long
 	PROGRAMS=25600 go test -count=1 -timeout 10m -run '^TestPrograms$$' ./redlock/sandbox
-	REDLOCK_SOAK=5m go test -count=1 -timeout 0 -run Soak -v ./cmd/redlockd
+	[ "$$(id -u)" != 0 ] || $(MAKE) --no-print-directory torture TORTURE=5m
 
 test-mutants: tools tlc ## each rule of the engine is broken on purpose, and the test that holds it must fail
 	go test -count=1 -timeout 40m -run '^TestMutants$$' ./redlock
@@ -107,9 +107,6 @@ benchmarks: ## the hot path piece by piece, with allocations, into bench/new.ben
 scenarios: tools ## what redlockd, redsync, node-redlock and etcd (if it is installed) make of the same faults; prints the tables of bench/README.md
 	@cmd/redlockd/testdata/libraries/build.sh node
 	cd bench && REDLOCK_PEERS=$(or $(TRIALS),10) go test -count=1 -timeout 0 -run PeerScenarios -v ./peers
-
-soak: tools ## three redlockd over the same masters with faults, for SOAK=1m or as long as asked
-	REDLOCK_SOAK=$(or $(SOAK),1m) go test -count=1 -timeout 0 -run Soak -v ./cmd/redlockd
 
 torture: tools ## masters, redlockds and clients in three languages under faults in network namespaces, for TORTURE=10m or as long as asked; SEED=n. Needs Linux and root
 	@cmd/redlockd/testdata/libraries/build.sh node python

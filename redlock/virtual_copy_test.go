@@ -419,16 +419,23 @@ func TestSlowCopy(t *testing.T) {
 		})
 		s.restart(0)
 		seen := map[bool]bool{} // by whether the client copies itself
+		probed := false
 		s.until("it votes", func() bool {
 			for _, one := range []*proxy{p, other} {
 				if c := one.Membership().Seats[0].Copying; c != nil && c.Given > 5 && c.Percent > 0 && c.Percent < 100 && c.From == "m2,m3,m4,m5" {
 					seen[c.Here] = true
 				}
 			}
+			if !probed && seen[true] {
+				reports, _ := ProbeAll(s.Context(), p.opts, time.Second)
+				probed = slices.ContainsFunc(reports[0].Problems, func(problem Problem) bool {
+					return strings.Contains(problem.Reason, " locks so far, ") && strings.Contains(problem.Reason, " %, from m2, m3, m4, m5)")
+				})
+			}
 			return p.states()[0] == 'u' && time.Since(p.opened) > 2*time.Second
 		})
-		if !seen[true] || !seen[false] {
-			t.Errorf("who copies, and who does not, tells how far it is: got %v, want both", seen)
+		if !seen[true] || !seen[false] || !probed {
+			t.Errorf("who copies, who does not, and a probe tell how far it is: got %v and %v, want all three", seen, probed)
 		}
 		for i := range 30 {
 			s.wantSet(fmt.Sprint("job", i), "11111")

@@ -72,7 +72,7 @@ var testsBelow = map[string][]string{
 	"redlockd/redlock/resp":        {"redlock"},
 	"redlockd/redlock/sandbox":     {"redlock"}, // parses the Lua that mutants are made of
 	"redlockd/proxy":               {"redlock"}, // from outside its package: the simulation's servers
-	"redlockd/redlock/redisproc":   {"redlock", "redlock/member", "redlock/memmaster", "redlock/sandbox", "proxy", "proxy/keyspace", "cmd/redlockd", "bench/peers"},
+	"redlockd/redlock/redisproc":   {"redlock", "redlock/member", "redlock/memmaster", "redlock/sandbox", "proxy", "proxy/keyspace", "cmd/redlockd", "cmd/redlockd/config", "bench/peers"},
 	"redlockd/redlock":             {"redlock/memmaster", "cmd/redlockd", "bench/peers"},
 	"redlockd/cmd/redlockd/config": {"cmd/redlockd"},
 	"golang.org/x/sys":             {"cmd/redlockd"},

@@ -18,11 +18,12 @@ import (
 	"redlockd/redlock/redisproc"
 )
 
-// SIGTERM: new locks are refused, waiters are told, and a lock that is held can be released; the last
-// release ends the drain.
+// SIGTERM: new locks are refused, waiters are told, who balances servers sees it over HTTP for as long
+// as it lasts, and a lock that is held can be released; the last release ends the drain.
 func TestSignalDrains(t *testing.T) {
 	for _, signal := range []os.Signal{syscall.SIGTERM, syscall.SIGINT} {
-		p := launch(t, "--drain-timeout", "1h", "--listen", redisproc.KeepAddr(t)) // nobody else listens there when it does not
+		// Nobody else listens at this address when it does not.
+		p := launch(t, "--drain-timeout", "1h", "--listen", redisproc.KeepAddr(t), "--http-listen", "127.0.0.1:0")
 		holder, waiter := p.dial(), p.dial()
 		holder.lock("r", "t1")
 		waiter.send("LOCK r 30000 WAIT 60000")
@@ -36,6 +37,12 @@ func TestSignalDrains(t *testing.T) {
 		}
 		if _, err := net.Dial("tcp", p.addr); !errors.Is(err, syscall.ECONNREFUSED) {
 			t.Errorf("%v: a new connection: got error %v, want it refused", signal, err)
+		}
+		if code, body := p.web().get("/readyz"); code != 503 || !strings.Contains(body, "draining") {
+			t.Errorf("%v: /readyz: got %d %s, want 503 and that it drains", signal, code, body)
+		}
+		if line := p.waitLog("a second signal ends redlockd at once"); !strings.Contains(line, `"msg":"draining: no new locks are granted, and clients have up to 1h to release`) {
+			t.Errorf("%v: got %s, want first what happens", signal, line)
 		}
 		holder.want("UNLOCK r t1", "1")
 		p.wantExit(cli.ExitOK)
@@ -82,17 +89,6 @@ func TestDrainTimeoutEndsTheDrain(t *testing.T) {
 	p.signal(syscall.SIGTERM)
 	p.wantExit(cli.ExitOK)
 	p.waitLog("drain_timeout is over")
-}
-
-func TestSecondSignalEndsAtOnce(t *testing.T) {
-	p := launch(t, "--drain-timeout", "1h")
-	p.dial().lock("r", "t1")
-	p.signal(syscall.SIGTERM)
-	if line := p.waitLog("a second signal ends redlockd at once"); !strings.Contains(line, `"msg":"draining: no new locks are granted, and clients have up to 1h to release`) {
-		t.Errorf("got %s, want first what happens", line)
-	}
-	p.signal(syscall.SIGINT)
-	p.wantExit(cli.ExitDropped)
 }
 
 // web is where a server is watched over HTTP.

@@ -101,31 +101,6 @@ func TestServerOfAHolderStops(t *testing.T) {
 	holder.toldOfLoss("r")
 }
 
-// A writer comes when the readers have ended of which one was killed, and of which another one's server
-// stands still; and before no reader's belief is over.
-func TestReadersThatStop(t *testing.T) {
-	_, addrs := startMasters(t, 5)
-	p := launch(t, "--masters", addrs, "--bootstrap")
-	q, r := launch(t, "--masters", addrs), launch(t, "--masters", addrs)
-	killed, stopped, writer := p.startCLI(), q.dial(), r.dial()
-	killed.ask("LOCK file 3s SHARED HOLD")
-	stopped.grant("LOCK file 3s SHARED HOLD")
-	before := stopped.info("extends_granted")
-	stopped.until("extends_granted", func(n int) bool { return n >= before+4 }) // longer than the TTL
-	writer.want("LOCK file 3s", "null")
-	sent := time.Now()
-	validity, _ := strconv.Atoi(strings.Fields(stopped.do("KEEPALIVE"))[1])
-	believed := sent.Add(time.Duration(validity) * time.Millisecond)
-	killed.cmd.Process.Kill()
-	q.signal(syscall.SIGSTOP)
-	writer.grant("LOCK file 50s WAIT 60s")
-	if early := time.Until(believed); early > 0 || validity <= 0 {
-		t.Errorf("the writer came %v before the end of what a reader believed (%d ms)", early, validity)
-	}
-	q.signal(syscall.SIGCONT)
-	stopped.toldOfLoss("file")
-}
-
 // Locks survive a restart of every server, one after the other.
 func TestHeldOverADrain(t *testing.T) {
 	_, addrs := startMasters(t, 3)

@@ -1,6 +1,6 @@
 package main
 
-// The processes of TestLibraries, what is said to them and by them, and the table of the results.
+// The processes of TestLibraries, and what is said to them and by them.
 
 import (
 	"bufio"
@@ -46,11 +46,10 @@ func (d *dialogue) print() {
 // one with one lock of one library, or a redis-cli.
 type player struct {
 	*dialogue
-	name     string
-	cmd      *exec.Cmd
-	stdin    *os.File
-	answers  chan string
-	versions string // what it says about its libraries
+	name    string
+	cmd     *exec.Cmd
+	stdin   *os.File
+	answers chan string
 }
 
 // enter starts the program of a library and waits until it is connected.
@@ -68,12 +67,9 @@ func (d *dialogue) enter(name string, lib library, addr string) *player {
 	args = append(args, strings.Split(addr, ":")...)
 	args = append(args, lib.name)
 	p := d.start(name, exec.Command(args[0], args[1:]...))
-	answer := p.answer()
-	versions, ok := strings.CutPrefix(answer, "ready ")
-	if !ok {
+	if answer := p.answer(); !strings.HasPrefix(answer, "ready ") { // and the versions of its libraries
 		d.t.Fatalf("%s: got %q, want ready …", name, answer)
 	}
-	p.versions = versions
 	return p
 }
 
@@ -176,13 +172,12 @@ func (p *player) wantNoAnswer(within time.Duration) {
 	}
 }
 
-func (p *player) wantError(command, text string) string {
+func (p *player) wantError(command, text string) {
 	p.t.Helper()
 	got := p.ask(command)
 	if !strings.HasPrefix(got, "error ") || !strings.Contains(strings.ToLower(got), text) {
 		p.t.Errorf("%s %s: got %q, want an error with %q in it", p.name, command, got, text)
 	}
-	return strings.TrimPrefix(got, "error ")
 }
 
 // eventually asks again until the answer is the wanted one.
@@ -214,67 +209,4 @@ func (p *player) signal(signal syscall.Signal, what string) {
 	if err := p.cmd.Process.Signal(signal); err != nil {
 		p.t.Fatal(err)
 	}
-}
-
-// matrixRow is what became of one library.
-type matrixRow struct {
-	library
-	versions string
-	passed   bool
-	refused  string // what the library was told, where it cannot work
-}
-
-func writeMatrix(t *testing.T, path string, rows []matrixRow) {
-	var text strings.Builder
-	tried := "exclusion, waiting, expiry, forgotten scripts, with LOCK, restart of redlockd, 2 of 5 masters killed"
-	if os.Getenv("REDLOCK_LIBRARIES_TARGET") != "" {
-		tried = "without redlockd: exclusion, waiting, expiry, forgotten scripts"
-	}
-	fmt.Fprintf(&text, "| library | versions | %s | extend | inspect | a loss is noticed by |\n", tried)
-	text.WriteString("|---|---|---|---|---|---|\n")
-	for _, row := range rows {
-		result, extend, inspect, loss := "works", "yes", "yes", "extend, inspect, release"
-		switch {
-		case row.refusal != "" && row.refused == "":
-			result, extend, inspect, loss = "not tried", "", "", ""
-		case row.refused != "":
-			result, extend, inspect, loss = "refused: `"+sentence(row.refused)+"`", "", "", ""
-		case !row.passed:
-			result, extend, inspect, loss = "FAILS", "", "", ""
-		default:
-			var ways []string
-			if row.extend == "unsupported" {
-				extend = "none"
-			} else {
-				ways = append(ways, "extend")
-			}
-			if row.renews {
-				extend = "by itself"
-			}
-			if row.inspect == "unsupported" {
-				inspect = "none"
-			} else {
-				ways = append(ways, "inspect")
-			}
-			if row.released != "silent" {
-				ways = append(ways, "release")
-			}
-			if loss = strings.Join(ways, ", "); loss == "" {
-				loss = "nothing"
-			}
-		}
-		fmt.Fprintf(&text, "| %s: %s | %s | %s | %s | %s | %s |\n", row.language, row.name, row.versions, result, extend, inspect, loss)
-	}
-	if err := os.WriteFile(path, []byte(text.String()), 0o644); err != nil {
-		t.Error(err)
-	}
-}
-
-// sentence is what redlockd said, without what the library has put around it.
-func sentence(text string) string {
-	if i := strings.Index(text, "ERR "); i >= 0 {
-		text = text[i:]
-	}
-	text, _, _ = strings.Cut(text, ". ")
-	return text
 }

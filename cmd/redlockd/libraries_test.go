@@ -8,8 +8,7 @@ package main
 // forgotten, redlockd is killed and started again, masters are killed.
 //
 // REDLOCK_LIBRARIES_TARGET=host:port takes the server there instead, a plain redis-server for one: then
-// redlockd, its restart and its masters are left out. REDLOCK_LIBRARIES_MATRIX=file gets a table of
-// what was tried and how it went.
+// redlockd, its restart and its masters are left out.
 
 import (
 	"cmp"
@@ -158,24 +157,17 @@ func TestLibraries(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	results := make([]matrixRow, len(libraries))
-	for i, lib := range libraries {
-		results[i].library = lib
-	}
-	if path := os.Getenv("REDLOCK_LIBRARIES_MATRIX"); path != "" {
-		t.Cleanup(func() { writeMatrix(t, path, results) })
-	}
 	atOnce := 2 // some are a JVM per process: more at once would make each other slow
 	if os.Getenv("REDLOCK_LIBRARIES_TARGET") != "" {
 		atOnce = 1 // on one server, the locks of two trials would meet
 	}
 	few := make(chan struct{}, atOnce)
-	for i, lib := range libraries {
+	for _, lib := range libraries {
 		t.Run(lib.language+"/"+lib.name, func(t *testing.T) {
 			t.Parallel()
 			few <- struct{}{}
 			defer func() { <-few }()
-			results[i] = tryLibrary(t, lib)
+			tryLibrary(t, lib)
 		})
 	}
 }
@@ -199,7 +191,7 @@ type trial struct {
 	a, b *player
 }
 
-func tryLibrary(t *testing.T, lib library) matrixRow {
+func tryLibrary(t *testing.T, lib library) {
 	lib.extend, lib.inspect = cmp.Or(lib.extend, "ok"), cmp.Or(lib.inspect, "held")
 	lib.released, lib.lost = cmp.Or(lib.released, "ok"), cmp.Or(lib.lost, "refused")
 	if lib.keys == nil {
@@ -211,18 +203,16 @@ func tryLibrary(t *testing.T, lib library) matrixRow {
 	// log.
 	t.Cleanup(talk.print)
 	tr := &trial{dialogue: talk, lib: lib, on: on, a: talk.enter("A", lib, on.addr)}
-	row := matrixRow{library: lib, versions: tr.a.versions}
 	if lib.refusal != "" {
 		if on.proxy != nil {
-			row.refused = tr.refusal()
+			tr.refusal()
 		}
-		return row
+		return
 	}
 	tr.b = talk.enter("B", lib, on.addr)
 	if lib.excludes != "" {
 		tr.sharing()
-		row.passed = !t.Failed()
-		return row
+		return
 	}
 
 	tr.exclusion()
@@ -237,21 +227,20 @@ func tryLibrary(t *testing.T, lib library) matrixRow {
 		tr.proxyRestarts()
 		tr.mastersDie()
 	}
-	row.passed = !t.Failed()
-	return row
 }
 
-// refusal returns what the library was told.
-func (tr *trial) refusal() string {
+// refusal is the trial of what redlockd does not keep.
+func (tr *trial) refusal() {
 	if tr.lib.refuses == "" {
-		return tr.a.wantError("try books 20000", tr.lib.refusal)
+		tr.a.wantError("try books 20000", tr.lib.refusal)
+		return
 	}
 	tr.a.want("try books 20000", "ok")
 	tr.a.want("inspect", tr.lib.inspect)
 	if tr.lib.extend == "ok" {
 		tr.a.want(fmt.Sprint("extend ", longer), "ok")
 	}
-	return tr.a.wantError(tr.lib.refuses, tr.lib.refusal)
+	tr.a.wantError(tr.lib.refuses, tr.lib.refusal)
 }
 
 func (tr *trial) exclusion() {

@@ -48,6 +48,12 @@ func atoi(text string) (n int) {
 	return n
 }
 
+// manyLocks has a master hold so many that it takes seconds to copy them.
+func manyLocks(t *testing.T, addr string) {
+	t.Helper()
+	redisCLI(t, addr, "EVAL", "for i = 1, 200000 do redis.call('SET', 'many:' .. i, 'token', 'PX', 3000000) end", "0")
+}
+
 func TestStatusPageInABrowser(t *testing.T) {
 	b := startBrowser(t)
 	masters, list := startMasters(t, 5)

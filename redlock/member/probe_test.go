@@ -30,8 +30,9 @@ func startRedis(t *testing.T, args ...string) *redisproc.Server {
 	return redisproc.StartForTest(t, 1, args...)[0]
 }
 
-// cli runs a command with redis-cli, so that what the probe is tried on is not set up by the probe's own library.
-func cli(t *testing.T, addr string, args ...string) {
+// cli runs a command with redis-cli, so that what the probe is tried on is not set up by the probe's own library, and returns what it
+// prints.
+func cli(t *testing.T, addr string, args ...string) string {
 	t.Helper()
 	redisproc.Need(t, "redis-cli")
 	host, port, _ := net.SplitHostPort(addr)
@@ -39,6 +40,7 @@ func cli(t *testing.T, addr string, args ...string) {
 	if err != nil || strings.HasPrefix(string(out), "ERR") {
 		t.Fatalf("redis-cli %v: %v: %s", args, err, out)
 	}
+	return strings.TrimSpace(string(out))
 }
 
 // problems prints what a probe found.
@@ -66,15 +68,9 @@ func TestProbeFindsNothingOnAFineMaster(t *testing.T) {
 	if r.RTT <= 0 || r.ClockErr != r.RTT/2 || r.ClockDiff.Abs() > r.ClockErr+time.Microsecond {
 		t.Errorf("rtt %v, clock difference %v ± %v: want a difference within ± half the round trip", r.RTT, r.ClockDiff, r.ClockErr)
 	}
-	keys, err := exec.Command("redis-cli", "-p", portOf(s.Addr), "DBSIZE").Output()
-	if err != nil || strings.TrimSpace(string(keys)) != "0" {
-		t.Errorf("keys after the probe: got %q (%v), want 0", keys, err)
+	if keys := cli(t, s.Addr, "DBSIZE"); keys != "0" {
+		t.Errorf("keys after the probe: got %q, want 0", keys)
 	}
-}
-
-func portOf(addr string) string {
-	_, port, _ := net.SplitHostPort(addr)
-	return port
 }
 
 func TestProbeNamesWhatIsWrong(t *testing.T) {

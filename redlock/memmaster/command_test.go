@@ -89,6 +89,10 @@ func TestInfo(t *testing.T) {
 	if len(m.runID) != 40 {
 		t.Errorf("run_id: got %q, want 40 digits", m.runID)
 	}
+	c.expect("replicaof localhost 1", "+OK|")
+	if got := info()["role"]; got != "slave" {
+		t.Errorf("INFO role of a replica: got %q, want slave", got)
+	}
 	m.Restart()
 	c = dial(t, m)
 	if got := info(); got["maxmemory"] != "0" || got["maxmemory_policy"] != "noeviction" {
@@ -157,23 +161,6 @@ func TestTracking(t *testing.T) {
 	m.StepClock(60001 * time.Millisecond)
 	other.expect("ping", "+PONG|") // the sweep of any command
 	invalid("a")
-}
-
-func TestReplica(t *testing.T) {
-	m := newMaster(t, Options{})
-	c := dial(t, m)
-	c.expect("set a 1", "+OK|")
-	c.expect("replicaof 10.0.0.1 6379", "+OK|")
-	c.expect("get a", "$1|1|")
-	c.expect("set a 2", "-READONLY You can't write against a read only replica.|")
-	if got := c.Do("eval", "return redis.call('del', KEYS[1])", "1", "a"); !strings.HasPrefix(got, "-READONLY You can't write against a read only replica. script: ") {
-		t.Errorf("script that writes: got %q, want READONLY", got)
-	}
-	if got := c.Do("info", "replication"); !strings.Contains(got, "\r\nrole:slave\r\n") {
-		t.Errorf("INFO replication: got %q, want role:slave", got)
-	}
-	c.expect("replicaof no one", "+OK|")
-	c.expect("set a 2", "+OK|")
 }
 
 func TestScriptLimits(t *testing.T) {

@@ -87,6 +87,7 @@ const listed = `
 	hset h n 9223372036854775807 | hincrby h n 1 | hset h n -9223372036854775808 | hincrby h n -1 | hset h n 01 | hincrby h n 1 | pexpire h 100000 | hset h n 1 | set h 1 | hset h n 1 | hkeys h | hdel h n | del h
 	set a 1 px 10 ex | set a 1 px 10 ex 20 | set a 1 ex 10 px 20 | set a 1 ex 9223372036854775 | set a 1 ex 9223372036854776 | set a 1 nx nx | set a 1 px 10 px 20000
 	eval return 0 | eval 0 1 | evalsha abc 0
+	set a 1 | replicaof 127.0.0.1 1 | get a | set a 2 | eval return{redis.call('del',KEYS[1])} 1 a | replicaof no one | set a 2
 	subscribe a | get a | ping | ping hello | subscribe a | subscribe b`
 
 func TestDifferentialListed(t *testing.T) {
@@ -253,7 +254,7 @@ func (g *generator) mutated() []string {
 	return append(slices.Clone(args), g.word())
 }
 
-// scripts that are run at random: those of locks, and odd ones.
+// scripts that are run at random: those of locks, and odd ones. What the language says by itself is compared in package sandbox.
 var scripts = []string{
 	// compare-and-delete, compare-and-pexpire
 	`if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) else return 0 end`,
@@ -298,23 +299,12 @@ var scripts = []string{
 	`return redis.call()`,
 	`return redis.call('subscribe')`,
 	`return redis.call('eval', 'return 1', 0)`,
-	`return {1, 2.9, -2.9, 'x', true, false, {3, {4, nil, 5}}, {ok = 'fine'}, {err = 'NOT fine'}, nil, 6}`,
-	`return {1e15, 2^53, 2^63, -2^63, 1/0}`,
-	`return redis.call('set', KEYS[1], 0.1)`,
-	`return redis.call('set', KEYS[1], 2^53)`,
-	`return redis.call('set', KEYS[1], 1e17)`,
-	`return redis.error_reply('MY error')`,
-	`return redis.error_reply('word')`,
-	`return redis.status_reply('FINE')`,
 	`error('boo')`,
 	"local function f()\n error(redis.error_reply('MY error'))\nend\nf()",
-	`return x`,
 	`x = 1`,
 	`return {#KEYS, #ARGV, KEYS[1], ARGV[1]}`,
 	`return ARGV[2]`,
 	`return tostring(tonumber(ARGV[1]))`,
-	`return tostring(2^53) .. tostring(1e15) .. tostring(0.1) .. tostring(100)`,
-	`return string.format('%.0f %d %s %5.2f', 2^53, 3, 'x', 1/3)`,
 	`return redis.sha1hex(ARGV[1] or '')`,
 	`return`,
 	``,

@@ -7,21 +7,7 @@ import (
 )
 
 func TestUnread(t *testing.T) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ln.Close()
-	near, err := net.Dial("tcp", ln.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer near.Close()
-	far, err := ln.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer far.Close()
+	near, far := pair(t, "tcp")
 	if Unread(near) {
 		t.Error("nothing was sent: got unread bytes")
 	}

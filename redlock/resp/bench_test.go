@@ -1,9 +1,6 @@
 package resp
 
-import (
-	"strings"
-	"testing"
-)
+import "testing"
 
 // BenchmarkRequest finds one command and takes it apart.
 func BenchmarkRequest(b *testing.B) {
@@ -15,24 +12,6 @@ func BenchmarkRequest(b *testing.B) {
 		var err error
 		if args, _, err = s.Scan(frame, &testLimits, args); err != nil || len(args) != 6 {
 			b.Fatal(args, err)
-		}
-	}
-}
-
-// BenchmarkReply reads the replies of a batch: a status, a null, an integer and a string.
-func BenchmarkReply(b *testing.B) {
-	const text = "+OK\r\n$-1\r\n:1\r\n$20\r\n0123456789abcdef0123\r\n"
-	r := readerOf("", 1<<20)
-	batch := strings.Repeat(text, 64)
-	b.ReportAllocs()
-	for i := 0; b.Loop(); i++ {
-		if i%64 == 0 {
-			r.conn.rest = batch
-		}
-		for range 4 {
-			if _, err := r.next(); err != nil {
-				b.Fatal(err)
-			}
 		}
 	}
 }

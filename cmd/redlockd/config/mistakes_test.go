@@ -24,10 +24,6 @@ func TestMistakesInTheFile(t *testing.T) {
 	for _, c := range []struct{ file, want string }{
 		{"[server]\n\tlisten = 12:00\n",
 			"config.toml:2: server.listen: a string (in quotes) or a list of strings is needed, not a date"},
-		{"[server]\nlisen = \"x:1\"\n",
-			"config.toml:2: unknown setting server.lisen (did you mean listen?)"},
-		{"lisen = \"x:1\"\n",
-			"config.toml:1: unknown setting lisen (did you mean listen?)"},
 		{"listen = \"x:1\"\n",
 			"config.toml:1: unknown setting listen: listen belongs to [server]"},
 		{"[locks]\nlisten = \"x:1\"\nmasters = []\n",
@@ -52,8 +48,6 @@ func TestMistakesInTheFile(t *testing.T) {
 				"config.toml:3: unknown setting server.LISTEN (did you mean listen?)"},
 		{"[locks]\nmax_ttl = 60\n",
 			`config.toml:2: locks.max_ttl: a duration is a string with a unit, such as "50ms", "30s" or "1h30m", not a bare number`},
-		{"[locks]\nmax_ttl = 1.5\n",
-			`config.toml:2: locks.max_ttl: a duration is a string with a unit, such as "50ms", "30s" or "1h30m", not a number with a decimal point`},
 		{"[locks]\nmax_ttl = \"60\"\n",
 			`config.toml:2: locks.max_ttl: "60" is no duration: a number with a unit is needed, such as 50ms, 30s or 1h30m`},
 		{"[locks]\nmax_ttl = \"0\"\n",
@@ -62,8 +56,6 @@ func TestMistakesInTheFile(t *testing.T) {
 			"config.toml:2: locks.max_ttl: zero is not possible here"},
 		{"[locks]\nmax_ttl = true\n",
 			`config.toml:2: locks.max_ttl: a duration is a string with a unit, such as "50ms", "30s" or "1h30m", not a boolean`},
-		{"[locks]\nmax_ttl = 2020-01-01\n",
-			`config.toml:2: locks.max_ttl: a duration is a string with a unit, such as "50ms", "30s" or "1h30m", not a date`},
 		{"[locks]\nmax_ttl = []\n",
 			`config.toml:2: locks.max_ttl: a duration is a string with a unit, such as "50ms", "30s" or "1h30m", not a list`},
 		{"[locks]\nmax_ttl = \"-5s\"\n",
@@ -76,8 +68,6 @@ func TestMistakesInTheFile(t *testing.T) {
 			"config.toml:2: server.max_clients: a whole number is needed, not a string"},
 		{"[server]\nmax_clients = 0\n",
 			"config.toml:2: server.max_clients: zero is not possible here"},
-		{"[server]\nmax_clients = -1\n",
-			"config.toml:2: server.max_clients: -1 is outside 1 … 10000000"},
 		{"[server]\nmax_clients = 1.5\n",
 			"config.toml:2: server.max_clients: a whole number is needed, not a number with a decimal point"},
 		{"[locks]\ndrift_factor = 0\n",
@@ -137,9 +127,6 @@ func TestMistakesInTheFile(t *testing.T) {
 			"config.toml:2: locks.min_ttl: 5m is above locks.max_ttl = 1m (locks.max_ttl: default)"},
 		{"[compat]\ndefault_ttl = \"2m\"\n",
 			"config.toml:2: compat.default_ttl: 2m is not from min_ttl = 20ms to max_ttl = 1m"},
-		{"[master]\ntimeout = \"40s\"\n",
-			"config.toml:2: master.timeout: 40s is outside 1ms … 10s" + "\n" +
-				"config.toml:2: master.timeout: 40s is not small against locks.max_ttl = 1m: a master that hangs would use up the lock (locks.max_ttl: default)"},
 		{"[server]\nlisten = [\"a:1\", \"b\", \"unix:run/s\", \"a:1\"]\n",
 			"config.toml:2: server.listen: \"b\" is no address: host:port is needed, or :port for all addresses of this machine, or unix:/path of a socket\n" +
 				"config.toml:2: server.listen: unix:run/s is no absolute path: unix:/run/redlockd/redlockd.sock is the form\n" +
@@ -150,8 +137,6 @@ func TestMistakesInTheFile(t *testing.T) {
 		{"[server]\nlisten = \"unix:/" + strings.Repeat("x", 107) + "\"\nsocket_mode = \"rw\"\n",
 			"config.toml:2: server.listen: the path of the unix socket has 108 bytes, at most 107 are possible\n" +
 				"config.toml:3: server.socket_mode: \"rw\" is no mode from \"0600\" to \"0777\""},
-		{"[server]\ndrain_timeout = \"2h\"\n",
-			"config.toml:2: server.drain_timeout: 2h is outside 1ms … 1h"},
 		{"[server]\ntls_cert = \"/nope\"\n",
 			"config.toml:2: server.tls_cert: tls_key is missing: they belong together"},
 		{"[http]\ntls_key = \"/nope\"\n",

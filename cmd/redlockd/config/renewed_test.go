@@ -6,53 +6,23 @@ package config
 
 import (
 	"bytes"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"io"
 	"log/slog"
-	"math/big"
 	"net"
 	"os"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"redlockd/redlock/redisproc"
 )
 
-// makeCertificate makes a certificate for localhost, signed by itself, and its key.
-func makeCertificate(t *testing.T, serial int64, from, to time.Time) (cert, key string) {
-	t.Helper()
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(serial),
-		Subject:      pkix.Name{CommonName: "localhost"},
-		DNSNames:     []string{"localhost"},
-		NotBefore:    from, NotAfter: to,
-		IsCA: true, BasicConstraintsValid: true,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := x509.MarshalPKCS8PrivateKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})), string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: text}))
-}
-
-// makeGoodCertificate makes one that does not end soon.
+// makeGoodCertificate makes a certificate that does not end soon, and its key.
 func makeGoodCertificate(t *testing.T, serial int64) (cert, key string) {
 	t.Helper()
-	return makeCertificate(t, serial, time.Now().Add(-time.Hour), time.Now().Add(90*24*time.Hour))
+	return redisproc.MakeCertificate(t, serial, time.Now().Add(-time.Hour), time.Now().Add(90*24*time.Hour))
 }
 
 // writeCertificate makes cert.pem and key.pem.
@@ -388,7 +358,7 @@ func TestEndOfACertificate(t *testing.T) {
 		{20 * hour, 4 * hour, "ends on"},
 		{90 * day, -hour, "has ended on"},
 	} {
-		cert, key := makeCertificate(t, 1, now.Add(-test.since), now.Add(test.left))
+		cert, key := redisproc.MakeCertificate(t, 1, now.Add(-test.since), now.Add(test.left))
 		pair, err := tls.X509KeyPair([]byte(cert), []byte(key))
 		if err != nil {
 			t.Fatal(err)
@@ -407,7 +377,7 @@ func TestCertificateThatEndsSoonIsTold(t *testing.T) {
 	dir := t.TempDir()
 	day := 24 * time.Hour
 	write := func(serial int64, left time.Duration) {
-		cert, key := makeCertificate(t, serial, time.Now().Add(-90*day), time.Now().Add(left))
+		cert, key := redisproc.MakeCertificate(t, serial, time.Now().Add(-90*day), time.Now().Add(left))
 		replaceFile(t, dir+"/cert.pem", cert)
 		replaceFile(t, dir+"/key.pem", key)
 	}

@@ -1,8 +1,8 @@
 package masters
 
 // Goal: the table of the members and the lines for config.toml say what an operator needs. Method:
-// memberships made by hand, and the exact texts. TestMembersChangeUnderLoad and others run the command
-// on real masters.
+// memberships made by hand, and the exact texts. TestMembersChange and others run the command on real
+// masters.
 
 import (
 	"encoding/json"

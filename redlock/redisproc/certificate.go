@@ -1,4 +1,4 @@
-package main
+package redisproc
 
 import (
 	"crypto/ecdsa"
@@ -12,8 +12,9 @@ import (
 	"time"
 )
 
-// makeCertificate makes a certificate for localhost, signed by itself, and its key.
-func makeCertificate(t *testing.T, serial int64, from, to time.Time) (cert, key string) {
+// MakeCertificate makes a certificate for localhost, signed by itself, and its key, as servers with TLS
+// read them.
+func MakeCertificate(t testing.TB, serial int64, from, to time.Time) (cert, key string) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -35,12 +36,4 @@ func makeCertificate(t *testing.T, serial int64, from, to time.Time) (cert, key 
 		t.Fatal(err)
 	}
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})), string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: text}))
-}
-
-// writeGoodCertificate makes cert.pem and key.pem, which do not end soon.
-func writeGoodCertificate(t *testing.T, dir string, serial int64) {
-	t.Helper()
-	cert, key := makeCertificate(t, serial, time.Now().Add(-time.Hour), time.Now().Add(90*24*time.Hour))
-	writeFile(t, dir+"/cert.pem", cert, 0o600)
-	writeFile(t, dir+"/key.pem", key, 0o600)
 }
