@@ -296,10 +296,10 @@ func TestReleaseBesideATakeover(t *testing.T) {
 		before := p.holder()
 		first, second := p.lock(one("a", holdTTL).heldBy(before)).Token, p.lock(one("b", holdTTL).heldBy(before)).Token
 		o := q.holder()
-		first = o.hold(first, holdTTL, true, "a").Token
+		o.hold(first, holdTTL, true, "a").want(s, "HOLD of a", "held", 0)
 		q.lock(one("c", holdTTL).heldBy(o).released())
 		o.wantKept(true, 2)
-		second = o.hold(second, holdTTL, true, "b").Token
+		o.hold(second, holdTTL, true, "b").want(s, "HOLD of b", "held", 0)
 		q.lock(one("d", holdTTL).heldBy(o).released())
 		q.EndHolder(o.Holder, true)
 		synctest.Wait()
