@@ -375,6 +375,24 @@ func TestRenewHeldBesideAnUnlock(t *testing.T) {
 	})
 }
 
+// A lock is renewed when a third of its TTL is over, and no more often.
+func TestRenewalsAreOnTime(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		o := p.holder()
+		p.lock(one("a", 6*time.Second).heldBy(o))
+		for range 600 {
+			time.Sleep(100 * ms)
+			if left := o.wantKept(true, 1); left < 3800*ms {
+				s.Fatalf("KEEPALIVE says %v of 6 s: the renewal is late", left)
+			}
+		}
+		if n := p.Stats().Extended; n < 28 || n > 36 {
+			s.Errorf("%d renewals in a minute, want one in 2 s or a little less", n)
+		}
+	})
+}
+
 // Locks that were taken together drift apart: each renewal comes a little earlier than after a third of the TTL.
 func TestNextRenewal(t *testing.T) {
 	now := time.Now()
@@ -555,8 +573,9 @@ func TestKeepAliveOverAPause(t *testing.T) {
 			if c := o.keepAlive(); !errors.Is(c.Err, ErrNoQuorum) {
 				s.Errorf("KEEPALIVE behind a pause: got %+v, want no quorum", c.Result)
 			}
-			if told { // then the masters' clocks are in step again, and what was granted before counts for nothing
-				o.wantKept(false, 1)
+			if told { // then the masters' clocks are in step again, and what was granted before counts for nothing, also beside what was granted behind it
+				p.lock(one("b", 50*time.Second).heldBy(o)).want(s, "LOCK behind a pause", "held", 0)
+				o.wantKept(false, 2)
 				s.until("the lock is renewed", func() bool { return o.keepAlive().Held })
 			}
 		})
@@ -568,6 +587,9 @@ func TestSilentHolderIsNotRenewed(t *testing.T) {
 		p := s.open()
 		o := p.holder()
 		p.lock(one("a", holdTTL).heldBy(o))
+		o.idle.Store(int64(time.Hour)) // which nobody has asked to look at
+		time.Sleep(4 * holdTTL)
+		o.wantKept(true, 1)
 		p.SetSilence(o.Holder, time.Second)
 		o.idle.Store(int64(900 * ms))
 		time.Sleep(4 * holdTTL)

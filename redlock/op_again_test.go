@@ -52,6 +52,17 @@ func (p *proxy) stepLoad(name string, stop <-chan struct{}, load *sync.WaitGroup
 			}
 			return nil
 		},
+		"held": func(ctx context.Context, n int) error {
+			o := p.holder()
+			defer p.EndHolder(o.Holder, true)
+			err := p.done(ctx, func(op *Op, to Completer) { p.StartLock(op, one(name+" held", ttl).heldBy(o).released(), to) })
+			for range 3 {
+				if err == nil {
+					err = p.done(ctx, func(op *Op, to Completer) { p.StartKeepAlive(op, o.Holder, to) })
+				}
+			}
+			return err
+		},
 		"read": func(ctx context.Context, n int) error {
 			_, err := p.Client.wait(ctx, func(op *Op, to Completer) { p.StartRead(op, []string{name + " read"}, to) })
 			return err

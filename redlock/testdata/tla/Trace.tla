@@ -60,9 +60,10 @@ Agreed(some, by) == {ttl \in {c.ttl : c \in some} : by \subseteq {c.m : c \in {x
 
 NoVote(m) == votes' = [votes EXCEPT ![m] = FALSE] /\ UNCHANGED <<key, lost, worth, set, lease, over, forgets>>
 
-(* A takeover: the master puts u in the place of t, and the key lives no shorter. The caller of t believes in it until it is told of u. *)
+(* A takeover: the master puts u in the place of t, and the key lives no shorter. The caller of t believes in it until it is told of u. A key lives through the *)
+(* millisecond in which it ends. *)
 TakeOver(m, p, t, u, c, ttl, e, w) ==
-  /\ Held(m, c).of = t /\ e = Max(key[m].end, c + ttl)
+  /\ key[m].of = t /\ key[m].end >= c /\ e = Max(key[m].end, c + ttl)
   /\ key' = [key EXCEPT ![m] = [of |-> u, end |-> e]]
   /\ worth' = IF votes[m] /\ u \notin over THEN [worth EXCEPT ![p][u][m] = Max(@, w)] ELSE worth
   /\ UNCHANGED <<votes, lost, set, lease, over, forgets>>
