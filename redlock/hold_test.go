@@ -574,6 +574,7 @@ func TestKeepAliveOverAPause(t *testing.T) {
 				s.Errorf("KEEPALIVE behind a pause: got %+v, want no quorum", c.Result)
 			}
 			if told { // then the masters' clocks are in step again, and what was granted before counts for nothing, also beside what was granted behind it
+				time.Sleep(ms)
 				p.lock(one("b", 50*time.Second).heldBy(o)).want(s, "LOCK behind a pause", "held", 0)
 				o.wantKept(false, 2)
 				s.until("the lock is renewed", func() bool { return o.keepAlive().Held })
