@@ -109,7 +109,8 @@ func (c *Client) extendedLocked(r *round, until time.Time, share *Share, v quoru
 			extended.note = b.note
 		}
 	}
-	if lost := v.Lost(r.view.Places); lost != 0 { //mutant:holes-not-filled
+	// Also of answers that came behind the deciding one and found no lease yet (refillLate).
+	if lost := quorum.Votes(r.votes.Load()).Lost(r.view.Places); lost != 0 { //mutant:holes-not-filled
 		c.refillLocked(extended, lost, d)
 	}
 }
