@@ -45,7 +45,8 @@ test-engine:
 
 test-release: test-all test-mutants test-models test-scenarios test-bench test-chart ## before a release: `make test-all`, and what takes long
 	PROGRAMS=25600 go test -count=1 -timeout 10m -run '^TestPrograms$$' ./redlock/sandbox
-	[ "$$(id -u)" != 0 ] || $(MAKE) --no-print-directory torture TORTURE=5m
+	@[ "$$(id -u)" = 0 ] || { echo "make torture needs root, and a release needs it: run make test-release as root"; exit 1; }
+	$(MAKE) --no-print-directory torture TORTURE=5m
 
 test-mutants: tools tlc ## each rule of the engine is broken on purpose, and the test that holds it must fail
 	go test -count=1 -timeout 40m -run '^TestMutants$$' ./redlock

@@ -243,7 +243,7 @@ func TestScriptCommands(t *testing.T) {
 	}
 }
 
-// EVAL refuses such keys before it, and this holds for whoever else runs a script.
+// EVAL refuses such keys before it, and this holds for every other caller that runs a script.
 func TestScriptOnAReservedKey(t *testing.T) {
 	if o := runOn(t, "return 1", []scriptKey{{name: "redlockd:epoch"}}); o.refused == nil || !strings.Contains(o.refused.Error(), "redlockd's own") {
 		t.Errorf("got %v, want it refused", o)

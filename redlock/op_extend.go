@@ -37,10 +37,12 @@ func (c *Client) beginExtendLocked(op *Op, d *deferred) {
 
 // extensionDecided makes a lease of an extension that a quorum granted within the validity. If too
 // few masters answered, the lease as it was before is left alone, because it may still be valid.
-func (c *Client) extensionDecided(r *round, o quorum.Outcome, v quorum.Votes, d *deferred) {
+func (c *Client) extensionDecided(r *round, o quorum.Outcome, _ quorum.Votes, d *deferred) {
 	elapsed, validity := c.validityOf(r, d)
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	// Also those behind the deciding one, for which refillLate has found no lease yet.
+	v := quorum.Votes(r.votes.Load())
 	op := r.op
 	defer c.leases.endInflight(r, r.keys[0])
 	if o == quorum.Yes && len(c.forced.all) > 0 && c.forced.ended(r, d.now) { //mutant:an-extension-outlives-the-force
@@ -109,8 +111,7 @@ func (c *Client) extendedLocked(r *round, until time.Time, share *Share, v quoru
 			extended.note = b.note
 		}
 	}
-	// Also of answers that came behind the deciding one and found no lease yet (refillLate).
-	if lost := quorum.Votes(r.votes.Load()).Lost(r.view.Places); lost != 0 { //mutant:holes-not-filled
+	if lost := v.Lost(r.view.Places); lost != 0 { //mutant:holes-not-filled
 		c.refillLocked(extended, lost, d)
 	}
 }

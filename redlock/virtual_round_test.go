@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"redlockd/redlock/quorum"
 )
 
 // An error that comes before all have answered says that the others were not waited for.
@@ -346,6 +348,24 @@ func TestExtendFillsLateHoles(t *testing.T) {
 			s.wantOn("r", held.Token, want)
 		})
 	}
+}
+
+// A master says that it has lost the key when the EXTEND is decided and its lease is not there yet.
+func TestExtendFillsHolesFoundBesideTheDecision(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		p.onQuorum = func(r *round, _ quorum.Votes) {
+			if r.verb == verbExtend {
+				time.Sleep(2 * ms) // the lane that has the deciding vote
+			}
+		}
+		held := p.lock(one("r", 10*time.Second))
+		s.do(4, "DEL", "r")
+		p.delay(0, ms, 4)
+		p.extend(held.Token, 20*time.Second, "r").want(s, "EXTEND", "held", 2*ms)
+		time.Sleep(10 * ms)
+		s.wantOn("r", held.Token, "11111")
+	})
 }
 
 // What is left of a lost lock on a minority keeps nobody out, and ends with its TTL.

@@ -94,6 +94,7 @@ Cleared(m, t) ==
   /\ ~votes[m] /\ key[m].of = t
   /\ key' = [key EXCEPT ![m] = NoKey]
   /\ UNCHANGED <<votes, lost, worth, set, lease, over, forgets>>
+
 (* The caller is told that the lock is lost, and may lock with its token again: nothing is released. *)
 Lost(t) ==
   /\ t \in Callers
