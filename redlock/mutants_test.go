@@ -213,6 +213,7 @@ var mutants = []mutant{
 	{"a-commit-is-believed-from-its-answer", replace(`r.start.Add`, `pick(MUTANT, d.now, r.start).Add`), "TestDropInLate"},
 	{"a-lease-of-a-commit-counts-from-its-answer", replace(`r.start.Add`, `pick(MUTANT, d.now, r.start).Add`), "TestDropInLate"},
 	{"a-silent-minority-hides-a-lock", replace(`silent`, `pick(MUTANT, 0, silent)`), "TestMergeStates"},
+	{"another-type-hides-a-lock-that-is-being-changed", replace(`h.kind == "string"`, `(MUTANT || h.kind == "string")`), "TestMergeStates"},
 	{"what-silent-masters-have-extended-is-forgotten", doAfter(`s.Spread = 0`), "TestSpreadOfAnEnd"},
 	{"the-longest-ttl-is-told-with-its-moves", always, "TestNoTTLBeyondTheLongest"},
 	{"locks-of-a-longer-max_ttl-are-told-short", without(-1), "TestNoTTLBeyondTheLongest"},

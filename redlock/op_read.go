@@ -37,7 +37,8 @@ type State struct {
 	// clock may gain all of it in the next moment: then somebody else has the lock, while the holder
 	// believes in it. Who waits for the end of the key waits for this, and reads again.
 	Ending time.Duration
-	// Hint is the value that most masters hold, also if these are too few for Found.
+	// Hint is the value that most masters hold, also if these are too few for Found. Other types than
+	// strings have none: where it tells of a lock that is being changed, they are attempts to take it.
 	Hint string
 	// Split is true if the key is not found, and may not be absent either: with those that are silent,
 	// so many masters hold something that it could be held, or nobody could be granted it. They hold
@@ -136,18 +137,24 @@ func mergeStates(all []*answer, key, masters, pending int, elapsed time.Duration
 		h := holding{one.kind, one.value}
 		held[h] = append(held[h], ttl)
 	}
-	var most holding
+	var most, hint holding
 	possible := 0 // values that a quorum may hold
 	for h, ttls := range held {
 		if len(ttls)+silent+pending >= quorum { //mutant:a-silent-minority-hides-a-lock
 			possible++
 		}
 		// In order, where two are held by as many: which it is depends on nothing else.
-		if len(ttls) > len(held[most]) || len(ttls) == len(held[most]) && (h.value < most.value || h.value == most.value && h.kind < most.kind) {
+		more := func(than holding) bool {
+			return len(ttls) > len(held[than]) || len(ttls) == len(held[than]) && (h.value < than.value || h.value == than.value && h.kind < than.kind)
+		}
+		if more(most) {
 			most = h
 		}
+		if h.kind == "string" && more(hint) { //mutant:another-type-hides-a-lock-that-is-being-changed
+			hint = h
+		}
 	}
-	s := State{Type: "none", Hint: most.value, Sure: true}
+	s := State{Type: "none", Hint: hint.value, Sure: true}
 	// Of a lock that is being changed, each master of its quorum holds one value or the next.
 	s.Split = absent+silent+pending < quorum || len(all)-absent+silent+pending >= quorum //mutant:different-values-are-told-as-absent //mutant:a-lock-that-is-being-changed-is-told-as-absent
 	switch {
