@@ -10,22 +10,27 @@ import (
 )
 
 // A clock that goes back costs no vote, because no key ends early. But the keys on that master live for
-// as much longer, and nobody could lock them there. So they are shortened to one wait.
+// as much longer, and nobody could lock them there. So they are shortened to one wait, when one wait is
+// over since the clock went back: every validity of a lock that was granted before has ended then, and
+// whoever was cut off for so long does not count that master's votes before it has watched the clock.
+// Earlier, a clock that goes forth again would end keys too soon, and who did not see it go back finds
+// no gain.
 //
-// Invariant: no lock's validity outlives one max_ttl from now, and a wait is longer. So anybody may
-// shorten any lock's key to one wait at any time, also late, or twice.
+// Invariant: no key is shortened of a lock that is valid. No lock's validity outlives one max_ttl, and a
+// wait is longer. So anybody may shorten any lock's key to one wait then, also late, or twice.
 
 // clamp is the shortening of keys after the clock of a master went back.
 type clamp struct {
 	due    bool
-	cursor uint64 // how far SCAN has come
+	from   time.Duration // not before that, on clock.Own
+	cursor uint64        // how far SCAN has come
 }
 
 // run shortens the keys that live for longer than a wait. It works between two heartbeats' batches, so
 // it stops after the budget, and the next heartbeat goes on from where SCAN has come, also over another
-// connection. shown is what the master shows of the membership.
-func (k *clamp) run(ctx context.Context, conn *conn.Conn, shown string, wait, budget time.Duration) error {
-	for began := time.Now(); k.due && time.Since(began) < budget; {
+// connection. shown is what the master shows of the membership, now the time on clock.Own.
+func (k *clamp) run(ctx context.Context, conn *conn.Conn, shown string, now, wait, budget time.Duration) error {
+	for began := time.Now(); k.due && now >= k.from && time.Since(began) < budget; { //mutant:keys-shortened-while-their-locks-are-valid
 		keys, next, err := conn.Redis.Scan(ctx, k.cursor, "", foldMax).Result()
 		if err != nil {
 			return fmt.Errorf("SCAN after a clock that went back: %w", err)

@@ -379,7 +379,7 @@ func (l *lane) heartbeat(ctx context.Context, link *conn.Conn) error {
 	l.trustClock(notedGain(fields, end.Clock, f.view.Load().wait))
 	l.noteGain(ctx, link)
 	if r := l.guard.record; r != nil { // else the next heartbeat that knows the wait does it
-		return l.guard.clock.clamp.run(ctx, link, l.guard.shown, max(r.Wait, clock.QuarantineOf(r.MaxTTL, f.drift)), f.opts.MasterTimeout/4)
+		return l.guard.clock.clamp.run(ctx, link, l.guard.shown, clockNow.Received, max(r.Wait, clock.QuarantineOf(r.MaxTTL, f.drift)), f.opts.MasterTimeout/4)
 	}
 	return nil
 }

@@ -4,7 +4,7 @@
 -- ARGV   milliseconds, what the master shows
 -- reply  how many it has changed
 -- keeps  the bound is the wait of the record that is shown: no lease that anybody counts on lasts
---        longer, so nobody loses a lock. Executed late, under a record with a longer wait, it changes
+--        longer, one wait after the clock went back (master_clamp.go), so nobody loses a lock. Executed late, under a record with a longer wait, it changes
 --        nothing. Keys of redlockd itself, and those that never expire, are left alone. In a set of
 --        readers each end is bounded by itself: who came after the step of the clock has an end that is
 --        right, and that must not move with the end of the key
