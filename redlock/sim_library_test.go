@@ -178,17 +178,31 @@ func (lib *library) call(s *simConn, what string, keys []string, token string, t
 }
 
 // doLines sends the commands of some lines, and returns the reply to the last; of an EXEC, what its only command has done. It stops at an error, and at a GET
-// that finds another token.
+// that finds another token, and forgets what it has watched.
 func (s *simConn) doLines(lines, token string) (v resp.Value, err error) {
+	forget := "" // how to
 	for line := range strings.Lines(lines) {
 		args := strings.Fields(line)
-		if v, err = s.do(args...); err != nil || v.Kind == resp.Error {
-			return v, err
+		switch v, err = s.do(args...); args[0] {
+		case "WATCH":
+			forget = "UNWATCH"
+		case "MULTI":
+			forget = "DISCARD"
+		case "EXEC":
+			forget = ""
 		}
-		if args[0] == "GET" && v.Text != token {
-			s.do("UNWATCH")
-			return resp.Value{}, nil
+		failed := err != nil || v.Kind == resp.Error
+		another := !failed && args[0] == "GET" && v.Text != token
+		if !failed && !another {
+			continue
 		}
+		if forget != "" {
+			s.do(forget)
+		}
+		if another {
+			v = resp.Value{}
+		}
+		return v, err
 	}
 	if len(v.Elems) == 1 {
 		s.w.count(func(t *tallies) { t.transactions++ })
