@@ -31,7 +31,7 @@ func (w *world) probe() (check func()) {
 	for _, p := range w.proxies {
 		c := &call{began: time.Now()}
 		resource := fmt.Sprint("probe", p.id)
-		ask := func() { p.StartLock(&c.Op, one(resource, w.maxTTL/3).waits(20*time.Second), c) }
+		ask := func() { p.StartLock(&c.Op, one(resource, w.maxTTL/3).waits(time.Minute), c) }
 		ask()
 		running.Go(func() {
 			lineage := p.Membership().Lineage

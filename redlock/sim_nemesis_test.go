@@ -67,6 +67,7 @@ type nemesis struct {
 	cold    []bool          // frozen
 	evicts  []bool          // allowed to evict keys
 	ahead   []time.Duration // steps of the clocks so far
+	stepped []time.Time     // when the last of them was
 	renamed *renaming       // a name that means another master to one proxy; nil: there is none
 	foreign int             // the address of a master of another fleet; -1: there is none
 	lieEnds time.Time       // when the last lie is told no more
@@ -88,7 +89,7 @@ type repair struct {
 
 func newNemesis(w *world) *nemesis {
 	masters := len(w.masters)
-	n := &nemesis{w: w, rng: w.rng(1), foreign: -1, down: make([]bool, masters), cold: make([]bool, masters), evicts: make([]bool, masters), ahead: make([]time.Duration, masters)}
+	n := &nemesis{w: w, rng: w.rng(1), foreign: -1, down: make([]bool, masters), cold: make([]bool, masters), evicts: make([]bool, masters), ahead: make([]time.Duration, masters), stepped: make([]time.Time, masters)}
 	for _, name := range sortedKeys(w.profile.faults) {
 		for range w.profile.faults[name] {
 			n.names = append(n.names, name)
@@ -143,6 +144,9 @@ func (n *nemesis) heal() {
 	}
 	for i, m := range n.w.masters {
 		if n.ahead[i] < 0 { // or what was locked before the step back would live for so long
+			for end := time.Now().Add(2 * time.Second); !n.everybodyKnows(i) && time.Now().Before(end); {
+				time.Sleep(simHeartbeat)
+			}
 			n.w.ledger.lossy()
 			m.StepClock(-n.ahead[i])
 		}
@@ -410,6 +414,7 @@ func (n *nemesis) step(i int, by time.Duration) {
 	n.w.ledger.lossy()
 	n.w.masters[i].StepClock(by)
 	n.ahead[i] += by
+	n.stepped[i] = time.Now()
 }
 
 // mendPath heals a path. What it held is delivered late, or is lost.
@@ -482,12 +487,17 @@ func (n *nemesis) crash(i int, withData bool, d time.Duration) {
 	})
 }
 
-// everybodyKnows tells whether every proxy has seen the clock of the master's present run. A clock that steps before a proxy has seen it
-// cannot be found by that proxy: see TestClockStepBehindARestart.
+// everybodyKnows tells whether every proxy has read the clock of the master's present run, behind its last step. A clock that steps before a proxy has
+// seen it cannot be found by that proxy: see TestClockStepBehindARestart. Nor can one that steps back, and forth again, between two readings.
 func (n *nemesis) everybodyKnows(i int) bool {
 	run := conn.ParseInfo(outside(n.w, n.w.masters[i], "INFO", "server").(string))["run_id"]
 	for _, p := range n.w.proxies {
-		if !slices.ContainsFunc(p.Masters(), func(m MasterStatus) bool { return m.RunID == run }) {
+		read := func(l *lane) bool {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			return l.guard.clock.asked > p.own.At(n.stepped[i])
+		}
+		if !slices.ContainsFunc(p.fleet.view.Load().masters, func(l *lane) bool { return l.status().RunID == run && read(l) }) {
 			return false
 		}
 	}
