@@ -73,16 +73,22 @@ func (b *ledger) forcing(resource string, p *incarnation) *simForce {
 	b.noteLocked("operator: UNLOCK %s FORCE through %d …", resource, p.id)
 	f := &simForce{resource: resource, began: time.Now(), fence: b.fence[resource]}
 	b.forces[resource] = append(b.forces[resource], f)
-	f.leases = b.listedLocked(resource)
-	for _, l := range b.late {
-		if slices.Contains(l.resources, resource) {
-			f.leases = append(f.leases, l)
-		}
-	}
+	f.leases = b.listedOrLateLocked(resource)
 	for _, l := range f.leases {
 		l.losses = -1
 	}
 	return f
+}
+
+// listedOrLateLocked are the leases that a force of the resource may end.
+func (b *ledger) listedOrLateLocked(resource string) []*ledgerLease {
+	all := b.listedLocked(resource)
+	for _, l := range b.late {
+		if slices.Contains(l.resources, resource) {
+			all = append(all, l)
+		}
+	}
+	return all
 }
 
 // forced notes what came of it.
@@ -101,7 +107,7 @@ func (b *ledger) forced(f *simForce, result Result) {
 		}
 		b.fence[f.resource] = max(b.fence[f.resource], result.Forced.Fence)
 	}
-	for _, l := range append(b.listedLocked(f.resource), f.leases...) {
+	for _, l := range append(b.listedOrLateLocked(f.resource), f.leases...) {
 		b.endByForceLocked(f, l)
 	}
 	for _, pair := range f.pairs {

@@ -64,13 +64,14 @@ type nemesis struct {
 	names   []string // of faults, as often as they weigh
 	repairs []repair // to come, the next first
 	down    []bool
-	cold    []bool          // frozen
-	evicts  []bool          // allowed to evict keys
-	ahead   []time.Duration // steps of the clocks so far
-	stepped []time.Time     // when the last of them was
-	renamed *renaming       // a name that means another master to one proxy; nil: there is none
-	foreign int             // the address of a master of another fleet; -1: there is none
-	lieEnds time.Time       // when the last lie is told no more
+	cold    []bool            // frozen
+	evicts  []bool            // allowed to evict keys
+	ahead   []time.Duration   // steps of the clocks so far
+	stepped []time.Time       // when the last of them was
+	olds    []*memmaster.Link // paths for which there is a new one
+	renamed *renaming         // a name that means another master to one proxy; nil: there is none
+	foreign int               // the address of a master of another fleet; -1: there is none
+	lieEnds time.Time         // when the last lie is told no more
 	// slewEnds is when the last clock has a right rate again.
 	slewEnds time.Time
 	notes    int // of what it has done
@@ -152,10 +153,12 @@ func (n *nemesis) heal() {
 		}
 	}
 	n.nameAsOthers()
+	paths := n.olds // over which there may still be connections
 	for _, p := range n.w.proxies {
-		for _, path := range p.paths {
-			path.SetDelay(nil, nil)
-		}
+		paths = append(paths, p.paths...)
+	}
+	for _, path := range paths {
+		path.SetDelay(nil, nil)
 	}
 	n.w.ledger.note("healed")
 	n.w.changes.Wait()
@@ -249,6 +252,7 @@ func (n *nemesis) inflict(fault string) {
 		// The old path delivers what it holds much later, when the client is long on the new one.
 		note("path %d-m%d holds for %v, and there is a new one", p.id, at+1, d)
 		old := p.exchangePath(at, m.Link())
+		n.olds = append(n.olds, old)
 		w.setDelay(p.id, at, p.paths[at])
 		if rng.IntN(2) == 0 {
 			old.HoldRequests()
@@ -260,6 +264,7 @@ func (n *nemesis) inflict(fault string) {
 		// The connection stays open, and nothing comes over it any more in one direction, as where a firewall has forgotten it. New ones are fine.
 		note("path %d-m%d loses: %s; there is a new one", p.id, at+1, fault)
 		old := p.exchangePath(at, m.Link())
+		n.olds = append(n.olds, old)
 		w.setDelay(p.id, at, p.paths[at])
 		if fault == "lose requests" {
 			old.HoldRequests()
