@@ -10,14 +10,11 @@ import (
 )
 
 // A clock that goes back costs no vote, because no key ends early. But the keys on that master live for
-// as much longer, and nobody could lock them there. So they are shortened to one wait, when one wait is
-// over since the clock went back: every validity of a lock that was granted before has ended then, and
-// whoever was cut off for so long does not count that master's votes before it has watched the clock.
-// Earlier, a clock that goes forth again would end keys too soon, and who did not see it go back finds
-// no gain.
+// as much longer, and nobody could lock them there. So they are shortened to one wait, one wait later:
+// if the clock goes forth again before, whoever has missed both must still find the keys of valid locks.
 //
-// Invariant: no key is shortened of a lock that is valid. No lock's validity outlives one max_ttl, and a
-// wait is longer. So anybody may shorten any lock's key to one wait then, also late, or twice.
+// Invariant: no key of a lock from before is shortened while the lock is valid. No validity outlives one
+// max_ttl, and a wait is longer. So anybody may do it, also late, or twice.
 
 // clamp is the shortening of keys after the clock of a master went back.
 type clamp struct {

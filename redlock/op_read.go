@@ -37,8 +37,7 @@ type State struct {
 	// clock may gain all of it in the next moment: then somebody else has the lock, while the holder
 	// believes in it. Who waits for the end of the key waits for this, and reads again.
 	Ending time.Duration
-	// Hint is the value that most masters hold, also if these are too few for Found. Other types than
-	// strings have none: where it tells of a lock that is being changed, they are attempts to take it.
+	// Hint is the string that most masters hold, also if these are too few for Found.
 	Hint string
 	// Split is true if the key is not found, and may not be absent either: with those that are silent,
 	// so many masters hold something that it could be held, or nobody could be granted it. They hold
@@ -143,14 +142,11 @@ func mergeStates(all []*answer, key, masters, pending int, elapsed time.Duration
 		if len(ttls)+silent+pending >= quorum { //mutant:a-silent-minority-hides-a-lock
 			possible++
 		}
-		// In order, where two are held by as many: which it is depends on nothing else.
-		more := func(than holding) bool {
-			return len(ttls) > len(held[than]) || len(ttls) == len(held[than]) && (h.value < than.value || h.value == than.value && h.kind < than.kind)
-		}
-		if more(most) {
+		if len(ttls) > len(held[most]) {
 			most = h
 		}
-		if h.kind == "string" && more(hint) { //mutant:another-type-hides-a-lock-that-is-being-changed
+		// In order, where two are held by as many: which it is depends on nothing else.
+		if n, of := len(ttls), len(held[hint]); h.kind == "string" && (n > of || n == of && h.value < hint.value) { //mutant:another-type-hides-a-lock-that-is-being-changed
 			hint = h
 		}
 	}
