@@ -33,7 +33,7 @@ var budgets = []struct {
 }{
 	{"LOCK", 109, 27},
 	{"UNLOCK", 92, 27},
-	{"EXTEND", 105, 24},
+	{"EXTEND", 106, 24}, // with a vote behind the decision
 	{"FENCE", 119, 30},
 	{"SHARED", 120, 29},
 	{"SLOTS", 125, 30},
