@@ -28,6 +28,17 @@ func (r *Ring) step(sent, received, master time.Duration, rate float64, toleranc
 	return gain
 }
 
+func TestReading(t *testing.T) {
+	now := ReadingOf(3*ms, 5*ms, time.Hour)
+	if want := (Reading{3 * ms, 5 * ms, Interval{time.Hour - 5*ms, time.Hour + time.Microsecond - 3*ms}}); now != want {
+		t.Errorf("got %v, want %v", now, want)
+	}
+	var ring Ring
+	if gain := ring.Gain(now, 0); gain != 0 {
+		t.Errorf("with nothing to compare: got a gain of %v, want none", gain)
+	}
+}
+
 func TestRing(t *testing.T) {
 	type asked struct {
 		sent, received, master, gain time.Duration
@@ -241,6 +252,8 @@ func TestVouched(t *testing.T) {
 	}{
 		{"nobody but us", 0, []time.Duration{missing, missing, missing}, 0},
 		{"one of one", 0, []time.Duration{900 * ms}, 0b1},
+		{"one of one, ahead by the skew", 0, []time.Duration{skew}, 0b1},
+		{"one of one, behind by the skew", 0, []time.Duration{-skew}, 0b1},
 		{"one of one, out of step", 0, []time.Duration{1100 * ms}, 0},
 		{"two of five are too few", 0, []time.Duration{0, 0, missing, missing, missing}, 0},
 		{"three of five are enough", 0, []time.Duration{0, missing, 0, missing, 0}, 0b10101},
@@ -304,7 +317,7 @@ func TestTexts(t *testing.T) {
 		}
 	}
 	for v, want := range map[any]string{
-		time.Minute: "1m", time.Hour: "1h", 90 * time.Second: "1m30s", time.Hour + time.Second: "1h0m1s", "1m0s": "1m0s", 7: "7", 10 * time.Second: "10s",
+		time.Minute: "1m", 10 * time.Minute: "10m", time.Hour: "1h", 90 * time.Second: "1m30s", time.Hour + time.Second: "1h0m1s", "1m0s": "1m0s", 7: "7", 10 * time.Second: "10s",
 	} {
 		if got := Text(v); got != want {
 			t.Errorf("%v: got %s, want %s", v, got, want)
