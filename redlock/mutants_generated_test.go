@@ -116,6 +116,9 @@ var equivalent = map[string]map[string]string{
 		"Situation.floor: 1: 0 #3":          "no fence is below 1",
 	},
 	"member/waits.go": {
+		"Survey.agreeing: always: f.ok()":                "the clock of a report that failed is of the year 1, and agrees with nobody's",
+		"Survey.agreeing: 0: time.Microsecond":           "a microsecond of clock_skew_max",
+		"Survey.agreeing: 1: 0":                          "a microsecond of clock_skew_max",
 		"wait.left: operand dropped: !at.After(f.clock)": "an age below 0 is the first of the sorted ones: a quorum reaches as much with it as without",
 	},
 }

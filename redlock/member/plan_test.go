@@ -758,6 +758,30 @@ func TestHeardElsewhere(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", tc.name, got, tc.want)
 		}
 	}
+	vacant := votersRecord(5).Changed(func(r *Record) { r.Seats[4].Memory, r.Seats[4].State = "", Vacant })
+	s := surveyOf(vacant)
+	s.Reports[4].err = errAway
+	heard(4, 0)(s)
+	if got := s.heardElsewhere(vacant, 4*heartbeat); got != "" {
+		t.Errorf("nobody has the seat that was heard before: got %q, want none", got)
+	}
+}
+
+// Only surveys that began while a client knew of a wait say how much of it has passed.
+func TestElapsed(t *testing.T) {
+	r := votersRecord(5)
+	s := surveyOf(r)
+	w := &wait{since: s.Began, clocks: make(map[string]clockWatch)}
+	for _, tt := range []struct{ at, want time.Duration }{{-time.Minute, 0}, {0, 0}, {3 * time.Second, 3 * time.Second}, {-time.Minute, 0}, {5 * time.Second, 5 * time.Second}} {
+		one := surveyOf(r)
+		one.Began = s.Began.Add(tt.at)
+		for _, f := range one.Reports {
+			f.clock = one.Began
+		}
+		if got := w.elapsed(one, r); got != tt.want {
+			t.Errorf("%v behind the begin: %v have passed, want %v", tt.at, got, tt.want)
+		}
+	}
 }
 
 // A wait is over when it has passed on the clock here and on those of a quorum, or when a quorum of the listed memories was told of its beginning so long ago, by their
