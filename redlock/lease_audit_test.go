@@ -80,6 +80,42 @@ func TestRealLostLeaseIsNoticed(t *testing.T) {
 	}
 }
 
+// A master whose memory is full cannot count heartbeats. It keeps its vote, releases what is held, and grants again when there is room.
+func TestRealFullMasterReleases(t *testing.T) {
+	servers := redisproc.StartForTest(t, 1)
+	c := openReal(t, servers, patient)
+	allUp(t, c)
+	ctx := t.Context()
+	lease, err := c.TryLock(ctx, "r", time.Minute)
+	if err != nil || lease == nil {
+		t.Fatalf("LOCK: got %v, %v", lease, err)
+	}
+	client := dialServer(t, servers[0].Addr)
+	client.ConfigSet(ctx, "maxmemory", "1")
+	since := c.Masters()[0].Batches
+	eventually(t, "some heartbeats with the memory full", func() error {
+		if n := c.Masters()[0].Batches - since; n < 4 {
+			return fmt.Errorf("%d batches", n)
+		}
+		_, err := c.TryLock(ctx, "another", time.Minute)
+		if err == nil || !strings.Contains(err.Error(), "OOM ") {
+			return fmt.Errorf("LOCK with the memory full: got %w, want the reason", err)
+		}
+		time.Sleep(c.Options().Heartbeat)
+		return nil
+	})
+	if m := c.Masters()[0]; m.State != MasterUp {
+		t.Fatalf("the master is %s: %s, want it up", m.State, m.Reason)
+	}
+	if err := lease.Unlock(ctx); err != nil {
+		t.Errorf("UNLOCK with the memory full: got %v, want released", err)
+	}
+	client.ConfigSet(ctx, "maxmemory", "0")
+	if lease, err = c.TryLock(ctx, "r", time.Minute); err != nil || lease == nil {
+		t.Errorf("LOCK where there is room again: got %v, %v", lease, err)
+	}
+}
+
 // Three masters at the limit of their memory are allowed to evict, and evict most locks. The next heartbeat finds it: they have no vote
 // from then on, but are still asked, so that the leases they have lost are reported.
 func TestRealEvictedLeasesAreNoticed(t *testing.T) {
