@@ -422,6 +422,7 @@ var mutants = []mutant{
 	{"bootstrap-over-a-second-founding", without(1), "TestBootstrapOfMastersThatSomebodyWaitsFor"},
 
 	{"an-accepted-child-is-ignored", skip, "TestStep"},
+	{"who-knows-another-child-accepts-this", replace(`a.State.Record.Digest != child.Digest`, `!MUTANT && a.State.Record.Digest != child.Digest`), "TestStepBesideWhoKnowsTheChild"},
 	{"the-child-of-a-lower-ballot-is-taken", instead(`slices.SortStableFunc(all, func(a, b accepted) int { return strings.Compare(a.ballot, b.ballot) })`), "TestStepTakesTheChildOfTheHighestBallot"},
 	{"a-minority-chooses", replace(`quorum`, `pick(MUTANT, 1, quorum)`), "TestMinorityChoosesNothing"},
 	{"a-founding-of-lost-memories-is-in-the-way", never, "TestFoundingOfLostMemories"},

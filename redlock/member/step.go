@@ -75,7 +75,7 @@ func (s *Survey) Step(ctx context.Context, parent *Record, acceptors []*Report, 
 	child := own
 	if parent != nil {
 		child = childToPropose(parent, ready, settled, own)
-		settled = slices.DeleteFunc(settled, func(a *Report) bool { return a.State.Record.Digest != child.Digest })
+		settled = slices.DeleteFunc(settled, func(a *Report) bool { return a.State.Record.Digest != child.Digest }) //mutant:who-knows-another-child-accepts-this
 		if have := len(ready) + len(settled); have < quorum { // who has settled on something else has promised nothing
 			return nil, fmt.Errorf("prepare: %d of %d masters agreed, %d are needed", have, len(acceptors), quorum)
 		}

@@ -230,6 +230,21 @@ func TestStepBesideWhoKnowsTheChild(t *testing.T) {
 		got, err := next.step(own)
 		s.wantChosen("one shows what was not chosen", got, err, own)
 	})
+	inVirtualTime(t, 5, func(s *fleet) {
+		s.found()
+		p := s.proposer()
+		p.survey.Teach(s.Context(), p.found(1), p.demotes(1)) // nobody has chosen it
+		next := s.proposer()
+		next.delay(10*ms, 10*ms, 0, 1, 2, 3, 4)
+		time.AfterFunc(15*ms, func() { // behind the promises, and before the child comes
+			for _, outbid := range []int{3, 4} {
+				s.do(outbid, "HSET", lua.MembersKey, "p", "00000099.0000000000000000")
+			}
+		})
+		if got, err := next.step(next.demotes(2)); !errors.Is(err, errOutrun) {
+			s.Errorf("one shows what was not chosen, and two accept: got %v, %v, want that others were ahead", got, err)
+		}
+	})
 }
 
 // What one master shows and nobody can read stops no step: the others choose. Where it is needed, the error names it.
