@@ -103,6 +103,18 @@ var equivalent = map[string]map[string]string{
 		"Vouched: always: known.Has(i)":            "clocks that lie within skew of each other do so above anything",
 		"Roughly: >= for >: d.Abs() > time.Second": "a second is whole either way",
 	},
+	"member/trailer.go": {
+		"ReadTrailer: always: !value.Is(shown)": "a copy of the same text",
+		"ReadTrailer: never: err != nil #2":     "what follows cannot be read either",
+		"ReadTrailer: never: err != nil #3":     "what follows cannot be read either",
+		"ReadTime: never: err != nil #2":        "what follows cannot be read either",
+	},
+	"member/step.go": {
+		"Survey.Step: operand dropped: err != nil":                   "then there is no reply, and none of four",
+		"Survey.Step: dropped: ballot = max(ballot, a.State.Ballot)": "what a master has accepted it has promised before",
+		"Survey.Step: never: have < quorum":                          "a quorum must accept, too, and fails for the same reason",
+		"Survey.Step: always: child != own":                          "the own founding lists all that are asked",
+	},
 	"member/record.go": {
 		"Record.checkSeats: <= for <: s.Number < r.Seats[i-1].Number": "the same number is refused by the case before",
 		"Record.checkTimes: 1: 0":                                     "a nanosecond is no whole millisecond",

@@ -423,6 +423,8 @@ var mutants = []mutant{
 
 	{"an-accepted-child-is-ignored", skip, "TestStep"},
 	{"who-knows-another-child-accepts-this", replace(`a.State.Record.Digest != child.Digest`, `!MUTANT && a.State.Record.Digest != child.Digest`), "TestStepBesideWhoKnowsTheChild"},
+	{"a-founding-of-others-is-chosen-by-strangers", replace(`child != own`, `!MUTANT && child != own`), "TestFoundingOfOthersIsChosenByItsOwn"},
+	{"a-founding-of-others-needs-fewer", replace(`child.Quorum()`, `pick(MUTANT, 0, child.Quorum())`), "TestFoundingOfOthersIsChosenByItsOwn"},
 	{"the-child-of-a-lower-ballot-is-taken", instead(`slices.SortStableFunc(all, func(a, b accepted) int { return strings.Compare(a.ballot, b.ballot) })`), "TestStepTakesTheChildOfTheHighestBallot"},
 	{"a-minority-chooses", replace(`quorum`, `pick(MUTANT, 1, quorum)`), "TestMinorityChoosesNothing"},
 	{"a-founding-of-lost-memories-is-in-the-way", never, "TestFoundingOfLostMemories"},

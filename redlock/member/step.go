@@ -55,7 +55,6 @@ func (s *Survey) Step(ctx context.Context, parent *Record, acceptors []*Report, 
 	ballot = newBallot(ballot)
 	// A master whose texts cannot be read counts as one that does not answer.
 	ready, err := s.askEach(ask, quorum-len(settled), surveyGrace, func(a *Report) error {
-		a.acceptedBallot, a.accepted = "", nil
 		if a.unreadable != nil && parent != nil { //mutant:a-record-that-cannot-be-read-takes-part
 			return fmt.Errorf("%s: %w", textOfTheRecord, a.unreadable)
 		}
@@ -79,8 +78,8 @@ func (s *Survey) Step(ctx context.Context, parent *Record, acceptors []*Report, 
 		if have := len(ready) + len(settled); have < quorum { // who has settled on something else has promised nothing
 			return nil, fmt.Errorf("prepare: %d of %d masters agreed, %d are needed", have, len(acceptors), quorum)
 		}
-	} else if child = foundingToPropose(ready, own); child != own {
-		ready, quorum = child.Among(ready), max(quorum, child.Quorum())
+	} else if child = foundingToPropose(ready, own); child != own { //mutant:a-founding-of-others-is-chosen-by-strangers
+		ready, quorum = child.Among(ready), max(quorum, child.Quorum()) //mutant:a-founding-of-others-needs-fewer
 	}
 	_, err = s.askEach(ready, quorum-len(settled), 0, func(a *Report) error { //mutant:a-minority-chooses
 		_, err := runOnMembers(ctx, a.Conn, lua.Accept, a.State.Settled(), ballot, child.Digest, child.Text)

@@ -173,6 +173,49 @@ func TestFoundingOfLostMemories(t *testing.T) {
 	})
 }
 
+// A founding that is taken over is chosen by a quorum of the memories that it lists, whatever the own one lists.
+func TestFoundingOfOthersIsChosenByItsOwn(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		forget  []int // that have another memory since
+		seats   int   // of the own founding
+		outbid  []int // that promise, and do not accept
+		refused bool
+	}{
+		{"two of its five have forgotten, and three accept", []int{3, 4}, 5, nil, false},
+		{"two of its five have forgotten, and of those that accept one is its own", []int{3, 4}, 5, []int{1, 2}, true},
+		{"three of its five are known here, and accept", nil, 3, nil, false},
+		{"three of its five are known here, and two accept", nil, 3, []int{2}, true},
+	} {
+		inVirtualTime(t, 5, func(s *fleet) {
+			const first = "00000001.0000000000000000"
+			p := s.proposer()
+			theirs, _ := p.survey.founding(nil, p.opts)
+			p.prepare(first, 0, 1, 2)
+			p.accept(first, theirs, 0)
+			for _, i := range tt.forget {
+				s.do(i, "FLUSHALL")
+			}
+			next := s.proposer()
+			own, _ := next.survey.founding(nil, next.opts)
+			own.Seats = own.Seats[:tt.seats]
+			own.Seal()
+			next.delay(10*ms, 10*ms, 0, 1, 2, 3, 4)
+			time.AfterFunc(15*ms, func() { // behind the promises, and before the record comes
+				for _, i := range tt.outbid {
+					s.do(i, "HSET", lua.MembersKey, "p", "00000099.0000000000000000")
+				}
+			})
+			got, err := next.survey.Step(s.Context(), nil, own.Among(next.survey.Reports), own.Quorum(), own)
+			if !tt.refused {
+				s.wantChosen(tt.name, got, err, theirs)
+			} else if !errors.Is(err, errOutrun) {
+				s.Errorf("%s: got %v, %v, want that others were ahead", tt.name, got, err)
+			}
+		})
+	}
+}
+
 // A child that no step may make, or that nobody can read, is taken over by nobody, as if its master had not answered.
 func TestChildThatNoStepMakes(t *testing.T) {
 	for _, tt := range []struct {

@@ -37,7 +37,7 @@ func TestTrailer(t *testing.T) {
 			t.Errorf("%q, and then the end: got no error", whole[:n])
 		}
 	}
-	for old, bad := range map[string]string{"*2\r\n$4": "*3\r\n$4", "*2\r\n$10": "$10", "$10\r\n1800000000": "$10\r\n18000x0000", "$3\r\n250": "-ERR no"} {
+	for old, bad := range map[string]string{"*2\r\n$4": "*3\r\n$4", "*2\r\n$10": "*3\r\n$10", "$10\r\n1800000000": "$10\r\n18000x0000", "$3\r\n250": "-ERR no"} {
 		if got, err := ReadTrailer(answering(t, strings.Replace(whole, old, bad, 1)), "r:m "); err == nil {
 			t.Errorf("%q for %q: got %+v, and no error", bad, old, got)
 		}
