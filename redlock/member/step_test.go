@@ -216,6 +216,27 @@ func TestFoundingOfOthersIsChosenByItsOwn(t *testing.T) {
 	}
 }
 
+// Of two foundings that were accepted the one of the higher ballot is taken over, whoever answers first.
+func TestFoundingOfTheHighestBallot(t *testing.T) {
+	for slow := range 2 {
+		inVirtualTime(t, 5, func(s *fleet) {
+			const first, second = "00000001.0000000000000000", "00000002.0000000000000000"
+			p := s.proposer()
+			low, _ := p.survey.founding(nil, p.opts)
+			high, _ := p.survey.founding(nil, p.opts)
+			p.prepare(first, 0, 1, 2)
+			p.accept(first, low, 0)
+			p.prepare(second, 1, 2, 3)
+			p.accept(second, high, 1)
+			next := s.proposer()
+			next.delay(10*ms, 0, slow)
+			own, _ := next.survey.founding(nil, next.opts)
+			got, err := next.step(own)
+			s.wantChosen(fmt.Sprintf("m%d answers last", slow+1), got, err, high)
+		})
+	}
+}
+
 // A child that no step may make, or that nobody can read, is taken over by nobody, as if its master had not answered.
 func TestChildThatNoStepMakes(t *testing.T) {
 	for _, tt := range []struct {
