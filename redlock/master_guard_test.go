@@ -12,6 +12,7 @@ import (
 
 	"redlockd/redlock/clock"
 	"redlockd/redlock/lua"
+	"redlockd/redlock/member"
 	"redlockd/redlock/memmaster"
 )
 
@@ -115,16 +116,35 @@ func (s *stage) remember() *memory {
 
 // What the first of two pipelines has found is acted on, though the second finds nothing any more, and its votes do not count.
 func TestFindingsOfTwoPipelines(t *testing.T) {
-	for what, first := range map[string]guardResult{
-		"a beat that went back":       {suspicion: "its beat went back"},
-		"a clock that gained":         {clock: clockResult{gain: time.Second, before: time.Minute}},
-		"a clock that nobody watched": {clock: clockResult{unwatched: true}},
-		"another record":              {recheck: true},
+	one, another := new(member.Record), new(member.Record)
+	counts := func(r *member.Record) guardResult { return guardResult{counts: true, record: r} }
+	suspects := func(why string) guardResult { return guardResult{suspicion: why} }
+	gained := func(gain, before time.Duration) guardResult {
+		return guardResult{clock: clockResult{gain: gain, before: before}}
+	}
+	unwatched, recheck := guardResult{clock: clockResult{unwatched: true}}, guardResult{recheck: true}
+	for _, tt := range []struct {
+		what               string
+		first, later, want guardResult
+		resolved           bool
+	}{
+		{"both count", counts(one), counts(one), counts(one), true},
+		{"the first does not count", guardResult{record: one}, counts(one), guardResult{record: one}, true},
+		{"the later one does not", counts(one), guardResult{record: one}, guardResult{record: one}, true},
+		{"each under another record", counts(one), counts(another), guardResult{record: another}, true},
+		{"a beat that went back", suspects("1"), guardResult{}, suspects("1"), false},
+		{"then", guardResult{}, suspects("2"), suspects("2"), false},
+		{"twice", suspects("1"), suspects("2"), suspects("1"), false},
+		{"a clock that gained", gained(1, 7), guardResult{}, gained(1, 7), false},
+		{"then", guardResult{}, gained(1, 7), gained(1, 7), false},
+		{"twice", gained(1, 7), gained(2, 8), gained(2, 7), false},
+		{"a clock that nobody watched", unwatched, guardResult{}, unwatched, false},
+		{"then", guardResult{}, unwatched, unwatched, false},
+		{"another record", recheck, guardResult{}, recheck, false},
+		{"then", guardResult{}, recheck, recheck, false},
 	} {
-		want := first
-		want.remembers, want.clock.counts = true, true
-		if got := first.merge(guardResult{counts: true, remembers: true, clock: clockResult{counts: true}}); got != want || !got.unresolved() {
-			t.Errorf("%s: got %+v, want %+v", what, got, want)
+		if got := tt.first.merge(tt.later); got != tt.want || got.unresolved() == tt.resolved {
+			t.Errorf("%s: got %+v, want %+v", tt.what, got, tt.want)
 		}
 	}
 }

@@ -115,6 +115,10 @@ var equivalent = map[string]map[string]string{
 		"Survey.Step: never: have < quorum":                          "a quorum must accept, too, and fails for the same reason",
 		"Survey.Step: always: child != own":                          "the own founding lists all that are asked",
 	},
+	"member/child.go": {
+		"checkStepOfSeat: operand dropped: before.State == Learner": "what becomes a voter with the memory that it had was a learner: vacant and leaving seats have none",
+		"checkStepOfSeat: operand dropped: s.State == Voter":        "what a learner becomes else has another memory, or none",
+	},
 	"member/record.go": {
 		"Record.checkSeats: <= for <: s.Number < r.Seats[i-1].Number": "the same number is refused by the case before",
 		"Record.checkTimes: 1: 0":                                     "a nanosecond is no whole millisecond",

@@ -74,8 +74,9 @@ func (s *Survey) Step(ctx context.Context, parent *Record, acceptors []*Report, 
 	child := own
 	if parent != nil {
 		child = childToPropose(parent, ready, settled, own)
+		// Who has settled on something else has promised nothing.
 		settled = slices.DeleteFunc(settled, func(a *Report) bool { return a.State.Record.Digest != child.Digest }) //mutant:who-knows-another-child-accepts-this
-		if have := len(ready) + len(settled); have < quorum { // who has settled on something else has promised nothing
+		if have := len(ready) + len(settled); have < quorum {
 			return nil, fmt.Errorf("prepare: %d of %d masters agreed, %d are needed", have, len(acceptors), quorum)
 		}
 	} else if child = foundingToPropose(ready, own); child != own { //mutant:a-founding-of-others-is-chosen-by-strangers
