@@ -113,6 +113,9 @@ var equivalent = map[string]map[string]string{
 		"Survey.Step: operand dropped: err != nil":                   "then there is no reply, and none of four",
 		"Survey.Step: dropped: ballot = max(ballot, a.State.Ballot)": "what a master has accepted it has promised before",
 		"Survey.Step: never: have < quorum":                          "a quorum must accept, too, and fails for the same reason",
+		"runOnMembers: never: err != nil":                            "no reply is read, and that is an error, too",
+		"runOnMembers: operand dropped: !ok":                         "what is no number is 0",
+		"Report.raiseFloor: operand dropped: err == nil":             "an error comes with the reply 0",
 		"Survey.Step: always: child != own":                          "the own founding lists all that are asked",
 	},
 	"member/child.go": {

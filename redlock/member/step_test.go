@@ -427,3 +427,28 @@ func TestAskEach(t *testing.T) {
 		})
 	}
 }
+
+// A master that shows something else by now has not raised its floor of fences, nor has one whose clock is far behind that.
+func TestRaiseFloor(t *testing.T) {
+	inVirtualTime(t, 5, func(s *fleet) {
+		s.found()
+		f := s.proposer().found(3)[0]
+		const now = 1000
+		for _, tt := range []struct{ floor, want int64 }{{now, now}, {now - 1, now}, {now + 1, now + 1}} {
+			if err := f.raiseFloor(s.Context(), tt.floor); err != nil || s.do(3, "GET", lua.FloorKey) != fmt.Sprint(tt.want) {
+				s.Errorf("raised to %d: got %v and %v, want %d", tt.floor, err, s.do(3, "GET", lua.FloorKey), tt.want)
+			}
+		}
+		if err := f.raiseFloor(s.Context(), 1<<52); err != errFloorAhead {
+			s.Errorf("a floor that no clock reaches: got %v, want %v", err, errFloorAhead)
+		}
+		s.do(3, "FLUSHALL")
+		if err := f.raiseFloor(s.Context(), now+2); err != errOutrun {
+			s.Errorf("it has forgotten meanwhile: got %v, want %v", err, errOutrun)
+		}
+		f.Conn.Socket.Close()
+		if err := f.raiseFloor(s.Context(), now+2); err == nil || err == errOutrun || err == errFloorAhead {
+			s.Errorf("without a connection: got %v, want the reason", err)
+		}
+	})
+}
