@@ -186,8 +186,8 @@ func TestLockScripts(t *testing.T) {
 	fenced := func(token string, ttl int, fence int64, more ...any) []any {
 		return append([]any{token, minutes(ttl), longest, fence, 100}, more...)
 	}
-	version := func(lineage string, generation byte) string {
-		return VersionMark + "h" + lineage + "\x00" + string(generation) + "........"
+	version := func(lineage string, generation uint16) string { // as short as one may be
+		return VersionMark + "h" + lineage + string([]byte{byte(generation >> 8), byte(generation)}) + "......."
 	}
 	ahead, behind := fence.Time(time.Now().Add(fence.AheadMax+time.Hour)), fence.Time(time.Now().Add(fence.AheadMax-time.Hour))
 	many := func(marks int) string { // marks of resources r101, r102, … with these marks
@@ -216,6 +216,11 @@ func TestLockScripts(t *testing.T) {
 		{"a reservation", "a: R 4", lua.Acquire, "a b", acquire("A", 2, "R"), "1", "a: A 2; b: A 2"},
 		{"another's reservation", "a: S 4", lua.Acquire, "a b", acquire("A", 2, "R"), "-3", ""},
 		{"a version that is over", "a: " + version("lineage", 1) + " 4", lua.Acquire, "a", acquire(version("lineage", 2), 2, "-", "1"), "1", "a: " + version("lineage", 2) + " 2"},
+		{"a version of the same generation", "a: " + version("lineage", 2) + "x 4", lua.Acquire, "a", acquire(version("lineage", 2), 2, "-", "1"), "1", "a: " + version("lineage", 2) + " 2"},
+		{"a version that is over, by two bytes", "a: " + version("lineage", 0xff) + " 4", lua.Acquire, "a", acquire(version("lineage", 0x100), 2, "-", "1"), "1", "a: " + version("lineage", 0x100) + " 2"},
+		{"a later version, by two bytes", "a: " + version("lineage", 0x100) + " 4", lua.Acquire, "a", acquire(version("lineage", 0xff), 2, "-", "1"), "-3", ""},
+		{"too short for a version", "a: " + version("lineage", 1)[:26] + " 4", lua.Acquire, "a", acquire(version("lineage", 2), 2, "-", "1"), "-3", ""},
+		{"not marked as a version", "a: x" + version("lineage", 1)[1:] + " 4", lua.Acquire, "a", acquire(version("lineage", 2), 2, "-", "1"), "-3", ""},
 		{"a later version", "a: " + version("lineage", 3) + " 4", lua.Acquire, "a", acquire(version("lineage", 2), 2, "-", "1"), "-3", ""},
 		{"a version of another lineage", "a: " + version("another", 1) + " 4", lua.Acquire, "a", acquire(version("lineage", 2), 2, "-", "1"), "-3", ""},
 		{"a version that nobody takes for over", "a: " + version("lineage", 1) + " 4", lua.Acquire, "a", acquire(version("lineage", 2), 2), "-3", ""},

@@ -103,6 +103,13 @@ var equivalent = map[string]map[string]string{
 		"Vouched: always: known.Has(i)":            "clocks that lie within skew of each other do so above anything",
 		"Roughly: >= for >: d.Abs() > time.Second": "a second is whole either way",
 	},
+	"lua/acquire.lua": {
+		"1: 0 in if fence > 0 then": "no fence is 1",
+		"1: 0 in local fence, resources, mark = tonumber(ARGV[4]), #KEYS, 0":                     "no fence is 1",
+		"1: 0 in mark = tonumber(redis.call('GET', floor) or 0)":                                 "no fence is 1",
+		"operand dropped: held and":                                                              "where nothing is held it is false, and no argument is",
+		"0: 1 in elseif ARGV[7] and string.sub(held, 1, 10) == '\\000redlockd:' and #held >= 27": "a text begins at 0 as at 1",
+	},
 	"member/trailer.go": {
 		"ReadTrailer: always: !value.Is(shown)": "a copy of the same text",
 		"ReadTrailer: never: err != nil #2":     "what follows cannot be read either",
