@@ -216,6 +216,8 @@ func TestLockScripts(t *testing.T) {
 		{"a reservation", "a: R 4", lua.Acquire, "a b", acquire("A", 2, "R"), "1", "a: A 2; b: A 2"},
 		{"another's reservation", "a: S 4", lua.Acquire, "a b", acquire("A", 2, "R"), "-3", ""},
 		{"a version that is over", "a: " + version("lineage", 1) + " 4", lua.Acquire, "a", acquire(version("lineage", 2), 2, "-", "1"), "1", "a: " + version("lineage", 2) + " 2"},
+		{"set again, beside versions that are over", "a: " + version("lineage", 2) + " 4; b: " + version("lineage", 1) + " 4; c: " + version("lineage", 1) + " 4", lua.Acquire, "a b c",
+			acquire(version("lineage", 2), 9, "-", "1"), "2", "a: " + version("lineage", 2) + " 9; b: " + version("lineage", 2) + " 9; c: " + version("lineage", 2) + " 9"},
 		{"a version of the same generation", "a: " + version("lineage", 2) + "x 4", lua.Acquire, "a", acquire(version("lineage", 2), 2, "-", "1"), "1", "a: " + version("lineage", 2) + " 2"},
 		{"a version that is over, by two bytes", "a: " + version("lineage", 0xff) + " 4", lua.Acquire, "a", acquire(version("lineage", 0x100), 2, "-", "1"), "1", "a: " + version("lineage", 0x100) + " 2"},
 		{"a later version, by two bytes", "a: " + version("lineage", 0x100) + " 4", lua.Acquire, "a", acquire(version("lineage", 0xff), 2, "-", "1"), "-3", ""},

@@ -104,7 +104,10 @@ var equivalent = map[string]map[string]string{
 		"Roughly: >= for >: d.Abs() > time.Second": "a second is whole either way",
 	},
 	"lua/acquire.lua": {
-		"1: 0 in if fence > 0 then": "no fence is 1",
+		"1: 0 in if fence > 0 then #2":                                                           "no fence is 1",
+		"1: 0 in if fence > 0 and fence <= mark then":                                            "no fence is 1",
+		"1: 0 in mark = math.max(mark, tonumber(redis.call('ZSCORE', marks, KEYS[i]) or 0))":     "no fence is 1",
+		"1: 0 in if fence > 0 then":                                                              "no fence is 1",
 		"1: 0 in local fence, resources, mark = tonumber(ARGV[4]), #KEYS, 0":                     "no fence is 1",
 		"1: 0 in mark = tonumber(redis.call('GET', floor) or 0)":                                 "no fence is 1",
 		"operand dropped: held and":                                                              "where nothing is held it is false, and no argument is",
