@@ -268,7 +268,7 @@ func TestTurnsOfShares(t *testing.T) {
 				before++
 			}
 		}
-		if len(order) != 1010 || before > 20 {
+		if len(order) != 1010 || before > 100 { // the turns are 1:1; what is answered together comes in any order
 			s.Errorf("of %d, %d of the greedy share were answered before the last of the modest one", len(order), before)
 		}
 		s.wantOn("gone", "", "00000")
