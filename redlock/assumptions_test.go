@@ -169,6 +169,23 @@ func TestAssumeStepsShowBehindTheNetwork(t *testing.T) {
 	}
 }
 
+// The clocks of a majority go back and forward again while a client is cut off from them: a lock that another client has taken in between has ended.
+func TestAssumeNoClockGoesBackAndForwardUnseen(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p, blind := s.open(briefly), s.open(briefly)
+		for _, path := range blind.paths {
+			path.Partition()
+		}
+		s.stepClocks(-time.Minute, 0, 1, 2)
+		time.Sleep(600 * ms) // heartbeats
+		held := p.lock(one("r", 2*time.Second))
+		held.want(s, "LOCK on clocks that went back", "held", 0)
+		s.stepClocks(time.Minute, 0, 1, 2)
+		blind.heal(0, 1, 2, 3, 4)
+		blind.grantedBeforeTheEnd(held, "r")
+	})
+}
+
 // A client of the drop-in commands counts its TTL from the reply.
 func TestAssumeClientsCountFromSending(t *testing.T) {
 	inVirtualTime(t, 3, func(s *stage) {

@@ -11,15 +11,15 @@ import (
 
 // A clock that goes back costs no vote, because no key ends early. But the keys on that master live for
 // as much longer, and nobody could lock them there. So they are shortened to one wait, one wait later:
-// if the clock goes forth again before, whoever has missed both must still find the keys of valid locks.
+// a redlockd that was cut off, and has seen the clock go neither back nor forward, must find valid locks.
 //
-// Invariant: no key of a lock from before is shortened while the lock is valid. No validity outlives one
-// max_ttl, and a wait is longer. So anybody may do it, also late, or twice.
+// Invariant: no key of a lock from before is shortened while it is valid. No validity outlives one
+// max_ttl, and a wait is longer. So any redlockd may shorten keys, also late, or twice.
 
 // clamp is the shortening of keys after the clock of a master went back.
 type clamp struct {
 	due    bool
-	from   time.Duration // not before that, on clock.Own
+	back   time.Duration // when the clock was found to have gone back, on clock.Own
 	cursor uint64        // how far SCAN has come
 }
 
@@ -27,7 +27,7 @@ type clamp struct {
 // it stops after the budget, and the next heartbeat goes on from where SCAN has come, also over another
 // connection. shown is what the master shows of the membership, now the time on clock.Own.
 func (k *clamp) run(ctx context.Context, conn *conn.Conn, shown string, now, wait, budget time.Duration) error {
-	for began := time.Now(); k.due && now >= k.from && time.Since(began) < budget; { //mutant:keys-shortened-while-their-locks-are-valid
+	for began := time.Now(); k.due && now-k.back >= wait && time.Since(began) < budget; { //mutant:keys-shortened-while-their-locks-are-valid
 		keys, next, err := conn.Redis.Scan(ctx, k.cursor, "", foldMax).Result()
 		if err != nil {
 			return fmt.Errorf("SCAN after a clock that went back: %w", err)

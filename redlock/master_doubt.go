@@ -127,7 +127,7 @@ func (k *clockGuard) beat(now clock.Reading, own *clock.Own, drift clock.Drift, 
 	}
 	k.slept = own.Suspended()                                                                    //mutant:a-suspension-excuses-a-later-gain
 	if k.last != (clock.Reading{}) && clock.WentBack(k.last, now, drift.Rate(), drift.StepMax) { //mutant:a-clock-set-back-lengthens-locks
-		k.clamp = clamp{due: true, from: now.Received + wait}
+		k.clamp = clamp{due: true, back: now.Received}
 	}
 	k.last = now
 	wall := own.Reading(time.Now())

@@ -287,7 +287,7 @@ var mutants = []mutant{
 	{"a-suspension-excuses-a-later-gain", skip, "TestSuspensionThatDidNotShow"},
 	{"a-suspension-excuses-several-gains", skip, "TestSuspendedMachineGoesOn"},
 	{"a-clock-of-our-own-is-doubted", never, "TestMastersOfThisProcessAreNotDoubted"},
-	{"keys-shortened-while-their-locks-are-valid", replace(`now >= k.from`, `(MUTANT || now >= k.from)`), "TestClampWaitsForWhoDidNotWatch"},
+	{"keys-shortened-while-their-locks-are-valid", replace(`now-k.back >= wait`, `(MUTANT || now-k.back >= wait)`), "TestClampWaitsForWhoDidNotWatch"},
 	{"a-clock-set-back-lengthens-locks", never, "TestClockSetBackLengthensNoLock"},
 	{"all-readers-ends-are-moved", script(`if tonumber(ends[m + 1]) <= most then`, `if true then`), "TestClampCutsNoReaderShort"},
 	{"keys-shortened-too-much", replace(`wait.Milliseconds()`, `pick(MUTANT, wait/2, wait).Milliseconds()`), "TestClampCutsNoLockShort"},

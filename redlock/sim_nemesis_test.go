@@ -68,7 +68,7 @@ type nemesis struct {
 	evicts  []bool            // allowed to evict keys
 	ahead   []time.Duration   // steps of the clocks so far
 	stepped []time.Time       // when the last of them was
-	olds    []*memmaster.Link // paths for which there is a new one
+	left    []*memmaster.Link // paths that were exchanged for new ones
 	renamed *renaming         // a name that means another master to one proxy; nil: there is none
 	foreign int               // the address of a master of another fleet; -1: there is none
 	lieEnds time.Time         // when the last lie is told no more
@@ -153,7 +153,7 @@ func (n *nemesis) heal() {
 		}
 	}
 	n.nameAsOthers()
-	paths := n.olds // over which there may still be connections
+	paths := n.left // over which there may still be connections
 	for _, p := range n.w.proxies {
 		paths = append(paths, p.paths...)
 	}
@@ -252,7 +252,7 @@ func (n *nemesis) inflict(fault string) {
 		// The old path delivers what it holds much later, when the client is long on the new one.
 		note("path %d-m%d holds for %v, and there is a new one", p.id, at+1, d)
 		old := p.exchangePath(at, m.Link())
-		n.olds = append(n.olds, old)
+		n.left = append(n.left, old)
 		w.setDelay(p.id, at, p.paths[at])
 		if rng.IntN(2) == 0 {
 			old.HoldRequests()
@@ -264,7 +264,7 @@ func (n *nemesis) inflict(fault string) {
 		// The connection stays open, and nothing comes over it any more in one direction, as where a firewall has forgotten it. New ones are fine.
 		note("path %d-m%d loses: %s; there is a new one", p.id, at+1, fault)
 		old := p.exchangePath(at, m.Link())
-		n.olds = append(n.olds, old)
+		n.left = append(n.left, old)
 		w.setDelay(p.id, at, p.paths[at])
 		if fault == "lose requests" {
 			old.HoldRequests()
@@ -493,7 +493,7 @@ func (n *nemesis) crash(i int, withData bool, d time.Duration) {
 }
 
 // everybodyKnows tells whether every proxy has read the clock of the master's present run, behind its last step. A clock that steps before a proxy has
-// seen it cannot be found by that proxy: see TestClockStepBehindARestart. Nor can one that steps back, and forth again, between two readings.
+// seen it cannot be found by that proxy: see TestClockStepBehindARestart. Nor can one that steps back and forward again between two readings.
 func (n *nemesis) everybodyKnows(i int) bool {
 	run := conn.ParseInfo(outside(n.w, n.w.masters[i], "INFO", "server").(string))["run_id"]
 	for _, p := range n.w.proxies {

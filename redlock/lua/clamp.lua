@@ -3,11 +3,11 @@
 -- KEYS   the membership (states.lua), then the keys
 -- ARGV   milliseconds, what the master shows
 -- reply  how many it has changed
--- keeps  the bound is the wait of the record that is shown: no lease that anybody counts on lasts
---        longer, one wait after the clock went back (master_clamp.go), so nobody loses a lock. Executed late, under a record with a longer wait, it changes
---        nothing. Keys of redlockd itself, and those that never expire, are left alone. In a set of
---        readers each end is bounded by itself: who came after the step of the clock has an end that is
---        right, and that must not move with the end of the key
+-- keeps  the bound is the wait of the record that is shown, longer than any lock is valid, and one wait
+--        has passed since the clock went back (master_clamp.go): nobody loses a lock. Under a record
+--        with a longer wait it changes nothing. Keys of redlockd itself, and those that never expire, are
+--        left alone. In a set of readers each end is bounded by itself: who came after the step of the
+--        clock has an end that is right, and that must not move with the end of the key
 -- from   lane.clamp
 
 --include states

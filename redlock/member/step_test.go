@@ -216,7 +216,7 @@ func TestFoundingOfOthersIsChosenByItsOwn(t *testing.T) {
 	}
 }
 
-// Of two foundings that were accepted the one of the higher ballot is taken over, whoever answers first.
+// A proposer takes over the accepted founding of the highest ballot, in whatever order masters answer.
 func TestFoundingOfTheHighestBallot(t *testing.T) {
 	for slow := range 2 {
 		inVirtualTime(t, 5, func(s *fleet) {
