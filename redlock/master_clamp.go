@@ -11,7 +11,7 @@ import (
 
 // A clock that goes back costs no vote, because no key ends early. But the keys on that master live for
 // as much longer, and nobody could lock them there. So they are shortened to one wait, one wait later:
-// a redlockd that was cut off, and has seen the clock go neither back nor forward, must find valid locks.
+// a redlockd that was cut off, and has seen the clock go neither back nor forward, finds valid locks.
 //
 // Invariant: no key of a lock from before is shortened while it is valid. No validity outlives one
 // max_ttl, and a wait is longer. So any redlockd may shorten keys, also late, or twice.

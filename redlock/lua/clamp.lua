@@ -5,7 +5,7 @@
 -- reply  how many it has changed
 -- keeps  the bound is the wait of the record that is shown, longer than any lock is valid, and one wait
 --        has passed since the clock went back (master_clamp.go): nobody loses a lock. Under a record
---        with a longer wait it changes nothing. Keys of redlockd itself, and those that never expire, are
+--        with a longer wait it changes nothing. redlockd's own keys, and those that never expire, are
 --        left alone. In a set of readers each end is bounded by itself: who came after the step of the
 --        clock has an end that is right, and that must not move with the end of the key
 -- from   lane.clamp
