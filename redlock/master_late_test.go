@@ -34,13 +34,14 @@ func TestNothingIsTakenBackLate(t *testing.T) {
 		{"UNLOCK", func(p *proxy, op *Op, to Completer) { p.StartUnlock(op, []string{"r"}, constant, to) }, released},
 		{"UNLOCK of several", func(p *proxy, op *Op, to Completer) { p.StartUnlock(op, []string{"r", "x"}, constant, to) }, released},
 		{"a deletion", func(p *proxy, op *Op, to Completer) {
-			p.StartCommit(op, []Change{compareAndDelete("r", constant), {Resource: "x", Was: WasAny}}, to)
+			p.StartCommit(op, []Change{compareAndDelete("r", constant), compareAndDelete("x", constant)}, to)
 		}, released},
 	} {
 		for _, o := range []memmaster.Options{{}, {IFEQ: true}} {
 			onMasters(t, slices.Repeat([]memmaster.Options{o}, 5), func(s *stage) {
 				p, other := s.open(), s.open()
 				p.lock(one("r", 10*time.Second).as(constant))
+				p.lock(one("x", 10*time.Second).as(constant))
 				time.Sleep(100 * ms)
 				late := 2 * p.opts.MasterTimeout
 				p.delay(late, 0, 0, 1, 2)

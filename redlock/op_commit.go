@@ -34,9 +34,8 @@ type Was uint8
 
 // What a key held.
 const (
-	WasAny    Was = iota // no matter: only for a key that is kept
-	WasAbsent            // nothing
-	WasValue             // Change.Value. A key of another type than string holds something else
+	WasAbsent Was = iota + 1 // nothing
+	WasValue                 // Change.Value. A key of another type than string holds something else
 )
 
 // Do says what a commit makes of a key.
@@ -70,9 +69,6 @@ type Change struct {
 	// a value says of several holders it says to its caller alone. Zero: it follows from Value.
 	Born time.Time
 }
-
-// real tells whether the change changes anything where its guard holds.
-func (ch *Change) real() bool { return ch.Do != Keep }
 
 // becomes is what the key holds when the change is done, if it holds anything then.
 func (ch *Change) becomes() string {
@@ -143,10 +139,8 @@ func (b *bounds) checkCommit(changes []Change) (v verb, ttl time.Duration, err e
 	for i := range changes {
 		ch := &changes[i]
 		switch {
-		case ch.Was > WasValue || ch.Do > Expire:
+		case ch.Was < WasAbsent || ch.Was > WasValue || ch.Do > Expire:
 			return 0, 0, badRequest("there is no such change of %q", ch.Resource)
-		case ch.Was == WasAny && ch.real():
-			return 0, 0, badRequest("a change of %q that compares nothing could take another's lock: read it first", ch.Resource)
 		case ch.Was == WasAbsent && (ch.Do == Delete || ch.Do == Expire):
 			return 0, 0, badRequest("%q cannot be absent and be deleted or extended", ch.Resource)
 		case max(len(ch.Value), len(ch.NewValue)) > MaxValueLen:
@@ -163,7 +157,7 @@ func (b *bounds) checkCommit(changes []Change) (v verb, ttl time.Duration, err e
 		deletes = deletes || ch.Do == Delete
 		sets = sets || ch.Do == Set && (ch.Was == WasAbsent || ch.rotates())
 		compares = compares || ch.Was == WasValue
-		keeps = keeps || !ch.real() && ch.Was != WasAny
+		keeps = keeps || ch.Do == Keep
 	}
 	first := &changes[0]
 	switch {
@@ -236,11 +230,9 @@ func (c *Client) beginCommitLocked(op *Op, v verb, ttl time.Duration, changes []
 	r := commitRound(v, changes, d.now, c.drift, c.fleet.view.Load().Places)
 	r.op, r.commit.ttl, r.commit.born = op, ttl, born
 	changes = r.commit.changes
-	if v == verbCommitRelease {
+	if v == verbCommitRelease { // all are deletions
 		for i := range changes {
-			if ch := &changes[i]; ch.Do == Delete {
-				c.deletedLocked(r, i, d)
-			}
+			c.deletedLocked(r, i, d)
 		}
 	}
 	for i := range changes {

@@ -148,6 +148,10 @@ func (s *stage) start(change ...func(*Options)) *proxy {
 		ended, cancel := context.WithCancel(context.Background())
 		cancel()
 		p.Close(ended)
+		synctest.Wait()
+		if n := len(client.leases.inflight); n != 0 {
+			s.Errorf("rounds of %d keys are in flight behind the end of their client", n)
+		}
 	})
 	return p
 }
