@@ -26,6 +26,13 @@ func TestPartEndsTheWholeHold(t *testing.T) {
 			p.commit(Change{Resource: "other", Was: WasValue, Value: "the other's", Do: Delete},
 				Change{Resource: resource, Was: WasValue, Value: token, Do: Delete})
 		}, false},
+		{"compare-and-delete beside a comparison", func(p *proxy, _ *testOwner, resource, token string) {
+			p.commit(Change{Resource: resource, Was: WasValue, Value: token, Do: Delete}, Change{Resource: nextPart(resource), Was: WasValue, Value: token})
+		}, false},
+		{"compare-and-delete beside what was overwritten", func(p *proxy, _ *testOwner, resource, token string) {
+			p.s.doAll("SET", nextPart(resource), "another's", "PX", 5000)
+			p.commit(Change{Resource: resource, Was: WasValue, Value: token, Do: Delete}, Change{Resource: nextPart(resource), Was: WasValue, Value: "another's", Do: Delete})
+		}, false},
 		{"HOLD", func(p *proxy, o *testOwner, resource, token string) {
 			if p != o.p {
 				o = p.holder()
@@ -92,6 +99,11 @@ func TestPartEndsTheWholeHold(t *testing.T) {
 			}
 		}
 	}
+}
+
+// nextPart is another part of what TestPartEndsTheWholeHold holds.
+func nextPart(resource string) string {
+	return map[string]string{"a": "b", "b": "c", "c": "a"}[resource]
 }
 
 // A release or a takeover of all is no loss, in whatever order they are named, and beside others.

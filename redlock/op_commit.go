@@ -78,6 +78,9 @@ func (ch *Change) becomes() string {
 	return ch.Value
 }
 
+// locks: the key is locked, and was not before.
+func (ch *Change) locks() bool { return ch.Do == Set && ch.Was == WasAbsent }
+
 // rotates: the key held another value before.
 func (ch *Change) rotates() bool {
 	return ch.Do == Set && ch.Was == WasValue && ch.Value != ch.NewValue
@@ -109,9 +112,9 @@ type commit struct {
 	committed atomic.Bool // a quorum did it, in time. Set under Client.mu
 
 	// Guarded by Client.mu.
-	decided bool
-	again   bool        // it begins once more when every master has voted
-	seen    quorum.Mask // masters whose votes were acted on
+	outcome quorum.Outcome // what its caller was told; Undecided before
+	again   bool           // it begins once more when every master has voted
+	seen    quorum.Mask    // masters whose votes were acted on
 
 	changes []Change
 	one     [1]Change     // backs changes when there is one
@@ -155,13 +158,13 @@ func (b *bounds) checkCommit(changes []Change) (v verb, ttl time.Duration, err e
 			}
 		}
 		deletes = deletes || ch.Do == Delete
-		sets = sets || ch.Do == Set && (ch.Was == WasAbsent || ch.rotates())
+		sets = sets || ch.locks() || ch.rotates()
 		compares = compares || ch.Was == WasValue
 		keeps = keeps || ch.Do == Keep
 	}
 	first := &changes[0]
 	switch {
-	case len(changes) == 1 && first.Was == WasAbsent && first.Do == Set:
+	case len(changes) == 1 && first.locks():
 		return verbCommitSet, ttl, nil
 	case sets && !compares: // what is deleted is compared
 		return verbCommitAcquire, ttl, nil
@@ -221,11 +224,9 @@ func (c *Client) beginCommitLocked(op *Op, v verb, ttl time.Duration, changes []
 		c.releaseLocked(op, []string{first.Resource}, first.Value, d)
 		return
 	}
-	if n := newKeys(changes); n > 0 {
-		if err := c.lockable(op, n, d.now); err != nil {
-			d.deliver(op, Result{Err: err})
-			return
-		}
+	if err := c.lockable(op, newKeys(changes), d.now); err != nil {
+		d.deliver(op, Result{Err: err})
+		return
 	}
 	r := commitRound(v, changes, d.now, c.drift, c.fleet.view.Load().Places)
 	r.op, r.commit.ttl, r.commit.born = op, ttl, born
@@ -255,7 +256,7 @@ func (c *Client) beginCommitLocked(op *Op, v verb, ttl time.Duration, changes []
 // newKeys is how many resources are locked by the changes that were not locked before.
 func newKeys(changes []Change) (n int) {
 	for i := range changes {
-		if changes[i].Do == Set && changes[i].Was == WasAbsent {
+		if changes[i].locks() {
 			n++
 		}
 	}
@@ -275,7 +276,7 @@ func commitRound(v verb, changes []Change, now time.Time, d clock.Drift, places 
 	r.keys = r.key[:0]
 	for i := range changes {
 		r.keys = append(r.keys, changes[i].Resource)
-		if ch := &changes[i]; r.attempt == nil && ch.Do == Set && (ch.Was == WasAbsent || ch.rotates()) {
+		if ch := &changes[i]; r.attempt == nil && (ch.locks() || ch.rotates()) {
 			r.attempt = newAttempt(r, places)
 		}
 	}
@@ -314,24 +315,23 @@ func (c *Client) commitDecided(r *round, o quorum.Outcome, _ quorum.Votes, d *de
 	elapsed := c.elapsed(r, d)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	v := quorum.Votes(r.votes.Load())
-	k.decided, k.seen = true, v.Voted(n)
-	inTime := k.ttl == 0 || elapsed < k.ttl //mutant:a-commit-granted-late
 	defer c.leases.endCommit(r)
-	forced := len(c.forced.all) > 0 && c.forced.ended(r, d.now) //mutant:a-commit-outlives-the-force
+	v := quorum.Votes(r.votes.Load())
+	k.seen = v.Voted(n)
+	forced := c.forced.ended(r, d.now) //mutant:a-commit-outlives-the-force
 	if forced && o == quorum.Yes {
 		o = quorum.No
 	}
+	k.outcome = o
+	inTime := k.ttl == 0 || elapsed < k.ttl //mutant:a-commit-granted-late
+	committed := o == quorum.Yes && inTime
 	var full error
-	if r.verb.commitAcquires() && o == quorum.Yes && inTime && op != nil {
+	if committed && r.verb.commitAcquires() {
 		full = c.lockable(op, newKeys(k.changes), d.now) // others of its share were granted while it was under way //mutant:commits-that-were-under-way-are-not-counted
+		committed = full == nil
 	}
-	committed := o == quorum.Yes && inTime && full == nil
 	r.asReader(v.Tally(n).Of(quorum.AsReader) >= r.view.Quorum()) // a takeover of a reader
 	k.committed.Store(committed)
-	if op == nil {
-		return // nobody waits for it, and nothing follows
-	}
 	var result Result
 	switch {
 	case committed:
@@ -343,30 +343,31 @@ func (c *Client) commitDecided(r *round, o quorum.Outcome, _ quorum.Votes, d *de
 		result.Err = full
 	case o == quorum.Yes:
 		result.Err = r.noQuorumError(v, r.view.Quorum(), elapsed)
-	case o == quorum.NoQuorum && r.verb == verbCommitRelease:
-		result.Err = r.noQuorumError(v, r.view.Needed(), 0)
-	case o == quorum.NoQuorum, o == quorum.No && !forced && op.againFrom != nil && k.rotates(): //mutant:a-rotation-is-denied-by-itself
+	case o == quorum.NoQuorum, op.againFrom != nil && k.rotates(): //mutant:a-rotation-is-denied-by-itself
 		// What denies a second round may be the value that its own first round has set: the undo of that
 		// spares a value which another operation counts on. So it is not known whether the change was made.
 		result.Err = r.noQuorumError(v, r.view.Quorum(), 0)
 	}
 	switch {
-	case committed && r.verb != verbCommitRelease:
+	case r.verb == verbCommitRelease:
+		if o != quorum.No { //mutant:what-is-left-of-several-stays
+			c.clearRemainsLocked(r, v, k.seen, d)
+		}
+	case committed:
 		c.committedLocked(r, c.admission.shareOf(op), v, d)
 		r.op = nil                           // the attempt, which a lease keeps, must not keep the caller's memory
 		if !r.released && op.holder != nil { //mutant:a-takeover-outlives-the-unlock-behind-it
 			c.holds.bind(op, r, r.token, result.Until, d)
 		}
 		c.clearRemainsLocked(r, v, k.seen, d)
-		c.refillKeysLocked(r, k.missed(v, n), d) //mutant:holes-of-commits-not-filled
+		c.refillKeysLocked(r, v, k.seen, d) //mutant:holes-of-commits-not-filled
 	case forced && k.rotates(): //mutant:what-was-forced-is-turned-back
 		c.dropForcedLocked(r, d)
-	case r.verb == verbCommitRelease && o != quorum.No: //mutant:what-is-left-of-several-stays
-		c.clearRemainsLocked(r, v, k.seen, d)
-	case r.verb == verbCommitExtend && o == quorum.No && len(k.changes) == 1 && k.changes[0].lives():
-		c.lostByExtensionLocked(r, d)
-	case r.verb == verbCommitExtend: // unknown, or of several keys: the leases as they were run on
-	case r.verb != verbCommitRelease:
+	case r.verb == verbCommitExtend:
+		if o == quorum.No && len(k.changes) == 1 && k.changes[0].lives() { // of several keys it is not known which was lost
+			c.lostByExtensionLocked(r, d)
+		}
+	default:
 		c.takeBackCommitLocked(r, k.seen, d)
 	}
 	// What was deleted is not taken back.
@@ -423,16 +424,18 @@ func (c *Client) commitLate(r *round, word quorum.Votes, d *deferred) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	late := word.Voted(n) &^ k.seen
-	if !k.decided || late == 0 {
+	if k.outcome == quorum.Undecided {
 		return // the deciding vote takes them in
 	}
 	k.seen |= late
 	switch {
-	case k.committed.Load() && r.verb != verbCommitRelease:
+	case r.verb == verbCommitRelease:
+		if k.outcome != quorum.No { //mutant:what-is-left-of-several-is-told-late
+			c.clearRemainsLocked(r, word, late, d)
+		}
+	case k.committed.Load():
 		c.clearRemainsLocked(r, word, late, d)
-		c.refillKeysLocked(r, k.missed(word, n)&late, d) //mutant:late-holes-of-commits-not-filled
-	case r.verb == verbCommitRelease: //mutant:what-is-left-of-several-is-told-late
-		c.clearRemainsLocked(r, word, late, d)
+		c.refillKeysLocked(r, word, late, d) //mutant:late-holes-of-commits-not-filled
 	case r.verb != verbCommitExtend: //mutant:late-grant-kept
 		c.takeBackCommitLocked(r, late, d)
 	}
@@ -454,7 +457,7 @@ func (c *Client) takeBackCommitLocked(r *round, among quorum.Mask, d *deferred) 
 		return
 	}
 	for i := range r.commit.changes {
-		if ch := &r.commit.changes[i]; ch.Do == Set && ch.Was == WasAbsent && isVersion(ch.NewValue) {
+		if ch := &r.commit.changes[i]; ch.locks() && isVersion(ch.NewValue) {
 			c.rounds.drop(r.keys[i:i+1], ch.NewValue, silent, false, d) //mutant:what-silent-masters-may-have-set-stays
 		}
 	}
@@ -487,7 +490,7 @@ func (s *Stats) countCommit(v verb, result Result, elapsed time.Duration) {
 // firstNew is the first resource that was not locked before; "": there is none.
 func firstNew(changes []Change) string {
 	for i := range changes {
-		if changes[i].Do == Set && changes[i].Was == WasAbsent {
+		if changes[i].locks() {
 			return changes[i].Resource
 		}
 	}
@@ -568,31 +571,22 @@ func (k *commit) ends(token string) (resources []string) {
 	return resources
 }
 
-// missed are the masters that have not done the commit because they have lost a key. Where a version
-// was changed, they are also those that hold something else: it may be a version from before a change
-// that they have missed. They would miss all that follow, and the lock would be without reserve: one
-// more master that is late, and no value has a quorum until the key ends.
-func (k *commit) missed(v quorum.Votes, places int) quorum.Mask {
-	missed := v.Lost(places)
-	if slices.ContainsFunc(k.changes, func(ch Change) bool { return ch.Was == WasValue && ch.lives() && isVersion(ch.becomes()) }) { //mutant:masters-that-have-missed-changes-are-left-behind
-		missed |= v.Denied(places)
-	}
-	return missed
-}
-
-// refillKeysLocked gives the keys that a commit has set or extended back to masters that have lost
-// one of its keys: these have done nothing of it, for each master does all of a commit or nothing.
-// Otherwise a lock of several keys that is only ever renewed by commits would not outlive a restart
-// of the masters one after another. It runs behind clearRemainsLocked: a key that is rotated may
-// still hold its old value there. Each key is given back as a lease of its own, and only while it is
-// the one of this commit: what was released or changed since is left alone.
-func (c *Client) refillKeysLocked(r *round, lost quorum.Mask, d *deferred) {
+// refillKeysLocked gives the keys that a commit has set or extended back to those masters among these
+// that have lost one of its keys, or hold something else: these have done nothing of it, for each
+// master does all of a commit or nothing. Otherwise a lock of several keys that is only ever renewed by
+// commits would not outlive a restart of the masters one after another; and a master that has missed
+// one change of a version would miss all that follow, until the key ends. It runs behind
+// clearRemainsLocked, so a key that is rotated makes room for its new value. What is another's stays.
+// Each key is given back as a lease of its own, and only while it is the one of this commit: what was
+// released or changed since is left alone.
+func (c *Client) refillKeysLocked(r *round, v quorum.Votes, among quorum.Mask, d *deferred) {
+	places := r.view.Places
+	lost := among & (v.Lost(places) | v.Denied(places)) //mutant:masters-that-have-missed-changes-are-left-behind
 	if lost == 0 {
 		return
 	}
 	for i := range r.commit.changes {
-		ch := &r.commit.changes[i]
-		if lease := c.leases.leaseOf(r, r.keys[i:i+1], ch.becomes()); ch.lives() && lease != nil {
+		if lease := c.leases.leaseOf(r, r.keys[i:i+1], r.commit.changes[i].becomes()); lease != nil {
 			c.refillLocked(lease, lost, d)
 		}
 	}

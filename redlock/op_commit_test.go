@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"redlockd/redlock/clock"
+	"redlockd/redlock/quorum"
 )
 
 // madeToken has the form of the tokens that redlockd makes.
@@ -141,6 +142,95 @@ func TestCommitRefuses(t *testing.T) {
 	})
 }
 
+// What became of a commit is told to its caller, counted as that of the native command that does the same, and known of the leases.
+func TestWhatBecameOfACommit(t *testing.T) {
+	keep := Change{Resource: "a", Was: WasValue, Value: longValue}
+	for _, tt := range []struct {
+		name                   string
+		changes                []Change
+		held, denied, unknown  string
+		ofHeld, ofDenied, left int // leases
+	}{
+		{"SET NX", []Change{setNX("new", longValue, time.Second)}, "attempts 1 granted 1 rounds 1", "attempts 1 denied 1 rounds 1", "attempts 1 no quorum 1 rounds 1", 3, 2, 2},
+		{"SET NX of two", []Change{setNX("new", longValue, time.Second), setNX("new2", longValue, time.Second)},
+			"attempts 1 granted 1 rounds 1", "attempts 1 denied 1 rounds 1", "attempts 1 no quorum 1 rounds 1", 4, 2, 2},
+		{"rotation", []Change{rotate("a", longValue, otherValue, time.Second)}, "granted 1 rounds 1", "denied 1 rounds 1", "no quorum 1 rounds 1", 2, 2, 2},
+		{"DEL beside SET", []Change{compareAndDelete("a", longValue), setNX("new", longValue, time.Second)}, "attempts 1 granted 2 rounds 2", "denied 1 rounds 1", "no quorum 1 rounds 1", 3, 2, 2},
+		{"DEL of both", []Change{compareAndDelete("a", longValue), compareAndDelete("b", longValue)}, "attempts 1 granted 1 released 1 rounds 1", "not held 1", "unlock fail 1", 1, 0, 0},
+		{"EXPIRE", []Change{compareAndExpire("a", longValue, time.Second)}, "extended 1", "extend lost 1", "extend fail 1", 2, 1, 2},
+		{"EXPIRE of both", []Change{compareAndExpire("a", longValue, time.Second), compareAndExpire("b", longValue, time.Second)}, "extended 1", "extend lost 1", "extend fail 1", 2, 2, 2},
+		{"EXPIRE beside a comparison", []Change{compareAndExpire("a", longValue, time.Second), {Resource: "c", Was: WasValue, Value: otherValue}}, "extended 1", "extend lost 1", "extend fail 1", 2, 2, 2},
+		{"comparison", []Change{keep}, "", "", "", 2, 2, 2},
+	} {
+		for _, want := range []string{"held", "no", "masters voted"} {
+			inVirtualTime(t, 5, func(s *stage) {
+				p := s.open()
+				p.commit(setNX("a", longValue, 10*time.Second), setNX("b", longValue, 10*time.Second)).want(s, "SET NX before", "held", 0)
+				s.doAll("SET", "c", otherValue, "PX", 5000)
+				waiting := &call{}
+				if want == "held" {
+					waiting = p.begin(one("a", time.Minute).waits(time.Minute))
+					time.Sleep(10 * ms)
+				}
+				before, counted, leases := p.Stats(), tt.held, tt.ofHeld
+				switch want {
+				case "no":
+					counted, leases = tt.denied, tt.ofDenied
+					s.doAll("SET", tt.changes[0].Resource, "of another", "PX", 5000)
+				case "masters voted":
+					counted, leases = tt.unknown, tt.left
+					p.holdReplies(2, 3, 4)
+				}
+				p.delay(0, 5*ms, 0, 1, 2, 3, 4)
+				c := p.commit(tt.changes...)
+				c.want(s, tt.name, want, c.took)
+				ttl := max(tt.changes[0].TTL, tt.changes[len(tt.changes)-1].TTL)
+				if until, left := c.Until, c.Validity; want == "held" && ttl > 0 && (!until.Equal(c.began.Add(ttl)) || left != ttl-5*ms) {
+					s.Errorf("%s: got a validity of %v until %v after it was sent, want %v and %v", tt.name, left, until.Sub(c.began), ttl-5*ms, ttl)
+				} else if (want != "held" || ttl == 0) && (!until.IsZero() || left != 0) {
+					s.Errorf("%s, %s: got a validity of %v until %v, want none", tt.name, want, left, until)
+				}
+				ends := want == "held" && tt.changes[0].Do == Delete
+				if ends {
+					p.finish(waiting).want(s, "LOCK of who waited for it", "held", waiting.took)
+				}
+				after := p.Stats()
+				if got := countedBetween(before, after); got != counted {
+					s.Errorf("%s, %s: got the counts %q, want %q", tt.name, want, got, counted)
+				}
+				if after.Leases != leases {
+					s.Errorf("%s, %s: got %d leases, want %d", tt.name, want, after.Leases, leases)
+				}
+			})
+		}
+	}
+}
+
+// countedBetween tells the counts of operations that have grown.
+func countedBetween(before, after Stats) string {
+	var grown []string
+	rounds := func(t Times) (n uint64) {
+		for _, of := range t.Buckets {
+			n += of
+		}
+		return n
+	}
+	for _, count := range []struct {
+		name          string
+		before, after uint64
+	}{
+		{"attempts", before.Attempts, after.Attempts}, {"granted", before.Granted, after.Granted}, {"denied", before.Denied, after.Denied},
+		{"no quorum", before.NoQuorum, after.NoQuorum}, {"released", before.Released, after.Released}, {"not held", before.NotHeld, after.NotHeld},
+		{"unlock fail", before.UnlockFail, after.UnlockFail}, {"extended", before.Extended, after.Extended},
+		{"extend lost", before.ExtendLost, after.ExtendLost}, {"extend fail", before.ExtendFail, after.ExtendFail}, {"rounds", rounds(before.Rounds), rounds(after.Rounds)},
+	} {
+		if count.after != count.before {
+			grown = append(grown, fmt.Sprint(count.name, " ", count.after-count.before))
+		}
+	}
+	return strings.Join(grown, " ")
+}
+
 // Who drains takes no new locks, and serves those that are held.
 func TestDropInDrain(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
@@ -174,6 +264,10 @@ func TestDropInMaxLocks(t *testing.T) {
 		commit(rotate("a", longValue, otherValue, 10*time.Second)).want(s, "rotation", "held", 0)
 		commit(compareAndExpire("a", otherValue, 10*time.Second), compareAndExpire("b", longValue, 10*time.Second)).want(s, "EXPIRE of both", "held", 0)
 		s.wantOn("c", longValue, "00000")
+		commit(compareAndExpire("a", otherValue, 10*time.Second), Change{Resource: "c", Was: WasAbsent}).want(s, "EXPIRE beside a key that is to be absent", "held", 0)
+		u.share.MaxLocks = 1 // as a reload does
+		commit(compareAndExpire("a", otherValue, 10*time.Second)).want(s, "EXPIRE beyond a lower limit", "held", 0)
+		u.share.MaxLocks = 2
 		commit(compareAndDelete("a", otherValue), compareAndDelete("b", longValue)).want(s, "DEL of both", "held", 0)
 		if got := p.Stats().Attempts; got != attempts {
 			s.Errorf("attempts: got %d since the first SET NX, want none: nothing asked for a new lock", got-attempts)
@@ -181,6 +275,13 @@ func TestDropInMaxLocks(t *testing.T) {
 		commit(setNX("c", longValue, 10*time.Second)).want(s, "SET NX then", "held", 0)
 		if got := p.Stats().Attempts; got != attempts+1 {
 			s.Errorf("attempts: got %d, want 1", got-attempts)
+		}
+		// What has ended for its holder counts no more. The masters still hold it: who extends it just then has it counted again.
+		time.Sleep(10*time.Second + 10*ms)
+		commit(setNX("a", longValue, 10*time.Second), setNX("b", longValue, 10*time.Second)).want(s, "SET NX of two others", "held", 0)
+		commit(compareAndExpire("c", longValue, 10*time.Second)).want(s, "EXPIRE of what has just ended", "held", 0)
+		if u.share.locks != 3 {
+			s.Errorf("%d locks are counted, want 3", u.share.locks)
 		}
 	})
 }
@@ -472,27 +573,67 @@ func TestDropInUnknown(t *testing.T) {
 // An attempt that failed cannot be undone on two masters, for the way to them is cut. Until it is mended another client is granted the
 // same value there, through another proxy: nobody releases that.
 func TestShortValueIsNotOwed(t *testing.T) {
+	for _, answered := range []bool{true, false} {
+		inVirtualTime(t, 5, func(s *stage) {
+			p, other := s.open(), s.open()
+			s.doOn([]int{2, 3, 4}, "SET", "r", otherValue, "PX", 300)
+			p.delay(0, 10*ms, 2, 3, 4)
+			if !answered {
+				p.holdReplies(0, 1)
+			}
+			failed := p.beginCommit(setNX("r", "1", 100*ms))
+			for i := range 2 {
+				p.paths[i].Partition()
+			}
+			p.finish(failed).want(s, "SET NX", "no", 10*ms)
+			for i := range 2 {
+				p.paths[i].Cut()
+			}
+			time.Sleep(500 * ms)
+			for i := 3; i < 5; i++ {
+				other.paths[i].Partition()
+			}
+			other.commit(setNX("r", "1", 10*time.Second)).want(s, "SET NX through another proxy", "held", 0)
+			p.heal(0, 1)
+			p.allUp()
+			s.wantOn("r", "1", "11100")
+			p.commit(setNX("r", "2", 10*time.Second)).want(s, "SET NX of another value", "no", 10*ms)
+		})
+	}
+}
+
+// An extension that is decided behind a rotation of what it has extended makes no lease: the old value is held by nobody.
+func TestExtensionUnderWayBesideARotation(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
-		p, other := s.open(), s.open()
-		s.doOn([]int{2, 3, 4}, "SET", "r", otherValue, "PX", 300)
-		p.delay(0, 10*ms, 2, 3, 4)
-		failed := p.beginCommit(setNX("r", "1", 100*ms))
-		for i := range 2 {
-			p.paths[i].Partition()
+		p := s.open()
+		p.commit(setNX("r", longValue, 10*time.Second)).want(s, "SET NX", "held", 0)
+		s.do(2, "DEL", "r")
+		p.delay(0, 10*ms, 3, 4)
+		extended := p.startExtend(longValue, 10*time.Second, "r")
+		synctest.Wait()
+		s.do(2, "SET", "r", longValue, "PX", 10000)
+		p.commit(rotate("r", longValue, otherValue, 10*time.Second)).want(s, "rotation", "held", 0)
+		p.finish(extended)
+		if got := p.Leases(func([]string) bool { return true }, 9); len(got) != 1 || got[0].TokenDigest != TokenDigest(otherValue) {
+			s.Errorf("leases: got %+v, want that of the new value", got)
 		}
-		p.finish(failed).want(s, "SET NX", "no", 10*ms)
-		for i := range 2 {
-			p.paths[i].Cut()
+	})
+}
+
+// A vote that comes between the one that decides and the decision is left to the decision.
+func TestVoteBeforeTheDecision(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		r := commitRound(verbCommitSet, []Change{setNX("r", longValue, time.Second)}, time.Now(), p.drift, 5)
+		r.view = p.fleet.view.Load()
+		var all quorum.Votes
+		for i := range 5 {
+			all |= quorum.Votes(quorum.Granted) << (4 * i)
 		}
-		time.Sleep(500 * ms)
-		for i := 3; i < 5; i++ {
-			other.paths[i].Partition()
+		p.commitLate(r, all, &deferred{})
+		if r.commit.seen != 0 {
+			s.Errorf("votes of the masters %b were acted on", r.commit.seen)
 		}
-		other.commit(setNX("r", "1", 10*time.Second)).want(s, "SET NX through another proxy", "held", 0)
-		p.heal(0, 1)
-		p.allUp()
-		s.wantOn("r", "1", "11100")
-		p.commit(setNX("r", "2", 10*time.Second)).want(s, "SET NX of another value", "no", 10*ms)
 	})
 }
 
@@ -570,6 +711,31 @@ func TestReleaseOfSeveralWhereOneIsLost(t *testing.T) {
 			}
 			time.Sleep(20 * ms)
 			s.wantNoLocks()
+
+			// Who holds one of them again, under the same value, keeps it where the vote comes behind that.
+			p.delay(0, 0, far...)
+			p.commit(setNX("a", longValue, 10*time.Second), setNX("b", longValue, 10*time.Second)).want(s, "SET NX", "held", 0)
+			s.do(0, "DEL", "b")
+			p.delay(0, 10*ms, 0)
+			p.commit(compareAndDelete("a", longValue), compareAndDelete("b", longValue)).want(s, "DEL where the master that is far has lost one", "held", 0)
+			p.commit(setNX("a", longValue, 10*time.Second)).want(s, "SET NX again", "held", 0)
+			time.Sleep(20 * ms)
+			s.wantOn("a", longValue, "11111")
+		})
+	}
+}
+
+// A release of several keys of which one is another's releases none, on no master, however late it answers.
+func TestDeniedReleaseOfSeveralReleasesNothing(t *testing.T) {
+	for _, far := range [][]int{{}, {3, 4}} {
+		inVirtualTime(t, 5, func(s *stage) {
+			p := s.open()
+			p.commit(setNX("a", longValue, 10*time.Second)).want(s, "SET NX", "held", 0)
+			s.doAll("SET", "b", otherValue, "PX", 5000)
+			p.delay(0, 10*ms, far...)
+			p.commit(compareAndDelete("a", longValue), compareAndDelete("b", longValue)).want(s, "DEL of both", "no", 0)
+			time.Sleep(20 * ms)
+			s.wantOn("a", longValue, "11111")
 		})
 	}
 }
@@ -620,7 +786,7 @@ func TestSeveralKeysAllOrNothing(t *testing.T) {
 // A commit of several keys gives them back to the masters that have lost one of them, each as a lease of its own, also where the vote
 // comes after the decision. There a value that was rotated makes room for the new one first, and what is only compared stays away.
 func TestCommitOfSeveralKeysFillsHoles(t *testing.T) {
-	const third = "the third value, unique"
+	const third, guard = "the third value, unique", "a guard that is unique"
 	for _, tt := range []struct {
 		slow []int // to answer
 		took time.Duration
@@ -628,7 +794,7 @@ func TestCommitOfSeveralKeysFillsHoles(t *testing.T) {
 		inVirtualTime(t, 5, func(s *stage) {
 			p := s.open()
 			p.delay(0, ms, tt.slow...)
-			p.commit(setNX("a", longValue, 10*time.Second), setNX("b", otherValue, 10*time.Second), setNX("c", "1", 10*time.Second)).want(s, "all", "held", tt.took)
+			p.commit(setNX("a", longValue, 10*time.Second), setNX("b", otherValue, 10*time.Second), setNX("c", "1", 10*time.Second), setNX("guard", guard, 10*time.Second)).want(s, "all", "held", tt.took)
 			time.Sleep(2 * ms)
 			s.do(0, "DEL", "a", "b")
 			s.do(1, "DEL", "b")
@@ -642,8 +808,9 @@ func TestCommitOfSeveralKeysFillsHoles(t *testing.T) {
 			s.do(0, "DEL", "b", "c")
 			s.do(1, "DEL", "b", "c")
 			p.commit(rotate("a", longValue, third, 10*time.Second), compareAndExpire("b", otherValue, 10*time.Second), setNX("d", otherValue, 10*time.Second),
-				Change{Resource: "c", Was: WasValue, Value: "1"}).want(s, "rotation", "held", tt.took)
+				Change{Resource: "c", Was: WasValue, Value: "1"}, Change{Resource: "guard", Was: WasValue, Value: guard}).want(s, "rotation", "held", tt.took)
 			time.Sleep(4 * ms)
+			s.wantOn("guard", guard, "11111")
 			s.wantOn("a", third, "11111")
 			s.wantOn("b", otherValue, "11111")
 			s.wantOn("d", otherValue, "11111")
@@ -744,6 +911,28 @@ func TestDropInMaxHold(t *testing.T) {
 		young.Born, old.Born = time.Now(), time.Now().Add(-80*time.Second)
 		p.commit(old).want(s, "EXPIRE of what is older", "(max_hold)", 0)
 		p.commit(young).want(s, "EXPIRE of what is younger", "held", 0)
+
+		// Of several that are extended each is as old as the oldest, in whatever order they are named, and what is locked beside them is new.
+		old, young = compareAndExpire("old", longValue, 30*time.Second), compareAndExpire("young", longValue, 30*time.Second)
+		for i, both := range [][]Change{{old, young}, {young, old}} {
+			p.commit(setNX("old", longValue, 60*time.Second))
+			time.Sleep(30 * time.Second)
+			p.commit(setNX("young", longValue, 60*time.Second))
+			p.commit(append(both, setNX(fmt.Sprint("new", i), longValue, time.Minute))...).want(s, "EXPIRE of both beside SET NX", "held", 0)
+			time.Sleep(29 * time.Second)
+			for _, resource := range []string{"old", "young"} {
+				p.commit(compareAndExpire(resource, longValue, 32*time.Second)).want(s, "EXPIRE of "+resource+" beyond max_hold", "(max_hold)", 0)
+			}
+			p.commit(compareAndExpire(fmt.Sprint("new", i), longValue, time.Minute)).want(s, "EXPIRE of the new one", "held", 0)
+			p.commit(compareAndDelete("old", longValue), compareAndDelete("young", longValue)).want(s, "DEL", "held", 0)
+		}
+		// What is locked is not as old as what an empty value has held before, and what is deleted may be of any age.
+		p.commit(setNX("r2", "", time.Minute), setNX("r3", longValue, time.Minute)).want(s, "SET NX of nothing", "held", 0)
+		s.doAll("DEL", "r2")
+		time.Sleep(50 * time.Second)
+		p.commit(setNX("r2", "1", time.Minute)).want(s, "SET NX after somebody has deleted the key", "held", 0)
+		p.bounds.limits.Store(&limits{maxHold: 10 * time.Second})
+		p.commit(compareAndDelete("r3", longValue), setNX("r4", "1", 5*time.Second)).want(s, "DEL of what is older than max_hold", "held", 0)
 	})
 }
 

@@ -110,6 +110,9 @@ func (a *admission) shareOf(op *Op) *Share {
 
 // lockable returns an error if the operation must not get n more locked resources. It needs Client.mu.
 func (c *Client) lockable(op *Op, n int, now time.Time) error {
+	if n == 0 {
+		return nil
+	}
 	s := c.admission.shareOf(op)
 	if s.MaxLocks != 0 && s.locks+n > s.MaxLocks {
 		if s.uncountEnded(now); s.locks+n > s.MaxLocks {
