@@ -95,7 +95,7 @@ func (s *holds) left(h *Holder, d *deferred) time.Duration {
 	}
 	if woke := time.Duration(s.own.Woke.Load()); s.own.At(h.begun) <= woke { //mutant:held-over-a-suspension
 		for _, b := range h.bindings {
-			if s.own.At(b.begun) <= woke && !b.renewing {
+			if s.own.At(b.begun) <= woke {
 				s.lookAgain(b, d.now)
 			}
 		}
