@@ -209,7 +209,6 @@ func (s *Survey) teachUntaught(ctx context.Context, r *Record) (taught int) {
 	for _, f := range list {
 		if f.taught {
 			f.State, f.record, f.child = State{Memory: f.State.Memory, Record: r.ID()}, r, nil
-			f.v = f.State.String()
 			taught++
 		}
 	}
