@@ -86,6 +86,9 @@ func (ch *Change) rotates() bool {
 	return ch.Do == Set && ch.Was == WasValue && ch.Value != ch.NewValue
 }
 
+// setsNew: the key gets a value that it did not hold.
+func (ch *Change) setsNew() bool { return ch.locks() || ch.rotates() }
+
 // life is how long the key is to live: what the caller counts on, and the delay behind it.
 func (ch *Change) life() time.Duration { return ch.TTL + ch.Delay } //mutant:a-commit-has-no-delay
 
@@ -158,7 +161,7 @@ func (b *bounds) checkCommit(changes []Change) (v verb, ttl time.Duration, err e
 			}
 		}
 		deletes = deletes || ch.Do == Delete
-		sets = sets || ch.locks() || ch.rotates()
+		sets = sets || ch.setsNew()
 		compares = compares || ch.Was == WasValue
 		keeps = keeps || ch.Do == Keep
 	}
@@ -276,7 +279,7 @@ func commitRound(v verb, changes []Change, now time.Time, d clock.Drift, places 
 	r.keys = r.key[:0]
 	for i := range changes {
 		r.keys = append(r.keys, changes[i].Resource)
-		if ch := &changes[i]; r.attempt == nil && (ch.locks() || ch.rotates()) {
+		if ch := &changes[i]; r.attempt == nil && ch.setsNew() {
 			r.attempt = newAttempt(r, places)
 		}
 	}

@@ -120,16 +120,14 @@ func (c *Client) lateAttempt(r *round, word quorum.Votes, d *deferred) {
 }
 
 // undo says what takes the change back that a master has made at this time of its clock: arguments
-// of lua.Undo. Only a value that was set is taken back; what was deleted, extended or compared
-// stays as it is, for no key ends at 0.
+// of lua.Undo. Only a value that is new is taken back; what was deleted, extended or compared stays as
+// it is, for no key ends at 0.
 func (ch *Change) undo(at int64, d clock.Drift) (value string, latest, what int64, before string) {
-	switch {
-	case ch.Do != Set || ch.Was == WasValue && !ch.rotates(): //mutant:a-failed-rotation-is-not-turned-back
-		return "", 0, undoDelete, ""
-	case ch.rotates():
+	if !ch.setsNew() { //mutant:a-failed-rotation-is-not-turned-back
+		return "", 0, 0, ""
+	}
+	if what = undoDelete; ch.rotates() {
 		what, before = undoPutBack, ch.Value // its owner may still count on it
-	default:
-		what = undoDelete
 	}
 	return ch.NewValue, at + paddedTTL(ch.life(), d).Milliseconds(), what, before
 }
