@@ -137,7 +137,7 @@ func childToPropose(parent *Record, ready, settled []*Report, own *Record) *Reco
 func foundingToPropose(ready []*Report, own *Record) *Record {
 	founding, highest := own, ""
 	for _, a := range ready {
-		if a.acceptedBallot <= highest || a.accepted == nil || !a.accepted.founds() || len(a.accepted.Among(ready)) < a.accepted.Quorum() { //mutant:a-founding-of-lost-memories-is-in-the-way //mutant:a-founding-takes-over-a-child
+		if a.acceptedBallot <= highest || !a.accepted.founds() || len(a.accepted.Among(ready)) < a.accepted.Quorum() { //mutant:a-founding-of-lost-memories-is-in-the-way //mutant:a-founding-takes-over-a-child
 			continue
 		}
 		highest, founding = a.acceptedBallot, a.accepted
