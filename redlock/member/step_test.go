@@ -95,22 +95,24 @@ func TestStep(t *testing.T) {
 
 // The child of the highest ballot may have been chosen; that of a lower one cannot.
 func TestStepTakesTheChildOfTheHighestBallot(t *testing.T) {
-	inVirtualTime(t, 5, func(s *fleet) {
-		const first, second = "00000001.0000000000000000", "00000002.0000000000000000"
-		s.found()
-		p := s.proposer()
-		low, high := p.demotes(1), p.demotes(2)
-		p.prepare(first, 0, 1, 2)
-		p.accept(first, low, 0)
-		p.prepare(second, 1, 2, 3)
-		p.accept(second, high, 1, 2, 3)
-		for _, places := range [][]int{{0, 1, 4}, {0, 3, 4}, nil} {
-			next := s.proposer()
-			next.delay(10*ms, 0, 0) // the low one comes last
-			got, err := next.step(next.demotes(3), places...)
-			s.wantChosen(fmt.Sprint("reached ", places), got, err, high)
-		}
-	})
+	for slow := range 2 { // which of the two comes last
+		inVirtualTime(t, 5, func(s *fleet) {
+			const first, second = "00000001.0000000000000000", "00000002.0000000000000000"
+			s.found()
+			p := s.proposer()
+			low, high := p.demotes(1), p.demotes(2)
+			p.prepare(first, 0, 1, 2)
+			p.accept(first, low, 0)
+			p.prepare(second, 1, 2, 3)
+			p.accept(second, high, 1, 2, 3)
+			for _, places := range [][]int{{0, 1, 4}, {0, 3, 4}, nil} {
+				next := s.proposer()
+				next.delay(10*ms, 0, slow)
+				got, err := next.step(next.demotes(3), places...)
+				s.wantChosen(fmt.Sprintf("reached %v, m%d answers last", places, slow+1), got, err, high)
+			}
+		})
+	}
 }
 
 // A proposer that another one was ahead of chooses nothing, and says so.
@@ -170,6 +172,62 @@ func TestFoundingOfLostMemories(t *testing.T) {
 		own, _ := next.survey.founding(nil, next.opts)
 		got, err = next.step(own)
 		s.wantChosen("when three have forgotten", got, err, own)
+	})
+}
+
+// A seat without a memory has accepted nothing: it does not count among those that may have chosen a child.
+func TestVacantSeatHasChosenNothing(t *testing.T) {
+	inVirtualTime(t, 5, func(s *fleet) {
+		s.found()
+		p := s.proposer()
+		vacant := p.demotes(4)
+		vacant.Seat(4).Memory, vacant.Seat(4).State = "", Vacant
+		got, err := p.step(vacant.Seal())
+		s.wantChosen("a step that vacates a seat", got, err, vacant)
+		p.survey.Teach(s.Context(), p.found(), vacant)
+		p.look()
+		p.accept("00000001.0000000000000000", p.demotes(1), 0)
+		next := s.proposer()
+		own := next.demotes(2)
+		got, err = next.step(own, 0, 1, 2)
+		s.wantChosen("one of four has accepted a child, and one is not reached", got, err, own)
+	})
+}
+
+// A founding needs no record of before: a master that has lost the text chooses it, too.
+func TestFoundingWithoutTheRecordOfBefore(t *testing.T) {
+	inVirtualTime(t, 3, func(s *fleet) {
+		s.found()
+		p := s.proposer()
+		s.do(0, "FLUSHALL")
+		s.do(1, "FLUSHALL")
+		s.do(2, "HDEL", lua.MembersKey, "r")
+		before := p.parent
+		p.look()
+		own, _ := p.survey.founding(before, p.opts)
+		got, err := p.step(own, 1, 2)
+		s.wantChosen("one has forgotten, and one has lost the text", got, err, own)
+	})
+}
+
+// Masters that learn the record in force are counted, and show it from then on. One that has forgotten since the survey is not told.
+func TestTeachUntaught(t *testing.T) {
+	inVirtualTime(t, 5, func(s *fleet) {
+		s.found()
+		p := s.proposer()
+		child := p.demotes(1)
+		p.step(child)
+		p.survey.Teach(s.Context(), p.found(0, 1), child)
+		p.look()
+		s.do(4, "FLUSHALL")
+		if n := p.survey.teachUntaught(s.Context(), child); n != 2 {
+			s.Errorf("got %d that have learned it, want 2", n)
+		}
+		for i, want := range []bool{true, true, true, true, false} {
+			if got := p.found(i)[0].shows(child); got != want {
+				s.Errorf("m%d shows it: got %v, want %v", i+1, got, want)
+			}
+		}
 	})
 }
 
@@ -378,19 +436,21 @@ func TestSurveyWithoutAMaster(t *testing.T) {
 
 // askEach returns as soon as enough have agreed, or after the grace, or when it is clear that they will not.
 func TestAskEach(t *testing.T) {
-	slow := errors.New("slow")
+	late, slow := errors.New("late"), errors.New("slow")
+	waits := map[error]time.Duration{late: time.Second / 2, slow: time.Minute}
 	for _, tt := range []struct {
 		name    string
-		answers []error // slow: it answers after a minute
+		answers []error // in this order. late, slow: it agrees after a wait
 		quorum  int
 		grace   time.Duration
 		agreed  int // −1: an error
 		took    time.Duration
-		want    string
+		want    string // how the error begins
 	}{
 		{"all agree", []error{nil, nil, nil}, 2, time.Second, 3, 0, ""},
 		{"a quorum is enough", []error{nil, nil, slow}, 2, 0, 2, 0, ""},
 		{"some time for the others", []error{nil, nil, slow}, 2, time.Second, 2, time.Second, ""},
+		{"no more time when another one agrees", []error{nil, nil, late, slow}, 2, time.Second, 3, time.Second, ""},
 		{"a quorum comes late", []error{nil, slow, slow}, 2, 0, 2, time.Minute, ""},
 		{"too few", []error{nil, errAway, errors.New("full")}, 2, 0, -1, 0, "1 of 3 masters agreed, 2 are needed: m1: the master is away; m2: full"},
 		{"too few, for others were ahead", []error{nil, errOutrun, errAway}, 2, 0, -1, 0, errOutrun.Error()},
@@ -405,17 +465,17 @@ func TestAskEach(t *testing.T) {
 			}
 			began := time.Now()
 			agreed, err := sv.askEach(list, tt.quorum, tt.grace, func(f *Report) error {
-				if err := tt.answers[f.Place]; err != slow {
-					return err
+				wait, agrees := waits[tt.answers[f.Place]]
+				if time.Sleep(time.Duration(f.Place) + wait); agrees {
+					return nil
 				}
-				time.Sleep(time.Minute)
-				return nil
+				return tt.answers[f.Place]
 			})
-			took := time.Since(began)
+			took := time.Since(began).Truncate(ms)
 			sv.asking.Wait()
 			switch {
 			case tt.agreed < 0:
-				if err == nil || !strings.Contains(err.Error(), tt.want) {
+				if err == nil || !strings.HasPrefix(err.Error(), tt.want) {
 					t.Errorf("%s: got %d, %v, want %q", tt.name, len(agreed), err, tt.want)
 				}
 			case err != nil || len(agreed) < tt.agreed:
