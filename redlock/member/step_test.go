@@ -16,6 +16,8 @@ import (
 	"redlockd/redlock/lua"
 )
 
+const firstBallot, secondBallot = "00000001.0000000000000000", "00000002.0000000000000000"
+
 // stateLettersOf tells records apart whose steps demote different seats.
 func stateLettersOf(r *Record) string {
 	if r == nil {
@@ -33,7 +35,6 @@ func (s *fleet) wantChosen(what string, got *Record, err error, want *Record) {
 }
 
 func TestStep(t *testing.T) {
-	const first = "00000001.0000000000000000"
 	inVirtualTime(t, 5, func(s *fleet) {
 		s.found()
 		p := s.proposer()
@@ -61,15 +62,15 @@ func TestStep(t *testing.T) {
 		places []int // that the second one reaches; nil: all
 		theirs bool  // the child of the first is chosen
 	}{
-		{"after it has prepared", func(p *proposer, _ *Record) { p.prepare(first) }, nil, false},
-		{"after one has accepted", func(p *proposer, child *Record) { p.prepare(first); p.accept(first, child, 0) }, nil, false},
-		{"after one has accepted, and two are not reached", func(p *proposer, child *Record) { p.prepare(first); p.accept(first, child, 0) }, []int{0, 1, 2}, true},
-		{"after two have accepted", func(p *proposer, child *Record) { p.prepare(first); p.accept(first, child, 0, 1) }, nil, false},
-		{"after two have accepted, and one is not reached", func(p *proposer, child *Record) { p.prepare(first); p.accept(first, child, 0, 1) }, []int{0, 1, 2, 3}, true},
-		{"after one has accepted that is not reached", func(p *proposer, child *Record) { p.prepare(first); p.accept(first, child, 0) }, []int{1, 2, 3, 4}, false},
-		{"after a quorum has accepted", func(p *proposer, child *Record) { p.prepare(first); p.accept(first, child, 0, 1, 2) }, nil, true},
-		{"after a quorum has accepted, one of which is reached", func(p *proposer, child *Record) { p.prepare(first); p.accept(first, child, 0, 1, 2) }, []int{2, 3, 4}, true},
-		{"after all have accepted", func(p *proposer, child *Record) { p.prepare(first); p.accept(first, child) }, []int{0, 3, 4}, true},
+		{"after it has prepared", func(p *proposer, _ *Record) { p.prepare(firstBallot) }, nil, false},
+		{"after one has accepted", func(p *proposer, child *Record) { p.prepare(firstBallot); p.accept(firstBallot, child, 0) }, nil, false},
+		{"after one has accepted, and two are not reached", func(p *proposer, child *Record) { p.prepare(firstBallot); p.accept(firstBallot, child, 0) }, []int{0, 1, 2}, true},
+		{"after two have accepted", func(p *proposer, child *Record) { p.prepare(firstBallot); p.accept(firstBallot, child, 0, 1) }, nil, false},
+		{"after two have accepted, and one is not reached", func(p *proposer, child *Record) { p.prepare(firstBallot); p.accept(firstBallot, child, 0, 1) }, []int{0, 1, 2, 3}, true},
+		{"after one has accepted that is not reached", func(p *proposer, child *Record) { p.prepare(firstBallot); p.accept(firstBallot, child, 0) }, []int{1, 2, 3, 4}, false},
+		{"after a quorum has accepted", func(p *proposer, child *Record) { p.prepare(firstBallot); p.accept(firstBallot, child, 0, 1, 2) }, nil, true},
+		{"after a quorum has accepted, one of which is reached", func(p *proposer, child *Record) { p.prepare(firstBallot); p.accept(firstBallot, child, 0, 1, 2) }, []int{2, 3, 4}, true},
+		{"after all have accepted", func(p *proposer, child *Record) { p.prepare(firstBallot); p.accept(firstBallot, child) }, []int{0, 3, 4}, true},
 	} {
 		inVirtualTime(t, 5, func(s *fleet) {
 			s.found()
@@ -85,7 +86,7 @@ func TestStep(t *testing.T) {
 			got, err := next.step(own, tt.places...)
 			s.wantChosen(tt.name, got, err, want)
 			// It was only slow, and goes on.
-			p.accept(first, theirs)
+			p.accept(firstBallot, theirs)
 			last := s.proposer()
 			got, err = last.step(last.demotes(3), tt.places...)
 			s.wantChosen(tt.name+", and then goes on", got, err, want)
@@ -97,14 +98,13 @@ func TestStep(t *testing.T) {
 func TestStepTakesTheChildOfTheHighestBallot(t *testing.T) {
 	for slow := range 2 { // which of the two comes last
 		inVirtualTime(t, 5, func(s *fleet) {
-			const first, second = "00000001.0000000000000000", "00000002.0000000000000000"
 			s.found()
 			p := s.proposer()
 			low, high := p.demotes(1), p.demotes(2)
-			p.prepare(first, 0, 1, 2)
-			p.accept(first, low, 0)
-			p.prepare(second, 1, 2, 3)
-			p.accept(second, high, 1, 2, 3)
+			p.prepare(firstBallot, 0, 1, 2)
+			p.accept(firstBallot, low, 0)
+			p.prepare(secondBallot, 1, 2, 3)
+			p.accept(secondBallot, high, 1, 2, 3)
 			for _, places := range [][]int{{0, 1, 4}, {0, 3, 4}, nil} {
 				next := s.proposer()
 				next.delay(10*ms, 0, slow)
@@ -156,11 +156,10 @@ func TestMinorityChoosesNothing(t *testing.T) {
 // A founding that memories have accepted which are no more can never be chosen. It is in nobody's way.
 func TestFoundingOfLostMemories(t *testing.T) {
 	inVirtualTime(t, 5, func(s *fleet) {
-		const first = "00000001.0000000000000000"
 		p := s.proposer()
 		lost, _ := p.survey.founding(nil, p.opts)
-		p.prepare(first, 0, 1, 2)
-		p.accept(first, lost, 0)
+		p.prepare(firstBallot, 0, 1, 2)
+		p.accept(firstBallot, lost, 0)
 		next := s.proposer()
 		other, _ := next.survey.founding(nil, next.opts)
 		got, err := next.step(other)
@@ -186,7 +185,7 @@ func TestVacantSeatHasChosenNothing(t *testing.T) {
 		s.wantChosen("a step that vacates a seat", got, err, vacant)
 		p.survey.Teach(s.Context(), p.found(), vacant)
 		p.look()
-		p.accept("00000001.0000000000000000", p.demotes(1), 0)
+		p.accept(firstBallot, p.demotes(1), 0)
 		next := s.proposer()
 		own := next.demotes(2)
 		got, err = next.step(own, 0, 1, 2)
@@ -246,11 +245,10 @@ func TestFoundingOfOthersIsChosenByItsOwn(t *testing.T) {
 		{"three of its five are known here, and two accept", nil, 3, []int{2}, true},
 	} {
 		inVirtualTime(t, 5, func(s *fleet) {
-			const first = "00000001.0000000000000000"
 			p := s.proposer()
 			theirs, _ := p.survey.founding(nil, p.opts)
-			p.prepare(first, 0, 1, 2)
-			p.accept(first, theirs, 0)
+			p.prepare(firstBallot, 0, 1, 2)
+			p.accept(firstBallot, theirs, 0)
 			for _, i := range tt.forget {
 				s.do(i, "FLUSHALL")
 			}
@@ -278,14 +276,13 @@ func TestFoundingOfOthersIsChosenByItsOwn(t *testing.T) {
 func TestFoundingOfTheHighestBallot(t *testing.T) {
 	for slow := range 2 {
 		inVirtualTime(t, 5, func(s *fleet) {
-			const first, second = "00000001.0000000000000000", "00000002.0000000000000000"
 			p := s.proposer()
 			low, _ := p.survey.founding(nil, p.opts)
 			high, _ := p.survey.founding(nil, p.opts)
-			p.prepare(first, 0, 1, 2)
-			p.accept(first, low, 0)
-			p.prepare(second, 1, 2, 3)
-			p.accept(second, high, 1)
+			p.prepare(firstBallot, 0, 1, 2)
+			p.accept(firstBallot, low, 0)
+			p.prepare(secondBallot, 1, 2, 3)
+			p.accept(secondBallot, high, 1)
 			next := s.proposer()
 			next.delay(10*ms, 0, slow)
 			own, _ := next.survey.founding(nil, next.opts)
@@ -312,12 +309,11 @@ func TestChildThatNoStepMakes(t *testing.T) {
 		{"of another parent", []int{0, 1, 3}, func(child *Record) { child.Parent = strings.Repeat("5a", DigestLen/2); child.Seal() }},
 	} {
 		inVirtualTime(t, 5, func(s *fleet) {
-			const first = "00000009.0000000000000000"
 			s.found()
 			p := s.proposer()
 			child := p.demotes(1)
 			tt.forge(child)
-			p.accept(first, child, 3)
+			p.accept("00000009.0000000000000000", child, 3)
 			next := s.proposer()
 			own := next.demotes(2)
 			got, err := next.step(own, tt.places...)
@@ -329,12 +325,11 @@ func TestChildThatNoStepMakes(t *testing.T) {
 // A master that shows a child as chosen counts for it, and for nothing else. A step that too few choose besides is taken to its end.
 func TestStepBesideWhoKnowsTheChild(t *testing.T) {
 	inVirtualTime(t, 5, func(s *fleet) {
-		const first = "00000001.0000000000000000"
 		s.found()
 		p := s.proposer()
 		theirs := p.demotes(1)
-		p.prepare(first, 1, 2, 3)
-		p.accept(first, theirs, 1, 2, 3)
+		p.prepare(firstBallot, 1, 2, 3)
+		p.accept(firstBallot, theirs, 1, 2, 3)
 		p.survey.Teach(s.Context(), p.found(1, 2), theirs)
 		s.do(3, "FLUSHALL")
 		next := s.proposer()
@@ -372,7 +367,6 @@ func TestStepBesideWhoKnowsTheChild(t *testing.T) {
 
 // What one master shows and nobody can read stops no step: the others choose. Where it is needed, the error names it.
 func TestStepGoesOnWithoutWhatCannotBeRead(t *testing.T) {
-	const first = "00000001.0000000000000000"
 	for _, tt := range []struct {
 		name  string
 		spoil func(s *fleet, p *proposer)
@@ -381,16 +375,16 @@ func TestStepGoesOnWithoutWhatCannotBeRead(t *testing.T) {
 		{"an accepted child that is no record", func(s *fleet, p *proposer) {
 			child := p.demotes(1)
 			child.Text = "nonsense"
-			p.accept(first, child, 3)
+			p.accept(firstBallot, child, 3)
 		}, "m4: the field a of its redlockd:members"},
 		{"an accepted child that is gone", func(s *fleet, p *proposer) {
-			p.accept(first, p.demotes(1), 3)
+			p.accept(firstBallot, p.demotes(1), 3)
 			s.do(3, "HDEL", lua.MembersKey, "a")
 		}, "m4: the field a of its redlockd:members"},
 		{"an accepted child of another digest", func(s *fleet, p *proposer) {
 			child := p.demotes(1)
 			child.Digest = strings.Repeat("c4", DigestLen/2)
-			p.accept(first, child, 3)
+			p.accept(firstBallot, child, 3)
 		}, "m4: the field a of its redlockd:members"},
 		{"a record that is none", func(s *fleet, p *proposer) { s.do(3, "HSET", lua.MembersKey, "r", "nonsense") }, "m4: the field r of its redlockd:members"},
 		{"a record that is gone", func(s *fleet, p *proposer) { s.do(3, "HDEL", lua.MembersKey, "r") }, "m4: the field r of its redlockd:members"},
