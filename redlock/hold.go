@@ -344,9 +344,9 @@ func (b *binding) Done(_ *Op, result Result) Flusher {
 }
 
 // renewedLocked is for a lock that was extended, by its renewal or by its holder, with a round that
-// began then.
+// began then. The latest end counts, and after a suspension the new one.
 func (b *binding) renewedLocked(begun, until time.Time) {
-	if at := b.client.own.At(until); at > b.until { //mutant:the-validity-of-a-renewal-is-counted-from-its-answer
+	if at := b.client.own.At(until); at > b.until || b.client.own.SleptSince(b.begun) > 0 { //mutant:the-validity-of-a-renewal-is-counted-from-its-answer
 		b.until, b.begun = at, begun
 		b.holder.endsKnown = false
 	}

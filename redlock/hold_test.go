@@ -605,6 +605,23 @@ func TestKeepAliveOverAShortSuspension(t *testing.T) {
 	})
 }
 
+// After a suspension the end of a renewal counts, also where the lock had been extended beyond it before.
+func TestRenewalAfterASuspensionCounts(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open(withFaults)
+		o := p.holder()
+		held := p.lock(one("a", 10*time.Second).heldBy(o))
+		p.extend(held.Token, 50*time.Second, "a").want(s, "EXTEND", "held", 0)
+		time.Sleep(10 * ms)
+		p.suspend(5 * ms)
+		o.wantKept(false, 1)
+		time.Sleep(100 * ms)
+		if left := o.wantKept(true, 1); left > 10*time.Second {
+			s.Errorf("got a validity of %v, want that of the renewal, 10 s at most", left)
+		}
+	})
+}
+
 func TestSilentHolderIsNotRenewed(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		p := s.open()
