@@ -248,6 +248,7 @@ func TestCommitsInAStep(t *testing.T) {
 	}{
 		"SET NX, and UNLOCK behind it": {[]Change{setNX("new", otherValue, time.Second)}, "0 of 5 masters voted"},
 		"SET NX":                       {[]Change{setNX("new", otherValue, time.Second)}, "held"},
+		"SET NX of what is held":       {[]Change{setNX("r", otherValue, time.Second)}, "no"},
 		"rotation":                     {[]Change{rotate("r", longValue, otherValue, time.Second)}, "held"},
 		"deletion":                     {[]Change{compareAndDelete("r", longValue), setNX("new", otherValue, time.Second)}, "0 of 5 masters voted"},
 	}

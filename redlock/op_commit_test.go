@@ -286,6 +286,16 @@ func TestDropInMaxLocks(t *testing.T) {
 	})
 }
 
+// The deletion of one key is an UNLOCK: it releases a reader, too.
+func TestDeletionOfOneIsUnlock(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		reader := p.lock(one("r", 10*time.Second).sharing())
+		p.commit(compareAndDelete("r", reader.Token)).want(s, "DEL of a reader's lock", "held", 0)
+		s.wantNoLocks()
+	})
+}
+
 // A change that is denied ends no lease, also where it would have deleted a key beside.
 func TestDeniedDeletionEndsNothing(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
@@ -928,8 +938,8 @@ func TestDropInMaxHold(t *testing.T) {
 		}
 		// What is locked is not as old as what an empty value has held before, and what is deleted may be of any age.
 		p.commit(setNX("r2", "", time.Minute), setNX("r3", longValue, time.Minute)).want(s, "SET NX of nothing", "held", 0)
-		s.doAll("DEL", "r2")
 		time.Sleep(50 * time.Second)
+		s.doAll("DEL", "r2")
 		p.commit(setNX("r2", "1", time.Minute)).want(s, "SET NX after somebody has deleted the key", "held", 0)
 		p.bounds.limits.Store(&limits{maxHold: 10 * time.Second})
 		p.commit(compareAndDelete("r3", longValue), setNX("r4", "1", 5*time.Second)).want(s, "DEL of what is older than max_hold", "held", 0)

@@ -280,6 +280,9 @@ func TestForceOvertakesWhatIsUnderWay(t *testing.T) {
 			c := p.startExtend(held.Token, 20*time.Second, "r")
 			return c
 		}},
+		{"PEXPIRE", false, false, func(p *proxy, held *call) *call {
+			return p.beginCommit(compareAndExpire("r", held.Token, 20*time.Second))
+		}},
 		{"LOCK again", false, false, func(p *proxy, held *call) *call { return p.begin(one("r", 20*time.Second).as(held.Token)) }},
 		{"a commit that puts another value in the place", true, false, func(p *proxy, held *call) *call {
 			return p.beginCommit(Change{Resource: "r", Was: WasValue, Value: held.Token, Do: Set, NewValue: "a value that is long enough", TTL: 20 * time.Second})
@@ -323,6 +326,9 @@ func TestForceOvertakesWhatIsUnderWay(t *testing.T) {
 					p.delay(0, 0, all...)
 					admin.wantForced("r", held.Token)
 					p.finish(c).want(s, what.name, "no", 30*ms)
+				}
+				if n := p.Stats().Leases; n != 0 {
+					s.Errorf("%s: %d leases are left, want none", what.name, n)
 				}
 				time.Sleep(100 * ms)
 				s.wantNoLocks()

@@ -68,6 +68,24 @@ func TestMaxLocksOfAShare(t *testing.T) {
 }
 
 // What is under way takes no room: it is refused when it is granted, and leaves nothing behind.
+// What replaces something cannot be taken back, so it is done where the share has reached its limit meanwhile.
+func TestReplacedBeyondMaxLocks(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		share := &Share{MaxLocks: 2}
+		begin := func(changes ...Change) *call {
+			c := &call{Op: Op{Share: share}, began: time.Now()}
+			p.StartCommit(&c.Op, changes, c)
+			return c
+		}
+		p.finish(begin(setNX("a", longValue, time.Minute))).want(s, "SET NX", "held", 0)
+		p.delay(0, ms, 0, 1, 2, 3, 4)
+		second, rotated := begin(setNX("b", longValue, time.Minute)), begin(rotate("a", longValue, otherValue, time.Minute), setNX("c", longValue, time.Minute))
+		p.finish(second).want(s, "SET NX of a second", "held", ms)
+		p.finish(rotated).want(s, "rotation beside a third", "held", ms)
+	})
+}
+
 func TestMaxLocksOfAShareUnderWay(t *testing.T) {
 	for _, commits := range []bool{false, true} {
 		inVirtualTime(t, 5, func(s *stage) {
@@ -109,6 +127,9 @@ func TestMaxLocksOfAShareUnderWay(t *testing.T) {
 			}
 			if len(held) != 2 {
 				s.Errorf("held: got %q, want two of them", held)
+			}
+			if n := p.Stats().NoQuorum; n != 0 {
+				s.Errorf("%d are counted as without a quorum, want none: the limit refused them", n)
 			}
 			time.Sleep(200 * ms)
 			for i, m := range s.masters {
