@@ -355,6 +355,13 @@ func TestBytesThatWaitForRoom(t *testing.T) {
 				}
 			}
 		}
+		set := &call{Op: Op{Share: share}, began: time.Now()}
+		var changes []Change
+		for i := range MaxKeys {
+			changes = append(changes, setNX(fmt.Sprint(i), strings.Repeat("v", MaxValueLen), time.Minute))
+		}
+		p.StartCommit(&set.Op, changes, set)
+		set.want(s, "SET NX, one too many", "overloaded: at most 67108864 bytes that wait for the masters are possible", 0)
 		release := &call{Op: Op{Share: share}, began: time.Now()}
 		p.StartUnlock(&release.Op, []string{"r1"}, "token", release)
 		other := of{p, &Share{}}.begin(one("of another share", time.Minute))

@@ -53,6 +53,8 @@ func TestNote(t *testing.T) {
 		want("plain", "a")
 		p.extend(req.Token, holdTTL, "plain")
 		want("plain", "a")
+		p.commit(compareAndExpire("plain", req.Token, holdTTL)).want(s, "PEXPIRE", "held", 0)
+		want("plain", "a")
 		p.lock(one("plain", holdTTL).as(req.Token))
 		want("plain", "a")
 		req.Note = note("b")
