@@ -46,7 +46,6 @@ var equivalent = map[string]map[string]string{
 		"newAttempt: >= for >: masters > len(a.few)":          "one allocation more",
 		"round.attempts: operand dropped: r.verb != verbUndo": "the undo writes down when it was done, which nothing reads",
 		"attempt.setOn: operand dropped: among.Has(i)":        "where the vote is not in yet the undo is sent twice, which does what one does",
-		"attempt.setOn: operand dropped: a.setAt[i] != 0":     "where nothing was set no key has the end that the undo looks for",
 		"Client.takeBackLocked: always: targets != 0":         "a round that no master gets",
 	},
 	"op_commit.go": {

@@ -735,6 +735,19 @@ func TestReleaseOfSeveralWhereOneIsLost(t *testing.T) {
 	}
 }
 
+// Where nobody knows whether a release was done, what a master is known not to have released goes all the same.
+func TestReleaseOfSeveralOfWhichNobodyKnows(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		p.commit(setNX("a", longValue, 10*time.Second), setNX("b", longValue, 10*time.Second)).want(s, "SET NX", "held", 0)
+		s.doOn([]int{0, 1}, "DEL", "b")
+		s.freeze(2, 3, 4)
+		c := p.commit(compareAndDelete("a", longValue), compareAndDelete("b", longValue))
+		c.want(s, "DEL without three masters", "of 5 masters voted", c.took)
+		s.wantOn("a", longValue, "00111")
+	})
+}
+
 // A release of several keys of which one is another's releases none, on no master, however late it answers.
 func TestDeniedReleaseOfSeveralReleasesNothing(t *testing.T) {
 	for _, far := range [][]int{{}, {3, 4}} {
