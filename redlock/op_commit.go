@@ -115,7 +115,7 @@ type commit struct {
 	committed atomic.Bool // a quorum did it, in time. Set under Client.mu
 
 	// Guarded by Client.mu.
-	outcome quorum.Outcome // what its caller was told; Undecided before
+	outcome quorum.Outcome // what the votes came to, or No where a forced release ended it; Undecided before
 	again   bool           // it begins once more when every master has voted
 	seen    quorum.Mask    // masters whose votes were acted on
 
@@ -574,17 +574,26 @@ func (k *commit) ends(token string) (resources []string) {
 	return resources
 }
 
+// missed are the masters that have not done the commit because they have lost a key. Where a version
+// was changed, they are also those that hold something else: it may be a version from before a change
+// that they have missed. They would miss all that follow, and the lock would be without reserve: one
+// more master that is late, and no value has a quorum until the key ends.
+func (k *commit) missed(v quorum.Votes, places int) quorum.Mask {
+	missed := v.Lost(places)
+	if slices.ContainsFunc(k.changes, func(ch Change) bool { return ch.Was == WasValue && ch.lives() && isVersion(ch.becomes()) }) { //mutant:masters-that-have-missed-changes-are-left-behind
+		missed |= v.Denied(places)
+	}
+	return missed
+}
+
 // refillKeysLocked gives the keys that a commit has set or extended back to those masters among these
-// that have lost one of its keys, or hold something else: these have done nothing of it, for each
-// master does all of a commit or nothing. Otherwise a lock of several keys that is only ever renewed by
-// commits would not outlive a restart of the masters one after another; and a master that has missed
-// one change of a version would miss all that follow, until the key ends. It runs behind
-// clearRemainsLocked, so a key that is rotated makes room for its new value. What is another's stays.
-// Each key is given back as a lease of its own, and only while it is the one of this commit: what was
-// released or changed since is left alone.
+// that have missed it: they have done nothing of it, for each master does all of a commit or nothing.
+// Otherwise a lock of several keys that is only ever renewed by commits would not outlive a restart
+// of the masters one after another. It runs behind clearRemainsLocked: a key that is rotated may
+// still hold its old value there. Each key is given back as a lease of its own, and only while it is
+// the one of this commit: what was released or changed since is left alone.
 func (c *Client) refillKeysLocked(r *round, v quorum.Votes, among quorum.Mask, d *deferred) {
-	places := r.view.Places
-	lost := among & (v.Lost(places) | v.Denied(places)) //mutant:masters-that-have-missed-changes-are-left-behind
+	lost := r.commit.missed(v, r.view.Places) & among
 	if lost == 0 {
 		return
 	}

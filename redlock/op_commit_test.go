@@ -748,6 +748,20 @@ func TestReleaseOfSeveralOfWhichNobodyKnows(t *testing.T) {
 	})
 }
 
+// A value that others may use as well is not given back to a master that held something else: behind a release through another
+// redlockd nobody would release it there.
+func TestShortValueIsNotGivenBackBehindItsRelease(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p, q := s.open(), s.open()
+		s.do(4, "SET", "r", "of another", "PX", 5)
+		p.delay(0, 10*ms, 4)
+		p.commit(setNX("r", "1", 10*time.Second)).want(s, "SET NX", "held", 0)
+		q.commit(compareAndDelete("r", "1")).want(s, "DEL through another redlockd", "held", 0)
+		time.Sleep(20 * ms)
+		s.wantNoLocks()
+	})
+}
+
 // A release of several keys of which one is another's releases none, on no master, however late it answers.
 func TestDeniedReleaseOfSeveralReleasesNothing(t *testing.T) {
 	for _, far := range [][]int{{}, {3, 4}} {
