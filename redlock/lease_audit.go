@@ -10,8 +10,8 @@ import (
 
 // A lease can be lost before its validity ends: masters restart or are flushed. The holder learns it
 // with its next EXTEND; everybody else should not have to wait for that. So with every heartbeat a few
-// leases are read from the masters, and all of them soon after a master was quarantined, was found to
-// evict keys, or became a replica.
+// leases are read from the masters, and all of them soon after a master was quarantined or connected
+// to, was found to evict keys, or became a replica.
 //
 // A lease can also end without this client: another one released it or took it over, or somebody
 // deleted the key. Nobody is told of that, for nobody can tell these apart. What the token has left on

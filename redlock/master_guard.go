@@ -247,9 +247,9 @@ func (l *lane) shows(v string, state member.State, why string) {
 	if (g.record == nil) != (reason != "") {
 		l.since = time.Now()
 	}
-	lost := g.record != nil && reason != ""
-	g.shown, g.memory, g.record, g.reason, g.seenBy = v, state.Memory, nil, reason, r
 	g.changing = reason != "" && s != nil && s.Memory == state.Memory && s.State == member.Voter
+	lost := g.record != nil && reason != "" && !g.changing
+	g.shown, g.memory, g.record, g.reason, g.seenBy = v, state.Memory, nil, reason, r
 	if reason == "" {
 		g.record, g.recheckWithin, g.voted, g.logged = r, member.RecheckWithin(r.Wait), true, false
 	}

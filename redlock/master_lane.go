@@ -266,6 +266,7 @@ func (l *lane) open(ctx context.Context, conn *conn.Conn) error {
 			l.lastDown, l.loggedDown = "", false
 			l.mu.Unlock()
 			l.client.laneChanged(l)
+			l.client.audits.suspect() // it may be another process, or have forgotten meanwhile //mutant:leases-not-looked-at-behind-a-new-connection
 			return nil
 		}
 		releases := slices.Clone(l.pending[:min(len(l.pending), foldMax)])
