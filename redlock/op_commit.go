@@ -1,7 +1,6 @@
 package redlock
 
 import (
-	"math"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -29,87 +28,6 @@ import (
 //   - What a commit has replaced or deleted is also released where another key's guard kept it, if
 //     the value is long enough to be unique.
 
-// Was says what a key must hold for a commit to happen.
-type Was uint8
-
-// What a key held.
-const (
-	WasAbsent Was = iota + 1 // nothing
-	WasValue                 // Change.Value. A key of another type than string holds something else
-)
-
-// Do says what a commit makes of a key.
-type Do uint8
-
-// What becomes of a key.
-const (
-	Keep   Do = iota // nothing: it is only compared
-	Set              // it holds NewValue for TTL
-	Delete           // it is removed
-	Expire           // it lives for TTL from now, exactly: also shorter than before
-)
-
-// doSetLonger is the Do of a Set that is Longer, for the masters.
-const doSetLonger = 4
-
-// Change is what a commit does with one key.
-type Change struct {
-	Resource string
-	Was      Was
-	Do       Do
-	// Longer, with Set: the key lives for no less than before. If the commit fails after it was made on
-	// some masters, the lock does not end there before the holder of the old value expects it.
-	Longer   bool
-	Value    string        // what it must hold, where Was says so. Up to MaxValueLen bytes, may be empty
-	NewValue string        // Set: what it will hold, likewise
-	TTL      time.Duration // Set and Expire: as the caller counts it, from the moment it sent the command
-	// Delay is by how much longer the key lives than the caller counts on, as Terms.Delay.
-	Delay time.Duration
-	// Born is when the youngest of what the key will hold was first granted, if the caller knows: what
-	// a value says of several holders it says to its caller alone. Zero: it follows from Value.
-	Born time.Time
-}
-
-// becomes is what the key holds when the change is done, if it holds anything then.
-func (ch *Change) becomes() string {
-	if ch.Do == Set {
-		return ch.NewValue
-	}
-	return ch.Value
-}
-
-// locks: the key is locked, and was not before.
-func (ch *Change) locks() bool { return ch.Do == Set && ch.Was == WasAbsent }
-
-// rotates: the key held another value before.
-func (ch *Change) rotates() bool {
-	return ch.Do == Set && ch.Was == WasValue && ch.Value != ch.NewValue
-}
-
-// setsNew: the key gets a value that it did not hold.
-func (ch *Change) setsNew() bool { return ch.locks() || ch.rotates() }
-
-// life is how long the key is to live: what the caller counts on, and the delay behind it.
-func (ch *Change) life() time.Duration { return ch.TTL + ch.Delay } //mutant:a-commit-has-no-delay
-
-// lives: the key has a new TTL when the change is done.
-func (ch *Change) lives() bool { return ch.Do == Set || ch.Do == Expire }
-
-// uniqueMin is the length from which a value is taken for one that nobody else uses.
-const uniqueMin = 16
-
-// unique tells whether nobody else is likely to use the value. Only then may it be released where a
-// guard kept it: a release compares the value and nothing else.
-func unique(value string) bool { return len(value) >= uniqueMin }
-
-// paddedTTL is what the masters get for a TTL that a client counts without drift: at least so much
-// that the validity, reckoned as for LOCK, is what the client believes in. ValidityOf(padded,
-// elapsed, DriftOf(padded)) >= ttl - elapsed.
-func paddedTTL(ttl time.Duration, d clock.Drift) time.Duration {
-	padded := max(float64(ttl+clock.DriftConstant)/(1-d.Factor), float64(ttl+d.StepMax+clock.DriftConstant)/(1-d.Rate())) //mutant:ttl-not-padded //mutant:steps-not-counted-in-short-ttls-of-drop-in-clients
-	return time.Duration(math.Ceil(padded/float64(time.Millisecond))) * time.Millisecond
-}
-
 // commit is what a round of changes is about.
 type commit struct {
 	committed atomic.Bool // a quorum did it, in time. Set under Client.mu
@@ -128,57 +46,6 @@ type commit struct {
 // rotates tells whether a change puts another value in the place of one.
 func (k *commit) rotates() bool {
 	return slices.ContainsFunc(k.changes, func(ch Change) bool { return ch.rotates() })
-}
-
-// checkCommit checks changes. It tells by which verb they are made, and the shortest TTL that the
-// caller counts on; 0: none.
-func (b *bounds) checkCommit(changes []Change) (v verb, ttl time.Duration, err error) {
-	var few [4]string
-	resources := few[:0]
-	for i := range changes {
-		resources = append(resources, changes[i].Resource)
-	}
-	if err := checkResources(resources, MaxKeys); err != nil {
-		return 0, 0, err
-	}
-	deletes, sets, compares, keeps := false, false, false, false
-	for i := range changes {
-		ch := &changes[i]
-		switch {
-		case ch.Was < WasAbsent || ch.Was > WasValue || ch.Do > Expire:
-			return 0, 0, badRequest("there is no such change of %q", ch.Resource)
-		case ch.Was == WasAbsent && (ch.Do == Delete || ch.Do == Expire):
-			return 0, 0, badRequest("%q cannot be absent and be deleted or extended", ch.Resource)
-		case max(len(ch.Value), len(ch.NewValue)) > MaxValueLen:
-			return 0, 0, badRequest("the value has %d bytes, at most %d are possible", max(len(ch.Value), len(ch.NewValue)), MaxValueLen)
-		}
-		if ch.lives() {
-			if err := b.checkTTL(ch.TTL, ch.Delay); err != nil {
-				return 0, 0, err
-			}
-			if ttl == 0 || ch.TTL < ttl {
-				ttl = ch.TTL
-			}
-		}
-		deletes = deletes || ch.Do == Delete
-		sets = sets || ch.setsNew()
-		compares = compares || ch.Was == WasValue
-		keeps = keeps || ch.Do == Keep
-	}
-	first := &changes[0]
-	switch {
-	case len(changes) == 1 && first.locks():
-		return verbCommitSet, ttl, nil
-	case sets && !compares: // what is deleted is compared
-		return verbCommitAcquire, ttl, nil
-	case sets || deletes && (ttl > 0 || keeps):
-		// Also where a key that is deleted stands beside one that is only compared: one master that
-		// deletes is enough for a release, and is none for what the comparison is to prove.
-		return verbCommitReplace, ttl, nil
-	case deletes:
-		return verbCommitRelease, ttl, nil
-	}
-	return verbCommitExtend, ttl, nil
 }
 
 // StartCommit makes all the changes if all their guards hold, and none otherwise: Result.Held
@@ -254,16 +121,6 @@ func (c *Client) beginCommitLocked(op *Op, v verb, ttl time.Duration, changes []
 			c.waiting.handOverLocked(changes[i].Resource, d)
 		}
 	}
-}
-
-// newKeys is how many resources are locked by the changes that were not locked before.
-func newKeys(changes []Change) (n int) {
-	for i := range changes {
-		if changes[i].locks() {
-			n++
-		}
-	}
-	return n
 }
 
 // commitRound is the round of a commit.
@@ -490,22 +347,12 @@ func (s *Stats) countCommit(v verb, result Result, elapsed time.Duration) {
 	}
 }
 
-// firstNew is the first resource that was not locked before; "": there is none.
-func firstNew(changes []Change) string {
-	for i := range changes {
-		if changes[i].locks() {
-			return changes[i].Resource
-		}
-	}
-	return ""
-}
-
 // committedLocked makes leases of what a commit has set or extended, and forgets those it has
 // ended.
 func (c *Client) committedLocked(r *round, share *Share, v quorum.Votes, d *deferred) {
 	k, n := r.commit, r.view.Places
-	if resource := firstNew(k.changes); resource != "" {
-		c.leases.byPrefix.granted(resource, c.own.At(d.now)-r.op.arrived, r.op.rounds)
+	if i := slices.IndexFunc(k.changes, func(ch Change) bool { return ch.locks() }); i >= 0 {
+		c.leases.byPrefix.granted(k.changes[i].Resource, c.own.At(d.now)-r.op.arrived, r.op.rounds)
 	}
 	for i := range k.changes {
 		ch := &k.changes[i]
