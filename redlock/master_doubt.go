@@ -125,8 +125,8 @@ func (k *clockGuard) beat(now clock.Reading, own *clock.Own, drift clock.Drift, 
 	if k.same {
 		return
 	}
-	k.slept = own.Suspended()                                                                    //mutant:a-suspension-excuses-a-later-gain
-	if k.last != (clock.Reading{}) && clock.WentBack(k.last, now, drift.Rate(), drift.StepMax) { //mutant:a-clock-set-back-lengthens-locks
+	k.slept = own.Suspended()                                     //mutant:a-suspension-excuses-a-later-gain
+	if clock.WentBack(k.last, now, drift.Rate(), drift.StepMax) { //mutant:a-clock-set-back-lengthens-locks
 		k.clamp = clamp{due: true, back: now.Received}
 	}
 	k.last = now

@@ -5,6 +5,7 @@ package redlock
 // still, to be ahead, and to be suspended.
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -595,6 +596,7 @@ func TestClockGuardJudges(t *testing.T) {
 		{what: "behind it", at: 26 * time.Second, ahead: 3 * time.Second, counts: true},
 		{what: "a long suspension", at: 27 * time.Second, ahead: 14 * time.Second, asleep: 11 * time.Second, unwatched: true},
 		{what: "a gain beside a suspension", at: 28 * time.Second, ahead: 20 * time.Second, asleep: time.Second, gain: 5 * time.Second, before: 27 * time.Second},
+		{what: "a suspension, and longer than a wait later", at: 39 * time.Second, ahead: 21 * time.Second, asleep: time.Second, unwatched: true},
 	} {
 		f.Suspended.Add(int64(tt.asleep))
 		got := k.judge(clock.ReadingOf(tt.at, tt.at, time.Hour+tt.at+tt.ahead), own, drift, wait)
@@ -602,8 +604,16 @@ func TestClockGuardJudges(t *testing.T) {
 			t.Errorf("%s: got %+v, want %+v", tt.what, got, tt)
 		}
 	}
-	if k.good = false; k.judge(clock.ReadingOf(29*time.Second, 29*time.Second, time.Hour+49*time.Second), own, drift, wait).counts {
+	if k.good = false; k.judge(clock.ReadingOf(40*time.Second, 40*time.Second, time.Hour+61*time.Second), own, drift, wait).counts {
 		t.Error("a clock that is not good counts")
+	}
+	first := newClockGuard(own, false)
+	if first.good = true; !first.judge(clock.ReadingOf(time.Minute, time.Minute, time.Hour), own, drift, wait).counts {
+		t.Error("a first reading longer than a wait behind our own start does not count")
+	}
+	same := newClockGuard(own, true)
+	if same.beat(clock.ReadingOf(time.Minute, time.Minute, time.Hour), own, drift, wait); same.last != (clock.Reading{}) || same.own.Begun {
+		t.Errorf("a clock of our own is watched: got %+v", same)
 	}
 }
 
@@ -623,9 +633,10 @@ func TestClockGuardDoubts(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		after, gain, want time.Duration
-	}{{2 * heartbeat, time.Second, time.Second}, {2*heartbeat + 1, time.Second, 2 * time.Second}, {3 * heartbeat, 0, 2 * time.Second}, {10 * heartbeat, 0, 2 * time.Second}} {
+		gained            time.Duration // the last that was added
+	}{{2 * heartbeat, time.Second, time.Second, 0}, {2*heartbeat + 1, time.Second, 2 * time.Second, 2*heartbeat + 1}, {3 * heartbeat, 0, 2 * time.Second, 2*heartbeat + 1}, {10 * heartbeat, 0, 2 * time.Second, 2*heartbeat + 1}} {
 		at := now.Add(tt.after)
-		if k.doubt(clockResult{gain: tt.gain, unwatched: true}, at, own, wait, heartbeat) || k.gain != tt.want || !k.unnoted || !k.until.Equal(at.Add(wait)) || k.reason != clock.OutOfStep(time.Second) {
+		if k.doubt(clockResult{gain: tt.gain, unwatched: true}, at, own, wait, heartbeat) || k.gain != tt.want || k.gained != own.At(now.Add(tt.gained)) || !k.unnoted || !k.until.Equal(at.Add(wait)) || k.reason != clock.OutOfStep(time.Second) {
 			t.Errorf("a gain of %v %v later: got %+v, want a gain of %v", tt.gain, tt.after, k, tt.want)
 		}
 	}
@@ -635,7 +646,7 @@ func TestClockGuardTrusts(t *testing.T) {
 	own := &clock.Own{Faults: &clock.Faults{}}
 	now := time.Now()
 	own.Start(now)
-	const wait = 10 * time.Second
+	const wait, began = 10 * time.Second, 5 * time.Second
 	for _, tt := range []struct {
 		name                string
 		watched             time.Duration
@@ -653,12 +664,13 @@ func TestClockGuardTrusts(t *testing.T) {
 		{name: "we are alone", alone: true, enough: true, reason: "agrees with too few masters"},
 		{name: "it differs", enough: true, reason: "its clock differs by 2s from"},
 		{name: "it is good", good: true, want: true},
+		{name: "it is good, and watched", good: true, watched: wait, want: true},
 	} {
 		k := clockGuard{good: tt.good, reason: "before", logged: true, unnoted: true}
 		k.gain, k.noted, k.agrees = tt.gain, tt.noted, tt.agrees
-		k.last = clock.ReadingOf(tt.watched, tt.watched, own.Wall(now)+2*time.Second)
+		k.last = clock.ReadingOf(began+tt.watched, began+tt.watched, own.Wall(now)+2*time.Second)
 		k.last.Offset = clock.Interval{Low: own.Wall(now) + 2*time.Second, High: own.Wall(now) + 2*time.Second}
-		k.ring.Add(clock.ReadingOf(0, 0, time.Hour), 0, wait)
+		k.ring.Add(clock.ReadingOf(began, began, time.Hour), 0, wait)
 		again := k.trust(tt.alone, tt.enough, now, own, wait)
 		if k.good != tt.want || again != (tt.want && !tt.good) || k.offset != 2*time.Second || k.copied != k.ring {
 			t.Errorf("%s: got good %v, again %v, want %v", tt.name, k.good, again, tt.want)
@@ -673,5 +685,139 @@ func TestClockGuardTrusts(t *testing.T) {
 		case !tt.want && tt.gain == 0 && (k.skew != 0) != tt.enough:
 			t.Errorf("%s: got a skew of %v", tt.name, k.skew)
 		}
+	}
+}
+
+// What a lane does when a clock is doubted: the first gain has the leases looked at, and all masters asked.
+func TestLaneDoubtsAClock(t *testing.T) {
+	l := standing(t, newMemMaster(t)).lane
+	k, c := &l.guard.clock, l.client
+	c.leases.all = make([]*lease, 1)
+	gain, unwatched := clockResult{gain: time.Second}, clockResult{unwatched: true}
+	for _, tt := range []struct {
+		what         string
+		good         bool
+		gained       time.Duration // before
+		found        clockResult
+		since, first bool
+	}{
+		{"nobody watched", true, 0, unwatched, true, false},
+		{"nobody watched, again", false, 0, unwatched, false, false},
+		{"a gain", true, 0, gain, true, true},
+		{"a gain where nobody watched", false, 0, gain, true, true},
+		{"a gain more", false, time.Second, gain, false, false},
+		{"a gain, and nobody watched", true, 0, clockResult{gain: time.Second, unwatched: true}, true, true},
+	} {
+		long := time.Now().Add(-time.Hour)
+		l.state, l.since, l.heartbeatDue, c.audits.doubts = laneIdle, long, false, 0
+		k.good, k.gain = tt.good, tt.gained
+		l.toResolve = guardResult{clock: tt.found}
+		if err := l.resolve(t.Context(), nil); err != nil || k.good || l.toResolve.unresolved() {
+			t.Errorf("%s: got %v, good %v, to resolve %+v", tt.what, err, k.good, l.toResolve)
+		}
+		if since := !l.since.Equal(long); since != tt.since || l.heartbeatDue != tt.first || (c.audits.doubts > 0) != tt.first {
+			t.Errorf("%s: got another since %v, a heartbeat due %v, %d leases to look at", tt.what, since, l.heartbeatDue, c.audits.doubts)
+		}
+	}
+	for _, runID := range []string{"another", l.identity.RunID} {
+		same := runID == l.identity.RunID
+		l.heartbeatDue, k.reported = false, clockResult{}
+		if l.gained(runID, time.Second, time.Minute); l.heartbeatDue != same || (k.reported == clockResult{gain: time.Second, before: time.Minute}) != same {
+			t.Errorf("a gain that a copy has seen of %q: got %+v, a heartbeat due %v", runID, k.reported, l.heartbeatDue)
+		}
+	}
+}
+
+// A heartbeat acts once on the gain that a copy has seen.
+func TestHeartbeatTakesTheGainOfACopy(t *testing.T) {
+	b := standing(t, newMemMaster(t))
+	l, k := b.lane, &b.lane.guard.clock
+	for range 2 {
+		k.good, k.gain = true, 0
+		l.state = laneIdle
+		l.gained(l.identity.RunID, time.Minute, time.Second)
+		if err := l.heartbeat(t.Context(), b.conn); err != nil || k.good || k.gain != time.Minute || k.before != time.Second || k.reported != (clockResult{}) || l.toResolve.unresolved() {
+			t.Fatalf("got %v, %+v", err, k)
+		}
+	}
+	k.good, k.gain = true, 0
+	if err := l.heartbeat(t.Context(), b.conn); err != nil || !k.good || k.gain != 0 {
+		t.Errorf("the same gain once more: got %v, %+v", err, k)
+	}
+}
+
+// A gain is noted once, on a master that shows what it did, and tried again where that failed.
+func TestNoteGain(t *testing.T) {
+	b := standing(t, newMemMaster(t))
+	l, k := b.lane, &b.lane.guard.clock
+	shown := l.guard.shown
+	for _, tt := range []struct {
+		what             string
+		unnoted, stepped bool
+		shown            string
+		noted, again     bool
+	}{
+		{"there is none", false, true, shown, false, false},
+		{"a pause", true, false, shown, false, true},
+		{"a master that shows something else", true, true, "something else", false, true},
+		{"a step", true, true, shown, true, false},
+	} {
+		k.unnoted, k.gain, k.ownGain, l.guard.shown = tt.unnoted, time.Second, 0, tt.shown
+		if tt.stepped {
+			k.ownGain = time.Second
+		}
+		l.noteGain(t.Context(), b.conn)
+		noted := b.conn.Redis.HGet(t.Context(), lua.MembersKey, "gained").Val() != ""
+		if noted != tt.noted || k.unnoted != tt.again {
+			t.Errorf("%s: noted %v, to be noted again %v", tt.what, noted, k.unnoted)
+		}
+	}
+	k.unnoted = true
+	b.conn.Redis.AddHook(naming{err: errors.New("OOM command not allowed")})
+	if l.noteGain(t.Context(), b.conn); !k.unnoted {
+		t.Error("a note that the master refused is not tried again")
+	}
+}
+
+// A heartbeat that finds a clock in step has those look again whose clocks it vouches for, if that can end their doubt.
+func TestHeartbeatVouchesForOthers(t *testing.T) {
+	b := standing(t, newMemMaster(t))
+	l, f := b.lane, b.lane.fleet
+	second, third := newLane(f, 1, l.master), newLane(f, 2, l.master)
+	f.set(newView([]*lane{l, second, third}, l.guard.record, f))
+	wall := l.guard.clock.last.Offset
+	hour := clock.Interval{Low: wall.Low + time.Hour, High: wall.High + time.Hour}
+	for _, tt := range []struct {
+		what   string
+		change func(k *clockGuard) // of the second
+		own    clock.Interval      // the first's
+		due    bool
+		reason string // of the first's doubt
+	}{
+		{"it is not watched", func(k *clockGuard) {}, wall, true, ""},
+		{"it is good", func(k *clockGuard) { k.good = true }, wall, false, ""},
+		{"it has gained", func(k *clockGuard) { k.gain = time.Second }, wall, false, ""},
+		{"a gain was noted", func(k *clockGuard) { k.noted = true }, wall, false, ""},
+		{"it is an hour ahead", func(k *clockGuard) { k.wall = hour }, wall, false, ""},
+		{"the first is an hour ahead", func(k *clockGuard) {}, hour, true, "its clock differs by"},
+		{"both are", func(k *clockGuard) { k.wall = hour }, hour, false, "this machine's clock agrees with too few masters"},
+	} {
+		for _, other := range []*lane{second, third} {
+			other.state, other.heartbeatDue = laneIdle, false
+			other.guard.clock = clockGuard{clockView: clockView{wall: wall, known: true}}
+		}
+		tt.change(&second.guard.clock)
+		k := &l.guard.clock
+		k.good, k.gain, k.last.Offset = false, 0, tt.own
+		k.ring = clock.Ring{}
+		k.ring.Add(k.last, 0, time.Hour)
+		l.trustClock(false)
+		if second.heartbeatDue != tt.due || k.good != (tt.reason == "") || !strings.HasPrefix(k.reason, tt.reason) || k.agrees != k.good {
+			t.Errorf("%s: a heartbeat is due %v, want %v; the first is good %v, agrees %v: %s", tt.what, second.heartbeatDue, tt.due, k.good, k.agrees, k.reason)
+		}
+	}
+	l.guard.clock.same, l.guard.clock.known = true, false
+	if l.trustClock(false); l.guard.clock.known {
+		t.Error("a clock of our own is compared")
 	}
 }

@@ -220,7 +220,7 @@ const forgottenMax = 256
 // the memory before, as the master was told.
 func (l *lane) shows(v string, state member.State, why string) {
 	g, r := &l.guard, l.fleet.view.Load().record
-	if g.memory != "" && state.Memory != g.memory && member.SameProcess(g.memory, state.Memory) {
+	if state.Memory != g.memory { // both are of one process
 		l.forget(g.memory)
 	}
 	var reason string
@@ -309,6 +309,10 @@ func (l *lane) heartbeat(ctx context.Context, link *conn.Conn) error {
 	sent := time.Now()
 	pipe.Exec(ctx)
 	received := time.Now()
+	info := conn.ParseInfo(replication.Val() + memory.Val())
+	if reason := conn.Refusal(info); reason != conn.Evicts(info) { //mutant:an-evicting-master-is-not-asked-for-the-leases
+		return &conn.RefusedError{Reason: reason}
+	}
 	// With its memory full it cannot count. It can still release.
 	full := beat.Err() != nil && strings.HasPrefix(beat.Err().Error(), "OOM ")
 	if full {
@@ -319,10 +323,6 @@ func (l *lane) heartbeat(ctx context.Context, link *conn.Conn) error {
 		if err != nil {
 			return fmt.Errorf("heartbeat: %w", err)
 		}
-	}
-	info := conn.ParseInfo(replication.Val() + memory.Val())
-	if reason := conn.Refusal(info); reason != "" && reason != conn.Evicts(info) { //mutant:an-evicting-master-is-not-asked-for-the-leases
-		return &conn.RefusedError{Reason: reason}
 	}
 	high, untrue, err := fence.ReadHighWater(floor, top, received, f.opts.ClockSkewMax)
 	if err != nil {
@@ -365,13 +365,9 @@ func (l *lane) heartbeat(ctx context.Context, link *conn.Conn) error {
 	case untrue == "": // what it says without a vote may be what is left after forgetting //mutant:fences-of-a-false-floor-forgotten
 		l.guard.high = 0
 	}
-	if told := &l.guard.clock.reported; told.gain > 0 {
-		result = result.merge(guardResult{clock: *told})
-		*told = clockResult{}
-	}
-	if result.unresolved() {
-		l.toResolve = l.toResolve.merge(result)
-	}
+	told := &l.guard.clock.reported
+	l.toResolve = l.toResolve.merge(result).merge(guardResult{clock: *told})
+	*told = clockResult{}
 	l.mu.Unlock()
 	if err := l.resolve(ctx, link); err != nil {
 		return err
@@ -512,7 +508,7 @@ func (l *lane) trustClock(noted bool) {
 	}
 	l.mu.Unlock()
 	for _, other := range f.view.Load().masters {
-		if other != l && agreeing.Has(other.index) {
+		if agreeing.Has(other.index) {
 			other.recheckClock()
 		}
 	}

@@ -6,11 +6,19 @@ package redlock
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"redlockd/redlock/clock"
+	"redlockd/redlock/conn"
 	"redlockd/redlock/lua"
 	"redlockd/redlock/member"
 	"redlockd/redlock/memmaster"
@@ -146,6 +154,457 @@ func TestFindingsOfTwoPipelines(t *testing.T) {
 		if got := tt.first.merge(tt.later); got != tt.want || got.unresolved() == tt.resolved {
 			t.Errorf("%s: got %+v, want %+v", tt.what, got, tt.want)
 		}
+	}
+}
+
+// What one guard makes of the end of a pipeline.
+func TestGuardJudges(t *testing.T) {
+	f := &fleet{opts: &Options{MasterTimeout: 40 * ms}, drift: clock.Drift{Factor: 0.01}, own: &clock.Own{Faults: &clock.Faults{}}}
+	f.own.Start(time.Now())
+	f.view.Store(&view{wait: time.Minute})
+	const at, within = 10 * time.Second, time.Second
+	record := new(member.Record)
+	counts, nothing := guardResult{counts: true, remembers: true, record: record}, guardResult{}
+	for _, tt := range []struct {
+		what   string
+		change func(g *guard)
+		end    member.Trailer
+		want   guardResult
+		beat   int64
+	}{
+		{"the same beat", nil, member.Trailer{Shown: "shown", Beat: 5}, counts, 5},
+		{"a later one", nil, member.Trailer{Shown: "shown", Beat: 7}, counts, 7},
+		{"an earlier one", nil, member.Trailer{Shown: "shown", Beat: 4}, guardResult{suspicion: "its beat went back from 5 to 4: its memory is of an earlier time"}, 5},
+		{"another record", nil, member.Trailer{Shown: "another", Beat: 6}, guardResult{recheck: true}, 5},
+		{"none is shown, and none was", func(g *guard) { g.shown = "" }, member.Trailer{Beat: 6}, guardResult{recheck: true}, 5},
+		{"it does not vote", func(g *guard) { g.record = nil }, member.Trailer{Shown: "shown", Beat: 6}, nothing, 6},
+		{"its address was made sure of just in time", func(g *guard) { g.confirmed.Store(int64(at - within)) }, member.Trailer{Shown: "shown", Beat: 6}, counts, 6},
+		{"and a moment before", func(g *guard) { g.confirmed.Store(int64(at - within - 1)) }, member.Trailer{Shown: "shown", Beat: 6}, nothing, 6},
+		{"it may evict", func(g *guard) { g.refusal = "it may evict" }, member.Trailer{Shown: "shown", Beat: 6}, guardResult{record: record}, 6},
+		{"its clock is doubted", func(g *guard) { g.clock.good = false }, member.Trailer{Shown: "shown", Beat: 6}, guardResult{remembers: true, record: record}, 6},
+	} {
+		g := &guard{shown: "shown", record: record, recheckWithin: within, beat: 5, clock: newClockGuard(f.own, false)}
+		g.confirmed.Store(int64(at))
+		g.clock.good = true
+		if tt.change != nil {
+			tt.change(g)
+		}
+		got := g.judge(tt.end, clock.ReadingOf(at, at, at), f)
+		if got.clock = (clockResult{}); got != tt.want || g.beat != tt.beat {
+			t.Errorf("%s: got %+v with beat %d, want %+v with beat %d", tt.what, got, g.beat, tt.want, tt.beat)
+		}
+	}
+	g := &guard{clock: newClockGuard(f.own, false)}
+	for _, tt := range []struct {
+		what        string
+		took, ahead time.Duration
+		want        time.Duration
+	}{
+		{"the first, though it was slow", 20 * ms, 100 * ms, 120 * ms},
+		{"a slow one", 10*ms + 1, 0, 120 * ms},
+		{"one that just was not", 10 * ms, 50 * ms, 60 * ms},
+	} {
+		now := clock.ReadingOf(at-tt.took, at, at+tt.ahead)
+		g.judge(member.Trailer{}, now, f)
+		if got := time.Duration(g.ahead.Load()); (got - tt.want).Abs() > 2*ms {
+			t.Errorf("%s: the clock is ahead by at most %v, want %v", tt.what, got, tt.want)
+		}
+	}
+}
+
+// What a lane makes of what its master shows: whether its votes count, why not, who looks at the leases, and what the log has.
+func TestWhatAMasterShows(t *testing.T) {
+	b := standing(t, newMemMaster(t))
+	l, c := b.lane, b.lane.client
+	record, memory := l.guard.record, l.guard.memory
+	if record == nil || l.guard.shown != record.ShownBy(memory) {
+		t.Fatalf("shown at first: got %q, want the record with %s", l.guard.shown, memory)
+	}
+	later := member.NewMemory(l.identity.RunID)
+	listed := func(change func(s *member.Seat)) *member.Record {
+		r := *record
+		r.Seats = slices.Clone(r.Seats)
+		change(&r.Seats[0])
+		return &r
+	}
+	learner := listed(func(s *member.Seat) { s.State = member.Learner })
+	voter, elsewhere := listed(func(*member.Seat) {}), listed(func(s *member.Seat) { s.Number = 1 })
+	elsewhere.Version, elsewhere.Seats[0].State = 1, member.Learner
+	settled := member.State{Memory: memory, Record: record.ID()}
+	changed := func(change func(s *member.State)) member.State {
+		s := settled
+		change(&s)
+		return s
+	}
+	accepted := changed(func(s *member.State) { s.Child = strings.Repeat("a", member.DigestLen) })
+	behind := changed(func(s *member.State) { s.Record = elsewhere.ID() })
+	forgot := changed(func(s *member.State) { s.Memory = later })
+	c.leases.all = make([]*lease, 1)
+	for _, tt := range []struct {
+		what               string
+		record             *member.Record // in force
+		state              member.State
+		why                string
+		votes, logged      bool // before
+		reason             string
+		changing, suspects bool
+		quarantined        bool // is logged
+	}{
+		{what: "it votes", record: voter, state: settled, votes: true},
+		{what: "it votes again", record: voter, state: settled},
+		{what: "no membership is known", state: settled, votes: true, reason: "no membership is known yet", suspects: true},
+		{what: "none is known, and it says why", state: settled, why: "it is new", reason: "it is new"},
+		{what: "it has no seat", record: elsewhere, state: settled, votes: true, reason: "the membership does not list what it remembers", suspects: true},
+		{what: "it is listed with another memory", record: voter, state: forgot, votes: true, reason: "the membership does not list what it remembers", suspects: true},
+		{what: "and was before", record: voter, state: forgot, why: "it was flushed", reason: "it was flushed", suspects: true}, // its memory is forgotten
+		{what: "it shows another version", record: voter, state: behind, votes: true, reason: "it does not show version 0 of the membership", changing: true},
+		{what: "it has accepted a child", record: voter, state: accepted, votes: true, reason: "a change of the membership is under way", changing: true},
+		{what: "it learns", record: learner, state: settled, votes: true, reason: "it may have forgotten locks", suspects: true, quarantined: true},
+		{what: "it learns still", record: learner, state: settled, logged: true, reason: "it may have forgotten locks"},
+		{what: "it learns, and a change is under way", record: learner, state: accepted, reason: "a change of the membership is under way"},
+	} {
+		var text strings.Builder
+		l.fleet.opts.Logger = slog.New(slog.NewTextHandler(&text, nil))
+		l.fleet.set(newView([]*lane{l}, tt.record, l.fleet))
+		long := time.Now().Add(-time.Hour)
+		l.since, l.guard = long, guard{memory: memory, beat: 7, high: 8, logged: tt.logged, clock: l.guard.clock}
+		if tt.votes {
+			l.guard.record = record
+		}
+		c.audits.doubts = 0
+		l.shows(tt.state.String(), tt.state, tt.why)
+		g := &l.guard
+		if g.shown != tt.state.String() || g.memory != tt.state.Memory || g.seenBy != tt.record || (g.record != nil) != (tt.reason == "") || g.record != nil && g.record != tt.record {
+			t.Errorf("%s: got %+v", tt.what, g)
+		}
+		if !strings.HasPrefix(g.reason, tt.reason) || tt.reason == "" && g.reason != "" {
+			t.Errorf("%s: got the reason %q, want %q", tt.what, g.reason, tt.reason)
+		}
+		if g.changing != tt.changing || (c.audits.doubts > 0) != tt.suspects || l.since.Equal(long) != (tt.votes == (tt.reason == "")) {
+			t.Errorf("%s: got changing %v, %d leases to look at, and since %v", tt.what, g.changing, c.audits.doubts, time.Since(l.since))
+		}
+		if forgotten := tt.state.Memory != memory; (g.beat == 0) != forgotten || (g.high == 0) != forgotten || slices.Contains(g.forgotten, memory) != forgotten {
+			t.Errorf("%s: got beat %d, high %d, forgotten %q", tt.what, g.beat, g.high, g.forgotten)
+		}
+		if tt.reason == "" && (!g.voted || g.logged || g.recheckWithin != member.RecheckWithin(record.Wait)) {
+			t.Errorf("%s: got %+v", tt.what, g)
+		}
+		if got := strings.Contains(text.String(), "master quarantined"); got != tt.quarantined || got != (g.logged && !tt.logged) {
+			t.Errorf("%s: got the log %q", tt.what, text.String())
+		}
+	}
+}
+
+// What a lane makes of a heartbeat, of which each step follows on the ones before.
+func TestHeartbeats(t *testing.T) {
+	m := newMemMaster(t)
+	b := standing(t, m)
+	l, c, ctx := b.lane, b.lane.client, t.Context()
+	c.leases.all = make([]*lease, 1)
+	g, first, named := &l.guard, l.guard.memory, l.guard.memory
+	do := func(args ...any) {
+		t.Helper()
+		if err := b.conn.Redis.Do(ctx, args...).Err(); err != nil {
+			t.Fatal(args, err)
+		}
+	}
+	evict := func(key string) {
+		t.Helper()
+		if do("SET", key, "", "PX", 60_000); !m.Evict(func(name string) bool { return name == key }) {
+			t.Fatal("nothing is evicted")
+		}
+	}
+	policy := func(name string) { do("CONFIG", "SET", "maxmemory", 100_000_000, "maxmemory-policy", name) }
+	const evicts = "it may evict locks"
+	var was int64
+	for _, tt := range []struct {
+		what          string
+		do            func()
+		err           string
+		votes, loses  bool   // its memory gets another name
+		suspects      bool   // all leases are looked at
+		refusal       string // afterwards
+		high, evicted int64
+		newBorn       bool
+	}{
+		{what: "nothing happens", votes: true},
+		{what: "a fence", do: func() { do("ZADD", lua.MarksKey, 70, "r") }, votes: true, high: 70},
+		{what: "a floor that can be no fence", do: func() { do("SET", lua.FloorKey, "x") }, votes: true, suspects: true, refusal: "its redlockd:floor is x", high: 70},
+		{what: "it is mended", do: func() { do("SET", lua.FloorKey, 60) }, votes: true, high: 70},
+		{what: "a connection that is new, and sees the evictions of before", do: func() { policy("volatile-lru"); evict("k0"); policy("noeviction"); g.evicted = -1 }, votes: true, high: 70, evicted: 1},
+		{what: "it may evict", do: func() { policy("volatile-lru") }, votes: true, suspects: true, refusal: evicts, high: 0, evicted: 1},
+		{what: "it evicts", do: func() { evict("k1") }, loses: true, suspects: true, refusal: evicts, evicted: 2},
+		{what: "it goes on evicting", do: func() { evict("k2") }, suspects: true, refusal: evicts, evicted: 2},
+		{what: "it may no longer", do: func() { policy("noeviction") }, loses: true, suspects: true, evicted: 3},
+		{what: "it does not", evicted: 3},
+		{what: "it has a vote again", do: func() { b.admit(t); do("ZADD", lua.MarksKey, 80, "r") }, votes: true, high: 80, evicted: 3},
+		{what: "it evicts, and may not by now", do: func() { policy("volatile-lru"); evict("k3"); policy("noeviction") }, loses: true, suspects: true, evicted: 4},
+		{what: "it has a vote again", do: func() { b.admit(t) }, votes: true, high: 80, evicted: 4},
+		{what: "its fences went back", do: func() { do("DEL", lua.MarksKey) }, loses: true, suspects: true, evicted: 4},
+		{what: "a fence without a vote", do: func() { do("ZADD", lua.MarksKey, 90, "r") }, evicted: 4},
+		{what: "its beat went back by one", do: func() { do("HINCRBY", lua.MembersKey, "beat", -1) }, loses: true, suspects: true, evicted: 4},
+		{what: "another client has named its memory", do: func() {
+			named = member.NewMemory(l.identity.RunID)
+			if err := member.NameMemory(ctx, b.conn, g.shown, named, "another"); err != nil {
+				t.Fatal(err)
+			}
+		}, newBorn: true, suspects: true, evicted: 4},
+		{what: "what it shows cannot be read", do: func() { do("HSET", lua.MembersKey, "v", l.identity.RunID+" in another form") }, err: "which this redlockd cannot read"},
+		{what: "a beat that is no number", do: func() { do("HSET", lua.MembersKey, "beat", "x") }, err: "heartbeat: ERR hash value is not an integer"},
+		{what: "its membership is no hash", do: func() { do("DEL", lua.MembersKey); do("SET", lua.MembersKey, "x") }, err: "is no membership"},
+		{what: "it is a replica", do: func() { do("REPLICAOF", "elsewhere", 1) }, err: "it is a slave of elsewhere:1"},
+	} {
+		c.audits.doubts, l.rttMin, was = 0, 0, g.beat
+		memory := g.memory
+		if tt.do != nil {
+			tt.do()
+			if strings.HasSuffix(tt.what, "again") {
+				c.audits.doubts, was, memory = 0, g.beat, g.memory
+			}
+		}
+		switch err := l.heartbeat(ctx, b.conn); {
+		case tt.err != "":
+			if err == nil || !strings.Contains(err.Error(), tt.err) {
+				t.Errorf("%s: got the error %v, want %q", tt.what, err, tt.err)
+			}
+			continue
+		case err != nil:
+			t.Fatalf("%s: %v", tt.what, err)
+		}
+		if got := g.memory != memory; got != (tt.loses || tt.newBorn) || (g.record != nil) != tt.votes || tt.newBorn && g.memory != named {
+			t.Errorf("%s: another memory is %v, its record %v, its name %s", tt.what, got, g.record, g.memory)
+		}
+		if !strings.Contains(g.refusal, tt.refusal) || (tt.refusal == "") != (g.refusal == "") || (c.audits.doubts > 0) != tt.suspects {
+			t.Errorf("%s: refusal %q, %d leases to look at", tt.what, g.refusal, c.audits.doubts)
+		}
+		if g.high != tt.high || g.evicted != tt.evicted || l.rttMin == 0 {
+			t.Errorf("%s: highest fence %d, %d evicted, distance %v, want %d and %d", tt.what, g.high, g.evicted, l.rttMin, tt.high, tt.evicted)
+		}
+		if g.memory == memory && g.beat <= was {
+			t.Errorf("%s: its beat went from %d to %d", tt.what, was, g.beat)
+		}
+	}
+	if slices.Contains(g.forgotten, named) || !slices.Contains(g.forgotten, first) {
+		t.Errorf("forgotten: got %q", g.forgotten)
+	}
+}
+
+func TestFirstOfBeat(t *testing.T) {
+	reply := func(value any, err error) *redis.Cmd {
+		cmd := redis.NewCmd(t.Context(), "evalsha")
+		cmd.SetVal(value)
+		if err != nil {
+			cmd.SetErr(err)
+		}
+		return cmd
+	}
+	for _, tt := range []struct {
+		reply *redis.Cmd
+		want  int64
+		err   string
+	}{
+		{reply([]any{int64(7), "1"}, nil), 7, ""},
+		{reply([]any{"7"}, nil), 0, "heartbeat: "},
+		{reply([]any{}, nil), 0, "heartbeat: "},
+		{reply(int64(7), nil), 0, "heartbeat: "},
+		{reply([]any{int64(7)}, errors.New("ERR no")), 0, "heartbeat: ERR no"},
+	} {
+		if got, err := firstOfBeat(tt.reply); got != tt.want || (err == nil) != (tt.err == "") || err != nil && !strings.HasPrefix(err.Error(), tt.err) {
+			t.Errorf("%v: got %d, %v, want %d, %q", tt.reply, got, err, tt.want, tt.err)
+		}
+	}
+}
+
+// A new connection to the address of a master has found this process there, or another one.
+func TestConfirm(t *testing.T) {
+	l := standing(t, newMemMaster(t)).lane
+	begun := time.Now().Add(time.Hour)
+	for _, tt := range []struct {
+		what        string
+		state       laneState
+		runID       string
+		socket      bool
+		confirms    bool
+		disconnects bool
+	}{
+		{what: "the same", state: laneIdle, runID: l.identity.RunID, socket: true, confirms: true},
+		{what: "another", state: laneIdle, runID: "another", socket: true, disconnects: true},
+		{what: "another, and the connection is gone", state: laneIdle, runID: "another"},
+		{what: "the lane connects", state: laneConnecting, runID: "another", socket: true},
+		{what: "the lane connects, to the same", state: laneConnecting, runID: l.identity.RunID, socket: true},
+	} {
+		ours, theirs := net.Pipe()
+		defer theirs.Close()
+		l.state, l.socket = tt.state, nil
+		if tt.socket {
+			l.socket = ours
+		}
+		l.guard.confirmed.Store(0)
+		l.confirm(tt.runID, begun)
+		theirs.SetReadDeadline(time.Now().Add(ms))
+		_, err := theirs.Read(make([]byte, 1))
+		if confirmed := l.guard.confirmed.Load() == int64(l.fleet.own.At(begun)); confirmed != tt.confirms || (err == io.EOF) != tt.disconnects {
+			t.Errorf("%s: confirmed %v, and the other end reads %v", tt.what, confirmed, err)
+		}
+	}
+}
+
+// The reason why a connected master has no vote is noted once, has the leases looked at, and stays until it is gone.
+func TestRefuse(t *testing.T) {
+	l := standing(t, newMemMaster(t)).lane
+	c := l.client
+	c.leases.all = make([]*lease, 1)
+	for i, tt := range []struct {
+		reason          string
+		since, suspects bool
+	}{{"it may evict", true, true}, {"it may evict", false, false}, {"its fences are false", false, true}, {"", true, false}, {"", false, false}} {
+		long := time.Now().Add(-time.Hour)
+		l.since, c.audits.doubts = long, 0
+		l.refuse(tt.reason)
+		if l.guard.refusal != tt.reason || l.since.Equal(long) == tt.since || (c.audits.doubts > 0) != tt.suspects {
+			t.Errorf("%d, %q: got %q, since %v, %d leases to look at", i, tt.reason, l.guard.refusal, time.Since(l.since), c.audits.doubts)
+		}
+	}
+}
+
+// naming answers what gives a master's memory a name, and passes everything else on.
+type naming struct {
+	redis.Hook
+	err error
+}
+
+func (h naming) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if cmd.Name() != "eval" {
+			return next(ctx, cmd)
+		}
+		cmd.SetErr(h.err)
+		return h.err
+	}
+}
+
+func (naming) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (naming) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+// Where a master cannot be told that it has forgotten, the reason that an operator can change comes first. Everything else is told as it is.
+func TestMemoryThatCannotBeNamed(t *testing.T) {
+	full, other := errors.New("OOM command not allowed when used memory > 'maxmemory'."), errors.New("ERR no")
+	for _, tt := range []struct {
+		refusal string
+		err     error // of the naming; nil: the name is gone at once
+		refused bool
+		want    string
+	}{
+		{"it may evict", full, true, "it may evict"},
+		{"it may evict", nil, true, "it may evict"},
+		{"it may evict", other, false, "ERR no"},
+		{"", full, false, "OOM command"},
+		{"", nil, false, member.ErrUnsteady.Error()},
+	} {
+		b := standing(t, newMemMaster(t))
+		l := b.lane
+		if err := b.conn.Redis.HDel(t.Context(), lua.MembersKey, "v").Err(); err != nil {
+			t.Fatal(err)
+		}
+		b.conn.Redis.AddHook(naming{err: tt.err})
+		l.guard.refusal, l.toResolve.recheck = tt.refusal, true
+		err := l.resolve(t.Context(), b.conn)
+		if err == nil || !strings.Contains(err.Error(), tt.want) || conn.IsRefused(err) != tt.refused {
+			t.Errorf("refusal %q, %v: got %v, want %q", tt.refusal, tt.err, err, tt.want)
+		}
+		if !l.toResolve.recheck {
+			t.Errorf("refusal %q, %v: what was found is forgotten", tt.refusal, tt.err)
+		}
+	}
+}
+
+// What others ask of a guard.
+func TestAskedOfAGuard(t *testing.T) {
+	l := standing(t, newMemMaster(t)).lane
+	record, another, hold := l.guard.record, new(member.Record), stepHold*l.fleet.opts.MasterTimeout
+	for _, tt := range []struct {
+		what                        string
+		change                      func(l *lane, g *guard)
+		votes, steps, has, isSource bool
+	}{
+		{"it votes", func(l *lane, g *guard) {}, true, false, true, true},
+		{"it is to look again", func(l *lane, g *guard) { l.toResolve.recheck = true }, false, true, true, true},
+		{"it is not connected", func(l *lane, g *guard) { l.state = laneConnecting }, false, false, false, true},
+		{"its clock is doubted", func(l *lane, g *guard) { g.clock.good = false }, false, false, true, false},
+		{"it may evict", func(l *lane, g *guard) { g.refusal = "it may evict" }, false, false, true, false},
+		{"it votes under another record", func(l *lane, g *guard) { g.record = another }, false, true, true, true},
+		{"it does not vote", func(l *lane, g *guard) { g.record = nil }, false, false, true, true},
+		{"it changes", func(l *lane, g *guard) { g.record, g.changing = nil, true }, false, true, true, true},
+		{"it changes for too long", func(l *lane, g *guard) { g.record, g.changing, l.since = nil, true, time.Now().Add(-hold) }, false, false, true, true},
+		{"it has no memory", func(l *lane, g *guard) { g.memory = "" }, true, false, false, true},
+		{"it has another one", func(l *lane, g *guard) { g.memory = "another" }, true, false, false, true},
+	} {
+		l.state, l.since, l.toResolve = laneIdle, time.Now(), guardResult{}
+		l.guard = guard{record: record, memory: "memory", clock: newClockGuard(l.fleet.own, false)}
+		l.guard.clock.good, l.guard.clock.copied.Begun, l.guard.clock.copiedBeat = true, true, 7
+		tt.change(l, &l.guard)
+		if votes, steps := l.inStep(record); votes != tt.votes || steps != tt.steps {
+			t.Errorf("%s: in step: got %v, %v, want %v, %v", tt.what, votes, steps, tt.votes, tt.steps)
+		}
+		if has := l.hasMemory("memory"); has != tt.has || l.hasMemory("") {
+			t.Errorf("%s: has the memory: got %v, want %v, and never none", tt.what, has, tt.has)
+		}
+		ring, beat, ok := l.source()
+		if ok != tt.isSource || (ring != nil) != ok || ok && (!ring.Begun || beat != 7) {
+			t.Errorf("%s: source: got %v, %d, %v, want %v", tt.what, ring, beat, ok, tt.isSource)
+		}
+	}
+	l.guard.clock.same, l.guard.clock.agrees = true, false
+	if ring, beat, ok := l.source(); ring != nil || beat != 0 || !ok || !l.clockAgrees() {
+		t.Errorf("a master with our clock: got %v, %d, %v", ring, beat, ok)
+	}
+	for _, agrees := range []bool{false, true} {
+		if l.guard.clock.same, l.guard.clock.agrees = false, agrees; l.clockAgrees() != agrees {
+			t.Errorf("a clock that agrees (%v): got %v", agrees, l.clockAgrees())
+		}
+	}
+}
+
+// admit gives the memory that the lane's master has now a vote.
+func (b *batch) admit(t *testing.T) {
+	t.Helper()
+	l, memory := b.lane, b.lane.guard.memory
+	r := l.fleet.view.Load().record.Child()
+	r.Seats[0].Memory = memory
+	l.fleet.set(newView([]*lane{l}, r.Seal(), l.fleet))
+	if err := b.conn.Redis.HSet(t.Context(), lua.MembersKey, "v", r.ShownBy(memory)).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.heartbeat(t.Context(), b.conn); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A lane remembers a bounded number of memories that are lost, the latest, and each of them has the leases looked at once.
+func TestForgottenMemories(t *testing.T) {
+	c := &Client{}
+	c.audits.client, c.leases.all = c, make([]*lease, 3)
+	l := &lane{client: c}
+	for i, tt := range []struct {
+		memory string
+		want   []string
+		doubts int
+	}{{"", nil, 0}, {"a", []string{"a"}, 3}, {"b", []string{"a", "b"}, 3}, {"a", []string{"a", "b"}, 0}} {
+		c.audits.doubts = 0
+		if l.forget(tt.memory); !slices.Equal(l.guard.forgotten, tt.want) || c.audits.doubts != tt.doubts {
+			t.Errorf("%d: forgotten: got %q and %d doubts, want %q and %d", i, l.guard.forgotten, c.audits.doubts, tt.want, tt.doubts)
+		}
+	}
+	for i := range forgottenMax {
+		l.forget(fmt.Sprint(i))
+		if n := len(l.guard.forgotten); n != min(i+3, forgottenMax) {
+			t.Fatalf("%d are remembered behind %d, want at most %d", n, i+3, forgottenMax)
+		}
+	}
+	if all := l.guard.forgotten; all[0] != "0" || all[forgottenMax-1] != fmt.Sprint(forgottenMax-1) {
+		t.Errorf("remembered are %q to %q, want the latest", all[0], all[forgottenMax-1])
 	}
 }
 
