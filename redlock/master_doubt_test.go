@@ -728,7 +728,7 @@ func TestLaneDoubtsAClock(t *testing.T) {
 	}
 }
 
-// A heartbeat acts once on the gain that a copy has seen.
+// A heartbeat acts once on the gain that a copy has seen, notes it, and shortens the keys of a clock that went back.
 func TestHeartbeatTakesTheGainOfACopy(t *testing.T) {
 	b := standing(t, newMemMaster(t))
 	l, k := b.lane, &b.lane.guard.clock
@@ -740,9 +740,13 @@ func TestHeartbeatTakesTheGainOfACopy(t *testing.T) {
 			t.Fatalf("got %v, %+v", err, k)
 		}
 	}
+	if b.conn.Redis.HGet(t.Context(), lua.MembersKey, "gained").Val() == "" {
+		t.Error("it is not noted on the master")
+	}
 	k.good, k.gain = true, 0
-	if err := l.heartbeat(t.Context(), b.conn); err != nil || !k.good || k.gain != 0 {
-		t.Errorf("the same gain once more: got %v, %+v", err, k)
+	k.clamp = clamp{due: true, back: -time.Hour}
+	if err := l.heartbeat(t.Context(), b.conn); err != nil || !k.good || k.gain != 0 || k.clamp.due {
+		t.Errorf("a heartbeat later: got %v, %+v", err, k)
 	}
 }
 
@@ -773,7 +777,7 @@ func TestNoteGain(t *testing.T) {
 		}
 	}
 	k.unnoted = true
-	b.conn.Redis.AddHook(naming{err: errors.New("OOM command not allowed")})
+	b.conn.Redis.AddHook(fails("eval", errors.New("OOM command not allowed")))
 	if l.noteGain(t.Context(), b.conn); !k.unnoted {
 		t.Error("a note that the master refused is not tried again")
 	}

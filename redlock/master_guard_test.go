@@ -316,7 +316,6 @@ func TestHeartbeats(t *testing.T) {
 	}
 	policy := func(name string) { do("CONFIG", "SET", "maxmemory", 100_000_000, "maxmemory-policy", name) }
 	const evicts = "it may evict locks"
-	var was int64
 	for _, tt := range []struct {
 		what          string
 		do            func()
@@ -328,40 +327,39 @@ func TestHeartbeats(t *testing.T) {
 		newBorn       bool
 	}{
 		{what: "nothing happens", votes: true},
-		{what: "a fence", do: func() { do("ZADD", lua.MarksKey, 70, "r") }, votes: true, high: 70},
-		{what: "a floor that can be no fence", do: func() { do("SET", lua.FloorKey, "x") }, votes: true, suspects: true, refusal: "its redlockd:floor is x", high: 70},
-		{what: "it is mended", do: func() { do("SET", lua.FloorKey, 60) }, votes: true, high: 70},
-		{what: "a connection that is new, and sees the evictions of before", do: func() { policy("volatile-lru"); evict("k0"); policy("noeviction"); g.evicted = -1 }, votes: true, high: 70, evicted: 1},
-		{what: "it may evict", do: func() { policy("volatile-lru") }, votes: true, suspects: true, refusal: evicts, high: 0, evicted: 1},
-		{what: "it evicts", do: func() { evict("k1") }, loses: true, suspects: true, refusal: evicts, evicted: 2},
-		{what: "it goes on evicting", do: func() { evict("k2") }, suspects: true, refusal: evicts, evicted: 2},
-		{what: "it may no longer", do: func() { policy("noeviction") }, loses: true, suspects: true, evicted: 3},
-		{what: "it does not", evicted: 3},
-		{what: "it has a vote again", do: func() { b.admit(t); do("ZADD", lua.MarksKey, 80, "r") }, votes: true, high: 80, evicted: 3},
-		{what: "it evicts, and may not by now", do: func() { policy("volatile-lru"); evict("k3"); policy("noeviction") }, loses: true, suspects: true, evicted: 4},
-		{what: "it has a vote again", do: func() { b.admit(t) }, votes: true, high: 80, evicted: 4},
-		{what: "its fences went back", do: func() { do("DEL", lua.MarksKey) }, loses: true, suspects: true, evicted: 4},
-		{what: "a fence without a vote", do: func() { do("ZADD", lua.MarksKey, 90, "r") }, evicted: 4},
-		{what: "its beat went back by one", do: func() { do("HINCRBY", lua.MembersKey, "beat", -1) }, loses: true, suspects: true, evicted: 4},
+		{what: "its first eviction", do: func() { policy("volatile-lru"); evict("k"); policy("noeviction") }, loses: true, suspects: true, evicted: 1},
+		{what: "it has a vote again", do: func() { b.admit(t) }, votes: true, evicted: 1},
+		{what: "a fence", do: func() { do("ZADD", lua.MarksKey, 70, "r") }, votes: true, high: 70, evicted: 1},
+		{what: "a floor that can be no fence", do: func() { do("SET", lua.FloorKey, "x") }, votes: true, suspects: true, refusal: "its redlockd:floor is x", high: 70, evicted: 1},
+		{what: "it is mended", do: func() { do("SET", lua.FloorKey, 60) }, votes: true, high: 70, evicted: 1},
+		{what: "a connection that is new, and sees the evictions of before", do: func() { policy("volatile-lru"); evict("k0"); policy("noeviction"); g.evicted = -1 }, votes: true, high: 70, evicted: 2},
+		{what: "it may evict", do: func() { policy("volatile-lru") }, votes: true, suspects: true, refusal: evicts, high: 0, evicted: 2},
+		{what: "it evicts", do: func() { evict("k1") }, loses: true, suspects: true, refusal: evicts, evicted: 3},
+		{what: "it goes on evicting", do: func() { evict("k2") }, suspects: true, refusal: evicts, evicted: 3},
+		{what: "it may no longer", do: func() { policy("noeviction") }, loses: true, suspects: true, evicted: 4},
+		{what: "it does not", evicted: 4},
+		{what: "it has a vote again", do: func() { b.admit(t); do("ZADD", lua.MarksKey, 80, "r") }, votes: true, high: 80, evicted: 4},
+		{what: "it evicts, and may not by now", do: func() { policy("volatile-lru"); evict("k3"); policy("noeviction") }, loses: true, suspects: true, evicted: 5},
+		{what: "it has a vote again", do: func() { b.admit(t) }, votes: true, high: 80, evicted: 5},
+		{what: "its fences went back", do: func() { do("DEL", lua.MarksKey) }, loses: true, suspects: true, evicted: 5},
+		{what: "a fence without a vote", do: func() { do("ZADD", lua.MarksKey, 90, "r") }, evicted: 5},
+		{what: "its beat went back by one", do: func() { do("HINCRBY", lua.MembersKey, "beat", -1) }, loses: true, suspects: true, evicted: 5},
 		{what: "another client has named its memory", do: func() {
 			named = member.NewMemory(l.identity.RunID)
 			if err := member.NameMemory(ctx, b.conn, g.shown, named, "another"); err != nil {
 				t.Fatal(err)
 			}
-		}, newBorn: true, suspects: true, evicted: 4},
+		}, newBorn: true, suspects: true, evicted: 5},
 		{what: "what it shows cannot be read", do: func() { do("HSET", lua.MembersKey, "v", l.identity.RunID+" in another form") }, err: "which this redlockd cannot read"},
 		{what: "a beat that is no number", do: func() { do("HSET", lua.MembersKey, "beat", "x") }, err: "heartbeat: ERR hash value is not an integer"},
 		{what: "its membership is no hash", do: func() { do("DEL", lua.MembersKey); do("SET", lua.MembersKey, "x") }, err: "is no membership"},
 		{what: "it is a replica", do: func() { do("REPLICAOF", "elsewhere", 1) }, err: "it is a slave of elsewhere:1"},
 	} {
-		c.audits.doubts, l.rttMin, was = 0, 0, g.beat
-		memory := g.memory
 		if tt.do != nil {
 			tt.do()
-			if strings.HasSuffix(tt.what, "again") {
-				c.audits.doubts, was, memory = 0, g.beat, g.memory
-			}
 		}
+		c.audits.doubts, l.rttMin = 0, 0
+		memory, was := g.memory, g.beat
 		switch err := l.heartbeat(ctx, b.conn); {
 		case tt.err != "":
 			if err == nil || !strings.Contains(err.Error(), tt.err) {
@@ -404,8 +402,8 @@ func TestFirstOfBeat(t *testing.T) {
 		err   string
 	}{
 		{reply([]any{int64(7), "1"}, nil), 7, ""},
-		{reply([]any{"7"}, nil), 0, "heartbeat: "},
-		{reply([]any{}, nil), 0, "heartbeat: "},
+		{reply([]any{"7"}, nil), 0, "heartbeat: refused: it sends"},
+		{reply([]any{}, nil), 0, "heartbeat: refused: it sends"},
 		{reply(int64(7), nil), 0, "heartbeat: "},
 		{reply([]any{int64(7)}, errors.New("ERR no")), 0, "heartbeat: ERR no"},
 	} {
@@ -467,25 +465,60 @@ func TestRefuse(t *testing.T) {
 	}
 }
 
-// naming answers what gives a master's memory a name, and passes everything else on.
-type naming struct {
-	redis.Hook
-	err error
+// insteadOf answers a command in a master's place, and passes all others on.
+type insteadOf struct {
+	name   string
+	answer func(cmd redis.Cmder)
 }
 
-func (h naming) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+// fails answers the command with an error; nil: it does nothing.
+func fails(name string, err error) insteadOf {
+	return insteadOf{name, func(cmd redis.Cmder) { cmd.SetErr(err) }}
+}
+
+func (h insteadOf) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
-		if cmd.Name() != "eval" {
+		if cmd.Name() != h.name {
 			return next(ctx, cmd)
 		}
-		cmd.SetErr(h.err)
-		return h.err
+		h.answer(cmd)
+		return cmd.Err()
 	}
 }
 
-func (naming) DialHook(next redis.DialHook) redis.DialHook { return next }
-func (naming) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
+func (h insteadOf) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, all []redis.Cmder) error {
+		err := next(ctx, all)
+		for _, cmd := range all {
+			if cmd.Name() == h.name {
+				h.answer(cmd)
+			}
+		}
+		return err
+	}
+}
+
+func (insteadOf) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+// A master with a full memory cannot count the beat: it stays. What else it answers that nobody can read ends the connection.
+func TestHeartbeatWithOddAnswers(t *testing.T) {
+	for _, tt := range []struct {
+		hook insteadOf
+		want string
+	}{
+		{fails("evalsha", errors.New("OOM command not allowed when used memory > 'maxmemory'.")), ""},
+		{fails("evalsha", errors.New("ERR OOM")), "heartbeat: ERR OOM"},
+		{insteadOf{"evalsha", func(cmd redis.Cmder) { cmd.(*redis.Cmd).SetVal("7") }}, "heartbeat: "},
+		{fails("get", errors.New("ERR no")), "heartbeat: GET redlockd:floor: ERR no"},
+	} {
+		b := standing(t, newMemMaster(t))
+		memory := b.lane.guard.memory
+		b.conn.Redis.AddHook(tt.hook)
+		err := b.lane.heartbeat(t.Context(), b.conn)
+		if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) || b.lane.guard.memory != memory {
+			t.Errorf("%s: got %v, want %q", tt.hook.name, err, tt.want)
+		}
+	}
 }
 
 // Where a master cannot be told that it has forgotten, the reason that an operator can change comes first. Everything else is told as it is.
@@ -508,7 +541,7 @@ func TestMemoryThatCannotBeNamed(t *testing.T) {
 		if err := b.conn.Redis.HDel(t.Context(), lua.MembersKey, "v").Err(); err != nil {
 			t.Fatal(err)
 		}
-		b.conn.Redis.AddHook(naming{err: tt.err})
+		b.conn.Redis.AddHook(fails("eval", tt.err))
 		l.guard.refusal, l.toResolve.recheck = tt.refusal, true
 		err := l.resolve(t.Context(), b.conn)
 		if err == nil || !strings.Contains(err.Error(), tt.want) || conn.IsRefused(err) != tt.refused {
