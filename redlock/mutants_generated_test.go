@@ -49,11 +49,9 @@ var equivalent = map[string]map[string]string{
 		"attempt.setOn: operand dropped: among.Has(i)":        "where the vote is not in yet the undo is sent twice, which does what one does",
 		"Client.takeBackLocked: always: targets != 0":         "a round that no master gets",
 	},
-	"op_change.go": {
-		"bounds.checkCommit: <= for <: ch.TTL < ttl": "of two that are the same either is the shortest",
-		"bounds.checkCommit: 1: 0 #4":                "a nanosecond",
-	},
 	"op_commit.go": {
+		"bounds.checkCommit: <= for <: ch.TTL < ttl":                                           "of two that are the same either is the shortest",
+		"bounds.checkCommit: 1: 0 #4":                                                          "a nanosecond",
 		"Client.beginCommitLocked: dropped: changes = r.commit.changes":                        "a copy of the same, while the caller waits",
 		"commitRound: dropped: r.keys = r.key[:0]":                                             "one allocation more",
 		"commitRound: operand dropped: r.attempt == nil":                                       "the same attempt is made once more",

@@ -88,57 +88,6 @@ func paddedTTL(ttl time.Duration, d clock.Drift) time.Duration {
 	return time.Duration(math.Ceil(padded/float64(time.Millisecond))) * time.Millisecond
 }
 
-// checkCommit checks changes. It tells by which verb they are made, and the shortest TTL that the
-// caller counts on; 0: none.
-func (b *bounds) checkCommit(changes []Change) (v verb, ttl time.Duration, err error) {
-	var few [4]string
-	resources := few[:0]
-	for i := range changes {
-		resources = append(resources, changes[i].Resource)
-	}
-	if err := checkResources(resources, MaxKeys); err != nil {
-		return 0, 0, err
-	}
-	deletes, sets, compares, keeps := false, false, false, false
-	for i := range changes {
-		ch := &changes[i]
-		switch {
-		case ch.Was < WasAbsent || ch.Was > WasValue || ch.Do > Expire:
-			return 0, 0, badRequest("there is no such change of %q", ch.Resource)
-		case ch.Was == WasAbsent && (ch.Do == Delete || ch.Do == Expire):
-			return 0, 0, badRequest("%q cannot be absent and be deleted or extended", ch.Resource)
-		case max(len(ch.Value), len(ch.NewValue)) > MaxValueLen:
-			return 0, 0, badRequest("the value has %d bytes, at most %d are possible", max(len(ch.Value), len(ch.NewValue)), MaxValueLen)
-		}
-		if ch.lives() {
-			if err := b.checkTTL(ch.TTL, ch.Delay); err != nil {
-				return 0, 0, err
-			}
-			if ttl == 0 || ch.TTL < ttl {
-				ttl = ch.TTL
-			}
-		}
-		deletes = deletes || ch.Do == Delete
-		sets = sets || ch.setsNew()
-		compares = compares || ch.Was == WasValue
-		keeps = keeps || ch.Do == Keep
-	}
-	first := &changes[0]
-	switch {
-	case len(changes) == 1 && first.locks():
-		return verbCommitSet, ttl, nil
-	case sets && !compares: // what is deleted is compared
-		return verbCommitAcquire, ttl, nil
-	case sets || deletes && (ttl > 0 || keeps):
-		// Also where a key that is deleted stands beside one that is only compared: one master that
-		// deletes is enough for a release, and is none for what the comparison is to prove.
-		return verbCommitReplace, ttl, nil
-	case deletes:
-		return verbCommitRelease, ttl, nil
-	}
-	return verbCommitExtend, ttl, nil
-}
-
 // newKeys is how many resources are locked by the changes that were not locked before.
 func newKeys(changes []Change) (n int) {
 	for i := range changes {
