@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"redlockd/redlock/clock"
 	"redlockd/redlock/lua"
 )
@@ -747,6 +749,43 @@ func TestHeartbeatTakesTheGainOfACopy(t *testing.T) {
 	k.clamp = clamp{due: true, back: -time.Hour}
 	if err := l.heartbeat(t.Context(), b.conn); err != nil || !k.good || k.gain != 0 || k.clamp.due {
 		t.Errorf("a heartbeat later: got %v, %+v", err, k)
+	}
+}
+
+// Keys are shortened within the budget, one wait after the clock went back, and what fails is told and tried again.
+func TestClampRuns(t *testing.T) {
+	const wait = time.Minute
+	for _, tt := range []struct {
+		what   string
+		hook   redis.Hook
+		now    time.Duration
+		budget time.Duration
+		due    bool
+		err    string
+	}{
+		{what: "a wait later", now: wait, budget: time.Second},
+		{what: "earlier", now: wait - 1, budget: time.Second, due: true},
+		{what: "without time", now: wait, due: true},
+		{what: "SCAN fails", hook: fails("scan", errors.New("ERR no")), now: wait, budget: time.Second, due: true, err: "SCAN after a clock that went back: ERR no"},
+		{what: "the script fails", hook: fails("evalsha", errors.New("ERR no")), now: wait, budget: time.Second, due: true, err: "shorten keys after a clock that went back: ERR no"},
+	} {
+		b := standing(t, newMemMaster(t))
+		do := b.conn.Redis.Do
+		if err := do(t.Context(), "SET", "r", "x", "PX", time.Hour.Milliseconds()).Err(); err != nil {
+			t.Fatal(err)
+		}
+		if tt.hook != nil {
+			b.conn.Redis.AddHook(tt.hook)
+		}
+		k := clamp{due: true}
+		err := k.run(t.Context(), b.conn, b.lane.guard.shown, tt.now, wait, tt.budget)
+		if k.due != tt.due || (err == nil) != (tt.err == "") || err != nil && err.Error() != tt.err {
+			t.Errorf("%s: got due %v, %v, want %v, %q", tt.what, k.due, err, tt.due, tt.err)
+		}
+		left, _ := do(t.Context(), "PTTL", "r").Int64()
+		if shortened := left <= wait.Milliseconds(); shortened == tt.due {
+			t.Errorf("%s: the key lives for %d ms", tt.what, left)
+		}
 	}
 }
 
