@@ -256,8 +256,7 @@ func TestTurnsOfShares(t *testing.T) {
 		}
 		time.Sleep(ms)
 		s.thaw(0, 1, 2, 3, 4)
-		time.Sleep(time.Second)
-		s.masters[0].SetObserver(nil)
+		s.until("all have reached the master", func() bool { return len(order) >= 1010 })
 		before := 0
 		for i, modests := 0, 0; modests < 10 && i < len(order); i++ {
 			if order[i] == "modest" {

@@ -220,7 +220,7 @@ const forgottenMax = 256
 // the memory before, as the master was told.
 func (l *lane) shows(v string, state member.State, why string) {
 	g, r := &l.guard, l.fleet.view.Load().record
-	if state.Memory != g.memory { // both are of one process
+	if state.Memory != g.memory { // of the same process: StateOf reads no other
 		l.forget(g.memory)
 	}
 	var reason string

@@ -295,7 +295,7 @@ func TestWhatAMasterShows(t *testing.T) {
 	}
 }
 
-// What a lane makes of a heartbeat, of which each step follows on the ones before.
+// What a lane makes of heartbeats. Each step begins where the one before has ended.
 func TestHeartbeats(t *testing.T) {
 	m := newMemMaster(t)
 	b := standing(t, m)
@@ -324,14 +324,14 @@ func TestHeartbeats(t *testing.T) {
 		suspects      bool   // all leases are looked at
 		refusal       string // afterwards
 		high, evicted int64
-		newBorn       bool
+		renamed       bool // by another client
 	}{
 		{what: "nothing happens", votes: true},
 		{what: "its first eviction", do: func() { policy("volatile-lru"); evict("k"); policy("noeviction") }, loses: true, suspects: true, evicted: 1},
 		{what: "it has a vote again", do: func() { b.admit(t) }, votes: true, evicted: 1},
 		{what: "a fence", do: func() { do("ZADD", lua.MarksKey, 70, "r") }, votes: true, high: 70, evicted: 1},
 		{what: "a floor that can be no fence", do: func() { do("SET", lua.FloorKey, "x") }, votes: true, suspects: true, refusal: "its redlockd:floor is x", high: 70, evicted: 1},
-		{what: "it is mended", do: func() { do("SET", lua.FloorKey, 60) }, votes: true, high: 70, evicted: 1},
+		{what: "a floor that can be one", do: func() { do("SET", lua.FloorKey, 60) }, votes: true, high: 70, evicted: 1},
 		{what: "a connection that is new, and sees the evictions of before", do: func() { policy("volatile-lru"); evict("k0"); policy("noeviction"); g.evicted = -1 }, votes: true, high: 70, evicted: 2},
 		{what: "it may evict", do: func() { policy("volatile-lru") }, votes: true, suspects: true, refusal: evicts, high: 0, evicted: 2},
 		{what: "it evicts", do: func() { evict("k1") }, loses: true, suspects: true, refusal: evicts, evicted: 3},
@@ -349,7 +349,7 @@ func TestHeartbeats(t *testing.T) {
 			if err := member.NameMemory(ctx, b.conn, g.shown, named, "another"); err != nil {
 				t.Fatal(err)
 			}
-		}, newBorn: true, suspects: true, evicted: 5},
+		}, renamed: true, suspects: true, evicted: 5},
 		{what: "what it shows cannot be read", do: func() { do("HSET", lua.MembersKey, "v", l.identity.RunID+" in another form") }, err: "which this redlockd cannot read"},
 		{what: "a beat that is no number", do: func() { do("HSET", lua.MembersKey, "beat", "x") }, err: "heartbeat: ERR hash value is not an integer"},
 		{what: "its membership is no hash", do: func() { do("DEL", lua.MembersKey); do("SET", lua.MembersKey, "x") }, err: "is no membership"},
@@ -369,7 +369,7 @@ func TestHeartbeats(t *testing.T) {
 		case err != nil:
 			t.Fatalf("%s: %v", tt.what, err)
 		}
-		if got := g.memory != memory; got != (tt.loses || tt.newBorn) || (g.record != nil) != tt.votes || tt.newBorn && g.memory != named {
+		if got := g.memory != memory; got != (tt.loses || tt.renamed) || (g.record != nil) != tt.votes || tt.renamed && g.memory != named {
 			t.Errorf("%s: another memory is %v, its record %v, its name %s", tt.what, got, g.record, g.memory)
 		}
 		if !strings.Contains(g.refusal, tt.refusal) || (tt.refusal == "") != (g.refusal == "") || (c.audits.doubts > 0) != tt.suspects {
@@ -465,13 +465,13 @@ func TestRefuse(t *testing.T) {
 	}
 }
 
-// insteadOf answers a command in a master's place, and passes all others on.
+// insteadOf answers a command in a master's place. One that is sent alone never reaches the master; in a pipeline only the answer is replaced.
 type insteadOf struct {
 	name   string
 	answer func(cmd redis.Cmder)
 }
 
-// fails answers the command with an error; nil: it does nothing.
+// fails answers the command with this error, or with nothing where it is nil.
 func fails(name string, err error) insteadOf {
 	return insteadOf{name, func(cmd redis.Cmder) { cmd.SetErr(err) }}
 }
