@@ -301,7 +301,7 @@ var mutants = []mutant{
 	{"a-replica-votes", never, "TestRefusedMasters"},
 	{"eviction-not-seen", never, "TestRefusedMasters"},
 	{"a-master-that-may-evict-votes-until-it-is-connected-anew", always, "TestRefusedMasters"},
-	{"an-evicting-master-is-not-asked-for-the-leases", without(2), "TestRealEvictedLeasesAreNoticed"},
+	{"an-evicting-master-is-not-asked-for-the-leases", replace(`reason != conn.Evicts(info)`, `pick(MUTANT, reason != "", reason != conn.Evicts(info))`), "TestRealEvictedLeasesAreNoticed"},
 	{"leases-not-looked-at-behind-a-new-connection", skip, "TestLeasesAreLookedAtWhenAVoteIsLost"},
 	{"leases-not-looked-at-when-a-master-becomes-a-replica", skip, "TestLeasesAreLookedAtWhenAVoteIsLost"},
 	{"leases-not-looked-at-when-a-master-may-evict", skip, "TestLeasesAreLookedAtWhenAVoteIsLost"},
