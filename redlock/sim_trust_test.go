@@ -72,6 +72,9 @@ func (n *nemesis) lie(i int, d time.Duration) {
 	show := func(fieldsAndValues ...any) {
 		outside(w, m, append([]any{"HSET", lua.MembersKey}, fieldsAndValues...)...)
 	}
+	if len(r.Seats) == 1 { // an earlier lie, which somebody believes
+		return
+	}
 	other := (i + 1 + rng.IntN(len(r.Seats)-1)) % len(r.Seats)
 	alone := func(r *member.Record) { r.Seats = r.Seats[i : i+1] }
 	next := func(r *member.Record) { r.Version, r.Parent = r.Version+1, r.Digest }
