@@ -18,7 +18,7 @@ import (
 // the masters can do at one time. A nil share is the one of all clients without a user. LOCKS shows by
 // the note whose it is.
 func (sl *slot) charged(op *redlock.Op) *redlock.Op {
-	op.Share, op.Note = sl.account.share, sl.note()
+	op.Share, op.Flow, op.Note = sl.account.share, &sl.s.flow, sl.note()
 	return op
 }
 

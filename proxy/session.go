@@ -22,6 +22,8 @@ type session struct {
 	// Owned by the reader goroutine. An operation that completes writes to transaction while it blocks
 	// the connection.
 
+	// flow has what the client asks of the masters begin in order.
+	flow redlock.Flow
 	// call is the command that is executed: one object for all, so that a command allocates none.
 	call        call
 	replyMode   replyMode

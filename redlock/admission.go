@@ -10,11 +10,15 @@ import (
 // it, an overload fills the lanes' queues, batches take longer than MasterTimeout, and the masters
 // count as silent, although all of them work.
 //
-// What is limited: the cost of what waits in a lane for the next batch (window.full, master_limit.go).
-// While a quorum of the masters that vote has room, an operation begins at once, for the price of one
-// comparison. Otherwise it is queued in its Share, in order, and the shares take turns: one operation
-// each. So an operation waits for what its own share has queued, and for as many operations of each
-// other share.
+// What is limited: the cost of what waits in a lane for the next batch (lane.fullLocked). While a quorum
+// of the masters that vote has room, an operation begins at once, for the price of one comparison.
+// Otherwise it is queued in its Flow, in order. The shares take turns, and the flows of one share, by
+// cost (turns.go). So an operation waits for what its own flow has queued, and for as much of each other
+// share and of each other flow of its share.
+//
+// Batches are large if nobody waits, or one flow alone. While several do, one may cost costTurn, or as
+// much as one operation of each that waits (turn), and queues begin to fill just before it departs:
+// who asks for one lock beside a flood then waits for little more than one batch.
 //
 // At the bound: a share may queue shareBytesMax of memory, all shares together admissionBytesMax. An
 // operation beyond that is refused with a *ShareError, and nothing of it was started. A release may use
@@ -25,9 +29,11 @@ import (
 //     waiters, and no attempt in flight. So all rules about order hold from rounds.launch on, as if it
 //     were only now started. The queues of lanes are never reordered. That is true also of what begins
 //     once more after a step of the membership (op_again.go).
-//   - The operations of one share begin in the order in which they were started. So an UNLOCK never
-//     overtakes the LOCK of the same user that it undoes. Another user can know a token only after the
-//     LOCK began.
+//   - The operations of one flow begin in the order in which they were started. So an UNLOCK never
+//     overtakes the LOCK that the same connection has sent before. On another connection, a token that
+//     was made here is known only after the LOCK began. A token of the caller's own may be: his UNLOCK
+//     there then finds nothing, as it may where two connections are read at the same time; a LOCK whose
+//     connection he has given up is undone, because its reply is lost.
 //   - What the engine itself launches is never queued here: undo, pending releases, refills,
 //     hand-overs, attempts and probes of waiters, audits. An undo is launched with the decision that
 //     asks for it, behind its SET in every lane.
@@ -40,10 +46,15 @@ type admission struct {
 	full atomic.Bool
 
 	// Client.mu guards what follows.
-	share Share    // of operations that name none
-	turns []*Share // shares with something queued, in the order of their turns
-	count int      // queued operations
-	bytes int      // of their memory
+	share Share         // of operations that name none
+	turns turns[*Share] // shares with something queued, in the order of their turns
+	count int           // queued operations
+	bytes int           // of their memory
+	flows int           // that have something queued
+	// crowdedAt is when a flow last began to wait while others waited.
+	crowdedAt time.Time
+	// turn is what one batch to a near master may cost. Lanes read it without Client.mu.
+	turn atomic.Int32
 }
 
 const (
@@ -62,6 +73,7 @@ type queuedOp struct {
 	op *Op
 	// bytes it takes while it is queued.
 	bytes int
+	cost  int // in turns, about that of costOf
 }
 
 // start begins an operation when there is room for it, or tells its caller what is wrong with it. begin
@@ -80,16 +92,16 @@ func (c *Client) start(op *Op, to Completer, wrong error, begin func(c *Client, 
 }
 
 // waitsForRoom tells whether an operation must not begin yet. What only releases waits behind what its
-// share has started before, and for nothing else.
-func (a *admission) waitsForRoom(share *Share, releases bool) bool {
-	return a.full.Load() && (!releases || len(share.queued) > 0) //mutant:nothing-waits-for-room //mutant:an-unlock-overtakes-the-lock
+// flow has started before, and for nothing else.
+func (a *admission) waitsForRoom(share *Share, op *Op, releases bool) bool {
+	return a.full.Load() && (!releases || len(share.flowOf(op).queued) > 0) //mutant:nothing-waits-for-room //mutant:an-unlock-overtakes-the-lock
 }
 
 // startLocked begins an operation, or queues it until it is the turn of its share. bytes is the size of
 // what it needs besides what op has.
 func (c *Client) startLocked(op *Op, bytes int, begin func(c *Client, op *Op, d *deferred), d *deferred) {
 	share := c.admission.shareOf(op)
-	if !c.admission.waitsForRoom(share, op.onlyReleases) {
+	if !c.admission.waitsForRoom(share, op, op.onlyReleases) {
 		begin(c, op, d)
 		return
 	}
@@ -99,7 +111,8 @@ func (c *Client) startLocked(op *Op, bytes int, begin func(c *Client, op *Op, d 
 	case err != nil:
 		d.deliver(op, Result{Err: err})
 	case op.kind != nil && op.againFrom == nil: // a LOCK that has asked no master
-		op.queued = share.queued[len(share.queued)-1]
+		flow := share.flowOf(op)
+		op.queued = flow.queued[len(flow.queued)-1]
 	}
 }
 
@@ -117,31 +130,44 @@ func (a *admission) enqueue(op *Op, share *Share, bytes int, releases bool, begi
 	case a.bytes+bytes > most*admissionBytesMax:
 		return &ShareError{Limit: LimitAllBytes, Max: admissionBytesMax}
 	}
-	if len(share.queued) == 0 {
+	if len(share.flows) == 0 {
 		a.turns = append(a.turns, share)
 	}
-	share.queued = append(share.queued, &queuedOp{begin: begin, op: op, bytes: bytes}) //mutant:the-last-come-of-a-share-begins-first
+	now, flow := time.Now(), share.flowOf(op)
+	if len(flow.queued) == 0 {
+		if a.count > 0 {
+			a.crowdedAt = now
+		}
+		flow.share = share
+		share.flows = append(share.flows, flow)
+		a.flows++
+	}
+	cost := min(1+(bytes-queuedOpBytes)/costBytes, costMax)
+	flow.queued = append(flow.queued, &queuedOp{begin: begin, op: op, bytes: bytes, cost: cost}) //mutant:the-last-come-of-a-share-begins-first
 	share.queuedBytes += bytes
 	a.bytes += bytes
 	a.count++
+	a.setTurn(now)
 	return nil
 }
 
 // next takes the operation whose turn it is out of its queue, and returns it, or nil.
 func (a *admission) next() *queuedOp {
 	for len(a.turns) > 0 {
-		share := a.turns[0]
-		next := share.queued[0]
-		share.queued[0] = nil
-		share.queued = share.queued[1:]
+		share := a.turns.next()
+		flow := share.flows.next()
+		next := flow.queued[0]
+		flow.queued[0] = nil
+		flow.queued = flow.queued[1:]
+		if len(flow.queued) == 0 {
+			flow.queued = nil
+			a.flows--
+		}
 		share.queuedBytes -= next.bytes
 		a.bytes -= next.bytes
 		a.count--
-		if len(share.queued) == 0 {
-			share.queued, a.turns = nil, a.turns[1:]
-		} else if next.begin != nil { //mutant:no-turns
-			a.turns = append(a.turns[1:], share)
-		}
+		share.flows.served(next.cost, len(flow.queued) > 0) //mutant:flows-take-no-turns
+		a.turns.served(next.cost, len(share.flows) > 0)     //mutant:shares-take-no-turns
 		if next.begin == nil {
 			continue
 		}
@@ -159,7 +185,7 @@ func (op *Op) cancelQueued() bool {
 	if op.queued == nil {
 		return false
 	}
-	op.queued.begin, op.queued = nil, nil
+	op.queued.begin, op.queued.cost, op.queued = nil, 0, nil
 	return true
 }
 
@@ -172,6 +198,7 @@ func (c *Client) admit() {
 	d := deferred{now: time.Now()}
 	c.mu.Lock()
 	a := &c.admission
+	a.setTurn(d.now)
 	for c.admission.lookForRoom(); !a.full.Load(); {
 		next := a.next()
 		if next == nil {
@@ -185,6 +212,18 @@ func (c *Client) admit() {
 		c.messages.receiveOwn()
 	}
 	c.runDeferred(&d)
+}
+
+// crowdedFor is how long batches stay small behind the last flow that had to wait while others did.
+const crowdedFor = time.Second
+
+// setTurn decides what a batch may cost from now on.
+func (a *admission) setTurn(now time.Time) {
+	turn := costMax
+	if now.Sub(a.crowdedAt) < crowdedFor { //mutant:batches-are-large-in-a-crowd //mutant:a-crowd-never-ends
+		turn = min(max(a.flows, costTurn), costMax)
+	}
+	a.turn.Store(int32(turn))
 }
 
 // lookForRoom sets full to whether the lanes are full. A lane whose batch departs looks at full after

@@ -229,46 +229,151 @@ func TestOrderOfWhatWaitsForRoom(t *testing.T) {
 	})
 }
 
-// Shares have their turns, whatever one of them has waiting.
-func TestTurnsOfShares(t *testing.T) {
+// Shares have their turns, and so have the flows of one share, by cost and whatever one of them has waiting.
+func TestTurns(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		modest Op
+	}{
+		{"shares", Op{Share: &Share{}}},
+		{"flows", Op{Flow: &Flow{}}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			inVirtualTime(t, 5, func(s *stage) {
+				p := s.open()
+				greedy := Op{Share: &Share{}, Flow: &Flow{}}
+				if tt.modest.Share == nil {
+					tt.modest.Share = greedy.Share
+				}
+				begin := func(as *Op, req LockRequest) *call {
+					c := &call{Op: Op{Share: as.Share, Flow: as.Flow}, began: time.Now()}
+					p.StartLock(&c.Op, req, c)
+					return c
+				}
+				p.crowd(greedy.Share)
+				var order []string // a master gets them in the order in which they have begun; answers come in any order
+				s.masters[0].SetObserver(func(e *memmaster.Executed) {
+					for _, name := range []string{"greedy", "modest"} {
+						if slices.ContainsFunc(e.Args, func(arg []byte) bool { return bytes.HasPrefix(arg, []byte(name)) }) {
+							order = append(order, name)
+						}
+					}
+				})
+				for i := range 1000 { // each costs as much as eight of the modest one
+					begin(&greedy, one(fmt.Sprint("greedy:", i, strings.Repeat("x", 900)), time.Minute).as(strings.Repeat("t", 1000)))
+				}
+				for i := range 10 {
+					begin(&tt.modest, one(fmt.Sprint("modest:", i), time.Minute))
+				}
+				// A client that is gone, and a release of a flow that has nothing waiting.
+				gone := begin(&Op{Share: tt.modest.Share, Flow: &Flow{}}, one("gone", time.Minute).waits(time.Minute))
+				if !p.Unblock(&gone.Op, errors.New("gone")) || !gone.done.Load() || p.Unblock(&gone.Op, nil) {
+					s.Errorf("Unblock of what waits for room: got %v", gone.Err)
+				}
+				unlock := &call{Op: Op{Share: greedy.Share, Flow: &Flow{}}, began: time.Now()}
+				deferred := p.Stats().Deferred
+				p.StartUnlock(&unlock.Op, []string{"r"}, "token", unlock)
+				if got := p.Stats().Deferred; got != deferred {
+					s.Errorf("an UNLOCK waits for room behind another connection: %d wait, before %d", got, deferred)
+				}
+				time.Sleep(ms)
+				s.thaw(0, 1, 2, 3, 4)
+				s.until("all have reached the master", func() bool { return len(order) >= 1010 })
+				before := 0
+				for i, modests := 0, 0; modests < 10 && i < len(order); i++ {
+					if order[i] == "modest" {
+						modests++
+					} else {
+						before++
+					}
+				}
+				if len(order) != 1010 || before > 2 {
+					s.Errorf("of %d, %d of the greedy one have begun before the last of the modest one, want 2 at most", len(order), before)
+				}
+				s.wantOn("gone", "", "00000")
+				if a := &p.admission; a.flows != 0 || a.count != 0 || a.bytes != 0 || len(a.turns) != 0 || greedy.Share.queuedBytes != 0 || len(greedy.Share.flows) != 0 {
+					s.Errorf("at the end something is counted as queued: %d flows, %d operations, %d bytes, %d shares", a.flows, a.count, a.bytes, len(a.turns))
+				}
+			})
+		})
+	}
+}
+
+// A client that logs in as another user while something waits for room: what it sends then takes the turns of the other share, and what
+// it has sent before those of the first.
+func TestFlowOfTwoShares(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		p := s.open()
-		greedy, modest := &Share{}, &Share{}
-		p.crowd(greedy)
-		var order []string // a master gets them in the order in which they have begun; answers come in any order
-		s.masters[0].SetObserver(func(e *memmaster.Executed) {
-			for _, name := range []string{"greedy", "modest"} {
-				if slices.ContainsFunc(e.Args, func(arg []byte) bool { return bytes.HasPrefix(arg, []byte(name)) }) {
-					order = append(order, name)
-				}
-			}
-		})
-		for i := range 1000 {
-			of{p, greedy}.begin(one(fmt.Sprint("greedy:", i, strings.Repeat("x", 900)), time.Minute).as(strings.Repeat("t", 1000)))
+		before, after, flow := &Share{}, &Share{}, &Flow{}
+		p.crowd(&Share{})
+		begin := func(share *Share, resource string) *call {
+			c := &call{Op: Op{Share: share, Flow: flow}, began: time.Now()}
+			p.StartLock(&c.Op, one(resource, time.Minute), c)
+			return c
 		}
-		for i := range 10 {
-			of{p, modest}.begin(one(fmt.Sprint("modest:", i), time.Minute))
+		first, second, third := begin(before, "a"), begin(after, "b"), begin(before, "c")
+		if len(before.flows) != 1 || len(after.flows) != 1 || before.flows[0] != flow || len(flow.queued) != 2 || after.flows[0] != &after.own {
+			s.Errorf("one flow has %d operations, the first share %d flows, the second %d", len(flow.queued), len(before.flows), len(after.flows))
 		}
-		// A client that is gone, and a release of a share that has nothing waiting.
-		gone := of{p, &Share{}}.begin(one("gone", time.Minute).waits(time.Minute))
-		if !p.Unblock(&gone.Op, errors.New("gone")) || !gone.done.Load() || p.Unblock(&gone.Op, nil) {
-			s.Errorf("Unblock of what waits for room: got %v", gone.Err)
-		}
-		time.Sleep(ms)
 		s.thaw(0, 1, 2, 3, 4)
-		s.until("all have reached the master", func() bool { return len(order) >= 1010 })
-		before := 0
-		for i, modests := 0, 0; modests < 10 && i < len(order); i++ {
-			if order[i] == "modest" {
-				modests++
-			} else {
-				before++
+		for _, c := range []*call{first, second, third} {
+			p.finish(c).want(s, "LOCK", "held", c.took)
+		}
+		if fourth := begin(after, "d"); flow.share != after {
+			p.finish(fourth)
+		}
+	})
+}
+
+// While several flows wait for room, batches are small, but no smaller than one operation of each; and what comes last is in the next
+// batch, because queues are filled just before it departs.
+func TestBatchesInACrowd(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		a, l := &p.admission, p.fleet.view.Load().masters[0]
+		begin := func(flow *Flow, n int) {
+			for range n {
+				c := &call{Op: Op{Flow: flow}, began: time.Now()}
+				p.StartLock(&c.Op, one(fmt.Sprint("r", p.Stats().Attempts, p.Stats().Deferred), time.Minute), c)
 			}
 		}
-		if len(order) != 1010 || before > 10 {
-			s.Errorf("of %d, %d of the greedy share have begun before the last of the modest one", len(order), before)
+		wants := func(what string, turn int) {
+			s.Helper()
+			if got := int(a.turn.Load()); got != turn {
+				s.Errorf("%s: a batch may cost %d, want %d", what, got, turn)
+			}
 		}
-		s.wantOn("gone", "", "00000")
+		wants("nobody waits", costMax)
+		p.crowd(&Share{})
+		begin(&Flow{}, 300)
+		wants("one flow waits", costMax)
+		begin(&Flow{}, 1)
+		wants("two flows wait", costTurn)
+		roomAt := func(cost int) (room bool) {
+			l.mu.Lock()
+			queued := l.queueCost
+			l.queueCost = cost
+			l.mu.Unlock()
+			_, room = l.room()
+			l.mu.Lock()
+			l.queueCost = queued
+			l.mu.Unlock()
+			return room
+		}
+		if !roomAt(0) || !roomAt(costTurn/aheadShare-1) || roomAt(costTurn/aheadShare) {
+			s.Errorf("behind a batch in flight there is room for other than an eighth of the next one")
+		}
+		for range 400 {
+			begin(&Flow{}, 1)
+		}
+		wants("402 flows wait", 402)
+		s.thaw(0, 1, 2, 3, 4)
+		s.until("nobody waits", func() bool { return p.Stats().Deferred == 0 })
+		time.Sleep(2 * crowdedFor)
+		p.crowd(&Share{})
+		begin(&Flow{}, 10)
+		wants("long after that, one flow waits", costMax)
+		s.thaw(0, 1, 2, 3, 4)
 	})
 }
 

@@ -17,8 +17,8 @@
 //
 // The Start methods (StartLock, StartUnlock, StartExtend, …) are the same operations without a
 // goroutine per call; their Completer is told the Result. StartCommit and StartRead serve clients that
-// were written for one Redis. Share bounds what one user may take, Terms what one operation is granted.
-// Masters, Stats and Inspect are for monitoring.
+// were written for one Redis. Share bounds what one user may take, and Terms what one operation is
+// granted; Flow keeps the order of one connection. Masters, Stats and Inspect are for monitoring.
 //
 // # What is promised
 //
@@ -117,7 +117,7 @@
 //	messages   publish.go        what other clients have published
 //	─────────
 //	rounds     round.go          the way of every round into the lanes
-//	admission  admission.go      what waits until the masters have room, by share
+//	admission  admission.go      what waits until the masters have room, by share and flow
 //	leases     lease_table.go    what was granted here, and who waits for which resource
 //	holds      hold.go           the leases that are renewed while a connection stands
 //	waiting    wait_queue.go     when a waiter asks, and how it ends

@@ -147,6 +147,9 @@ func (l *lane) next(conn *conn.Conn, done *batch) (b *batch, ok bool) {
 			l.mu.Unlock()
 			runtime.Gosched()
 			runtime.Gosched()
+			if l.client.admission.full.Load() {
+				l.client.admit() // who has come last goes with this batch
+			}
 			// What is launched under one hold of Client.mu goes into one batch: the release and the acquisition
 			// of a hand-over then take one round trip.
 			l.fleet.gate.Lock()
@@ -189,7 +192,7 @@ func (l *lane) departLocked(conn *conn.Conn) *batch {
 	l.setStateLocked(laneSending, nil)
 	b.abandoned, b.sealed, b.sentTick = false, false, l.ticks
 	n := 0
-	for b.cost = 0; n < min(len(l.queue), batchMax) && b.cost < min(l.window.limit-l.outCost, costMax); n++ {
+	for b.cost = 0; n < min(len(l.queue), batchMax) && b.cost < min(l.window.limit-l.outCost, l.fullLocked()); n++ {
 		b.cost += int(l.queue[n].cost)
 	}
 	l.queueCost -= b.cost

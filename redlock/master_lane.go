@@ -149,7 +149,7 @@ func (l *lane) push(r *round) (taken, full bool) {
 	if len(l.queue) == 1 && (l.state == laneIdle || l.state == laneWaiting && l.pipelined) {
 		l.wake.Signal()
 	}
-	return true, l.queueCost >= l.window.full()
+	return true, l.queueCost >= l.fullLocked()
 }
 
 // requestHeartbeat has the lane send a heartbeat as soon as nothing is in flight.
@@ -529,11 +529,25 @@ func (l *lane) mayVote() bool {
 	return l.mayVoteLocked()
 }
 
-// room tells whether the master may vote, and whether its next batch has room.
+// fullLocked is how much may queue before the lane counts as full: what the next batch can take. To a
+// far master, where the distance is most of what one waits for, batches stay large.
+func (l *lane) fullLocked() int {
+	if l.pipelined {
+		return min(l.window.limit, costMax)
+	}
+	return min(l.window.limit, int(l.client.admission.turn.Load()))
+}
+
+// room tells whether the master may vote, and whether its next batch has room. While flows take turns
+// and a batch is in flight, most of the room is kept for those who come before the next one departs.
 func (l *lane) room() (votes, room bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.mayVoteLocked(), l.queueCost < l.window.full()
+	most := l.fullLocked()
+	if len(l.out) > 0 && !l.pipelined && l.client.admission.turn.Load() < costMax { //mutant:a-crowd-leaves-no-room-for-who-comes
+		most /= aheadShare
+	}
+	return l.mayVoteLocked(), l.queueCost < most
 }
 
 // distance is the shortest round trip to the master.

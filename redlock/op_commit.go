@@ -115,7 +115,7 @@ func (c *Client) StartCommit(op *Op, changes []Change, to Completer) {
 	defer c.mu.Unlock()
 	share := c.admission.shareOf(op)
 	op.onlyReleases = v == verbCommitRelease // as UNLOCK does
-	if !c.admission.waitsForRoom(share, op.onlyReleases) {
+	if !c.admission.waitsForRoom(share, op, op.onlyReleases) {
 		c.beginCommitLocked(op, v, ttl, changes, &d)
 		return
 	}

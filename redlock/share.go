@@ -31,13 +31,41 @@ type Share struct {
 	locks int
 	// waiters counts the LOCKs that wait.
 	waiters int
-	// queued are the operations that wait for room in the lanes, in order: see admission.
-	queued []*queuedOp
-	// queuedBytes is the memory of queued.
+	// flows are those with something queued, in the order of their turns: see admission.
+	flows turns[*Flow]
+	// own is the flow of operations that name none.
+	own Flow
+	// queuedBytes is the memory of what is queued in flows.
 	queuedBytes int
+	debt        int // see turns
 	// ends has the leases by their end, if there is a MaxLocks. Leases that do not name this share any
 	// more may be among them.
 	ends leaseHeap
+}
+
+func (s *Share) owed() *int { return &s.debt }
+
+// Flow is one stream of operations of a Share, those of one connection for example. While they wait for
+// room in the lanes (admission), the operations of a flow begin in the order in which they were started,
+// and the flows of a share take turns. A server keeps one Flow per connection and names it in Op.Flow
+// before it starts an operation. Operations of a Share without one are a flow together. The zero value
+// is ready.
+type Flow struct {
+	share  *Share // in whose turns it is, while something is queued. Client.mu guards all fields
+	queued []*queuedOp
+	debt   int // see turns
+}
+
+func (f *Flow) owed() *int { return &f.debt }
+
+// flowOf returns the flow of an operation of the share; op may be nil. While operations of another
+// share are queued in its own flow, because its client has just logged in as another user, it is in
+// that of the share.
+func (s *Share) flowOf(op *Op) *Flow {
+	if op == nil || op.Flow == nil || len(op.Flow.queued) > 0 && op.Flow.share != s { //mutant:who-logs-in-as-another-overtakes
+		return &s.own
+	}
+	return op.Flow
 }
 
 // The limits that a ShareError can name, by the names of the settings.

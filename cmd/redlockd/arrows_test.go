@@ -27,7 +27,7 @@ var importers = map[string][]string{
 	"redlockd/redlock":              {"cmd/redlockd/config", "proxy", "proxy/access", "proxy/fleet", "proxy/keyspace", "proxy/status", "cmd/redlockd/serve", "cmd/redlockd/masters"}, // those of proxy: types alone, see its TestPure
 	"redlockd/redlock/rawio":        {"redlock", "proxy", "bench", "redlock/conn"},
 	"redlockd/redlock/loglimit":     {"redlock", "proxy", "redlock/member"},
-	"redlockd/redlock/resp":         {"redlock/memmaster", "redlock/sandbox", "proxy", "proxy/keyspace", "cmd/redlockd/client", "redlock/conn"}, // cmd: as a client
+	"redlockd/redlock/resp":         {"redlock/memmaster", "redlock/sandbox", "proxy", "proxy/keyspace", "cmd/redlockd/client", "redlock/conn", "bench"}, // cmd and bench: as a client
 	"redlockd/redlock/sandbox":      {"proxy", "redlock/memmaster"},
 	"redlockd/redlock/memmaster":    {"cmd/redlockd/serve"},     // the embedded masters; everywhere else it is a test double
 	"redlockd/redlock/redisproc":    {"bench", "bench/torture"}, // everywhere else it serves tests
