@@ -70,7 +70,7 @@ type connection struct {
 	// buffer than half a command.
 	stoppedAtBlocked bool
 	tlsTransport     *tlsTransport // nil without TLS
-	hasCPU           bool          // it holds a place of server.preauthCPU
+	hasCPU           bool          // it holds a place of server.cpu
 	hadCPU           bool          // it has held one before
 	// closeAfterReply is set by a handler: nothing more is executed, the replies are sent, then the
 	// connection is closed.
@@ -290,7 +290,7 @@ func (conn *connection) wakeReaderLocked() {
 // executeBatch executes every complete command that was read, up to one that blocks, and sends the
 // replies.
 func (conn *connection) executeBatch() error {
-	if !conn.session.authenticated() {
+	if !conn.session.authenticated() || len(conn.in.unread()) >= muchSent {
 		conn.acquireCPU()
 	}
 	conn.beginBatch()
@@ -389,7 +389,7 @@ func (conn *connection) sendAndAwait(ok func() bool) error {
 	return conn.sendAnd(func() error { return conn.await(ok) })
 }
 
-// sendAnd ends the batch, calls wait, and begins another batch. No place of preauthCPU is held
+// sendAnd ends the batch, calls wait, and begins another batch. No place of server.cpu is held
 // meanwhile, because those who hold one must not wait for anything (semaphore). Called by the reader
 // goroutine; a handler may call it, after it has stored its reply so far in batch (see awaitScripts).
 func (conn *connection) sendAnd(wait func() error) error {

@@ -32,7 +32,7 @@ func New(opts Options) (*Server, error) {
 		connections: make(map[int64]*connection),
 		done:        make(chan struct{}),
 		tracking:    tracking{max: trackedMax},
-		preauthCPU:  newSemaphore(),
+		cpu:         newSemaphore(),
 		input:       inputTotal{max: max(opts.bounds.inputTotal, 2*opts.bounds.command.Command+4*chunkSize)}, // a chunk grows by doubling
 		anonymous:   &account{asking: make(chan struct{}, 1)},                                                // of no user: it has no limits, and nothing is counted in it
 		shortTTLs:   loglimit.Limiter{Interval: time.Minute},                                                 // they are no fault

@@ -36,9 +36,13 @@ const (
 // 16 KB each; redlockd gives that much memory to nobody whom it does not know.
 var preauthLimits = resp.Limits{Args: 10, Bulk: access.LoginMax, Command: 6 << 10, BeforeAuth: true}
 
-// acquireCPU takes a place of server.preauthCPU. Called by the reader goroutine.
+// acquireCPU takes a place of server.cpu. Called by the reader goroutine.
 func (conn *connection) acquireCPU() {
-	conn.server.preauthCPU.acquire(semaphoreGroup{conn.origin, conn.hadCPU})
+	group := semaphoreGroup{origin: conn.origin, again: conn.hadCPU}
+	if t := conn.tlsTransport; conn.session.authenticated() && (t == nil || t.deadline.IsZero()) { // no handshake is under way
+		group = semaphoreGroup{alone: conn.id}
+	}
+	conn.server.cpu.acquire(group)
 	conn.hasCPU, conn.hadCPU = true, true
 }
 
@@ -46,7 +50,7 @@ func (conn *connection) acquireCPU() {
 func (conn *connection) releaseCPU() {
 	if conn.hasCPU {
 		conn.hasCPU = false
-		conn.server.preauthCPU.release()
+		conn.server.cpu.release()
 	}
 }
 

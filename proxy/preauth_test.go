@@ -233,16 +233,22 @@ func TestPreauthOverTLS(t *testing.T) {
 	c.do("ECHO", large).is(`"` + large + `"`)
 }
 
-// takePreauthCPU takes all places of the semaphore, until the function that it returns is called.
-func (srv *testServer) takePreauthCPU() (open func()) {
-	for range srv.preauthCPU.size {
-		srv.preauthCPU.acquire(semaphoreGroup{})
+// takeCPU takes all places of the semaphore, until the function that it returns is called.
+func (srv *testServer) takeCPU() (open func()) {
+	for range srv.cpu.size {
+		srv.cpu.acquire(semaphoreGroup{})
 	}
 	return func() {
-		for range srv.preauthCPU.size {
-			srv.preauthCPU.release()
+		for range srv.cpu.size {
+			srv.cpu.release()
 		}
 	}
+}
+
+func (srv *testServer) cpuIsFree() bool {
+	srv.cpu.mu.Lock()
+	defer srv.cpu.mu.Unlock()
+	return srv.cpu.held == 0
 }
 
 // Handshakes, and commands of who has not logged in, have their turn in the semaphore; others do not need it.
@@ -253,7 +259,7 @@ func TestPreauthCPU(t *testing.T) {
 	user.do("AUTH", "secret").is("+OK")
 	preauth.do("PING").is("-NOAUTH Authentication required.")
 
-	open := srv.takePreauthCPU()
+	open := srv.takeCPU()
 	preauth.send("AUTH", "secret")
 	raw := srv.dial()
 	shaken := make(chan error, 1)
@@ -275,11 +281,7 @@ func TestPreauthCPU(t *testing.T) {
 		t.Error(err)
 	}
 	preauth.do("LOCKS").is("[]")
-	eventually(t, "nobody is in the semaphore", func() bool {
-		srv.preauthCPU.mu.Lock()
-		defer srv.preauthCPU.mu.Unlock()
-		return srv.preauthCPU.held == 0
-	})
+	eventually(t, "nobody is in the semaphore", srv.cpuIsFree)
 }
 
 // A turn that comes after the end of handshake_timeout is not used.
@@ -331,7 +333,7 @@ func TestWaitingHoldsNoCPU(t *testing.T) {
 			if config != nil {
 				dial = srv.dialTLS
 			}
-			for range srv.preauthCPU.size {
+			for range srv.cpu.size {
 				if config != nil {
 					srv.dial().raw(half)
 				}
@@ -348,7 +350,7 @@ func TestWaitingHoldsNoCPU(t *testing.T) {
 				}
 				return n
 			}
-			eventually(t, "who does not read is waited for", func() bool { return full() == srv.preauthCPU.size })
+			eventually(t, "who does not read is waited for", func() bool { return full() == srv.cpu.size })
 			wrong := dial()
 			start := time.Now()
 			wrong.raw(strings.Repeat(frameOf("AUTH", "wrong"), 10))

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // Goal: a crowd from one address does not keep those from other addresses waiting, nor those who have been in before; and the last
@@ -18,7 +19,7 @@ func TestSemaphoreServesGroupsInRotation(t *testing.T) {
 	sem.acquire(semaphoreGroup{})
 	entered := make(chan string)
 	join := func(name, addr string, again bool) {
-		key := semaphoreGroup{netip.PrefixFrom(netip.MustParseAddr(addr), 32), again}
+		key := semaphoreGroup{origin: netip.PrefixFrom(netip.MustParseAddr(addr), 32), again: again}
 		sem.mu.Lock()
 		before := len(sem.waiting[key])
 		sem.mu.Unlock()
@@ -52,21 +53,50 @@ func TestSemaphoreServesGroupsInRotation(t *testing.T) {
 	}
 }
 
+// Who has sent much at once executes it in turns, one batch of each connection; who has sent little does not wait for that.
+func TestWhoSendsMuchTakesTurns(t *testing.T) {
+	srv := serve(t)
+	open := srv.takeCPU()
+	busy := []*client{srv.dial(), srv.dial(), srv.dial()}
+	const pings = muchSent / 14 // of "*1\r\n$4\r\nPING\r\n"
+	for _, c := range busy {
+		c.raw(strings.Repeat("*1\r\n$4\r\nPING\r\n", pings+1))
+	}
+	eventually(t, "each has a turn of its own", func() bool {
+		srv.cpu.mu.Lock()
+		defer srv.cpu.mu.Unlock()
+		return len(srv.cpu.order) == len(busy)
+	})
+	modest := srv.dial()
+	for range 10 {
+		modest.do("LOCK", "r", "10000", "TOKEN", "x").granted(1, 9898)
+		modest.do("UNLOCK", "r", "x").is(":1")
+	}
+	busy[0].silent(10 * time.Millisecond)
+	open()
+	for _, c := range busy {
+		for range pings + 1 {
+			c.read().is("+PONG")
+		}
+	}
+	eventually(t, "nobody is in the semaphore", srv.cpuIsFree)
+}
+
 // Goal: hellos that come by the hundred from one address hold up nobody from another one. Method: the semaphore is full while they come; when
 // it opens, the handshake that came last and from elsewhere is the second to end at the latest.
 func TestHandshakesTakeTurns(t *testing.T) {
 	config := selfSigned(t)
 	srv := serve(t, func(o *Options) { o.TLSConfig = config })
-	open := srv.takePreauthCPU()
+	open := srv.takeCPU()
 	first := hello(t)
 	const crowd = 50
 	for range crowd {
 		srv.dial().raw(first)
 	}
 	waiting := func() (n int) {
-		srv.preauthCPU.mu.Lock()
-		defer srv.preauthCPU.mu.Unlock()
-		for _, queue := range srv.preauthCPU.waiting {
+		srv.cpu.mu.Lock()
+		defer srv.cpu.mu.Unlock()
+		for _, queue := range srv.cpu.waiting {
 			n += len(queue)
 		}
 		return n
@@ -81,9 +111,9 @@ func TestHandshakesTakeTurns(t *testing.T) {
 	shaken := make(chan error, 1)
 	go func() { shaken <- tls.Client(conn, &tls.Config{InsecureSkipVerify: true}).Handshake() }()
 	eventually(t, "it waits too", func() bool { return waiting() == crowd+1 })
-	srv.preauthCPU.mu.Lock()
-	turns := len(srv.preauthCPU.order)
-	srv.preauthCPU.mu.Unlock()
+	srv.cpu.mu.Lock()
+	turns := len(srv.cpu.order)
+	srv.cpu.mu.Unlock()
 	if turns != 2 {
 		t.Errorf("%d addresses have turns, want 2", turns)
 	}

@@ -83,9 +83,9 @@ type Server struct {
 	status     *status.Status // of HTTPHandler
 	statusOnce sync.Once      // makes it
 
-	preauthCPU *semaphore // bounds what clients compute before they have authenticated
-	logins     logins     // slows down clients that try passwords
-	input      inputTotal // bounds the memory of incomplete commands
+	cpu    *semaphore // bounds what clients compute before they have authenticated, or have sent much
+	logins logins     // slows down clients that try passwords
+	input  inputTotal // bounds the memory of incomplete commands
 
 	// Limiters of log lines about events that clients can cause as often as they like. Each event still
 	// counts in counters.
