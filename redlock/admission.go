@@ -14,7 +14,8 @@ import (
 // of the masters that vote has room, an operation begins at once, for the price of one comparison.
 // Otherwise it is queued in its Flow, in order. The shares take turns, and the flows of one share, by
 // cost (turns.go). So an operation waits for what its own flow has queued, and for as much of each other
-// share and of each other flow of its share.
+// share and of each other flow of its share. UNLOCK, too: a flood of UNLOCKs that need not wait would
+// leave no room for anybody's LOCK.
 //
 // Batches are large if nobody waits, or one flow alone. While several do, one may cost costTurn, or as
 // much as one operation of each that waits (turn), and queues begin to fill just before it departs:
@@ -91,20 +92,14 @@ func (c *Client) start(op *Op, to Completer, wrong error, begin func(c *Client, 
 	c.startLocked(op, 0, begin, &d)
 }
 
-// waitsForRoom tells whether an operation must not begin yet. What only releases waits behind what its
-// flow has started before, and for nothing else.
-func (a *admission) waitsForRoom(share *Share, op *Op, releases bool) bool {
-	return a.full.Load() && (!releases || len(share.flowOf(op).queued) > 0) //mutant:nothing-waits-for-room //mutant:an-unlock-overtakes-the-lock
-}
-
 // startLocked begins an operation, or queues it until it is the turn of its share. bytes is the size of
 // what it needs besides what op has.
 func (c *Client) startLocked(op *Op, bytes int, begin func(c *Client, op *Op, d *deferred), d *deferred) {
-	share := c.admission.shareOf(op)
-	if !c.admission.waitsForRoom(share, op, op.onlyReleases) {
+	if !c.admission.full.Load() { //mutant:nothing-waits-for-room
 		begin(c, op, d)
 		return
 	}
+	share := c.admission.shareOf(op)
 	op.keys = slices.Clone(op.keys) // the caller's slice may change
 	err := c.admission.enqueue(op, share, bytes+stringsBytes(op.keys)+len(op.token), op.onlyReleases, func(d *deferred) { begin(c, op, d) })
 	switch {

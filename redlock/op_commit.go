@@ -113,9 +113,8 @@ func (c *Client) StartCommit(op *Op, changes []Change, to Completer) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	share := c.admission.shareOf(op)
 	op.onlyReleases = v == verbCommitRelease // as UNLOCK does
-	if !c.admission.waitsForRoom(share, op, op.onlyReleases) {
+	if !c.admission.full.Load() {
 		c.beginCommitLocked(op, v, ttl, changes, &d)
 		return
 	}
@@ -123,7 +122,7 @@ func (c *Client) StartCommit(op *Op, changes []Change, to Completer) {
 	for i := range kept {
 		bytes += len(kept[i].Resource)
 	}
-	err = c.admission.enqueue(op, share, bytes, op.onlyReleases, func(d *deferred) { c.beginCommitLocked(op, v, ttl, kept, d) })
+	err = c.admission.enqueue(op, c.admission.shareOf(op), bytes, op.onlyReleases, func(d *deferred) { c.beginCommitLocked(op, v, ttl, kept, d) })
 	if err != nil {
 		d.deliver(op, Result{Err: err})
 	}

@@ -54,8 +54,8 @@ func (c *Client) storeText(of *Share, key, text string, ttl time.Duration) {
 	}
 	d := c.enter()
 	defer c.leave(d)
-	if share := cmp.Or(of, &c.admission.share); c.admission.waitsForRoom(share, nil, false) {
-		_ = c.admission.enqueue(nil, share, len(text), false, begin) // where there is no room for it, clients send their script again
+	if c.admission.full.Load() {
+		_ = c.admission.enqueue(nil, cmp.Or(of, &c.admission.share), len(text), false, begin) // where there is no room for it, clients send their script again
 	} else {
 		begin(d)
 	}
