@@ -3,13 +3,17 @@
 STATICCHECK = go run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 BENCHSTAT = go run golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
 
-.PHONY: soak-simulation replay run build dist test test-all test-packages test-processes-1 test-processes-2 test-engine test-release test-bench test-chart test-simulation test-models test-mutants mutants-generated test-scenarios lint walk bench bench-full bench-libraries benchmarks scenarios torture fuzz redis tools libraries tlc model
+.PHONY: soak-simulation replay run build generate dist test test-all test-packages test-processes-1 test-processes-2 test-engine test-release test-bench test-chart test-simulation test-models test-mutants mutants-generated test-scenarios test-generated lint walk bench bench-full bench-libraries benchmarks scenarios torture fuzz redis tools libraries tlc model
 
 run: ## serve on 127.0.0.1:6380 with five masters inside the process
 	go run ./cmd/redlockd
 
 build: ## the redlockd binary
 	go build -trimpath -o redlockd ./cmd/redlockd
+
+# The version of the generator is that of the module in go.mod.
+generate: ## page_templ.go, the Go code of the status page, from page.templ
+	cd proxy/status && go run github.com/a-h/templ/cmd/templ@$$(go list -m -f '{{.Version}}' github.com/a-h/templ) generate -f page.templ
 
 dist: ## what a release has, into dist/: static binaries, Debian packages, lists of the modules in them, sums; VERSION=1.2.0, or that of the tag
 	@docker/package/dist.sh
@@ -19,7 +23,7 @@ test: redis ## the tests that need nothing but Go and redis-server, briefly: wha
 
 # What REDLOCK_TESTS means is in redlock/redisproc/need.go.
 test-packages test-processes-1 test-processes-2 test-engine: export REDLOCK_TESTS = all
-test-release test-mutants mutants-generated test-models test-scenarios test-bench model: export REDLOCK_TESTS = release
+test-release test-mutants mutants-generated test-models test-scenarios test-generated test-bench model: export REDLOCK_TESTS = release
 
 # The race detector sees a few cases of these tests, or none (redlock/cases_test.go): test-engine runs them without it, in full.
 ENGINE = TestSimulation|TestPlayRepeats$$|TestTraceModel$$|TestRecordTraceModel$$|TestOverloadSlowsDown|TestSeveralAreGranted|TestStepIsCaught|TestUndoSpares|TestPanicLoses|TestMaxTTLLowered|TestFastClocks|TestNoStepCostsAnAnswer$$|TestNoRestartCostsAnAnswer$$|TestListOfTests$$|TestMutantMarks$$|TestExplanations$$|TestWalk$$
@@ -43,7 +47,7 @@ test-processes-2:
 test-engine:
 	REDLOCK_SIM_SEEDS=$(or $(SEEDS),50) go test -count=1 -timeout 40m -run '$(ENGINE)' ./redlock
 
-test-release: test-all test-mutants test-models test-scenarios test-bench test-chart ## before a release: `make test-all`, and what takes long
+test-release: test-all test-mutants test-models test-scenarios test-generated test-bench test-chart ## before a release: `make test-all`, and what takes long
 	PROGRAMS=25600 go test -count=1 -timeout 10m -run '^TestPrograms$$' ./redlock/sandbox
 	@[ "$$(id -u)" = 0 ] || { echo "make torture needs root, and a release needs it: run make test-release as root"; exit 1; }
 	$(MAKE) --no-print-directory torture TORTURE=5m
@@ -59,6 +63,9 @@ test-models: tlc ## the small runs of the TLA+ models, and traces of the simulat
 
 test-scenarios: tools ## what each fault does to the holders of locks, on real masters
 	go test -race -count=1 -timeout 20m -run '^TestScenarios$$' ./redlock
+
+test-generated: ## what `make generate` writes is what is there
+	go test -count=1 -timeout 10m -run '^TestPageIsGenerated$$' ./proxy/status
 
 test-bench: tools bench-libraries ## the tests of the bench
 	cd bench && go test -race -timeout 20m ./...

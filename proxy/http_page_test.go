@@ -92,7 +92,7 @@ func TestPage(t *testing.T) {
 		t.Errorf("got %d with %s", w.Code, got)
 	}
 	wants(t, w.Body.String(), []string{
-		`data-tone="good"`, "<title>redlockd on ", "Locks are granted: 5 of 5 masters have a vote, and 3 are needed.", "master-5:6379", "<dd>&lt;b&gt;9<dt>",
+		`data-tone="good"`, "<title>redlockd on ", "Locks are granted: 5 of 5 masters have a vote, and 3 are needed.", "master-5:6379", "<dd>&lt;b&gt;9</dd><dt>",
 		" of the membership: max_ttl 1 min; ", "Nobody can log in here: no users are configured: name them in [auth].",
 	}, []string{"secret-resource", `<a href="login">`})
 	for i, c := range []struct {

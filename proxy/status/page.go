@@ -5,24 +5,27 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	_ "embed"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"html/template"
 	"maps"
 	"net/http"
 	"net/netip"
 	"slices"
+	"strings"
 	"sync"
 	"time"
+
+	"github.com/a-h/templ"
 
 	"redlockd/proxy/access"
 )
 
 // The page for a person who asks "do I get locks here, and if not, why not", and, after a login, "who
 // holds what". GET / answers with the whole page. Its script then follows GET /live, server-sent events
-// with the parts of the page that have changed. view.go has what the parts show, page.html how.
+// with the parts of the page that have changed. view.go has what the parts show, page.templ how. It is not
+// a template of html/template, because these call methods by names that are known at run time alone: in a
+// program that executes one, the linker must keep every exported method.
 //
 // The page costs nothing while nobody looks, and little otherwise: all streams and requests of one user
 // share one rendering, which is a second old at most, or as old as ten times what it cost to make.
@@ -39,13 +42,6 @@ const (
 // StreamsMax bounds the pages that are followed at one time. One more ends the oldest of the address
 // that has most.
 const StreamsMax = 64
-
-//go:embed page.html
-var pageText string
-
-var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
-	"shown": shownText, "span": spanText, "count": countText, "rate": rateText, "ms": msText, "offset": offsetText, "clock": clockText,
-}).Parse(pageText))
 
 // pages is what the streams and requests share.
 type pages struct {
@@ -67,23 +63,22 @@ type renderedPage struct {
 	Title string
 	Host  string // of this server
 	Tone  tone
-	Parts []renderedPart
+	// Parts are those of the page, by the ids of their elements.
+	Parts map[string]markup
 }
 
-// renderedPart is one part of the page. ID is that of its element.
-type renderedPart struct {
-	ID   string
-	HTML template.HTML
-}
+// markup is HTML that page.templ has made. What clients and masters have chosen is escaped in it.
+type markup string
 
-// Part returns the part of this id, for the template.
-func (p *renderedPage) Part(id string) template.HTML {
-	for _, part := range p.Parts {
-		if part.ID == id {
-			return part.HTML
-		}
-	}
-	return ""
+// Part returns the part of this id as it was rendered.
+func (p *renderedPage) Part(id string) templ.Component { return templ.Raw(p.Parts[id]) }
+
+// pageData is what wholePage shows.
+type pageData struct {
+	renderedPage
+	Nonce   string
+	User    string // who is logged in; "": nobody
+	Refusal string // why nobody can log in; "": somebody can
 }
 
 // rendered returns the page as the user sees it.
@@ -119,14 +114,18 @@ func (st *Status) rendered(viewer Viewer) renderedPage {
 
 // render makes the page.
 func (st *Status) render(viewer Viewer, now time.Time) renderedPage {
-	view := st.view(viewer, now)
-	page := renderedPage{Title: view.Title, Host: view.Host, Tone: view.Tone}
-	for _, id := range []string{"verdict", "masters", "plots", "rates", "locks", "events", "facts"} {
-		var html bytes.Buffer
-		if err := pageTemplate.ExecuteTemplate(&html, id, view); err != nil { // a mistake in the template
-			st.Log.Error("a part of the status page cannot be shown", "part", id, "err", err, "to_do", "report this as a bug of redlockd")
+	v := st.view(viewer, now)
+	page := renderedPage{Title: v.Title, Host: v.Host, Tone: v.Tone, Parts: make(map[string]markup)}
+	for id, part := range map[string]templ.Component{
+		"verdict": verdictPart(v), "masters": mastersPart(v), "plots": plotsPart(v), "rates": ratesPart(v),
+		"locks": locksPart(v), "events": eventsPart(v), "facts": factsPart(v),
+	} {
+		var html strings.Builder
+		// Only TEMPL_DEV_MODE=true in the environment makes this fail: templ then reads its texts from a file.
+		if err := part.Render(context.Background(), &html); err != nil {
+			st.Log.Error("a part of the status page cannot be shown", "part", id, "err", err, "to_do", "start redlockd without TEMPL_DEV_MODE")
 		}
-		page.Parts = append(page.Parts, renderedPart{id, template.HTML(html.String())})
+		page.Parts[id] = markup(html.String())
 	}
 	return page
 }
@@ -140,18 +139,12 @@ func (st *Status) servePage(w http.ResponseWriter, r *http.Request) {
 	}
 	var random [16]byte
 	rand.Read(random[:])
-	page := st.rendered(viewer)
-	data := struct {
-		*renderedPage
-		Nonce   string
-		User    string // who is logged in; "": nobody
-		Refusal string // why nobody can log in; "": somebody can
-	}{renderedPage: &page, Nonce: base64.RawURLEncoding.EncodeToString(random[:]), Refusal: st.loginRefusal(r)}
+	data := pageData{renderedPage: st.rendered(viewer), Nonce: base64.RawURLEncoding.EncodeToString(random[:]), Refusal: st.loginRefusal(r)}
 	if viewer != nil {
 		data.User = viewer.Name()
 	}
 	var html bytes.Buffer
-	if err := pageTemplate.ExecuteTemplate(&html, "page", data); err != nil {
+	if err := wholePage(&data).Render(r.Context(), &html); err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
@@ -203,7 +196,7 @@ type liveMessage struct {
 	Title string `json:"title"`
 	Tone  tone   `json:"tone"`
 	// Parts has the HTML of those that have changed, by their id.
-	Parts map[string]template.HTML `json:"parts"`
+	Parts map[string]markup `json:"parts"`
 	// End says why this is the last event; "": it is not.
 	End string `json:"end,omitempty"`
 }
@@ -243,13 +236,13 @@ func (st *Status) serveLive(w http.ResponseWriter, r *http.Request) {
 	}
 	tick := time.NewTicker(streamInterval)
 	defer tick.Stop()
-	sent := make(map[string]template.HTML)
+	sent := make(map[string]markup)
 	for viewer == nil || viewer.Known() {
 		page := st.rendered(viewer)
-		m := liveMessage{Title: page.Title, Tone: page.Tone, Parts: make(map[string]template.HTML)}
-		for _, part := range page.Parts {
-			if before, ok := sent[part.ID]; !ok || before != part.HTML {
-				sent[part.ID], m.Parts[part.ID] = part.HTML, part.HTML
+		m := liveMessage{Title: page.Title, Tone: page.Tone, Parts: make(map[string]markup)}
+		for id, html := range page.Parts {
+			if before, ok := sent[id]; !ok || before != html {
+				sent[id], m.Parts[id] = html, html
 			}
 		}
 		if send(&m) != nil {

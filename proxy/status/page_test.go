@@ -4,16 +4,22 @@ package status
 // followed by few; the history notes what changes. Method: readings that no server has made.
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/netip"
+	"os"
+	"os/exec"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/a-h/templ"
+
 	"redlockd/redlock"
+	"redlockd/redlock/redisproc"
 )
 
 // viewer sees some leases.
@@ -56,13 +62,18 @@ func TestListHasTheWaitedForFirst(t *testing.T) {
 // Goal: all who look as the same user share one rendering, and few renderings are kept.
 func TestPageIsRenderedOnceForAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		st := New(Source{Reading: func() *Reading { return new(Reading) }, Log: slog.New(slog.DiscardHandler), Go: func(func()) bool { return false }})
-		first := st.rendered(nil)
-		if second := st.rendered(nil); &first.Parts[0] != &second.Parts[0] {
-			t.Error("a page was made twice within a second")
+		made := 0
+		read := func() *Reading {
+			made++
+			return new(Reading)
+		}
+		st := New(Source{Reading: read, Log: slog.New(slog.DiscardHandler), Go: func(func()) bool { return false }})
+		st.rendered(nil)
+		if st.rendered(nil); made != 1 {
+			t.Errorf("a page was made %d times within a second, want once", made)
 		}
 		time.Sleep(time.Until(st.pages.renderings[nil].until) + 1)
-		if third := st.rendered(nil); &first.Parts[0] == &third.Parts[0] {
+		if st.rendered(nil); made != 2 {
 			t.Error("a page that is over was shown again")
 		}
 		for i := range 2 * renderingsMax {
@@ -72,6 +83,23 @@ func TestPageIsRenderedOnceForAll(t *testing.T) {
 			t.Errorf("%d renderings are kept, want %d at most", n, renderingsMax)
 		}
 	})
+}
+
+// Goal: page_templ.go is what templ, in the version of go.mod, makes of page.templ. Each test run compares
+// the versions; one before a release runs the generator.
+func TestPageIsGenerated(t *testing.T) {
+	written, err := os.ReadFile("page_templ.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if version := "// templ: version: " + templ.Version() + "\n"; !bytes.Contains(written, []byte(version)) {
+		t.Errorf("page_templ.go has no line %q: run make generate", version)
+	}
+	redisproc.Release(t)
+	check := exec.Command("go", "run", "github.com/a-h/templ/cmd/templ@"+templ.Version(), "generate", "-f", "page.templ", "-check")
+	if out, err := check.CombinedOutput(); err != nil {
+		t.Errorf("page_templ.go is not what page.templ says: run make generate: %v\n%s", err, out)
+	}
 }
 
 // Goal: one stream more than the bound ends the oldest of the address that has most.

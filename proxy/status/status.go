@@ -3,7 +3,8 @@
 //
 //	status.go   New, the health checks, and what the page may be asked for
 //	login.go    the login of the page
-//	page.go     renderings and streams; page.html is the template
+//	page.go     renderings and streams; page.templ is how it looks,
+//	            and page_templ.go is made from it
 //	view.go     what the parts of the page show
 //	history.go  the last hour
 //	masters.go  what masters and outcomes are called, and counted as

@@ -13,13 +13,13 @@ import (
 	"redlockd/redlock"
 )
 
-// What the parts of the page show, as one user sees it. The template (page.html) only arranges it.
+// What the parts of the page show, as one user sees it. page.templ only arranges it.
 //
 // Without a login the page names no resource, no token, no user and no client. A confined user sees its
 // own resources, and no names of masters, as everywhere: see access.User.Resources. No token is shown
 // to anybody.
 
-// pageView is what the template shows.
+// pageView is what page.templ shows.
 type pageView struct {
 	// Tone and Title are those of the tab: a person who does not look at the page sees these.
 	Tone    tone
