@@ -36,10 +36,10 @@ func (s *stage) priced(each, perThousand time.Duration) {
 type flood struct {
 	again func(i int, to Completer) // starts another one with each result, until the flood is stopped; nil: does not
 
-	mu                              sync.Mutex
+	mu                               sync.Mutex
 	started, ended, answered, failed int
-	stopped                         bool
-	firstErr                        error
+	stopped                          bool
+	firstErr                         error
 }
 
 func (f *flood) Done(_ *Op, r Result) Flusher {
