@@ -42,10 +42,11 @@ func requireMemory(held int) error {
 
 // growthFigures are all points, each measured on its own, medians of its rounds.
 type growthFigures struct {
-	Masters []growthPoint `json:"masters"` // against how many there are
-	Held    []growthPoint `json:"held"`    // against how many other locks are held
-	Depth   []growthPoint `json:"depth"`   // against LOCKs sent at once on each of batchCallers connections
-	Waiters []waiterPoint `json:"waiters"`
+	Masters []growthPoint  `json:"masters"` // against how many there are
+	Held    []growthPoint  `json:"held"`    // against how many other locks are held
+	Depth   []growthPoint  `json:"depth"`   // against LOCKs sent at once on each of batchCallers connections
+	Waiters []waiterPoint  `json:"waiters"`
+	Renewed []renewedPoint `json:"renewed"`
 }
 
 // growthRound is one cell.
@@ -85,12 +86,12 @@ type waiterPoint struct {
 
 // growthCells is how many measurements the scenario has.
 func growthCells(o *options) int {
-	return o.growthRounds * (len(o.growthMasters) + len(o.growthHeld) + len(o.growthDepths) + 2*len(o.growthWaiters))
+	return o.growthRounds * (len(o.growthMasters) + len(o.growthHeld) + len(o.growthDepths) + 2*len(o.growthWaiters) + len(o.growthRenewed))
 }
 
 func runGrowth(ctx context.Context, b *bench, r *report) error {
 	f := new(growthFigures)
-	for _, part := range []func(context.Context, *bench, *growthFigures) error{growMasters, growDepth, growHeld, growWaiters} {
+	for _, part := range []func(context.Context, *bench, *growthFigures) error{growMasters, growDepth, growHeld, growWaiters, growRenewed} {
 		b.progress.round(scenarioGrowth)
 		if err := part(ctx, b, f); err != nil {
 			return err

@@ -39,6 +39,7 @@ func (f *growthFigures) writeText(w io.Writer) {
 			number(p.MastersPercent)+" %", p.CommandsPerSec, p.IdleCommandsPerSec)
 	}
 	t.write(w)
+	renewedTable(f.Renewed).write(w)
 }
 
 func (f *growthFigures) allFailures() (all failures) {

@@ -50,6 +50,8 @@ type loadSpec struct {
 	Warmup   time.Duration `json:"warmup_ns"`
 	Duration time.Duration `json:"duration_ns"`
 	Prefix   string        `json:"prefix"` // of every resource: no two cells share a resource
+	Flood    int           `json:"flood"`  // index in floods, of the scenario beside
+	Login    string        `json:"login"`  // of the flood; empty: there are no users
 
 	program   string   // that is the load generator; empty: this one
 	arguments []string // of the program; none: loadCommand
@@ -85,6 +87,12 @@ func serveLoad(in io.Reader, out io.Writer) error {
 	}
 	if err := json.Unmarshal(p.in.Bytes(), &spec); err != nil {
 		return fmt.Errorf("load generator: read the spec: %w", err)
+	}
+	switch spec.Scenario {
+	case scenarioBeside:
+		return serveFlood(p, spec)
+	case scenarioOverload:
+		return serveOverload(p, spec)
 	}
 	t, err := newTarget(spec)
 	if err != nil {

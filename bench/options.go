@@ -41,6 +41,7 @@ type options struct {
 	growthMasters  []int
 	growthHeld     []int
 	growthWaiters  []int
+	growthRenewed  []int
 	growthDepths   []int
 	growthRounds   int
 	growthDuration time.Duration
@@ -92,6 +93,7 @@ var quickValues = map[string]string{
 	"growth-masters":  "1,5",
 	"growth-held":     "1000,10000",
 	"growth-waiters":  "100,1000",
+	"growth-renewed":  "1000",
 	"growth-depths":   "1,64",
 	"growth-rounds":   "1",
 	"growth-duration": "500ms",
@@ -158,6 +160,7 @@ func parseOptions(args []string, out io.Writer) (options, error) {
 	listVar(flags, &o.growthMasters, listOf(parseCount), "growth-masters", "1,3,5,7,9", "growth: numbers of masters, odd")
 	listVar(flags, &o.growthHeld, listOf(parseCount), "growth-held", "1000,10000,100000,1000000", "growth: numbers of other locks that are held, ascending")
 	listVar(flags, &o.growthWaiters, listOf(parseCount), "growth-waiters", "100,1000,10000", "growth: numbers of clients that wait")
+	listVar(flags, &o.growthRenewed, listOf(parseCount), "growth-renewed", "1000,10000", "growth: numbers of held locks that redlockd renews")
 	listVar(flags, &o.growthDepths, listOf(parseCount), "growth-depths", "1,4,16,64,256", "growth: LOCKs sent at once on a connection")
 	listVar(flags, &o.distances, listOf(parseDistance), "distances", "1ms,5ms,20ms", "distance: round trips to the masters")
 	listVar(flags, &o.idle, listOf(parseCount), "idle", "1000,10000", "connections: numbers that are idle")
@@ -170,8 +173,8 @@ func parseOptions(args []string, out io.Writer) (options, error) {
 	flags.DurationVar(&o.warmup, "warmup", 300*time.Millisecond, "unmeasured run before each cell")
 	flags.IntVar(&o.rounds, "rounds", 5, "uncontended: rounds; each measures every target once, the report shows medians")
 	flags.DurationVar(&o.duration, "duration", time.Second, "uncontended: length of a cell")
-	flags.IntVar(&o.hotRounds, "hot-rounds", 3, "hotkey, proxies, several, slots, readers: rounds")
-	flags.DurationVar(&o.hotDuration, "hot-duration", 3*time.Second, "hotkey, proxies, several, slots, readers: length of a cell")
+	flags.IntVar(&o.hotRounds, "hot-rounds", 3, "hotkey, proxies, several, slots, readers, beside, overload: rounds")
+	flags.DurationVar(&o.hotDuration, "hot-duration", 3*time.Second, "hotkey, proxies, several, slots, readers, beside, overload: length of a cell")
 	flags.IntVar(&o.faultRounds, "fault-rounds", 2, "faults: rounds")
 	flags.IntVar(&o.recoveryRestarts, "recovery-restarts", masterCount, "recovery: masters that are restarted, one after another")
 	flags.IntVar(&o.recoveryClients, "recovery-clients", 16, "recovery: other clients, each of which locks every 10 ms")

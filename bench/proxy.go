@@ -21,6 +21,7 @@ type proxyProgram struct {
 	path    string
 	environ []string // on top of ours: GOMAXPROCS, GOGC; see settingsOf
 	log     *os.File // what its processes print, one after another
+	login   string   // name of a user whose password is "secret"; empty: nobody has to log in
 }
 
 // findProxy takes the redlockd that the flags name, or builds the one beside this bench into the directory scratch. It builds it
@@ -105,7 +106,7 @@ func (p *proxyProgram) startAt(ctx context.Context, addr string, masters []strin
 		process.Wait()
 		close(started.ended)
 	}()
-	if err := started.awaitGrant(ctx); err != nil {
+	if err := started.awaitGrant(ctx, p.login); err != nil {
 		started.close()
 		return nil, fmt.Errorf("redlockd at %s: %w; its log, %s, ends with: %s", addr, err, p.log.Name(), lastLine(p.log.Name()))
 	}
@@ -113,13 +114,13 @@ func (p *proxyProgram) startAt(ctx context.Context, addr string, masters []strin
 }
 
 // awaitGrant locks and unlocks until it works: that the port answers is not yet that the masters were admitted.
-func (p *proxy) awaitGrant(ctx context.Context) error {
+func (p *proxy) awaitGrant(ctx context.Context, login string) error {
 	ctx, cancel := context.WithTimeout(ctx, proxyStart)
 	defer cancel()
 	if err := awaitListening(ctx, p.pid(), p.addr, p.ended); err != nil {
 		return err
 	}
-	t := newRedlockdTarget(p.addr, 1, false)
+	t := newRedlockdTarget(p.addr, 1, false, login)
 	defer t.close()
 	c := t.newCaller()
 	for {

@@ -44,7 +44,7 @@ func startOthers(addr string, n int, warmup time.Duration) *otherClients {
 	ctx, cancel := context.WithCancel(context.Background())
 	o := &otherClients{
 		began:   time.Now().Add(warmup),
-		target:  newRedlockdTarget(addr, n, false),
+		target:  newRedlockdTarget(addr, n, false, ""),
 		cancel:  cancel,
 		samples: make([][]lockSample, n),
 	}

@@ -32,6 +32,8 @@ type report struct {
 	Several     []severalRow     `json:"several,omitempty"`
 	Slots       []slotsRow       `json:"slots,omitempty"`
 	Readers     []readersRow     `json:"readers,omitempty"`
+	Beside      []besideRow      `json:"beside,omitempty"`
+	Overload    []overloadRow    `json:"overload,omitempty"`
 	Growth      *growthFigures   `json:"growth,omitempty"`
 	Distance    []distanceRow    `json:"distance,omitempty"`
 
@@ -75,6 +77,8 @@ func (r *report) writeText(w io.Writer) {
 	severalTable(r.Several).write(w)
 	slotsTable(r.Slots).write(w)
 	readersTable(r.Readers).write(w)
+	besideTable(r.Beside).write(w)
+	overloadTable(r.Overload).write(w)
 	if r.Growth != nil {
 		r.Growth.writeText(w)
 	}
@@ -228,6 +232,9 @@ func (r *report) writeFailures(w io.Writer) {
 	}
 	for _, row := range r.Readers {
 		say("error, readers, "+row.Way, row.Failures)
+	}
+	for _, row := range r.Beside {
+		say("error, beside a flood of "+row.Way, row.Failures)
 	}
 	if r.Growth != nil {
 		say("error, growth", r.Growth.allFailures())

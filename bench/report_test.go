@@ -69,7 +69,13 @@ func sampleReport() report {
 	point.growthRound = medians(point.Rounds)
 	crowd := waiterPoint{Waiters: 100, Resources: 1, Rounds: []waiterRound{{RedlockdMB: 30, KBPerWaiter: 12.25, RedlockdPercent: 3}}}
 	crowd.waiterRound = medians(crowd.Rounds)
-	r.Growth = &growthFigures{Masters: []growthPoint{point}, Held: []growthPoint{point}, Depth: []growthPoint{point}, Waiters: []waiterPoint{crowd}}
+	beside := besideRound{QuietUs: us, BesideUs: percentiles{P50: 450, P99: 999, Max: 1234}, Ratio50: 4.5, Ratio99: 6.7, FloodAlone: 25_432, FloodBeside: 20_000, FloodKept: 0.79,
+		RedlockdUs: 19, Locks: 300, NoQuorum: 7, Failures: failed}
+	r.Beside = []besideRow{{Way: besideWays[2].String(), besideRound: beside, Rounds: []besideRound{beside}}}
+	over := overloadRound{AskedPerSec: 281_000, PairsPerSec: 31_408, ToBest: 0.93, PairUs: us, Refused: 11, Unsent: 17, UserUs: us, QuietUs: us, RecoveryMs: 427}
+	r.Overload = []overloadRow{{Times: 10, overloadRound: over, Rounds: []overloadRound{over}}}
+	r.Growth = &growthFigures{Masters: []growthPoint{point}, Held: []growthPoint{point}, Depth: []growthPoint{point}, Waiters: []waiterPoint{crowd},
+		Renewed: []renewedPoint{{Held: 10_000, waiterRound: waiterRound{RedlockdMB: 67, KBPerWaiter: 4.61, MastersPercent: 10}}}}
 	r.Distance = summarizeDistance([]*distanceRow{{Target: targetRedlockd, Callers: 1, DistanceMs: 5,
 		Rounds: []distanceRound{{PairsPerSec: 90, LockUs: percentiles{P50: 5600}, RoundTripUs: 5000, Failures: failed}}}})
 	r.Connections = &connectionsFigures{
@@ -125,6 +131,8 @@ func TestReportSave(t *testing.T) {
 		"7.77", "27000", "error, 1000 busy connections: connection refused",
 		"+12 %", "error, 5 ms away, 1 callers, redlockd: connection refused",
 		"512 640    1199  10009", "777  1.75×        2       4    20000     8      6", "error, recovery, 10000 locks held: connection refused",
+		"LOCK of 1 KB names, of another user", "4.5", "79 %", "error, beside a flood of LOCK of 1 KB names, of another user: connection refused",
+		"281000", "0.93", "427", "4.61", "2.00 %",
 		"  uncontended 1.25 2.50", "160000", "7.79 %",
 		"error, uncontended, 64 callers, single: connection refused",
 		"2000–4000  1.88×   1.25×", "pottery 3.0.1", "left out: node-redlock is not installed",

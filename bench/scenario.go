@@ -19,6 +19,8 @@ const (
 	scenarioSeveral     = "several"
 	scenarioSlots       = "slots"
 	scenarioReaders     = "readers"
+	scenarioBeside      = "beside"
+	scenarioOverload    = "overload"
 	scenarioGrowth      = "growth"
 	scenarioDistance    = "distance"
 	scenarioConnections = "connections"
@@ -103,6 +105,20 @@ func scenarioList() []scenario {
 			redlockd: true,
 			cells:    func(o *options) int { return len(readersWays) * o.hotRounds },
 			run:      runReaders,
+		},
+		{
+			name:     scenarioBeside,
+			meaning:  "one user's LOCK while somebody else floods the same redlockd",
+			redlockd: true,
+			cells:    func(o *options) int { return len(besideWays) * o.hotRounds },
+			run:      runBeside,
+		},
+		{
+			name:     scenarioOverload,
+			meaning:  "1, 2, 10 and 100 times as many locks are asked for as the masters can grant",
+			redlockd: true,
+			cells:    func(o *options) int { return len(overloadWays) * o.hotRounds },
+			run:      runOverload,
 		},
 		{
 			name:     scenarioGrowth,

@@ -139,7 +139,7 @@ func newTarget(spec loadSpec) (target, error) {
 	wait := spec.Scenario == scenarioHotKey
 	switch spec.Target {
 	case targetRedlockd:
-		return newRedlockdTarget(spec.Redlockd, spec.Callers, wait), nil
+		return newRedlockdTarget(spec.Redlockd, spec.Callers, wait, ""), nil
 	case targetRedlockdPipelined:
 		return newPipelinedTarget(spec.Redlockd, wait)
 	case targetRedlockdSetNX:

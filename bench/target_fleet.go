@@ -9,7 +9,7 @@ type fleetTarget struct {
 func newFleetTarget(spec loadSpec) *fleetTarget {
 	t := new(fleetTarget)
 	for _, addr := range spec.Fleet {
-		t.proxies = append(t.proxies, newRedlockdTarget(addr, spec.Callers, true))
+		t.proxies = append(t.proxies, newRedlockdTarget(addr, spec.Callers, true, ""))
 	}
 	return t
 }

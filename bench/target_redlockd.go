@@ -16,12 +16,15 @@ type redlockdTarget struct {
 }
 
 // newRedlockdTarget has a connection for every caller: a LOCK that waits keeps its connection as BLPOP does.
-// Without wait a held lock is answered at once.
-func newRedlockdTarget(addr string, callers int, wait bool) *redlockdTarget {
+// Without wait a held lock is answered at once. login is a user whose password is "secret"; empty: nobody has to log in.
+func newRedlockdTarget(addr string, callers int, wait bool, login string) *redlockdTarget {
 	options := &redis.Options{
 		Addr:       addr,
 		PoolSize:   callers,
 		MaxRetries: -1, // a LOCK without TOKEN that is sent again finds its first sending in the way
+	}
+	if login != "" {
+		options.Username, options.Password = login, "secret"
 	}
 	if wait {
 		options.ReadTimeout = waitMax + 3*time.Second // go-redis's default on top of what LOCK may wait
