@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"image/color"
 	"io"
 	"net"
 	"slices"
@@ -56,7 +57,7 @@ var floods = []flood{
 		return []string{"EVAL", "return redis.call('get', KEYS[1])", "1", "bench:flood:" + strconv.Itoa(i)}
 	}},
 	{name: "LOCKS ALL", depth: 16, command: func(i, n int) []string { return []string{"LOCKS", "ALL"} }},
-	{name: "commands that are refused", depth: 1000, command: func(i, n int) []string { return []string{"LOCK", "bench:flood", "no ttl"} }},
+	{name: "refused commands", depth: 1000, command: func(i, n int) []string { return []string{"LOCK", "bench:flood", "no ttl"} }},
 	{name: "garbage", raw: strings.Repeat("\x00\xff$-1 garbage ", 1000)},
 	{name: "half commands", raw: "*3\r\n$4\r\nLOCK\r\n$30000\r\n" + strings.Repeat("x", 16_000), leave: true},
 }
@@ -67,6 +68,9 @@ func longName(i, n int) string {
 	return fmt.Sprintf("bench:flood:%d:%d:%s", i, n, strings.Repeat("n", 1000))
 }
 
+// ofAnotherUser ends the name of a way whose flood has a user of its own.
+const ofAnotherUser = ", of another user"
+
 // besideWay is one row: a flood, by a user of its own or by another connection of the same.
 type besideWay struct {
 	flood    int
@@ -75,14 +79,16 @@ type besideWay struct {
 
 func (w besideWay) String() string {
 	if w.accounts {
-		return floods[w.flood].name + ", of another user"
+		return floods[w.flood].name + ofAnotherUser
 	}
 	return floods[w.flood].name
 }
 
 var besideWays = func() (ways []besideWay) {
-	for i := range floods {
-		ways = append(ways, besideWay{i, true}, besideWay{i, false})
+	for _, accounts := range []bool{true, false} {
+		for i := range floods {
+			ways = append(ways, besideWay{i, accounts})
+		}
 	}
 	return ways
 }()
@@ -426,6 +432,24 @@ func (f *flood) runRaw(addr string, over *atomic.Bool, answers *atomic.Int64) er
 		answers.Add(1)
 	}
 	return nil
+}
+
+// besideSVG has more bars in a panel than the drawings of targets.
+const besideSVG = "beside.svg"
+
+// besidePanels has a row for floods of another user and one for those of the same, a column per percentile.
+func besidePanels(rows []besideRow) (all panels) {
+	for _, group := range byLoad(rows, func(r besideRow) bool { return strings.HasSuffix(r.Way, ofAnotherUser) }) {
+		title := "by the same user"
+		if strings.HasSuffix(group[0].Way, ofAnotherUser) {
+			title = "by another user"
+		}
+		names := column(group, func(r besideRow) string { return strings.TrimSuffix(r.Way, ofAnotherUser) })
+		all = append(all, bars{title: "Flood " + title, names: names}.sideBySide(column(names, func(string) color.Color { return colorOf(targetRedlockd) }),
+			figure{"LOCK p50 ÷ quiet", column(group, func(r besideRow) float64 { return r.Ratio50 })},
+			figure{"LOCK p99 ÷ quiet", column(group, func(r besideRow) float64 { return r.Ratio99 })}))
+	}
+	return all
 }
 
 func besideTable(rows []besideRow) table {

@@ -45,7 +45,7 @@ func (r *report) plot(dir string) error {
 	for _, row := range r.Uncontended {
 		targets[row.Target] = true
 	}
-	height := max(panelHeight, vg.Length(len(targets))*barRoom+panelFrame)
+	heightOf := func(bars int) vg.Length { return max(panelHeight, vg.Length(bars)*barRoom+panelFrame) }
 	var growth, libraries panels
 	if r.Growth != nil {
 		growth = growthPanels(r.Growth)
@@ -61,10 +61,15 @@ func (r *report) plot(dir string) error {
 		"faults.svg":     faultPanels(r.Faults),
 		"recovery.svg":   recoveryPanels(r.Recovery),
 		"rates.svg":      ratePanels(r.Latency),
+		besideSVG:        besidePanels(r.Beside),
 		"growth.svg":     growth,
 		"distance.svg":   distancePanels(r.Distance),
 		"libraries.svg":  libraries,
 	} {
+		height := heightOf(len(targets))
+		if name == besideSVG {
+			height = heightOf(len(floods))
+		}
 		if err := p.save(filepath.Join(dir, name), height); err != nil {
 			return fmt.Errorf("draw %s: %w", name, err)
 		}

@@ -71,7 +71,7 @@ func sampleReport() report {
 	crowd.waiterRound = medians(crowd.Rounds)
 	beside := besideRound{QuietUs: us, BesideUs: percentiles{P50: 450, P99: 999, Max: 1234}, Ratio50: 4.5, Ratio99: 6.7, FloodAlone: 25_432, FloodBeside: 20_000, FloodKept: 0.79,
 		RedlockdUs: 19, Locks: 300, NoQuorum: 7, Failures: failed}
-	r.Beside = []besideRow{{Way: besideWays[2].String(), besideRound: beside, Rounds: []besideRound{beside}}}
+	r.Beside = []besideRow{{Way: besideWays[1].String(), besideRound: beside, Rounds: []besideRound{beside}}}
 	over := overloadRound{AskedPerSec: 281_000, PairsPerSec: 31_408, ToBest: 0.93, PairUs: us, Refused: 11, Unsent: 17, UserUs: us, QuietUs: us, RecoveryMs: 427}
 	r.Overload = []overloadRow{{Times: 10, overloadRound: over, Rounds: []overloadRound{over}}}
 	r.Growth = &growthFigures{Masters: []growthPoint{point}, Held: []growthPoint{point}, Depth: []growthPoint{point}, Waiters: []waiterPoint{crowd},
