@@ -31,6 +31,7 @@ func cmdEVAL(s *session, c *call) error {
 	if refusal != nil {
 		return refusal
 	}
+	defer s.conn.withoutCPU()()
 	script, err := s.compiled(s.account(), string(c.args[1]))
 	if err != nil {
 		return replyError(err.Error()) // in Redis's words, with the code
@@ -117,6 +118,7 @@ func newScriptProgram(c *call) (*scriptProgram, error) {
 // commands with its keys wait for it (awaitScripts).
 func (x *scriptProgram) start(c *call) {
 	if x.enter(c, false, true) {
+		defer c.s.conn.withoutCPU()() // scripts have turns of their own
 		flush(x.begin())
 	}
 }
@@ -124,6 +126,7 @@ func (x *scriptProgram) start(c *call) {
 // cmdSCRIPTLOAD also stores the script on the masters: a client may load it through one redlockd and
 // call it through another.
 func cmdSCRIPTLOAD(s *session, c *call) error {
+	defer s.conn.withoutCPU()()
 	script, err := s.compiled(s.account(), string(c.args[2]))
 	if err != nil {
 		return replyError(err.Error()) // in Redis's words, with the code

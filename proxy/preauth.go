@@ -54,6 +54,16 @@ func (conn *connection) releaseCPU() {
 	}
 }
 
+// withoutCPU gives the place back, if the connection holds one, until the function that it returns is
+// called. Called by the reader goroutine.
+func (conn *connection) withoutCPU() (again func()) {
+	if !conn.hasCPU {
+		return func() {}
+	}
+	conn.releaseCPU()
+	return conn.acquireCPU
+}
+
 // tlsTransport is the connection below TLS. It bounds what is read before the login, and makes the
 // handshake wait for its CPU place. The TLS library reads and writes through it, so this is the one
 // place where a handshake can be held up.

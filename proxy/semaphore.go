@@ -13,13 +13,13 @@ import (
 // for up to 20 ms that the LOCK has come; with half of the processors, it looks. Measured beside forty
 // pipelines of refused commands: a LOCK takes 0.9 ms, and 5 ms without the bound.
 //
-// A session that holds a place waits for no other one, except for its turn to run a script.
+// A session that holds a place never waits for anything else: to run a script, it gives the place back.
 //
 // Waiting sessions are admitted in rotation, one of each group. A flood of connections from one address
-// that do not authenticate therefore delays that address alone. Sessions that have held a place before (their handshake goes on,
-// or they log in) form a group of their own, so that a flood of new connections does not stop what has
-// begun. Within a group the last to come is admitted first: when more come than can be served, the
-// first have given up when a place is free.
+// that do not authenticate therefore delays that address alone. Sessions that have held a place before
+// (their handshake goes on, or they log in) form a group of their own, so that a flood of new
+// connections does not stop what has begun. Within a group the last to come is admitted first: when more
+// come than can be served, the first have given up when a place is free.
 type semaphore struct {
 	size int // sessions that may hold a place
 

@@ -82,6 +82,39 @@ func TestWhoSendsMuchTakesTurns(t *testing.T) {
 	eventually(t, "nobody is in the semaphore", srv.cpuIsFree)
 }
 
+// Who waits for the turn to run a script keeps nobody else from executing what he has sent.
+func TestScriptsNeedNoPlace(t *testing.T) {
+	srv := serve(t)
+	for range srv.shares.max {
+		srv.shares.acquireRun(srv.anonymous, 0)
+	}
+	const pings = muchSent / 14
+	much := strings.Repeat("*1\r\n$4\r\nPING\r\n", pings+1)
+	var waiting []*client
+	for range srv.cpu.size + 1 {
+		c := srv.dial()
+		c.raw("*3\r\n$4\r\nEVAL\r\n$8\r\nreturn 7\r\n$1\r\n0\r\n" + much)
+		waiting = append(waiting, c)
+	}
+	eventually(t, "the scripts wait", func() bool {
+		srv.shares.mu.Lock()
+		defer srv.shares.mu.Unlock()
+		return len(srv.shares.waiting) > 0 && len(srv.shares.waiting[0].waiting) == len(waiting)
+	})
+	other := srv.dial()
+	other.raw(much)
+	for range pings + 1 {
+		other.read().is("+PONG")
+	}
+	for range srv.shares.max {
+		srv.shares.releaseRun()
+	}
+	for _, c := range waiting {
+		c.read().is(":7")
+		c.read().is("+PONG")
+	}
+}
+
 // Goal: hellos that come by the hundred from one address hold up nobody from another one. Method: the semaphore is full while they come; when
 // it opens, the handshake that came last and from elsewhere is the second to end at the latest.
 func TestHandshakesTakeTurns(t *testing.T) {

@@ -32,9 +32,9 @@ import (
 //     once more after a step of the membership (op_again.go).
 //   - The operations of one flow begin in the order in which they were started. So an UNLOCK never
 //     overtakes the LOCK that the same connection has sent before. On another connection, a token that
-//     was made here is known only after the LOCK began. A token of the caller's own may be: his UNLOCK
-//     there then finds nothing, as it may where two connections are read at the same time; a LOCK whose
-//     connection he has given up is undone, because its reply is lost.
+//     was made here is known only after the LOCK began. A token of the caller's own may be known before:
+//     its UNLOCK there may find nothing, as it may where two connections are read at the same time. If
+//     the caller has given the first connection up, the LOCK is undone, because its reply is lost.
 //   - What the engine itself launches is never queued here: undo, pending releases, refills,
 //     hand-overs, attempts and probes of waiters, audits. An undo is launched with the decision that
 //     asks for it, behind its SET in every lane.
