@@ -31,7 +31,7 @@ func cmdEVAL(s *session, c *call) error {
 	if refusal != nil {
 		return refusal
 	}
-	defer s.conn.withoutCPU()()
+	defer withoutCPU(s.conn)()
 	script, err := s.compiled(s.account(), string(c.args[1]))
 	if err != nil {
 		return replyError(err.Error()) // in Redis's words, with the code
@@ -118,7 +118,7 @@ func newScriptProgram(c *call) (*scriptProgram, error) {
 // commands with its keys wait for it (awaitScripts).
 func (x *scriptProgram) start(c *call) {
 	if x.enter(c, false, true) {
-		defer c.s.conn.withoutCPU()() // scripts have turns of their own
+		defer withoutCPU(c.s.conn)() // scripts have turns of their own
 		flush(x.begin())
 	}
 }
@@ -126,7 +126,7 @@ func (x *scriptProgram) start(c *call) {
 // cmdSCRIPTLOAD also stores the script on the masters: a client may load it through one redlockd and
 // call it through another.
 func cmdSCRIPTLOAD(s *session, c *call) error {
-	defer s.conn.withoutCPU()()
+	defer withoutCPU(s.conn)()
 	script, err := s.compiled(s.account(), string(c.args[2]))
 	if err != nil {
 		return replyError(err.Error()) // in Redis's words, with the code

@@ -393,7 +393,7 @@ func (conn *connection) sendAndAwait(ok func() bool) error {
 // meanwhile, because those who hold one must not wait for anything (semaphore). Called by the reader
 // goroutine; a handler may call it, after it has stored its reply so far in batch (see awaitScripts).
 func (conn *connection) sendAnd(wait func() error) error {
-	defer conn.withoutCPU()()
+	defer withoutCPU(conn)()
 	err := conn.send()
 	if err == nil {
 		err = wait()

@@ -79,7 +79,7 @@ func (l *logins) failed(origin netip.Prefix, now time.Time) time.Duration {
 // pause keeps the reader goroutine, and no CPU place, for so long. It returns false if the connection
 // is closed.
 func (conn *connection) pause(d time.Duration) (alive bool) {
-	defer conn.withoutCPU()()
+	defer withoutCPU(conn)()
 	over := false
 	timer := time.AfterFunc(d, func() {
 		conn.mu.Lock()

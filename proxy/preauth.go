@@ -56,7 +56,7 @@ func (conn *connection) releaseCPU() {
 
 // withoutCPU gives the place back, if the connection holds one, until the function that it returns is
 // called. Called by the reader goroutine.
-func (conn *connection) withoutCPU() (again func()) {
+func withoutCPU(conn *connection) (again func()) {
 	if !conn.hasCPU {
 		return func() {}
 	}
