@@ -148,10 +148,7 @@ func runBesideCell(ctx context.Context, b *bench, way besideWay) (r besideRound,
 		return r, err
 	}
 	defer u.close()
-	if _, err := u.lockAtRate(ctx, 500*time.Millisecond); err != nil { // to warm up
-		return r, err
-	}
-	quiet, err := u.lockAtRate(ctx, besideQuiet)
+	quiet, err := u.alone(ctx, besideQuiet)
 	if err != nil {
 		return r, err
 	}
@@ -297,6 +294,14 @@ func newBesideUser(addr, login string) (*besideUserConn, error) {
 func (u *besideUserConn) close() {
 	u.timer.close()
 	u.besideClient.Close()
+}
+
+// alone warms up, and then is lockAtRate.
+func (u *besideUserConn) alone(ctx context.Context, duration time.Duration) (us []uint32, err error) {
+	if _, err := u.lockAtRate(ctx, besideSettle); err != nil {
+		return nil, err
+	}
+	return u.lockAtRate(ctx, duration)
 }
 
 // lockAtRate locks and releases besideRate times a second, and returns how long each LOCK took from when it was due. An error ends the

@@ -174,7 +174,7 @@ func parseOptions(args []string, out io.Writer) (options, error) {
 	flags.IntVar(&o.rounds, "rounds", 5, "uncontended: rounds; each measures every target once, the report shows medians")
 	flags.DurationVar(&o.duration, "duration", time.Second, "uncontended: length of a cell")
 	flags.IntVar(&o.hotRounds, "hot-rounds", 3, "hotkey, proxies, several, slots, readers, beside, overload: rounds")
-	flags.DurationVar(&o.hotDuration, "hot-duration", 3*time.Second, "hotkey, proxies, several, slots, readers, beside, overload: length of a cell")
+	flags.DurationVar(&o.hotDuration, "hot-duration", 3*time.Second, "hotkey, proxies, several, slots, readers: length of a cell")
 	flags.IntVar(&o.faultRounds, "fault-rounds", 2, "faults: rounds")
 	flags.IntVar(&o.recoveryRestarts, "recovery-restarts", masterCount, "recovery: masters that are restarted, one after another")
 	flags.IntVar(&o.recoveryClients, "recovery-clients", 16, "recovery: other clients, each of which locks every 10 ms")

@@ -81,10 +81,7 @@ func runOverloadCell(ctx context.Context, b *bench, rate float64) (r overloadRou
 		return r, err
 	}
 	defer u.close()
-	if _, err := u.lockAtRate(ctx, 500*time.Millisecond); err != nil { // to warm up
-		return r, err
-	}
-	quiet, err := u.lockAtRate(ctx, overloadQuiet)
+	quiet, err := u.alone(ctx, overloadQuiet)
 	if err != nil {
 		return r, err
 	}

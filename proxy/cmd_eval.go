@@ -31,7 +31,7 @@ func cmdEVAL(s *session, c *call) error {
 	if refusal != nil {
 		return refusal
 	}
-	defer withoutCPU(s.conn)()
+	defer withoutCPU(s.conn)() // scripts have turns of their own
 	script, err := s.compiled(s.account(), string(c.args[1]))
 	if err != nil {
 		return replyError(err.Error()) // in Redis's words, with the code
@@ -55,6 +55,7 @@ func cmdEVALSHA(s *session, c *call) error {
 	var room [40]byte
 	lower := appendLower(room[:0], c.args[1]) // as the cache knows it
 	if x.script = s.server.scripts.lookupSHA(lower); x.script != nil {
+		defer withoutCPU(s.conn)()
 		x.start(c)
 		return nil
 	}
@@ -118,7 +119,6 @@ func newScriptProgram(c *call) (*scriptProgram, error) {
 // commands with its keys wait for it (awaitScripts).
 func (x *scriptProgram) start(c *call) {
 	if x.enter(c, false, true) {
-		defer withoutCPU(c.s.conn)() // scripts have turns of their own
 		flush(x.begin())
 	}
 }

@@ -327,9 +327,11 @@ func TestFlowOfTwoShares(t *testing.T) {
 		for _, c := range []*call{first, second, third} {
 			p.finish(c).want(s, "LOCK", "held", c.took)
 		}
-		if fourth := begin(after, "d"); flow.share != after {
-			p.finish(fourth)
+		p.crowd(&Share{})
+		if begin(after, "d"); flow.share != after || len(flow.queued) != 1 {
+			s.Errorf("once nothing of it is queued elsewhere, the flow is not in the share of its client")
 		}
+		s.thaw(0, 1, 2, 3, 4)
 	})
 }
 

@@ -9,8 +9,8 @@ import (
 )
 
 // Op is one operation on its way. Embed it in the object that will hold the reply; it must be zero
-// but for Share, Flow, Note and Terms when it is started, and must not be used a second time. Only StartRead,
-// StartCommit and StartFetchScript take one that was used by one of them before, and is done.
+// but for Share, Flow, Note and Terms when it is started, and must not be used a second time. Only
+// StartRead, StartCommit and StartFetchScript take one that was used by one of them before, and is done.
 type Op struct {
 	// Share is what the operation takes of, set before it is started. Nil: the Client's own, which
 	// has no limits.
