@@ -393,6 +393,7 @@ func TestLockThatIsQueuedDoesNotWait(t *testing.T) {
 		p := s.open()
 		held := p.lock(one("r", time.Minute))
 		begin := func(req LockRequest) *call {
+			synctest.Wait() // a batch that departs meanwhile would begin what is queued
 			p.admission.full.Store(true)
 			c := p.startLock(req)
 			p.Client.mu.Lock()
