@@ -123,6 +123,14 @@ const (
 // without a mutex.
 func (srv *Server) now() int64 { return max(1, int64(time.Since(srv.started))) }
 
+// Behind each acceptBurst connections, none is accepted for acceptPause: 8 500 a second were measured on
+// two processors, and 14 000 without pauses. Go looks at the network when nothing is to be run, and
+// in a flood of new connections something always is: a LOCK of another client then waits for 15 ms.
+const (
+	acceptBurst = 24
+	acceptPause = time.Millisecond
+)
+
 // Serve accepts connections from l until Shutdown or Close, and returns nil then. If accepting fails
 // for good, it returns that error. It closes l. It may be called for several listeners at the same
 // time.
@@ -132,11 +140,14 @@ func (srv *Server) Serve(l net.Listener) error {
 		return nil
 	}
 	var pause time.Duration
-	for {
+	for n := 1; ; n++ {
 		conn, err := l.Accept()
 		if err == nil {
 			pause = 0
 			srv.accepted(conn)
+			if n%acceptBurst == 0 {
+				time.Sleep(acceptPause)
+			}
 			continue
 		}
 		srv.mu.Lock()

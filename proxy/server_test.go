@@ -171,6 +171,20 @@ func TestAcceptErrors(t *testing.T) {
 	}
 }
 
+// A flood of new connections leaves pauses, in which Go looks at the network; few connections need not wait.
+func TestNewConnectionsLeavePauses(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
+		srv := serve(t)
+		came := time.Now()
+		for n := range 10*acceptBurst + 1 {
+			srv.dial().conn.Close()
+			if got, want := time.Since(came), time.Duration(n/acceptBurst)*acceptPause; got != want {
+				t.Fatalf("connection %d is accepted after %v, want %v", n+1, got, want)
+			}
+		}
+	})
+}
+
 type failingListener struct {
 	net.Listener
 	failures int
