@@ -103,7 +103,7 @@ bench: tools ## redlockd, redsync and one single master side by side; a few minu
 bench-libraries: ## what the scenario libraries of the bench loads, beside what Go has
 	@cmd/redlockd/testdata/libraries/build.sh node python java
 
-bench-full: tools bench-libraries ## every scenario, every peer, into bench/results, which README shows; twenty minutes on an idle machine. Needs etcd (Debian: apt install etcd-server)
+bench-full: tools bench-libraries ## every scenario, every peer, into bench/results, which README shows; forty minutes on an idle machine. Needs etcd (Debian: apt install etcd-server)
 	go run -C bench . --full --out results
 
 # Ten times each is what benchstat wants for its intervals. Shorter: make benchmarks BENCH=Guard PACKAGES=./proxy

@@ -96,7 +96,7 @@ func run(ctx context.Context, o options) error {
 		fmt.Fprintln(os.Stderr, "bench: left out:", why)
 	}
 	r := report{Environment: readEnvironment(os.Args[1:], b.program, o.needsEtcd())}
-	// A scenario that cannot go on ends the run. What was measured before is worth its twenty minutes.
+	// A scenario that cannot go on ends the run. What was measured before is worth its forty minutes.
 	var failed error
 	for _, s := range o.chosen() {
 		if err := s.run(ctx, b, &r); err != nil {

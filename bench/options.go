@@ -138,7 +138,7 @@ scenarios:
 const usageTail = `
 The report goes to standard output and, with report.json, README's tables (summary.md), SVG plots and the servers' log, to the
 --out directory.
-A run with the defaults takes a few minutes, with --quick one to two, with --full about twenty.
+A run with the defaults takes a few minutes, with --quick one to two, with --full about forty.
 
 flags:
 `
@@ -157,7 +157,7 @@ func parseOptions(args []string, out io.Writer) (options, error) {
 	listVar(flags, &o.clients, listOf(parseCount), "hot-clients", "16,64", "hotkey: numbers of clients")
 	listVar(flags, &o.rates, listOf(parseCount), "rates", "1000,2000,5000,10000,20000,40000", "latency: pairs/s that are asked for, ascending")
 	listVar(flags, &o.fleets, listOf(parseFleet), "fleets", "1x12,3x4,1x48,3x16", "proxies: numbers of redlockd × clients of each")
-	listVar(flags, &o.growthMasters, listOf(parseCount), "growth-masters", "1,3,5,7,9", "growth: numbers of masters, odd")
+	listVar(flags, &o.growthMasters, listOf(parseCount), "growth-masters", "1,3,5,9,15", "growth: numbers of masters, odd")
 	listVar(flags, &o.growthHeld, listOf(parseCount), "growth-held", "1000,10000,100000,1000000", "growth: numbers of other locks that are held, ascending")
 	listVar(flags, &o.growthWaiters, listOf(parseCount), "growth-waiters", "100,1000,10000", "growth: numbers of clients that wait")
 	listVar(flags, &o.growthRenewed, listOf(parseCount), "growth-renewed", "1000,10000", "growth: numbers of held locks that redlockd renews")
