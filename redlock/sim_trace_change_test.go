@@ -93,7 +93,8 @@ var traceChanges = map[string]func(t *tracedSteps, i int, rng *rand.Rand) (from,
 		return 0, 0, nil
 	},
 	commuted: func(t *tracedSteps, i int, _ *rand.Rand) (int, int, []traceEvent) {
-		if e := &t.steps[i]; i == 0 || e.kind != traceVote || t.steps[i-1].master == e.master || !t.isVote(i-1, e, t.steps[i-1].master) {
+		if e := &t.steps[i]; i == 0 || e.kind != traceVote || t.steps[i-1].master == e.master || !t.isVote(i-1, e, t.steps[i-1].master) ||
+			e.at-t.steps[i-1].at > time.Millisecond { // the key of the later one might not have been free at the time of the earlier one
 			return 0, 0, nil
 		}
 		return t.move(i-1, i)
