@@ -12,7 +12,7 @@ import (
 )
 
 // Overload: others ask for 1, 2, 10 and 100 times as many locks as the masters can grant, at fixed times and over 64 connections, whether
-// they are answered or not. How much is granted all the same, how long do those wait who are answered, and how long does it take behind
+// they are answered or not. How much is granted all the same, how long do those wait who are answered, and how long does it take after
 // the end of it until a LOCK is as fast as before?
 const (
 	overloadConnections = 64

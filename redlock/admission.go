@@ -101,7 +101,7 @@ func (c *Client) startLocked(op *Op, bytes int, begin func(c *Client, op *Op, d 
 	}
 	share := c.admission.shareOf(op)
 	op.keys = slices.Clone(op.keys) // the caller's slice may change
-	err := c.admission.enqueue(op, share, bytes+stringsBytes(op.keys)+len(op.token), op.onlyReleases, func(d *deferred) { begin(c, op, d) })
+	err := c.admission.enqueue(op, share, bytes+stringsBytes(op.keys)+len(op.token), func(d *deferred) { begin(c, op, d) })
 	switch {
 	case err != nil:
 		d.deliver(op, Result{Err: err})
@@ -112,11 +112,11 @@ func (c *Client) startLocked(op *Op, bytes int, begin func(c *Client, op *Op, d 
 }
 
 // enqueue queues an operation until it is the turn of its share. bytes is the size of its names and
-// values. A release may use twice the bounds of memory. The error is a *ShareError: it was refused.
-func (a *admission) enqueue(op *Op, share *Share, bytes int, releases bool, begin func(d *deferred)) error {
+// values; op is nil if nobody waits for the result. The error is a *ShareError: it was refused.
+func (a *admission) enqueue(op *Op, share *Share, bytes int, begin func(d *deferred)) error {
 	bytes += queuedOpBytes
 	most := 1
-	if releases {
+	if op != nil && op.onlyReleases {
 		most = 2
 	}
 	switch {

@@ -504,7 +504,7 @@ func TestBytesOfAllShares(t *testing.T) {
 	c := new(Client)
 	fill := func(share *Share, releases bool) *ShareError {
 		for {
-			if err := c.admission.enqueue(nil, share, 1<<20-queuedOpBytes, releases, nil); err != nil {
+			if err := c.admission.enqueue(&Op{onlyReleases: releases}, share, 1<<20-queuedOpBytes, nil); err != nil {
 				return err.(*ShareError)
 			}
 		}

@@ -122,7 +122,7 @@ func (c *Client) StartCommit(op *Op, changes []Change, to Completer) {
 	for i := range kept {
 		bytes += len(kept[i].Resource)
 	}
-	err = c.admission.enqueue(op, c.admission.shareOf(op), bytes, op.onlyReleases, func(d *deferred) { c.beginCommitLocked(op, v, ttl, kept, d) })
+	err = c.admission.enqueue(op, c.admission.shareOf(op), bytes, func(d *deferred) { c.beginCommitLocked(op, v, ttl, kept, d) })
 	if err != nil {
 		d.deliver(op, Result{Err: err})
 	}

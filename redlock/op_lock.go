@@ -34,7 +34,7 @@ type Op struct {
 	stale        int16         // rounds of the present attempt whose fence was too low
 	verb         verb          // of what is one reading
 	fenced       bool          // a fence is asked for
-	onlyReleases bool          // it does nothing but release (UNLOCK)
+	onlyReleases bool          // it does nothing but release (UNLOCK), so it is refused later than others
 	release      bool          // LockRequest.Release
 	// callerToken: the token is the caller's own. Some master may know it already, by an attempt
 	// through another client.

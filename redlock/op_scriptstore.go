@@ -55,7 +55,7 @@ func (c *Client) storeText(of *Share, key, text string, ttl time.Duration) {
 	d := c.enter()
 	defer c.leave(d)
 	if c.admission.full.Load() {
-		_ = c.admission.enqueue(nil, cmp.Or(of, &c.admission.share), len(text), false, begin) // where there is no room for it, clients send their script again
+		_ = c.admission.enqueue(nil, cmp.Or(of, &c.admission.share), len(text), begin) // where there is no room for it, clients send their script again
 	} else {
 		begin(d)
 	}
