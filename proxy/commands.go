@@ -16,7 +16,7 @@ import (
 //  3. If Redis has the command and redlockd refused it so far, take its name out of the list in
 //     refused.go.
 //  4. If clients or scripts may also call it from Lua, add it to scriptCommands (script_call.go).
-//  5. Write a dialogue test beside the handler, and a line in README's table of commands.
+//  5. Write a dialogue test beside the handler, and a section of commands.md.
 //
 // For example, a command HOSTNAME that answers the name of the machine is this handler in cmd_misc.go
 //

@@ -46,8 +46,8 @@ func refusedf(format string, args ...any) error {
 	return &refusedError{reply: replyError(fmt.Sprintf(format, args...))}
 }
 
-// errorCodes are all codes of error replies, with what each says of the operation. README's table of
-// codes has the same. Client libraries silently retry on LOADING, TRYAGAIN, CLUSTERDOWN, MOVED, ASK,
+// errorCodes are all codes of error replies, with what each says of the operation. The table of
+// commands.md has the same. Client libraries silently retry on LOADING, TRYAGAIN, CLUSTERDOWN, MOVED, ASK,
 // READONLY and MASTERDOWN: these must never be added.
 var errorCodes = []struct {
 	code string

@@ -80,14 +80,14 @@ func TestErrorCodes(t *testing.T) {
 		}
 	}
 	known := make(map[string]bool)
-	readme := strings.Join(strings.Fields(readFile(t, "../README.md")), " ")
+	page := readFile(t, "commands.md")
 	for _, e := range errorCodes {
 		known[e.code] = true
 		if strings.Contains("LOADING TRYAGAIN CLUSTERDOWN MOVED ASK READONLY MASTERDOWN NOREPLICAS", e.code) {
 			t.Errorf("%s is a code on which clients retry in silence", e.code)
 		}
-		if want := "`" + e.code + "`: " + e.meaning + "."; !strings.Contains(readme, want) {
-			t.Errorf("README.md does not say: %s", want)
+		if want := "| `" + e.code + "` | " + e.meaning + " |\n"; !strings.Contains(page, want) {
+			t.Errorf("commands.md does not say: %s", want)
 		}
 	}
 	files, err := filepath.Glob("*.go")

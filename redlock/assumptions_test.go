@@ -1,6 +1,6 @@
 package redlock
 
-// Goal: README's section "What is not promised" is true, and complete in what it says. Each assumption that somebody else has to keep is
+// Goal: the section "What is not promised" of guarantees.md is true, and complete in what it says. Each assumption that somebody else has to keep is
 // broken here on purpose, and the test shows what follows: mostly that two hold one lock. Where redlockd does find it, the test says when.
 // Method: virtual time over in-process masters.
 
@@ -21,7 +21,7 @@ func (s *stage) wantTwoHolders(first, second *call) {
 	s.Helper()
 	for i, c := range []*call{first, second} {
 		if !c.Held || time.Until(c.Until) <= 0 {
-			s.Errorf("holder %d: got %+v, want that it holds the lock, which is what README warns of", i+1, c.Result)
+			s.Errorf("holder %d: got %+v, want that it holds the lock, which is what guarantees.md warns of", i+1, c.Result)
 		}
 	}
 }
@@ -36,7 +36,7 @@ func (p *proxy) grantedBeforeTheEnd(first *call, resource string) *call {
 		}
 		time.Sleep(5 * ms)
 	}
-	p.s.Fatal("nobody else was granted the lock, though README warns of it")
+	p.s.Fatal("nobody else was granted the lock, though guarantees.md warns of it")
 	return nil
 }
 
@@ -375,7 +375,7 @@ func TestAssumeClocksOfFences(t *testing.T) {
 		s.until("found", func() bool { return other.states() == "qqq" })
 		other.allUp()
 		if got := other.fenced("r"); got >= last {
-			s.Errorf("got the fence %d, not below %d: README need not warn of it", got, last)
+			s.Errorf("got the fence %d, not below %d: guarantees.md need not warn of it", got, last)
 		}
 	})
 }
@@ -390,13 +390,13 @@ func TestAssumeForcedHolderHasStopped(t *testing.T) {
 	})
 }
 
-// README's table names a test for each assumption: all of them exist, and all of this file are named.
-func TestAssumptionsInREADME(t *testing.T) {
-	readme, err := os.ReadFile("../README.md")
+// The table of guarantees.md names a test for each assumption: all of them exist, and all of this file are named.
+func TestAssumptionsInGuarantees(t *testing.T) {
+	page, err := os.ReadFile("guarantees.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, section, found := strings.Cut(string(readme), "\n## What is not promised\n")
+	_, section, found := strings.Cut(string(page), "\n## What is not promised\n")
 	section, _, _ = strings.Cut(section, "\n## ")
 	var rows []string
 	for line := range strings.Lines(section) {
@@ -405,7 +405,7 @@ func TestAssumptionsInREADME(t *testing.T) {
 		}
 	}
 	if !found || len(rows) < 2 {
-		t.Fatal("README has no section \"What is not promised\" with a table")
+		t.Fatal("guarantees.md has no section \"What is not promised\" with a table")
 	}
 	var there, here, named []string
 	for _, pattern := range []string{"*_test.go", "../proxy/*_test.go", "../cmd/redlockd/*_test.go"} {
@@ -429,23 +429,23 @@ func TestAssumptionsInREADME(t *testing.T) {
 	for _, row := range rows[1:] { // the first one is the head
 		cells := strings.Split(strings.Trim(row, "| \n"), " | ")
 		if len(cells) != 3 {
-			t.Errorf("README: %q has %d cells, want 3", row, len(cells))
+			t.Errorf("guarantees.md: %q has %d cells, want 3", row, len(cells))
 			continue
 		}
 		tests := regexp.MustCompile("`(Test\\w+)`").FindAllStringSubmatch(cells[2], -1)
 		if len(tests) == 0 {
-			t.Errorf("README: no test shows what happens without %q", cells[0])
+			t.Errorf("guarantees.md: no test shows what happens without %q", cells[0])
 		}
 		for _, test := range tests {
 			named = append(named, test[1])
 			if !slices.Contains(there, test[1]) {
-				t.Errorf("README names %s, which does not exist", test[1])
+				t.Errorf("guarantees.md names %s, which does not exist", test[1])
 			}
 		}
 	}
 	for _, test := range here {
 		if !slices.Contains(named, test) {
-			t.Errorf("README does not name %s", test)
+			t.Errorf("guarantees.md does not name %s", test)
 		}
 	}
 }

@@ -412,7 +412,7 @@ func (c *caller) lockOn(s *simConn, req LockRequest, hold bool) (got *ledgerLeas
 			t.noQuorum++
 		}
 	})
-	// As README says of a LOCK that has waited.
+	// As proxy/commands.md says of a LOCK that has waited.
 	if got != nil && req.Wait > 0 && !c.extendOn(s, got, req.TTL) {
 		return nil
 	}

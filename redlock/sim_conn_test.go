@@ -322,7 +322,7 @@ func field(v resp.Value, name string) (value resp.Value) {
 	panic(fmt.Sprintf("%+v has no %s", v, name))
 }
 
-// simErrors are all errors that callers may get. README says what each means.
+// simErrors are all errors that callers may get. proxy/commands.md says what each means.
 var simErrors = regexp.MustCompile(`^(NOQUORUM |LEAVING |BUSYWAIT |UNBLOCKED |NOSCRIPT |WRONGTYPE |` +
 	`ERR max number of (clients|(locks|connections) of user \w+) reached|` +
 	`ERR ttl of \d+ ms is above the most, \d+ ms \(max_ttl[ )]|ERR WAIT of \d+ ms is above the most|` +

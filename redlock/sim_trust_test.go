@@ -3,7 +3,7 @@ package redlock
 // What the nemesis of the simulation does to find out whom proxies believe: one master shows what nobody has chosen, the settings of a proxy name a master
 // of another fleet, clocks of machines run at wrong rates or step together, and operators change the members while masters are dead.
 //
-// Each of these has a bound, which is what README takes for granted: one master lies at a time, the others are reached then, and have not forgotten
+// Each of these has a bound, which is what guarantees.md takes for granted: one master lies at a time, the others are reached then, and have not forgotten
 // anything lately; and of clocks that step together some proxy has read each one before, and can reach all masters when they do.
 
 import (

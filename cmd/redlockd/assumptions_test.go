@@ -1,6 +1,6 @@
 package main
 
-// Goal: what README's section "What is not promised" says of processes is true. Its other rows are in
+// Goal: what the section "What is not promised" of redlock/guarantees.md says of processes is true. Its other rows are in
 // redlock/assumptions_test.go, which also holds the section against the tests that it names.
 
 import (
