@@ -31,7 +31,7 @@ const probeTimeoutFactor = 3
 var Check = cli.Command{Name: "check", Summary: "probe the masters and explain what is wrong with them", Audience: cli.ForMasters, Run: runCheck,
 	Flags: []cli.Flag{
 		{Name: "json", Usage: "print the findings as JSON"},
-		{Name: libraryFlag, Arg: "name", Words: libraryNames(), Usage: "print the lines for config.toml that this lock library needs (redisson, symfony, …)"},
+		{Name: libraryFlag, Arg: "name", Words: libraryNames(), Usage: "print which uses of this lock library work, and what others need (laravel, shedlock, …)"},
 	},
 	Help: `Usage: redlockd check [flags]
 
@@ -42,10 +42,12 @@ and asks the masters of the membership, which these lead to, so it finds what a 
 configuration differs. It lists the policies of the configuration, and which of them the membership's max_ttl cuts short.
 It changes nothing on the masters.
 
-With --library it asks no master: it prints the lines that config.toml lacks for a lock library with its own defaults.
+With --library it prints which usual uses of a lock library work with these settings, what breaks in the others, and the
+lines that config.toml lacks. The max_ttl of the membership counts, if masters are configured and one can be asked for it.
 
 Exit codes: 0 a lock can be granted now, 1 it cannot, because fewer than a quorum of the masters are reached and vote (new
-ones, and those that have restarted, vote later), 2 the command line or the configuration is wrong.
+ones, and those that have restarted, vote later), 2 the command line or the configuration is wrong. With --library: 0 all
+uses work that settings allow, 1 some need other settings.
 `}
 
 // libraryFlag has check print what a library needs.
@@ -56,14 +58,12 @@ func runCheck(call *cli.Call) error {
 	c := call.Settings
 	if name, given := call.Given[libraryFlag]; given {
 		call.Warn()
-		return checkLibrary(call.Stdout, c, name)
+		return checkLibrary(call, name)
 	}
 	if err := call.NeedMasters(); err != nil {
 		return err
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	reports, membership := redlock.ProbeAll(ctx, c.Engine, probeTimeoutFactor*c.Engine.ConnectTimeout)
+	reports, membership := probe(c)
 	v := verdictOf(reports, c.Engine.MasterTimeout)
 	v.compare(membership)
 	v.judgePolicies(c.Front.Policies)
@@ -77,6 +77,13 @@ func runCheck(call *cli.Call) error {
 		err = cli.ExitCode(cli.ExitFailed)
 	}
 	return err
+}
+
+// probe asks all masters, until a signal.
+func probe(c *config.Config) ([]redlock.MasterReport, redlock.Membership) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	return redlock.ProbeAll(ctx, c.Engine, probeTimeoutFactor*c.Engine.ConnectTimeout)
 }
 
 // judgeRoundTrip adds a problem if the round trip to a master is long against master.timeout.

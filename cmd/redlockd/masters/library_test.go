@@ -15,60 +15,66 @@ import (
 	"redlockd/proxy"
 )
 
-// documentRow is the library as libraries.md shows it.
-func (l *libraryNeeds) documentRow() string {
-	var settings []string
-	for _, need := range l.settings {
-		alone := libraryNeeds{settings: []libraryNeed{need}}
-		for _, line := range alone.missing(config.Default()) {
-			_, key, _ := strings.Cut(line.name, ".")
-			settings = append(settings, fmt.Sprintf("`%s = %s`: %s", key, line.value, need.why))
+// documentBlock is the library as libraries.md shows it; "" if it needs nothing.
+func (l *libraryNeeds) documentBlock() string {
+	c, special := config.Default(), l.client != ""
+	text := fmt.Sprintf("### %s\n\n| use | needs | without it |\n|---|---|---|\n", l.name)
+	for _, u := range l.uses {
+		needs, without := "nothing", ""
+		if lacks := u.lacks(c.Engine.MaxTTL, c.Front); len(lacks) > 0 {
+			needs, without, special = "`"+strings.Join(lacks, "`<br>`")+"`", " "+u.without, true
 		}
+		if u.refused != "" {
+			needs, without, special = "refused", " "+u.refused, true
+		}
+		text += fmt.Sprintf("| %s | %s |%s |\n", u.title(), needs, without)
 	}
-	return strings.TrimRight(fmt.Sprintf("| %s | %s | %s", l.name, strings.Join(settings, "<br>"), l.client), " ") + " |"
+	if !special {
+		return ""
+	}
+	if l.client != "" {
+		text += fmt.Sprintf("\nAt the library: %s.\n", l.client)
+	}
+	return text
 }
 
 func TestLibrariesInTheDocument(t *testing.T) {
-	text, err := os.ReadFile("../libraries.md")
+	file, err := os.ReadFile("../libraries.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var want, nothing, got []string
+	text, nothing := string(file), []string(nil)
 	for i := range libraryTable {
-		if l := &libraryTable[i]; len(l.settings) == 0 && l.client == "" {
-			nothing = append(nothing, l.name)
-		} else {
-			want = append(want, l.documentRow())
+		if row := "\n| " + libraryTable[i].name + " |"; !strings.Contains(text, row) {
+			t.Errorf("libraries.md does not say which version of %s was tested: want a row %q", libraryTable[i].name, row)
+		}
+		block := libraryTable[i].documentBlock()
+		if block == "" {
+			nothing = append(nothing, libraryTable[i].name)
+		} else if !strings.Contains(text, block) {
+			t.Errorf("libraries.md does not have this block of libraryTable:\n%s", block)
 		}
 	}
-	for line := range strings.Lines(string(text)) {
-		if strings.HasPrefix(line, "| ") && !strings.HasPrefix(line, "| `--library`") {
-			got = append(got, strings.TrimSpace(line))
+	for line := range strings.Lines(text) {
+		if name, is := strings.CutPrefix(strings.TrimSpace(line), "### "); is && !slices.Contains(libraryNames(), name) {
+			t.Errorf("libraries.md has the heading %q, which is no library of libraryTable", name)
 		}
 	}
-	if !slices.Equal(got, want) {
-		t.Errorf("libraries.md does not have the table of libraryTable, which is\n%s\n\ngot\n%s", strings.Join(want, "\n"), strings.Join(got, "\n"))
-	}
-	if sentence := "These need no settings: " + strings.Join(nothing, ", ") + "."; !strings.Contains(strings.Join(strings.Fields(string(text)), " "), sentence) {
+	if sentence := "These need no settings: " + strings.Join(nothing, ", ") + "."; !strings.Contains(strings.Join(strings.Fields(text), " "), sentence) {
 		t.Errorf("libraries.md does not say: %s", sentence)
 	}
-	if !slices.IsSortedFunc(libraryTable, func(a, b libraryNeeds) int { return strings.Compare(a.name, b.name) }) {
+	if !slices.IsSorted(libraryNames()) {
 		t.Error("libraryTable is not in the order of the names")
 	}
 }
 
-// The document's table says what each setting alone would be; together they must be in bounds.
+// A use says what breaks without its settings, or why none helps.
 func TestLibraryNeedsAreInBounds(t *testing.T) {
 	for i := range libraryTable {
-		for _, need := range libraryTable[i].settings {
-			given := 0
-			for _, is := range []bool{need.maxTTL > 0, need.defaultTTL > 0, len(need.unguarded) > 0} {
-				if is {
-					given++
-				}
-			}
-			if given != 1 || need.why == "" || need.maxTTL > 0 && need.maxTTL <= config.Default().Engine.MaxTTL || need.maxTTL > 24*time.Hour {
-				t.Errorf("%s: %+v: want one value, which the defaults do not allow, and its reason", libraryTable[i].name, need)
+		for _, u := range libraryTable[i].uses {
+			needs := u.maxTTL > 0 || u.defaultTTL > 0 || len(u.unguarded) > 0
+			if u.call == "" || needs != (u.without != "") || needs && u.refused != "" || u.maxTTL > 24*time.Hour {
+				t.Errorf("%s: %+v: want needs with what happens without them, or neither", libraryTable[i].name, u)
 			}
 		}
 	}
