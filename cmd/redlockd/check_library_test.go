@@ -1,11 +1,12 @@
 package main
 
 // Goal: what redlockd check --library prints is enough for the library, is TOML, and tells what is in
-// force. Method: a redlockd without and one with the lines of each library, and the commands of the
-// library; masters with another max_ttl.
+// force; what libraries.md quotes is what redlockd answers. Method: a redlockd without and one with the
+// lines of each library, and the commands of the library; masters with another max_ttl; the document.
 
 import (
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -47,6 +48,29 @@ var libraryCommands = map[string][]string{
 	"rq":       {"EVAL \"if redis.call('set', KEYS[1], ARGV[1], 'NX', 'EX', ARGV[2]) then return 1 end return 0\" 1 rq:scheduler-lock:3 t 61", "SET rq:scheduler-lock:default 1 NX EX 61", "EXPIRE rq:scheduler-lock:default 61", "DEL rq:scheduler-lock:default"},
 	"shedlock": {"SET job-lock:default:report t NX PX 600000", "SET job-lock:default:report t XX PX 60000", "DEL job-lock:default:report"},
 	"symfony":  {"SET report t NX PX 300000"},
+}
+
+// Of the libraries that the tests do not run, commands that redlockd serves with the defaults.
+func TestCommandsServedByDefault(t *testing.T) {
+	p := launch(t)
+	client := p.dial()
+	release := ` EVAL "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0" 1 `
+	for _, c := range []struct{ command, want string }{
+		{"SET laravel-cache-report t EX 60 NX", "OK"}, // laravel
+		{release + "laravel-cache-report t", "1"},
+		{"SET php-malkusch-lock:report t NX PX 30001", "OK"}, // malkusch-lock
+		{release + "php-malkusch-lock:report t", "1"},
+		{"SET lock_report t NX EX 4", "OK"},
+		{`EVAL "if redis.call('setnx', KEYS[1], ARGV[1]) == 1 then redis.call('expire', KEYS[1], ARGV[2]) return 1 end return 0" 1 sherlock t 60`, "1"},
+		{release + "sherlock t", "1"},
+		{"SET :1:report t NX PX 30000", "OK"}, // django-redis
+		{release + ":1:report t", "1"},
+		{"SET huey.r.locks.locks.lock.report 1 NX EX 30", "OK"},
+	} {
+		if got := client.do(strings.TrimSpace(c.command)); got != c.want {
+			t.Errorf("%s: got %s, want %s", c.command, got, c.want)
+		}
+	}
 }
 
 func TestLinesForALibraryAreEnough(t *testing.T) {
@@ -167,4 +191,40 @@ func TestCheckLibraryAsksTheMembership(t *testing.T) {
 		s.Kill()
 	}
 	check(cli.ExitFailed, "max_ttl of 1m (of the settings, for the membership cannot be read)")
+}
+
+// libraries.md quotes each refusal behind the commands that get it. Other quotations are among these.
+func TestRefusalsInTheDocument(t *testing.T) {
+	text, err := os.ReadFile("libraries.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := launch(t)
+	quoted := regexp.MustCompile("`([^`]+)`")
+	answers, rest := []string{}, ""
+	for line := range strings.Lines(string(text)) {
+		cells := strings.Split(strings.TrimSpace(line), " | ")
+		if len(cells) != 3 || !strings.HasPrefix(cells[1], "`ERR ") {
+			rest += line
+			continue
+		}
+		client, got := p.dial(), ""
+		client.do("LOCK held 20s")
+		for _, command := range quoted.FindAllStringSubmatch(cells[0], -1) {
+			got = client.do(command[1])
+		}
+		if want := strings.Trim(cells[1], "`"); got != want {
+			t.Errorf("libraries.md has %s\ngot  %s\nwant %s", cells[0], got, want)
+		}
+		answers = append(answers, got)
+	}
+	if len(answers) < 5 {
+		t.Errorf("%d refusals are quoted in a table; want more", len(answers))
+	}
+	for _, quotation := range quoted.FindAllStringSubmatch(rest, -1) {
+		if begin := strings.TrimSuffix(quotation[1], "…"); strings.HasPrefix(begin, "ERR ") &&
+			!slices.ContainsFunc(answers, func(answer string) bool { return strings.HasPrefix(answer, begin) }) {
+			t.Errorf("libraries.md quotes %q, which its table of refusals does not have", begin)
+		}
+	}
 }
