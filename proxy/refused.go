@@ -121,7 +121,7 @@ func (s *session) countRefused(refusal *refusedError, cmd *command) {
 		attrs = append([]any{"more_since_last", dropped}, attrs...)
 	}
 	srv.log.With(attrs...).Warn("command refused",
-		"to_do", "see whether the library works with redlockd (README, Lock libraries), for it may take the refusal for a lock that is held; INFO refusedstats counts all refusals")
+		"to_do", "run redlockd check --library with the name of the library, or see cmd/redlockd/libraries.md: the library may take the refusal for a lock that is held; INFO refusedstats counts all refusals")
 }
 
 // wrongArity begins with Redis's wording, which client libraries look for.

@@ -90,7 +90,7 @@ func TestRefusedCommandsAreCounted(t *testing.T) {
 			t.Errorf("the log has %d lines of one library and %s, want 1:\n%s", n, name, log.String())
 		}
 	}
-	for _, part := range []string{"command=lpush", "library=some-library", "version=4.7.0", `reason="ERR LPUSH is not served`, "to_do="} {
+	for _, part := range []string{"command=lpush", "library=some-library", "version=4.7.0", `reason="ERR LPUSH is not served`, `to_do="run redlockd check --library`, "cmd/redlockd/libraries.md"} {
 		if !strings.Contains(log.String(), part) {
 			t.Errorf("the log does not say %s:\n%s", part, log.String())
 		}
