@@ -20,7 +20,7 @@ import (
 // Exit codes. `redlockd help` lists them.
 const (
 	ExitOK      = 0
-	ExitFailed  = 1 // could not start, or failed while it ran; for check: no lock can be granted; for bootstrap: not admitted; for members: not changed; for clients: no answer, or refused
+	ExitFailed  = 1 // could not start, or failed while it ran; for check: no lock can be granted, or a library lacks settings; for bootstrap: not admitted; for members: not changed; for clients: no answer, or refused
 	ExitUsage   = 2 // the command line or the configuration is wrong
 	ExitDropped = 3 // a second signal came while the server was draining
 

@@ -78,8 +78,8 @@ With masters:
 `+helpSources+`
 Exit codes:
   0  done; a server: a signal stopped it, and it has drained
-  1  failed: it could not start, or failed while it ran; check: no quorum is available;
-     bootstrap: the masters are not admitted; members: not changed; reload: not changed;
+  1  failed: it could not start, or failed while it ran; check: no quorum is available,
+     or a library lacks settings; bootstrap: the masters are not admitted; members: not changed; reload: not changed;
      unlock: not released; ping, locks, info, top: no answer
   2  the command line or the configuration is wrong
   3  a server: a second signal came while it was draining
