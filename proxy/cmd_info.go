@@ -128,6 +128,9 @@ func infoServer(r *reading, t *infoText, s *session) {
 	up := time.Since(r.srv.started)
 	t.field("redis_version", redisVersion)
 	t.field("redlockd_version", r.srv.opts.Version)
+	if r.Embedded {
+		t.field("embedded_masters", status.ForTrying)
+	}
 	t.field("redis_mode", "standalone") // with another mode clients would look for cluster nodes or sentinels
 	t.field("os", runtime.GOOS+" "+runtime.GOARCH)
 	t.field("arch_bits", 32<<(^uint(0)>>63))

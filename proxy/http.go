@@ -15,6 +15,9 @@ import (
 // HTTPStreamsMax bounds the pages that are followed at one time.
 const HTTPStreamsMax = status.StreamsMax
 
+// ForTrying is said of a server with embedded masters (Options.Embedded).
+const ForTrying = status.ForTrying
+
 // HTTPHandler serves the status page, the metrics and the health checks, see status.Status.Handler.
 // Nothing can be changed by it. It shows resources, and who holds them, only to a user who has logged
 // in over TLS or from the same machine, and tokens to nobody.

@@ -260,6 +260,11 @@ func TestReady(t *testing.T) {
 	other.draining.Store(true)
 	srv = other
 	ask(503, "draining")
+	srv = serve(t, func(o *Options) { o.Embedded = true })
+	srv.awaitUp(5)
+	ask(200, "ready: 5 of 5 masters have a vote, and 3 are needed\nfor trying: locks end with this process\n")
+	srv.dial().do("INFO", "server").matches(`(?s).*embedded_masters:for trying: locks end with this process.*`)
+	wants(t, srv.visit(visit{path: "/"}).Body.String(), []string{`data-tone="warn"`, "<title>for trying – redlockd", "This redlockd is for trying: locks end with this process."}, nil)
 }
 
 // Goal: other paths and methods are refused, with what there is.

@@ -20,6 +20,7 @@ import (
 type lastingOptions struct {
 	Engine       *redlock.Client
 	Version      string
+	Embedded     bool
 	TLSConfig    *tls.Config
 	Certificates func() []Certificate
 	Settings     func() []Setting

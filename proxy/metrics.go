@@ -428,7 +428,7 @@ var revision = sync.OnceValue(func() string {
 func (srv *Server) reading() *reading {
 	engine, n := srv.opts.Engine, srv.totals()
 	return &reading{srv: srv, front: n, Reading: &status.Reading{
-		Version: srv.opts.Version, Up: time.Since(srv.started), Leaving: srv.leaving.Load(), Draining: srv.draining.Load(),
+		Version: srv.opts.Version, Embedded: srv.opts.Embedded, Up: time.Since(srv.started), Leaving: srv.leaving.Load(), Draining: srv.draining.Load(),
 		Masters: engine.Masters(), Membership: engine.Membership(), Locks: engine.Stats(),
 		MaxWaiters: engine.Options().MaxWaiters, Clients: srv.Clients(), MaxClients: srv.live().MaxClients,
 		RepliesLost: n[countRepliesLost], Commands: n[countCommands], Errors: n[countErrors],

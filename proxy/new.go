@@ -19,7 +19,7 @@ func New(opts Options) (*Server, error) {
 	opts = opts.withDefaults()
 	started := time.Now()
 	srv := &Server{
-		opts:        lastingOptions{opts.Engine, opts.Version, opts.TLSConfig, opts.Certificates, opts.Settings, opts.Reload},
+		opts:        lastingOptions{opts.Engine, opts.Version, opts.Embedded, opts.TLSConfig, opts.Certificates, opts.Settings, opts.Reload},
 		log:         opts.Logger,
 		table:       newCommandTable(commandRows),
 		bounds:      opts.bounds,

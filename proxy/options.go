@@ -39,6 +39,8 @@ type Options struct {
 	Engine *redlock.Client
 	// Logger gets the server's events; nil discards them. Tokens and passwords are never logged.
 	Logger *slog.Logger
+	// Embedded: the masters end with this process. INFO, the status page and /readyz say so.
+	Embedded bool
 	// Version of redlockd, for INFO (redlockd_version). Default "dev".
 	Version string
 

@@ -37,7 +37,7 @@ func auditLines(t *testing.T, path string, n int) (records []map[string]any) {
 
 func TestAuditFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.log")
-	p := launch(t, "--config", configFile(t, "[auth]\nusers = [{name = \"default\", password = \"secret\"}]\n[audit]\nfile = \""+path+"\"\nlocks = true\n"))
+	p := launch(t, "--config", configFile(t, "masters = \"embedded\"\n[auth]\nusers = [{name = \"default\", password = \"secret\"}]\n[audit]\nfile = \""+path+"\"\nlocks = true\n"))
 	c := p.dial()
 	for _, command := range []string{"AUTH wrong", "AUTH secret", "LOCK r 30s TOKEN t", "UNLOCK r FORCE stuck"} {
 		c.do(command)
@@ -108,5 +108,5 @@ func TestAuditFileThatCannotBeWritten(t *testing.T) {
 }
 
 func auditConfig(t *testing.T, file string) string {
-	return configFile(t, "[audit]\nfile = \""+file+"\"\nlocks = true\n")
+	return configFile(t, "masters = \"embedded\"\n[audit]\nfile = \""+file+"\"\nlocks = true\n")
 }

@@ -95,7 +95,7 @@ func TestLinesForALibraryAreEnough(t *testing.T) {
 			if len(commands) == 0 {
 				return
 			}
-			p := launch(t, "--config", "config.toml")
+			p := launch(t, "--config", "config.toml", "--masters", "embedded")
 			with := p.dial()
 			for _, command := range commands {
 				if got := without.do(command); !strings.HasPrefix(got, "ERR ") {

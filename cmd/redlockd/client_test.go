@@ -176,6 +176,7 @@ func TestClientsLogIn(t *testing.T) {
 	writeFile(t, dir+"/password", secret+"\n", 0o600)
 	addr := redisproc.KeepAddr(t)
 	writeFile(t, dir+"/config.toml", strings.NewReplacer("DIR", dir, "ADDR", addr, "SECRET", secret, "DIGEST", strings.Repeat("0", 64)).Replace(`
+		masters = "embedded"
 		[server]
 		listen = "ADDR"
 		tls_cert = "DIR/cert.pem"

@@ -175,6 +175,7 @@ func TestDashboardShowsData(t *testing.T) {
 	dir := t.TempDir()
 	writeGoodCertificate(t, dir, 1)
 	writeFile(t, dir+"/config.toml", strings.ReplaceAll(`
+		masters = "embedded"
 		[server]
 		tls_cert = "DIR/cert.pem"
 		tls_key = "DIR/key.pem"

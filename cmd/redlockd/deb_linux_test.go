@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"redlockd/cmd/redlockd/cli"
 	"redlockd/redlock/redisproc"
 )
 
@@ -66,7 +67,9 @@ func TestDebianPackage(t *testing.T) {
 			t.Errorf("%s: want it in the list: %v, got\n%s", module, linked, list)
 		}
 	}
-	p := launchBinary(t, root+"/usr/bin/redlockd", "--config", root+"/etc/redlockd/config.toml")
+	config := root + "/etc/redlockd/config.toml"
+	wantRun(t, cli.ExitUsage, "", ": masters: none are named", "serve", "--config", config)
+	p := launchBinary(t, root+"/usr/bin/redlockd", "--config", config, "--masters", "embedded")
 	w := p.dial()
 	w.lock("r", "t1")
 	w.want("UNLOCK r t1", "1")

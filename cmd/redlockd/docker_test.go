@@ -71,7 +71,7 @@ func TestDockerNamesExist(t *testing.T) {
 		flags = append(flags, "--"+f.Name)
 	}
 	// Flags of docker, kubectl, helm and their files.
-	flags = append(flags, "--from", "--mount", "--rm", "--build-arg", "--build", "--from-file", "--from-literal", "--replicas", "--set")
+	flags = append(flags, "--from", "--mount", "--rm", "--build-arg", "--build", "--network", "--from-file", "--from-literal", "--replicas", "--set")
 	entries, err := os.ReadDir(dockerDir)
 	if err != nil {
 		t.Fatal(err)
@@ -227,7 +227,7 @@ func TestKubernetesMetricsAreForPrometheus(t *testing.T) {
 
 func TestKubernetesConfigurationIsRead(t *testing.T) {
 	c := kubernetesConfig(t)
-	if err := c.CheckProtected(c.Listen); err != nil {
+	if err := c.CheckServed(c.Listen, c.HTTPListen); err != nil {
 		t.Error(err)
 	}
 	if len(c.Engine.Masters) != 5 || len(c.Front.Users) != 1 || !slices.Equal(c.Listen, []string{":6380"}) {
@@ -242,7 +242,7 @@ func TestDockerSaysWhoMayConnect(t *testing.T) {
 	if image == nil {
 		t.Fatal("Dockerfile sets no variable")
 	}
-	if c := mustLoad(t, nil, image[1]); c.CheckProtected(c.Listen) == nil {
+	if c := mustLoad(t, nil, image[1], "REDLOCKD_MASTERS=a:1"); c.CheckServed(c.Listen, c.HTTPListen) == nil {
 		t.Errorf("the image alone, with %s: got no error, want it refused", image[1])
 	}
 	environ := []string{image[1]}
@@ -251,7 +251,7 @@ func TestDockerSaysWhoMayConnect(t *testing.T) {
 		environ = append(environ, pair[1]+"="+pair[2])
 	}
 	composed := mustLoad(t, nil, environ...)
-	if err := composed.CheckProtected(composed.Listen); err != nil {
+	if err := composed.CheckServed(composed.Listen, composed.HTTPListen); err != nil {
 		t.Errorf("compose.yaml, with %q: %v", environ, err)
 	}
 	// It is for trying out, so it grants locks from its first second on: TestBootstrapBeforeTheMasters

@@ -33,7 +33,8 @@ func TestSeveralListeners(t *testing.T) {
 	path := dir + "/redlockd.sock"
 	writeGoodCertificate(t, dir, 1)
 	file := dir + "/redlockd.toml"
-	writeFile(t, file, fmt.Sprintf(`[server]
+	writeFile(t, file, fmt.Sprintf(`masters = "embedded"
+[server]
 listen = ["127.0.0.1:0", "127.0.0.2:0", "unix:%s"]
 socket_mode = "0660"
 socket_owner = ":%d"
@@ -72,7 +73,7 @@ users = [{name = "default", password = "p"}]
 	}
 	w.want("UNLOCK r t1", "1")
 	// A second redlockd on the same path takes nothing away.
-	second := begin(t, "serve", "--listen", "unix:"+path)
+	second := begin(t, "serve", "--masters", "embedded", "--listen", "unix:"+path)
 	second.wantExit(cli.ExitFailed)
 	second.waitLog("unix:" + path + " (--listen) is in use by another process")
 	p.dialSocket(path).want("AUTH p", "OK")

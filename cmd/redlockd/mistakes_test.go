@@ -114,7 +114,7 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 		{"run r --wait 1s -- true", nil, `unexpected "--wait" behind the resource "r": ` + masters.Run.Form + "; redlockd run --help lists the flags"},
 		{"run r --", nil, "no command stands behind --: " + masters.Run.Form + "; redlockd run --help lists the flags"},
 		{"run --fense r -- true", nil, "unknown flag --fense (did you mean --fence?); redlockd run --help lists the flags"},
-		{"run r -- true", nil, "run needs masters, and none are configured (a server would start five inside its own process, where nobody else locks); name them with --masters or --config"},
+		{"run r -- true", nil, "run needs masters outside of a server's process, and none are named: name them with --masters, or in the file of --config"},
 		{"run --masters a:1 --ttl 5 --wait 1 r -- true", nil, `--ttl: "5" is no duration: a number with a unit is needed, such as 50ms, 30s or 1h30m` + "\n" +
 			`--wait: "1" is no duration: a number with a unit is needed, such as 50ms, 30s or 1h30m`},
 		{"run --masters a:1 --ttl 2m r -- true", nil, "--ttl: 2m is outside 200ms … 1m: at least 100ms, locks.min_ttl and four times master.timeout, at most locks.max_ttl; the lock is renewed for as long as the command runs"},
@@ -123,8 +123,8 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 		{"run --masters a:1 --wait 2h r -- true", nil, "--wait: 2h is outside 0s … 1h: the most is locks.max_wait; to wait for longer, set REDLOCKD_LOCKS_MAX_WAIT, up to 24h"},
 		{"run --masters a:1 --wait -1s r -- true", nil, "--wait: -1s is outside 0s … 1h: the most is locks.max_wait; to wait for longer, set REDLOCKD_LOCKS_MAX_WAIT, up to 24h"},
 		{"run --masters a:1 --ttl 6s --grace 3s r -- true", nil, "--grace: 3s is outside 0s … 2s: the most is a third of --ttl, for the rest is needed to renew the lock; ask for a longer --ttl"},
-		{"bootstrap", nil, "bootstrap needs masters, and none are configured (a server would start five inside its own process, where nobody else locks); name them with --masters or --config"},
-		{"check", nil, "check needs masters, and none are configured (a server would start five inside its own process, where nobody else locks); name them with --masters or --config"},
+		{"bootstrap", nil, "bootstrap needs masters outside of a server's process, and none are named: name them with --masters, or in the file of --config"},
+		{"check", nil, "check needs masters outside of a server's process, and none are named: name them with --masters, or in the file of --config"},
 	} {
 		t.Run(c.args+strings.Join(c.environ, " "), func(t *testing.T) {
 			code, stdout, stderr := runCommand(c.environ, strings.Fields(c.args)...)

@@ -17,6 +17,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -101,9 +102,13 @@ func launchBinary(t *testing.T, path string, args ...string) *program {
 	return p
 }
 
-// listen starts a server as launch does, and waits until it listens.
+// listen starts a server as launch does, and waits until it listens. Unless its masters are named, or a
+// file that may do so, it has embedded ones.
 func listen(t *testing.T, path string, args ...string) *program {
 	t.Helper()
+	if !slices.Contains(args, "--masters") && !slices.Contains(args, "--config") {
+		args = append(args, "--masters", "embedded")
+	}
 	// A slow test machine is no hung master.
 	args = append([]string{"serve", "--listen", "127.0.0.1:0", "--log-format", "json", "--master-timeout", "1s"}, args...)
 	p := beginCommand(t, exec.Command(path, args...))
@@ -348,7 +353,7 @@ func (w *wire) ended() {
 
 func TestServeOnEmbeddedMasters(t *testing.T) {
 	p := launch(t)
-	p.waitLog("five are running inside this process, for trying out, not for production")
+	p.waitLog("for trying: locks end with this process: its five masters are inside it")
 	if got := p.waitLog("quorum reached: locks are granted"); !strings.Contains(got, `"masters":5`) {
 		t.Errorf("got %s, want five masters", got)
 	}
@@ -377,7 +382,7 @@ func TestAddressInUse(t *testing.T) {
 	}
 	defer taken.Close()
 	for _, flag := range []string{"--listen", "--http-listen"} {
-		p := begin(t, "--listen", "127.0.0.1:0", flag, taken.Addr().String())
+		p := begin(t, "--masters", "embedded", "--listen", "127.0.0.1:0", flag, taken.Addr().String())
 		p.wantExit(cli.ExitFailed)
 		want := fmt.Sprintf("redlockd: %s (%s) is in use by another process: end that one, or choose another address with %s", taken.Addr(), flag, flag)
 		if got := p.log(); got != want {
@@ -488,6 +493,7 @@ func TestServeTLSAndUsers(t *testing.T) {
 	dir := t.TempDir()
 	writeGoodCertificate(t, dir, 1)
 	writeFile(t, dir+"/config.toml", strings.ReplaceAll(`
+		masters = "embedded"
 		[server]
 		tls_cert = "DIR/cert.pem"
 		tls_key = "DIR/key.pem"

@@ -12,7 +12,7 @@ import (
 )
 
 func TestProtectedMode(t *testing.T) {
-	file := configFile(t, "\n[server]\nlisten = \"0.0.0.0:0\"\n")
+	file := configFile(t, "masters = [\"127.0.0.1:1\"]\n[server]\nlisten = \"0.0.0.0:0\"\n")
 	code, stdout, stderr := runBinary(t, "serve", "--config", file)
 	want := "redlockd: " + file + ":3: server.listen: protected mode: other machines can reach 0.0.0.0:0, and nobody has to log in there. " +
 		"Name users in [auth] (or tls_client_ca in [server], then clients must show certificates); or, if everybody who can reach it may take and release " +

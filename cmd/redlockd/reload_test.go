@@ -34,7 +34,7 @@ func TestReload(t *testing.T) {
 	}
 	writeFile(t, "password", "first\n", 0o600)
 	write()
-	p := launch(t, "--config", "redlockd.toml")
+	p := launch(t, "--config", "redlockd.toml", "--masters", "embedded")
 	root, billing := p.dial(), p.dial()
 	root.want("AUTH first", "OK")
 	root.lock("r", "t1")
@@ -110,16 +110,21 @@ func TestReload(t *testing.T) {
 	p.wantExit(cli.ExitOK)
 }
 
-// A reload must not open a server that others can reach.
+// A reload must not open a server that others can reach, nor forget its masters.
 func TestReloadKeepsProtectedMode(t *testing.T) {
 	binary(t) // built where the sources are
 	t.Chdir(t.TempDir())
-	writeFile(t, "redlockd.toml", "[server]\nlisten = \"0.0.0.0:0\"\n[auth]\nusers = [{name = \"default\", password = \"p\"}]\n", 0o600)
-	p := begin(t, "serve", "--config", "redlockd.toml")
+	_, addrs := startMasters(t, 1)
+	masters := "masters = [\"" + addrs + "\"]\n"
+	writeFile(t, "redlockd.toml", masters+"[server]\nlisten = \"0.0.0.0:0\"\n[auth]\nusers = [{name = \"default\", password = \"p\"}]\n", 0o600)
+	p := begin(t, "serve", "--bootstrap", "--config", "redlockd.toml")
 	p.waitLog("quorum reached")
-	writeFile(t, "redlockd.toml", "[server]\nlisten = \"0.0.0.0:0\"\n", 0o600)
+	writeFile(t, "redlockd.toml", masters+"[server]\nlisten = \"0.0.0.0:0\"\n", 0o600)
 	p.signal(syscall.SIGHUP)
-	p.waitLog("redlockd.toml:2: server.listen: protected mode")
+	p.waitLog("redlockd.toml:3: server.listen: protected mode")
+	writeFile(t, "redlockd.toml", "", 0o600)
+	p.signal(syscall.SIGHUP)
+	p.waitLog("masters: none are named")
 }
 
 // The audit and the limits of locks change with everything else or not at all, and what only client
@@ -131,7 +136,7 @@ func TestReloadOfAuditAndLimits(t *testing.T) {
 		writeFile(t, file, "[audit]\nfile = \""+audit+"\"\nlocks = true\n[locks]\n"+locks+"\n"+rest, 0o600)
 	}
 	write(first, "max_waiters = 10", "")
-	p := launch(t, "--config", file)
+	p := launch(t, "--config", file, "--masters", "embedded")
 	c := p.dial()
 	c.lock("a", "t")
 	auditLines(t, first, 1)

@@ -70,7 +70,7 @@ func TestUnitUnderSystemd(t *testing.T) {
 	for name, text := range map[string]string{
 		"boot.sh":                                systemdBoot,
 		"probe.sh":                               systemdProbe,
-		"config.toml":                            "[server]\nlisten = \"unix:/run/redlockd/redlockd.sock\"\nsocket_mode = \"0666\"\nmax_clients = 100\n",
+		"config.toml":                            "masters = \"embedded\"\n[server]\nlisten = \"unix:/run/redlockd/redlockd.sock\"\nsocket_mode = \"0666\"\nmax_clients = 100\n",
 		"units/redlockd.service":                 strings.ReplaceAll(readDocker(t, "redlockd.service"), "/etc/redlockd/config.toml", "/run/test/config.toml"),
 		"units/redlockd.service.d/override.conf": "[Service]\nWatchdogSec=4\nTimeoutAbortSec=1\n",
 		"units/probe.target":                     "[Unit]\nRequires=probe.service\nAfter=probe.service\n",

@@ -79,7 +79,7 @@ func TestServiceManagerHears(t *testing.T) {
 func passOn(t *testing.T, names string, files []*os.File, args ...string) *program {
 	t.Helper()
 	// Only the process itself knows the number that LISTEN_PID must have.
-	cmd := exec.Command("sh", append([]string{"-c", `LISTEN_PID=$$ exec "$@"`, "sh", binary(t), "serve", "--log-format", "json", "--master-timeout", "1s"}, args...)...)
+	cmd := exec.Command("sh", append([]string{"-c", `LISTEN_PID=$$ exec "$@"`, "sh", binary(t), "serve", "--log-format", "json", "--master-timeout", "1s", "--masters", "embedded"}, args...)...)
 	cmd.Env = append(os.Environ(), "LISTEN_FDS="+string(rune('0'+len(files))), "LISTEN_FDNAMES="+names)
 	cmd.ExtraFiles = files
 	return beginCommand(t, cmd)
@@ -111,7 +111,7 @@ func TestInheritedListeners(t *testing.T) {
 	p.waitLog("draining")
 
 	everywhere, _ := file("0.0.0.0:0")
-	p = passOn(t, "", []*os.File{everywhere})
+	p = passOn(t, "", []*os.File{everywhere}, "--masters", "127.0.0.1:1")
 	if code := p.exitCode(); code != cli.ExitUsage || !strings.Contains(p.log(), "protected mode: other machines can reach") {
 		t.Errorf("exit code %d, want %d and protected mode:\n%s", code, cli.ExitUsage, p.log())
 	}

@@ -21,7 +21,7 @@ trap 'rm -rf "$tree"' EXIT
 chmod 755 "$tree" # it stands for / in the package
 put() { install -D -m "$1" "$2" "$tree/$3"; }
 put 755 "$binary" usr/bin/redlockd
-put 644 "$docker/../config.toml" etc/redlockd/config.toml
+put 644 <(sed 's/^masters = "embedded"$/masters = []/' "$docker/../config.toml") etc/redlockd/config.toml # it does not start before they are named
 put 644 <(sed 's#/usr/local/bin/#/usr/bin/#; s#/etc/systemd/system/#/usr/lib/systemd/system/#' "$docker/redlockd.service") usr/lib/systemd/system/redlockd.service
 put 644 <("$printer" man | gzip -9n) usr/share/man/man1/redlockd.1.gz
 put 644 <("$printer" completion bash) usr/share/bash-completion/completions/redlockd

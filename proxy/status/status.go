@@ -50,8 +50,9 @@ type Source struct {
 
 // Reading is what a server and its engine have counted, and what they are doing.
 type Reading struct {
-	Version string
-	Up      time.Duration
+	Version  string
+	Up       time.Duration
+	Embedded bool // the masters end with this process
 	// Leaving: the server will drain in a moment. Draining: it does.
 	Leaving, Draining bool
 	// Masters are in the order of their seats.
@@ -154,6 +155,9 @@ func (st *Status) mayShowAs(host string) bool {
 		slices.ContainsFunc(st.Hosts(), func(name string) bool { return strings.EqualFold(name, host) })
 }
 
+// ForTrying is said of a server with embedded masters, wherever somebody may take it for another one.
+const ForTrying = "for trying: locks end with this process"
+
 // Ready returns nil if locks are available from this server, else the reason why not. A server that has
 // begun to leave is not ready although it grants locks, so that clients are sent elsewhere before it
 // stops.
@@ -180,6 +184,9 @@ func (st *Status) serveReady(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprintln(&text, err)
 	} else {
 		fmt.Fprintf(&text, "ready: %d of %d masters have a vote, and %d are needed\n", Voting(masters), len(masters), Quorum(masters))
+	}
+	if reading.Embedded {
+		fmt.Fprintln(&text, ForTrying)
 	}
 	for _, m := range masters {
 		if m.State != redlock.MasterUp {

@@ -147,6 +147,10 @@ func (v *pageView) verdict(r *Reading) {
 	default:
 		v.Tone, v.Verdict = toneGood, "Locks are granted: "+votes+"."
 	}
+	if r.Embedded && v.Tone == toneGood { // it is no good server for anybody who does not know this
+		v.Tone, v.Title = toneWarn, "for trying"
+		v.Advice = "This redlockd is " + ForTrying + "."
+	}
 	if v.Title != "" {
 		v.Title += " – "
 	}

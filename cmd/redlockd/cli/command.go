@@ -192,7 +192,7 @@ func (c *Call) NeedMasters() error {
 		return nil
 	}
 	return Usage(fmt.Errorf(
-		"%s needs masters, and none are configured (a server would start five inside its own process, where nobody else locks); name them with --masters or --config", c.Name))
+		"%s needs masters outside of a server's process, and none are named: name them with --masters, or in the file of --config", c.Name))
 }
 
 // Warn prints the warnings of the configuration to standard error.

@@ -38,6 +38,7 @@ const (
 // Config is all settings, and the options that are made of them.
 type Config struct {
 	file  string         // path of the configuration file as it was given; empty: there is none
+	named bool           // a file, a flag or a variable was given
 	lines map[string]int // line of each key in the file, see keyLines
 	// Settings in the order of config.toml. Their values point into the fields below.
 	Settings []*Setting
@@ -47,7 +48,7 @@ type Config struct {
 	Listen       []string      // host:port, or unix sockets, see SocketPath
 	socketMode   string        // of the files of unix sockets
 	SocketOwner  string        // of these files: user:group as chown takes it; empty: the user who runs redlockd
-	protected    bool          // a listener beyond this machine needs users, see CheckProtected
+	protected    bool          // a listener beyond this machine needs users, see CheckServed
 	HTTPListen   string        // empty: no HTTP
 	HTTPTLS      *tls.Config   // nil: HTTP without TLS; filled by resolve
 	DrainDelay   time.Duration // 0: none
@@ -77,6 +78,7 @@ type Config struct {
 func Load(flags map[string]string, environ []string) (*Config, error) {
 	c := Default()
 	variables := ownVariables(environ)
+	c.named = len(flags)+len(variables) > 0
 	path, given := flags[FileFlag]
 	if !given {
 		path = variables[FileVariable]

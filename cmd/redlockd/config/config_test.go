@@ -50,6 +50,9 @@ func TestShippedFileEqualsTheDefaults(t *testing.T) {
 		if s.source.kind != fromFile {
 			t.Errorf("%s: does not stand in config.toml", s.Name)
 		}
+		if s.Name == "masters" && s.Text() == `"embedded"` && len(c.Engine.Masters) == 0 {
+			continue // so that it can be loaded as it is
+		}
 		if s.Text() != want.Text() {
 			t.Errorf("%s: config.toml says %s, the default is %s", s.Name, s.Text(), want.Text())
 		}
@@ -83,6 +86,7 @@ var noSettings = map[string]string{
 	"redlock.Options.Logger":     "made from [log]",
 	"proxy.Options.Engine":       "made by serve",
 	"proxy.Options.Logger":       "made from [log]",
+	"proxy.Options.Embedded":     "made from masters",
 	"proxy.Options.Version":      "set by the linker",
 	"proxy.Options.Users":        "made from auth.users",
 	"proxy.Options.TLSConfig":    "made from server.tls_…",

@@ -80,15 +80,30 @@ func (c *Config) checkAddress(setting, addr, others string) error {
 	return nil
 }
 
-// CheckProtected refuses a server that other machines can reach without a login: protected_mode, as in
-// Redis. Redis starts, and answers clients of other machines with -DENIED. redlockd does not start, so
-// that the operator who starts it reads the reason, and not a client that connects later. Client
-// certificates count as a login: tls_client_ca has to sign them. Only serve calls this, because check
-// and run read the same file and do not listen. addrs are the addresses on which it listens: c.Listen,
-// or those that a service manager has opened.
-func (c *Config) CheckProtected(addrs []string) error {
+// CheckServed refuses what only a server can do wrong. Only serve calls it, because check and run read
+// the same file and do not listen. addrs are the addresses on which it listens: c.Listen, or those that
+// a service manager has opened. web is that of HTTP; empty: none.
+//
+// Without masters it serves only if nothing at all is configured, or if the embedded ones are named, and
+// then this machine alone. Otherwise two servers whose masters were forgotten would grant the same lock.
+//
+// protected_mode, as in Redis, refuses a server that other machines can reach without a login. Redis
+// starts, and answers clients of other machines with -DENIED. redlockd does not start, so that the
+// operator who starts it reads the reason, and not a client that connects later. Client certificates
+// count as a login: tls_client_ca has to sign them.
+func (c *Config) CheckServed(addrs []string, web string) error {
 	i := slices.IndexFunc(addrs, func(addr string) bool { return !onlyHere(addr) })
-	if !c.protected || len(c.users) > 0 || c.tls.clientCA != "" || i < 0 {
+	inside := len(c.Engine.Masters) == 0
+	const forTrying = "embedded masters are for trying, and other machines can reach %s: listen on 127.0.0.1 or a unix socket, or name independent Redis masters"
+	switch {
+	case inside && c.named && !c.masters.embedded():
+		return c.errorAt("masters", errors.New(`none are named: give the addresses of independent Redis masters (--masters host:port,… or masters = ["host:port", …] in the file), `+
+			`or, to try redlockd with five inside its process, masters = "embedded" (--masters embedded, REDLOCKD_MASTERS=embedded)`))
+	case inside && i >= 0:
+		return c.errorAt("server.listen", fmt.Errorf(forTrying, addrs[i]))
+	case inside && web != "" && !onlyHere(web):
+		return c.errorAt("http.listen", fmt.Errorf(forTrying, web))
+	case !c.protected || len(c.users) > 0 || c.tls.clientCA != "" || i < 0:
 		return nil
 	}
 	return c.errorAt("server.listen", fmt.Errorf("protected mode: other machines can reach %s, and nobody has to log in there. "+

@@ -56,6 +56,11 @@ type masterTable map[string]any
 // masterList is the value of the setting masters.
 type masterList []masterTable
 
+// embedded stands in the place of addresses for masters inside the process.
+const embedded = "embedded"
+
+func (l masterList) embedded() bool { return len(l) == 1 && l[0]["addr"] == embedded }
+
 // setText takes addresses or URLs with commas between them.
 func (l *masterList) setText(text string) error {
 	var tables []masterTable
@@ -124,9 +129,12 @@ func masterOf(text string) (masterTable, error) {
 	return table, nil
 }
 
-// setTOML takes a list of addresses, of tables, or of both.
+// setTOML takes a list of addresses, of tables, or of both; or the word embedded.
 func (l *masterList) setTOML(v any) error {
 	var tables []masterTable
+	if v == embedded {
+		v = []any{v}
+	}
 	err := eachMember(v, `masters = ["host:port", …], or one [[masters]] for each`, func(member any) error {
 		switch m := member.(type) {
 		case string:
@@ -193,6 +201,9 @@ func setFields(fields []*Setting, table map[string]any) error {
 }
 
 func (l *masterList) String() string {
+	if l.embedded() {
+		return TOML(embedded)
+	}
 	var all []string
 	for _, table := range *l {
 		var m masterSettings
@@ -217,8 +228,12 @@ func inlineTable(fields []*Setting, wanted func(int, *Setting) bool) string {
 	return "{" + strings.Join(all, ", ") + "}"
 }
 
-// resolveMasters fills Engine.Masters. It reads the files that the masters name.
+// resolveMasters fills Engine.Masters, unless they are embedded. It reads the files that the masters
+// name.
 func (c *Config) resolveMasters() error {
+	if c.masters.embedded() {
+		return nil
+	}
 	var errs []error
 	add := func(err error) {
 		// A fault of [master] comes up for every master. Report it once.

@@ -52,6 +52,7 @@ func TestPrintConfig(t *testing.T) {
 func TestWhatIsPrintedLoadsAgain(t *testing.T) {
 	for _, file := range []string{
 		"",
+		"masters = \"embedded\"\n",
 		"masters = [\"a:1\", \"/run/redis socket\", \"[::1]:3\"]\n[locks]\ndrift_factor = 0.5\nmax_ttl = \"1h0m5s\"\nmax_hold = \"87600h\"\n",
 		"[[masters]]\naddr = \"a:1\"\nname = \"quo\\\"te\\\\ \\u0001\\u007f é\"\ndb = 3\n",
 		"[fence]\nalways = true\n",

@@ -101,7 +101,7 @@ func Default() *Config {
 	}
 	front, engine := &c.Front, &c.Engine
 	c.Settings = slices.Concat([]*Setting{
-		{Name: "masters", place: &c.masters, change: changeMembership, Flag: "masters", Arg: "host:port,…", Usage: "the independent Redis masters, an odd number, or their URLs; none: five inside this process"},
+		{Name: "masters", place: &c.masters, change: changeMembership, Flag: "masters", Arg: "host:port,…", Usage: "the independent Redis masters, an odd number, or their URLs; embedded: five inside this process"},
 		{Name: "policy", place: (*policyList)(&front.Policies), change: changeLive, Usage: "limits for resources whose names match a pattern, one [[policy]] for each; none: [locks] and [auth] alone limit"},
 
 		{Name: "server.listen", place: (*oneOrMore)(&c.Listen), Flag: "listen", Arg: "host:port,…", Usage: "where clients connect: addresses, or unix:/path of sockets"},

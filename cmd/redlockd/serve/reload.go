@@ -50,7 +50,7 @@ func (s *server) replaceSettings() (changed string, err error) {
 	if len(s.passed) > 0 {
 		addrs = s.passed
 	}
-	if err := next.CheckProtected(addrs); err != nil {
+	if err := next.CheckServed(addrs, next.HTTPListen); err != nil {
 		return "", err
 	}
 	names, noted, err := s.current.Load().Changes(next)

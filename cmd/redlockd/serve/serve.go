@@ -87,7 +87,11 @@ func runServer(call *cli.Call) error {
 	if len(listeners) == 0 {
 		addrs = c.Listen
 	}
-	if err := c.CheckProtected(addrs); err != nil {
+	webAddr := c.HTTPListen
+	if web != nil {
+		webAddr = web.Addr().String()
+	}
+	if err := c.CheckServed(addrs, webAddr); err != nil {
 		return cli.Usage(err)
 	}
 	if len(listeners) == 0 {
@@ -140,7 +144,8 @@ func (s *server) open(bootstrap bool) error {
 	engine.Logger = s.log
 	s.closeEmbedded = func() {}
 	if len(engine.Masters) == 0 {
-		s.log.Warn("no masters are configured: five are running inside this process, for trying out, not for production: their locks end with it",
+		front.Embedded = true
+		s.log.Warn(proxy.ForTrying+": its five masters are inside it",
 			"to_do", "name independent Redis masters: --masters host:port,… or masters = […] in the configuration file")
 		s.closeEmbedded = embed(&engine)
 		bootstrap = true // nobody can know masters that have just been made

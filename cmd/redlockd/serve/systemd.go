@@ -122,7 +122,7 @@ func inheritListeners() (all inherited, err error) {
 	return all, nil
 }
 
-// addrs are the addresses for clients, for Config.CheckProtected.
+// addrs are the addresses for clients, for Config.CheckServed.
 func (all inherited) addrs() (addrs []string) {
 	for _, l := range all.clients {
 		addr := l.Addr().String()
