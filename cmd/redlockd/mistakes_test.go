@@ -141,10 +141,12 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 
 // A warning is told by every command, also by one that only prints the configuration.
 func TestWarningsAreTold(t *testing.T) {
-	environ := []string{"REDLOCKD_LOCK_MAX_TTL=5s", "REDLOCKD_MASTERS=a:1"}
+	open := t.TempDir() + "/open.toml"
+	writeFile(t, open, "masters = [\"a:1\"]\n[master]\npassword = \"p\"\n", 0o644)
+	environ := []string{"REDLOCKD_CONFIG=" + open}
 	for _, args := range [][]string{{"--print-config"}, {"check", "--print-config"}, {"run", "--print-config"}} {
 		code, _, stderr := runCommand(environ, args...)
-		if want := "redlockd: warning: the environment variable REDLOCKD_LOCK_MAX_TTL names no setting"; code != cli.ExitOK || !strings.HasPrefix(stderr, want) {
+		if want := "redlockd: warning: " + open + " holds a password, and everybody on this machine can read or change it"; code != cli.ExitOK || !strings.HasPrefix(stderr, want) {
 			t.Errorf("%v: exit code %d, errors %q; want %d, %q", args, code, stderr, cli.ExitOK, want)
 		}
 	}

@@ -90,7 +90,6 @@ func TestRunKeepsItsSettingsFromTheCommand(t *testing.T) {
 	t.Setenv("REDLOCKD_CONFIG", file)
 	t.Setenv("REDLOCKD_AUTH_USERS", "default:secret")
 	t.Setenv("REDLOCKD_SERVER_LISTEN", "") // empty counts as none for redlockd, but would stand in the environment
-	t.Setenv("REDLOCKD_MASTER_PASSWRD", "secret")
 	t.Setenv("LOCK_FENCE", "of another resource")
 	_, stdout, stderr := runBinary(t, with(run, "r", "--", "sh", "-c", "env | grep -E '^(REDLOCKD_|LOCK_)' | sed 's/=.*//' | sort")...)
 	if want := "LOCK_RESOURCE\nLOCK_TOKEN\nREDLOCKD_CONFIG\n"; stdout != want {

@@ -102,22 +102,22 @@ func Load(flags map[string]string, environ []string) (*Config, error) {
 	return c, nil
 }
 
+// serviceLink matches what Kubernetes sets in every pod for a service whose name begins with redlockd:
+// REDLOCKD_SERVICE_HOST=10.0.0.1, REDLOCKD_PORT=tcp://10.0.0.1:6380, REDLOCKD_PORT_6380_TCP_ADDR=10.0.0.1.
+var serviceLink = regexp.MustCompile(`^\w+_(SERVICE_(HOST|PORT(_\w+)?)=|PORT=(tcp|udp|sctp)://|PORT_\d+_(TCP|UDP|SCTP)(_\w+)?=)`)
+
 // ownVariables picks the variables that begin with EnvironmentPrefix. It skips empty ones, because
-// compose files and manifests set them.
+// compose files and manifests set them, and those of Kubernetes.
 func ownVariables(environ []string) map[string]string {
 	variables := make(map[string]string)
 	for _, pair := range environ {
 		name, text, _ := strings.Cut(pair, "=")
-		if strings.HasPrefix(name, EnvironmentPrefix) && text != "" {
+		if strings.HasPrefix(name, EnvironmentPrefix) && text != "" && !serviceLink.MatchString(pair) {
 			variables[name] = text
 		}
 	}
 	return variables
 }
-
-// Kubernetes sets REDLOCKD_SERVICE_HOST, REDLOCKD_PORT_6380_TCP and the like beside a service that is
-// called redlockd.
-var serviceLink = regexp.MustCompile(`_(SERVICE_(HOST|PORT)(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_\w+)?)?)$`)
 
 func (c *Config) readEnvironment(variables map[string]string) error {
 	names := []string{FileVariable}
@@ -135,13 +135,11 @@ func (c *Config) readEnvironment(variables map[string]string) error {
 			delete(variables, variable)
 		}
 	}
-	// An unknown name is a warning and no error: other programs may use it.
-	for name := range variables {
-		if !slices.Contains(names, name) && !serviceLink.MatchString(name) {
-			c.Warnings = append(c.Warnings, fmt.Sprintf("the environment variable %s names no setting%s: correct it or unset it; redlockd help settings lists them", name, DidYouMean(name, names)))
+	for _, name := range slices.Sorted(maps.Keys(variables)) {
+		if !slices.Contains(names, name) {
+			errs = append(errs, fmt.Errorf("%s names no setting%s: correct it or unset it; redlockd help settings lists them", name, DidYouMean(name, names)))
 		}
 	}
-	slices.Sort(c.Warnings)
 	return errors.Join(errs...)
 }
 

@@ -276,8 +276,6 @@ func TestWarnings(t *testing.T) {
 		{"group.toml", nil, "group.toml holds a password, and its group can read or change it: chmod g= group.toml, or name a password_file"},
 		{"none.toml", nil, ""},
 		{"file.toml", nil, readable("password")},
-		{"none.toml", []string{"REDLOCKD_LOCKS_MAX_TLL=5s"}, "the environment variable REDLOCKD_LOCKS_MAX_TLL names no setting (did you mean REDLOCKD_LOCKS_MAX_TTL?): correct it or unset it; redlockd help settings lists them"},
-		{"none.toml", []string{"REDLOCKD_SERVICE_HOST=10.0.0.1", "REDLOCKD_PORT=tcp://10.0.0.1:6380", "REDLOCKD_PORT_6380_TCP_ADDR=10.0.0.1", "REDLOCKD_SERVICE_PORT_LOCKS=1"}, ""},
 	} {
 		cfg, err := Load(map[string]string{"config": c.file}, c.environ)
 		if err != nil {
@@ -285,6 +283,43 @@ func TestWarnings(t *testing.T) {
 		}
 		if got := strings.Join(cfg.Warnings, "\n"); got != c.want {
 			t.Errorf("%s %q: got %q, want %q", c.file, c.environ, got, c.want)
+		}
+	}
+}
+
+// A variable whose name is misspelt is an error, and those that Kubernetes sets for services are none: for the service redlockd, and for others
+// whose names begin so.
+func TestUnknownVariables(t *testing.T) {
+	for pair, want := range map[string]string{
+		"REDLOCKD_LOCKS_MAX_TLL=5s":                                "REDLOCKD_LOCKS_MAX_TLL names no setting (did you mean REDLOCKD_LOCKS_MAX_TTL?): correct it or unset it; redlockd help settings lists them",
+		"REDLOCKD_MASTER=a:1":                                      "REDLOCKD_MASTER names no setting (did you mean REDLOCKD_MASTERS?): correct it or unset it; redlockd help settings lists them",
+		"REDLOCKD_SERVER_PORT=6380":                                "REDLOCKD_SERVER_PORT names no setting (did you mean REDLOCKD_SERVER_LISTEN?): correct it or unset it; redlockd help settings lists them",
+		"REDLOCKD_=1":                                              "REDLOCKD_ names no setting: correct it or unset it; redlockd help settings lists them",
+		"REDLOCKD_LOCKS_MAX_TLL=":                                  "",
+		"REDLOCKD=1":                                               "",
+		"REDLOCKD_SERVICE_HOST=10.0.0.1":                           "",
+		"REDLOCKD_SERVICE_PORT=6380":                               "",
+		"REDLOCKD_SERVICE_PORT_LOCKS=6380":                         "",
+		"REDLOCKD_PORT=tcp://10.0.0.1:6380":                        "",
+		"REDLOCKD_PORT_6380_TCP=tcp://10.0.0.1:6380":               "",
+		"REDLOCKD_PORT_6380_TCP_ADDR=10.0.0.1":                     "",
+		"REDLOCKD_PORT_6380_UDP_PROTO=udp":                         "",
+		"REDLOCKD_METRICS_PORT_9121_TCP_PORT=9121":                 "",
+		"REDLOCKD_MASTER_3_SERVICE_HOST=10.0.0.1":                  "",
+		"REDLOCKD_MASTERS_PORT=tcp://10.0.0.1:6379":                "",
+		"REDLOCKD_SERVER_LISTEN_SERVICE_PORT_SERVICE_HOST=1.2.3.4": "",
+	} {
+		c, err := Load(nil, []string{pair})
+		if got := messages(err); got != want {
+			t.Errorf("%s: got %q, want %q", pair, got, want)
+		}
+		if err == nil && (len(c.Warnings) > 0 || c.CheckServed(c.Listen, "") != nil) {
+			t.Errorf("%s: got warnings %q, or it counts as a setting", pair, c.Warnings)
+		}
+	}
+	for _, s := range Default().Settings {
+		if serviceLink.MatchString(s.Environment() + "=tcp://a:1") {
+			t.Errorf("%s is taken for a variable of Kubernetes", s.Environment())
 		}
 	}
 }

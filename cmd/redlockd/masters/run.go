@@ -163,10 +163,9 @@ func (e *runOptions) commandFor(lease *redlock.Lease, p *cli.Process, path strin
 	return &exec.Cmd{Path: path, Args: e.command, Env: environ, Stdin: os.Stdin, Stdout: p.Stdout, Stderr: p.Stderr}
 }
 
-// keptFromCommand tells whether the command must not get this variable. Settings may hold passwords,
-// also if their name is misspelled, so the prefix decides. REDLOCKD_CONFIG stays, for a redlockd that
-// the command starts: permissions protect the file. A run inside a run must not pass on the fence of
-// another resource.
+// keptFromCommand tells whether the command must not get this variable. Settings may hold passwords.
+// REDLOCKD_CONFIG stays, for a redlockd that the command starts: permissions protect the file. A run
+// inside a run must not pass on the fence of another resource.
 func keptFromCommand(pair string) bool {
 	name, _, _ := strings.Cut(pair, "=")
 	return name == "LOCK_FENCE" || strings.HasPrefix(name, config.EnvironmentPrefix) && name != config.FileVariable
