@@ -83,10 +83,10 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 		{"version --long", nil, `version takes no arguments, got "--long"`},
 		{"help servee", nil, `no help on "servee" (did you mean serve?); the topics are settings, serve, check, bootstrap, members, run, ping, locks, info, top, unlock, reload, completion, man, version, help`},
 		{"help serve check", nil, "help takes one topic"},
-		{"--config nowhere.toml", nil, "the configuration file nowhere.toml cannot be read: no such file or directory"},
-		{"--config .", nil, "the configuration file . cannot be read: is a directory"},
+		{"--config nowhere.toml", nil, "the configuration file nowhere.toml cannot be read: no such file or directory: correct its path"},
+		{"--config .", nil, "the configuration file . cannot be read: is a directory: correct its path"},
 		{"--config=", nil, "--config: the path of a file is needed"},
-		{"", []string{"REDLOCKD_CONFIG=nowhere.toml"}, "the configuration file nowhere.toml cannot be read: no such file or directory"},
+		{"", []string{"REDLOCKD_CONFIG=nowhere.toml"}, "the configuration file nowhere.toml cannot be read: no such file or directory: correct its path"},
 		{"--max-ttl 60", nil, `--max-ttl: "60" is no duration: a number with a unit is needed, such as 50ms, 30s or 1h30m`},
 		{"--max-ttl 48h", nil, "--max-ttl: 48h is outside 10ms … 24h\nlocks.max_hold: 24h is below locks.max_ttl = 48h (locks.max_ttl: --max-ttl)"},
 		{"--max-clients lots", nil, `--max-clients: "lots" is no whole number`},
@@ -139,13 +139,14 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 	}
 }
 
-// A warning is told by every command, also by one that only prints the configuration.
+// Every command reads the default file, and tells a warning, also one that only prints the configuration.
 func TestWarningsAreTold(t *testing.T) {
 	open := t.TempDir() + "/open.toml"
 	writeFile(t, open, "masters = [\"a:1\"]\n[master]\npassword = \"p\"\n", 0o644)
-	environ := []string{"REDLOCKD_CONFIG=" + open}
-	for _, args := range [][]string{{"--print-config"}, {"check", "--print-config"}, {"run", "--print-config"}} {
-		code, _, stderr := runCommand(environ, args...)
+	config.DefaultFile = open
+	t.Cleanup(func() { config.DefaultFile = "" })
+	for _, args := range [][]string{{"--print-config"}, {"check", "--print-config"}, {"run", "--print-config"}, {"ping", "--print-config"}} {
+		code, _, stderr := runCommand(nil, args...)
 		if want := "redlockd: warning: " + open + " holds a password, and everybody on this machine can read or change it"; code != cli.ExitOK || !strings.HasPrefix(stderr, want) {
 			t.Errorf("%v: exit code %d, errors %q; want %d, %q", args, code, stderr, cli.ExitOK, want)
 		}

@@ -23,7 +23,7 @@ type Flag struct {
 
 // AllFlags are those of the settings that its audience has, and the command's own.
 func (c *Command) AllFlags() []Flag {
-	all := []Flag{{Name: config.FileFlag, Arg: "file", Usage: "read the settings in this file (config.toml documents all of them); without it, no file is read"}}
+	all := []Flag{{Name: config.FileFlag, Arg: "file", Usage: "read the settings in this file (default /etc/redlockd/config.toml, if it exists)"}}
 	for _, s := range config.Default().Settings {
 		ofClient := s.Group() == "client"
 		if s.Flag == "" || ofClient && c.Audience != ForClient {

@@ -72,7 +72,7 @@ Try it, without any Redis:
 
 With masters:
   redlockd check --masters 10.0.0.1:6379,10.0.0.2:6379,10.0.0.3:6379,10.0.0.4:6379,10.0.0.5:6379
-  redlockd serve --config /etc/redlockd/config.toml
+  redlockd serve --config redlockd.toml
   redlockd run --masters … invoices -- ./send-invoices
 
 `+helpSources+`
@@ -89,9 +89,10 @@ redlockd help COMMAND or redlockd help settings says more.
 `)
 }
 
-const helpSources = `You can give a setting as a flag, as an environment variable, or in the file that --config or REDLOCKD_CONFIG names.
-A flag wins over a variable, and a variable over the file. Every setting has a variable: max_ttl in the group [locks]
-of the file is REDLOCKD_LOCKS_MAX_TTL. --print-config shows the settings in effect and where each comes from.
+const helpSources = `You can give a setting as a flag, as an environment variable, or in the file that --config or REDLOCKD_CONFIG names;
+if neither does, in /etc/redlockd/config.toml, which need not exist. A flag wins over a variable, and a variable over the file.
+Every setting has a variable: max_ttl in the group [locks] of the file is REDLOCKD_LOCKS_MAX_TTL. --print-config shows the settings
+in effect and where each comes from.
 `
 
 // helpSettings lists every setting by its three names.

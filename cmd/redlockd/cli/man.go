@@ -58,7 +58,7 @@ func writeManual(w io.Writer, all []Command, version string) {
 	fmt.Fprint(w, `.SH FILES
 .TP
 .I /etc/redlockd/config.toml
-what the package and the systemd unit use; every setting is explained in it
+the settings, if no other file is named; every setting is explained in it
 .SH SEE ALSO
 .BR redis\-cli (1),
 .BR redis\-server (1)

@@ -15,6 +15,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"maps"
 	"net"
@@ -34,6 +35,10 @@ const (
 	FileFlag     = "config"
 	FileVariable = EnvironmentPrefix + "CONFIG"
 )
+
+// DefaultFile is read if it exists and no other file is named. Tests, and whoever links a redlockd for
+// a system with other paths, set another one.
+var DefaultFile = "/etc/redlockd/config.toml"
 
 // Config is all settings, and the options that are made of them.
 type Config struct {
@@ -78,11 +83,14 @@ type Config struct {
 func Load(flags map[string]string, environ []string) (*Config, error) {
 	c := Default()
 	variables := ownVariables(environ)
-	c.named = len(flags)+len(variables) > 0
 	path, given := flags[FileFlag]
 	if !given {
 		path = variables[FileVariable]
 	}
+	if _, err := os.Lstat(DefaultFile); path == "" && !given && !errors.Is(err, fs.ErrNotExist) {
+		path = DefaultFile // also one that cannot be read: its settings count, and are not known
+	}
+	c.named = path != "" || len(flags)+len(variables) > 0
 	var errs []error
 	if path != "" {
 		if err := c.readFile(path); err != nil {

@@ -17,6 +17,8 @@ import (
 	"redlockd/redlock"
 )
 
+func init() { DefaultFile = "" } // the file of this machine is none of the tests' business
+
 const shipped = "../../../config.toml"
 
 func mustLoad(t *testing.T, flags map[string]string, environ ...string) *Config {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"regexp"
 	"slices"
@@ -35,7 +36,11 @@ func (c *Config) readFile(path string) error {
 		if pathErr, ok := errors.AsType[*os.PathError](err); ok {
 			err = pathErr.Err
 		}
-		return fmt.Errorf("the configuration file %s cannot be read: %w", path, err)
+		fix := "correct its path"
+		if errors.Is(err, fs.ErrPermission) {
+			fix = "run redlockd as a user who may read it, or name another file with --config"
+		}
+		return fmt.Errorf("the configuration file %s cannot be read: %w: %s", path, err, fix)
 	}
 	if err := c.readText(path, string(text)); err != nil {
 		return err

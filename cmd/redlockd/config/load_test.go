@@ -145,6 +145,53 @@ func TestFileFromTheEnvironment(t *testing.T) {
 	}
 }
 
+// The default file counts where no other is named, and one that is there and cannot be read is an error.
+func TestDefaultFile(t *testing.T) {
+	dir := t.TempDir()
+	t.Cleanup(func() { DefaultFile = "" })
+	DefaultFile = dir + "/config.toml"
+	if c := mustLoad(t, nil); c.LogLevel != "info" || c.CheckServed(c.Listen, "") != nil {
+		t.Errorf("no file: level %s, want info, and the embedded masters", c.LogLevel)
+	}
+	writeFile(t, DefaultFile, "[log]\nlevel = \"debug\"\n", 0o600)
+	writeFile(t, dir+"/other.toml", "[log]\nlevel = \"error\"\n", 0o600)
+	for _, c := range []struct {
+		flags   map[string]string
+		environ []string
+		want    string
+	}{
+		{nil, nil, "debug"},
+		{nil, []string{"REDLOCKD_CONFIG="}, "debug"},
+		{nil, []string{"REDLOCKD_LOG_LEVEL=warn"}, "warn"},
+		{nil, []string{"REDLOCKD_CONFIG=" + dir + "/other.toml"}, "error"},
+		{map[string]string{"config": dir + "/other.toml"}, nil, "error"},
+		{map[string]string{"config": os.DevNull}, nil, "info"},
+	} {
+		loaded := mustLoad(t, c.flags, c.environ...)
+		if loaded.LogLevel != c.want {
+			t.Errorf("%v, %v: level %s, want %s", c.flags, c.environ, loaded.LogLevel, c.want)
+		}
+		if err := loaded.CheckServed(loaded.Listen, ""); err == nil || !strings.Contains(err.Error(), "masters: none are named") {
+			t.Errorf("%v, %v: got %v, want it refused without masters", c.flags, c.environ, err)
+		}
+	}
+	if _, err := Load(map[string]string{"config": ""}, nil); err == nil {
+		t.Error("--config= takes the default file")
+	}
+	for _, broken := range []func() error{
+		func() error { return os.Symlink(dir+"/nowhere", DefaultFile) },
+		func() error { return os.Mkdir(DefaultFile, 0o700) },
+	} {
+		os.Remove(DefaultFile)
+		if err := broken(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Load(nil, nil); err == nil || !strings.HasPrefix(err.Error(), "the configuration file "+DefaultFile+" cannot be read: ") {
+			t.Errorf("got %v, want that %s cannot be read", err, DefaultFile)
+		}
+	}
+}
+
 func TestMasters(t *testing.T) {
 	plain := func(addrs ...string) (all []redlock.Master) {
 		for _, a := range addrs {

@@ -5,6 +5,7 @@ package serve
 import (
 	"errors"
 	"log/slog"
+	"os"
 	"runtime"
 	"runtime/debug"
 	"strings"
@@ -70,7 +71,7 @@ func TestMissing(t *testing.T) {
 }
 
 func TestListenErrors(t *testing.T) {
-	c, err := config.Load(nil, []string{"REDLOCKD_SERVER_LISTEN=127.0.0.1:80"})
+	c, err := config.Load(map[string]string{"config": os.DevNull}, []string{"REDLOCKD_SERVER_LISTEN=127.0.0.1:80"})
 	if err != nil {
 		t.Fatal(err)
 	}
