@@ -50,6 +50,8 @@ func TestDebianPackage(t *testing.T) {
 		"usr/share/doc/redlockd/examples/redis.conf":        "maxmemory-policy noeviction",
 		"usr/share/doc/redlockd/examples/alerts.yaml":       "alert: RedlockdNoQuorum",
 		"usr/share/doc/redlockd/examples/grafana.json":      "redlockd",
+		"usr/lib/sysusers.d/redlockd.conf":                  "\nu redlockd - ",
+		"DEBIAN/postinst":                                   "systemd-sysusers",
 		"DEBIAN/conffiles":                                  "/etc/redlockd/config.toml\n",
 	} {
 		text, err := os.ReadFile(filepath.Join(root, file))

@@ -23,6 +23,7 @@ put() { install -D -m "$1" "$2" "$tree/$3"; }
 put 755 "$binary" usr/bin/redlockd
 put 644 <(sed 's/^masters = "embedded"$/masters = []/' "$docker/../config.toml") etc/redlockd/config.toml # it does not start before they are named
 put 644 <(sed 's#/usr/local/bin/#/usr/bin/#; s#/etc/systemd/system/#/usr/lib/systemd/system/#' "$docker/redlockd.service") usr/lib/systemd/system/redlockd.service
+put 644 "$docker/sysusers.conf" usr/lib/sysusers.d/redlockd.conf
 put 644 <("$printer" man | gzip -9n) usr/share/man/man1/redlockd.1.gz
 put 644 <("$printer" completion bash) usr/share/bash-completion/completions/redlockd
 put 644 <("$printer" completion zsh) usr/share/zsh/vendor-completions/_redlockd
@@ -41,6 +42,7 @@ Maintainer: redlockd <redlockd@localhost>
 Installed-Size: $(du -sk --apparent-size --exclude=DEBIAN "$tree" | cut -f1)
 Section: database
 Priority: optional
+Depends: systemd | systemd-standalone-sysusers | systemd-sysusers
 Suggests: redis-server, redis-tools
 Description: distributed locks over the Redis protocol
  redlockd grants locks on a majority of independent Redis masters (Redlock), to
@@ -50,10 +52,17 @@ Description: distributed locks over the Redis protocol
  then run systemctl enable --now redlockd.
 EOF
 echo /etc/redlockd/config.toml >"$tree/DEBIAN/conffiles"
-# A redlockd that runs goes on as the new version; one that does not is not started.
+# As dh_installsysusers does it, the user stays when the package goes: files may belong to it. A redlockd that runs goes on as the new
+# version; one that does not is not started. chmod o= keeps the file for redlockd when a password is written into it.
 cat >"$tree/DEBIAN/postinst" <<'EOF'
 #!/bin/sh
 set -e
+case "$1" in configure | abort-upgrade | abort-deconfigure | abort-remove)
+  systemd-sysusers ${DPKG_ROOT:+--root="$DPKG_ROOT"} redlockd.conf ;;
+esac
+if [ "$1" = configure ] && [ -z "$2" ]; then
+  chgrp redlockd "$DPKG_ROOT/etc/redlockd/config.toml"
+fi
 if [ "$1" = configure ] && [ -d /run/systemd/system ]; then
   systemctl daemon-reload
   systemctl try-restart redlockd.service
