@@ -91,7 +91,7 @@ func TestNOTE(t *testing.T) {
 	c := serve(t).dial()
 	c.do("CLIENT", "SETNAME", "billing").is("+OK")
 	token := c.do("LOCK", "a", "20s", "NOTE", "nightly run ü").granted(1, 20_000)
-	note := `\["client" "billing" "addr" "127.0.0.1:\d+" "user" "default" "note" "nightly run ü" "since" :\d{10}\]`
+	note := `\["client" "billing" "addr" "127.0.0.1:\d+" "user" "default" "note" "nightly run ü" "since" :\d{10} "held-ms" :\d+\]`
 	c.do("LOCKS").matches(`.*"holder" ` + note + `.*`)
 	c.do("LOCKINFO", "a").matches(`.*"holders" \[` + note + `\].*`)
 	c.do("HOLD", "a", token, "20s", "NOTE", "by hand", "RELEASE").granted(1, 20_000)

@@ -268,7 +268,7 @@ func TestLOCKS(t *testing.T) {
 	c.do("MLOCK", "2", "order:1", "order:2", "20000", "TOKEN", "mine").granted(1, 19798)
 
 	lease := func(resources string) string {
-		return `\["resources" \[` + resources + `\] "token-digest" "[0-9a-f]{16}" "validity-ms" :1\d\d\d\d "bound" :0 "lost" :0 "mode" "exclusive" "holder" \["client" \$nil "addr" "127.0.0.1:\d+" "user" "default" "note" \$nil "since" :\d{10}\] "waiters" :0 "queue" \[\] "delay-ms" :0\]`
+		return `\["resources" \[` + resources + `\] "token-digest" "[0-9a-f]{16}" "validity-ms" :1\d\d\d\d "bound" :0 "lost" :0 "mode" "exclusive" "holder" \["client" \$nil "addr" "127.0.0.1:\d+" "user" "default" "note" \$nil "since" :\d{10} "held-ms" :\d+\] "waiters" :0 "queue" \[\] "delay-ms" :0\]`
 	}
 	c.do("LOCKS").matches(`\[` + lease(`"invoice:1"`) + " " + lease(`"invoice:2"`) + " " + lease(`"order:1" "order:2"`) + `\]`)
 	c.do("LOCKS", "pattern", "invoice:[2-9]").matches(`\[` + lease(`"invoice:2"`) + `\]`)

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"slices"
+	"time"
 
 	"redlockd/proxy/access"
 	"redlockd/redlock"
@@ -41,7 +42,7 @@ func holderFields(lease redlock.LeaseInfo) any {
 	if lease.Note == nil {
 		return nil
 	}
-	return append(noteFields(lease.Note), "since", lease.Since.Unix())
+	return append(noteFields(lease.Note), "since", lease.Since.Unix(), "held-ms", floorMs(time.Since(lease.Since)))
 }
 
 // queueFields are the first waiters, in order.

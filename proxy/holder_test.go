@@ -15,8 +15,8 @@ func TestWhoHolds(t *testing.T) {
 	}
 	holds := func(resource, client string) {
 		t.Helper()
-		a.do("LOCKS", "PATTERN", resource).matches(`.*"holder" ` + who(client) + `"since" :\d{10}\].*`)
-		a.do("LOCKINFO", resource).matches(`.*"holders" \[` + who(client) + `"since" :\d{10}\]\].*`)
+		a.do("LOCKS", "PATTERN", resource).matches(`.*"holder" ` + who(client) + `"since" :\d{10} "held-ms" :\d+\].*`)
+		a.do("LOCKINFO", resource).matches(`.*"holders" \[` + who(client) + `"since" :\d{10} "held-ms" :\d+\]\].*`)
 	}
 	a.do("LOCK", "plain", "20s", "TOKEN", "mine").granted(1, 20_000)
 	holds("plain", "a1")
@@ -65,10 +65,10 @@ func TestConfinedUserSeesItsOwnHolders(t *testing.T) {
 	queue := `"waiters" :2 "queue" \[` + own + `"waited-ms" :\d+ "mode" "exclusive"\]\] "delay-ms" :0`
 	c.do("LOCKS", "PATTERN", "billing:1").matches(`.*"holder" \$nil ` + queue + `\]\]`)
 	c.do("LOCKINFO", "billing:1").matches(`.*"holders" \[\] ` + queue + `\]`)
-	noted := `\["client" \$nil "addr" \$nil "user" "root" "note" "for all" "since" :\d{10}\]`
+	noted := `\["client" \$nil "addr" \$nil "user" "root" "note" "for all" "since" :\d{10} "held-ms" :\d+\]`
 	c.do("LOCKS", "PATTERN", "billing:2").matches(`.*"holder" ` + noted + `.*`)
 	c.do("LOCKINFO", "billing:2").matches(`.*"holders" \[` + noted + `\].*`)
-	c.do("LOCKS", "PATTERN", "billing:3").matches(`.*"holder" ` + own + `"since" :\d{10}\].*`)
+	c.do("LOCKS", "PATTERN", "billing:3").matches(`.*"holder" ` + own + `"since" :\d{10} "held-ms" :\d+\].*`)
 	root.do("LOCKS", "PATTERN", "billing:1").matches(`.*"holder" \["client" \$nil "addr" "127.0.0.1:\d+" "user" "root" .*"client" "bill".*"user" "root".*`)
 
 	// A client that logs in as another user is shown as that for what it locks from then on.

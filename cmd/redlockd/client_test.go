@@ -65,27 +65,30 @@ func TestClientsOfARunningServer(t *testing.T) {
 	holder.want("LOCK nothing 30s WAIT", "ERR syntax error: WAIT lacks its value")
 	holder.grant("LOCK invoices 30s TOKEN mine NOTE nightly")
 	holder.grant("LOCK other 30s TOKEN mine")
+	holder.grant("LOCK renewed 30s TOKEN mine HOLD")
 	waiter.send("LOCK invoices 30s WAIT 1m")
 	p.asks("waiter 1", "locks", "inv*")
 
 	wantOutput(t, p.ask("ping"), regexp.QuoteMeta(p.addr)+`: PONG in \d+\.\d\d ms\n`)
 	wantOutput(t, p.ask("locks", "inv*"), `RESOURCE +MODE +HOLDER +ADDRESS +USER +HELD +LEFT +NOTE\n`+
-		`invoices +exclusive +cron-7 +127.0.0.1:\d+ +default +\S+ +\d\S+s +nightly\n`+
-		`  waiter 1 +waits +- +127.0.0.1:\d+ +default +\S+ *\n`)
+		`invoices +exclusive +cron-7 +127.0.0.1:\d+ +default +\d+\.\ds +\d\S+s +nightly\n`+
+		`  waiter 1 +waits +- +127.0.0.1:\d+ +default +\d+\.\ds *\n`)
+	wantOutput(t, p.ask("locks", "renewed"), `RESOURCE .*\nrenewed .* default +\d+\.\ds +renewed +\n`)
+	wantOutput(t, p.ask("locks", "--all", "renewed"), `RESOURCE .*\nrenewed .* default +\d+\.\ds +renewed +\S+:\d+\n.*`)
 	wantOutput(t, p.ask("locks", "--count", "1"), `RESOURCE .*\ninvoices .*`)
 	wantOutput(t, p.ask("locks", "none"), "No locks.\n")
 	wantOutput(t, p.ask("locks", "--all", "oth*"), `RESOURCE .* REDLOCKD\nother .*:\d+\n\nAnswered: \S+:\d+\.\n`)
 	var list client.LockList
-	if err := json.Unmarshal([]byte(p.ask("locks", "--json")), &list); err != nil || len(list.Locks) != 2 {
-		t.Fatalf("locks --json: got %+v (%v), want two locks", list, err)
+	if err := json.Unmarshal([]byte(p.ask("locks", "--json")), &list); err != nil || len(list.Locks) != 3 {
+		t.Fatalf("locks --json: got %+v (%v), want three locks", list, err)
 	}
 	first := list.Locks[0]
-	if h := first.Holder; first.Resources[0] != "invoices" || h == nil || h.Client != "cron-7" || h.Note != "nightly" || h.Since == 0 ||
+	if h := first.Holder; first.Resources[0] != "invoices" || h == nil || h.Client != "cron-7" || h.Note != "nightly" || h.Since == 0 || h.HeldMs == 0 ||
 		first.ValidityMs < 1000 || first.Waiters != 1 || len(first.Queue) != 1 || first.Queue[0].Mode != "exclusive" {
 		t.Errorf("locks --json: got %+v", first)
 	}
 
-	wantOutput(t, p.ask("info", "locks"), `# Locks\n.*leases:2\n.*`)
+	wantOutput(t, p.ask("info", "locks"), `# Locks\n.*leases:3\n.*`)
 	var sections map[string]map[string]any
 	if err := json.Unmarshal([]byte(p.ask("info", "--json", "masters", "locks")), &sections); err != nil || len(sections) != 2 || sections["locks"]["waiters"] != 1.0 {
 		t.Errorf("info --json: got %+v (%v), want the two sections", sections, err)
@@ -95,7 +98,7 @@ func TestClientsOfARunningServer(t *testing.T) {
 	}
 
 	wantOutput(t, p.ask("top", "--interval", "200ms"), `redlockd \S+ at `+regexp.QuoteMeta(p.addr)+`, up .*\nmasters 5 of 5 vote: locks are granted\nper second: \d.*granted.*\n`+
-		`now: 2 leases, 1 waiters, .*MOST WAITED FOR\n.*\n1 +\S+ +cron-7 .* invoices\n.*HELD FOR LONGEST\n.*cron-7 .*invoices\n.*MASTERS\n.*embedded-5 +up .*`)
+		`now: 3 leases, 1 waiters, .*MOST WAITED FOR\n.*\n1 +\S+ +cron-7 .* invoices\n.*HELD FOR LONGEST\n.*cron-7 .*invoices\n.* renewed +renewed\n.*MASTERS\n.*embedded-5 +up .*`)
 	for line := range strings.Lines(p.ask("top", "--once", "--interval", "200ms", "--all")) {
 		if n := len([]rune(line)); n > 81 {
 			t.Errorf("top: %d letters in a line, want 80: %s", n, line)

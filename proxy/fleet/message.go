@@ -165,6 +165,7 @@ type leaseJSON struct {
 	ValidityMs  int64        `json:"validity_ms,omitempty"`
 	DelayMs     int64        `json:"delay_ms,omitempty"` // left of its delay, if it is in it
 	Since       int64        `json:"since,omitempty"`    // Unix time in s
+	SinceMs     int64        `json:"since_ms,omitempty"` // and ms of that second; an older redlockd does not say it
 	Bound       bool         `json:"bound,omitempty"`
 	Shared      bool         `json:"shared,omitempty"`
 	Lost        bool         `json:"lost,omitempty"`
@@ -205,7 +206,7 @@ func answerOf(leases []redlock.LeaseInfo) answerJSON {
 func (a answerJSON) text() string { return string(marshal(a)) }
 
 func leaseOf(l redlock.LeaseInfo) leaseJSON {
-	lease := leaseJSON{TokenDigest: l.TokenDigest, ValidityMs: msOf(l.Validity), DelayMs: msOf(l.DelayLeft()), Since: max(0, l.Since.Unix()),
+	lease := leaseJSON{TokenDigest: l.TokenDigest, ValidityMs: msOf(l.Validity), DelayMs: msOf(l.DelayLeft()), Since: max(0, l.Since.Unix()), SinceMs: l.Since.UnixMilli() % 1000,
 		Bound: l.Bound, Shared: l.Shared, Lost: l.Lost, Holder: (*noteJSON)(l.Note), Waiters: l.Waiters}
 	for _, r := range l.Resources {
 		lease.Resources = append(lease.Resources, []byte(r))
@@ -248,7 +249,7 @@ func (l *leaseJSON) check() error {
 		return fmt.Errorf("a lease of %d resources", len(l.Resources))
 	case len(l.TokenDigest) > idLen || strings.Trim(l.TokenDigest, "0123456789abcdef") != "":
 		return errors.New("a digest that is none")
-	case !inTime(l.ValidityMs) || !inTime(l.DelayMs) || !inTime(l.Since) || !inTime(int64(l.Waiters)):
+	case !inTime(l.ValidityMs) || !inTime(l.DelayMs) || !inTime(l.Since) || !inTime(l.SinceMs) || !inTime(int64(l.Waiters)):
 		return errors.New("a number out of bounds")
 	case len(l.Queue) > redlock.WaitersShown:
 		return fmt.Errorf("a queue of %d", len(l.Queue))
@@ -290,7 +291,7 @@ func (a answerJSON) leases() []redlock.LeaseInfo {
 // info is the lease as the engine would describe it.
 func (l *leaseJSON) info() redlock.LeaseInfo {
 	ms := func(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
-	info := redlock.LeaseInfo{TokenDigest: l.TokenDigest, Validity: ms(l.ValidityMs), Free: ms(l.ValidityMs + l.DelayMs), Since: time.Unix(l.Since, 0),
+	info := redlock.LeaseInfo{TokenDigest: l.TokenDigest, Validity: ms(l.ValidityMs), Free: ms(l.ValidityMs + l.DelayMs), Since: time.UnixMilli(1000*l.Since + l.SinceMs),
 		Bound: l.Bound, Shared: l.Shared, Lost: l.Lost, Note: (*redlock.HolderNote)(l.Holder), Waiters: l.Waiters}
 	for _, r := range l.Resources {
 		info.Resources = append(info.Resources, string(r))

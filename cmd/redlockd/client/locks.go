@@ -30,8 +30,8 @@ Lists who holds which lock, since when and for how long yet, and who waits for i
 granted (the command LOCKS). A pattern selects resources: * is any text, ? any character, [ab] one of them. Quote it for your shell.
 
 HOLDER is the name that the client has given itself (CLIENT SETNAME), ADDRESS where it has connected from. HELD is how long it has had
-the lock, LEFT what is left of the validity now: a client that renews its lock has it for longer. LOST: the masters do not have the
-lock any more, and its holder has not noticed yet. The first 16 waiters of a lock have a line each, and HELD says how long they have
+the lock, LEFT what is left of the validity now, unless the client extends it. "renewed": redlockd renews the lock while its client is
+connected (HOLD). LOST: the masters do not have the lock any more, and its holder has not noticed yet. The first 16 waiters of a lock have a line each, and HELD says how long they have
 waited.
 
 --all lists the leases of every redlockd over the same masters, with the name of the redlockd that granted each, and says which
@@ -63,7 +63,7 @@ func runLocks(c *cli.Call) (err error) {
 		case c.On("json"):
 			return cli.PrintJSON(c.Stdout, list)
 		}
-		return list.print(c.Stdout, time.Now())
+		return list.print(c.Stdout)
 	})
 }
 
@@ -113,6 +113,7 @@ type clientEntry struct {
 	User     string `json:"user"`
 	Note     string `json:"note,omitempty"`
 	Since    int64  `json:"since,omitempty"`     // Unix time in seconds; of a holder
+	HeldMs   int64  `json:"held_ms,omitempty"`   // of a holder
 	WaitedMs int64  `json:"waited_ms,omitempty"` // of a waiter
 	Mode     string `json:"mode,omitempty"`      // of a waiter
 }
@@ -142,11 +143,11 @@ func (r locksRequest) of(c *connection) (*LockList, error) {
 }
 
 // print writes the table.
-func (l *LockList) print(w io.Writer, now time.Time) error {
+func (l *LockList) print(w io.Writer) error {
 	var b strings.Builder
 	rows := [][]string{{"RESOURCE", "MODE", "HOLDER", "ADDRESS", "USER", "HELD", "LEFT", "NOTE"}}
 	for i := range l.Locks {
-		rows = append(rows, l.Locks[i].rows(now)...)
+		rows = append(rows, l.Locks[i].rows()...)
 	}
 	if len(l.Answered) > 0 {
 		rows[0] = append(rows[0], "REDLOCKD")
@@ -184,7 +185,7 @@ func (l *LockList) redlockds() string {
 }
 
 // rows are the lease and those who wait for it.
-func (e *lockEntry) rows(now time.Time) [][]string {
+func (e *lockEntry) rows() [][]string {
 	var names []string
 	for _, r := range e.Resources {
 		names = append(names, shown(r))
@@ -192,13 +193,15 @@ func (e *lockEntry) rows(now time.Time) [][]string {
 	row := []string{strings.Join(names, " "), cmp.Or(e.Mode, "-"), "-", "-", "-", "-", "-", ""}
 	if h := e.Holder; h != nil {
 		copy(row[2:], h.columns())
-		row[5], row[7] = shortTime(now.Sub(time.Unix(h.Since, 0))), shown(h.Note)
+		row[5], row[7] = tenths(h.HeldMs), shown(h.Note)
 	}
 	switch {
 	case e.Lost:
 		row[6] = "LOST"
 	case e.DelayMs > 0:
 		row[6] = "delay " + shortMs(e.DelayMs)
+	case e.Bound:
+		row[6] = "renewed"
 	case e.TokenDigest != "":
 		row[6] = shortMs(e.ValidityMs)
 	}
@@ -211,7 +214,7 @@ func (e *lockEntry) rows(now time.Time) [][]string {
 		if w.Mode == "shared" {
 			mode = "waits, shared"
 		}
-		rows = append(rows, append(append([]string{fmt.Sprintf("  waiter %d", i+1), mode}, w.columns()...), shortMs(w.WaitedMs), "", shown(w.Note)))
+		rows = append(rows, append(append([]string{fmt.Sprintf("  waiter %d", i+1), mode}, w.columns()...), tenths(w.WaitedMs), "", shown(w.Note)))
 	}
 	if more := e.Waiters - int64(len(e.Queue)); more > 0 {
 		rows = append(rows, []string{fmt.Sprintf("  and %d more", more), "waits", "", "", "", "", "", ""})
@@ -231,6 +234,14 @@ func shown(text string) string {
 		return strconv.Quote(text)
 	}
 	return text
+}
+
+// tenths is a time with tenths of seconds, and from a minute on as shortTime writes it.
+func tenths(ms int64) string {
+	if ms < time.Minute.Milliseconds() {
+		return fmt.Sprintf("%d.%ds", ms/1000, ms/100%10)
+	}
+	return shortMs(ms)
 }
 
 func shortMs(ms int64) string { return shortTime(time.Duration(ms) * time.Millisecond) }

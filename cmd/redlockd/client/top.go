@@ -203,7 +203,7 @@ func (t *topView) lines(now topLook, width, height int) []string {
 	// Half of what is left for each of the two lists, and for the masters what they need.
 	masters := t.masters(now)
 	room := max(4, height-len(out)-len(masters)-6)
-	hot, held := hottest(now.locks.Locks, now.at), longestHeld(now.locks.Locks, now.at)
+	hot, held := hottest(now.locks.Locks), longestHeld(now.locks.Locks)
 	hotRoom := min(len(hot), max(2, room/2))
 	out = append(out, table("MOST WAITED FOR", hot, max(hotRoom, 0))...)
 	out = append(out, table("HELD FOR LONGEST", held, max(room-hotRoom, 2))...)
@@ -269,7 +269,7 @@ func (t *topView) masters(now topLook) [][]string {
 }
 
 // hottest are the resources that most wait for, with the longest wait of those that are listed.
-func hottest(locks []lockEntry, now time.Time) [][]string {
+func hottest(locks []lockEntry) [][]string {
 	waited := slices.DeleteFunc(slices.Clone(locks), func(e lockEntry) bool { return e.Waiters == 0 })
 	slices.SortStableFunc(waited, func(a, b lockEntry) int { return cmp.Compare(b.Waiters, a.Waiters) })
 	if len(waited) == 0 {
@@ -281,29 +281,29 @@ func hottest(locks []lockEntry, now time.Time) [][]string {
 		for _, w := range waited[i].Queue {
 			longest = max(longest, w.WaitedMs)
 		}
-		rows = append(rows, append([]string{strconv.FormatInt(waited[i].Waiters, 10), shortMs(longest)}, waited[i].brief(now)...))
+		rows = append(rows, append([]string{strconv.FormatInt(waited[i].Waiters, 10), tenths(longest)}, waited[i].brief()...))
 	}
 	return rows
 }
 
 // longestHeld are the locks by their age.
-func longestHeld(locks []lockEntry, now time.Time) [][]string {
+func longestHeld(locks []lockEntry) [][]string {
 	held := slices.DeleteFunc(slices.Clone(locks), func(e lockEntry) bool { return e.Holder == nil })
-	slices.SortStableFunc(held, func(a, b lockEntry) int { return cmp.Compare(a.Holder.Since, b.Holder.Since) })
+	slices.SortStableFunc(held, func(a, b lockEntry) int { return cmp.Compare(b.Holder.HeldMs, a.Holder.HeldMs) })
 	if len(held) == 0 {
 		return nil
 	}
 	rows := [][]string{{"HOLDER", "HELD", "LEFT", "RESOURCE"}}
 	for i := range held {
-		rows = append(rows, held[i].brief(now))
+		rows = append(rows, held[i].brief())
 	}
 	return rows
 }
 
 // brief are HOLDER, HELD, LEFT and RESOURCE in few letters: the name of the holder, or where it has
 // connected from.
-func (e *lockEntry) brief(now time.Time) []string {
-	row := e.rows(now)[0]
+func (e *lockEntry) brief() []string {
+	row := e.rows()[0]
 	holder := row[2]
 	if holder == "-" {
 		holder = row[3]
