@@ -223,6 +223,7 @@ type leaseSearch struct {
 	gone func() bool
 
 	compared int
+	matched  int // leases that match, also beyond limit
 	late     bool
 }
 
@@ -233,8 +234,10 @@ func (srv *Server) findLeases(q *leaseSearch) (leases []redlock.LeaseInfo, refus
 }
 
 // leasesForFleet finds what another redlockd asks for.
-func (srv *Server) leasesForFleet(q *fleet.Question, deadline time.Time) ([]redlock.LeaseInfo, error) {
-	return srv.findLeases(&leaseSearch{pattern: string(q.Pattern), limit: q.Count, deadline: deadline, may: q.Permits})
+func (srv *Server) leasesForFleet(q *fleet.Question, deadline time.Time) (leases []redlock.LeaseInfo, total int, err error) {
+	search := &leaseSearch{pattern: string(q.Pattern), limit: q.Count, deadline: deadline, may: q.Permits}
+	leases, err = srv.findLeases(search)
+	return leases, search.matched, err
 }
 
 // listInTurn finds what to list, and has list make the list, which has megabytes. One list is made at a
@@ -281,7 +284,11 @@ func (q *leaseSearch) match(resources []string) bool {
 			return false
 		}
 	}
-	return q.pattern == "" || slices.ContainsFunc(resources, func(resource string) bool { return access.Match(q.pattern, resource) })
+	if q.pattern != "" && !slices.ContainsFunc(resources, func(resource string) bool { return access.Match(q.pattern, resource) }) {
+		return false
+	}
+	q.matched++
+	return true
 }
 
 // leaseFields are a lease as LOCKS answers it.

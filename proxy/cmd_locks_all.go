@@ -72,8 +72,9 @@ func (l *listing) listAll() (refusal error) {
 	l.deadline = time.Now().Add(locksTime)
 	own := make(chan error, 1)
 	var list []fleetListed
+	search := l.search()
 	srv.goroutines.Go(func() {
-		leases, refusal := srv.findLeases(l.search())
+		leases, refusal := srv.findLeases(search)
 		for _, lease := range leases {
 			list = append(list, fleetListed{srv.fleet.Name(), lease})
 		}
@@ -95,7 +96,7 @@ func (l *listing) listAll() (refusal error) {
 	// What others have sent is compared here, too: they need not be right.
 	filter := l.search()
 	filter.deadline = time.Now().Add(locksTime)
-	answered := array{l.memberFields(srv.fleet.Name(), "leases", len(list), "cut", false)}
+	answered := array{l.memberFields(srv.fleet.Name(), "leases", len(list), "cut", false, "total", search.matched)}
 	for i := range answers {
 		n := 0
 		for _, lease := range answers[i].Leases {
@@ -104,7 +105,7 @@ func (l *listing) listAll() (refusal error) {
 				n++
 			}
 		}
-		answered = append(answered, l.memberFields(answers[i].Name, "leases", n, "cut", answers[i].Cut))
+		answered = append(answered, l.memberFields(answers[i].Name, "leases", n, "cut", answers[i].Cut, "total", max(n, answers[i].Total)))
 	}
 	if filter.late {
 		return errorf("ERR LOCKS ALL took longer than %v: there are too many leases for this pattern", locksTime)

@@ -49,6 +49,7 @@ func TestLOCKSALL(t *testing.T) {
 	if !strings.Contains(all.text, "bin") {
 		t.Errorf("got %s, want the resource whose name is no text", all.text)
 	}
+	clients[0].until(`.*"name" "`+name(2)+`" "leases" :1 "cut" :0 "total" :3\].*`, "LOCKS", "ALL", "COUNT", "1") // two, and one that is waited for
 	clients[1].until(`\["locks" \[`+lease(2)+`\] `+noneMissing, "LOCKS", "ALL", "PATTERN", "job:2", "COUNT", "5")
 	for _, i := range []int{0, 1, 2} {
 		if want := fmt.Sprintf(`"name" "%s" "leases"`, servers[i].name()); !strings.Contains(all.text, want) {
@@ -81,7 +82,7 @@ func TestLOCKSALLOptions(t *testing.T) {
 	c.do("LOCKS", "COUNT", "1001", "ALL").is("-ERR COUNT 1001 is above the most with ALL, 1000 leases of each redlockd")
 	c.do("LOCKS", "ALL", "PATTERN").is("-ERR syntax error: PATTERN lacks its value")
 	c.do("HELLO", "3").matches(".*")
-	c.do("LOCKS", "ALL").matches(`{"locks": \[\] "answered": \[{"name": ".*:\d+" "leases": :0 "cut": :0}\] "missing": \[\]}`)
+	c.do("LOCKS", "ALL").matches(`{"locks": \[\] "answered": \[{"name": ".*:\d+" "leases": :0 "cut": :0 "total": :0}\] "missing": \[\]}`)
 }
 
 // What others send is shown to a confined user as far as it may see it, whether they have kept to the question or not.
@@ -100,7 +101,7 @@ func TestLOCKSALLConfined(t *testing.T) {
 		}
 		answerWith(t, srv, `{"locks":[`+liar("orders:1", "billing:2")+","+liar("billing:3")+"]}")
 		reply := c.do("LOCKS", "ALL")
-		reply.matches(`\["locks" \[\["resources" \["billing:1"\] .*"redlockd" \$nil\] \["resources" \["billing:3"\] .*"holder" \$nil .*"redlockd" \$nil\]\] "answered" \[\["name" \$nil "leases" :1 "cut" :0\] \["name" \$nil "leases" :1 "cut" :0\]\] "missing" \[\]\]`)
+		reply.matches(`\["locks" \[\["resources" \["billing:1"\] .*"redlockd" \$nil\] \["resources" \["billing:3"\] .*"holder" \$nil .*"redlockd" \$nil\]\] "answered" \[\["name" \$nil "leases" :1 "cut" :0 "total" :1\] \["name" \$nil "leases" :1 "cut" :0 "total" :1\]\] "missing" \[\]\]`)
 		for _, secret := range []string{"orders", "10.1.1.1", "liar"} {
 			if strings.Contains(reply.text, secret) {
 				t.Errorf("a confined user is shown %s: %s", secret, reply.text)

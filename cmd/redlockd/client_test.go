@@ -75,7 +75,10 @@ func TestClientsOfARunningServer(t *testing.T) {
 		`  waiter 1 +waits +- +127.0.0.1:\d+ +default +\d+\.\ds *\n`)
 	wantOutput(t, p.ask("locks", "renewed"), `RESOURCE .*\nrenewed .* default +\d+\.\ds +renewed +\n`)
 	wantOutput(t, p.ask("locks", "--all", "renewed"), `RESOURCE .*\nrenewed .* default +\d+\.\ds +renewed +\S+:\d+\n.*`)
-	wantOutput(t, p.ask("locks", "--count", "1"), `RESOURCE .*\ninvoices .*`)
+	wantOutput(t, p.ask("locks", "--count", "1"), `RESOURCE .*\ninvoices .*\n1 of 3 leases are listed, the first by name. --count 10000 lists more, .*\n`)
+	wantOutput(t, p.ask("locks", "--count", "1", "--json", "*e*"), `{.*"resources": \[\s*"invoices".*"total": 3\s*}\s*`)
+	wantOutput(t, p.ask("locks", "--count", "1", "--all", "*e*"), `RESOURCE .*\ninvoices .*\n1 of 3 leases are listed, the first by name. --count 1000 lists more, .*\nAnswered: .*`)
+	wantOutput(t, p.ask("locks", "--count", "3"), `RESOURCE [^\n]*\ninvoices [^\n]*\n  waiter[^\n]*\nother [^\n]*\nrenewed [^\n]*\n`)
 	wantOutput(t, p.ask("locks", "none"), "No locks.\n")
 	wantOutput(t, p.ask("locks", "--all", "oth*"), `RESOURCE .* REDLOCKD\nother .*:\d+\n\nAnswered: \S+:\d+\.\n`)
 	var list client.LockList

@@ -59,8 +59,8 @@ type Host struct {
 	// Publish sends a message to all redlockds, Send to one. They do not block.
 	Publish func(payload string)
 	Send    func(mailbox, payload string)
-	// Leases finds what this redlockd has granted; an error: not by the deadline.
-	Leases func(q *Question, deadline time.Time) ([]redlock.LeaseInfo, error)
+	// Leases finds what this redlockd has granted, the first Count of total; an error: not by the deadline.
+	Leases func(q *Question, deadline time.Time) (leases []redlock.LeaseInfo, total int, err error)
 	// Done is closed when this redlockd ends.
 	Done <-chan struct{}
 }
@@ -247,11 +247,13 @@ func (f *Fleet) answer() bool {
 	if !ok {
 		return false
 	}
-	leases, err := f.host.Leases(&first.Question, first.received.Add(inquiryTime))
+	leases, total, err := f.host.Leases(&first.Question, first.received.Add(inquiryTime))
 	if err != nil {
 		return true
 	}
-	body := []byte(answerOf(leases).text())
+	all := answerOf(leases)
+	all.Total = total
+	body := []byte(all.text())
 	pieces := slices.Collect(slices.Chunk(body, pieceMax))
 	for _, m := range append([]message{first}, f.sameQuestions(&first, answerMax/len(body)-1)...) {
 		for i, piece := range pieces {

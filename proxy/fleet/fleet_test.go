@@ -42,10 +42,10 @@ func newAsker(t *testing.T) *asker {
 				a.answers[m.ID] = time.Since(a.began)
 			}
 		},
-		Leases: func(*Question, time.Time) ([]redlock.LeaseInfo, error) {
+		Leases: func(*Question, time.Time) ([]redlock.LeaseInfo, int, error) {
 			a.mu.Lock()
 			defer a.mu.Unlock()
-			return a.leases, nil
+			return a.leases, len(a.leases), nil
 		},
 		Done: done,
 	})

@@ -20,6 +20,7 @@ const (
 type Answer struct {
 	Name   string
 	Cut    bool // there were more leases than fit into an answer
+	Total  int  // leases that it has, also those that it does not list; 0: an older redlockd, which does not say it
 	Leases []redlock.LeaseInfo
 }
 
@@ -80,7 +81,7 @@ func (f *Fleet) Inquire(question Question) (answers []Answer, missing []Member, 
 			continue
 		}
 		names[a.name] = true
-		answers = append(answers, Answer{a.name, locks.Cut, locks.leases()})
+		answers = append(answers, Answer{a.name, locks.Cut, locks.Total, locks.leases()})
 	}
 	now := time.Now()
 	for from, m := range f.members {

@@ -155,6 +155,7 @@ func (q *Question) Permits(resource string) bool {
 // answerJSON is the text of an answer.
 type answerJSON struct {
 	Cut   bool        `json:"cut,omitempty"` // there were more leases than fit
+	Total int         `json:"total,omitempty"`
 	Locks []leaseJSON `json:"locks"`
 }
 
@@ -191,7 +192,7 @@ type noteJSON struct {
 // answerOf takes as many of the leases as fit into one answer.
 func answerOf(leases []redlock.LeaseInfo) answerJSON {
 	answer := answerJSON{Locks: []leaseJSON{}}
-	room := answerMax - len(`{"cut":true,"locks":[]}`)
+	room := answerMax - len(`{"cut":true,"total":9223372036854775807,"locks":[]}`)
 	for i := range leases {
 		l := leaseOf(leases[i])
 		if room -= len(marshal(l)) + len(","); room < 0 {
@@ -226,8 +227,8 @@ func parseAnswer(text string) (a answerJSON, err error) {
 	if err := json.Unmarshal([]byte(text), &a); err != nil {
 		return a, err
 	}
-	if len(a.Locks) > CountMax {
-		return a, fmt.Errorf("%d leases", len(a.Locks))
+	if len(a.Locks) > CountMax || !inTime(int64(a.Total)) {
+		return a, fmt.Errorf("%d leases of %d", len(a.Locks), a.Total)
 	}
 	for i := range a.Locks {
 		if err := a.Locks[i].check(); err != nil {

@@ -57,13 +57,26 @@ func runLocks(c *cli.Call) (err error) {
 	}
 	return withServer(c, func(server *connection) error {
 		list, err := ask.of(server)
-		switch {
-		case err != nil:
+		if err != nil {
 			return err
-		case c.On("json"):
+		}
+		hint := "A pattern selects others"
+		if ask.count < most {
+			hint = fmt.Sprintf("--count %d lists more, and a pattern selects others", most)
+		}
+		if len(list.Locks) == cmp.Or(ask.count, 100) && !ask.all {
+			// LOCKS does not say how many there are. An error: those do not fit into a reply.
+			ask.count = most
+			if whole, err := ask.of(server); err == nil {
+				list.Total = int64(len(whole.Locks))
+			}
+			list.OrMore = list.Total == 0 || list.Total == int64(most)
+		}
+		list.Total = max(list.Total, int64(len(list.Locks)))
+		if c.On("json") {
 			return cli.PrintJSON(c.Stdout, list)
 		}
-		return list.print(c.Stdout)
+		return list.print(c.Stdout, hint)
 	})
 }
 
@@ -77,6 +90,9 @@ type locksRequest struct {
 // LockList is the answer, in the shape of its JSON. decode fills it by the names there.
 type LockList struct {
 	Locks []lockEntry `json:"locks"`
+	// Total counts also the leases that are not listed. OrMore: there may be more than that.
+	Total  int64 `json:"total"`
+	OrMore bool  `json:"or_more,omitempty"`
 	// Answered and Missing are the redlockds, if all were asked.
 	Answered []redlockdEntry `json:"answered,omitempty"`
 	Missing  []redlockdEntry `json:"missing,omitempty"`
@@ -86,6 +102,7 @@ type LockList struct {
 type redlockdEntry struct {
 	Name     string `json:"name,omitempty"`
 	Leases   int64  `json:"leases,omitempty"`    // that are listed; of one that answered
+	Total    int64  `json:"total,omitempty"`     // that it has
 	Cut      bool   `json:"cut,omitempty"`       // it has more than fit into its answer
 	SilentMs int64  `json:"silent_ms,omitempty"` // of one that is missing
 }
@@ -139,11 +156,14 @@ func (r locksRequest) of(c *connection) (*LockList, error) {
 	}
 	list := new(LockList)
 	decode(v, reflect.ValueOf(list).Elem())
+	for _, a := range list.Answered {
+		list.Total += max(a.Total, a.Leases)
+	}
 	return list, nil
 }
 
-// print writes the table.
-func (l *LockList) print(w io.Writer) error {
+// print writes the table. hint says what lists the leases that are not in it.
+func (l *LockList) print(w io.Writer, hint string) error {
 	var b strings.Builder
 	rows := [][]string{{"RESOURCE", "MODE", "HOLDER", "ADDRESS", "USER", "HELD", "LEFT", "NOTE"}}
 	for i := range l.Locks {
@@ -156,6 +176,13 @@ func (l *LockList) print(w io.Writer) error {
 		fmt.Fprintln(&b, "No locks.")
 	} else {
 		cli.WriteTable(&b, rows)
+	}
+	if n := len(l.Locks); l.OrMore || l.Total > int64(n) {
+		of := strconv.FormatInt(l.Total, 10)
+		if l.OrMore {
+			of += " or more"
+		}
+		fmt.Fprintf(&b, "\n%d of %s leases are listed, the first by name. %s.\n", n, of, hint)
 	}
 	b.WriteString(l.redlockds())
 	_, err := io.WriteString(w, b.String())

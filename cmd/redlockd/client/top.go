@@ -239,8 +239,12 @@ func (t *topView) head(now topLook) []string {
 		fmt.Sprintf("now: %s leases, %s waiters, %s held for connections, %s clients; lost so far: %s", now.info["leases"], now.info["waiters"], now.info["bound"],
 			now.info["connected_clients"], now.info["leases_lost"]),
 	}
-	if n := number(now.info["leases"]); !t.ask.all && n > topCount {
-		lines = append(lines, fmt.Sprintf("the lists have the first %d of %d leases by name", topCount, n))
+	total := now.locks.Total
+	if !t.ask.all {
+		total = number(now.info["leases"])
+	}
+	if n := len(now.locks.Locks); total > int64(n) && (t.ask.all || n >= topCount) {
+		lines = append(lines, fmt.Sprintf("the lists have the first %d of %d leases by name", n, total))
 	}
 	for _, r := range now.locks.Missing {
 		lines = append(lines, fmt.Sprintf("missing: %s, heard %s ago", cmp.Or(r.Name, "a redlockd"), shortMs(r.SilentMs)))
