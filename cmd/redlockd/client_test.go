@@ -16,6 +16,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -101,7 +102,7 @@ func TestClientsOfARunningServer(t *testing.T) {
 	}
 
 	wantOutput(t, p.ask("top", "--interval", "200ms"), `redlockd \S+ at `+regexp.QuoteMeta(p.addr)+`, up .*\nmasters 5 of 5 vote: locks are granted\nper second: \d.*granted.*\n`+
-		`now: 3 leases, 1 waiters, .*MOST WAITED FOR\n.*\n1 +\S+ +cron-7 .* invoices\n.*HELD FOR LONGEST\n.*cron-7 .*invoices\n.* renewed +renewed\n.*MASTERS\n.*embedded-5 +up .*`)
+		`now: 3 leases \(1 renewed\), 1 waiters, .*MASTERS\n.*embedded-5 +up .*MOST WAITED FOR\n.*\n1 +\S+ +cron-7 .* invoices\n.*HELD FOR LONGEST\n.*cron-7 .*invoices\n.* renewed +renewed\n`)
 	for line := range strings.Lines(p.ask("top", "--once", "--interval", "200ms", "--all")) {
 		if n := len([]rune(line)); n > 81 {
 			t.Errorf("top: %d letters in a line, want 80: %s", n, line)
@@ -297,6 +298,61 @@ func TestTopOnATerminal(t *testing.T) {
 			t.Errorf("%q: the terminal has %+v, it had %+v (%v)", key, after, before, err)
 		}
 		terminal.Close()
+	}
+}
+
+// top fits a small terminal, with the masters before the locks. It waits for a server that is not there
+// yet or not there any more, and Ctrl-C ends it also while the server is silent.
+func TestTopWaitsForItsServer(t *testing.T) {
+	user, terminal := openTerminal(t)
+	if err := unix.IoctlSetWinsize(int(terminal.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: 80}); err != nil {
+		t.Fatal(err)
+	}
+	addr := redisproc.KeepAddr(t)
+	cmd := exec.Command(binary(t), "top", "--server", addr, "--interval", "200ms", "--timeout", "1m")
+	startOn(t, terminal, cmd)
+	sees := func(text string) (view string) {
+		t.Helper()
+		if view = readUntil(user, func(seen string) bool { return strings.Contains(seen, text) }); !strings.Contains(view, text) {
+			t.Fatalf("the terminal is closed before %q; it has shown %q", text, view)
+		}
+		return view
+	}
+	for range 2 {
+		sees("no redlockd listens there")
+		p := begin(t, "--listen", addr)
+		p.waitLog("quorum reached")
+		p.addr = addr
+		c := p.dial()
+		for i := range 30 {
+			c.lock(fmt.Sprint("job:", i), "t")
+		}
+		sees("(8 of 30)")
+		view := sees("\x1b[J")
+		view = view[strings.LastIndex(view, "\x1b[H"):]
+		if lines := strings.Count(view, "\n") + 1; lines > 23 || !regexp.MustCompile(`(?s)MASTERS.*embedded-5 .*HELD FOR LONGEST \(8 of 30\)(.*job:\d+){8}`).MatchString(view) {
+			t.Errorf("got %d lines of 23 at most: %q", lines, view)
+		}
+		p.signal(syscall.SIGKILL)
+		p.exitCode()
+	}
+	silent, err := net.Listen("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	conn, err := silent.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := conn.Read(make([]byte, 1)); err != nil { // top waits for a reply
+		t.Fatal(err)
+	}
+	user.WriteString("\x03")
+	began := time.Now()
+	if err := cmd.Wait(); err != nil || time.Since(began) > 30*time.Second {
+		t.Errorf("Ctrl-C while the server is silent: got %v after %v, want exit code 0 at once", err, time.Since(began))
 	}
 }
 

@@ -56,7 +56,7 @@ func withServer(c *cli.Call, talk func(server *connection) error) error {
 	if err != nil {
 		return err
 	}
-	server, err := connect(to, timeout)
+	server, err := connect(context.Background(), to, timeout)
 	if err == nil {
 		defer server.close()
 		err = talk(server)
@@ -67,9 +67,11 @@ func withServer(c *cli.Call, talk func(server *connection) error) error {
 	return nil
 }
 
-// connect connects and logs in. All of it takes no longer than timeout.
-func connect(to *config.Endpoint, timeout time.Duration) (*connection, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+// connect connects and logs in. All of it takes no longer than timeout. When ctx ends, so does the
+// connection, also under a command that waits for its reply.
+func connect(ctx context.Context, to *config.Endpoint, timeout time.Duration) (*connection, error) {
+	whole := ctx
+	ctx, cancel := context.WithTimeout(whole, timeout)
 	defer cancel()
 	network := "tcp"
 	if strings.HasPrefix(to.Addr, "/") {
@@ -88,6 +90,7 @@ func connect(to *config.Endpoint, timeout time.Duration) (*connection, error) {
 		return nil, unreachable(to, err)
 	}
 	c := &connection{addr: to.Addr, conn: conn, timeout: timeout}
+	context.AfterFunc(whole, c.close)
 	if deadline, ok := ctx.Deadline(); ok {
 		conn.SetDeadline(deadline)
 	}

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -46,7 +47,7 @@ func runPing(c *cli.Call) error {
 // pingOnce connects and asks. Both together take no longer than timeout.
 func pingOnce(to *config.Endpoint, timeout time.Duration) (answer string, err error) {
 	deadline := time.Now().Add(timeout)
-	c, err := connect(to, timeout)
+	c, err := connect(context.Background(), to, timeout)
 	if err == nil {
 		defer c.close()
 		c.timeout = max(time.Until(deadline), time.Millisecond)

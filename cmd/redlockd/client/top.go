@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"redlockd/cmd/redlockd/cli"
+	"redlockd/cmd/redlockd/config"
 )
 
 // topCount is how many leases top looks at, the first by name: LOCKS sorts by nothing else.
@@ -34,13 +35,13 @@ var Top = cli.Command{Name: "top", Summary: "show what a redlockd that runs does
 	Help: `Usage: redlockd top [flags]
 
 Shows what a redlockd that runs does, anew every second: how many locks it grants and refuses per second, its masters, the locks that most
-wait for, and those that have been held for longest. q or Ctrl-C ends it. Where the output is no terminal, and with --once, it prints once
-and ends; rates then count over one interval.
+wait for, and those that have been held for longest, as many as fit. q or Ctrl-C ends it. If the server does not answer, top says so and
+tries again. Where the output is no terminal, and with --once, it prints once and ends; rates then count over one interval.
 
 It looks at the first 1000 leases by name, and says so where there are more. --all looks at those of all redlockds over the same masters,
 a hundred of each; the rates and masters are those of the one that it asks.
 
-Exit codes: 0 done; 1 the server does not answer any more, or refuses; 2 the command line or the configuration is wrong.
+Exit codes: 0 done; 1 the server refuses, or, where it prints once, does not answer; 2 the command line or the configuration is wrong.
 `}
 
 // runTop shows what a server does.
@@ -49,28 +50,37 @@ func runTop(c *cli.Call) error {
 	if err != nil {
 		return cli.Usage(err)
 	}
-	return withServer(c, func(server *connection) error {
-		t := &topView{client: server, ask: locksRequest{count: topCount, all: c.On("all")}, interval: interval}
-		if t.ask.all {
-			t.ask.count = 0
-		}
-		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-		defer stop()
-		screen, ok := c.Stdout.(*os.File)
-		if ok {
-			_, err := unix.IoctlGetWinsize(int(screen.Fd()), unix.TIOCGWINSZ)
-			ok = err == nil
-		}
-		if !ok || c.On("once") {
-			return t.once(ctx, c.Stdout)
-		}
-		return t.show(ctx, stop, screen)
-	})
+	to, timeout, err := endpoint(c, clientTimeout)
+	if err != nil {
+		return err
+	}
+	t := &topView{to: to, timeout: timeout, ask: locksRequest{count: topCount, all: c.On("all")}, interval: interval}
+	if t.ask.all {
+		t.ask.count = 0
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	screen, ok := c.Stdout.(*os.File)
+	if ok {
+		_, err := unix.IoctlGetWinsize(int(screen.Fd()), unix.TIOCGWINSZ)
+		ok = err == nil
+	}
+	if !ok || c.On("once") {
+		err = t.once(ctx, c.Stdout)
+	} else {
+		err = t.show(ctx, stop, screen)
+	}
+	if err != nil && ctx.Err() == nil {
+		return fmt.Errorf("top: %w", err)
+	}
+	return nil
 }
 
 // topView is what top shows, and what it has seen before.
 type topView struct {
-	client   *connection
+	to       *config.Endpoint
+	timeout  time.Duration
+	client   *connection // nil: there is none now
 	ask      locksRequest
 	interval time.Duration
 	before   topLook
@@ -83,23 +93,38 @@ type topLook struct {
 	locks *LockList
 }
 
-// look asks the server.
-func (t *topView) look() (topLook, error) {
+// look asks the server. After an error, the next look makes another connection.
+func (t *topView) look(ctx context.Context) (l topLook, err error) {
+	if t.client == nil {
+		if t.client, err = connect(ctx, t.to, t.timeout); err != nil {
+			return l, err
+		}
+	}
 	v, err := t.client.do("INFO", "server", "clients", "masters", "locks")
+	if err == nil {
+		l = topLook{at: time.Now(), info: make(map[string]string)}
+		for _, fields := range infoOf(v.Text) {
+			maps.Copy(l.info, fields)
+		}
+		l.locks, err = t.ask.of(t.client)
+	}
 	if err != nil {
-		return topLook{}, err
+		t.client.close()
+		t.client = nil
 	}
-	l := topLook{at: time.Now(), info: make(map[string]string)}
-	for _, fields := range infoOf(v.Text) {
-		maps.Copy(l.info, fields)
-	}
-	l.locks, err = t.ask.of(t.client)
 	return l, err
+}
+
+// refusesUser reports whether another try would end with the same error.
+func refusesUser(err error) bool {
+	refusal, _ := errors.AsType[serverError](err)
+	code, _, _ := strings.Cut(string(refusal), " ")
+	return slices.Contains([]string{"NOAUTH", "WRONGPASS", "NOPERM"}, code)
 }
 
 // once prints what the server does within one interval.
 func (t *topView) once(ctx context.Context, w io.Writer) (err error) {
-	if t.before, err = t.look(); err != nil {
+	if t.before, err = t.look(ctx); err != nil {
 		return err
 	}
 	select {
@@ -107,7 +132,7 @@ func (t *topView) once(ctx context.Context, w io.Writer) (err error) {
 	case <-ctx.Done():
 		return nil
 	}
-	now, err := t.look()
+	now, err := t.look(ctx)
 	if err != nil {
 		return err
 	}
@@ -125,8 +150,8 @@ const (
 	screenRest    = "\x1b[J"
 )
 
-// show shows the view until q, a signal, or an error, and leaves the terminal as it was.
-func (t *topView) show(ctx context.Context, stop context.CancelFunc, screen *os.File) (err error) {
+// show shows the view until q, a signal, or a refusal, and leaves the terminal as it was.
+func (t *topView) show(ctx context.Context, stop context.CancelFunc, screen *os.File) error {
 	restore := readKeys(os.Stdin, stop)
 	defer restore()
 	if _, err := io.WriteString(screen, screenBegin); err != nil {
@@ -138,14 +163,19 @@ func (t *topView) show(ctx context.Context, stop context.CancelFunc, screen *os.
 	resized := make(chan os.Signal, 1)
 	signal.Notify(resized, syscall.SIGWINCH)
 	defer signal.Stop(resized)
-	now, err := t.look()
-	for err == nil {
+	now, err := t.look(ctx)
+	for ctx.Err() == nil && !refusesUser(err) {
 		size, unknown := unix.IoctlGetWinsize(int(screen.Fd()), unix.TIOCGWINSZ)
 		if unknown != nil || size.Col == 0 || size.Row == 0 {
 			size = &unix.Winsize{Col: 80, Row: 24}
 		}
-		text := strings.Join(t.lines(now, int(size.Col), int(size.Row)-1), screenLineEnd)
-		if _, err := io.WriteString(screen, screenHome+text+"\x1b[K"+screenRest); err != nil {
+		lines := []string{"There is no answer, top tries again:"}
+		if err == nil {
+			lines = t.lines(now, int(size.Col), int(size.Row)-1)
+		} else { // what was known is old, so it makes room for the whole error
+			lines = append(lines, err.Error())
+		}
+		if _, err := io.WriteString(screen, screenHome+strings.Join(lines, screenLineEnd)+"\x1b[K"+screenRest); err != nil {
 			return err
 		}
 		select {
@@ -156,10 +186,7 @@ func (t *topView) show(ctx context.Context, stop context.CancelFunc, screen *os.
 		case <-tick.C:
 		}
 		t.before = now
-		now, err = t.look()
-	}
-	if ctx.Err() != nil {
-		return nil
+		now, err = t.look(ctx)
 	}
 	return err
 }
@@ -199,17 +226,21 @@ func readKeys(keys *os.File, quit func()) (restore func()) {
 
 // lines is the view, each line at most width letters, at most height lines.
 func (t *topView) lines(now topLook, width, height int) []string {
-	out := t.head(now)
-	// Half of what is left for each of the two lists, and for the masters what they need.
-	masters := t.masters(now)
-	room := max(4, height-len(out)-len(masters)-6)
+	out := append(t.head(now), table("MASTERS", t.masters(now), height)...)
+	// Half of what is left for each of the two lists. A table has three lines more than it has rows, and
+	// the view ends without the empty one.
 	hot, held := hottest(now.locks.Locks), longestHeld(now.locks.Locks)
-	hotRoom := min(len(hot), max(2, room/2))
-	out = append(out, table("MOST WAITED FOR", hot, max(hotRoom, 0))...)
-	out = append(out, table("HELD FOR LONGEST", held, max(room-hotRoom, 2))...)
-	out = append(out, table("MASTERS", masters, len(masters))...)
+	most := height - len(out) - 2
+	if len(held) > 0 {
+		most = max(1, min(most-4, max((most-3)/2, most-3-(len(held)-1))))
+	}
+	out = append(out, table("MOST WAITED FOR", hot, most)...)
+	out = append(out, table("HELD FOR LONGEST", held, height-len(out)-2)...)
 	for i, line := range out {
 		out[i] = clip(line, width)
+	}
+	if out[len(out)-1] == "" {
+		out = out[:len(out)-1]
 	}
 	return out[:min(len(out), max(height, 1))]
 }
@@ -225,7 +256,11 @@ func (t *topView) head(now topLook) []string {
 		for _, name := range names {
 			sum += max(0, number(now.info[name])-number(t.before.info[name]))
 		}
-		return strconv.FormatFloat(float64(sum)/passed, 'f', 1, 64)
+		digits := 1
+		if float64(sum) >= 10*passed { // so that the line fits
+			digits = 0
+		}
+		return strconv.FormatFloat(float64(sum)/passed, 'f', digits, 64)
 	}
 	up, all := now.info["masters_up"], now.info["masters"]
 	state := "locks are granted"
@@ -233,10 +268,10 @@ func (t *topView) head(now topLook) []string {
 		state = "NO QUORUM: no locks are granted"
 	}
 	lines := []string{
-		fmt.Sprintf("redlockd %s at %s, up %s   %s", now.info["redlockd_version"], t.client.addr, shortTime(time.Duration(number(now.info["uptime_in_seconds"]))*time.Second), now.at.Format("15:04:05")),
+		fmt.Sprintf("redlockd %s at %s, up %s   %s", now.info["redlockd_version"], t.to.Addr, shortTime(time.Duration(number(now.info["uptime_in_seconds"]))*time.Second), now.at.Format("15:04:05")),
 		fmt.Sprintf("masters %s of %s vote: %s", up, all, state),
-		fmt.Sprintf("per second: %s granted, %s denied, %s no quorum, %s extended, %s released", rate("locks_granted"), rate("locks_denied"), rate("locks_noquorum"), rate("extends_granted"), rate("unlocks_released")),
-		fmt.Sprintf("now: %s leases, %s waiters, %s held for connections, %s clients; lost so far: %s", now.info["leases"], now.info["waiters"], now.info["bound"],
+		fmt.Sprintf("per second: %s granted, %s denied, %s NOQUORUM, %s extended, %s released", rate("locks_granted"), rate("locks_denied"), rate("locks_noquorum"), rate("extends_granted"), rate("unlocks_released")),
+		fmt.Sprintf("now: %s leases (%s renewed), %s waiters, %s clients; lost so far: %s", now.info["leases"], now.info["bound"], now.info["waiters"],
 			now.info["connected_clients"], now.info["leases_lost"]),
 	}
 	total := now.locks.Total
@@ -293,7 +328,7 @@ func hottest(locks []lockEntry) [][]string {
 // longestHeld are the locks by their age.
 func longestHeld(locks []lockEntry) [][]string {
 	held := slices.DeleteFunc(slices.Clone(locks), func(e lockEntry) bool { return e.Holder == nil })
-	slices.SortStableFunc(held, func(a, b lockEntry) int { return cmp.Compare(b.Holder.HeldMs, a.Holder.HeldMs) })
+	slices.SortStableFunc(held, func(a, b lockEntry) int { return cmp.Compare(a.Holder.Since, b.Holder.Since) })
 	if len(held) == 0 {
 		return nil
 	}
@@ -315,13 +350,17 @@ func (e *lockEntry) brief() []string {
 	return []string{clip(holder, 24), row[5], row[6], row[0]}
 }
 
-// table are the lines of a table with a title, at most most rows of it; none if there are no rows.
+// table are the lines of a table with a title, at most most rows of it; none if there are no rows, or
+// no room for one.
 func table(title string, rows [][]string, most int) []string {
-	if len(rows) == 0 {
+	if len(rows) == 0 || most < 1 {
 		return nil
 	}
+	if n := len(rows) - 1; n > most {
+		title, rows = fmt.Sprintf("%s (%d of %d)", title, most, n), rows[:most+1]
+	}
 	var b strings.Builder
-	cli.WriteTable(&b, rows[:min(len(rows), most+1)])
+	cli.WriteTable(&b, rows)
 	lines := append([]string{title}, strings.Split(strings.TrimRight(b.String(), "\n"), "\n")...)
 	return append(lines, "")
 }
