@@ -442,7 +442,7 @@ var mutants = []mutant{
 	{"a-founding-adds-up-the-waits-of-others", without(2), "TestFounding"},
 	{"a-founding-before-is-forgotten", skip, "TestFounding"},
 	{"a-founding-whose-text-is-gone-is-forgotten", skip, "TestFounding"},
-	{"the-seats-of-an-older-founding", when(`f.ok() && r != nil && r.SeatNamed(f.master.SeatName()) != nil && (newest == nil || newest.follows(r))`), "TestFounding"},
+	{"the-seats-of-an-older-founding", when(`f.ok() && r != nil && r.seatOf(f.master) != nil && (newest == nil || newest.follows(r))`), "TestFounding"},
 	{"a-founding-is-chosen-by-one", replace(`d.Child.Quorum()`, `pick(MUTANT, 1, d.Child.Quorum())`), "TestFoundingNeedsAQuorum"},
 	{"a-founding-trusts-addresses-at-once", never, "TestFounding"},
 	{"a-founding-over-who-is-heard", never, "TestHeardElsewhere"},

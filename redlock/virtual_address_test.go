@@ -184,6 +184,7 @@ func TestPasswordsStayAtTheAddressesOfTheSettings(t *testing.T) {
 		{"the settings name the new address", func(o *Options) {
 			o.Masters[0] = Master{Name: "m1", Addr: "m6", Password: password(5), Dialer: o.Masters[0].Dialer}
 		}, password(5), true},
+		{"the settings have no names, and name the new address", func(o *Options) { o.Masters[0].Addr, o.Masters[0].Password = "m6", password(5) }, password(5), true},
 	} {
 		masters := make([]memmaster.Options, 6)
 		for i := range masters {
@@ -237,4 +238,31 @@ func TestPasswordsStayAtTheAddressesOfTheSettings(t *testing.T) {
 			before.kill()
 		})
 	}
+}
+
+// A seat is called after the address of its first master, and has got another one. Settings without names that have the present
+// addresses say the same as the membership; where only the master at the new address remembers it, a client that starts
+// with them founds the same fleet anew, and waits as long as that one says.
+func TestPresentAddressesLeadToTheFleet(t *testing.T) {
+	withSpares(t, 3, 1, func(s *stage) {
+		s.found(maxTTL(20 * time.Second))
+		p := s.open(maxTTL(20 * time.Second))
+		p.change(member.Change{Replace: "m1", Addr: "m4"})
+		p.allUp()
+		present := func(o *Options) { o.MaxTTL, o.Masters[0].Addr = 20*time.Second, "m4" }
+		other := s.open(present)
+		if got := other.Membership().Differences; got != "" {
+			s.Errorf("got the differences %q, want none", got)
+		}
+		before := p.Membership()
+		p.kill()
+		other.kill()
+		s.masters[1].Restart()
+		s.masters[2].Restart()
+		late := s.start(present, func(o *Options) { o.MaxTTL, o.FoundingWait = time.Second, 10*ms })
+		s.until("it founds", func() bool { return late.Membership().Known })
+		if got := late.Membership(); !strings.HasPrefix(got.Lineage, "2-"+before.Lineage[2:10]) || got.MaxTTL != before.MaxTTL || got.Wait < before.Wait {
+			s.Errorf("founded with %+v, want a second founding of %s, its max_ttl, and a wait of %v at least", got, before.Lineage, before.Wait)
+		}
+	})
 }

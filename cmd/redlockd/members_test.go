@@ -77,7 +77,7 @@ func TestMembersChange(t *testing.T) {
 
 	// A living one.
 	text := change(t, addrs, "replace", s[2].Addr, s[3].Addr)
-	if want := fmt.Sprintf("[[masters]]\nname = %q\naddr = %q\n", s[2].Addr, s[3].Addr); !strings.Contains(text, want) || !strings.Contains(text, "switch it off") {
+	if want := fmt.Sprintf("masters = [%q, %q, %q]\n", s[0].Addr, s[1].Addr, s[3].Addr); !strings.Contains(text, want) || !strings.Contains(text, "switch it off") {
 		t.Errorf("replace: got\n%s\nwant %q in it, and to switch the other one off", text, want)
 	}
 	if got, want := seatsOf(membersOf(t, addrs)), voters(s[0], s[1], s[3]); got != want {
@@ -123,7 +123,7 @@ func TestMembersChange(t *testing.T) {
 	if text := change(t, addrs, "remove", "m4"); !strings.Contains(text, "m4 is no member: switch it off") {
 		t.Errorf("remove: got\n%s\nwant that it is to be switched off", text)
 	}
-	if text := change(t, addrs, "remove", s[0].Addr); !strings.Contains(text, `name = "m5"`) {
+	if text := change(t, addrs, "remove", s[0].Addr); !strings.Contains(text, fmt.Sprintf("%q]", s[6].Addr)) {
 		t.Errorf("remove: got\n%s\nwant the lines for config.toml", text)
 	}
 	if got, want := seatsOf(membersOf(t, s[3].Addr)), voters(s[4], s[3], s[6]); got != want {
@@ -354,5 +354,33 @@ func TestMembersSettings(t *testing.T) {
 	code, stdout, stderr := runBinary(t, "members", "--config", file)
 	if code != cli.ExitOK || strings.Contains(stdout, "config.toml") || !strings.Contains(stdout, "3 of 3 seats vote, all of them are reached; locks need 2; max_ttl 2s") {
 		t.Errorf("exit code %d, errors %q, output\n%s\nwant no difference", code, stderr, stdout)
+	}
+}
+
+// An operator writes the present addresses as a plain list, each with its own password, after a
+// replacement. Nothing differs from the membership, and a server starts with the list.
+func TestMembersByPresentAddresses(t *testing.T) {
+	s, addrs := startMembers(t, 3, 1)
+	change(t, addrs, "replace", s[1].Addr, s[3].Addr)
+	s[1].Kill()
+	text := "masters = ["
+	for _, one := range []*redisproc.Server{s[0], s[3], s[2]} {
+		redisCLI(t, one.Addr, "CONFIG", "SET", "requirepass", "of"+one.Addr[len(one.Addr)-5:])
+		text += fmt.Sprintf("\"redis://:of%s@%s\", ", one.Addr[len(one.Addr)-5:], one.Addr)
+	}
+	file := configFile(t, text+"]\n")
+	for _, command := range []string{"members", "check"} {
+		code, stdout, stderr := runBinary(t, command, "--config", file)
+		if code != cli.ExitOK || strings.Contains(stdout, "differ") || !strings.Contains(stdout, "3 of 3 seats vote, all of them are reached") {
+			t.Errorf("%s: exit code %d, errors %q, output\n%s\nwant three voters, and no difference", command, code, stderr, stdout)
+		}
+	}
+	p := launch(t, "--config", file)
+	client := p.dial()
+	if info := client.do("INFO"); !strings.Contains(info, "membership_differences:\r\n") || !strings.Contains(info, "membership_voters:3\r\n") {
+		t.Errorf("INFO: got\n%s\nwant three voters, and no differences", info)
+	}
+	if log := p.log(); strings.Contains(log, "differ") {
+		t.Errorf("log: got\n%s\nwant no differences", log)
 	}
 }

@@ -17,8 +17,8 @@ type Master struct {
 	// Username and Password log in with AUTH. Empty: no AUTH is sent. They go to Addr and NewAddr only: at
 	// another address that the membership has for the master, those of Options.Common do.
 	Username, Password string
-	// NewAddr is another address, which a change of the membership gives the master (MemberChange.Addr).
-	// Empty: none.
+	// NewAddr is another address, which a change of the membership gives the master (MemberChange.Addr),
+	// and which no other one of the options has. Empty: none.
 	NewAddr string
 	// DB is the database number, 0 by default. It belongs to the address: the membership has both.
 	DB int

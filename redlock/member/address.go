@@ -1,6 +1,7 @@
 package member
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -30,19 +31,34 @@ func (o Options) SeatAddrOf(name, addr string) string {
 	addr, db, named := conn.SplitAddr(addr)
 	if !named {
 		db = o.Common.DB
-		if m := o.masterNamed(name); m != nil {
+		if m := o.masterOf(name, addr); m != nil {
 			db = m.DB
 		}
 	}
 	return conn.JoinAddr(addr, db)
 }
 
-// masterNamed is the one that the options call so; nil: none.
-func (o Options) masterNamed(name string) *conn.Master {
-	if i := slices.IndexFunc(o.Masters, func(m conn.Master) bool { return m.SeatName() == name }); i >= 0 {
-		return &o.Masters[i]
+// masterOf is the one that the options name for a seat, given its name and the address in the
+// membership; nil: none. Where the options give no name, the address counts; last, that one after which
+// the seat is called, at which its first master was.
+func (o Options) masterOf(name, seatAddr string) *conn.Master {
+	addr, _, _ := conn.SplitAddr(seatAddr)
+	for _, match := range []func(m conn.Master) bool{
+		func(m conn.Master) bool { return m.Name == name },
+		func(m conn.Master) bool { return m.Name == "" && m.Addr == addr },
+		func(m conn.Master) bool { return m.Name == "" && m.Addr == name },
+	} {
+		if i := slices.IndexFunc(o.Masters, match); i >= 0 {
+			return &o.Masters[i]
+		}
 	}
 	return nil
+}
+
+// seatOf is the seat that the options mean by a master, by the same rule; nil: none.
+func (r *Record) seatOf(m conn.Master) *Seat {
+	at := func(s *Seat) bool { addr, _, _ := conn.SplitAddr(s.Addr); return m.Name == "" && addr == m.Addr }
+	return cmp.Or(r.seatWhere(at), r.SeatNamed(m.SeatName()))
 }
 
 // MasterAt is how the master of a seat is reached, given the name and the address in the membership. A
@@ -50,7 +66,7 @@ func (o Options) masterNamed(name string) *conn.Master {
 // writes to the masters can name another one in the membership. There Common must do.
 func (o Options) MasterAt(name, seatAddr string) conn.Master {
 	addr, db, _ := conn.SplitAddr(seatAddr)
-	named := o.masterNamed(name)
+	named := o.masterOf(name, seatAddr)
 	like := o.Masters[0]
 	if named != nil {
 		like = *named
@@ -61,7 +77,7 @@ func (o Options) MasterAt(name, seatAddr string) conn.Master {
 	m := conn.Master{Name: name, Addr: addr, DB: db, Dialer: like.Dialer, SameClock: like.SameClock,
 		Username: o.Common.Username, Password: o.Common.Password, TLS: o.Common.TLS}
 	for _, one := range o.Masters {
-		if addr == one.Addr || addr == one.NewAddr && one.SeatName() == name { //mutant:a-password-goes-where-the-membership-says
+		if addr == one.Addr || addr == one.NewAddr { //mutant:a-password-goes-where-the-membership-says
 			m.Username, m.Password, m.TLS = one.Username, one.Password, one.TLS
 			return m
 		}

@@ -129,7 +129,7 @@ func (s *Survey) remains(own *Record) (newest *Record) {
 	newest = own
 	for _, f := range s.Reports {
 		r := f.record
-		if f.ok() && r != nil && r.SeatNamed(f.master.SeatName()) != nil && (newest == nil || r.follows(newest)) { //mutant:the-seats-of-an-older-founding
+		if f.ok() && r != nil && r.seatOf(f.master) != nil && (newest == nil || r.follows(newest)) { //mutant:the-seats-of-an-older-founding
 			newest = r
 		}
 	}

@@ -2,7 +2,6 @@ package member
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -109,17 +108,19 @@ func fileDiffers(r *Record, o Options) string {
 	if o.MaxTTL.Truncate(time.Millisecond) != r.MaxTTL {
 		parts = append(parts, fmt.Sprintf("max_ttl is %s, the settings say %s", clock.Text(r.MaxTTL), clock.Text(o.MaxTTL)))
 	}
+	named := make(map[*conn.Master]bool)
 	for s := range r.seats() {
-		at := slices.IndexFunc(o.Masters, func(m conn.Master) bool { return m.SeatName() == s.Name })
+		one, at := o.masterOf(s.Name, s.Addr), o.MasterAt(s.Name, s.Addr).FullAddr()
+		named[one] = true
 		switch {
-		case at < 0:
+		case one == nil:
 			parts = append(parts, fmt.Sprintf("%s (%s) is a member, the settings do not name it", conn.Sanitize(s.Name), conn.Sanitize(s.Addr)))
-		case o.MasterAt(s.Name, s.Addr).FullAddr() != o.Masters[at].FullAddr():
-			parts = append(parts, fmt.Sprintf("%s is at %s, the settings say %s", conn.Sanitize(s.Name), conn.Sanitize(o.MasterAt(s.Name, s.Addr).FullAddr()), o.Masters[at].FullAddr()))
+		case at != one.FullAddr():
+			parts = append(parts, fmt.Sprintf("%s is at %s, the settings say %s", conn.Sanitize(s.Name), conn.Sanitize(at), one.FullAddr()))
 		}
 	}
-	for _, one := range o.Masters {
-		if r.SeatNamed(one.SeatName()) == nil {
+	for i := range o.Masters {
+		if one := &o.Masters[i]; !named[one] {
 			parts = append(parts, fmt.Sprintf("%s is no member, the settings name it", one.SeatName()))
 		}
 	}

@@ -691,9 +691,15 @@ func TestRemains(t *testing.T) {
 		{"one was ahead before it forgot", own, func(f *Report) { f.shown(f.State.Memory, nil); f.record = version(9) }, 9},
 		{"one that is not reached is ahead", own, func(f *Report) { f.shown(f.State.Memory, version(9)); f.err = errAway }, 7},
 		{"one is behind", own, func(f *Report) { f.shown(f.State.Memory, version(5)) }, 7},
-		{"one has a record without its own name", own, func(f *Report) {
-			f.shown(f.State.Memory, own.Changed(func(r *Record) { r.Version, r.Seats[4].Name = 9, "another" }))
+		{"one has a record without a seat of its own", own, func(f *Report) {
+			f.shown(f.State.Memory, own.Changed(func(r *Record) { r.Version, r.Seats[4].Name, r.Seats[4].Addr = 9, "another", "m9" }))
 		}, 7},
+		{"one has a record with its address", own, func(f *Report) {
+			f.shown(f.State.Memory, own.Changed(func(r *Record) { r.Version, r.Seats[4].Name = 9, "another" }))
+		}, 9},
+		{"one has a record with its name", own, func(f *Report) {
+			f.shown(f.State.Memory, own.Changed(func(r *Record) { r.Version, r.Seats[4].Addr = 9, "m9" }))
+		}, 9},
 		{"nothing was known", nil, func(f *Report) { f.shown(f.State.Memory, version(9)) }, 9},
 	} {
 		s := surveyOf(own)

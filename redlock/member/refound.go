@@ -153,7 +153,7 @@ func (s *Survey) newest(own *Record) *Record {
 func (o Options) names(r *Record) bool {
 	r = vacated(r, o)
 	return len(r.Seats) == len(o.Masters) && !slices.ContainsFunc(o.Masters, func(m conn.Master) bool {
-		s := r.SeatNamed(m.SeatName())
+		s := r.seatOf(m)
 		return s == nil || o.MasterAt(s.Name, s.Addr).FullAddr() != m.FullAddr()
 	})
 }

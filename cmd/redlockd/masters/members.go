@@ -116,22 +116,15 @@ func runMembers(call *cli.Call) error {
 	if m.anew {
 		return m.refound(c, signals)
 	}
-	for i := range c.Engine.Masters {
-		if one := &c.Engine.Masters[i]; m.change.Addr != "" && cmp.Or(one.Name, one.Addr) == m.change.Replace+m.change.Add {
-			one.NewAddr, _, _ = redlock.SplitAddr(m.change.Addr)
-		}
-	}
-	var err error
-	if m.client, err = redlock.Open(c.Engine); err != nil {
+	if err := m.open(c, signals); err != nil {
 		return err
 	}
-	defer func() {
-		now, cancel := context.WithCancel(context.Background())
-		cancel() // it holds nothing
-		m.client.Close(now)
-	}()
-	if err := m.awaitMembership(membersKnownIn*c.Engine.ConnectTimeout, signals); err != nil {
-		return fmt.Errorf("members: %w", err)
+	defer func() { m.close() }()
+	if m.lendPassword(c) {
+		m.close()
+		if err := m.open(c, signals); err != nil {
+			return err
+		}
 	}
 	if m.set {
 		return m.make(c, signals)
@@ -145,6 +138,46 @@ func runMembers(call *cli.Call) error {
 		return !slices.ContainsFunc(m.client.Membership().Seats, func(s redlock.Seat) bool { return s.State == redlock.SeatLearner && s.Copying == nil })
 	})
 	return m.print(m.client.Membership(), c)
+}
+
+// open makes the client, and waits until it knows the membership.
+func (m *memberCommand) open(c *config.Config, signals <-chan os.Signal) (err error) {
+	if m.client, err = redlock.Open(c.Engine); err != nil {
+		return err
+	}
+	if err = m.awaitMembership(membersKnownIn*c.Engine.ConnectTimeout, signals); err != nil {
+		m.close()
+		return fmt.Errorf("members: %w", err)
+	}
+	return nil
+}
+
+// close ends the client, which holds nothing.
+func (m *memberCommand) close() {
+	now, cancel := context.WithCancel(context.Background())
+	cancel()
+	m.client.Close(now)
+}
+
+// lendPassword has the password that the settings have for the seat go to the new address, too. It
+// tells whether they have one, which takes another client.
+func (m *memberCommand) lendPassword(c *config.Config) bool {
+	name, addr := m.change.Replace+m.change.Add, ""
+	for _, s := range m.client.Membership().Seats {
+		if s.Name == name {
+			addr, _, _ = redlock.SplitAddr(s.Addr)
+		}
+	}
+	to, _, _ := redlock.SplitAddr(m.change.Addr)
+	of := func(one redlock.Master) bool { return one.SeatName() == name || one.Name == "" && one.Addr == addr }
+	at := slices.IndexFunc(c.Engine.Masters, of)
+	named := slices.ContainsFunc(c.Engine.Masters, func(one redlock.Master) bool { return one.Addr == to })
+	if to == "" || at < 0 || named {
+		return false
+	}
+	one, all := &c.Engine.Masters[at], c.Engine.Common
+	one.NewAddr = to
+	return one.Username != all.Username || one.Password != all.Password || one.TLS != all.TLS
 }
 
 // readOperands reads the change that is asked for.
@@ -405,15 +438,17 @@ func (m *memberCommand) printSettings(now redlock.Membership, c *config.Config) 
 	if now.Differences == "" {
 		return nil
 	}
-	_, err := fmt.Fprintf(m.Stdout, "\nThe settings differ from the membership, which counts: %s.\n%s", now.Differences, settingsOf(now, c.Engine.MaxTTL, c.Engine.Common.DB))
+	_, err := fmt.Fprintf(m.Stdout, "\nThe settings differ from the membership, which counts: %s.\n%s", now.Differences, settingsOf(now, c.Engine))
 	return err
 }
 
 // settingsOf are the lines of config.toml for the membership. Users, passwords and TLS stay as they are
-// there. The file must name an odd number of masters. Without a database, an address there means db.
-func settingsOf(now redlock.Membership, maxTTL time.Duration, db int) string {
+// there. The file must name an odd number of masters. Without a database, an address there means db. The
+// names of seats are of use where the settings have names.
+func settingsOf(now redlock.Membership, o redlock.Options) string {
 	var b strings.Builder
-	tables := slices.ContainsFunc(now.Seats, func(s redlock.Seat) bool { addr, _, _ := redlock.SplitAddr(s.Addr); return s.Name != addr })
+	db := o.Common.DB
+	tables := slices.ContainsFunc(o.Masters, func(one redlock.Master) bool { return one.Name != "" })
 	seats := slices.DeleteFunc(slices.Clone(now.Seats), func(s redlock.Seat) bool { return s.State == redlock.SeatLeaving })
 	if len(seats)%2 == 0 {
 		return fmt.Sprintf("The lines for config.toml follow when the number of seats is odd: there are %d. Add or remove one.\n", len(seats))
@@ -430,7 +465,7 @@ func settingsOf(now redlock.Membership, maxTTL time.Duration, db int) string {
 		}
 		fmt.Fprintf(&b, "masters = %s\n", config.TOML(addrs))
 	}
-	if maxTTL != now.MaxTTL {
+	if o.MaxTTL != now.MaxTTL {
 		fmt.Fprintf(&b, "[locks]\nmax_ttl = %s\n", config.TOML(config.FormatDuration(now.MaxTTL)))
 	}
 	if tables {

@@ -57,28 +57,28 @@ func TestMembersSayWhatLearnersAreGiven(t *testing.T) {
 	}
 }
 
-// The lines for config.toml have what differs, and no more.
+// The lines for config.toml have what differs, and no more. Names of seats are there where the settings
+// have names.
 func TestLinesForTheSettings(t *testing.T) {
+	named, plain := []redlock.Master{{Name: "m1", Addr: "b:1"}}, []redlock.Master{{Addr: "b:1"}}
 	for _, tt := range []struct {
 		now  redlock.Membership
-		ttl  string
+		file []redlock.Master
+		db   int
 		want string
 	}{
-		{redlock.Membership{MaxTTL: 2e9, Seats: []redlock.Seat{{Name: "a:1", Addr: "a:1"}, {Name: "b:1", Addr: "b:1", State: redlock.SeatLeaving}}}, "1m",
+		{redlock.Membership{MaxTTL: 2e9, Seats: []redlock.Seat{{Name: "a:1", Addr: "a:1"}, {Name: "b:1", Addr: "b:1", State: redlock.SeatLeaving}}}, plain, 0,
 			"In config.toml:\n\nmasters = [\"a:1\"]\n[locks]\nmax_ttl = \"2s\"\n"},
-		{redlock.Membership{MaxTTL: 60e9, Seats: []redlock.Seat{{Name: "m1", Addr: "a:1"}}}, "1m", "In config.toml:\n\n[[masters]]\nname = \"m1\"\naddr = \"a:1\"\n"},
-		{redlock.Membership{Seats: []redlock.Seat{{Name: "a:1", Addr: "a:1"}, {Name: "b:1", Addr: "b:1"}}}, "1m",
+		{redlock.Membership{MaxTTL: 60e9, Seats: []redlock.Seat{{Name: "m1", Addr: "a:1"}}}, plain, 0, "In config.toml:\n\nmasters = [\"a:1\"]\n"},
+		{redlock.Membership{MaxTTL: 60e9, Seats: []redlock.Seat{{Name: "m1", Addr: "a:1"}}}, named, 0, "In config.toml:\n\n[[masters]]\nname = \"m1\"\naddr = \"a:1\"\n"},
+		{redlock.Membership{Seats: []redlock.Seat{{Name: "a:1", Addr: "a:1"}, {Name: "b:1", Addr: "b:1"}}}, plain, 0,
 			"The lines for config.toml follow when the number of seats is odd: there are 2. Add or remove one.\n"},
-		{redlock.Membership{MaxTTL: 60e9, Seats: []redlock.Seat{{Name: "a:1", Addr: "a:1"}, {Name: "b:1", Addr: "b:1/2"}, {Name: "c:1", Addr: "c:1/3"}}}, "1m",
+		{redlock.Membership{MaxTTL: 60e9, Seats: []redlock.Seat{{Name: "a:1", Addr: "a:1"}, {Name: "b:1", Addr: "b:1/2"}, {Name: "c:1", Addr: "c:1/3"}}}, plain, 2,
 			"In config.toml:\n\nmasters = [\"a:1/0\", \"b:1\", \"c:1/3\"]\n"},
-		{redlock.Membership{MaxTTL: 60e9, Seats: []redlock.Seat{{Name: "m1", Addr: "a:1/3"}}}, "1m", "In config.toml:\n\n[[masters]]\nname = \"m1\"\naddr = \"a:1\"\ndb = 3\n"},
+		{redlock.Membership{MaxTTL: 60e9, Seats: []redlock.Seat{{Name: "m1", Addr: "a:1/3"}}}, named, 0, "In config.toml:\n\n[[masters]]\nname = \"m1\"\naddr = \"a:1\"\ndb = 3\n"},
 	} {
-		ttl, _ := config.ParseDuration(tt.ttl)
-		db := 0
-		if len(tt.now.Seats) == 3 {
-			db = 2
-		}
-		if got := settingsOf(tt.now, ttl, db); got != tt.want {
+		o := redlock.Options{MaxTTL: time.Minute, Masters: tt.file, Common: redlock.Master{DB: tt.db}}
+		if got := settingsOf(tt.now, o); got != tt.want {
 			t.Errorf("%+v: got\n%s\nwant\n%s", tt.now, got, tt.want)
 		}
 	}
