@@ -338,6 +338,12 @@ func (h host) Confirm(place int, runID string, at time.Time) {
 	}
 }
 
+func (h host) Unreached(place int, why error) {
+	if l := h.lane(place); l != nil {
+		l.unreached(why)
+	}
+}
+
 func (h host) Source(place int) (ring *clock.Ring, beat int64, ok bool) {
 	if l := h.lane(place); l != nil {
 		return l.source()

@@ -68,6 +68,10 @@ type guard struct {
 	// confirmed is when the last connection was begun that has reached the same process, as a
 	// time.Duration on clock.Own. The coordinator moves it.
 	confirmed atomic.Int64
+	// unreached is why the last connection since has reached none; nil: it did, or was not tried.
+	unreached error
+	// unreachedLogged tells that the log has that votes do not count because of it.
+	unreachedLogged bool
 	// recheckWithin is how long that holds under record (member.RecheckWithin).
 	recheckWithin time.Duration
 
@@ -278,8 +282,26 @@ func (l *lane) confirm(runID string, begun time.Time) {
 	case !up:
 	case same:
 		l.guard.confirmed.Store(int64(l.fleet.own.At(begun)))
+		l.unreached(nil)
 	default:
 		l.disconnect() //mutant:an-address-that-moved-is-not-followed
+	}
+}
+
+// unreached takes note of why a new connection has reached no process at the master's address; nil: one
+// has. The log has it once votes do not count because of that, and when they do again.
+func (l *lane) unreached(why error) {
+	l.mu.Lock()
+	g := &l.guard
+	g.unreached = why
+	without := why != nil && l.state.takesWork() && g.record != nil && l.unconfirmedLocked() != ""
+	changed := without != g.unreachedLogged && (without || why == nil)
+	if changed {
+		g.unreachedLogged = without
+	}
+	l.mu.Unlock()
+	if changed {
+		l.logState()
 	}
 }
 

@@ -242,6 +242,7 @@ func (l *lane) ready(ctx context.Context, link *conn.Conn, begun time.Time) erro
 	l.rttMin = 0
 	l.guard.shown, l.guard.record, l.guard.changing = "", nil, false // trusted only when the master shows it again
 	l.guard.confirmed.Store(int64(l.fleet.own.At(begun)))
+	l.guard.unreached, l.guard.unreachedLogged = nil, false
 	if id.RunID != before.RunID { //mutant:the-past-forgotten-with-the-connection
 		l.guard.memory, l.guard.beat, l.guard.evicted, l.guard.forgotten = "", 0, -1, nil
 		l.guard.clock = newClockGuard(l.fleet.own, l.master.SameClock)
@@ -436,8 +437,13 @@ func (l *lane) unconfirmedLocked() string {
 	if ago == 0 {
 		return ""
 	}
-	return fmt.Sprintf("no new connection has reached it for %v, so another master may have its address by now: see whether it accepts connections (maxclients, the network)",
-		ago.Round(time.Millisecond))
+	why := "see whether it accepts connections (maxclients, the network)"
+	if err := l.guard.unreached; conn.IsRefused(err) {
+		why = strings.TrimPrefix(err.Error(), conn.RefusedPrefix)
+	} else if err != nil {
+		why = err.Error() + "; " + why
+	}
+	return fmt.Sprintf("no new connection has reached it for %v, so another master may have its address by now: %s", ago.Round(time.Millisecond), why)
 }
 
 // idle tells whether nothing is queued or in flight, and no release is pending that could be delivered.

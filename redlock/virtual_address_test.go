@@ -229,7 +229,7 @@ func TestPasswordsStayAtTheAddressesOfTheSettings(t *testing.T) {
 			if tt.votes {
 				p.allUp()
 			} else {
-				p.wantStates("duuuu")
+				p.wantStates("ruuuu")
 				if got := p.Membership().Seats[0].Reason; !strings.Contains(got, "its own password was not sent, because the settings have m1 at m1: if m6 is right, write it into config.toml") {
 					s.Errorf("%s: got %q, want why m6 lets nobody in", tt.name, got)
 				}

@@ -384,3 +384,42 @@ func TestMembersByPresentAddresses(t *testing.T) {
 		t.Errorf("log: got\n%s\nwant no differences", log)
 	}
 }
+
+// A master wants a password while redlockd serves: first only of new connections, then of all. That,
+// and what to do, stands in the log, INFO, members, check and the errors of clients.
+func TestMasterWantsAPassword(t *testing.T) {
+	t.Setenv("REDLOCKD_MASTER_CONNECT_TIMEOUT", "500ms") // members waits for a few of these
+	s, addrs := startMembers(t, 3, 0)
+	p := launch(t, "--masters", addrs)
+	client := p.dial()
+	const wants, wrong = "it wants a password: set password in [master]", "it refuses the user or the password: correct username and password in [master]"
+	noquorum := func(want string) {
+		t.Helper()
+		client.eventually("LOCK r 1000", func(got string) bool { return strings.HasPrefix(got, "NOQUORUM ") && strings.Contains(got, want) })
+	}
+	redisCLI(t, s[0].Addr, "CONFIG", "SET", "requirepass", "x")
+	p.waitLog(`"master quarantined","master":"` + s[0].Addr + `","reason":"no new connection has reached it for `)
+	p.waitLog("may have its address by now: " + wants)
+	client.eventually("INFO", func(got string) bool { return strings.Contains(got, wants) })
+	for _, command := range []string{"members", "check"} {
+		wantRun(t, cli.ExitOK, wants, "", command, "--masters", addrs)
+	}
+	redisCLI(t, s[1].Addr, "CONFIG", "SET", "requirepass", "x")
+	noquorum("by now: " + wants)
+	for _, one := range s[:2] {
+		redisCLI(t, one.Addr, "-a", "x", "CLIENT", "KILL", "TYPE", "normal")
+	}
+	p.waitLog(`"master refused","master":"` + s[1].Addr + `","reason":"` + wants)
+	noquorum(s[1].Addr + ": refused: " + wants)
+	client.eventually("INFO", func(got string) bool {
+		return strings.Contains(got, "membership_problem:1 of 3 masters can be reached and may be members; 2 are needed ("+s[0].Addr)
+	})
+	wantRun(t, cli.ExitFailed, "", wants, "members", "--masters", addrs)
+	wantRun(t, cli.ExitFailed, wants, "", "check", "--masters", addrs)
+	t.Setenv("REDLOCKD_MASTER_PASSWORD", "wrong")
+	wantRun(t, cli.ExitFailed, "", wrong, "members", "--masters", addrs)
+	wantRun(t, cli.ExitFailed, wrong, "", "check", "--masters", addrs)
+	t.Setenv("REDLOCKD_MASTER_PASSWORD", "x")
+	redisCLI(t, s[2].Addr, "CONFIG", "SET", "requirepass", "x")
+	wantRun(t, cli.ExitOK, "3 of 3 seats vote, all of them are reached", "", "members", "--masters", addrs)
+}

@@ -25,7 +25,7 @@ func (l *Conn) Identify(ctx context.Context, more ...string) (id Identity, info 
 		sections = append(sections, pipe.Info(ctx, name))
 	}
 	if _, err := pipe.Exec(ctx); err != nil { // where the login is refused, the commands do not say so
-		return id, nil, err
+		return id, nil, loginError(err)
 	}
 	text := ""
 	for _, section := range sections {
@@ -40,6 +40,18 @@ func (l *Conn) Identify(ctx context.Context, more ...string) (id Identity, info 
 		return id, info, &RefusedError{"its INFO has no run_id: see whether it is a Redis"}
 	}
 	return id, info, nil
+}
+
+// loginError says what to do where a master does not let us in.
+func loginError(err error) error {
+	const where = " in [master], or in its own [[masters]] table ("
+	switch text := Sanitize(err.Error()); {
+	case strings.HasPrefix(text, "NOAUTH"):
+		return &RefusedError{"it wants a password: set password" + where + text + ")"}
+	case strings.HasPrefix(text, "WRONGPASS"), strings.Contains(text, "invalid password"):
+		return &RefusedError{"it refuses the user or the password: correct username and password" + where + text + ")"}
+	}
+	return err
 }
 
 // Vet learns who the master is, and readies the connection for a lane: commands that an earlier

@@ -141,6 +141,8 @@ func (m *Coordinator) poll(ctx context.Context) time.Duration {
 		// Also where the process is refused: a lane that is connected to another one loses its connection.
 		if f.runID != "" { //mutant:a-refused-process-confirms-nothing
 			m.host.Confirm(f.Place, f.runID, s.Began)
+		} else {
+			m.host.Unreached(f.Place, f.err)
 		}
 		if m.record == nil {
 			_, most := s.best(func(*Record) bool { return true })

@@ -23,6 +23,8 @@ type Host interface {
 	// Confirm says which process was behind the address of a place, on a connection that was begun at that
 	// time.
 	Confirm(place int, runID string, at time.Time)
+	// Unreached says why a new connection to the address of a place has found no process.
+	Unreached(place int, why error)
 	// Source is what is known of the clock of a voter, and its beat, before it is copied from; a nil ring:
 	// its clock is this process's. ok is false if its votes do not count here because of the clock, or
 	// because it may evict keys.

@@ -278,7 +278,7 @@ func (r *MasterReport) ask(ctx context.Context, o Options) error {
 	defer func() { f.Conn = nil }()
 
 	info, err := f.identify(ctx, "persistence")
-	if info == nil && !conn.Replied(err) {
+	if info == nil && !conn.Replied(err) && !conn.IsRefused(err) {
 		return err
 	}
 	r.Reachable = true
@@ -327,8 +327,8 @@ func (r *MasterReport) unreachable(ctx context.Context, err error, timeout time.
 func (r *MasterReport) refused(command string, err error) (only bool) {
 	text := err.Error()
 	switch code, _, _ := strings.Cut(text, " "); {
-	case code == "NOAUTH" || code == "WRONGPASS" || strings.Contains(text, "invalid password"):
-		r.add(NoVote, "set username and password of this master", "does not let us in: %s", text)
+	case conn.IsRefused(err):
+		r.add(NoVote, "", "%s", strings.TrimPrefix(text, conn.RefusedPrefix))
 	case code == "NOPERM":
 		r.add(NoVote, "give the user this permission: redis-cli ACL SETUSER <user> +"+strings.ToLower(strings.ReplaceAll(command, " ", "|")),
 			"its ACL does not allow %s: %s", command, text)

@@ -116,13 +116,13 @@ func TestProbeNamesWhatIsWrong(t *testing.T) {
 		}, {
 			name: "no password given",
 			args: []string{"--requirepass", "s3cret"},
-			want: []string{"no vote: does not let us in: NOAUTH Authentication required."},
+			want: []string{"no vote: it wants a password: set password in [master], or in its own [[masters]] table (NOAUTH Authentication required.)"},
 			only: true,
 		}, {
 			name:   "wrong password",
 			args:   []string{"--requirepass", "s3cret"},
 			master: conn.Master{Password: "guess"},
-			want:   []string{"no vote: does not let us in: WRONGPASS invalid username-password pair"},
+			want:   []string{"no vote: it refuses the user or the password: correct username and password in [master], or in its own [[masters]] table (WRONGPASS invalid"},
 			only:   true,
 		}, {
 			name:   "right password",
