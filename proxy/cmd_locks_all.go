@@ -7,15 +7,16 @@ import (
 
 	"redlockd/proxy/access"
 	"redlockd/proxy/fleet"
-	"redlockd/redlock"
+	"redlockd/proxy/status"
 	"redlockd/redlock/resp"
 )
 
-// LOCKS ALL: the leases of every redlockd over the same masters, asked by messages (package fleet). A
-// confined user gets no more of them than of those of this server: what others send is filtered here.
+// LOCKS ALL, and the list of the status page: the leases of every redlockd over the same masters, asked
+// by messages (package fleet). A confined user gets no more of them than of those of this server: what
+// others send is filtered here.
 
 // askEvery is the least time between two questions of one redlockd, however often its clients send
-// LOCKS ALL.
+// LOCKS ALL, and however many pages are open.
 const askEvery = 250 * time.Millisecond
 
 // askable returns an error if the user's patterns are too long for a question to the fleet.
@@ -33,102 +34,115 @@ func askable(u *access.User) error {
 	return nil
 }
 
-// fleetListed is one lease in the list.
-type fleetListed struct {
-	redlockd string
-	redlock.LeaseInfo
+// fleetList is what the redlockds over the same masters have granted, as a user may see it.
+type fleetList struct {
+	leases   []status.Lease // by name, who holds a resource before who waits for it
+	answered []fleetMember  // this server is the first
+	missing  []fleet.Member
 }
 
-// runAll makes the list of the fleet. One LOCKS ALL runs at a time, and the next one begins askEvery
+// fleetMember is a redlockd that has answered.
+type fleetMember struct {
+	name   string
+	leases int  // that are listed
+	total  int  // that it has
+	cut    bool // it has more than fit into its answer
+}
+
+// listFleet asks all redlockds. One question is under way at a time, and the next one begins askEvery
 // later at the earliest. Users take turns: of each one waits for that, in the order in which they came,
-// and the user's others wait for this one.
-func (l *listing) runAll() {
-	srv := l.s.server
-	timeout := time.NewTimer(time.Until(l.deadline))
+// and the user's others wait for this one. It returns after two seconds at most.
+func (srv *Server) listFleet(a *account, user *access.User, q leaseSearch) (list fleetList, refusal error) {
+	timeout := time.NewTimer(locksTime)
 	defer timeout.Stop()
-	for _, turn := range []chan struct{}{l.account.asking, srv.asking} {
+	var pause time.Duration // after which the next one may ask
+	for _, turn := range []chan struct{}{a.asking, srv.asking} {
 		select {
 		case turn <- struct{}{}:
-			defer func() { <-turn }()
+			defer func() { time.AfterFunc(pause, func() { <-turn }) }()
 		case <-timeout.C:
-			l.finish(errorf("ERR LOCKS ALL waited %v for other LOCKS ALL: try again", locksTime))
-			return
+			return list, errorf("ERR LOCKS ALL waited %v for other LOCKS ALL: try again", locksTime)
 		case <-srv.done:
-			l.finish(errGone)
-			return
+			return list, errGone
 		}
 	}
-	next := time.NewTimer(askEvery)
-	l.finish(l.listAll())
-	select {
-	case <-next.C:
-	case <-srv.done:
-	}
-}
-
-// listAll appends the list.
-func (l *listing) listAll() (refusal error) {
-	srv := l.s.server
-	l.deadline = time.Now().Add(locksTime)
+	began := time.Now()
+	defer func() { pause = askEvery - time.Since(began) }()
+	q.deadline = began.Add(locksTime)
+	filter := q // what others have sent is compared here, too: they need not be right
 	own := make(chan error, 1)
-	var list []fleetListed
-	search := l.search()
-	srv.goroutines.Go(func() {
-		leases, refusal := srv.findLeases(search)
+	if !srv.begin(func() {
+		leases, refusal := srv.findLeases(&q)
 		for _, lease := range leases {
-			list = append(list, fleetListed{srv.fleet.Name(), lease})
+			list.leases = append(list.leases, status.Lease{Redlockd: srv.fleet.Name(), LeaseInfo: lease})
 		}
 		own <- refusal
-	})
-	ask := fleet.Question{Pattern: []byte(l.pattern), Count: l.limit}
-	if l.user.Confined() {
-		for _, pattern := range l.user.Resources {
+	}) {
+		return list, errGone
+	}
+	ask := fleet.Question{Pattern: []byte(q.pattern), Count: min(q.limit, fleet.CountMax)}
+	if user.Confined() {
+		for _, pattern := range user.Resources {
 			ask.May = append(ask.May, []byte(pattern))
 		}
 	}
 	answers, missing, full := srv.fleet.Inquire(ask)
 	if refusal = <-own; refusal != nil {
-		return refusal
+		return list, refusal
 	}
 	if full {
-		return errorf("ERR the answers of the fleet have more than %d bytes: list fewer leases with COUNT, or others with PATTERN", fleet.AnswersMax)
+		return list, errorf("ERR the answers of the fleet have more than %d bytes: list fewer leases with COUNT, or others with PATTERN", fleet.AnswersMax)
 	}
-	// What others have sent is compared here, too: they need not be right.
-	filter := l.search()
 	filter.deadline = time.Now().Add(locksTime)
-	answered := array{l.memberFields(srv.fleet.Name(), "leases", len(list), "cut", false, "total", search.matched)}
+	list.missing = missing
+	list.answered = []fleetMember{{srv.fleet.Name(), len(list.leases), q.matched, false}}
 	for i := range answers {
 		n := 0
 		for _, lease := range answers[i].Leases {
 			if filter.match(lease.Resources) {
-				list = append(list, fleetListed{answers[i].Name, lease})
+				list.leases = append(list.leases, status.Lease{Redlockd: answers[i].Name, LeaseInfo: lease})
 				n++
 			}
 		}
-		answered = append(answered, l.memberFields(answers[i].Name, "leases", n, "cut", answers[i].Cut, "total", max(n, answers[i].Total)))
+		list.answered = append(list.answered, fleetMember{answers[i].Name, n, max(n, answers[i].Total), answers[i].Cut})
 	}
 	if filter.late {
-		return errorf("ERR LOCKS ALL took longer than %v: there are too many leases for this pattern", locksTime)
+		return list, errorf("ERR LOCKS ALL took longer than %v: there are too many leases for this pattern", locksTime)
 	}
-	// Who holds a resource before who waits for it.
-	slices.SortStableFunc(list, func(a, b fleetListed) int {
-		return cmp.Or(slices.Compare(a.Resources, b.Resources), cmp.Compare(oneIf(a.TokenDigest == ""), oneIf(b.TokenDigest == "")), cmp.Compare(a.redlockd, b.redlockd))
+	slices.SortStableFunc(list.leases, func(a, b status.Lease) int {
+		return cmp.Or(slices.Compare(a.Resources, b.Resources), cmp.Compare(oneIf(a.TokenDigest == ""), oneIf(b.TokenDigest == "")), cmp.Compare(a.Redlockd, b.Redlockd))
 	})
-	out := array{}
-	for _, m := range missing {
+	for i := range list.leases {
+		list.leases[i].LeaseInfo = shownTo(user, list.leases[i].LeaseInfo)
+	}
+	return list, nil
+}
+
+// runAll makes the list of the fleet.
+func (l *listing) runAll() {
+	list, refusal := l.s.server.listFleet(l.account, l.user, *l.search())
+	if refusal != nil {
+		l.finish(refusal)
+		return
+	}
+	answered, out := array{}, array{}
+	for _, m := range list.answered {
+		answered = append(answered, l.memberFields(m.name, "leases", m.leases, "cut", m.cut, "total", m.total))
+	}
+	for _, m := range list.missing {
 		out = append(out, l.memberFields(m.Name, "silent-ms", floorMs(time.Since(m.Heard))))
 	}
 	l.out = resp.AppendMap(l.out, l.proto, 3)
 	l.out = appendValue(l.out, l.proto, "locks")
-	l.out = resp.AppendArray(l.out, len(list))
-	for i := 0; i < len(list) && len(l.out) <= locksBytesMax; i++ {
-		l.out = appendValue(l.out, l.proto, append(leaseFields(shownTo(l.user, list[i].LeaseInfo)), "redlockd", l.memberName(list[i].redlockd)))
+	l.out = resp.AppendArray(l.out, len(list.leases))
+	for i := 0; i < len(list.leases) && len(l.out) <= locksBytesMax; i++ {
+		l.out = appendValue(l.out, l.proto, append(leaseFields(list.leases[i].LeaseInfo), "redlockd", l.memberName(list.leases[i].Redlockd)))
 	}
 	l.out = appendValue(l.out, l.proto, "answered")
 	l.out = appendValue(l.out, l.proto, answered)
 	l.out = appendValue(l.out, l.proto, "missing")
 	l.out = appendValue(l.out, l.proto, out)
-	return nil
+	l.finish(nil)
 }
 
 // memberFields describe a redlockd.

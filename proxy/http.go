@@ -9,7 +9,6 @@ import (
 
 	"redlockd/proxy/access"
 	"redlockd/proxy/status"
-	"redlockd/redlock"
 )
 
 // HTTPStreamsMax bounds the pages that are followed at one time.
@@ -84,17 +83,25 @@ func (v pageViewer) Name() string   { return v.user().Name }
 func (v pageViewer) Confined() bool { return v.user().Confined() }
 func (v pageViewer) Known() bool    { return v.srv.live().knows(v.account) }
 
-func (v pageViewer) Leases() ([]redlock.LeaseInfo, error) {
+func (v pageViewer) Locks() (locks status.Locks, err error) {
 	user := v.user()
 	if user.Groups()&access.Read == 0 {
-		return nil, errors.New(`[auth] does not give this user commands = ["read"]`)
+		return locks, errors.New(`[auth] does not give this user commands = ["read"]`)
 	}
-	leases, err := v.srv.findLeases(&leaseSearch{limit: status.LeasesMax, deadline: time.Now().Add(locksTime), may: user.May})
-	if err != nil {
-		return nil, errors.New(strings.TrimPrefix(err.Error(), "ERR "))
+	refusal := askable(user)
+	var list fleetList
+	if refusal == nil {
+		list, refusal = v.srv.listFleet(v.account, user, leaseSearch{limit: status.LeasesMax, may: user.May})
 	}
-	for i := range leases {
-		leases[i] = shownTo(user, leases[i])
+	if refusal != nil {
+		return locks, errors.New(strings.TrimPrefix(refusal.Error(), "ERR "))
 	}
-	return leases, nil
+	locks.Leases = list.leases
+	for _, m := range list.answered {
+		locks.Answered, locks.More = append(locks.Answered, m.name), locks.More || m.cut || m.total > m.leases
+	}
+	for _, m := range list.missing {
+		locks.Missing = append(locks.Missing, status.Missing{Name: m.Name, Silent: time.Since(m.Heard)})
+	}
+	return locks, nil
 }

@@ -137,6 +137,7 @@ func TestPageAfterALogin(t *testing.T) {
 	srv.masters[0].Crash(false)
 	srv.awaitUp(4)
 	eventually(t, "the history has seen it", noted("<bdi>master-1:6379</bdi> has no vote"))
+	eventually(t, "there is a list with the locks", noted("another secret"))
 	for _, c := range []struct {
 		visit
 		code       int
@@ -158,6 +159,9 @@ func TestPageAfterALogin(t *testing.T) {
 		{visit{path: "/login"}, 401, []string{"nobody is logged in"}, nil},
 		{visit{path: "/login", from: "10.1.2.3:5"}, 403, []string{"a password needs TLS here"}, nil},
 		{visit{path: "/login", user: "ops", password: "right"}, 303, nil, nil},
+		{visit{path: "/logout", user: "ops", password: "right"}, 401, []string{"you are logged out"}, nil},
+		{visit{path: "/?filter=SECRET", user: "ops", password: "right"}, 200, []string{"secret-resource", "1 of 2.", `value="SECRET"`}, []string{"billing:1"}},
+		{visit{path: "/?filter=%22%3E%3Cscript%3E", user: "ops", password: "right"}, 200, []string{"None of 2 locks has", `value="&#34;&gt;&lt;script&gt;"`}, []string{`"><script>`}},
 		{visit{path: "/live", site: "cross-site"}, 403, nil, []string{"data:"}},
 	} {
 		w := srv.visit(c.visit)
@@ -263,19 +267,19 @@ func TestPageShowsWhoWaits(t *testing.T) {
 			srv.waiting(1 + i)
 		}
 		viewer := pageViewer{srv.Server, newAccount(&access.User{}, nil)}
-		if leases, err := viewer.Leases(); err != nil || len(leases) != 1 || leases[0].Waiters != 2 || len(leases[0].Queue) != 2 || leases[0].Queue[1].Note.Client != "waiter1" {
-			t.Errorf("got %+v, %v, want two waiters", leases, err)
+		if locks, err := viewer.Locks(); err != nil || len(locks.Leases) != 1 || locks.Leases[0].Waiters != 2 || len(locks.Leases[0].Queue) != 2 || locks.Leases[0].Queue[1].Note.Client != "waiter1" {
+			t.Errorf("got %+v, %v, want two waiters", locks, err)
 		}
 		another := pageViewer{srv.Server, newAccount(&access.User{Name: "another", Resources: []string{"*"}}, nil)}
-		if leases, err := another.Leases(); err != nil || leases[0].Waiters != 2 || len(leases[0].Queue) > 0 {
-			t.Errorf("another user: got %+v, %v, want the number of waiters alone", leases, err)
+		if locks, err := another.Locks(); err != nil || locks.Leases[0].Waiters != 2 || len(locks.Leases[0].Queue) > 0 {
+			t.Errorf("another user: got %+v, %v, want the number of waiters alone", locks, err)
 		}
 		if page := srv.visit(visit{path: "/", user: "ops", password: "right"}).Body.String(); !strings.Contains(page, "<li><div><bdi>the &lt;next&gt;</bdi></div>") || !strings.Contains(page, "waiter1") {
 			t.Errorf("the page does not show the waiters: %s", page)
 		}
 		// Another list is being made, and is not done in time.
 		srv.listing <- struct{}{}
-		if _, err := viewer.Leases(); err == nil {
+		if _, err := viewer.Locks(); err == nil {
 			t.Error("got no error, want one")
 		}
 		<-srv.listing
@@ -406,6 +410,29 @@ func TestPageOfARemovedUserEnds(t *testing.T) {
 			if m := next(t, stays); m == nil || m.End != "" {
 				t.Errorf("got %+v of a user who stays", m)
 			}
+		}
+	})
+}
+
+// Goal: the page has the locks of all redlockds, and says whose it lacks. A confined user learns how many they are, and no names.
+func TestPageHasAllRedlockds(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
+		srv := serve(t, guarded)
+		c := srv.dial()
+		c.do("AUTH", "ops", "right").is("+OK")
+		c.do("LOCK", "billing:mine", "60000")
+		answerWith(t, srv, `{"locks":[{"resources":["dGhlaXJz"],"digest":"0123456789abcdef","validity_ms":1000,"since":1,"holder":{"client":"worker-9","user":"root"}}]}`)
+		srv.fleet.Receive(`{"kind":"hello","from":"0123456789abcdef","name":"silent:1"}` + "\n")
+		for _, c := range []struct {
+			visit
+			has, lacks []string
+		}{
+			{visit{path: "/", user: "ops", password: "right"}, []string{"2 in all.", "Answered: this redlockd, liar:1.", "billing:mine", srv.name(), "theirs", "worker-9",
+				"<bdi>silent:1</bdi> did not answer, and was heard ", " ago: what it has granted is not in the list."}, nil},
+			{visit{path: "/", user: "billing", password: "bill"}, []string{"1 in all.", "2 redlockds have answered.", "A redlockd did not answer, and was heard"},
+				[]string{"theirs", "worker-9", "silent:1", "liar:1", srv.name()}},
+		} {
+			wants(t, srv.visit(c.visit).Body.String(), c.has, c.lacks)
 		}
 	})
 }

@@ -69,11 +69,11 @@ type Host struct {
 type Fleet struct {
 	host    Host
 	started time.Time
-	name    string // of this redlockd
 	// asked has an element if questions may have one.
 	asked chan struct{}
 
 	mu        sync.Mutex
+	name      string             // of this redlockd; "": it does not listen yet
 	members   map[string]*Member // by mailbox; this redlockd is none of them
 	inquiry   *inquiry           // ours, under way; nil: none
 	questions []message          // of others, the oldest first; at most questionsMax
@@ -91,10 +91,18 @@ func New(host Host) *Fleet {
 }
 
 // Listens says where this redlockd can be reached: the others call it by that. Called once, before Run.
-func (f *Fleet) Listens(addr net.Addr) { f.name = nameOf(addr) }
+func (f *Fleet) Listens(addr net.Addr) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.name = nameOf(addr)
+}
 
-// Name is what the others call this redlockd.
-func (f *Fleet) Name() string { return f.name }
+// Name is what the others call this redlockd; "": it does not listen yet.
+func (f *Fleet) Name() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.name
+}
 
 // Receive takes a message of Channel from the engine. It must not block, and must not publish.
 func (f *Fleet) Receive(payload string) {

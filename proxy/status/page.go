@@ -28,11 +28,15 @@ import (
 // program that executes one, the linker must keep every exported method.
 //
 // The page costs nothing while nobody looks, and little otherwise: all streams and requests of one user
-// share one rendering, which is a second old at most, or as old as ten times what it cost to make.
+// share one rendering, which is a second old at most, or as old as ten times what it cost to make, and
+// one list of locks. Only the part of it that each filter leaves is rendered for each stream.
 
 const (
 	// streamInterval is the time between two events of a stream.
 	streamInterval = time.Second
+	// locksInterval is the least time between two lists of locks for one user. Each asks all redlockds,
+	// and what they answer goes over every master.
+	locksInterval = 2 * time.Second
 	// streamWriteTimeout ends a stream whose client does not take an event.
 	streamWriteTimeout = 5 * time.Second
 	// renderingsMax bounds the renderings that are kept: one for each user who has looked lately.
@@ -56,6 +60,8 @@ type rendering struct {
 	until time.Time  // it is used again until then
 	used  time.Time
 	page  renderedPage
+	// locksUntil is until when page.locks is used again.
+	locksUntil time.Time
 }
 
 // renderedPage does not change once it is made.
@@ -63,8 +69,10 @@ type renderedPage struct {
 	Title string
 	Host  string // of this server
 	Tone  tone
-	// Parts are those of the page, by the ids of their elements.
+	// Parts are those of the page but the list of locks, by the ids of their elements.
 	Parts map[string]markup
+	// locks is nil for somebody who has not logged in.
+	locks *locksView
 }
 
 // markup is HTML that page.templ has made. What clients and masters have chosen is escaped in it.
@@ -79,6 +87,13 @@ type pageData struct {
 	Nonce   string
 	User    string // who is logged in; "": nobody
 	Refusal string // why nobody can log in; "": somebody can
+	Filter  string
+}
+
+// filterOf is what the user looks for in the list of locks.
+func filterOf(r *http.Request) string {
+	filter := r.URL.Query().Get("filter")
+	return strings.ToValidUTF8(filter[:min(len(filter), pageTextMax)], "")
 }
 
 // rendered returns the page as the user sees it.
@@ -105,9 +120,17 @@ func (st *Status) rendered(viewer Viewer) renderedPage {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if begun := time.Now(); begun.After(r.until) {
+		locks := r.page.locks
 		r.page = st.render(viewer, begun)
+		r.page.locks = locks
 		ended := time.Now()
 		r.until = ended.Add(max(streamInterval-streamInterval/10, 10*ended.Sub(begun)))
+	}
+	// A redlockd that does not answer costs a second, in which the processor does nothing.
+	if begun := time.Now(); viewer != nil && begun.After(r.locksUntil) {
+		r.page.locks = newLocksView(viewer)
+		ended := time.Now()
+		r.locksUntil = ended.Add(max(locksInterval-streamInterval/10, 4*ended.Sub(begun)))
 	}
 	return r.page
 }
@@ -118,16 +141,21 @@ func (st *Status) render(viewer Viewer, now time.Time) renderedPage {
 	page := renderedPage{Title: v.Title, Host: v.Host, Tone: v.Tone, Parts: make(map[string]markup)}
 	for id, part := range map[string]templ.Component{
 		"verdict": verdictPart(v), "masters": mastersPart(v), "plots": plotsPart(v), "rates": ratesPart(v),
-		"locks": locksPart(v), "events": eventsPart(v), "facts": factsPart(v),
+		"events": eventsPart(v), "facts": factsPart(v), "now": nowPart(v),
 	} {
-		var html strings.Builder
-		// Only TEMPL_DEV_MODE=true in the environment makes this fail: templ then reads its texts from a file.
-		if err := part.Render(context.Background(), &html); err != nil {
-			st.Log.Error("a part of the status page cannot be shown", "part", id, "err", err, "to_do", "start redlockd without TEMPL_DEV_MODE")
-		}
-		page.Parts[id] = markup(html.String())
+		page.Parts[id] = st.markup(id, part)
 	}
 	return page
+}
+
+// markup renders a part.
+func (st *Status) markup(id string, part templ.Component) markup {
+	var html strings.Builder
+	// Only TEMPL_DEV_MODE=true in the environment makes this fail: templ then reads its texts from a file.
+	if err := part.Render(context.Background(), &html); err != nil {
+		st.Log.Error("a part of the status page cannot be shown", "part", id, "err", err, "to_do", "start redlockd without TEMPL_DEV_MODE")
+	}
+	return markup(html.String())
 }
 
 // servePage answers with the whole page. It is not cached, because an old answer to "do I get locks" is
@@ -139,7 +167,7 @@ func (st *Status) servePage(w http.ResponseWriter, r *http.Request) {
 	}
 	var random [16]byte
 	rand.Read(random[:])
-	data := pageData{renderedPage: st.rendered(viewer), Nonce: base64.RawURLEncoding.EncodeToString(random[:]), Refusal: st.loginRefusal(r)}
+	data := pageData{renderedPage: st.rendered(viewer), Nonce: base64.RawURLEncoding.EncodeToString(random[:]), Refusal: st.loginRefusal(r), Filter: filterOf(r)}
 	if viewer != nil {
 		data.User = viewer.Name()
 	}
@@ -237,6 +265,7 @@ func (st *Status) serveLive(w http.ResponseWriter, r *http.Request) {
 	tick := time.NewTicker(streamInterval)
 	defer tick.Stop()
 	sent := make(map[string]markup)
+	var locks *locksView // that was sent
 	for viewer == nil || viewer.Known() {
 		page := st.rendered(viewer)
 		m := liveMessage{Title: page.Title, Tone: page.Tone, Parts: make(map[string]markup)}
@@ -244,6 +273,9 @@ func (st *Status) serveLive(w http.ResponseWriter, r *http.Request) {
 			if before, ok := sent[id]; !ok || before != html {
 				sent[id], m.Parts[id] = html, html
 			}
+		}
+		if locks != page.locks {
+			locks, m.Parts["locks"] = page.locks, st.markup("locks", lockList(page.locks.filtered(filterOf(r))))
 		}
 		if send(&m) != nil {
 			return

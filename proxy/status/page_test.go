@@ -22,40 +22,100 @@ import (
 	"redlockd/redlock/redisproc"
 )
 
-// viewer sees some leases.
+// viewer sees some locks.
 type viewer struct {
-	name   string
-	leases *[]redlock.LeaseInfo // nil: there is no list
+	name  string
+	locks *Locks // nil: there is no list
 }
 
 func (v viewer) Name() string   { return v.name }
-func (v viewer) Confined() bool { return false }
+func (v viewer) Confined() bool { return v.name == "confined" }
 func (v viewer) Known() bool    { return true }
-func (v viewer) Leases() ([]redlock.LeaseInfo, error) {
-	if v.leases == nil {
-		return nil, errors.New("there is none")
+func (v viewer) Locks() (Locks, error) {
+	if v.locks == nil {
+		return Locks{}, errors.New("there is none")
 	}
-	return *v.leases, nil
+	return *v.locks, nil
 }
 
 // Goal: the list has the locks first that one looks for: those that were lost, those that most wait
-// for. It is bounded.
+// for. It is bounded, and says so.
 func TestListHasTheWaitedForFirst(t *testing.T) {
-	var leases []redlock.LeaseInfo
+	locks := Locks{Answered: []string{"a:1"}}
+	add := func(l redlock.LeaseInfo) { locks.Leases = append(locks.Leases, Lease{"a:1", l}) }
 	for i := range pageLocksMax + 5 {
-		leases = append(leases, redlock.LeaseInfo{Resources: []string{fmt.Sprintf("a%03d", i)}})
+		add(redlock.LeaseInfo{Resources: []string{fmt.Sprintf("a%03d", i)}, TokenDigest: "x"})
 	}
-	leases = append(leases, redlock.LeaseInfo{Resources: []string{"lost"}, Lost: true, TokenDigest: "x"},
-		redlock.LeaseInfo{Resources: []string{"zebra"}, Waiters: pageWaitersMax + 1, Queue: make([]redlock.WaiterInfo, pageWaitersMax+1)})
-	v := newLocksView(viewer{leases: &leases}, time.Now())
-	if len(v.Rows) != pageLocksMax || v.Found != pageLocksMax+7 || !v.All || v.Rows[0].Resources[0] != "lost" || v.Rows[0].Tone != toneBad || v.Rows[2].Resources[0] != "a000" {
+	add(redlock.LeaseInfo{Resources: []string{"lost"}, Lost: true, TokenDigest: "x"})
+	add(redlock.LeaseInfo{Resources: []string{"zebra"}, TokenDigest: "x", Waiters: pageWaitersMax + 1, Queue: make([]redlock.WaiterInfo, pageWaitersMax+1)})
+	v := newLocksView(viewer{locks: &locks}).filtered("")
+	if len(v.Rows) != pageLocksMax || v.Found != pageLocksMax+7 || v.Rows[0].Resources[0] != "lost" || v.Rows[0].Tone != toneBad || v.Rows[2].Resources[0] != "a000" {
 		t.Errorf("got %+v", v)
+	}
+	if got, want := v.Count(), "100 of 107: those that were lost first, then those that most wait for."; got != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 	if row := v.Rows[1]; row.Resources[0] != "zebra" || row.Waiters != pageWaitersMax+1 || len(row.Queue) != pageWaitersMax {
 		t.Errorf("got %+v, want the first %d of %d waiters", row, pageWaitersMax, pageWaitersMax+1)
 	}
-	if v := newLocksView(viewer{}, time.Now()); v.Problem != "there is none" {
+	if v := newLocksView(viewer{}); v.Problem != "there is none" {
 		t.Errorf("got %+v, want a problem", v)
+	}
+}
+
+// Goal: a filter finds locks by each text that is shown of them, also those beyond pageLocksMax, and the
+// list says how many there are in all.
+func TestListIsFiltered(t *testing.T) {
+	locks := Locks{Answered: []string{"a:1", "b:1"}}
+	for i := range pageLocksMax + 50 {
+		locks.Leases = append(locks.Leases, Lease{"a:1", redlock.LeaseInfo{Resources: []string{fmt.Sprintf("common:%03d", i)}, TokenDigest: "x"}})
+	}
+	locks.Leases = append(locks.Leases, Lease{"b:1", redlock.LeaseInfo{Resources: []string{"first", "Zebra"}, TokenDigest: "x",
+		Note: &redlock.HolderNote{Text: "Nightly invoices", Client: "billing-7f9c", User: "ops", Addr: "10.0.0.7:5"}, Waiters: 1,
+		Queue: []redlock.WaiterInfo{{Note: &redlock.HolderNote{Client: "next-one"}}, {}}}})
+	list := newLocksView(viewer{locks: &locks})
+	for _, filter := range []string{"ZEBRA", "nightly ", "billing-7", "ops", "10.0.0.7", "next-o"} {
+		if v := list.filtered(filter); v.Found != 1 || len(v.Rows) != 1 || v.Rows[0].Redlockd != "b:1" {
+			t.Errorf("%q finds %d", filter, v.Found)
+		}
+	}
+	for _, c := range []struct {
+		filter, want string
+		more         bool
+	}{
+		{"", "100 of 151: those that were lost first, then those that most wait for.", false},
+		{"common", "100 of 150 that match, of 151: those that were lost first, then those that most wait for.", false},
+		{"common:00", "10 of 151.", false},
+		{"lion", "None of 151 locks has “lion” in a name, a holder or a note.", false},
+		{"zebra", "1 of more than 151.", true},
+	} {
+		list.More = c.more
+		if got := list.filtered(c.filter).Count(); got != c.want {
+			t.Errorf("%q: got %q, want %q", c.filter, got, c.want)
+		}
+	}
+	for name, want := range map[string]string{"": "No locks.", "confined": "No locks on resources that this user may use."} {
+		if got := newLocksView(viewer{name, new(Locks)}).filtered("").Count(); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+// Goal: who waits at another redlockd is shown with the lock that it waits for, the longest first.
+func TestWaitersOfOtherRedlockds(t *testing.T) {
+	waits := func(times ...time.Duration) (queue []redlock.WaiterInfo) {
+		for _, d := range times {
+			queue = append(queue, redlock.WaiterInfo{Waited: d})
+		}
+		return queue
+	}
+	leases := withWaiters([]Lease{
+		{"a:1", redlock.LeaseInfo{Resources: []string{"r"}, TokenDigest: "x", Waiters: 2, Queue: waits(3, 1)}},
+		{"b:1", redlock.LeaseInfo{Resources: []string{"r"}, Waiters: 20, Queue: waits(2)}},
+		{"b:1", redlock.LeaseInfo{Resources: []string{"s"}, Waiters: 1, Queue: waits(4)}},
+	})
+	if len(leases) != 2 || leases[0].Waiters != 22 || fmt.Sprint(leases[0].Queue) != fmt.Sprint(waits(3, 2, 1)) || leases[1].Resources[0] != "s" {
+		t.Errorf("got %+v", leases)
 	}
 }
 

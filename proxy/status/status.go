@@ -73,9 +73,33 @@ type Viewer interface {
 	// Known reports whether the user may go on seeing what it sees: no reload has taken something from
 	// it.
 	Known() bool
-	// Leases lists leases as the user may see them, LeasesMax at most. The text of its error is for
-	// people.
-	Leases() ([]redlock.LeaseInfo, error)
+	// Locks asks all redlockds over the same masters for their leases, as the user may see them, which
+	// takes some seconds at most. The text of its error is for people.
+	Locks() (Locks, error)
+}
+
+// Locks are the leases of all redlockds over the same masters.
+type Locks struct {
+	// Leases has those on the same resource one after the other, who holds it before who waits for it.
+	Leases []Lease
+	// More: there are more leases than these.
+	More bool
+	// Answered are the names of the redlockds that have answered, this one first; Missing those of which
+	// nothing is in Leases.
+	Answered []string
+	Missing  []Missing
+}
+
+// Lease is one that the redlockd of this name has granted, or a resource that is waited for there.
+type Lease struct {
+	Redlockd string
+	redlock.LeaseInfo
+}
+
+// Missing is a redlockd that has not answered, and how long ago it was heard.
+type Missing struct {
+	Name   string
+	Silent time.Duration
 }
 
 // Status serves the status page, the metrics and the health checks. Make one with New.
@@ -85,7 +109,7 @@ type Status struct {
 	pages   pages
 }
 
-// LeasesMax bounds the leases that the page looks at.
+// LeasesMax bounds the leases of this redlockd that the page looks at. Others send fewer.
 const LeasesMax = 10_000
 
 // scrapesMax bounds the scrapes at one time; one more is answered with 503.
@@ -98,7 +122,7 @@ func New(source Source) *Status {
 	return st
 }
 
-// Handler serves the page for people (/, with /live for its script and /login), the metrics
+// Handler serves the page for people (/, with /live for its script, /login and /logout), the metrics
 // for Prometheus (/metrics), and /livez and /readyz for programs that start, stop and balance servers.
 //
 // /livez answers as long as the process runs, also without a quorum: to restart redlockd would bring no
@@ -116,6 +140,8 @@ func (st *Status) Handler() http.Handler {
 	mux.HandleFunc("GET /{$}", st.servePage)
 	mux.HandleFunc("GET /live", st.serveLive)
 	mux.HandleFunc("GET /login", st.serveLogin)
+	// A browser forgets a password that is refused, and asks for another one; who cancels that is logged out.
+	mux.HandleFunc("GET /logout", func(w http.ResponseWriter, _ *http.Request) { askForLogin(w, "you are logged out") })
 	mux.HandleFunc("GET /", func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, "there are / (status), /metrics, /livez and /readyz", http.StatusNotFound)
 	})

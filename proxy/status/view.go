@@ -37,8 +37,7 @@ type pageView struct {
 	Rates      []rateView
 	Facts      []factView
 	Events     []event
-	// Locks is nil for somebody who has not logged in.
-	Locks *locksView
+	Now        time.Time
 }
 
 // masterView is a master as the user may see it: Reason, why it has no vote, or a warning, may be left
@@ -66,7 +65,7 @@ func (st *Status) view(viewer Viewer, now time.Time) *pageView {
 	points, events := st.history.last()
 	host, _ := os.Hostname()
 	confined := viewer != nil && viewer.Confined()
-	v := &pageView{Version: r.Version, Host: host, Up: r.Up, Membership: r.Membership}
+	v := &pageView{Version: r.Version, Host: host, Up: r.Up, Membership: r.Membership, Now: now}
 	v.verdict(r)
 	nameOf := make(map[string]string) // of masters, as this user may see them
 	learners := Learners(r.Membership)
@@ -100,9 +99,6 @@ func (st *Status) view(viewer Viewer, now time.Time) *pageView {
 	}
 	v.rates(&r.Locks, &last)
 	v.facts(r)
-	if viewer != nil {
-		v.Locks = newLocksView(viewer, now)
-	}
 	return v
 }
 
@@ -263,21 +259,27 @@ const (
 	pageTextMax = 128
 )
 
-// locksView is the locks that were granted through this server, and what is waited for.
+// locksView is the locks of all redlockds, and what is waited for. It does not change once it is made.
 type locksView struct {
+	Locks
+	At       time.Time
 	Confined bool
 	// Problem is why there is no list; "": there is one.
 	Problem string
-	// Found is how many there are, of which Rows are the ones to look at first.
+}
+
+// shownLocks are those of a locksView that match a filter.
+type shownLocks struct {
+	*locksView
+	Filter string // "": all match
+	// Found is how many match, of which Rows are the ones to look at first.
 	Found int
-	// All reports whether there are no more than Found.
-	All  bool
-	Rows []lockView
+	Rows  []lockView
 }
 
 // lockView is a lease as the user may see it.
 type lockView struct {
-	redlock.LeaseInfo
+	Lease
 	More int // further resources
 	// State is what there is to know of it, in words.
 	State string
@@ -288,15 +290,17 @@ type lockView struct {
 
 // newLocksView lists the locks on resources that the user may use: first those that were lost, then
 // those that most wait for.
-func newLocksView(viewer Viewer, now time.Time) *locksView {
+func newLocksView(viewer Viewer) *locksView {
 	v := &locksView{Confined: viewer.Confined()}
-	leases, err := viewer.Leases()
+	locks, err := viewer.Locks()
+	v.At = time.Now()
 	if err != nil {
 		v.Problem = err.Error()
 		return v
 	}
-	v.Found, v.All = len(leases), len(leases) < LeasesMax
-	slices.SortStableFunc(leases, func(a, b redlock.LeaseInfo) int {
+	v.Locks = locks
+	v.Leases = withWaiters(locks.Leases)
+	slices.SortStableFunc(v.Leases, func(a, b Lease) int {
 		switch {
 		case a.Lost != b.Lost && a.Lost:
 			return -1
@@ -305,19 +309,101 @@ func newLocksView(viewer Viewer, now time.Time) *locksView {
 		}
 		return b.Waiters - a.Waiters
 	})
-	for i := range leases[:min(len(leases), pageLocksMax)] {
-		v.Rows = append(v.Rows, newLockView(leases[i], now))
-	}
 	return v
 }
 
-func newLockView(lease redlock.LeaseInfo, now time.Time) lockView {
-	v := lockView{LeaseInfo: lease, Left: max(lease.Validity, lease.DelayLeft()), Tone: toneGood}
+// withWaiters adds who waits for a resource at other redlockds to the lock that it waits for: the
+// longest comes first, because there is no order across redlockds.
+func withWaiters(leases []Lease) (all []Lease) {
+	holder := make(map[string]int) // index of the lock, by its resources
+	for _, l := range leases {
+		if at, ok := holder[l.Resources[0]]; ok && l.TokenDigest == "" {
+			h := &all[at]
+			h.Waiters += l.Waiters
+			h.Queue = slices.Concat(h.Queue, l.Queue)
+			slices.SortStableFunc(h.Queue, func(a, b redlock.WaiterInfo) int { return cmp.Compare(b.Waited, a.Waited) })
+			continue
+		}
+		for _, resource := range l.Resources {
+			holder[resource] = len(all)
+		}
+		all = append(all, l)
+	}
+	return all
+}
+
+// filtered are the locks that have the text in the name of a resource, or in what is known of the holder
+// or of one who waits. The case of letters does not matter.
+func (v *locksView) filtered(filter string) *shownLocks {
+	shown := &shownLocks{locksView: v, Filter: filter}
+	filter = strings.ToLower(strings.TrimSpace(filter))
+	for i := range v.Leases {
+		if filter != "" && !v.Leases[i].has(filter) {
+			continue
+		}
+		if shown.Found++; shown.Found <= pageLocksMax {
+			shown.Rows = append(shown.Rows, newLockView(v.Leases[i], v.At))
+		}
+	}
+	return shown
+}
+
+// Count says how many locks there are, and how many of them are shown.
+func (v *shownLocks) Count() string {
+	all := countText(len(v.Leases))
+	if v.More {
+		all = "more than " + all
+	}
+	switch {
+	case v.Filter != "" && v.Found == 0:
+		return fmt.Sprintf("None of %s %s “%s” in a name, a holder or a note.", all, plural(len(v.Leases), "lock has", "locks has"), shownText(v.Filter))
+	case len(v.Leases) == 0 && v.Confined:
+		return "No locks on resources that this user may use."
+	case len(v.Leases) == 0:
+		return "No locks."
+	case v.Filter != "" && len(v.Rows) < v.Found:
+		return fmt.Sprintf("%d of %s that match, of %s: those that were lost first, then those that most wait for.", len(v.Rows), countText(v.Found), all)
+	case v.Filter != "":
+		return fmt.Sprintf("%d of %s.", v.Found, all)
+	case len(v.Rows) < len(v.Leases) || v.More:
+		return fmt.Sprintf("%d of %s: those that were lost first, then those that most wait for.", len(v.Rows), all)
+	}
+	return all + " in all."
+}
+
+// From says who has answered. The first one is this redlockd.
+func (v *locksView) From() string {
+	switch n := len(v.Answered); {
+	case v.Confined:
+		return fmt.Sprintf("%d %s answered.", n, plural(n, "redlockd has", "redlockds have"))
+	case n == 1:
+		return "No other redlockd has answered."
+	}
+	return "Answered: this redlockd, " + strings.Join(v.Answered[1:], ", ") + "."
+}
+
+// has reports whether a text that is shown of the lease has the filter in it, which is in lower case.
+func (l *Lease) has(filter string) bool {
+	texts := slices.Clone(l.Resources)
+	add := func(n *redlock.HolderNote) {
+		if n != nil {
+			texts = append(texts, n.Text, n.Client, n.User, n.Addr)
+		}
+	}
+	add(l.Note)
+	for _, w := range l.Queue {
+		add(w.Note)
+	}
+	return slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(strings.ToLower(text), filter) })
+}
+
+func newLockView(lease Lease, now time.Time) lockView {
+	v := lockView{Lease: lease, Left: max(lease.Validity, lease.DelayLeft()), Tone: toneGood}
 	v.Resources, v.Queue = lease.Resources[:min(len(lease.Resources), pageNamesMax)], lease.Queue[:min(len(lease.Queue), pageWaitersMax)]
 	v.More = len(lease.Resources) - len(v.Resources)
 	switch {
 	case lease.TokenDigest == "":
-		v.State = "not held through this redlockd"
+		v.State = "waited for"
 	case lease.Lost:
 		v.State, v.Tone = "lost: the masters no longer have it", toneBad
 	case lease.DelayLeft() > 0:
