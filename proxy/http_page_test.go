@@ -9,6 +9,7 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -87,12 +88,13 @@ func TestPage(t *testing.T) {
 	srv := serve(t, func(opts *Options) { opts.Version = "<b>9" })
 	srv.awaitUp(5)
 	srv.dial().do("LOCK", "secret-resource", "60000")
+	_, port, _ := net.SplitHostPort(srv.name())
 	w := srv.visit(visit{path: "/"})
 	if got := w.Header().Get("Content-Type"); w.Code != 200 || got != "text/html; charset=utf-8" {
 		t.Errorf("got %d with %s", w.Code, got)
 	}
 	wants(t, w.Body.String(), []string{
-		`data-tone="good"`, "<title>redlockd on ", "Locks are granted: 5 of 5 masters have a vote, and 3 are needed.", "master-5:6379", "<dd>&lt;b&gt;9</dd><dt>",
+		`data-tone="good"`, "<title>redlockd on ", ":" + port + "</title>", " UTC</div>", "<dt>audit</dt><dd>off</dd>", "Locks are granted: 5 of 5 masters have a vote, and 3 are needed.", "master-5:6379", "<dd>&lt;b&gt;9</dd><dt>",
 		" of the membership: max_ttl 1 min; ", "Nobody can log in here: no users are configured: name them in [auth].",
 	}, []string{"secret-resource", `<a href="login">`})
 	for i, c := range []struct {
@@ -430,9 +432,30 @@ func TestPageHasAllRedlockds(t *testing.T) {
 			{visit{path: "/", user: "ops", password: "right"}, []string{"2 in all.", "Answered: this redlockd, liar:1.", "billing:mine", srv.name(), "theirs", "worker-9",
 				"<bdi>silent:1</bdi> did not answer, and was heard ", " ago: what it has granted is not in the list."}, nil},
 			{visit{path: "/", user: "billing", password: "bill"}, []string{"1 in all.", "2 redlockds have answered.", "A redlockd did not answer, and was heard"},
-				[]string{"theirs", "worker-9", "silent:1", "liar:1", srv.name()}},
+				[]string{"theirs", "worker-9", "silent:1", "liar:1", `data-name="redlockd"`}},
 		} {
 			wants(t, srv.visit(c.visit).Body.String(), c.has, c.lacks)
 		}
 	})
 }
+
+// Goal: the page shows when certificates end and what is wrong with them, and whether the audit is complete.
+func TestPageShowsCertificatesAndAudit(t *testing.T) {
+	ends := time.Date(2031, 2, 3, 4, 5, 6, 0, time.FixedZone("CET", 3600))
+	srv := serve(t, func(o *Options) {
+		o.Audit, o.AuditLocks = brokenWriter{}, true
+		o.Certificates = func() []Certificate {
+			return []Certificate{{File: "good.pem", NotAfter: ends}, {File: "bad.pem", NotAfter: ends, Warning: "bad.pem ends on Monday: renew it"}}
+		}
+	})
+	srv.awaitUp(5)
+	srv.dial().do("LOCK", "r", "60000")
+	eventually(t, "a line of the audit is dropped", func() bool { _, dropped := srv.audit.counts(); return dropped == 1 })
+	wants(t, srv.visit(visit{path: "/"}).Body.String(), []string{"0 lines, with locks, 1 dropped", "TLS: bad.pem ends on Monday: renew it.",
+		"<dt>certificate good.pem</dt><dd>until 2031-02-03 03:05 UTC</dd>", `<dt>certificate bad.pem</dt><dd><span class="warn">`}, nil)
+}
+
+// brokenWriter is a full disk.
+type brokenWriter struct{}
+
+func (brokenWriter) Write([]byte) (int, error) { return 0, errors.New("no space left on device") }

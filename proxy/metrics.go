@@ -141,10 +141,8 @@ var metricTable = []metric{
 
 	newMetric(prometheus.GaugeValue, "certificate_expiration_timestamp_seconds", "When a TLS certificate in use ends, in seconds since 1970.", []string{"file"},
 		func(r *reading, emit emit) {
-			if list := r.srv.opts.Certificates; list != nil {
-				for _, c := range list() {
-					emit(float64(c.NotAfter.Unix()), c.File)
-				}
+			for _, c := range r.Certificates {
+				emit(float64(c.NotAfter.Unix()), c.File)
 			}
 		}),
 
@@ -427,8 +425,15 @@ var revision = sync.OnceValue(func() string {
 // reading reads all that one scrape shows. It takes each mutex once, and never waits for a master.
 func (srv *Server) reading() *reading {
 	engine, n := srv.opts.Engine, srv.totals()
+	var certificates []Certificate
+	if list := srv.opts.Certificates; list != nil {
+		certificates = list()
+	}
+	written, dropped := srv.audit.counts()
 	return &reading{srv: srv, front: n, Reading: &status.Reading{
-		Version: srv.opts.Version, Embedded: srv.opts.Embedded, Up: time.Since(srv.started), Leaving: srv.leaving.Load(), Draining: srv.draining.Load(),
+		Version: srv.opts.Version, Embedded: srv.opts.Embedded, Name: srv.fleet.Name(), Certificates: certificates,
+		Audit: status.Audit{On: srv.audit.on.Load(), Locks: srv.audit.locks.Load(), Written: written, Dropped: dropped},
+		Up:    time.Since(srv.started), Leaving: srv.leaving.Load(), Draining: srv.draining.Load(),
 		Masters: engine.Masters(), Membership: engine.Membership(), Locks: engine.Stats(),
 		MaxWaiters: engine.Options().MaxWaiters, Clients: srv.Clients(), MaxClients: srv.live().MaxClients,
 		RepliesLost: n[countRepliesLost], Commands: n[countCommands], Errors: n[countErrors],

@@ -10,14 +10,16 @@ import (
 	"time"
 
 	"redlockd/proxy/access"
+	"redlockd/proxy/status"
 	"redlockd/redlock"
 	"redlockd/redlock/resp"
 )
 
-// User and Policy are those of package access, which Options name.
+// User, Policy and Certificate are those of other packages, which Options name.
 type (
-	User   = access.User
-	Policy = access.Policy
+	User        = access.User
+	Policy      = access.Policy
+	Certificate = status.Certificate
 )
 
 // FenceAlways is the word of Policy.Fence.
@@ -25,12 +27,6 @@ const FenceAlways = access.FenceAlways
 
 // Setting is one line of CONFIG GET.
 type Setting struct{ Name, Value string }
-
-// Certificate is a certificate in use: the file that it was read from, and its end.
-type Certificate struct {
-	File     string
-	NotAfter time.Time
-}
 
 // Options configure a Server. Zero values stand for the defaults, as DefaultOptions returns them,
 // except where a comment says otherwise. Engine has no default.
@@ -48,8 +44,8 @@ type Options struct {
 	Users []access.User
 	// TLSConfig, when not nil, encrypts every connection that Serve accepts, except those of unix sockets.
 	TLSConfig *tls.Config
-	// Certificates lists those in use, here and towards masters, for the metrics; nil lists none. It is
-	// called from several goroutines.
+	// Certificates lists those in use, here and towards masters, for the metrics and the status page; nil
+	// lists none. It is called from several goroutines.
 	Certificates func() []Certificate
 	// Settings lists what CONFIG GET shows; nil: nothing. It is called from several goroutines.
 	Settings func() []Setting

@@ -50,9 +50,13 @@ type Source struct {
 
 // Reading is what a server and its engine have counted, and what they are doing.
 type Reading struct {
-	Version  string
-	Up       time.Duration
-	Embedded bool // the masters end with this process
+	Version string
+	// Name is what other redlockds call this one, with its port; "": it does not listen yet.
+	Name         string
+	Certificates []Certificate
+	Audit        Audit
+	Up           time.Duration
+	Embedded     bool // the masters end with this process
 	// Leaving: the server will drain in a moment. Draining: it does.
 	Leaving, Draining bool
 	// Masters are in the order of their seats.
@@ -63,6 +67,20 @@ type Reading struct {
 	MaxWaiters, Clients, MaxClients int
 	// Since the start.
 	RepliesLost, Commands, Errors uint64
+}
+
+// Certificate is one in use.
+type Certificate struct {
+	File     string // that it was read from
+	NotAfter time.Time
+	// Warning says what an operator has to do, and why; "": nothing.
+	Warning string
+}
+
+// Audit is whether there is a record of what users do, and what became of its lines since the start.
+type Audit struct {
+	On, Locks        bool // Locks: also of what becomes of locks
+	Written, Dropped uint64
 }
 
 // Viewer is a user who has logged in to the page. Equal ones see the same.

@@ -3,6 +3,7 @@ package status
 import (
 	"cmp"
 	"fmt"
+	"net"
 	"os"
 	"slices"
 	"strconv"
@@ -28,16 +29,18 @@ type pageView struct {
 	// Advice follows the verdict; "": there is none.
 	Advice  string
 	Version string
+	// Host is this machine, and the port for clients.
 	Host    string
 	Up      time.Duration
 	Masters []masterView
 	// Membership is the one in force. The texts in it that name masters are empty for confined users.
-	Membership redlock.Membership
-	Plots      []plotView
-	Rates      []rateView
-	Facts      []factView
-	Events     []event
-	Now        time.Time
+	Membership   redlock.Membership
+	Certificates []Certificate
+	Plots        []plotView
+	Rates        []rateView
+	Facts        []factView
+	Events       []event
+	Now          time.Time
 }
 
 // masterView is a master as the user may see it: Reason, why it has no vote, or a warning, may be left
@@ -57,7 +60,10 @@ type rateView struct {
 	Rate          float32 // per second, lately
 }
 
-type factView struct{ Name, Value string }
+type factView struct {
+	Name, Value string
+	Tone        tone
+}
 
 // view reads everything that the page shows.
 func (st *Status) view(viewer Viewer, now time.Time) *pageView {
@@ -65,7 +71,10 @@ func (st *Status) view(viewer Viewer, now time.Time) *pageView {
 	points, events := st.history.last()
 	host, _ := os.Hostname()
 	confined := viewer != nil && viewer.Confined()
-	v := &pageView{Version: r.Version, Host: host, Up: r.Up, Membership: r.Membership, Now: now}
+	if _, port, err := net.SplitHostPort(r.Name); err == nil && host != "" {
+		host += ":" + port // several may run on one machine
+	}
+	v := &pageView{Version: r.Version, Host: host, Up: r.Up, Membership: r.Membership, Certificates: r.Certificates, Now: now}
 	v.verdict(r)
 	nameOf := make(map[string]string) // of masters, as this user may see them
 	learners := Learners(r.Membership)
@@ -172,15 +181,33 @@ func (v *pageView) rates(n *redlock.Stats, p *point) {
 // facts are numbers of now, and some since the start.
 func (v *pageView) facts(r *Reading) {
 	n := &r.Locks
+	audit := factView{"audit", "off", toneGood}
+	if r.Audit.On {
+		audit.Value = countText(r.Audit.Written) + " lines"
+		if r.Audit.Locks {
+			audit.Value += ", with locks"
+		}
+	}
+	if r.Audit.Dropped > 0 {
+		audit.Value, audit.Tone = audit.Value+", "+countText(r.Audit.Dropped)+" dropped", toneWarn
+	}
 	v.Facts = []factView{
-		{"locks that run", countText(n.Leases)},
-		{"LOCKs that wait", fmt.Sprintf("%s of %s", countText(n.Waiters), countText(r.MaxWaiters))},
-		{"clients", fmt.Sprintf("%s of %s", countText(r.Clients), countText(r.MaxClients))},
-		{"passed on to the next waiter", countText(n.Handovers)},
-		{"forgotten by the masters", countText(n.Lost)},
-		{"released because the client had gone", countText(r.RepliesLost)},
-		{"commands", countText(r.Commands)},
-		{"errors", countText(r.Errors)},
+		{"locks that run", countText(n.Leases), toneGood},
+		{"LOCKs that wait", fmt.Sprintf("%s of %s", countText(n.Waiters), countText(r.MaxWaiters)), toneGood},
+		{"clients", fmt.Sprintf("%s of %s", countText(r.Clients), countText(r.MaxClients)), toneGood},
+		{"passed on to the next waiter", countText(n.Handovers), toneGood},
+		{"forgotten by the masters", countText(n.Lost), toneGood},
+		{"released because the client had gone", countText(r.RepliesLost), toneGood},
+		{"commands", countText(r.Commands), toneGood},
+		{"errors", countText(r.Errors), toneGood},
+		audit,
+	}
+	for _, c := range r.Certificates {
+		fact := factView{"certificate " + c.File, "until " + c.NotAfter.UTC().Format("2006-01-02 15:04 MST"), toneGood}
+		if c.Warning != "" {
+			fact.Tone = toneWarn
+		}
+		v.Facts = append(v.Facts, fact)
 	}
 }
 
@@ -504,5 +531,11 @@ func offsetText(d time.Duration) string {
 	return sign + msText(d.Abs())
 }
 
-// clockText is the time of day of this server, in UTC.
-func clockText(at time.Time) string { return at.UTC().Format("15:04:05") }
+// clockText is the time of day in UTC, with the day if that is another one.
+func clockText(at, now time.Time) string {
+	at, now = at.UTC(), now.UTC()
+	if at.YearDay() != now.YearDay() || at.Year() != now.Year() {
+		return at.Format("2006-01-02 15:04:05")
+	}
+	return at.Format("15:04:05")
+}

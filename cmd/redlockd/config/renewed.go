@@ -20,10 +20,10 @@ type renewed[T any] struct {
 	lifetime func(*T) (from, to time.Time)
 
 	current atomic.Pointer[T]
+	fault   atomic.Value // string: why the files that are there now cannot be used; "" or none: they are
 
 	// The goroutine that looks at the files owns all below.
 	seen   []os.FileInfo // state of the files at the last successful read; nil: the last read failed, try again
-	fault  string        // the last logged reason of a failed read
 	warned time.Time     // time of the last warning that the certificate ends soon
 }
 
@@ -90,15 +90,15 @@ func (r *renewed[T]) readAgain(log *slog.Logger, seen []os.FileInfo) {
 	v, err := r.read()
 	if err != nil {
 		r.seen = nil
-		if r.fault != err.Error() {
-			r.fault = err.Error()
+		if r.fault.Swap(err.Error()) != any(err.Error()) {
 			log.Warn("files of TLS were replaced and cannot be used: what they held before stays in use", "reason", r.fault,
 				"to_do", "put a certificate and its key there that belong together: redlockd takes them within seconds")
 		}
 		return
 	}
-	r.seen, r.fault, r.warned = seen, "", time.Time{}
+	r.seen, r.warned = seen, time.Time{}
 	r.current.Store(v)
+	r.fault.Store("")
 	attrs := []any{"files", strings.Join(r.files, " ")}
 	if r.lifetime != nil {
 		_, to := r.lifetime(v)
@@ -120,6 +120,19 @@ func (r *renewed[T]) endsSoon(now time.Time) string {
 		return fmt.Sprintf("the certificate %s ends on %s, in %s: renew it", r.files[0], date, left.Round(time.Minute))
 	}
 	return ""
+}
+
+// warning says what is wrong with the certificate now; "": nothing. Any goroutine may call it.
+func (r *renewed[T]) warning(now time.Time) string {
+	fault, _ := r.fault.Load().(string)
+	ends := r.endsSoon(now)
+	switch {
+	case fault == "":
+		return ends
+	case ends == "":
+		ends = "put a certificate and its key there that belong together"
+	}
+	return fmt.Sprintf("files were replaced and cannot be used, so what they held before stays in use (%s); %s", fault, ends)
 }
 
 // statAll is nil if a file is missing. It follows links, because Kubernetes replaces a secret by

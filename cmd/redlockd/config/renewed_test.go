@@ -155,14 +155,23 @@ const ofServer = `
 
 func TestServerCertificateIsRenewed(t *testing.T) {
 	r := newRenewal(t, ofServer)
+	// wantWarning compares what the status page warns of.
+	wantWarning := func(want string) {
+		t.Helper()
+		if all := r.config.Certificates(); len(all) != 1 || !strings.Contains(all[0].Warning, want) || want == "" && all[0].Warning != "" {
+			t.Errorf("got %+v, want the warning %q", all, want)
+		}
+	}
 	r.look()
 	r.wantServed(1)
 	r.wantLog()
+	wantWarning("")
 
 	cert2, key2 := makeGoodCertificate(t, 2)
 	r.write("key.pem", key2)
 	r.look()
 	r.wantServed(1) // half replaced
+	wantWarning("files were replaced and cannot be used, so what they held before stays in use (")
 	r.wantLog("cannot be used")
 	r.look()
 	r.wantServed(1)
@@ -171,6 +180,7 @@ func TestServerCertificateIsRenewed(t *testing.T) {
 	r.look()
 	r.wantServed(2)
 	r.wantLog(`msg="files of TLS were replaced: what they hold now is in use" files="` + r.dir + "/cert.pem " + r.dir + `/key.pem" not_after=20`)
+	wantWarning("")
 	r.look()
 	r.wantServed(2)
 	r.wantLog()

@@ -170,14 +170,14 @@ func readAuthorities(path string) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// Certificates are those in use, for the metrics, each file once.
+// Certificates are those in use, for the metrics and the status page, each file once.
 func (c *Config) Certificates() []proxy.Certificate {
 	var all []proxy.Certificate
 	for _, pair := range c.keyPairs {
 		file := pair.files[0]
 		if !slices.ContainsFunc(all, func(c proxy.Certificate) bool { return c.File == file }) {
 			_, to := lifetimeOf(pair.get())
-			all = append(all, proxy.Certificate{File: file, NotAfter: to})
+			all = append(all, proxy.Certificate{File: file, NotAfter: to, Warning: pair.warning(time.Now())})
 		}
 	}
 	return all
