@@ -1417,7 +1417,7 @@ func lockList(v *shownLocks) templ.Component {
 			}
 		}
 		if len(v.Rows) > 0 {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 111, "<table class=\"cards\"><thead><tr><th>resource</th><th>state</th><th class=\"number\">left</th><th class=\"number\">held for</th><th>holder</th><th>waiters, the next one first</th>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 111, "<table class=\"cards\"><thead><tr><th>resource</th><th>state</th><th class=\"number\">left</th><th class=\"number\">held</th><th>holder</th><th>waiters, the next one first</th>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -1517,11 +1517,11 @@ func lockRow(l *lockView, confined bool) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = numberCell("left", l.Left != 0, spanText(l.Left)).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = numberCell("left", l.Left != "–", l.Left).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = numberCell("held for", l.Held != 0, spanText(l.Held)).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = numberCell("held", l.Held != "–", l.Held).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -1645,9 +1645,9 @@ func lockRow(l *lockView, confined bool) templ.Component {
 					return templ_7745c5c3_Err
 				}
 				var templ_7745c5c3_Var80 string
-				templ_7745c5c3_Var80, templ_7745c5c3_Err = templ.JoinStringErrs(spanText(w.Waited))
+				templ_7745c5c3_Var80, templ_7745c5c3_Err = templ.JoinStringErrs(tenthsText(w.Waited))
 				if templ_7745c5c3_Err != nil {
-					return templ.Error{Err: templ_7745c5c3_Err, FileName: `page.templ`, Line: 457, Col: 62}
+					return templ.Error{Err: templ_7745c5c3_Err, FileName: `page.templ`, Line: 457, Col: 64}
 				}
 				_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var80))
 				if templ_7745c5c3_Err != nil {

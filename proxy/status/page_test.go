@@ -119,6 +119,24 @@ func TestWaitersOfOtherRedlockds(t *testing.T) {
 	}
 }
 
+// Goal: of a lock that is renewed, no end is shown; times below a minute have tenths.
+func TestTimesOfALock(t *testing.T) {
+	now := time.Now()
+	for _, c := range []struct {
+		lease      redlock.LeaseInfo
+		held, left string
+	}{
+		{redlock.LeaseInfo{TokenDigest: "x", Validity: 9_500 * time.Millisecond, Since: now.Add(-59_940 * time.Millisecond), Note: new(redlock.HolderNote)}, "59.9 s", "9.5 s"},
+		{redlock.LeaseInfo{TokenDigest: "x", Validity: time.Second, Bound: true, Since: now.Add(-59_960 * time.Millisecond), Note: new(redlock.HolderNote)}, "1 min", "renewed"},
+		{redlock.LeaseInfo{TokenDigest: "x", Validity: time.Second, Bound: true, Lost: true}, "–", "1.0 s"},
+		{redlock.LeaseInfo{}, "–", "–"},
+	} {
+		if v := newLockView(Lease{LeaseInfo: c.lease}, now); v.Held != c.held || v.Left != c.left {
+			t.Errorf("%+v: got held %q, left %q", c, v.Held, v.Left)
+		}
+	}
+}
+
 // Goal: all who look as the same user share one rendering, and few renderings are kept.
 func TestPageIsRenderedOnceForAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

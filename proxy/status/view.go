@@ -311,8 +311,8 @@ type lockView struct {
 	// State is what there is to know of it, in words.
 	State string
 	Tone  tone
-	Held  time.Duration // since when; 0: not known
-	Left  time.Duration // of the validity; 0: it is not held
+	Held  string // since when; "–": not known
+	Left  string // of the validity; "–": it is not held
 }
 
 // newLocksView lists the locks on resources that the user may use: first those that were lost, then
@@ -425,7 +425,7 @@ func (l *Lease) has(filter string) bool {
 }
 
 func newLockView(lease Lease, now time.Time) lockView {
-	v := lockView{Lease: lease, Left: max(lease.Validity, lease.DelayLeft()), Tone: toneGood}
+	v := lockView{Lease: lease, Held: "–", Left: "–", Tone: toneGood}
 	v.Resources, v.Queue = lease.Resources[:min(len(lease.Resources), pageNamesMax)], lease.Queue[:min(len(lease.Queue), pageWaitersMax)]
 	v.More = len(lease.Resources) - len(v.Resources)
 	switch {
@@ -440,11 +440,14 @@ func newLockView(lease Lease, now time.Time) lockView {
 	default:
 		v.State = "held"
 	}
-	if lease.Bound {
-		v.State += ", renewed for its connection"
+	switch left := max(lease.Validity, lease.DelayLeft()); {
+	case lease.Bound && !lease.Lost:
+		v.Left = "renewed" // as long as its connection stands
+	case left > 0:
+		v.Left = tenthsText(left)
 	}
 	if lease.Note != nil {
-		v.Held = now.Sub(lease.Since)
+		v.Held = tenthsText(now.Sub(lease.Since))
 	}
 	return v
 }
@@ -491,6 +494,14 @@ func spanText(d time.Duration) string {
 		return strings.TrimSuffix(fmt.Sprintf("%d h %d min", s/3600, s/60%60), " 0 min")
 	}
 	return strings.TrimSuffix(fmt.Sprintf("%d d %d h", s/86400, s/3600%24), " 0 h")
+}
+
+// tenthsText is as spanText, with tenths of seconds below a minute.
+func tenthsText(d time.Duration) string {
+	if d = max(0, d.Round(time.Second/10)); d < time.Minute {
+		return fmt.Sprintf("%.1f s", d.Seconds())
+	}
+	return spanText(d)
 }
 
 // countText writes an integer, 0 or more, with a narrow space between thousands.
