@@ -9,6 +9,7 @@ import (
 	"os"
 	"regexp"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -75,7 +76,7 @@ func TestMetrics(t *testing.T) {
 	other.send("LOCK", "secret-resource", "60000", "WAIT", "60000")
 	srv.waiting(1)
 	c.settle() // it has been denied, and pauses: only then is the lock handed over
-	waiting := srv.metric("redlockd_waiters")
+	waiting, longest := srv.metric("redlockd_waiters"), []string{srv.metric("redlockd_longest_hold_seconds"), srv.metric("redlockd_longest_wait_seconds")}
 	c.do("UNLOCK", "secret-resource", token).is(":1")
 	other.read().granted(1, 60000)
 	c.do("UNLOCK", "secret-resource", token).is(":0")
@@ -110,6 +111,9 @@ func TestMetrics(t *testing.T) {
 		`redlockd_clients`:                                                "2",
 		`redlockd_clients_max`:                                            "10000",
 		`redlockd_waiters_max`:                                            "100000",
+		`redlockd_longest_wait_seconds`:                                   "0",
+		`redlockd_max_hold_seconds`:                                       "86400",
+		`redlockd_max_wait_seconds`:                                       "3600",
 		`redlockd_deferred`:                                               "0",
 		`redlockd_connections_total`:                                      "2",
 		`redlockd_error_replies_total{code="ERR"}`:                        "1",
@@ -135,6 +139,11 @@ func TestMetrics(t *testing.T) {
 	}
 	if waiting != "1" {
 		t.Errorf("redlockd_waiters while one waits: got %s, want 1", waiting)
+	}
+	for _, seconds := range longest {
+		if f, err := strconv.ParseFloat(seconds, 64); err != nil || f <= 0 || f > 60 {
+			t.Errorf("the longest hold and wait while one holds and one waits: got %q, want less than the test takes", longest)
+		}
 	}
 	_, _, body := srv.get("GET", "/metrics")
 	for _, secret := range []string{"secret-resource", token, "drop-in", "127.0.0.1"} {

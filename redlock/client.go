@@ -253,17 +253,16 @@ func (c *Client) Options() Options {
 // MinTTL is the shortest TTL that a caller may ask for, as Options.MinTTL.
 func (c *Client) MinTTL() time.Duration { return c.opts.MinTTL }
 
-// Stats returns the counters and gauges.
+// Stats returns the counters and gauges. Locks go on meanwhile, also where there are many leases.
 func (c *Client) Stats() Stats {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	now := time.Now()
-	c.leases.forgetSome(now, len(c.leases.all))
+	leases, longest := c.leases.running(time.Now(), func() { c.mu.Unlock(); c.mu.Lock() })
 	s := c.stats
 	s.ByPrefix = slices.Clone(c.leases.byPrefix)
 	s.HeldLost = c.holds.losses
 	s.Bound = len(c.holds.due)
-	s.Leases, s.Waiters, s.Deferred = c.leases.running(now), c.waiting.count, c.admission.count
+	s.Leases, s.LongestHold, s.Waiters, s.Deferred = leases, longest, c.waiting.count, c.admission.count
 	return s
 }
 

@@ -342,9 +342,7 @@ func (s *leases) forgetSome(now time.Time, n int) {
 		if s.cursor >= len(s.all) {
 			s.cursor = 0
 		}
-		lease := s.all[s.cursor]
-		// A release that comes before that still finds for which masters it is to be kept.
-		if now.After(lease.keysEnd().Add(s.delays[lease] + s.remember)) {
+		if lease := s.all[s.cursor]; s.ranOut(lease, now) {
 			s.end(lease, now)
 			continue
 		}
@@ -352,14 +350,32 @@ func (s *leases) forgetSome(now time.Time, n int) {
 	}
 }
 
-// running counts the leases that have not run out, or only just.
-func (s *leases) running(now time.Time) (n int) {
-	for _, lease := range s.all {
-		if !now.After(lease.keysEnd()) {
+// ranOut tells whether a lease may be forgotten. A release that comes before that still finds for which
+// masters it is to be kept.
+func (s *leases) ranOut(l *lease, now time.Time) bool {
+	return now.After(l.keysEnd().Add(s.delays[l] + s.remember))
+}
+
+// running counts the leases that have not run out, or only just, and says how long ago the oldest was
+// granted whose validity has not ended. It forgets those that ran out. After each piece it calls pause,
+// which frees Client.mu for a moment; a lease that moves meanwhile may be counted twice.
+func (s *leases) running(now time.Time, pause func()) (n int, longest time.Duration) {
+	// Backwards: a lease that is forgotten has the last one take its place, so none is missed.
+	for i, looked := len(s.all)-1, 1; i >= 0; i, looked = min(i, len(s.all))-1, looked+1 {
+		l := s.all[i]
+		if s.ranOut(l, now) {
+			s.end(l, now)
+		} else if !now.After(l.keysEnd()) {
 			n++
 		}
+		if now.Before(l.validUntil) {
+			longest = max(longest, now.Sub(l.born))
+		}
+		if looked%leasesPiece == 0 {
+			pause()
+		}
 	}
-	return n
+	return n, longest
 }
 
 // launchedAfter tells whether a round was launched after another one, by their numbers, which begin

@@ -195,6 +195,28 @@ func (c *Client) Leases(match func(resources []string) bool, limit int) []LeaseI
 	return list
 }
 
+// LongestWait is for how long that LOCK waits that came first; 0: none waits. Beside a million leases it
+// takes 0.1 s, in which locks go on.
+func LongestWait(c *Client) (longest time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now, looked, found := c.own.At(time.Now()), 0, 0
+	for _, e := range c.leases.entries {
+		if found >= c.waiting.count {
+			break
+		}
+		if w := e.queue.head; w != nil {
+			longest = max(longest, now-w.op.arrived)
+			found += e.queue.length
+		}
+		if looked++; looked%leasesPiece == 0 {
+			c.mu.Unlock()
+			c.mu.Lock()
+		}
+	}
+	return longest
+}
+
 // addWaiters adds to each of the leases who waits for it. It frees the client's mutex now and then, as
 // Leases does.
 func (c *Client) addWaiters(list []LeaseInfo, found []listedLease, now time.Time) {

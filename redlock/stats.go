@@ -35,6 +35,9 @@ type Stats struct {
 	Rounds Times
 	// Leases is a gauge: granted through this client and still running.
 	Leases int
+	// LongestHold is a gauge: how long ago the oldest lease was first granted whose validity has not ended;
+	// 0: there is none.
+	LongestHold time.Duration
 	// Bound is a gauge: held locks.
 	Bound int
 	// Waiters is a gauge: LOCKs that wait.
