@@ -37,7 +37,13 @@ func TestMetricsArePrometheus(t *testing.T) {
 }
 
 func TestAlerts(t *testing.T) {
-	names := regexp.MustCompile(`(?m)^ +- alert: (\w+)$`).FindAllStringSubmatch(readDocker(t, "alerts.yaml"), -1)
+	alerts := readDocker(t, "alerts.yaml")
+	for _, alert := range strings.Split(alerts, "- alert: ")[1:] {
+		if !strings.Contains(alert, " summary: ") || !strings.Contains(alert, " description: ") {
+			t.Errorf("an alert must say what is wrong and what to do, and this one has no summary or no description: %s", alert)
+		}
+	}
+	names := regexp.MustCompile(`(?m)^ +- alert: (\w+)$`).FindAllStringSubmatch(alerts, -1)
 	if len(names) < 10 {
 		t.Fatalf("got %d alerts: this does not read alerts.yaml", len(names))
 	}
