@@ -155,7 +155,7 @@ func TestMetrics(t *testing.T) {
 		srv.metric(name)
 	}
 	// What an alert names must be there: Prometheus takes a metric that is not for one that is never above its bound.
-	alerts, err := os.ReadFile("../docker/alerts.yaml")
+	alerts, err := os.ReadFile("../docker/helm/alerts.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -168,7 +168,7 @@ func TestMetrics(t *testing.T) {
 	}
 	for _, name := range regexp.MustCompile(`redlockd_\w+`).FindAllString(string(alerts), -1) {
 		if !strings.Contains(all, `fqName: "`+strings.TrimSuffix(name, "_bucket")+`"`) {
-			t.Errorf("docker/alerts.yaml: there is no metric %s", name)
+			t.Errorf("docker/helm/alerts.yaml: there is no metric %s", name)
 		}
 	}
 	problems, err := promlint.New(strings.NewReader(body)).Lint()

@@ -22,8 +22,8 @@ import (
 //
 // To add a metric: give it a row in metricTable, which INFO reads, too. Names follow Prometheus's
 // "Metric and label naming": a counter ends in _total, a unit (seconds, bytes) stands in the name. A
-// name is never changed without docker/alerts.yaml and the dashboard; a test compares the names in
-// docker/alerts.yaml with the table.
+// name is never changed without docker/helm/alerts.yaml and the dashboard; a test compares the names
+// there with the table.
 //
 // Rejected: counters of the Prometheus library in place of our own. INFO shows the same numbers, and a
 // program cannot simply read such a counter back.

@@ -37,7 +37,7 @@ func TestMetricsArePrometheus(t *testing.T) {
 }
 
 func TestAlerts(t *testing.T) {
-	alerts := readDocker(t, "alerts.yaml")
+	alerts := readDocker(t, "helm/alerts.yaml")
 	for _, alert := range strings.Split(alerts, "- alert: ")[1:] {
 		if !strings.Contains(alert, " summary: ") || !strings.Contains(alert, " description: ") {
 			t.Errorf("an alert must say what is wrong and what to do, and this one has no summary or no description: %s", alert)
@@ -55,6 +55,6 @@ func TestAlerts(t *testing.T) {
 			t.Errorf("alerts_test.yaml: %s needs a moment at which it fires, and one at which it does not", name[1])
 		}
 	}
-	promtool(t, "", "check", "rules", "alerts.yaml")
+	promtool(t, "", "check", "rules", "helm/alerts.yaml")
 	promtool(t, "", "test", "rules", "alerts_test.yaml")
 }

@@ -53,7 +53,7 @@ type dashboardPanel struct {
 func readDashboard(t *testing.T) dashboard {
 	t.Helper()
 	var d dashboard
-	if err := json.Unmarshal([]byte(readDocker(t, "grafana.json")), &d); err != nil {
+	if err := json.Unmarshal([]byte(readDocker(t, "helm/grafana.json")), &d); err != nil {
 		t.Fatal(err)
 	}
 	if len(d.Panels) < 20 || d.Title == "" || d.UID == "" || d.SchemaVersion < 36 {

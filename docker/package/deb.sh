@@ -29,8 +29,8 @@ put 644 <("$printer" completion bash) usr/share/bash-completion/completions/redl
 put 644 <("$printer" completion zsh) usr/share/zsh/vendor-completions/_redlockd
 put 644 <("$printer" completion fish) usr/share/fish/vendor_completions.d/redlockd.fish
 put 644 "$docker/../LICENSE" usr/share/doc/redlockd/copyright
-for example in helm/redis.conf alerts.yaml grafana.json; do
-  put 644 "$docker/$example" "usr/share/doc/redlockd/examples/${example##*/}"
+for example in redis.conf alerts.yaml grafana.json; do
+  put 644 "$docker/helm/$example" "usr/share/doc/redlockd/examples/$example"
 done
 
 mkdir "$tree/DEBIAN"

@@ -3,6 +3,29 @@
 {{- if contains "redlockd" .Release.Name }}{{ .Release.Name | trunc 40 | trimSuffix "-" }}{{ else }}{{ .Release.Name | trunc 31 | trimSuffix "-" }}-redlockd{{ end }}
 {{- end -}}
 
+{{- /* The labels that Kubernetes recommends, for a list of the chart, the component and its image. Selectors go by the label app alone, because
+they can never be changed: the version is one of these labels. */ -}}
+{{- define "redlockd.labels" -}}
+{{- $root := index . 0 }}
+{{- $labels := dict "app.kubernetes.io/name" "redlockd" "app.kubernetes.io/instance" $root.Release.Name "app.kubernetes.io/component" (index . 1) "app.kubernetes.io/part-of" "redlockd" "app.kubernetes.io/managed-by" $root.Release.Service }}
+{{- with regexFind ":[A-Za-z0-9_][A-Za-z0-9_.-]*$" (index . 2 | splitList "@" | first | splitList "/" | last) }}{{ $_ := set $labels "app.kubernetes.io/version" (trimPrefix ":" . | trunc 63 | trimAll "_.-") }}{{ end }}
+{{- $comma := "" }}{{ range $key, $value := $labels }}{{ $comma }}{{ $key }}: {{ toJson $value }}{{ $comma = ", " }}{{ end }}
+{{- end -}}
+
+{{- define "redlockd.serverLabels" -}}
+{{ include "redlockd.labels" (list . "server" .Values.image) }}
+{{- end -}}
+
+{{- define "redlockd.masterLabels" -}}
+{{ include "redlockd.labels" (list . "master" .Values.masters.image) }}
+{{- end -}}
+
+{{- /* The labels of what Prometheus and Grafana find by them, for a list of the chart and the labels of the values, which win. */ -}}
+{{- define "redlockd.monitoringLabels" -}}
+{{- $own := printf "{%s}" (include "redlockd.serverLabels" (index . 0)) | fromYaml }}
+{{- merge (deepCopy (index . 1)) $own | toYaml }}
+{{- end -}}
+
 {{- /* A value as TOML writes it. JSON is TOML but for tables, and has no 10000.0 for 10000. */ -}}
 {{- define "redlockd.toml" -}}
 {{- if kindIs "map" . -}}
@@ -30,6 +53,14 @@
 {{- if $tls.clientCA }}{{ $_ := set $own.server "tls_client_ca" "/run/secrets/redlockd-tls/ca.crt" }}{{ end }}
 {{- else if $tls.clientCA }}
 {{- fail "tls.clientCA needs tls.existingSecret: the Secret with tls.crt, tls.key and ca.crt" }}
+{{- end }}
+{{- if .Values.masters.existingSecret }}
+{{- range $name := list "password" "password_file" }}
+{{- if hasKey (get $.Values.settings "master" | default dict) $name }}
+{{- fail (printf "settings.master.%s: the chart sets the password of the masters, so take it out, or masters.existingSecret" $name) }}
+{{- end }}
+{{- end }}
+{{- $_ := set $own "master" (dict "password_file" "/run/secrets/redlockd-masters/password") }}
 {{- end }}
 {{- $addresses := .Values.masters.addresses }}
 {{- if .Values.masters.enabled }}

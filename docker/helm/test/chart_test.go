@@ -17,6 +17,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/BurntSushi/toml"
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -112,8 +113,11 @@ func configOf(t *testing.T, manifest, release string) (c map[string]any) {
 	return c
 }
 
-// Without the digest of the ConfigMap, which only helm upgrade needs: kubernetes.yaml is edited by hand.
-var digest = regexp.MustCompile(`(?m)^ +checksum/config: [0-9a-f]{64}\n`)
+// Without what is Helm's: the digest of the ConfigMap, which only helm upgrade needs, and the label by which Helm knows its own objects.
+var (
+	digest    = regexp.MustCompile(`(?m)^ +checksum/config: [0-9a-f]{64}\n`)
+	managedBy = regexp.MustCompile(`app\.kubernetes\.io/managed-by: "Helm", `)
+)
 
 // TestDefaultsAreTheManifest: UPDATE=1 writes kubernetes.yaml anew.
 func TestDefaultsAreTheManifest(t *testing.T) {
@@ -121,7 +125,7 @@ func TestDefaultsAreTheManifest(t *testing.T) {
 	if len(digest.FindAllString(rendered, -1)) != 1 {
 		t.Error("want one digest of the ConfigMap, so that helm upgrade restarts the pods")
 	}
-	want := header + digest.ReplaceAllString(rendered, "")
+	want := header + managedBy.ReplaceAllString(digest.ReplaceAllString(rendered, ""), "")
 	if os.Getenv("UPDATE") != "" {
 		if err := os.WriteFile(manifestFile, []byte(want), 0o644); err != nil {
 			t.Fatal(err)
@@ -149,6 +153,7 @@ imagePullSecrets: [{name: registry}]
 replicas: 3
 existingSecret: passwords
 maxTTLSeconds: 30
+service: {type: LoadBalancer, annotations: {example.org/internal: "true"}, loadBalancerSourceRanges: ["10.0.0.0/8", "fd00::/8"]}
 masters: {enabled: false, addresses: ["10.0.0.1:6379", "10.0.0.2:6379", "[fd00::3]:6379"]}
 settings:
   server: {max_clients: 20000, drain_delay: 6s}
@@ -160,13 +165,15 @@ settings:
   policy: [{prefix: "billing:*", max_ttl: 30s, fence: always}, {prefix: "cron:*", max_waiters: 5}]
 tls: {existingSecret: certificate, clientCA: true}
 resources: {limits: {cpu: 2}}
+priorityClassName: important
 nodeSelector: {disk: none}
 tolerations: [{key: locks, operator: Exists}]
-metrics: {namespace: prometheus, serviceMonitor: {enabled: true, labels: {release: prometheus}}}
+metrics: {namespace: prometheus, serviceMonitor: {enabled: true, labels: {release: prometheus}},
+  prometheusRule: {enabled: true, labels: {release: prometheus}}, dashboard: {enabled: true}}
 `
 
 const scheduled = `
-masters: {replicas: 3, nodeSelector: {disk: none}, tolerations: [{key: locks, operator: Exists}]}
+masters: {replicas: 3, existingSecret: masters, priorityClassName: important, nodeSelector: {disk: none}, tolerations: [{key: locks, operator: Exists}]}
 imagePullSecrets: [{name: registry}]
 maxTTLSeconds: 5
 `
@@ -175,8 +182,8 @@ func TestObjectsAreValid(t *testing.T) {
 	for name, values := range map[string]string{"defaults": "", "many": many, "scheduled": scheduled} {
 		t.Run(name, func(t *testing.T) {
 			for name, object := range objects(t, manifest(t, "redlockd", values)) {
-				if strings.HasPrefix(name, "ServiceMonitor ") {
-					continue // no type of Kubernetes; see TestServiceMonitor
+				if strings.HasPrefix(name, "ServiceMonitor ") || strings.HasPrefix(name, "PrometheusRule ") {
+					continue // no types of Kubernetes; see TestServiceMonitor and TestMonitoring
 				}
 				if err := validate(t, object); err != nil {
 					t.Errorf("%s: %v", name, err)
@@ -300,7 +307,8 @@ func TestValuesReachTheObjects(t *testing.T) {
 	if got := configOf(t, text, "redlockd"); fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("config.toml: got %v, want %v", got, want)
 	}
-	for _, part := range []string{"image: registry.example.org/redlockd:1.2.0", "secretName: passwords", "secretName: certificate", "replicas: 3", "path: /readyz, port: 9121, scheme: HTTPS"} {
+	for _, part := range []string{"image: registry.example.org/redlockd:1.2.0", "secretName: passwords", "secretName: certificate", "replicas: 3", "path: /readyz, port: 9121, scheme: HTTPS",
+		"type: LoadBalancer\n", "externalTrafficPolicy: Local", "- 10.0.0.0/8", "example.org/internal: \"true\"", "priorityClassName: important"} {
 		if !strings.Contains(text, part) {
 			t.Errorf("no %q in\n%s", part, text)
 		}
@@ -361,12 +369,143 @@ func TestServiceMonitor(t *testing.T) {
 	if err := yaml.Unmarshal(all["Service redlockd-metrics"], &service); err != nil {
 		t.Fatal(err)
 	}
-	if !reflect.DeepEqual(monitor.Spec.Selector.MatchLabels, service.Labels) || len(monitor.Spec.Endpoints) != 1 ||
+	if selected := monitor.Spec.Selector.MatchLabels; len(selected) != 1 || selected["app"] != service.Labels["app"] || len(monitor.Spec.Endpoints) != 1 ||
 		monitor.Spec.Endpoints[0].Port != service.Spec.Ports[0].Name || monitor.Spec.Endpoints[0].Scheme != "https" || monitor.Metadata.Labels["release"] != "prometheus" {
 		t.Errorf("got the monitor %+v of the Service %+v", monitor, service.Spec)
 	}
 	if _, there := objects(t, manifest(t, "redlockd", ""))["ServiceMonitor redlockd"]; there {
 		t.Error("the defaults have a ServiceMonitor, which a cluster without the operator refuses")
+	}
+}
+
+// The alerts and the dashboard are those of the files, so there is no second copy of them.
+func TestMonitoring(t *testing.T) {
+	all := objects(t, manifest(t, "redlockd", many))
+	var rule struct {
+		Metadata struct{ Labels map[string]string }
+		Spec     any
+	}
+	if err := yaml.Unmarshal(all["PrometheusRule redlockd"], &rule); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile("../alerts.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var alerts any
+	if err := yaml.Unmarshal(text, &alerts); err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(rule.Spec, alerts) || rule.Metadata.Labels["release"] != "prometheus" {
+		t.Errorf("got %+v, want the alerts %+v", rule, alerts)
+	}
+	var dashboard corev1.ConfigMap
+	if err := yaml.Unmarshal(all["ConfigMap redlockd-dashboard"], &dashboard); err != nil {
+		t.Fatal(err)
+	}
+	text, err = os.ReadFile("../grafana.json")
+	if err != nil || strings.TrimSpace(dashboard.Data["redlockd.json"]) != strings.TrimSpace(string(text)) || dashboard.Labels["grafana_dashboard"] != "1" {
+		t.Errorf("got %v with the labels %v, want the dashboard", err, dashboard.Labels)
+	}
+	for name := range objects(t, manifest(t, "redlockd", "")) {
+		if strings.HasPrefix(name, "PrometheusRule ") || name == "ConfigMap redlockd-dashboard" {
+			t.Errorf("the defaults have %s, which a cluster without the operator refuses, or nobody reads", name)
+		}
+	}
+}
+
+// All objects have the labels that Kubernetes recommends. Selectors can never be changed, so they have none of them: an upgrade of a release
+// that was installed before must go on, and a new image changes the version.
+func TestLabels(t *testing.T) {
+	for values, versions := range map[string][2]string{
+		"": {"", "7.2"},
+		"{image: 'registry.example.org:5000/redlockd:1.2.0', masters: {image: 'redis@sha256:abcdef'}}": {"1.2.0", ""},
+		"{image: 'registry.example.org:5000/redlockd', masters: {image: 'redis:7.2@sha256:abcdef'}}":   {"", "7.2"},
+	} {
+		for name, object := range objects(t, manifest(t, "redlockd", values)) {
+			var o struct {
+				Metadata struct{ Labels map[string]string }
+				Spec     struct {
+					Selector any
+					Template struct {
+						Metadata struct{ Labels map[string]string }
+					}
+				}
+			}
+			if err := json.Unmarshal(object, &o); err != nil {
+				t.Fatal(err)
+			}
+			component, version := "server", versions[0]
+			if strings.HasSuffix(name, "-master") {
+				component, version = "master", versions[1]
+			}
+			all := []map[string]string{o.Metadata.Labels}
+			if o.Spec.Template.Metadata.Labels != nil {
+				all = append(all, o.Spec.Template.Metadata.Labels)
+			}
+			for _, labels := range all {
+				for label, want := range map[string]string{"name": "redlockd", "instance": "redlockd", "component": component, "part-of": "redlockd", "managed-by": "Helm", "version": version} {
+					if got := labels["app.kubernetes.io/"+label]; got != want {
+						t.Errorf("%s with %s: the label %s is %q, want %q", name, values, label, got, want)
+					}
+				}
+			}
+			if selector := fmt.Sprint(o.Spec.Selector); strings.Contains(selector, "app.kubernetes.io") {
+				t.Errorf("%s: selects by %s", name, selector)
+			}
+		}
+	}
+}
+
+// The masters demand the password, and redlockd logs in with it. Method: a redis-server runs the command of the pod.
+func TestMastersHaveAPassword(t *testing.T) {
+	text := manifest(t, "redlockd", scheduled)
+	if got := fmt.Sprint(configOf(t, text, "redlockd")["master"]); got != "map[password_file:/run/secrets/redlockd-masters/password]" {
+		t.Errorf("config.toml: [master] is %s", got)
+	}
+	for _, part := range []string{"{name: masters, mountPath: /run/secrets/redlockd-masters}", "secret: {secretName: masters, defaultMode: 0440}"} {
+		if !strings.Contains(text, part) {
+			t.Errorf("no %q in\n%s", part, text)
+		}
+	}
+	if fmt.Sprint(configOf(t, manifest(t, "redlockd", ""), "redlockd")["master"]) != "<nil>" {
+		t.Error("the defaults have a password for masters")
+	}
+	var set appsv1.StatefulSet
+	if err := json.Unmarshal(objects(t, text)["StatefulSet redlockd-master"], &set); err != nil {
+		t.Fatal(err)
+	}
+	container := set.Spec.Template.Spec.Containers[0]
+	if env := container.Env; len(env) != 1 || env[0].Name != "REDISCLI_AUTH" || env[0].ValueFrom.SecretKeyRef.Name != "masters" || env[0].ValueFrom.SecretKeyRef.Key != "password" {
+		t.Fatalf("got the variables %+v", env)
+	}
+	if _, err := exec.LookPath("redis-server"); err != nil {
+		t.Skip(err)
+	}
+	const password = `a "b' \c $d #e`
+	socket := filepath.Join(t.TempDir(), "s")
+	command := strings.Replace(container.Command[2], "/etc/redis/redis.conf", "../redis.conf --port 0 --unixsocket "+socket, 1)
+	server := exec.CommandContext(t.Context(), container.Command[0], container.Command[1], command)
+	server.Env = append(os.Environ(), "REDISCLI_AUTH="+password)
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ping := func(password string) string {
+		cli := exec.Command("redis-cli", "-s", socket, "PING")
+		cli.Env = append(os.Environ(), "REDISCLI_AUTH="+password)
+		out, _ := cli.CombinedOutput()
+		return string(out)
+	}
+	for deadline := time.Now().Add(20 * time.Second); ping(password) != "PONG\n"; time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("with the password: got %s", ping(password))
+		}
+	}
+	if got := ping("another"); !strings.Contains(got, "NOAUTH") {
+		t.Errorf("with another password: got %s", got)
+	}
+	if args, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", server.Process.Pid)); err == nil && (!bytes.HasPrefix(args, []byte("redis-server")) || bytes.Contains(args, []byte("c $d"))) {
+		t.Errorf("the process is %q, want redis-server, which gets the signals of the kubelet, without the password", args)
 	}
 }
 
@@ -398,6 +537,18 @@ func TestNotesNameTheSecret(t *testing.T) {
 	}
 }
 
+func TestNotesNameTheMastersSecretAndTheAddress(t *testing.T) {
+	files, err := render("redlockd", "{masters: {existingSecret: mine}, service: {type: LoadBalancer}}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, part := range []string{"create secret generic mine --from-literal=password=", "get service redlockd\n"} {
+		if notes := files["redlockd/templates/NOTES.txt"]; !strings.Contains(notes, part) {
+			t.Errorf("no %q in %s", part, notes)
+		}
+	}
+}
+
 func TestBadValues(t *testing.T) {
 	for _, c := range []struct{ values, want string }{
 		{`replica: 3`, "replica"},
@@ -416,6 +567,16 @@ func TestBadValues(t *testing.T) {
 		{`settings: {http: {listen: ":1"}}`, "settings.http.listen: the chart sets this"},
 		{`settings: {locks: {max_ttl: 2m}}`, "settings.locks.max_ttl: the chart sets this, so take it out: set maxTTLSeconds"},
 		{`settings: {server: 5}`, "/settings/server"},
+		{`service: {type: ExternalName}`, "/service/type"},
+		{`service: {annotations: {a: true}}`, "/service/annotations/a"},
+		{`service: {loadBalancerSourceRanges: ["10.0.0.0/8"]}`, "/service/loadBalancerSourceRanges"},
+		{`service: {type: LoadBalancer, loadBalancerSourceRanges: ["10.0.0.1"]}`, "/service/loadBalancerSourceRanges/0"},
+		{`masters: {existingSecret: "my secret"}`, "/masters/existingSecret"},
+		{`{masters: {existingSecret: s}, settings: {master: {password: p}}}`, "settings.master.password: the chart sets the password of the masters"},
+		{`priorityClassName: 5`, "/priorityClassName"},
+		{`masters: {priorityClassName: "A B"}`, "/masters/priorityClassName"},
+		{`metrics: {prometheusRule: {enable: true}}`, "/metrics/prometheusRule"},
+		{`metrics: {dashboard: {labels: {a: 1}}}`, "/metrics/dashboard/labels/a"},
 		{`tls: {clientCA: true}`, "tls.clientCA needs tls.existingSecret"},
 		{`goMemLimit: 450M`, "/goMemLimit"},
 		{`metrics: {namespace: ""}`, "/metrics/namespace"},
