@@ -336,7 +336,7 @@ func (l *lane) heartbeat(ctx context.Context, link *conn.Conn) error {
 		return &conn.RefusedError{Reason: reason}
 	}
 	// With its memory full it cannot count. It can still release.
-	full := beat.Err() != nil && strings.HasPrefix(beat.Err().Error(), "OOM ")
+	full := conn.HasCode(beat.Err(), "OOM")
 	if full {
 		beat.SetErr(nil)
 		beat.SetVal([]any{l.guard.beat + 1})

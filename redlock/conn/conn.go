@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"regexp"
 	"strings"
 	"time"
 
@@ -163,10 +164,18 @@ func Replied(err error) bool {
 	return err == nil || err == redis.Nil || errors.As(err, &word)
 }
 
+// scriptFailed is how Redis up to 6.2 wraps the error of a command that a script has called.
+var scriptFailed = regexp.MustCompile(`^ERR Error running script \(call to f_\w+\): @user_script:\d+: (@user_script: \d+: )?-?`)
+
+// HasCode tells whether err is a master's with this code, also from within a script.
+func HasCode(err error, code string) bool {
+	return err != nil && strings.HasPrefix(scriptFailed.ReplaceAllString(err.Error(), ""), code+" ")
+}
+
 // IsWrongType tells whether a key held something else than a string: somebody but a redlockd has
 // written it.
-func IsWrongType(err error) bool { return err != nil && strings.HasPrefix(err.Error(), "WRONGTYPE") }
+func IsWrongType(err error) bool { return HasCode(err, "WRONGTYPE") }
 
 // IsNoScript tells whether the master does not know a script: it has restarted, or SCRIPT FLUSH was
 // sent. The script was not executed.
-func IsNoScript(err error) bool { return err != nil && strings.HasPrefix(err.Error(), "NOSCRIPT") }
+func IsNoScript(err error) bool { return HasCode(err, "NOSCRIPT") }

@@ -7,6 +7,7 @@ package conn
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"maps"
 	"net"
@@ -183,6 +184,28 @@ func TestParseInfo(t *testing.T) {
 		if got := ParseInfo(c.text); !maps.Equal(got, c.want) {
 			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
 		}
+	}
+}
+
+func TestHasCode(t *testing.T) {
+	for _, c := range []struct {
+		text, code string
+		want       bool
+	}{
+		{"OOM command not allowed when used memory > 'maxmemory'.", "OOM", true},
+		// Redis 5, of a command that a script has called.
+		{"ERR Error running script (call to f_31b4bd4920ea84cedf86423669ae1164504e06c9): @user_script:28: @user_script: 28: -OOM command not allowed when used memory > 'maxmemory'. ", "OOM", true},
+		{"ERR Error running script (call to f_f74ea4264e99d77722cf8e8f7ccbe463d999e875): @user_script:1: WRONGTYPE Operation against a key holding the wrong kind of value ", "WRONGTYPE", true},
+		{"ERR Error running script (call to f_31b4): @user_script:1: user_script:1: boo", "WRONGTYPE", false},
+		{"OOMPH", "OOM", false},
+		{"ERR the value is -OOM ", "OOM", false},
+	} {
+		if got := HasCode(errors.New(c.text), c.code); got != c.want {
+			t.Errorf("%q: got %v, want %v", c.text, got, c.want)
+		}
+	}
+	if HasCode(nil, "OOM") {
+		t.Error("no error has a code")
 	}
 }
 

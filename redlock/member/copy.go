@@ -476,7 +476,7 @@ func (c *copier) giveCommand(ctx context.Context, pipe redis.Pipeliner, w *copyW
 // it was given it under.
 func doneOf(cmd *redis.Cmd) (done string, err error) {
 	switch done, err = cmd.Text(); {
-	case err != nil && strings.HasPrefix(err.Error(), "OOM "):
+	case conn.HasCode(err, "OOM"):
 		return "", errors.New("its memory is full (maxmemory): it cannot be given all locks")
 	case err != nil:
 		return "", err
@@ -566,7 +566,7 @@ func (c *copier) note(ctx context.Context) error {
 		n := c.progress()
 		reply, err := p.f.Conn.Redis.EvalSha(ctx, lua.CopyNote.SHA, []string{lua.MembersKey}, c.id, n.text(), copyNoteLife(c.opts).Milliseconds()).Slice()
 		switch {
-		case err != nil && strings.HasPrefix(err.Error(), "OOM "): // it is told by what is given
+		case conn.HasCode(err, "OOM"): // it is told by what is given
 			return nil
 		case err != nil:
 			return conn.ConnectError(err)

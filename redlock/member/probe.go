@@ -516,7 +516,7 @@ func (r *MasterReport) tryCommands(ctx context.Context) {
 			args[i] = a
 		}
 		err := r.shown.Conn.Redis.Process(ctx, redis.NewCmd(ctx, args...))
-		if err == nil || errors.Is(err, redis.Nil) || conn.IsNoScript(err) || strings.HasPrefix(err.Error(), "WRONGTYPE") {
+		if err == nil || errors.Is(err, redis.Nil) || conn.IsNoScript(err) || conn.IsWrongType(err) {
 			continue
 		}
 		if !conn.Replied(err) {

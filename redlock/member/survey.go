@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -326,7 +325,7 @@ var errOtherRecord = errors.New("it is the text of another record: " + whatToDoA
 // AsMembersError is an error of reading the membership. Where somebody has put another key in its
 // place, the master is refused until it is gone.
 func AsMembersError(err error) error {
-	if err != nil && strings.HasPrefix(err.Error(), "WRONGTYPE") {
+	if conn.IsWrongType(err) {
 		return &conn.RefusedError{Reason: noMembership}
 	}
 	return err
