@@ -24,22 +24,62 @@ func (b *browser) pictures(state string) {
 			if got := b.eval("document.documentElement.scrollWidth > innerWidth"); got != "false" {
 				b.t.Errorf("%s: the page is wider than %d: %s", state, width, b.eval("document.documentElement.scrollWidth"))
 			}
-			dir := os.Getenv("REDLOCK_PICTURES")
-			if dir == "" {
-				continue
+			if faint := b.eval(faintTexts); faint != "" {
+				b.t.Errorf("%s, %d, dark %v: texts with a contrast below 4.5 (WCAG 1.4.3): %s", state, width, dark, faint)
 			}
-			var shot struct{ Data string }
-			b.do("Page.captureScreenshot", map[string]any{"format": "png", "captureBeyondViewport": true, "clip": map[string]any{
-				"x": 0, "y": 0, "scale": 1, "width": width, "height": min(atoi(b.eval("document.documentElement.scrollHeight")), 3000)}}, &shot)
-			picture, err := base64.StdEncoding.DecodeString(shot.Data)
-			if err != nil {
-				b.t.Fatal(err)
-			}
-			name := fmt.Sprintf("%s/%s-%d-%s.png", dir, state, width, map[bool]string{false: "light", true: "dark"}[dark])
-			if err := os.WriteFile(name, picture, 0o600); err != nil {
-				b.t.Fatal(err)
+			if dir := os.Getenv("REDLOCK_PICTURES"); dir != "" {
+				b.shot(fmt.Sprintf("%s/%s-%d-%s.png", dir, state, width, map[bool]string{false: "light", true: "dark"}[dark]),
+					width, min(atoi(b.eval("document.documentElement.scrollHeight")), 3000))
 			}
 		}
+	}
+}
+
+// faintTexts lists the texts whose contrast to what is behind them is below 4.5, as the browser draws them.
+const faintTexts = `(() => {
+	const parts = colour => colour.match(/[\d.]+/g).map(Number)
+	const light = colour => {
+		const [r, g, b] = parts(colour).map(v => (v /= 255) <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
+		return 0.2126 * r + 0.7152 * g + 0.0722 * b
+	}
+	const behind = element => {
+		for (; element; element = element.parentElement) {
+			const colour = getComputedStyle(element).backgroundColor
+			if (parts(colour)[3] !== 0) return colour
+		}
+		return "rgb(255, 255, 255)"
+	}
+	const faint = new Set()
+	const check = (text, element, colour) => {
+		const [a, b] = [light(colour), light(behind(element))].sort((a, b) => b - a)
+		if ((a + 0.05) / (b + 0.05) < 4.5) faint.add(text + " " + colour + " on " + behind(element))
+	}
+	const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT)
+	while (texts.nextNode()) {
+		const element = texts.currentNode.parentElement
+		if (!texts.currentNode.data.trim() || !element.checkVisibility()) continue
+		if (getComputedStyle(element).opacity !== "1") faint.add("translucent: " + texts.currentNode.data)
+		check(texts.currentNode.data.trim(), element, getComputedStyle(element).color)
+	}
+	for (const input of document.querySelectorAll("input")) {
+		check("what is written", input, getComputedStyle(input).color)
+		check(input.placeholder, input, getComputedStyle(input, "::placeholder").color)
+	}
+	return [...faint].slice(0, 5).join("; ")
+})()`
+
+// shot leaves a picture of the page, from its top.
+func (b *browser) shot(name string, width, height int) {
+	b.t.Helper()
+	var shot struct{ Data string }
+	b.do("Page.captureScreenshot", map[string]any{"format": "png", "captureBeyondViewport": true, "clip": map[string]any{
+		"x": 0, "y": 0, "scale": 1, "width": width, "height": height}}, &shot)
+	picture, err := base64.StdEncoding.DecodeString(shot.Data)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if err := os.WriteFile(name, picture, 0o644); err != nil {
+		b.t.Fatal(err)
 	}
 }
 
@@ -108,6 +148,7 @@ func TestStatusPageInABrowser(t *testing.T) {
 	b.open(url)
 	wantPage(tone("good", "redlockd")...)
 	wantPage(`document.body.innerText.includes("Log in to see which resources")`, `!document.body.innerText.includes("billing")`)
+	b.pictures("anonymous")
 
 	// After the login the browser sends the password by itself, with the stream too.
 	b.open(strings.Replace(url, "//", "//ops:right@", 1) + "login")
@@ -116,17 +157,19 @@ func TestStatusPageInABrowser(t *testing.T) {
 	wantPage(`document.body?.innerText.includes("Logged in as ops")`, `document.getElementById("locks").innerText.includes("<script>window.ran=1</script>")`,
 		`document.querySelector("#locks tbody tr").innerText.includes("billing:invoice:0007")`, `document.getElementById("lost").hidden`)
 	b.eval("document.isTheSame = true")
-	wantPage(`document.querySelectorAll("#plots path").length == 5`) // after ten seconds
+	wantPage(`document.querySelectorAll("#plots path").length == 9`) // after ten seconds
 	b.pictures("healthy")
 
 	for _, m := range masters {
 		manyLocks(t, m.Addr)
 	}
 	masters[0].Kill()
+	wantPage(tone("warn", "4 of 5")...)
+	wantPage(`document.getElementById("masters").innerText.includes("has no vote: down")`)
+	b.pictures("master-down")
 	if err := masters[0].Restart(); err != nil {
 		t.Fatal(err)
 	}
-	wantPage(tone("warn", "4 of 5")...)
 	wantPage(`document.getElementById("masters").innerText.includes("quarantined")`, `document.getElementById("masters").innerText.includes("It is being given what")`)
 	b.pictures("quarantine")
 

@@ -113,9 +113,19 @@ func TestWaitersOfOtherRedlockds(t *testing.T) {
 		{"a:1", redlock.LeaseInfo{Resources: []string{"r"}, TokenDigest: "x", Waiters: 2, Queue: waits(3, 1)}},
 		{"b:1", redlock.LeaseInfo{Resources: []string{"r"}, Waiters: 20, Queue: waits(2)}},
 		{"b:1", redlock.LeaseInfo{Resources: []string{"s"}, Waiters: 1, Queue: waits(4)}},
+		{"a:1", redlock.LeaseInfo{Resources: []string{"t"}, TokenDigest: "x", Shared: true, Waiters: 1, Queue: waits(5)}},
+		{"a:1", redlock.LeaseInfo{Resources: []string{"t"}, TokenDigest: "y", Shared: true, Waiters: 1, Queue: waits(5)}},
+		{"b:1", redlock.LeaseInfo{Resources: []string{"t"}, TokenDigest: "z", Shared: true, Waiters: 1, Queue: waits(6)}},
 	})
-	if len(leases) != 2 || leases[0].Waiters != 22 || fmt.Sprint(leases[0].Queue) != fmt.Sprint(waits(3, 2, 1)) || leases[1].Resources[0] != "s" {
-		t.Errorf("got %+v", leases)
+	got := ""
+	for _, l := range leases {
+		got += fmt.Sprint(l.Resources, l.Waiters, " ")
+		for _, w := range l.Queue {
+			got += fmt.Sprint(int(w.Waited), " ")
+		}
+	}
+	if want := "[r] 22 3 2 1 [s] 1 4 [t] 2 6 5 [t] 0 [t] 0 "; got != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 

@@ -192,8 +192,8 @@ func (v *pageView) facts(r *Reading) {
 		audit.Value, audit.Tone = audit.Value+", "+countText(r.Audit.Dropped)+" dropped", toneWarn
 	}
 	v.Facts = []factView{
-		{"locks that run", countText(n.Leases), toneGood},
-		{"LOCKs that wait", fmt.Sprintf("%s of %s", countText(n.Waiters), countText(r.MaxWaiters)), toneGood},
+		{"locks that run here", countText(n.Leases), toneGood},
+		{"LOCKs that wait here", fmt.Sprintf("%s of %s", countText(n.Waiters), countText(r.MaxWaiters)), toneGood},
 		{"clients", fmt.Sprintf("%s of %s", countText(r.Clients), countText(r.MaxClients)), toneGood},
 		{"passed on to the next waiter", countText(n.Handovers), toneGood},
 		{"forgotten by the masters", countText(n.Lost), toneGood},
@@ -216,15 +216,18 @@ type plotView struct {
 	Title string
 	// Now is the last value, Most the largest.
 	Now, Most string
-	Lines     []lineView
+	// Ago is how long ago the left end was, Box what the lines are drawn in, Base closes the first line
+	// to an area.
+	Ago, Box, Base string
+	Lines          []lineView
 }
 
 // lineView is one line of a plot. Kind tells its lines apart.
 type lineView struct{ Kind, Path string }
 
 const (
-	plotWidth  = historyPoints // one unit for each point
-	plotHeight = 60
+	plotWidthMin = 30 // one unit for each point: five minutes
+	plotHeight   = 60
 )
 
 // plotsOf makes the plots.
@@ -232,9 +235,9 @@ func plotsOf(points []point) []plotView {
 	rate := func(v float64) string { return rateText(float32(v)) + "/s" }
 	ms := func(v float64) string { return msText(time.Duration(v)) }
 	return []plotView{
-		newPlot("locks granted", points, rate, func(p *point) float64 { return float64(p.rates[0]) }),
+		newPlot("locks granted here", points, rate, func(p *point) float64 { return float64(p.rates[0]) }),
 		newPlot("LOCKs denied, or without a quorum", points, rate, func(p *point) float64 { return float64(p.rates[1] + p.rates[2]) }),
-		newPlot("LOCKs that wait", points, func(v float64) string { return countText(int(v)) }, func(p *point) float64 { return float64(p.waiters) }),
+		newPlot("LOCKs that wait here", points, func(v float64) string { return countText(int(v)) }, func(p *point) float64 { return float64(p.waiters) }),
 		newPlot("rounds: 99 % (dashed: half)", points, ms,
 			func(p *point) float64 { return float64(p.slow) }, func(p *point) float64 { return float64(p.median) }),
 	}
@@ -243,7 +246,9 @@ func plotsOf(points []point) []plotView {
 // newPlot draws one line for each value. The first has the numbers beside the plot. The newest point is
 // at the right end.
 func newPlot(title string, points []point, text func(float64) string, values ...func(*point) float64) plotView {
-	plot := plotView{Title: title, Now: "–", Most: "–"}
+	width := max(plotWidthMin, len(points))
+	plot := plotView{Title: title, Now: "–", Most: "–", Ago: spanText(time.Duration(width) * pointInterval),
+		Box: fmt.Sprintf("0 0 %d %d", width-1, plotHeight), Base: fmt.Sprintf("V%dH%dZ", plotHeight, width-len(points))}
 	most := 0.0
 	for i := range points {
 		for _, value := range values {
@@ -265,10 +270,10 @@ func newPlot(title string, points []point, text func(float64) string, values ...
 			if n == 0 {
 				letter = 'M'
 			}
-			fmt.Fprintf(&path, "%c%d %.0f", letter, plotWidth-len(points)+n, y)
+			fmt.Fprintf(&path, "%c%d %.0f", letter, width-len(points)+n, y)
 		}
 		if len(points) == 1 {
-			path.WriteString("h1") // one point alone draws nothing
+			path.WriteString("h-1") // one point alone draws nothing
 		}
 		plot.Lines = append(plot.Lines, lineView{[]string{"first", "second"}[i], path.String()})
 	}
@@ -327,6 +332,15 @@ func newLocksView(viewer Viewer) *locksView {
 	}
 	v.Locks = locks
 	v.Leases = withWaiters(locks.Leases)
+	// The readers of a resource, and its slots (name#1), stay together.
+	base := func(l Lease) string {
+		name, _, _ := strings.Cut(l.Resources[0], "#")
+		return name
+	}
+	waiters := make(map[string]int)
+	for _, l := range v.Leases {
+		waiters[base(l)] += l.Waiters
+	}
 	slices.SortStableFunc(v.Leases, func(a, b Lease) int {
 		switch {
 		case a.Lost != b.Lost && a.Lost:
@@ -334,27 +348,37 @@ func newLocksView(viewer Viewer) *locksView {
 		case a.Lost != b.Lost:
 			return 1
 		}
-		return b.Waiters - a.Waiters
+		return waiters[base(b)] - waiters[base(a)]
 	})
 	return v
 }
 
-// withWaiters adds who waits for a resource at other redlockds to the lock that it waits for: the
+// withWaiters has all who wait for a resource, at each redlockd, stand with the first lock on it: the
 // longest comes first, because there is no order across redlockds.
 func withWaiters(leases []Lease) (all []Lease) {
-	holder := make(map[string]int) // index of the lock, by its resources
+	type place struct{ resource, redlockd string }
+	first, counted := make(map[string]int), make(map[place]bool) // first has the index of that lock
 	for _, l := range leases {
-		if at, ok := holder[l.Resources[0]]; ok && l.TokenDigest == "" {
+		at, ok := first[l.Resources[0]]
+		// Each reader has the same waiters, those at its redlockd.
+		if ok && !counted[place{l.Resources[0], l.Redlockd}] {
 			h := &all[at]
 			h.Waiters += l.Waiters
 			h.Queue = slices.Concat(h.Queue, l.Queue)
 			slices.SortStableFunc(h.Queue, func(a, b redlock.WaiterInfo) int { return cmp.Compare(b.Waited, a.Waited) })
-			continue
 		}
 		for _, resource := range l.Resources {
-			holder[resource] = len(all)
+			counted[place{resource, l.Redlockd}] = true
+			if !ok {
+				first[resource] = len(all)
+			}
 		}
-		all = append(all, l)
+		if ok {
+			l.Waiters, l.Queue = 0, nil
+		}
+		if !ok || l.TokenDigest != "" {
+			all = append(all, l)
+		}
 	}
 	return all
 }
@@ -409,6 +433,9 @@ func (v *locksView) From() string {
 	return "Answered: this redlockd, " + strings.Join(v.Answered[1:], ", ") + "."
 }
 
+// Several reports whether the names of redlockds are shown with the locks.
+func (v *locksView) Several() bool { return !v.Confined && len(v.Answered) > 1 }
+
 // has reports whether a text that is shown of the lease has the filter in it, which is in lower case.
 func (l *Lease) has(filter string) bool {
 	texts := slices.Clone(l.Resources)
@@ -436,7 +463,7 @@ func newLockView(lease Lease, now time.Time) lockView {
 	case lease.DelayLeft() > 0:
 		v.State = "in its delay: its TTL has ended without a release"
 	case lease.Shared:
-		v.State = "held by a reader"
+		v.State = "shared"
 	default:
 		v.State = "held"
 	}
