@@ -23,6 +23,9 @@ type browser struct {
 	out     *bufio.Reader
 	lastID  int
 	session string // of the one tab
+	// login is the name and the password to type when the browser asks for them; "": who is asked cancels. logins counts how often it asked.
+	login  string
+	logins int
 }
 
 // startBrowser starts a Chromium with one tab, until the end of the test.
@@ -75,6 +78,46 @@ func startBrowser(t *testing.T) *browser {
 // do runs a command of the protocol and reads its result. It passes over events.
 func (b *browser) do(method string, params map[string]any, result any) {
 	b.t.Helper()
+	id := b.send(method, params)
+	for {
+		text, err := b.out.ReadBytes(0)
+		if errors.Is(err, io.EOF) && method == "Browser.close" {
+			return
+		}
+		if err != nil {
+			b.t.Fatalf("%s: %v", method, err)
+		}
+		var answer struct {
+			ID     int
+			Method string
+			Params struct{ RequestID string }
+			Error  *struct{ Message string }
+			Result json.RawMessage
+		}
+		if err := json.Unmarshal(text[:len(text)-1], &answer); err != nil {
+			b.t.Fatalf("%s: %v: %s", method, err, text)
+		}
+		if answer.Method != "" {
+			b.event(answer.Method, answer.Params.RequestID)
+		}
+		if answer.ID != id {
+			continue
+		}
+		if answer.Error != nil {
+			b.t.Fatalf("%s: %s", method, answer.Error.Message)
+		}
+		if result != nil {
+			if err := json.Unmarshal(answer.Result, result); err != nil {
+				b.t.Fatalf("%s: %v", method, err)
+			}
+		}
+		return
+	}
+}
+
+// send sends a command and returns its number.
+func (b *browser) send(method string, params map[string]any) (id int) {
+	b.t.Helper()
 	b.lastID++
 	message := map[string]any{"id": b.lastID, "method": method, "params": params}
 	if b.session != "" && !strings.HasPrefix(method, "Browser.") {
@@ -87,34 +130,22 @@ func (b *browser) do(method string, params map[string]any, result any) {
 	if _, err := b.in.Write(append(text, 0)); err != nil {
 		b.t.Fatalf("%s: %v", method, err)
 	}
-	for {
-		text, err := b.out.ReadBytes(0)
-		if errors.Is(err, io.EOF) && method == "Browser.close" {
-			return
+	return b.lastID
+}
+
+// event answers for the user whom the browser asks for a password.
+func (b *browser) event(method, request string) {
+	b.t.Helper()
+	switch method {
+	case "Fetch.requestPaused":
+		b.send("Fetch.continueRequest", map[string]any{"requestId": request})
+	case "Fetch.authRequired":
+		b.logins++
+		response := map[string]any{"response": "CancelAuth"}
+		if name, password, ok := strings.Cut(b.login, ":"); ok {
+			response = map[string]any{"response": "ProvideCredentials", "username": name, "password": password}
 		}
-		if err != nil {
-			b.t.Fatalf("%s: %v", method, err)
-		}
-		var answer struct {
-			ID     int
-			Error  *struct{ Message string }
-			Result json.RawMessage
-		}
-		if err := json.Unmarshal(text[:len(text)-1], &answer); err != nil {
-			b.t.Fatalf("%s: %v: %s", method, err, text)
-		}
-		if answer.ID != b.lastID {
-			continue
-		}
-		if answer.Error != nil {
-			b.t.Fatalf("%s: %s", method, answer.Error.Message)
-		}
-		if result != nil {
-			if err := json.Unmarshal(answer.Result, result); err != nil {
-				b.t.Fatalf("%s: %v", method, err)
-			}
-		}
-		return
+		b.send("Fetch.continueWithAuth", map[string]any{"requestId": request, "authChallengeResponse": response})
 	}
 }
 
