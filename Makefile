@@ -3,7 +3,7 @@
 STATICCHECK = go run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 BENCHSTAT = go run golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
 
-.PHONY: soak-simulation replay run build generate dist test test-all test-packages test-processes-1 test-processes-2 test-engine test-release test-bench test-chart test-simulation test-models test-mutants mutants-generated test-scenarios test-generated lint walk bench bench-full bench-libraries benchmarks scenarios torture fuzz redis tools libraries tlc model
+.PHONY: soak-simulation replay run build generate dist test test-all test-packages test-processes-1 test-processes-2 test-engine test-release test-fleet test-versions test-bench test-chart test-simulation test-models test-mutants mutants-generated test-scenarios test-generated lint walk bench bench-full bench-libraries benchmarks scenarios torture fuzz redis tools libraries servers tlc model
 
 run: ## serve on 127.0.0.1:6380 with five masters inside the process
 	go run ./cmd/redlockd
@@ -22,7 +22,7 @@ test: redis ## the tests that need nothing but Go and redis-server, briefly: wha
 	go test ./...
 
 # What REDLOCK_TESTS means is in redlock/redisproc/need.go.
-test-packages test-processes-1 test-processes-2 test-engine: export REDLOCK_TESTS = all
+test-packages test-processes-1 test-processes-2 test-engine test-fleet test-versions: export REDLOCK_TESTS = all
 test-release test-mutants mutants-generated test-models test-scenarios test-generated test-bench model: export REDLOCK_TESTS = release
 
 # The race detector sees a few cases of these tests, or none (redlock/cases_test.go): test-engine runs them without it, in full.
@@ -33,7 +33,7 @@ PROCESSES = ./cmd/redlockd
 PART = ^Test(Run|Hostile|Members|Held)
 
 test-all: tools libraries tlc ## the gate: all tests of the product with the race detector, against real redis-server processes, and the simulation without it; nine minutes on two processors
-	@$(MAKE) --no-print-directory -j4 test-packages test-processes-1 test-processes-2 test-engine
+	@$(MAKE) --no-print-directory -j4 test-packages test-processes-1 test-processes-2 test-engine test-fleet
 
 test-packages:
 	go test -race -timeout 40m $$(go list ./... | grep -v '$(PROCESSES:./%=/%)$$')
@@ -47,7 +47,30 @@ test-processes-2:
 test-engine:
 	REDLOCK_SIM_SEEDS=$(or $(SEEDS),50) go test -count=1 -timeout 40m -run '$(ENGINE)' ./redlock
 
-test-release: test-all test-mutants test-models test-scenarios test-generated test-bench test-chart ## before a release: `make test-all`, and what takes long
+# Masters of other versions than the system's. A version that cannot be had is named, and test-fleet goes on without it.
+SERVERS = redlock/testdata/servers/build.sh
+FLEET = $$($(SERVERS) --list),redis-server
+
+servers: ## masters of other versions: Redis 5.0, 6.2, 8.0 and 8.6, Valkey 8.1 and 9.1
+	@$(SERVERS) || [ -n "$$($(SERVERS) --list)" ]
+
+# Each master of a fleet is another version.
+test-fleet: servers
+	REDLOCK_SERVERS="$(FLEET)" go test -count=1 -timeout 10m -run '^TestReal(LockUnlockExtend|MastersFailAndComeBack|FencesGrow|KillLoop|FullMasterReleases|LostLeaseIsNoticed)$$' ./redlock
+	REDLOCK_SERVERS="$(FLEET)" go test -race -count=1 -timeout 10m -run '^Test(HeldOverADrain|RunExtendsTheLock|MembersChange)$$' ./cmd/redlockd
+
+MASTERS = ^Test(Real.*|LockScripts|ReaderScripts|Clamp|WaysToAMaster|FenceAtARedis)$$
+PROGRAM = ^Test(Run.*|Members.*|Bootstrap.*|Check|Held.*|HoldingRecipes|LocksOfAFleet|MajorityIsLostForGood|AnotherListOfMasters|Assume.*|Serve.*|SignalWithoutMasters|ProtectedMode|RefoundAsks)$$
+
+test-versions: tools libraries ## the tests of real masters, and of the master in memory and the Lua of scripts against real ones, on each version, and on a fleet of all
+	@$(SERVERS)
+	@for servers in $$(echo "$(FLEET)" | tr , ' ') "$(FLEET)"; do \
+	  echo "== $$servers"; export REDLOCK_SERVERS="$$servers"; \
+	  go test -count=1 -timeout 20m ./redlock/redisproc ./redlock/member ./redlock/memmaster ./redlock/sandbox && \
+	  go test -count=1 -timeout 20m -run '$(MASTERS)' ./redlock && go test -count=1 -timeout 20m -run '$(PROGRAM)' ./cmd/redlockd || exit; \
+	done
+
+test-release: test-all test-versions test-mutants test-models test-scenarios test-generated test-bench test-chart ## before a release: `make test-all`, and what takes long
 	PROGRAMS=25600 go test -count=1 -timeout 10m -run '^TestPrograms$$' ./redlock/sandbox
 	@[ "$$(id -u)" = 0 ] || { echo "make torture needs root, and a release needs it: run make test-release as root"; exit 1; }
 	$(MAKE) --no-print-directory torture TORTURE=5m

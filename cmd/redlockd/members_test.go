@@ -145,7 +145,8 @@ func TestMembersRefusals(t *testing.T) {
 	redisCLI(t, ahead.Addr, "HSET", "redlockd:members", "v", strings.Fields(runID)[0]+":0123456789abcdef "+strings.Replace(record, ".0 ", ".99 ", 1))
 	redisCLI(t, another.Addr, "SET", "redlockd:members", "x")
 	redisCLI(t, noMemory.Addr, "CONFIG", "SET", "maxmemory", "1")
-	redisCLI(t, evicts.Addr, "CONFIG", "SET", "maxmemory-policy", "allkeys-lru", "maxmemory", "100mb")
+	redisCLI(t, evicts.Addr, "CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
+	redisCLI(t, evicts.Addr, "CONFIG", "SET", "maxmemory", "100mb")
 	_, port, _ := strings.Cut(s[0].Addr, ":")
 	before := membersOf(t, addrs)
 	for _, tt := range []struct {

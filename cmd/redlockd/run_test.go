@@ -162,13 +162,24 @@ func expiry(t *testing.T, s *redisproc.Server) int64 {
 	return expiryOf(t, s, "r")
 }
 
+// Redis before 7.0 has no PEXPIRETIME, and reads its clock anew for each command of a script: no millisecond may go by between these.
 func expiryOf(t *testing.T, s *redisproc.Server, key string) int64 {
 	t.Helper()
-	end, err := strconv.ParseInt(redisCLI(t, s.Addr, "PEXPIRETIME", key), 10, 64)
-	if err != nil {
-		t.Fatal(err)
+	const script = `local function now() local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000) end
+		local before, left = now(), redis.call('PTTL', KEYS[1])
+		if now() ~= before then return 'again' end
+		return string.format('%.0f', left < 0 and left or before + left)`
+	for {
+		text := redisCLI(t, s.Addr, "EVAL", script, "1", key)
+		if text == "again" {
+			continue
+		}
+		end, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return end
 	}
-	return end
 }
 
 // Masters that fall silent: the command is asked to end, and what does not is killed, also what it has

@@ -63,9 +63,7 @@ func LeaveOut(t testing.TB, reason string) {
 	t.Skip(reason)
 }
 
-// leftOut says in one line that this test program leaves tests out. `go test` hides what a program
-// prints whose tests pass, so the line goes to where `go test` itself writes its errors, if the system
-// lets it.
+// leftOut says in one line that this test program leaves tests out.
 var leftOut = sync.OnceFunc(func() {
 	var missing []string
 	for _, tool := range tools {
@@ -77,13 +75,18 @@ var leftOut = sync.OnceFunc(func() {
 	if len(missing) > 0 {
 		what = strings.Join(missing, ", ")
 	}
-	line := fmt.Sprintf("%s: left out the tests that need %s (`make test-all` installs all and runs all)\n", filepath.Base(os.Args[0]), what)
+	say(fmt.Sprintf("%s: left out the tests that need %s (`make test-all` installs all and runs all)\n", filepath.Base(os.Args[0]), what))
+})
+
+// say writes a line to where `go test` itself writes its errors, if the system lets it: it hides what a program prints
+// whose tests pass.
+func say(line string) {
 	out, err := os.OpenFile(fmt.Sprintf("/proc/%d/fd/2", os.Getppid()), os.O_WRONLY|os.O_APPEND, 0)
 	if err != nil {
 		out = os.Stderr
 	}
 	fmt.Fprint(out, line)
-})
+}
 
 // Seed is that of a test with random cases: what the environment variable says, one that nobody has
 // tried if it says random, or else usual.
@@ -109,6 +112,9 @@ func StartForTest(t testing.TB, n int, args ...string) []*Server {
 	t.Helper()
 	Need(t, "redis-server", "redis-cli")
 	servers, err := StartN(n, args...)
+	if os.Getenv("REDLOCK_SERVERS") != "" && err != nil && strings.Contains(err.Error(), "Bad directive") {
+		leaveOut(t, fmt.Sprintf("%v: it is built without %s", err, args[0]))
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,11 +2,14 @@
 //
 // Each server is a child of this process, listens on a free loopback port, keeps nothing on disk unless
 // asked to, and is ended by Close. Nothing here ever touches a server that it did not start.
+//
+// The program is redis-server, or what REDLOCK_SERVERS lists, see programs.
 package redisproc
 
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -16,6 +19,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -28,17 +32,26 @@ type Server struct {
 	// Addr is where it listens, host:port. It stays the same over Kill and Restart.
 	Addr string
 
-	dir   string
-	env   []string
-	args  []string
-	clock *os.File // what SetClock writes to; nil: the clock is the machine's
-	place *place   // keeps Addr
+	dir     string
+	program string // see programs
+	env     []string
+	args    []string
+	clock   *os.File // what SetClock writes to; nil: the clock is the machine's
+	place   *place   // keeps Addr
 
 	mu   sync.Mutex
 	cmd  *exec.Cmd
 	done chan struct{} // closed when cmd has ended and was waited for
 	out  *bytes.Buffer
 }
+
+// programs are the servers to start, each in its turn, so that masters of several versions make one
+// fleet: the paths in the environment variable REDLOCK_SERVERS, separated by commas. Empty: redis-server.
+var programs = sync.OnceValue(func() []string {
+	return strings.Split(cmp.Or(os.Getenv("REDLOCK_SERVERS"), "redis-server"), ",")
+})
+
+var started atomic.Int64 // counts the servers
 
 // start runs a redis-server without persistence on a free loopback port and waits until it answers. The
 // args are appended to its command line ("--appendonly", "yes", …) and win over the defaults. shim is
@@ -48,7 +61,7 @@ func start(shim string, args []string) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make a directory for redis-server: %w", err)
 	}
-	s := &Server{dir: dir, args: args}
+	s := &Server{dir: dir, program: programs()[int(started.Add(1)-1)%len(programs())], args: args}
 	if shim != "" {
 		if err := s.addClock(shim); err != nil {
 			os.RemoveAll(dir)
@@ -112,14 +125,14 @@ func (s *Server) Restart() error {
 		return err
 	}
 	args := append([]string{"--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", s.dir}, s.args...)
-	cmd := exec.Command("redis-server", args...)
+	cmd := exec.Command(s.program, args...)
 	cmd.Env = append(os.Environ(), s.env...)
 	out := new(bytes.Buffer)
 	cmd.Stdout, cmd.Stderr = out, out
 	// The kernel ends the server when this process dies, also by a signal that runs no deferred call.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("start redis-server (Debian's package redis-server has it): %w", err)
+		return fmt.Errorf("start %s (Debian's package redis-server has redis-server, make servers other versions): %w", s.program, err)
 	}
 	done := make(chan struct{})
 	go func() {
@@ -129,7 +142,7 @@ func (s *Server) Restart() error {
 	if err := waitReady(s.Addr, cmd.Process.Pid, done); err != nil {
 		cmd.Process.Kill()
 		<-done
-		return fmt.Errorf("redis-server %s: %w; it said: %s", s.Addr, err, lastLine(out))
+		return fmt.Errorf("%s %s: %w; it said: %s", filepath.Base(s.program), s.Addr, err, lastLine(out))
 	}
 	s.cmd, s.done, s.out = cmd, done, out
 	return nil

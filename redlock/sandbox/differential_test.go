@@ -423,11 +423,18 @@ func flushing() []string {
 }
 
 func TestDifferential(t *testing.T) {
-	redis := redisproc.DialWire(t, redisproc.StartForTest(t, 1)[0].Addr)
+	server := redisproc.StartForTest(t, 1)[0]
+	server.LeaveOutBefore(t, 7, 0, "errors that are tables, and globals that cannot be written,")
+	redis := redisproc.DialWire(t, server.Addr)
 	for _, resp := range []int{2, 3} {
 		redis.Do("hello", strconv.Itoa(resp))
 		for _, source := range slices.Concat(scripts, shebangs, flushing()) {
 			source, loose := strings.CutPrefix(source, "%")
+			// What names 7.0 itself, and os, which came back with 7.2.
+			if !strings.HasPrefix(server.Version(), "Redis 7.0.") && (strings.Contains(source, "REDIS_VERSION") || source == "return type(os)" || strings.Contains(source, ".. e.err")) {
+				t.Logf("%s: not %q: it says otherwise by right", server.Version(), source)
+				continue
+			}
 			redis.Do("flushall")
 			redis.Do("set", "k1", "token")
 			real := redis.Do("eval", source, "2", "k1", "k2", "token", "30000")
@@ -438,7 +445,7 @@ func TestDifferential(t *testing.T) {
 				r, _ := script.Run(Run{Keys: []string{"k1", "k2"}, Argv: []string{"token", "30000"}, Caller: keyspace{"k1": "token"}, Limits: unhurried})
 				ours = string(r.AppendTo(nil, resp))
 			}
-			if ours != real && !(loose && ours[0] == '-' && real[0] == '-') {
+			if !server.Alike(ours, real) && !(loose && ours[0] == '-' && real[0] == '-') {
 				t.Errorf("RESP%d %s\n ours %q\nRedis %q", resp, source, ours, real)
 			}
 		}
