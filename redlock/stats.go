@@ -80,7 +80,7 @@ type MasterStatus struct {
 	Left   time.Duration // of the quarantine, or of the doubt
 	// Connected tells that it is connected and answers in time, whether it votes or not.
 	Connected bool
-	Version   string // redis_version, as of the last connection
+	Version   string // "Redis 7.0.15", "Valkey 8.1.1"; as of the last connection
 	RunID     string
 
 	Batches, Ops    uint64        // pipelines sent, operations in them

@@ -14,7 +14,7 @@ import (
 
 func TestBootstrapCommand(t *testing.T) {
 	const (
-		version  = `\S+ +[0-9a-f]{40} +` // and run_id
+		version  = `(Redis|Valkey) [0-9.]+ +[0-9a-f]{40} +` // and run_id
 		admitted = version + `nothing +0 +admitted`
 		left     = version + `nothing +0 +new, left as it was`
 	)

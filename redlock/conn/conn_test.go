@@ -187,6 +187,30 @@ func TestParseInfo(t *testing.T) {
 	}
 }
 
+// What INFO says of the server, as real ones do; of Redict and Dragonfly as their sources have it.
+func TestServerVersion(t *testing.T) {
+	for _, c := range []struct {
+		text, want string
+		tooOld     bool
+	}{
+		{"redis_version:7.0.15\r\nredis_mode:standalone", "Redis 7.0.15", false},
+		{"redis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:8.1.1\r\nserver_mode:standalone", "Valkey 8.1.1", false},
+		{"redis_version:7.2.4\r\nredict_version:7.3.6", "Redict 7.3.6", false},
+		{"redis_version:7.4.0\r\ndragonfly_version:df-v1.21.4", "Dragonfly df-v1.21.4", false},
+		{"redis_version:4.0.14", "Redis 4.0.14", true},
+		{"redis_version:4.0.14\r\nvalkey_version:", "Redis 4.0.14", true},
+		{"redis_version:10.0.1", "Redis 10.0.1", false},
+		{"redis_version:unstable", "Redis unstable", false},
+		{"valkey_version:\x1b[2J" + strings.Repeat("8", 1000), "Valkey ?[2J" + strings.Repeat("8", 28) + "…", false},
+		{"role:master", "", false},
+	} {
+		got := ServerVersion(ParseInfo(c.text))
+		if got != c.want || TooOld(got) != c.tooOld {
+			t.Errorf("%.80q: got %q, too old: %v, want %q, %v", c.text, got, TooOld(got), c.want, c.tooOld)
+		}
+	}
+}
+
 func TestHasCode(t *testing.T) {
 	for _, c := range []struct {
 		text, code string

@@ -1,6 +1,7 @@
 package conn
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -32,7 +33,7 @@ func (l *Conn) Identify(ctx context.Context, more ...string) (id Identity, info 
 		text += section.Val()
 	}
 	info = ParseInfo(text)
-	id = Identity{RunID: info["run_id"], Version: info["redis_version"]}
+	id = Identity{RunID: info["run_id"], Version: ServerVersion(info)}
 	switch reason := Refusal(info); {
 	case reason != "":
 		return id, info, &RefusedError{reason}
@@ -106,13 +107,13 @@ func Refusal(info map[string]string) string {
 		return fmt.Sprintf("it is a %s of %s:%s, not a master: a failover would forget locks", info["role"], info["master_host"], info["master_port"])
 	case info["cluster_enabled"] == "1":
 		return "it is a node of a Redis Cluster: locks need independent masters"
-	case info["redis_mode"] == "sentinel":
+	case IsSentinel(info):
 		return "it is a Sentinel, not a master"
 	case Evicts(info) != "":
 		return Evicts(info)
 	}
-	if version := info["redis_version"]; version != "" && TooOld(version) {
-		return fmt.Sprintf("Redis %s is too old: at least %d.%d is needed", version, OldestVersion[0], OldestVersion[1])
+	if version := ServerVersion(info); TooOld(version) {
+		return fmt.Sprintf("%s is too old: at least %d.%d is needed", version, OldestVersion[0], OldestVersion[1])
 	}
 	return ""
 }
@@ -120,6 +121,22 @@ func Refusal(info map[string]string) string {
 // IsRedlockd tells whether the address is that of a proxy, which would count its own masters' votes as
 // one.
 func IsRedlockd(info map[string]string) bool { return info["redlockd_version"] != "" }
+
+// IsSentinel tells whether the address is that of a Sentinel: of Redis, Valkey or Redict.
+func IsSentinel(info map[string]string) bool {
+	return cmp.Or(info["server_mode"], info["redict_mode"], info["redis_mode"]) == "sentinel"
+}
+
+// ServerVersion is what a master calls itself: "Redis 7.0.15", "Valkey 8.1.1"; "": it does not say. The
+// redis_version of the others tells which Redis they are like.
+func ServerVersion(info map[string]string) string {
+	for _, name := range []string{"Valkey", "Redict", "Dragonfly", "Redis"} {
+		if version := info[strings.ToLower(name)+"_version"]; version != "" {
+			return name + " " + Printable(version, 32)
+		}
+	}
+	return ""
+}
 
 // Evicts says why a master may throw locks away, or "" when it does not. It is one of the reasons of
 // refusal.
@@ -130,9 +147,10 @@ func Evicts(info map[string]string) string {
 	return ""
 }
 
-// TooOld tells whether a version is below OldestVersion. A version that cannot be read is not judged.
+// TooOld tells whether a ServerVersion is below OldestVersion. One that is not of Redis, or cannot be
+// read, is not judged.
 func TooOld(version string) bool {
-	parts := strings.SplitN(version, ".", 3)
+	parts := strings.SplitN(strings.TrimPrefix(version, "Redis "), ".", 3)
 	if len(parts) < 2 {
 		return false
 	}

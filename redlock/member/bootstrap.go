@@ -11,7 +11,7 @@ import (
 // zero.
 type BootstrapReport struct {
 	Addr     string
-	Version  string // redis_version
+	Version  string // as conn.ServerVersion has it
 	RunID    string // names the process
 	Shows    string // of the membership: "nothing", "founded, waits", "version 3"; empty: not read
 	Keys     int64  // in the database that redlockd uses, without those of the membership; -1: not read

@@ -58,7 +58,7 @@ type MasterReport struct {
 	ClockDiff time.Duration // the master's clock less this machine's, true within ± ClockErr
 	ClockErr  time.Duration // half the round trip in which the clock was read
 
-	Version     string // redis_version
+	Version     string // as conn.ServerVersion has it
 	OS          string
 	RunID       string // names the process: a restart changes it
 	Role        string // "master", "slave"; "sentinel" for a Sentinel
@@ -347,9 +347,9 @@ func (r *MasterReport) refused(command string, err error) (only bool) {
 
 // fill takes from INFO what judge looks at.
 func (r *MasterReport) fill(info map[string]string) {
-	r.Version, r.OS, r.RunID = info["redis_version"], info["os"], info["run_id"]
+	r.Version, r.OS, r.RunID = conn.ServerVersion(info), info["os"], info["run_id"]
 	r.Role = info["role"]
-	if info["redis_mode"] == "sentinel" {
+	if conn.IsSentinel(info) {
 		r.Role = "sentinel"
 	}
 	r.Replicas, _ = strconv.Atoi(info["connected_slaves"])
@@ -403,8 +403,8 @@ func (r *MasterReport) readPersistence(ctx context.Context) {
 
 // judge turns what was read into problems. It needs no connection.
 func (r *MasterReport) judge() {
-	if r.Version != "" && conn.TooOld(r.Version) {
-		r.add(NoVote, "upgrade it", "Redis %s is too old: %d.%d is the first with all commands that are needed", r.Version, conn.OldestVersion[0], conn.OldestVersion[1])
+	if conn.TooOld(r.Version) {
+		r.add(NoVote, "upgrade it", "%s is too old: %d.%d is the first with all commands that are needed", r.Version, conn.OldestVersion[0], conn.OldestVersion[1])
 	}
 	switch r.Role {
 	case "master", "": // none: INFO was refused, and that has been said

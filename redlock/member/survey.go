@@ -44,7 +44,7 @@ type Report struct {
 	Conn *conn.Conn
 
 	runID   string
-	version string // redis_version
+	version string // as conn.ServerVersion has it
 	v       string // the field of the hash
 	State   State  // parsed
 	// record is the one that it has settled on, if its text is that; for a fresh memory, the one of the

@@ -55,7 +55,7 @@ func printBootstrap(w io.Writer, reports []redlock.BootstrapReport) error {
 	if len(reports) == 0 {
 		return nil
 	}
-	rows := [][]string{{"MASTER", "REDIS", "RUN ID", "MEMBERSHIP", "KEYS", "RESULT"}}
+	rows := [][]string{{"MASTER", "SERVER", "RUN ID", "MEMBERSHIP", "KEYS", "RESULT"}}
 	admitted := 0
 	for _, r := range reports {
 		keys, result := "-", "new, left as it was"

@@ -285,7 +285,7 @@ func (v *Verdict) sentence() string {
 // print writes the table of the masters, what is wrong with each, and the verdict.
 func (v *Verdict) print(w io.Writer) error {
 	var b strings.Builder
-	rows := [][]string{{"MASTER", "MEMBER", "VOTE", "ROUND TRIP", "REDIS", "ROLE", "CLOCK", "MAXMEMORY-POLICY", "PERSISTENCE"}}
+	rows := [][]string{{"MASTER", "MEMBER", "VOTE", "ROUND TRIP", "SERVER", "ROLE", "CLOCK", "MAXMEMORY-POLICY", "PERSISTENCE"}}
 	for _, m := range v.Masters {
 		rows = append(rows, m.row())
 	}

@@ -17,7 +17,7 @@ import (
 func fineReport(addr string) redlock.MasterReport {
 	return redlock.MasterReport{
 		Addr: addr, Reachable: true, RTT: 210 * time.Microsecond, ClockDiff: -1300 * time.Microsecond, ClockErr: 105 * time.Microsecond,
-		Version: "7.0.15", OS: "Linux", RunID: "id-" + addr, Role: "master", MaxMemoryPolicy: "noeviction",
+		Version: "Redis 7.0.15", OS: "Linux", RunID: "id-" + addr, Role: "master", MaxMemoryPolicy: "noeviction",
 	}
 }
 
@@ -36,10 +36,10 @@ func TestReport(t *testing.T) {
 		without(redlock.MasterReport{Addr: "10.0.0.2:6379"}, redlock.NoVote, "cannot be reached", ""),
 		replica,
 	}, 50*time.Millisecond)
-	const want = `MASTER         MEMBER  VOTE  ROUND TRIP  REDIS   ROLE    CLOCK          MAXMEMORY-POLICY  PERSISTENCE
-a:1            voter   yes   0.21 ms     7.0.15  master  -1.3 ± 0.1 ms  noeviction        none
-10.0.0.2:6379  -       no    -           -       -       -              -                 -
-10.0.0.3:6379  -       no    0.21 ms     7.0.15  slave   -1.3 ± 0.1 ms  noeviction        aof everysec, snapshots
+	const want = `MASTER         MEMBER  VOTE  ROUND TRIP  SERVER        ROLE    CLOCK          MAXMEMORY-POLICY  PERSISTENCE
+a:1            voter   yes   0.21 ms     Redis 7.0.15  master  -1.3 ± 0.1 ms  noeviction        none
+10.0.0.2:6379  -       no    -           -             -       -              -                 -
+10.0.0.3:6379  -       no    0.21 ms     Redis 7.0.15  slave   -1.3 ± 0.1 ms  noeviction        aof everysec, snapshots
 
 10.0.0.2:6379
   no vote: cannot be reached
