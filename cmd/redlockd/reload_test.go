@@ -68,20 +68,25 @@ func TestReload(t *testing.T) {
 	}
 
 	write("100", "300", "[server]", "[server]\nlisten = \"127.0.0.1:1\"\nsocket_mode = \"0660\"", "[log]", "[locks]\nmin_ttl = \"1s\"\n[log]")
-	p.signal(syscall.SIGHUP)
-	const fixed = "this cannot change while redlockd runs: take the change back, or restart redlockd"
-	p.waitLog("redlockd.toml:3: server.socket_mode: " + fixed)
-	p.waitLog("redlockd.toml:11: locks.min_ttl: " + fixed)
-	root.want("CONFIG GET maxclients", "[maxclients 200]")
-	if log := p.log(); strings.Contains(log, "server.listen: this") { // the flag --listen has the say
-		t.Errorf("server.listen has not changed:\n%s", log)
+	// What needs a restart is named, each time, and the rest is in force. The flag --listen has the say.
+	const late = "; not in force before a restart: server.socket_mode, locks.min_ttl"
+	root.want("CONFIG RELOAD", `policy, server.max_clients, auth.users ("billing" changed), log.level`+late)
+	p.waitLog(`"msg":"settings differ from those in force","settings":"server.socket_mode, locks.min_ttl"`)
+	if code, stdout, stderr := runCommand(own, "reload", "--config", "redlockd.toml"); code != cli.ExitFailed || stdout != "nothing"+late+"\n" || stderr != "" {
+		t.Fatalf("redlockd reload: exit code %d, %q, errors %q; want 1 and what is not in force", code, stdout, stderr)
 	}
+	root.want("CONFIG GET maxclients", "[maxclients 300]")
+	root.want("CONFIG GET locks.min_ttl", "[locks.min_ttl 20ms]")
 
-	// What redlockd members tells to write into the file is no obstacle.
 	write("100", "200", "[log]", "[locks]\nmax_ttl = \"2m\"\n[log]")
-	root.want("CONFIG RELOAD", `policy, auth.users ("billing" changed), log.level`)
-	p.waitLog(`"settings":"locks.max_ttl"`)
+	root.want("CONFIG RELOAD", `server.max_clients; not in force, because the membership of the masters has the say: locks.max_ttl`)
 	root.want("CONFIG GET locks.max_ttl", "[locks.max_ttl 1m]")
+
+	// A command that logs in with a password that the server has not read says what helps.
+	write("100", "200", `name = "default", password_file = "password"`, `name = "default", password = "changed"`)
+	refused(t, cli.ExitFailed, "the server still has the one before: send it SIGHUP", own, "reload", "--config", "redlockd.toml")
+	write("100", "200")
+	root.want("CONFIG RELOAD", "nothing")
 
 	// Another password closes the connections of its user, and the one who asked has its answer before.
 	writeFile(t, "password", "second\n", 0o600)
@@ -165,9 +170,9 @@ func TestReloadOfAuditAndLimits(t *testing.T) {
 		last = toJSON(t, auditLines(t, second, n)[n-1])
 	}
 
-	// What needs a restart changes nothing, and no file is made.
-	write(dir+"/third.log", "max_waiters = 10\nmin_ttl = \"1s\"", "")
-	if got := c.do("CONFIG RELOAD"); !strings.HasPrefix(got, "ERR nothing was changed: ") || !strings.Contains(got, "locks.min_ttl: this cannot change while redlockd runs") {
+	// A fault elsewhere changes nothing, and no file is made.
+	write(dir+"/third.log", "max_waiters = 10\nmin_ttl = \"1h\"", "")
+	if got := c.do("CONFIG RELOAD"); !strings.HasPrefix(got, "ERR nothing was changed: ") || !strings.Contains(got, "locks.min_ttl") {
 		t.Errorf("got %s, want locks.min_ttl", got)
 	}
 	if _, err := os.Stat(dir + "/third.log"); err == nil {
@@ -183,4 +188,28 @@ func TestReloadOfAuditAndLimits(t *testing.T) {
 	if text, _ := os.ReadFile(second); strings.Contains(string(text), `"e"`) {
 		t.Errorf("the audit has ended, and goes on:\n%s", text)
 	}
+}
+
+// What redlockd members tells an operator to write into the file is in force; anything else of it is
+// named.
+func TestReloadOfMembership(t *testing.T) {
+	s, addrs := startMembers(t, 3, 1)
+	os.Unsetenv("REDLOCKD_LOCKS_MAX_TTL") // the file has it
+	file := t.TempDir() + "/redlockd.toml"
+	write := func(masters, maxTTL string) {
+		writeFile(t, file, "masters = "+masters+"\n[locks]\nmax_ttl = \""+maxTTL+"\"\n", 0o600)
+	}
+	listed := func(masters ...string) string { return `["` + strings.Join(masters, `", "`) + `"]` }
+	write(listed(s[0].Addr, s[1].Addr, s[2].Addr), "2s")
+	p := launch(t, "--config", file)
+	c := p.dial()
+	c.want("CONFIG RELOAD", "nothing")
+	change(t, addrs, "replace", s[2].Addr, s[3].Addr)
+	change(t, addrs, "set", "max_ttl", "3s")
+	c.eventually("LOCK long 2500", func(got string) bool { return strings.HasPrefix(got, "[") })
+	written := `[{addr = "` + s[0].Addr + `"}, {addr = "` + s[1].Addr + `"}, {name = "` + s[2].Addr + `", addr = "` + s[3].Addr + `"}]`
+	write(written, "3s")
+	c.want("CONFIG RELOAD", "nothing")
+	write(listed(s[0].Addr, s[1].Addr, s[3].Addr+"/7"), "4s")
+	c.want("CONFIG RELOAD", "nothing; not in force, because the membership of the masters has the say: masters, locks.max_ttl")
 }

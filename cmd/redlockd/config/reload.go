@@ -15,7 +15,7 @@ import (
 type change uint8
 
 const (
-	// changeAtStart: the server refuses the new settings, all of them, until it is restarted.
+	// changeAtStart: the new value is in force after a restart.
 	changeAtStart change = iota
 	// changeLive: the new value is in force at once.
 	changeLive
@@ -26,29 +26,38 @@ const (
 	changeUnread
 )
 
+// NotInForce begins each part of the reply to CONFIG RELOAD that names settings whose new value is not
+// in force.
+const NotInForce = "; not in force"
+
 // Changes says what is different in next, which a running server has read to replace c: the names of
-// the settings that can change, with those of the users. noted are settings that count again at the
-// next start only. If any other setting differs, or the last user is gone, it returns an error that
-// names each, and next must not be used.
-func (c *Config) Changes(next *Config) (changed, noted []string, err error) {
-	var errs []error
+// the settings that can change, with those of the users; those whose new value is in force after a
+// restart; and those that the membership of the masters has. next shows the value of c for the last
+// two. If the last user is gone, it returns an error, and next must not be used.
+func (c *Config) Changes(next *Config) (changed, atStart, membership []string, err error) {
 	for i, s := range c.Settings {
 		other := next.Settings[i]
 		switch {
 		case s.change == changeUnread, c.sameValue(next, s, other):
 		case s.change == changeMembership:
-			noted = append(noted, s.Name)
+			membership, next.Settings[i] = append(membership, s.Name), s
 		case s.change == changeAtStart:
-			errs = append(errs, next.errorAt(s.Name, errors.New("this cannot change while redlockd runs: take the change back, or restart redlockd")))
+			atStart, next.Settings[i] = append(atStart, s.Name), s
 		case s.Name == "auth.users" && len(next.Front.Users) == 0: // an empty file must not make everybody an administrator
-			errs = append(errs, next.errorAt(s.Name, errors.New("the settings have no users any more: taking away the last login needs a restart; put a user back, or restart redlockd")))
+			err = next.errorAt(s.Name, errors.New("the settings have no users any more: taking away the last login needs a restart; put a user back, or restart redlockd"))
 		case s.Name == "auth.users":
 			changed = append(changed, s.Name+" ("+strings.Join(userChanges(c.Front.Users, next.Front.Users), ", ")+")")
 		default:
 			changed = append(changed, s.Name)
 		}
 	}
-	return changed, noted, errors.Join(errs...)
+	return changed, atStart, membership, err
+}
+
+// Keep has c keep what a reload cannot change, as before has it. It is called behind Changes.
+func (c *Config) Keep(before *Config) {
+	c.Listen, c.HTTPListen = before.Listen, before.HTTPListen
+	c.masters, c.Engine.Masters, c.Engine.Common = before.masters, before.Engine.Masters, before.Engine.Common
 }
 
 // sameValue compares a setting of c with that of next. What a password file holds counts as the value.

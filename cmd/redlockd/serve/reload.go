@@ -1,12 +1,15 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"redlockd/cmd/redlockd/config"
+	"redlockd/redlock"
 )
 
 // reloadOn reads the settings again whenever hangups has a signal, until ctx ends. Nobody waits for it,
@@ -46,17 +49,19 @@ func (s *server) replaceSettings() (changed string, err error) {
 	if err != nil {
 		return "", err
 	}
-	addrs := next.Listen
+	addrs := s.config.Listen
 	if len(s.passed) > 0 {
 		addrs = s.passed
 	}
 	if err := next.CheckServed(addrs, next.HTTPListen); err != nil {
 		return "", err
 	}
-	names, noted, err := s.current.Load().Changes(next)
+	names, atStart, membership, err := s.current.Load().Changes(next)
 	if err != nil {
 		return "", err
 	}
+	membership = slices.DeleteFunc(membership, func(name string) bool { return s.membershipHas(name, next) })
+	next.Keep(s.config)
 	closed, err := s.putIntoForce(next)
 	if err != nil {
 		return "", err
@@ -67,18 +72,39 @@ func (s *server) replaceSettings() (changed string, err error) {
 		s.log.Warn(warning)
 	}
 	warnOfFewFiles(s.log, next)
-	if len(noted) > 0 {
-		s.log.Warn("settings that only a first start uses differ from those of this start", "settings", strings.Join(noted, " "),
-			"to_do", "nothing if this is what redlockd members told you to write; otherwise change the masters and max_ttl with redlockd members")
-	}
-	if len(names) == 0 {
-		return "nothing", nil
-	}
-	changed = strings.Join(names, ", ")
+	changed = cmp.Or(strings.Join(names, ", "), "nothing")
 	if closed > 0 {
 		changed += fmt.Sprintf("; %d connections closed, because their user was changed or removed", closed)
 	}
+	for _, late := range []struct {
+		names       []string
+		until, toDo string
+	}{
+		{atStart, " before a restart", "restart redlockd, or take the change back"},
+		{membership, ", because the membership of the masters has the say", "change the masters and max_ttl with redlockd members, or take the change back"},
+	} {
+		if len(late.names) > 0 {
+			names := strings.Join(late.names, ", ")
+			changed += config.NotInForce + late.until + ": " + names
+			s.log.Warn("settings differ from those in force", "settings", names, "to_do", late.toDo)
+		}
+	}
 	return changed, nil
+}
+
+// membershipHas reports whether the setting says what the membership says, and what it did not say at
+// the start: redlockd members told the operator to write that.
+func (s *server) membershipHas(name string, next *config.Config) bool {
+	m := s.engine.Membership()
+	if name == "locks.max_ttl" {
+		return next.Engine.MaxTTL == m.MaxTTL
+	}
+	same := func(masters []redlock.Master) bool {
+		return len(masters) == len(m.Seats) && !slices.ContainsFunc(masters, func(one redlock.Master) bool {
+			return !slices.ContainsFunc(m.Seats, func(seat redlock.Seat) bool { return seat.Addr == one.FullAddr() })
+		})
+	}
+	return same(next.Engine.Masters) && !same(s.config.Engine.Masters)
 }
 
 // putIntoForce changes the front and the engine to the settings of next, or neither. It returns how
