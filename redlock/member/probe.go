@@ -55,6 +55,7 @@ type MasterReport struct {
 	Reachable bool
 
 	RTT       time.Duration // shortest of probeSamples round trips
+	RTTWorst  time.Duration // longest of them
 	ClockDiff time.Duration // the master's clock less this machine's, true within ± ClockErr
 	ClockErr  time.Duration // half the round trip in which the clock was read
 
@@ -109,8 +110,10 @@ func (r *MasterReport) add(s Severity, fix, format string, args ...any) {
 }
 
 const (
-	// probeSamples round trips are made and the shortest is kept: the others waited for something.
+	// probeSamples round trips are made, with a pause before each. The shortest shows the clock. The
+	// longest shows a master that is slow now and then.
 	probeSamples = 5
+	probePause   = 200 * time.Millisecond
 	probeKeyTTL  = time.Second
 )
 
@@ -291,7 +294,7 @@ func (r *MasterReport) ask(ctx context.Context, o Options) error {
 		return nil // it would refuse every command
 	}
 	r.fill(info)
-	if err := r.readClock(ctx); err != nil {
+	if err := r.readClock(ctx, min(probePause, o.ConnectTimeout/(4*probeSamples))); err != nil {
 		return err
 	}
 	r.readPersistence(ctx)
@@ -360,10 +363,11 @@ func (r *MasterReport) fill(info map[string]string) {
 	r.AOF = info["aof_enabled"] == "1"
 }
 
-// readClock measures the round trip, and the difference of the clocks in the shortest one: half of
-// it is how far the difference may be wrong.
-func (r *MasterReport) readClock(ctx context.Context) error {
+// readClock measures the round trip, with a pause before each, and the difference of the clocks in the
+// shortest one: half of it is how far the difference may be wrong.
+func (r *MasterReport) readClock(ctx context.Context, pause time.Duration) error {
 	for range probeSamples {
+		time.Sleep(pause)
 		sent := time.Now()
 		there, err := r.shown.Conn.Redis.Time(ctx).Result()
 		rtt := time.Since(sent)
@@ -374,6 +378,7 @@ func (r *MasterReport) readClock(ctx context.Context) error {
 		case err != nil:
 			return err
 		}
+		r.RTTWorst = max(r.RTTWorst, rtt)
 		if r.RTT == 0 || rtt < r.RTT {
 			r.RTT, r.ClockErr = rtt, rtt/2
 			r.ClockDiff = clockDiff(sent, there, rtt)

@@ -74,6 +74,35 @@ func TestProbeFindsNothingOnAFineMaster(t *testing.T) {
 	}
 }
 
+// A master that stops now and then is seen. On a slow machine it may stop behind the probe, so there
+// are several.
+func TestProbeFindsAPause(t *testing.T) {
+	s := startRedis(t)
+	for range 10 {
+		done := make(chan struct{})
+		paused := make(chan struct{})
+		go func() {
+			defer close(paused)
+			for !strings.Contains(cli(t, s.Addr, "CLIENT", "LIST"), "cmd=time") {
+				select {
+				case <-done:
+					return
+				default:
+				}
+			}
+			cli(t, s.Addr, "CLIENT", "PAUSE", "700", "ALL")
+		}()
+		r := probe(t.Context(), conn.Master{Addr: s.Addr}, Options{ConnectTimeout: probeTimeout, readOnly: true})
+		close(done)
+		<-paused
+		if r.RTTWorst > 300*time.Millisecond && r.RTT < r.RTTWorst/2 {
+			return
+		}
+		t.Logf("round trips from %v to %v, want one above 300ms", r.RTT, r.RTTWorst)
+	}
+	t.Error("no probe has seen a pause of 700ms")
+}
+
 func TestProbeNamesWhatIsWrong(t *testing.T) {
 	for _, c := range []struct {
 		name   string

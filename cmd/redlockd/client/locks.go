@@ -31,8 +31,8 @@ granted (the command LOCKS). A pattern selects resources: * is any text, ? any c
 
 HOLDER is the name that the client has given itself (CLIENT SETNAME), ADDRESS where it has connected from. HELD is how long it has had
 the lock, LEFT what is left of the validity now, unless the client extends it. "renewed": redlockd renews the lock while its client is
-connected (HOLD). LOST: the masters do not have the lock any more, and its holder has not noticed yet. The first 16 waiters of a lock have a line each, and HELD says how long they have
-waited.
+connected (HOLD). LOST: the masters do not have the lock any more, and its holder has not noticed yet. The first 16 waiters of a lock
+have a line each, and HELD says how long they have waited.
 
 --all lists the leases of every redlockd over the same masters, with the name of the redlockd that granted each, and says which
 redlockds answered, and which were heard within the last hour and did not answer.

@@ -40,7 +40,8 @@ be reached, whether a quorum is available, what to fix, and whether the next mas
 is given what the others remember before it votes, it says how far that is. It reads the same configuration as serve,
 and asks the masters of the membership, which these lead to, so it finds what a server would find; it says where the
 configuration differs. It lists the policies of the configuration, and which of them the membership's max_ttl cuts short.
-It changes nothing on the masters.
+It changes nothing on the masters. ROUND TRIP is the shortest and the longest of five within a second: where the longest is
+not below master.timeout, the master is slow now and then, and may not vote in time.
 
 With --library it prints which usual uses of a lock library work with these settings, what breaks in the others, and the
 lines that config.toml lacks. The max_ttl of the membership counts, if masters are configured and one can be asked for it.
@@ -93,6 +94,10 @@ func judgeRoundTrip(r *redlock.MasterReport, timeout time.Duration) {
 	case r.RTT >= timeout:
 		problem.Severity = redlock.NoVote
 		problem.Reason = fmt.Sprintf("its round trip of %v is not below master.timeout = %s: its votes come too late", cli.InMs(r.RTT), config.FormatDuration(timeout))
+	case r.RTTWorst >= timeout:
+		problem.Severity = redlock.Warning
+		problem.Reason = fmt.Sprintf("a round trip took %v, which is not below master.timeout = %s: now and then its votes come too late", cli.InMs(r.RTTWorst), config.FormatDuration(timeout))
+		problem.Fix = "see what stops it now and then (its disk, its memory, SLOWLOG), or " + problem.Fix
 	case r.RTT > timeout/4:
 		problem.Severity = redlock.Warning
 		problem.Reason = fmt.Sprintf("its round trip of %v takes more than a quarter of master.timeout = %s: under load its votes come too late", cli.InMs(r.RTT), config.FormatDuration(timeout))
@@ -136,7 +141,8 @@ type masterFinding struct {
 	Addr            string           `json:"addr"`
 	Votes           bool             `json:"votes"`
 	Reachable       bool             `json:"reachable"`
-	RTTMs           *float64         `json:"rtt_ms"`
+	RTTMs           *float64         `json:"rtt_ms"` // the shortest of five
+	RTTWorstMs      *float64         `json:"rtt_worst_ms,omitempty"`
 	ClockDiffMs     *float64         `json:"clock_diff_ms"`
 	ClockErrMs      *float64         `json:"clock_err_ms"`
 	Version         string           `json:"version,omitempty"`
@@ -201,7 +207,7 @@ func verdictOf(reports []redlock.MasterReport, masterTimeout time.Duration) Verd
 			Problems: []problemFinding{},
 		}
 		if r.RTT > 0 {
-			f.RTTMs, f.ClockDiffMs, f.ClockErrMs = ms(r.RTT), ms(r.ClockDiff), ms(r.ClockErr)
+			f.RTTMs, f.RTTWorstMs, f.ClockDiffMs, f.ClockErrMs = ms(r.RTT), ms(r.RTTWorst), ms(r.ClockDiff), ms(r.ClockErr)
 		}
 		for _, p := range r.Problems {
 			f.Problems = append(f.Problems, problemFinding(p))
@@ -354,7 +360,7 @@ func (m *masterFinding) row() []string {
 		vote = "not yet"
 	}
 	if m.RTTMs != nil {
-		rtt = fmt.Sprintf("%.2f ms", *m.RTTMs)
+		rtt = fmt.Sprintf("%.2f-%.2f ms", *m.RTTMs, *m.RTTWorstMs)
 		clock = fmt.Sprintf("%+.1f ± %.1f ms", *m.ClockDiffMs, *m.ClockErrMs)
 	}
 	if m.ClusterNode {

@@ -16,7 +16,7 @@ import (
 
 func fineReport(addr string) redlock.MasterReport {
 	return redlock.MasterReport{
-		Addr: addr, Reachable: true, RTT: 210 * time.Microsecond, ClockDiff: -1300 * time.Microsecond, ClockErr: 105 * time.Microsecond,
+		Addr: addr, Reachable: true, RTT: 210 * time.Microsecond, RTTWorst: 1230 * time.Microsecond, ClockDiff: -1300 * time.Microsecond, ClockErr: 105 * time.Microsecond,
 		Version: "Redis 7.0.15", OS: "Linux", RunID: "id-" + addr, Role: "master", MaxMemoryPolicy: "noeviction",
 	}
 }
@@ -36,10 +36,10 @@ func TestReport(t *testing.T) {
 		without(redlock.MasterReport{Addr: "10.0.0.2:6379"}, redlock.NoVote, "cannot be reached", ""),
 		replica,
 	}, 50*time.Millisecond)
-	const want = `MASTER         MEMBER  VOTE  ROUND TRIP  SERVER        ROLE    CLOCK          MAXMEMORY-POLICY  PERSISTENCE
-a:1            voter   yes   0.21 ms     Redis 7.0.15  master  -1.3 ± 0.1 ms  noeviction        none
-10.0.0.2:6379  -       no    -           -             -       -              -                 -
-10.0.0.3:6379  -       no    0.21 ms     Redis 7.0.15  slave   -1.3 ± 0.1 ms  noeviction        aof everysec, snapshots
+	const want = `MASTER         MEMBER  VOTE  ROUND TRIP    SERVER        ROLE    CLOCK          MAXMEMORY-POLICY  PERSISTENCE
+a:1            voter   yes   0.21-1.23 ms  Redis 7.0.15  master  -1.3 ± 0.1 ms  noeviction        none
+10.0.0.2:6379  -       no    -             -             -       -              -                 -
+10.0.0.3:6379  -       no    0.21-1.23 ms  Redis 7.0.15  slave   -1.3 ± 0.1 ms  noeviction        aof everysec, snapshots
 
 10.0.0.2:6379
   no vote: cannot be reached
@@ -164,15 +164,17 @@ func TestRestartNext(t *testing.T) {
 
 func TestRoundTripIsJudgedAgainstTheTimeout(t *testing.T) {
 	for _, c := range []struct {
-		rtt  time.Duration
-		want string
+		rtt, worst time.Duration
+		want       string
 	}{
-		{0, ""},
-		{12500 * time.Microsecond, ""},
-		{12501 * time.Microsecond, "warning: its round trip of 12.50 ms takes more than a quarter of master.timeout = 50ms: under load its votes come too late"},
-		{50 * time.Millisecond, "no vote: its round trip of 50.00 ms is not below master.timeout = 50ms: its votes come too late"},
+		{0, 0, ""},
+		{12500 * time.Microsecond, 0, ""},
+		{time.Millisecond, 49 * time.Millisecond, ""},
+		{time.Millisecond, 50 * time.Millisecond, "warning: a round trip took 50.00 ms, which is not below master.timeout = 50ms: now and then its votes come too late"},
+		{12501 * time.Microsecond, 0, "warning: its round trip of 12.50 ms takes more than a quarter of master.timeout = 50ms: under load its votes come too late"},
+		{50 * time.Millisecond, 60 * time.Millisecond, "no vote: its round trip of 50.00 ms is not below master.timeout = 50ms: its votes come too late"},
 	} {
-		v := verdictOf([]redlock.MasterReport{{RTT: c.rtt}}, 50*time.Millisecond)
+		v := verdictOf([]redlock.MasterReport{{RTT: c.rtt, RTTWorst: c.worst}}, 50*time.Millisecond)
 		got := ""
 		for _, p := range v.Masters[0].Problems {
 			got += string(p.Severity) + ": " + p.Reason
