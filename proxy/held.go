@@ -72,7 +72,7 @@ func (h *heldLocks) Idle() time.Duration {
 
 // LockLost implements redlock.Owner.
 func (h *heldLocks) LockLost(resources []string) redlock.Flusher {
-	why := "a held lock was lost, and this client sends no KEEPALIVE"
+	why := "a held lock was lost, or released or taken over elsewhere, and this client sends no KEEPALIVE"
 	if h.keptAlive.Load() {
 		if h.unreported.Add(int64(len(resources))) <= redlock.BoundMax {
 			return nil
