@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"sync"
 	"sync/atomic"
@@ -199,9 +200,14 @@ func (f *fleet) claim(runID string, l *lane) *lane {
 	f.claims[runID] = l
 	f.changedMu.Unlock()
 	if other != nil && other != l {
-		other.disconnect()
+		other.disconnect(sameRedis(l))
 	}
 	return nil
+}
+
+// sameRedis is why a lane is refused that has reached the master of this one.
+func sameRedis(l *lane) error {
+	return &conn.RefusedError{Reason: fmt.Sprintf("it is the same Redis as %s: each vote must come from a master of its own", l.master.Addr)}
 }
 
 // unclaim gives up the lane's claim.

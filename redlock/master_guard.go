@@ -284,7 +284,7 @@ func (l *lane) confirm(runID string, begun time.Time) {
 		l.guard.confirmed.Store(int64(l.fleet.own.At(begun)))
 		l.unreached(nil)
 	default:
-		l.disconnect() //mutant:an-address-that-moved-is-not-followed
+		l.disconnect(errMoved) //mutant:an-address-that-moved-is-not-followed
 	}
 }
 
@@ -306,10 +306,11 @@ func (l *lane) unreached(why error) {
 }
 
 // disconnect ends the connection; the lane makes another one.
-func (l *lane) disconnect() {
+func (l *lane) disconnect(why error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.socket != nil {
+		l.brokenLocked(why)
 		l.socket.Close()
 	}
 }

@@ -50,7 +50,7 @@ type inflight struct {
 	// paused tells that the reader uses the connection, to repeat commands whose script was lost: nothing
 	// else is sent.
 	paused bool
-	// broken is why the connection is of no more use; nil until laneBroken.
+	// broken is why the connection is of no more use; nil: it is.
 	broken error
 }
 
@@ -273,18 +273,30 @@ func (l *lane) oldest(done *batch) (b *batch, broken error) {
 }
 
 // hangUp closes the connection and ends both goroutines that use it. Both may call it: the reason that
-// came first is kept and returned.
+// came first is kept and returned. It is set before the connection is closed, because the other
+// goroutine then finds it closed, which is nobody's reason.
 func (l *lane) hangUp(link *conn.Conn, err error) error {
-	link.Socket.Close()
+	defer link.Socket.Close()
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.brokenLocked(err)
 	if l.state != laneBroken {
-		l.broken = err
-		l.setStateLocked(laneBroken, conn.Shorten(err))
+		l.setStateLocked(laneBroken, conn.Shorten(l.broken))
 	}
 	l.wake.Signal()
 	l.readable.Signal()
 	return l.broken
+}
+
+// brokenLocked keeps the first reason why the connection is of no more use.
+func (l *lane) brokenLocked(err error) {
+	switch {
+	case l.broken != nil:
+	case l.ending.Err() != nil:
+		l.broken = errClosed // whatever the connection says that was closed under it
+	default:
+		l.broken = err
+	}
 }
 
 // pause reserves the connection for the reader of the only batch in flight, and returns false if there

@@ -123,6 +123,7 @@ func newLane(f *fleet, index int, master Master) *lane {
 var (
 	errConnecting = errors.New("connecting")
 	errClosed     = errors.New("closed")
+	errMoved      = errors.New("another Redis answers at its address now")
 	errQueueFull  = errors.New("queue is full (queue_max)")
 )
 
@@ -235,7 +236,7 @@ func (l *lane) ready(ctx context.Context, link *conn.Conn, begun time.Time) erro
 		return err
 	}
 	if other := l.fleet.claim(id.RunID, l); other != nil {
-		return &conn.RefusedError{Reason: fmt.Sprintf("it is the same Redis as %s: each vote must come from a master of its own", other.master.Addr)}
+		return sameRedis(other)
 	}
 	l.mu.Lock()
 	l.identity = id
@@ -365,7 +366,9 @@ func (l *lane) answersInTime() bool {
 // queued were never sent: the master abstains from them, and the releases among them are kept. Both
 // goroutines of the connection have ended.
 func (l *lane) breakOff(err error) {
-	err = conn.Shorten(err)
+	if err = conn.Shorten(err); l.ending.Err() != nil {
+		err = errClosed
+	}
 	l.fleet.unclaim(l)
 	l.closeInvalidations()
 	l.mu.Lock()

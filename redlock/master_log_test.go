@@ -4,12 +4,18 @@ package redlock
 // disk. Method: masters in this process, in virtual time; the lines are counted.
 
 import (
+	"context"
 	"fmt"
+	"io"
 	"log/slog"
+	"net"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	"redlockd/redlock/conn"
 )
 
 // take returns the lines since the last take that contain the text.
@@ -102,5 +108,124 @@ func TestManyLostLeasesDoNotFloodTheLog(t *testing.T) {
 		if told := log.take("leases lost"); len(told) != 1 || !strings.Contains(told[0], fmt.Sprint("more_since_last=", leases-logBurst)) {
 			s.Errorf("got %q, want one line that tells of the others", told)
 		}
+	})
+}
+
+// closedSocket is a connection whose other user is faster when it is closed.
+type closedSocket struct {
+	net.Conn
+	closing func()
+}
+
+func (c *closedSocket) Close() error {
+	c.closing()
+	return c.Conn.Close()
+}
+
+// Of two goroutines that find a connection broken, the one that has found it closed by the other does not say why.
+func TestFirstReasonOfABrokenConnectionIsKept(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		end  func(l *lane, link *conn.Conn)
+		want string
+	}{
+		{"it broke", func(l *lane, link *conn.Conn) { l.hangUp(link, io.EOF) }, "EOF"},
+		{"another Redis has the address", func(l *lane, link *conn.Conn) {
+			l.confirm("another", time.Now())
+		}, "another Redis answers at its address now"},
+		{"the client is closed", func(l *lane, link *conn.Conn) {
+			l.cancel()
+			l.hangUp(link, net.ErrClosed)
+		}, "closed"},
+	} {
+		b := standing(t, newMemMaster(t))
+		l, link := b.lane, b.conn
+		first := tt.want == "EOF"
+		link.Socket = &closedSocket{link.Socket, func() {
+			if first {
+				first = false
+				l.hangUp(link, net.ErrClosed)
+			}
+		}}
+		l.socket = link.Socket
+		tt.end(l, link)
+		l.hangUp(link, net.ErrClosed)
+		if got := l.downReason.Error(); got != tt.want {
+			t.Errorf("%s: got %q, want %q", tt.name, got, tt.want)
+		}
+	}
+}
+
+// Masters are killed, cut off, frozen and restarted, and their connections are closed, while locks are taken. No log line, no state of a
+// master and no error says that a connection was closed here: that is nobody's reason.
+func TestReasonsNameTheFirstCause(t *testing.T) {
+	var log journal
+	servers, c := openFive(t, func(o *Options) {
+		brief(o)
+		log.option(o)
+	})
+	var reasons sync.Map
+	ending := make(chan struct{})
+	var load sync.WaitGroup
+	for i := range 20 {
+		load.Go(func() {
+			for n := 0; ; n++ {
+				select {
+				case <-ending:
+					return
+				default:
+				}
+				lease, err := c.TryLock(context.Background(), fmt.Sprint("r", i), 200*time.Millisecond)
+				if err != nil {
+					reasons.Store(err.Error(), true)
+					continue
+				}
+				lease.Unlock(context.Background())
+			}
+		})
+	}
+	look := func(d time.Duration) {
+		for began := time.Now(); time.Since(began) < d; time.Sleep(time.Millisecond) {
+			for _, m := range c.Masters() {
+				reasons.Store(m.Reason, true)
+			}
+			m := c.Membership()
+			reasons.Store(m.Problem, true)
+		}
+	}
+	for i := range 20 {
+		one := servers[i%5]
+		switch i % 4 {
+		case 0, 1:
+			dialServer(t, one.Addr).Do(context.Background(), "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+		case 2:
+			one.Kill()
+			look(50 * time.Millisecond)
+			if err := one.Restart(); err != nil {
+				t.Fatal(err)
+			}
+		case 3:
+			one.Freeze()
+			look(50 * time.Millisecond)
+			one.Thaw()
+		}
+		look(100 * time.Millisecond)
+	}
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	c.Close(ended)
+	look(50 * time.Millisecond)
+	close(ending)
+	load.Wait()
+	for _, line := range log.take("") {
+		reasons.Store(line, true)
+	}
+	reasons.Range(func(text, _ any) bool {
+		for _, untrue := range []string{"use of closed", "the connection is broken", "client is closed", "operation was canceled"} {
+			if strings.Contains(text.(string), untrue) {
+				t.Errorf("got %q: want what has happened there", text)
+			}
+		}
+		return true
 	})
 }

@@ -138,7 +138,7 @@ func ConnectError(err error) error {
 	if err == nil {
 		return nil
 	}
-	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
+	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" && !errors.Is(err, context.Canceled) {
 		cause := op.Err
 		// "connect: connection refused": of the two words for one thing ours stays.
 		if call, ok := errors.AsType[*os.SyscallError](cause); ok {
@@ -146,7 +146,7 @@ func ConnectError(err error) error {
 		}
 		return fmt.Errorf("cannot connect: %w", cause)
 	}
-	if IsTimeout(err) {
+	if IsTimeout(err) || errors.Is(err, context.Canceled) { // who asks has waited for long enough
 		return errors.New("no answer while connecting")
 	}
 	return err

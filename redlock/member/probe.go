@@ -300,7 +300,7 @@ func (r *MasterReport) ask(ctx context.Context, o Options) error {
 	r.readPersistence(ctx)
 	r.judge()
 	if r.Role == "master" && !r.ClusterNode && !r.Loading {
-		r.tryCommands(ctx)
+		r.tryCommands(ctx, o)
 		r.readMembership(ctx, o)
 	}
 	return nil
@@ -510,7 +510,7 @@ func (r *MasterReport) compareMembership(s *Survey, f *Report, force *Record) {
 
 // tryCommands finds the permissions that are missing by using them: ACL DRYRUN would ask for one
 // permission more, and is unknown to Redis 6.
-func (r *MasterReport) tryCommands(ctx context.Context) {
+func (r *MasterReport) tryCommands(ctx context.Context, o Options) {
 	key := lua.ReservedPrefix + "probe:" + Nonce()
 	for _, template := range commandsNeeded {
 		args := make([]any, len(template))
@@ -524,7 +524,10 @@ func (r *MasterReport) tryCommands(ctx context.Context) {
 		if err == nil || errors.Is(err, redis.Nil) || conn.IsNoScript(err) || conn.IsWrongType(err) {
 			continue
 		}
-		if !conn.Replied(err) {
+		if !conn.Replied(err) && ctx.Err() != nil {
+			r.unreachable(ctx, err, o.ConnectTimeout)
+			return
+		} else if !conn.Replied(err) {
 			r.add(NoVote, "see its log, and what lies between it and this machine", "broke off while its permissions were tried: %v", err)
 			return
 		}
