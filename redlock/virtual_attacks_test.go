@@ -287,3 +287,42 @@ func TestMaxTTLLoweredWhileMastersRestart(t *testing.T) {
 		})
 	}
 }
+
+// What is wrong with the membership is told with its true cause: a master that may evict is no other memory, and neither is one that only
+// this client cannot reach. The log has the end, too.
+func TestProblemsOfTheMembershipNameTheCause(t *testing.T) {
+	for _, tt := range []struct {
+		name         string
+		happen, undo func(s *stage, p *proxy)
+		want         string
+	}{
+		{"a policy that evicts", func(s *stage, _ *proxy) {
+			s.do(3, "CONFIG", "SET", "maxmemory", "100000000", "maxmemory-policy", "allkeys-lru")
+		}, func(s *stage, _ *proxy) { s.do(3, "CONFIG", "SET", "maxmemory-policy", "noeviction") },
+			"m4 gets no vote: it may evict locks when its memory is full: maxmemory-policy is allkeys-lru, set noeviction"},
+		{"cut off", func(_ *stage, p *proxy) { p.paths[3].Partition() }, func(_ *stage, p *proxy) { p.paths[3].Heal() },
+			"m4 is heard by another redlockd and cannot be reached from here (no answer while connecting): see the network between"},
+		{"frozen", func(s *stage, _ *proxy) { s.freeze(3) }, func(s *stage, _ *proxy) { s.thaw(3) }, ""},
+	} {
+		inVirtualTime(t, 5, func(s *stage) {
+			var log journal
+			p := s.open(maxTTL(2*time.Second), log.option)
+			s.open(maxTTL(2 * time.Second))
+			tt.happen(s, p)
+			time.Sleep(20 * time.Second)
+			if got := p.Membership().Problem; !strings.HasPrefix(got, tt.want) || tt.want == "" && got != "" {
+				s.Errorf("%s: got the problem %q, want %q", tt.name, got, tt.want)
+			}
+			tt.undo(s, p)
+			time.Sleep(20 * time.Second)
+			lines := log.take("problem=")
+			if got := p.Membership().Problem; got != "" {
+				s.Errorf("%s: got the problem %q, want none when it is over", tt.name, got)
+			}
+			if tt.want != "" && (len(lines) != 2 || !strings.Contains(lines[0], "problem=\""+tt.want) || !strings.Contains(lines[1], `msg="membership problem is resolved"`)) ||
+				tt.want == "" && len(lines) > 0 {
+				s.Errorf("%s: log: got\n%s\nwant the problem, and its end", tt.name, strings.Join(lines, ""))
+			}
+		})
+	}
+}

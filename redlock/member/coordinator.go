@@ -40,6 +40,7 @@ type Coordinator struct {
 	strays         map[int]string // what masters showed at the last look that a majority did not know, by place
 	splitSeenSince time.Time      // since when a listed memory is heard by others and another one is found here; zero: it is not so
 	request        *memberRequest
+	problemLogged  string // the problem that the log has; "": it has none, or its end
 
 	// mu guards what follows. Only the goroutine writes.
 	mu sync.Mutex
@@ -467,7 +468,7 @@ func (m *Coordinator) found(ctx context.Context, s *Survey, base *Record) time.D
 	}
 	if base != nil {
 		if name := s.heardElsewhere(base, heardWithin*o.Heartbeat); name != "" {
-			return m.foundLater(meansTwo(name))
+			return m.foundLater(s.heardOnlyElsewhere(base, name))
 		}
 	}
 	d := decision{Child: f, changes: []string{"founded: the masters are new, or too many have forgotten"}}

@@ -3,6 +3,7 @@ package member
 import (
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"redlockd/redlock/conn"
@@ -20,6 +21,8 @@ func (m *Coordinator) complaint(s *Survey, r *Record, strays []*Report) string {
 	}
 	for _, f := range s.Reports {
 		switch {
+		case conn.IsRefused(f.err) && r.Seat(f.Place) != nil:
+			return f.master.Addr + " gets no vote: " + strings.TrimPrefix(f.err.Error(), conn.RefusedPrefix)
 		case f.foreign(r) && f.record == nil:
 			return f.master.Addr + ": " + belongsElsewhere
 		case f.foreign(r):
@@ -41,13 +44,21 @@ func (m *Coordinator) complaint(s *Survey, r *Record, strays []*Report) string {
 	case m.splitSeenSince.IsZero():
 		m.splitSeenSince = s.Began
 	case s.Began.Sub(m.splitSeenSince) > 2*within: // a master that has just restarted was heard a moment ago //mutant:two-masters-of-one-name-are-not-told
-		return meansTwo(name)
+		return s.heardOnlyElsewhere(r, name)
 	}
 	return ""
 }
 
-// meansTwo says that the address of a seat means one master here and another one elsewhere.
-func meansTwo(name string) string {
+// heardOnlyElsewhere says why the listed memory of a seat, which others hear, was not found here: the
+// way there is broken, or its address means another master.
+func (s *Survey) heardOnlyElsewhere(r *Record, name string) string {
+	if f := s.At(r.SeatNamed(name).Number); f == nil || f.err != nil {
+		why := ""
+		if f != nil {
+			why = " (" + conn.Shorten(f.err).Error() + ")"
+		}
+		return conn.Sanitize(name) + " is heard by another redlockd and cannot be reached from here" + why + ": see the network between, and what its address means here"
+	}
 	return conn.Sanitize(name) + " is heard by another redlockd and shows another memory here: see what its address means on both machines"
 }
 
@@ -62,17 +73,22 @@ func (m *Coordinator) compareFile(r, before *Record) {
 func (m *Coordinator) setProblem(text string) { m.setProblemFor(0, text) }
 
 // setProblemFor is setProblem for one that is over after that time, if nothing else happens. The log
-// has it once, without the time.
+// has it once, without the time, and its end.
 func (m *Coordinator) setProblemFor(left time.Duration, text string) {
 	m.mu.Lock()
-	changed := m.problem != text
 	m.problem, m.problemEnds = text, time.Time{}
 	if left > 0 {
 		m.problemEnds = time.Now().Add(left)
 	}
 	m.mu.Unlock()
-	if changed && text != "" {
+	switch before := m.problemLogged; {
+	case before == text:
+		return
+	case text == "":
+		m.log.Log(m.opts.Logger, slog.LevelInfo, time.Now(), "membership problem is resolved", "problem", before)
+	default:
 		m.log.Log(m.opts.Logger, slog.LevelWarn, time.Now(), "membership", "problem", text,
 			"to_do", "see `redlockd members` and `redlockd check`")
 	}
+	m.problemLogged = text
 }
