@@ -105,7 +105,9 @@ func TestMembersChange(t *testing.T) {
 	}
 
 	// max_ttl.
-	change(t, addrs, "set", "max_ttl", "3s")
+	if text := change(t, addrs, "set", "max_ttl", "3s"); !strings.Contains(text, "Write this into config.toml everywhere now. The file counts again if all masters forget") || !strings.Contains(text, "[locks]\nmax_ttl = \"3s\"\n") {
+		t.Errorf("raised: got\n%s\nwant the line for config.toml, and why", text)
+	}
 	if got := membersOf(t, addrs); got.MaxTTLMs != 3000 || got.WaitMs < 3000 {
 		t.Errorf("raised: got %+v, want 3 s and a wait that is no shorter", got)
 	}
@@ -347,7 +349,7 @@ func TestMembersWithDeadMasters(t *testing.T) {
 func TestMembersSettings(t *testing.T) {
 	s, addrs := startMembers(t, 3, 1)
 	text := change(t, addrs, "replace", s[0].Addr, s[3].Addr)
-	_, lines, found := strings.Cut(text, "In config.toml:\n\n")
+	_, lines, found := strings.Cut(text, "while no redlockd runs:\n\n")
 	if !found {
 		t.Fatalf("got\n%s\nwant the lines for config.toml", text)
 	}

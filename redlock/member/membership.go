@@ -113,6 +113,9 @@ func fileDiffers(r *Record, o Options) string {
 		one, at := o.masterOf(s.Name, s.Addr), o.MasterAt(s.Name, s.Addr).FullAddr()
 		named[one] = true
 		switch {
+		case s.State == Leaving && one == nil:
+		case s.State == Leaving:
+			parts = append(parts, fmt.Sprintf("%s (%s) is leaving, the settings name it", conn.Sanitize(s.Name), conn.Sanitize(s.Addr)))
 		case one == nil:
 			parts = append(parts, fmt.Sprintf("%s (%s) is a member, the settings do not name it", conn.Sanitize(s.Name), conn.Sanitize(s.Addr)))
 		case at != one.FullAddr():

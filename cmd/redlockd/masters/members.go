@@ -65,8 +65,8 @@ The columns: since which version of the membership the seat is as it is; what is
 whether a master answers there; what it remembers (the beginning of its run_id, and a name that changes when it forgets);
 why it does not count here.
 
-The masters and max_ttl in the configuration lead to the membership, and found the first one. Later they change nothing:
-the table ends with the lines for config.toml where they differ.
+The masters and max_ttl in the configuration lead to the membership, and found the first one. Later they count only if all
+masters forget while no redlockd runs. Where they differ, the table and each change end with the lines for config.toml.
 
 If a majority of the masters is lost, nothing of that can be changed. Start them again at their addresses: they may be
 empty, and a redlockd then founds the membership anew. If their machines are gone for good, name the masters that are to be
@@ -453,7 +453,11 @@ func settingsOf(now redlock.Membership, o redlock.Options) string {
 	if len(seats)%2 == 0 {
 		return fmt.Sprintf("The lines for config.toml follow when the number of seats is odd: there are %d. Add or remove one.\n", len(seats))
 	}
-	b.WriteString("In config.toml:\n\n")
+	when := "now"
+	if now.Lowering { // a founding would not wait for the longer locks
+		when = "in " + roundSeconds(now.WaitLeft) + ", when longer locks have ended"
+	}
+	fmt.Fprintf(&b, "Write this into config.toml everywhere %s. The file counts again if all masters forget while no redlockd runs:\n\n", when)
 	if !tables {
 		var addrs []string
 		for _, s := range seats {

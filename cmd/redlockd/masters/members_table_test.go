@@ -61,6 +61,7 @@ func TestMembersSayWhatLearnersAreGiven(t *testing.T) {
 // have names.
 func TestLinesForTheSettings(t *testing.T) {
 	named, plain := []redlock.Master{{Name: "m1", Addr: "b:1"}}, []redlock.Master{{Addr: "b:1"}}
+	const file = "Write this into config.toml everywhere now. The file counts again if all masters forget while no redlockd runs:\n\n"
 	for _, tt := range []struct {
 		now  redlock.Membership
 		file []redlock.Master
@@ -68,14 +69,16 @@ func TestLinesForTheSettings(t *testing.T) {
 		want string
 	}{
 		{redlock.Membership{MaxTTL: 2e9, Seats: []redlock.Seat{{Name: "a:1", Addr: "a:1"}, {Name: "b:1", Addr: "b:1", State: redlock.SeatLeaving}}}, plain, 0,
-			"In config.toml:\n\nmasters = [\"a:1\"]\n[locks]\nmax_ttl = \"2s\"\n"},
-		{redlock.Membership{MaxTTL: 60e9, Seats: []redlock.Seat{{Name: "m1", Addr: "a:1"}}}, plain, 0, "In config.toml:\n\nmasters = [\"a:1\"]\n"},
-		{redlock.Membership{MaxTTL: 60e9, Seats: []redlock.Seat{{Name: "m1", Addr: "a:1"}}}, named, 0, "In config.toml:\n\n[[masters]]\nname = \"m1\"\naddr = \"a:1\"\n"},
+			file + "masters = [\"a:1\"]\n[locks]\nmax_ttl = \"2s\"\n"},
+		{redlock.Membership{MaxTTL: 2e9, Lowering: true, WaitLeft: 59e9, Seats: []redlock.Seat{{Name: "a:1", Addr: "a:1"}}}, plain, 0,
+			strings.Replace(file, "now", "in 59s, when longer locks have ended", 1) + "masters = [\"a:1\"]\n[locks]\nmax_ttl = \"2s\"\n"},
+		{redlock.Membership{MaxTTL: 60e9, Seats: []redlock.Seat{{Name: "m1", Addr: "a:1"}}}, plain, 0, file + "masters = [\"a:1\"]\n"},
+		{redlock.Membership{MaxTTL: 60e9, Seats: []redlock.Seat{{Name: "m1", Addr: "a:1"}}}, named, 0, file + "[[masters]]\nname = \"m1\"\naddr = \"a:1\"\n"},
 		{redlock.Membership{Seats: []redlock.Seat{{Name: "a:1", Addr: "a:1"}, {Name: "b:1", Addr: "b:1"}}}, plain, 0,
 			"The lines for config.toml follow when the number of seats is odd: there are 2. Add or remove one.\n"},
 		{redlock.Membership{MaxTTL: 60e9, Seats: []redlock.Seat{{Name: "a:1", Addr: "a:1"}, {Name: "b:1", Addr: "b:1/2"}, {Name: "c:1", Addr: "c:1/3"}}}, plain, 2,
-			"In config.toml:\n\nmasters = [\"a:1/0\", \"b:1\", \"c:1/3\"]\n"},
-		{redlock.Membership{MaxTTL: 60e9, Seats: []redlock.Seat{{Name: "m1", Addr: "a:1/3"}}}, named, 0, "In config.toml:\n\n[[masters]]\nname = \"m1\"\naddr = \"a:1\"\ndb = 3\n"},
+			file + "masters = [\"a:1/0\", \"b:1\", \"c:1/3\"]\n"},
+		{redlock.Membership{MaxTTL: 60e9, Seats: []redlock.Seat{{Name: "m1", Addr: "a:1/3"}}}, named, 0, file + "[[masters]]\nname = \"m1\"\naddr = \"a:1\"\ndb = 3\n"},
 	} {
 		o := redlock.Options{MaxTTL: time.Minute, Masters: tt.file, Common: redlock.Master{DB: tt.db}}
 		if got := settingsOf(tt.now, o); got != tt.want {
