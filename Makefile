@@ -15,7 +15,7 @@ build: ## the redlockd binary
 generate: ## page_templ.go, the Go code of the status page, from page.templ
 	cd proxy/status && go run github.com/a-h/templ/cmd/templ@$$(go list -m -f '{{.Version}}' github.com/a-h/templ) generate -f page.templ
 
-dist: ## what a release has, into dist/: static binaries, Debian packages, lists of the modules in them, sums; VERSION=1.2.0, or that of the tag
+dist: ## what a release has, into dist/: static binaries, Debian packages, lists of the modules in them, licences, sums; VERSION=1.2.0, or that of the tag; MAINTAINER="Name <address>"
 	@docker/package/dist.sh
 
 test: redis ## the tests that need nothing but Go and redis-server, briefly: what `go test ./...` runs; three minutes on two processors, and one more to compile

@@ -4,6 +4,7 @@ package main
 // the package is made of the program that the tests build, and unpacked.
 
 import (
+	"debug/buildinfo"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -20,13 +21,14 @@ func TestDebianPackage(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("SOURCE_DATE_EPOCH", "1750000000")
 	t.Setenv("COMPRESSION", "none") // xz takes ten seconds
+	t.Setenv("MAINTAINER", "A. Packager <a@example.org>")
 	build := func(version, file string) string {
 		output(t, ".", filepath.Join(dockerDir, "package/deb.sh"), path, runtime.GOARCH, version, file)
 		return file
 	}
 	deb := build("1.2.0-rc1-5-gabcdef", dir+"/a.deb")
-	if got := output(t, dir, "dpkg-deb", "--field", deb, "Package", "Version", "Architecture"); got !=
-		"Package: redlockd\nVersion: 1.2.0~rc1+5.gabcdef\nArchitecture: "+runtime.GOARCH+"\n" {
+	if got := output(t, dir, "dpkg-deb", "--field", deb, "Package", "Version", "Architecture", "Maintainer"); got !=
+		"Package: redlockd\nVersion: 1.2.0~rc1+5.gabcdef\nArchitecture: "+runtime.GOARCH+"\nMaintainer: A. Packager <a@example.org>\n" {
 		t.Errorf("got %s", got)
 	}
 	output(t, dir, "cmp", deb, build("1.2.0-rc1-5-gabcdef", dir+"/b.deb")) // the same bytes again
@@ -46,7 +48,7 @@ func TestDebianPackage(t *testing.T) {
 		"usr/share/bash-completion/completions/redlockd":    "complete -o default -F _redlockd redlockd",
 		"usr/share/zsh/vendor-completions/_redlockd":        "#compdef redlockd",
 		"usr/share/fish/vendor_completions.d/redlockd.fish": "complete -c redlockd",
-		"usr/share/doc/redlockd/copyright":                  "",
+		"usr/share/doc/redlockd/copyright":                  "Copyright (c) 2013 The github.com/redis/go-redis Authors.",
 		"usr/share/doc/redlockd/examples/redis.conf":        "maxmemory-policy noeviction",
 		"usr/share/doc/redlockd/examples/alerts.yaml":       "alert: RedlockdNoQuorum",
 		"usr/share/doc/redlockd/examples/grafana.json":      "redlockd",
@@ -62,12 +64,43 @@ func TestDebianPackage(t *testing.T) {
 	if page := output(t, dir, "gzip", "-dc", root+"/usr/share/man/man1/redlockd.1.gz"); !strings.HasPrefix(page, ".TH REDLOCKD 1 ") {
 		t.Errorf("the manual page begins with %.40q", page)
 	}
+	if log := output(t, dir, "gzip", "-dc", root+"/usr/share/doc/redlockd/changelog.gz"); !strings.Contains(log, "\n -- A. Packager <a@example.org>  Sun, 15 Jun 2025 15:06:40 +0000\n") {
+		t.Errorf("the changelog is\n%s", log)
+	}
+	// Each module has its licence in the package, and its name in the list; each component of the list has one.
+	licences := output(t, dir, "cat", root+"/usr/share/doc/redlockd/copyright")
+	info, err := buildinfo.ReadFile(path)
+	if err != nil || len(info.Deps) < 10 {
+		t.Fatalf("the program has %+v, %v", info, err)
+	}
+	for _, module := range info.Deps {
+		if !strings.Contains(licences, "\nFiles: "+module.Path+"/*\nCopyright: ") {
+			t.Errorf("copyright says nothing of %s", module.Path)
+		}
+	}
+	for _, part := range []string{"Files: *\nCopyright: Copyright (c) 2026 The redlockd authors\nLicense: MIT\n", "Files: std/*\n", "Redistributions in binary form must reproduce",
+		"SoundCloud Ltd.", "/internal/github.com/golang/gddo/*\n", "\n\nLicense: Apache-2.0\n"} {
+		if !strings.Contains(licences, part) {
+			t.Errorf("copyright: no %q in\n%s", part, licences)
+		}
+	}
+	if !strings.HasSuffix(licences, "/usr/share/common-licenses/Apache-2.0.\n") || strings.Contains(licences, "Grant of Copyright License") {
+		t.Errorf("copyright: want the Apache License by its name, got\n%s", licences)
+	}
 	// The list of modules has each that is linked, and none that is there for tests.
 	list := output(t, ".", filepath.Join(dockerDir, "package/sbom.sh"), path, "1.2.0")
 	for module, linked := range map[string]bool{"pkg:golang/github.com/redis/go-redis/v9@v9.": true, "pkg:golang/std@1.": true, "github.com/anishathalye/porcupine": false} {
 		if strings.Contains(list, module) != linked {
 			t.Errorf("%s: want it in the list: %v, got\n%s", module, linked, list)
 		}
+	}
+	for _, part := range []string{`"expression": "Apache-2.0 AND BSD-3-Clause"`, `"id": "BSD-2-Clause"`} {
+		if !strings.Contains(list, part) {
+			t.Errorf("no %s in the list\n%s", part, list)
+		}
+	}
+	if all := output(t, ".", filepath.Join(dockerDir, "package/licenses.sh"), path); !strings.Contains(all, "\n\nLicense: Apache-2.0\n") || !strings.Contains(all, "Grant of Copyright License") {
+		t.Errorf("an image has no Apache License elsewhere, so it must be here:\n%s", all)
 	}
 	config := root + "/etc/redlockd/config.toml"
 	wantRun(t, cli.ExitUsage, "", ": masters: none are named", "serve", "--config", config)

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Builds what a release has into dist/: static binaries, packages for Debian, a list of the modules in them, and sums of all.
+# Builds what a release has into dist/: static binaries, packages for Debian, lists of the modules in them and their licences, and sums
+# of all.
 #
 #   dist.sh [GOOS/GOARCH...]    default: linux and darwin on amd64 and arm64
 #
-# VERSION names the release. Without it, it is the tag of this commit, or says which commit it is.
+# MAINTAINER stands in the packages (deb.sh). VERSION names the release. Without it, it is the tag of this commit, or says which commit it is.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 [ $# -gt 0 ] || set -- linux/amd64 linux/arm64 darwin/amd64 darwin/arm64
@@ -26,6 +27,7 @@ for target; do
   if [ "${target%/*}" = linux ]; then
     REDLOCKD=$here/redlockd docker/package/deb.sh "dist/$name" "${target#*/}" "$version" "dist/redlockd_${version}_${target#*/}.deb"
   fi
+  docker/package/licenses.sh "dist/$name" >"dist/$name.licenses.txt"
   docker/package/sbom.sh "dist/$name" "$version" >"dist/$name.cdx.json"
 done
 cd dist
