@@ -62,8 +62,7 @@ type event struct {
 	Master string
 	// Text follows the name of the master, if there is one. It names no master and no resource.
 	Text string
-	// Why may name masters, so confined users do not see it.
-	Why string
+	Why  string
 }
 
 // tone says how bad something is. It is the name of a shape and of a colour of the page.

@@ -86,7 +86,7 @@ type Audit struct {
 // Viewer is a user who has logged in to the page. Equal ones see the same.
 type Viewer interface {
 	Name() string
-	// Confined: the user may use some resources only, and sees no names of masters.
+	// Confined: the user may use some resources only.
 	Confined() bool
 	// Known reports whether the user may go on seeing what it sees: no reload has taken something from
 	// it.

@@ -17,8 +17,7 @@ import (
 // What the parts of the page show, as one user sees it. page.templ only arranges it.
 //
 // Without a login the page names no resource, no token, no user and no client. A confined user sees its
-// own resources, and no names of masters, as everywhere: see access.User.Resources. No token is shown
-// to anybody.
+// own resources beside what everybody sees, the masters included. No token is shown to anybody.
 
 // pageView is what page.templ shows.
 type pageView struct {
@@ -30,11 +29,10 @@ type pageView struct {
 	Advice  string
 	Version string
 	// Host is this machine, and the port for clients.
-	Host    string
-	Up      time.Duration
-	Masters []masterView
-	// Membership is the one in force. The texts in it that name masters are empty for confined users.
-	Membership   redlock.Membership
+	Host         string
+	Up           time.Duration
+	Masters      []masterView
+	Membership   redlock.Membership // the one in force
 	Certificates []Certificate
 	Plots        []plotView
 	Rates        []rateView
@@ -70,36 +68,19 @@ func (st *Status) view(viewer Viewer, now time.Time) *pageView {
 	r := st.Reading()
 	points, events := st.history.last()
 	host, _ := os.Hostname()
-	confined := viewer != nil && viewer.Confined()
 	if _, port, err := net.SplitHostPort(r.Name); err == nil && host != "" {
 		host += ":" + port // several may run on one machine
 	}
-	v := &pageView{Version: r.Version, Host: host, Up: r.Up, Membership: r.Membership, Certificates: r.Certificates, Now: now}
+	v := &pageView{Version: r.Version, Host: host, Up: r.Up, Membership: r.Membership, Certificates: r.Certificates, Events: events, Now: now}
 	v.verdict(r)
-	nameOf := make(map[string]string) // of masters, as this user may see them
 	learners := Learners(r.Membership)
-	for i, m := range r.Masters {
+	for _, m := range r.Masters {
 		one := masterView{MasterStatus: m, Tone: toneOf(m.State), Vote: wordsOf(m.State), For: now.Sub(m.Since)}
 		// Without voters nobody has anything to give, and the verdict says enough.
 		if at := slices.IndexFunc(learners, func(s redlock.Seat) bool { return MasterOf(s) == m.Addr }); at >= 0 && r.Membership.Voters() > 0 {
-			one.Copy = copyText(CopyingOf(learners[at]), confined)
+			one.Copy = copyText(CopyingOf(learners[at]))
 		}
-		if confined {
-			one.Addr, one.Reason = "master "+strconv.Itoa(i+1), ""
-		}
-		nameOf[m.Addr] = one.Addr
 		v.Masters = append(v.Masters, one)
-	}
-	if confined {
-		v.Membership.Problem, v.Membership.Differences = "", ""
-	}
-	for _, e := range events {
-		if confined {
-			if e.Why = ""; e.Master != "" {
-				e.Master = cmp.Or(nameOf[e.Master], "a master")
-			}
-		}
-		v.Events = append(v.Events, e)
 	}
 	v.Plots = plotsOf(points)
 	var last point
@@ -111,20 +92,14 @@ func (st *Status) view(viewer Viewer, now time.Time) *pageView {
 	return v
 }
 
-// copyText says how far a learner has got what the others remember. To a confined user it names no
-// master.
-func copyText(c redlock.Copying, confined bool) string {
+// copyText says how far a learner has got what the others remember.
+func copyText(c redlock.Copying) string {
 	switch {
 	case c.From != "":
 		from := strings.ReplaceAll(c.From, ",", ", ")
-		if confined {
-			from = "the others"
-		}
 		return fmt.Sprintf("It is being given what %s remember: %s locks so far (%d %%). It votes when that is done.", from, countText(c.Given), c.Percent)
 	case c.Problem == "":
 		return ""
-	case confined:
-		return "Nothing is copied to it at present."
 	}
 	return "Nothing is copied to it at present: " + c.Problem + "."
 }
