@@ -84,8 +84,10 @@ func TestMembersChange(t *testing.T) {
 		t.Fatalf("after replace: got %s, want %s", got, want)
 	}
 	s[2].Kill()
-	if text := change(t, addrs, "replace", s[2].Addr, s[3].Addr); !strings.HasPrefix(text, "Nothing to change") {
-		t.Errorf("once more: got\n%s\nwant that nothing is to change", text)
+	for _, seat := range []string{s[2].Addr, s[3].Addr, "mistyped:1"} { // it is there, whatever it is called
+		if text := change(t, addrs, "replace", seat, s[3].Addr); !strings.HasPrefix(text, "Nothing to change") {
+			t.Errorf("once more, as %s: got\n%s\nwant that nothing is to change", seat, text)
+		}
 	}
 
 	// A dead one.

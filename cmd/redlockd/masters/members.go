@@ -22,7 +22,7 @@ import (
 // memberChanges are the words with which a change begins.
 var memberChanges = []string{"replace", "add", "remove", "set", "refound"}
 
-const membersForm = "redlockd members [flags] [replace SEAT ADDR | add NAME ADDR | remove NAME | set max_ttl DURATION | refound]"
+const membersForm = "redlockd members [flags] [replace SEAT ADDR | add NAME ADDR | remove SEAT | set max_ttl DURATION | refound]"
 
 var Members = cli.Command{Name: "members", Summary: "show who the masters are, replace, add or remove one, or set max_ttl", Audience: cli.ForMasters,
 	Run: runMembers, Form: membersForm, Words: memberChanges,
@@ -39,18 +39,19 @@ while locks are granted, without a moment without a quorum. It asks the masters 
 
   replace SEAT ADDR      the master at ADDR takes the seat, in the place of the one that has it, which may be dead or alive
   add NAME ADDR          a further seat, for the master at ADDR
-  remove NAME            the seat loses its vote, and is removed after the wait; add and remove in pairs, so that the number
+  remove SEAT            the seat loses its vote, and is removed after the wait; add and remove in pairs, so that the number
                          of seats is odd again
   set max_ttl DURATION   the longest TTL. When it falls, the wait follows after the wait
   refound                founds the membership anew with the masters of the configuration, where a majority is gone for good
 
-ADDR is host:port, or the path of a unix socket. The new master must be fit to vote (see redlockd check), hold no key and
-belong to no other fleet. It gets every command at once, and is a learner: it votes when a redlockd has given it what a
-quorum of the voters remember, which takes a second or less, or, where that is not possible, after the wait: somewhat
-longer than max_ttl. The same goes for a master that has restarted. Lines below the table say how far that is, or what
-stands in the way. Commands say what they change, and then wait until it is done. They can be interrupted: any redlockd
-over these masters finishes what was begun, and the same command again shows how far it is. All running redlockds follow
-by themselves.
+SEAT is the seat's name, or the address that its master has now. A seat keeps its name for life: if none was
+configured, the address of its first master. ADDR is host:port, or the path of a unix socket. The new master must be
+fit to vote (see redlockd check), hold no key and belong to no other fleet. It gets every command at once, and is a
+learner: it votes when a redlockd has given it what a quorum of the voters remember, which takes a second or less, or,
+where that is not possible, after the wait: somewhat longer than max_ttl. The same goes for a master that has
+restarted. Lines below the table say how far that is, or what stands in the way. Commands say what they change, and
+then wait until it is done. They can be interrupted: any redlockd over these masters finishes what was begun, and the
+same command again shows how far it is. All running redlockds follow by themselves.
 
 ADDR may end with /N for database N; else it is the db of the configuration. A password or TLS of the seat's own
 [[masters]] table is used at ADDR by this command only. A redlockd uses it at the address of that table, and what
@@ -120,6 +121,9 @@ func runMembers(call *cli.Call) error {
 		return err
 	}
 	defer func() { m.close() }()
+	if err := m.findSeat(m.client.Membership()); err != nil {
+		return fmt.Errorf("members: nothing was changed: %w", err)
+	}
 	if m.lendPassword(c) {
 		m.close()
 		if err := m.open(c, signals); err != nil {
@@ -159,6 +163,31 @@ func (m *memberCommand) close() {
 	m.client.Close(now)
 }
 
+// findSeat has a change name the seat that the operator means, by its name or by its present address. A
+// replacement that is repeated means the seat that has the new address already. What is no seat stays,
+// for the refusal.
+func (m *memberCommand) findSeat(now redlock.Membership) error {
+	operand := &m.change.Replace
+	if m.change.Remove != "" {
+		operand = &m.change.Remove
+	}
+	called := slices.IndexFunc(now.Seats, func(s redlock.Seat) bool { return s.Name == *operand })
+	at := func(addr string) int {
+		return slices.IndexFunc(now.Seats, func(s redlock.Seat) bool { return s.Addr == addr })
+	}
+	switch there := at(*operand); {
+	case called >= 0 && there >= 0 && called != there:
+		return fmt.Errorf("%s is the name of the seat at %s, and the address of the seat %s: name the address of the one, or the name of the other",
+			*operand, now.Seats[called].Addr, now.Seats[there].Name)
+	case called >= 0:
+	case there >= 0:
+		*operand = now.Seats[there].Name
+	case m.change.Replace != "" && at(m.change.Addr) >= 0:
+		*operand = now.Seats[at(m.change.Addr)].Name
+	}
+	return nil
+}
+
 // lendPassword has the password that the settings have for the seat go to the new address, too. It
 // tells whether they have one, which takes another client.
 func (m *memberCommand) lendPassword(c *config.Config) bool {
@@ -190,7 +219,7 @@ func (m *memberCommand) readOperands() error {
 	}
 	m.set = true
 	verb, rest := m.Args[0], m.Args[1:]
-	verbs := map[string]string{"replace": "SEAT ADDR", "add": "NAME ADDR", "remove": "NAME", "set": "max_ttl DURATION", "refound": ""}
+	verbs := map[string]string{"replace": "SEAT ADDR", "add": "NAME ADDR", "remove": "SEAT", "set": "max_ttl DURATION", "refound": ""}
 	form, known := verbs[verb]
 	switch {
 	case !known:
@@ -382,7 +411,7 @@ func (m *memberCommand) print(now redlock.Membership, c *config.Config) error {
 		return printMembersJSON(m.Stdout, now)
 	}
 	var b strings.Builder
-	rows := [][]string{{"SEAT", "ADDRESS", "STATE", "SINCE", "WAITS", "REACHED", "MEMORY", "REASON"}}
+	rows := [][]string{{"ADDRESS", "SEAT", "STATE", "SINCE", "WAITS", "REACHED", "MEMORY", "REASON"}}
 	for _, s := range now.Seats {
 		left := "-"
 		if s.Left > 0 {
@@ -392,7 +421,7 @@ func (m *memberCommand) print(now redlock.Membership, c *config.Config) error {
 		if s.Reached {
 			reached = "yes"
 		}
-		rows = append(rows, []string{s.Name, s.Addr, string(s.State), strconv.FormatInt(s.Since, 10), left, reached, cmp.Or(shortMemory(s.Memory), "-"), cmp.Or(s.Reason, "-")})
+		rows = append(rows, []string{s.Addr, s.Name, string(s.State), strconv.FormatInt(s.Since, 10), left, reached, cmp.Or(shortMemory(s.Memory), "-"), cmp.Or(s.Reason, "-")})
 	}
 	cli.WriteTable(&b, rows)
 	fmt.Fprintf(&b, "\nVersion %d of lineage %s: %s; locks need %d; max_ttl %s, wait %s.\n", now.Version, now.Lineage,

@@ -86,3 +86,29 @@ func TestLinesForTheSettings(t *testing.T) {
 		}
 	}
 }
+
+// A seat is meant by its name, or by the address that its master has now.
+func TestFindSeat(t *testing.T) {
+	now := redlock.Membership{Seats: []redlock.Seat{{Name: "a:1", Addr: "d:1"}, {Name: "b:1", Addr: "a:1"}, {Name: "m3", Addr: "c:1"}}}
+	for _, tt := range []struct {
+		change redlock.MemberChange
+		want   string // the seat
+		err    string
+	}{
+		{redlock.MemberChange{Replace: "m3", Addr: "e:1"}, "m3", ""},
+		{redlock.MemberChange{Replace: "c:1", Addr: "e:1"}, "m3", ""},
+		{redlock.MemberChange{Remove: "c:1"}, "m3", ""},
+		{redlock.MemberChange{Remove: "d:1"}, "a:1", ""},
+		{redlock.MemberChange{Replace: "before:1", Addr: "c:1"}, "m3", ""},
+		{redlock.MemberChange{Replace: "m9", Addr: "e:1"}, "m9", ""},
+		{redlock.MemberChange{Remove: "m9"}, "m9", ""},
+		{redlock.MemberChange{Add: "m4", Addr: "c:1"}, "", ""},
+		{redlock.MemberChange{Remove: "a:1"}, "a:1", "a:1 is the name of the seat at d:1, and the address of the seat b:1: name the address of the one, or the name of the other"},
+	} {
+		m := memberCommand{change: tt.change}
+		err := m.findSeat(now)
+		if got := m.change.Replace + m.change.Remove; got != tt.want || (err == nil) != (tt.err == "") || err != nil && err.Error() != tt.err {
+			t.Errorf("%+v: got %q, %v, want %q, %q", tt.change, got, err, tt.want, tt.err)
+		}
+	}
+}
