@@ -28,7 +28,7 @@ const holdingTTL = 6 * time.Second // a library that does not answer for a third
 
 const pythonPrelude = `import redis, threading, time, types
 RECIPE
-ttl = 6
+ttl = 6.0
 conn = connect("HOST", PORT, ttl)
 `
 
