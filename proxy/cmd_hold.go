@@ -29,7 +29,6 @@ func cmdHOLD(s *session, c *call) error {
 	if refusal != nil {
 		return refusal
 	}
-	s.noteShortTTL(req.TTL, rest[1])
 	if h := newLockCall(c, &verbHold, resources, 0); h != nil {
 		req.Resources = h.keys
 		c.takeSlot(&h.slot)

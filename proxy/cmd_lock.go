@@ -3,8 +3,6 @@ package proxy
 import (
 	"bytes"
 	"cmp"
-	"fmt"
-	"log/slog"
 	"time"
 
 	"redlockd/redlock"
@@ -121,7 +119,6 @@ func cmdLOCK(s *session, c *call) error {
 	if refusal != nil {
 		return refusal
 	}
-	s.noteShortTTL(req.TTL, rest[0])
 	l := newLockCall(c, &verbLock, resources, req.Slots)
 	if l == nil {
 		return nil
@@ -246,18 +243,6 @@ func parseTime(what string, arg []byte) (d time.Duration, refusal error) {
 	return 0, replyError("ERR " + what + " '" + clipped(arg, 32) + "' is no time: whole milliseconds are needed, or a whole number with a unit, as 500ms, 30s, 5m or 1h")
 }
 
-// noteShortTTL logs, once per client, a ttl below 1 s without a unit: a client that sends 30 may mean
-// seconds. The command is executed all the same, because the client may mean milliseconds.
-func (s *session) noteShortTTL(ttl time.Duration, arg []byte) {
-	if ttl >= time.Second || s.shortTTLLogged || arg[len(arg)-1] > '9' {
-		return
-	}
-	s.shortTTLLogged = true
-	s.server.shortTTLs.Log(s.server.log, slog.LevelInfo, time.Now(), "short ttl", "client", s.conn.id, "addr", s.conn.addr, "ttl", ttl,
-		"reason", "a ttl without a unit is in milliseconds",
-		"to_do", fmt.Sprintf("if seconds are meant, send %ds; if not, %dms says so, and this line does not come", ttl.Milliseconds(), ttl.Milliseconds()))
-}
-
 // cmdUNLOCK is UNLOCK resource token, or UNLOCK resource FORCE reason (cmd_force.go).
 func cmdUNLOCK(s *session, c *call) error {
 	switch n := len(c.args); {
@@ -300,7 +285,6 @@ func cmdEXTEND(s *session, c *call) error {
 	if refusal != nil {
 		return refusal
 	}
-	s.noteShortTTL(ttl, rest[1])
 	if e := newLockCall(c, &verbExtend, resources, 0); e != nil {
 		e.token = string(rest[0])
 		c.takeSlot(&e.slot)

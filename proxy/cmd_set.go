@@ -46,7 +46,7 @@ func (s *session) startSetNX(c *call, end keyspace.Time) {
 		now = time.Now()
 	}
 	changes := [1]redlock.Change{{Resource: x.key[0], Was: redlock.WasAbsent, Do: redlock.Set, NewValue: string(c.args[2]), TTL: end.TTL(now)}}
-	x.startCommit(&x.op, changes[:], x)
+	x.startCommit(&x.op, changes[:], x.key[:], x)
 }
 
 // Done implements redlock.Completer. A commit that finds the key held is the answer, null: nothing is

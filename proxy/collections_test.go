@@ -152,22 +152,30 @@ func TestLeavingReaderCutsNobodyShort(t *testing.T) {
 	})
 }
 
-// Who asks for less than min_ttl gets that, by script, as Symfony does for a key that it never looks at again, or by command.
+// A script that asks for less than min_ttl gets that, as Symfony's for a key that it never looks at again, and so does a change that leaves a
+// key its end. A command that asks for less is refused, as LOCK is.
 func TestTTLBelowTheLeast(t *testing.T) {
-	c := serveWith(t, func(o *redlock.Options) { o.MinTTL = 20 * time.Second }).dial()
+	srv := serveWith(t, func(o *redlock.Options) { o.MinTTL = 20 * time.Second }, func(o *Options) { o.AllowUnguarded = []string{"short"} })
+	c := srv.dial()
 	for range 2 { // the second one finds the key of the first
 		c.do("EVAL", `redis.call('TIME') redis.call('SET', KEYS[1], '1', 'PX', 1) return 1`, "1", "check").is(":1")
 	}
 	c.do("EVAL", `redis.call('hset', KEYS[1], 'f', 1) return redis.call('pexpire', KEYS[1], 5)`, "1", "hash").is(":1")
 	c.settle()
-	c.do("SET", "k", "v", "NX", "PX", "1").is("+OK")
-	c.do("SET", "k", "v", "NX", "PX", "1").is("$nil")
-	c.do("SET", "got", "v", "NX", "GET", "PX", "1").is("$nil")
 	c.do("SET", "short", "v", "NX", "PX", "30000").is("+OK")
-	c.do("SET", "short", "v", "IFEQ", "v", "PX", "5").is("+OK")
-	for _, key := range []string{"check", "hash", "k", "got", "short"} {
+	for _, command := range []string{
+		"LOCK k 5", "LOCK k 5s HOLD", "EXTEND short v 5", "SET k v NX PX 5", "SET k v NX EX 5", "SET k v NX GET PX 5", "SET short w IFEQ v PX 5", "SET short v PX 5",
+		"PEXPIRE short 5", "EXPIRE short 5",
+	} {
+		c.do(strings.Fields(command)...).matches(`-ERR ttl of (5|5000|4999) ms is below the least, 20000 ms \(min_ttl\): (did you mean 5s\? If not, )?ask for more, or lower min_ttl in \[locks\]`)
+	}
+	c.do("EXISTS", "k").is(":0")
+	srv.onAll("+OK", "SET", "ends", "v", "PX", "9000")
+	c.do("SET", "ends", "w", "IFEQ", "v", "KEEPTTL").is("+OK")
+	for _, key := range []string{"check", "hash", "ends"} {
 		c.do("PTTL", key).matches(`:(1\d|20)\d\d\d`)
 	}
+	c.do("GET", "short").is(`"v"`)
 }
 
 // Goal: readers and a writer, and the holders of a semaphore, that a library keeps in sets and sorted sets (DistributedLock of .NET

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"slices"
 	"time"
 
 	"redlockd/redlock"
@@ -87,14 +88,15 @@ func (sl *slot) startExtend(op *redlock.Op, keys []string, token string, ttl tim
 }
 
 // startCommit asks the user's limits once, for the longest TTL of all changes: they are made together
-// or not at all. What would live for less than min_ttl gets that time: it excludes others for longer
-// than the client asks for, which is safe. Symfony sets a key for 1 ms only to see that it can. A latch
-// gets what is allowed, see latchPrefix.
-func (sl *slot) startCommit(op *redlock.Op, changes []redlock.Change, to redlock.Completer) {
+// or not at all. For keys that are timed by a command, the engine refuses less than min_ttl. What else
+// would live for less gets that time: it excludes others for longer than the client asks for, which is
+// safe. Symfony has a script set a key for 1 ms only to see that it can, and a change of a key that
+// ends soon keeps its end. A latch gets what is allowed, see latchPrefix.
+func (sl *slot) startCommit(op *redlock.Op, changes []redlock.Change, timed []string, to redlock.Completer) {
 	longest, least := time.Duration(0), sl.s.server.opts.Engine.MinTTL() // longest: the TTL that the commit gives to any key
 	for i := range changes {
 		if ch := &changes[i]; ch.Do == redlock.Set || ch.Do == redlock.Expire {
-			if ch.TTL > 0 {
+			if ch.TTL > 0 && !slices.Contains(timed, ch.Resource) {
 				ch.TTL = max(ch.TTL, least)
 			}
 			if ch.Do == redlock.Set && isLatch(ch.Resource) && helperValue(ch.NewValue) {

@@ -336,7 +336,11 @@ func (x *exchange) commit() redlock.Flusher {
 		return x.fail(err)
 	}
 	x.waited, x.committing = false, true
-	x.startCommit(&x.op, o.Changes, x)
+	timed := o.Timed
+	if x.script != nil {
+		timed = nil
+	}
+	x.startCommit(&x.op, o.Changes, timed, x)
 	return nil
 }
 

@@ -93,7 +93,6 @@ type Server struct {
 	failedHandshakes loglimit.Limiter
 	refusedClients   loglimit.Limiter
 	protocolErrors   loglimit.Limiter
-	shortTTLs        loglimit.Limiter
 	slowReaders      loglimit.Limiter
 	refusals         loglimit.Limiter
 }

@@ -28,8 +28,6 @@ type session struct {
 	call        call
 	replyMode   replyMode
 	transaction transaction
-	// shortTTLLogged: the log has said that this client sends a short ttl without a unit.
-	shortTTLLogged bool
 	// caching: CLIENT CACHING came for the next command, or for the transaction that begins with it.
 	caching bool
 	// tracker is nil while tracking is off. Written with tracking.mu held, which others need to read it.

@@ -34,7 +34,11 @@ func (b *bounds) checkTTL(ttl, delay time.Duration) error {
 	most := time.Duration(b.maxTTL.Load())
 	switch {
 	case ttl < b.opts.MinTTL:
-		return badTTL("%s ms is below the least, %s ms (min_ttl)", inMs(ttl), inMs(b.opts.MinTTL))
+		meant := ""
+		if ttl > 0 && ttl <= most/1000 {
+			meant = "did you mean " + inMs(ttl) + "s? If not, "
+		}
+		return badTTL("%s ms is below the least, %s ms (min_ttl): %sask for more, or lower min_ttl in [locks]", inMs(ttl), inMs(b.opts.MinTTL), meant)
 	case ttl > most:
 		more := ""
 		if ttl.Milliseconds() == math.MaxInt64/int64(time.Millisecond) { // what callers make of a longer one

@@ -122,7 +122,7 @@ func TestCommitRefuses(t *testing.T) {
 			{setNX("", "v", time.Second), "a resource name is empty"},
 			{setNX("redlockd:epoch", "v", time.Second), "kept for redlockd itself"},
 			{setNX("a", strings.Repeat("v", MaxValueLen+1), time.Second), "the value has 16385 bytes, at most 16384 are possible"},
-			{setNX("a", "v", 9*ms), "ttl of 9 ms is below the least, 20 ms (min_ttl)"},
+			{setNX("a", "v", 9*ms), "ttl of 9 ms is below the least, 20 ms (min_ttl): did you mean 9s? If not, ask for more, or lower min_ttl in [locks]"},
 			{setNX("a", "v", time.Hour), "above the most, 60000 ms (max_ttl)"},
 			{compareAndExpire("a", "v", time.Hour), "above the most, 60000 ms (max_ttl)"},
 			{Change{Resource: "a", Do: Delete}, "no such change"},

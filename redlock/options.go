@@ -83,9 +83,9 @@ type Options struct {
 	// no batch has done so meanwhile, at its clock and what it shows of the membership. Default 250 ms:
 	// an idle master has four small commands per second. No setting.
 	Heartbeat time.Duration
-	// MinTTL and MaxTTL bound what a caller may ask for. Default 20 ms and 60 s. MaxTTL is also about how
-	// long a master that may have forgotten locks has no vote. It is that of the first membership; later
-	// the membership counts (Client.MaxTTL).
+	// MinTTL and MaxTTL bound what a caller may ask for. Default 20 ms (1 s in the command redlockd) and
+	// 60 s. MaxTTL is also about how long a master that may have forgotten locks has no vote. It is that
+	// of the first membership; later the membership counts (Client.MaxTTL).
 	MinTTL, MaxTTL time.Duration
 	// MaxHold bounds how long one lock may be extended by EXTEND, counted from its birth. Default 24 h.
 	MaxHold time.Duration

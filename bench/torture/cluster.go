@@ -120,7 +120,7 @@ func (c *cluster) redlockdCommand(args ...string) (*exec.Cmd, error) {
 		return nil, err
 	}
 	command := exec.Command(c.program, append(slices.Clone(args), "--config", path)...)
-	command.Env = append(os.Environ(), "REDLOCKD_LOCKS_MAX_TTL="+maxTTL.String(),
+	command.Env = append(os.Environ(), "REDLOCKD_LOCKS_MAX_TTL="+maxTTL.String(), "REDLOCKD_LOCKS_MIN_TTL=20ms",
 		"REDLOCKD_MASTER_FOUNDING_WAIT=10ms", // the wait follows from max_ttl, which is the longest that is ever in force
 		"REDLOCKD_SERVER_PROTECTED_MODE=false", "REDLOCKD_LOG_LEVEL=warn")
 	command.SysProcAttr = childAttributes()

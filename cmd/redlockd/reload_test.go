@@ -67,7 +67,7 @@ func TestReload(t *testing.T) {
 		t.Errorf("the level is warn, and the log has:\n%s", p.log())
 	}
 
-	write("100", "300", "[server]", "[server]\nlisten = \"127.0.0.1:1\"\nsocket_mode = \"0660\"", "[log]", "[locks]\nmin_ttl = \"1s\"\n[log]")
+	write("100", "300", "[server]", "[server]\nlisten = \"127.0.0.1:1\"\nsocket_mode = \"0660\"", "[log]", "[locks]\nmin_ttl = \"2s\"\n[log]")
 	// What needs a restart is named, each time, and the rest is in force. The flag --listen has the say.
 	const late = "; not in force before a restart: server.socket_mode, locks.min_ttl"
 	root.want("CONFIG RELOAD", `policy, server.max_clients, auth.users ("billing" changed), log.level`+late)
@@ -76,7 +76,7 @@ func TestReload(t *testing.T) {
 		t.Fatalf("redlockd reload: exit code %d, %q, errors %q; want 1 and what is not in force", code, stdout, stderr)
 	}
 	root.want("CONFIG GET maxclients", "[maxclients 300]")
-	root.want("CONFIG GET locks.min_ttl", "[locks.min_ttl 20ms]")
+	root.want("CONFIG GET locks.min_ttl", "[locks.min_ttl 1s]")
 
 	write("100", "200", "[log]", "[locks]\nmax_ttl = \"2m\"\n[log]")
 	root.want("CONFIG RELOAD", `server.max_clients; not in force, because the membership of the masters has the say: locks.max_ttl`)

@@ -39,6 +39,8 @@ type Outcome struct {
 	// and which so could be another's lock.
 	Unguarded []string
 
+	// Timed are the keys whose end the run has set. Other changes leave a key the end that it has.
+	Timed []string
 	// Endless is a change after which the key would have no TTL, so that it would never end if its
 	// holder dies; or nil. The engine refuses it.
 	Endless *redlock.Change
@@ -63,6 +65,9 @@ func (s *Space) Outcome() Outcome {
 			continue
 		}
 		o.Writes = true
+		if k.wroteEnd {
+			o.Timed = append(o.Timed, k.name)
+		}
 		if ch.Do == redlock.Set && !k.wroteEnd && k.was.Found {
 			o.ReadTTL = true // the new value keeps the old TTL
 		}

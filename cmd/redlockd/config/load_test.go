@@ -88,6 +88,7 @@ var another = map[string]string{
 	"master.tls_server_name": "",
 	"client.tls":             "true",
 	"locks.min_ttl":          "21ms",
+	"compat.default_ttl":     "33s",
 	"master.clock_step_max":  "7ms",
 	"locks.max_hold":         "25h",
 	"locks.max_ttl":          "33s",

@@ -60,7 +60,7 @@ func TestMistakesInTheFile(t *testing.T) {
 			`config.toml:2: locks.max_ttl: a duration is a string with a unit, such as "50ms", "30s" or "1h30m", not a list`},
 		{"[locks]\nmax_ttl = \"-5s\"\n",
 			"config.toml:2: locks.max_ttl: -5s is outside 10ms … 24h" + "\n" +
-				"locks.min_ttl: 20ms is above locks.max_ttl = -5s (locks.max_ttl: config.toml:2)" + "\n" +
+				"locks.min_ttl: 1s is above locks.max_ttl = -5s (locks.max_ttl: config.toml:2)" + "\n" +
 				"master.timeout: 50ms is not small against locks.max_ttl = -5s: a master that hangs would use up the lock (locks.max_ttl: config.toml:2)"},
 		{"[http]\nlisten = \"9121\"\n",
 			`config.toml:2: http.listen: "9121" is no address: host:port is needed, or :port for all addresses of this machine`},
@@ -126,7 +126,7 @@ func TestMistakesInTheFile(t *testing.T) {
 		{"[locks]\nmin_ttl = \"5m\"\n",
 			"config.toml:2: locks.min_ttl: 5m is above locks.max_ttl = 1m (locks.max_ttl: default)"},
 		{"[compat]\ndefault_ttl = \"2m\"\n",
-			"config.toml:2: compat.default_ttl: 2m is not from min_ttl = 20ms to max_ttl = 1m"},
+			"config.toml:2: compat.default_ttl: 2m is not from min_ttl = 1s to max_ttl = 1m"},
 		{"[server]\nlisten = [\"a:1\", \"b\", \"unix:run/s\", \"a:1\"]\n",
 			"config.toml:2: server.listen: \"b\" is no address: host:port is needed, or :port for all addresses of this machine, or unix:/path of a socket\n" +
 				"config.toml:2: server.listen: unix:run/s is no absolute path: unix:/run/redlockd/redlockd.sock is the form\n" +
@@ -184,7 +184,7 @@ func TestMistakesInTheFile(t *testing.T) {
 		{"[auth]\nusers = [{name=\"a\",password=\"x\",max_connections=-1}]\n",
 			`config.toml:2: auth.users: user "a": max_connections = -1 is outside 0 … 10000000`},
 		{"[auth]\nusers = [{name=\"a\",password=\"x\",max_ttl=\"5m\"}]\n",
-			`config.toml:2: auth.users[0]: max_ttl = 5m of user "a" is not from min_ttl = 20ms to max_ttl = 1m in [locks]`},
+			`config.toml:2: auth.users[0]: max_ttl = 5m of user "a" is not from min_ttl = 1s to max_ttl = 1m in [locks]`},
 		{"[[policy]]\nprefix = \"a\"\nmax_tll = \"1s\"\n",
 			"config.toml:3: policy[0].max_tll: unknown setting (did you mean max_ttl?); those of a table here are prefix, max_ttl, max_wait, max_waiters, max_hold, lock_delay, fence"},
 		{"[[policy]]\nprefix = \"a\"\nmax_ttl = 30\nfence = \"allways\"\n[policy]\n",
@@ -207,11 +207,11 @@ func TestMistakesInTheFile(t *testing.T) {
 		{"[[policy]]\nprefix = \"b\"\nmax_ttl = \"10ms\"\nlock_delay = \"1m\"\n\n[[policy]]\nprefix = \"c\"\nmax_ttl = \"50s\"\nlock_delay = \"11s\"\n\n" +
 			"[[policy]]\nprefix = \"d\"\nmax_hold = \"59s\"\n\n[[policy]]\nprefix = \"e\"\nmax_hold = \"30s\"\nmax_ttl = \"30s\"\n\n[[policy]]\nprefix = \"f\"\nlock_delay = \"10s\"\nmax_hold = \"50s\"\n\n" +
 			"[[policy]]\nprefix = \"g\"\nlock_delay = \"60s\"\n\n[[policy]]\nprefix = \"h\"\nlock_delay = \"10s\"\nmax_ttl = \"50s\"\n",
-			"config.toml:3: policy[0].max_ttl: 10ms of the policy of \"b\" is below min_ttl = 20ms in [locks]: no lock would be possible\n" +
+			"config.toml:3: policy[0].max_ttl: 10ms of the policy of \"b\" is below min_ttl = 1s in [locks]: no lock would be possible\n" +
 				"config.toml:4: policy[0].lock_delay: 1m of the policy of \"b\" and its max_ttl = 10ms are together above max_ttl = 1m in [locks], for the masters keep a lock that long: shorten one of them, or raise that of [locks]\n" +
 				"config.toml:9: policy[1].lock_delay: 11s of the policy of \"c\" and its max_ttl = 50s are together above max_ttl = 1m in [locks], for the masters keep a lock that long: shorten one of them, or raise that of [locks]\n" +
 				"config.toml:13: policy[2].max_hold: 59s of the policy of \"d\" is below the longest TTL there, 1m: give the policy a max_ttl that is not longer\n" +
-				"config.toml:27: policy[5].lock_delay: 1m of the policy of \"g\" leaves no TTL: it and min_ttl = 20ms are together above max_ttl = 1m in [locks]: shorten it, or raise max_ttl"},
+				"config.toml:27: policy[5].lock_delay: 1m of the policy of \"g\" leaves no TTL: it and min_ttl = 1s are together above max_ttl = 1m in [locks]: shorten it, or raise max_ttl"},
 		{"[auth]\nusers = [{name=\"a\",pasword=\"hunter2\"}]\n",
 			"config.toml:2: auth.users[0].pasword: unknown setting (did you mean password?); those of a table here are name, password, password_file, cert_cn, resources, admin, channels, commands, max_connections, max_locks, max_waiters, max_ttl"},
 

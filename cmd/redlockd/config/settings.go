@@ -100,6 +100,9 @@ func Default() *Config {
 		Front:        proxy.DefaultOptions(),
 	}
 	front, engine := &c.Front, &c.Engine
+	// A caller of package redlock writes a time.Duration, and has 20 ms there. On the wire LOCK r 30 is
+	// 30 ms, mostly of somebody who means seconds and would lose the lock at once.
+	engine.MinTTL = time.Second
 	c.Settings = slices.Concat([]*Setting{
 		{Name: "masters", place: &c.masters, change: changeMembership, Flag: "masters", Arg: "host:port,…", Usage: "the independent Redis masters, an odd number, or their URLs; embedded: five inside this process"},
 		{Name: "policy", place: (*policyList)(&front.Policies), change: changeLive, Usage: "limits for resources whose names match a pattern, one [[policy]] for each; none: [locks] and [auth] alone limit"},
