@@ -91,7 +91,7 @@ func toJSON(t *testing.T, v any) string {
 
 func TestAuditFileThatCannotBeWritten(t *testing.T) {
 	p := begin(t, "serve", "--listen", "127.0.0.1:0", "--config", auditConfig(t, filepath.Join(t.TempDir(), "nowhere", "audit.log")))
-	p.wantExit(cli.ExitFailed)
+	p.wantExit(cli.ExitUsage)
 	if log := p.log(); !strings.Contains(log, "audit.file (") || !strings.Contains(log, "no such file or directory") {
 		t.Errorf("got %s, want the setting, its place and the reason", log)
 	}

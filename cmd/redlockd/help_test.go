@@ -68,7 +68,18 @@ func TestHelpCoversEveryCommandAndExitCode(t *testing.T) {
 		if !strings.Contains(text, "\n  "+c.Name+" ") || !strings.Contains(text, c.Summary) {
 			t.Errorf("redlockd --help: the command %s is missing", c.Name)
 		}
-		helpOf(t, "help", c.Name)
+	}
+	_, list, _ := strings.Cut(text, "\nCommands:\n")
+	list, _, _ = strings.Cut(list, "\n\n")
+	for line := range strings.Lines(list) {
+		name := strings.Fields(line)[0]
+		help := helpOf(t, name, "--help")
+		if n := len(regexp.MustCompile(`(?m)^Exit codes( of run)?: .*$`).FindAllString(help, -1)); n != 1 {
+			t.Errorf("redlockd %s --help has %d lines of exit codes, want one", name, n)
+		}
+		if name != "run" && !regexp.MustCompile(`(?m)^Exit codes: 0 .*; 2 .*the (command line|configuration)`).MatchString(help) && name != "serve" {
+			t.Errorf("redlockd %s --help does not say what 0 and 2 are", name)
+		}
 	}
 	for _, code := range []int{cli.ExitOK, cli.ExitFailed, cli.ExitUsage, cli.ExitDropped, cli.ExitHeld, cli.ExitNoQuorum, cli.ExitLost, cli.ExitCannotRun, cli.ExitNotFound, cli.ExitSignal} {
 		if !strings.Contains(text, fmt.Sprintf("\n  %d  ", code)) {

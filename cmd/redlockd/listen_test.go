@@ -74,7 +74,7 @@ users = [{name = "default", password = "p"}]
 	w.want("UNLOCK r t1", "1")
 	// A second redlockd on the same path takes nothing away.
 	second := begin(t, "serve", "--masters", "embedded", "--listen", "unix:"+path)
-	second.wantExit(cli.ExitFailed)
+	second.wantExit(cli.ExitUsage)
 	second.waitLog("unix:" + path + " (--listen) is in use by another process")
 	p.dialSocket(path).want("AUTH p", "OK")
 	p.signal(syscall.SIGTERM)

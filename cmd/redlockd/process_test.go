@@ -386,7 +386,7 @@ func TestAddressInUse(t *testing.T) {
 	defer taken.Close()
 	for _, flag := range []string{"--listen", "--http-listen"} {
 		p := begin(t, "--masters", "embedded", "--listen", "127.0.0.1:0", flag, taken.Addr().String())
-		p.wantExit(cli.ExitFailed)
+		p.wantExit(cli.ExitUsage)
 		want := fmt.Sprintf("redlockd: %s (%s) is in use by another process: end that one, or choose another address with %s", taken.Addr(), flag, flag)
 		if got := p.log(); got != want {
 			t.Errorf("got %q, want %q", got, want)

@@ -121,8 +121,8 @@ func TestInheritedListeners(t *testing.T) {
 	}
 	defer null.Close()
 	p = passOn(t, "redis", []*os.File{null})
-	if code := p.exitCode(); code != cli.ExitFailed || !strings.Contains(p.log(), "descriptor 3 (redis) of the service manager is no socket that accepts connections") {
-		t.Errorf("exit code %d, want %d and the descriptor:\n%s", code, cli.ExitFailed, p.log())
+	if code := p.exitCode(); code != cli.ExitUsage || !strings.Contains(p.log(), "descriptor 3 (redis) of the service manager is no socket that accepts connections") {
+		t.Errorf("exit code %d, want %d and the descriptor:\n%s", code, cli.ExitUsage, p.log())
 	}
 }
 

@@ -20,8 +20,8 @@ import (
 // Exit codes. `redlockd help` lists them.
 const (
 	ExitOK      = 0
-	ExitFailed  = 1 // could not start, or failed while it ran; for check: no lock can be granted, or a library lacks settings; for bootstrap: not admitted; for members: not changed; for clients: no answer, or refused
-	ExitUsage   = 2 // the command line or the configuration is wrong
+	ExitFailed  = 1 // failed while it ran; for check: no lock can be granted, or a library lacks settings; for bootstrap: not admitted; for members: not changed; for clients: no answer, or refused
+	ExitUsage   = 2 // the command line or the configuration is wrong, or a server cannot start with it
 	ExitDropped = 3 // a second signal came while the server was draining
 
 	// Of run, which otherwise returns the exit code of its command. The last three are as in shells.
@@ -127,10 +127,10 @@ func start(p Process, all []Command, args []string) error {
 		// Before the flags of the default command: redlockd --help is the overview, redlockd serve --help is
 		// about serve.
 		if len(args) == 1 {
-			switch args[0] {
-			case "-h", "-help", "--help":
+			switch {
+			case isHelp(args[0]):
 				c.Command, c.Args = help, nil
-			case "-v", "-version", "--version":
+			case slices.Contains([]string{"-v", "-version", "--version"}, args[0]):
 				c.Command, c.Args = printVersion, nil
 			}
 		}
@@ -141,11 +141,17 @@ func start(p Process, all []Command, args []string) error {
 		}
 		c.Command, c.Args = all[at], args[1:]
 	}
-	if c.Audience == forNobody {
-		return c.Run(c)
+	switch {
+	case c.Audience != forNobody:
+		return c.configure()
+	case len(c.Args) == 1 && isHelp(c.Args[0]):
+		c.writeHelp(c.Stdout)
+		return nil
 	}
-	return c.configure()
+	return c.Run(c)
 }
+
+func isHelp(arg string) bool { return slices.Contains([]string{"-h", "-help", "--help"}, arg) }
 
 // configure reads the command line and the configuration, and runs the command, unless help or the
 // settings were asked for.

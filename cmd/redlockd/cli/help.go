@@ -42,6 +42,7 @@ func helpTopics(all []Command) []string { return append([]string{"settings"}, na
 func (c *Command) writeHelp(w io.Writer) {
 	fmt.Fprint(w, c.Help)
 	if c.Audience == forNobody {
+		fmt.Fprint(w, "\nExit codes: 0 done; 2 the command line is wrong.\n")
 		return
 	}
 	fmt.Fprint(w, "\nFlags:\n")
@@ -78,10 +79,10 @@ With masters:
 `+helpSources+`
 Exit codes:
   0  done; a server: a signal stopped it, and it has drained
-  1  failed: it could not start, or failed while it ran; check: no quorum is available,
-     or a library lacks settings; bootstrap: the masters are not admitted; members: not changed; reload: not changed;
+  1  failed while it ran; check: no quorum is available, or a library lacks settings;
+     bootstrap: the masters are not admitted; members: not changed; reload: not changed;
      unlock: not released; ping, locks, info, top: no answer
-  2  the command line or the configuration is wrong
+  2  the command line or the configuration is wrong, or a server cannot start with it
   3  a server: a second signal came while it was draining
 
 `+RunExitCodes+`

@@ -25,8 +25,7 @@ be the health check of a container. Without --server it asks the redlockd of the
 It does not ask whether a lock can be granted, because a restart of redlockd brings no master back. /readyz and redlockd check
 answer that. A server that wants a login, or has as many clients as it may, is alive, too.
 
-Exit codes: 0 it has answered; 1 it has not, within --timeout, or has refused the password; 2 the command line or the configuration
-is wrong.
+Exit codes: 0 it has answered; 1 it has not, or has refused the password; 2 the command line or the configuration is wrong.
 `}
 
 // runPing asks a server for a sign of life.

@@ -20,8 +20,7 @@ names the settings whose new values are not in force, because they need a restar
 Without --server it asks the redlockd of the same settings, on this machine. The user who logs in must be an administrator (admin in
 [auth]). If you have changed its password in the file, the server does not know it yet: send SIGHUP instead.
 
-Exit codes: 0 the settings of the file are in force; 1 they are not (the message says why), or the server refuses or does not answer;
-2 the command line or the configuration is wrong.
+Exit codes: 0 the settings of the file are in force; 1 they are not, or not known; 2 the command line or the configuration is wrong.
 `}
 
 // runReload has a server read its settings again.

@@ -24,8 +24,7 @@ Each redlockd that the masters reach stops renewing the lock, and tells its hold
 work on until its validity is over, beside the next holder. So stop it first if you can. A resource that checks fences refuses it
 once it has been told the fence that is printed here, or that of the next holder.
 
-Exit codes: 0 released; 1 nobody held it, or it is not known whether it is released (the message says which), or the server refuses or
-does not answer; 2 the command line or the configuration is wrong.
+Exit codes: 0 released; 1 not released, or not known (the message says which); 2 the command line or the configuration is wrong.
 `}
 
 // runUnlock releases a lock by force.

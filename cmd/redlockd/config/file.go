@@ -33,14 +33,7 @@ func (e *fileError) Error() string {
 func (c *Config) readFile(path string) error {
 	text, err := os.ReadFile(path)
 	if err != nil {
-		if pathErr, ok := errors.AsType[*os.PathError](err); ok {
-			err = pathErr.Err
-		}
-		fix := "correct its path"
-		if errors.Is(err, fs.ErrPermission) {
-			fix = "run redlockd as a user who may read it, or name another file with --config"
-		}
-		return fmt.Errorf("the configuration file %s cannot be read: %w: %s", path, err, fix)
+		return unreadable("the configuration file "+path, err)
 	}
 	if err := c.readText(path, string(text)); err != nil {
 		return err
@@ -51,6 +44,18 @@ func (c *Config) readFile(path string) error {
 		}
 	}
 	return nil
+}
+
+// unreadable says what to do about a file that cannot be read.
+func unreadable(file string, err error) error {
+	if pathErr, ok := errors.AsType[*os.PathError](err); ok {
+		err = pathErr.Err
+	}
+	fix := "correct its path"
+	if errors.Is(err, fs.ErrPermission) {
+		fix = "run redlockd as a user who may read it, or name another file"
+	}
+	return fmt.Errorf("%s cannot be read: %w: %s", file, err, fix)
 }
 
 // readText takes the settings from the text of the file; path is for the messages.

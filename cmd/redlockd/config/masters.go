@@ -323,7 +323,7 @@ func checkPort(port string) error {
 func (c *Config) readSecret(path string) (string, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return "", err
+		return "", unreadable(path, err)
 	}
 	secret := strings.TrimRight(string(text), "\r\n")
 	if secret == "" {

@@ -108,8 +108,8 @@ func TestMistakesInTheFile(t *testing.T) {
 		{"masters = [\"a:1\"]\n[master]\npassword = \"hunter2\"\npassword_file = \"q\"\n",
 			"config.toml:4: master.password_file: master.password is given too: one of them is enough"},
 		{"masters = [\"a:1\",\"b:1\",\"c:1\"]\n[master]\npassword_file = \"q\"\ntls=true\ntls_ca=\"nope\"\ntls_cert=\"only\"\n",
-			"config.toml:3: master.password_file: open q: no such file or directory" + "\n" +
-				"config.toml:5: master.tls_ca: open nope: no such file or directory" + "\n" +
+			"config.toml:3: master.password_file: q cannot be read: no such file or directory: correct its path" + "\n" +
+				"config.toml:5: master.tls_ca: nope cannot be read: no such file or directory: correct its path" + "\n" +
 				"config.toml:6: master.tls_cert: tls_key is missing: they belong together"},
 		{"masters = [\"a:1\"]\n[master]\nusername = \"u\"\n",
 			`config.toml:3: master.username: user "u" has no password`},
@@ -142,7 +142,7 @@ func TestMistakesInTheFile(t *testing.T) {
 		{"[http]\ntls_key = \"/nope\"\n",
 			"config.toml:2: http.tls_key: tls_cert is missing: they belong together"},
 		{"[server]\ntls_cert = \"/nope\"\ntls_key = \"/nope\"\n",
-			"config.toml:2: server.tls_cert: open /nope: no such file or directory"},
+			"config.toml:2: server.tls_cert: /nope cannot be read: no such file or directory: correct its path"},
 		{"[server]\ntls_client_ca = \"/nope\"\n",
 			"config.toml:2: server.tls_client_ca: tls_cert and tls_key are needed too: without them the server speaks no TLS"},
 		{"[server]\noutput_total = 65536\n[master]\ntimeout = \"1h\"\n",
@@ -163,7 +163,7 @@ func TestMistakesInTheFile(t *testing.T) {
 		{"[auth]\nusers = [{name=\"a\",password=\"hunter2\"},{name=\"a\",password=\"hunter2\"}]\n",
 			`config.toml:2: auth.users: user "a" is named twice`},
 		{"[auth]\nusers = [{name=\"a\",password_file=\"nope\"}]\n",
-			"config.toml:2: auth.users[0]: password_file: open nope: no such file or directory"},
+			"config.toml:2: auth.users[0]: password_file: nope cannot be read: no such file or directory: correct its path"},
 		{"[auth]\nusers = [{name=\"a\",password_file=\"nope\",password=\"hunter2\"}]\n",
 			"config.toml:2: auth.users[0]: password and password_file are both given: one of them is enough"},
 		{"[auth]\nusers = [{name=\"a\",password=\"x\",resources=[]}]\n",

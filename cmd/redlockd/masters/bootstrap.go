@@ -29,7 +29,7 @@ redlockd run may already be waiting for the masters.
 Use it only when no client can still hold an earlier lock, so not after masters have lost their data. Masters that
 have all lost their data look new, and redlockd takes your word that no earlier lock is held.
 
-Exit codes: 0 all masters are admitted, 1 they are not, 2 the command line or the configuration is wrong.
+Exit codes: 0 all masters are admitted; 1 they are not; 2 the command line or the configuration is wrong.
 `}
 
 // runBootstrap admits masters that are all new, and prints what it found.

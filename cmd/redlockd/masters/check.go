@@ -46,9 +46,7 @@ not below master.timeout, the master is slow now and then, and may not vote in t
 With --library it prints which usual uses of a lock library work with these settings, what breaks in the others, and the
 lines that config.toml lacks. The max_ttl of the membership counts, if masters are configured and one can be asked for it.
 
-Exit codes: 0 a lock can be granted now, 1 it cannot, because fewer than a quorum of the masters are reached and vote (new
-ones, and those that have restarted, vote later), 2 the command line or the configuration is wrong. With --library: 0 all
-uses work that settings allow, 1 some need other settings.
+Exit codes: 0 a lock can be granted now, or a library lacks nothing; 1 not so; 2 the command line or the configuration is wrong.
 `}
 
 // libraryFlag has check print what a library needs.

@@ -75,9 +75,9 @@ the fleet from now on, those that are left and new, empty ones: redlockd members
 is a member then, who is given up, and for how long no lock is granted; and asks, unless --yes is given. It refuses, and
 changes nothing, if a majority of the old members can be reached, if fewer than a majority of the new ones can, or if they
 belong to two fleets. Interrupted, it can be repeated. The machines that are given up must never answer again.
+A signal ends the wait for the end of a change, which any redlockd finishes.
 
-Exit codes: 0 done, 1 not done, and nothing was changed unless it says so, 2 the command line or the configuration is
-wrong; 128 + n: signal n ended the wait for the end of a change, which any redlockd finishes.
+Exit codes: 0 done; 1 not done, and nothing changed unless it says so; 2 the command line or the configuration is wrong; 128 + n signal n.
 `}
 
 // membersKnownIn bounds, in units of connect_timeout, how long the masters may take to show a

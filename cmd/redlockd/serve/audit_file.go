@@ -37,7 +37,7 @@ func (s *server) openAudit(c *config.Config) (io.Writer, error) {
 	a := &auditFile{path: c.AuditFile, log: s.log}
 	var err error
 	if a.file, err = openForAudit(a.path); err != nil {
-		return nil, fmt.Errorf("audit.file (%s): the audit cannot be written: %w", c.Find("audit.file").Source(), err)
+		return nil, fmt.Errorf("audit.file (%s): the audit cannot be written: let redlockd create and write the file, or name another one: %w", c.Find("audit.file").Source(), err)
 	}
 	return a, nil
 }

@@ -56,7 +56,9 @@ func listenError(s *config.Setting, addr string, err error) error {
 	case errors.Is(err, syscall.EADDRINUSE):
 		return fmt.Errorf("%s (%s) is in use by another process: end that one, or choose another address with --%s", addr, s.Source(), s.Flag)
 	case errors.Is(err, syscall.EACCES) && !isSocket:
-		return fmt.Errorf("%s (%s): this user may not listen there: ports below 1024 need a privilege", addr, s.Source())
+		return fmt.Errorf("%s (%s): this user may not listen there: choose a port above 1023 with --%s, or give the process CAP_NET_BIND_SERVICE", addr, s.Source(), s.Flag)
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		return fmt.Errorf("%s (%s) is no address of this machine: choose one with --%s, or :port for all of them", addr, s.Source(), s.Flag)
 	default:
 		return fmt.Errorf("listen on %s (%s): %w", addr, s.Source(), err)
 	}

@@ -50,6 +50,8 @@ again and takes over users and their limits, the limits of clients and of locks,
 settings (config.toml says which). If a setting is wrong or cannot change while the server runs, it changes nothing and says why. It reads
 certificates whenever their files are replaced.
 
+Exit codes: 0 a signal stopped it; 1 it failed while it ran; 2 it cannot start, and says why; 3 a second signal came while it drained.
+
 Under systemd (docker/redlockd.service is a unit) it says when it serves, reloads and stops, gives signs of life for
 WatchdogSec=, and takes over the sockets of a .socket unit in place of --listen, one with FileDescriptorName=http for HTTP.
 
@@ -80,7 +82,7 @@ func runServer(call *cli.Call) error {
 
 	passed, err := inheritListeners()
 	if err != nil {
-		return err
+		return cli.Usage(err)
 	}
 	listeners, web := passed.clients, passed.web // web is nil: no HTTP
 	addrs := passed.addrs()
@@ -96,13 +98,13 @@ func runServer(call *cli.Call) error {
 	}
 	if len(listeners) == 0 {
 		if listeners, err = openListeners(c); err != nil {
-			return err
+			return cli.Usage(err)
 		}
 	}
 	defer closeListeners(listeners)
 	if web == nil && c.HTTPListen != "" {
 		if web, err = listen(c, "http.listen", c.HTTPListen); err != nil {
-			return err
+			return cli.Usage(err)
 		}
 	}
 	if web != nil {
@@ -111,11 +113,11 @@ func runServer(call *cli.Call) error {
 	warnOfFewFiles(log, c)
 	s := &server{call: call, passed: passed.addrs(), config: c, log: log, level: level}
 	if s.audit, err = s.openAudit(c); err != nil {
-		return err
+		return cli.Usage(err)
 	}
 	s.current.Store(c)
 	if err := s.open(call.On("bootstrap")); err != nil {
-		return err
+		return cli.Usage(err)
 	}
 	if web != nil {
 		defer s.serveHTTP(web)()

@@ -80,7 +80,8 @@ func TestListenErrors(t *testing.T) {
 		want string
 	}{
 		{syscall.EADDRINUSE, "127.0.0.1:80 (REDLOCKD_SERVER_LISTEN) is in use by another process: end that one, or choose another address with --listen"},
-		{syscall.EACCES, "127.0.0.1:80 (REDLOCKD_SERVER_LISTEN): this user may not listen there: ports below 1024 need a privilege"},
+		{syscall.EACCES, "127.0.0.1:80 (REDLOCKD_SERVER_LISTEN): this user may not listen there: choose a port above 1023 with --listen, or give the process CAP_NET_BIND_SERVICE"},
+		{syscall.EADDRNOTAVAIL, "127.0.0.1:80 (REDLOCKD_SERVER_LISTEN) is no address of this machine: choose one with --listen, or :port for all of them"},
 		{errors.New("no such address"), "listen on 127.0.0.1:80 (REDLOCKD_SERVER_LISTEN): no such address"},
 	} {
 		if got := listenError(c.Find("server.listen"), c.Listen[0], e.err).Error(); got != e.want {
