@@ -1,6 +1,11 @@
 package status
 
-import "redlockd/redlock"
+import (
+	"slices"
+	"time"
+
+	"redlockd/redlock"
+)
 
 // Outcomes counts what is known of operations: done, not done, or unknown. These three
 // are kept apart everywhere, because an alert on "unknown" says that masters are out, and one on "not
@@ -36,6 +41,23 @@ func CountState(masters []redlock.MasterStatus, state redlock.MasterState) (n in
 
 // Quorum is N/2+1 of the masters that are configured, whether they have a vote or not.
 func Quorum(masters []redlock.MasterStatus) int { return len(masters)/2 + 1 }
+
+// quorumIn is how long it takes at most, without a quorum, until enough of the masters that wait have
+// waited. 0: too few do, or nobody knows for how long.
+func quorumIn(masters []redlock.MasterStatus) time.Duration {
+	var left []time.Duration
+	for i := range masters {
+		if masters[i].Left > 0 {
+			left = append(left, masters[i].Left)
+		}
+	}
+	missing := Quorum(masters) - Voting(masters)
+	if missing > len(left) {
+		return 0
+	}
+	slices.Sort(left)
+	return left[missing-1]
+}
 
 // Learners are the seats whose masters get every command and have no vote yet.
 func Learners(m redlock.Membership) (learners []redlock.Seat) {

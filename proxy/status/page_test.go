@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http/httptest"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -36,6 +37,42 @@ func (v viewer) Locks() (Locks, error) {
 		return Locks{}, errors.New("there is none")
 	}
 	return *v.locks, nil
+}
+
+// Goal: who has no quorum reads how long it takes at most, where that follows from what masters wait for. Method: states of five masters.
+func TestReadyTellsTheTimeLeft(t *testing.T) {
+	const up, down, waits = redlock.MasterUp, redlock.MasterDown, redlock.MasterQuarantined
+	for _, c := range []struct {
+		states []redlock.MasterState
+		left   []time.Duration
+		want   string
+	}{
+		{[]redlock.MasterState{up, up, down, down, down}, []time.Duration{0, 0, 0, 0, 0}, "no quorum: 2 of 5 masters have a vote, and 3 are needed"},
+		{[]redlock.MasterState{up, up, down, waits, waits}, []time.Duration{0, 0, 0, 50 * time.Second, 40500 * time.Millisecond},
+			"no quorum: 2 of 5 masters have a vote, and 3 are needed; a lock can be granted in 41 s at most"},
+		{[]redlock.MasterState{down, down, waits, waits, waits}, []time.Duration{0, 0, time.Second, 3 * time.Minute, time.Millisecond},
+			"no quorum: 0 of 5 masters have a vote, and 3 are needed; a lock can be granted in 3 min 1 s at most"},
+		{[]redlock.MasterState{up, waits, waits, waits, down}, []time.Duration{0, 0, 0, time.Second, 0}, "no quorum: 1 of 5 masters have a vote, and 3 are needed"}, // not known
+	} {
+		r := new(Reading)
+		for i := range c.states {
+			r.Masters = append(r.Masters, redlock.MasterStatus{State: c.states[i], Left: c.left[i], Addr: fmt.Sprint("m", i)})
+		}
+		if got := fmt.Sprint(r.Ready()); got != c.want {
+			t.Errorf("%v: got %q, want %q", c.states, got, c.want)
+		}
+	}
+	var body bytes.Buffer
+	st := &Status{Source: Source{Reading: func() *Reading {
+		return &Reading{Masters: []redlock.MasterStatus{{Addr: "m0", State: waits, Left: 1500 * time.Millisecond, Reason: "it is new"}}}
+	}}}
+	w := httptest.NewRecorder()
+	w.Body = &body
+	st.serveReady(w, nil)
+	const want = "no quorum: 0 of 1 masters have a vote, and 1 are needed; a lock can be granted in 2 s at most\nm0 is quarantined, for 2 s at most: it is new\n"
+	if w.Code != 503 || body.String() != want {
+		t.Errorf("got %d %q, want 503 %q", w.Code, body.String(), want)
+	}
 }
 
 // Goal: the list has the locks first that one looks for: those that were lost, those that most wait

@@ -212,13 +212,14 @@ func (r *Reading) Ready() error {
 	case r.Leaving:
 		return errors.New("this server will drain in a moment: locks are still granted, but go to another one")
 	case n < Quorum(r.Masters):
-		return fmt.Errorf("no quorum: %d of %d masters have a vote, and %d are needed", n, len(r.Masters), Quorum(r.Masters))
+		return fmt.Errorf("no quorum: %d of %d masters have a vote, and %d are needed%s", n, len(r.Masters), Quorum(r.Masters),
+			atMost("; a lock can be granted in ", quorumIn(r.Masters)))
 	}
 	return nil
 }
 
 // serveReady answers 200 if locks are available, else 503. In both cases it lists the masters that have
-// no vote, and why.
+// no vote, why, and for how long at most, where that is known.
 func (st *Status) serveReady(w http.ResponseWriter, _ *http.Request) {
 	reading := st.Reading()
 	masters := reading.Masters
@@ -234,7 +235,7 @@ func (st *Status) serveReady(w http.ResponseWriter, _ *http.Request) {
 	}
 	for _, m := range masters {
 		if m.State != redlock.MasterUp {
-			fmt.Fprintf(&text, "%s is %s: %s\n", m.Addr, m.State, m.Reason)
+			fmt.Fprintf(&text, "%s is %s%s: %s\n", m.Addr, m.State, atMost(", for ", m.Left), m.Reason)
 		}
 	}
 	w.Write([]byte(text.String()))

@@ -506,6 +506,14 @@ func tenthsText(d time.Duration) string {
 	return spanText(d)
 }
 
+// atMost is words and a time that is left, in whole seconds that are enough; "": it is not known.
+func atMost(words string, left time.Duration) string {
+	if left <= 0 {
+		return ""
+	}
+	return words + spanText(left.Truncate(time.Second)+time.Second) + " at most"
+}
+
 // countText writes an integer, 0 or more, with a narrow space between thousands.
 func countText(n any) string {
 	text := fmt.Sprint(n)
