@@ -320,7 +320,7 @@ func TestTopWaitsForItsServer(t *testing.T) {
 	}
 	for range 2 {
 		sees("no redlockd listens there")
-		p := begin(t, "--listen", addr)
+		p := begin(t, "--listen", addr, "--masters", "embedded")
 		p.waitLog("quorum reached")
 		p.addr = addr
 		c := p.dial()

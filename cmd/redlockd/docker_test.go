@@ -20,8 +20,6 @@ import (
 	"time"
 
 	"redlockd/cmd/redlockd/config"
-	"redlockd/cmd/redlockd/masters"
-	"redlockd/cmd/redlockd/serve"
 	"redlockd/redlock"
 )
 
@@ -67,8 +65,10 @@ func TestDockerNamesExist(t *testing.T) {
 		variables = append(variables, s.Environment())
 	}
 	var flags []string
-	for _, f := range slices.Concat(serve.Command.AllFlags(), masters.Check.AllFlags(), masters.Members.AllFlags()) {
-		flags = append(flags, "--"+f.Name)
+	for _, c := range commands {
+		for _, f := range c.AllFlags() {
+			flags = append(flags, "--"+f.Name)
+		}
 	}
 	// Flags of docker, kubectl, helm and their files.
 	flags = append(flags, "--from", "--mount", "--rm", "--build-arg", "--build", "--network", "--from-file", "--from-literal", "--replicas", "--set")
@@ -76,19 +76,22 @@ func TestDockerNamesExist(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	files := []string{"README.md", "proxy/commands.md", "redlock/guarantees.md", "cmd/redlockd/libraries.md"}
 	for _, e := range entries {
-		if e.IsDir() {
-			continue // scripts, which have flags of many programs
+		if !e.IsDir() { // scripts, which have flags of many programs
+			files = append(files, "docker/"+e.Name())
 		}
-		text := readDocker(t, e.Name())
+	}
+	for _, file := range files {
+		text := readPage(t, file)
 		for _, name := range regexp.MustCompile(`\bREDLOCKD_\w+`).FindAllString(text, -1) {
 			if !slices.Contains(variables, name) {
-				t.Errorf("%s: there is no variable %s", e.Name(), name)
+				t.Errorf("%s: there is no variable %s", file, name)
 			}
 		}
 		for _, name := range regexp.MustCompile(`--[a-z][a-z-]+`).FindAllString(text, -1) {
 			if !slices.Contains(flags, name) {
-				t.Errorf("%s: there is no flag %s", e.Name(), name)
+				t.Errorf("%s: there is no flag %s", file, name)
 			}
 		}
 	}
