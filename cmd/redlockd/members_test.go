@@ -428,3 +428,21 @@ func TestMasterWantsAPassword(t *testing.T) {
 	redisCLI(t, s[2].Addr, "CONFIG", "SET", "requirepass", "x")
 	wantRun(t, cli.ExitOK, "3 of 3 seats vote, all of them are reached", "", "members", "--masters", addrs)
 }
+
+// Settings that name masters of two fleets lead to none, as a server that starts with them says. So check says that no lock is granted.
+func TestCheckOfTwoFleets(t *testing.T) {
+	ours, theirs := []*redisproc.Server(nil), []*redisproc.Server(nil)
+	for _, fleet := range []*[]*redisproc.Server{&ours, &theirs} {
+		*fleet, _ = startMembers(t, 3, 0)
+	}
+	lone, _ := startMasters(t, 1)
+	addrs := strings.Join([]string{ours[0].Addr, theirs[0].Addr, lone[0].Addr}, ",")
+	code, stdout, stderr := runBinary(t, "check", "--masters", addrs)
+	if want := "the masters that the settings name lead to no fleet"; code != cli.ExitFailed || stderr != "" || !strings.Contains(stdout, want) || !strings.Contains(stdout, "No quorum is available") {
+		t.Errorf("exit code %d, errors %q, output\n%s\nwant exit code 1, and %q", code, stderr, stdout, want)
+	}
+	addrs = strings.Join([]string{ours[0].Addr, ours[1].Addr, theirs[0].Addr}, ",")
+	if code, stdout, _ := runBinary(t, "check", "--masters", addrs); code != cli.ExitOK || !strings.Contains(stdout, "3 of 3 masters can vote") {
+		t.Errorf("two of three lead to one fleet: exit code %d, output\n%s\nwant that fleet", code, stdout)
+	}
+}

@@ -181,10 +181,17 @@ func ProbeAll(ctx context.Context, o Options, timeout time.Duration) ([]MasterRe
 		return reports
 	}
 	named := probeAll(o.Masters)
-	all, force := named, shownBy(named).Prevailing()
+	fleet, nowhere := shownBy(named).fleet(o)
+	inForce := func(reports []MasterReport) *Record {
+		if r := shownBy(reports).Prevailing(); r != nil && r.Fleet() == fleet {
+			return r
+		}
+		return nil
+	}
+	all, force := named, inForce(named)
 	for i := 0; force == nil && i < len(named); i++ {
 		if f := &named[i].shown; f.record != nil && !f.State.fresh { // the options may name too few of its masters
-			force = shownBy(probeAll(mastersOf(f.record, o))).Prevailing()
+			force = inForce(probeAll(mastersOf(f.record, o)))
 		}
 	}
 	var membership Membership
@@ -203,7 +210,7 @@ func ProbeAll(ctx context.Context, o Options, timeout time.Duration) ([]MasterRe
 			}
 		}
 	}
-	compare(all, force, o)
+	compare(all, force, nowhere, o)
 	return all, membership
 }
 
@@ -228,12 +235,12 @@ func shownBy(reports []MasterReport) *Survey {
 }
 
 // compare finds what no master can tell by itself: that it is another's twin, or not what these options
-// expect.
-func compare(reports []MasterReport, force *Record, o Options) {
+// expect. nowhere is why the options lead to no fleet.
+func compare(reports []MasterReport, force *Record, nowhere string, o Options) {
 	s := shownBy(reports)
-	otherDB := ""
+	wrong := nowhere
 	if force != nil {
-		otherDB = o.otherDB(force)
+		wrong = o.otherDB(force)
 	}
 	for i := range reports {
 		r := &reports[i]
@@ -241,9 +248,11 @@ func compare(reports []MasterReport, force *Record, o Options) {
 			r.add(NoVote, "name five masters that are five processes, each on a machine of its own",
 				"is the same Redis as %s (same run_id): one process would vote twice", twin.master.Addr)
 		}
-		r.compareMembership(s, s.Reports[i], force)
-		if otherDB != "" {
-			r.add(NoVote, "", "%s", otherDB)
+		if nowhere == "" {
+			r.compareMembership(s, s.Reports[i], force)
+		}
+		if wrong != "" {
+			r.add(NoVote, "", "%s", wrong)
 		}
 		if r.ClockDiff.Abs()-r.ClockErr > o.ClockSkewMax {
 			r.add(Warning, "let NTP keep both clocks, or raise clock_skew_max",
