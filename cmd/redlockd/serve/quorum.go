@@ -30,7 +30,7 @@ func (s *server) watchQuorum(ctx context.Context) {
 	if s.engine.Ready(patience) != nil && ctx.Err() == nil {
 		s.log.Warn("no quorum of masters yet: commands are answered with NOQUORUM until there is one",
 			"needed", total()/2+1, "masters", total(), "missing", missing(s.engine.Masters()),
-			"to_do", "wait for masters that are new, in quarantine or doubted; for others, redlockd check says what is wrong")
+			"to_do", "see what the log says of the membership; wait for masters that are new, in quarantine or doubted; for others, redlockd check says what is wrong")
 	}
 	if s.engine.Ready(ctx) != nil {
 		return // stopped before
