@@ -74,7 +74,7 @@ func TestProbeFindsNothingOnAFineMaster(t *testing.T) {
 	}
 }
 
-// A master that stops now and then is seen. On a slow machine it may stop behind the probe, so there
+// A master that stops now and then is seen. On a slow machine it may stop after the probe, so there
 // are several.
 func TestProbeFindsAPause(t *testing.T) {
 	s := startRedis(t)

@@ -54,7 +54,7 @@ func (c *Config) Changes(next *Config) (changed, atStart, membership []string, e
 	return changed, atStart, membership, err
 }
 
-// Keep has c keep what a reload cannot change, as before has it. It is called behind Changes.
+// Keep has c keep what a reload cannot change, as before has it. It is called after Changes.
 func (c *Config) Keep(before *Config) {
 	c.Listen, c.HTTPListen = before.Listen, before.HTTPListen
 	c.masters, c.Engine.Masters, c.Engine.Common = before.masters, before.Engine.Masters, before.Engine.Common
