@@ -40,6 +40,22 @@ func panicOf(f func()) (p any) {
 	return nil
 }
 
+// commands.md has a section for each command of redlockd's own, and every option of it.
+func TestCommandsPage(t *testing.T) {
+	page := readFile(t, "commands.md")
+	table := serve(t).table
+	for _, name := range table.native {
+		if !regexp.MustCompile(`(?m)^## .*\b` + name + `\b`).MatchString(page) && name != "MHOLD" { // in the section of HOLD
+			t.Errorf("commands.md has no section for %s", name)
+		}
+		for _, word := range regexp.MustCompile(`[A-Z]{2,}`).FindAllString(table.byName[strings.ToLower(name)].form, -1) {
+			if !regexp.MustCompile(`\b` + word + `\b`).MatchString(page) {
+				t.Errorf("commands.md does not have %s of %s", word, name)
+			}
+		}
+	}
+}
+
 // Goal: rows whose names Redis knows have Redis's arity and Redis's key positions, and every row is described.
 // Method: the COMMAND of a real redis-server is the judge.
 func TestCommandTable(t *testing.T) {
