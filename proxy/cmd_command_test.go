@@ -45,7 +45,7 @@ func TestCommandsPage(t *testing.T) {
 	page := readFile(t, "commands.md")
 	table := serve(t).table
 	for _, name := range table.native {
-		if !regexp.MustCompile(`(?m)^## .*\b` + name + `\b`).MatchString(page) && name != "MHOLD" { // in the section of HOLD
+		if !regexp.MustCompile(`(?m)^## .*\b`+name+`\b`).MatchString(page) && name != "MHOLD" { // in the section of HOLD
 			t.Errorf("commands.md has no section for %s", name)
 		}
 		for _, word := range regexp.MustCompile(`[A-Z]{2,}`).FindAllString(table.byName[strings.ToLower(name)].form, -1) {

@@ -46,7 +46,7 @@ func TestStatusPageByKeyboard(t *testing.T) {
 	p := launch(t, "--config", configFile(t, `
 		[auth]
 		users = [{name = "ops", password = "right"}]
-		`), "--http-listen", "127.0.0.1:0")
+		`), "--masters", "embedded", "--http-listen", "127.0.0.1:0")
 	c := p.dial()
 	c.want("AUTH ops right", "OK")
 	c.want("CLIENT SETNAME worker-7", "OK")
