@@ -134,6 +134,19 @@ func TestHoldingRecipes(t *testing.T) {
 		if name == "leader" {
 			block = blocks["python"]
 		}
+		if name == "leader" {
+			t.Run("a leader that stands still", func(t *testing.T) {
+				t.Parallel()
+				leader := recipe.start(t, p.addr, "still", strings.ReplaceAll(block, `"leader"`, `"still"`))
+				leader.wantAnswer("held")
+				leader.freeze() // its connection stands
+				if got := redisCLI(t, p.addr, "LOCK", "still", "5s", "WAIT", "1m"); got == "" {
+					t.Error("nobody else may lead while the process of the leader stands still")
+				}
+				leader.thaw()
+				leader.wantAnswer("over")
+			})
+		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			recipe.run(t, p.addr, name, block, func() {
