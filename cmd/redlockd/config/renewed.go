@@ -91,7 +91,7 @@ func (r *renewed[T]) readAgain(log *slog.Logger, seen []os.FileInfo) {
 	if err != nil {
 		r.seen = nil
 		if r.fault.Swap(err.Error()) != any(err.Error()) {
-			log.Warn("files of TLS were replaced and cannot be used: what they held before stays in use", "reason", r.fault,
+			log.Warn("files of TLS were replaced and cannot be used: what they held before stays in use", "reason", err,
 				"to_do", "put a certificate and its key there that belong together: redlockd takes them within seconds")
 		}
 		return

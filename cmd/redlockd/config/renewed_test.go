@@ -172,7 +172,7 @@ func TestServerCertificateIsRenewed(t *testing.T) {
 	r.look()
 	r.wantServed(1) // half replaced
 	wantWarning("files were replaced and cannot be used, so what they held before stays in use (")
-	r.wantLog("cannot be used")
+	r.wantLog(`stays in use" reason="tls_cert: `)
 	r.look()
 	r.wantServed(1)
 	r.wantLog() // is told once
