@@ -32,7 +32,7 @@ ENGINE = TestSimulation|TestPlayRepeats$$|TestTraceModel$$|TestRecordTraceModel$
 PROCESSES = ./cmd/redlockd
 PART = ^Test(Run|Hostile|Members|Held)
 
-test-all: tools libraries tlc ## the gate: all tests of the product with the race detector, against real redis-server processes, and the simulation without it; nine minutes on two processors
+test-all: tools libraries tlc ## the gate: all tests of the product with the race detector, against real redis-server processes, and the simulation without it; a quarter of an hour on two processors
 	@$(MAKE) --no-print-directory -j4 test-packages test-processes-1 test-processes-2 test-engine test-fleet
 
 # The engine's tests take longest, so they begin first.

@@ -32,7 +32,7 @@ func TestTimes(t *testing.T) {
 	}
 }
 
-// Goal: the longest hold counts from the first grant, whoever extends, and ends with the validity; the longest wait is that of the LOCK
+// Goal: the longest hold counts from the first grant, also if the lock is extended, and ends with the validity; the longest wait is that of the LOCK
 // that came first, whatever it waits for.
 func TestLongest(t *testing.T) {
 	inVirtualTime(t, 3, func(s *stage) {
@@ -68,7 +68,7 @@ func TestLongest(t *testing.T) {
 	})
 }
 
-// Goal: whoever looks at a million leases keeps nobody from locking: the mutex is free after each piece, and what ends and comes meanwhile
+// Goal: a reading of a million leases keeps nobody from locking: the mutex is free after each piece, and what ends and comes meanwhile
 // spoils nothing.
 func TestRunningPauses(t *testing.T) {
 	const pieces = 8

@@ -36,8 +36,8 @@ const (
 	FileVariable = EnvironmentPrefix + "CONFIG"
 )
 
-// DefaultFile is read if it exists and no other file is named. Tests, and whoever links a redlockd for
-// a system with other paths, set another one.
+// DefaultFile is read if it exists and no other file is named. Tests set another one; so can a build for
+// a system with other paths (-ldflags "-X redlockd/cmd/redlockd/config.DefaultFile=…").
 var DefaultFile = "/etc/redlockd/config.toml"
 
 // Config is all settings, and the options that are made of them.

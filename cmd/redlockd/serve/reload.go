@@ -53,7 +53,7 @@ func (s *server) replaceSettings() (changed string, err error) {
 	if len(s.passed) > 0 {
 		addrs = s.passed
 	}
-	if err := next.CheckServed(addrs, next.HTTPListen); err != nil {
+	if err := next.CheckServed(addrs, s.config.HTTPListen); err != nil {
 		return "", err
 	}
 	names, atStart, membership, err := s.current.Load().Changes(next)
