@@ -70,7 +70,7 @@ type guard struct {
 	confirmed atomic.Int64
 	// unreached is why the last connection since has reached none; nil: it did, or was not tried.
 	unreached error
-	// unreachedLogged tells that the log has that votes do not count because of it.
+	// unreachedLogged: the log says that votes do not count because of unreached.
 	unreachedLogged bool
 	// recheckWithin is how long that holds under record (member.RecheckWithin).
 	recheckWithin time.Duration

@@ -50,7 +50,7 @@ type inflight struct {
 	// paused tells that the reader uses the connection, to repeat commands whose script was lost: nothing
 	// else is sent.
 	paused bool
-	// broken is why the connection is of no more use; nil: it is.
+	// broken is why the connection can no longer be used; nil: it can.
 	broken error
 }
 
@@ -288,7 +288,7 @@ func (l *lane) hangUp(link *conn.Conn, err error) error {
 	return l.broken
 }
 
-// brokenLocked keeps the first reason why the connection is of no more use.
+// brokenLocked keeps the first reason why the connection can no longer be used.
 func (l *lane) brokenLocked(err error) {
 	switch {
 	case l.broken != nil:

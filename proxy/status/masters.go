@@ -42,8 +42,8 @@ func CountState(masters []redlock.MasterStatus, state redlock.MasterState) (n in
 // Quorum is N/2+1 of the masters that are configured, whether they have a vote or not.
 func Quorum(masters []redlock.MasterStatus) int { return len(masters)/2 + 1 }
 
-// quorumIn is how long it takes at most, without a quorum, until enough of the masters that wait have
-// waited. 0: too few do, or nobody knows for how long.
+// quorumIn is the longest time until a quorum can vote, if enough of the masters without a vote have
+// only to wait; 0: too few do, or nobody knows for how long. Call it without a quorum.
 func quorumIn(masters []redlock.MasterStatus) time.Duration {
 	var left []time.Duration
 	for i := range masters {
