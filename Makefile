@@ -35,9 +35,8 @@ PART = ^Test(Run|Hostile|Members|Held)
 test-all: tools libraries tlc ## the gate: all tests of the product with the race detector, against real redis-server processes, and the simulation without it; a quarter of an hour on two processors
 	@$(MAKE) --no-print-directory -j4 test-packages test-processes-1 test-processes-2 test-engine test-fleet
 
-# The engine's tests take longest, so they begin first.
 test-packages:
-	go test -race -timeout 40m ./redlock $$(go list ./... | grep -v -e '$(PROCESSES:./%=/%)$$' -e '^redlockd/redlock$$')
+	go test -race -timeout 40m $$(go list ./... | grep -v '$(PROCESSES:./%=/%)$$')
 
 test-processes-1:
 	go test -race -timeout 40m -run '$(PART)' $(PROCESSES)
