@@ -6,10 +6,14 @@ package redlock
 import (
 	"cmp"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -436,6 +440,56 @@ func TestScriptFlushHeals(t *testing.T) {
 			s.Errorf("timeouts: got %d, want 0", timeouts)
 		}
 	})
+}
+
+// Heartbeats and kept releases find the scripts gone, too: a master that has lost them is up all the time, and what was kept is delivered.
+func TestScriptFlushCostsNoConnection(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		var log journal
+		p := s.open(log.option)
+		since := p.Masters()[0].Since
+		for range 10 {
+			s.doAll("SCRIPT", "FLUSH")
+			time.Sleep(p.opts.Heartbeat)
+			p.lockable("r")
+		}
+		if m := p.Masters()[0]; m.Since != since {
+			s.Errorf("m1 is %s (%s) since %v, want it up since %v", m.State, m.Reason, m.Since, since)
+		}
+		if told := log.take("master=m"); len(told) > 5 { // five have come up
+			s.Errorf("the log has\n%s, want nothing of SCRIPT FLUSH", strings.Join(told, ""))
+		}
+		held := p.lock(one("kept", time.Minute))
+		s.freeze(0)
+		var flushed sync.WaitGroup
+		flushed.Go(func() { s.do(0, "SCRIPT", "FLUSH") }) // it is executed when the master thaws
+		time.Sleep(ms)
+		p.unlock(held.Token, "kept")
+		time.Sleep(2 * giveUp)
+		p.wantStates("duuuu")
+		s.thaw(0)
+		flushed.Wait()
+		p.allUp()
+		s.wantNoLocks()
+	})
+}
+
+// One function calls scripts by their SHA1, and repeats the call where the master has lost them; batches, which write themselves, do it by
+// hand. A bare EVALSHA elsewhere would take SCRIPT FLUSH for a failure.
+func TestNoBareEvalSha(t *testing.T) {
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") || path == "conn/script.go" {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if strings.Contains(string(text), ".EvalSha(") {
+			t.Errorf("%s calls EvalSha: use conn.Call, or conn.QueueScript in conn.Pipelined", path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // A round that was launched under one record stands in the queue while the next one is learned. Its vote does not count: the quorum, and who

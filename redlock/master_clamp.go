@@ -35,7 +35,7 @@ func (k *clamp) run(ctx context.Context, conn *conn.Conn, shown string, now, wai
 		// SCAN may return more keys than asked for.
 		for len(keys) > 0 {
 			n := min(len(keys), foldMax)
-			if err := conn.Redis.EvalSha(ctx, lua.Clamp.SHA, append([]string{lua.MembersKey}, keys[:n]...), wait.Milliseconds(), shown).Err(); err != nil { //mutant:keys-shortened-too-much
+			if err := conn.Call(ctx, lua.Clamp, append([]string{lua.MembersKey}, keys[:n]...), wait.Milliseconds(), shown).Err(); err != nil { //mutant:keys-shortened-too-much
 				return fmt.Errorf("shorten keys after a clock that went back: %w", err)
 			}
 			keys = keys[n:]

@@ -323,15 +323,25 @@ func (l *lane) heartbeat(ctx context.Context, link *conn.Conn) error {
 	if err := l.track(ctx, link); err != nil {
 		return err
 	}
-	pipe := link.Redis.Pipeline()
-	beat := pipe.EvalSha(ctx, lua.MemberBeat.SHA, []string{lua.MembersKey}, f.view.Load().beatArgs(l)...)
-	replication, memory, stats := pipe.Info(ctx, "replication"), pipe.Info(ctx, "memory"), pipe.Info(ctx, "stats")
-	fields, timed := pipe.HMGet(ctx, lua.MembersKey, "v", "beat", "gained"), redis.NewTimeCmd(ctx, "time")
-	floor, top := fence.HighWaterCommands(ctx)
-	pipe.BatchProcess(ctx, floor, top, timed)
-	sent := time.Now()
-	pipe.Exec(ctx)
+	var beat *redis.Cmd
+	var replication, memory, stats *redis.StringCmd
+	var fields *redis.SliceCmd
+	var timed *redis.TimeCmd
+	var floor *redis.StringCmd
+	var top *redis.ZSliceCmd
+	var sent time.Time
+	err := link.Pipelined(ctx, func(pipe redis.Pipeliner) {
+		beat = conn.QueueScript(ctx, pipe, lua.MemberBeat, []string{lua.MembersKey}, f.view.Load().beatArgs(l)...)
+		replication, memory, stats = pipe.Info(ctx, "replication"), pipe.Info(ctx, "memory"), pipe.Info(ctx, "stats")
+		fields, timed = pipe.HMGet(ctx, lua.MembersKey, "v", "beat", "gained"), redis.NewTimeCmd(ctx, "time")
+		floor, top = fence.HighWaterCommands(ctx)
+		pipe.BatchProcess(ctx, floor, top, timed)
+		sent = time.Now()
+	})
 	received := time.Now()
+	if err != nil {
+		return fmt.Errorf("heartbeat: %w", err)
+	}
 	info := conn.ParseInfo(replication.Val() + memory.Val())
 	if reason := conn.Refusal(info); reason != conn.Evicts(info) { //mutant:an-evicting-master-is-not-asked-for-the-leases
 		return &conn.RefusedError{Reason: reason}

@@ -69,7 +69,7 @@ func flushReleases(ctx context.Context, conn *conn.Conn, releases []pendingRelea
 			seen[release.key] = true
 			keys, args = append(keys, release.key), append(args, release.token)
 		}
-		if err := conn.Redis.EvalSha(ctx, lua.Release.SHA, keys, args...).Err(); err != nil {
+		if err := conn.Call(ctx, lua.Release, keys, args...).Err(); err != nil {
 			return err
 		}
 		releases = rest

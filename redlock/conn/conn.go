@@ -20,7 +20,6 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 
-	"redlockd/redlock/lua"
 	"redlockd/redlock/rawio"
 )
 
@@ -98,31 +97,6 @@ func Dial(ctx context.Context, m Master, timeout time.Duration) (*Conn, error) {
 
 // errBroken is what go-redis gets in the place of a second connection.
 var errBroken = errors.New("the connection is broken")
-
-// LoadWithin is load with a deadline.
-func (l *Conn) LoadWithin(timeout time.Duration) error {
-	ctx, cancel := context.WithTimeout(context.Background(), timeout)
-	defer cancel()
-	return l.Load(ctx)
-}
-
-// Load loads the scripts.
-func (l *Conn) Load(ctx context.Context) error {
-	pipe := l.Redis.Pipeline()
-	var loads []*redis.StringCmd
-	for _, s := range lua.Loaded {
-		loads = append(loads, pipe.ScriptLoad(ctx, s.Text))
-	}
-	if _, err := pipe.Exec(ctx); err != nil {
-		return err
-	}
-	for i, load := range loads {
-		if load.Val() != lua.Loaded[i].SHA {
-			return ProtocolErrorf("%q for the SHA1 of a script that is %s", Sanitize(load.Val()), lua.Loaded[i].SHA)
-		}
-	}
-	return nil
-}
 
 // Close ends the connection, and what would have closed it with the client.
 func (l *Conn) Close() {

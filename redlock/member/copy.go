@@ -127,14 +127,17 @@ type copyPlace struct {
 func (c *copier) pipe(ctx context.Context, p *copyPlace, fill func(pipe redis.Pipeliner)) error {
 	ctx, cancel := context.WithTimeout(ctx, c.opts.ConnectTimeout)
 	defer cancel()
-	pipe := p.f.Conn.Redis.Pipeline()
-	fill(pipe)
-	fields, clock := pipe.HMGet(ctx, lua.MembersKey, "v", "beat"), redis.NewTimeCmd(ctx, "time")
-	pipe.BatchProcess(ctx, clock)
-	sent := time.Now()
-	pipe.Exec(ctx)
+	var fields *redis.SliceCmd
+	var clock *redis.TimeCmd
+	var sent time.Time
+	err := p.f.Conn.Pipelined(ctx, func(pipe redis.Pipeliner) {
+		fill(pipe)
+		fields, clock = pipe.HMGet(ctx, lua.MembersKey, "v", "beat"), redis.NewTimeCmd(ctx, "time")
+		pipe.BatchProcess(ctx, clock)
+		sent = time.Now()
+	})
 	received := time.Now()
-	for _, err := range []error{AsMembersError(fields.Err()), clock.Err()} {
+	for _, err := range []error{err, AsMembersError(fields.Err()), clock.Err()} {
 		if err != nil {
 			return conn.ConnectError(err)
 		}
@@ -322,7 +325,7 @@ func (c *copier) readCommand(ctx context.Context, pipe redis.Pipeliner, names []
 	if ends {
 		told = 1
 	}
-	return pipe.EvalSha(ctx, lua.CopyRead.SHA, names, lua.MaxValueLen, told)
+	return conn.QueueScript(ctx, pipe, lua.CopyRead, names, lua.MaxValueLen, told)
 }
 
 // read asks masters what they hold under the keys.
@@ -469,7 +472,7 @@ func (c *copier) giveCommand(ctx context.Context, pipe redis.Pipeliner, w *copyW
 		names = append(names, w.keys[i].name)
 		args = append(args, w.orders[i].giveArgs(learner)...)
 	}
-	return pipe.EvalSha(ctx, lua.CopyGive.SHA, names, args...)
+	return conn.QueueScript(ctx, pipe, lua.CopyGive, names, args...)
 }
 
 // doneOf is what the learner replies that was given something; "": it does not show the membership that
@@ -517,7 +520,7 @@ func (c *copier) writeReaders(ctx context.Context, name string, order *copyOrder
 		if settled == "" {
 			return nil
 		}
-		return pipe.EvalSha(ctx, lua.CopyReaders.SHA, []string{lua.MembersKey, name}, append([]any{settled}, order.readersArgs()...)...)
+		return conn.QueueScript(ctx, pipe, lua.CopyReaders, []string{lua.MembersKey, name}, append([]any{settled}, order.readersArgs()...)...)
 	})
 	if err == nil {
 		c.given.Add(1)
@@ -564,7 +567,7 @@ func (c *copier) note(ctx context.Context) error {
 	}
 	return c.each([]*copyPlace{c.learner}, func(_ int, p *copyPlace) error {
 		n := c.progress()
-		reply, err := p.f.Conn.Redis.EvalSha(ctx, lua.CopyNote.SHA, []string{lua.MembersKey}, c.id, n.text(), copyNoteLife(c.opts).Milliseconds()).Slice()
+		reply, err := p.f.Conn.Call(ctx, lua.CopyNote, []string{lua.MembersKey}, c.id, n.text(), copyNoteLife(c.opts).Milliseconds()).Slice()
 		switch {
 		case conn.HasCode(err, "OOM"): // it is told by what is given
 			return nil
