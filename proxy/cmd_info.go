@@ -240,9 +240,9 @@ func infoMasters(r *reading, t *infoText, s *session) {
 	// One field for each master, in the form of Redis's slave0: … in the section Replication: exporters
 	// split it at commas.
 	for i, m := range r.Masters {
-		fmt.Fprintf(t, "master%d:addr=%s,state=%s,reason=%s,since_s=%s,left_s=%s,version=%s,rtt_us=%d,batches=%d,ops=%d,timeouts=%d,shed=%d,queued=%d,pending_releases=%d\r\n",
+		fmt.Fprintf(t, "master%d:addr=%s,state=%s,reason=%s,since_s=%s,left_s=%s,version=%s,rtt_us=%d,batches=%d,ops=%d,timeouts=%d,shed=%d,queued=%d,pending_releases=%d,used_memory=%d,maxmemory=%d\r\n",
 			i, infoWord(m.Addr), m.State, infoWord(m.Reason), seconds(time.Since(m.Since)), seconds(m.Left), infoWord(m.Version),
-			m.RTT.Microseconds(), m.Batches, m.Ops, m.Timeouts, m.Shed, m.Queued, m.PendingReleases)
+			m.RTT.Microseconds(), m.Batches, m.Ops, m.Timeouts, m.Shed, m.Queued, m.PendingReleases, m.UsedMemory, m.MaxMemory)
 	}
 	for i, s := range status.Learners(r.Membership) {
 		t.field(fmt.Sprint("learner", i), infoLearner(s))

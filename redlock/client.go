@@ -34,6 +34,7 @@ type Client struct {
 	forced    forcedReleases
 	fences    fence.Clock
 	stats     Stats
+	outcomes  outcomes
 	// overtaking are releases that may have overtaken the grant, the oldest first (releaseAgain).
 	overtaking []*round
 	// draining refuses new LOCKs. It is never taken back.
@@ -262,8 +263,17 @@ func (c *Client) Stats() Stats {
 	s.ByPrefix = slices.Clone(c.leases.byPrefix)
 	s.HeldLost = c.holds.losses
 	s.Bound = len(c.holds.due)
+	s.NoQuorumFor = c.outcomes.noQuorumFor(c.own.At(time.Now()))
 	s.Leases, s.LongestHold, s.Waiters, s.Deferred = leases, longest, c.waiting.count, c.admission.count
 	return s
+}
+
+// Failing is Stats.Failing alone, which costs less.
+func (c *Client) Failing() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := Stats{NoQuorumFor: c.outcomes.noQuorumFor(c.own.At(time.Now()))}
+	return s.Failing()
 }
 
 // Masters describes the masters, in the order of Options.Masters.

@@ -89,7 +89,7 @@ const (
 	MasterUp          MasterState = "up"          // gets every command and has a vote
 	MasterQuarantined MasterState = "quarantined" // gets every command and has no vote: it may have forgotten locks
 	MasterDoubted     MasterState = "doubted"     // gets every command and has no vote here: its clock and this machine's are out of step
-	MasterRefused     MasterState = "refused"     // gets nothing and has no vote: what it is or says rules it out
+	MasterRefused     MasterState = "refused"     // has no vote for new locks: what it is or says rules it out, or it refuses what locks need; where it is connected, releases go on
 	MasterDown        MasterState = "down"        // no connection
 )
 

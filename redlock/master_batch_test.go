@@ -442,6 +442,20 @@ func TestScriptFlushHeals(t *testing.T) {
 	})
 }
 
+// What was kept for a master is released there although its scripts are gone.
+func TestScriptFlushBeforeKeptReleases(t *testing.T) {
+	m := newMemMaster(t)
+	b := standing(t, m)
+	outside(t, m, "SET", "r", "T", "PX", 60_000)
+	flushScripts(t, m)
+	if err := flushReleases(t.Context(), b.conn, []pendingRelease{{key: "r", token: "T"}}); err != nil {
+		t.Errorf("got %v", err)
+	}
+	if value, _, held := m.Get("r"); held {
+		t.Errorf("the key still holds %q", value)
+	}
+}
+
 // Heartbeats and kept releases find the scripts gone, too: a master that has lost them is up all the time, and what was kept is delivered.
 func TestScriptFlushCostsNoConnection(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {

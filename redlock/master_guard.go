@@ -88,6 +88,14 @@ type guard struct {
 	// refusal is why the master has no vote although it is connected, as of the last heartbeat: it may
 	// evict keys, or its fences are false. "": there is no such reason.
 	refusal string
+	// lockRefusal is why the master takes no new locks although it is connected, as of the last
+	// heartbeat, which has tried: its memory is full, or its ACL does not allow SET. "": it takes them.
+	// What it says of other commands counts: it releases locks, and remembers those that it has.
+	lockRefusal string
+	// memory used and its limit, in bytes, as of the last heartbeat; 0: no limit.
+	usedMemory, maxMemory int64
+	// memoryLogged: the log says that little memory is left.
+	memoryLogged bool
 	// evicted counts the keys that the run has evicted, as of the last heartbeat; -1: not known.
 	evicted int64
 }
@@ -111,6 +119,16 @@ type guardResult struct {
 // unresolved tells whether there is something to see to before anything else is sent.
 func (g guardResult) unresolved() bool {
 	return g.recheck || g.suspicion != "" || g.clock.gain > 0 || g.clock.unwatched
+}
+
+// verdict is what decides whether votes of the master count, and whether it takes locks.
+func (g *guard) verdict() (v struct {
+	record               *member.Record
+	refusal, lockRefusal string
+	good                 bool
+}) {
+	v.record, v.refusal, v.lockRefusal, v.good = g.record, g.refusal, g.lockRefusal, g.clock.good
+	return v
 }
 
 // merge is what two pipelines have found, one behind the other.
@@ -316,14 +334,14 @@ func (l *lane) disconnect(why error) {
 }
 
 // heartbeat is sent every Options.Heartbeat, also when the lane is idle. It raises the beat, stamps the
-// waits that run, and tells whose masters are heard here; it reads role, memory policy, evictions,
-// fences and clock.
+// waits that run, and tells whose masters are heard here; it reads role, memory, memory policy,
+// evictions, fences and clock, and tries whether the master takes new locks.
 func (l *lane) heartbeat(ctx context.Context, link *conn.Conn) error {
 	f := l.fleet
 	if err := l.track(ctx, link); err != nil {
 		return err
 	}
-	var beat *redis.Cmd
+	var beat, set *redis.Cmd
 	var replication, memory, stats *redis.StringCmd
 	var fields *redis.SliceCmd
 	var timed *redis.TimeCmd
@@ -332,6 +350,7 @@ func (l *lane) heartbeat(ctx context.Context, link *conn.Conn) error {
 	var sent time.Time
 	err := link.Pipelined(ctx, func(pipe redis.Pipeliner) {
 		beat = conn.QueueScript(ctx, pipe, lua.MemberBeat, []string{lua.MembersKey}, f.view.Load().beatArgs(l)...)
+		set = pipe.Do(ctx, "set", conn.NoKey, "", "xx", "px", 1)
 		replication, memory, stats = pipe.Info(ctx, "replication"), pipe.Info(ctx, "memory"), pipe.Info(ctx, "stats")
 		fields, timed = pipe.HMGet(ctx, lua.MembersKey, "v", "beat", "gained"), redis.NewTimeCmd(ctx, "time")
 		floor, top = fence.HighWaterCommands(ctx)
@@ -354,9 +373,11 @@ func (l *lane) heartbeat(ctx context.Context, link *conn.Conn) error {
 	}
 	for _, err := range []error{member.AsMembersError(fields.Err()), timed.Err(), beat.Err(), replication.Err(), memory.Err(), stats.Err()} {
 		if err != nil {
-			return fmt.Errorf("heartbeat: %w", err)
+			return conn.AsRefusal(fmt.Errorf("heartbeat: %w", err))
 		}
 	}
+	l.refuseLocks(set.Err()) //mutant:a-master-that-takes-no-locks-is-shown-as-up
+	l.noteMemory(info)
 	high, untrue, err := fence.ReadHighWater(floor, top, received, f.opts.ClockSkewMax)
 	if err != nil {
 		return fmt.Errorf("heartbeat: %w", err)
@@ -442,6 +463,56 @@ func (l *lane) refuse(reason string) {
 	if reason != "" {
 		l.client.audits.suspect() //mutant:leases-not-looked-at-when-a-master-may-evict
 		l.logState()
+	}
+}
+
+// refuseLocks records whether the master takes new locks. err is its answer to a SET that changes nothing,
+// because no master has the key: what keeps a lock from being set is said before the key is looked for.
+func (l *lane) refuseLocks(err error) {
+	reason := ""
+	if err != nil && err != redis.Nil {
+		refused := conn.AsRefusal(err)
+		if !conn.IsRefused(refused) {
+			refused = &conn.RefusedError{Reason: "it refuses SET: " + conn.Shorten(err).Error()}
+		}
+		reason = strings.TrimPrefix(refused.Error(), conn.RefusedPrefix)
+	}
+	if l.guard.lockRefusal == reason {
+		return
+	}
+	l.mu.Lock()
+	if (l.guard.lockRefusal == "") != (reason == "") {
+		l.since = time.Now()
+	}
+	l.guard.lockRefusal = reason
+	l.mu.Unlock()
+	if reason != "" {
+		l.logState()
+	}
+}
+
+// noteMemory records how much of its memory the master uses. The log has it when little is left, and when
+// that is over.
+func (l *lane) noteMemory(info map[string]string) {
+	used, _ := strconv.ParseInt(info["used_memory"], 10, 64)
+	limit, _ := strconv.ParseInt(info["maxmemory"], 10, 64)
+	l.mu.Lock()
+	g := &l.guard
+	g.usedMemory, g.maxMemory = used, limit
+	before, low := g.memoryLogged, conn.MemoryIsLow(used, limit)
+	switch {
+	case g.lockRefusal != "": // that has been said, and is worse
+	case low, used < limit/4*3, limit == 0: // between the two it stays what it was: one line, not many
+		g.memoryLogged = low
+	}
+	after := g.memoryLogged
+	l.mu.Unlock()
+	switch {
+	case after && !before:
+		l.log(slog.LevelWarn, "little memory left on a master", "used", used, "maxmemory", limit,
+			"to_do", "raise maxmemory there, or see what fills it (redis-cli --bigkeys): when it is full, it takes no new locks")
+	case before && !after:
+		l.log(slog.LevelInfo, "enough memory on a master again", "used", used, "maxmemory", limit)
 	}
 }
 

@@ -295,7 +295,7 @@ func (l *lane) brokenLocked(err error) {
 	case l.ending.Err() != nil:
 		l.broken = errClosed // whatever the connection says that was closed under it
 	default:
-		l.broken = err
+		l.broken = conn.AsRefusal(err)
 	}
 }
 
@@ -408,7 +408,7 @@ func (l *lane) maintain(conn *conn.Conn) error {
 	ctx, cancel := context.WithTimeout(l.ending, l.fleet.opts.ConnectTimeout)
 	defer cancel()
 	l.mu.Lock()
-	before, refused, good, heartbeat := l.guard.record, l.guard.refusal, l.guard.clock.good, l.heartbeatDue
+	before, heartbeat := l.guard.verdict(), l.heartbeatDue
 	recheck := l.toResolve.recheck || l.toResolve.clock.unwatched
 	l.heartbeatDue = false
 	l.mu.Unlock()
@@ -418,7 +418,7 @@ func (l *lane) maintain(conn *conn.Conn) error {
 	if err == nil && (heartbeat || recheck) {
 		err = l.heartbeat(ctx, conn)
 	}
-	if err == nil && (l.guard.record != before || l.guard.refusal != refused || l.guard.clock.good != good) {
+	if err == nil && l.guard.verdict() != before {
 		l.client.laneChanged(l)
 	}
 	if err != nil || l.maintained() {

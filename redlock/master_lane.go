@@ -221,7 +221,7 @@ func (l *lane) connect() (*conn.Conn, error) {
 	link.Stop = context.AfterFunc(l.ending, func() { link.Socket.Close() })
 	if err := conn.RecoverPanic(func() error { return l.ready(ctx, link, begun) }); err != nil {
 		link.Close()
-		return nil, l.master.Explain(conn.ConnectError(err))
+		return nil, conn.AsRefusal(l.master.Explain(conn.ConnectError(err)))
 	}
 	return link, nil
 }
@@ -415,6 +415,8 @@ func (l *lane) reason(start time.Time) MasterError {
 		return because(MasterQuarantined, errors.New(l.unconfirmedLocked()))
 	case up && !l.guard.clock.good:
 		return because(MasterDoubted, fmt.Errorf("doubted for another %v: %s", max(0, time.Until(l.guard.clock.until)).Round(time.Millisecond), l.guard.clock.reason))
+	case up && l.guard.lockRefusal != "":
+		return because(MasterRefused, &conn.RefusedError{Reason: l.guard.lockRefusal})
 	case up && (l.replyErr == nil || l.replyErrAt.Before(start)): // what it has replied earlier is about something else
 		return because(MasterUp, errors.New("its vote came too late or does not count"))
 	case up:
@@ -477,7 +479,7 @@ func (l *lane) status() MasterStatus {
 	defer l.mu.Unlock()
 	s := MasterStatus{
 		Addr: l.master.Addr, State: MasterUp, Since: l.since, Connected: l.state.takesWork(), Version: l.identity.Version, RunID: l.identity.RunID,
-		Batches: l.batches, Ops: l.ops, Timeouts: l.timeouts, Shed: l.shed, RTT: l.rtt, ClockOffset: l.guard.clock.offset, Queued: len(l.queue), PendingReleases: len(l.pending),
+		Batches: l.batches, Ops: l.ops, Timeouts: l.timeouts, Shed: l.shed, RTT: l.rtt, ClockOffset: l.guard.clock.offset, UsedMemory: l.guard.usedMemory, MaxMemory: l.guard.maxMemory, Queued: len(l.queue), PendingReleases: len(l.pending),
 	}
 	switch {
 	case l.downReason != nil && conn.IsRefused(l.downReason):
@@ -486,6 +488,8 @@ func (l *lane) status() MasterStatus {
 		s.State, s.Reason = MasterDown, l.downReason.Error()
 	case l.guard.refusal != "":
 		s.State, s.Reason = MasterRefused, l.guard.refusal
+	case l.guard.lockRefusal != "":
+		s.State, s.Reason = MasterRefused, l.guard.lockRefusal
 	case l.guard.record == nil:
 		s.State, s.Reason, s.Left = MasterQuarantined, l.guard.reason, l.fleet.coordinator.Left(l.index)
 	case l.unconfirmedLocked() != "":

@@ -289,6 +289,9 @@ func (c *Client) commitDecided(r *round, o quorum.Outcome, _ quorum.Votes, d *de
 	}
 	if (r.verb != verbCommitExtend || k.ttl > 0) && full == nil { // not those that only compare
 		c.stats.countCommit(r.verb, result, elapsed)
+		if r.verb != verbCommitRelease && r.verb != verbCommitExtend {
+			c.outcomes.ended(result.Err, op.arrived, c.own.At(d.now))
+		}
 	}
 	d.deliver(op, result)
 }

@@ -269,7 +269,9 @@ func (c *Client) grantedLocked(r *round, validity time.Duration, v quorum.Votes,
 	}
 	op.stale = 0
 	c.stats.Granted++
-	c.leases.byPrefix.granted(granted.keys[0], c.own.At(d.now)-op.arrived, op.rounds)
+	now := c.own.At(d.now)
+	c.outcomes.ended(nil, op.arrived, now)
+	c.leases.byPrefix.granted(granted.keys[0], now-op.arrived, op.rounds)
 	if op.waiter != nil {
 		f := &op.waiter.entry.queue.fairness
 		f.futileWakeups = 0
@@ -290,6 +292,7 @@ func (c *Client) answerDenied(op *Op, err error, d *deferred) {
 	} else {
 		c.stats.NoQuorum++
 	}
+	c.outcomes.ended(err, op.arrived, c.own.At(d.now))
 	d.deliver(op, Result{Err: err})
 }
 

@@ -4,12 +4,17 @@ import (
 	"math/bits"
 	"strings"
 	"time"
+
+	"redlockd/redlock/conn"
 )
 
 // Stats are counters since Open, and gauges where the comment says so.
 type Stats struct {
 	// Granted, Denied, NoQuorum count LOCKs by outcome. A LOCK that waited counts once.
 	Granted, Denied, NoQuorum uint64
+	// NoQuorumFor is a gauge: for how long every LOCK that ended has ended without a quorum, as of the last
+	// one. 0: a quorum has granted or denied one since, or none has ended for 30 s.
+	NoQuorumFor time.Duration
 	// Released, NotHeld, UnlockFail count UNLOCKs by outcome: 1, 0, NOQUORUM.
 	Released, NotHeld, UnlockFail uint64
 	// Extended, ExtendLost, ExtendFail count EXTENDs by outcome: granted, 0, NOQUORUM.
@@ -50,6 +55,13 @@ type Stats struct {
 	ByPrefix []PrefixStats
 }
 
+// failingAfter is for how long all LOCKs may end without a quorum before that is no accident of the moment.
+const failingAfter = 5 * time.Second
+
+// Failing tells whether no lock is granted, whatever is known of the masters: for 5 s and longer all LOCKs
+// that ended have ended without a quorum.
+func (s *Stats) Failing() bool { return s.NoQuorumFor >= failingAfter }
+
 // Times counts durations by their size.
 type Times struct {
 	Buckets [TimesBuckets]uint64 // how many were at most BucketMax(i), and above BucketMax(i-1)
@@ -82,6 +94,8 @@ type MasterStatus struct {
 	Connected bool
 	Version   string // "Redis 7.0.15", "Valkey 8.1.1"; as of the last connection
 	RunID     string
+	// UsedMemory of MaxMemory, in bytes, as of the last heartbeat. MaxMemory 0: there is no limit.
+	UsedMemory, MaxMemory int64
 
 	Batches, Ops    uint64        // pipelines sent, operations in them
 	Timeouts        uint64        // batches without an answer within MasterTimeout
@@ -91,6 +105,10 @@ type MasterStatus struct {
 	Queued          int           // gauge: operations waiting for the next batch
 	PendingReleases int           // gauge: releases to deliver when the master is back
 }
+
+// MemoryIsLow tells whether the master uses 80 % of its memory, or more. When it is full, it takes no new
+// locks.
+func (m MasterStatus) MemoryIsLow() bool { return conn.MemoryIsLow(m.UsedMemory, m.MaxMemory) }
 
 // LeaseInfo is one lease that was granted through this client, or a resource that is only waited for:
 // that has no TokenDigest.

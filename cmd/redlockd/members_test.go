@@ -170,7 +170,7 @@ func TestMembersRefusals(t *testing.T) {
 		{"a master with a version ahead", []string{"replace", s[1].Addr, ahead.Addr}, cli.ExitFailed, ahead.Addr + " cannot be seated: it shows version 99 of the membership, and the masters have version 0: run FLUSHALL on it"},
 		{"a master with another key in the place of the membership", []string{"replace", s[1].Addr, another.Addr}, cli.ExitFailed,
 			another.Addr + " cannot be seated: refused: its redlockd:members is no membership"},
-		{"a master without memory", []string{"add", "m4", noMemory.Addr}, cli.ExitFailed, noMemory.Addr + " cannot be seated: it refuses SET: OOM command not allowed"},
+		{"a master without memory", []string{"add", "m4", noMemory.Addr}, cli.ExitFailed, noMemory.Addr + " cannot be seated: refused: its memory is full (OOM), so it takes no new locks, only releases: raise maxmemory"},
 		{"a master that may evict", []string{"add", "m4", evicts.Addr}, cli.ExitFailed, evicts.Addr + " cannot be seated: refused: it may evict locks when its memory is full: maxmemory-policy is allkeys-lru"},
 		{"a dead one", []string{"replace", s[1].Addr, dead.Addr}, cli.ExitFailed, dead.Addr + " cannot be seated: cannot connect: connection refused"},
 		{"no address", []string{"add", "m4", "nowhere"}, cli.ExitFailed, "nowhere"},

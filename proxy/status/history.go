@@ -41,6 +41,7 @@ type history struct {
 	quorum  bool
 	version int64 // of the membership
 	leaving bool
+	failing bool
 	states  map[string]redlock.MasterState // by the address of the master
 }
 
@@ -92,7 +93,7 @@ func (st *Status) watch() {
 func (h *history) observe(now time.Time, r *Reading) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.noteStatesLocked(now, r.Masters, &r.Membership, r.Leaving || r.Draining)
+	h.noteStatesLocked(now, r)
 	if !h.begun || now.Sub(h.pointAt) >= pointInterval {
 		if h.begun {
 			h.addPointLocked(now, &r.Locks)
@@ -113,7 +114,8 @@ func (h *history) noteLocked(now time.Time, e event) {
 
 // noteStatesLocked adds an event for each difference from the reading before. The first reading has
 // none to compare with, except that a quorum is expected.
-func (h *history) noteStatesLocked(now time.Time, masters []redlock.MasterStatus, membership *redlock.Membership, leaving bool) {
+func (h *history) noteStatesLocked(now time.Time, r *Reading) {
+	masters, membership, leaving := r.Masters, &r.Membership, r.Leaving || r.Draining
 	add := func(e event) { h.noteLocked(now, e) }
 	if !h.begun {
 		add(event{Tone: toneGood, Text: "redlockd has started"})
@@ -146,6 +148,13 @@ func (h *history) noteStatesLocked(now time.Time, masters []redlock.MasterStatus
 		h.quorum = false
 		add(event{Tone: toneBad, Text: fmt.Sprintf("the quorum is lost: no locks are granted until %d masters vote", Quorum(masters))})
 	}
+	switch failing := r.Locks.Failing(); {
+	case failing && !h.failing:
+		add(event{Tone: toneBad, Text: "all LOCKs end without a quorum, although " + fmt.Sprintf("%d of %d masters are up", Voting(masters), len(masters))})
+	case !failing && h.failing:
+		add(event{Tone: toneGood, Text: "a quorum answers LOCKs again, or nobody asks any more"})
+	}
+	h.failing = r.Locks.Failing()
 	if leaving && !h.leaving {
 		add(event{Tone: toneWarn, Text: "this server was told to stop"})
 	}

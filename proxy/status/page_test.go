@@ -281,23 +281,27 @@ func TestHistoryNotesWhatChanges(t *testing.T) {
 	var h history
 	now := time.Unix(0, 0)
 	for _, c := range []struct {
-		masters []redlock.MasterStatus
-		version int64
-		leaving bool
-		want    []string
+		masters  []redlock.MasterStatus
+		version  int64
+		leaving  bool
+		noQuorum time.Duration
+		want     []string
 	}{
-		{masters(down, down, down), 0, false, []string{"good redlockd has started"}},
-		{masters(up, up, down), 4, false, []string{"good m1 votes", "good m2 votes", "good there is a quorum: locks are granted"}},
-		{masters(up, up, down), 4, false, nil},
-		{masters(up, quarantined, down), 4, false, []string{"warn m2 has no vote: quarantined, it may have forgotten locks (reason)",
+		{masters(down, down, down), 0, false, 0, []string{"good redlockd has started"}},
+		{masters(up, up, down), 4, false, 0, []string{"good m1 votes", "good m2 votes", "good there is a quorum: locks are granted"}},
+		{masters(up, up, down), 4, false, 4 * time.Second, nil},
+		{masters(up, up, down), 4, false, 5 * time.Second, []string{"bad all LOCKs end without a quorum, although 2 of 3 masters are up"}},
+		{masters(up, up, down), 4, false, 9 * time.Second, nil},
+		{masters(up, up, down), 4, false, 0, []string{"good a quorum answers LOCKs again, or nobody asks any more"}},
+		{masters(up, quarantined, down), 4, false, 0, []string{"warn m2 has no vote: quarantined, it may have forgotten locks (reason)",
 			"bad the quorum is lost: no locks are granted until 2 masters vote"}},
-		{masters(up, up, down), 5, true, []string{"good m2 votes", "good the membership was changed: it has version 5 now, and 0 masters that vote",
+		{masters(up, up, down), 5, true, 0, []string{"good m2 votes", "good the membership was changed: it has version 5 now, and 0 masters that vote",
 			"good there is a quorum: locks are granted", "warn this server was told to stop"}},
-		{masters(up, up), 5, true, nil},
-		{masters(up, down), 5, true, []string{"bad m2 has no vote: down (reason)", "bad the quorum is lost: no locks are granted until 2 masters vote"}},
+		{masters(up, up), 5, true, 0, nil},
+		{masters(up, down), 5, true, 0, []string{"bad m2 has no vote: down (reason)", "bad the quorum is lost: no locks are granted until 2 masters vote"}},
 	} {
 		h.events = nil
-		h.noteStatesLocked(now, c.masters, &redlock.Membership{Version: c.version}, c.leaving)
+		h.noteStatesLocked(now, &Reading{Masters: c.masters, Membership: redlock.Membership{Version: c.version}, Leaving: c.leaving, Locks: redlock.Stats{NoQuorumFor: c.noQuorum}})
 		h.begun = true
 		var got []string
 		for _, e := range h.events {
@@ -342,7 +346,33 @@ func TestHistoryPoints(t *testing.T) {
 	if points, _ = h.last(); len(points) != historyPoints || points[0].rates[0] != 0 || points[0].slow != 0 {
 		t.Errorf("got %d points, the first is %+v", len(points), points[0])
 	}
-	if plots := plotsOf(points); !strings.HasPrefix(plots[0].Lines[0].Path, "M0 59L1 59") || plots[2].Most != "7" {
-		t.Errorf("got %+v", plots)
+	if plots := plotsOf(points); !strings.HasPrefix(plots[0].Lines[0].Path, "M0 59L1 59") || plots[3].Most != "7" {
+		t.Errorf("got %.300v", plots)
+	}
+}
+
+// A verdict is green only if nothing says otherwise: neither the masters, nor what LOCKs have come to, nor their memory.
+func TestVerdictIsNotFalselyGreen(t *testing.T) {
+	up := redlock.MasterStatus{Addr: "m", State: redlock.MasterUp}
+	low := up
+	low.UsedMemory, low.MaxMemory = 80, 100
+	for _, tt := range []struct {
+		name    string
+		reading Reading
+		tone    tone
+		verdict string
+		ready   bool
+	}{
+		{"all is well", Reading{Masters: []redlock.MasterStatus{up, up, up}}, toneGood, "Locks are granted: 3 of 3", true},
+		{"NOQUORUM for a moment", Reading{Masters: []redlock.MasterStatus{up, up, up}, Locks: redlock.Stats{NoQuorumFor: 4900 * time.Millisecond}}, toneGood, "Locks are granted", true},
+		{"nothing but NOQUORUM", Reading{Masters: []redlock.MasterStatus{up, up, up}, Locks: redlock.Stats{NoQuorumFor: 5 * time.Second}}, toneBad,
+			"No locks are granted here: no quorum: for 5 s all LOCKs have ended with NOQUORUM, although 3 of 3 masters are up", false},
+		{"little memory", Reading{Masters: []redlock.MasterStatus{up, up, low}}, toneWarn, "Locks are granted", true},
+	} {
+		var v pageView
+		v.verdict(&tt.reading)
+		if v.Tone != tt.tone || !strings.HasPrefix(v.Verdict, tt.verdict) || (tt.reading.Ready() == nil) != tt.ready {
+			t.Errorf("%s: got %s, %q, ready: %v, want %s, %q, %v", tt.name, v.Tone, v.Verdict, tt.reading.Ready(), tt.tone, tt.verdict, tt.ready)
+		}
 	}
 }

@@ -202,8 +202,9 @@ func (st *Status) mayShowAs(host string) bool {
 // ForTrying is said of a server with embedded masters, wherever somebody may take it for another one.
 const ForTrying = "for trying: locks end with this process"
 
-// Ready returns nil if locks are available from this server, else the reason why not. A server that has
-// begun to leave is not ready although it grants locks, so that clients are sent elsewhere before it
+// Ready returns nil if locks are available from this server, else the reason why not. A quorum of masters
+// that are up is not enough: where all LOCKs end without a quorum all the same, something is wrong of
+// which nobody knows. A server that has begun to leave is not ready although it grants locks, so that clients are sent elsewhere before it
 // stops.
 func (r *Reading) Ready() error {
 	switch n := Voting(r.Masters); {
@@ -214,6 +215,9 @@ func (r *Reading) Ready() error {
 	case n < Quorum(r.Masters):
 		return fmt.Errorf("no quorum: %d of %d masters have a vote, and %d are needed%s", n, len(r.Masters), Quorum(r.Masters),
 			atMost("; a lock can be granted in ", quorumIn(r.Masters)))
+	case r.Locks.Failing():
+		return fmt.Errorf("no quorum: for %s all LOCKs have ended with NOQUORUM, although %d of %d masters are up: the replies, and redlockd check, say why",
+			spanText(r.Locks.NoQuorumFor), n, len(r.Masters))
 	}
 	return nil
 }

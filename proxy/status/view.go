@@ -104,15 +104,34 @@ func copyText(c redlock.Copying) string {
 	return "Nothing is copied to it at present: " + c.Problem + "."
 }
 
+// lowOnMemory is how many masters will soon be full.
+func (r *Reading) lowOnMemory() (n int) {
+	for i := range r.Masters {
+		if r.Masters[i].MemoryIsLow() {
+			n++
+		}
+	}
+	return n
+}
+
+// memoryText is what a master uses of its memory, which has a limit.
+func memoryText(m *redlock.MasterStatus) string {
+	return fmt.Sprintf("%d %% of its memory is used.", 100*m.UsedMemory/m.MaxMemory)
+}
+
 // verdict says in one sentence whether locks are granted.
 func (v *pageView) verdict(r *Reading) {
 	n, needed, masters := Voting(r.Masters), Quorum(r.Masters), r.Masters
 	err := r.Ready()
 	switch votes := fmt.Sprintf("%d of %d masters have a vote, and %d are needed", n, len(masters), needed); {
-	case r.Draining || n < needed:
+	case r.Draining || n < needed || r.Locks.Failing():
 		v.Tone, v.Title = toneBad, "no locks"
 		v.Verdict = "No locks are granted here: " + err.Error() + "."
-		if n < needed && !r.Draining {
+		switch {
+		case r.Draining:
+		case n >= needed:
+			v.Advice = "The masters are connected, and too few of them grant what they are asked for."
+		default:
 			v.Advice = "Bring back the masters that are down, and restart none of the others. Masters in quarantine or in doubt vote again by themselves."
 		}
 	case err != nil:
@@ -124,6 +143,9 @@ func (v *pageView) verdict(r *Reading) {
 		if n == needed {
 			v.Advice = "If one more loses its vote, no locks are granted."
 		}
+	case r.lowOnMemory() > 0:
+		v.Tone, v.Title, v.Verdict = toneWarn, "little memory", "Locks are granted: "+votes+"."
+		v.Advice = fmt.Sprintf("%d of %d masters use 80 %% of their memory or more. One that is full takes no new locks.", r.lowOnMemory(), len(masters))
 	default:
 		v.Tone, v.Verdict = toneGood, "Locks are granted: "+votes+"."
 	}
@@ -211,7 +233,8 @@ func plotsOf(points []point) []plotView {
 	ms := func(v float64) string { return msText(time.Duration(v)) }
 	return []plotView{
 		newPlot("locks granted here", points, rate, func(p *point) float64 { return float64(p.rates[0]) }),
-		newPlot("LOCKs denied, or without a quorum", points, rate, func(p *point) float64 { return float64(p.rates[1] + p.rates[2]) }),
+		newPlot("LOCKs denied: held by another", points, rate, func(p *point) float64 { return float64(p.rates[1]) }),
+		newPlot("LOCKs without a quorum", points, rate, func(p *point) float64 { return float64(p.rates[2]) }),
 		newPlot("LOCKs that wait here", points, func(v float64) string { return countText(int(v)) }, func(p *point) float64 { return float64(p.waiters) }),
 		newPlot("rounds: 99 % (dashed: half)", points, ms,
 			func(p *point) float64 { return float64(p.slow) }, func(p *point) float64 { return float64(p.median) }),

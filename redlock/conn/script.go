@@ -51,7 +51,7 @@ func (l *Conn) Pipelined(ctx context.Context, queue func(pipe redis.Pipeliner)) 
 		for _, cmd := range commands {
 			lost = lost || IsNoScript(cmd.Err())
 		}
-		if !lost || repeated {
+		if !lost || repeated { //mutant:a-lost-script-is-a-failure
 			return nil
 		}
 		if err := l.Load(ctx); err != nil {
@@ -68,7 +68,7 @@ func QueueScript(ctx context.Context, pipe redis.Pipeliner, s lua.Script, keys [
 // Call calls one script, and does the same.
 func (l *Conn) Call(ctx context.Context, s lua.Script, keys []string, args ...any) *redis.Cmd {
 	call := l.Redis.EvalSha(ctx, s.SHA, keys, args...)
-	if !IsNoScript(call.Err()) {
+	if !IsNoScript(call.Err()) { //mutant:a-lost-script-of-one-call-is-a-failure
 		return call
 	}
 	if err := l.Load(ctx); err != nil {

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/redis/go-redis/v9"
+
+	"redlockd/redlock/lua"
 )
 
 // Identity is what a master says of itself on a new connection.
@@ -75,13 +77,15 @@ func (l *Conn) Vet(ctx context.Context, before Identity) (Identity, error) {
 	return id, ConnectError(l.Load(ctx))
 }
 
+// NoKey is a key that no master has: what is tried on it changes nothing.
+const NoKey = lua.ReservedPrefix + "none"
+
 // probeNative finds out which command the master offers, by sending both for a key that does not exist.
 // A command that an ACL refuses counts as missing. It also returns the id that the connection has at
 // the master.
 func (l *Conn) probeNative(ctx context.Context) (clientID int64, err error) {
-	const key = "redlockd:none"
 	pipe := l.Redis.Pipeline()
-	first, second := pipe.Do(ctx, "delex", key, "ifeq", ""), pipe.Do(ctx, "delifeq", key, "")
+	first, second := pipe.Do(ctx, "delex", NoKey, "ifeq", ""), pipe.Do(ctx, "delifeq", NoKey, "")
 	id := pipe.ClientID(ctx)
 	pipe.Exec(ctx)
 	switch {

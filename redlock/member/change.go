@@ -311,7 +311,7 @@ func (q *memberRequest) seat(ctx context.Context, n *Situation, child *Record) (
 	}
 	if !q.dryRun { //mutant:a-dry-run-leaves-a-key
 		if err := f.tryWriting(ctx); err != nil {
-			return "", fmt.Errorf("the master at %s cannot be seated: it refuses SET: %w; mend that, or name another master", m.Addr, conn.Shorten(err))
+			return "", fmt.Errorf("the master at %s cannot be seated: %w; mend that, or name another master", m.Addr, conn.AsRefusal(fmt.Errorf("it refuses SET: %w", conn.Shorten(err))))
 		}
 	}
 	fewer := ""

@@ -67,6 +67,7 @@ type MasterReport struct {
 	ClusterNode bool
 	Loading     bool // it is still reading its data from the disk
 
+	UsedMemory      int64  // bytes
 	MaxMemory       int64  // bytes, 0 is no limit
 	MaxMemoryPolicy string // what happens at the limit
 
@@ -106,7 +107,10 @@ func (r *MasterReport) Votes() bool {
 }
 
 func (r *MasterReport) add(s Severity, fix, format string, args ...any) {
-	r.Problems = append(r.Problems, Problem{Severity: s, Reason: conn.Printable(fmt.Sprintf(format, args...), conn.ErrorTextMax), Fix: fix})
+	p := Problem{Severity: s, Reason: conn.Printable(fmt.Sprintf(format, args...), conn.ErrorTextMax), Fix: fix}
+	if !slices.Contains(r.Problems, p) { // a full memory refuses many commands
+		r.Problems = append(r.Problems, p)
+	}
 }
 
 const (
@@ -338,6 +342,7 @@ func (r *MasterReport) unreachable(ctx context.Context, err error, timeout time.
 // about this command.
 func (r *MasterReport) refused(command string, err error) (only bool) {
 	text := err.Error()
+	reason, fix := conn.CommandRefused(err)
 	switch code, _, _ := strings.Cut(text, " "); {
 	case conn.IsRefused(err):
 		r.add(NoVote, "", "%s", strings.TrimPrefix(text, conn.RefusedPrefix))
@@ -349,6 +354,8 @@ func (r *MasterReport) refused(command string, err error) (only bool) {
 		r.add(NoVote, "take the rename-command line out of its redis.conf, or name a Redis instead of what answers there",
 			"does not know the command %s", command)
 		return true
+	case reason != "":
+		r.add(NoVote, fix, "%s", reason)
 	case code == "LOADING":
 		r.add(NoVote, "wait", "is still loading its data from the disk")
 	default:
@@ -368,6 +375,7 @@ func (r *MasterReport) fill(info map[string]string) {
 	r.ClusterNode = info["cluster_enabled"] == "1"
 	r.Loading = info["loading"] == "1"
 	r.MaxMemory, _ = strconv.ParseInt(info["maxmemory"], 10, 64)
+	r.UsedMemory, _ = strconv.ParseInt(info["used_memory"], 10, 64)
 	r.MaxMemoryPolicy = info["maxmemory_policy"]
 	r.AOF = info["aof_enabled"] == "1"
 }
@@ -443,6 +451,9 @@ func (r *MasterReport) judge() {
 		} else {
 			r.add(Warning, fix, "maxmemory-policy is %s: it loses its vote as soon as maxmemory is set", policy)
 		}
+	}
+	if conn.MemoryIsLow(r.UsedMemory, r.MaxMemory) && r.UsedMemory < r.MaxMemory {
+		r.add(Warning, "raise maxmemory there, or see what fills it: redis-cli --bigkeys", "uses %d %% of its maxmemory: when it is full, it takes no new locks", 100*r.UsedMemory/r.MaxMemory)
 	}
 	if r.Replicas > 0 {
 		r.add(Warning, "do not promote a replica of a master of locks: restart the master instead",

@@ -133,7 +133,19 @@ func TestProbeNamesWhatIsWrong(t *testing.T) {
 		}, {
 			name: "out of memory",
 			args: []string{"--maxmemory", "1"},
-			want: []string{"no vote: refuses SET: OOM command not allowed"},
+			want: []string{"no vote: its memory is full (OOM), so it takes no new locks, only releases"},
+			only: true,
+		}, {
+			name:  "little memory left",
+			args:  []string{"--maxmemory", "50mb"},
+			setup: [][]string{{"SETRANGE", "large", "40000000", "x"}},
+			want:  []string{"warning: uses 8"},
+			votes: true,
+		}, {
+			name: "it wants replicas",
+			args: []string{"--min-replicas-to-write", "1"},
+			want: []string{"no vote: it refuses all writes because too few replicas are connected (NOREPLICAS)"},
+			only: true,
 		}, {
 			name:  "append only, everysec, snapshots",
 			args:  []string{"--appendonly", "yes", "--save", "60", "1"},

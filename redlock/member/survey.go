@@ -162,7 +162,7 @@ func SurveyMasters(ctx context.Context, masters map[int]conn.Master, p Patience,
 	for place, m := range masters {
 		s.asking.Go(func() {
 			f := &Report{Place: place, master: m}
-			f.err = m.Explain(conn.Shorten(conn.RecoverPanic(func() error { return f.ask(ctx, opts) })))
+			f.err = conn.AsRefusal(m.Explain(conn.Shorten(conn.RecoverPanic(func() error { return f.ask(ctx, opts) }))))
 			answers <- f
 		})
 	}

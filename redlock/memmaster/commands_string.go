@@ -26,16 +26,18 @@ func (c *client) value(e *entry) {
 	}
 }
 
-// cmdSET knows the options NX, PX and EX, which go-redis sends for whole seconds.
+// cmdSET knows the options NX, XX, PX and EX, which go-redis sends for whole seconds.
 func cmdSET(c *client, args [][]byte) {
 	data := &c.m.data
-	var nx bool
+	var nx, xx bool
 	var life []byte // of PX or EX; nil: not given
 	unit := int64(1)
 	for options := args[3:]; len(options) > 0; {
 		switch {
-		case is(options[0], "NX"):
+		case is(options[0], "NX") && !xx:
 			nx, options = true, options[1:]
+		case is(options[0], "XX") && !nx:
+			xx, options = true, options[1:]
 		case is(options[0], "PX") && len(options) > 1 && unit == 1:
 			life, options = options[1], options[2:]
 		case is(options[0], "EX") && len(options) > 1 && (life == nil || unit == 1000):
@@ -58,8 +60,8 @@ func cmdSET(c *client, args [][]byte) {
 		}
 		at = data.now + n*unit
 	}
-	// NX is denied by a key of any type. Without NX a key of any type is overwritten.
-	if nx && data.lookup(args[1]).kind != none {
+	// NX is denied by a key of any type, and XX where there is none. Else a key of any type is overwritten.
+	if held := data.lookup(args[1]).kind != none; nx && held || xx && !held {
 		c.null()
 		return
 	}

@@ -115,6 +115,7 @@ const listed = `
 	type h | get h | incr h | zcard h | mget h | set h 1 nx | hdel h | hdel h f f g x | exists h | hkeys h | hget h f | hmget h f | hdel h f | hincrby h n x | hincrby h n 0 | hkeys h
 	hset h n 9223372036854775807 | hincrby h n 1 | hset h n -9223372036854775808 | hincrby h n -1 | hset h n 01 | hincrby h n 1 | pexpire h 100000 | hset h n 1 | set h 1 | hset h n 1 | hkeys h | hdel h n | del h
 	set a 1 px 10 ex | set a 1 px 10 ex 20 | set a 1 ex 10 px 20 | set a 1 ex 9223372036854775 | set a 1 ex 9223372036854776 | set a 1 nx nx | set a 1 px 10 px 20000
+	set a 1 xx | get a | set a 1 | set a 2 xx px 20000 | get a | set a 3 nx xx | set a 3 xx nx | set a 3 xx xx | get a | hset h f v | set h 1 xx | type h
 	eval return 0 | eval 0 1 | evalsha abc 0
 	set a 1 | replicaof 127.0.0.1 1 | get a | set a 2 | eval return{redis.call('del',KEYS[1])} 1 a | replicaof no one | set a 2
 	subscribe a | get a | ping | ping hello | subscribe a | subscribe b`
@@ -200,7 +201,7 @@ func (g *generator) set() []string {
 	for range g.IntN(3) {
 		switch g.IntN(3) {
 		case 0:
-			args = append(args, pick(g, "NX", "nx"))
+			args = append(args, pick(g, "NX", "nx", "XX"))
 		case 1:
 			args = append(args, pick(g, []string{"px", g.lifetime() + "000"}, []string{"EX", g.lifetime()})...)
 		case 2:

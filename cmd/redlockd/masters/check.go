@@ -148,6 +148,7 @@ type masterFinding struct {
 	RunID           string           `json:"run_id,omitempty"`
 	Role            string           `json:"role,omitempty"`
 	ClusterNode     bool             `json:"cluster_node"`
+	UsedMemoryBytes int64            `json:"used_memory_bytes"`
 	MaxMemoryBytes  int64            `json:"maxmemory_bytes"`
 	MaxMemoryPolicy string           `json:"maxmemory_policy,omitempty"`
 	AOF             bool             `json:"aof"`
@@ -200,7 +201,7 @@ func verdictOf(reports []redlock.MasterReport, masterTimeout time.Duration) Verd
 		f := masterFinding{
 			Addr: r.Addr, Votes: r.Votes(), Reachable: r.Reachable,
 			Version: r.Version, OS: r.OS, RunID: r.RunID, Role: r.Role, ClusterNode: r.ClusterNode,
-			MaxMemoryBytes: r.MaxMemory, MaxMemoryPolicy: r.MaxMemoryPolicy,
+			UsedMemoryBytes: r.UsedMemory, MaxMemoryBytes: r.MaxMemory, MaxMemoryPolicy: r.MaxMemoryPolicy,
 			AOF: r.AOF, AppendFsync: r.AppendFsync, Save: r.Save, Seat: r.Seat, Member: r.Member,
 			Problems: []problemFinding{},
 		}

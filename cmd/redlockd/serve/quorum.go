@@ -43,7 +43,11 @@ func (s *server) watchQuorum(ctx context.Context) {
 		s.log.Warn("not all masters can vote: locks are granted", "missing", out,
 			"to_do", "wait for masters that are new, in quarantine or doubted; for others, redlockd check says what is wrong")
 	}
-	for hasQuorum := true; pause(ctx, quorumPause); {
+	for hasQuorum, failing := true, false; pause(ctx, quorumPause); {
+		if now := s.engine.Failing(); now != failing {
+			failing = now
+			s.logFailing(failing)
+		}
 		err := quorum(s.engine)
 		switch {
 		case (err == nil) == hasQuorum:
@@ -59,6 +63,16 @@ func (s *server) watchQuorum(ctx context.Context) {
 		}
 		hasQuorum = !hasQuorum
 	}
+}
+
+// logFailing logs that no lock is granted whatever is known of the masters, and when that is over.
+func (s *server) logFailing(failing bool) {
+	if failing {
+		s.log.Error("all LOCKs end without a quorum", "missing", missing(s.engine.Masters()),
+			"to_do", "see the reasons in the replies to LOCK, and what redlockd check finds on the masters")
+		return
+	}
+	s.log.Info("a quorum answers LOCKs again, or nobody asks any more")
 }
 
 // quorumPause is the pause between two checks of the quorum. The counters of INFO show shorter losses.
