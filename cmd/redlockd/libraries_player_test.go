@@ -50,6 +50,8 @@ type player struct {
 	cmd     *exec.Cmd
 	stdin   *os.File
 	answers chan string
+
+	complained chan struct{} // closed when its standard error has ended
 }
 
 // enter starts the program of a library and waits until it is connected.
@@ -76,7 +78,7 @@ func (d *dialogue) enter(name string, lib library, addr string) *player {
 // start starts a program.
 func (d *dialogue) start(name string, cmd *exec.Cmd) *player {
 	d.t.Helper()
-	p := &player{dialogue: d, name: name, cmd: cmd, answers: make(chan string, 1)}
+	p := &player{dialogue: d, name: name, cmd: cmd, answers: make(chan string, 1), complained: make(chan struct{})}
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	stdinRead, stdin, err := os.Pipe()
 	if err != nil {
@@ -97,6 +99,7 @@ func (d *dialogue) start(name string, cmd *exec.Cmd) *player {
 	stdinRead.Close()
 	var readers sync.WaitGroup
 	readers.Go(func() {
+		defer close(p.complained)
 		for lines := bufio.NewScanner(stderr); lines.Scan(); {
 			d.say(name+"!", lines.Text())
 		}

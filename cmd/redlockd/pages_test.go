@@ -1,7 +1,7 @@
 package main
 
 // Goal: what the pages for people show is what happens. Method: README keeps to its size; every link of every page leads somewhere; the
-// dialogues of README and proxy/commands.md are held with redis-cli, and the recipes of README are run as they stand there.
+// dialogues of README and proxy/commands.md are held with redis-cli. The recipes of README: recipes_test.go.
 
 import (
 	"errors"
@@ -219,98 +219,5 @@ func askCLI(p *player, command string) (reply []string) {
 		case !tookPattern.MatchString(line):
 			reply = append(reply, line)
 		}
-	}
-}
-
-// plainRecipes are programs around the recipes of README's section "A lock in your language". The work prints "held" and goes on when a line
-// comes from its standard input.
-var plainRecipes = map[string]holdingRecipe{
-	"python": {"python", "plain.py", "BUILD/current/bin/python FILE", `import redis
-def send_invoices():
-    print("held", flush=True)
-    input()
-RECIPE
-print("released", flush=True)
-`},
-	"javascript": {"node", "plain.js", "node FILE", `const Redis = require('BUILD/node_modules/ioredis6')
-const sendInvoices = () => new Promise(resolve => { console.log('held'); process.stdin.once('data', resolve) })
-;(async () => {
-RECIPE
-console.log('released')
-process.exit(0)
-})()
-`},
-	"java": {"java", "Plain.java", "java -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -cp BUILD/lib/* FILE", `import java.util.List;
-import redis.clients.jedis.Jedis;
-
-class Plain {
-    static void sendInvoices() throws Exception {
-        System.out.println("held");
-        System.in.read();
-    }
-    public static void main(String[] args) throws Exception {
-RECIPE
-        System.out.println("released");
-    }
-}
-`},
-	"go": {"go", "plain.go", "go run FILE", `package main
-
-import (
-	"context"
-	"fmt"
-	"time"
-
-	"github.com/redis/go-redis/v9"
-)
-
-func sendInvoices() {
-	fmt.Println("held")
-	fmt.Scanln()
-}
-
-func do(ctx context.Context) {
-RECIPE
-}
-
-func main() {
-	do(context.Background())
-	fmt.Println("released")
-}
-`},
-}
-
-// Each recipe holds the lock while the work goes on, and has released it afterwards.
-func TestRecipesOfREADME(t *testing.T) {
-	needLibraries(t)
-	_, section, _ := strings.Cut(readPage(t, "README.md"), "\n## A lock in your language\n")
-	section, _, _ = strings.Cut(section, "\n## ")
-	_, addrs := startMasters(t, 3)
-	p := launch(t, "--masters", addrs, "--bootstrap")
-	tried := 0
-	for _, block := range regexp.MustCompile("(?s)\n```(\\w+)\n(.*?)\n```").FindAllStringSubmatch(section, -1) {
-		name, text := block[1], block[2]
-		tried++
-		if n := strings.Count(text, "\n") + 1; n > 5 {
-			t.Errorf("the recipe for %s has %d lines, at most 5", name, n)
-		}
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			_, port, _ := strings.Cut(p.addr, ":")
-			text = strings.NewReplacer("6380", port, "localhost", "127.0.0.1", `"invoices"`, `"`+name+`"`, "'invoices'", "'"+name+"'", `"127.0.0.1:6380"`, `"`+p.addr+`"`).Replace(text)
-			player := plainRecipes[name].start(t, p.addr, name, text)
-			player.wantAnswer("held")
-			if got := redisCLI(t, p.addr, "LOCK", name, "1s"); got != "" {
-				t.Errorf("the lock was granted to another while the work goes on: %s", got)
-			}
-			player.send("")
-			player.wantAnswer("released")
-			if got := redisCLI(t, p.addr, "LOCK", name, "1s"); got == "" {
-				t.Error("the lock is not released")
-			}
-		})
-	}
-	if tried != len(plainRecipes) {
-		t.Errorf("README has %d recipes, want %d", tried, len(plainRecipes))
 	}
 }
