@@ -34,7 +34,7 @@ conn = connect("HOST", PORT, ttl)
 
 var holdingRecipes = map[string]holdingRecipe{
 	"python": {"python", "hold.py", "BUILD/current/bin/python FILE", pythonPrelude + `asked = time.monotonic()
-token, validity = conn.execute_command("LOCK", "NAME", "6s", "HOLD")
+token, validity = conn.execute_command("LOCK", "NAME", "6s", "TOKEN", "NAME", "HOLD")
 held = types.SimpleNamespace(end=asked + validity / 1000)
 threading.Thread(target=keep_alive, args=(conn, held, ttl), daemon=True).start()
 print("held", flush=True)
@@ -53,7 +53,7 @@ RECIPE
 ;(async () => {
   const conn = new (Redis.Redis ?? Redis)(PORT, 'HOST')
   const asked = performance.now()
-  const [, validity] = await conn.call('LOCK', 'NAME', '6s', 'HOLD')
+  const [, validity] = await conn.call('LOCK', 'NAME', '6s', 'TOKEN', 'NAME', 'HOLD')
   const held = { end: asked + validity }
   keepAlive(conn, held, 6000)
   console.log('held')
@@ -72,7 +72,7 @@ RECIPE
     public static void main(String[] args) throws Exception {
         Jedis conn = new Jedis("HOST", PORT, 2000);
         long asked = System.nanoTime();
-        List<?> granted = (List<?>) conn.sendCommand(() -> "LOCK".getBytes(), "NAME", "6s", "HOLD");
+        List<?> granted = (List<?>) conn.sendCommand(() -> "LOCK".getBytes(), "NAME", "6s", "TOKEN", "NAME", "HOLD");
         AtomicLong end = new AtomicLong(asked + 1_000_000 * (Long) granted.get(1));
         Thread thread = new Thread(() -> { try { keepAlive(conn, end, 6000); } catch (InterruptedException e) { } });
         thread.setDaemon(true);
@@ -100,7 +100,7 @@ func main() {
 	ctx := context.Background()
 	conn := redis.NewClient(&redis.Options{Addr: "HOST:PORT"}).Conn()
 	asked := time.Now()
-	granted, err := conn.Do(ctx, "LOCK", "NAME", "6s", "HOLD").Slice()
+	granted, err := conn.Do(ctx, "LOCK", "NAME", "6s", "TOKEN", "NAME", "HOLD").Slice()
 	if err != nil {
 		panic(err)
 	}
@@ -147,13 +147,23 @@ func TestHoldingRecipes(t *testing.T) {
 				leader.wantAnswer("over")
 			})
 		}
+		take := func(t *testing.T, resource string) {
+			for _, m := range masters {
+				redisCLI(t, m.Addr, "DEL", resource)
+			}
+		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			recipe.run(t, p.addr, name, block, func() {
-				for _, m := range masters {
-					redisCLI(t, m.Addr, "DEL", name)
-				}
-			})
+			recipe.run(t, p.addr, name, block, take)
+		})
+		if name == "java" || name == "go" {
+			continue // they report that the reply was lost
+		}
+		t.Run(name+" after a lost reply", func(t *testing.T) {
+			t.Parallel()
+			relay := startLosingRelay(t, p.addr)
+			recipe.run(t, relay.addr, name+"-lost", strings.ReplaceAll(block, `"leader"`, `"leader-lost"`), take)
+			relay.wantLost(t)
 		})
 	}
 }
@@ -178,13 +188,13 @@ func (r holdingRecipe) start(t *testing.T, addr, name, block string) *player {
 }
 
 // run runs the program, and takes its lock away when it has held it for longer than the ttl.
-func (r holdingRecipe) run(t *testing.T, addr, name, block string, take func()) {
+func (r holdingRecipe) run(t *testing.T, addr, name, block string, take func(t *testing.T, resource string)) {
 	p := r.start(t, addr, name, block)
 	p.wantAnswer("held")
 	p.wantNoAnswer(2 * holdingTTL) // the lock is renewed
 	if got := redisCLI(t, addr, "LOCK", name, "1s"); got != "" {
 		t.Errorf("the lock was granted to another: %s", got)
 	}
-	take()
+	take(t, name)
 	p.wantAnswer("over")
 }
