@@ -134,7 +134,7 @@ func (c *Client) watch() {
 // or down.
 func (c *Client) laneChanged(l *lane) {
 	defer c.admit()
-	if l.status().State == MasterUp {
+	if s := l.status(); s.State == MasterUp || s.State == MasterRefused && s.Connected { // else breakOff has done it
 		l.logState()
 	}
 	c.waiting.wakeQuorumWaiters()

@@ -462,7 +462,6 @@ func (l *lane) refuse(reason string) {
 	l.mu.Unlock()
 	if reason != "" {
 		l.client.audits.suspect() //mutant:leases-not-looked-at-when-a-master-may-evict
-		l.logState()
 	}
 }
 
@@ -477,18 +476,12 @@ func (l *lane) refuseLocks(err error) {
 		}
 		reason = strings.TrimPrefix(refused.Error(), conn.RefusedPrefix)
 	}
-	if l.guard.lockRefusal == reason {
-		return
-	}
 	l.mu.Lock()
+	defer l.mu.Unlock()
 	if (l.guard.lockRefusal == "") != (reason == "") {
 		l.since = time.Now()
 	}
 	l.guard.lockRefusal = reason
-	l.mu.Unlock()
-	if reason != "" {
-		l.logState()
-	}
 }
 
 // noteMemory records how much of its memory the master uses. The log has it when little is left, and when

@@ -61,9 +61,10 @@ type lane struct {
 	// lastDown is the reason of the last connection that failed; "" once the lane takes work again. A
 	// reason that repeats itself is not logged again.
 	lastDown string
-	// loggedDown and loggedUp tell that the last line of the log about the master says that it is down, or
-	// up.
-	loggedDown, loggedUp bool
+	// logged is the state of the master in the last line of the log about it, and loggedReason the reason
+	// there; "": something has happened since.
+	logged       MasterState
+	loggedReason string
 
 	// heartbeatDue has the lane's goroutine send a heartbeat as soon as nothing is in flight.
 	heartbeatDue bool
@@ -265,7 +266,10 @@ func (l *lane) open(ctx context.Context, conn *conn.Conn) error {
 		l.pending.expire(time.Now())
 		if len(l.pending) == 0 {
 			l.setStateLocked(laneIdle, nil)
-			l.lastDown, l.loggedDown = "", false
+			l.lastDown = ""
+			if l.logged == MasterDown {
+				l.logged = ""
+			}
 			l.mu.Unlock()
 			l.client.laneChanged(l)
 			l.client.audits.suspect() // it may be another process, or have forgotten meanwhile //mutant:leases-not-looked-at-behind-a-new-connection

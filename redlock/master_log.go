@@ -12,7 +12,9 @@ import (
 // too.
 func (l *lane) logEvent(level slog.Level, event string, attrs ...any) {
 	l.mu.Lock()
-	l.loggedUp = false
+	if l.logged == MasterUp {
+		l.logged = ""
+	}
 	l.mu.Unlock()
 	l.log(level, event, attrs...)
 }
@@ -24,12 +26,17 @@ func (l *lane) log(level slog.Level, event string, attrs ...any) {
 // logState writes a line about the state of the master. A master that is down is logged once, until it
 // is up again: the reason often changes at once, when the connection has broken and the next one is
 // refused. One that is up is logged once, until something else was: a step of the membership takes its
-// vote for a moment. MasterStatus.Reason has the latest.
+// vote for a moment. One that is connected and refused is logged once for each reason. MasterStatus.Reason has the latest.
 func (l *lane) logState() {
 	s := l.status()
 	l.mu.Lock()
-	repeated := l.loggedUp && s.State == MasterUp || l.loggedDown && s.State == MasterDown
-	l.loggedUp, l.loggedDown = s.State == MasterUp, s.State == MasterDown
+	repeated := s.State == l.logged
+	switch s.State {
+	case MasterUp, MasterDown:
+	default:
+		repeated = repeated && s.Reason == l.loggedReason && s.Connected
+	}
+	l.logged, l.loggedReason = s.State, s.Reason
 	l.mu.Unlock()
 	switch {
 	case repeated && !l.logLimiter.Behind(time.Now()):

@@ -48,6 +48,11 @@ func TestFullMastersAreShownEverywhere(t *testing.T) {
 		t.Errorf("LOCK: got %s", reply)
 	}
 	client.want("UNLOCK held t1", "1")
+	later := listen(t, binary(t), "--masters", addrs)
+	later.waitLog(`"msg":"master refused","master":"` + servers[0].Addr)
+	if strings.Contains(later.log(), "master down") {
+		t.Errorf("a redlockd that has started since: got the log\n%s\nwant no master down", later.log())
+	}
 	stdout := wantRun(t, cli.ExitFailed, full, "", "check", "--masters", addrs)
 	for _, want := range []string{"no vote: " + full, "to fix it: " + cure, "No quorum is available: 2 of 5 masters can vote, 3 are needed."} {
 		if !strings.Contains(stdout, want) {
