@@ -143,14 +143,20 @@ func nth(durations []time.Duration, i int) time.Duration {
 // and release needs that.
 const leasesPiece = 256
 
-// Leases lists, in order of name, at most limit leases that were granted through this client and
-// still run, and resources that somebody waits for here, if match is true for their resources.
-// Locks go on meanwhile, so what changes during the call is listed as it was before or as it is
-// after.
+// Leases lists, in order of name, leases that were granted through this client and still run, and
+// resources that somebody waits for here, if match is true for their resources. Of more than limit it
+// lists those that RankLeases says. Locks go on meanwhile, so what changes during the call is listed as
+// it was before or as it is after.
 func (c *Client) Leases(match func(resources []string) bool, limit int) []LeaseInfo {
 	now := time.Now()
-	var found, piece []listedLease
+	found := leaseList{limit: limit}
+	var piece []listedLease
 	looked := 0
+	add := func(l listedLease, queues ...string) {
+		waiters, waited := c.waitersOfLocked(queues, now)
+		l.scores = scoresOf(l.info.Since, l.info.Lost, waiters, waited)
+		piece = append(piece, l)
+	}
 	// pauseLocked frees the mutex after each piece. match may take long, and nobody is to wait for
 	// it.
 	pauseLocked := func() {
@@ -158,7 +164,7 @@ func (c *Client) Leases(match func(resources []string) bool, limit int) []LeaseI
 			return
 		}
 		c.mu.Unlock()
-		found = appendMatching(found, piece, match, limit)
+		found.add(piece, match)
 		piece = piece[:0]
 		c.mu.Lock()
 	}
@@ -171,28 +177,41 @@ func (c *Client) Leases(match func(resources []string) bool, limit int) []LeaseI
 		}
 		i--
 		if lease := c.leases.all[i]; now.Before(c.leases.free(lease)) {
-			piece = append(piece, listedLease{info: c.leases.info(lease, &c.holds, now), held: true, token: lease.token})
+			add(listedLease{info: c.leases.info(lease, &c.holds, now), held: true, token: lease.token}, lease.keys...)
 		}
 		pauseLocked()
 	}
 	for _, e := range c.leases.entries {
 		held := e.lease != nil && now.Before(c.leases.free(e.lease)) || e.hasReaders(now)
 		if !held && e.queue.length > 0 {
-			piece = append(piece, listedLease{info: LeaseInfo{Resources: []string{shownQueue(e.resource)}}, queue: e.resource})
+			add(listedLease{info: LeaseInfo{Resources: []string{shownQueue(e.resource)}}, queue: e.resource}, e.resource)
 		}
 		pauseLocked()
 	}
 	c.mu.Unlock()
-	found = firstOf(appendMatching(found, piece, match, limit), limit)
-	list := make([]LeaseInfo, len(found))
-	for i := range list {
-		list[i] = found[i].info
-		if found[i].held {
-			list[i].TokenDigest = TokenDigest(found[i].token)
+	found.add(piece, match)
+	found.shorten()
+	found.sort()
+	list := make([]LeaseInfo, len(found.leases))
+	for i, l := range found.leases {
+		list[i] = l.info
+		if l.held {
+			list[i].TokenDigest = TokenDigest(l.token)
 		}
 	}
-	c.addWaiters(list, found, now)
+	c.addWaiters(list, found.leases, now)
 	return list
+}
+
+// waitersOfLocked is how many wait in these queues, and for how long the first of them has.
+func (c *Client) waitersOfLocked(queues []string, now time.Time) (waiters int, waited time.Duration) {
+	for _, name := range queues {
+		if e := c.leases.entries[name]; e != nil && e.queue.head != nil {
+			waiters += e.queue.length
+			waited = max(waited, c.own.At(now)-e.queue.head.op.arrived)
+		}
+	}
+	return waiters, waited
 }
 
 // LongestWait is for how long that LOCK waits that came first; 0: none waits. Beside a million leases it
@@ -242,10 +261,11 @@ func (c *Client) addWaiters(list []LeaseInfo, found []listedLease, now time.Time
 // listedLease is a lease in a list, with its token in place of the digest; or a resource that is
 // only waited for, in the queue of this name.
 type listedLease struct {
-	info  LeaseInfo
-	held  bool
-	token string
-	queue string
+	info   LeaseInfo
+	held   bool
+	token  string
+	queue  string
+	scores scores
 }
 
 // reader is the token of a reader, which has others beside it, else "".
@@ -256,26 +276,56 @@ func (l *listedLease) reader() string {
 	return ""
 }
 
-// appendMatching appends the leases that match. It keeps twice the limit at most.
-func appendMatching(found, piece []listedLease, match func(resources []string) bool, limit int) []listedLease {
-	for _, l := range piece {
-		if match(l.info.Resources) {
-			found = append(found, l)
-		}
-		if len(found) >= 2*limit {
-			found = firstOf(found, limit)
-		}
-	}
-	return found
+// leaseList is the leases to list of those that were added so far, and up to as many others.
+type leaseList struct {
+	limit  int
+	leases []listedLease
+	// least are scores of which a lease needs one to be listed still.
+	least scores
 }
 
-// firstOf keeps the first of the leases in order of name, each once.
-func firstOf(found []listedLease, limit int) []listedLease {
-	slices.SortStableFunc(found, func(a, b listedLease) int {
+// add adds the leases that match.
+func (f *leaseList) add(piece []listedLease, match func(resources []string) bool) {
+	for _, l := range piece {
+		if !match(l.info.Resources) {
+			continue
+		}
+		for reason, score := range l.scores {
+			if score > 0 && score >= f.least[reason] { // of equal ones, the first by name are listed
+				f.leases = append(f.leases, l)
+				break
+			}
+		}
+		if len(f.leases) >= 2*f.limit {
+			f.shorten()
+		}
+	}
+}
+
+// sort sorts the leases by name, and drops those that were seen twice.
+func (f *leaseList) sort() {
+	slices.SortStableFunc(f.leases, func(a, b listedLease) int {
 		return cmp.Or(slices.Compare(a.info.Resources, b.info.Resources), cmp.Compare(a.reader(), b.reader()))
 	})
-	found = slices.CompactFunc(found, func(a, b listedLease) bool {
+	f.leases = slices.CompactFunc(f.leases, func(a, b listedLease) bool {
 		return slices.Equal(a.info.Resources, b.info.Resources) && a.reader() == b.reader()
 	})
-	return found[:min(limit, len(found))]
+}
+
+// shorten drops the leases beyond the limit.
+func (f *leaseList) shorten() {
+	f.sort()
+	if len(f.leases) <= f.limit {
+		return
+	}
+	all := make([]scores, len(f.leases))
+	for i := range all {
+		all[i] = f.leases[i].scores
+	}
+	chosen, least := rank(all, f.limit)
+	leases := make([]listedLease, len(chosen), 2*f.limit)
+	for i, at := range chosen {
+		leases[i] = f.leases[at]
+	}
+	f.leases, f.least = leases, least
 }

@@ -76,9 +76,9 @@ func TestClientsOfARunningServer(t *testing.T) {
 		`  waiter 1 +waits +- +127.0.0.1:\d+ +default +\d+\.\ds *\n`)
 	wantOutput(t, p.ask("locks", "renewed"), `RESOURCE .*\nrenewed .* default +\d+\.\ds +renewed +\n`)
 	wantOutput(t, p.ask("locks", "--all", "renewed"), `RESOURCE .*\nrenewed .* default +\d+\.\ds +renewed +\S+:\d+\n.*`)
-	wantOutput(t, p.ask("locks", "--count", "1"), `RESOURCE .*\ninvoices .*\n1 of 3 leases are listed, the first by name. --count 10000 lists more, .*\n`)
+	wantOutput(t, p.ask("locks", "--count", "1"), `RESOURCE .*\ninvoices .*\n1 of 3 leases are listed: the longest held, .* lost ones. --count 10000 lists more, .*\n`)
 	wantOutput(t, p.ask("locks", "--count", "1", "--json", "*e*"), `{.*"resources": \[\s*"invoices".*"total": 3\s*}\s*`)
-	wantOutput(t, p.ask("locks", "--count", "1", "--all", "*e*"), `RESOURCE .*\ninvoices .*\n1 of 3 leases are listed, the first by name. --count 1000 lists more, .*\nAnswered: .*`)
+	wantOutput(t, p.ask("locks", "--count", "1", "--all", "*e*"), `RESOURCE .*\ninvoices .*\n1 of 3 leases are listed: the longest held, .* lost ones. --count 1000 lists more, .*\nAnswered: .*`)
 	wantOutput(t, p.ask("locks", "--count", "3"), `RESOURCE [^\n]*\ninvoices [^\n]*\n  waiter[^\n]*\nother [^\n]*\nrenewed [^\n]*\n`)
 	wantOutput(t, p.ask("locks", "none"), "No locks.\n")
 	wantOutput(t, p.ask("locks", "--all", "oth*"), `RESOURCE .* REDLOCKD\nother .*:\d+\n\nAnswered: \S+:\d+\.\n`)
@@ -263,6 +263,30 @@ func TestLocksOfAFleet(t *testing.T) {
 	}
 	wanted := regexp.MustCompile(`(?s)^.*\nAnswered: \S+ and \S+\.\nMissing: ` + regexp.QuoteMeta(names["job:2"]) + ` \(heard \S+ ago\)\. What these have granted is not in the list\.\n$`)
 	until(t, "locks --all names the one that is missing", func() bool { return wanted.MatchString(servers[0].ask("locks", "--all")) })
+}
+
+// Goal: with more leases than a list has, the longest held and the one with the longest wait are in it, wherever they stand by name. Method:
+// they are the last by name of three thousand.
+func TestListsHaveTheLongestHeld(t *testing.T) {
+	p := launch(t)
+	holder, waiter := p.dial(), p.dial()
+	holder.grant("LOCK z-held 50s TOKEN mine")
+	holder.grant("LOCK y-waited 50s TOKEN mine")
+	waiter.send("LOCK y-waited 50s WAIT 50s")
+	p.asks("waiters:1\n", "info", "locks")
+	for i := range 3000 {
+		holder.send(fmt.Sprintf("LOCK job:%04d 50s TOKEN mine", i))
+	}
+	p.asks("leases:3002\n", "info", "locks")
+	for _, all := range [][]string{nil, {"--all"}} {
+		for _, count := range []string{"2", "100"} {
+			list := p.ask(append([]string{"locks", "--count", count}, all...)...)
+			if !strings.Contains(list, "\nz-held ") || !strings.Contains(list, "\ny-waited ") {
+				t.Errorf("locks --count %s %v: got %s, want the longest held, and the one with the longest wait", count, all, list)
+			}
+		}
+		wantOutput(t, p.ask(append([]string{"top", "--once", "--interval", "200ms"}, all...)...), `.*\n1000? of 3002 leases: .*lost\n.*\n.*MOST WAITED FOR\nWAITERS .*\n1 +\d+\.\ds .* y-waited\n\nHELD FOR LONGEST .*\nHOLDER .*\n.* z-held\n.*`)
+	}
 }
 
 // On a terminal, top shows its view anew, ends with q and with Ctrl-C, and leaves the terminal as it

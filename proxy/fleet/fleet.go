@@ -59,7 +59,7 @@ type Host struct {
 	// Publish sends a message to all redlockds, Send to one. They do not block.
 	Publish func(payload string)
 	Send    func(mailbox, payload string)
-	// Leases finds what this redlockd has granted, the first Count of total; an error: not by the deadline.
+	// Leases finds what this redlockd has granted, Count of total (redlock.RankLeases); an error: not by the deadline.
 	Leases func(q *Question, deadline time.Time) (leases []redlock.LeaseInfo, total int, err error)
 	// Done is closed when this redlockd ends.
 	Done <-chan struct{}

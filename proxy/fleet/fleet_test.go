@@ -171,6 +171,10 @@ func TestFleetIsBounded(t *testing.T) {
 	if n := len(cut.text()); n > answerMax || n < answerMax/2 || !cut.Cut || (n+pieceMax-1)/pieceMax > piecesMax {
 		t.Errorf("an answer has %d bytes, cut: %v; want it cut below %d", n, cut.Cut, answerMax)
 	}
+	leases = append(leases, redlock.LeaseInfo{Resources: []string{"z"}, Since: time.Now()})
+	if first := answerOf(leases).Locks[0]; string(first.Resources[0]) != "z" {
+		t.Errorf("an answer without room for all begins with %s, want what has been held for longest", first.Resources[0])
+	}
 	longest := message{Kind: kindAnswer, From: strings.Repeat("f", idLen), Name: strings.Repeat("n", nameMax), ID: newID(),
 		Piece: piecesMax - 1, Pieces: piecesMax, body: body}
 	if n := len(longest.text()) + len(Channel); n > redlock.MessageMax {

@@ -189,11 +189,11 @@ type noteJSON struct {
 	User   string `json:"user,omitempty"`
 }
 
-// answerOf takes as many of the leases as fit into one answer.
+// answerOf takes as many of the leases as fit into one answer, the first to list first.
 func answerOf(leases []redlock.LeaseInfo) answerJSON {
 	answer := answerJSON{Locks: []leaseJSON{}}
 	room := answerMax - len(`{"cut":true,"total":9223372036854775807,"locks":[]}`)
-	for i := range leases {
+	for _, i := range redlock.RankLeases(len(leases), len(leases), func(i int) *redlock.LeaseInfo { return &leases[i] }) {
 		l := leaseOf(leases[i])
 		if room -= len(marshal(l)) + len(","); room < 0 {
 			answer.Cut = true

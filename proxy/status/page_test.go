@@ -89,7 +89,7 @@ func TestListHasTheWaitedForFirst(t *testing.T) {
 	if len(v.Rows) != pageLocksMax || v.Found != pageLocksMax+7 || v.Rows[0].Resources[0] != "lost" || v.Rows[0].Tone != toneBad || v.Rows[2].Resources[0] != "a000" {
 		t.Errorf("got %+v", v)
 	}
-	if got, want := v.Count(), "100 of 107: those that were lost first, then those that most wait for."; got != want {
+	if got, want := v.Count(), "100 of 107: the longest held, those with the longest waits and with most waiters, and those that were lost."; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	if row := v.Rows[1]; row.Resources[0] != "zebra" || row.Waiters != pageWaitersMax+1 || len(row.Queue) != pageWaitersMax {
@@ -97,6 +97,30 @@ func TestListHasTheWaitedForFirst(t *testing.T) {
 	}
 	if v := newLocksView(viewer{}); v.Problem != "there is none" {
 		t.Errorf("got %+v, want a problem", v)
+	}
+}
+
+// Goal: the lock that has been held for longest and the one with the longest wait are among those that are shown, however many others there are, lost
+// or waited for by more, and wherever it stands by name.
+func TestListHasTheLongestHeld(t *testing.T) {
+	locks := Locks{Answered: []string{"a:1"}}
+	since := time.Unix(1_000_000, 0)
+	for i := range 3000 {
+		locks.Leases = append(locks.Leases, Lease{"a:1", redlock.LeaseInfo{Resources: []string{fmt.Sprintf("a%04d", i)}, TokenDigest: "x", Since: since,
+			Lost: i%2 == 0, Waiters: 2, Queue: []redlock.WaiterInfo{{Waited: 2}, {Waited: 1}}}})
+	}
+	locks.Leases = append(locks.Leases,
+		Lease{"a:1", redlock.LeaseInfo{Resources: []string{"y"}, TokenDigest: "x", Since: since, Waiters: 1, Queue: []redlock.WaiterInfo{{Waited: 3}}}},
+		Lease{"a:1", redlock.LeaseInfo{Resources: []string{"z"}, TokenDigest: "x", Since: since.Add(-time.Millisecond)}})
+	for _, filter := range []string{"", "y", "z"} {
+		found := make(map[string]bool)
+		v := newLocksView(viewer{locks: &locks}).filtered(filter)
+		for _, row := range v.Rows {
+			found[row.Resources[0]] = true
+		}
+		if found["y"] != (filter != "z") || found["z"] != (filter != "y") || len(v.Rows) != min(v.Found, pageLocksMax) {
+			t.Errorf("%q: %d of %d rows, y is there: %v, z is there: %v", filter, len(v.Rows), v.Found, found["y"], found["z"])
+		}
 	}
 }
 
@@ -120,8 +144,8 @@ func TestListIsFiltered(t *testing.T) {
 		filter, want string
 		more         bool
 	}{
-		{"", "100 of 151: those that were lost first, then those that most wait for.", false},
-		{"common", "100 of 150 that match, of 151: those that were lost first, then those that most wait for.", false},
+		{"", "100 of 151: the longest held, those with the longest waits and with most waiters, and those that were lost.", false},
+		{"common", "100 of 150 that match, of 151: the longest held, those with the longest waits and with most waiters, and those that were lost.", false},
 		{"common:00", "10 of 151.", false},
 		{"lion", "None of 151 locks has “lion” in a name, a holder or a note.", false},
 		{"zebra", "1 of more than 151.", true},

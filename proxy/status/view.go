@@ -302,7 +302,7 @@ type locksView struct {
 type shownLocks struct {
 	*locksView
 	Filter string // "": all match
-	// Found is how many match, of which Rows are the ones to look at first.
+	// Found is how many match. Rows are those of them to look at first, as RankLeases says.
 	Found int
 	Rows  []lockView
 }
@@ -386,16 +386,23 @@ func withWaiters(leases []Lease) (all []Lease) {
 func (v *locksView) filtered(filter string) *shownLocks {
 	shown := &shownLocks{locksView: v, Filter: filter}
 	filter = strings.ToLower(strings.TrimSpace(filter))
+	var found []int
 	for i := range v.Leases {
-		if filter != "" && !v.Leases[i].has(filter) {
-			continue
+		if filter == "" || v.Leases[i].has(filter) {
+			found = append(found, i)
 		}
-		if shown.Found++; shown.Found <= pageLocksMax {
-			shown.Rows = append(shown.Rows, newLockView(v.Leases[i], v.At))
-		}
+	}
+	shown.Found = len(found)
+	rows := redlock.RankLeases(len(found), pageLocksMax, func(i int) *redlock.LeaseInfo { return &v.Leases[found[i]].LeaseInfo })
+	slices.Sort(rows) // in the order of Leases
+	for _, i := range rows {
+		shown.Rows = append(shown.Rows, newLockView(v.Leases[found[i]], v.At))
 	}
 	return shown
 }
+
+// listedFirst is which locks are shown where not all can be.
+const listedFirst = "the longest held, those with the longest waits and with most waiters, and those that were lost."
 
 // Count says how many locks there are, and how many of them are shown.
 func (v *shownLocks) Count() string {
@@ -411,11 +418,11 @@ func (v *shownLocks) Count() string {
 	case len(v.Leases) == 0:
 		return "No locks."
 	case v.Filter != "" && len(v.Rows) < v.Found:
-		return fmt.Sprintf("%d of %s that match, of %s: those that were lost first, then those that most wait for.", len(v.Rows), countText(v.Found), all)
+		return fmt.Sprintf("%d of %s that match, of %s: "+listedFirst, len(v.Rows), countText(v.Found), all)
 	case v.Filter != "":
 		return fmt.Sprintf("%d of %s.", v.Found, all)
 	case len(v.Rows) < len(v.Leases) || v.More:
-		return fmt.Sprintf("%d of %s: those that were lost first, then those that most wait for.", len(v.Rows), all)
+		return fmt.Sprintf("%d of %s: "+listedFirst, len(v.Rows), all)
 	}
 	return all + " in all."
 }

@@ -21,7 +21,7 @@ var Locks = cli.Command{Name: "locks", Summary: "list who holds which lock, and 
 	Flags: []cli.Flag{
 		{Name: "all", Usage: "list the leases of all redlockds over the same masters"},
 		{Name: "json", Usage: "print the list as JSON; times are milliseconds"},
-		{Name: "count", Arg: "n", Usage: "list so many leases, the first by name: from 1 to 10000, with --all to 1000 of each redlockd (default 100)"},
+		{Name: "count", Arg: "n", Usage: "list so many leases, the longest held and waited for: from 1 to 10000, with --all to 1000 of each redlockd (default 100)"},
 		timeoutFlag(clientTimeout),
 	},
 	Help: `Usage: ` + locksForm + `
@@ -32,7 +32,8 @@ granted (the command LOCKS). A pattern selects resources: * is any text, ? any c
 HOLDER is the name that the client has given itself (CLIENT SETNAME), ADDRESS where it has connected from. HELD is how long it has had
 the lock, LEFT what is left of the validity now, unless the client extends it. "renewed": redlockd renews the lock while its client is
 connected (HOLD). LOST: the masters do not have the lock any more, and its holder has not noticed yet. The first 16 waiters of a lock
-have a line each, and HELD says how long they have waited.
+have a line each, and HELD says how long they have waited. If there are more leases than --count, it lists the longest held, those with
+the longest waits and with most waiters, and lost ones, in order of name.
 
 --all lists the leases of every redlockd over the same masters, with the name of the redlockd that granted each, and says which
 redlockds answered, and which were heard within the last hour and did not answer.
@@ -182,7 +183,7 @@ func (l *LockList) print(w io.Writer, hint string) error {
 		if l.OrMore {
 			of += " or more"
 		}
-		fmt.Fprintf(&b, "\n%d of %s leases are listed, the first by name. %s.\n", n, of, hint)
+		fmt.Fprintf(&b, "\n%d of %s leases are listed: the longest held, those with the longest waits and with most waiters, and lost ones. %s.\n", n, of, hint)
 	}
 	b.WriteString(l.redlockds())
 	_, err := io.WriteString(w, b.String())

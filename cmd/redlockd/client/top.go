@@ -22,7 +22,7 @@ import (
 	"redlockd/cmd/redlockd/config"
 )
 
-// topCount is how many leases top looks at, the first by name: LOCKS sorts by nothing else.
+// topCount is how many leases top looks at. More do not fit on a screen, and LOCKS lists the ones to look at.
 const topCount = 1000
 
 var Top = cli.Command{Name: "top", Summary: "show what a redlockd that runs does, anew every second", Audience: cli.ForClient, Run: runTop,
@@ -34,12 +34,12 @@ var Top = cli.Command{Name: "top", Summary: "show what a redlockd that runs does
 	},
 	Help: `Usage: redlockd top [flags]
 
-Shows what a redlockd that runs does, anew every second: how many locks it grants and refuses per second, its masters, the locks that most
-wait for, and those that have been held for longest, as many as fit. q or Ctrl-C ends it. If the server does not answer, top says so and
-tries again. Where the output is no terminal, and with --once, it prints once and ends; rates then count over one interval.
+Shows what a redlockd that runs does, anew every second: how many locks it grants and refuses per second, its masters, the lock with the
+longest wait and those that most wait for, and those that have been held for longest, as many as fit. q or Ctrl-C ends it. If the server
+does not answer, top says so and tries again. Where the output is no terminal, and with --once, it prints once and ends; rates then count over one interval.
 
-It looks at the first 1000 leases by name, and says so where there are more. --all looks at those of all redlockds over the same masters,
-a hundred of each; the rates and masters are those of the one that it asks.
+It looks at up to 1000 leases: the longest held, those with the longest waits and with most waiters, and lost ones. --all looks at those
+of all redlockds over the same masters, a hundred of each; the rates and masters are those of the one that it asks.
 
 Exit codes: 0 done; 1 the server refuses, or, where it prints once, does not answer; 2 the command line or the configuration is wrong.
 `}
@@ -279,7 +279,7 @@ func (t *topView) head(now topLook) []string {
 		total = number(now.info["leases"])
 	}
 	if n := len(now.locks.Locks); total > int64(n) && (t.ask.all || n >= topCount) {
-		lines = append(lines, fmt.Sprintf("the lists have the first %d of %d leases by name", n, total))
+		lines = append(lines, fmt.Sprintf("%d of %d leases: the longest held and waited for, most waiters, lost", n, total))
 	}
 	for _, r := range now.locks.Missing {
 		lines = append(lines, fmt.Sprintf("missing: %s, heard %s ago", cmp.Or(r.Name, "a redlockd"), shortMs(r.SilentMs)))
@@ -307,28 +307,33 @@ func (t *topView) masters(now topLook) [][]string {
 	return rows
 }
 
-// hottest are the resources that most wait for, with the longest wait of those that are listed.
+// hottest are the resources that most wait for, after the one with the longest wait.
 func hottest(locks []lockEntry) [][]string {
 	waited := slices.DeleteFunc(slices.Clone(locks), func(e lockEntry) bool { return e.Waiters == 0 })
-	slices.SortStableFunc(waited, func(a, b lockEntry) int { return cmp.Compare(b.Waiters, a.Waiters) })
+	slices.SortStableFunc(waited, func(a, b lockEntry) int { return cmp.Compare(b.longestWait(), a.longestWait()) })
 	if len(waited) == 0 {
 		return nil
 	}
+	slices.SortStableFunc(waited[1:], func(a, b lockEntry) int { return cmp.Compare(b.Waiters, a.Waiters) })
 	rows := [][]string{{"WAITERS", "LONGEST", "HOLDER", "HELD", "LEFT", "RESOURCE"}}
 	for i := range waited {
-		longest := int64(0)
-		for _, w := range waited[i].Queue {
-			longest = max(longest, w.WaitedMs)
-		}
-		rows = append(rows, append([]string{strconv.FormatInt(waited[i].Waiters, 10), tenths(longest)}, waited[i].brief()...))
+		rows = append(rows, append([]string{strconv.FormatInt(waited[i].Waiters, 10), tenths(waited[i].longestWait())}, waited[i].brief()...))
 	}
 	return rows
+}
+
+// longestWait is for how many milliseconds somebody has waited, of those that are listed.
+func (e *lockEntry) longestWait() (longest int64) {
+	for _, w := range e.Queue {
+		longest = max(longest, w.WaitedMs)
+	}
+	return longest
 }
 
 // longestHeld are the locks by their age.
 func longestHeld(locks []lockEntry) [][]string {
 	held := slices.DeleteFunc(slices.Clone(locks), func(e lockEntry) bool { return e.Holder == nil })
-	slices.SortStableFunc(held, func(a, b lockEntry) int { return cmp.Compare(a.Holder.Since, b.Holder.Since) })
+	slices.SortStableFunc(held, func(a, b lockEntry) int { return cmp.Compare(b.Holder.HeldMs, a.Holder.HeldMs) })
 	if len(held) == 0 {
 		return nil
 	}
