@@ -60,7 +60,7 @@ func (srv *Server) settings() []Setting {
 	// Limits have their true values. The others are those of a Redis without disk and eviction.
 	for _, asRedis := range []Setting{
 		{"appendonly", "no"},
-		{"databases", "1"},
+		{"databases", strconv.Itoa(databases)},
 		{"maxclients", strconv.Itoa(srv.live().MaxClients)},
 		{"maxmemory", "0"},
 		{"maxmemory-policy", "noeviction"},

@@ -18,10 +18,14 @@ func TestCONFIGGET(t *testing.T) {
 	c.do("CONFIG", "GET", "max*").is(`["max_ttl" "60s" "maxclients" "77" "maxmemory" "0" "maxmemory-policy" "noeviction"]`)
 	c.do("CONFIG", "GET", "MAX_TTL", "TimeOut", "timeout").is(`["max_ttl" "60s" "timeout" "91"]`)
 	c.do("CONFIG", "GET", "save").is(`["save" "never"]`)
+	c.do("CONFIG", "GET", "*").matches(`\["max_ttl" .*"databases" "16" .*"timeout" "91"\]`)
 	c.do("CONFIG", "GET", "requirepass").is("[]")
 	c.do("CONFIG", "GET", "m[a]ster_*").is(`["master_timeout" "50ms"]`)
 	c.do("HELLO", "3")
-	c.do("CONFIG", "GET", "databases", "appendonly").is(`{"appendonly": "no" "databases": "1"}`)
+	c.do("CONFIG", "GET", "databases", "appendonly").is(`{"appendonly": "no" "databases": "16"}`)
+	// A client that reads this sends SELECT for each of so many databases, and for no other.
+	c.do("SELECT", "15").is("+OK")
+	c.do("SELECT", "16").err("ERR DB index is out of range")
 }
 
 // Goal: a client that tries to change a setting learns where settings are.

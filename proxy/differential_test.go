@@ -222,6 +222,8 @@ var dialogues = map[string]string{
 		CONFIG GET
 		CONFIG GET nosuchsetting
 		CONFIG GET databases
+		CONFIG GET timeout replica-read-only slave-read-only
+		CONFIG GET maxmemory MaxMemory
 		CONFIG GET appendonl?
 		CONFIG GET "sav[e]"
 		CONFIG GET MAXCLIENT? maxclients
@@ -261,7 +263,6 @@ var masks = []struct {
 }{
 	{regexp.MustCompile(`"id":? :\d+`), "ID"},
 	{regexp.MustCompile(`"version":? "[0-9.]+"`), "VERSION"},
-	{regexp.MustCompile(`"databases":? "\d+"`), "DATABASES"},
 	{regexp.MustCompile(`HELLO AUTH <user>`), "HELLO <proto> AUTH <user>"},                             // as Redis 7.2 has it
 	{regexp.MustCompile(`"client\|getredir" "client\|getname"`), `"client|getname" "client|getredir"`}, // in no order
 }

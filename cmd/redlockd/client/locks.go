@@ -21,7 +21,7 @@ var Locks = cli.Command{Name: "locks", Summary: "list who holds which lock, and 
 	Flags: []cli.Flag{
 		{Name: "all", Usage: "list the leases of all redlockds over the same masters"},
 		{Name: "json", Usage: "print the list as JSON; times are milliseconds"},
-		{Name: "count", Arg: "n", Usage: "list so many leases, the longest held and waited for: from 1 to 10000, with --all to 1000 of each redlockd (default 100)"},
+		{Name: "count", Arg: "n", Usage: "list so many leases: from 1 to 10000, with --all to 1000 of each redlockd (default 100)"},
 		timeoutFlag(clientTimeout),
 	},
 	Help: `Usage: ` + locksForm + `

@@ -36,7 +36,8 @@ var Top = cli.Command{Name: "top", Summary: "show what a redlockd that runs does
 
 Shows what a redlockd that runs does, anew every second: how many locks it grants and refuses per second, its masters, the lock with the
 longest wait and those that most wait for, and those that have been held for longest, as many as fit. q or Ctrl-C ends it. If the server
-does not answer, top says so and tries again. Where the output is no terminal, and with --once, it prints once and ends; rates then count over one interval.
+does not answer, top says so and tries again. Where the output is no terminal, and with --once, it prints once and ends; rates then count
+over one interval.
 
 It looks at up to 1000 leases: the longest held, those with the longest waits and with most waiters, and lost ones. --all looks at those
 of all redlockds over the same masters, a hundred of each; the rates and masters are those of the one that it asks.
