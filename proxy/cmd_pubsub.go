@@ -60,16 +60,20 @@ func subscribe(s *session, c *call, kind subscription, may func(name string) boo
 	if refusal := s.server.subscribers.add(s, kind, added); refusal != nil {
 		return refusal
 	}
-	s.conn.pushesWait = s.conn.pushesWait || len(added) > 0 // the confirmation goes before the first message
 	s.subscriptions.bytes = bytes
 	count := s.subscriptions.count()
+	var out []byte
 	for _, arg := range c.args[1:] {
 		if len(added) > 0 && added[0] == string(arg) {
 			*names, added = append(*names, added[0]), added[1:]
 			count++
 		}
-		c.appendSubscription(subscribed[kind], arg, count)
+		out = appendSubscription(out, c.proto, subscribed[kind], arg, count)
 	}
+	if s.silent() {
+		out = nil
+	}
+	c.confirmLocked(out)
 	return nil
 }
 
@@ -80,15 +84,16 @@ func forAll(channel string) bool {
 
 // unsubscribe answers each name with a message of its own, whether there was such a subscription or
 // not. Without names it ends all subscriptions of the kind, and answers one message if there were none,
-// with null as the name.
+// with null as the name. What the client has published before this still comes to itself, as in Redis.
 func unsubscribe(s *session, c *call, kind subscription) error {
+	c.awaitReplies()
 	s.conn.mu.Lock()
 	defer s.conn.mu.Unlock()
 	names := &s.subscriptions.names[kind]
 	args := c.args[1:]
 	if len(args) == 0 {
 		if len(*names) == 0 {
-			c.appendSubscription(unsubscribed[kind], nil, s.subscriptions.count())
+			c.out = appendSubscription(c.out, c.proto, unsubscribed[kind], nil, s.subscriptions.count())
 			return nil
 		}
 		args = nil // a new array: c.args belongs to the session
@@ -110,7 +115,7 @@ func (s *session) endSubscriptionLocked(c *call, kind subscription, name []byte)
 		s.subscriptions.bytes -= len(name) + subscriptionCost
 		s.server.subscribers.remove(s, kind, string(name))
 	}
-	c.appendSubscription(unsubscribed[kind], name, s.subscriptions.count())
+	c.out = appendSubscription(c.out, c.proto, unsubscribed[kind], name, s.subscriptions.count())
 }
 
 // endSubscriptionsLocked ends the subscriptions that the session's new user may not have. Their
@@ -155,13 +160,13 @@ func cmdPUBLISH(s *session, c *call) error {
 
 // appendSubscription appends the message that confirms one subscription, or its end. A nil name is
 // null.
-func (c *call) appendSubscription(event string, name []byte, count int) {
-	c.out = resp.AppendPush(c.out, c.proto, 3)
-	c.out = resp.AppendBulkString(c.out, event)
+func appendSubscription(b []byte, proto int, event string, name []byte, count int) []byte {
+	b = resp.AppendPush(b, proto, 3)
+	b = resp.AppendBulkString(b, event)
 	if name == nil {
-		c.out = resp.AppendNull(c.out, c.proto)
+		b = resp.AppendNull(b, proto)
 	} else {
-		c.out = resp.AppendBulk(c.out, name)
+		b = resp.AppendBulk(b, name)
 	}
-	c.out = resp.AppendInt(c.out, int64(count))
+	return resp.AppendInt(b, int64(count))
 }

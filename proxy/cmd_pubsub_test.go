@@ -101,6 +101,32 @@ func TestMessagesReachEveryServer(t *testing.T) {
 	eventually(t, "the subscriber that has gone is forgotten", func() bool { return p.do("PUBLISH", "wake", "5").text == ":0" })
 }
 
+// Goal: a message comes behind the confirmation of its subscription, also while that waits for the reply of a slow command before it, and
+// never behind the end of the subscription.
+func TestMessagesComeWithinTheSubscription(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
+		srv := serve(t)
+		c := srv.dial()
+		c.do("HELLO", "3").matches(".*")
+		srv.freeze()
+		c.raw(frameOf("LOCK", "k", "5s") + frameOf("SUBSCRIBE", "a") + frameOf("PING"))
+		eventually(t, "it has subscribed", func() bool { return srv.subscribers.count("a") == 1 })
+		srv.subscribers.deliver("a", "1")
+		srv.subscribers.deliver("a", "2")
+		c.send("UNSUBSCRIBE", "a")
+		srv.thaw()
+		c.read().matches(".*")
+		c.read().is(`>["subscribe" "a" :1]`)
+		c.read().is(`>["message" "a" "1"]`)
+		c.read().is(`>["message" "a" "2"]`)
+		c.read().is("+PONG")
+		c.read().is(`>["unsubscribe" "a" :0]`)
+		// One that was on its way when the subscription ended.
+		srv.clients()[0].push(false, (&framedMessage{message: message{"a", "late"}, kind: toChannel, name: "a"}).frame)
+		c.do("PING").is("+PONG")
+	})
+}
+
 // Goal: what one master makes up in the name of a redlockd reaches no subscriber, flushes no script and
 // shows no redlockd; what a quorum of the masters delivers does.
 func TestMessagesThatOneMasterMakesUp(t *testing.T) {

@@ -211,6 +211,27 @@ var dialogues = map[string]string{
 		PING
 		SUBSCRIBE x
 		QUIT`,
+	"messages to oneself": `
+		PING
+		SUBSCRIBE a
+		PUBLISH a 1
+		UNSUBSCRIBE a
+		PSUBSCRIBE a*
+		SUBSCRIBE a
+		PING
+		PUBLISH a 2
+		PUBLISH a 3
+		PUNSUBSCRIBE
+		UNSUBSCRIBE a
+		SET lock token NX PX 10000
+		SUBSCRIBE a
+		EVAL "if redis.call('get', KEYS[1]) == ARGV[1] then redis.call('publish', 'a', '4') return redis.call('del', KEYS[1]) end" 1 lock token
+		UNSUBSCRIBE a
+		SUBSCRIBE b
+		PUBLISH b 5
+		UNSUBSCRIBE
+		SUBSCRIBE a b
+		PUBLISH b 6`,
 	"reset": `
 		HELLO 3 SETNAME app
 		CLIENT GETNAME
@@ -222,7 +243,9 @@ var dialogues = map[string]string{
 		CONFIG GET
 		CONFIG GET nosuchsetting
 		CONFIG GET databases
-		CONFIG GET timeout replica-read-only slave-read-only
+		CONFIG GET timeout
+		CONFIG GET replica-read-only
+		CONFIG GET slave-read-only
 		CONFIG GET maxmemory MaxMemory
 		CONFIG GET appendonl?
 		CONFIG GET "sav[e]"

@@ -46,10 +46,10 @@ type output struct {
 	flushing bool
 	// grants are the replies not sent yet whose commands can be undone, in the order of their bytes.
 	grants []grant
-	// pushesWait: confirmations of SUBSCRIBE are in batch. Messages wait in pushed until these are in out.
-	pushesWait bool
-	// pushed counts in outputMax like out.
-	pushed []byte
+	// lastPush is the last slot in the queue that has a confirmation of SUBSCRIBE or a message behind
+	// one; nil: there is none. Messages come behind it, because clients take one before its confirmation
+	// for a protocol error.
+	lastPush *slot
 
 	// Owned by the goroutine that has set writing.
 	tryWrite func(fd uintptr) bool // method value, made once
@@ -112,20 +112,22 @@ const sharedMin = 1 << 10
 // nothing for a client that does not get the message, and nobody may change what it returns.
 //
 // behind: the message follows all replies that are due, or are known and still in the queue, unless the
-// command that blocks is all that the queue has. If the confirmation of SUBSCRIBE is still in batch,
-// the message waits in pushed, because clients take a message before its confirmation for a protocol
-// error.
+// command that blocks is all that the queue has. Other messages go before these, as in Redis, but
+// behind lastPush.
 func (conn *connection) push(behind bool, message func(*session) []byte) {
 	conn.mu.Lock()
 	b := message(conn.session)
-	full := len(b) > 0 && !conn.closed.Load() && conn.unsentLocked()+len(conn.pushed)+len(b) > conn.server.bounds.outputMax
+	full := len(b) > 0 && !conn.closed.Load() && conn.unsentLocked()+len(b) > conn.server.bounds.outputMax
 	switch {
 	case len(b) == 0 || full || conn.closed.Load():
 	case behind && conn.head != nil && !(conn.head == conn.tail && conn.head.blocks):
-		conn.enqueueLocked(&slot{out: b, done: true})
+		conn.enqueueLocked(&slot{out: b, done: true}, conn.tail)
 		conn.countQueuedLocked(len(b))
-	case conn.pushesWait:
-		conn.pushed = append(conn.pushed, b...)
+	case conn.lastPush != nil:
+		sl := &slot{out: b, done: true}
+		conn.enqueueLocked(sl, conn.lastPush)
+		conn.lastPush = sl
+		conn.countQueuedLocked(len(b))
 		conn.countOutputLocked()
 	case len(b) < sharedMin:
 		conn.appendLocked(b)
@@ -175,11 +177,6 @@ func (conn *connection) send() error {
 		conn.flushBatchLocked()
 		conn.batch.put()
 		conn.batch = nil
-	}
-	// The confirmations of SUBSCRIBE are in out now. The messages that came meanwhile may follow them.
-	if conn.pushesWait {
-		conn.appendLocked(conn.pushed)
-		conn.pushesWait, conn.pushed = false, nil
 	}
 	conn.sendLocked()
 	conn.mu.Unlock()

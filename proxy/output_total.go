@@ -21,7 +21,7 @@ import (
 // are kept. A message that waits for many clients is there once, and counts for each of them, because
 // each alone may keep it there.
 func (conn *connection) memoryLocked() int {
-	return conn.queued + conn.kept + cap(conn.pushed) + conn.writerMemory + conn.outMemory
+	return conn.queued + conn.kept + conn.writerMemory + conn.outMemory
 }
 
 // countOutputLocked brings the counts of the account and of the server up to date with memoryLocked. It

@@ -87,7 +87,7 @@ func (s *session) enqueue(sl *slot, proto int, blocks bool) {
 	conn := s.conn
 	conn.mu.Lock()
 	conn.flushBatchLocked()
-	conn.enqueueLocked(sl)
+	conn.enqueueLocked(sl, conn.tail)
 	if !blocks && conn.commandSize >= keepsMin {
 		sl.keeps = conn.commandSize
 		conn.keepLocked(sl.keeps)
@@ -101,15 +101,44 @@ func (s *session) enqueue(sl *slot, proto int, blocks bool) {
 	conn.mu.Unlock()
 }
 
-// enqueueLocked puts a slot at the end of the queue, done or not.
-func (conn *connection) enqueueLocked(sl *slot) {
-	if conn.tail == nil {
+// enqueueLocked puts a slot into the queue, done or not, behind this one: the tail, for most.
+func (conn *connection) enqueueLocked(sl, behind *slot) {
+	if behind == nil {
 		conn.head = sl
 	} else {
-		conn.tail.next = sl
+		sl.next, behind.next = behind.next, sl
 	}
-	conn.tail = sl
+	if behind == conn.tail {
+		conn.tail = sl
+	}
 	conn.inFlight.Add(1)
+}
+
+// confirmLocked sends the reply, which confirms subscriptions, or puts it into the queue: from now on
+// messages come behind it. Called by the reader goroutine, with the connection's mu held.
+func (c *call) confirmLocked(reply []byte) {
+	conn := c.s.conn
+	c.slot = &slot{out: reply, done: true}
+	conn.flushBatchLocked()
+	conn.enqueueLocked(c.slot, conn.tail)
+	conn.countQueuedLocked(len(reply))
+	conn.lastPush = c.slot
+	conn.advanceLocked(nil) // has no grant to undo: a slot that was done is not in the queue any more
+}
+
+// awaitReplies waits until all earlier commands of the client are answered, or the client has gone.
+func (c *call) awaitReplies() {
+	if c.s.conn.inFlight.Load() > 0 { // else no slot can come but from this goroutine
+		c.await(func() bool { return c.s.conn.head == nil })
+	}
+}
+
+// await waits until ok, which is called with the connection's mu held, or until the client has gone.
+func (c *call) await(ok func() bool) {
+	conn := c.s.conn
+	conn.batch.b = c.out
+	conn.sendAndAwait(ok) // fails if the connection is closed
+	c.out = conn.batch.b
 }
 
 // awaitScripts waits for scripts of the same client that have one of these keys and are not answered
@@ -129,9 +158,7 @@ func (s *session) awaitScripts(c *call, keys []string) (alive bool) {
 		now := free()
 		s.conn.mu.Unlock()
 		if !now {
-			s.conn.batch.b = c.out
-			s.conn.sendAndAwait(free) // fails if the connection is closed
-			c.out = s.conn.batch.b
+			c.await(free)
 		}
 	}
 	// It may have closed since executeUnread looked, and its scripts have ended with it: then there was
@@ -180,7 +207,7 @@ func (conn *connection) queueReply(mark int) {
 	if conn.tail != nil {
 		reply := slices.Clone(conn.batch.b[mark:])
 		conn.batch.b = conn.batch.b[:mark]
-		conn.enqueueLocked(&slot{out: reply, done: true})
+		conn.enqueueLocked(&slot{out: reply, done: true}, conn.tail)
 		conn.countQueuedLocked(len(reply))
 	}
 	conn.mu.Unlock()
@@ -302,6 +329,9 @@ func (conn *connection) advanceLocked(lost []undoer) []undoer {
 		sl := conn.head
 		if conn.head = sl.next; conn.head == nil {
 			conn.tail = nil
+		}
+		if sl == conn.lastPush {
+			conn.lastPush = nil
 		}
 		conn.inFlight.Add(-1)
 		conn.queued -= len(sl.out)

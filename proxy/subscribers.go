@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"slices"
 	"strings"
 	"sync"
 
@@ -102,24 +103,28 @@ func (subs *subscribers) forgetLocked(s *session) {
 // matches. Owned by the goroutine that delivers; only the bytes of its frames are shared.
 type framedMessage struct {
 	message
-	// pattern is the one that matches, if matched is true.
-	pattern string
-	matched bool
+	// kind and name are the subscription: to the channel, or to a pattern that matches.
+	kind subscription
+	name string
 	// frames has the message in RESP2 and RESP3, once they are needed.
 	frames [2][]byte
 }
 
-// frame is the message as the session gets it, encoded at the first call for its protocol version. The
-// bytes must not be changed: clients share them.
+// frame is the message as the session gets it, encoded at the first call for its protocol version; nil
+// if it has unsubscribed meanwhile. The bytes must not be changed: clients share them. Called with the
+// connection's mu held.
 func (m *framedMessage) frame(s *session) []byte {
+	if !slices.Contains(s.subscriptions.names[m.kind], m.name) {
+		return nil
+	}
 	proto, b := s.proto, &m.frames[s.proto-2]
 	if *b != nil {
 		return *b
 	}
-	if m.matched {
+	if m.kind == toPattern {
 		*b = resp.AppendPush(*b, proto, 4)
 		*b = resp.AppendBulkString(*b, "pmessage")
-		*b = resp.AppendBulkString(*b, m.pattern)
+		*b = resp.AppendBulkString(*b, m.name)
 	} else {
 		*b = resp.AppendPush(*b, proto, 3)
 		*b = resp.AppendBulkString(*b, "message")
@@ -142,21 +147,20 @@ type delivery struct {
 func (subs *subscribers) deliver(channel, payload string) {
 	subs.mu.Lock()
 	var deliveries []delivery
-	frame := (&framedMessage{message: message{channel, payload}}).frame
-	for s := range subs.of[toChannel][channel] {
-		deliveries = append(deliveries, delivery{s, frame})
+	add := func(kind subscription, name string) {
+		frame := (&framedMessage{message: message{channel, payload}, kind: kind, name: name}).frame
+		for s := range subs.of[kind][name] {
+			deliveries = append(deliveries, delivery{s, frame})
+		}
 	}
-	for pattern, sessions := range subs.of[toPattern] {
+	add(toChannel, channel)
+	for pattern := range subs.of[toPattern] {
 		if access.Match(pattern, channel) {
-			frame := (&framedMessage{message: message{channel, payload}, pattern: pattern, matched: true}).frame
-			for s := range sessions {
-				deliveries = append(deliveries, delivery{s, frame})
-			}
+			add(toPattern, pattern)
 		}
 	}
 	subs.mu.Unlock()
-	// With subs.mu free again, because it is taken after a connection's mu. A client may have
-	// unsubscribed meanwhile, and still gets this message, as if it had come before.
+	// With subs.mu free again, because it is taken after a connection's mu.
 	for _, d := range deliveries {
 		if channel != redlock.LostChannel || d.to.user().May(payload) {
 			d.to.conn.push(false, d.frame)
