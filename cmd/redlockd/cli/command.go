@@ -137,7 +137,7 @@ func start(p Process, all []Command, args []string) error {
 	} else {
 		at := slices.Index(namesOf(all), args[0])
 		if at < 0 {
-			return Usage(fmt.Errorf("unknown command %q%s; the commands are %s", args[0], config.DidYouMean(args[0], namesOf(all)), strings.Join(namesOf(all), ", ")))
+			return Usage(fmt.Errorf("unknown command %q%s; the commands are %s", args[0], notHere(args[0], namesOf(all)), strings.Join(namesOf(all), ", ")))
 		}
 		c.Command, c.Args = all[at], args[1:]
 	}

@@ -118,5 +118,10 @@ func (c *Call) parse() error {
 	case slices.Contains(namesOf(c.all), c.Args[0]):
 		return Usage(fmt.Errorf("the command comes first: redlockd %s [flags]", c.Args[0]))
 	}
+	for name, text := range c.Given {
+		if strings.HasSuffix(text, ",") {
+			return c.Misused("unexpected argument %q: no space may stand behind a comma in the list of --%s", c.Args[0], name)
+		}
+	}
 	return c.Misused("unexpected argument %q", c.Args[0])
 }

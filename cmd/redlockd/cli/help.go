@@ -15,6 +15,15 @@ var help = Command{Name: "help", Summary: "explain a command, or all settings", 
 Prints the help of a command, or, as redlockd help settings, every setting with its default.
 `}
 
+// notHere says what was probably meant by a word that is none of those known here. Commands of the
+// protocol are for clients.
+func notHere(name string, known []string) string {
+	if command := strings.ToUpper(name); slices.Contains([]string{"LOCK", "EXTEND", "MLOCK", "HOLD"}, command) {
+		return fmt.Sprintf(" (%s is for clients of Redis: redis-cli -p 6380 LOCK name 30s; redlockd run holds a lock while a program runs)", command)
+	}
+	return config.DidYouMean(name, known)
+}
+
 // explain explains a topic: a command, or the settings.
 func explain(c *Call) error {
 	switch {
@@ -28,7 +37,7 @@ func explain(c *Call) error {
 		at := slices.Index(namesOf(c.all), c.Args[0])
 		if at < 0 {
 			topics := helpTopics(c.all)
-			return Usage(fmt.Errorf("no help on %q%s; the topics are %s", c.Args[0], config.DidYouMean(c.Args[0], topics), strings.Join(topics, ", ")))
+			return Usage(fmt.Errorf("no help on %q%s; the topics are %s", c.Args[0], notHere(c.Args[0], topics), strings.Join(topics, ", ")))
 		}
 		c.all[at].writeHelp(c.Stdout)
 	}

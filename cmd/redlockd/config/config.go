@@ -145,10 +145,26 @@ func (c *Config) readEnvironment(variables map[string]string) error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(variables)) {
 		if !slices.Contains(names, name) {
-			errs = append(errs, fmt.Errorf("%s names no setting%s: correct it or unset it; redlockd help settings lists them", name, DidYouMean(name, names)))
+			errs = append(errs, fmt.Errorf("%s names no setting%s: correct it or unset it; redlockd help settings lists them", name, c.meantVariable(name, names)))
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// meantVariable asks whether a variable was meant to be another one: one that lacks its group, or the
+// nearest.
+func (c *Config) meantVariable(name string, names []string) string {
+	var meant []string
+	for _, s := range c.Settings {
+		flag := EnvironmentPrefix + strings.ToUpper(strings.ReplaceAll(s.Flag, "-", "_"))
+		if name == EnvironmentPrefix+strings.ToUpper(s.Key()) || s.Flag != "" && name == flag {
+			meant = append(meant, s.Environment())
+		}
+	}
+	if len(meant) > 0 {
+		return " (did you mean " + strings.Join(meant, " or ") + "?)"
+	}
+	return DidYouMean(name, names)
 }
 
 func (c *Config) readFlags(flags map[string]string) error {

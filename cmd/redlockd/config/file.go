@@ -62,7 +62,7 @@ func unreadable(file string, err error) error {
 func (c *Config) readText(path, text string) error {
 	var document map[string]any
 	if _, err := toml.Decode(text, &document); err != nil {
-		return syntaxError(path, text, err)
+		return c.syntaxError(path, text, err)
 	}
 	c.file, c.lines = path, keyLines(text)
 	faults := c.readTable("", document)
@@ -70,9 +70,9 @@ func (c *Config) readText(path, text string) error {
 	return errors.Join(faults...)
 }
 
-// syntaxError says on which line the library stopped, and why. It shows nothing of a line in which a
-// password may stand.
-func syntaxError(path, text string, err error) error {
+// syntaxError says on which line the library stopped, and why, or what the line was probably meant to
+// be. It shows nothing of a line in which a password may stand.
+func (c *Config) syntaxError(path, text string, err error) error {
 	parse, ok := errors.AsType[toml.ParseError](err)
 	if !ok {
 		return &fileError{path, 0, err.Error()}
@@ -82,10 +82,13 @@ func syntaxError(path, text string, err error) error {
 	before := text[:min(max(parse.Position.Start, 0), len(text))]
 	start := strings.LastIndexByte(before, '\n') + 1
 	source, _, _ := strings.Cut(text[start:], "\n")
+	source = strings.TrimSuffix(source, "\r")
 	message := parse.Message
 	// The library's message quotes what it read. LastKey is for a string over several lines.
 	if secretWord.MatchString(source) || secretWord.MatchString(parse.LastKey) {
 		message = "a password cannot be read: write it in quotes, \\ and \" in it as \\\\ and \\\", and only once"
+	} else if meant := c.meantLine(text, start, source); meant != "" {
+		message = fmt.Sprintf("%s cannot be read: write %s", strings.TrimSpace(source), strings.TrimSpace(meant))
 	}
 	return &fileError{path, strings.Count(text[:start], "\n") + 1, printable(message)}
 }
@@ -153,8 +156,11 @@ func (c *Config) groups() []string {
 }
 
 func (c *Config) notAGroup(key string, v any) error {
-	if _, ok := v.([]map[string]any); ok && key == "master" {
-		return c.fault(key, "[[master]] is no list: write one [[masters]] for each master, or masters = [\"host:port\", …]; [master] holds what all of them share")
+	if key == "master" {
+		if _, ok := v.([]map[string]any); ok {
+			return c.fault(key, "[[master]] is no list: write one [[masters]] for each master, or masters = [\"host:port\", …]; [master] holds what all of them share")
+		}
+		return c.fault(key, "master is a group, which holds what all masters share: write masters = %s", meantMasters(v))
 	}
 	return c.fault(key, "%s is a group: write [%s], and its settings below", key, key)
 }

@@ -43,7 +43,7 @@ func (c *Config) checkListen() error {
 		if isSocket {
 			errs = append(errs, c.checkSocketPath(path))
 		} else {
-			errs = append(errs, c.checkAddress("server.listen", addr, ", or unix:/path of a socket"))
+			errs = append(errs, c.checkAddress("server.listen", addr, "6380", ", or unix:/path of a socket"))
 		}
 		if slices.Contains(c.Listen[:i], addr) && !strings.HasSuffix(addr, ":0") {
 			errs = append(errs, c.errorAt("server.listen", fmt.Errorf("%s is named twice", addr)))
@@ -53,7 +53,7 @@ func (c *Config) checkListen() error {
 		errs = append(errs, c.errorAt("server.socket_mode", fmt.Errorf(`%q is no mode from "0600" to "0777"`, c.socketMode)))
 	}
 	if c.HTTPListen != "" {
-		errs = append(errs, c.checkAddress("http.listen", c.HTTPListen, ""))
+		errs = append(errs, c.checkAddress("http.listen", c.HTTPListen, "9121", ""))
 	}
 	return errors.Join(errs...)
 }
@@ -68,11 +68,16 @@ func (c *Config) checkSocketPath(path string) error {
 	return nil
 }
 
-// checkAddress checks host:port. others are what else is possible there.
-func (c *Config) checkAddress(setting, addr, others string) error {
+// checkAddress checks host:port. usual is the port there, others are what else is possible.
+func (c *Config) checkAddress(setting, addr, usual, others string) error {
 	_, port, err := net.SplitHostPort(addr)
-	if err != nil {
-		return c.errorAt(setting, fmt.Errorf("%q is no address: host:port is needed, or :port for all addresses of this machine%s", addr, others))
+	_, isSocket := SocketPath(addr)
+	if isSocket {
+		others = ", and no unix socket"
+	}
+	if err != nil || isSocket {
+		return c.errorAt(setting, fmt.Errorf("%q is no address: host:port is needed, or :port for all addresses of this machine%s%s",
+			addr, others, didYouMean(meantAddress(addr, usual, ""))))
 	}
 	if err := checkPort(port); err != nil {
 		return c.errorAt(setting, err)

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -64,6 +65,9 @@ func (l masterList) embedded() bool { return len(l) == 1 && l[0]["addr"] == embe
 // setText takes addresses or URLs with commas between them.
 func (l *masterList) setText(text string) error {
 	var tables []masterTable
+	if trimmed := strings.ReplaceAll(text, ", ", ","); strings.ContainsAny(trimmed, " ;\t\"'") && !strings.Contains(text, "@") {
+		return fmt.Errorf("%q is no list of addresses: write %s", text, addressesIn(strings.Trim(text, "[] ")))
+	}
 	for addr := range strings.SplitSeq(text, ",") {
 		addr = strings.TrimSpace(addr)
 		switch {
@@ -135,7 +139,12 @@ func (l *masterList) setTOML(v any) error {
 	if v == embedded {
 		v = []any{v}
 	}
-	err := eachMember(v, `masters = ["host:port", …], or one [[masters]] for each`, func(member any) error {
+	meant := ""
+	if _, isText := v.(string); isText {
+		meant = meantMasters(v)
+	}
+	shape := fmt.Sprintf("masters = %s, or one [[masters]] for each", cmp.Or(meant, `["host:port", …]`))
+	err := eachMember(v, shape, func(member any) error {
 		switch m := member.(type) {
 		case string:
 			table, err := masterOf(m)
@@ -154,6 +163,21 @@ func (l *masterList) setTOML(v any) error {
 		*l = tables
 	}
 	return err
+}
+
+// meantMasters is the list that was probably meant by a value of the wrong kind, without passwords.
+func meantMasters(v any) string {
+	text, _ := v.(string)
+	var l masterList
+	if all, isList := v.([]any); (!isList || l.setTOML(all) != nil) && l.setText(addressesIn(text)) != nil {
+		return `["host:port", …]`
+	}
+	return l.String()
+}
+
+// addressesIn has commas between addresses, in place of what else may stand between them.
+func addressesIn(text string) string {
+	return strings.Join(strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(", ;\t\"'", r) }), ",")
 }
 
 // overlay writes the table's values over those that all masters share.
@@ -306,10 +330,41 @@ func hostOf(addr string) (string, error) {
 		return "", nil
 	}
 	host, port, err := net.SplitHostPort(addr)
-	if err != nil || host == "" {
-		return "", fmt.Errorf("%q is no address: host:port is needed, or the path of a unix socket", addr)
+	if err != nil || host == "" || strings.HasPrefix(addr, "unix:/") {
+		meant := meantAddress(addr, "6379", "127.0.0.1")
+		if path, isSocket := SocketPath(addr); isSocket {
+			meant = path
+		}
+		return "", fmt.Errorf("%q is no address: host:port is needed, or the path of a unix socket%s", addr, didYouMean(meant))
 	}
 	return host, checkPort(port)
+}
+
+// meantAddress is the address that was probably meant by one without a port, or of IPv6 without brackets.
+// host stands for one that has only a port; "": none is known.
+func meantAddress(addr, port, host string) string {
+	at := strings.LastIndexByte(addr, ':')
+	switch {
+	case at > 0 && len(addr)-at > 4 && net.ParseIP(addr[:at]) != nil && checkPort(addr[at+1:]) == nil:
+		return net.JoinHostPort(addr[:at], addr[at+1:])
+	case net.ParseIP(addr) != nil:
+		return net.JoinHostPort(addr, port)
+	case checkPort(strings.TrimPrefix(addr, ":")) == nil:
+		return host + ":" + strings.TrimPrefix(addr, ":")
+	case hostName.MatchString(addr):
+		return addr + ":" + port
+	}
+	return ""
+}
+
+var hostName = regexp.MustCompile(`^[[:alnum:]]([\w.-]*[[:alnum:]])?$`)
+
+// didYouMean is DidYouMean for a text that is known.
+func didYouMean(text string) string {
+	if text == "" {
+		return ""
+	}
+	return fmt.Sprintf(" (did you mean %q?)", text)
 }
 
 func checkPort(port string) error {

@@ -41,6 +41,29 @@ func TestMistakesInTheFile(t *testing.T) {
 			"config.toml:1: server is a group: write [server], and its settings below"},
 		{"[[master]]\naddr = \"a:1\"\n",
 			`config.toml:1: [[master]] is no list: write one [[masters]] for each master, or masters = ["host:port", …]; [master] holds what all of them share`},
+		{"master = [\"a:1\", \"redis://:hunter2@b:1\", \"c:1\"]\n",
+			`config.toml:1: master is a group, which holds what all masters share: write masters = ["a:1", {addr = "b:1", password = (hidden)}, "c:1"]`},
+		{"master = \"a:1, b:1\"\n",
+			`config.toml:1: master is a group, which holds what all masters share: write masters = ["a:1", "b:1"]`},
+		{"master = 6379\n",
+			`config.toml:1: master is a group, which holds what all masters share: write masters = ["host:port", …]`},
+		{"masters = \"a:1 b:1;c:1\"\n",
+			`config.toml:1: masters: a list is needed, not a string: masters = ["a:1", "b:1", "c:1"], or one [[masters]] for each`},
+		{"masters = [\"unix:/p\", \"::1:6379\", \"2001:db8::7\", \"localhost\", \"6379\"]\n",
+			`config.toml:1: masters[0]: "unix:/p" is no address: host:port is needed, or the path of a unix socket (did you mean "/p"?)` + "\n" +
+				`config.toml:1: masters[1]: "::1:6379" is no address: host:port is needed, or the path of a unix socket (did you mean "[::1]:6379"?)` + "\n" +
+				`config.toml:1: masters[2]: "2001:db8::7" is no address: host:port is needed, or the path of a unix socket (did you mean "[2001:db8::7]:6379"?)` + "\n" +
+				`config.toml:1: masters[3]: "localhost" is no address: host:port is needed, or the path of a unix socket (did you mean "localhost:6379"?)` + "\n" +
+				`config.toml:1: masters[4]: "6379" is no address: host:port is needed, or the path of a unix socket (did you mean "127.0.0.1:6379"?)`},
+		{"[server]\nlisten = [\"::1:6380\", \"::\"]\n[http]\nlisten = \"unix:/p\"\n",
+			`config.toml:2: server.listen: "::1:6380" is no address: host:port is needed, or :port for all addresses of this machine, or unix:/path of a socket (did you mean "[::1]:6380"?)` + "\n" +
+				`config.toml:2: server.listen: "::" is no address: host:port is needed, or :port for all addresses of this machine, or unix:/path of a socket (did you mean "[::]:6380"?)` + "\n" +
+				`config.toml:4: http.listen: "unix:/p" is no address: host:port is needed, or :port for all addresses of this machine, and no unix socket`},
+		{"[server]\nlisten = 6380\n[http]\nlisten = 9121\n",
+			`config.toml:2: server.listen: an address is a string (in quotes), not a bare number: listen = "127.0.0.1:6380" for this machine, listen = ":6380" for others too` + "\n" +
+				`config.toml:4: http.listen: an address is a string (in quotes), not a bare number: listen = "127.0.0.1:9121" for this machine, listen = ":9121" for others too`},
+		{"[audit]\nlocks = \"true\"\n",
+			"config.toml:2: audit.locks: true or false, without quotes, is needed, not a string"},
 		{"[masters]\naddr = \"a:1\"\n",
 			`config.toml:1: masters: a list is needed, not a table: masters = ["host:port", …], or one [[masters]] for each`},
 		{"LISTEN = \"a:1\"\n[server]\nLISTEN = \"a:1\"\n",
@@ -63,7 +86,7 @@ func TestMistakesInTheFile(t *testing.T) {
 				"locks.min_ttl: 1s is above locks.max_ttl = -5s (locks.max_ttl: config.toml:2)" + "\n" +
 				"master.timeout: 50ms is not small against locks.max_ttl = -5s: a master that hangs would use up the lock (locks.max_ttl: config.toml:2)"},
 		{"[http]\nlisten = \"9121\"\n",
-			`config.toml:2: http.listen: "9121" is no address: host:port is needed, or :port for all addresses of this machine`},
+			`config.toml:2: http.listen: "9121" is no address: host:port is needed, or :port for all addresses of this machine (did you mean ":9121"?)`},
 		{"[server]\nmax_clients = \"many\"\n",
 			"config.toml:2: server.max_clients: a whole number is needed, not a string"},
 		{"[server]\nmax_clients = 0\n",
@@ -80,7 +103,7 @@ func TestMistakesInTheFile(t *testing.T) {
 			`config.toml:2: log.level: "loud" is none of debug, info, warn, error` + "\n" +
 				`config.toml:3: log.format: "jsn" is none of text, json (did you mean json?)`},
 		{"[server]\nlisten = \"6380\"\n",
-			`config.toml:2: server.listen: "6380" is no address: host:port is needed, or :port for all addresses of this machine, or unix:/path of a socket`},
+			`config.toml:2: server.listen: "6380" is no address: host:port is needed, or :port for all addresses of this machine, or unix:/path of a socket (did you mean ":6380"?)`},
 		{"[server]\nlisten = \":99999\"\n",
 			`config.toml:2: server.listen: "99999" is no port: a number up to 65535 is needed`},
 		{"[server]\nlisten = \"localhost:http\"\n",
@@ -90,9 +113,9 @@ func TestMistakesInTheFile(t *testing.T) {
 		{"masters = [\"a:1\", \"b:1\"]\n",
 			"config.toml:1: masters: 2 masters tolerate no more failures than 1: name an odd number (5 is usual)"},
 		{"masters = [\"a:1\",\n\"b\",\n\"c:1\"]\n",
-			`config.toml:1: masters[1]: "b" is no address: host:port is needed, or the path of a unix socket`},
+			`config.toml:1: masters[1]: "b" is no address: host:port is needed, or the path of a unix socket (did you mean "b:6379"?)`},
 		{"masters = \"a:1\"\n",
-			`config.toml:1: masters: a list is needed, not a string: masters = ["host:port", …], or one [[masters]] for each`},
+			`config.toml:1: masters: a list is needed, not a string: masters = ["a:1"], or one [[masters]] for each`},
 		{"masters = [1]\n",
 			"config.toml:1: masters[0]: an address or a table is needed, not a bare number"},
 		{"masters = [\"a:1\", {addr = \"b:1\", pasword = \"hunter2\"}, {db = 1}]\n",
@@ -128,7 +151,7 @@ func TestMistakesInTheFile(t *testing.T) {
 		{"[compat]\ndefault_ttl = \"2m\"\n",
 			"config.toml:2: compat.default_ttl: 2m is not from min_ttl = 1s to max_ttl = 1m"},
 		{"[server]\nlisten = [\"a:1\", \"b\", \"unix:run/s\", \"a:1\"]\n",
-			"config.toml:2: server.listen: \"b\" is no address: host:port is needed, or :port for all addresses of this machine, or unix:/path of a socket\n" +
+			"config.toml:2: server.listen: \"b\" is no address: host:port is needed, or :port for all addresses of this machine, or unix:/path of a socket (did you mean \"b:6380\"?)\n" +
 				"config.toml:2: server.listen: unix:run/s is no absolute path: unix:/run/redlockd/redlockd.sock is the form\n" +
 				"config.toml:2: server.listen: a:1 is named twice"},
 		{"[server]\nlisten = []\nsocket_mode = \"0170\"\n",
@@ -215,7 +238,41 @@ func TestMistakesInTheFile(t *testing.T) {
 		{"[auth]\nusers = [{name=\"a\",pasword=\"hunter2\"}]\n",
 			"config.toml:2: auth.users[0].pasword: unknown setting (did you mean password?); those of a table here are name, password, password_file, cert_cn, resources, admin, channels, commands, max_connections, max_locks, max_waiters, max_ttl"},
 
-		// What is not TOML is told with its line, and without the line itself: a password may stand
+		// What was probably meant by a line that is no TOML is told, if no password may stand in it.
+		{"masters = [10.0.0.1:6379]\n",
+			`config.toml:1: masters = [10.0.0.1:6379] cannot be read: write masters = ["10.0.0.1:6379"]`},
+		{"# my masters\nmasters = [a:1 \"b:1\", 'c:1',] # three\n",
+			`config.toml:2: masters = [a:1 "b:1", 'c:1',] # three cannot be read: write masters = ["a:1", "b:1", 'c:1',] # three`},
+		{"masters = [\n  a:1,\n  b:1\n]\n",
+			`config.toml:2: a:1, cannot be read: write "a:1",`},
+		{"masters = [{addr = a:1, db = 3}]\n",
+			`config.toml:1: masters = [{addr = a:1, db = 3}] cannot be read: write masters = [{addr = "a:1", db = 3}]`},
+		{"master = a:1\n",
+			`config.toml:1: master = a:1 cannot be read: write masters = ["a:1"]`},
+		{"[server]\nlisten = :6380\n",
+			`config.toml:2: listen = :6380 cannot be read: write listen = ":6380"`},
+		{"[server]\r\nlisten = :6380\r\n",
+			`config.toml:2: listen = :6380 cannot be read: write listen = ":6380"`},
+		{"[server]\nlisten = “:6380”\n",
+			`config.toml:2: listen = “:6380” cannot be read: write listen = ":6380"`},
+		{"[locks]\nmax_ttl = 5m\n",
+			`config.toml:2: max_ttl = 5m cannot be read: write max_ttl = "5m"`},
+		{"[locks]\nmax_ttl: 5m\n",
+			`config.toml:2: max_ttl: 5m cannot be read: write max_ttl = "5m"`},
+		{"[log]\nlevel = debug\n[fence]\nalways = Yes\n",
+			`config.toml:2: level = debug cannot be read: write level = "debug"`},
+		{"[fence]\nalways = Yes\n",
+			"config.toml:2: always = Yes cannot be read: write always = true"},
+		{"masters = [[::1]:6379]\n",
+			"config.toml:1: expected value but found ':' instead"},
+		{"masters = [\"a:1, \"b:1\"]\n",
+			"config.toml:1: expected a comma (',') or array terminator (']'), but got 'b'"},
+		{"[auth]\nusers = [\n  a:hunter2\n]\n",
+			`config.toml:3: expected value but found "a" instead`},
+		{"masters = [u:hunter2@a:1]\n",
+			`config.toml:1: expected value but found "u" instead`},
+
+		// What else is not TOML is told with its line, and without the line itself: a password may stand
 		// there.
 		{"[server\nlisten = \"x\"",
 			"config.toml:1: expected '.' or ']' to end table name, but got '\\n' instead"},
@@ -294,6 +351,8 @@ func TestUnknownVariables(t *testing.T) {
 		"REDLOCKD_LOCKS_MAX_TLL=5s":                                "REDLOCKD_LOCKS_MAX_TLL names no setting (did you mean REDLOCKD_LOCKS_MAX_TTL?): correct it or unset it; redlockd help settings lists them",
 		"REDLOCKD_MASTER=a:1":                                      "REDLOCKD_MASTER names no setting (did you mean REDLOCKD_MASTERS?): correct it or unset it; redlockd help settings lists them",
 		"REDLOCKD_SERVER_PORT=6380":                                "REDLOCKD_SERVER_PORT names no setting (did you mean REDLOCKD_SERVER_LISTEN?): correct it or unset it; redlockd help settings lists them",
+		"REDLOCKD_MAX_TTL=5m":                                      "REDLOCKD_MAX_TTL names no setting (did you mean REDLOCKD_LOCKS_MAX_TTL?): correct it or unset it; redlockd help settings lists them",
+		"REDLOCKD_LISTEN=:6380":                                    "REDLOCKD_LISTEN names no setting (did you mean REDLOCKD_SERVER_LISTEN or REDLOCKD_HTTP_LISTEN?): correct it or unset it; redlockd help settings lists them",
 		"REDLOCKD_=1":                                              "REDLOCKD_ names no setting: correct it or unset it; redlockd help settings lists them",
 		"REDLOCKD_LOCKS_MAX_TLL=":                                  "",
 		"REDLOCKD=1":                                               "",

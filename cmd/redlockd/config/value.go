@@ -88,6 +88,9 @@ func splitList(text string) (members []any) {
 func (s *Setting) setTOML(v any) error {
 	var to any
 	var err error
+	if port, isInt := v.(int64); isInt && s.Key() == "listen" {
+		return fmt.Errorf("an address is a string (in quotes), not a bare number: listen = \"127.0.0.1:%d\" for this machine, listen = \":%[1]d\" for others too", port)
+	}
 	switch place := s.place.(type) {
 	case value:
 		return place.setTOML(v)
@@ -101,14 +104,14 @@ func (s *Setting) setTOML(v any) error {
 		}
 		to, err = need[float64](v, "a number")
 	case *bool:
-		to, err = need[bool](v, "true or false")
+		to, err = need[bool](v, "true or false, without quotes,")
 	case *unless:
 		var on bool
-		on, err = need[bool](v, "true or false")
+		on, err = need[bool](v, "true or false, without quotes,")
 		to = unless(!on)
 	case **bool: // of a table; nil where nobody has set it
 		var on bool
-		on, err = need[bool](v, "true or false")
+		on, err = need[bool](v, "true or false, without quotes,")
 		to = &on
 	case *time.Duration:
 		text, isText := v.(string)

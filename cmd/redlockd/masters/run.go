@@ -116,6 +116,8 @@ func (e *runOptions) readOperands(c *cli.Call) error {
 	switch {
 	case len(c.Args) == 0 || c.Args[0] == "":
 		return errors.New("no resource is named: " + runForm)
+	case len(c.Args) > 1 && c.Wrapped == nil && c.Args[1] != "" && c.Args[1][0] != '-':
+		return fmt.Errorf("-- is missing between the resource %q and the command %q: %s", c.Args[0], c.Args[1], runForm)
 	case len(c.Args) > 1:
 		return fmt.Errorf("unexpected %q behind the resource %q: %s", c.Args[1], c.Args[0], runForm)
 	case c.Wrapped == nil:
