@@ -16,6 +16,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -65,6 +66,13 @@ func binary(t *testing.T) string {
 
 func TestMain(m *testing.M) {
 	config.DefaultFile = ""
+	// Under nohup, or in the background of a script, the tests ignore these signals, and so would what
+	// they start. What is handled here is not ignored there.
+	for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGHUP} {
+		if signal.Ignored(s) {
+			signal.Notify(make(chan os.Signal, 1), s) // which the tests themselves go on ignoring
+		}
+	}
 	code := m.Run()
 	os.RemoveAll(binaryDir) // nothing, if it is ""
 	os.Exit(code)

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -311,12 +310,6 @@ func TestRunKilled(t *testing.T) {
 func TestRunPassesSignalsOn(t *testing.T) {
 	_, run := runMasters(t)
 	for name, s := range map[string]syscall.Signal{"INT": syscall.SIGINT, "TERM": syscall.SIGTERM, "HUP": syscall.SIGHUP, "QUIT": syscall.SIGQUIT, "USR1": syscall.SIGUSR1, "USR2": syscall.SIGUSR2} {
-		// Under nohup, or in the background of a script, the tests ignore some signals, and so would
-		// what they start. What is handled here is not ignored there. signal.Ignored would not tell: it
-		// forgets about a signal that an earlier test has handled for a time.
-		handled := make(chan os.Signal, 1)
-		signal.Notify(handled, s)
-		defer signal.Stop(handled)
 		p := begin(t, with(run, with([]string{"r"}, script("trap 'echo got "+name+" >&2; exit 8' "+name)...)...)...)
 		p.waitLog("ready")
 		p.signal(s)
@@ -330,10 +323,10 @@ func TestRunPassesSignalsOn(t *testing.T) {
 	p.wantExit(8, "so did I")
 }
 
-// Who is told to ignore a signal (nohup) does not end by it, nor does the command.
+// Who is told to ignore a signal (nohup, or & in a script) does not end by it, nor does the command.
 func TestRunIgnoresWhatItsParentDoes(t *testing.T) {
 	_, run := runMasters(t)
-	args := append([]string{"-c", `trap '' HUP; exec "$0" "$@"`, binary(t)}, with(run, "r", "--", "sh", "-c", "kill -HUP $PPID; kill -HUP $$; exit 5")...)
+	args := append([]string{"-c", `trap '' HUP INT; exec "$0" "$@"`, binary(t)}, with(run, "r", "--", "sh", "-c", "for s in HUP INT; do kill -$s $PPID; kill -$s $$; done; exit 5")...)
 	if out, err := exec.Command("sh", args...).CombinedOutput(); err == nil || err.Error() != "exit status 5" {
 		t.Errorf("got %v: %s, want exit status 5", err, out)
 	}

@@ -50,7 +50,7 @@ LOCK_FENCE. It has none of redlockd's own variables (REDLOCKD_…), because they
 REDLOCKD_CONFIG, so that a redlockd that the command starts finds its settings. redlockd passes INT, TERM, HUP, QUIT,
 USR1 and USR2 on to the command and all that it started (its process group). If standard input is a terminal, the
 command stays in the terminal's group: Ctrl-C and Ctrl-Z work as usual, and signals sent to redlockd reach the command
-alone.
+alone. INT and HUP stay ignored, by the command too, if redlockd was started so (nohup, & in a script).
 
 redlockd renews the lock every third of its TTL, until max_hold. If renewal fails, redlockd stops the command before
 the lock expires: the command gets SIGTERM at the end of the validity less --grace, and SIGKILL just before the end.
