@@ -222,7 +222,7 @@ func (l *lane) connect() (*conn.Conn, error) {
 	link.Stop = context.AfterFunc(l.ending, func() { link.Socket.Close() })
 	if err := conn.RecoverPanic(func() error { return l.ready(ctx, link, begun) }); err != nil {
 		link.Close()
-		return nil, conn.AsRefusal(l.master.Explain(conn.ConnectError(err)))
+		return nil, conn.AsRefusal(conn.Explain(err))
 	}
 	return link, nil
 }

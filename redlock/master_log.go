@@ -1,11 +1,13 @@
 package redlock
 
 import (
+	"cmp"
 	"log/slog"
 	"strings"
 	"time"
 
 	"redlockd/redlock/clock"
+	"redlockd/redlock/conn"
 )
 
 // logEvent writes a line about the master, if there is room. When it is up again, that is worth a line
@@ -30,6 +32,7 @@ func (l *lane) log(level slog.Level, event string, attrs ...any) {
 func (l *lane) logState() {
 	s := l.status()
 	l.mu.Lock()
+	fix := conn.FixOf(l.downReason)
 	repeated := s.State == l.logged
 	switch s.State {
 	case MasterUp, MasterDown:
@@ -43,7 +46,7 @@ func (l *lane) logState() {
 	case s.State == MasterUp:
 		l.log(slog.LevelInfo, "master up", "version", s.Version, "run_id", s.RunID)
 	case s.State == MasterDown:
-		l.log(slog.LevelWarn, "master down", "reason", s.Reason, "to_do", "see that Redis runs there and can be reached; redlockd check says more")
+		l.log(slog.LevelWarn, "master down", "reason", s.Reason, "to_do", cmp.Or(fix, "see that Redis runs there and can be reached; redlockd check says more"))
 	case s.State == MasterDoubted:
 		l.log(slog.LevelWarn, "master doubted", "reason", s.Reason, "for", s.Left.Round(time.Millisecond),
 			"to_do", "nothing if this machine was paused; else see that NTP slews clocks and does not step them")

@@ -541,7 +541,7 @@ var mutants = []mutant{
 	{"a-slot-that-no-quorum-is-free-of-is-asked-for", when(`free[i] == 0 || free[i] < most`), "TestSlotsOverAMinority"},
 
 	// Masters that are not what they should be.
-	{"go-redis-reads-unchecked", doBefore(`return c, nil`), "TestHostileReplyWhileConnecting"},
+	{"go-redis-reads-unchecked", doBefore(`return socket, nil`), "TestHostileReplyWhileConnecting"},
 	{"a-panic-ends-the-process", doBefore(`return`), "TestPanicLosesOneMaster"},
 	{"votes-that-no-trailer-closes", never, "TestHalfABatchCountsNoVote"},
 	{"a-second-pipeline-excuses-the-first", skip, "TestClockThatStepsHasNoVote"},

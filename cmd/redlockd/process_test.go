@@ -621,7 +621,7 @@ func TestCheck(t *testing.T) {
 	fix := fmt.Sprintf("Fix %s and %s.", servers[1].Addr, servers[3].Addr)
 	text := check(cli.ExitFailed, "Once they are admitted, a quorum is available, but none may fail: 3 of 5 masters can vote, 3 are needed. "+fix)
 	for _, want := range []string{
-		"\n" + servers[1].Addr + "\n  no vote: cannot be reached: ",
+		"\n" + servers[1].Addr + "\n  no vote: cannot connect: connection refused\n    to fix it: see whether Redis runs there",
 		"\n" + servers[3].Addr + "\n  no vote: is a replica: it takes no writes, and its data belong to another master\n    to fix it: ",
 	} {
 		if !strings.Contains(text, want) {

@@ -5,22 +5,14 @@
 // go-redis reads is checked first; a master that sends what no Redis would gets a RefusedError;
 // RecoverPanic makes that of a panic, too. Texts of masters are fit for logs and replies once they went
 // through Sanitize or Shorten.
+//
+// Why a master cannot be used at first contact is said in one place, explain.go.
 package conn
 
 import (
-	"context"
-	"errors"
-	"fmt"
 	"net"
-	"os"
-	"regexp"
-	"strings"
-	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/maintnotifications"
-
-	"redlockd/redlock/rawio"
 )
 
 // Conn is one connection to a master. It never reconnects by itself: what a broken connection leaves
@@ -33,6 +25,10 @@ type Conn struct {
 	Socket net.Conn
 	// Wire is on the socket, for batches.
 	Wire Wire
+	// checked is on the socket, for go-redis.
+	checked *checkedConn
+	// master is where the connection leads to.
+	master Master
 	// Stop ends the watch over the client's context that closes the socket; nil: there is none.
 	Stop func() bool
 	// CompareAndDelete is how this master deletes a key that holds a token, without a script: Redis from
@@ -49,55 +45,6 @@ const (
 	Delifeq                 // DELIFEQ key token
 )
 
-// Dial connects to a master; timeout bounds each call. The connection is made here and not by go-redis,
-// which would make another one behind our back when this one breaks.
-func Dial(ctx context.Context, m Master, timeout time.Duration) (*Conn, error) {
-	o := &redis.Options{
-		Network: "tcp", Addr: m.Addr, Username: m.Username, Password: m.Password, DB: m.DB, TLSConfig: m.TLS,
-		Protocol:   2,                       // replies are read without a look for pushed messages
-		MaxRetries: -1,                      // a replayed SET NX answers nil although we hold the lock
-		PoolSize:   1, PipelinePoolSize: -1, // one ordered connection, not a second pool for pipelines
-		DialerRetries: 1, // the lane has a back-off of its own
-		DialTimeout:   timeout,
-		// Every call brings its deadline in its context.
-		ContextTimeoutEnabled:    true,
-		ReadTimeout:              timeout,
-		WriteTimeout:             timeout,
-		PoolTimeout:              timeout,
-		ConnMaxIdleTime:          -1,
-		ConnMaxLifetime:          -1,
-		DisableIdentity:          true,
-		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
-	}
-	if strings.HasPrefix(m.Addr, "/") {
-		o.Network = "unix"
-	}
-	dialer := m.Dialer
-	if dialer == nil {
-		dialer = redis.NewDialer(o)
-	}
-	conn, err := dialer(ctx, o.Network, o.Addr)
-	if err != nil {
-		return nil, ConnectError(err)
-	}
-	// go-redis gets this connection once. When it asks for another one, this one is broken, and the lane
-	// has to clear up first.
-	unused := conn
-	o.Dialer = func(context.Context, string, string) (net.Conn, error) {
-		if unused == nil {
-			return nil, errBroken
-		}
-		c := unused
-		unused = nil
-		return &checkedConn{Conn: c}, nil //mutant:go-redis-reads-unchecked
-	}
-	client := redis.NewClient(o)
-	return &Conn{Client: client, Redis: client.Conn(), Socket: conn, Wire: Wire{Socket: rawio.New(conn)}}, nil
-}
-
-// errBroken is what go-redis gets in the place of a second connection.
-var errBroken = errors.New("the connection is broken")
-
 // Close ends the connection, and what would have closed it with the client.
 func (l *Conn) Close() {
 	if l.Stop != nil {
@@ -106,50 +53,3 @@ func (l *Conn) Close() {
 	l.Redis.Close()
 	l.Client.Close()
 }
-
-// ConnectError trims what go-redis says of a failed connection to what an operator can use.
-func ConnectError(err error) error {
-	if err == nil {
-		return nil
-	}
-	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" && !errors.Is(err, context.Canceled) {
-		cause := op.Err
-		// "connect: connection refused": of the two words for one thing ours stays.
-		if call, ok := errors.AsType[*os.SyscallError](cause); ok {
-			cause = call.Err
-		}
-		return fmt.Errorf("cannot connect: %w", cause)
-	}
-	if IsTimeout(err) || errors.Is(err, context.Canceled) { // who asks has waited for long enough
-		return errors.New("no answer while connecting")
-	}
-	return err
-}
-
-// IsTimeout tells whether err is a deadline that has passed, of a context or of the connection.
-func IsTimeout(err error) bool {
-	var ne net.Error
-	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) || (errors.As(err, &ne) && ne.Timeout())
-}
-
-// Replied tells whether err is the master's own word, in contrast to a connection that failed.
-func Replied(err error) bool {
-	var word redis.Error
-	return err == nil || err == redis.Nil || errors.As(err, &word)
-}
-
-// scriptFailed is how Redis up to 6.2 wraps the error of a command that a script has called.
-var scriptFailed = regexp.MustCompile(`^ERR Error running script \(call to f_\w+\): @user_script:\d+: (@user_script: \d+: )?-?`)
-
-// HasCode tells whether err is a master's with this code, also from within a script.
-func HasCode(err error, code string) bool {
-	return err != nil && strings.HasPrefix(scriptFailed.ReplaceAllString(err.Error(), ""), code+" ")
-}
-
-// IsWrongType tells whether a key held something else than a string: somebody but a redlockd has
-// written it.
-func IsWrongType(err error) bool { return HasCode(err, "WRONGTYPE") }
-
-// IsNoScript tells whether the master does not know a script: it has restarted, or SCRIPT FLUSH was
-// sent. The script was not executed.
-func IsNoScript(err error) bool { return HasCode(err, "NOSCRIPT") }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
-	"fmt"
 	"net"
 	"strconv"
 	"strings"
@@ -71,13 +70,4 @@ func JoinAddr(addr string, db int) string {
 		return addr
 	}
 	return addr + "/" + strconv.Itoa(db) //mutant:the-record-has-no-database
-}
-
-// Explain says of a master that refuses the login that its own password was not sent, and why.
-func (m Master) Explain(err error) error {
-	if err == nil || m.withheldFrom == "" || !strings.Contains(err.Error(), "NOAUTH") && !strings.Contains(err.Error(), "WRONGPASS") {
-		return err
-	}
-	return fmt.Errorf("%w: its own password was not sent, because the settings have %s at %s: if %s is right, write it into config.toml",
-		err, Sanitize(m.Name), m.withheldFrom, Sanitize(m.Addr))
 }

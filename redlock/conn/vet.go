@@ -28,7 +28,7 @@ func (l *Conn) Identify(ctx context.Context, more ...string) (id Identity, info 
 		sections = append(sections, pipe.Info(ctx, name))
 	}
 	if _, err := pipe.Exec(ctx); err != nil { // where the login is refused, the commands do not say so
-		return id, nil, loginError(err)
+		return id, nil, l.greetingFailed(ctx, err)
 	}
 	text := ""
 	for _, section := range sections {
@@ -45,16 +45,16 @@ func (l *Conn) Identify(ctx context.Context, more ...string) (id Identity, info 
 	return id, info, nil
 }
 
-// loginError says what to do where a master does not let us in.
-func loginError(err error) error {
-	const where = " in [master], or in its own [[masters]] table ("
-	switch text := Sanitize(err.Error()); {
-	case strings.HasPrefix(text, "NOAUTH"):
-		return &RefusedError{"it wants a password: set password" + where + text + ")"}
-	case strings.HasPrefix(text, "WRONGPASS"), strings.Contains(text, "invalid password"):
-		return &RefusedError{"it refuses the user or the password: correct username and password" + where + text + ")"}
+// greetingFailed says why. A master that has closed the connection without a word is asked whether it
+// speaks TLS.
+func (l *Conn) greetingFailed(ctx context.Context, err error) error {
+	switch broken := !Replied(err) && !IsRefused(err); {
+	case broken && ctx.Err() != nil:
+		err = ctx.Err() // it broke because we closed it
+	case broken && !IsTimeout(err) && l.checked.first == nil && l.master.TLS == nil && l.master.speaksTLS(ctx):
+		return &RefusedError{tlsThere}
 	}
-	return err
+	return l.master.explainGreeting(l.checked.first, err)
 }
 
 // Vet learns who the master is, and readies the connection for a lane: commands that an earlier
@@ -62,19 +62,19 @@ func loginError(err error) error {
 func (l *Conn) Vet(ctx context.Context, before Identity) (Identity, error) {
 	id, _, err := l.Identify(ctx)
 	if err != nil {
-		return id, ConnectError(err)
+		return id, Explain(err)
 	}
 	// What the master has not read of our old connection must not be executed behind new commands. After a
 	// restart the old id may belong to somebody else.
 	if before.clientID != 0 && before.RunID == id.RunID { //mutant:the-old-connection-is-not-killed
 		if err := l.Redis.Process(ctx, redis.NewIntCmd(ctx, "client", "kill", "id", before.clientID)); err != nil {
-			return id, ConnectError(err)
+			return id, Explain(err)
 		}
 	}
 	if id.clientID, err = l.probeNative(ctx); err != nil {
-		return id, ConnectError(err)
+		return id, Explain(err)
 	}
-	return id, ConnectError(l.Load(ctx))
+	return id, Explain(l.Load(ctx))
 }
 
 // NoKey is a key that no master has: what is tried on it changes nothing.

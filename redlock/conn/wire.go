@@ -3,6 +3,7 @@ package conn
 import (
 	"fmt"
 	"net"
+	"slices"
 	"time"
 
 	"redlockd/redlock/resp"
@@ -98,6 +99,7 @@ type checkedConn struct {
 	net.Conn
 	check  resp.ReplyCheck
 	failed error
+	first  []byte // the beginning of what has arrived first; nil: nothing has
 }
 
 func (c *checkedConn) Read(p []byte) (int, error) {
@@ -105,16 +107,26 @@ func (c *checkedConn) Read(p []byte) (int, error) {
 		return 0, c.failed
 	}
 	n, err := c.Conn.Read(p)
+	if c.first == nil && n > 0 {
+		c.first = slices.Clone(p[:min(n, textMax)])
+	}
 	if c.failed = asRefusal(c.check.Check(p[:n])); c.failed != nil {
 		return 0, c.failed
 	}
 	return n, err
 }
 
-// Write sends a request, which has an answer of its own.
+// Write sends a request, which has an answer of its own. A master that has closed the connection may
+// have said why before: that can still be read.
 func (c *checkedConn) Write(p []byte) (int, error) {
 	c.check.Request()
-	return c.Conn.Write(p)
+	n, err := c.Conn.Write(p)
+	if err != nil && c.first == nil && !IsTimeout(err) {
+		if _, said := c.Read(make([]byte, textMax)); said != nil && isAlert(said) {
+			err = said
+		}
+	}
+	return n, err
 }
 
 // asRefusal makes an error that refuses the master of what no Redis would have sent. Other errors stay

@@ -139,7 +139,7 @@ func (c *copier) pipe(ctx context.Context, p *copyPlace, fill func(pipe redis.Pi
 	received := time.Now()
 	for _, err := range []error{err, AsMembersError(fields.Err()), clock.Err()} {
 		if err != nil {
-			return conn.ConnectError(err)
+			return conn.Explain(err)
 		}
 	}
 	end := TrailerOf(fields, clock)
@@ -211,7 +211,7 @@ func (c *copier) run(ctx context.Context, places map[int]conn.Master) {
 
 func (c *copier) copy(ctx context.Context) error {
 	err := c.each(c.all, func(_ int, p *copyPlace) error {
-		return conn.ConnectError(p.f.Conn.Load(ctx))
+		return conn.Explain(p.f.Conn.Load(ctx))
 	})
 	if err == nil {
 		err = c.note(ctx)
@@ -572,7 +572,7 @@ func (c *copier) note(ctx context.Context) error {
 		case conn.HasCode(err, "OOM"): // it is told by what is given
 			return nil
 		case err != nil:
-			return conn.ConnectError(err)
+			return conn.Explain(err)
 		case len(reply) > 1:
 			return errCopied
 		}

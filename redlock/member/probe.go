@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"slices"
 	"strconv"
 	"strings"
@@ -298,7 +297,7 @@ func (r *MasterReport) ask(ctx context.Context, o Options) error {
 		return err
 	}
 	r.Reachable = true
-	if info == nil && !r.refused("INFO", f.master.Explain(err)) {
+	if info == nil && !r.refused("INFO", err) {
 		return nil // who is not let in would hear the same of every command
 	}
 	if conn.IsRedlockd(info) {
@@ -321,18 +320,14 @@ func (r *MasterReport) ask(ctx context.Context, o Options) error {
 
 // unreachable fills in why nothing was learned.
 func (r *MasterReport) unreachable(ctx context.Context, err error, timeout time.Duration) {
-	if ctx.Err() != nil {
-		err = ctx.Err() // what broke then, broke because we closed it
-	}
-	var dns *net.DNSError
 	refused, _ := errors.AsType[*conn.RefusedError](err)
-	switch {
+	switch fix := conn.FixOf(err); {
 	case refused != nil:
 		r.add(NoVote, "", "%s", refused.Reason)
-	case errors.As(err, &dns):
-		r.add(NoVote, "correct the name in the list of masters, or the name service of this machine", "its name cannot be resolved: %v", dns)
-	case conn.IsTimeout(err):
-		r.add(NoVote, "see whether it hangs, or a firewall swallows the packets", "gives no answer within %v", timeout)
+	case fix != "":
+		r.add(NoVote, fix, "%v", err)
+	case ctx.Err() != nil || conn.IsTimeout(err): // what broke then, broke because we closed it
+		r.add(NoVote, "see whether it hangs", "gives no answer within %v", timeout)
 	default:
 		r.add(NoVote, "see whether it runs and listens on this address", "cannot be reached: %v", err)
 	}

@@ -162,7 +162,7 @@ func SurveyMasters(ctx context.Context, masters map[int]conn.Master, p Patience,
 	for place, m := range masters {
 		s.asking.Go(func() {
 			f := &Report{Place: place, master: m}
-			f.err = conn.AsRefusal(m.Explain(conn.Shorten(conn.RecoverPanic(func() error { return f.ask(ctx, opts) }))))
+			f.err = conn.AsRefusal(conn.Shorten(conn.RecoverPanic(func() error { return f.ask(ctx, opts) })))
 			answers <- f
 		})
 	}
@@ -222,7 +222,7 @@ func (f *Report) ask(ctx context.Context, opts Options) (err error) {
 	socket := f.Conn.Socket
 	defer context.AfterFunc(ctx, func() { socket.SetDeadline(time.Unix(1, 0)) })()
 	if _, err := f.identify(ctx); err != nil {
-		return conn.ConnectError(err)
+		return err
 	}
 	return f.look(ctx, opts)
 }
@@ -272,7 +272,7 @@ func (f *Report) read(ctx context.Context, opts Options) error {
 	f.received = time.Now()
 	for _, err := range []error{AsMembersError(hash.Err()), size.Err(), clock.Err()} {
 		if err != nil {
-			return conn.ConnectError(err)
+			return conn.Explain(err)
 		}
 	}
 	high, untrue, err := fence.ReadHighWater(floor, top, f.received, opts.ClockSkewMax)
