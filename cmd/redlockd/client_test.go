@@ -217,7 +217,12 @@ func TestClientsLogIn(t *testing.T) {
 		t.Errorf("locks with a password: exit code %d, %q, %q; want 0, no locks", code, stdout, stderr)
 	}
 	refused(t, cli.ExitFailed, "WRONGPASS", append(environ, "REDLOCKD_CLIENT_PASSWORD=wrong"), append([]string{"ping", "--user", "root"}, remote...)...)
-	refused(t, cli.ExitFailed, "certificate", nil, append([]string{"ping"}, remote...)...) // 127.0.0.1 is not in it
+	refused(t, cli.ExitFailed, "set tls_server_name in [client]", nil, append([]string{"ping"}, remote...)...) // 127.0.0.1 is not in it
+	refused(t, cli.ExitFailed, "name the file of the authority that signs its certificate with --tls-ca", environ, "ping", "--server", addr, "--tls")
+	refused(t, cli.ExitFailed, "this port speaks TLS, and this does not look like it: say --tls", nil, "ping", "--server", addr)
+	plain := listen(t, binary(t))
+	refused(t, cli.ExitFailed, "it speaks no TLS there: leave out --tls, or tls in [client]", nil, "ping", "--server", plain.addr, "--tls")
+	plain.waitLog("this looks like TLS, and this port does not speak it")
 	refused(t, cli.ExitFailed, "NOAUTH", environ, append([]string{"info"}, remote...)...)
 	refused(t, cli.ExitUsage, "unknown flag --password", nil, "ping", "--password", "x")
 

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -22,7 +23,7 @@ import (
 // connection leads to a redlockd that runs, for the commands that ask one: ping, locks, info, top,
 // unlock and reload. One goroutine uses it.
 type connection struct {
-	addr    string
+	to      *config.Endpoint
 	conn    net.Conn
 	replies resp.ReplyReader
 	timeout time.Duration // of one command
@@ -82,14 +83,13 @@ func connect(ctx context.Context, to *config.Endpoint, timeout time.Duration) (*
 		secured := tls.Client(conn, to.TLS)
 		if err = secured.HandshakeContext(ctx); err != nil {
 			conn.Close()
-			err = fmt.Errorf("TLS: %w", err)
 		}
 		conn = secured
 	}
 	if err != nil {
-		return nil, unreachable(to, err)
+		return nil, fmt.Errorf("connect to %s: %w", to.Addr, withHint(to, err))
 	}
-	c := &connection{addr: to.Addr, conn: conn, timeout: timeout}
+	c := &connection{to: to, conn: conn, timeout: timeout}
 	context.AfterFunc(whole, c.close)
 	if deadline, ok := ctx.Deadline(); ok {
 		conn.SetDeadline(deadline)
@@ -97,24 +97,41 @@ func connect(ctx context.Context, to *config.Endpoint, timeout time.Duration) (*
 	if to.Password != "" {
 		if _, err := c.exchange("AUTH", cmp.Or(to.Username, "default"), to.Password); err != nil {
 			c.close()
-			return nil, fmt.Errorf("log in to %s: %w", to.Addr, err)
+			return nil, fmt.Errorf("log in to %s: %w", to.Addr, withHint(to, err))
 		}
 	}
 	return c, nil
 }
 
-// unreachable says why there is no connection, and what to look at.
-func unreachable(to *config.Endpoint, err error) error {
+// withHint says what to look at, where err is why there is no connection, or no answer.
+func withHint(to *config.Endpoint, err error) error {
+	refused, _ := errors.AsType[serverError](err)
+	dns, _ := errors.AsType[*net.DNSError](err)
+	_, noTLS := errors.AsType[tls.RecordHeaderError](err)
+	_, unknown := errors.AsType[x509.UnknownAuthorityError](err)
+	_, otherName := errors.AsType[x509.HostnameError](err)
 	hint := ""
 	switch {
+	case dns != nil && dns.IsNotFound:
+		hint = ": correct the name after --server, or server in [client]"
+	case dns != nil:
+		hint = ": see the name service of this machine (/etc/resolv.conf)"
 	case errors.Is(err, syscall.ECONNREFUSED):
 		hint = ": no redlockd listens there; name another with --server"
 	case errors.Is(err, context.DeadlineExceeded):
 		hint = ": it does not answer"
+	case noTLS:
+		hint = ": it speaks no TLS there: leave out --tls, or tls in [client]"
+	case unknown:
+		hint = ": name the file of the authority that signs its certificate with --tls-ca"
+	case otherName:
+		hint = ": name it so with --server, or set tls_server_name in [client]"
+	case strings.HasPrefix(string(refused), "ERR Protocol error: this port speaks TLS"):
+		hint = ": say --tls"
 	case to.TLS == nil && errors.Is(err, syscall.ECONNRESET):
 		hint = ": if it wants TLS, say --tls"
 	}
-	return fmt.Errorf("connect to %s: %w%s", to.Addr, err, hint)
+	return fmt.Errorf("%w%s", err, hint)
 }
 
 func (c *connection) close() { c.conn.Close() }
@@ -132,9 +149,9 @@ func (c *connection) do(args ...string) (resp.Value, error) {
 		return v, nil
 	}
 	if _, replied := errors.AsType[serverError](err); !replied {
-		err = fmt.Errorf("%s does not answer %s: %w", c.addr, args[0], err)
+		err = fmt.Errorf("%s does not answer %s: %w", c.to.Addr, args[0], err)
 	}
-	return v, err
+	return v, withHint(c.to, err)
 }
 
 func (c *connection) exchange(args ...string) (resp.Value, error) {

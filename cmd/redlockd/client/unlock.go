@@ -58,7 +58,7 @@ func force(c *cli.Call, server *connection, resource, reason string) error {
 	}
 	n := func(name string) int64 { return field(v, name).Int }
 	if n("released") == 0 {
-		return fmt.Errorf("nobody holds %q: %d of %d masters of %s have said so", resource, n("masters"), n("of"), server.addr)
+		return fmt.Errorf("nobody holds %q: %d of %d masters of %s have said so", resource, n("masters"), n("of"), server.to.Addr)
 	}
 	fmt.Fprintf(c.Stdout, "%s is released on %d of %d masters. Its fence is %d: a resource that is told of it refuses the old holder.\n",
 		resource, n("masters"), n("of"), n("fence"))
