@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"redlockd/redlock/clock"
 )
 
 // limits are the options that SetOptions can change while the client runs. They do not change once they
@@ -44,12 +46,24 @@ func (b *bounds) checkTTL(ttl, delay time.Duration) error {
 		if ttl.Milliseconds() == math.MaxInt64/int64(time.Millisecond) { // what callers make of a longer one
 			more = " or more"
 		}
-		return badTTL("%s ms%s is above the most, %s ms (max_ttl): ask for less, or raise it with redlockd members set max_ttl", inMs(ttl), more, inMs(most))
+		return badTTL("%s ms%s is above the most, %s ms (max_ttl): %s", inMs(ttl), more, inMs(most), b.aboveMaxTTL(ttl))
 	case ttl+delay > most: //mutant:a-delay-outlives-max_ttl
-		return badTTL("%s ms is above the most, %s ms, because the lock has a delay of %s ms, and both together may take %s ms (max_ttl): ask for less, or raise it with redlockd members set max_ttl",
-			inMs(ttl), inMs(most-delay), inMs(delay), inMs(most))
+		return badTTL("%s ms is above the most, %s ms, because the lock has a delay of %s ms, and both together may take %s ms (max_ttl): %s",
+			inMs(ttl), inMs(most-delay), inMs(delay), inMs(most), b.aboveMaxTTL(ttl+delay))
 	}
 	return nil
+}
+
+// aboveMaxTTL says what to do about a TTL above the most. Masters inside this process have no membership
+// that outlives it, so they get the TTL when it starts.
+func (b *bounds) aboveMaxTTL(ttl time.Duration) string {
+	switch {
+	case !slices.ContainsFunc(b.opts.Masters, Master.Inside):
+		return "ask for less, or raise it with redlockd members set max_ttl"
+	case ttl > 24*time.Hour: // the most that max_ttl can be
+		return "ask for less"
+	}
+	return "ask for less, or start redlockd with --masters embedded --max-ttl " + clock.Text((ttl + time.Second - 1).Truncate(time.Second))
 }
 
 // checkHoldTTL bounds the TTL of a held lock from below: it is renewed after a third of it, and two

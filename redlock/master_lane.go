@@ -447,6 +447,9 @@ func (l *lane) unconfirmedLocked() string {
 		return ""
 	}
 	why := "see whether it accepts connections (maxclients, the network)"
+	if l.master.Inside() {
+		why = "this process was paused, or has too little CPU"
+	}
 	if err := l.guard.unreached; conn.IsRefused(err) {
 		why = strings.TrimPrefix(err.Error(), conn.RefusedPrefix)
 	} else if err != nil {

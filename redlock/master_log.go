@@ -3,6 +3,7 @@ package redlock
 import (
 	"cmp"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,7 +22,13 @@ func (l *lane) logEvent(level slog.Level, event string, attrs ...any) {
 	l.log(level, event, attrs...)
 }
 
+// insideToDo is the advice about a master inside this process, whatever is wrong with it.
+const insideToDo = "nothing if this machine was paused; else see its load"
+
 func (l *lane) log(level slog.Level, event string, attrs ...any) {
+	if at := slices.Index(attrs, any("to_do")); at >= 0 && l.master.Inside() {
+		attrs[at+1] = insideToDo
+	}
 	l.logLimiter.Log(l.fleet.opts.Logger, level, time.Now(), event, append([]any{"master", l.master.Addr}, attrs...)...)
 }
 

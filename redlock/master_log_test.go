@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -88,6 +89,29 @@ func TestOneLineForEachThingThatHappensToAMaster(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Nobody can look at a master inside this process, nor restart it: advice for others would be none.
+func TestAdviceForMastersInsideThisProcess(t *testing.T) {
+	inVirtualTime(t, 3, func(s *stage) {
+		var log journal
+		p := s.open(log.option, func(o *Options) {
+			for i := range o.Masters {
+				o.Masters[i].SameClock = true
+			}
+		})
+		s.freeze(2)
+		s.until("m3 down", func() bool { return p.Masters()[2].State == MasterDown })
+		lines := log.take("to_do")
+		if len(lines) == 0 {
+			s.Error("got no line with advice")
+		}
+		for _, line := range lines {
+			if !strings.Contains(line, "to_do="+strconv.Quote(insideToDo)) {
+				s.Errorf("got %q, want the advice %q", line, insideToDo)
+			}
+		}
+	})
 }
 
 func TestManyLostLeasesDoNotFloodTheLog(t *testing.T) {

@@ -199,7 +199,8 @@ func TestRefusalsInTheDocument(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := launch(t)
+	_, addrs := startMasters(t, 3) // embedded ones have other advice
+	p := launch(t, "--masters", addrs, "--bootstrap")
 	quoted := regexp.MustCompile("`([^`]+)`")
 	answers, rest := []string{}, ""
 	for line := range strings.Lines(string(text)) {

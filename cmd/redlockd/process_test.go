@@ -377,6 +377,17 @@ func TestServeOnEmbeddedMasters(t *testing.T) {
 	b.lock("invoices", "t2")
 	b.want("UNLOCK invoices t2", "1")
 	a.want("CONFIG GET locks.max_ttl", "[locks.max_ttl 1m]")
+
+	// Advice is for who has no file, and no masters that redlockd members could ask.
+	_, port, _ := net.SplitHostPort(p.addr)
+	p.waitLog("type this, to try it: redis-cli -p " + port + " LOCK invoices 30s")
+	a.want("LOCK invoices 5m", "ERR ttl of 300000 ms is above the most, 60000 ms (max_ttl): ask for less, or start redlockd with --masters embedded --max-ttl 5m")
+	a.want("LOCK invoices 25h", "ERR ttl of 90000000 ms is above the most, 60000 ms (max_ttl): ask for less")
+	t.Setenv("PATH", "")
+	longer := launch(t, "--masters", "embedded", "--max-ttl", "5m")
+	longer.dial().grant("LOCK invoices 5m")
+	longer.waitLog("redis-cli is not installed: apt-get install redis-tools")
+
 	p.signal(syscall.SIGTERM)
 	p.wantExit(cli.ExitOK)
 	for line := range strings.Lines(p.log()) {

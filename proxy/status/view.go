@@ -134,6 +134,9 @@ func (v *pageView) verdict(r *Reading) {
 		default:
 			v.Advice = "Bring back the masters that are down, and restart none of the others. Masters in quarantine or in doubt vote again by themselves."
 		}
+		if r.Embedded && v.Advice != "" {
+			v.Advice = "They are inside this process, and vote again by themselves when it has CPU."
+		}
 	case err != nil:
 		v.Tone, v.Title = toneWarn, "stops soon"
 		v.Verdict = "Locks are granted, but not for long: " + err.Error() + "."

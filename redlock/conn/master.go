@@ -37,6 +37,10 @@ type Master struct {
 	withheldFrom string
 }
 
+// Inside tells whether the master is inside this process: it has no settings and no address of its own,
+// and no command of redlockd reaches it.
+func (m Master) Inside() bool { return m.SameClock }
+
 // SeatName is what the seat of the master is called.
 func (m Master) SeatName() string { return cmp.Or(m.Name, m.Addr) }
 

@@ -3,6 +3,8 @@ package serve
 import (
 	"context"
 	"fmt"
+	"net"
+	"os/exec"
 	"strings"
 	"time"
 
@@ -19,10 +21,18 @@ func (s *server) awaitQuorum(ctx context.Context) {
 	s.engine.Ready(ctx) // if there is none, watchQuorum says so
 }
 
+// toDo is the advice about masters, unless they are inside this process.
+func (s *server) toDo(advice string) string {
+	if s.embedded() {
+		return "nothing if this machine was paused; else see its load: the masters are inside this process, and need its CPU"
+	}
+	return advice
+}
+
 // watchQuorum logs when the first quorum of masters is reached, and which masters are missing; before
 // that, once, what is missing for a quorum. From then on it logs when the quorum is lost and when it is
 // back. The engine logs the changes of each master.
-func (s *server) watchQuorum(ctx context.Context) {
+func (s *server) watchQuorum(ctx context.Context, clients net.Addr) {
 	total := func() int { return len(s.engine.Masters()) } // the membership may change
 	// A healthy master answers within connect_timeout: log what is missing after that.
 	patience, cancel := context.WithTimeout(ctx, s.config.Engine.ConnectTimeout)
@@ -30,7 +40,7 @@ func (s *server) watchQuorum(ctx context.Context) {
 	if s.engine.Ready(patience) != nil && ctx.Err() == nil {
 		s.log.Warn("no quorum of masters yet: commands are answered with NOQUORUM until there is one",
 			"needed", total()/2+1, "masters", total(), "missing", missing(s.engine.Masters()),
-			"to_do", "see what the log says of the membership; wait for masters that are new, in quarantine or doubted; for others, redlockd check says what is wrong")
+			"to_do", s.toDo("see what the log says of the membership; wait for masters that are new, in quarantine or doubted; for others, redlockd check says what is wrong"))
 	}
 	if s.engine.Ready(ctx) != nil {
 		return // stopped before
@@ -41,7 +51,10 @@ func (s *server) watchQuorum(ctx context.Context) {
 	awaitAll(patience, s.engine)
 	if out := missing(s.engine.Masters()); out != "" && ctx.Err() == nil {
 		s.log.Warn("not all masters can vote: locks are granted", "missing", out,
-			"to_do", "wait for masters that are new, in quarantine or doubted; for others, redlockd check says what is wrong")
+			"to_do", s.toDo("wait for masters that are new, in quarantine or doubted; for others, redlockd check says what is wrong"))
+	}
+	if s.embedded() {
+		s.log.Info("type this, to try it: " + howToTry(clients))
 	}
 	for hasQuorum, failing := true, false; pause(ctx, quorumPause); {
 		if now := s.engine.Failing(); now != failing {
@@ -58,7 +71,7 @@ func (s *server) watchQuorum(ctx context.Context) {
 		default:
 			s.log.Error("quorum lost: commands are answered with NOQUORUM until it is back",
 				"needed", total()/2+1, "masters", total(), "missing", missing(s.engine.Masters()),
-				"to_do", "bring back masters that are down, and restart none of the others; those in quarantine or doubted vote again by themselves")
+				"to_do", s.toDo("bring back masters that are down, and restart none of the others; those in quarantine or doubted vote again by themselves"))
 			notify("STATUS=no quorum of masters: no locks are granted")
 		}
 		hasQuorum = !hasQuorum
@@ -69,10 +82,26 @@ func (s *server) watchQuorum(ctx context.Context) {
 func (s *server) logFailing(failing bool) {
 	if failing {
 		s.log.Error("all LOCKs end without a quorum", "missing", missing(s.engine.Masters()),
-			"to_do", "see the reasons in the replies to LOCK, and what redlockd check finds on the masters")
+			"to_do", s.toDo("see the reasons in the replies to LOCK, and what redlockd check finds on the masters"))
 		return
 	}
 	s.log.Info("a quorum answers LOCKs again, or nobody asks any more")
+}
+
+// howToTry is what to type next, to take a lock on this machine.
+func howToTry(at net.Addr) string {
+	way := "-s " + at.String()
+	if tcp, ok := at.(*net.TCPAddr); ok {
+		way = fmt.Sprintf("-h %s -p %d", tcp.IP, tcp.Port)
+		if tcp.IP.IsUnspecified() || tcp.IP.Equal(net.IPv4(127, 0, 0, 1)) {
+			way = fmt.Sprintf("-p %d", tcp.Port)
+		}
+	}
+	command := "redis-cli " + way + " LOCK invoices 30s"
+	if _, err := exec.LookPath("redis-cli"); err != nil {
+		command += " (redis-cli is not installed: apt-get install redis-tools, dnf install redis or brew install redis; any other client of Redis will do)"
+	}
+	return command
 }
 
 // quorumPause is the pause between two checks of the quorum. The counters of INFO show shorter losses.

@@ -145,7 +145,7 @@ func (s *server) open(bootstrap bool) error {
 	engine, front := s.config.Engine, s.config.Front
 	engine.Logger = s.log
 	s.closeEmbedded = func() {}
-	if len(engine.Masters) == 0 {
+	if s.embedded() {
 		front.Embedded = true
 		s.log.Warn(proxy.ForTrying+": its five masters are inside it",
 			"to_do", "name independent Redis masters: --masters host:port,… or masters = […] in the configuration file")
@@ -171,6 +171,9 @@ func (s *server) open(bootstrap bool) error {
 }
 
 const embeddedMasters = 5
+
+// embedded tells whether the masters are inside this process.
+func (s *server) embedded() bool { return len(s.config.Engine.Masters) == 0 }
 
 // settings are those that CONFIG GET shows. max_ttl is the one in force: that of the membership.
 func (s *server) settings() []proxy.Setting {
@@ -234,7 +237,7 @@ func (s *server) run(listeners []net.Listener, signals, hangups <-chan os.Signal
 	}
 	starting, started := context.WithCancel(context.Background())
 	var running sync.WaitGroup
-	running.Go(func() { s.watchQuorum(starting) })
+	running.Go(func() { s.watchQuorum(starting, listeners[0].Addr()) })
 	s.config.WatchFiles(starting, s.log)
 	failed := make(chan error, len(listeners))
 	running.Go(func() {
