@@ -59,6 +59,82 @@ func TestDockerMastersCanVote(t *testing.T) {
 	}
 }
 
+// ownAddress is an address of this machine that a Redis takes for another machine's; loopback where there is none.
+func ownAddress() string {
+	addrs, _ := net.InterfaceAddrs()
+	for _, a := range addrs {
+		if ip, ok := a.(*net.IPNet); ok && ip.IP.To4() != nil && ip.IP.IsGlobalUnicast() {
+			return ip.IP.String()
+		}
+	}
+	return "127.0.0.1"
+}
+
+// A stranger copies redis.conf to a machine that others can reach: as it stands it serves that machine
+// alone, and by its advice nobody without the password. compose.yaml and Kubernetes open it in a
+// network of their own.
+func TestRedisConfIsSafeWhereItIsCopied(t *testing.T) {
+	path, err := filepath.Abs(filepath.Join(dockerDir, "helm", "redis.conf"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, host := readDocker(t, "helm/redis.conf"), ownAddress()
+	servers, addr := startMasters(t, 1, "--include", path)
+	for name, want := range map[string]string{"bind": "127.0.0.1", "protected-mode": "yes"} {
+		if got := redisCLI(t, addr, "CONFIG", "GET", name); got != name+"\n"+want {
+			t.Errorf("as it stands: got %q, want %s %s", got, name, want)
+		}
+	}
+	servers[0].Close()
+	at := func(addr string) string {
+		_, port, _ := net.SplitHostPort(addr)
+		return net.JoinHostPort(host, port)
+	}
+	votes := func(m redlock.Master) (bool, []redlock.Problem) {
+		reports, _ := redlock.ProbeAll(t.Context(), redlock.Options{Masters: []redlock.Master{m}}, patience)
+		return reports[0].Votes(), reports[0].Problems
+	}
+	for _, c := range []struct {
+		advice []string // lines of the comment that replace those at the end
+		master redlock.Master
+	}{
+		{[]string{"bind", "requirepass"}, redlock.Master{Password: "a-long-random-one"}},
+		{[]string{"bind", "user default", "user redlockd"}, redlock.Master{Username: "redlockd", Password: "password"}},
+	} {
+		conf := regexp.MustCompile(`(?m)^(bind|protected-mode) .*$`).ReplaceAllString(text, "")
+		for _, begin := range c.advice {
+			line := regexp.MustCompile(`(?m)^#   (` + begin + ` .*)$`).FindStringSubmatch(text)
+			if line == nil {
+				t.Fatalf("redis.conf has no advice that begins with %s", begin)
+			}
+			conf += strings.Replace(line[1], "10.0.0.1", host, 1) + "\n"
+		}
+		file := filepath.Join(t.TempDir(), "redis.conf")
+		writeFile(t, file, conf, 0o600)
+		servers, addr := startMasters(t, 1, "--include", file)
+		stranger := redlock.Master{Addr: at(addr)}
+		if ok, why := votes(stranger); ok || !strings.Contains(fmt.Sprint(why), "NOAUTH") {
+			t.Errorf("%s: without a password: votes %v, %v; want NOAUTH", c.advice, ok, why)
+		}
+		c.master.Addr = at(addr)
+		if ok, why := votes(c.master); !ok {
+			t.Errorf("%s: got %v, want a vote", c.advice, why)
+		}
+		servers[0].Close()
+	}
+
+	open := `["redis-server", "FILE", "--bind", "*", "-::*", "--protected-mode", "no"]`
+	for file, in := range map[string]string{"compose.yaml": "/etc/redis.conf", "kubernetes.yaml": "/etc/redis/redis.conf"} {
+		if want := "command: " + strings.Replace(open, "FILE", in, 1); !strings.Contains(readDocker(t, file), want) {
+			t.Errorf("%s has no %s", file, want)
+		}
+	}
+	_, addr = startMasters(t, 1, "--include", path, "--bind", "*", "-::*", "--protected-mode", "no")
+	if ok, why := votes(redlock.Master{Addr: at(addr)}); !ok {
+		t.Errorf("as compose.yaml and Kubernetes start it: got %v, want a vote", why)
+	}
+}
+
 func TestDockerNamesExist(t *testing.T) {
 	variables := []string{config.FileVariable}
 	for _, s := range config.Default().Settings {
@@ -70,8 +146,8 @@ func TestDockerNamesExist(t *testing.T) {
 			flags = append(flags, "--"+f.Name)
 		}
 	}
-	// Flags of docker, kubectl, helm and their files.
-	flags = append(flags, "--from", "--mount", "--rm", "--build-arg", "--build", "--network", "--from-file", "--from-literal", "--replicas", "--set")
+	// Flags of docker, kubectl, helm and their files, and of redis-server.
+	flags = append(flags, "--bind", "--protected-mode", "--from", "--mount", "--rm", "--build-arg", "--build", "--network", "--from-file", "--from-literal", "--replicas", "--set")
 	entries, err := os.ReadDir(dockerDir)
 	if err != nil {
 		t.Fatal(err)
