@@ -18,7 +18,7 @@ generate: ## page_templ.go, the Go code of the status page, from page.templ
 dist: ## what a release has, into dist/: static binaries, Debian packages, lists of the modules in them, licences, sums; VERSION=1.2.0, or that of the tag; MAINTAINER="Name <address>"
 	@docker/package/dist.sh
 
-test: redis ## the tests that need nothing but Go and redis-server, briefly: what `go test ./...` runs; three minutes on two processors, and one more to compile
+test: redis ## the tests that need nothing but Go and redis-server, briefly: what `go test ./...` runs; about five minutes on two processors, the first time
 	go test ./...
 
 # What REDLOCK_TESTS means is in redlock/redisproc/need.go.
@@ -155,16 +155,20 @@ fuzz: ## every fuzz target for FUZZ=30s, 100 000 random Lua programs and 200 000
 	  done || exit 1; \
 	done
 
-# $(call install,programs,packages of Debian,those of Fedora,those of Homebrew) installs the packages if a program is missing.
+# $(call install,programs,packages of Debian,those of Fedora,those of Homebrew) installs the packages if a program is missing, or says what
+# to type.
 install = @missing=; for tool in $(1); do command -v $$tool >/dev/null || missing="$$missing $$tool"; done; \
 	[ -z "$$missing" ] || { \
-	  echo "missing:$$missing; installing with the system's package manager"; \
-	  sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); \
-	  if command -v apt-get >/dev/null; then \
-	    $$sudo apt-get update -qq && $$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $(2) >/dev/null; \
-	  elif command -v dnf >/dev/null; then $$sudo dnf install -y -q $(3); \
-	  elif command -v brew >/dev/null; then brew install $(4); \
-	  else echo "no known package manager: install them by hand"; exit 1; fi; }
+	  root=yes; \
+	  if command -v apt-get >/dev/null; then how="apt-get update && apt-get install -y --no-install-recommends $(2)"; \
+	  elif command -v dnf >/dev/null; then how="dnf install -y $(3)"; \
+	  elif command -v brew >/dev/null; then how="brew install $(4)"; root=; \
+	  else echo "missing:$$missing. Install them: apt-get install $(2), dnf install $(3) or brew install $(4)"; exit 1; fi; \
+	  if [ -z "$$root" ] || [ "$$(id -u)" = 0 ]; then sudo=env; \
+	  elif command -v sudo >/dev/null; then sudo="sudo env"; \
+	  else echo "missing:$$missing. There is no sudo here. As root, type: $$how"; exit 1; fi; \
+	  echo "missing:$$missing. Installing: $$how"; \
+	  $$sudo DEBIAN_FRONTEND=noninteractive sh -c "$$how" >/dev/null || { echo "that failed. Type it yourself$${root:+, as root}: $$how"; exit 1; }; }
 
 redis:
 	$(call install,redis-server redis-cli redis-benchmark,redis-server redis-tools,redis,redis)

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -48,9 +49,17 @@ func Need(t testing.TB, needed ...string) {
 	t.Helper()
 	for _, tool := range needed {
 		if _, err := exec.LookPath(tool); err != nil {
-			LeaveOut(t, tool+" is not installed: `make tools` installs it")
+			LeaveOut(t, tool+" is not installed: "+toInstall(tool))
 		}
 	}
+}
+
+// toInstall says what to type to get a tool.
+func toInstall(tool string) string {
+	if strings.HasPrefix(tool, "redis-") {
+		return "apt-get install redis-server redis-tools, dnf install redis or brew install redis"
+	}
+	return "`make tools` installs it"
 }
 
 // LeaveOut skips a test, or fails it where nothing may be left out.
@@ -71,11 +80,14 @@ var leftOut = sync.OnceFunc(func() {
 			missing = append(missing, tool)
 		}
 	}
-	what := "lock libraries of other languages"
+	what, how := "lock libraries of other languages", "`make test-all` installs all and runs all"
 	if len(missing) > 0 {
 		what = strings.Join(missing, ", ")
 	}
-	say(fmt.Sprintf("%s: left out the tests that need %s (`make test-all` installs all and runs all)\n", filepath.Base(os.Args[0]), what))
+	if slices.Contains(missing, "redis-server") { // most tests need it
+		how = toInstall("redis-server") + "; " + how
+	}
+	say(fmt.Sprintf("%s: left out the tests that need %s (%s)\n", filepath.Base(os.Args[0]), what, how))
 })
 
 // say writes a line to where `go test` itself writes its errors, if the system lets it: it hides what a program prints

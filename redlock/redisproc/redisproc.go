@@ -132,7 +132,7 @@ func (s *Server) Restart() error {
 	// The kernel ends the server when this process dies, also by a signal that runs no deferred call.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("start %s (Debian's package redis-server has redis-server, make servers other versions): %w", s.program, err)
+		return fmt.Errorf("start %s (%s; make servers has other versions): %w", s.program, toInstall("redis-server"), err)
 	}
 	done := make(chan struct{})
 	go func() {

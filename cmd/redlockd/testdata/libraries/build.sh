@@ -146,9 +146,10 @@ lacking=()
 for language in "${stale[@]}"; do [ -z "$(missing "$language")" ] || lacking+=("$language"); done
 if [ ${#lacking[@]} != 0 ]; then
   command -v apt-get >/dev/null || fail "$(for language in "${lacking[@]}"; do missing "$language"; done | paste -sd, -): install this, then run make libraries again"
-  sudo=$([ "$(id -u)" = 0 ] || echo sudo)
-  $sudo apt-get update -qq
   read -ra wanted <<<"$(for language in "${lacking[@]}"; do packages "$language"; done | paste -sd' ' -)"
+  sudo=$([ "$(id -u)" = 0 ] || echo sudo)
+  [ -z "$sudo" ] || command -v sudo >/dev/null || fail "there is no sudo here. As root, type: apt-get update && apt-get install -y --no-install-recommends ${wanted[*]}"
+  $sudo apt-get update -qq
   echo "libraries: installing ${wanted[*]}"
   $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${wanted[@]}" >/dev/null
   if command -v rustup >/dev/null && ! recent_cargo; then rustup toolchain install --profile minimal stable; fi
