@@ -268,14 +268,6 @@ func (c *Client) Stats() Stats {
 	return s
 }
 
-// Failing is Stats.Failing alone, which costs less.
-func (c *Client) Failing() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	s := Stats{NoQuorumFor: c.outcomes.noQuorumFor(c.own.At(time.Now()))}
-	return s.Failing()
-}
-
 // Masters describes the masters, in the order of Options.Masters.
 func (c *Client) Masters() []MasterStatus {
 	lanes := c.fleet.view.Load().masters

@@ -206,6 +206,7 @@ func TestJSONLeavesOutWhatIsNotKnown(t *testing.T) {
       "clock_diff_ms": null,
       "clock_err_ms": null,
       "cluster_node": false,
+      "used_memory_bytes": 0,
       "maxmemory_bytes": 0,
       "aof": false,
       "problems": [

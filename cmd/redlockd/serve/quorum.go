@@ -57,7 +57,7 @@ func (s *server) watchQuorum(ctx context.Context, clients net.Addr) {
 		s.log.Info("type this, to try it: " + howToTry(clients))
 	}
 	for hasQuorum, failing := true, false; pause(ctx, quorumPause); {
-		if now := s.engine.Failing(); now != failing {
+		if now := redlock.Failing(s.engine); now != failing {
 			failing = now
 			s.logFailing(failing)
 		}
