@@ -127,29 +127,31 @@ func Refound(ctx context.Context, opts Options, dryRun bool) (*Refounding, error
 	return member.Refound(ctx, opts.members(), dryRun)
 }
 
-// Bootstrap is BootstrapAndReport without the reports.
+// Bootstrap is BootstrapAndReport of all masters, without the reports.
 func Bootstrap(ctx context.Context, opts Options) error {
-	_, err := BootstrapAndReport(ctx, opts)
+	_, err := BootstrapAndReport(ctx, opts, false)
 	return err
 }
 
 // BootstrapAndReport founds the membership of a brand-new set of masters, all of which vote at once.
 // Otherwise it would look as if all of them had just forgotten everything, and they would have no vote
 // for one wait (Options.FoundingWait). It does so only if all of them can be reached, are different,
-// may have a vote, never were members and hold no key; otherwise it changes nothing, and the error says
-// what is in the way. Use it only where no client can still hold a lock from before. The reports are in
-// the order of the masters; there are none if the options are out of bounds.
+// may have a vote, have never voted and hold no key; otherwise it changes nothing, and the error says
+// what is in the way. With anyway, it is enough that a majority is so and none of the others is reached
+// or fit to vote: the seat of such a one waits for its master. Use it only where no client can still
+// hold a lock from before. The reports are in the order of the masters; there are none if the options
+// are out of bounds.
 //
-// Masters that a redlockd has founded by itself, and that wait, count as new: nothing tells them from
-// those that nobody has looked at yet. Masters that have all forgotten look the same, either way. Where
-// a redlockd runs that knew one of them before, the founding is not the first one, and the bootstrap
-// refuses.
-func BootstrapAndReport(ctx context.Context, opts Options) ([]BootstrapReport, error) {
+// Masters that a redlockd has founded by itself, and that wait, count as new, also if it did so while
+// some of them were missing: then those are seated, in the place of seats that opts do not name any
+// more. Masters that have all forgotten look the same. Where a redlockd runs that knew one of them
+// before, the founding is not the first one, and the bootstrap refuses.
+func BootstrapAndReport(ctx context.Context, opts Options, anyway bool) ([]BootstrapReport, error) {
 	opts = opts.withDefaults()
 	if err := opts.Validate(); err != nil {
 		return nil, err
 	}
-	return member.Bootstrap(ctx, opts.members())
+	return member.Bootstrap(ctx, opts.members(), anyway)
 }
 
 // ProbeAll probes all masters of the membership at the same time, each within timeout, and compares

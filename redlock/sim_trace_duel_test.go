@@ -92,7 +92,7 @@ func (d *duellist) step() {
 			d.since[timer] = v.Began
 		}
 	}
-	chosen, err := v.Step(ctx, parent, v.Acceptors(parent), parent.Quorum(), d.child(v, parent))
+	chosen, err := v.Step(ctx, parent, d.child(v, parent))
 	if err != nil || rng.IntN(4) == 0 {
 		return
 	}

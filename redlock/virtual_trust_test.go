@@ -235,7 +235,7 @@ func TestStepsDuringASurvey(t *testing.T) {
 			for place := range 2 {
 				other.look()
 				child := other.demotes(place)
-				if chosen, err := other.survey.Step(s.Context(), other.parent, other.found(), other.parent.Quorum(), child); err != nil || chosen.Digest != child.Digest {
+				if chosen, err := other.survey.Step(s.Context(), other.parent, child); err != nil || chosen.Digest != child.Digest {
 					s.Fatalf("got %v, %v", chosen, err)
 				}
 				other.survey.Teach(s.Context(), other.found(), child)

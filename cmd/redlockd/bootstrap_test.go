@@ -6,6 +6,7 @@ package main
 import (
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 
 	"redlockd/cmd/redlockd/cli"
@@ -95,6 +96,21 @@ func TestRunThenBootstrap(t *testing.T) {
 	}
 	wantRun(t, cli.ExitOK, "3 of 3 masters admitted.", "", "bootstrap", "--masters", addrs)
 	wantRun(t, cli.ExitOK, "", "", "run", "--masters", addrs, "r", "--", "true")
+}
+
+// A server that starts while a master is missing founds the membership without it. When the master has come, a bootstrap admits all.
+func TestBootstrapWithAMasterThatComesLate(t *testing.T) {
+	servers, addrs := startMasters(t, 3)
+	servers[2].Kill()
+	p := begin(t, "serve", "--listen", "127.0.0.1:0", "--masters", addrs, "--max-ttl", "1h", "--bootstrap")
+	p.waitLog("change=\"founded")
+	p.signal(syscall.SIGTERM)
+	p.wantExit(cli.ExitOK)
+	if err := servers[2].Restart(); err != nil {
+		t.Fatal(err)
+	}
+	wantRun(t, cli.ExitOK, "3 of 3 masters admitted.", "", "bootstrap", "--masters", addrs, "--max-ttl", "1h")
+	launch(t, "--masters", addrs, "--max-ttl", "1h").dial().lock("r", "t1")
 }
 
 func addrsOf(servers []*redisproc.Server) string { return strings.Join(redisproc.Addrs(servers), ",") }

@@ -48,8 +48,8 @@ func (f *Report) shownID() recordID {
 		return recordID{}
 	case !f.State.fresh:
 		return f.State.Record
-	case f.record != nil:
-		return f.record.ID()
+	case f.before != nil:
+		return f.before.ID()
 	}
 	return recordID{}
 }
@@ -60,8 +60,11 @@ func (f *Report) standsAt(r *Record) bool {
 	if !f.ok() || f.State.fresh {
 		return false
 	}
-	return f.State.Record.Digest == r.Digest || f.record != nil && f.record.Parent == r.Digest //mutant:versions-are-compared-without-digests
+	return f.State.Record.Digest == r.Digest || f.isPast(r) //mutant:versions-are-compared-without-digests
 }
+
+// isPast tells whether the master has settled on a child of the record, whose text is there.
+func (f *Report) isPast(r *Record) bool { return f.record != nil && f.record.Parent == r.Digest }
 
 // Acceptors are the memories that r lists, as far as they stand at it: those choose its child, and some
 // may know already which one it is.
@@ -80,7 +83,7 @@ func (s *Survey) inForce(r *Record) bool { return len(s.Acceptors(r)) >= r.Quoru
 // settled are the records that masters have settled on, as far as their texts are there.
 func (s *Survey) settled() (records []*Record) {
 	for _, f := range s.Reports {
-		if f.ok() && !f.State.fresh && f.record != nil {
+		if f.ok() && f.record != nil {
 			records = append(records, f.record)
 		}
 	}
@@ -172,10 +175,10 @@ func (s *Survey) fleetOf(f *Report, o Options) string {
 		return of
 	}
 	for _, other := range s.Reports {
-		if !other.ok() || other.record == nil {
+		r := other.known()
+		if !other.ok() || r == nil {
 			continue
 		}
-		r := other.record
 		for one := range r.seats() {
 			if o.MasterAt(one.Name, one.Addr).Addr == f.master.Addr {
 				if of != "" && of != r.Fleet() {
@@ -197,8 +200,8 @@ func (s *Survey) whoBelongs(addrs map[string][]string) string {
 		if fleet != "" {
 			to = " to fleet " + fleet
 		}
-		if at := slices.IndexFunc(s.Reports, func(f *Report) bool { return f.ok() && f.record != nil && f.record.Fleet() == fleet }); at >= 0 {
-			to += " (" + seatNames(s.Reports[at].record) + ")"
+		if at := slices.IndexFunc(s.Reports, func(f *Report) bool { return f.ok() && f.known() != nil && f.known().Fleet() == fleet }); at >= 0 {
+			to += " (" + seatNames(s.Reports[at].known()) + ")"
 		}
 		parts = append(parts, strings.Join(addrs[fleet], ", ")+to)
 	}

@@ -1,93 +1,272 @@
 package member
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
+	"strings"
+	"time"
+
+	"redlockd/redlock/quorum"
 )
+
+// A bootstrap makes voters of masters that have never voted, without a wait, because an operator says
+// that no client can still hold a lock. On masters that are all new it is one step, which founds a
+// membership. Where a redlockd has founded one already, in which nobody has ever voted, the bootstrap
+// goes on from there: a strict step seats each master that is missing, one after the other, and the last
+// one makes voters of all. So a membership that was founded while a master was away, or with a wrong
+// address, is no obstacle.
+//
+// A seat that the settings do not name any more is given to a master that they name: it has never voted,
+// so nobody counts on it.
+//
+// Why no wait is needed: the record proves that no quorum of its seats has ever voted, under it or a
+// record before it (isNew). If somebody gives votes meanwhile, after the wait, that is a child of the
+// same parent, of which one is chosen. The operator's word is that there was no membership before the
+// first founding.
 
 // BootstrapReport is what a bootstrap found of one master, and did to it. What could not be read is
 // zero.
 type BootstrapReport struct {
-	Addr     string
-	Version  string // as conn.ServerVersion has it
-	RunID    string // names the process
-	Shows    string // of the membership: "nothing", "founded, waits", "version 3"; empty: not read
-	Keys     int64  // in the database that redlockd uses, without those of the membership; -1: not read
-	Problem  error  // what is in the way; nil: nothing
-	Admitted bool   // by this bootstrap
+	Addr    string
+	Version string // as conn.ServerVersion has it
+	RunID   string // names the process
+	Shows   string // of the membership: "nothing", "founded, waits", "version 3"; empty: not read
+	Keys    int64  // in the database that redlockd uses, without those of the membership; -1: not read
+	Problem error  // what is in the way; nil: nothing
+	// Missing: the problem is that it cannot be reached, or is not fit to vote. Others can be admitted
+	// without it.
+	Missing  bool
+	Admitted bool // by this bootstrap
 }
 
+const (
+	// bootstrapTries bounds how often a bootstrap looks at the masters: a step for each seat, and more for
+	// what runs beside it.
+	bootstrapTries = 2*quorum.MaxMasters + 10
+	// bootstrapPause is the longest pause before another try, where somebody else was ahead.
+	bootstrapPause = 50 * time.Millisecond
+)
+
+// errFounding is a founding that others are just about to make.
+var errFounding = errors.New("a redlockd is just about to found the membership: try again")
+
 // Bootstrap is redlock.BootstrapAndReport, with options that are valid.
-func Bootstrap(ctx context.Context, opts Options) ([]BootstrapReport, error) {
-	s := SurveyMasters(ctx, opts.Places(), Patience{Enough: len(opts.Masters)}, opts)
-	defer s.Close()
-	reports := make([]BootstrapReport, len(opts.Masters))
-	var errs []error
-	for i, f := range s.Reports {
-		reports[i] = f.bootstrapReport()
-		if err := reports[i].Problem; err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", f.master.Addr, err))
+func Bootstrap(ctx context.Context, opts Options, anyway bool) (reports []BootstrapReport, err error) {
+	done := "nothing was changed"
+	for range bootstrapTries {
+		var chosen *Record
+		if reports, chosen, err = opts.bootstrap(ctx, anyway); chosen != nil && chosen.Voters() > 0 {
+			return reports, nil
+		}
+		if chosen != nil {
+			done = "not all is done: repeat this"
+		}
+		if err != nil && !errors.Is(err, errOutrun) && !errors.Is(err, errFounding) || ctx.Err() != nil {
+			break
+		}
+		if err != nil {
+			time.Sleep(rand.N(bootstrapPause))
 		}
 	}
+	return reports, fmt.Errorf("bootstrap: %s: %w", done, cmp.Or(err, ctx.Err(), errOutrun))
+}
+
+// bootstrap looks at the masters, and makes the step that is due. chosen is its record, which has voters
+// if it was the last one; nil: there was no step.
+func (o Options) bootstrap(ctx context.Context, anyway bool) (reports []BootstrapReport, chosen *Record, err error) {
+	s, named := o.surveyNamed(ctx)
+	defer s.Close()
+	parent, present := s.Prevailing(), 0
+	var errs []error
+	for i, f := range named {
+		r := f.bootstrapReport(parent)
+		r.Addr = o.Masters[i].Addr
+		if !r.Missing {
+			present++
+		}
+		if r.Problem != nil && !(anyway && r.Missing) {
+			errs = append(errs, fmt.Errorf("%s: %w", r.Addr, r.Problem))
+		}
+		reports = append(reports, r)
+	}
+	if needed := quorum.Of(len(named)); len(errs) == 0 && present < needed {
+		errs = append(errs, fmt.Errorf("%d of %d masters can be admitted, %d are needed", present, len(named), needed))
+	}
 	if len(errs) > 0 {
-		return reports, fmt.Errorf("bootstrap: nothing was changed: %w", errors.Join(errs...))
+		return reports, nil, errors.Join(errs...)
 	}
 	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
 	defer cancel()
-	parent, first := s.Prevailing(), (*Record)(nil)
-	switch {
+	var next *Record
+	switch founded := s.whoShowsARecord(); {
 	case parent != nil:
-		first = parent.Child()
-		first.Wait = first.Needed(opts.Drift)
-	case slices.ContainsFunc(s.Reports, func(f *Report) bool { return !f.State.fresh }):
-		return reports, errors.New("bootstrap: nothing was changed: a redlockd is just about to found the membership: try again")
+		next, err = o.bootstrapStep(parent, named, founded)
+	case founded != "":
+		err = fmt.Errorf("%w; if no redlockd runs, run FLUSHALL on %s, and repeat this: a majority does not know the membership there, in which nobody has ever voted", errFounding, founded)
 	default:
-		first, _ = s.founding(nil, opts)
-		first.Wait = first.Needed(opts.Drift)
-	}
-	for s := range first.seats() {
-		s.State = Voter
-	}
-	chosen, err := s.Step(ctx, parent, s.Reports, len(s.Reports), first.Seal())
-	if err == nil && chosen.Digest != first.Digest {
-		err = errors.New("a redlockd was founding the membership at the same time: try again")
+		if next, _ = s.founding(nil, o); next == nil {
+			return reports, nil, errFounding
+		}
+		next.admit(named, o)
 	}
 	if err != nil {
-		return reports, fmt.Errorf("bootstrap: %w", err)
+		return reports, nil, err
 	}
-	s.Teach(ctx, s.Reports, chosen)
-	for i := range reports {
-		reports[i].Admitted = true
+	if parent != nil {
+		s.teachUntaught(ctx, parent)
 	}
-	return reports, nil
+	if chosen, err = s.Step(ctx, parent, next.Seal()); err != nil {
+		return reports, nil, err
+	}
+	s.Teach(ctx, chosen.Among(s.Reports), chosen)
+	for i, f := range named {
+		seat := chosen.Lists(f.State.Memory)
+		reports[i].Admitted = f.ok() && seat != nil && seat.State == Voter
+	}
+	return reports, chosen, nil
 }
 
-// bootstrapReport tells what was found, and whether it is new.
-func (f *Report) bootstrapReport() BootstrapReport {
-	r := BootstrapReport{Addr: f.master.Addr, Version: f.version, RunID: f.runID, Keys: -1, Problem: f.err}
+// surveyNamed asks the masters that the options name, and, where some of them show a membership in which
+// nobody has voted, the other seats of that as well. named are those of the options, in their order.
+func (o Options) surveyNamed(ctx context.Context) (s *Survey, named []*Report) {
+	s = SurveyMasters(ctx, o.Places(), Patience{Enough: len(o.Masters)}, o)
+	named = slices.Clone(s.Reports)
+	var lead *Record
+	for _, r := range s.settled() {
+		if lead == nil || r.newerThan(lead.ID()) {
+			lead = r
+		}
+	}
+	if lead == nil || !lead.isNew() {
+		return s, named
+	}
+	places := o.placesOf(lead)
+	where := make([]int, len(o.Masters))
+	free := 0
+	for i, m := range o.Masters {
+		at := lead.Lists(named[i].State.Memory)
+		if at == nil {
+			if at = lead.seatOf(m); at != nil && places[at.Number].FullAddr() != m.FullAddr() {
+				at = nil
+			}
+		}
+		if at != nil {
+			where[i] = at.Number
+		} else {
+			for lead.Seat(free) != nil {
+				free++
+			}
+			where[i] = free
+			free++
+		}
+		places[where[i]] = m
+	}
+	reached := s.count((*Report).ok)
+	s.Close()
+	s = SurveyMasters(ctx, places, Patience{Enough: reached, Grace: surveyGrace}, o)
+	for i := range named {
+		named[i] = s.At(where[i])
+	}
+	return s, named
+}
+
+// whoShowsARecord are the masters that have settled on one; "": there are none.
+func (s *Survey) whoShowsARecord() string {
+	var addrs []string
+	for _, f := range s.Reports {
+		if f.ok() && !f.State.fresh {
+			addrs = append(addrs, f.master.Addr)
+		}
+	}
+	return strings.Join(addrs, ", ")
+}
+
+// bootstrapStep is the next record on the way from parent, in which nobody has ever voted, to one in
+// which all masters vote that were named and are fit. founded are the masters that show a record.
+func (o Options) bootstrapStep(parent *Record, named []*Report, founded string) (*Record, error) {
+	others := fmt.Errorf("a redlockd has founded the membership with %s, and the settings name %s. Nobody has ever voted in it: run FLUSHALL on %s, and repeat this",
+		seatNames(parent), seatNames(vacated(nil, o)), founded)
+	if len(o.Masters) != len(parent.Seats) {
+		return nil, others
+	}
+	child := parent.Child()
+	seats := make([]*Seat, len(named)) // of those that have one
+	taken := make(map[*Seat]bool)
+	for _, seatOf := range []func(i int) *Seat{
+		func(i int) *Seat { return child.Lists(named[i].State.Memory) },
+		func(i int) *Seat { return child.seatOf(o.Masters[i]) },
+	} {
+		for i := range named {
+			if at := seatOf(i); seats[i] == nil && at != nil && !taken[at] {
+				seats[i], taken[at] = at, true
+			}
+		}
+	}
+	for i, m := range o.Masters {
+		f := named[i]
+		if parent.Lists(f.State.Memory) != nil {
+			continue
+		}
+		at := cmp.Or(seats[i], child.seatWhere(func(one *Seat) bool { return !taken[one] }))
+		switch {
+		case !f.ok():
+			continue
+		case at == nil || m.Name != "" && at.Name != m.Name:
+			return nil, others
+		case m.Name == "":
+			at.Addr = m.SeatAddr()
+		}
+		at.Memory, at.State, at.Since = f.State.Memory, Learner, child.Version
+		return child, nil
+	}
+	child.admit(named, o)
+	return child, nil
+}
+
+// admit makes voters of those that were found.
+func (r *Record) admit(found []*Report, o Options) {
+	for _, f := range found {
+		if s := r.Lists(f.State.Memory); f.ok() && s != nil {
+			s.State = Voter
+		}
+	}
+	r.Wait = r.Needed(o.Drift)
+}
+
+// bootstrapReport tells what was found, and whether it is new. parent is the record in force; nil: there
+// is none.
+func (f *Report) bootstrapReport(parent *Record) BootstrapReport {
+	r := BootstrapReport{Version: f.version, RunID: f.runID, Keys: -1, Problem: f.err, Missing: f.err != nil}
 	if f.err != nil {
 		return r
 	}
 	r.Keys = f.keys
-	switch record := f.record; {
-	case f.State.fresh && record == nil:
-		r.Shows = "nothing"
-	case record == nil:
-		r.Shows = fmt.Sprintf("version %d", f.State.Record.version)
-		r.Problem = errors.New(recordIsGone)
-	case f.State.fresh:
-		r.Shows = fmt.Sprintf("version %d before it was restarted", record.Version)
-	case record.isNew():
-		r.Shows = "founded, waits"
-	default:
-		r.Shows = fmt.Sprintf("version %d", record.Version)
-	}
 	switch {
-	case r.Problem != nil:
-	case f.record != nil && !(f.record.isNew() && !f.State.fresh): //mutant:bootstrap-over-a-membership
+	case f.record != nil && f.record.isNew():
+		r.Shows = "founded, waits"
+	case f.record != nil:
+		r.Shows = fmt.Sprintf("version %d", f.record.Version)
+	case !f.State.fresh:
+		r.Shows = fmt.Sprintf("version %d", f.State.Record.version)
+	case f.before != nil:
+		r.Shows = fmt.Sprintf("version %d before it was restarted", f.before.Version)
+	default:
+		r.Shows = "nothing"
+	}
+	known := f.known()
+	switch {
+	case !f.State.fresh && known == nil:
+		r.Problem = errors.New(recordIsGone)
+	case f.record != nil && !f.record.isNew(): //mutant:bootstrap-over-a-membership
 		r.Problem = fmt.Errorf("it has a membership (%s): it is not new", r.Shows)
+	case f.before != nil && (parent == nil || !known.ID().sameLineage(parent.ID()) || known.newerThan(parent.ID())):
+		r.Problem = fmt.Errorf("it has a membership (%s): it is not new", r.Shows)
+	case f.record != nil && parent != nil && !known.ID().sameLineage(parent.ID()):
+		r.Problem = fmt.Errorf("it has another membership than the others (of %s), in which nobody has ever voted: run FLUSHALL on it", seatNames(known))
 	case r.Keys > 0: //mutant:bootstrap-over-keys
 		r.Problem = fmt.Errorf("it holds %d keys: it is not new", r.Keys)
 	}
@@ -95,7 +274,21 @@ func (f *Report) bootstrapReport() BootstrapReport {
 }
 
 // isNew tells whether nobody can have been granted anything under this record or one before it, as far
-// as its founder knew.
+// as its founder knew: no seat votes, and those that have never voted leave no quorum to the others.
 func (r *Record) isNew() bool {
-	return r.Generation == 1 && r.Version == 0 && r.Voters() == 0 //mutant:bootstrap-over-a-second-founding
+	never := 0
+	for s := range r.seats() {
+		if r.neverVoted(s) {
+			never++
+		}
+	}
+	return never+r.Quorum() > len(r.Seats) && r.Voters() == 0 && r.Roster == 0 //mutant:bootstrap-where-a-quorum-may-have-voted
+}
+
+// neverVoted tells whether the record proves that no master has ever voted at the seat: it is what it
+// was when the first founding named it, without a vote. A seat that loses its vote is something since a
+// later version, and one that gets its vote is a voter. What follows from an earlier founding has a
+// higher generation, unless its founder knew nothing of that.
+func (r *Record) neverVoted(s *Seat) bool {
+	return r.Generation == 1 && s.Since == 0 && (s.State == Learner || s.State == Vacant) //mutant:bootstrap-over-a-second-founding
 }

@@ -329,8 +329,8 @@ func (q *memberRequest) seat(ctx context.Context, n *Situation, child *Record) (
 // to none.
 func (f *Report) ofAnotherFleet(r *Record) string {
 	switch {
-	case f.record != nil && f.record.Fleet() != r.Fleet() && f.State.fresh: //mutant:a-master-that-belonged-to-another-fleet-is-seated
-		return "before it restarted it belonged to another fleet, whose masters are " + seatNames(f.record)
+	case f.before != nil && f.before.Fleet() != r.Fleet(): //mutant:a-master-that-belonged-to-another-fleet-is-seated
+		return "before it restarted it belonged to another fleet, whose masters are " + seatNames(f.before)
 	case f.foreign(r) && f.record == nil:
 		return belongsElsewhere
 	case f.foreign(r): //mutant:a-master-of-another-fleet-is-seated

@@ -393,11 +393,7 @@ func (m *Coordinator) raiseFloors(ctx context.Context, n *Situation, places []in
 // what they chose.
 func (m *Coordinator) propose(ctx context.Context, s *Survey, parent *Record, d decision) time.Duration {
 	o := m.opts
-	acceptors, quorum := d.Child.Among(s.Reports), d.Child.Quorum() //mutant:a-founding-is-chosen-by-one
-	if parent != nil {
-		acceptors, quorum = s.Acceptors(parent), parent.Quorum()
-	}
-	chosen, err := s.Step(ctx, parent, acceptors, quorum, d.Child)
+	chosen, err := s.Step(ctx, parent, d.Child)
 	if err != nil {
 		m.setProblem("the membership cannot be changed at present: " + err.Error())
 		if errors.Is(err, errOutrun) {

@@ -17,7 +17,6 @@ import (
 	"redlockd/redlock/conn"
 	"redlockd/redlock/lua"
 	"redlockd/redlock/memmaster"
-	"redlockd/redlock/quorum"
 )
 
 // fleet is a set of masters.
@@ -59,7 +58,7 @@ func (s *fleet) options(paths []*memmaster.Link) Options {
 // found has all masters vote.
 func (s *fleet) found() {
 	s.Helper()
-	if _, err := Bootstrap(s.Context(), s.options(s.links())); err != nil {
+	if _, err := Bootstrap(s.Context(), s.options(s.links()), false); err != nil {
 		s.Fatal(err)
 	}
 }
@@ -131,14 +130,20 @@ func (p *proposer) demotes(place int) *Record {
 	return child.Seal()
 }
 
-// step is one of the acceptors at these places.
+// step is one of a proposer that reaches the masters at these places; all, if none are given.
 func (p *proposer) step(own *Record, places ...int) (*Record, error) {
-	quorum := quorum.Of(len(p.s.masters))
 	parent := p.parent
 	if own.founds() {
 		parent = nil
 	}
-	return p.survey.Step(p.s.Context(), parent, p.found(places...), quorum, own)
+	reached := p.found(places...)
+	for _, f := range p.survey.Reports {
+		if before := f.err; !slices.Contains(reached, f) {
+			f.err = errAway
+			defer func() { f.err = before }()
+		}
+	}
+	return p.survey.Step(p.s.Context(), parent, own)
 }
 
 // prepare and accept are the two halves of a step that is not finished.

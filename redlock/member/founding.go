@@ -41,7 +41,7 @@ func (s *Survey) founding(base *Record, opts Options) (f *Record, why string) {
 		}
 		if base != nil && a.foreign(base) || base == nil && !a.State.fresh {
 			reason := belongsElsewhere
-			if a.record == nil {
+			if a.known() == nil {
 				reason = recordIsGone
 			}
 			others[reason] = append(others[reason], conn.Sanitize(one.Name))
@@ -49,9 +49,9 @@ func (s *Survey) founding(base *Record, opts Options) (f *Record, why string) {
 		}
 		reached++
 		f.Generation = max(f.Generation, a.State.Record.generation) //mutant:a-founding-whose-text-is-gone-is-forgotten
-		if a.record != nil {                                        // also that of a memory before
-			f.Generation = max(f.Generation, a.record.Generation) //mutant:a-founding-before-is-forgotten
-			f.Wait = max(f.Wait, a.record.Wait)                   //mutant:a-founding-forgets-a-longer-wait
+		if r := a.known(); r != nil {
+			f.Generation = max(f.Generation, r.Generation) //mutant:a-founding-before-is-forgotten
+			f.Wait = max(f.Wait, r.Wait)                   //mutant:a-founding-forgets-a-longer-wait
 		}
 		if a.child != nil && !a.child.founds() { // it may have been chosen //mutant:a-founding-forgets-the-wait-of-a-child //mutant:a-founding-adds-up-the-waits-of-others
 			f.Wait = max(f.Wait, a.child.Wait)
@@ -81,7 +81,7 @@ func (s *Survey) founding(base *Record, opts Options) (f *Record, why string) {
 	}
 	var whose []string // who remembers so long a wait
 	for _, a := range s.Reports {
-		if a.ok() && a.record != nil && a.record.Wait == f.Wait {
+		if a.ok() && a.known() != nil && a.known().Wait == f.Wait {
 			whose = append(whose, conn.Sanitize(a.master.SeatName()))
 		}
 	}
@@ -128,7 +128,7 @@ const recordIsGone = "it shows a membership whose record is not there: see who w
 func (s *Survey) remains(own *Record) (newest *Record) {
 	newest = own
 	for _, f := range s.Reports {
-		r := f.record
+		r := f.known()
 		if f.ok() && r != nil && r.seatOf(f.master) != nil && (newest == nil || r.follows(newest)) { //mutant:the-seats-of-an-older-founding
 			newest = r
 		}

@@ -432,7 +432,7 @@ func TestFleetOfAList(t *testing.T) {
 		return func(s *Survey) {
 			for _, i := range places {
 				s.Reports[i].shown(processMemory(i, 2), nil)
-				s.Reports[i].record = hint
+				s.Reports[i].before = hint
 			}
 		}
 	}
@@ -550,7 +550,7 @@ func TestFounding(t *testing.T) {
 		return func(s *Survey) {
 			for _, i := range places {
 				s.Reports[i].shown(processMemory(i, nth), nil)
-				s.Reports[i].record = hint
+				s.Reports[i].before = hint
 			}
 		}
 	}
@@ -667,7 +667,7 @@ func TestGenerationOfAFounding(t *testing.T) {
 		for i := 1; i < 5; i++ {
 			s.Reports[i].shown(processMemory(i, 2), nil)
 		}
-		if s.Reports[4].record = later; text == nil {
+		if s.Reports[4].before = later; text == nil {
 			s.Reports[4].shown(processMemory(4, 2), later)
 			s.Reports[4].record = nil
 		}
@@ -688,7 +688,7 @@ func TestRemains(t *testing.T) {
 		want   int64
 	}{
 		{"one is ahead", own, func(f *Report) { f.shown(f.State.Memory, version(9)) }, 9},
-		{"one was ahead before it forgot", own, func(f *Report) { f.shown(f.State.Memory, nil); f.record = version(9) }, 9},
+		{"one was ahead before it forgot", own, func(f *Report) { f.shown(f.State.Memory, nil); f.before = version(9) }, 9},
 		{"one that is not reached is ahead", own, func(f *Report) { f.shown(f.State.Memory, version(9)); f.err = errAway }, 7},
 		{"one is behind", own, func(f *Report) { f.shown(f.State.Memory, version(5)) }, 7},
 		{"one has a record without a seat of its own", own, func(f *Report) {
@@ -714,11 +714,11 @@ func TestRemains(t *testing.T) {
 		t.Error("who has settled on a child stands at its parent, and shows the child")
 	}
 	f.shown(f.State.Memory, nil)
-	f.record = child
+	f.before = child
 	if f.standsAt(own) || f.shownID() != child.ID() {
 		t.Error("who has forgotten stands nowhere, and shows what the memory before left")
 	}
-	if f.record = nil; f.shownID() != (recordID{}) {
+	if f.before = nil; f.shownID() != (recordID{}) {
 		t.Errorf("a fresh memory shows %v", f.shownID())
 	}
 	f.shown(f.State.Memory, child)

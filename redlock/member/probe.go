@@ -193,7 +193,7 @@ func ProbeAll(ctx context.Context, o Options, timeout time.Duration) ([]MasterRe
 	}
 	all, force := named, inForce(named)
 	for i := 0; force == nil && i < len(named); i++ {
-		if f := &named[i].shown; f.record != nil && !f.State.fresh { // the options may name too few of its masters
+		if f := &named[i].shown; f.record != nil { // the options may name too few of its masters
 			force = inForce(probeAll(mastersOf(f.record, o)))
 		}
 	}
@@ -475,7 +475,7 @@ func (r *MasterReport) readMembership(ctx context.Context, o Options) {
 	if !f.State.fresh {
 		r.MembersVersion = f.State.Record.version
 	}
-	r.New = f.State.fresh && f.record == nil
+	r.New = f.State.fresh && f.before == nil
 }
 
 // compareMembership says what the master is in the record in force; nil: none was found.
@@ -492,7 +492,7 @@ func (r *MasterReport) compareMembership(s *Survey, f *Report, force *Record) {
 		r.Member = "new"
 	}
 	switch {
-	case force == nil && !f.State.fresh && f.record != nil:
+	case force == nil && f.record != nil:
 		r.Member = "alone"
 		r.add(Warning, "nothing if the others have restarted without their data, a redlockd founds the membership anew; if their machines are lost for good, see redlockd members --help",
 			"it is a member, and a majority of the members does not show that, or cannot be reached: %s", seatNames(f.record))

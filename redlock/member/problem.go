@@ -23,10 +23,10 @@ func (m *Coordinator) complaint(s *Survey, r *Record, strays []*Report) string {
 		switch {
 		case conn.IsRefused(f.err) && r.Seat(f.Place) != nil:
 			return f.master.Addr + " gets no vote: " + strings.TrimPrefix(f.err.Error(), conn.RefusedPrefix)
-		case f.foreign(r) && f.record == nil:
+		case f.foreign(r) && f.known() == nil:
 			return f.master.Addr + ": " + belongsElsewhere
 		case f.foreign(r):
-			return f.master.Addr + ": " + belongsElsewhere + ", whose masters are " + seatNames(f.record) +
+			return f.master.Addr + ": " + belongsElsewhere + ", whose masters are " + seatNames(f.known()) +
 				": if these are the masters that are meant here, give this redlockd the names and addresses that `redlockd members` prints with that fleet's settings;" +
 				" else name another master here, or, if that fleet is gone, run FLUSHALL on it"
 		}

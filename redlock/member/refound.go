@@ -60,7 +60,7 @@ func Refound(ctx context.Context, opts Options, dryRun bool) (*Refounding, error
 	}
 	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
 	defer cancel()
-	chosen, err := s.Step(ctx, nil, f.Among(s.Reports), f.Quorum(), f)
+	chosen, err := s.Step(ctx, nil, f)
 	if err != nil {
 		return nil, fmt.Errorf("refound: the same command again finishes what this one has begun: %w", err)
 	}
@@ -86,7 +86,7 @@ func (o Options) refounding(ctx context.Context) (s *Survey, base, f *Record, pl
 		if fleet := m.shownID().fleet(); fleet != "" {
 			of[fleet] = append(of[fleet], m.master.Addr)
 		}
-		if m.ok() && m.State.fresh && m.record == nil && m.child == nil && m.keys > 0 { //mutant:a-master-with-keys-is-refounded
+		if m.ok() && m.State.fresh && m.before == nil && m.child == nil && m.keys > 0 { //mutant:a-master-with-keys-is-refounded
 			return refuse("%s holds %d keys, and was no member: name another master, or run FLUSHALL on it", m.master.Addr, m.keys)
 		}
 	}
@@ -142,8 +142,8 @@ func (o Options) refounding(ctx context.Context) (s *Survey, base, f *Record, pl
 // newer one.
 func (s *Survey) newest(own *Record) *Record {
 	for _, f := range s.Reports {
-		if f.ok() && f.record != nil && (own == nil || f.record.newerThan(own.ID())) {
-			own = f.record
+		if r := f.known(); f.ok() && r != nil && (own == nil || r.newerThan(own.ID())) {
+			own = r
 		}
 	}
 	return own

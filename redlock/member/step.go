@@ -27,6 +27,9 @@ var errOutrun = errors.New("somebody else changes the membership at the same tim
 // nil, a founding or the first record of a bootstrap. own is what to propose where none of them has
 // accepted another one already. It returns the record that was chosen.
 //
+// The acceptors are the memories of the survey that parent lists and that stand at it; where parent is
+// nil, those that own lists. What the survey says of other masters is of no account.
+//
 // A step takes over an accepted child of its own kind only. A founding must not take over a child of a
 // record: too few of those that could choose it are there. It need not, because it waits until
 // everything that the child may have allowed is over. And a child of a record need not take over a
@@ -38,12 +41,17 @@ var errOutrun = errors.New("somebody else changes the membership at the same tim
 //
 // An acceptor that has settled on a child already has accepted it, at a ballot above all others: it was
 // told that this one is chosen. It promises nothing, because it accepts nothing else.
-func (s *Survey) Step(ctx context.Context, parent *Record, acceptors []*Report, quorum int, own *Record) (*Record, error) {
-	var ask, settled []*Report
+func (s *Survey) Step(ctx context.Context, parent, own *Record) (*Record, error) {
+	acceptors, quorum := own.Among(s.Reports), own.Quorum() //mutant:a-founding-is-chosen-by-one
+	if parent != nil {
+		acceptors, quorum = s.Acceptors(parent), parent.Quorum() //mutant:a-step-is-chosen-by-strangers
+	}
+	var ask []*Report
+	var settled []*Record // the children of parent that acceptors have settled on
 	ballot := ""
 	for _, a := range acceptors {
-		if parent != nil && a.State.Record.Digest != parent.Digest {
-			settled = append(settled, a)
+		if parent != nil && a.isPast(parent) {
+			settled = append(settled, a.record)
 			continue
 		}
 		ask = append(ask, a)
@@ -75,7 +83,7 @@ func (s *Survey) Step(ctx context.Context, parent *Record, acceptors []*Report, 
 	if parent != nil {
 		child = childToPropose(parent, ready, settled, own)
 		// Who has settled on something else has promised nothing.
-		settled = slices.DeleteFunc(settled, func(a *Report) bool { return a.State.Record.Digest != child.Digest }) //mutant:who-knows-another-child-accepts-this
+		settled = slices.DeleteFunc(settled, func(r *Record) bool { return r.Digest != child.Digest }) //mutant:who-knows-another-child-accepts-this
 		if have := len(ready) + len(settled); have < quorum {
 			return nil, fmt.Errorf("prepare: %d of %d masters agreed, %d are needed", have, len(acceptors), quorum)
 		}
@@ -94,12 +102,12 @@ func (s *Survey) Step(ctx context.Context, parent *Record, acceptors []*Report, 
 
 // childToPropose is the child of parent to propose: of those that were accepted, the one of the highest
 // ballot that can have been chosen, and that a step may make; else own. ready are those that have
-// promised, settled those that have settled on a child.
+// promised, settled the children that the others have settled on.
 //
 // A child can have been chosen if those that show it and those that did not answer are a quorum: a
 // master that has accepted a child shows it, or one that was proposed because of it. So what one master
 // invents is not taken over while the others answer.
-func childToPropose(parent *Record, ready, settled []*Report, own *Record) *Record {
+func childToPropose(parent *Record, ready []*Report, settled []*Record, own *Record) *Record {
 	type accepted struct {
 		ballot string
 		child  *Record
@@ -112,9 +120,9 @@ func childToPropose(parent *Record, ready, settled []*Report, own *Record) *Reco
 			shows[a.accepted.Digest]++
 		}
 	}
-	for _, a := range settled {
-		all = append(all, accepted{"~", a.record}) // above the digits of every ballot
-		shows[a.record.Digest]++
+	for _, r := range settled {
+		all = append(all, accepted{"~", r}) // above the digits of every ballot
+		shows[r.Digest]++
 	}
 	silent := -len(ready) - len(settled)
 	for s := range parent.seats() {

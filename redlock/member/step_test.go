@@ -262,7 +262,7 @@ func TestFoundingOfOthersIsChosenByItsOwn(t *testing.T) {
 					s.do(i, "HSET", lua.MembersKey, "p", "00000099.0000000000000000")
 				}
 			})
-			got, err := next.survey.Step(s.Context(), nil, own.Among(next.survey.Reports), own.Quorum(), own)
+			got, err := next.survey.Step(s.Context(), nil, own)
 			if !tt.refused {
 				s.wantChosen(tt.name, got, err, theirs)
 			} else if !errors.Is(err, errOutrun) {

@@ -1,6 +1,7 @@
 package member
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -47,9 +48,10 @@ type Report struct {
 	version string // as conn.ServerVersion has it
 	v       string // the field of the hash
 	State   State  // parsed
-	// record is the one that it has settled on, if its text is that; for a fresh memory, the one of the
-	// memory before, if that was left. Nil: none.
+	// record is the one that it has settled on; nil: it is fresh, or the text is not that.
 	record *Record
+	// before is the one that the memory before a fresh one left; nil: none, or it is not fresh.
+	before *Record
 	// unreadable is why the text of the record that it has settled on cannot be read; nil: it can.
 	unreadable error
 	// child is the one that it has accepted; nil: none, or its text cannot be read.
@@ -241,7 +243,7 @@ func (f *Report) look(ctx context.Context, opts Options) error {
 			return err
 		}
 		if opts.readOnly && f.State.Memory == "" { // its memory gets a name when it is seated
-			f.record, _ = ParseRecord(f.fields["r"])
+			f.before, _ = ParseRecord(f.fields["r"])
 			f.State = State{Memory: NewMemory(f.runID), fresh: true}
 		}
 		if f.fields["r"] == "" { // it belongs to nobody yet, as far as this database says
@@ -294,21 +296,27 @@ func (f *Report) read(ctx context.Context, opts Options) error {
 
 // parse takes from the hash what it shows. The state stays empty where the memory has no name.
 func (f *Report) parse() error {
-	f.v, f.record, f.child, f.unreadable = f.fields["v"], nil, nil, nil
+	f.v, f.record, f.before, f.child, f.unreadable = f.fields["v"], nil, nil, nil, nil
 	state, err := StateOf(f.v, f.runID)
 	if f.State = state; err != nil || state.Memory == "" {
 		return err
 	}
-	f.record, err = ParseRecord(f.fields["r"])
-	if err == nil && !state.fresh && f.record.ID() != state.Record { //mutant:a-record-of-another-digest-is-believed
-		f.record, err = nil, errOtherRecord
-	}
-	if !state.fresh { // else it is the record of the memory before
+	switch r, err := ParseRecord(f.fields["r"]); {
+	case state.fresh:
+		f.before = r
+	case err != nil:
 		f.unreadable = err
+	case r.ID() != state.Record: //mutant:a-record-of-another-digest-is-believed
+		f.unreadable = errOtherRecord
+	default:
+		f.record = r
 	}
 	f.child, _ = recordOf(f.fields["a"], state.Child)
 	return nil
 }
+
+// known is the record that it shows or, where it is fresh, that it has of the memory before; nil: none.
+func (f *Report) known() *Record { return cmp.Or(f.record, f.before) }
 
 // recordOf reads the text of the record that has this digest.
 func recordOf(text, digest string) (*Record, error) {

@@ -40,7 +40,7 @@ func runBootstrap(call *cli.Call) error {
 	c := call.Settings
 	ctx, cancel := context.WithTimeout(context.Background(), bootstrapTimeoutFactor*c.Engine.ConnectTimeout)
 	defer cancel()
-	reports, err := redlock.BootstrapAndReport(ctx, c.Engine)
+	reports, err := redlock.BootstrapAndReport(ctx, c.Engine, false)
 	if err := printBootstrap(call.Stdout, reports); err != nil {
 		return err
 	}

@@ -215,7 +215,7 @@ func (s *server) bootstrap(engine redlock.Options) {
 	ctx, cancel := context.WithTimeout(context.Background(), bootstrapIn*engine.ConnectTimeout)
 	defer cancel()
 	for {
-		reports, err := redlock.BootstrapAndReport(ctx, engine)
+		reports, err := redlock.BootstrapAndReport(ctx, engine, false)
 		if err == nil {
 			return
 		}
