@@ -98,19 +98,116 @@ func TestRunThenBootstrap(t *testing.T) {
 	wantRun(t, cli.ExitOK, "", "", "run", "--masters", addrs, "r", "--", "true")
 }
 
-// A server that starts while a master is missing founds the membership without it. When the master has come, a bootstrap admits all.
-func TestBootstrapWithAMasterThatComesLate(t *testing.T) {
+// What a server has founded at its first start is mended by a bootstrap with the right list and all masters: then they vote.
+func TestFirstStartIsMended(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		first func(s []*redisproc.Server, addrs string) string // the list at the first start
+		mend  func(s []*redisproc.Server)
+		says  string // what `members` says before
+	}{
+		{"one comes late", func(s []*redisproc.Server, addrs string) string { s[2].Kill(); return addrs },
+			func(s []*redisproc.Server) {
+				if err := s[2].Restart(); err != nil {
+					t.Fatal(err)
+				}
+			}, ""},
+		{"a typo", func(s []*redisproc.Server, addrs string) string {
+			return strings.Replace(addrs, s[2].Addr, "127.0.0.1:1", 1)
+		},
+			func([]*redisproc.Server) {}, "if the settings are right now, run `redlockd bootstrap`: nobody has voted yet"},
+		{"a replica", func(s []*redisproc.Server, addrs string) string {
+			host, port, _ := strings.Cut(s[0].Addr, ":")
+			redisCLI(t, s[2].Addr, "REPLICAOF", host, port)
+			return addrs
+		}, func(s []*redisproc.Server) { redisCLI(t, s[2].Addr, "REPLICAOF", "NO", "ONE") }, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			servers, addrs := startMasters(t, 3)
+			p := begin(t, "serve", "--listen", "127.0.0.1:0", "--masters", tt.first(servers, addrs), "--max-ttl", "1h", "--bootstrap")
+			p.waitLog("change=\"founded")
+			p.waitLog("the membership has seats without a master")
+			p.signal(syscall.SIGTERM)
+			p.wantExit(cli.ExitOK)
+			tt.mend(servers)
+			if tt.says != "" {
+				out := wantRun(t, cli.ExitOK, tt.says, "", "members", "--masters", addrs, "--max-ttl", "1h")
+				if strings.Contains(out, "masters = ") {
+					t.Errorf("members: got\n%s\nwant no line for config.toml with a seat that has not voted", out)
+				}
+			}
+			wantRun(t, cli.ExitOK, "3 of 3 masters admitted.", "", "bootstrap", "--masters", addrs, "--max-ttl", "1h")
+			launch(t, "--masters", addrs, "--max-ttl", "1h").dial().lock("r", "t1")
+		})
+	}
+}
+
+// As compose.yaml starts them: redlockd first, with --bootstrap, and its masters later, one by one. It waits for all of them, and says so.
+func TestBootstrapWaitsForMasters(t *testing.T) {
 	servers, addrs := startMasters(t, 3)
-	servers[2].Kill()
-	p := begin(t, "serve", "--listen", "127.0.0.1:0", "--masters", addrs, "--max-ttl", "1h", "--bootstrap")
-	p.waitLog("change=\"founded")
-	p.signal(syscall.SIGTERM)
-	p.wantExit(cli.ExitOK)
-	if err := servers[2].Restart(); err != nil {
+	for _, s := range servers {
+		s.Kill()
+	}
+	p := listen(t, binary(t), "--masters", addrs, "--max-ttl", "1h", "--bootstrap")
+	if line := p.waitLog("the bootstrap waits for masters"); !strings.Contains(line, servers[2].Addr+" (cannot connect: connection refused)") || !strings.Contains(line, "--anyway") {
+		t.Errorf("got %s, want the names of the masters, and what to do", line)
+	}
+	for i, s := range servers {
+		if err := s.Restart(); err != nil {
+			t.Fatal(err)
+		}
+		if i == 1 {
+			p.waitLog("\"change\":\"founded") // two of three, which wait
+		}
+	}
+	p.waitLog("quorum reached") // not in an hour
+	p.dial().lock("r", "t1")
+	if log := p.log(); strings.Contains(log, "no bootstrap") {
+		t.Errorf("want no complaint:\n%s", log)
+	}
+}
+
+// A majority is admitted where the operator says so. The other one votes when it is there.
+func TestBootstrapAnyway(t *testing.T) {
+	servers, addrs := startMasters(t, 3)
+	servers[1].Kill()
+	wantRun(t, cli.ExitFailed, "0 of 3 masters admitted.", "redlockd bootstrap --anyway admits the others now", "bootstrap", "--masters", addrs)
+	wantRun(t, cli.ExitOK, "2 of 3 masters admitted.", "", "bootstrap", "--masters", addrs, "--anyway")
+	p := launch(t, "--masters", addrs)
+	p.dial().lock("r", "t1")
+	if err := servers[1].Restart(); err != nil {
 		t.Fatal(err)
 	}
-	wantRun(t, cli.ExitOK, "3 of 3 masters admitted.", "", "bootstrap", "--masters", addrs, "--max-ttl", "1h")
-	launch(t, "--masters", addrs, "--max-ttl", "1h").dial().lock("r", "t1")
+	until(t, "the third master votes", func() bool {
+		_, out, _ := runBinary(t, "members", "--masters", addrs)
+		return strings.Contains(out, "3 of 3 seats vote")
+	})
+}
+
+// A seat that has never voted is replaced as well by hand, while nobody votes yet, and when the others do. What `members` says then is what
+// is to be done.
+func TestSeatThatNeverVotedIsReplaced(t *testing.T) {
+	t.Setenv("REDLOCKD_MASTER_FOUNDING_WAIT", "10ms")
+	for _, ttl := range []string{"1h", "3s"} {
+		servers, addrs := startMasters(t, 3)
+		list := strings.Replace(addrs, servers[2].Addr, "127.0.0.1:1", 1)
+		p := listen(t, binary(t), "--masters", list, "--max-ttl", ttl, "--master-timeout", "500ms")
+		p.waitLog("\"change\":\"founded")
+		args := []string{"--masters", addrs, "--max-ttl", ttl, "--master-timeout", "500ms"}
+		replace := []string{"members", "replace", "127.0.0.1:1", servers[2].Addr}
+		if ttl == "1h" {
+			wantRun(t, cli.ExitOK, "Changed: 127.0.0.1:1 is the master at "+servers[2].Addr, "", append(append(replace, "--no-wait"), args...)...)
+			wantRun(t, cli.ExitOK, "3 of 3 masters admitted.", "", append([]string{"bootstrap"}, args...)...)
+		} else {
+			p.waitLog("quorum reached")
+			wantRun(t, cli.ExitOK, "redlockd "+strings.Join(replace, " "), "", append([]string{"members"}, args...)...)
+			wantRun(t, cli.ExitFailed, "it has a membership", "redlockd members shows and changes it", append([]string{"bootstrap"}, args...)...)
+			wantRun(t, cli.ExitOK, "Done.", "127.0.0.1:1 votes", append(replace, args...)...)
+		}
+		wantRun(t, cli.ExitOK, "3 of 3 seats vote, all of them are reached", "", append([]string{"members"}, args...)...)
+		p.waitLog("quorum reached")
+		p.dial().grant("LOCK r 2000 TOKEN t")
+	}
 }
 
 func addrsOf(servers []*redisproc.Server) string { return strings.Join(redisproc.Addrs(servers), ",") }

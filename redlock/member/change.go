@@ -214,11 +214,12 @@ func (n *Situation) keepsQuorum(child *Record, s *Seat) error {
 		}
 	}
 	needed := child.Quorum() //mutant:a-new-seat-does-not-count
-	if after >= needed {
+	before := r.Seat(s.Number)
+	if after >= needed || before != nil && r.neverVoted(before) && needed <= r.Quorum() { // such a seat gives up nothing
 		return nil
 	}
 	with := ""
-	switch before := r.Seat(s.Number); {
+	switch {
 	case before == nil:
 		with = "with " + conn.Sanitize(s.Name) + ", which does not vote at once, "
 	case n.votes(before):

@@ -37,6 +37,9 @@ type Membership struct {
 	Problem string
 	// Differences are what the options say otherwise; "": nothing.
 	Differences string
+	// ToDo is what to do about the differences, where the membership is more likely wrong than the options;
+	// "": write into the options what Seats says.
+	ToDo string
 }
 
 // Voters is how many masters have a vote.
@@ -63,6 +66,8 @@ func (m Membership) Unreached() (n int) {
 type SeatInfo struct {
 	Name, Addr string
 	State      SeatState
+	// NeverVoted: nobody counts on the seat, because it has had no vote since the first founding.
+	NeverVoted bool
 	// Memory names what the master remembers since it last forgot; "": there is no master.
 	Memory string
 	// Since is the version of the membership at which the memory was listed or lost its vote.
@@ -95,9 +100,9 @@ type Copying struct {
 // membership is the record for people.
 func (r *Record) membership(o Options) Membership {
 	all := Membership{Known: true, Lineage: fmt.Sprintf("%d-%s", r.Generation, r.Lineage), Version: r.Version, MaxTTL: r.MaxTTL, Wait: r.Wait,
-		Lowering: r.Wait > r.Needed(o.Drift), Needed: r.Quorum(), Differences: fileDiffers(r, o)}
+		Lowering: r.Wait > r.Needed(o.Drift), Needed: r.Quorum(), Differences: fileDiffers(r, o), ToDo: mendsRecord(r, o)}
 	for s := range r.seats() {
-		all.Seats = append(all.Seats, SeatInfo{Name: s.Name, Addr: o.MasterAt(s.Name, s.Addr).FullAddr(), State: s.State, Memory: s.Memory, Since: s.Since})
+		all.Seats = append(all.Seats, SeatInfo{Name: s.Name, Addr: o.MasterAt(s.Name, s.Addr).FullAddr(), State: s.State, NeverVoted: r.neverVoted(s), Memory: s.Memory, Since: s.Since})
 	}
 	return all
 }
@@ -116,6 +121,8 @@ func fileDiffers(r *Record, o Options) string {
 		case s.State == Leaving && one == nil:
 		case s.State == Leaving:
 			parts = append(parts, fmt.Sprintf("%s (%s) is leaving, the settings name it", conn.Sanitize(s.Name), conn.Sanitize(s.Addr)))
+		case one == nil && r.neverVoted(s):
+			parts = append(parts, fmt.Sprintf("%s (%s) was named at the first start and has never voted, the settings do not name it", conn.Sanitize(s.Name), conn.Sanitize(s.Addr)))
 		case one == nil:
 			parts = append(parts, fmt.Sprintf("%s (%s) is a member, the settings do not name it", conn.Sanitize(s.Name), conn.Sanitize(s.Addr)))
 		case at != one.FullAddr():
@@ -128,4 +135,30 @@ func fileDiffers(r *Record, o Options) string {
 		}
 	}
 	return strings.Join(parts, "; ")
+}
+
+// mendsRecord says what to do where the record has seats that have never voted and that the options do
+// not name; "": it has none. Most likely an address was wrong at the first start, so that the record is
+// to be mended, not the options.
+func mendsRecord(r *Record, o Options) string {
+	var seats, others []string
+	for s := range r.seats() {
+		if r.neverVoted(s) && o.masterOf(s.Name, s.Addr) == nil {
+			seats = append(seats, conn.Sanitize(s.Name))
+		}
+	}
+	for _, m := range o.Masters {
+		if r.seatOf(m) == nil {
+			others = append(others, m.FullAddr())
+		}
+	}
+	switch {
+	case len(seats) == 0:
+		return ""
+	case len(others) == 0:
+		return "name " + strings.Join(seats, ", ") + " in the settings again, or run `redlockd members remove " + seats[0] + "`"
+	case r.isNew():
+		return "if the settings are right now, run `redlockd bootstrap`: nobody has voted yet"
+	}
+	return fmt.Sprintf("if the settings are right now, run `redlockd members replace %s %s`", seats[0], others[0])
 }

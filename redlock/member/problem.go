@@ -1,6 +1,7 @@
 package member
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -66,7 +67,17 @@ func (s *Survey) heardOnlyElsewhere(r *Record, name string) string {
 func (m *Coordinator) compareFile(r, before *Record) {
 	if text := fileDiffers(r, m.opts); text != "" && (before == nil || text != fileDiffers(before, m.opts)) {
 		m.opts.Logger.Warn("the settings differ from the membership, which counts", "differences", text,
-			"to_do", "write into config.toml what `redlockd members` shows")
+			"to_do", cmp.Or(mendsRecord(r, m.opts), "write into config.toml what `redlockd members` shows"))
+	}
+	var missing []string
+	for s := range r.seats() {
+		if s.State == Vacant && m.opts.masterOf(s.Name, s.Addr) != nil && (before == nil || before.SeatNamed(s.Name) == nil || before.SeatNamed(s.Name).State != Vacant) {
+			missing = append(missing, conn.Sanitize(s.Name))
+		}
+	}
+	if len(missing) > 0 {
+		m.opts.Logger.Warn("the membership has seats without a master", "seats", strings.Join(missing, ", "),
+			"to_do", "start these masters: they vote soon after; if the address of one is wrong, correct the settings, and run what `redlockd members` says then")
 	}
 }
 

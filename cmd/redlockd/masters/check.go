@@ -131,6 +131,7 @@ type membershipFinding struct {
 	Voters      int    `json:"voters"`    // seats that have a vote
 	Unreached   int    `json:"unreached"` // of the voters
 	Differences string `json:"differences,omitempty"`
+	toDo        string // about the differences
 }
 
 // masterFinding is the report of one master. Times are in milliseconds, as the names say; what could
@@ -234,7 +235,7 @@ const noMember = "none"
 func (v *Verdict) compare(m redlock.Membership) {
 	if m.Known {
 		v.Membership = &membershipFinding{Version: m.Version, Lineage: m.Lineage, MaxTTLMs: m.MaxTTL.Milliseconds(), WaitMs: m.Wait.Milliseconds(),
-			Seats: len(m.Seats), Voters: m.Voters(), Unreached: m.Unreached(), Differences: m.Differences}
+			Seats: len(m.Seats), Voters: m.Voters(), Unreached: m.Unreached(), Differences: m.Differences, toDo: m.ToDo}
 	}
 }
 
@@ -319,7 +320,7 @@ func (v *Verdict) print(w io.Writer) error {
 			config.FormatDuration(time.Duration(m.MaxTTLMs)*time.Millisecond), config.FormatDuration(time.Duration(m.WaitMs)*time.Millisecond))
 		fmt.Fprintf(&b, " %s.", seatsThatVote(m.Voters, m.Unreached, m.Seats))
 		if m.Differences != "" {
-			fmt.Fprintf(&b, " It counts, and the settings differ: %s. redlockd members shows the lines for config.toml.", m.Differences)
+			fmt.Fprintf(&b, " It counts, and the settings differ: %s. To do: %s.", m.Differences, cmp.Or(m.toDo, "redlockd members shows the lines for config.toml"))
 		}
 		fmt.Fprintln(&b)
 	}

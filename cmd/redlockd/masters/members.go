@@ -472,13 +472,26 @@ func (m *memberCommand) printSettings(now redlock.Membership, c *config.Config) 
 }
 
 // settingsOf are the lines of config.toml for the membership. Users, passwords and TLS stay as they are
-// there. The file must name an odd number of masters. Without a database, an address there means db. The
-// names of seats are of use where the settings have names.
+// there. The file must name an odd number of masters, and none that has not voted: its address may be
+// wrong. Without a database, an address there means db. The names of seats are of use where the settings
+// have names.
 func settingsOf(now redlock.Membership, o redlock.Options) string {
 	var b strings.Builder
 	db := o.Common.DB
 	tables := slices.ContainsFunc(o.Masters, func(one redlock.Master) bool { return one.Name != "" })
 	seats := slices.DeleteFunc(slices.Clone(now.Seats), func(s redlock.Seat) bool { return s.State == redlock.SeatLeaving })
+	var without []string // a vote
+	for _, s := range seats {
+		if s.State == redlock.SeatLearner || s.State == redlock.SeatVacant {
+			without = append(without, s.Name)
+		}
+	}
+	switch {
+	case now.ToDo != "":
+		return "To do: " + now.ToDo + ".\n"
+	case len(without) > 0:
+		return "The lines for config.toml follow when all seats vote that stay: not yet " + cli.ListOf(without) + ".\n"
+	}
 	if len(seats)%2 == 0 {
 		return fmt.Sprintf("The lines for config.toml follow when the number of seats is odd: there are %d. Add or remove one.\n", len(seats))
 	}

@@ -78,6 +78,9 @@ func TestLinesForTheSettings(t *testing.T) {
 			"The lines for config.toml follow when the number of seats is odd: there are 2. Add or remove one.\n"},
 		{redlock.Membership{MaxTTL: 60e9, Seats: []redlock.Seat{{Name: "a:1", Addr: "a:1"}, {Name: "b:1", Addr: "b:1/2"}, {Name: "c:1", Addr: "c:1/3"}}}, plain, 2,
 			file + "masters = [\"a:1/0\", \"b:1\", \"c:1/3\"]\n"},
+		{redlock.Membership{Seats: []redlock.Seat{{Name: "a:1", Addr: "a:1"}, {Name: "b:1", State: redlock.SeatLearner}, {Name: "c:1", State: redlock.SeatVacant}}}, plain, 0,
+			"The lines for config.toml follow when all seats vote that stay: not yet b:1 and c:1.\n"},
+		{redlock.Membership{ToDo: "run this", Seats: []redlock.Seat{{Name: "a:1", State: redlock.SeatLearner, NeverVoted: true}}}, plain, 0, "To do: run this.\n"},
 		{redlock.Membership{MaxTTL: 60e9, Seats: []redlock.Seat{{Name: "m1", Addr: "a:1/3"}}}, named, 0, file + "[[masters]]\nname = \"m1\"\naddr = \"a:1\"\ndb = 3\n"},
 	} {
 		o := redlock.Options{MaxTTL: time.Minute, Masters: tt.file, Common: redlock.Master{DB: tt.db}}

@@ -135,6 +135,7 @@ type server struct {
 	front         *proxy.Server
 	audit         io.Writer // nil: none is kept; reload replaces it
 	closeEmbedded func()    // ends the embedded masters, if there are any
+	bootstraps    bool      // masters are still missing for the bootstrap that was asked for
 
 	passed    []string                      // addresses for clients that the service manager has opened; none: those of server.listen count
 	reloading sync.Mutex                    // held by reload
@@ -153,7 +154,8 @@ func (s *server) open(bootstrap bool) error {
 		bootstrap = true // nobody can know masters that have just been made
 	}
 	if bootstrap {
-		s.bootstrap(engine)
+		_, done := s.bootstrap(context.Background(), engine)
+		s.bootstraps = !done
 	}
 	var err error
 	if s.engine, err = redlock.Open(engine); err != nil {
@@ -202,34 +204,6 @@ func embed(o *redlock.Options) (end func()) {
 	}
 }
 
-// bootstrapIn bounds the attempts to bootstrap, in units of connect_timeout: they connect to all
-// masters and then have them found the membership.
-const bootstrapIn = 2
-
-// bootstrapPause is the pause before the next attempt to reach masters that are not up yet.
-const bootstrapPause = 50 * time.Millisecond
-
-// bootstrap admits the masters if all of them are new. If not, they vote after the wait. It tries again
-// while masters cannot be reached, because docker compose starts them together with redlockd.
-func (s *server) bootstrap(engine redlock.Options) {
-	ctx, cancel := context.WithTimeout(context.Background(), bootstrapIn*engine.ConnectTimeout)
-	defer cancel()
-	for {
-		reports, err := redlock.BootstrapAndReport(ctx, engine, false)
-		if err == nil {
-			return
-		}
-		// A master that has answered and is not new does not become new.
-		final := slices.ContainsFunc(reports, func(r redlock.BootstrapReport) bool { return r.RunID != "" && r.Problem != nil })
-		if final || len(reports) == 0 || ctx.Err() != nil {
-			s.log.Warn("no bootstrap: masters that have no vote yet have to be waited for", "reason", cli.OneLine(err),
-				"to_do", "nothing; --bootstrap is needed only for the first start with new masters")
-			return
-		}
-		pause(ctx, bootstrapPause)
-	}
-}
-
 // run serves until a signal comes, then drains. A second signal ends the process at once.
 func (s *server) run(listeners []net.Listener, signals, hangups <-chan os.Signal) error {
 	for _, l := range listeners {
@@ -238,6 +212,9 @@ func (s *server) run(listeners []net.Listener, signals, hangups <-chan os.Signal
 	starting, started := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { s.watchQuorum(starting, listeners[0].Addr()) })
+	if s.bootstraps {
+		running.Go(func() { s.awaitMasters(starting) })
+	}
 	s.config.WatchFiles(starting, s.log)
 	failed := make(chan error, len(listeners))
 	running.Go(func() {
