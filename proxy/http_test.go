@@ -256,7 +256,7 @@ func TestReady(t *testing.T) {
 		}
 		srv.wantMetric("redlockd_ready", ready)
 	}
-	ask(200, "ready: 5 of 5 masters have a vote, and 3 are needed\n")
+	ask(200, "ready: 5 of 5 masters have a vote, and 3 are needed; 2 may fail\n")
 	srv.crash(0, 1)
 	srv.awaitUp(3)
 	ask(200, "ready: 3 of 5 masters", "master-1:6379 is down: ")
@@ -271,7 +271,7 @@ func TestReady(t *testing.T) {
 	ask(503, "draining")
 	srv = serve(t, func(o *Options) { o.Embedded = true })
 	srv.awaitUp(5)
-	ask(200, "ready: 5 of 5 masters have a vote, and 3 are needed\nfor trying: locks end with this process\n")
+	ask(200, "ready: 5 of 5 masters have a vote, and 3 are needed; 2 may fail\nfor trying: locks end with this process\n")
 	srv.dial().do("INFO", "server").matches(`(?s).*embedded_masters:for trying: locks end with this process.*`)
 	wants(t, srv.visit(visit{path: "/"}).Body.String(), []string{`data-tone="warn"`, "<title>for trying – redlockd", "This redlockd is for trying: locks end with this process."}, nil)
 }

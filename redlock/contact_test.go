@@ -197,7 +197,7 @@ func TestFirstContact(t *testing.T) {
 		})
 	}
 	reports, _ := ProbeAll(t.Context(), o, o.ConnectTimeout)
-	admitted, err := BootstrapAndReport(t.Context(), o)
+	admitted, err := BootstrapAndReport(t.Context(), o, false)
 	if err == nil {
 		t.Error("bootstrap: got no error")
 	}

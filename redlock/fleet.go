@@ -228,7 +228,9 @@ func (f *fleet) voters() (n int) {
 }
 
 // quorumCanVote tells whether a quorum of masters is up and admitted.
-func (f *fleet) quorumCanVote() bool { return f.voters() >= f.view.Load().Quorum() }
+func (f *fleet) quorumCanVote() bool {
+	return quorum.Standing{Seats: f.view.Load().Count, Voting: f.voters()}.Quorum()
+}
 
 // subscribed is how many masters send invalidations.
 func (f *fleet) subscribed() (n int) {

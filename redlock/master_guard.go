@@ -254,13 +254,13 @@ func (l *lane) shows(v string, state member.State, why string) {
 	case r == nil:
 		reason = cmp.Or(why, "no membership is known yet")
 	case s == nil || s.Memory != state.Memory: //mutant:the-listed-memory-is-not-compared
-		reason = cmp.Or(why, "the membership does not list what it remembers: it has forgotten, or another master stands at its address")
+		reason = cmp.Or(r.WithoutVote(s, state, why), "the membership does not list what it remembers: it has forgotten, or another master stands at its address")
 	case state.Record != r.ID():
 		reason = fmt.Sprintf("it does not show version %d of the membership", r.Version)
 	case state.Child != "": //mutant:votes-count-beside-an-accepted-child
 		reason = "a change of the membership is under way"
 	case s.State != member.Voter: //mutant:a-learner-votes
-		reason = cmp.Or(why, "it may have forgotten locks: it votes when it was given what the others remember, or the longest of them must have ended")
+		reason = cmp.Or(r.WithoutVote(s, state, why), "it may have forgotten locks: it votes when it was given what the others remember, or the longest of them must have ended")
 	}
 	l.mu.Lock()
 	if g.memory != state.Memory {

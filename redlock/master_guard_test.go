@@ -255,7 +255,7 @@ func TestWhatAMasterShows(t *testing.T) {
 		{what: "no membership is known", state: settled, votes: true, reason: "no membership is known yet", suspects: true},
 		{what: "none is known, and it says why", state: settled, why: "it is new", reason: "it is new"},
 		{what: "it has no seat", record: elsewhere, state: settled, votes: true, reason: "the membership does not list what it remembers", suspects: true},
-		{what: "it is listed with another memory", record: voter, state: forgot, votes: true, reason: "the membership does not list what it remembers", suspects: true},
+		{what: "it is listed with another memory", record: voter, state: forgot, votes: true, reason: "it was flushed: the same run has forgotten", suspects: true},
 		{what: "and was before", record: voter, state: forgot, why: "it was flushed", reason: "it was flushed", suspects: true}, // its memory is forgotten
 		{what: "it shows another version", record: voter, state: behind, votes: true, reason: "it does not show version 0 of the membership", changing: true},
 		{what: "it has accepted a child", record: voter, state: accepted, votes: true, reason: "a change of the membership is under way", changing: true},

@@ -7,6 +7,7 @@ import (
 
 	"redlockd/redlock/conn"
 	"redlockd/redlock/member"
+	"redlockd/redlock/quorum"
 )
 
 // The membership, as programs see it. The coordinator keeps it.
@@ -23,6 +24,7 @@ type (
 	Severity        = member.Severity
 	BootstrapReport = member.BootstrapReport
 	Refounding      = member.Refounding
+	Standing        = quorum.Standing
 )
 
 // The states of a seat.
@@ -56,6 +58,7 @@ func (c *Client) Membership() Membership {
 		if place < len(lanes) && lanes[place] != nil {
 			status := lanes[place].status()
 			all.Seats[i].Reason, all.Seats[i].Reached = status.Reason, status.Connected || status.State == MasterRefused
+			all.Seats[i].Votes = status.State == MasterUp
 		}
 	}
 	return all

@@ -338,7 +338,7 @@ func TestHostileMasterOfCommands(t *testing.T) {
 			want string // in what it prints
 			code int
 		}{
-			{[]string{"check"}, "A quorum is available: 4 of 5 masters can vote", cli.ExitOK},
+			{[]string{"check"}, "A quorum is available: 4 of 5 masters vote", cli.ExitOK},
 			{[]string{"bootstrap"}, "0 of 5 masters admitted", cli.ExitFailed},
 			{[]string{"run", "--wait", "10s", "resource", "--", "echo", "done"}, "done", cli.ExitOK},
 		} {

@@ -39,8 +39,13 @@ func CountState(masters []redlock.MasterStatus, state redlock.MasterState) (n in
 	return n
 }
 
-// Quorum is N/2+1 of the masters that are configured, whether they have a vote or not.
-func Quorum(masters []redlock.MasterStatus) int { return len(masters)/2 + 1 }
+// Standing is what the votes of the masters come to. There is one for each seat of the membership.
+func Standing(masters []redlock.MasterStatus) redlock.Standing {
+	return redlock.Standing{Seats: len(masters), Voting: Voting(masters)}
+}
+
+// Quorum is how many votes a lock needs.
+func Quorum(masters []redlock.MasterStatus) int { return Standing(masters).Needed() }
 
 // quorumIn is the longest time until a quorum can vote, if enough of the masters without a vote have
 // only to wait; 0: too few do, or nobody knows for how long. Call it without a quorum.

@@ -232,7 +232,7 @@ func (st *Status) serveReady(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusServiceUnavailable)
 		fmt.Fprintln(&text, err)
 	} else {
-		fmt.Fprintf(&text, "ready: %d of %d masters have a vote, and %d are needed\n", Voting(masters), len(masters), Quorum(masters))
+		fmt.Fprintf(&text, "ready: %d of %d masters have a vote, and %d are needed; %d may fail\n", Voting(masters), len(masters), Quorum(masters), Standing(masters).MayFail())
 	}
 	if reading.Embedded {
 		fmt.Fprintln(&text, ForTrying)

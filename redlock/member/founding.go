@@ -75,6 +75,9 @@ func (s *Survey) founding(base *Record, opts Options) (f *Record, why string) {
 		if len(reasons) > 0 {
 			why += " (" + strings.Join(reasons, "; ") + ")"
 		}
+		if len(others[belongsElsewhere]) > 0 {
+			why += ": run FLUSHALL on those of another fleet if that is gone, or name other masters"
+		}
 		return nil, why
 	case base != nil && s.inForce(base): //mutant:founded-over-a-quorum-that-remembers
 		return nil, ""

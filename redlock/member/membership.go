@@ -7,6 +7,7 @@ import (
 
 	"redlockd/redlock/clock"
 	"redlockd/redlock/conn"
+	"redlockd/redlock/quorum"
 )
 
 // The membership as people see it.
@@ -52,6 +53,41 @@ func (m Membership) Voters() (n int) {
 	return n
 }
 
+// Standing is what the votes of now come to.
+func (m Membership) Standing() quorum.Standing {
+	all := quorum.Standing{Seats: len(m.Seats)}
+	for _, s := range m.Seats {
+		if s.Votes {
+			all.Voting++
+		}
+	}
+	return all
+}
+
+// WithoutVote says of each seat that does not vote now why; "": all do.
+func (m Membership) WithoutVote() string {
+	var parts []string
+	for _, s := range m.Seats {
+		why := ""
+		switch {
+		case s.Votes:
+			continue
+		case s.State == Leaving:
+			why = "is leaving"
+		case s.State == Vacant:
+			why = "has no master"
+		case !s.Reached:
+			why = "cannot be reached"
+		case s.State == Learner:
+			why = "waits for its vote"
+		default:
+			why = "is reached, and does not vote"
+		}
+		parts = append(parts, conn.Sanitize(s.Name)+" "+why)
+	}
+	return strings.Join(parts, ", ")
+}
+
 // Unreached is how many of the voters cannot be reached.
 func (m Membership) Unreached() (n int) {
 	for _, s := range m.Seats {
@@ -78,6 +114,8 @@ type SeatInfo struct {
 	// Copying is how a learner is given what it has to know, so that it votes before its wait is over;
 	// nil: it is not, and nothing says why.
 	Copying *Copying
+	// Votes: its vote counts now.
+	Votes bool
 	// Reached tells whether a master answers at the address, whether it votes or not.
 	Reached bool
 	// Reason is why this client does not count the master's votes; "": it does.

@@ -198,13 +198,17 @@ func ProbeAll(ctx context.Context, o Options, timeout time.Duration) ([]MasterRe
 		}
 	}
 	var membership Membership
-	if force != nil {
-		membership = force.membership(o)
-		masters := mastersOf(force, o)
+	base := force
+	for i := range named { // not in force: its seats are what it would need
+		if r := named[i].shown.known(); force == nil && r != nil && r.Fleet() == fleet && (base == nil || r.newerThan(base.ID())) {
+			base = r
+		}
+	}
+	if base != nil {
+		masters := mastersOf(base, o)
 		all = probeAll(masters)
-		for i := range force.Seats {
-			all[i].Seat = force.Seats[i].Name
-			membership.Seats[i].Reached = all[i].Reachable
+		for i := range base.Seats {
+			all[i].Seat = base.Seats[i].Name
 		}
 		for i, m := range o.Masters {
 			if !slices.ContainsFunc(masters, func(seated conn.Master) bool { return seated.FullAddr() == m.FullAddr() }) {
@@ -213,7 +217,14 @@ func ProbeAll(ctx context.Context, o Options, timeout time.Duration) ([]MasterRe
 			}
 		}
 	}
-	compare(all, force, nowhere, o)
+	compare(all, force, base, nowhere, o)
+	if force != nil {
+		membership = force.membership(o)
+		for i := range membership.Seats {
+			s := &membership.Seats[i]
+			s.Reached, s.Votes = all[i].Reachable, all[i].Member == string(Voter) && all[i].Votes()
+		}
+	}
 	return all, membership
 }
 
@@ -238,8 +249,9 @@ func shownBy(reports []MasterReport) *Survey {
 }
 
 // compare finds what no master can tell by itself: that it is another's twin, or not what these options
-// expect. nowhere is why the options lead to no fleet.
-func compare(reports []MasterReport, force *Record, nowhere string, o Options) {
+// expect. base is the record in force or, where force is nil, the newest one of the fleet; nil: none is
+// known. nowhere is why the options lead to no fleet.
+func compare(reports []MasterReport, force, base *Record, nowhere string, o Options) {
 	s := shownBy(reports)
 	wrong := nowhere
 	if force != nil {
@@ -252,7 +264,7 @@ func compare(reports []MasterReport, force *Record, nowhere string, o Options) {
 				"is the same Redis as %s (same run_id): one process would vote twice", twin.master.Addr)
 		}
 		if nowhere == "" {
-			r.compareMembership(s, s.Reports[i], force)
+			r.compareMembership(s, s.Reports[i], force, base)
 		}
 		if wrong != "" {
 			r.add(NoVote, "", "%s", wrong)
@@ -478,9 +490,15 @@ func (r *MasterReport) readMembership(ctx context.Context, o Options) {
 	r.New = f.State.fresh && f.before == nil
 }
 
-// compareMembership says what the master is in the record in force; nil: none was found.
-func (r *MasterReport) compareMembership(s *Survey, f *Report, force *Record) {
+// compareMembership says what the master is in base, which is the record in force where force is not
+// nil.
+func (r *MasterReport) compareMembership(s *Survey, f *Report, force, base *Record) {
 	if r.Member == "none" {
+		if base != nil && f.foreign(base) {
+			why, fix := base.withoutVote(nil, f.State)
+			r.add(Warning, fix, "%s, and the membership has no seat for it: it has no vote", why)
+			return
+		}
 		r.add(Warning, "take it out of the settings, or run redlockd members add", "the settings name it, and the membership has no seat for it: it has no vote")
 		return
 	}
@@ -491,15 +509,22 @@ func (r *MasterReport) compareMembership(s *Survey, f *Report, force *Record) {
 	if r.New {
 		r.Member = "new"
 	}
+	if base == nil {
+		return
+	}
+	seat := base.SeatNamed(r.Seat)
+	why, fix := base.withoutVote(seat, f.State)
 	switch {
+	case seat.State == Leaving:
+		r.Member = "leaving"
+		r.add(Note, fix, "%s", why)
+	case f.foreign(base):
+		r.Member = "foreign"
+		r.add(NoVote, fix, "%s", why)
 	case force == nil && f.record != nil:
 		r.Member = "alone"
-		r.add(Warning, "nothing if the others have restarted without their data, a redlockd founds the membership anew; if their machines are lost for good, see redlockd members --help",
-			"it is a member, and a majority of the members does not show that, or cannot be reached: %s", seatNames(f.record))
+		s.addAlone(r, f.record)
 	case force == nil:
-	case !f.State.fresh && f.State.Record.fleet() != force.Fleet():
-		r.Member = "foreign"
-		r.add(NoVote, "name another master, or run FLUSHALL on it if that fleet is gone", "belongs to another fleet")
 	case force.Lists(f.State.Memory) != nil && !f.State.fresh:
 		r.Member = string(force.Lists(f.State.Memory).State)
 		r.New = force.isNew()
@@ -512,15 +537,74 @@ func (r *MasterReport) compareMembership(s *Survey, f *Report, force *Record) {
 			if n, ok := f.copying(copyNoteShown); ok {
 				copied = fmt.Sprintf(" (%d locks so far, %d %%, from %s)", n.given, n.done, strings.ReplaceAll(n.from, ",", ", "))
 			}
-			r.add(Note, "", "is a learner: it may have forgotten locks, and votes when a redlockd has given it what the others remember%s, or %s after it was listed",
-				copied, clock.Text(force.Wait.Round(time.Millisecond)))
+			if why == "" {
+				why = "is a learner: it may have forgotten locks"
+			}
+			r.add(Note, "", "%s; it votes when a redlockd has given it what the others remember%s, or %s after it was listed",
+				why, copied, clock.Text(force.Wait.Round(time.Millisecond)))
 		}
 	default:
-		r.add(Note, "", "the membership does not list its memory: it has restarted or was flushed, and votes when a redlockd has found it and given it what the others remember, or %s later", clock.Text(force.Wait))
+		r.add(Note, "", "%s; it votes when a redlockd has found it and given it what the others remember, or %s later", why, clock.Text(force.Wait))
 	}
-	if force != nil && slices.Contains(s.strays(force), f) {
+	if force != nil && !s.unfinished(force) && slices.Contains(s.strays(force), f) {
 		r.add(Warning, "see who writes to it; a redlockd has it start anew", "shows version %d of the membership, and a majority of the masters does not know it", r.MembersVersion)
 	}
+}
+
+// addAlone says of a master that shows a record which is not in force what became of the others, and
+// whether a founding helps.
+func (s *Survey) addAlone(r *MasterReport, shows *Record) {
+	same, reached := 0, 0
+	for _, f := range s.Reports {
+		if f.State.Memory != "" && shows.seatOf(f.master) != nil && !f.foreign(shows) {
+			reached++
+			if f.shows(shows) || f.record != nil && shows.Lists(f.State.Memory) != nil {
+				same++
+			}
+		}
+	}
+	severity, fix := Warning, "nothing: a redlockd that runs founds the membership anew"
+	if reached < shows.Quorum() {
+		severity, fix = NoVote, "start the masters that cannot be reached; if their machines are lost for good, see redlockd members --help; if that fleet is given up, run FLUSHALL on this master"
+	}
+	r.add(severity, fix, "its membership is not in force: %d of its %d masters can be reached, %d of them remember it, and %d are needed (%s)",
+		reached, len(shows.Seats), same, shows.Quorum(), seatNames(shows))
+}
+
+// withoutVote says, by what a master shows, why it has no vote under r at the seat, and what to do about
+// it; "": what it shows does not tell.
+func (r *Record) withoutVote(seat *Seat, shown State) (why, fix string) {
+	of := shown.Record.fleet()
+	switch {
+	case !shown.fresh && of != "" && of != r.Fleet():
+		return "it shows a membership of another fleet", "run FLUSHALL on it if that fleet is gone; else name another master here"
+	case seat == nil:
+		return "", ""
+	case seat.State == Leaving:
+		return "its seat is leaving: it has no vote, and is removed after the wait", ""
+	case seat.Memory == "":
+		return "its seat had no master until now", ""
+	case seat.Memory == shown.Memory && seat.State == Learner && seat.Since == 0 && r.Generation > 1:
+		return "the fleet was founded anew, because too many had forgotten: all wait, those as well that remember", ""
+	case seat.Memory == shown.Memory:
+		return "", ""
+	case SameProcess(seat.Memory, shown.Memory):
+		return "it was flushed: the same run has forgotten its membership", ""
+	}
+	return "it has another run id than before: it has restarted, or another master stands at its address", ""
+}
+
+// WithoutVote is why a master has no vote under r at the seat (nil: it has none), by what it shows; born
+// is what its memory was told when it began, and does not count where what it shows is evidence.
+func (r *Record) WithoutVote(seat *Seat, shown State, born string) string {
+	why, fix := r.withoutVote(seat, shown)
+	switch {
+	case fix != "":
+		return why + ": " + fix
+	case why == "" || seat.Memory != shown.Memory && seat.Memory != "" && born != "" && born != reasonNew:
+		return born
+	}
+	return why
 }
 
 // tryCommands finds the permissions that are missing by using them: ACL DRYRUN would ask for one

@@ -365,7 +365,7 @@ func TestProbeAllComparesTheClocks(t *testing.T) {
 		{-3 * time.Second, time.Millisecond, "warning: its clock is -3s from this machine's (± 1ms), further than clock_skew_max = 500ms"},
 	} {
 		reports := []MasterReport{{Addr: "a:1", ClockDiff: c.diff, ClockErr: c.err}}
-		compare(reports, nil, "", o)
+		compare(reports, nil, nil, "", o)
 		if got := problems(reports[0]); !strings.HasPrefix(got, c.want) || (c.want == "") != (got == "") || !reports[0].Votes() {
 			t.Errorf("%v ± %v: got %q, votes %v; want %q, true", c.diff, c.err, got, reports[0].Votes(), c.want)
 		}

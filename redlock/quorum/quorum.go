@@ -7,7 +7,11 @@
 // what must be undone there and whether the answer is "no" or "unknown".
 package quorum
 
-import "math/bits"
+import (
+	"fmt"
+	"math/bits"
+	"strconv"
+)
 
 // Vote is what one master said in one round. It fits four bits.
 type Vote uint64
@@ -247,4 +251,31 @@ func Reading(v Votes, places int) Outcome {
 		return Undecided
 	}
 	return Yes
+}
+
+// Standing is what the votes of now come to. Engine, /readyz, metrics, the page, INFO, `members` and
+// `check` all count with it.
+type Standing struct {
+	Seats  int // of the membership: each counts, also one that waits for its vote or is leaving
+	Voting int // masters whose votes count now
+}
+
+// Needed is how many votes a lock needs.
+func (s Standing) Needed() int { return Of(s.Seats) }
+
+// Quorum tells whether locks can be granted.
+func (s Standing) Quorum() bool { return s.Voting >= s.Needed() }
+
+// MayFail is how many of those that vote may fail, and locks are still granted.
+func (s Standing) MayFail() int { return max(0, s.Voting-s.Needed()) }
+
+func (s Standing) String() string {
+	if !s.Quorum() {
+		return fmt.Sprintf("%d of %d seats vote, %d are needed: no lock is granted", s.Voting, s.Seats, s.Needed())
+	}
+	may := "none"
+	if n := s.MayFail(); n > 0 {
+		may = strconv.Itoa(n)
+	}
+	return fmt.Sprintf("%d of %d seats vote, %d are needed: %s may fail", s.Voting, s.Seats, s.Needed(), may)
 }

@@ -35,8 +35,8 @@ var Check = cli.Command{Name: "check", Summary: "probe the masters and explain w
 	},
 	Help: `Usage: redlockd check [flags]
 
-Asks all masters at once whether they can vote. It prints what it found, how many seats vote and how many of those cannot
-be reached, whether a quorum is available, what to fix, and whether the next master may be restarted. Of a learner, which
+Asks all masters at once whether they can vote. It prints what it found, which seats have no vote now, whether a quorum is
+available, how many may fail now, what to fix, and whether the next master may be restarted. Of a learner, which
 is given what the others remember before it votes, it says how far that is. It reads the same configuration as serve,
 and asks the masters of the membership, which these lead to, so it finds what a server would find; it says where the
 configuration differs. It lists the policies of the configuration, and which of them the membership's max_ttl cuts short.
@@ -112,13 +112,15 @@ type Verdict struct {
 	Needed  int  `json:"needed"`
 	Voting  int  `json:"voting"`   // masters that are reached, and whose votes count now
 	CanVote int  `json:"can_vote"` // also those that still have to wait for it
+	MayFail int  `json:"may_fail"` // of those that vote, while locks are still granted
 	// Membership is left out where none was found.
 	Membership *membershipFinding `json:"membership,omitempty"`
 	Masters    []masterFinding    `json:"masters"`
 	// Policies are those of the configuration.
 	Policies []policyFinding `json:"policies,omitempty"`
-	seats    int             // masters that count in the quorum
-	allNew   bool            // all masters are new, so that a bootstrap may admit them
+	standing redlock.Standing
+	without  string // which seats do not vote now, and why
+	allNew   bool   // all masters are new, so that a bootstrap may admit them
 }
 
 // membershipFinding is the membership that the masters show.
@@ -195,7 +197,7 @@ func verdictOf(reports []redlock.MasterReport, masterTimeout time.Duration) Verd
 	v := Verdict{allNew: true}
 	for _, r := range reports {
 		if r.Member != noMember {
-			v.seats++
+			v.standing.Seats++
 			v.allNew = v.allNew && r.New
 		}
 		judgeRoundTrip(&r, masterTimeout)
@@ -212,18 +214,17 @@ func verdictOf(reports []redlock.MasterReport, masterTimeout time.Duration) Verd
 		for _, p := range r.Problems {
 			f.Problems = append(f.Problems, problemFinding(p))
 		}
-		f.Votes = f.Votes && r.Member != noMember
+		f.Votes = f.Votes && r.Member != noMember && r.Member != "leaving"
 		if f.Votes {
 			v.CanVote++
 			if f.Member == string(redlock.SeatVoter) {
-				v.Voting++
+				v.standing.Voting++
 			}
 		}
 		v.Masters = append(v.Masters, f)
 	}
-	v.Needed = v.seats/2 + 1
-	v.Quorum = v.Voting >= v.Needed
-	v.Restart = v.Voting > v.Needed
+	v.Voting, v.Needed, v.MayFail = v.standing.Voting, v.standing.Needed(), v.standing.MayFail()
+	v.Quorum, v.Restart = v.standing.Quorum(), v.MayFail > 0
 	return v
 }
 
@@ -233,7 +234,7 @@ const noMember = "none"
 
 // compare has the verdict show the membership.
 func (v *Verdict) compare(m redlock.Membership) {
-	if m.Known {
+	if v.without = m.WithoutVote(); m.Known {
 		v.Membership = &membershipFinding{Version: m.Version, Lineage: m.Lineage, MaxTTLMs: m.MaxTTL.Milliseconds(), WaitMs: m.Wait.Milliseconds(),
 			Seats: len(m.Seats), Voters: m.Voters(), Unreached: m.Unreached(), Differences: m.Differences, toDo: m.ToDo}
 	}
@@ -247,12 +248,12 @@ func (v *Verdict) restartSentence() string {
 		return "No lock is granted yet: the masters look new. A redlockd that runs admits them after the wait (max_ttl, at least founding_wait, and a bit), " +
 			"because masters that have just forgotten locks look the same; if no client can still hold a lock, redlockd bootstrap admits them at once."
 	case !v.Quorum:
-		return fmt.Sprintf("No lock is granted yet: %d are admitted, and locks need %d. The others are admitted after the wait, which begins when a redlockd has found them, and which redlockd members shows; restart none before.",
+		return fmt.Sprintf("No lock is granted yet: %d vote, and locks need %d. The others vote after the wait, which begins when a redlockd has found them, and which redlockd members shows; restart none before.",
 			v.Voting, v.Needed)
 	case v.Restart:
-		return fmt.Sprintf("The next master may be restarted: %d are admitted, and %d without it still are a quorum.", v.Voting, v.Voting-1)
+		return fmt.Sprintf("The next master may be restarted: %d vote, and %d without it still are a quorum.", v.Voting, v.Voting-1)
 	}
-	return fmt.Sprintf("Restart no master now: %d are admitted, and locks need %d. One that has restarted is admitted again, if a redlockd runs, when it was given what the others remember, or after the wait: redlockd members shows how far that is.",
+	return fmt.Sprintf("Restart no master now: %d vote, and locks need %d. One that has restarted votes again, if a redlockd runs, when it was given what the others remember, or after the wait: redlockd members shows how far that is.",
 		v.Voting, v.Needed)
 }
 
@@ -261,31 +262,37 @@ func ms(d time.Duration) *float64 {
 	return &f
 }
 
-// sentence says whether a quorum is available, how many masters may fail, and which to fix.
+// sentence says whether a quorum is available, how many masters may fail now, and which to fix.
 func (v *Verdict) sentence() string {
-	counts := fmt.Sprintf("%d of %d masters can vote, %d are needed", v.CanVote, v.seats, v.Needed)
 	var out []string
 	for _, m := range v.Masters {
-		if !m.Votes && m.Member != noMember {
+		if !m.Votes && m.Member != noMember && m.Member != "leaving" {
 			out = append(out, m.Addr)
 		}
 	}
-	begin := "A quorum is available"
-	if !v.Quorum {
-		begin = "Once they are admitted, a quorum is available"
+	begin, counts, may := "A quorum is available", fmt.Sprintf("%d of %d masters vote, %d are needed", v.Voting, v.standing.Seats, v.Needed), v.MayFail
+	if !v.Quorum { // it depends on those that can vote
+		later := redlock.Standing{Seats: v.standing.Seats, Voting: v.CanVote}
+		begin, counts, may = "Once they are admitted, a quorum is available", fmt.Sprintf("%d of %d masters can vote, %d are needed", v.CanVote, later.Seats, v.Needed), later.MayFail()
+		if !later.Quorum() {
+			text := fmt.Sprintf("No quorum is available: %s.", counts)
+			if len(out) > 0 {
+				text += " Fix " + cli.ListOf(out) + "."
+			}
+			return text
+		}
 	}
-	switch spare := v.CanVote - v.Needed; {
-	case spare < 0:
-		return fmt.Sprintf("No quorum is available: %s. Fix %s.", counts, cli.ListOf(out))
-	case v.seats == 1:
+	fix, more := ".", ""
+	if len(out) > 0 {
+		fix, more = ". Fix "+cli.ListOf(out)+".", " more"
+	}
+	switch {
+	case v.standing.Seats == 1:
 		return strings.Replace(begin, "quorum", "quorum of one master", 1) + ": when it fails, no lock is granted, and when it forgets, locks are lost. Name five."
-	case len(out) == 0:
-		return fmt.Sprintf("%s: %s; %d may fail.", begin, counts, spare)
-	case spare == 0:
-		return fmt.Sprintf("%s, but none may fail: %s. Fix %s.", begin, counts, cli.ListOf(out))
-	default:
-		return fmt.Sprintf("%s: %s; %d more may fail. Fix %s.", begin, counts, spare, cli.ListOf(out))
+	case may == 0:
+		return fmt.Sprintf("%s, but none may fail: %s%s", begin, counts, fix)
 	}
+	return fmt.Sprintf("%s: %s; %d%s may fail%s", begin, counts, may, more, fix)
 }
 
 // print writes the table of the masters, what is wrong with each, and the verdict.
@@ -318,7 +325,9 @@ func (v *Verdict) print(w io.Writer) error {
 	if m := v.Membership; m != nil {
 		fmt.Fprintf(&b, "\nThe membership has version %d, max_ttl %s, and a wait of %s.", m.Version,
 			config.FormatDuration(time.Duration(m.MaxTTLMs)*time.Millisecond), config.FormatDuration(time.Duration(m.WaitMs)*time.Millisecond))
-		fmt.Fprintf(&b, " %s.", seatsThatVote(m.Voters, m.Unreached, m.Seats))
+		if v.without != "" {
+			fmt.Fprintf(&b, " Without a vote now: %s.", v.without)
+		}
 		if m.Differences != "" {
 			fmt.Fprintf(&b, " It counts, and the settings differ: %s. To do: %s.", m.Differences, cmp.Or(m.toDo, "redlockd members shows the lines for config.toml"))
 		}

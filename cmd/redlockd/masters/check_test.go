@@ -92,12 +92,12 @@ func TestVerdict(t *testing.T) {
 		quorum        bool
 		want          string
 	}{
-		{5, 0, true, "A quorum is available: 5 of 5 masters can vote, 3 are needed; 2 may fail."},
-		{5, 1, true, "A quorum is available: 4 of 5 masters can vote, 3 are needed; 1 more may fail. Fix m1."},
-		{5, 2, true, "A quorum is available, but none may fail: 3 of 5 masters can vote, 3 are needed. Fix m1 and m2."},
+		{5, 0, true, "A quorum is available: 5 of 5 masters vote, 3 are needed; 2 may fail."},
+		{5, 1, true, "A quorum is available: 4 of 5 masters vote, 3 are needed; 1 more may fail. Fix m1."},
+		{5, 2, true, "A quorum is available, but none may fail: 3 of 5 masters vote, 3 are needed. Fix m1 and m2."},
 		{5, 3, false, "No quorum is available: 2 of 5 masters can vote, 3 are needed. Fix m1, m2 and m3."},
 		{5, 5, false, "No quorum is available: 0 of 5 masters can vote, 3 are needed. Fix m1, m2, m3, m4 and m5."},
-		{3, 1, true, "A quorum is available, but none may fail: 2 of 3 masters can vote, 2 are needed. Fix m1."},
+		{3, 1, true, "A quorum is available, but none may fail: 2 of 3 masters vote, 2 are needed. Fix m1."},
 		{1, 0, true, "A quorum of one master is available: when it fails, no lock is granted, and when it forgets, locks are lost. Name five."},
 		{1, 1, false, "No quorum is available: 0 of 1 masters can vote, 1 are needed. Fix m1."},
 	} {
@@ -197,6 +197,7 @@ func TestJSONLeavesOutWhatIsNotKnown(t *testing.T) {
   "needed": 1,
   "voting": 0,
   "can_vote": 0,
+  "may_fail": 0,
   "masters": [
     {
       "addr": "a:1",
@@ -257,26 +258,51 @@ No lock is granted yet: the masters look new. A redlockd that runs admits them a
 	}
 }
 
-// The membership says how many seats vote, and the probe how many of those are reached.
-func TestSeatsThatVote(t *testing.T) {
+// What may fail is what may fail now: a seat that is leaving counts in the quorum and has no vote, and a learner has none yet.
+func TestWhatMayFailNow(t *testing.T) {
 	for _, c := range []struct {
-		seats []redlock.Seat
-		want  string
+		members string
+		want    string
 	}{
-		{[]redlock.Seat{{State: redlock.SeatVoter, Reached: true}, {State: redlock.SeatVoter, Reached: true}, {State: redlock.SeatLearner}}, "2 of 3 seats vote, all of them are reached"},
-		{[]redlock.Seat{{State: redlock.SeatVoter, Reached: true}, {State: redlock.SeatVoter}, {State: redlock.SeatVoter}}, "3 of 3 seats vote, 2 of them cannot be reached"},
-		{[]redlock.Seat{{State: redlock.SeatLearner, Reached: true}, {State: redlock.SeatVacant}}, "0 of 2 seats vote"},
+		{"voter voter voter leaving", "A quorum is available, but none may fail: 3 of 4 masters vote, 3 are needed."},
+		{"voter voter voter voter voter leaving", "A quorum is available: 5 of 6 masters vote, 4 are needed; 1 may fail."},
+		{"voter voter voter voter learner", "A quorum is available: 4 of 5 masters vote, 3 are needed; 1 may fail."},
+		{"voter voter voter behind learner", "A quorum is available, but none may fail: 3 of 5 masters vote, 3 are needed."},
+		{"voter voter voter voter voter none", "A quorum is available: 5 of 5 masters vote, 3 are needed; 2 may fail."},
+		{"voter voter learner leaving", "Once they are admitted, a quorum is available, but none may fail: 3 of 4 masters can vote, 3 are needed."},
+		{"voter voter leaving leaving", "No quorum is available: 2 of 4 masters can vote, 3 are needed."},
 	} {
-		m := redlock.Membership{Known: true, Seats: c.seats}
-		v := verdictOf([]redlock.MasterReport{fineReport("a:1")}, time.Second)
-		v.compare(m)
-		var out strings.Builder
-		v.print(&out)
-		if !strings.Contains(out.String(), " "+c.want+".\n") {
-			t.Errorf("got\n%s\nwant in it %q", &out, c.want)
+		var reports []redlock.MasterReport
+		for i, member := range strings.Fields(c.members) {
+			r := fineReport("m" + string(rune('1'+i)))
+			r.Member = member
+			reports = append(reports, r)
 		}
-		if got := seatsThatVote(m.Voters(), m.Unreached(), len(m.Seats)); got != c.want {
-			t.Errorf("got %q, want %q", got, c.want)
+		v := verdictOf(reports, time.Second)
+		if got := v.sentence(); got != c.want {
+			t.Errorf("%s: got %q, want %q", c.members, got, c.want)
 		}
+	}
+}
+
+// Seats without a vote are named, with the reason.
+func TestSeatsWithoutAVote(t *testing.T) {
+	m := redlock.Membership{Known: true, Seats: []redlock.Seat{
+		{Name: "m1", State: redlock.SeatVoter, Reached: true, Votes: true}, {Name: "m2", State: redlock.SeatVoter},
+		{Name: "m3", State: redlock.SeatLearner, Reached: true}, {Name: "m4", State: redlock.SeatLeaving, Reached: true}, {Name: "m5", State: redlock.SeatVacant},
+		{Name: "m6", State: redlock.SeatVoter, Reached: true}}}
+	const without = "m2 cannot be reached, m3 waits for its vote, m4 is leaving, m5 has no master, m6 is reached, and does not vote"
+	if got := m.WithoutVote(); got != without {
+		t.Errorf("got %q, want %q", got, without)
+	}
+	if got, want := m.Standing().String(), "1 of 6 seats vote, 4 are needed: no lock is granted"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	v := verdictOf([]redlock.MasterReport{fineReport("a:1")}, time.Second)
+	v.compare(m)
+	var out strings.Builder
+	v.print(&out)
+	if !strings.Contains(out.String(), " Without a vote now: "+without+".\n") {
+		t.Errorf("got\n%s\nwant in it %q", &out, without)
 	}
 }

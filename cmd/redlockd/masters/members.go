@@ -424,8 +424,11 @@ func (m *memberCommand) print(now redlock.Membership, c *config.Config) error {
 		rows = append(rows, []string{s.Addr, s.Name, string(s.State), strconv.FormatInt(s.Since, 10), left, reached, cmp.Or(shortMemory(s.Memory), "-"), cmp.Or(s.Reason, "-")})
 	}
 	cli.WriteTable(&b, rows)
-	fmt.Fprintf(&b, "\nVersion %d of lineage %s: %s; locks need %d; max_ttl %s, wait %s.\n", now.Version, now.Lineage,
-		seatsThatVote(now.Voters(), now.Unreached(), len(now.Seats)), now.Needed, config.FormatDuration(now.MaxTTL), config.FormatDuration(now.Wait))
+	fmt.Fprintf(&b, "\nVersion %d of lineage %s: %s; max_ttl %s, wait %s.\n", now.Version, now.Lineage,
+		now.Standing(), config.FormatDuration(now.MaxTTL), config.FormatDuration(now.Wait))
+	if without := now.WithoutVote(); without != "" {
+		fmt.Fprintf(&b, "Without a vote now: %s.\n", without)
+	}
 	if now.Lowering {
 		fmt.Fprintf(&b, "The wait is longer than max_ttl needs, because longer locks may still live: it is lowered in %s.\n", roundSeconds(now.WaitLeft))
 	}
@@ -441,18 +444,6 @@ func (m *memberCommand) print(now redlock.Membership, c *config.Config) error {
 		return err
 	}
 	return m.printSettings(now, c)
-}
-
-// seatsThatVote says how many seats have a vote, and how many of those can be reached.
-func seatsThatVote(voters, unreached, seats int) string {
-	text := fmt.Sprintf("%d of %d seats vote", voters, seats)
-	switch {
-	case unreached > 0:
-		text += fmt.Sprintf(", %d of them cannot be reached", unreached)
-	case voters > 0:
-		text += ", all of them are reached"
-	}
-	return text
 }
 
 // shortMemory names a memory in a table: the beginnings of its process's run_id and of what it is
@@ -536,6 +527,8 @@ type MembersTable struct {
 	Voters      int           `json:"voters"`
 	Unreached   int           `json:"unreached"` // of the voters
 	Needed      int           `json:"needed"`
+	Voting      int           `json:"voting"`   // seats whose votes count now
+	MayFail     int           `json:"may_fail"` // of those, while locks are still granted
 	Seats       []memberEntry `json:"seats"`
 	Problem     string        `json:"problem,omitempty"`
 	Differences string        `json:"differences,omitempty"`
@@ -565,7 +558,8 @@ type copyEntry struct {
 
 func printMembersJSON(w io.Writer, now redlock.Membership) error {
 	table := MembersTable{Version: now.Version, Lineage: now.Lineage, MaxTTLMs: now.MaxTTL.Milliseconds(), WaitMs: now.Wait.Milliseconds(),
-		WaitLeftMs: now.WaitLeft.Milliseconds(), Voters: now.Voters(), Unreached: now.Unreached(), Needed: now.Needed, Problem: now.Problem, Differences: now.Differences}
+		WaitLeftMs: now.WaitLeft.Milliseconds(), Voters: now.Voters(), Unreached: now.Unreached(), Needed: now.Needed,
+		Voting: now.Standing().Voting, MayFail: now.Standing().MayFail(), Problem: now.Problem, Differences: now.Differences}
 	for _, s := range now.Seats {
 		entry := memberEntry{Seat: s.Name, Addr: s.Addr, State: s.State, Reached: s.Reached, Memory: s.Memory, Since: s.Since,
 			LeftMs: s.Left.Milliseconds(), Reason: s.Reason}

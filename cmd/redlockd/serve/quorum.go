@@ -34,18 +34,19 @@ func (s *server) toDo(advice string) string {
 // back. The engine logs the changes of each master.
 func (s *server) watchQuorum(ctx context.Context, clients net.Addr) {
 	total := func() int { return len(s.engine.Masters()) } // the membership may change
+	needed := func() int { return redlock.Standing{Seats: total()}.Needed() }
 	// A healthy master answers within connect_timeout: log what is missing after that.
 	patience, cancel := context.WithTimeout(ctx, s.config.Engine.ConnectTimeout)
 	defer cancel()
 	if s.engine.Ready(patience) != nil && ctx.Err() == nil {
 		s.log.Warn("no quorum of masters yet: commands are answered with NOQUORUM until there is one",
-			"needed", total()/2+1, "masters", total(), "missing", missing(s.engine.Masters()),
+			"needed", needed(), "masters", total(), "missing", missing(s.engine.Masters()),
 			"to_do", s.toDo("see what the log says of the membership; wait for masters that are new, in quarantine or doubted; for others, redlockd check says what is wrong"))
 	}
 	if s.engine.Ready(ctx) != nil {
 		return // stopped before
 	}
-	s.log.Info("quorum reached: locks are granted", "needed", total()/2+1, "masters", total())
+	s.log.Info("quorum reached: locks are granted", "needed", needed(), "masters", total())
 	notify("STATUS=locks are granted")
 	// The slowest healthy master may still be connecting.
 	awaitAll(patience, s.engine)
@@ -66,11 +67,11 @@ func (s *server) watchQuorum(ctx context.Context, clients net.Addr) {
 		case (err == nil) == hasQuorum:
 			continue
 		case err == nil:
-			s.log.Info("quorum is back: locks are granted", "needed", total()/2+1, "masters", total())
+			s.log.Info("quorum is back: locks are granted", "needed", needed(), "masters", total())
 			notify("STATUS=locks are granted")
 		default:
 			s.log.Error("quorum lost: commands are answered with NOQUORUM until it is back",
-				"needed", total()/2+1, "masters", total(), "missing", missing(s.engine.Masters()),
+				"needed", needed(), "masters", total(), "missing", missing(s.engine.Masters()),
 				"to_do", s.toDo("bring back masters that are down, and restart none of the others; those in quarantine or doubted vote again by themselves"))
 			notify("STATUS=no quorum of masters: no locks are granted")
 		}
