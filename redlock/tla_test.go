@@ -108,9 +108,10 @@ func TestAlgorithmModel(t *testing.T) {
 
 // The record and its steps: who chooses a child, and whose votes count meanwhile.
 func TestMembersModel(t *testing.T) {
+	boots := set("Movers", "{}", "MaxForgets", "1", "New", "TRUE", "Boots", "TRUE")
 	checkTLA(t, tlaModel{
 		module: "Members", values: "a b c d p q Nobody", symmetry: "Perms",
-		constants: set("Proxies", "{p, q}", "MaxVersion", "3", "MaxForgets", "0", "Movers", "{q}", "Founds", "FALSE"),
+		constants: set("Proxies", "{p, q}", "MaxVersion", "3", "MaxForgets", "0", "Movers", "{q}", "Founds", "FALSE", "New", "FALSE", "Boots", "FALSE"),
 	}, []tlaRun{
 		{name: "a seat moves", holds: []string{"MutualExclusion", "OneChild"}},
 		{name: "amnesia", constants: set("Movers", "{}", "MaxForgets", "1"), holds: []string{"MutualExclusion", "OneChild"}},
@@ -125,6 +126,10 @@ func TestMembersModel(t *testing.T) {
 		{name: "the wait runs from the proposal", mutant: "MEarlyTimer", violated: "MutualExclusion"},
 		{name: "reseated as a voter", constants: set("Movers", "{}", "MaxVersion", "2", "MaxForgets", "1"), mutant: "MDirect", violated: "MutualExclusion"},
 
+		{name: "a bootstrap", constants: and(boots, "MaxVersion", "2"), holds: []string{"MutualExclusion", "OneChild"}},
+		{name: "a bootstrap after votes", constants: and(boots, "New", "FALSE"), mutant: "MBootAny", violated: "MutualExclusion"},
+
+		{name: "a bootstrap after a reseat", constants: boots, holds: []string{"MutualExclusion", "OneChild"}, large: true},
 		{name: "a seat moves for both", constants: set("Movers", "{p, q}"), holds: []string{"MutualExclusion", "OneChild"}, large: true},
 		{name: "two amnesias, three steps", constants: set("Movers", "{}", "MaxForgets", "2", "MaxVersion", "4"),
 			holds: []string{"MutualExclusion", "OneChild"}, large: true},

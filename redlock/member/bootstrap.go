@@ -25,8 +25,8 @@ import (
 //
 // Why no wait is needed: the record proves that no quorum of its seats has ever voted, under it or a
 // record before it (isNew). If somebody gives votes meanwhile, after the wait, that is a child of the
-// same parent, of which one is chosen. The operator's word is that there was no membership before the
-// first founding.
+// same parent, of which one is chosen (testdata/tla/Members.tla, Boot). The operator's word is that there
+// was no membership before the first founding.
 
 // BootstrapReport is what a bootstrap found of one master, and did to it. What could not be read is
 // zero.

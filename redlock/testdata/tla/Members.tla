@@ -18,6 +18,12 @@
 (* themselves choose it. That trusts addresses, so it is modelled with     *)
 (* Movers = {}.                                                            *)
 (*                                                                         *)
+(* A bootstrap: where the first record is of learners, an operator says    *)
+(* that no lock is held, and a child gives votes without the wait. It may  *)
+(* follow other steps from the first record: as long as nobody votes, and  *)
+(* those that are learners since the first record leave no quorum to the   *)
+(* others, nobody has ever been granted anything.                          *)
+(*                                                                         *)
 (* Here a memory accepts one child of each parent; Step.tla has the        *)
 (* ballots that get by where two children split the votes.                 *)
 (*                                                                         *)
@@ -41,6 +47,8 @@ CONSTANTS
   MaxForgets, \* how often, in all, a machine forgets
   Movers,     \* the proxies that follow the move of seat c's name, each at its own time; {}: it does not move
   Founds,     \* TRUE: proxies found
+  New,        \* TRUE: the first record is of learners
+  Boots,      \* TRUE: there are bootstraps
   MNoRecord,  \* the record that the memory shows is not compared
   MNoMemory,  \* … nor whether it is the memory that the record lists
   MAccepted,  \* a vote beside an accepted child counts
@@ -50,7 +58,8 @@ CONSTANTS
   MTwoAccept, \* a memory accepts two children of one record
   MNoWait,    \* a learner gets its vote without the wait
   MEarlyTimer,\* the wait runs from the proposal
-  MDirect     \* a newly listed memory is a voter at once
+  MDirect,    \* a newly listed memory is a voter at once
+  MBootAny    \* a bootstrap does not look whether anybody can have voted
 
 Seats == {a, b, c}
 Moves == Movers # {}
@@ -84,11 +93,11 @@ Forgets == inc[a] + inc[b] + inc[c] + IF Moves THEN inc[d] ELSE 0
 Init ==
   /\ key = [m \in Machines |-> Nobody]
   /\ inc = [m \in Machines |-> 0]
-  /\ rec = [m \in Machines |-> IF m = d THEN NoRec ELSE First(TRUE, 1)]
+  /\ rec = [m \in Machines |-> IF m = d THEN NoRec ELSE First(~New, 1)]
   /\ acc = [m \in Machines |-> NoRec]
   /\ at = [p \in Proxies |-> c]
-  /\ known = [p \in Proxies |-> First(TRUE, 1)]
-  /\ wait = [run |-> {}, over |-> {}]
+  /\ known = [p \in Proxies |-> First(~New, 1)]
+  /\ wait = [run |-> IF New THEN Learners(First(FALSE, 1)) ELSE {}, over |-> {}]
   /\ hist = {}
   /\ att = [p \in Proxies |-> Idle]
 ---------------------------------------------------------------------------------
@@ -130,13 +139,19 @@ Found(p) ==
   IF Founds /\ Cardinality({s \in Seats : Mem(Behind(p, s)) = known[p].seat[s].n}) < Quorum
   THEN {[v |-> Up(p), seat |-> [s \in Seats |-> [n |-> Mem(Behind(p, s)), ok |-> FALSE, since |-> Up(p)]]]} ELSE {}
 IsFound(R) == Founds /\ \A s \in Seats : ~R.seat[s].ok
+(* All learners at once, without the wait. *)
+Never(R) == {s \in Seats : ~R.seat[s].ok /\ R.seat[s].since = 1}
+IsNew(R) == MBootAny \/ ((\A s \in Seats : ~R.seat[s].ok) /\ Cardinality(Never(R)) + Quorum > Cardinality(Seats))
+Boot(p) ==
+  IF Boots /\ IsNew(known[p])
+  THEN {[v |-> Up(p), seat |-> [s \in Seats |-> [known[p].seat[s] EXCEPT !.ok = TRUE]]]} ELSE {}
 (* What others have proposed. *)
 Accepted(p) == {acc[x] : x \in {y \in Reached(p) : rec[y] = known[p] /\ acc[y] # NoRec}}
 
 (* A memory that shows no record may accept, too: it is told the parent with the child. *)
 Accept(p, m) ==
   /\ m \in Reached(p) /\ rec[m] \in {known[p], NoRec} /\ known[p].v < MaxVersion
-  /\ \E ch \in Reseat(p) \cup Promote(p) \cup Found(p) \cup Accepted(p) :
+  /\ \E ch \in Reseat(p) \cup Promote(p) \cup Found(p) \cup Boot(p) \cup Accepted(p) :
        /\ Mem(m) \in Listed(known[p]) \/ (MCountNew /\ Mem(m) \in Listed(ch)) \/ (IsFound(ch) /\ Mem(m) \in Listed(ch))
        /\ acc[m] = NoRec \/ (MTwoAccept /\ acc[m] # ch)
        /\ acc' = [acc EXCEPT ![m] = ch]
