@@ -72,7 +72,7 @@ func (s *server) watchQuorum(ctx context.Context, clients net.Addr) {
 		default:
 			s.log.Error("quorum lost: commands are answered with NOQUORUM until it is back",
 				"needed", needed(), "masters", total(), "missing", missing(s.engine.Masters()),
-				"to_do", s.toDo("bring back masters that are down, and restart none of the others; those in quarantine or doubted vote again by themselves"))
+				"to_do", s.toDo("bring back masters that are down, and restart none of the others; those in quarantine or doubted vote again by themselves, unless their reason says what to do"))
 			notify("STATUS=no quorum of masters: no locks are granted")
 		}
 		hasQuorum = !hasQuorum
