@@ -214,6 +214,14 @@ func (c *Client) waitersOfLocked(queues []string, now time.Time) (waiters int, w
 	return waiters, waited
 }
 
+// Failing is Stats.Failing alone, which looks at no leases.
+func Failing(c *Client) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := Stats{NoQuorumFor: c.outcomes.noQuorumFor(c.own.At(time.Now()))}
+	return s.Failing()
+}
+
 // LongestWait is for how long that LOCK waits that came first; 0: none waits. Beside a million leases it
 // takes 0.1 s, in which locks go on.
 func LongestWait(c *Client) (longest time.Duration) {

@@ -37,11 +37,3 @@ func (o *outcomes) noQuorumFor(now time.Duration) time.Duration {
 	}
 	return max(0, o.until-o.from)
 }
-
-// Failing is Stats.Failing alone, which looks at no leases.
-func Failing(c *Client) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	s := Stats{NoQuorumFor: c.outcomes.noQuorumFor(c.own.At(time.Now()))}
-	return s.Failing()
-}
