@@ -78,10 +78,10 @@ func cannotSave(ctx context.Context, master *redis.Client) error {
 
 func TestRealRefusalOfACommandIsAState(t *testing.T) {
 	servers := redisproc.StartForTest(t, 3)
-	servers[0].LeaveOutBefore(t, 6, 0, "ACL is of Redis 6")
 	ctx := t.Context()
 	var masters []*redis.Client
 	for _, s := range servers {
+		s.LeaveOutBefore(t, 6, 0, "ACL is of Redis 6")
 		master := redis.NewClient(&redis.Options{Addr: s.Addr, Protocol: 2, DisableIdentity: true, MaxRetries: -1, ReadTimeout: time.Second})
 		t.Cleanup(func() { master.Close() })
 		masters = append(masters, master)

@@ -270,7 +270,7 @@ func (c *Client) grantedLocked(r *round, validity time.Duration, v quorum.Votes,
 	op.stale = 0
 	c.stats.Granted++
 	now := c.own.At(d.now)
-	c.outcomes.ended(nil, op.arrived, now)
+	c.outcomes = outcomes{quorumAt: now}
 	c.leases.byPrefix.granted(granted.keys[0], now-op.arrived, op.rounds)
 	if op.waiter != nil {
 		f := &op.waiter.entry.queue.fairness

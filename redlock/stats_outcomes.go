@@ -17,11 +17,11 @@ type outcomes struct {
 const outcomesForgotten = 30 * time.Second
 
 // ended records a LOCK, or its like, that came at arrived. noQuorum is nil if a quorum has granted or
-// denied it.
+// denied it; a grant of LOCK does the same by itself.
 func (o *outcomes) ended(noQuorum error, arrived, now time.Duration) {
 	switch {
 	case noQuorum == nil:
-		o.quorumAt, o.failing = max(o.quorumAt, now), false //mutant:a-quorum-that-has-answered-is-forgotten
+		*o = outcomes{quorumAt: now} //mutant:a-quorum-that-has-answered-is-forgotten
 		return
 	case !o.failing || now-o.until > outcomesForgotten:
 		o.failing, o.from = true, max(arrived, o.quorumAt)

@@ -157,7 +157,7 @@ func TestStatusPageInABrowser(t *testing.T) {
 	wantPage(`document.body?.innerText.includes("Logged in as ops")`, `document.getElementById("locks").innerText.includes("<script>window.ran=1</script>")`,
 		`document.querySelector("#locks tbody tr").innerText.includes("billing:invoice:0007")`, `document.getElementById("lost").hidden`)
 	b.eval("document.isTheSame = true")
-	wantPage(`document.querySelectorAll("#plots path").length == 9`) // after ten seconds
+	wantPage(`document.querySelectorAll("#plots path").length == 11`) // after ten seconds
 	b.pictures("healthy")
 
 	for _, m := range masters {

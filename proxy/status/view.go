@@ -236,7 +236,7 @@ func plotsOf(points []point) []plotView {
 	ms := func(v float64) string { return msText(time.Duration(v)) }
 	return []plotView{
 		newPlot("locks granted here", points, rate, func(p *point) float64 { return float64(p.rates[0]) }),
-		newPlot("LOCKs denied: held by another", points, rate, func(p *point) float64 { return float64(p.rates[1]) }),
+		newPlot("LOCKs denied", points, rate, func(p *point) float64 { return float64(p.rates[1]) }),
 		newPlot("LOCKs without a quorum", points, rate, func(p *point) float64 { return float64(p.rates[2]) }),
 		newPlot("LOCKs that wait here", points, func(v float64) string { return countText(int(v)) }, func(p *point) float64 { return float64(p.waiters) }),
 		newPlot("rounds: 99 % (dashed: half)", points, ms,
