@@ -30,7 +30,7 @@
 //     the LOCK with the same token, through any client of these masters (op_undo.go).
 //
 // That masters remember and that their clocks do not gain on ours is not taken for granted but checked
-// with every batch (master_guard.go, master_doubt.go). That they stay masters and evict nothing is
+// with every batch (master_guard.go, master_doubt.go). That they stay masters, take locks and evict nothing is
 // checked with every heartbeat. A master in doubt has no vote until nothing that it may have forgotten
 // can still be held.
 //

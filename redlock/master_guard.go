@@ -90,7 +90,7 @@ type guard struct {
 	refusal string
 	// lockRefusal is why the master takes no new locks although it is connected, as of the last
 	// heartbeat, which has tried: its memory is full, or its ACL does not allow SET. "": it takes them.
-	// What it says of other commands counts: it releases locks, and remembers those that it has.
+	// Its other votes count: it releases and extends the locks that it has.
 	lockRefusal string
 	// memory used and its limit, in bytes, as of the last heartbeat; 0: no limit.
 	usedMemory, maxMemory int64
@@ -465,8 +465,9 @@ func (l *lane) refuse(reason string) {
 	}
 }
 
-// refuseLocks records whether the master takes new locks. err is its answer to a SET that changes nothing,
-// because no master has the key: what keeps a lock from being set is said before the key is looked for.
+// refuseLocks records whether the master takes new locks. err is its reply to a SET of a key that must
+// exist, which no master has. Redis looks at memory, disk, replicas and ACL before it looks for the key, so
+// a lock would be refused for the same reason.
 func (l *lane) refuseLocks(err error) {
 	reason := ""
 	if err != nil && err != redis.Nil {

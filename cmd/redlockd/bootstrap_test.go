@@ -98,7 +98,7 @@ func TestRunThenBootstrap(t *testing.T) {
 	wantRun(t, cli.ExitOK, "", "", "run", "--masters", addrs, "r", "--", "true")
 }
 
-// What a server has founded at its first start is mended by a bootstrap with the right list and all masters: then they vote.
+// What a server has founded at its first start is corrected by a bootstrap with the right list and all masters: then they vote.
 func TestFirstStartIsMended(t *testing.T) {
 	for _, tt := range []struct {
 		name  string

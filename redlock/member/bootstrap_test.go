@@ -225,7 +225,7 @@ func TestBootstrapAnyway(t *testing.T) {
 		{"a replica", func(s *fleet) { s.do(0, "REPLICAOF", "elsewhere", "6379") }, []int{0, 1, 2}, "-vv"},
 		{"one is away, and was founded without", func(s *fleet) { s.masters[2].Crash(true); s.first(0, 1, 2) }, []int{0, 1, 2}, "vv-"},
 		{"one is away by now", func(s *fleet) { s.first(0, 1, 2); s.masters[2].Crash(true) }, []int{0, 1, 2}, "vvl"},
-		{"two typos, one of which is mended", func(s *fleet) { s.first(0, -1, 2, 3, -2) }, []int{0, 1, 2, 3, -3}, "vvvv-"},
+		{"two typos, one of which is corrected", func(s *fleet) { s.first(0, -1, 2, 3, -2) }, []int{0, 1, 2, 3, -3}, "vvvv-"},
 		{"all are there", func(s *fleet) {}, []int{0, 1, 2}, "vvv"},
 	} {
 		inVirtualTime(t, 4, func(s *fleet) {

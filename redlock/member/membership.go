@@ -138,7 +138,7 @@ type Copying struct {
 // membership is the record for people.
 func (r *Record) membership(o Options) Membership {
 	all := Membership{Known: true, Lineage: fmt.Sprintf("%d-%s", r.Generation, r.Lineage), Version: r.Version, MaxTTL: r.MaxTTL, Wait: r.Wait,
-		Lowering: r.Wait > r.Needed(o.Drift), Needed: r.Quorum(), Differences: fileDiffers(r, o), ToDo: mendsRecord(r, o)}
+		Lowering: r.Wait > r.Needed(o.Drift), Needed: r.Quorum(), Differences: fileDiffers(r, o), ToDo: correctsRecord(r, o)}
 	for s := range r.seats() {
 		all.Seats = append(all.Seats, SeatInfo{Name: s.Name, Addr: o.MasterAt(s.Name, s.Addr).FullAddr(), State: s.State, NeverVoted: r.neverVoted(s), Memory: s.Memory, Since: s.Since})
 	}
@@ -175,10 +175,10 @@ func fileDiffers(r *Record, o Options) string {
 	return strings.Join(parts, "; ")
 }
 
-// mendsRecord says what to do where the record has seats that have never voted and that the options do
+// correctsRecord says what to do where the record has seats that have never voted and that the options do
 // not name; "": it has none. Most likely an address was wrong at the first start, so that the record is
-// to be mended, not the options.
-func mendsRecord(r *Record, o Options) string {
+// to be corrected, not the options.
+func correctsRecord(r *Record, o Options) string {
 	var seats, others []string
 	for s := range r.seats() {
 		if r.neverVoted(s) && o.masterOf(s.Name, s.Addr) == nil {

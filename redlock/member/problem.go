@@ -67,7 +67,7 @@ func (s *Survey) heardOnlyElsewhere(r *Record, name string) string {
 func (m *Coordinator) compareFile(r, before *Record) {
 	if text := fileDiffers(r, m.opts); text != "" && (before == nil || text != fileDiffers(before, m.opts)) {
 		m.opts.Logger.Warn("the settings differ from the membership, which counts", "differences", text,
-			"to_do", cmp.Or(mendsRecord(r, m.opts), "write into config.toml what `redlockd members` shows"))
+			"to_do", cmp.Or(correctsRecord(r, m.opts), "write into config.toml what `redlockd members` shows"))
 	}
 	var missing []string
 	for s := range r.seats() {
