@@ -465,9 +465,8 @@ func (l *lane) refuse(reason string) {
 	}
 }
 
-// refuseLocks records whether the master takes new locks. err is its reply to a SET of a key that must
-// exist, which no master has. Redis looks at memory, disk, replicas and ACL before it looks for the key, so
-// a lock would be refused for the same reason.
+// refuseLocks records whether the master takes new locks. err is its reply to a SET XX of a key that no
+// master has: Redis looks at memory, disk, replicas and ACL before the key, as it does for a lock.
 func (l *lane) refuseLocks(err error) {
 	reason := ""
 	if err != nil && err != redis.Nil {
