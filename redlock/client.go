@@ -194,6 +194,9 @@ func (c *Client) Drain() {
 func (c *Client) Close(ctx context.Context) error {
 	c.Drain()
 	err := c.settle(ctx)
+	for began := time.Now(); !c.fleet.leave() && ctx.Err() == nil && time.Since(began) < c.opts.MasterTimeout; {
+		time.Sleep(time.Millisecond)
+	}
 	// Cancelled first: a lane that is woken looks at the context.
 	c.fleet.end()
 	for _, l := range c.fleet.view.Load().masters {

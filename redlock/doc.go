@@ -30,7 +30,7 @@
 //     the LOCK with the same token, through any client of these masters (op_undo.go).
 //
 // That masters remember and that their clocks do not gain on ours is not taken for granted but checked
-// with every batch (master_guard.go, master_doubt.go). That they stay masters, take locks and evict nothing is
+// with every batch (master_guard.go, master_clock.go). That they stay masters, take locks and evict nothing is
 // checked with every heartbeat. A master in doubt has no vote until nothing that it may have forgotten
 // can still be held.
 //
@@ -148,7 +148,7 @@
 //	      inflight      master_inflight.go     … while others may be on their way …
 //	      connection    conn/                  … on one that is vetted, written and read by conn.Wire
 //	      trailer       member/trailer.go      … that ends with what the master shows of the membership, its beat and its clock. If the connection breaks before that, readAll (master_batch.go) makes all votes of the batch Unknown …
-//	      guard         master_guard.go        … which say whether its votes count (its memory: member/state.go; its clock: clock/ring.go, master_doubt.go, master_note.go)
+//	      guard         master_guard.go        … which say whether its votes count (its memory: member/state.go; its clock: clock/ring.go, master_clock.go; who vouches for that: master_trust.go)
 //	    votes           quorum/                one word; the goroutine that adds the vote that decides calls what the verb's row says (round.go)
 //	  decision          op_lock.go             acquisitionDecided: granted within the validity (clock/validity.go), or not; then once more, or not
 //	  lease             lease_table.go         what this client remembers of what it granted

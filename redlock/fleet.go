@@ -18,6 +18,8 @@ import (
 // which of them vote, whether their clocks agree. It knows nothing of locks. It calls the coordinator
 // and its lanes; what the lanes have to tell the engine goes to client.
 type fleet struct {
+	// id names the client on the masters: one at a time.
+	id    string
 	opts  *Options
 	drift clock.Drift // of opts
 	own   *clock.Own  // this machine's clock
@@ -75,6 +77,7 @@ type view struct {
 
 // init makes a fleet without lanes.
 func (f *fleet) init(c *Client) {
+	f.id = member.Nonce()
 	f.opts, f.drift, f.own, f.gate, f.bounds, f.client = &c.opts, c.drift, &c.own, &c.mu, &c.bounds, c
 	f.claims, f.changed = make(map[string]*lane), make(chan struct{})
 	f.endingContext, f.end = context.WithCancel(context.Background())
@@ -164,6 +167,15 @@ func (f *fleet) setRecord(r *member.Record) {
 		f.start(l)
 	}
 	f.recheck()
+}
+
+// leave has every lane tell its master that this client leaves, and tells whether all have.
+func (f *fleet) leave() (done bool) {
+	done = true
+	for _, l := range f.view.Load().masters {
+		done = l.leave() && done
+	}
+	return done
 }
 
 // recheck has every lane look at what its master shows.
@@ -292,27 +304,6 @@ func (f *fleet) waitsForStep() bool {
 	return same < v.Quorum() && same+other >= v.Quorum()
 }
 
-// clockViews are what the lanes know.
-func (f *fleet) clockViews() (views []clockView) {
-	for _, l := range f.view.Load().masters {
-		views = append(views, l.clockView())
-	}
-	return views
-}
-
-// vouched are the masters whose clock is vouched for. enough tells that so many are connected that all
-// that agree with our clock could be.
-func (f *fleet) vouched(now time.Time) (good quorum.Mask, enough bool) {
-	v := f.view.Load()
-	offsets, known := make([]clock.Interval, v.Places), quorum.Mask(0)
-	for _, l := range v.masters {
-		if k := l.clockView(); k.known {
-			offsets[l.index], known = k.wall, known.With(l.index)
-		}
-	}
-	return clock.Vouched(f.own.Wall(now), offsets, known, v.Count, f.opts.ClockSkewMax), known.Count() >= v.Quorum()
-}
-
 func (c *Client) newCoordinator() *member.Coordinator {
 	return member.New(host{c}, c.opts.members(), &c.own, c.fleet.endingContext, &c.fleet.running)
 }
@@ -352,20 +343,30 @@ func (h host) Unreached(place int, why error) {
 	}
 }
 
-func (h host) Source(place int) (ring *clock.Ring, beat int64, ok bool) {
+func (h host) Source(place int) (s member.Source) {
 	if l := h.lane(place); l != nil {
 		return l.source()
 	}
-	return nil, 0, false
+	return s
 }
 
-func (h host) Gained(place int, runID string, gain, before time.Duration) {
+func (h host) Saw(place int, runID string, now clock.Reading) {
 	if l := h.lane(place); l != nil {
-		l.gained(runID, gain, before)
+		l.saw(runID, now)
 	}
 }
 
-func (h host) Copied() {
+func (h host) OutOfStep(place int) string {
+	if l := h.lane(place); l != nil {
+		return h.fleet.outOfStep(l)
+	}
+	return ""
+}
+
+func (h host) Copied(place int, memory string, began time.Time) {
+	if l := h.lane(place); l != nil {
+		l.gave(memory, h.own.At(began))
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.stats.Copies++

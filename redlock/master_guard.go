@@ -78,7 +78,7 @@ type guard struct {
 	// ahead is the most that the master's clock was ahead of clock.Own when that was last known to a
 	// quarter of MasterTimeout, in nanoseconds; 0: it was never read.
 	ahead atomic.Int64
-	// clock says whether the master's clock is in step with ours (master_doubt.go).
+	// clock says whether the master's clock is in step with ours (master_clock.go, master_trust.go).
 	clock clockGuard
 	// high is the highest fence the master knew at the last heartbeat, if it had a vote then.
 	high int64
@@ -265,6 +265,7 @@ func (l *lane) shows(v string, state member.State, why string) {
 	l.mu.Lock()
 	if g.memory != state.Memory {
 		g.beat, g.high = 0, 0
+		g.clock.first, g.clock.knows = 0, 0 // these beats nobody counts any more
 	}
 	if (g.record == nil) != (reason != "") {
 		l.since = time.Now()
@@ -334,25 +335,30 @@ func (l *lane) disconnect(why error) {
 }
 
 // heartbeat is sent every Options.Heartbeat, also when the lane is idle. It raises the beat, stamps the
-// waits that run, and tells whose masters are heard here; it reads role, memory, memory policy,
-// evictions, fences and clock, and tries whether the master takes new locks.
+// waits that run, and tells whose masters are heard here; it says what this client knows of the
+// clock; it reads role, memory, memory policy, evictions, fences and clock, and tries whether the master takes new locks.
 func (l *lane) heartbeat(ctx context.Context, link *conn.Conn) error {
 	f := l.fleet
 	if err := l.track(ctx, link); err != nil {
 		return err
 	}
-	var beat, set *redis.Cmd
+	var beat, watch, set *redis.Cmd
 	var replication, memory, stats *redis.StringCmd
 	var fields *redis.SliceCmd
-	var timed *redis.TimeCmd
+	front, timed := redis.NewTimeCmd(ctx, "time"), redis.NewTimeCmd(ctx, "time")
 	var floor *redis.StringCmd
 	var top *redis.ZSliceCmd
 	var sent time.Time
+	l.mu.Lock()
+	leaving := l.leaving
+	l.mu.Unlock()
 	err := link.Pipelined(ctx, func(pipe redis.Pipeliner) {
+		pipe.BatchProcess(ctx, front)
 		beat = conn.QueueScript(ctx, pipe, lua.MemberBeat, []string{lua.MembersKey}, f.view.Load().beatArgs(l)...)
+		watch = conn.QueueScript(ctx, pipe, lua.Watch, []string{lua.MembersKey}, l.watchArgs(leaving)...)
 		set = pipe.Do(ctx, "set", conn.NoKey, "", "xx", "px", 1)
 		replication, memory, stats = pipe.Info(ctx, "replication"), pipe.Info(ctx, "memory"), pipe.Info(ctx, "stats")
-		fields, timed = pipe.HMGet(ctx, lua.MembersKey, "v", "beat", "gained"), redis.NewTimeCmd(ctx, "time")
+		fields = pipe.HMGet(ctx, lua.MembersKey, "v", "beat")
 		floor, top = fence.HighWaterCommands(ctx)
 		pipe.BatchProcess(ctx, floor, top, timed)
 		sent = time.Now()
@@ -371,7 +377,7 @@ func (l *lane) heartbeat(ctx context.Context, link *conn.Conn) error {
 		beat.SetErr(nil)
 		beat.SetVal([]any{l.guard.beat + 1})
 	}
-	for _, err := range []error{member.AsMembersError(fields.Err()), timed.Err(), beat.Err(), replication.Err(), memory.Err(), stats.Err()} {
+	for _, err := range []error{member.AsMembersError(fields.Err()), front.Err(), timed.Err(), beat.Err(), replication.Err(), memory.Err(), stats.Err()} {
 		if err != nil {
 			return conn.AsRefusal(fmt.Errorf("heartbeat: %w", err))
 		}
@@ -387,11 +393,22 @@ func (l *lane) heartbeat(ctx context.Context, link *conn.Conn) error {
 	if err != nil {
 		return err
 	}
-	before := l.guard.beat
+	before, k := l.guard.beat, &l.guard.clock
+	counted, wait := n, f.view.Load().wait
+	if full {
+		counted = 0
+	}
+	for _, seen := range l.takeReported() {
+		k.judge(seen, f.own, f.drift, wait)
+	}
+	atFront := f.own.ReadingOf(sent, received, front.Val())
+	unwatched := k.judge(atFront, f.own, f.drift, wait).unwatched
+	k.begin(atFront, counted, f.drift, wait)
 	end := member.TrailerOf(fields, timed)
 	clockNow := f.own.ReadingOf(sent, received, end.Clock)
 	result := l.guard.judge(end, clockNow, f)
-	l.guard.clock.beat(clockNow, f.own, f.drift, f.view.Load().wait)
+	result.clock.unwatched = result.clock.unwatched || unwatched
+	k.beat(clockNow, f.own, f.drift)
 	evicted, _ := strconv.ParseInt(conn.ParseInfo(stats.Val())["evicted_keys"], 10, 64)
 	if more := evicted - l.guard.evicted; l.guard.evicted >= 0 && more > 0 {
 		l.client.audits.suspect()
@@ -419,15 +436,13 @@ func (l *lane) heartbeat(ctx context.Context, link *conn.Conn) error {
 	case untrue == "": // what it says without a vote may be what is left after forgetting //mutant:fences-of-a-false-floor-forgotten
 		l.guard.high = 0
 	}
-	told := &l.guard.clock.reported
-	l.toResolve = l.toResolve.merge(result).merge(guardResult{clock: *told})
-	*told = clockResult{}
+	l.toResolve = l.toResolve.merge(result)
+	l.left = leaving
 	l.mu.Unlock()
 	if err := l.resolve(ctx, link); err != nil {
 		return err
 	}
-	l.trustClock(notedGain(fields, end.Clock, f.view.Load().wait))
-	l.noteGain(ctx, link)
+	l.trustClock(saidOf(watch), counted)
 	if r := l.guard.record; r != nil { // else the next heartbeat that knows the wait does it
 		return l.guard.clock.clamp.run(ctx, link, l.guard.shown, clockNow.Received, max(r.Wait, clock.QuarantineOf(r.MaxTTL, f.drift)), f.opts.MasterTimeout/4)
 	}
@@ -539,88 +554,6 @@ func (l *lane) resolve(ctx context.Context, link *conn.Conn) error {
 	return nil
 }
 
-// noteGain writes the note, once for each gain. The lane calls it at the end of a heartbeat. Where the
-// master cannot take it, the next heartbeat tries again.
-func (l *lane) noteGain(ctx context.Context, conn *conn.Conn) {
-	k, f := &l.guard.clock, l.fleet
-	if !k.unnoted || !k.stepped(f.clockViews(), k.ownGain, f.opts.ClockStepMax, f.opts.ClockSkewMax) {
-		return
-	}
-	done, _ := conn.Redis.Eval(ctx, lua.Gained.Text, []string{lua.MembersKey}, l.guard.shown).Int()
-	k.unnoted = done == 0
-}
-
-// doubtClock takes the master's votes here, after a gain or a time in which nobody watched its clock.
-// At the first of several gains, as a clock that runs too fast shows them, all masters are asked for
-// their time: if all gained, this machine may have been paused.
-func (l *lane) doubtClock(found clockResult) {
-	k, f, now := &l.guard.clock, l.fleet, time.Now()
-	l.mu.Lock()
-	wasGood := k.good
-	first := k.doubt(found, now, f.own, f.view.Load().wait, f.opts.Heartbeat)
-	if wasGood || first {
-		l.since = now
-	}
-	l.mu.Unlock()
-	if first {
-		l.client.audits.suspect() //mutant:leases-not-looked-at-when-a-clock-steps
-		for _, other := range f.view.Load().masters {
-			other.requestHeartbeat()
-		}
-	}
-}
-
-// gained tells the lane that another reading than its own has shown a gain of the clock of the process
-// with this run_id. The next heartbeat acts on it. If another process is at the address by now, nobody
-// counts what the gain has ended early, because that memory is gone.
-func (l *lane) gained(runID string, gain, before time.Duration) {
-	l.mu.Lock()
-	same := l.identity.RunID == runID //mutant:the-gain-of-a-process-that-is-gone-doubts-the-next
-	if same {
-		l.guard.clock.reported = clockResult{gain: gain, before: before}
-	}
-	l.mu.Unlock()
-	if same {
-		l.requestHeartbeat()
-	}
-}
-
-// trustClock decides, at the end of a heartbeat, whether the master's clock is good, and has those
-// lanes look again whose masters' clocks this one vouches for. noted tells that somebody else has seen
-// the clock gain: then it has to be watched.
-func (l *lane) trustClock(noted bool) {
-	k, f := &l.guard.clock, l.fleet
-	if k.same {
-		return
-	}
-	now := time.Now()
-	l.mu.Lock()
-	k.wall, k.known = k.last.Offset, true
-	l.mu.Unlock()
-	agreeing, enough := f.vouched(now)
-	l.mu.Lock()
-	k.noted, k.agrees, k.copiedBeat = noted, agreeing.Has(l.index), l.guard.beat
-	if k.trust(agreeing == 0, enough, now, f.own, f.view.Load().wait) {
-		l.since = now
-	}
-	l.mu.Unlock()
-	for _, other := range f.view.Load().masters {
-		if agreeing.Has(other.index) {
-			other.recheckClock()
-		}
-	}
-}
-
-// recheckClock has the lane send a heartbeat if its master's clock might now be vouched for.
-func (l *lane) recheckClock() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if k := &l.guard.clock; !k.good && k.gain == 0 && !k.noted {
-		l.heartbeatDue = true
-		l.wake.Signal()
-	}
-}
-
 // What others ask of a guard.
 
 // recheck has the lane look at what its master shows.
@@ -650,34 +583,4 @@ func (l *lane) inStep(r *member.Record) (votes, steps bool) {
 		return true, false
 	}
 	return false, l.guard.record != nil || l.guard.changing && time.Since(l.since) < stepHold*l.fleet.opts.MasterTimeout //mutant:a-step-holds-operations-up-for-ever
-}
-
-// source is the ring of the master's clock for a copy from it, or nil if that is this process's clock,
-// and the beat. ok: a copy may be made.
-func (l *lane) source() (ring *clock.Ring, beat int64, ok bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	k := &l.guard.clock
-	if !k.good || l.guard.refusal != "" { //mutant:a-source-whose-clock-is-doubted
-		return nil, 0, false
-	}
-	if k.same {
-		return nil, 0, true
-	}
-	copied := k.copied
-	return &copied, k.copiedBeat, true
-}
-
-func (l *lane) clockView() clockView {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.guard.clock.clockView
-}
-
-// clockAgrees tells whether the master's clock agreed with ours and with a majority at the last
-// heartbeat.
-func (l *lane) clockAgrees() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.guard.clock.same || l.guard.clock.agrees
 }

@@ -186,6 +186,7 @@ func TestGuardJudges(t *testing.T) {
 		g := &guard{shown: "shown", record: record, recheckWithin: within, beat: 5, clock: newClockGuard(f.own, false)}
 		g.confirmed.Store(int64(at))
 		g.clock.good = true
+		g.clock.ring.Add(clock.ReadingOf(at, at, at), f.drift.Rate(), time.Minute)
 		if tt.change != nil {
 			tt.change(g)
 		}
@@ -584,14 +585,17 @@ func TestAskedOfAGuard(t *testing.T) {
 		if has := l.hasMemory("memory"); has != tt.has || l.hasMemory("") {
 			t.Errorf("%s: has the memory: got %v, want %v, and never none", tt.what, has, tt.has)
 		}
-		ring, beat, ok := l.source()
-		if ok != tt.isSource || (ring != nil) != ok || ok && (!ring.Begun || beat != 7) {
-			t.Errorf("%s: source: got %v, %d, %v, want %v", tt.what, ring, beat, ok, tt.isSource)
+		if is := l.source(); is.Good != tt.isSource || !is.Read || !is.Ring.Begun || is.Beat != 7 {
+			t.Errorf("%s: source: got %+v, want %v", tt.what, is, tt.isSource)
 		}
 	}
 	l.guard.clock.same, l.guard.clock.agrees = true, false
-	if ring, beat, ok := l.source(); ring != nil || beat != 0 || !ok || !l.clockAgrees() {
-		t.Errorf("a master with our clock: got %v, %d, %v", ring, beat, ok)
+	if is := l.source(); is.Ring != nil || !is.Good || !is.Read || !l.clockAgrees() {
+		t.Errorf("a master with our clock: got %+v", is)
+	}
+	l.guard.clock = clockGuard{}
+	if is := l.source(); is.Good || is.Read {
+		t.Errorf("a clock that was never read: got %+v", is)
 	}
 	for _, agrees := range []bool{false, true} {
 		if l.guard.clock.same, l.guard.clock.agrees = false, agrees; l.clockAgrees() != agrees {
@@ -828,7 +832,7 @@ func TestOneAdmitsForAll(t *testing.T) {
 		forgot := time.Now()
 		time.Sleep(9 * time.Second)
 		late := s.start(change, uncopied)
-		time.Sleep(100 * ms)
+		time.Sleep(2 * late.opts.Heartbeat) // by then the first one has said of each clock that it is in step
 		late.wantStates("quuuu")
 		p.allUp()
 		late.allUp()
@@ -838,8 +842,8 @@ func TestOneAdmitsForAll(t *testing.T) {
 		fresh := s.start(change, uncopied)
 		began := time.Now()
 		fresh.allUp()
-		if got := time.Since(began); got > 10*ms {
-			s.Errorf("a new proxy has all masters after %v, want at once", got)
+		if got := time.Since(began); got > 2*fresh.opts.Heartbeat {
+			s.Errorf("a new proxy has all masters after %v, want two heartbeats at most", got)
 		}
 	})
 }

@@ -68,6 +68,9 @@ type lane struct {
 
 	// heartbeatDue has the lane's goroutine send a heartbeat as soon as nothing is in flight.
 	heartbeatDue bool
+	// leaving has the next heartbeat tell the master that this client says nothing more of its clock; left
+	// tells that it has.
+	leaving, left bool
 	inflight
 	// ticks counts the ticks of the watchdog so far.
 	ticks int
@@ -301,6 +304,7 @@ func (l *lane) watch(d *deferred) {
 	l.ticks++
 	l.pending.expire(d.now)
 	late, voter := l.lateLocked(), l.mayVoteLocked()
+	l.askAgainLocked(d.now)
 	l.mu.Unlock()
 	if !late {
 		return

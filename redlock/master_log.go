@@ -78,7 +78,7 @@ func (f *fleet) logDoubts(now time.Time) {
 	due := false
 	for _, l := range f.view.Load().masters {
 		l.mu.Lock()
-		if k := &l.guard.clock; !k.logged && (k.gain > 0 || k.skew != 0) {
+		if k := &l.guard.clock; !k.good && !k.logged && (k.gained > 0 || k.skew != 0) {
 			fresh, due = append(fresh, l), due || now.Sub(l.since) > f.opts.Heartbeat
 		}
 		l.mu.Unlock()
@@ -89,8 +89,8 @@ func (f *fleet) logDoubts(now time.Time) {
 	var gained, apart doubtLine
 	for _, l := range fresh {
 		l.mu.Lock()
-		if k := &l.guard.clock; k.gain > 0 {
-			gained.add(l, k.gain, k.until.Sub(now))
+		if k := &l.guard.clock; k.gained > 0 {
+			gained.add(l, k.gained, k.until.Sub(now))
 		} else if k.skew != 0 {
 			apart.add(l, k.skew, k.until.Sub(now))
 		}

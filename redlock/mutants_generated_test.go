@@ -32,7 +32,7 @@ import (
 
 // generatedFiles are the files whose mutants are made by rule.
 var generatedFiles = []string{
-	"quorum/*.go", "fence/*.go", "op_undo.go", "op_change.go", "op_commit.go", "hold*.go", "master_guard.go", "master_doubt.go", "master_clamp.go", "clock/*.go",
+	"quorum/*.go", "fence/*.go", "op_undo.go", "op_change.go", "op_commit.go", "hold*.go", "master_guard.go", "master_clock.go", "master_clamp.go", "clock/*.go",
 	"member/*.go", "lua/*.lua",
 }
 
@@ -86,16 +86,6 @@ var equivalent = map[string]map[string]string{
 		`lane.heartbeat: operand dropped: result.suspicion == ""`:                                               "another of two reasons is told",
 		"lane.resolve: 1: 0": "a nanosecond",
 		"lane.inStep: <= for <: time.Since(l.since) < stepHold*l.fleet.opts.MasterTimeout": "a nanosecond",
-	},
-	"master_doubt.go": {
-		"clockGuard.judge: always: asleep > 0":      "a suspension of nothing",
-		"clockGuard.judge: >= for >: asleep > 0":    "a suspension of nothing",
-		"clockGuard.judge: 1: 0":                    "a nanosecond",
-		"clockGuard.judge: >= for >: asleep > wait": "a nanosecond",
-		"clockGuard.judge: 1: 0 #2":                 "a nanosecond",
-		"clockGuard.doubt: 1: 0":                    "a nanosecond",
-		"clockGuard.doubt: 1: 0 #3":                 "a nanosecond",
-		"clockGuard.doubt: 1: 0 #5":                 "a nanosecond",
 	},
 	"hold.go": {
 		"dueHeap.Pop: dropped: (*h)[last] = nil":                         "keeps memory for longer",
@@ -674,7 +664,7 @@ func (test *generatedTest) mayKill(m *generated) bool {
 
 // scriptsWith are the SHA1s of the scripts that have a part.
 func scriptsWith(part string) (shas []string) {
-	for _, s := range append(slices.Clone(lua.Loaded), lua.Mint, lua.Prepare, lua.Accept, lua.Learn, lua.AdmitFloor, lua.Gained) {
+	for _, s := range append(slices.Clone(lua.Loaded), lua.Mint, lua.Prepare, lua.Accept, lua.Learn, lua.AdmitFloor) {
 		if includes(s.Name, part) {
 			shas = append(shas, s.SHA)
 		}

@@ -234,9 +234,6 @@ func (o Options) Validate() error {
 	if o.MinTTL > o.MaxTTL {
 		bad("MinTTL", "MaxTTL", "%s is above MaxTTL = %s", o.MinTTL, o.MaxTTL)
 	}
-	if drift := clock.DriftOf(o.MinTTL, o.drift()); drift >= o.MinTTL {
-		bad("MinTTL", "ClockStepMax", "%s leaves nothing of a lock, for clocks may take %s of it: raise it above that, or lower ClockStepMax = %s", o.MinTTL, drift, o.ClockStepMax)
-	}
 	if o.MaxHold < o.MaxTTL {
 		bad("MaxHold", "MaxTTL", "%s is below MaxTTL = %s", o.MaxHold, o.MaxTTL)
 	}

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"redlockd/redlock/clock"
 	"redlockd/redlock/lua"
 	"redlockd/redlock/member"
 )
@@ -545,15 +546,19 @@ func TestGainOfASourceThatIsReplaced(t *testing.T) {
 	inVirtualTime(t, 3, func(s *stage) {
 		p := s.open(maxTTL(time.Hour))
 		sees := host{p.Client}
-		gone, before := p.Masters()[0].RunID, p.own.At(time.Now())
+		gone := p.Masters()[0].RunID
+		gained := func() clock.Reading {
+			now := p.own.At(time.Now())
+			return clock.ReadingOf(now, now, now+p.own.Wall(time.Now())+time.Minute)
+		}
 		s.restart(0)
 		s.until("it is a learner", func() bool { return p.states() == "quu" })
 		p.allUp()
-		sees.Gained(0, gone, time.Minute, before)
+		sees.Saw(0, gone, gained())
 		time.Sleep(3 * p.opts.Heartbeat)
 		p.wantStates("uuu")
-		sees.Gained(0, p.Masters()[0].RunID, time.Minute, before)
-		time.Sleep(3 * p.opts.Heartbeat)
-		p.wantStates("ouu")
+		sees.Saw(0, p.Masters()[0].RunID, gained())
+		s.until("it has no vote", func() bool { return p.states() == "ouu" || p.states() == "quu" })
+		p.allUp()
 	})
 }

@@ -145,7 +145,9 @@ func TestForgottenMarksRaiseTheFloor(t *testing.T) {
 // checks at the end of the same pipeline, which show the new record. The vote must not count.
 func TestFenceComparedBeforeTheAdmission(t *testing.T) {
 	inVirtualTime(t, 3, func(s *stage) {
-		brief := func(o *Options) { o.MaxTTL, o.MasterTimeout, o.Heartbeat, o.noCopy = time.Second, 500*ms, 10*ms, true }
+		brief := func(o *Options) {
+			o.MaxTTL, o.MasterTimeout, o.Heartbeat, o.noCopy = 20*time.Second, 500*ms, 10*ms, true
+		}
 		other := s.open(brief)
 		hold := make(chan struct{})
 		release := sync.OnceFunc(func() { close(hold) })

@@ -3,12 +3,17 @@
 //
 // A master's wall clock decides when its keys expire. If it gains on our monotonic clock, its keys end
 // early, and a lock may be granted twice. Ring finds gains, purely: it is given readings of a master's
-// TIME, and what our own clocks said. Own reads our own clocks. Validity and drift are arithmetic. What
-// the engine does about a gain is its own affair (master_doubt.go).
+// TIME, and what our own clocks said. Own reads our own clocks. Padding and waits are arithmetic
+// (validity.go). What the engine does about a gain is its own affair (master_doubt.go).
 //
-// Invariant: a vote counts only if, since any moment up to one wait before it, the master's clock has
-// gained on ours at most rate·(the time since) + tolerance (clock_step_max). DriftOf is no less than
-// that for every TTL, so a key that has expired at the master belongs to a lock whose validity is over.
+// Invariant: a vote at t counts only if for any moments s before u before t, s no longer ago than one
+// wait, the master's clock has gained on ours from s to u at most rate·(t-s) + tolerance
+// (clock_step_max). A key that was set at s and belongs to a lock that is valid at t was padded by more
+// than that (DriftOf), so it stands at t.
+//
+// So a gain costs votes in proportion, because what it can have ended early is over the sooner the
+// smaller the gain was: for (gain-tolerance)/rate, and never for longer than a wait. Gains of one wait
+// add up, whether they come at once or one by one.
 //
 // All times here are durations since the zero of Own.
 package clock
@@ -37,11 +42,11 @@ func ReadingOf(sent, received, master time.Duration) Reading {
 	return Reading{sent, received, Interval{master - received, master + time.Microsecond - sent}}
 }
 
-// ringSlots is how many slots a Ring has: eight cover one wait, and one is being filled.
-const ringSlots = 9
+// ringSlots is how many slots a Ring has: all but one cover one wait, and one is being filled.
+const ringSlots = 33
 
-// Ring remembers the lowest readings of one master's clock over the last wait, and compares every
-// reading with all of them.
+// Ring remembers the readings of one master's clock over the last wait, as far as they say by how much
+// it has gained, and compares every reading with all of them.
 //
 // A reading is kept as its level: what its offset would have been at the zero of our clock, had the
 // master's clock run as fast as it may ever since. A clock within its rate never rises above the level
@@ -51,80 +56,132 @@ const ringSlots = 9
 // A reading never replaces a lower one before a wait has passed. Otherwise a clock could gain as much
 // as the tolerance again and again, from one reading to the next: the more readings, the faster.
 //
-// A clock that goes back ends no key early. Its low level stays, so that the way forward is a gain.
+// A clock that goes back ends no key early. Its low level stays, so that the way forward is a gain; and
+// so does what it has gained before it went back, for that has ended keys.
 type Ring struct {
-	// begun tells that there is a reading.
+	// Begun tells that there is a reading.
 	Begun bool
-	// began is when the first reading was received: a step between asking and the answer is in that
-	// answer, and nothing shows it. latest is when the last reading was asked for.
+	// Began is when the first reading was received: a step between asking and the answer is in that
+	// answer, and nothing shows it. Latest is when the last reading was asked for.
 	Began, Latest time.Duration
-	// slots hold the lowest level of the readings that began in an eighth of a wait. The oldest slot is
-	// overwritten.
+	// told tells that somebody vouches for all that was before the first reading.
+	told bool
+	// slots hold the readings that began in the same part of a wait. They are forgotten when the last one is
+	// older than a wait.
 	slots  [ringSlots]ringSlot
 	newest int
-	// lowest is the lowest level of all slots.
-	lowest time.Duration
+	// lowest is the lowest level of all slots, and gained the most by which an offset was above an earlier
+	// level: what gain is reckoned from.
+	lowest, gained time.Duration
 }
 
-// ringSlot is a part of a ring. Slots that were never used have a level that no reading is above.
+// ringSlot is a part of a ring.
 type ringSlot struct {
-	begin time.Duration
-	level time.Duration
+	// begin is when its first reading was asked for, latest when the last one was.
+	begin, latest time.Duration
+	// level is the lowest level, and gained the most by which an offset was above an earlier level of this
+	// slot. highest is the highest offset.
+	level, gained, highest time.Duration
 }
 
-const levelNone = time.Duration(1<<63 - 1)
+const levelNone = time.Duration(1 << 62)
+
+// slotNone was never used: no reading is above its level, and its offset is above no level.
+var slotNone = ringSlot{level: levelNone, gained: -levelNone, highest: -levelNone}
 
 // Allowed is how far a clock may move against ours in that time, by its rate.
 func Allowed(t time.Duration, rate float64) time.Duration { return time.Duration(float64(t) * rate) }
 
-// Gain is by how much more the clock has gained than its rate allows, since the reading of the ring for
-// which that is most. It counts as a gain if it is above the tolerance. 0 or less: it has gained
-// nothing.
+// Gain is by how much more the clock has gained than its rate allows by now, since the reading of the
+// ring, and until the one, for which that is most. It counts as a gain if it is above the tolerance. 0
+// or less: it has gained nothing.
 func (r *Ring) Gain(now Reading, rate float64) time.Duration {
 	if !r.Begun {
 		return 0
 	}
 	// The master answered between sent and received, and the rate may have moved its clock all that time.
-	return now.Offset.Low - Allowed(now.Received, rate) - r.lowest
+	return max(now.Offset.Low-r.lowest, r.gained) - Allowed(now.Received, rate) //mutant:a-clock-that-goes-back-is-forgiven-what-it-gained
 }
 
 // Add puts a reading into the ring.
 func (r *Ring) Add(now Reading, rate float64, wait time.Duration) {
 	if !r.Begun {
-		*r = Ring{Begun: true, Began: now.Received, lowest: levelNone} //mutant:watched-since-it-was-asked
+		*r = Ring{Begun: true, Began: now.Received, lowest: levelNone, gained: -levelNone} //mutant:watched-since-it-was-asked
 		for i := range r.slots {
-			r.slots[i].level = levelNone
+			r.slots[i] = slotNone
 		}
 		r.slots[0].begin = now.Sent
 	}
-	level := now.Offset.High - Allowed(now.Sent, rate) //mutant:drift-between-asking-and-receiving-forgotten
 	r.Latest = now.Sent
 	if now.Sent-r.slots[r.newest].begin >= wait/(ringSlots-1) {
 		r.newest = (r.newest + 1) % ringSlots
-		r.slots[r.newest] = ringSlot{begin: now.Sent, level: level}
-		r.lowest = levelNone //mutant:the-ring-forgets-before-a-wait-has-passed
-		for _, slot := range r.slots {
-			r.lowest = min(r.lowest, slot.level)
+		r.slots[r.newest] = slotNone
+		r.slots[r.newest].begin = now.Sent
+		for i := range r.slots {
+			if slot := &r.slots[i]; slot.level != levelNone && now.Sent-slot.latest > wait { //mutant:the-ring-forgets-before-a-wait-has-passed
+				*slot = slotNone
+			}
 		}
+		r.sum()
 	}
 	slot := &r.slots[r.newest]
+	slot.latest = now.Sent
+	level := now.Offset.High - Allowed(now.Sent, rate) //mutant:drift-between-asking-and-receiving-forgotten
+	slot.gained = max(slot.gained, now.Offset.Low-slot.level)
+	r.gained = max(r.gained, now.Offset.Low-r.lowest)
+	slot.highest = max(slot.highest, now.Offset.Low)
 	slot.level = min(slot.level, level) //mutant:each-reading-is-a-new-anchor
 	r.lowest = min(r.lowest, level)
 }
 
-// Sleep moves the ring past a suspension of this machine: for so long our clock stood still.
-func (r *Ring) Sleep(asleep time.Duration, rate float64) {
-	by := asleep + Allowed(asleep, rate)
-	r.lowest += by
+// sum reckons lowest and gained from the slots, from the oldest to the newest.
+func (r *Ring) sum() {
+	r.lowest, r.gained = levelNone, -levelNone
 	for i := range r.slots {
-		if r.slots[i].level != levelNone {
-			r.slots[i].level += by
-		}
+		slot := &r.slots[(r.newest+1+i)%ringSlots]
+		r.gained = max(r.gained, slot.gained, slot.highest-r.lowest)
+		r.lowest = min(r.lowest, slot.level)
 	}
 }
 
-// Watched tells whether the ring goes back for a wait: since then nothing unseen can have happened.
-func (r *Ring) Watched(now, wait time.Duration) bool { return r.Begun && now-r.Began >= wait }
+// Sleep moves the ring past a suspension of this machine: for so long our clock stood still.
+func (r *Ring) Sleep(asleep time.Duration, rate float64) {
+	drift := Allowed(asleep, rate)
+	for i := range r.slots {
+		if slot := &r.slots[i]; slot.level != levelNone {
+			slot.level += asleep + drift
+			slot.highest += asleep
+			slot.gained -= drift
+		}
+	}
+	r.sum()
+}
+
+// Tell says that somebody who has watched the clock vouches for the time before the first reading, up
+// to a moment behind that, and has seen it gain so much, which counts here, too: gains add up over the
+// joint.
+func (r *Ring) Tell(gain time.Duration) {
+	r.told = true
+	if slot := &r.slots[r.newest]; gain > 0 { //mutant:a-gain-is-not-handed-over
+		slot.level = r.lowest - gain
+		slot.gained = max(slot.gained, r.highest()-slot.level)
+		r.sum()
+	}
+}
+
+func (r *Ring) highest() time.Duration {
+	most := -levelNone
+	for i := range r.slots {
+		most = max(most, r.slots[i].highest)
+	}
+	return most
+}
+
+// Watched tells whether the ring goes back for a wait, or somebody vouches for the time before: since
+// then nothing unseen can have happened.
+func (r *Ring) Watched(now, wait time.Duration) bool {
+	return r.Begun && (r.told || now-r.Began >= wait)
+}
 
 // WentBack tells whether the clock went back between two readings, by more than rate and tolerance
 // explain.

@@ -57,7 +57,7 @@ func TestRing(t *testing.T) {
 			{8 * time.Second, 8 * time.Second, 2*hour + 8*time.Second, hour + time.Second - 30*ms}}},
 		{"within the tolerance", []asked{{0, 0, hour, 0}, {100 * ms, 100 * ms, hour + 109*ms, 0}, {200 * ms, 200 * ms, hour + 200*ms, 0}}},
 		{"twice within the tolerance is more", []asked{{0, 0, hour, 0}, {100 * ms, 100 * ms, hour + 109*ms, 0}, {200 * ms, 200 * ms, hour + 218*ms, 17 * ms}}},
-		{"found once, and a new ring", []asked{{0, 0, hour, 0}, {100 * ms, 100 * ms, 2 * hour, hour - 100*ms - 500*time.Microsecond}, {200 * ms, 200 * ms, 2*hour + 100*ms, 0}}},
+		{"found, and a new ring", []asked{{0, 0, hour, 0}, {100 * ms, 100 * ms, 2 * hour, hour - 100*ms - 500*time.Microsecond}, {200 * ms, 200 * ms, 2*hour + 100*ms, 0}}},
 		{"as fast as rates may differ, for long", []asked{{0, 0, hour, 0}, {hour, hour, hour + hour + 18*time.Second, 0}}},
 		{"faster", []asked{{0, 0, hour, 0}, {hour, hour, hour + hour + 19*time.Second, time.Second}}},
 		{"a slow reply tells little", []asked{{0, 0, hour, 0}, {100 * ms, 600 * ms, hour + 350*ms, 0}, {700 * ms, 700 * ms, hour + 700*ms, 0}}},
@@ -189,6 +189,101 @@ func TestRingComparesWithAllReadings(t *testing.T) {
 			}
 			all = append(all, now)
 		}
+	}
+}
+
+// A vote counts only if no two readings of the last wait, the earlier one and the later one, show that a key which was set at the first had ended by the
+// second, though its lock may be valid now. The ring knows that of each pair, however long it goes on, and forgets a pair a little later than a wait.
+func TestRingKnowsEveryPair(t *testing.T) {
+	const rate, tolerance = 0.0075, 10 * ms
+	found, clear := 0, 0
+	for seed := range uint64(300) {
+		rng := rand.New(rand.NewPCG(seed, 6))
+		h := history{rng: rng, bound: 2 * rate, offset: float64(time.Hour)}
+		var ring Ring
+		var all []Reading
+		for i := range 200 {
+			h.pass(h.delay(400 * ms))
+			if rng.IntN(15) == 0 {
+				h.offset += float64(rng.IntN(int(80*ms)+1)) - float64(40*ms)
+			}
+			now := ReadingOf(h.read(5 * ms))
+			all = append(all, now)
+			// The most by which any pair is beyond what the time since allows, of those whose first one is no older.
+			worst := func(oldest time.Duration) (worst time.Duration) {
+				worst = -time.Hour
+				for s := range all {
+					if now.Sent-all[s].Sent > oldest {
+						continue
+					}
+					for _, u := range all[s+1:] {
+						worst = max(worst, u.Offset.Low-all[s].Offset.High-Allowed(now.Received-all[s].Sent, rate))
+					}
+				}
+				return worst
+			}
+			got := ring.Gain(now, rate)
+			ring.Add(now, rate, ringWait)
+			least, most := worst(ringWait), worst(ringWait*ringSlots/(ringSlots-1)+time.Second)
+			if got+2 < least || i > 0 && got > most+2 {
+				t.Fatalf("seed %d, reading %d: got a gain of %v, want from %v to %v", seed, i, got, least, most)
+			}
+			if got > tolerance {
+				found++
+			} else {
+				clear++
+			}
+		}
+	}
+	if found < 1000 || clear < 1000 {
+		t.Errorf("%d readings were out of step, and %d in step: want some of both", found, clear)
+	}
+}
+
+// Who is told of a clock by another one that watches it finds whatever both of them together have seen, for as long as it matters.
+func TestRingIsTold(t *testing.T) {
+	const rate, tolerance = 0.0075, 20 * ms
+	missed, late := 0, 0
+	for seed := range uint64(1000) {
+		rng := rand.New(rand.NewPCG(seed, 7))
+		h := history{rng: rng, bound: rate / 2, offset: float64(time.Hour)}
+		var teller, told, alone Ring
+		joint := 20 + rng.IntN(20)
+		for i := range 100 {
+			h.pass(h.delay(150 * ms))
+			if rng.IntN(10) == 0 {
+				h.offset += float64(rng.IntN(int(30*ms)+1)) - float64(8*ms)
+			}
+			now := ReadingOf(h.read(0))
+			gain := teller.Gain(now, rate)
+			teller.Add(now, rate, ringWait)
+			if i < joint-5 {
+				continue
+			}
+			own := told.Gain(now, rate)
+			told.Add(now, rate, ringWait)
+			alone.Add(now, rate, ringWait)
+			if i == joint {
+				told.Tell(max(0, gain))
+			}
+			if i > joint && gain > tolerance {
+				if own <= tolerance {
+					t.Fatalf("seed %d, reading %d: who was told finds a gain of %v, the teller one of %v", seed, i, own, gain)
+				}
+				if alone.Gain(now, rate) <= tolerance {
+					missed++
+				}
+			}
+			if i > joint && gain <= tolerance && own > tolerance {
+				late++
+			}
+		}
+		if !told.Watched(0, ringWait) || alone.Watched(told.Began+ringWait-1, ringWait) {
+			t.Fatal("who was told need not watch for a wait, and who was not must")
+		}
+	}
+	if missed < 100 || late > 20*missed {
+		t.Errorf("without being told %d gains would be missed; %d readings were doubted for too long", missed, late)
 	}
 }
 

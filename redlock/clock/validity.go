@@ -10,6 +10,10 @@ import (
 // of Redis's expiry, which is 1 ms, on both ends.
 const DriftConstant = 2 * time.Millisecond
 
+// Noise is by how much two readings of a clock may differ for no reason that matters, where only a
+// master's TIME counts: what it is told to be late by, and whether it went back.
+const Noise = 10 * time.Millisecond
+
 // Drift is how far clocks may part while a lock runs.
 type Drift struct {
 	Factor  float64       // Options.DriftFactor
@@ -18,7 +22,7 @@ type Drift struct {
 
 // Rate is by how much the rate of a master's clock may differ from ours before it counts as a gain.
 // The other half of the factor is for steps.
-func (d Drift) Rate() float64 { return d.Factor / 2 }
+func (d Drift) Rate() float64 { return d.Factor * 3 / 4 }
 
 // DriftOf is how far the masters' clocks and ours may run apart while a TTL runs, as "Safety
 // arguments" (Distributed Locks with Redis) asks for.

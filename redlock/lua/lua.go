@@ -45,6 +45,7 @@ var (
 	Force      = loaded("force")
 	Clamp      = loaded("clamp")
 	MemberBeat = loaded("member_beat")
+	Watch      = loaded("watch")
 
 	CopyRead    = loaded("copy_read")
 	CopyGive    = loaded("copy_give")
@@ -59,7 +60,6 @@ var (
 	Accept     = read("accept")
 	Learn      = read("learn")
 	AdmitFloor = read("admit_floor")
-	Gained     = read("gained")
 )
 
 //go:embed *.lua

@@ -8,12 +8,13 @@
 --   p       the promised ballot, for children of the record in v
 --   why     what has become of the memory before, for people
 --   beat    grows with every heartbeat of every proxy
---   gained  TIME of this master, in ms, when a proxy last saw its clock gain, and that was no pause of
---           the proxy
 --   copy    who copies to this master, which learns, and how far that is (copy_note.lua)
 --   s:<generation>-<lineage>:<seat>@<since>
 --           a stamp: TIME of this master, in ms, when it was told that this listing of the seat is
 --           chosen. "ttl" in the place of the seat is the timer of a max_ttl that was lowered
+--   c:<client>
+--           TIME of this master, in ms, when a client last said something of its clock, and what
+--           (watch.lua)
 --   h:<seat>
 --           TIME of this master, in ms, when a proxy last said that it hears the listed memory of this
 --           seat

@@ -12,6 +12,7 @@ import (
 
 	"redlockd/redlock/clock"
 	"redlockd/redlock/loglimit"
+	"redlockd/redlock/lua"
 	"redlockd/redlock/quorum"
 )
 
@@ -201,7 +202,7 @@ func (m *Coordinator) advance(ctx context.Context, s *Survey, r *Record) time.Du
 		if s.Began.Before(m.pauses[f.Place].until) { //mutant:a-master-that-lies-keeps-everybody-busy
 			continue
 		}
-		m.pauseReseat(f.Place, r.Wait)
+		m.pauseReseat(f.Place, min(r.Wait, reseatPauseMax))
 		if NameMemory(ctx, f.Conn, f.v, NewMemory(f.runID), "it showed "+f.State.Record.String()+", which a majority does not know") == nil {
 			return 0
 		}
@@ -209,8 +210,12 @@ func (m *Coordinator) advance(ctx context.Context, s *Survey, r *Record) time.Du
 	m.recover(s, r)
 	n := &Situation{Record: r, Survey: s, Left: func(timer string) time.Duration { return m.left(s, timer) },
 		recovered: func(one *Seat) (string, bool) { return m.recovered(s, r, one) },
-		patience:  heardWithin * o.Heartbeat, Paused: func(place int) bool { return s.Began.Before(m.pauses[place].until) },
-		wall: m.own.Date(time.Now()), skew: o.ClockSkewMax, Drift: m.opts.Drift}
+		outOfStep: m.host.OutOfStep, patience: heardWithin * o.Heartbeat,
+		Paused: func(place int) bool { return s.Began.Before(m.pauses[place].until) },
+		wall:   m.own.Date(time.Now()), skew: o.ClockSkewMax, Drift: m.opts.Drift}
+	if o.NoCopy {
+		n.outOfStep = nil
+	}
 	d := n.Next()
 	problem := d.problem
 	if m.request != nil {
@@ -229,6 +234,9 @@ func (m *Coordinator) advance(ctx context.Context, s *Survey, r *Record) time.Du
 		m.setProblem(err.Error())
 		m.refuseRequest(err)
 		return m.pause(n)
+	}
+	if d.demoted != nil { // for people: the step goes on without it
+		d.demoted.Conn.Redis.HSet(ctx, lua.MembersKey, "why", d.why)
 	}
 	if !m.raiseFloors(ctx, n, d.raise) {
 		return o.Heartbeat
@@ -322,7 +330,7 @@ func (m *Coordinator) pause(n *Situation) time.Duration {
 		}
 	}
 	for s := range n.Record.seats() {
-		if f := n.Survey.At(s.Number); s.State != Leaving && f.ok() && f.State.Memory != s.Memory {
+		if f := n.Survey.At(s.Number); f.ok() && (s.State != Leaving && f.State.Memory != s.Memory || s.State == Voter && !m.host.Source(s.Number).Good) {
 			pause = min(pause, m.opts.Heartbeat)
 		}
 	}
@@ -407,7 +415,11 @@ func (m *Coordinator) propose(ctx context.Context, s *Survey, parent *Record, d 
 	}
 	for one := range chosen.seats() {
 		if one.State == Learner && one.Since == chosen.Version && m.record != nil {
-			m.pauseReseat(one.Number, m.record.Wait)
+			most := min(m.record.Wait, reseatPauseMax)
+			if before := m.record.Seat(one.Number); before != nil && before.Memory == one.Memory { // its clock may be wrong for ever
+				most = m.record.Wait
+			}
+			m.pauseReseat(one.Number, most)
 		}
 	}
 	m.adopt(chosen, d.changes)
@@ -425,9 +437,9 @@ func (m *Coordinator) propose(ctx context.Context, s *Survey, parent *Record, d 
 const reseatPauseMax = 8 * time.Second
 
 // pauseReseat makes the next change of a seat wait: a second at first, twice as long each time, until
-// it has been quiet for long enough.
-func (m *Coordinator) pauseReseat(place int, wait time.Duration) {
-	p, now, most := m.pauses[place], time.Now(), min(wait, reseatPauseMax)
+// it has been quiet for as long as the longest pause, most.
+func (m *Coordinator) pauseReseat(place int, most time.Duration) {
+	p, now := m.pauses[place], time.Now()
 	if now.After(p.until.Add(most)) {
 		p.next = time.Second
 	}

@@ -44,9 +44,12 @@ import (
 //   - EXTEND is a grant in all this.
 //
 // It takes for granted what every vote does: a source forgets nothing while it shows the listed memory,
-// and its clock is good. The clock is read with every reply. A memory has a name that is used once:
-// what a source shows when the promotion is decided (recover.go) tells of all the time before. Fences
-// are relearned as after the wait (raiseFloors).
+// and its clock is good, which this client can tell (Host.Source): at the beginning, with every reply, and
+// when the promotion is proposed. A memory has a name that is used once: what a source shows then
+// (recover.go) tells of all the time before. Fences are relearned as after the wait (raiseFloors).
+//
+// The clock of the learner is read before, too, and with every reply. So this client can vouch for it
+// from the copy on, whatever it did before (Host.Copied).
 //
 // The learner gets every command meanwhile. What is released while it is copied may come too late to
 // it: so at the end all that it holds is compared with the sources once more, which also removes what
@@ -118,8 +121,7 @@ type copyPlace struct {
 	memory string
 	f      *Report // its connection
 	beat   int64
-	// ring is what the clock of a source has shown before the copy: every reading is compared with all of
-	// them.
+	// ring is what the clock has shown before the copy: every reading is compared with all of them.
 	ring *clock.Ring
 }
 
@@ -143,26 +145,26 @@ func (c *copier) pipe(ctx context.Context, p *copyPlace, fill func(pipe redis.Pi
 		}
 	}
 	end := TrailerOf(fields, clock)
-	gain, err := p.judge(end, c.own.ReadingOf(sent, received, end.Clock), c.opts.Drift)
-	if gain > 0 {
-		c.host.Gained(p.number, p.f.runID, gain, p.ring.Latest) //mutant:a-gain-that-a-copy-has-seen-is-forgotten
+	now := c.own.ReadingOf(sent, received, end.Clock)
+	gained, err := p.judge(end, now, c.opts.Drift)
+	if gained {
+		c.host.Saw(p.number, p.f.runID, now) //mutant:a-gain-that-a-copy-has-seen-is-forgotten
 	}
 	return err
 }
 
-// judge makes sure that the clock of a source has ended no key early, and that its memory did not go
-// back. gain is by how much the clock has gained.
-func (p *copyPlace) judge(end Trailer, now clock.Reading, d clock.Drift) (gain time.Duration, err error) {
+// judge makes sure that the clock has ended no key early, and that the memory did not go back.
+func (p *copyPlace) judge(end Trailer, now clock.Reading, d clock.Drift) (gained bool, err error) {
 	if end.Beat < p.beat { //mutant:a-source-that-goes-back-in-time-is-read-on
-		return 0, fmt.Errorf("its beat went back from %d to %d: its memory is of an earlier time", p.beat, end.Beat)
+		return false, fmt.Errorf("its beat went back from %d to %d: its memory is of an earlier time", p.beat, end.Beat)
 	}
 	p.beat = end.Beat
 	if p.ring != nil {
-		if gain = p.ring.Gain(now, d.Rate()); gain > d.StepMax { //mutant:a-source-whose-clock-gains-is-read-on
-			return gain, errors.New(clock.OutOfStep(gain))
+		if gain := p.ring.Gain(now, d.Rate()); gain > d.StepMax { //mutant:a-source-whose-clock-gains-is-read-on
+			return true, errors.New(clock.OutOfStep(gain))
 		}
 	}
-	return 0, nil
+	return false, nil
 }
 
 // each asks masters all at once, and returns the first error, in their order.
@@ -205,7 +207,7 @@ func (c *copier) run(ctx context.Context, places map[int]conn.Master) {
 	c.err = c.copy(ctx)
 	c.took = time.Since(c.began)
 	if c.err == nil {
-		c.host.Copied()
+		c.host.Copied(c.learner.number, c.learner.memory, c.began)
 	}
 }
 

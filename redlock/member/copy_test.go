@@ -308,10 +308,19 @@ func TestCopyNamesTheRecordOfALearner(t *testing.T) {
 	}
 }
 
+// countedSources is a host by which the votes of some places count.
+type countedSources struct {
+	Host
+	places map[int]bool
+}
+
+func (c countedSources) Source(place int) Source { return Source{Good: c.places[place], Read: true} }
+
 // A source that shows another memory than at the beginning has forgotten, whatever it has replied meanwhile.
 func TestSourceThatHasForgotten(t *testing.T) {
 	r := votersRecord(3)
-	c := &copier{}
+	sources := map[int]bool{1: true, 2: true}
+	c := &copier{host: countedSources{places: sources}}
 	for i := range r.Seats[1:] {
 		c.sources = append(c.sources, &copyPlace{number: i + 1, name: r.Seats[i+1].Name, memory: r.Seats[i+1].Memory})
 	}
@@ -319,6 +328,11 @@ func TestSourceThatHasForgotten(t *testing.T) {
 	if err := c.stillGood(s, r); err != nil {
 		t.Errorf("nothing has happened: got %v", err)
 	}
+	sources[2] = false
+	if err := c.stillGood(s, r); err == nil || err == errNotYet || !strings.Contains(err.Error(), "the votes of m2 do not count here") {
+		t.Errorf("the clock of one is out of step: got %v", err)
+	}
+	sources[2] = true
 	s.Reports[2].shown(processMemory(2, 2), nil)
 	if err := c.stillGood(s, r); err == nil || !strings.Contains(err.Error(), "m2 has forgotten") {
 		t.Errorf("one has forgotten: got %v", err)
@@ -347,10 +361,10 @@ func TestSourceIsJudged(t *testing.T) {
 		{12, at(2*time.Second, time.Hour+time.Second), "its clock gained"},
 		{12, at(2*time.Second, 0), ""},
 	} {
-		gain, err := p.judge(Trailer{Beat: test.beat}, test.now, usualDrift)
+		gained, err := p.judge(Trailer{Beat: test.beat}, test.now, usualDrift)
 		got := fmt.Sprint(err)
-		if (gain > 0) != strings.Contains(test.want, "gained") {
-			t.Errorf("beat %d: got a gain of %v", test.beat, gain)
+		if gained != strings.Contains(test.want, "gained") {
+			t.Errorf("beat %d: got a gain: %v", test.beat, gained)
 		}
 		if test.want == "" && got != "<nil>" || !strings.Contains(got, test.want) {
 			t.Errorf("beat %d: got %s, want %q", test.beat, got, test.want)

@@ -25,15 +25,28 @@ type Host interface {
 	Confirm(place int, runID string, at time.Time)
 	// Unreached says why a new connection to the address of a place has found no process.
 	Unreached(place int, why error)
-	// Source is what is known of the clock of a voter, and its beat, before it is copied from; a nil ring:
-	// its clock is this process's. ok is false if its votes do not count here because of the clock, or
-	// because it may evict keys.
-	Source(place int) (ring *clock.Ring, beat int64, ok bool)
-	// Gained says that the clock of a source, the process with this run_id, has gained so much since a
-	// time on clock.Own.
-	Gained(place int, runID string, gain, before time.Duration)
-	// Copied counts a copy that was made.
-	Copied()
+	// Source is what is known of a master's clock and beat before a copy.
+	Source(place int) Source
+	// Saw hands on a reading of the clock of the process with this run_id that shows a gain.
+	Saw(place int, runID string, now clock.Reading)
+	// OutOfStep says why a voter's clock keeps its votes from counting here for longer than a copy to it
+	// would take, while a quorum of the others count; "": it does not.
+	OutOfStep(place int) string
+	// Copied says that the memory at a place was given what the others remember, by a copy that began at
+	// that time.
+	Copied(place int, memory string, began time.Time)
+}
+
+// Source is what is known of a master before a copy from it, or to it.
+type Source struct {
+	// Ring has the readings of its clock; nil: it is this process's clock.
+	Ring *clock.Ring
+	// Beat is the last one.
+	Beat int64
+	// Good tells that votes of the master count here: its clock is in step, and it evicts no keys.
+	Good bool
+	// Read tells that its clock is read.
+	Read bool
 }
 
 // Options are those of the client that matter here; redlock.Options explains them.

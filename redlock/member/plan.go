@@ -21,6 +21,9 @@ type decision struct {
 	asked bool
 	// raise are the places that must know the fences of before when the child is chosen.
 	raise []int
+	// demoted is the voter that becomes a learner, and why says why, for people; nil: none does.
+	demoted *Report
+	why     string
 	// problem says which seat does not vote although its wait is over; "": none.
 	problem string
 }
@@ -37,6 +40,8 @@ type Situation struct {
 	Left func(timer string) time.Duration
 	// recovered tells whether the learner of a seat was given what it has to know, and how; nil: none was.
 	recovered func(s *Seat) (how string, is bool)
+	// outOfStep is Host.OutOfStep; nil: no clock is.
+	outOfStep func(place int) string
 	// patience is for how long a memory counts as heard that some client has heard.
 	patience time.Duration
 	// Paused tells whether a seat has to wait before another memory is listed there.
@@ -51,9 +56,9 @@ type Situation struct {
 // Next decides what the next record is, as far as no operator asks for anything. No change: the child
 // is nil.
 //
-// Neither silence of a master nor its clock is a reason for a change: both may be faults of this
-// machine, and a change is for everybody. The reasons are another memory at the address, and a wait
-// that is over.
+// Silence of a master is no reason for a change: it may be a fault of this machine, and a change is for
+// everybody. The reasons are another memory at the address, a wait that is over, and a clock that others
+// show to be out of step (outOfStep).
 func (n *Situation) Next() decision {
 	r := n.Record
 	d := decision{Child: r.Child()}
@@ -82,6 +87,12 @@ func (n *Situation) Next() decision {
 			moved = true
 			d.change("%s has another memory, and becomes a learner", conn.Sanitize(s.Name))
 			s.Memory, s.State, s.Since = f.State.Memory, Learner, child.Version
+		case s.State == Voter && f.shows(r):
+			if why := n.demotes(s); why != "" && d.demoted == nil {
+				d.demoted, d.why = f, why
+				d.change("%s becomes a learner, and votes when it was given what the others remember: %s", conn.Sanitize(s.Name), why)
+				s.State, s.Since = Learner, child.Version
+			}
 		case s.State == Learner && f.shows(r):
 			why := n.promotes(s)
 			if why == "" {
@@ -136,6 +147,19 @@ func (n *Situation) promotes(s *Seat) string {
 		return "its wait is over"
 	}
 	return ""
+}
+
+// demotes says why a voter becomes a learner; "": it does not. It may have ended keys early, and those
+// who know that do not count it. Others learn it by this step, at most one at a time for the whole fleet,
+// and only while a quorum of the others vote.
+func (n *Situation) demotes(s *Seat) string {
+	others := n.Survey.count(func(f *Report) bool {
+		return f.Place != s.Number && f.shows(n.Record) && n.Record.Seat(f.Place).State == Voter
+	})
+	if n.outOfStep == nil || n.Paused(s.Number) || others < n.Record.Quorum() { //mutant:a-vote-is-taken-that-a-quorum-needs //mutant:a-clock-that-is-never-right-keeps-everybody-copying
+		return ""
+	}
+	return n.outOfStep(s.Number)
 }
 
 // floor is the highest fence that the voters of the record have accepted, which a seat must know before

@@ -880,3 +880,67 @@ func TestWhenAWaitIsOver(t *testing.T) {
 var usualDrift = clock.Drift{Factor: 0.01, StepMax: 10 * time.Millisecond}
 
 var errAway = errors.New("the master is away")
+
+// A voter whose clock is out of step becomes a learner, as long as a quorum of the others vote: one at a time, and not again and again.
+func TestPlanOfAClockOutOfStep(t *testing.T) {
+	for _, tt := range []struct {
+		what      string
+		out       []int
+		paused    int // a seat that changed just now; -1: none
+		silent    []int
+		learner   int // a seat that does not vote; -1: none
+		want      string
+		nobodySay bool
+	}{
+		{what: "nobody says so", nobodySay: true, out: []int{1}, paused: -1, learner: -1},
+		{what: "one", out: []int{1}, paused: -1, learner: -1, want: "m2"},
+		{what: "two", out: []int{1, 3}, paused: -1, learner: -1, want: "m2"},
+		{what: "beside a learner", out: []int{1}, paused: -1, learner: 4, want: "m2"},
+		{what: "a learner", out: []int{4}, paused: -1, learner: 4},
+		{what: "two are silent", out: []int{1}, paused: -1, silent: []int{2, 3}, learner: -1},
+		{what: "one is silent", out: []int{1}, paused: -1, silent: []int{2}, learner: -1, want: "m2"},
+		{what: "it is silent itself", out: []int{1}, paused: -1, silent: []int{1}, learner: -1},
+		{what: "it was changed just now", out: []int{1}, paused: 1, learner: -1},
+	} {
+		r := testRecord()
+		r.Seats = nil
+		for i := range 5 {
+			r.Seats = append(r.Seats, Seat{Number: i, Name: fmt.Sprint("m", i+1), Addr: fmt.Sprint("m", i+1), Memory: memoryOf(fmt.Sprint("a", i)), State: Voter})
+		}
+		if tt.learner >= 0 {
+			r.Seats[tt.learner].State = Learner
+		}
+		r.Seal()
+		s := surveyOf(r)
+		for _, i := range tt.silent {
+			s.Reports[i].err = errors.New("silent")
+		}
+		n := &Situation{Record: r, Survey: s, Left: func(string) time.Duration { return time.Hour }, Paused: func(place int) bool { return place == tt.paused },
+			outOfStep: func(place int) string {
+				if slices.Contains(tt.out, place) {
+					return "its clock gained"
+				}
+				return ""
+			}}
+		if tt.nobodySay {
+			n.outOfStep = nil
+		}
+		d := n.Next()
+		if d.Child == nil {
+			if tt.want != "" || d.demoted != nil {
+				t.Errorf("%s: nothing changes, want %s to become a learner", tt.what, tt.want)
+			}
+			continue
+		}
+		if err := CheckChild(r, d.Child.Seal()); err != nil {
+			t.Errorf("%s: %v", tt.what, err)
+		}
+		for i := range d.Child.Seats {
+			before, after := &r.Seats[i], &d.Child.Seats[i]
+			became := before.State == Voter && after.State == Learner
+			if became != (after.Name == tt.want) || after.Memory != before.Memory || became && (after.Since != d.Child.Version || d.demoted.Place != i || d.why != "its clock gained") {
+				t.Errorf("%s: %s: got %+v, was %+v", tt.what, after.Name, after, before)
+			}
+		}
+	}
+}

@@ -104,6 +104,11 @@ func (m *Coordinator) recoverOne(s *Survey, r *Record, seat *Seat, one *recovery
 	if s.Began.Before(m.born.Add(copyNoteLife(m.opts))) { // who is gone in a moment had better leave it to others //mutant:who-looks-in-copies
 		return
 	}
+	to := m.host.Source(seat.Number)
+	if !to.Read { //mutant:a-learner-whose-clock-is-not-read-is-copied-to
+		m.setRecovery(one, nil, "its clock was not read yet")
+		return
+	}
 	var sources []*copyPlace
 	var missing []string
 	for voter := range r.seats() {
@@ -111,13 +116,13 @@ func (m *Coordinator) recoverOne(s *Survey, r *Record, seat *Seat, one *recovery
 			continue
 		}
 		from := s.At(voter.Number)
-		ring, beat, ok := m.host.Source(voter.Number)
+		known := m.host.Source(voter.Number)
 		left := from.shows(r) // every earlier record: so no vote under one counts there any more //mutant:a-source-is-read-before-it-has-left
-		if !left || !ok {
+		if !left || !known.Good {
 			missing = append(missing, conn.Sanitize(voter.Name))
 			continue
 		}
-		sources = append(sources, &copyPlace{number: voter.Number, name: voter.Name, memory: voter.Memory, ring: ring, beat: beat})
+		sources = append(sources, &copyPlace{number: voter.Number, name: voter.Name, memory: voter.Memory, ring: known.Ring, beat: known.Beat})
 	}
 	if len(sources) < r.Quorum() { //mutant:a-minority-is-copied
 		problem := fmt.Sprintf("%d of %d masters that could give it its locks are there", len(sources), r.Quorum())
@@ -127,7 +132,7 @@ func (m *Coordinator) recoverOne(s *Survey, r *Record, seat *Seat, one *recovery
 		m.setRecovery(one, nil, problem)
 		return
 	}
-	m.setRecovery(one, m.startCopy(r, *seat, sources), "")
+	m.setRecovery(one, m.startCopy(r, &copyPlace{number: seat.Number, name: seat.Name, memory: seat.Memory, ring: to.Ring, beat: to.Beat}, sources), "")
 }
 
 // setRecovery sets the copy, and why there is none.
@@ -138,16 +143,15 @@ func (m *Coordinator) setRecovery(one *recovery, c *copier, problem string) {
 }
 
 // startCopy begins a copy over connections of its own.
-func (m *Coordinator) startCopy(r *Record, learner Seat, sources []*copyPlace) *copier {
+func (m *Coordinator) startCopy(r *Record, learner *copyPlace, sources []*copyPlace) *copier {
 	ctx, cancel := context.WithCancel(m.ending)
-	c := &copier{host: m.host, own: m.own, opts: m.opts, record: m.current, id: Nonce(), sources: sources, began: time.Now(), logged: time.Now(), cancel: cancel, count: copyCount,
+	c := &copier{host: m.host, own: m.own, opts: m.opts, record: m.current, id: Nonce(), learner: learner, sources: sources, began: time.Now(), logged: time.Now(), cancel: cancel, count: copyCount,
 		seen: make(map[[2]uint64]struct{}), seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}, nobodys: RecoveredPrefix + Nonce(), ended: make(chan struct{})}
 	if n := m.opts.CopyCount; n > 0 {
 		c.count = n
 	}
-	c.learner = &copyPlace{number: learner.Number, name: learner.Name, memory: learner.Memory}
 	c.least = len(sources) - r.Quorum() + 1 //mutant:what-one-source-has-is-copied
-	c.all = append(slices.Clone(sources), c.learner)
+	c.all = append(slices.Clone(sources), learner)
 	places, all := make(map[int]conn.Master), m.opts.placesOf(r)
 	for _, p := range c.all {
 		places[p.number] = all[p.number]
@@ -163,7 +167,8 @@ func (m *Coordinator) startCopy(r *Record, learner Seat, sources []*copyPlace) *
 var errNotYet = errors.New("the masters that have given it its locks are not reached")
 
 // stillGood says why a copy that has ended makes no voter; nil: it does. Whatever a source has
-// forgotten since it was first read, it shows another memory now.
+// forgotten since it was first read, it shows another memory now; and what its clock has ended early,
+// this client has seen.
 func (c *copier) stillGood(s *Survey, r *Record) error {
 	for _, p := range c.sources {
 		f := s.At(p.number)
@@ -173,6 +178,8 @@ func (c *copier) stillGood(s *Survey, r *Record) error {
 			return errNotYet
 		case seat == nil || seat.State != Voter || !f.shows(r): //mutant:a-source-that-has-forgotten-promotes
 			return fmt.Errorf("%s has forgotten, or was replaced, while it was copied", conn.Sanitize(p.name))
+		case !c.host.Source(p.number).Good: //mutant:a-source-that-is-out-of-step-promotes
+			return fmt.Errorf("the votes of %s do not count here any more", conn.Sanitize(p.name))
 		}
 	}
 	return nil

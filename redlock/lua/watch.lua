@@ -1,0 +1,53 @@
+-- What clients say of this master's clock (master_trust.go). It keeps what this one says, and returns
+-- what the others do.
+--
+-- KEYS   the membership (states.lua)
+-- ARGV   the client; the beat up to which it knows that the clock is in step, 0 if it does not, -1 if
+--        it leaves; the gain that it has seen, in microseconds, 0 where it does not know and has seen
+--        none that was no pause of its own; the beat above which it wants to be told, 0 none, -1 the
+--        present one; how its keys are padded; for how many milliseconds that counts
+-- reply  {gain, speaks, asks, padding}: the least gain of those who know more than this one asks for, -1
+--        if nobody does; 1 if another one knows whether the clock is in step, or that cannot be told; 1
+--        if another one asks for a later beat than this one knows of; how others pad their keys who know
+--        that the clock is in step, if that is not as this one does, else ""
+-- keeps  what was said too long ago, or in the future, is as if nobody had said it, and goes
+-- from   lane.heartbeat
+
+--include states
+local told, speaks, asks, padding, now = -1, 0, 0, '', clock()
+local mine, beat, first = 'c:' .. ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[4])
+local counted = tonumber(redis.call('HGET', KEYS[1], 'beat') or 0) or 0
+for _, field in ipairs(redis.call('HKEYS', KEYS[1])) do
+  if string.sub(field, 1, 2) == 'c:' and field ~= mine then
+    local said = redis.call('HGET', KEYS[1], field)
+    local at, known, gain, wants, pad = string.match(said, '^(%d+) (%d+) (%d+) (%d+) (%S+)$')
+    at, known, gain, wants = tonumber(at), tonumber(known), tonumber(gain), tonumber(wants)
+    if not at or now - at > tonumber(ARGV[6]) or at - now > tonumber(ARGV[6]) then --mutant:what-was-said-long-ago-counts --mutant:what-is-said-in-the-future-counts
+      redis.call('HDEL', KEYS[1], field)
+    else
+      if known > 0 or gain > 0 then --mutant:who-has-seen-a-gain-is-not-heard
+        speaks = 1
+      end
+      if known > 0 then
+        if pad ~= ARGV[5] then --mutant:who-pads-otherwise-vouches
+          padding = pad
+        elseif first > 0 and known > first and known <= counted and (told < 0 or gain < told) then --mutant:told-of-an-earlier-beat
+          told = gain
+        end
+      end
+      if wants > math.max(beat, 0) and wants <= counted then
+        asks = 1
+      end
+    end
+  end
+end
+if beat < 0 then
+  redis.call('HDEL', KEYS[1], mine)
+elseif shows() ~= '' then
+  local wants = first < 0 and string.format('%.0f', counted) or ARGV[4]
+  local said = table.concat({ms(), ARGV[2], ARGV[3], wants, ARGV[5]}, ' ')
+  if type(redis.pcall('HSET', KEYS[1], mine, said)) == 'table' then --mutant:a-full-master-says-that-nobody-watches
+    speaks = 1
+  end
+end
+return {told, speaks, asks, padding}

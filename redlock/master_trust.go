@@ -1,0 +1,445 @@
+package redlock
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"redlockd/redlock/clock"
+	"redlockd/redlock/conn"
+	"redlockd/redlock/member"
+	"redlockd/redlock/quorum"
+)
+
+// Who vouches for a master's clock: for the time before this client began to read it. A clock that has
+// stepped meanwhile has ended keys of locks that are valid, and shows nothing of that now. That nobody
+// has said so proves nothing. So votes count only where somebody who can know says now that the clock
+// is in step:
+//
+//  1. This client has read it for one wait. Whatever the clock did before that ended no lock early that
+//     may still be valid.
+//  2. Another client says so, on that master, with its heartbeats (lua.Watch): that it was in step as of
+//     a beat. If that beat was counted after our first reading, one watch passes into the next without a
+//     gap. The other one has watched the clock itself, was told so, or goes by 4. It also says what the
+//     clock has gained, for gains add up over the joint (clock.Ring.Tell).
+//  3. This client has given the master what the others remember (member/copy.go), as a learner, since
+//     its first reading. Then it does not matter what the clock did before.
+//  4. Nobody can know: on a quorum of masters nobody says whether their clocks are in step. Then the
+//     clock counts if it agrees with our wall clock and with a majority of all (clock.Vouched). That is
+//     what guarantees.md asks for: while a lock is held, somebody watches. It is not enough for a clock
+//     that this client has seen gain.
+//
+// Who has seen a clock gain says so, too, unless that may have been a pause of its own machine, which
+// would keep everybody out who starts then (stepped).
+//
+// A first reading, here, is the first one after the last gain or gap. A master is told of that by the
+// beat that is counted behind it: TIME stands at the front of the heartbeat, the count behind that, and
+// what is said of a beat is by a TIME behind its count.
+//
+// A voter that nobody vouches for although others could is no voter for long (outOfStep): a step of the
+// membership makes it a learner, which is given what the others remember.
+
+// keepSaid is for how long counts what a client says of a clock, in heartbeats.
+const keepSaid = 4
+
+// trusting is the part of clockGuard that is about who vouches for the clock.
+type trusting struct {
+	// first is a beat that was counted behind the first reading of fresh; 0: none yet.
+	first int64
+	// knows is the beat up to which this client knows the clock to be in step, and used what it has gained
+	// by then, for the next heartbeat to say. knows is 0 where it does not; then used is what it has seen
+	// the clock gain, if that was no pause.
+	knows int64
+	used  time.Duration
+	// hurried is when a heartbeat was last sent at once because another client asked.
+	hurried time.Duration
+	// own is our own wall clock, read with every heartbeat.
+	own clock.Ring
+
+	// lane.mu guards what follows.
+
+	// given is when this client began to give the memory what others remember, on clock.Own.
+	given       time.Duration
+	givenMemory string
+}
+
+// saidOfClock is what other clients say of a master's clock.
+type saidOfClock struct {
+	// told: one that knows vouches for the time before first. used is what the clock has gained by its
+	// account.
+	told bool
+	used time.Duration
+	// speaks: one knows whether the clock is in step.
+	speaks bool
+	// asks: one wants to be told of a beat that is later than what this client has said it knows.
+	asks bool
+	// padding is that of one that knows, if it is not this client's; "": there is none.
+	padding string
+}
+
+// saidOf reads the reply to lua.Watch. What cannot be read says that somebody may know, and tells
+// nothing.
+func saidOf(reply *redis.Cmd) saidOfClock {
+	values, _ := reply.Slice()
+	if len(values) != 4 {
+		return saidOfClock{speaks: true}
+	}
+	number := func(i int) int64 {
+		n, _ := values[i].(int64)
+		return n
+	}
+	padding, _ := values[3].(string)
+	return saidOfClock{
+		told: number(0) >= 0, used: time.Duration(min(max(0, number(0)), math.MaxInt64/1000)) * time.Microsecond,
+		speaks: number(1) != 0, asks: number(2) != 0, padding: conn.Sanitize(padding),
+	}
+}
+
+// padding says how keys are padded, in one word.
+func paddingOf(d clock.Drift) string {
+	return fmt.Sprintf("clock_step_max=%v,drift_factor=%v", d.StepMax, d.Factor)
+}
+
+// watchArgs are the ARGV of lua.Watch.
+func (l *lane) watchArgs(leaving bool) []any {
+	k, f := &l.guard.clock, l.fleet
+	knows, first := k.knows, int64(0)
+	switch {
+	case leaving:
+		knows = -1
+	case k.good:
+	case k.first > 0:
+		first = k.first
+	default:
+		first = -1
+	}
+	return []any{f.id, knows, (k.used + time.Microsecond - 1).Microseconds(), first, paddingOf(f.drift), (keepSaid * f.opts.Heartbeat).Milliseconds()}
+}
+
+// leave has the lane tell its master that this client says nothing more of its clock, and tells whether
+// that is done, or cannot be: a client that starts need not wait until it is forgotten.
+func (l *lane) leave() (done bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.leaving && l.state.takesWork() {
+		l.leaving, l.heartbeatDue = true, true
+		l.wake.Signal()
+	}
+	return l.left || !l.state.takesWork()
+}
+
+// begin takes the reading at the front of a heartbeat, which judge has judged, and the beat that was
+// counted behind it; 0: it could not be.
+func (k *clockGuard) begin(front clock.Reading, beat int64, drift clock.Drift, wait time.Duration) {
+	if k.same || k.good && k.inStep {
+		return
+	}
+	if !k.fresh.Begun {
+		k.fresh.Add(front, drift.Rate(), wait)
+		k.first = 0
+	}
+	if k.first == 0 {
+		k.first = beat
+	}
+}
+
+// trust decides at the end of a heartbeat whether the clock is good. If it is not, trust says why. It
+// returns true if the votes count again. said is what others say there. nobody: on a quorum of masters
+// nobody says anything. alone: this machine's clock agrees with too few masters. enough: so many are
+// connected that their clocks can be compared.
+func (k *clockGuard) trust(said saidOfClock, memory string, nobody, alone, enough bool, now time.Time, own *clock.Own, drift clock.Drift, wait time.Duration) (again bool) {
+	if k.good {
+		return false
+	}
+	k.skew = 0
+	vouched := k.fresh.Begun
+	switch given := memory != "" && k.givenMemory == memory && k.fresh.Began <= k.given; { //mutant:what-was-copied-before-vouches
+	case k.inStep: // what it gained ends no lock early any more
+		vouched = false
+	case said.padding != "": //mutant:who-pads-otherwise-is-believed
+		k.reason = fmt.Sprintf("another redlockd has %s, and this one %s: they must agree, because each goes by how long the keys of the other live", said.padding, paddingOf(drift))
+		k.until = now.Add(wait)
+		return false
+	case !k.fresh.Begun:
+		return false
+	case k.fresh.Watched(k.last.Sent, wait): //mutant:first-sight-of-a-clock-believed
+	case said.told:
+		k.fresh.Tell(said.used)
+	case given:
+		k.fresh.Tell(0)
+	case !k.ring.Begun && nobody && !said.speaks && k.agrees: //mutant:a-clock-that-gained-is-vouched-for //mutant:silence-of-one-master-vouches
+		k.fresh.Tell(0)
+	default:
+		k.doubts(said, alone, enough, now, own, drift, wait)
+		return false
+	}
+	if vouched {
+		k.ring = k.fresh
+	}
+	k.fresh, k.first = clock.Ring{}, 0
+	k.good, k.inStep, k.gained, k.reason, k.logged = true, true, 0, "", false
+	return true
+}
+
+// doubts says why a clock is not good.
+func (k *clockGuard) doubts(said saidOfClock, alone, enough bool, now time.Time, own *clock.Own, drift clock.Drift, wait time.Duration) {
+	k.until = now.Add(k.left(drift, wait))
+	if k.ring.Begun {
+		return // doubt has said so
+	}
+	k.gained = 0
+	skew := (k.last.Offset.Low+k.last.Offset.High)/2 - own.Wall(now)
+	switch {
+	case said.speaks:
+		k.reason = "another redlockd watches its clock, and has not said yet that it is in step"
+	case !enough:
+		k.reason = reasonUnwatched
+	case alone:
+		k.skew = skew
+		k.reason = fmt.Sprintf("this machine's clock agrees with too few masters (clock_skew_max); from this one's it differs by %v", clock.Roughly(-skew))
+	case k.agrees:
+		k.reason = "another redlockd watches other masters' clocks, and not this one's"
+	default:
+		k.skew = skew
+		k.reason = fmt.Sprintf("its clock differs by %v from this machine's, or from too many others (clock_skew_max), and nobody has watched whether it stepped", clock.Roughly(skew))
+	}
+}
+
+// trustClock decides, at the end of a heartbeat, whether the master's clock is good, and has those
+// lanes look again whose masters' clocks this one vouches for. beat is what the heartbeat has counted;
+// 0: it could not.
+func (l *lane) trustClock(said saidOfClock, beat int64) {
+	k, f := &l.guard.clock, l.fleet
+	if k.same {
+		return
+	}
+	now, wait := time.Now(), f.view.Load().wait
+	l.mu.Lock()
+	k.wall, k.known, k.speaks = k.last.Offset, true, said.speaks
+	wall := f.own.Reading(now)
+	k.ownGain = k.own.Gain(wall, 0)
+	k.own.Add(wall, 0, wait)
+	l.mu.Unlock()
+	agreeing, enough, nobody := f.vouched(now)
+	stepped := f.stepped(l, 1)
+	l.mu.Lock()
+	k.agrees, k.copiedBeat = agreeing.Has(l.index), l.guard.beat
+	if k.trust(said, l.guard.memory, nobody, agreeing == 0, enough, now, f.own, f.drift, wait) {
+		l.since = now
+	}
+	k.began, k.asked, k.took, k.offset = k.ring.Began, k.last.Sent, k.last.Received-k.last.Sent, (k.last.Offset.Low+k.last.Offset.High)/2-f.own.Wall(now)
+	k.copied = k.ring
+	if !k.good {
+		if k.copied, k.began = k.fresh, k.fresh.Began; !k.fresh.Begun {
+			k.began = f.own.At(now)
+		}
+	}
+	k.knows, k.used = 0, 0
+	if k.good && k.inStep {
+		k.knows, k.used = beat, max(0, k.ring.Gain(k.last, f.drift.Rate()))
+	} else if stepped {
+		k.used = k.gained
+	}
+	if said.asks && k.knows > 0 && k.last.Sent-k.hurried >= f.opts.Heartbeat/5 { // it may be a client that starts //mutant:who-asks-waits-for-a-heartbeat
+		l.heartbeatDue, k.hurried = true, k.last.Sent
+	}
+	l.mu.Unlock()
+	for _, other := range f.view.Load().masters {
+		if nobody && agreeing.Has(other.index) {
+			other.recheckClock()
+		}
+	}
+}
+
+// recheckClock has the lane send a heartbeat if its master's clock might now be vouched for.
+func (l *lane) recheckClock() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if k := &l.guard.clock; !k.good && k.gained == 0 && !k.speaks {
+		l.heartbeatDue = true
+		l.wake.Signal()
+	}
+}
+
+// askAgainLocked has the lane send a heartbeat sooner than others where somebody else may vouch for the
+// clock. The watchdog calls it at every tick.
+func (l *lane) askAgainLocked(now time.Time) {
+	k := &l.guard.clock
+	if l.state == laneIdle && !k.good && k.speaks && l.fleet.own.At(now)-k.asked >= l.fleet.opts.Heartbeat/5 {
+		l.heartbeatDue = true
+		l.wake.Signal()
+	}
+}
+
+// doubtClock has the master's votes count no more, after a gain or a time in which nobody watched its
+// clock. At a gain all masters are asked for their time: if all gained, this machine may have been
+// paused.
+func (l *lane) doubtClock(found clockResult) {
+	k, f, now := &l.guard.clock, l.fleet, time.Now()
+	l.mu.Lock()
+	gained := k.doubt(found, now, f.own, f.drift, f.view.Load().wait)
+	l.since = now
+	l.heartbeatDue = true // the next one begins the fresh ring
+	l.mu.Unlock()
+	if gained {
+		l.client.audits.suspect() //mutant:leases-not-looked-at-when-a-clock-steps
+		for _, other := range f.view.Load().masters {
+			other.requestHeartbeat()
+		}
+		f.coordinator.Wake()
+	}
+}
+
+// What the copies and steps of the membership ask.
+
+// source is what is known of the master's clock before a copy: its readings, or nil if it is this
+// process's clock, and the beat. good tells that its votes count here, and read that there are
+// readings.
+func (l *lane) source() (s member.Source) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	k := &l.guard.clock
+	s = member.Source{Beat: k.copiedBeat, Good: k.good && l.guard.refusal == "", Read: k.same || k.copied.Begun} //mutant:a-source-whose-clock-is-doubted
+	if !k.same {
+		copied := k.copied
+		s.Ring = &copied
+	}
+	return s
+}
+
+// saw tells the lane of a reading of a copy that shows a gain of the process with this run_id. The next
+// heartbeat acts on it. If another process is at the address by now, nobody counts what the gain has
+// ended early, because that memory is gone.
+func (l *lane) saw(runID string, now clock.Reading) {
+	l.mu.Lock()
+	same := l.identity.RunID == runID //mutant:the-gain-of-a-process-that-is-gone-doubts-the-next
+	if k := &l.guard.clock; same && len(k.reported) < quorum.MaxMasters {
+		k.reported = append(k.reported, now)
+	}
+	l.mu.Unlock()
+	if same {
+		l.requestHeartbeat()
+	}
+}
+
+// takeReported are the readings of copies that no heartbeat has judged.
+func (l *lane) takeReported() (readings []clock.Reading) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	readings, l.guard.clock.reported = l.guard.clock.reported, nil
+	return readings
+}
+
+// gave tells the lane that this client has given the memory what others remember, beginning at that
+// time on clock.Own.
+func (l *lane) gave(memory string, since time.Duration) {
+	l.mu.Lock()
+	l.guard.clock.given, l.guard.clock.givenMemory = since, memory
+	l.mu.Unlock()
+	l.requestHeartbeat()
+}
+
+func (l *lane) clockView() clockView {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.guard.clock.clockView
+}
+
+// clockAgrees tells whether the master's clock agreed with ours and with a majority at the last
+// heartbeat.
+func (l *lane) clockAgrees() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.guard.clock.same || l.guard.clock.agrees
+}
+
+// vouched are the masters whose clocks agree with ours and a majority. enough tells that so many are
+// connected that all that agree with our clock could be, and nobody that nobody else says on a quorum
+// of masters that it knows their clocks to be in step.
+func (f *fleet) vouched(now time.Time) (good quorum.Mask, enough, nobody bool) {
+	v := f.view.Load()
+	offsets, known := make([]clock.Interval, v.Places), quorum.Mask(0)
+	silent := 0
+	for _, l := range v.masters {
+		if k := l.clockView(); k.known {
+			offsets[l.index], known = k.wall, known.With(l.index)
+			if !k.speaks {
+				silent++
+			}
+		}
+	}
+	return clock.Vouched(f.own.Wall(now), offsets, known, v.Count, f.opts.ClockSkewMax), known.Count() >= v.Quorum(), silent >= v.Quorum() //mutant:silence-of-a-minority-vouches
+}
+
+// stepped tells whether a clock that gained stepped, or runs too fast; false: as far as is known, this
+// machine was paused. It was no pause if
+//   - the clocks of so many other masters, witnesses, whose votes count here, did not gain meanwhile, and
+//     were read fast enough to show it;
+//   - our wall clock gained on our monotonic one, too: a pause stops both. So the clocks stepped, and
+//     ours with them;
+//   - the master's clock agrees with our wall clock now, and did not before: a pause would have left
+//     ours behind.
+//
+// Where somebody sets the wall clock right after a pause, as tools of a hypervisor do, clocks that are
+// right are taken for stepped. And a gain is taken for a pause if it is less than clock_skew_max, of all
+// masters together, and our wall clock was right; or if it is so small that no other master answers
+// fast enough.
+func (f *fleet) stepped(l *lane, witnesses int) bool {
+	k := l.clockView()
+	if k.gained == 0 {
+		return false
+	}
+	for _, other := range f.view.Load().masters {
+		o := other.clockView()
+		throughout := o.began < k.before && o.asked > k.found //mutant:a-clock-that-gained-too-is-a-witness //mutant:a-clock-that-was-not-asked-is-a-witness
+		// A pause shows there as its length less what the answers took, now and before.
+		couldShow := 2*o.took+f.opts.ClockStepMax < k.gained //mutant:a-far-clock-is-a-witness
+		if throughout && couldShow && other.mayVote() {      //mutant:a-pause-of-ours-takes-votes
+			witnesses--
+		}
+	}
+	intoAgreement := k.offset.Abs() <= f.opts.ClockSkewMax && (k.offset-k.gained).Abs() > f.opts.ClockSkewMax
+	return witnesses <= 0 || intoAgreement || k.ownGain > clock.Noise //mutant:clocks-that-stepped-to-ours-are-not-told-of //mutant:clocks-that-stepped-with-ours-are-not-told-of
+}
+
+// outOfStepFor is how long votes must be without account because of a clock before a step of the
+// membership ends that. A copy takes about a second.
+const outOfStepFor = 2 * time.Second
+
+// outOfStep says why the clock of a master keeps its votes from counting here, if that is for longer
+// than a copy takes while the votes of a quorum of the others count; "": it does not. Either it gained,
+// and a quorum of the others show that this machine was not paused; or nobody has spoken for it for a
+// while. Then a step of the membership has it copied to. No lock depends on this decision, so any client
+// may take it.
+func (f *fleet) outOfStep(l *lane) string {
+	k, now, v := l.clockView(), f.own.At(time.Now()), f.view.Load()
+	good, left, reason := l.doubted()
+	if good || left <= outOfStepFor || !k.known {
+		return ""
+	}
+	others := 0
+	for _, other := range v.masters {
+		if other != l && other.mayVote() {
+			others++
+		}
+	}
+	switch {
+	case others < v.Quorum(): //mutant:a-vote-that-is-needed-is-taken
+		return ""
+	case k.gained > 0 && f.stepped(l, v.Quorum()): //mutant:a-step-that-one-master-disproves-takes-a-vote
+		return reason
+	case k.gained == 0 && !k.speaks && now-k.began >= outOfStepFor: //mutant:a-clock-that-is-spoken-for-is-out-of-step
+		return reason
+	}
+	return ""
+}
+
+// doubted tells whether the clock is good, and else for how long it is not at most, and why.
+func (l *lane) doubted() (good bool, left time.Duration, reason string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	k := &l.guard.clock
+	return k.good || !l.state.takesWork(), time.Until(k.until), k.reason
+}
