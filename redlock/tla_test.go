@@ -327,39 +327,80 @@ func TestFoundModel(t *testing.T) {
 
 // Clocks that step, run fast, go back, stand still.
 func TestClockModel(t *testing.T) {
-	news := set("Restarts", "TRUE", "Vouch", "TRUE", "Tol", "0")
+	elsewhere := set("Elsewhere", "TRUE", "Skew", "1", "Tol", "0")
+	replaced := and(elsewhere, "Restarts", "TRUE")
+	news := set("Newcomers", "{q}")
+	together := and(elsewhere, "Newcomers", "{p, q}", "MaxGain", "1")
+	back := set("MaxBack", "1", "MaxGain", "1", "Tol", "0")
+	long := set("TTL", "3", "MaxGain", "3")
 	checkTLA(t, tlaModel{
-		module: "Clock", values: "m1 m2 m3 p q Nobody", symmetry: "Perms",
-		constants: set("Masters", "{m1}", "Proxies", "{p, q}", "TTL", "2", "Tol", "1", "MaxGain", "2", "MaxBack", "0", "MaxPause", "0", "Vouch", "FALSE",
-			"Restarts", "FALSE", "Steppable", "{m1}", "Common", "FALSE", "Skew", "0", "Behind", "{}", "Blind", "FALSE", "PauseUnseen", "FALSE"),
+		module: "Clock", values: "p q r", symmetry: "Perms",
+		constants: set("Proxies", "{p, q}", "Newcomers", "{}", "TTL", "2", "Tol", "1", "Share", "2", "MaxGain", "2", "MaxBack", "0", "MaxPause", "0",
+			"Restarts", "FALSE", "Elsewhere", "FALSE", "Gap", "FALSE", "Silence", "FALSE", "Skew", "0", "Behind", "0", "Common", "FALSE", "Blind", "FALSE",
+			"PauseUnseen", "FALSE"),
 	}, []tlaRun{
 		{name: "small steps add up", holds: exclusion},
-		{name: "no tolerance", constants: set("Tol", "0"), holds: exclusion},
-		{name: "new proxies watch", constants: set("Restarts", "TRUE"), holds: exclusion},
-		{name: "new proxies vouch", constants: news, holds: exclusion},
-		{name: "paused proxies", constants: set("MaxPause", "2"), holds: exclusion},
-		{name: "clocks go back", constants: set("MaxBack", "1", "Tol", "0", "Restarts", "TRUE"), holds: exclusion},
+		{name: "a new proxy is told", constants: news, holds: exclusion},
+		{name: "proxies are replaced, and go by wall clocks", constants: set("Restarts", "TRUE", "Tol", "0"), holds: exclusion},
+		{name: "proxies are replaced while others speak, steps are smaller than the skew", constants: replaced, holds: exclusion},
+		{name: "two start together", constants: together, holds: exclusion},
+		{name: "a proxy is paused", constants: and(news, "MaxPause", "1", "MaxGain", "1"), holds: exclusion},
+		{name: "the clock goes back", constants: and(back, "Newcomers", "{q}", "Elsewhere", "TRUE"), holds: exclusion},
+		{name: "keys live as long as leases", mutant: "MNoPad", violated: "MutualExclusion"},
+		{name: "readings allow twice as much", constants: long, mutant: "MFast", violated: "MutualExclusion"},
+		{name: "a reading allows by its own age", mutant: "MOwnAge", constants: set("TTL", "3"), violated: "MutualExclusion"},
 		{name: "the newest reading only", mutant: "MNewest", violated: "MutualExclusion"},
-		{name: "leases as long as keys", mutant: "MNoTolerance", violated: "MutualExclusion"},
+		{name: "gains are not added", constants: and(long, "Tol", "0"), mutant: "MReplaced", violated: "MutualExclusion"},
+		{name: "a gain that has gone back is forgiven", constants: back, mutant: "MForgiven", violated: "MutualExclusion"},
 		{name: "a new connection forgets a gain", mutant: "MForgets", violated: "MutualExclusion"},
-		{name: "a gain costs too little", constants: set("Tol", "0"), mutant: "MShort", violated: "MutualExclusion"},
+		{name: "watched for too short", constants: and(news, "Tol", "0"), mutant: "MShort", violated: "MutualExclusion"},
 		{name: "a reading from before the command", mutant: "MEarly", violated: "MutualExclusion"},
-		{name: "new proxies count at once", constants: set("Restarts", "TRUE"), mutant: "MNewCounts", violated: "MutualExclusion"},
+		{name: "new proxies count at once", constants: news, mutant: "MNewCounts", violated: "MutualExclusion"},
+		{name: "wall clocks though others speak", constants: replaced, mutant: "MAnyway", violated: "MutualExclusion"},
+		{name: "wall clocks, as nobody spoke long ago", constants: together, mutant: "MStaleLook", violated: "MutualExclusion"},
+		{name: "votes before the first statement", constants: together, mutant: "MUnsaid", violated: "MutualExclusion"},
+		{name: "wall clocks after a gain", constants: and(back, "MaxGain", "2"), mutant: "MAfterGain", violated: "MutualExclusion"},
+		{name: "told by one that was not told", constants: news, mutant: "MUntold", violated: "MutualExclusion"},
+		{name: "a beat after the reading is told", constants: news, mutant: "MFront", violated: "MutualExclusion"},
+		{name: "the first beat is before the readings", mutant: "MFirst", violated: "MutualExclusion"},
+		{name: "no fresh readings after a gain", mutant: "MNoFresh", violated: "MutualExclusion"},
+		{name: "the gain is not told", constants: news, mutant: "MDropped", violated: "MutualExclusion"},
 
-		// What the rule takes for granted.
-		{name: "a step that is smaller than the skew", constants: and(news, "Skew", "1"), violated: "MutualExclusion"},
-		{name: "a step into agreement", constants: and(news, "Behind", "{m1}"), violated: "MutualExclusion"},
-		{name: "a common step", constants: and(news, "Steppable", "{m1, p, q}", "Common", "TRUE"), violated: "MutualExclusion"},
-		{name: "both ways between two readings", constants: set("MaxBack", "1", "MaxGain", "1", "Tol", "0", "Blind", "TRUE"), violated: "MutualExclusion"},
+		// What the rules take for granted.
+		{name: "a step that is smaller than the skew, nobody watches", constants: and(replaced, "Gap", "TRUE"), violated: "MutualExclusion"},
+		{name: "a step into agreement, nobody watches", constants: and(replaced, "Gap", "TRUE", "Skew", "0", "Behind", "1"), violated: "MutualExclusion"},
+		{name: "a common step, nobody watches", constants: and(replaced, "Gap", "TRUE", "Skew", "0", "Common", "TRUE"), violated: "MutualExclusion"},
+		{name: "forth and back, nobody watches", constants: and(back, "Restarts", "TRUE", "Elsewhere", "TRUE", "Gap", "TRUE"), violated: "MutualExclusion"},
+		{name: "a watcher is silent", constants: and(replaced, "Silence", "TRUE"), violated: "MutualExclusion"},
+		{name: "both ways between two readings", constants: and(back, "Blind", "TRUE"), violated: "MutualExclusion"},
 		{name: "a pause that nobody sees", constants: set("MaxPause", "2", "PauseUnseen", "TRUE"), violated: "MutualExclusion"},
 
-		{name: "longer locks", constants: set("TTL", "4", "MaxGain", "3", "Restarts", "TRUE"), holds: exclusion, large: true},
-		{name: "back and forth, and pauses", constants: set("MaxBack", "2", "MaxPause", "1", "Restarts", "TRUE"), holds: exclusion, large: true},
-		{name: "three masters, one steps", constants: and(news, "Masters", "{m1, m2, m3}", "Steppable", "{m2}", "MaxGain", "1"), holds: exclusion, large: true},
-		{name: "three masters, two step together", constants: and(news, "Masters", "{m1, m2, m3}", "Steppable", "{m2, m3}", "Common", "TRUE", "MaxGain", "1"),
-			holds: exclusion, large: true},
-		{name: "three masters, one steps by less than the skew", constants: and(news, "Masters", "{m1, m2, m3}", "Steppable", "{m2}", "MaxGain", "1", "Skew", "1"),
-			violated: "MutualExclusion", large: true},
+		{name: "told readings allow by their own age", constants: and(long, "Newcomers", "{q}", "Elsewhere", "TRUE"), mutant: "MOverlap", violated: "MutualExclusion", large: true},
+		{name: "longer locks, a new proxy is told", constants: and(long, "Newcomers", "{q}", "Elsewhere", "TRUE"), holds: exclusion, large: true},
+		{name: "proxies are replaced", constants: set("Restarts", "TRUE"), holds: exclusion, large: true},
+		{name: "three proxies, one new", constants: and(elsewhere, "Proxies", "{p, q, r}", "Newcomers", "{q}", "MaxGain", "1"), holds: exclusion, large: true},
+		{name: "proxies are paused and replaced", constants: and(replaced, "MaxPause", "1", "MaxGain", "1"), holds: exclusion, large: true},
+		{name: "back and forth, proxies are replaced", constants: and(back, "MaxGain", "2", "Restarts", "TRUE", "Elsewhere", "TRUE"), holds: exclusion, large: true},
+	})
+	wider := set("Steppable", "{a, b, c}", "Goes", "{a, b, c}")
+	one := set("Proxies", "{p}")
+	checkTLA(t, tlaModel{
+		module: "ClockCopy", values: "a b c p q Nobody", symmetry: "Perms",
+		constants: set("Masters", "{a, b, c}", "Proxies", "{p, q}", "Holds", "{a, b}", "Steppable", "{a, b}", "Goes", "{a}", "TTL", "1", "Tol", "1",
+			"MaxGain", "3", "MaxVersion", "3", "Restarts", "0"),
+	}, []tlaRun{
+		{name: "a learner is given its keys", constants: and(one, "MaxGain", "4"), holds: exclusion},
+		{name: "two proxies, and a learner is given its keys", holds: exclusion},
+		{name: "a source that the copier does not count", constants: one, mutant: "MAnySource", violated: "MutualExclusion"},
+		{name: "the promotion does not look again", constants: one, mutant: "MNoLook", violated: "MutualExclusion"},
+		{name: "copied without the tolerance", constants: and(one, "MaxGain", "4"), mutant: "MNoPadAnew", violated: "MutualExclusion"},
+		{name: "the copier's readings began after the copy", constants: one, mutant: "MLateRing", violated: "MutualExclusion"},
+		{name: "a new voter is believed", constants: one, mutant: "MBelieves", violated: "MutualExclusion"},
+
+		{name: "two proxies, four ticks", constants: set("MaxGain", "4"), holds: exclusion, large: true},
+		{name: "a proxy is replaced", constants: set("Restarts", "1"), holds: exclusion, large: true},
+		{name: "any master, longer locks", constants: and(wider, "Proxies", "{p}", "TTL", "2"), holds: exclusion, large: true},
+		{name: "one master after another", constants: and(wider, "Proxies", "{p}", "MaxVersion", "5"), holds: exclusion, large: true},
 	})
 }
 
