@@ -143,7 +143,7 @@ func TestSlowReaderGetsEverything(t *testing.T) {
 	for range 20 {
 		time.Sleep(10 * time.Millisecond)
 		c.read().is(`"` + large + `"`)
-		c.read().granted(1, 59398)
+		c.read().granted(1, 60000)
 		c.read().is(":1")
 	}
 }
@@ -172,7 +172,7 @@ func TestHalfACommandAndSilence(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
 		srv := serve(t, func(o *Options) { o.bounds.commandTimeout = time.Second })
 		idle, half, waiting := srv.dial(), srv.dial(), srv.dial()
-		idle.do("LOCK", "r", "10000", "TOKEN", "x").granted(1, 9898)
+		idle.do("LOCK", "r", "10000", "TOKEN", "x").granted(1, 10000)
 		lock := frameOf("LOCK", "r", "10000", "WAIT", "60000")
 		waiting.raw(lock[:10])
 		eventually(t, "half a command has come", func() bool {
@@ -188,7 +188,7 @@ func TestHalfACommandAndSilence(t *testing.T) {
 		}
 		time.Sleep(time.Second) // long enough for runTimeouts to look
 		idle.do("UNLOCK", "r", "x").is(":1")
-		waiting.read().granted(1, 9898)
+		waiting.read().granted(1, 10000)
 		waiting.raw("NG\r\n")
 		waiting.read().is("+PONG")
 	})
@@ -247,7 +247,7 @@ func TestIdleTimeout(t *testing.T) {
 		srv := serve(t, func(o *Options) { o.IdleTimeout = time.Second })
 		idle, busy := srv.dial(), srv.dial()
 		waiting := srv.dial()
-		busy.do("LOCK", "r", "10000", "TOKEN", "x").granted(1, 9898)
+		busy.do("LOCK", "r", "10000", "TOKEN", "x").granted(1, 10000)
 		waiting.send("LOCK", "r", "10000", "TOKEN", "y", "WAIT", "60000")
 		eventually(t, "the idle client is closed", func() bool {
 			time.Sleep(900 * time.Millisecond)
@@ -256,7 +256,7 @@ func TestIdleTimeout(t *testing.T) {
 		})
 		idle.closed()
 		busy.do("UNLOCK", "r", "x").is(":1")
-		waiting.read().granted(1, 9898) // a client that waits is not idle
+		waiting.read().granted(1, 10000) // a client that waits is not idle
 		time.Sleep(900 * time.Millisecond)
 		waiting.do("PING").is("+PONG") // and begins to be when it has its reply
 		waiting.closed()
@@ -292,7 +292,7 @@ func TestPipelineMax(t *testing.T) {
 	}
 	srv.thaw()
 	for range 100 {
-		c.read().granted(1, 9898)
+		c.read().granted(1, 10000)
 		c.read().is(":1")
 	}
 }

@@ -101,7 +101,7 @@ func TestAudit(t *testing.T) {
 		root.do("CONFIG", "SET", "requirepass", "secret").err("ERR")
 		want("root", "config|set", "ERR", "", "", "requirepass")
 		root.do("CLIENT", "LIST")
-		root.do("LOCK", "billing:1", "20000", "TOKEN", token).granted(1, 19798)
+		root.do("LOCK", "billing:1", "20000", "TOKEN", token).granted(1, 20000)
 		root.do("UNLOCK", "billing:1", "FORCE", "stuck \"since\" noon").matches(`\["released" :1 .*`)
 		r := want("root", "unlock", "released", "", "billing:1", "FORCE")
 		if r.Reason != "stuck \"since\" noon" || len(r.Tokens) != 1 || r.Tokens[0] != redlock.TokenDigest(token) {
@@ -138,7 +138,7 @@ func TestAuditCanBePrinted(t *testing.T) {
 		out := new(auditOutput)
 		c := serve(t, audited(out, true)).dial()
 		const name = "a\u009b2J\u202eb\U000e0001c\x7fd ü 漢 😀"
-		c.do("LOCK", name, "20000", "TOKEN", token).granted(1, 19798)
+		c.do("LOCK", name, "20000", "TOKEN", token).granted(1, 20000)
 		if got := out.wait(t, 1).Resources; !slices.Equal(got, []string{name}) {
 			t.Errorf("the resource: got %q, want %q", got, name)
 		}
@@ -220,7 +220,7 @@ func TestAuditOnADiskThatHangs(t *testing.T) {
 		if _, dropped := srv.audit.counts(); dropped == 0 || pending > auditPendingMax {
 			t.Errorf("%d dropped, %d bytes pending: want some, and at most %d", dropped, pending, auditPendingMax)
 		}
-		c.do("LOCK", "r", "20000", "TOKEN", token).granted(1, 19798)
+		c.do("LOCK", "r", "20000", "TOKEN", token).granted(1, 20000)
 		srv.Close()
 	})
 }
@@ -332,7 +332,7 @@ func TestAuditChangesItsOutput(t *testing.T) {
 func TestReloadOfTheAudit(t *testing.T) {
 	srv := serve(t)
 	c := srv.dial()
-	lock := func(resource string) { c.do("LOCK", resource, "20000", "TOKEN", token).granted(1, 19798) }
+	lock := func(resource string) { c.do("LOCK", resource, "20000", "TOKEN", token).granted(1, 20000) }
 	lock("a")
 	out := new(auditOutput)
 	srv.reload(Options{Audit: out})

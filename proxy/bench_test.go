@@ -61,7 +61,7 @@ func BenchmarkSlot(b *testing.B) {
 }
 
 func BenchmarkLOCKandUNLOCK(b *testing.B) {
-	onResources(b, nil, len("*2\r\n$20\r\n0123456789abcdef0123\r\n:29698\r\n:1\r\n"), func(resource string) string {
+	onResources(b, nil, len("*2\r\n$20\r\n0123456789abcdef0123\r\n:29999\r\n:1\r\n"), func(resource string) string {
 		return frameOf("LOCK", resource, "30000", "TOKEN", token) + frameOf("UNLOCK", resource, token)
 	})
 }

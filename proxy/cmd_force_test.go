@@ -15,7 +15,7 @@ import (
 func TestUnlockForce(t *testing.T) {
 	srv := serve(t)
 	c, admin := srv.dial(), srv.dial()
-	c.do("LOCK", "r", "20000", "TOKEN", token).granted(1, 19798)
+	c.do("LOCK", "r", "20000", "TOKEN", token).granted(1, 20000)
 	admin.do("UNLOCK", "r", "FORCE", "stuck since noon").matches(
 		`\["released" :1 "masters" :5 "of" :5 "another" :0 "renewed" :0 "readers" :0 "fence" :\d+ "token-digests" \["` + redlock.TokenDigest(token) + `"\]\]`)
 	c.do("EXTEND", "r", token, "20000").is(":0")
@@ -100,7 +100,7 @@ func TestWhoMayForce(t *testing.T) {
 	const noAdmin = "NOPERM this user has no permissions to run the 'client|list' command: to user "
 	lock := func() {
 		t.Helper()
-		root.do("LOCK", "billing:1", "20000", "TOKEN", token).granted(1, 19798)
+		root.do("LOCK", "billing:1", "20000", "TOKEN", token).granted(1, 20000)
 	}
 	lock()
 	service.do("UNLOCK", "billing:1", "FORCE", "stuck").err(noForce)

@@ -40,7 +40,7 @@ func TestHOLD(t *testing.T) {
 		c, other := srv.dial(), srv.dial()
 
 		c.do("KEEPALIVE").matches(kept("0", 0, "", "0"))
-		token := c.do("LOCK", "a", "20000", "HOLD").granted(1, 19798)
+		token := c.do("LOCK", "a", "20000", "HOLD").granted(1, 20000)
 		c.do("MLOCK", "2", "b", "c", "6s", "hold", "release", "WAIT", "1s").granted(1, 6000)
 		c.do("KEEPALIVE").matches(kept(`\d+`, 2, "", "0"))
 		c.do("CLIENT", "LIST").matches(`".* bound=2\\n.*"`)

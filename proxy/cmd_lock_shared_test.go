@@ -13,9 +13,9 @@ func TestSHARED(t *testing.T) {
 	srv := serve(t)
 	c, other := srv.dial(), srv.dial()
 	for i, client := range []*client{c, other} {
-		client.do("LOCK", "file", "20000", "shared", "TOKEN", fmt.Sprint("t", i)).granted(1, 19798)
+		client.do("LOCK", "file", "20000", "shared", "TOKEN", fmt.Sprint("t", i)).granted(1, 20000)
 	}
-	c.do("LOCK", "file", "20000", "SHARED").granted(1, 19798)
+	c.do("LOCK", "file", "20000", "SHARED").granted(1, 20000)
 	c.do("LOCK", "file", "20000").is("*nil")
 	c.do("LOCK", "file", "20000", "WAIT", "20").is("*nil")
 	c.do("MLOCK", "2", "a", "file", "20000").is("*nil")
@@ -54,7 +54,7 @@ func TestSHARED(t *testing.T) {
 func TestSHAREDUnderHOLD(t *testing.T) {
 	srv := serve(t)
 	first, second, writer := srv.dial(), srv.dial(), srv.dial()
-	own := first.do("LOCK", "file", "60000", "SHARED", "HOLD", "NOTE", "report").granted(1, 59398)
+	own := first.do("LOCK", "file", "60000", "SHARED", "HOLD", "NOTE", "report").granted(1, 60000)
 	held := second.do("LOCK", "file", "60000", "SHARED", "HOLD").matches(`\["([^"]+)" :\d+\]`)[0]
 	first.do("KEEPALIVE").matches(`\["validity" :[345]\d\d\d\d "held" :1 .*\]`)
 	second.do("LOCK", "file", "60000", "SHARED", "TOKEN", held, "HOLD").err("ERR the token was made by redlockd: take the lock over with HOLD resource token ttl")
@@ -63,5 +63,5 @@ func TestSHAREDUnderHOLD(t *testing.T) {
 	srv.waiting(1)
 	first.do("UNLOCK", "file", own).is(":1")
 	second.do("UNLOCK", "file", held).is(":1")
-	writer.read().granted(1, 19798) // in time: the TTLs of the readers are beyond the patience of the test
+	writer.read().granted(1, 20000) // in time: the TTLs of the readers are beyond the patience of the test
 }

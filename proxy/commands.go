@@ -90,8 +90,8 @@ var commandRows = []command{
 	keysRow("strlen key:key", flagFast, "string", "2.2.0", "Return the length of the token that holds a key"),
 	keysRow("exists key:key...", flagFast, "generic", "1.0.0", "Count which of the keys are held"),
 	keysRow("type key:key", flagFast, "generic", "1.0.0", "Return the type of a key: string, if it is held"),
-	keysRow("pttl key:key", flagFast, "generic", "2.6.0", "Return for how many ms a key is held, less the drift"),
-	keysRow("ttl key:key", flagFast, "generic", "1.0.0", "Return for how many seconds a key is held, less the drift"),
+	keysRow("pttl key:key", flagFast, "generic", "2.6.0", "Return for how many ms a key is held, as its holder counts"),
+	keysRow("ttl key:key", flagFast, "generic", "1.0.0", "Return for how many seconds a key is held, as its holder counts"),
 	keysRow("pexpiretime key:key", flagFast, "generic", "7.0.0", "Return until when a key is held, in ms since 1970"),
 	keysRow("expiretime key:key", flagFast, "generic", "7.0.0", "Return until when a key is held, in seconds since 1970"),
 	// Those that release or extend. The first two compare the token; the others are allowed only where

@@ -175,7 +175,7 @@ func TestUnguardedIsAllowed(t *testing.T) {
 	other.raw(waiting)
 	srv.waiting(1)
 	c.do("DEL", "k").is(":1")
-	other.read().granted(1, 59398)
+	other.read().granted(1, 60000)
 	c.do("DEL", "k").is(":1")
 	c.do("DEL", "k").is(":0")
 	c.do("SET", "k", "v", "IFNE", "w", "PX", "50000").is("+OK")

@@ -463,9 +463,8 @@ func (x *exchange) ran(space *keyspace.Space, reply keyspace.Reply, err error) {
 // holder who asks, in a script that compares the token or in a plain PTTL behind a GET. If
 // redlockd showed 1 ms, clients that sleep for the TTL would retry in a busy loop, with a short lock
 // for most of its padding. After the wait the key is gone, or somebody has given it a TTL that is sure,
-// and the answer is good for both. The wait is shorter than the drift of a short TTL, 12 ms with the
-// usual settings. It is bounded for other settings: a client that reads 1 ms after endingWaitMax does
-// not retry in a busy loop either.
+// and the answer is good for both. The wait is bounded, for the padding may last half a second and more: a
+// client that reads 1 ms after endingWaitMax does not retry in a busy loop either.
 //
 // What is written does not wait: the commit decides then.
 func endingWait(o *keyspace.Outcome, states []redlock.State, waited time.Duration) (wait time.Duration) {

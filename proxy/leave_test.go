@@ -34,7 +34,7 @@ func TestClientLeavesWhileItWaits(t *testing.T) {
 		t.Run(leave.name, func(t *testing.T) {
 			srv := serve(t)
 			a, b, c := srv.dial(), srv.dial(), srv.dial()
-			a.do("LOCK", "r", "60000", "TOKEN", "a").granted(1, 59398)
+			a.do("LOCK", "r", "60000", "TOKEN", "a").granted(1, 60000)
 			id := b.do("CLIENT", "ID").matches(`:(\d+)`)[0]
 			b.send("LOCK", "r", "60000", "TOKEN", "b", "WAIT", "60000")
 			srv.waiting(1)
@@ -44,9 +44,9 @@ func TestClientLeavesWhileItWaits(t *testing.T) {
 			leave.how(srv, b, id)
 			srv.waiting(1)
 			a.do("UNLOCK", "r", "a").is(":1")
-			c.read().granted(1, 59398)
+			c.read().granted(1, 60000)
 			c.do("UNLOCK", "r", "c").is(":1")
-			a.do("LOCK", "r", "60000", "TOKEN", "a").granted(1, 59398)
+			a.do("LOCK", "r", "60000", "TOKEN", "a").granted(1, 60000)
 		})
 	}
 }
@@ -62,7 +62,7 @@ func TestClientClosesRightAfterLOCK(t *testing.T) {
 	eventually(t, "its connection is gone", srv.clientGone)
 	srv.thaw()
 	b := srv.dial()
-	b.do("LOCK", "r", "10000", "WAIT", "30000").granted(1, 9898)
+	b.do("LOCK", "r", "10000", "WAIT", "30000").granted(1, 10000)
 }
 
 // It is found out first what its keys hold, then a script or a transaction takes its lock. Not for a client that has gone meanwhile or has
@@ -127,7 +127,7 @@ func TestClientReturnsWithItsToken(t *testing.T) {
 	b.send("LOCK", "r", "60000", "TOKEN", "mine")
 	eventually(t, "the lock is asked for again", func() bool { return srv.opts.Engine.Stats().Attempts == 2 })
 	srv.thaw()
-	b.read().granted(1, 59398)
+	b.read().granted(1, 60000)
 	eventually(t, "the first connection is closed", func() bool { return len(srv.clients()) == 1 })
 	srv.dial().do("LOCK", "r", "10000", "WAIT", "100").is("*nil")
 	b.do("UNLOCK", "r", "mine").is(":1")
@@ -147,8 +147,8 @@ func (srv *testServer) clientGone() bool {
 func TestHalfClose(t *testing.T) {
 	srv := serve(t)
 	holder := srv.dial()
-	holder.do("LOCK", "r", "60000", "TOKEN", "a").granted(1, 59398)
-	holder.do("LOCK", "other", "60000", "TOKEN", token).granted(1, 59398)
+	holder.do("LOCK", "r", "60000", "TOKEN", "a").granted(1, 60000)
+	holder.do("LOCK", "other", "60000", "TOKEN", token).granted(1, 60000)
 
 	c := srv.dial()
 	c.raw(frameOf("PING") + frameOf("LOCK", "r", "10000", "WAIT", "60000") + frameOf("ECHO", "behind") + frameOf("UNLOCK", "r", "x") +
@@ -177,6 +177,6 @@ func TestGrantThatIsNotReadIsReleased(t *testing.T) {
 		eventually(t, "the lock is granted", func() bool { return srv.opts.Engine.Stats().Granted == 1 })
 		eventually(t, "the client is closed", func() bool { return len(srv.clients()) == 0 })
 		eventually(t, "the lock is released", func() bool { return srv.counters[countRepliesLost].Load() == 1 })
-		srv.dial().do("LOCK", "r", "10000", "WAIT", "10000").granted(1, 9898)
+		srv.dial().do("LOCK", "r", "10000", "WAIT", "10000").granted(1, 10000)
 	})
 }

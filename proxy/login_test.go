@@ -105,6 +105,6 @@ func TestFailedLoginsOfAnAddress(t *testing.T) {
 			t.Errorf("the right password was answered after %v, want that it waits %v as a wrong one does", got, wait)
 		}
 		leaving.conn.Close()
-		honest.do("LOCK", "r", "10000", "TOKEN", "x").granted(1, 9898)
+		honest.do("LOCK", "r", "10000", "TOKEN", "x").granted(1, 10000)
 	})
 }

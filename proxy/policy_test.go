@@ -46,8 +46,8 @@ func TestMaxTTLOfAPolicy(t *testing.T) {
 	for i, tt := range ttlCommands {
 		key, other := fmt.Sprint("billing:", i), fmt.Sprint("shipping:", i)
 		if tt.held {
-			c.do("LOCK", key, "20000", "TOKEN", token).granted(1, 19798)
-			c.do("LOCK", other, "20000", "TOKEN", token).granted(1, 19798)
+			c.do("LOCK", key, "20000", "TOKEN", token).granted(1, 20000)
+			c.do("LOCK", other, "20000", "TOKEN", token).granted(1, 20000)
 		}
 		c.do(tt.command(key, "20001")...).is(refusal)
 		if reply := c.do(tt.command(other, "20001")...); reply.text[0] == '-' {
@@ -90,8 +90,8 @@ func TestMaxWaitOfAPolicy(t *testing.T) {
 	c.do("LOCK", "billing:1", "20000", "WAIT", "10001").is(refusal)
 	c.do("MLOCK", "2", "a", "billing:1", "20000", "WAIT", "10001").is(refusal)
 	c.do("LOCK", "billing:1", "20000", "WAIT", "10001", "SLOTS", "2").is(refusal)
-	c.do("LOCK", "shipping:1", "20000", "WAIT", "10001").granted(1, 19798)
-	c.do("LOCK", "billing:1", "20000", "WAIT", "10000").granted(1, 19798)
+	c.do("LOCK", "shipping:1", "20000", "WAIT", "10001").granted(1, 20000)
+	c.do("LOCK", "billing:1", "20000", "WAIT", "10000").granted(1, 20000)
 	srv.wantMetric(`redlockd_policy_refused_total{limit="max_wait",prefix="billing:*"}`, "3")
 }
 
@@ -101,7 +101,7 @@ func TestMaxWaitersOfAPolicy(t *testing.T) {
 	srv := serve(t, policies(billing), func(o *Options) { o.Users = users })
 	c := srv.dialAs("batch")
 	for _, key := range []string{"billing:1", "billing:2", "free"} {
-		c.do("LOCK", key, "20000").granted(1, 19798)
+		c.do("LOCK", key, "20000").granted(1, 20000)
 	}
 	for i, key := range []string{"billing:1", "billing:2"} {
 		srv.dialAs("app").send("LOCK", key, "20000", "WAIT", "20000")
@@ -166,7 +166,7 @@ func TestFenceAlways(t *testing.T) {
 	}
 	c.do("MLOCK", "2", "free", "billing:2", "20000").matches(fenced)
 	c.do("LOCK", "billing:3", "20000", "SLOTS", "2").matches(`\["[^"]+" :\d+ "billing:3#[01]" :\d+\]`)
-	c.do("LOCK", "billing:4", "20000", "SHARED").granted(1, 19798)
+	c.do("LOCK", "billing:4", "20000", "SHARED").granted(1, 20000)
 	c.do("LOCK", "billing:5", "20000", "HOLD").matches(fenced)
 	c.do("EXTEND", "billing:1", second[0], "20000").matches(`:[1-9]\d*`)
 
@@ -226,7 +226,7 @@ func TestWhichPolicyCounts(t *testing.T) {
 			}
 		}
 		for _, keys := range [][]string{{"free:a", "billing:9"}, {"billing:10", "waits:a"}, {"waits:b", "billing:11"}, {"billing:12", "free:b"}} {
-			c.do("MLOCK", "2", keys[0], keys[1], "10000", "TOKEN", token).granted(1, 9898)
+			c.do("MLOCK", "2", keys[0], keys[1], "10000", "TOKEN", token).granted(1, 10000)
 			for _, key := range keys {
 				eventually(t, "the first master keeps "+key+" for the delay of its neighbour, too", func() bool {
 					_, ttl, _ := srv.masters[0].Get(key)
@@ -240,7 +240,7 @@ func TestWhichPolicyCounts(t *testing.T) {
 func TestReloadOfPolicies(t *testing.T) {
 	srv := serve(t)
 	c := srv.dial()
-	c.do("LOCK", "billing:1", "20000", "TOKEN", token).granted(1, 19798)
+	c.do("LOCK", "billing:1", "20000", "TOKEN", token).granted(1, 20000)
 	billing := access.Policy{Prefix: "billing:*", MaxTTL: 10 * time.Second, LockDelay: 5 * time.Second}
 	srv.reload(Options{Policies: []access.Policy{billing}})
 	c.do("EXTEND", "billing:1", token, "20000").err("ERR ttl of 20000 ms is above the most, 10000 ms (max_ttl of policy billing:*)")
@@ -278,7 +278,7 @@ func TestLockDelay(t *testing.T) {
 		other.do("LOCK", "billing:0", "41000").err("ERR ttl of 41000 ms is above the most, 20000 ms (max_ttl of policy billing:*)")
 
 		// A holder that releases.
-		holder.do("LOCK", "billing:1", "20000", "TOKEN", token).granted(15000, 19798)
+		holder.do("LOCK", "billing:1", "20000", "TOKEN", token).granted(15000, 20000)
 		info := other.do("LOCKINFO", "billing:1")
 		if ms := info.field("validity-ms"); len(ms) > 6 || ms > ":20000" {
 			t.Errorf("got validity-ms %s of another redlockd, want none of the delay in it", ms)
@@ -287,7 +287,7 @@ func TestLockDelay(t *testing.T) {
 			t.Errorf("got delay-ms %s while it is held, want 0", got)
 		}
 		holder.do("UNLOCK", "billing:1", token).is(":1")
-		other.do("LOCK", "billing:1", "20000").granted(1, 19798)
+		other.do("LOCK", "billing:1", "20000").granted(1, 20000)
 
 		// Holders that vanish.
 		for i, take := range []func(key string) []string{

@@ -266,7 +266,7 @@ func TestPreauthCPU(t *testing.T) {
 	shaking := tls.Client(raw.conn, &tls.Config{InsecureSkipVerify: true})
 	go func() { shaken <- shaking.Handshake() }()
 	for range 10 {
-		user.do("LOCK", "r", "10000", "TOKEN", "x").granted(1, 9898)
+		user.do("LOCK", "r", "10000", "TOKEN", "x").granted(1, 10000)
 		user.do("UNLOCK", "r", "x").is(":1")
 	}
 	preauth.silent(100 * time.Millisecond)
@@ -304,7 +304,7 @@ func TestShutdownWithPreauth(t *testing.T) {
 		srv := serve(t, withUser)
 		holder := srv.dial()
 		holder.do("AUTH", "secret").is("+OK")
-		holder.do("LOCK", "r", "10000", "TOKEN", "a").granted(1, 9898)
+		holder.do("LOCK", "r", "10000", "TOKEN", "a").granted(1, 10000)
 		holder.conn.Close()
 		eventually(t, "the holder has gone", func() bool { return len(srv.clients()) == 0 })
 		preauth := srv.dial()

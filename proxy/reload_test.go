@@ -48,7 +48,7 @@ func TestReloadOfUsers(t *testing.T) {
 	for _, u := range staff() {
 		clients[u.Name] = srv.dialAs(u.Name)
 	}
-	clients["limited"].do("LOCK", "held", "20000", "TOKEN", token).granted(1, 19798)
+	clients["limited"].do("LOCK", "held", "20000", "TOKEN", token).granted(1, 20000)
 	clients["wider"].do("LOCK", "b:1", "20000").err("NOPERM")
 	clients["narrower"].do("WATCH", "b:1").is("+OK")
 
@@ -74,8 +74,8 @@ func TestReloadOfUsers(t *testing.T) {
 	clients["limited"].do("LOCK", "second", "20000").err("ERR max number of locks of user limited reached (max_locks = 1 in [auth])")
 	clients["limited"].do("EXTEND", "held", token, "31000").err("ERR ttl of 31000 ms is above the most, 30000 ms (max_ttl of user limited in [auth])")
 	clients["limited"].do("UNLOCK", "held", token).is(":1")
-	clients["limited"].do("LOCK", "second", "20000", "TOKEN", token).granted(1, 19798)
-	clients["wider"].do("LOCK", "b:1", "20000", "TOKEN", token).granted(1, 19798)
+	clients["limited"].do("LOCK", "second", "20000", "TOKEN", token).granted(1, 20000)
+	clients["wider"].do("LOCK", "b:1", "20000", "TOKEN", token).granted(1, 20000)
 	clients["free"].do("CLIENT", "LIST").matches(`(?s)".*"`)
 
 	c := srv.dial()
@@ -95,7 +95,7 @@ func TestLesserUserGoesOnCounting(t *testing.T) {
 	}
 	srv := serve(t, func(o *Options) { o.Users = users("a", "b", "c").Users })
 	c := srv.dialAs("app")
-	c.do("LOCK", "a", "20000", "TOKEN", token).granted(1, 19798)
+	c.do("LOCK", "a", "20000", "TOKEN", token).granted(1, 20000)
 	c.do("LOCK", "b", "20000").err("ERR max number of locks")
 	srv.reload(users("a", "b"))
 	c.closed()
@@ -133,7 +133,7 @@ func TestReloadForgetsSharesOfScripts(t *testing.T) {
 func TestReloadEndsWaits(t *testing.T) {
 	srv := serve(t, func(o *Options) { o.Users = staff() })
 	root, gone := srv.dialAs("root"), srv.dialAs("gone")
-	root.do("LOCK", "a", "20000", "TOKEN", token).granted(1, 19798)
+	root.do("LOCK", "a", "20000", "TOKEN", token).granted(1, 20000)
 	gone.send("LOCK", "a", "20000", "WAIT", "60000")
 	srv.waiting(1)
 	srv.reload(Options{Users: staff()[:8]})
@@ -164,7 +164,7 @@ func TestReloadAllOrNothing(t *testing.T) {
 func TestReloadOfTheFirstUsers(t *testing.T) {
 	srv := serve(t)
 	c := srv.dial()
-	c.do("LOCK", "a", "20000", "TOKEN", token).granted(1, 19798)
+	c.do("LOCK", "a", "20000", "TOKEN", token).granted(1, 20000)
 	if closed := srv.reload(Options{Users: staff()}); closed != 1 {
 		t.Errorf("got %d connections closed, want 1", closed)
 	}

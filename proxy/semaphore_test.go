@@ -69,7 +69,7 @@ func TestWhoSendsMuchTakesTurns(t *testing.T) {
 	})
 	modest := srv.dial()
 	for range 10 {
-		modest.do("LOCK", "r", "10000", "TOKEN", "x").granted(1, 9898)
+		modest.do("LOCK", "r", "10000", "TOKEN", "x").granted(1, 10000)
 		modest.do("UNLOCK", "r", "x").is(":1")
 	}
 	busy[0].silent(10 * time.Millisecond)

@@ -23,17 +23,17 @@ func TestOtherConnections(t *testing.T) {
 	converse := func(t *testing.T, srv *testServer, dial func() *client) {
 		a, b := dial(), dial()
 		a.do("PING").is("+PONG")
-		a.do("LOCK", "r", "10000", "TOKEN", "a").granted(1, 9898)
+		a.do("LOCK", "r", "10000", "TOKEN", "a").granted(1, 10000)
 		b.raw(frameOf("LOCK", "r", "10000", "TOKEN", "b", "WAIT", "60000") + frameOf("PING"))
 		srv.waiting(1)
 		a.do("UNLOCK", "r", "a").is(":1")
-		b.read().granted(1, 9898)
+		b.read().granted(1, 10000)
 		b.read().is("+PONG")
 		large := strings.Repeat("x", 300_000)
 		b.do("ECHO", large).is(`"` + large + `"`)
 		go b.raw(strings.Repeat(frameOf("LOCK", "s", "10000", "TOKEN", "s")+frameOf("UNLOCK", "s", "s"), 100))
 		for range 100 {
-			b.read().granted(1, 9898)
+			b.read().granted(1, 10000)
 			b.read().is(":1")
 		}
 		a.send("LOCK", "r", "10000", "TOKEN", "a", "WAIT", "60000")
@@ -98,7 +98,7 @@ func TestOtherConnections(t *testing.T) {
 func TestShutdown(t *testing.T) {
 	srv := serve(t)
 	holder, waiting, idle := srv.dial(), srv.dial(), srv.dial()
-	holder.do("LOCK", "r", "10000", "TOKEN", "a").granted(1, 9898)
+	holder.do("LOCK", "r", "10000", "TOKEN", "a").granted(1, 10000)
 	idle.do("PING").is("+PONG")
 	waiting.raw(frameOf("LOCK", "r", "10000", "WAIT", "60000") + frameOf("PING"))
 	srv.waiting(1)
@@ -130,7 +130,7 @@ func TestShutdown(t *testing.T) {
 func TestShutdownEndsWithItsContext(t *testing.T) {
 	srv := serve(t)
 	holder := srv.dial()
-	holder.do("LOCK", "r", "10000", "TOKEN", "a").granted(1, 9898)
+	holder.do("LOCK", "r", "10000", "TOKEN", "a").granted(1, 10000)
 	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 	defer cancel()
 	if err := srv.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
@@ -146,7 +146,7 @@ func TestShutdownEndsWithItsContext(t *testing.T) {
 func TestShutdownWithoutClients(t *testing.T) {
 	srv := serve(t)
 	holder := srv.dial()
-	holder.do("LOCK", "r", "60000", "TOKEN", "a").granted(1, 59398)
+	holder.do("LOCK", "r", "60000", "TOKEN", "a").granted(1, 60000)
 	holder.conn.Close()
 	eventually(t, "the holder has gone", func() bool { return len(srv.clients()) == 0 })
 	ctx, cancel := context.WithTimeout(context.Background(), patience)

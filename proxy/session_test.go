@@ -17,27 +17,27 @@ import (
 func TestWaitingLOCKHoldsBackWhatIsBehind(t *testing.T) {
 	srv := serve(t)
 	a, b := srv.dial(), srv.dial()
-	a.do("LOCK", "r", "10000", "TOKEN", "a").granted(1, 9898)
+	a.do("LOCK", "r", "10000", "TOKEN", "a").granted(1, 10000)
 
 	b.raw(frameOf("PING") + frameOf("LOCK", "r", "10000", "TOKEN", "b", "WAIT", "60000") + frameOf("PING") + frameOf("LOCK", "behind", "10000"))
 	b.read().is("+PONG") // what was before it is answered
 	srv.waiting(1)
 	b.send("ECHO", "sent while it waits")
 	b.silent(50 * time.Millisecond)
-	a.do("LOCK", "behind", "10000", "TOKEN", "a").granted(1, 9898) // what is behind it is not executed
+	a.do("LOCK", "behind", "10000", "TOKEN", "a").granted(1, 10000) // what is behind it is not executed
 	a.do("UNLOCK", "behind", "a").is(":1")
 
 	a.do("UNLOCK", "r", "a").is(":1")
-	b.read().granted(1, 9898)
+	b.read().granted(1, 10000)
 	b.read().is("+PONG")
-	b.read().granted(1, 9898)
+	b.read().granted(1, 10000)
 	b.read().is(`"sent while it waits"`)
 }
 
 func TestCLIENTUNBLOCK(t *testing.T) {
 	srv := serve(t)
 	a, b := srv.dial(), srv.dial()
-	a.do("LOCK", "r", "10000", "TOKEN", "a").granted(1, 9898)
+	a.do("LOCK", "r", "10000", "TOKEN", "a").granted(1, 10000)
 	id := b.do("CLIENT", "ID").matches(`:(\d+)`)[0]
 
 	a.do("CLIENT", "UNBLOCK", id).is(":0") // it does not wait
@@ -175,7 +175,7 @@ func TestBadFrameAfterGoodCommands(t *testing.T) {
 	c := serve(t).dial()
 	c.raw(frameOf("PING") + frameOf("LOCK", "r", "10000", "TOKEN", "x") + frameOf("UNLOCK", "r", "x") + "*1\r\n$-2\r\n" + frameOf("PING"))
 	c.read().is("+PONG")
-	c.read().granted(1, 9898)
+	c.read().granted(1, 10000)
 	c.read().is(":1")
 	c.read().is("-ERR Protocol error: invalid bulk length")
 	c.closed()

@@ -66,7 +66,7 @@ func TestCommandGroups(t *testing.T) {
 	c.do("SET", "a", token, "NX", "PX", "20000").err("NOPERM")
 	c.do("EXEC").err("EXECABORT")
 	c = srv.dialAs("lock")
-	c.do("LOCK", "a", "20000", "TOKEN", token).granted(1, 19798)
+	c.do("LOCK", "a", "20000", "TOKEN", token).granted(1, 20000)
 	c.do("GET", "a").matches(`-NOPERM .* does not give commands = \["read"\]`)
 	c.do("UNLOCK", "a", token).is(":1")
 	c = srv.dialAs("admin")
@@ -85,12 +85,12 @@ func TestChannelsOfAUser(t *testing.T) {
 	c.do("EVAL", "return redis.call('publish', 'a:1', 'x')", "0").err(refusal)
 	c.do("SUBSCRIBE", "a:1").is("-" + refusal)
 	c.do("PSUBSCRIBE", "a:*").err("NOPERM")
-	c.do("LOCK", "a:1", "20000", "TOKEN", token).granted(1, 19798)
+	c.do("LOCK", "a:1", "20000", "TOKEN", token).granted(1, 20000)
 	c.do("LOCK", "news:1", "20000").err("NOPERM")
 	c.do("PSUBSCRIBE", "news:*").matches(`\["psubscribe" .*`)
 	c = srv.dialAs("free")
 	c.do("PUBLISH", "other", "x").err("NOPERM")
-	c.do("LOCK", "b", "20000", "TOKEN", token).granted(1, 19798)
+	c.do("LOCK", "b", "20000", "TOKEN", token).granted(1, 20000)
 }
 
 // authority signs certificates of clients.
@@ -146,7 +146,7 @@ func TestLoginByCertificate(t *testing.T) {
 	billing := dial("billing.example")
 	billing.do("CLIENT", "INFO").matches(`".* user=billing .*"`)
 	billing.do("LOCK", "orders:1", "20000").err("NOPERM")
-	billing.do("LOCK", "billing:1", "20000", "TOKEN", token).granted(1, 19798)
+	billing.do("LOCK", "billing:1", "20000", "TOKEN", token).granted(1, 20000)
 	dial("billing.example").read().is("-ERR max number of connections of user billing reached (max_connections = 1 in [auth])")
 
 	// RESET takes the client back to the user of its certificate, also if it has logged in as another meanwhile.

@@ -25,8 +25,8 @@ func TestConfinedUser(t *testing.T) {
 	srv := serve(t, confine)
 	root, c := srv.dialAs("root"), srv.dialAs("billing")
 
-	c.do("LOCK", "billing:1", "20000", "TOKEN", token).granted(1, 19798)
-	c.do("LOCK", "shared", "20000", "TOKEN", token).granted(1, 19798)
+	c.do("LOCK", "billing:1", "20000", "TOKEN", token).granted(1, 20000)
+	c.do("LOCK", "shared", "20000", "TOKEN", token).granted(1, 20000)
 	c.do("EVAL", releaseScript, "1", "shared", token).is(":1")
 	c.do("LOCK", "orders:1", "20000").is("-" + noResource)
 	c.do("EVAL", releaseScript, "1", "orders:1", token).err(noResource)
@@ -34,8 +34,8 @@ func TestConfinedUser(t *testing.T) {
 	c.do("MLOCK", "2", "billing:2", "orders:1", "20000").err(noResource)
 	c.do("LOCK", "xbilling:1", "20000").err("NOPERM")
 
-	root.do("LOCK", "orders:1", "20000", "TOKEN", token).granted(1, 19798)
-	root.do("MLOCK", "2", "billing:3", "orders:3", "20000", "TOKEN", token).granted(1, 19798)
+	root.do("LOCK", "orders:1", "20000", "TOKEN", token).granted(1, 20000)
+	root.do("MLOCK", "2", "billing:3", "orders:3", "20000", "TOKEN", token).granted(1, 20000)
 	c.do("LOCKINFO", "orders:1").err(noResource)
 	c.do("UNLOCK", "orders:1", token).err(noResource)
 	c.do("LOCKS").matches(`\[\["resources" \["billing:1"\] .*`)

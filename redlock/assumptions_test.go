@@ -160,7 +160,7 @@ func TestAssumeStepsShowBehindTheNetwork(t *testing.T) {
 			time.Sleep(far.MaxTTL() + 10*time.Second) // the ring of its readings has none that was faster
 			held := p.lock(one("r", time.Second))
 			s.stepClocks(45*ms, 0, 1, 2, 3, 4)
-			time.Sleep(time.Until(held.began.Add(time.Second - 45*ms + 3*ms - 40*ms))) // so that it arrives when the keys have just ended
+			time.Sleep(time.Until(held.began.Add(padded(time.Second) - 45*ms + 3*ms - 40*ms))) // so that it arrives when the keys have just ended
 			next := far.lock(one("r", time.Second))
 			if early := held.Until.Sub(next.began.Add(next.took)); !next.Held || (early > 0) != (reply == 0) {
 				s.Errorf("replies take %v: got %+v %v before the end of the lease before", reply, next.Result, early)

@@ -72,7 +72,7 @@ func newClient(opts Options) *Client {
 	c := &Client{
 		opts: opts, drift: opts.drift(), tokens: newTokenSource(), own: clock.Own{Faults: opts.clockFaults},
 		fences: fence.Clock{AheadMax: opts.ClockSkewMax.Milliseconds() << fence.CounterBits},
-		leases: newLeases(opts.Prefixes),
+		leases: newLeases(opts.Prefixes, opts.drift()),
 	}
 	c.bounds.opts = &c.opts
 	c.bounds.limits.Store(opts.limits())

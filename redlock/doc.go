@@ -58,8 +58,8 @@
 //
 //   - resource: what is locked, a key on the masters. Token: the secret value that signs a lock; made
 //     here, or the caller's own.
-//   - TTL: what the caller asked for. Validity: what is left of it once granted, less the time that it
-//     took and the drift.
+//   - TTL: what the caller asked for; the masters keep the keys for longer, by what clocks may drift and
+//     step (clock.Padded). Validity: what is left of the TTL once granted, less the time that it took.
 //   - kind: plain, several resources, a reader's (SHARED), or one slot of a semaphore (SLOTS).
 //   - share: what the operations of one user may take. Terms: what one operation is granted.
 //   - waiter: a LOCK that may wait. Queue: those for one resource here; its head asks the masters, the

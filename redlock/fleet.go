@@ -116,7 +116,7 @@ func newView(lanes []*lane, r *member.Record, f *fleet) *view {
 		v.stamps = member.TimersOf(r, f.drift)
 		v.lowering = r.Wait > r.Needed(f.drift)
 	}
-	v.longestMs = paddedTTL(v.maxTTL, f.drift).Milliseconds()
+	v.longestMs = clock.Padded(v.maxTTL, f.drift).Milliseconds()
 	return v
 }
 
@@ -280,7 +280,7 @@ func (f *fleet) hasRoom() bool {
 
 // keyLifeMax is how long a release is kept: no key that was set before lives for longer.
 func (f *fleet) keyLifeMax() time.Duration {
-	padded := paddedTTL(f.view.Load().maxTTL, f.drift)
+	padded := clock.Padded(f.view.Load().maxTTL, f.drift)
 	return padded + clock.DriftOf(padded, f.drift)
 }
 

@@ -30,6 +30,7 @@ type leases struct {
 	// remember is for how much longer leases that have run out are kept: as long as a master may be
 	// waited for.
 	remember time.Duration
+	drift    clock.Drift // Client.drift
 }
 
 // entry is one resource.
@@ -92,13 +93,10 @@ func newLease(r *round, v quorum.Votes, validUntil time.Time) *lease {
 	return l
 }
 
-// ttl is what the masters were asked for.
-func (l *lease) ttl() time.Duration { return time.Duration(l.ttlMs) * time.Millisecond }
-
-// keysEnd is when the keys have ended if nobody has extended them: they can outlive the validity by the
-// drift. A delay comes on top.
-func (l *lease) keysEnd() time.Time {
-	return l.validUntil.Add(time.Duration(l.ttlMs)*time.Millisecond/2 + clock.DriftConstant)
+// keysEnd is when the keys of a lease end on a master whose clock runs as ours does, if nobody extends
+// them: they outlive the validity by what they were padded with. A delay comes on top.
+func (s *leases) keysEnd(l *lease) time.Time {
+	return l.validUntil.Add(clock.DriftOf(time.Duration(l.ttlMs)*time.Millisecond, s.drift))
 }
 
 // leaseOf returns the lease of these keys that the round was granted, if it is still the one of them;
@@ -110,8 +108,8 @@ func (s *leases) leaseOf(r *round, keys []string, token string) *lease {
 	return nil
 }
 
-func newLeases(prefixes []string) leases {
-	return leases{entries: make(map[string]*entry), inflight: make(map[string][]*round), byPrefix: newByPrefix(prefixes)}
+func newLeases(prefixes []string, drift clock.Drift) leases {
+	return leases{drift: drift, entries: make(map[string]*entry), inflight: make(map[string][]*round), byPrefix: newByPrefix(prefixes)}
 }
 
 // entry returns the entry of a resource, and makes one where there is none.
@@ -353,7 +351,7 @@ func (s *leases) forgetSome(now time.Time, n int) {
 // ranOut tells whether a lease may be forgotten. A release that comes before that still finds for which
 // masters it is to be kept.
 func (s *leases) ranOut(l *lease, now time.Time) bool {
-	return now.After(l.keysEnd().Add(s.delays[l] + s.remember))
+	return now.After(s.keysEnd(l).Add(s.delays[l] + s.remember))
 }
 
 // running counts the leases that have not run out, or only just, and says how long ago the oldest was
@@ -365,7 +363,7 @@ func (s *leases) running(now time.Time, pause func()) (n int, longest time.Durat
 		l := s.all[i]
 		if s.ranOut(l, now) {
 			s.end(l, now)
-		} else if !now.After(l.keysEnd()) {
+		} else if !now.After(s.keysEnd(l)) {
 			n++
 		}
 		if now.Before(l.validUntil) {

@@ -93,37 +93,78 @@ func TestDriftIsNoStep(t *testing.T) {
 	})
 }
 
-// What the check of the clocks lets pass ends no lock before its validity: a majority of clocks that run as fast as the drift allows and
-// step forward by nearly clock_step_max, however short the TTL is.
+// What the check of the clocks lets pass ends no lock before its validity, whatever kind it is of: a majority of clocks that run as fast as the
+// drift allows and step forward by nearly clock_step_max, just after the grant.
 func TestSmallStepsStayInsideTheValidity(t *testing.T) {
-	inVirtualTime(t, 5, func(s *stage) {
-		p, other := s.open(), s.open()
-		s.setClockRates(4990, 0, 1, 2)
-		for _, ttl := range []time.Duration{20 * ms, 50 * ms, 200 * ms, 500 * ms, time.Second, 2 * time.Second, 4 * time.Second} {
-			for name, lock := range map[string]func() *call{
-				"LOCK":           func() *call { return p.lock(one("r", ttl)) },
-				"EXTEND":         func() *call { held := p.lock(one("r", ttl)); return p.extend(held.Token, ttl, "r") },
-				"LOCK … FENCE":   func() *call { return p.lock(LockRequest{Resources: []string{"r"}, TTL: ttl, Fence: true}) },
-				"SET NX":         func() *call { return p.commit(setNX("r", longValue, ttl)) },
-				"a short SET NX": func() *call { return p.commit(setNX("r", "1", ttl)) },
-			} {
-				time.Sleep(time.Second) // the clocks have been looked at since the last step
-				other.align()
-				held := lock()
-				held.want(s, name, "held", 0)
-				s.stepClocks(9900*time.Microsecond, 0, 1, 2)
-				time.Sleep(time.Until(held.Until) - time.Microsecond)
-				second := other.lock(one("r", ttl))
-				if second.Held {
-					s.Errorf("%s for %v: another was granted it %v before the end of the validity", name, ttl, time.Until(held.Until))
+	usual, long := 500*ms, func(o *Options) {
+		o.MaxTTL, o.MasterTimeout, o.Heartbeat = 24*time.Hour, 10*time.Second, 10*time.Second
+	} // few beats and ticks in hours
+	for _, ttl := range []time.Duration{20 * ms, 50 * ms, 200 * ms, 500 * ms, time.Second, 4 * time.Second, time.Minute, time.Hour} {
+		inVirtualTime(t, 5, func(s *stage) {
+			change := func(o *Options) {
+				if o.ClockStepMax = 0; ttl >= time.Minute { // the default
+					long(o)
 				}
-				s.wantAllUp(p, other)
-				time.Sleep(time.Second)
-				s.stepClocks(-9900*time.Microsecond, 0, 1, 2)
-				time.Sleep(5 * time.Second)
 			}
-		}
-	})
+			p, other := s.open(change), s.open(change)
+			if p.opts.ClockStepMax != usual {
+				t.Fatalf("clock_step_max: got %v, want %v", p.opts.ClockStepMax, usual)
+			}
+			s.setClockRates(7490, 0, 1, 2)
+			time.Sleep(p.opts.Heartbeat) // the clocks have been looked at
+			p.align()
+			short := max(ttl/2, p.opts.MinTTL)
+			shared := one("reader", ttl).sharing()
+			holder := p.holder()
+			kinds := map[string]func(r string) *call{
+				"LOCK":                func(r string) *call { return p.lock(one(r, ttl)) },
+				"LOCK … TOKEN":        func(r string) *call { return p.lock(one(r, ttl).as("mine")) },
+				"LOCK … TOKEN, again": func(r string) *call { p.lock(one(r, short).as("mine")); return p.lock(one(r, ttl).as("mine")) },
+				"LOCK … FENCE":        func(r string) *call { return p.lock(LockRequest{Resources: []string{r}, TTL: ttl, Fence: true}) },
+				"a hand-over": func(r string) *call {
+					before := p.lock(one(r, ttl))
+					waiter := p.begin(one(r, ttl).waits(time.Second))
+					p.unlock(before.Token, r)
+					return p.finish(waiter)
+				},
+				"MLOCK":              func(r string) *call { return p.lock(several(ttl, "another", r)) },
+				"slots#0":            func(string) *call { return p.lock(one("slots", ttl).of(1)) },
+				"reader":             func(string) *call { return p.lock(shared) },
+				"EXTEND":             func(r string) *call { return p.extend(p.lock(one(r, short)).Token, ttl, r) },
+				"EXTEND of a reader": func(r string) *call { return p.extend(p.lock(one(r, short).sharing()).Token, ttl, r) },
+				"SET NX":             func(r string) *call { return p.commit(setNX(r, longValue, ttl)) },
+				"a short SET NX":     func(r string) *call { return p.commit(setNX(r, "1", ttl)) },
+				"PEXPIRE": func(r string) *call {
+					p.commit(setNX(r, "1", short))
+					return p.commit(compareAndExpire(r, "1", ttl))
+				},
+				"a rotation": func(r string) *call {
+					p.commit(setNX(r, longValue, short))
+					return p.commit(rotate(r, longValue, otherValue, ttl))
+				},
+			}
+			if ttl >= 3*p.opts.MasterTimeout {
+				kinds["HOLD"] = func(r string) *call { return holder.hold(p.lock(one(r, short)).Token, ttl, false, r) }
+			}
+			held := make(map[string]*call)
+			for name, lock := range kinds {
+				held[name] = lock(name)
+				held[name].want(s, name, "held", 0)
+			}
+			p.EndHolder(holder.Holder, false) // nothing is renewed
+			s.stepClocks(usual-100*time.Microsecond, 0, 1, 2)
+			for name, c := range held {
+				if want := c.began.Add(ttl); c.Until.After(want) || want.Sub(c.Until) > 0 && name != "a hand-over" {
+					s.Errorf("%s for %v: valid for %v", name, ttl, c.Until.Sub(c.began))
+				}
+				time.Sleep(time.Until(c.Until) - time.Microsecond)
+				if second := other.lock(one(name, ttl)); second.Held || second.Err != nil {
+					s.Errorf("%s for %v: another got %+v before the end of the validity", name, ttl, second.Result)
+				}
+			}
+			s.wantAllUp(p, other)
+		})
+	}
 }
 
 func (s *stage) wantAllUp(proxies ...*proxy) {

@@ -279,7 +279,7 @@ func writeCommit(b *batch, r *round) {
 		}
 		b.wire.Number(do)
 		b.wire.Bulk(ch.NewValue)
-		b.wire.Number(paddedTTL(ch.life(), b.lane.fleet.drift).Milliseconds())
+		b.wire.Number(ch.askedMs(b.lane.fleet.drift))
 	}
 	b.latest(r)
 }

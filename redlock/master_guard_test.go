@@ -30,7 +30,7 @@ func TestQuarantineLastsLongerThanAnyKey(t *testing.T) {
 			for _, stepMax := range []time.Duration{ms, 10 * ms, 10 * time.Second} {
 				d := clock.Drift{Factor: factor, StepMax: stepMax}
 				// The slowest clock within the drift keeps a key that much longer, and we may be the fastest. A clock may also step back.
-				got, least := clock.QuarantineOf(maxTTL, d), max(time.Duration(float64(maxTTL)*(1+2*factor))+clock.DriftConstant, paddedTTL(maxTTL, d), maxTTL+stepMax)
+				got, least := clock.QuarantineOf(maxTTL, d), max(time.Duration(float64(maxTTL)*(1+2*factor))+clock.DriftConstant, clock.Padded(maxTTL, d), maxTTL+stepMax)
 				if got < least {
 					t.Errorf("quarantine for max_ttl %v, %+v: got %v, want at least %v", maxTTL, d, got, least)
 				}

@@ -36,8 +36,7 @@ type mutant struct {
 var mutants = []mutant{
 	// Rounds and votes.
 	{"quorum-off-by-one", without(2), "TestSplitVotesAreUndone"},
-	{"drift-left-out", without(3), "TestExpiry"},
-	{"elapsed-left-out", doInside(`elapsed = 0`), "TestLateReplies"},
+	{"elapsed-left-out", replace(`- elapsed`, `- pick(MUTANT, 0, elapsed)`), "TestLateReplies"},
 	{"validity-not-checked", never, "TestLateReplies"},
 	{"extended-without-validity", without(2), "TestExtend"},
 	{"a-made-token-serves-two-attempts", when(`COND && op.token == ""`), "TestEachAttemptHasItsToken"},
@@ -211,8 +210,9 @@ var mutants = []mutant{
 
 	// Drop-in.
 	{"ttl-not-padded", doAfter(`padded = float64(ttl)`), "TestDropInTTL"},
-	{"steps-not-counted-in-short-ttls", replace(`d.StepMax`, `pick(MUTANT, 0, d.StepMax)`), "TestSmallStepsStayInsideTheValidity"},
-	{"steps-not-counted-in-short-ttls-of-drop-in-clients", replace(`d.StepMax`, `pick(MUTANT, 0, d.StepMax)`), "TestSmallStepsStayInsideTheValidity"},
+	{"the-pad-of-a-key-is-shown", replace(`clock.DriftOf(a.ttl, c.drift)`, `pick(MUTANT, 0, clock.DriftOf(a.ttl, c.drift))`), "TestInspectReaders"},
+	{"a-native-lock-is-not-padded", doInside(`return (op.ttl + op.delay()).Milliseconds()`), "TestSmallStepsStayInsideTheValidity"},
+	{"steps-not-padded", replace(`d.StepMax`, `pick(MUTANT, 0, d.StepMax)`), "TestSmallStepsStayInsideTheValidity"},
 	{"a-commit-granted-late", always, "TestDropInLate"},
 	{"a-commit-is-believed-from-its-answer", replace(`r.start.Add`, `pick(MUTANT, d.now, r.start).Add`), "TestDropInLate"},
 	{"a-lease-of-a-commit-counts-from-its-answer", replace(`r.start.Add`, `pick(MUTANT, d.now, r.start).Add`), "TestDropInLate"},
@@ -240,10 +240,9 @@ var mutants = []mutant{
 
 	// Terms.
 	{"a-lock-has-no-delay", replace(`op.delay()`, `pick(MUTANT, 0, op.delay())`), "TestDelayBehindALoss"},
-	{"an-extension-has-no-delay", replace(`op.delay()`, `pick(MUTANT, 0, op.delay())`), "TestDelayBehindALoss"},
 	{"a-commit-has-no-delay", replace(`ch.Delay`, `pick(MUTANT, 0, ch.Delay)`), "TestDelayBehindALoss"},
 	{"a-renewal-has-no-terms", replace(`b.terms`, `pick(MUTANT, nil, b.terms)`), "TestDelayBehindAHeldLock"},
-	{"the-delay-is-told-as-validity", replace(`op.delay()`, `pick(MUTANT, 0, op.delay())`), "TestDelayBehindALoss"},
+	{"the-delay-is-told-as-validity", replace(`r.op.ttl`, `pick(MUTANT, r.op.ttl+r.op.delay(), r.op.ttl)`), "TestDelayBehindALoss"},
 	{"a-delay-outlives-max_ttl", never, "TestTermsBound"},
 	{"in-its-delay-a-lock-is-not-held", replace(`s.free(lease)`, `pick(MUTANT, lease.validUntil, s.free(lease))`), "TestHolderIsBackInTheDelay"},
 	{"a-takeover-has-no-delay", replace(`op.delay()`, `pick(MUTANT, 0, op.delay())`), "TestDelayBehindALoss"},

@@ -58,7 +58,7 @@ type Result struct {
 	Token string
 	// Slot is the resource that was locked (LOCK with Slots), else "".
 	Slot string
-	// Validity is what is left of the lock (LOCK, EXTEND): TTL - elapsed - drift. Count it from the
+	// Validity is what is left of the lock (LOCK, EXTEND): TTL - elapsed. Count it from the
 	// moment the request was sent, or, after a wait, from the receipt of the answer less a round
 	// trip.
 	Validity time.Duration

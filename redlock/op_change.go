@@ -1,7 +1,6 @@
 package redlock
 
 import (
-	"math"
 	"time"
 
 	"redlockd/redlock/clock"
@@ -67,8 +66,11 @@ func (ch *Change) rotates() bool {
 // setsNew: the key gets a value that it did not hold.
 func (ch *Change) setsNew() bool { return ch.locks() || ch.rotates() }
 
-// life is how long the key is to live: what the caller counts on, and the delay behind it.
-func (ch *Change) life() time.Duration { return ch.TTL + ch.Delay } //mutant:a-commit-has-no-delay
+// askedMs is for how many milliseconds the masters are asked to keep the key: for what the caller counts
+// on, and the delay behind it.
+func (ch *Change) askedMs(d clock.Drift) int64 {
+	return clock.Padded(ch.TTL+ch.Delay, d).Milliseconds() //mutant:a-commit-has-no-delay
+}
 
 // lives: the key has a new TTL when the change is done.
 func (ch *Change) lives() bool { return ch.Do == Set || ch.Do == Expire }
@@ -79,14 +81,6 @@ const uniqueMin = 16
 // unique tells whether nobody else is likely to use the value. Only then may it be released where a
 // guard kept it: a release compares the value and nothing else.
 func unique(value string) bool { return len(value) >= uniqueMin }
-
-// paddedTTL is what the masters get for a TTL that a client counts without drift: at least so much
-// that the validity, reckoned as for LOCK, is what the client believes in. ValidityOf(padded,
-// elapsed, DriftOf(padded)) >= ttl - elapsed.
-func paddedTTL(ttl time.Duration, d clock.Drift) time.Duration {
-	padded := max(float64(ttl+clock.DriftConstant)/(1-d.Factor), float64(ttl+d.StepMax+clock.DriftConstant)/(1-d.Rate())) //mutant:ttl-not-padded //mutant:steps-not-counted-in-short-ttls-of-drop-in-clients
-	return time.Duration(math.Ceil(padded/float64(time.Millisecond))) * time.Millisecond
-}
 
 // newKeys is how many resources are locked by the changes that were not locked before.
 func newKeys(changes []Change) (n int) {

@@ -17,7 +17,7 @@ import (
 //   - On each master a commit happens as a whole or not at all. It is done when a quorum of masters
 //     has done it.
 //   - Such a client counts its TTL from the moment it sent the command and knows of no drift. So
-//     the masters get more (paddedTTL), and what the client believes stays inside the validity.
+//     does LOCK: the masters are asked for more (clock.Padded).
 //   - A key that holds the very same value already is held, as for Redis: SET NX is denied by it.
 //     That is not so for LOCK.
 //   - A commit that failed is taken back as an attempt under a caller's token is (op_undo.go):
@@ -182,7 +182,7 @@ func commitRound(v verb, changes []Change, now time.Time, d clock.Drift, places 
 	r, kept := &both.round, &both.commit
 	r.commit, kept.changes = kept, append(kept.one[:0], changes...)
 	first := &kept.changes[0]
-	r.token, r.ttlMs = first.becomes(), paddedTTL(first.life(), d).Milliseconds()
+	r.token, r.ttlMs = first.becomes(), first.askedMs(d)
 	r.keys = r.key[:0]
 	for i := range changes {
 		r.keys = append(r.keys, changes[i].Resource)
@@ -420,7 +420,7 @@ func (c *Client) committedLocked(r *round, share *Share, v quorum.Votes, d *defe
 		}
 		// Each key is a lease of its own: it can be released and extended alone.
 		before := c.leases.findLease(key, ch.becomes())
-		lease := &lease{token: ch.becomes(), ttlMs: uint32(paddedTTL(ch.life(), c.drift).Milliseconds()), validUntil: r.start.Add(ch.TTL), born: r.start, //mutant:a-lease-of-a-commit-counts-from-its-answer
+		lease := &lease{token: ch.becomes(), ttlMs: uint32(ch.askedMs(c.drift)), validUntil: r.start.Add(ch.TTL), born: r.start, //mutant:a-lease-of-a-commit-counts-from-its-answer
 			launched: r.launched, holders: v.MayHold(n), reader: r.ofReader()}
 		lease.keys = append(lease.key[:0], ch.Resource)
 		if r.verb == verbCommitSet {

@@ -22,7 +22,7 @@ func (c *Client) StartExtend(op *Op, resources []string, token string, ttl time.
 
 // beginExtendLocked begins an EXTEND for which there is room.
 func (c *Client) beginExtendLocked(op *Op, d *deferred) {
-	r := &round{verb: verbExtend, token: op.token, ttlMs: (op.ttl + op.delay()).Milliseconds(), start: d.now, op: op} //mutant:an-extension-has-no-delay
+	r := &round{verb: verbExtend, token: op.token, ttlMs: op.askedMs(c.drift), start: d.now, op: op}
 	r.setKeys(op.keys...)
 	op.keys = r.keys // the caller's slice may change from here on
 	if born, known := c.leases.birth(r.keys, r.token); known {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"redlockd/redlock/clock"
 	"redlockd/redlock/quorum"
 )
 
@@ -44,15 +45,17 @@ func (c *Client) inspectionDecided(r *round, _ quorum.Outcome, v quorum.Votes, d
 				one.Err = why.Err
 			}
 		case quorum.Granted:
-			one.TTL, one.Readers = a.ttl, int(a.readers)
+			if one.TTL, one.Readers = a.ttl, int(a.readers); a.ttl >= 0 {
+				one.TTL = max(0, a.ttl-clock.DriftOf(a.ttl, c.drift)).Truncate(time.Millisecond) //mutant:the-pad-of-a-key-is-shown
+			}
 			switch {
 			case a.ofReaders && a.readers > 0:
-				readers = append(readers, a.ttl)
+				readers = append(readers, one.TTL)
 				info.Readers = max(info.Readers, one.Readers)
 			case !a.ofReaders:
 				one.TokenDigest = TokenDigest(a.value)
 				if a.ttl >= 0 {
-					remaining[a.value] = append(remaining[a.value], a.ttl)
+					remaining[a.value] = append(remaining[a.value], one.TTL)
 				}
 			}
 		}

@@ -107,7 +107,7 @@ func (c *Client) launchAttemptLocked(op *Op, d *deferred) {
 	if !op.callerToken { //mutant:a-made-token-serves-two-attempts
 		op.token = c.tokens.make(d.now) // each attempt has its own: the release of an earlier one cannot hit it, however late it comes
 	}
-	r := &round{verb: verbSet, token: op.token, ttlMs: op.ttl.Milliseconds() + op.delay().Milliseconds(), op: op} //mutant:a-lock-has-no-delay
+	r := &round{verb: verbSet, token: op.token, ttlMs: op.askedMs(c.drift), op: op}
 	op.kind.aim(c, r)
 	// d.now may be long ago, and what has passed since is no part of the TTL: read the clock again.
 	r.start = time.Now()
@@ -205,7 +205,7 @@ func (c *Client) acquisitionDecided(r *round, o quorum.Outcome, v quorum.Votes, 
 		c.failedLocked(r, quorum.No, v, nil, d)
 	case attemptLate:
 		late := r.noQuorumError(v, r.view.Quorum(), elapsed)
-		late.TTL = op.granted(r)
+		late.TTL = elapsed + validity
 		c.failedLocked(r, o, v, late, d)
 	case attemptSilent:
 		c.failedLocked(r, o, v, r.noQuorumError(v, r.view.Quorum(), 0), d)

@@ -3,7 +3,6 @@ package redlock
 import (
 	"time"
 
-	"redlockd/redlock/clock"
 	"redlockd/redlock/quorum"
 )
 
@@ -87,7 +86,7 @@ func (plainLock) newHead(c *Client, w *waiter, d *deferred) {
 	if lease := w.entry.lease; lease != nil && d.now.Before(lease.validUntil) {
 		w.lastErr = nil
 		w.entry.queue.denied = true
-		c.waiting.pauseLocked(w.op, c.opts.retryDelay(lease.validUntil.Add(clock.DriftOf(lease.ttl(), c.drift)).Sub(d.now)))
+		c.waiting.pauseLocked(w.op, c.opts.retryDelay(c.leases.keysEnd(lease).Sub(d.now)))
 		return
 	}
 	c.waiting.attemptLocked(w.op, d)

@@ -21,9 +21,8 @@ type State struct {
 	// Type as Redis names it: "none" when not found. Of a key that is no string nothing else is
 	// known.
 	Type string
-	// TTL is for how long the key is still sure to be found, less the drift: what is left of the
-	// TTL that a drop-in client was granted. At least 1 ms while the key is there. Negative: it
-	// lives for ever.
+	// TTL is what a holder may still count on: what is left of the key, less the drift that it was padded
+	// with (clock.Padded). At least 1 ms while the key is there. Negative: it lives for ever.
 	TTL time.Duration
 	// Spread is by how much longer than TTL a holder may count on the key. A reading may hear, of the
 	// quorum that has extended it, only some masters, beside others that have missed it. Who sets how long

@@ -12,9 +12,10 @@ import (
 func TestTTLOfAStateIsSureOrEnding(t *testing.T) {
 	d := clock.Drift{Factor: 0.01, StepMax: 10 * time.Millisecond}
 	for _, tt := range []struct{ left, elapsed, ttl, ending time.Duration }{
-		{left: 60 * time.Second, ttl: 59398 * ms},
-		{left: 60 * time.Second, elapsed: 5 * ms, ttl: 59393 * ms},
-		{left: 602 * ms, ttl: 586 * ms}, // the TTL of 60 s is over: what remains is padding, and most of it is sure
+		{left: 60 * time.Second, ttl: 59388 * ms},
+		{left: 60 * time.Second, elapsed: 5 * ms, ttl: 59383 * ms},
+		{left: padded(time.Minute), ttl: time.Minute}, // no more than was asked for
+		{left: 619 * ms, ttl: 600 * ms},               // the TTL of 60 s is over: what remains is padding, and most of it is sure
 		{left: 14 * ms, ttl: 1 * ms},
 		{left: 13 * ms, ttl: 1 * ms, ending: 14 * ms},
 		{left: 12 * ms, ttl: 1 * ms, ending: 13 * ms},

@@ -129,5 +129,5 @@ func (ch *Change) undo(at int64, d clock.Drift) (value string, latest, what int6
 	if what = undoDelete; ch.rotates() {
 		what, before = undoPutBack, ch.Value // its owner may still count on it
 	}
-	return ch.NewValue, at + paddedTTL(ch.life(), d).Milliseconds(), what, before
+	return ch.NewValue, at + ch.askedMs(d), what, before
 }

@@ -71,13 +71,13 @@ type Options struct {
 	// next to nothing, and a master that is back votes within that. No setting.
 	ReconnectDelayMax time.Duration
 
-	// DriftFactor is the part of a TTL by which clocks may drift apart while it runs. Half of it is for a
-	// difference of their rates, half for steps. Default 0.01.
+	// DriftFactor is the part of a TTL by which clocks may drift apart while it runs. Three quarters of it
+	// are for the rates of this client's clock and a master's, one for those of two clients. The masters are
+	// asked to keep keys for longer by this part, ClockStepMax and 2 ms: it costs no validity. Default 0.01.
 	DriftFactor float64
-	// ClockStepMax is how far a master's clock may gain on ours, beyond half of DriftFactor, and still be
-	// believed: more, and the master's votes do not count here for about MaxTTL. Where it is more than
-	// half of the drift of a TTL (below 2 s, with the defaults), the validity is less by that much and
-	// half of the drift. Default 10 ms.
+	// ClockStepMax is how far a master's clock may gain on ours, beyond three quarters of DriftFactor, and
+	// still be believed: more, and the master's votes do not count here for up to about MaxTTL. Default
+	// 500 ms.
 	ClockStepMax time.Duration
 	// Heartbeat is the pause between two looks at a master: at its role and memory policy, and, where
 	// no batch has done so meanwhile, at its clock and what it shows of the membership. Default 250 ms:
@@ -98,7 +98,7 @@ type Options struct {
 	// forgetting is safe, because fences only grow faster then. No setting.
 	FenceMarks int
 	// FoundingWait is how long masters that remember no membership have no vote, where that is more than
-	// the wait that follows from MaxTTL (1.02 × MaxTTL + 10 ms by default): brand-new masters (unless
+	// the wait that follows from MaxTTL (1.02 × MaxTTL + 1.01 s by default): brand-new masters (unless
 	// Bootstrap admits them), or all that have forgotten at once. Up to 3 s come on top. It must be no
 	// less than any MaxTTL that was in force before, for nobody else remembers that. Default 1 min.
 	FoundingWait time.Duration
@@ -154,7 +154,7 @@ func (o Options) withDefaults() Options {
 	o.ConnectTimeout = cmp.Or(o.ConnectTimeout, time.Second)
 	o.ReconnectDelayMax = cmp.Or(o.ReconnectDelayMax, time.Second)
 	o.DriftFactor = cmp.Or(o.DriftFactor, 0.01)
-	o.ClockStepMax = cmp.Or(o.ClockStepMax, 10*time.Millisecond)
+	o.ClockStepMax = cmp.Or(o.ClockStepMax, 500*time.Millisecond)
 	o.Heartbeat = cmp.Or(o.Heartbeat, 250*time.Millisecond)
 	o.MinTTL = cmp.Or(o.MinTTL, 20*time.Millisecond)
 	o.MaxTTL = cmp.Or(o.MaxTTL, time.Minute)

@@ -5,7 +5,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"redlockd/redlock/clock"
 	"redlockd/redlock/conn"
 	"redlockd/redlock/quorum"
 )
@@ -20,6 +19,7 @@ type round struct {
 	token string    // or what else the verb sends with the keys
 	start time.Time // T1, read before the first byte goes out; monotonic
 	view  *view     // who the masters were when it was launched: set by rounds.launch
+	// ttlMs is what the masters are asked for: of a lock it is padded (clock.Padded).
 	ttlMs int64
 	fence int64 // of verbAcquire, verbSlot or verbRaise; 0: none
 	op    *Op   // whose Completer gets the result; nil: nobody waits for it
@@ -143,7 +143,7 @@ func (rs *rounds) launch(r *round, targets quorum.Mask, d *deferred) {
 	// It may have waited here while max_ttl was lowered.
 	switch {
 	case r.verb <= verbExtend:
-		r.ttlMs = min(r.ttlMs, v.maxTTL.Milliseconds()) //mutant:a-lock-outlives-max_ttl
+		r.ttlMs = min(r.ttlMs, v.longestMs) //mutant:a-lock-outlives-max_ttl
 	case r.commit != nil && r.ttlMs > v.longestMs:
 		targets = 0
 	}
@@ -222,11 +222,11 @@ func (w *view) noQuorumError(start time.Time, v quorum.Votes, needed int, late t
 }
 
 // validityOf is how long a LOCK or an EXTEND took, and what is left of its TTL: step 4 of "The Redlock
-// algorithm".
+// algorithm". The drift is in what the masters were asked for (clock.Padded).
 func (c *Client) validityOf(r *round, d *deferred) (elapsed, validity time.Duration) {
+	ttl := min(r.op.ttl, r.view.maxTTL-r.op.delay()) // a max_ttl may have been lowered before the launch //mutant:the-delay-is-told-as-validity
 	elapsed = c.elapsed(r, d)
-	ttl := r.op.granted(r)
-	return elapsed, clock.ValidityOf(ttl, elapsed, clock.DriftOf(ttl, c.drift))
+	return elapsed, ttl - elapsed //mutant:elapsed-left-out
 }
 
 // elapsed is how long a round has taken that is decided. If the machine may have been suspended

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"redlockd/redlock/clock"
 )
 
 // Share is what one user of a server may take of a Client. A server keeps one Share per user and names
@@ -221,7 +223,7 @@ type Terms struct {
 	// So the delay needs no state: every renewal includes it, a release ends it with the lock, and a
 	// master that forgets the lock forgets the delay. The token holds the lock until the Delay is over: it
 	// can still extend or release it. TTL and Delay together are bounded by MaxTTL. The masters' clocks
-	// count it, so it may be shorter by the drift. A StartCommit goes by Change.Delay instead. Zero: none.
+	// count it. A StartCommit goes by Change.Delay instead. Zero: none.
 	Delay time.Duration
 	// MaxHold is as Options.MaxHold, where it is shorter. Zero: Options.MaxHold counts.
 	MaxHold time.Duration
@@ -238,10 +240,10 @@ func (op *Op) delay() time.Duration {
 	return op.Terms.Delay
 }
 
-// granted is the TTL that the operation is granted with a round: what the masters were asked for, less
-// the Delay. Its validity is within that of the whole, because the drift grows by less than the TTL.
-func (op *Op) granted(r *round) time.Duration {
-	return time.Duration(r.ttlMs)*time.Millisecond - op.delay() //mutant:the-delay-is-told-as-validity
+// askedMs is for how many milliseconds the masters are asked to keep the keys of a LOCK or an EXTEND: for
+// the TTL, and the Delay behind it.
+func (op *Op) askedMs(d clock.Drift) int64 { //mutant:a-native-lock-is-not-padded
+	return clock.Padded(op.ttl+op.delay(), d).Milliseconds() //mutant:a-lock-has-no-delay
 }
 
 // waitable returns an error if one more LOCK under these terms must not wait. It needs Client.mu.

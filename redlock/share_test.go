@@ -11,6 +11,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"redlockd/redlock/clock"
 )
 
 // of starts operations of one share.
@@ -53,14 +55,14 @@ func TestMaxLocksOfAShare(t *testing.T) {
 		p.commit(compareAndExpire("c", "another value that is unique", 5*time.Second)).want(s, "EXPIRE at the limit", "held", 0)
 		u.lock(one("d", time.Second)).want(s, "LOCK beyond the limit", full, 0)
 
-		time.Sleep(b.Validity) // b ends by itself
+		time.Sleep(b.Validity) // b ends by itself, and counts no more while the masters still keep it
 		u.lock(one("d", time.Second)).want(s, "LOCK after one has ended", "held", 0)
 		u.lock(one("e", time.Second)).want(s, "LOCK beyond the limit", full, 0)
 		p.unlock(a.Token, "a").want(s, "UNLOCK", "held", 0)
 		u.lock(several(time.Second, "e", "f")).want(s, "LOCK of two where there is room for one", full, 0)
 		u.lock(one("e", time.Second)).want(s, "LOCK after an UNLOCK", "held", 0)
 		u.commit(compareAndDelete("c", "another value that is unique")).want(s, "compare and delete", "held", 0)
-		time.Sleep(time.Second + ms)
+		time.Sleep(padded(time.Second) + ms)
 		u.lock(several(time.Second, "e", "f", "g")).want(s, "LOCK of three", "held", 0)
 		if locks, waiters := p.Usage(u.share); locks != 3 || waiters != 0 {
 			s.Errorf("usage: got %d locks, %d waiters, want 3, 0", locks, waiters)
@@ -171,7 +173,7 @@ func TestMaxWaitersOfAShare(t *testing.T) {
 func TestShareCounts(t *testing.T) {
 	for seed := range uint64(50) {
 		random := rand.New(rand.NewPCG(seed, 0))
-		s, shares := newLeases(nil), []*Share{{MaxLocks: 1 << 20}, {MaxLocks: 1 << 20}}
+		s, shares := newLeases(nil, clock.Drift{}), []*Share{{MaxLocks: 1 << 20}, {MaxLocks: 1 << 20}}
 		now, longest := time.Now(), 0
 		for range 2000 {
 			now = now.Add(time.Duration(random.IntN(5)) * ms)

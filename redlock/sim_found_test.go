@@ -579,7 +579,7 @@ func TestRefusedLockBehindAnExtend(t *testing.T) {
 			s.Error("EXTEND right behind it: got granted")
 		}
 		s.wantOn("r", "T", "11100")
-		time.Sleep(10*time.Second + 20*ms)
+		time.Sleep(padded(10*time.Second) + 20*ms)
 		s.wantOn("r", "T", "00000")
 	})
 }

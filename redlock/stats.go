@@ -152,7 +152,7 @@ type ResourceInfo struct {
 	Shared      bool          // it is held by readers
 	Readers     int           // the most that a master has; where masters differ, not all of them may be granted
 	Unknown     bool          // not Held as far as masters answered, but those that did not could make it so
-	Validity    time.Duration // what remains, by quorum; 0 when not held
+	Validity    time.Duration // what a holder may still count on, by quorum; 0 when not held, or about to end
 	TokenDigest string        // as in LeaseInfo; empty when not held, or by readers
 	Fence       int64         // the last one given, as far as the masters that answered remember it; 0: none
 	Votes       []ResourceVote
@@ -168,7 +168,7 @@ type ResourceVote struct {
 	State       MasterState   // as in MasterError, where there is no answer
 	TokenDigest string        // empty: the key is absent, or a set of readers
 	Readers     int           // of such a set
-	TTL         time.Duration // what is left on this master; 0 when absent, negative when the key has no TTL
+	TTL         time.Duration // likewise, by this master; negative when the key has no TTL
 }
 
 // PrefixStats are times and counts of the locks whose resource begins with one text. A lock of several

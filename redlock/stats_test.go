@@ -5,6 +5,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"redlockd/redlock/clock"
 )
 
 // Goal: a duration is counted in the smallest bucket whose bound it does not exceed, and never lost.
@@ -73,7 +75,7 @@ func TestLongest(t *testing.T) {
 func TestRunningPauses(t *testing.T) {
 	const pieces = 8
 	now := time.Now()
-	s, share := newLeases(nil), &Share{}
+	s, share := newLeases(nil, clock.Drift{}), &Share{}
 	grant := func(name string) {
 		l := &lease{token: "t", ttlMs: 1000, born: now, validUntil: now.Add(time.Minute)}
 		l.keys = append(l.key[:0], name)

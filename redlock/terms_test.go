@@ -152,7 +152,7 @@ func TestHolderIsBackInTheDelay(t *testing.T) {
 				u.lock(one("r", delayTTL).as("mine"))
 				time.Sleep(delayTTL + time.Second)
 				again(u).want(s, what, "held", 0)
-				s.wantLeft(what, "r", delayTTL+theDelay, delayTTL+theDelay+20*ms)
+				s.wantLeft(what, "r", padded(delayTTL+theDelay), padded(delayTTL+theDelay)+20*ms)
 			})
 		})
 	}
@@ -189,7 +189,7 @@ func TestDelayBehindAHeldLock(t *testing.T) {
 			if validity > delayTTL {
 				s.Errorf("KEEPALIVE: got %v, want no more than the TTL", validity)
 			}
-			s.wantLeft("held", "r", validity+theDelay, delayTTL+theDelay+20*ms)
+			s.wantLeft("held", "r", padded(validity+theDelay)-ms, padded(delayTTL+theDelay)+20*ms)
 		}
 		p.EndHolder(o.Holder, false)
 		time.Sleep(delayTTL)

@@ -21,6 +21,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 
+	"redlockd/redlock/clock"
 	"redlockd/redlock/memmaster"
 )
 
@@ -83,11 +84,16 @@ func (s *stage) proxy() *proxy {
 }
 
 func (p *proxy) options() Options {
-	o := Options{FoundingWait: 10 * ms}
+	o := Options{FoundingWait: 10 * ms, ClockStepMax: 10 * ms} // clocks in virtual time step only where a test has them step
 	for i := range cmp.Or(p.s.named, len(p.s.masters)) {
 		o.Masters = append(o.Masters, Master{Addr: addrOf(i), Dialer: p.dial})
 	}
 	return o
+}
+
+// padded is what the masters of a stage are asked for, for a TTL.
+func padded(ttl time.Duration) time.Duration {
+	return clock.Padded(ttl, clock.Drift{Factor: 0.01, StepMax: 10 * ms})
 }
 
 // addrOf is the address of a master.

@@ -4,8 +4,6 @@ import (
 	"math/bits"
 	"math/rand/v2"
 	"time"
-
-	"redlockd/redlock/clock"
 )
 
 // Waiting for a slot. All who wait for a slot of one semaphore stand in one queue, whose entry has a
@@ -156,7 +154,7 @@ func (ws *waiting) slotsLeasedLocked(search *slotSearch, now time.Time) (first t
 		if e == nil || e.lease == nil || !now.Before(e.lease.validUntil) {
 			return first, false
 		}
-		if end := e.lease.validUntil.Add(clock.DriftOf(e.lease.ttl(), ws.fleet.drift)); first.IsZero() || end.Before(first) {
+		if end := ws.leases.keysEnd(e.lease); first.IsZero() || end.Before(first) {
 			first = end
 		}
 	}

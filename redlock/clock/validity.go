@@ -2,6 +2,7 @@ package clock
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"time"
 )
@@ -10,8 +11,8 @@ import (
 // of Redis's expiry, which is 1 ms, on both ends.
 const DriftConstant = 2 * time.Millisecond
 
-// Noise is by how much two readings of a clock may differ for no reason that matters, where only a
-// master's TIME counts: what it is told to be late by, and whether it went back.
+// Noise is the tolerance where a master's TIME is compared with our clocks and no lock's validity has
+// allowed for Drift.StepMax.
 const Noise = 10 * time.Millisecond
 
 // Drift is how far clocks may part while a lock runs.
@@ -20,24 +21,29 @@ type Drift struct {
 	StepMax time.Duration // Options.ClockStepMax, the tolerance of Ring
 }
 
-// Rate is by how much the rate of a master's clock may differ from ours before it counts as a gain.
-// The other half of the factor is for steps.
+// Rate is by how much the rate of a master's clock may differ from ours before it counts as a gain. The
+// remaining quarter of the factor is for two clients that both watch the master, and whose own clocks
+// run at different rates.
 func (d Drift) Rate() float64 { return d.Factor * 3 / 4 }
 
-// DriftOf is how far the masters' clocks and ours may run apart while a TTL runs, as "Safety
-// arguments" (Distributed Locks with Redis) asks for.
+// DriftOf is by how much a key that was set for so long may end early, on the clock of a client that
+// counts the master's votes.
 //
 // Invariant: it is no less than what a clock may gain on ours in that time while its votes count, which
-// is a difference of the rates and one tolerance (Ring). Of a long TTL half of the factor is more than
-// a tolerance; of a short one it is not (with the defaults, below 2 s), so a tolerance is added.
+// is a difference of the rates and one tolerance (Ring).
 func DriftOf(ttl time.Duration, d Drift) time.Duration {
-	return max(time.Duration(float64(ttl)*d.Factor), time.Duration(float64(ttl)*d.Rate())+d.StepMax) + DriftConstant //mutant:steps-not-counted-in-short-ttls
+	return time.Duration(float64(ttl)*d.Factor) + d.StepMax + DriftConstant
 }
 
-// ValidityOf implements step 4 of "The Redlock algorithm": MIN_VALIDITY = TTL - (T2 - T1) -
-// CLOCK_DRIFT, with T2 - T1 given as elapsed. Nothing is held when it is not positive.
-func ValidityOf(ttl, elapsed, drift time.Duration) time.Duration { //mutant:elapsed-left-out
-	return ttl - elapsed - drift //mutant:drift-left-out
+// Padded is for how long the masters are asked to keep the keys of a lock, for a TTL that its holder
+// counts: Padded - DriftOf(Padded) >= ttl, by less than a millisecond. So the validity is the TTL less
+// the time that the masters took.
+//
+// Departure from "The Redlock algorithm", step 4 (Distributed Locks with Redis), which takes CLOCK_DRIFT
+// off the validity: many libraries do not, and a clock may step by more than a short TTL.
+func Padded(ttl time.Duration, d Drift) time.Duration {
+	padded := float64(ttl+d.StepMax+DriftConstant) / (1 - d.Factor) //mutant:ttl-not-padded //mutant:steps-not-padded
+	return time.Duration(math.Ceil(padded/float64(time.Millisecond))) * time.Millisecond
 }
 
 // QuarantineOf is how long a master that may have forgotten locks has no vote: a bit more than the

@@ -1,29 +1,45 @@
 package clock
 
-// The validity formula, as a table.
+// What the masters are asked for, and how much of it may be missing, as tables.
 
 import (
 	"testing"
 	"time"
 )
 
-func TestValidity(t *testing.T) {
-	const ms = time.Millisecond
+func TestPadded(t *testing.T) {
 	for _, tt := range []struct {
-		ttl, elapsed time.Duration
-		factor       float64
-		want         time.Duration
+		ttl  time.Duration
+		d    Drift
+		want time.Duration
 	}{
-		{10_000 * ms, 50 * ms, 0.01, 10_000*ms - 50*ms - 100*ms - 2*ms},
-		{30_000 * ms, 0, 0.01, 29_698 * ms},
-		{2_000 * ms, 0, 0.01, 1_978 * ms},
-		{1_000 * ms, 0, 0.01, 983 * ms}, // 5 ms for the rates, a step of 10 ms, 2 ms
-		{20 * ms, 1 * ms, 0.01, 6900 * time.Microsecond},
-		{20 * ms, 8 * ms, 0.01, -100 * time.Microsecond},
-		{20 * ms, 0, 0.5, 3 * ms},
+		{30_000 * ms, Drift{0.01, 500 * ms}, 30_811 * ms},
+		{1_000 * ms, Drift{0.01, 500 * ms}, 1_518 * ms},
+		{20 * ms, Drift{0.01, 500 * ms}, 528 * ms},
+		{20 * ms, Drift{0.01, 10 * ms}, 33 * ms},
+		{20 * ms, Drift{0.5, 10 * ms}, 64 * ms},
+		{1500 * time.Microsecond, Drift{0.01, 10 * ms}, 14 * ms},
 	} {
-		if got := ValidityOf(tt.ttl, tt.elapsed, DriftOf(tt.ttl, Drift{tt.factor, 10 * ms})); got != tt.want {
-			t.Errorf("ttl %v, elapsed %v, factor %v: got %v, want %v", tt.ttl, tt.elapsed, tt.factor, got, tt.want)
+		if got := Padded(tt.ttl, tt.d); got != tt.want {
+			t.Errorf("%v, %+v: got %v, want %v", tt.ttl, tt.d, got, tt.want)
+		}
+	}
+}
+
+// Who counts the TTL is within what is left on the fastest clock that counts, and what is read back is not a millisecond more.
+func TestPaddedCoversTheDrift(t *testing.T) {
+	for _, factor := range []float64{0.0001, 0.01, 0.1, 0.5} {
+		for _, ttl := range []time.Duration{10 * ms, 11 * ms, 999 * ms, time.Second, time.Minute, time.Hour, 24 * time.Hour} {
+			for _, stepMax := range []time.Duration{ms, 10 * ms, 500 * ms, 10 * time.Second} {
+				d := Drift{Factor: factor, StepMax: stepMax}
+				padded := Padded(ttl, d)
+				if left := padded - DriftOf(padded, d); left < ttl || left >= ttl+ms {
+					t.Errorf("ttl %v, %+v: padded to %v, of which %v are sure; want %v and less than 1 ms more", ttl, d, padded, left, ttl)
+				}
+				if gain := Allowed(padded, d.Rate()) + stepMax; padded-gain < ttl {
+					t.Errorf("ttl %v, %+v: padded to %v, and a clock may gain %v on it", ttl, d, padded, gain)
+				}
+			}
 		}
 	}
 }

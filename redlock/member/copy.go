@@ -371,7 +371,7 @@ func (c *copier) order(learner *copyEntry, entries [][]copyEntry, i, tries int) 
 		of = append(of, source[i])
 	}
 	r := c.record()
-	return orderOf(learner, of, c.least, tries, c.nobodys, r.MaxTTL.Milliseconds(), r.Quarantine(c.opts.Drift).Milliseconds())
+	return orderOf(learner, of, c.least, tries, c.nobodys, clock.Padded(r.MaxTTL, c.opts.Drift).Milliseconds(), r.Quarantine(c.opts.Drift).Milliseconds())
 }
 
 // compare is for keys that the learner has, whose entries are the last: what not all of these sources

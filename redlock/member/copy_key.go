@@ -71,7 +71,7 @@ const copyTries = 8
 
 // orderOf decides about one key, by what the sources hold. least is how many of them have to deny a
 // lock that is valid, tries how often the key was read before, nobodys a value that no client has,
-// longest the longest TTL, and most the longest that a key may live.
+// longest what the masters are asked for at most, and most the longest that a key may live.
 //
 // A source denies a lock with its key, or with what has come in the place of that: the value of a
 // takeover, or of a change that a library makes, which may be under way or broken off; or a value that
