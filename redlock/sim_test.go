@@ -227,6 +227,7 @@ type world struct {
 	profile profile
 	opts    func(*Options)
 	maxTTL  time.Duration
+	stepMax time.Duration // Options.ClockStepMax
 	calm    time.Duration // faults are so many times as far apart as the profile says
 	began   time.Time
 	ledger  *ledger
@@ -300,8 +301,10 @@ func simulate(t *testing.T, seed uint64, prepare ...func(*world)) {
 				w.maxTTL = []time.Duration{500 * ms, time.Second, 2 * time.Second}[rng.IntN(3)] // of a caller's locks
 			}
 			timeout := []time.Duration{simShortTimeout, 50 * ms}[rng.IntN(2)]
+			w.stepMax = 10*ms + upTo(w.rng(3), 490*ms)
 			w.opts = func(o *Options) {
 				o.MaxTTL, o.MasterTimeout, o.ConnectTimeout = w.maxTTL, timeout, 400*ms
+				o.ClockStepMax = w.stepMax
 				o.HandoverTime = 30 * ms // TTLs are short here, too, and checkStarvation is
 				o.Heartbeat, o.ReconnectDelayMax, o.copyCount = simHeartbeat, 100*ms, 1
 				o.ClockSkewMax = 25 * time.Second
@@ -388,9 +391,9 @@ func (w *world) aftermath() {
 			time.Sleep(10 * ms)
 		}
 	}
-	time.Sleep(max(2*w.maxTTL, w.maxTTL+intentLife))
+	time.Sleep(max(2*w.maxTTL, w.maxTTL+intentLife) + w.stepMax)
 	w.wantNoLocks()
-	time.Sleep(w.maxTTL) // leases are remembered somewhat longer than their keys live
+	time.Sleep(w.maxTTL + w.stepMax) // leases are remembered somewhat longer than their keys live
 	for _, p := range w.proxies {
 		if st := p.Stats(); st.Waiters != 0 || st.Leases != 0 || st.Bound != 0 {
 			w.Errorf("proxy %d at the end: %d waiters, %d leases, %d of them bound, want none", p.id, st.Waiters, st.Leases, st.Bound)
@@ -433,6 +436,6 @@ func (w *world) aftermath() {
 	}
 	w.checkReaders()
 	// The last releases reach the masters that were not needed for the answer, and what readers have left ends.
-	time.Sleep(w.maxTTL + intentLife)
+	time.Sleep(w.maxTTL + intentLife + w.stepMax)
 	w.wantNoLocks()
 }
