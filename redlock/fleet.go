@@ -123,7 +123,7 @@ func newView(lanes []*lane, r *member.Record, f *fleet) *view {
 // beatArgs are what the lane's heartbeat tells its master.
 func (v *view) beatArgs(to *lane) []any {
 	if v.record == nil {
-		return member.BeatArgs("", false, nil, nil, nil)
+		return member.BeatArgs("", false, 0, nil, nil, nil)
 	}
 	var heard []int
 	for _, l := range v.masters {
@@ -131,7 +131,7 @@ func (v *view) beatArgs(to *lane) []any {
 			heard = append(heard, l.index)
 		}
 	}
-	return member.BeatArgs(v.record.ShownBy(to.guard.memory), to.clockAgrees(), v.stamps, heard, v.seats)
+	return member.BeatArgs(v.record.ShownBy(to.guard.memory), to.clockAgrees(), to.fleet.opts.ClockSkewMax, v.stamps, heard, v.seats)
 }
 
 // setRecord makes the record the one in force. Masters that stay keep their lanes; votes of rounds that

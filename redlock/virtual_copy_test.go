@@ -287,6 +287,30 @@ func TestCopierIsKilled(t *testing.T) {
 	}
 }
 
+// The clock of a learner was an hour ahead when its copier noted that it copies. The copier dies, and
+// the clock is set right: another one does not wait for that hour.
+func TestCopyNoteOfTheFuture(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		first := s.open(maxTTL(24*time.Hour), oneKey)
+		for i := range 20 {
+			first.lock(one(fmt.Sprint("job", i), 12*time.Hour))
+		}
+		time.Sleep(2 * time.Second) // who has just begun leaves it to others
+		s.masters[0].StepClock(time.Hour)
+		s.masters[0].Crash(false)
+		struck := s.strike(0, "evalsha", 10, first.kill)
+		s.masters[0].Restart()
+		s.until("the copier is killed", struck.Load)
+		s.masters[0].StepClock(-time.Hour)
+		next := s.start(maxTTL(24 * time.Hour))
+		began := time.Now()
+		s.until("master 1 votes", func() bool { return next.states()[0] == 'u' })
+		if took := time.Since(began); took > 5*time.Second {
+			s.Errorf("master 1 votes after %v, want soon", took)
+		}
+	})
+}
+
 // What is released while it is copied is gone everywhere, and what the restarted master remembers of an earlier time as well.
 func TestReleasedWhileItIsCopied(t *testing.T) {
 	for at := int64(1); at <= 8; at++ {

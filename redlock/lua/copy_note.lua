@@ -1,15 +1,18 @@
 -- Says on the learner who copies to it, and how far that is (member/copy.go).
 --
 -- KEYS   the membership (states.lua)
--- ARGV   the copier, the rest of the note, for how many milliseconds a note counts
+-- ARGV   the copier, the rest of the note, for how many milliseconds a note counts, clock_skew_max in
+--        milliseconds
 -- reply  {1}, or {0, the note} where another copier has said so less than that ago
 -- from   copying.note
 
 --include states
+--include stamp
 local note, now = redis.call('HGET', KEYS[1], 'copy'), ms()
 if note then
   local by, at = string.match(note, '^(%x+) (%d+) ')
-  if by and by ~= ARGV[1] and now - at < tonumber(ARGV[3]) then --mutant:two-copy-at-the-same-time
+  local old = age(at, now, ARGV[4])
+  if old and by ~= ARGV[1] and old < tonumber(ARGV[3]) then --mutant:two-copy-at-the-same-time
     return {0, note}
   end
 end

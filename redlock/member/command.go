@@ -1,18 +1,21 @@
 package member
 
-import "strconv"
+import (
+	"strconv"
+	"time"
+)
 
 // BeatArgs are the ARGV of lua.MemberBeat: settled is what the master shows, without an accepted child,
 // where it has settled on the record that the proxy goes by; agrees tells that the master's clock
-// agrees with the proxy's, so that its stamps may be set; stamps are StampField and ttlStampField of
+// agrees with the proxy's, so that its stamps may be set; skew is Options.ClockSkewMax; stamps are StampField and ttlStampField of
 // the listings whose timers run; heard are the seats whose listed memory this proxy hears; seats are
 // all seats of the record.
-func BeatArgs(settled string, agrees bool, stamps []string, heard, seats []int) []any {
+func BeatArgs(settled string, agrees bool, skew time.Duration, stamps []string, heard, seats []int) []any {
 	set := 0
 	if agrees {
 		set = 1
 	}
-	args := []any{settled, set, len(stamps), len(heard)}
+	args := []any{settled, set, len(stamps), len(heard), skew.Milliseconds()}
 	for _, stamp := range stamps {
 		args = append(args, stamp)
 	}

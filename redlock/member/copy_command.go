@@ -101,7 +101,7 @@ func (o *copyOrder) readersArgs() []any {
 // copyNote is who copies to a learner, and how far that is.
 type copyNote struct {
 	by    string
-	at    int64 // by the learner's clock, in milliseconds
+	at    string // by the learner's clock, in milliseconds
 	given int64
 	done  int // percent
 	from  string
@@ -112,7 +112,8 @@ func (n copyNote) text() string { return fmt.Sprintf("%d %d %s", n.given, n.done
 // copying is who copies to the learner, if the note of that is not older; false: nobody does.
 func (f *Report) copying(within time.Duration) (n copyNote, ok bool) {
 	n, ok = parseCopyNote(f.fields["copy"])
-	return n, ok && f.clock.Sub(time.UnixMilli(n.at)) < within
+	age, past := StampAge(n.at, f.clock, f.skew)
+	return n, ok && past && age < within
 }
 
 // parseCopyNote reads the field copy.
@@ -127,6 +128,6 @@ func parseCopyNote(text string) (n copyNote, ok bool) {
 			return n, false
 		}
 	}
-	n = copyNote{by: parts[0], at: counts[0], given: counts[1], done: int(counts[2]), from: conn.Sanitize(parts[4])}
+	n = copyNote{by: parts[0], at: parts[1], given: counts[1], done: int(counts[2]), from: conn.Sanitize(parts[4])}
 	return n, counts[2] <= 100
 }

@@ -254,10 +254,10 @@ func TestCopyScripts(t *testing.T) {
 
 		t.Run("note", func(t *testing.T) {
 			fresh()
-			one, other := "0000000000000001", "0000000000000002"
+			one, other, skew := "0000000000000001", "0000000000000002", time.Second
 			note := copyNote{given: 12, done: 34, from: "m 1,m2"}
 			says := func(by string, life int) []any {
-				return eval(lua.CopyNote, []string{lua.MembersKey}, by, note.text(), life).([]any)
+				return eval(lua.CopyNote, []string{lua.MembersKey}, by, note.text(), life, skew.Milliseconds()).([]any)
 			}
 			if got := says(one, 60_000); len(got) != 1 {
 				t.Errorf("the first: got %v", got)
@@ -270,12 +270,22 @@ func TestCopyScripts(t *testing.T) {
 				t.Fatalf("another one: got %v, want the note of the first", got)
 			}
 			n, ok := parseCopyNote(got[1].(string))
-			if !ok || n.by != one || n.given != 12 || n.done != 34 || n.from != "m 1,m2" || time.Since(time.UnixMilli(n.at)).Abs() > time.Minute {
+			if !ok || n.by != one || n.given != 12 || n.done != 34 || n.from != "m 1,m2" || n.at != strings.Fields(got[1].(string))[1] {
 				t.Errorf("got %+v, %v", n, ok)
 			}
 			time.Sleep(3 * time.Millisecond)
 			if got := says(other, 1); len(got) != 1 {
 				t.Errorf("when the note is old: got %v", got)
+			}
+			soon := fmt.Sprint(one, " ", masterMs(t, client)+500_000, " ", note.text())
+			must("HSET", lua.MembersKey, "copy", soon)
+			if got := says(other, 60_000); len(got) != 1 {
+				t.Errorf("when the note lies in the future: got %v", got)
+			}
+			must("HSET", lua.MembersKey, "copy", soon)
+			skew = time.Hour
+			if got := says(other, 60_000); len(got) != 2 {
+				t.Errorf("when the note is ahead by less than clocks may differ: got %v, want the note", got)
 			}
 			must("FLUSHALL")
 			says(one, 1)

@@ -216,11 +216,11 @@ func (s *Survey) heard(r *Record, one *Seat, within time.Duration) bool {
 		return false
 	}
 	says := s.count(func(f *Report) bool {
-		at, ok := f.stamp(HeardField(one.Number))
+		age, ok := f.stampAge(HeardField(one.Number))
 		if f.State.Record != r.ID() { //mutant:a-proxy-that-is-behind-vetoes
 			return false
 		}
-		return f.ok() && ok && !at.After(f.clock) && f.clock.Sub(at) < within //mutant:a-memory-that-is-heard-is-replaced
+		return f.ok() && ok && age < within //mutant:a-memory-that-is-heard-is-replaced
 	})
 	return says > 0 && says >= min(r.Quorum(), s.count(func(f *Report) bool { return f.ok() && f.State.Record == r.ID() })) //mutant:one-master-says-who-is-heard
 }

@@ -59,7 +59,7 @@ func surveyOf(r *Record) *Survey {
 	s := &Survey{Began: time.Unix(1_800_000_000, 0)}
 	for i := range r.Seats {
 		f := foundAt(r.Seats[i].Number, r.Seats[i].Memory, r)
-		f.clock, f.sent, f.received = s.Began, s.Began, s.Began
+		f.clock, f.skew, f.sent, f.received = s.Began, time.Second, s.Began, s.Began
 		s.Reports = append(s.Reports, f)
 	}
 	return s
@@ -844,6 +844,9 @@ func TestWhenAWaitIsOver(t *testing.T) {
 		{"the same, of one that is needed", 0, []func(s *Survey){ahead(skew+ms, 3), stamped(timer, enough, 0, 3, 4)}, wait},
 		{"three clocks differ from the one here", 0, []func(s *Survey){ahead(-time.Hour, 0, 1, 2), stamped(timer, enough, 0, 1, 2, 3, 4)}, wait},
 		{"stamps of times to come", 0, []func(s *Survey){stamped(timer, -time.Hour, 0, 1), stamped(timer, enough, 2, 3)}, wait},
+		{"two masters make up stamps", 0, []func(s *Survey){func(s *Survey) {
+			s.Reports[0].fields[timer], s.Reports[1].fields[timer], s.Reports[2].fields[timer] = "0", "0", "-9223372036854775808"
+		}}, wait},
 		{"all clocks differ from the one here", 0, []func(s *Survey){ahead(-skew-ms, 0, 1, 2, 3, 4), stamped(timer, enough, 0, 1, 2, 3, 4)}, wait},
 		{"a clock that is not reached", 0, []func(s *Survey){ahead(time.Hour, 1), func(s *Survey) { s.Reports[1].err = errAway }, stamped(timer, enough, 0, 3, 4)}, 0},
 	} {

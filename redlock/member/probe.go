@@ -139,7 +139,6 @@ var commandsNeeded = [][]any{
 	{"HGETALL", probeKey},
 	{"HKEYS", probeKey},
 	{"HSET", probeKey, "x", "0"},
-	{"HSETNX", probeKey, "x", "0"},
 	{"HINCRBY", probeKey, "x", "1"},
 	{"HDEL", probeKey, "x"},
 	{"UNLINK", probeKey},

@@ -166,15 +166,18 @@ func TestMemberScripts(t *testing.T) {
 		{"learn another founding of the same generation", lua.Learn, base, learn(3, other, 99), "[0 " + settled + "]", nil},
 		{"learn over nonsense", lua.Learn, with(base, "v", memory+" nonsense"), learn(3, lineage, 8), "[0 " + memory + " nonsense]", nil},
 
-		{"beat on nothing", lua.MemberBeat, nil, BeatArgs(settled, true, []string{"s:x"}, []int{1}, []int{1}), "[0]", nil},
-		{"beat alone", lua.MemberBeat, base, BeatArgs(settled, true, nil, nil, nil), "[6 " + settled + "]", with(base, "beat", "6")},
-		{"beat with stamps", lua.MemberBeat, with(base, "s:old", "1", "h:1", "2", "h:2", "3", "h:9", "4"), BeatArgs(settled, true, []string{"s:old", "s:new"}, []int{1}, []int{1, 2}),
+		{"beat on nothing", lua.MemberBeat, nil, BeatArgs(settled, true, time.Second, []string{"s:x"}, []int{1}, []int{1}), "[0]", nil},
+		{"beat alone", lua.MemberBeat, base, BeatArgs(settled, true, time.Second, nil, nil, nil), "[6 " + settled + "]", with(base, "beat", "6")},
+		{"beat with stamps", lua.MemberBeat, with(base, "s:old", "1", "h:1", "2", "h:2", "3", "h:9", "4"), BeatArgs(settled, true, time.Second, []string{"s:old", "s:new"}, []int{1}, []int{1, 2}),
 			"[6 " + settled + " 1 now]", with(base, "beat", "6", "s:old", "1", "s:new", "now", "h:1", "now", "h:2", "3")},
-		{"beat of a clock that disagrees", lua.MemberBeat, with(base, "s:old", "1"), BeatArgs(settled, false, []string{"s:old", "s:new"}, nil, nil),
+		{"beat with stamps that are none, or lie in the future", lua.MemberBeat, with(base, "s:late", "9999999999999", "s:huge", strings.Repeat("9", 400), "s:minus", "-5", "s:word", "x"),
+			BeatArgs(settled, true, time.Second, []string{"s:late", "s:huge", "s:minus", "s:word"}, nil, nil),
+			"[6 " + settled + " now now now now]", with(base, "beat", "6", "s:late", "now", "s:huge", "now", "s:minus", "now", "s:word", "now")},
+		{"beat of a clock that disagrees", lua.MemberBeat, with(base, "s:old", "1"), BeatArgs(settled, false, time.Second, []string{"s:old", "s:new"}, nil, nil),
 			"[6 " + settled + " 1 ]", with(base, "beat", "6", "s:old", "1")},
-		{"beat drops stamps", lua.MemberBeat, with(held, "s:old", "1", "h:1", "2"), BeatArgs(settled, true, nil, nil, []int{1}),
+		{"beat drops stamps", lua.MemberBeat, with(held, "s:old", "1", "h:1", "2"), BeatArgs(settled, true, time.Second, nil, nil, []int{1}),
 			"[6 " + accepted + "]", with(held, "beat", "6", "h:1", "2")},
-		{"beat of a proxy that is behind", lua.MemberBeat, with(base, "s:old", "1", "h:9", "2"), BeatArgs(fresh, true, []string{"s:old", "s:new"}, []int{1}, []int{1}),
+		{"beat of a proxy that is behind", lua.MemberBeat, with(base, "s:old", "1", "h:9", "2"), BeatArgs(fresh, true, time.Second, []string{"s:old", "s:new"}, []int{1}, []int{1}),
 			"[6 " + settled + " 1 ]", with(base, "beat", "6", "s:old", "1", "h:9", "2")},
 	}
 	onBothMasters(t, func(t *testing.T, client *redis.Client) {
@@ -216,13 +219,28 @@ func TestMemberScripts(t *testing.T) {
 	})
 }
 
+// A stamp that is ahead of the master's clock by less than clock_skew_max stays.
+func TestStampWithinTheSkewStays(t *testing.T) {
+	onBothMasters(t, func(t *testing.T, client *redis.Client) {
+		shows := "run:0000000000000007 -"
+		stamp := fmt.Sprint(masterMs(t, client) + time.Minute.Milliseconds())
+		writeHash(t, client, hashFields{"v": shows, "s:x": stamp})
+		if err := client.Eval(context.Background(), lua.MemberBeat.Text, []string{lua.MembersKey}, BeatArgs(shows, true, time.Hour, []string{"s:x"}, nil, nil)...).Err(); err != nil {
+			t.Fatal(err)
+		}
+		if got := readHash(t, client)["s:x"]; got != stamp {
+			t.Errorf("got %q, want %q", got, stamp)
+		}
+	})
+}
+
 func TestMemberScriptsLeaveAKeyOfAnotherTypeAlone(t *testing.T) {
 	onBothMasters(t, func(t *testing.T, client *redis.Client) {
 		ctx := context.Background()
 		client.FlushAll(ctx)
 		client.Set(ctx, lua.MembersKey, "somebody's", 0)
 		for _, s := range []lua.Script{lua.Mint, lua.Prepare, lua.Accept, lua.Learn, lua.MemberBeat, lua.AdmitFloor} {
-			err := client.Eval(ctx, s.Text, []string{lua.MembersKey, lua.FloorKey}, "", 0, 0, 0, 0, 0).Err()
+			err := client.Eval(ctx, s.Text, []string{lua.MembersKey, lua.FloorKey}, "", 0, 0, 0, 0, 0, 0).Err()
 			if err == nil || !strings.Contains(err.Error(), "WRONGTYPE") {
 				t.Errorf("%s: got %v, want WRONGTYPE", s.Name, err)
 			}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
@@ -59,10 +58,11 @@ type Report struct {
 	// fields are the others of the hash: stamps and who was heard.
 	fields map[string]string
 
-	clock          time.Time // its TIME
-	sent, received time.Time // when it was asked for that, and told it, on our clock
-	high           int64     // the highest fence that it has accepted
-	keys           int64     // in its database, those of the membership excepted
+	clock          time.Time     // its TIME
+	skew           time.Duration // Options.ClockSkewMax
+	sent, received time.Time     // when it was asked for that, and told it, on our clock
+	high           int64         // the highest fence that it has accepted
+	keys           int64         // in its database, those of the membership excepted
 
 	// What it had accepted when it was asked to prepare a step: "" and nil for nothing.
 	acceptedBallot string
@@ -87,12 +87,6 @@ func (f *Report) lists(r *Record) bool {
 	}
 	s := r.Seat(f.Place)
 	return s != nil && s.Memory == f.State.Memory
-}
-
-// stamp is when the master was told of a listing, by its own clock; false: it was not.
-func (f *Report) stamp(field string) (time.Time, bool) {
-	ms, err := strconv.ParseInt(f.fields[field], 10, 64)
-	return time.UnixMilli(ms), err == nil
 }
 
 // Close ends the connections, and what still waits for an answer there.
@@ -281,7 +275,7 @@ func (f *Report) read(ctx context.Context, opts Options) error {
 	if err != nil {
 		return err
 	}
-	f.clock, f.high, f.fields, f.keys = clock.Val(), high, hash.Val(), size.Val()
+	f.clock, f.skew, f.high, f.fields, f.keys = clock.Val(), opts.ClockSkewMax, high, hash.Val(), size.Val()
 	if len(f.fields) > 0 {
 		f.keys--
 	}

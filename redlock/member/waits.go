@@ -67,9 +67,9 @@ func (w *wait) left(s *Survey, r *Record, timer string, o Options) time.Duration
 	agreeing := s.agreeing(o.ClockSkewMax)
 	var ages []time.Duration
 	for _, f := range s.Reports {
-		at, ok := f.stamp(timer)
-		if ok && f.shows(r) && agreeing.Has(f.Place) && !at.After(f.clock) { //mutant:stamps-of-clocks-that-disagree
-			ages = append(ages, f.clock.Sub(at))
+		age, ok := f.stampAge(timer)
+		if ok && f.shows(r) && agreeing.Has(f.Place) { //mutant:stamps-of-clocks-that-disagree
+			ages = append(ages, age)
 		}
 	}
 	return max(0, min(left, whole+2*o.ClockSkewMax-quorumOfAges(ages, r))) //mutant:stamps-without-skew

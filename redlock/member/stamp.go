@@ -1,0 +1,24 @@
+package member
+
+import "time"
+
+// StampAge is how old a stamp is that was read from a master, a time in milliseconds since 1970, when
+// the master's own clock says now. Every stamp is read by this function, or in a script by
+// lua/stamp.lua.
+//
+// ok is false for what is no such time, or is ahead of that clock by more than skew
+// (Options.ClockSkewMax): the clock was wrong then, and has been corrected. Such a stamp counts as
+// absent, and may be written over. What is ahead by less has no age yet.
+func StampAge(text string, now time.Time, skew time.Duration) (age time.Duration, ok bool) {
+	ms, ok := parseCount(text)
+	age = now.Sub(time.UnixMilli(ms))
+	if !ok || age < -skew { //mutant:a-stamp-of-the-future-counts
+		return 0, false
+	}
+	return max(0, age), true
+}
+
+// stampAge is the age of a stamp in a field of the hash.
+func (f *Report) stampAge(field string) (age time.Duration, ok bool) {
+	return StampAge(f.fields[field], f.clock, f.skew)
+}
