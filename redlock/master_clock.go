@@ -74,7 +74,7 @@ type clockGuard struct {
 // clockView is what a lane knows of its master's clock, on our monotonic clock.
 type clockView struct {
 	// gained is by how much the clock had gained when it was last found out of step; 0: it was not, or is in
-	// step again. It did between before, when it had last been read before that, and found.
+	// step again. It did between before, when it had last been read before that, and found, which stay.
 	gained        time.Duration
 	before, found time.Duration
 	// began is since when the clock has been read and shown no gain; asked is when the last heartbeat
@@ -103,8 +103,8 @@ func newClockGuard(own *clock.Own, same bool) clockGuard {
 type clockResult struct {
 	// counts tells that the votes of the batch count as far as the clock is concerned.
 	counts bool
-	// gain is by how much the clock has gained, where its votes have counted until now; 0: they go on to,
-	// or did not. before is when it was last asked for before that.
+	// gain is by how much the clock has gained, where it was in step until now; 0: it still is, or was not.
+	// before is when it was last asked for before that.
 	gain, before time.Duration
 	// unwatched tells that nobody watched for longer than a wait.
 	unwatched bool
@@ -130,10 +130,11 @@ func (k *clockGuard) judge(now clock.Reading, own *clock.Own, drift clock.Drift,
 			result.unwatched = k.good
 		}
 	}
+	counted := k.good || k.inStep
 	k.gain = k.ring.Gain(now, rate)
 	k.inStep = k.ring.Begun && k.gain <= drift.StepMax
 	result.counts = k.good && k.inStep && asleep <= 0
-	if k.good && k.ring.Begun && !k.inStep {
+	if counted && k.ring.Begun && !k.inStep {
 		result.gain = k.gain + clock.Allowed(now.Received-k.ring.Latest, rate) // for people: what it has gained since it was last read
 		result.before = k.ring.Latest
 	}
@@ -177,7 +178,7 @@ func (k *clockGuard) doubt(found clockResult, now time.Time, own *clock.Own, dri
 // left is how long the clock's votes do not count at most, from the last reading on.
 func (k *clockGuard) left(drift clock.Drift, wait time.Duration) time.Duration {
 	if k.ring.Begun {
-		return min(wait, time.Duration(float64(max(0, k.gain-drift.StepMax))/drift.Rate()))
+		return min(max(0, wait-(k.last.Received-k.found)), time.Duration(float64(max(0, k.gain-drift.StepMax))/drift.Rate()))
 	}
 	if k.fresh.Begun {
 		return wait - (k.last.Received - k.fresh.Began)

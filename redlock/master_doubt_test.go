@@ -603,13 +603,14 @@ func TestClockGuardDoubtsInProportion(t *testing.T) {
 				k.doubt(got, time.Now(), own, drift, wait)
 				k.begin(now, 7, drift, wait)
 			}
-			if k.trust(saidOfClock{}, "", false, false, true, time.Now(), own, drift, wait); at > 0 && k.good {
+			k.knows = 7
+			if k.trust(saidOfClock{kept: true}, "", false, false, true, time.Now(), own, drift, wait); at > 0 && k.good {
 				counts = at
 				break
 			}
 			k.last = now
 		}
-		if told != 1 || (counts-tt.want).Abs() > tt.want/50+time.Second || k.fresh.Begun {
+		if told != 1 || (counts-tt.want).Abs() > tt.want/50+2*time.Second || k.fresh.Begun {
 			t.Errorf("a step of %v: told %d times, its votes count again after %v, want %v", tt.step, told, counts, tt.want)
 		}
 	}
@@ -655,6 +656,7 @@ func TestClockGuardTrusts(t *testing.T) {
 		{name: "watched", watched: wait, gained: true, said: speaks, want: true},
 		{name: "watched for less", watched: wait - 1, gained: true, nobody: true, agrees: true, reason: "before"},
 		{name: "told", said: told, want: true},
+		{name: "told of a gain that leaves too little", said: saidOfClock{told: true, used: 501 * ms, speaks: true}, reason: "another redlockd watches its clock"},
 		{name: "told behind a gain", gained: true, said: told, want: true},
 		{name: "told by one who pads otherwise", watched: wait, said: saidOfClock{speaks: true, padding: "clock_step_max=10ms,drift_factor=0.01"}, nobody: true, agrees: true,
 			reason: "another redlockd has clock_step_max=10ms,drift_factor=0.01, and this one clock_step_max=500ms,drift_factor=0.01"},
@@ -674,7 +676,7 @@ func TestClockGuardTrusts(t *testing.T) {
 		k.agrees, k.given, k.givenMemory = tt.agrees, tt.given, tt.of
 		k.last = clock.ReadingOf(began+tt.watched, began+tt.watched, own.Wall(now)+2*time.Second)
 		k.last.Offset = clock.Interval{Low: own.Wall(now) + 2*time.Second, High: own.Wall(now) + 2*time.Second}
-		if first := clock.ReadingOf(began, began, time.Hour); !tt.unread {
+		if first := clock.ReadingOf(began, began, own.Wall(now)+2*time.Second+began); !tt.unread {
 			k.fresh.Add(first, 0, wait)
 		}
 		if tt.gained {
@@ -683,12 +685,25 @@ func TestClockGuardTrusts(t *testing.T) {
 		}
 		k.first = 7
 		again := k.trust(tt.said, "m", tt.nobody, tt.alone, !tt.few, now, own, drift, wait)
+		if k.good || k.inStep != tt.want {
+			t.Errorf("%s: got good %v before others were told, in step %v, want %v", tt.name, k.good, k.inStep, tt.want)
+		}
+		if tt.want { // its votes count when the master was told
+			if k.trust(saidOfClock{kept: true}, "m", false, false, true, now, own, drift, wait); k.good {
+				t.Errorf("%s: good before there was anything to tell", tt.name)
+			}
+			k.knows = 7
+			if k.trust(saidOfClock{}, "m", false, false, true, now, own, drift, wait); k.good {
+				t.Errorf("%s: good before the master was told", tt.name)
+			}
+			again = again && k.trust(saidOfClock{kept: true}, "m", false, false, true, now, own, drift, wait)
+		}
 		switch {
 		case k.good != tt.want || again != tt.want:
 			t.Errorf("%s: got good %v, again %v, want %v", tt.name, k.good, again, tt.want)
 		case again && (k.gained != 0 || k.reason != "" || k.logged || k.skew != 0 || k.fresh.Begun || k.first != 0 || !k.ring.Watched(began, wait) && tt.watched == 0):
 			t.Errorf("%s: what was doubted stays: %+v", tt.name, k)
-		case again && k.ring.Gain(clock.ReadingOf(began, began, time.Hour+300*ms), 0) > 300*ms != tt.said.told:
+		case again && k.ring.Gain(clock.ReadingOf(began, began, own.Wall(now)+2*time.Second+began+300*ms), 0) > 300*ms != tt.said.told:
 			t.Errorf("%s: what others have seen it gain is not added", tt.name)
 		case !tt.want && !strings.Contains(k.reason, tt.reason):
 			t.Errorf("%s: got the reason %q, want %q", tt.name, k.reason, tt.reason)
@@ -815,14 +830,16 @@ func TestHeartbeatVouchesForOthers(t *testing.T) {
 	} {
 		for _, other := range []*lane{second, third} {
 			other.state, other.heartbeatDue = laneIdle, false
-			other.guard.clock = clockGuard{clockView: clockView{wall: wall, known: true}}
+			other.guard.clock = clockGuard{clockView: clockView{wall: wall, known: true, asked: time.Hour}}
 		}
 		tt.change(&second.guard.clock)
 		k := &l.guard.clock
 		k.good, k.gained, k.last.Offset, k.inStep = false, 0, tt.own, false
 		k.ring, k.fresh = clock.Ring{}, clock.Ring{}
 		k.fresh.Add(k.last, 0, time.Hour)
+		k.knows = 7
 		l.trustClock(saidOfClock{}, 7)
+		k.good = k.inStep
 		if second.heartbeatDue != tt.due || k.good != (tt.reason == "") || !strings.HasPrefix(k.reason, tt.reason) || k.agrees != k.good {
 			t.Errorf("%s: a heartbeat is due %v, want %v; the first is good %v, agrees %v: %s", tt.what, second.heartbeatDue, tt.due, k.good, k.agrees, k.reason)
 		}

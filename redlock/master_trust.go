@@ -77,13 +77,15 @@ type saidOfClock struct {
 	asks bool
 	// padding is that of one that knows, if it is not this client's; "": there is none.
 	padding string
+	// kept: what this client has said is there.
+	kept bool
 }
 
 // saidOf reads the reply to lua.Watch. What cannot be read says that somebody may know, and tells
 // nothing.
 func saidOf(reply *redis.Cmd) saidOfClock {
 	values, _ := reply.Slice()
-	if len(values) != 4 {
+	if len(values) != 5 {
 		return saidOfClock{speaks: true}
 	}
 	number := func(i int) int64 {
@@ -93,7 +95,7 @@ func saidOf(reply *redis.Cmd) saidOfClock {
 	padding, _ := values[3].(string)
 	return saidOfClock{
 		told: number(0) >= 0, used: time.Duration(min(max(0, number(0)), math.MaxInt64/1000)) * time.Microsecond,
-		speaks: number(1) != 0, asks: number(2) != 0, padding: conn.Sanitize(padding),
+		speaks: number(1) != 0, asks: number(2) != 0, padding: conn.Sanitize(padding), kept: number(4) == 1,
 	}
 }
 
@@ -109,7 +111,7 @@ func (l *lane) watchArgs(leaving bool) []any {
 	switch {
 	case leaving:
 		knows = -1
-	case k.good:
+	case k.inStep:
 	case k.first > 0:
 		first = k.first
 	default:
@@ -133,7 +135,7 @@ func (l *lane) leave() (done bool) {
 // begin takes the reading at the front of a heartbeat, which judge has judged, and the beat that was
 // counted behind it; 0: it could not be.
 func (k *clockGuard) begin(front clock.Reading, beat int64, drift clock.Drift, wait time.Duration) {
-	if k.same || k.good && k.inStep {
+	if k.same || k.inStep {
 		return
 	}
 	if !k.fresh.Begun {
@@ -146,18 +148,22 @@ func (k *clockGuard) begin(front clock.Reading, beat int64, drift clock.Drift, w
 }
 
 // trust decides at the end of a heartbeat whether the clock is good. If it is not, trust says why. It
-// returns true if the votes count again. said is what others say there. nobody: on a quorum of masters
-// nobody says anything. alone: this machine's clock agrees with too few masters. enough: so many are
-// connected that their clocks can be compared.
+// returns true if there is something new, so that another heartbeat should follow at once. said is what
+// others say there. nobody: on a quorum of masters nobody says anything. alone: this machine's clock
+// agrees with too few masters. enough: so many are connected that their clocks can be compared.
+//
+// Votes count only when the master has been told that this client knows its clock to be in step: else
+// another one that starts then could think that nobody watches.
 func (k *clockGuard) trust(said saidOfClock, memory string, nobody, alone, enough bool, now time.Time, own *clock.Own, drift clock.Drift, wait time.Duration) (again bool) {
-	if k.good {
-		return false
-	}
 	k.skew = 0
-	vouched := k.fresh.Begun
 	switch given := memory != "" && k.givenMemory == memory && k.fresh.Began <= k.given; { //mutant:what-was-copied-before-vouches
+	case k.good:
+		return false
+	case k.inStep && said.kept && k.knows > 0: //mutant:counted-before-others-are-told
+		k.good, k.gained, k.reason, k.logged = true, 0, "", false
+		k.fresh, k.first = clock.Ring{}, 0
+		return true
 	case k.inStep: // what it gained ends no lock early any more
-		vouched = false
 	case said.padding != "": //mutant:who-pads-otherwise-is-believed
 		k.reason = fmt.Sprintf("another redlockd has %s, and this one %s: they must agree, because each goes by how long the keys of the other live", said.padding, paddingOf(drift))
 		k.until = now.Add(wait)
@@ -165,21 +171,18 @@ func (k *clockGuard) trust(said saidOfClock, memory string, nobody, alone, enoug
 	case !k.fresh.Begun:
 		return false
 	case k.fresh.Watched(k.last.Sent, wait): //mutant:first-sight-of-a-clock-believed
-	case said.told:
-		k.fresh.Tell(said.used)
-	case given:
-		k.fresh.Tell(0)
-	case !k.ring.Begun && nobody && !said.speaks && k.agrees: //mutant:a-clock-that-gained-is-vouched-for //mutant:silence-of-one-master-vouches
-		k.fresh.Tell(0)
+		k.ring = k.fresh
+	case said.told && said.used+k.fresh.Plain(k.last, drift.Rate()) <= drift.StepMax:
+		k.ring = k.fresh
+		k.ring.Tell(said.used, k.last, drift.Rate(), wait)
+	case given, !k.ring.Begun && nobody && !said.speaks && k.agrees: //mutant:a-clock-that-gained-is-vouched-for //mutant:silence-of-one-master-vouches
+		k.ring = k.fresh
+		k.ring.Vouch()
 	default:
 		k.doubts(said, alone, enough, now, own, drift, wait)
 		return false
 	}
-	if vouched {
-		k.ring = k.fresh
-	}
-	k.fresh, k.first = clock.Ring{}, 0
-	k.good, k.inStep, k.gained, k.reason, k.logged = true, true, 0, "", false
+	k.fresh, k.first, k.inStep = clock.Ring{}, 0, true
 	return true
 }
 
@@ -217,27 +220,34 @@ func (l *lane) trustClock(said saidOfClock, beat int64) {
 	}
 	now, wait := time.Now(), f.view.Load().wait
 	l.mu.Lock()
-	k.wall, k.known, k.speaks = k.last.Offset, true, said.speaks
+	k.wall, k.known, k.speaks, k.asked = k.last.Offset, true, said.speaks, k.last.Sent
+	k.began = k.ring.Began
+	if !k.inStep {
+		if k.began = k.fresh.Began; !k.fresh.Begun {
+			k.began = f.own.At(now)
+		}
+	}
 	wall := f.own.Reading(now)
 	k.ownGain = k.own.Gain(wall, 0)
 	k.own.Add(wall, 0, wait)
 	l.mu.Unlock()
-	agreeing, enough, nobody := f.vouched(now)
+	agreeing, enough := f.vouched(now)
+	nobody, looks := f.nobodySpeaks(l)
 	stepped := f.stepped(l, 1)
 	l.mu.Lock()
 	k.agrees, k.copiedBeat = agreeing.Has(l.index), l.guard.beat
 	if k.trust(said, l.guard.memory, nobody, agreeing == 0, enough, now, f.own, f.drift, wait) {
-		l.since = now
-	}
-	k.began, k.asked, k.took, k.offset = k.ring.Began, k.last.Sent, k.last.Received-k.last.Sent, (k.last.Offset.Low+k.last.Offset.High)/2-f.own.Wall(now)
-	k.copied = k.ring
-	if !k.good {
-		if k.copied, k.began = k.fresh, k.fresh.Began; !k.fresh.Begun {
-			k.began = f.own.At(now)
+		if l.heartbeatDue = !k.good; k.good {
+			l.since = now
 		}
 	}
+	k.took, k.offset = k.last.Received-k.last.Sent, (k.last.Offset.Low+k.last.Offset.High)/2-f.own.Wall(now)
+	k.copied = k.ring
+	if !k.inStep {
+		k.copied = k.fresh
+	}
 	k.knows, k.used = 0, 0
-	if k.good && k.inStep {
+	if k.inStep {
 		k.knows, k.used = beat, max(0, k.ring.Gain(k.last, f.drift.Rate()))
 	} else if stepped {
 		k.used = k.gained
@@ -246,8 +256,16 @@ func (l *lane) trustClock(said saidOfClock, beat int64) {
 		l.heartbeatDue, k.hurried = true, k.last.Sent
 	}
 	l.mu.Unlock()
+	if !k.good && k.agrees {
+		for _, other := range looks {
+			other.requestHeartbeat()
+		}
+	}
 	for _, other := range f.view.Load().masters {
-		if nobody && agreeing.Has(other.index) {
+		if other == l || !agreeing.Has(other.index) {
+			continue
+		}
+		if nobody, _ := f.nobodySpeaks(other); nobody {
 			other.recheckClock()
 		}
 	}
@@ -356,21 +374,34 @@ func (l *lane) clockAgrees() bool {
 }
 
 // vouched are the masters whose clocks agree with ours and a majority. enough tells that so many are
-// connected that all that agree with our clock could be, and nobody that nobody else says on a quorum
-// of masters that it knows their clocks to be in step.
-func (f *fleet) vouched(now time.Time) (good quorum.Mask, enough, nobody bool) {
+// connected that all that agree with our clock could be.
+func (f *fleet) vouched(now time.Time) (good quorum.Mask, enough bool) {
 	v := f.view.Load()
 	offsets, known := make([]clock.Interval, v.Places), quorum.Mask(0)
-	silent := 0
 	for _, l := range v.masters {
 		if k := l.clockView(); k.known {
 			offsets[l.index], known = k.wall, known.With(l.index)
-			if !k.speaks {
-				silent++
-			}
 		}
 	}
-	return clock.Vouched(f.own.Wall(now), offsets, known, v.Count, f.opts.ClockSkewMax), known.Count() >= v.Quorum(), silent >= v.Quorum() //mutant:silence-of-a-minority-vouches
+	return clock.Vouched(f.own.Wall(now), offsets, known, v.Count, f.opts.ClockSkewMax), known.Count() >= v.Quorum()
+}
+
+// nobodySpeaks tells whether nobody else says on a quorum of masters that it knows whether their clocks
+// are in step, as of a moment after the first reading of this one's clock: who began to count its votes
+// before would be heard by then. looks are the masters that have to be asked once more for that.
+func (f *fleet) nobodySpeaks(of *lane) (nobody bool, looks []*lane) {
+	began := of.clockView().began
+	silent, v := 0, f.view.Load()
+	for _, l := range v.masters {
+		switch k := l.clockView(); {
+		case !k.known || k.speaks:
+		case l != of && k.asked < began: //mutant:an-old-look-says-that-nobody-watches
+			looks = append(looks, l)
+		default:
+			silent++
+		}
+	}
+	return silent >= v.Quorum(), looks //mutant:silence-of-a-minority-vouches
 }
 
 // stepped tells whether a clock that gained stepped, or runs too fast; false: as far as is known, this
@@ -393,7 +424,7 @@ func (f *fleet) stepped(l *lane, witnesses int) bool {
 	}
 	for _, other := range f.view.Load().masters {
 		o := other.clockView()
-		throughout := o.began < k.before && o.asked > k.found //mutant:a-clock-that-gained-too-is-a-witness //mutant:a-clock-that-was-not-asked-is-a-witness
+		throughout := o.began < k.before && o.found < k.before && o.asked > k.found //mutant:a-clock-that-gained-too-is-a-witness //mutant:a-clock-that-was-not-asked-is-a-witness
 		// A pause shows there as its length less what the answers took, now and before.
 		couldShow := 2*o.took+f.opts.ClockStepMax < k.gained //mutant:a-far-clock-is-a-witness
 		if throughout && couldShow && other.mayVote() {      //mutant:a-pause-of-ours-takes-votes

@@ -288,6 +288,7 @@ func TestWitnesses(t *testing.T) {
 		{what: "four witnesses", stepped: true, outOfIt: true},
 		{what: "two witnesses", others: func(i int, k *clockGuard) { k.took = time.Duration(i/2) * hour }, stepped: true},
 		{what: "one that gained too since", others: func(_ int, k *clockGuard) { k.began = now - second }},
+		{what: "all have gained, and are in step again", others: func(_ int, k *clockGuard) { k.found = now - second }},
 		{what: "none was asked since", others: func(_ int, k *clockGuard) { k.asked = now - 3*second }},
 		{what: "all are too far", others: func(_ int, k *clockGuard) { k.took = 4800 * ms }},
 		{what: "all are just near enough", others: func(_ int, k *clockGuard) { k.took = 4700 * ms }, stepped: true, outOfIt: true},
@@ -310,7 +311,7 @@ func TestWitnesses(t *testing.T) {
 				l.guard.record = record
 			}
 			k := &l.guard.clock
-			k.good, k.known, k.began, k.asked, k.took = true, true, now-hour, now, ms
+			k.good, k.known, k.began, k.found, k.asked, k.took = true, true, now-hour, now-hour, now, ms
 			if i > 0 && tt.others != nil {
 				tt.others(i-1, k)
 			}

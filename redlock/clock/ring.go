@@ -49,9 +49,10 @@ const ringSlots = 33
 // it has gained, and compares every reading with all of them.
 //
 // A reading is kept as its level: what its offset would have been at the zero of our clock, had the
-// master's clock run as fast as it may ever since. A clock within its rate never rises above the level
-// of an earlier reading; so one comparison, with the lowest level, is a comparison with all readings in
-// the ring, each with its own allowance.
+// master's clock run as fast as it may since the next reading. A clock within its rate never rises above
+// the level of an earlier reading; so one comparison, with the lowest level, is a comparison with all
+// readings in the ring, each with its own allowance. It begins with the next reading, because a key may
+// have been set until then; the last reading has none.
 //
 // A reading never replaces a lower one before a wait has passed. Otherwise a clock could gain as much
 // as the tolerance again and again, from one reading to the next: the more readings, the faster.
@@ -66,6 +67,8 @@ type Ring struct {
 	Began, Latest time.Duration
 	// told tells that somebody vouches for all that was before the first reading.
 	told bool
+	// last is the highest offset of the last reading, which has no level yet.
+	last time.Duration
 	// slots hold the readings that began in the same part of a wait. They are forgotten when the last one is
 	// older than a wait.
 	slots  [ringSlots]ringSlot
@@ -77,7 +80,8 @@ type Ring struct {
 
 // ringSlot is a part of a ring.
 type ringSlot struct {
-	// begin is when its first reading was asked for, latest when the last one was.
+	// begin is when its first reading was asked for, and latest when the last one was received, until which
+	// a key may have been set.
 	begin, latest time.Duration
 	// level is the lowest level, and gained the most by which an offset was above an earlier level of this
 	// slot. highest is the highest offset.
@@ -99,20 +103,18 @@ func (r *Ring) Gain(now Reading, rate float64) time.Duration {
 	if !r.Begun {
 		return 0
 	}
-	// The master answered between sent and received, and the rate may have moved its clock all that time.
-	return max(now.Offset.Low-r.lowest, r.gained) - Allowed(now.Received, rate) //mutant:a-clock-that-goes-back-is-forgiven-what-it-gained
+	return max(now.Offset.Low-r.last, now.Offset.Low-r.lowest-Allowed(now.Received, rate), r.gained-Allowed(now.Received, rate)) //mutant:a-clock-that-goes-back-is-forgiven-what-it-gained
 }
 
 // Add puts a reading into the ring.
 func (r *Ring) Add(now Reading, rate float64, wait time.Duration) {
 	if !r.Begun {
-		*r = Ring{Begun: true, Began: now.Received, lowest: levelNone, gained: -levelNone} //mutant:watched-since-it-was-asked
+		*r = Ring{Begun: true, Began: now.Received, last: levelNone, lowest: levelNone, gained: -levelNone} //mutant:watched-since-it-was-asked
 		for i := range r.slots {
 			r.slots[i] = slotNone
 		}
-		r.slots[0].begin = now.Sent
+		r.slots[0].begin, r.Latest = now.Sent, now.Sent
 	}
-	r.Latest = now.Sent
 	if now.Sent-r.slots[r.newest].begin >= wait/(ringSlots-1) {
 		r.newest = (r.newest + 1) % ringSlots
 		r.slots[r.newest] = slotNone
@@ -125,13 +127,15 @@ func (r *Ring) Add(now Reading, rate float64, wait time.Duration) {
 		r.sum()
 	}
 	slot := &r.slots[r.newest]
-	slot.latest = now.Sent
-	level := now.Offset.High - Allowed(now.Sent, rate) //mutant:drift-between-asking-and-receiving-forgotten
+	slot.latest = now.Received //mutant:forgotten-since-the-reading-was-asked
+	if level := r.last - Allowed(now.Received, rate); r.last != levelNone { //mutant:a-reading-allows-before-the-next-one
+		slot.level = min(slot.level, level) //mutant:each-reading-is-a-new-anchor
+		r.lowest = min(r.lowest, level)
+	}
 	slot.gained = max(slot.gained, now.Offset.Low-slot.level)
 	r.gained = max(r.gained, now.Offset.Low-r.lowest)
 	slot.highest = max(slot.highest, now.Offset.Low)
-	slot.level = min(slot.level, level) //mutant:each-reading-is-a-new-anchor
-	r.lowest = min(r.lowest, level)
+	r.last, r.Latest = now.Offset.High, max(r.Latest, now.Sent)
 }
 
 // sum reckons lowest and gained from the slots, from the oldest to the newest.
@@ -154,28 +158,34 @@ func (r *Ring) Sleep(asleep time.Duration, rate float64) {
 			slot.gained -= drift
 		}
 	}
+	if r.Begun {
+		r.last += asleep + drift
+	}
 	r.sum()
 }
 
-// Tell says that somebody who has watched the clock vouches for the time before the first reading, up
-// to a moment behind that, and has seen it gain so much, which counts here, too: gains add up over the
-// joint.
-func (r *Ring) Tell(gain time.Duration) {
-	r.told = true
-	if slot := &r.slots[r.newest]; gain > 0 { //mutant:a-gain-is-not-handed-over
-		slot.level = r.lowest - gain
-		slot.gained = max(slot.gained, r.highest()-slot.level)
-		r.sum()
-	}
+// Plain is no less than what the clock has gained since the first reading of the ring, without any
+// allowance.
+func (r *Ring) Plain(now Reading, rate float64) time.Duration {
+	return max(0, r.Gain(now, rate)) + Allowed(now.Received-r.Began, rate)
 }
 
-func (r *Ring) highest() time.Duration {
-	most := -levelNone
-	for i := range r.slots {
-		most = max(most, r.slots[i].highest)
-	}
-	return most
+// Tell says that somebody who has watched the clock vouches for the time before the first reading, up
+// to a moment behind that, and has seen it gain so much. So gains add up over the joint. What the rate
+// allows for the time in which both have watched counts once: by the account of who tells.
+func (r *Ring) Tell(gain time.Duration, now Reading, rate float64, wait time.Duration) {
+	gain += r.Plain(now, rate) //mutant:both-watches-allow-for-the-same-time
+	*r = Ring{}
+	r.Add(now, rate, wait)
+	slot := &r.slots[r.newest]
+	slot.level = now.Offset.Low - Allowed(now.Received, rate) - gain //mutant:a-gain-is-not-handed-over
+	slot.gained = now.Offset.Low - slot.level
+	r.told = true
+	r.sum()
 }
+
+// Vouch says that the time before the first reading does not matter.
+func (r *Ring) Vouch() { r.told = true }
 
 // Watched tells whether the ring goes back for a wait, or somebody vouches for the time before: since
 // then nothing unseen can have happened.

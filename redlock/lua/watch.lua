@@ -6,15 +6,16 @@
 --        it leaves; the gain that it has seen, in microseconds, 0 where it does not know and has seen
 --        none that was no pause of its own; the beat above which it wants to be told, 0 none, -1 the
 --        present one; how its keys are padded; for how many milliseconds that counts
--- reply  {gain, speaks, asks, padding}: the least gain of those who know more than this one asks for, -1
+-- reply  {gain, speaks, asks, padding, kept}: the least gain of those who know more than this one asks for, -1
 --        if nobody does; 1 if another one knows whether the clock is in step, or that cannot be told; 1
 --        if another one asks for a later beat than this one knows of; how others pad their keys who know
---        that the clock is in step, if that is not as this one does, else ""
+--        that the clock is in step, if that is not as this one does, else ""; 1 if what this one says is
+--        kept
 -- keeps  what was said too long ago, or in the future, is as if nobody had said it, and goes
 -- from   lane.heartbeat
 
 --include states
-local told, speaks, asks, padding, now = -1, 0, 0, '', clock()
+local told, speaks, asks, padding, kept, now = -1, 0, 0, '', 0, clock()
 local mine, beat, first = 'c:' .. ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[4])
 local counted = tonumber(redis.call('HGET', KEYS[1], 'beat') or 0) or 0
 for _, field in ipairs(redis.call('HKEYS', KEYS[1])) do
@@ -48,6 +49,8 @@ elseif shows() ~= '' then
   local said = table.concat({ms(), ARGV[2], ARGV[3], wants, ARGV[5]}, ' ')
   if type(redis.pcall('HSET', KEYS[1], mine, said)) == 'table' then --mutant:a-full-master-says-that-nobody-watches
     speaks = 1
+  else
+    kept = 1
   end
 end
-return {told, speaks, asks, padding}
+return {told, speaks, asks, padding, kept}

@@ -123,6 +123,9 @@ type copyPlace struct {
 	beat   int64
 	// ring is what the clock has shown before the copy: every reading is compared with all of them.
 	ring *clock.Ring
+	// used is by how much the clock of a source has gained, as last read: so much of what its keys live
+	// for longer than their locks may be used up.
+	used time.Duration
 }
 
 // pipe sends commands to a master, and judges it by what stands behind them, as is done with votes.
@@ -160,9 +163,11 @@ func (p *copyPlace) judge(end Trailer, now clock.Reading, d clock.Drift) (gained
 	}
 	p.beat = end.Beat
 	if p.ring != nil {
-		if gain := p.ring.Gain(now, d.Rate()); gain > d.StepMax { //mutant:a-source-whose-clock-gains-is-read-on
+		gain := p.ring.Gain(now, d.Rate())
+		if gain > d.StepMax { //mutant:a-source-whose-clock-gains-is-read-on
 			return true, errors.New(clock.OutOfStep(gain))
 		}
+		p.used = max(0, gain)
 	}
 	return false, nil
 }
@@ -264,7 +269,7 @@ func (c *copier) pass(ctx context.Context, from *copyPlace, readers []*copyPlace
 				}
 			})
 			if err == nil && read != nil {
-				entries[reader], err = copyEntriesOf(read, len(batch))
+				entries[reader], err = c.entriesOf(p, read, len(batch))
 			}
 			if err == nil && give != nil {
 				done, err = doneOf(give)
@@ -339,9 +344,21 @@ func (c *copier) read(ctx context.Context, places []*copyPlace, names []string) 
 			return err
 		}
 		var err error
-		entries[i], err = copyEntriesOf(cmd, len(names))
+		entries[i], err = c.entriesOf(p, cmd, len(names))
 		return err
 	})
+	return entries, err
+}
+
+// entriesOf reads a reply of CopyRead. What the clock of a source has gained is given back to its keys:
+// on the learner, whose clock may gain, too, they need all that they live for longer than their locks.
+func (c *copier) entriesOf(p *copyPlace, cmd *redis.Cmd, n int) ([]copyEntry, error) {
+	entries, err := copyEntriesOf(cmd, n)
+	if gained := (p.used + time.Millisecond - 1).Milliseconds(); gained > 0 && p != c.learner { //mutant:a-copy-has-the-padding-that-its-source-has-left
+		for i := range entries {
+			entries[i].lengthen(gained)
+		}
+	}
 	return entries, err
 }
 

@@ -38,6 +38,16 @@ type copyEntry struct {
 // lock tells whether the key can be that of a lock.
 func (e *copyEntry) lock() bool { return e.kind == copyString || e.kind == copyReaders }
 
+// lengthen has all ends come so much later, in milliseconds.
+func (e *copyEntry) lengthen(by int64) {
+	if e.lock() {
+		e.left += by
+		for member := range e.readers {
+			e.readers[member] += by
+		}
+	}
+}
+
 // same tells whether two masters hold the same, but for its end.
 func (e *copyEntry) same(o *copyEntry) bool { return e.kind == o.kind && e.value == o.value }
 
