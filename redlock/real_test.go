@@ -125,6 +125,79 @@ func patient(o *Options) { o.MasterTimeout = 5 * time.Second }
 // brief makes quarantines short enough to be waited for, and is as patient as such short TTLs allow.
 func brief(o *Options) { o.MaxTTL, o.MasterTimeout = time.Second, 400*time.Millisecond }
 
+// A library that locks on the masters directly, as redsync and node-redlock do, and redlockd exclude each other, also when the TTL of the one has
+// ended by itself: both count all of their TTL, the library less the drift that it subtracts.
+func TestRealLibraryOnTheMasters(t *testing.T) {
+	servers, c := openFive(t, patient)
+	ctx := context.Background()
+	var masters []*redis.Client
+	for _, s := range servers {
+		masters = append(masters, dialServer(t, s.Addr))
+	}
+	locks := func(token string, ttl time.Duration) bool {
+		t.Helper()
+		granted := 0
+		for _, m := range masters {
+			done, err := m.SetNX(ctx, "r", token, ttl).Result()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if done {
+				granted++
+			}
+		}
+		return granted > len(masters)/2
+	}
+	unlocks := func(token string) {
+		t.Helper()
+		for _, m := range masters {
+			if err := m.Eval(ctx, "return redis.call('get', KEYS[1]) == ARGV[1] and redis.call('del', KEYS[1])", []string{"r"}, token).Err(); err != nil && !errors.Is(err, redis.Nil) {
+				t.Fatal(err)
+			}
+		}
+	}
+	lease, err := c.TryLock(ctx, "r", 30*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if locks("library", 30*time.Second) {
+		t.Error("the library has locked what redlockd holds")
+	}
+	unlocks("library")
+	if err := lease.Unlock(ctx); err != nil {
+		t.Fatal(err)
+	}
+	noKeys(t, servers)
+	if !locks("library", 30*time.Second) {
+		t.Fatal("the library has not locked what redlockd has released")
+	}
+	if _, err := c.TryLock(ctx, "r", 30*time.Second); !errors.Is(err, ErrHeld) {
+		t.Errorf("LOCK of what the library holds: got %v, want ErrHeld", err)
+	}
+	unlocks("library")
+	// Nobody releases: the library tries until the keys end, and redlockd waits until they do.
+	if lease, err = c.TryLock(ctx, "r", time.Second); err != nil {
+		t.Fatal(err)
+	}
+	var sent time.Time
+	eventually(t, "the library has the lock", func() error {
+		if sent = time.Now(); !locks("library", time.Second) {
+			unlocks("library")
+			return ErrHeld
+		}
+		return nil
+	})
+	if left := time.Until(lease.Until()); left > 0 {
+		t.Errorf("the library has locked what redlockd holds for another %v", left)
+	}
+	if _, err = c.Lock(ctx, "r", 30*time.Second); err != nil {
+		t.Fatal(err)
+	}
+	if believed := sent.Add(time.Second*99/100 - 2*time.Millisecond); time.Now().Before(believed) {
+		t.Errorf("redlockd has locked what the library holds for another %v", time.Until(believed))
+	}
+}
+
 // 200 clients on one resource: each gets it once, one after the other, in the order in which they came.
 func TestRealTwoHundredInTurn(t *testing.T) {
 	servers, c := openFive(t, patient)
