@@ -304,7 +304,9 @@ func simulate(t *testing.T, seed uint64, prepare ...func(*world)) {
 			w.stepMax = 10*ms + upTo(w.rng(3), 490*ms)
 			w.opts = func(o *Options) {
 				o.MaxTTL, o.MasterTimeout, o.ConnectTimeout = w.maxTTL, timeout, 400*ms
-				o.ClockStepMax = w.stepMax
+				if o.ClockStepMax = w.stepMax; w.trace != nil {
+					o.ClockStepMax = 10 * ms // no clock steps by less, and a larger pad hides a validity that is too long
+				}
 				o.HandoverTime = 30 * ms // TTLs are short here, too, and checkStarvation is
 				o.Heartbeat, o.ReconnectDelayMax, o.copyCount = simHeartbeat, 100*ms, 1
 				o.ClockSkewMax = 25 * time.Second

@@ -287,7 +287,7 @@ func fenced(events []string, fence int) (others []string) {
 }
 
 // tracedMutants are mutants of the code whose traces the model must refuse, whether or not two callers come to hold a lock by them.
-var tracedMutants = []string{"quorum-off-by-one", "the-undo-does-not-look-at-the-end", "votes-counted-in-quarantine", "a-learner-votes", "drift-left-out",
+var tracedMutants = []string{"quorum-off-by-one", "the-undo-does-not-look-at-the-end", "votes-counted-in-quarantine", "a-learner-votes", "a-native-lock-is-not-padded",
 	"elapsed-left-out", "ends-are-not-moved-far-enough", "lock-shortens", "extend-shortens", "the-record-is-not-compared", "fence-not-above-the-mark"}
 
 // TestTraceMutantsModel runs the mutants one by one; -run 'TestTraceMutantsModel$/^name$' runs one.
