@@ -194,7 +194,7 @@ func (c *Client) Drain() {
 func (c *Client) Close(ctx context.Context) error {
 	c.Drain()
 	err := c.settle(ctx)
-	for began := time.Now(); !c.fleet.leave() && ctx.Err() == nil && time.Since(began) < c.opts.MasterTimeout; {
+	for began := time.Now(); !c.fleet.leave() && time.Since(began) < c.opts.MasterTimeout; {
 		time.Sleep(time.Millisecond)
 	}
 	// Cancelled first: a lane that is woken looks at the context.

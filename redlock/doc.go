@@ -94,7 +94,8 @@
 //   - survey, report: what all masters, or one, have just shown. Step: the choice of the next record.
 //     Founding: one without a majority.
 //   - beat: a number that each heartbeat raises, so that a memory that went back in time shows. Drift,
-//     gain, doubt: how far clocks may part, by how much one has, and the time without its votes.
+//     gain, doubt: how far clocks may part, by how much one has, and the time without its votes. To pad:
+//     to have keys live longer by the drift. To vouch for a clock: to know that it was in step before.
 //   - commit, reading: a guarded change, and a reading, for a client that was written for one Redis.
 //
 // # Rooms

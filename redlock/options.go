@@ -76,7 +76,8 @@ type Options struct {
 	// asked to keep keys for longer by this part, ClockStepMax and 2 ms: it costs no validity. Default 0.01.
 	DriftFactor float64
 	// ClockStepMax is how far a master's clock may gain on ours, beyond three quarters of DriftFactor, and
-	// still be believed: more, and the master's votes do not count here for up to about MaxTTL. Default
+	// still be believed: more, and the master's votes do not count here until it was given what the others
+	// remember, or for up to about MaxTTL. It and DriftFactor must be the same for all clients. Default
 	// 500 ms.
 	ClockStepMax time.Duration
 	// Heartbeat is the pause between two looks at a master: at its role and memory policy, and, where
@@ -103,9 +104,10 @@ type Options struct {
 	// less than any MaxTTL that was in force before, for nobody else remembers that. Default 1 min.
 	FoundingWait time.Duration
 	// ClockSkewMax is how far the wall clocks of this process, of other proxies and of the masters may
-	// differ. A client that has just started believes a master's clock if it, its own, and a majority of
-	// all lie within it; else it watches the clock for about MaxTTL first. And when fewer than a quorum of
-	// masters remember the fences they gave, the next one is twice this ahead of the clock. Default 1 s.
+	// differ. A client that has just started counts the clocks that another client watches. Where none
+	// does, it counts a master's clock if it, its own, and a majority of all lie within this. And when fewer
+	// than a quorum of masters remember the fences they gave, the next one is twice this ahead of the clock.
+	// Default 1 s.
 	ClockSkewMax time.Duration
 
 	// MaxWait bounds how long one LOCK may wait. Default 1 h.

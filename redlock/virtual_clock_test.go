@@ -333,3 +333,46 @@ func TestWitnesses(t *testing.T) {
 		}
 	}
 }
+
+// Who looks whether others speak looks after the first reading of the clock in question: a client that has begun to count its votes meanwhile is heard.
+func TestLooksOfNobody(t *testing.T) {
+	b := standing(t, newMemMaster(t))
+	f := b.lane.fleet
+	const began = time.Minute
+	for _, tt := range []struct {
+		what   string
+		change func(i int, k *clockGuard) // of the four others
+		nobody bool
+		looks  int
+	}{
+		{"all were asked since", func(int, *clockGuard) {}, true, 0},
+		{"two were asked since", func(i int, k *clockGuard) {
+			if i > 1 {
+				k.asked = began - 1
+			}
+		}, true, 2},
+		{"one was asked since", func(i int, k *clockGuard) {
+			if i > 0 {
+				k.asked = began - 1
+			}
+		}, false, 3},
+		{"two are heard", func(i int, k *clockGuard) { k.speaks = i > 1 }, true, 0},
+		{"three are heard", func(i int, k *clockGuard) { k.speaks = i > 0 }, false, 0},
+		{"three are not connected", func(i int, k *clockGuard) { k.known = i == 0 }, false, 0},
+	} {
+		lanes := make([]*lane, 5)
+		for i := range lanes {
+			lanes[i] = newLane(f, i, b.lane.master)
+			k := &lanes[i].guard.clock
+			k.known, k.asked, k.began = true, began, time.Hour
+			if i > 0 {
+				tt.change(i-1, k)
+			}
+		}
+		lanes[0].guard.clock.began, lanes[0].guard.clock.asked = began, began-1 // TIME at the front of the same heartbeat
+		f.set(newView(lanes, b.lane.guard.record, f))
+		if nobody, looks := f.nobodySpeaks(lanes[0]); nobody != tt.nobody || len(looks) != tt.looks {
+			t.Errorf("%s: nobody speaks: got %v, and %d more looks, want %v, %d", tt.what, nobody, len(looks), tt.nobody, tt.looks)
+		}
+	}
+}

@@ -127,7 +127,7 @@ func (r *Ring) Add(now Reading, rate float64, wait time.Duration) {
 		r.sum()
 	}
 	slot := &r.slots[r.newest]
-	slot.latest = now.Received //mutant:forgotten-since-the-reading-was-asked
+	slot.latest = now.Received                                              //mutant:forgotten-since-the-reading-was-asked
 	if level := r.last - Allowed(now.Received, rate); r.last != levelNone { //mutant:a-reading-allows-before-the-next-one
 		slot.level = min(slot.level, level) //mutant:each-reading-is-a-new-anchor
 		r.lowest = min(r.lowest, level)

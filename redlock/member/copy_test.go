@@ -381,3 +381,27 @@ func TestSourceIsJudged(t *testing.T) {
 		}
 	}
 }
+
+// What the clock of a source has gained, up to now, is given back to its keys: the learner may gain as much.
+func TestCopyPadsAnew(t *testing.T) {
+	source, learner := &copyPlace{used: 1500 * time.Microsecond}, &copyPlace{used: 300 * ms}
+	c := &copier{learner: learner}
+	for _, tt := range []struct {
+		place *copyPlace
+		want  string
+	}{
+		{source, "[1002 -1 -2 2002 map[r:A:502 r:B:2002]]"},
+		{learner, "[1000 -1 -2 2000 map[r:A:500 r:B:2000]]"},
+		{&copyPlace{}, "[1000 -1 -2 2000 map[r:A:500 r:B:2000]]"},
+	} {
+		cmd := redis.NewCmd(t.Context())
+		cmd.SetVal([]any{int64(1000), "T", int64(-1), int64(-1), int64(-2), int64(0), int64(2000), []any{"redlockd:end", "2000", "r:A", "500", "r:B", "2000"}})
+		entries, err := c.entriesOf(tt.place, cmd, 4)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprint([]any{entries[0].left, entries[1].left, entries[2].left, entries[3].left, entries[3].readers}); got != tt.want {
+			t.Errorf("a clock that gained %v: got %s, want %s", tt.place.used, got, tt.want)
+		}
+	}
+}

@@ -87,6 +87,8 @@ const (
 	membersChangeIn = 30
 	// membersLook is the pause between two looks at what the client knows.
 	membersLook = 20 * time.Millisecond
+	// membersClocks bounds how long the table waits for what others say of the masters' clocks.
+	membersClocks = 50 * membersLook
 	// membersCopies bounds how long the table waits for what is known of copies.
 	membersCopies = 10 * membersLook
 	// membersTell is the pause between two lines about a change that takes long.
@@ -137,6 +139,9 @@ func runMembers(call *cli.Call) error {
 	// copied to.
 	await(c.Engine.ConnectTimeout, func() bool {
 		return !slices.ContainsFunc(m.client.Masters(), func(s redlock.MasterStatus) bool { return s.State == redlock.MasterDown && s.Reason == "connecting" })
+	})
+	await(membersClocks, func() bool { // other redlockds say with their heartbeats that a clock is in step
+		return !slices.ContainsFunc(m.client.Masters(), func(s redlock.MasterStatus) bool { return s.State == redlock.MasterDoubted })
 	})
 	await(membersCopies, func() bool {
 		return !slices.ContainsFunc(m.client.Membership().Seats, func(s redlock.Seat) bool { return s.State == redlock.SeatLearner && s.Copying == nil })
