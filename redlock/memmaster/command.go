@@ -24,6 +24,7 @@ const (
 	flagNoScript                          // refused in a script
 	flagNoAuth                            // allowed before a login
 	flagPubSub                            // allowed while subscribed
+	flagGrows                             // refused while the memory is full
 )
 
 // keyPositions says which arguments are keys.
@@ -53,13 +54,13 @@ func init() {
 		// Strings.
 		&command{"get", 2, flagRead, oneKey, on(isString, cmdGET), nil},
 		&command{"mget", -2, flagRead, allKeys, cmdMGET, nil},
-		&command{"set", -3, flagWrite, oneKey, cmdSET, nil},
-		&command{"incr", 2, flagWrite, oneKey, on(isString, cmdINCR), nil},
+		&command{"set", -3, flagWrite | flagGrows, oneKey, cmdSET, nil},
+		&command{"incr", 2, flagWrite | flagGrows, oneKey, on(isString, cmdINCR), nil},
 		&command{"delex", 4, flagWrite, oneKey, cmdDELEX, nil},
 		&command{"delifeq", 3, flagWrite, oneKey, cmdDELIFEQ, nil},
 
 		// Sorted sets: the marks of fencing tokens, and the readers of a resource.
-		&command{"zadd", -4, flagWrite, oneKey, cmdZADD, nil},
+		&command{"zadd", -4, flagWrite | flagGrows, oneKey, cmdZADD, nil},
 		&command{"zscore", 3, flagRead, oneKey, on(isZset, cmdZSCORE), nil},
 		&command{"zcard", 2, flagRead, oneKey, on(isZset, cmdZCARD), nil},
 		&command{"zpopmin", -2, flagWrite, oneKey, cmdZPOPMIN, nil},
@@ -72,10 +73,10 @@ func init() {
 		&command{"hmget", -3, flagRead, oneKey, on(isHash, cmdHMGET), nil},
 		&command{"hgetall", 2, flagRead, oneKey, on(isHash, cmdHGETALL), nil},
 		&command{"hkeys", 2, flagRead, oneKey, on(isHash, cmdHKEYS), nil},
-		&command{"hset", -4, flagWrite, oneKey, cmdHSET, nil},
-		&command{"hsetnx", 4, flagWrite, oneKey, on(isHash, cmdHSETNX), nil},
+		&command{"hset", -4, flagWrite | flagGrows, oneKey, cmdHSET, nil},
+		&command{"hsetnx", 4, flagWrite | flagGrows, oneKey, on(isHash, cmdHSETNX), nil},
 		&command{"hdel", -3, flagWrite, oneKey, on(isHash, cmdHDEL), nil},
-		&command{"hincrby", 4, flagWrite, oneKey, cmdHINCRBY, nil},
+		&command{"hincrby", 4, flagWrite | flagGrows, oneKey, cmdHINCRBY, nil},
 
 		// Keys of any type.
 		&command{"del", -2, flagWrite, allKeys, cmdDEL, nil},
@@ -223,13 +224,18 @@ func (m *Master) refusal(c *client, cmd *command, found bool, args [][]byte) str
 		return "NOAUTH Authentication required."
 	case cmd.flags&flagWrite != 0 && m.replicaOf != nil:
 		return errReadOnly
+	case cmd.flags&flagGrows != 0 && m.full:
+		return errFull
 	case len(c.channels) > 0 && cmd.flags&flagPubSub == 0:
 		return "ERR Can't execute '" + cmd.name + "': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context"
 	}
 	return ""
 }
 
-const errReadOnly = "READONLY You can't write against a read only replica."
+const (
+	errReadOnly = "READONLY You can't write against a read only replica."
+	errFull     = "OOM command not allowed when used memory > 'maxmemory'."
+)
 
 // unknownCommand is Redis's refusal, which shows at most 128 bytes of the name and of the arguments.
 func unknownCommand(args [][]byte) string {

@@ -133,6 +133,14 @@ func (m *Master) SetClockRate(ppm float64) {
 	m.clock.setRate(time.Now(), ppm)
 }
 
+// SetFull models a memory that is full, under maxmemory-policy noeviction: what needs memory is refused
+// with OOM. A script that has written goes on, as in Redis. A restart ends it.
+func (m *Master) SetFull(full bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.full = full
+}
+
 // Evict models a memory that is full, under a maxmemory-policy volatile-*: of the keys that expire,
 // those go that chosen names. INFO counts them, and clients that track them are told. It does nothing,
 // and returns false, while the policy forbids it, or the process does not run.

@@ -459,6 +459,35 @@ func TestClock(t *testing.T) {
 	})
 }
 
+func TestFull(t *testing.T) {
+	bubble(t, func(t *testing.T, m *Master) {
+		c, ctx := redisClient(t, m, nil), context.Background()
+		mustSetNX(t, c, "a", "1")
+		m.SetFull(true)
+		refused := func(what string, err error) {
+			t.Helper()
+			if err == nil || !strings.HasPrefix(err.Error(), "OOM ") {
+				t.Errorf("%s: got %v, want OOM", what, err)
+			}
+		}
+		refused("SET", c.Set(ctx, "b", "1", 0).Err())
+		refused("a script", c.Eval(ctx, "return redis.call('HSET', KEYS[1], 'f', 1)", []string{"h"}).Err())
+		if err := c.Eval(ctx, "redis.call('DEL', KEYS[1]) return redis.call('HSET', KEYS[2], 'f', 1)", []string{"a", "h"}).Err(); err != nil {
+			t.Errorf("a script that has written: %v", err)
+		}
+		if err := c.Del(ctx, "h").Err(); err != nil {
+			t.Errorf("DEL: %v", err)
+		}
+		m.SetFull(false)
+		mustSetNX(t, c, "a", "1")
+		m.SetFull(true)
+		m.Restart()
+		if err := redisClient(t, m, nil).Set(ctx, "b", "1", 0).Err(); err != nil {
+			t.Errorf("SET after a restart: %v", err)
+		}
+	})
+}
+
 func TestClose(t *testing.T) {
 	bubble(t, func(t *testing.T, m *Master) {
 		link := m.Link()

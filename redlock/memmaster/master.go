@@ -48,7 +48,9 @@ type Master struct {
 	evicted int
 	// replicaOf is the host and port of another master; nil for a master.
 	replicaOf []string
-	scripts   *scripting
+	// full: SetFull.
+	full    bool
+	scripts *scripting
 
 	clients map[int64]*client
 	// running is the client whose command is being executed; nil between two batches.
@@ -95,7 +97,7 @@ func (m *Master) startProcess() {
 	m.readClock()
 	m.runID, m.lastID = newRunID(), 0
 	m.config = map[string]string{"maxmemory": "0", "maxmemory-policy": "noeviction"}
-	m.replicaOf, m.scripts, m.evicted = nil, newScripting(m), 0
+	m.replicaOf, m.full, m.scripts, m.evicted = nil, false, newScripting(m), 0
 	m.clients = map[int64]*client{}
 	m.channels = map[string][]*client{}
 	m.tracked = map[string][]trackerID{}

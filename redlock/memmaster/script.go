@@ -28,6 +28,7 @@ type scripting struct {
 	// The running script.
 	caller   *client
 	readOnly bool // by its shebang line
+	wrote    bool // it has changed data
 	// bytes holds the arguments of one command, and args points into it: both are used again for the next
 	// command.
 	bytes []byte
@@ -129,7 +130,7 @@ func cmdSCRIPTFLUSH(c *client, args [][]byte) {
 
 // run executes a script and answers the caller. What ended a script before its end is in the reply.
 func (s *scripting) run(caller *client, script *sandbox.Script, keys, argv [][]byte) {
-	s.caller, s.readOnly = caller, script.NoWrites
+	s.caller, s.readOnly, s.wrote = caller, script.NoWrites, false
 	reply, _ := script.Run(sandbox.Run{Keys: texts(keys), Argv: texts(argv), Caller: s, Limits: scriptLimits})
 	s.caller = nil
 	caller.out = reply.AppendTo(caller.out, 2)
@@ -158,7 +159,10 @@ func (s *scripting) Call(texts []string) (resp.Value, error) {
 		return scriptError("ERR Write commands are not allowed from read-only scripts."), nil
 	case cmd.flags&flagWrite != 0 && s.m.replicaOf != nil:
 		return scriptError(errReadOnly), nil
+	case cmd.flags&flagGrows != 0 && s.m.full && !s.wrote:
+		return scriptError(errFull), nil
 	}
+	s.wrote = s.wrote || cmd.flags&flagWrite != 0
 	c := s.client
 	c.out = c.out[:0]
 	s.m.call(c, s.caller, cmd, args)
