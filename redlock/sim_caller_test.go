@@ -186,6 +186,10 @@ func (c *caller) run() {
 
 func (c *caller) turn() {
 	w, rng := c.w, c.rng
+	if w.clocks.on && rng.IntN(20) == 0 {
+		c.dayTurn()
+		return
+	}
 	kind := rng.IntN(20)
 	if w.trace != nil && (kind < 4 || kind >= 9 && kind < 15) {
 		kind = 19 // only what the model has: no drop-in clients, no readers

@@ -75,6 +75,7 @@ type nemesis struct {
 	// slewEnds is when the last clock has a right rate again.
 	slewEnds time.Time
 	notes    int // of what it has done
+	watches  []watch
 }
 
 // note tells the story what the nemesis does.
@@ -101,6 +102,7 @@ func newNemesis(w *world) *nemesis {
 			n.names = append(n.names, name)
 		}
 	}
+	n.names = w.clocks.faults(&w.profile, n.names)
 	if w.profile.drift {
 		for _, m := range w.masters {
 			m.SetClockRate(float64(n.rng.IntN(9001) - 4500))
@@ -144,7 +146,7 @@ func (n *nemesis) heal() {
 		n.mendNext()
 	}
 	for i, m := range n.w.masters {
-		if n.ahead[i] < 0 { // or what was locked before the step back would live for so long
+		if n.ahead[i] < 0 && !n.w.clocks.on { // or what was locked before the step back would live for so long
 			for end := time.Now().Add(2 * time.Second); !n.everybodyKnows(i) && time.Now().Before(end); {
 				time.Sleep(simHeartbeat)
 			}
@@ -221,6 +223,9 @@ func (n *nemesis) inflict(fault string) {
 	note := n.note
 	if slices.Contains(clockFaults, fault) && time.Now().Before(n.lieEnds) {
 		return // one master is wrong at a time
+	}
+	if n.spared(fault, at, i, p) {
+		return
 	}
 	switch fault {
 	case "slow":
@@ -391,6 +396,10 @@ func (n *nemesis) inflict(fault string) {
 			go p.end(200 * ms)
 		}
 		w.replace(w.spawn(p.id, w.knows))
+	case "step one", "step many", "stand still", "newcomer", "full", "full and step":
+		if !time.Now().Before(n.lieEnds) {
+			n.strikeClocks(fault, i, p, d)
+		}
 	case "reload", "stall":
 		n.strikeServer(fault, p, d)
 	default:

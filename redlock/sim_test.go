@@ -228,6 +228,7 @@ type world struct {
 	opts    func(*Options)
 	maxTTL  time.Duration
 	stepMax time.Duration // Options.ClockStepMax
+	clocks  clocksAxis
 	calm    time.Duration // faults are so many times as far apart as the profile says
 	began   time.Time
 	ledger  *ledger
@@ -300,6 +301,7 @@ func simulate(t *testing.T, seed uint64, prepare ...func(*world)) {
 			if profile.long {
 				w.maxTTL = []time.Duration{500 * ms, time.Second, 2 * time.Second}[rng.IntN(3)] // of a caller's locks
 			}
+			w.clocks = clocksOf(&profile, w.rng(4))
 			timeout := []time.Duration{simShortTimeout, 50 * ms}[rng.IntN(2)]
 			w.stepMax = 10*ms + upTo(w.rng(3), 490*ms)
 			w.opts = func(o *Options) {
@@ -316,6 +318,7 @@ func simulate(t *testing.T, seed uint64, prepare ...func(*world)) {
 				if profile.long {
 					o.MaxTTL, o.MaxHold = time.Minute, time.Hour
 				}
+				w.clocks.options(o)
 				if profile.members {
 					o.FoundingWait = 2 * w.maxTTL // no max_ttl is longer
 				}
@@ -332,7 +335,10 @@ func simulate(t *testing.T, seed uint64, prepare ...func(*world)) {
 					s.Logf("seed %d:\n%s", seed, strings.Join(w.ledger.story[max(0, len(w.ledger.story)-storyLines):], "\n"))
 				}
 			})
-			if profile.long { // else nothing would be granted before it ends
+			if w.trace != nil {
+				w.clocks = clocksAxis{}
+			}
+			if profile.long || w.clocks.long() { // else nothing would be granted before it ends
 				w.found(w.opts)
 			}
 			for i := range simProxies {
@@ -393,11 +399,12 @@ func (w *world) aftermath() {
 			time.Sleep(10 * ms)
 		}
 	}
+	w.forgetLong()
 	time.Sleep(max(2*w.maxTTL, w.maxTTL+intentLife) + w.stepMax)
 	w.wantNoLocks()
 	time.Sleep(w.maxTTL + w.stepMax) // leases are remembered somewhat longer than their keys live
 	for _, p := range w.proxies {
-		if st := p.Stats(); st.Waiters != 0 || st.Leases != 0 || st.Bound != 0 {
+		if st := p.Stats(); st.Waiters != 0 || st.Leases != 0 && !w.clocks.on || st.Bound != 0 { // leases of simDay last longer
 			w.Errorf("proxy %d at the end: %d waiters, %d leases, %d of them bound, want none", p.id, st.Waiters, st.Leases, st.Bound)
 		}
 		for _, m := range p.Masters() {
