@@ -156,6 +156,25 @@ func (n *nemesis) stepOf(machine int) time.Duration {
 	return by
 }
 
+// bare picks a master without which a lease that runs has no quorum, and how far its clock has to step to end it there; 0: there is none.
+func (n *nemesis) bare() (machine int, by time.Duration) {
+	l := n.w.ledger.running(n.rng)
+	if l == nil {
+		return 0, 0
+	}
+	var holders []int
+	for i := range n.w.masters {
+		if !n.down[i] && n.w.holds(i, l) {
+			holders = append(holders, i)
+		}
+	}
+	by = time.Until(l.until) + simStepMin + upTo(n.rng, time.Second)
+	if len(holders) == 0 || len(holders) > quorum.Of(len(n.w.seats())) || by > simStepMax {
+		return 0, 0
+	}
+	return holders[n.rng.IntN(len(holders))], by
+}
+
 // remember tells whether a quorum of masters other than this one votes, and was not touched lately.
 func (n *nemesis) remember(machine int) bool {
 	w := n.w
@@ -176,7 +195,11 @@ func (n *nemesis) strikeClocks(fault string, machine int, p *incarnation, d time
 	w, rng := n.w, n.rng
 	switch fault {
 	case "step one":
-		n.watched(n.stepOf(machine), machine)
+		by := n.stepOf(machine)
+		if bare, ends := n.bare(); ends > 0 && rng.IntN(2) == 0 {
+			machine, by = bare, ends
+		}
+		n.watched(by, machine)
 	case "step many":
 		var machines []int
 		for _, at := range w.seats()[:quorum.Of(len(w.seats()))] {
@@ -194,10 +217,13 @@ func (n *nemesis) strikeClocks(fault string, machine int, p *incarnation, d time
 		n.fill(machine, d)
 	case "full and step":
 		// A clock steps while its master takes no notes, another proxy starts, and perhaps a third master forgets.
+		by := n.stepOf(machine)
+		if bare, ends := n.bare(); ends > 0 {
+			machine, by = bare, ends
+		}
 		if n.evicts[machine] || n.down[machine] || n.cold[machine] {
 			return
 		}
-		by := n.stepOf(machine)
 		watcher := n.watched(by, machine)
 		if watcher == nil {
 			return
@@ -249,12 +275,16 @@ func (n *nemesis) fill(machine int, d time.Duration) {
 func (c *caller) dayTurn() {
 	w, rng := c.w, c.rng
 	p := w.present(rng.IntN(simProxies))
-	ttl := min(50*ms+upTo(rng, p.MaxTTL()-50*ms), p.MaxTTL())
+	longest := p.MaxTTL()
+	if rng.IntN(4) > 0 {
+		longest = min(longest, simStepMax/2) // so that a step can end it
+	}
+	ttl := min(50*ms+upTo(rng, longest), longest)
 	lease := c.lock(p, LockRequest{Resources: []string{simDay}, TTL: ttl, Wait: upTo(rng, 200*ms)})
 	if lease == nil {
 		return
 	}
-	c.sleep(min(ttl/2, 3*time.Second))
+	c.sleep(min(ttl*9/10, 4*time.Second))
 	c.unlock(c.anyProxy(p), lease)
 }
 

@@ -127,7 +127,7 @@ func (b *ledger) running(rng *rand.Rand) *ledgerLease {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var running []*ledgerLease
-	for _, r := range simResources {
+	for _, r := range append(slices.Clone(simResources), simDay) {
 		for _, l := range b.listedLocked(r) {
 			if l.runs(time.Now()) {
 				running = append(running, l)

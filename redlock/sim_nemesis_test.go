@@ -131,7 +131,7 @@ func (n *nemesis) rage(length time.Duration) {
 		}
 		time.Sleep(time.Until(next))
 		n.strike(n.names[pace.IntN(len(n.names))])
-		if n.w.profile.bare && pace.IntN(4) == 0 {
+		if (n.w.profile.bare || n.w.clocks.on) && pace.IntN(4) == 0 {
 			n.strike("split")
 		}
 		pause := n.w.profile.pause * n.w.calm
