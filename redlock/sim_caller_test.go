@@ -28,6 +28,8 @@ type incarnation struct {
 	id   int
 	dead atomic.Bool   // killed: what it still says is not heard by anybody
 	gone chan struct{} // closed with dead
+	// blind is until when its clock tells nobody how long a lock is still valid, from the world's beginning (sim_clocks_test.go).
+	blind atomic.Int64
 
 	server   SimServer // nil: it has no clients
 	edition  int       // of its settings
@@ -186,7 +188,7 @@ func (c *caller) run() {
 
 func (c *caller) turn() {
 	w, rng := c.w, c.rng
-	if w.clocks.on && rng.IntN(20) == 0 {
+	if w.clocks.on && rng.IntN(8) == 0 {
 		c.dayTurn()
 		return
 	}

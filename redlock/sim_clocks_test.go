@@ -126,11 +126,16 @@ func (n *nemesis) watcher(machines ...int) *incarnation {
 				return status.RunID == run && status.State == MasterUp && l.guard.clock.asked > p.own.At(time.Now())-2*simHeartbeat && l.guard.clock.asked > p.own.At(n.stepped[machine])
 			})
 		}
-		if !p.dead.Load() && len(states) > 0 && !slices.ContainsFunc(machines, func(machine int) bool { return !sees(machine) }) {
+		if !p.dead.Load() && !n.w.blind(p) && len(states) > 0 && !slices.ContainsFunc(machines, func(machine int) bool { return !sees(machine) }) {
 			return p
 		}
 	}
 	return nil
+}
+
+// blind tells whether the clock of a proxy stands still, or may have while a lock ran that it still holds: how long that is valid it cannot know.
+func (w *world) blind(p *incarnation) bool {
+	return time.Since(w.began) < time.Duration(p.blind.Load())
 }
 
 // watched steps clocks by the same, if somebody watches them.
@@ -158,7 +163,12 @@ func (n *nemesis) stepOf(machine int) time.Duration {
 
 // bare picks a master without which a lease that runs has no quorum, and how far its clock has to step to end it there; 0: there is none.
 func (n *nemesis) bare() (machine int, by time.Duration) {
-	l := n.w.ledger.running(n.rng)
+	var l *ledgerLease
+	for range 8 { // preferably one that runs long
+		if r := n.w.ledger.running(n.rng); l == nil || r != nil && r.until.After(l.until) {
+			l = r
+		}
+	}
 	if l == nil {
 		return 0, 0
 	}
@@ -209,8 +219,14 @@ func (n *nemesis) strikeClocks(fault string, machine int, p *incarnation, d time
 	case "stand still":
 		by := simStepMin + upTo(rng, 5*time.Second-simStepMin)
 		n.note("the clock of proxy %d stands still for %v", p.id, by)
-		w.ledger.lossy()
-		p.opts.clockFaults.StoodStill.Add(int64(by))
+		p.blind.Store(int64(time.Since(w.began) + 2*by + w.maxTTL))
+		const tick = 20 * ms
+		for t := tick; t <= by; t += tick {
+			n.later(t, func() {
+				w.ledger.lossy()
+				p.opts.clockFaults.StoodStill.Add(int64(tick))
+			})
+		}
 	case "newcomer":
 		n.newcomer(p)
 	case "full":

@@ -114,6 +114,10 @@ func (h *holder) keepAlive(s *simConn, l *ledgerLease) bool {
 		w.ledger.note("caller %d: KEEPALIVE %v %s through %d: %v %v", h.id, l.resources, short(l.token), s.p.id, v.Text, err)
 		return true
 	}
+	if w.blind(s.p) {
+		w.ledger.note("caller %d: KEEPALIVE %v %s through %d, whose clock stood still, is not believed", h.id, l.resources, short(l.token), s.p.id)
+		return true
+	}
 	if validity := field(v, "validity").Int; validity > 0 {
 		w.ledger.kept(l, s.p, sent, time.Duration(validity)*ms)
 		w.count(func(t *tallies) { t.kept++ })
