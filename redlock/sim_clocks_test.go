@@ -291,11 +291,11 @@ func (n *nemesis) fill(machine int, d time.Duration) {
 func (c *caller) dayTurn() {
 	w, rng := c.w, c.rng
 	p := w.present(rng.IntN(simProxies))
-	longest := p.MaxTTL()
+	most := p.MaxTTL()
 	if rng.IntN(4) > 0 {
-		longest = min(longest, simStepMax/2) // so that a step can end it
+		most = min(most, simStepMax/2) // so that a step can end it
 	}
-	ttl := min(50*ms+upTo(rng, longest), longest)
+	ttl := min(50*ms+upTo(rng, most), most)
 	lease := c.lock(p, LockRequest{Resources: []string{simDay}, TTL: ttl, Wait: upTo(rng, 200*ms)})
 	if lease == nil {
 		return
@@ -303,6 +303,9 @@ func (c *caller) dayTurn() {
 	c.sleep(min(ttl*9/10, 4*time.Second))
 	c.unlock(c.anyProxy(p), lease)
 }
+
+// longest is the longest TTL that is waited for when all is over.
+func longest(p *incarnation) time.Duration { return min(p.MaxTTL(), time.Minute) }
 
 // forgetLong removes, once all is over, what has so long a TTL, or was locked before a clock went back, that it outlives the simulation.
 func (w *world) forgetLong() {

@@ -75,9 +75,9 @@ func (w *world) checkHead() {
 // release returns how many rounds p made for a waiter from the release of what it waits for, and how long it took.
 func (w *world) release(holder, p *incarnation) (rounds uint64, took time.Duration) {
 	resource := simResources[1]
-	held := holder.lock(one(resource, p.MaxTTL()))
+	held := holder.lock(one(resource, longest(p)))
 	time.Sleep(70 * ms) // until its slowest SET has come: the waiter would take that for a release (setDelay)
-	waiter := p.begin(one(resource, p.MaxTTL()).waits(p.MaxTTL()))
+	waiter := p.begin(one(resource, longest(p)).waits(longest(p)))
 	time.Sleep(20 * ms)
 	before, released := p.Stats().Attempts, time.Now()
 	holder.unlock(held.Token, resource)
@@ -120,7 +120,7 @@ func (w *world) checkStarvation() {
 		p := w.proxies[i%len(w.proxies)]
 		running.Go(func() {
 			for time.Now().Before(end) {
-				c := p.startLock(one(resource, p.MaxTTL()).waits(patience))
+				c := p.startLock(one(resource, longest(p)).waits(patience))
 				for !c.done.Load() {
 					time.Sleep(200 * time.Microsecond)
 				}

@@ -128,7 +128,7 @@ func (b *ledger) countReadersLocked(l *ledgerLease, began time.Time) {
 func (w *world) checkReaders() {
 	const patience = 1500 * ms // beyond the readers' TTL
 	p, resource := w.proxies[0], simResources[0]
-	req := LockRequest{Resources: []string{resource}, Shared: true, TTL: p.MaxTTL()}
+	req := LockRequest{Resources: []string{resource}, Shared: true, TTL: longest(p)}
 	for _, p := range w.proxies {
 		if c := p.lock(req); !c.Held {
 			w.Errorf("LOCK SHARED through proxy %d at the end: got %+v, want held", p.id, c.Result)

@@ -48,7 +48,7 @@ func (b *ledger) slotGranted(req LockRequest, result Result) {
 
 // checkSlots locks all slots through the proxy, and has others wait for them.
 func (w *world) checkSlots(p *incarnation) {
-	req := LockRequest{Resources: []string{simSemaphore}, Slots: simSlots, TTL: p.MaxTTL()}
+	req := LockRequest{Resources: []string{simSemaphore}, Slots: simSlots, TTL: longest(p)}
 	held := map[string]string{}
 	for range simSlots {
 		c := p.lock(req)
@@ -63,7 +63,7 @@ func (w *world) checkSlots(p *incarnation) {
 	}
 	var waiters []*call
 	for range 2 * simSlots {
-		c := p.begin(req.waits(p.MaxTTL()))
+		c := p.begin(req.waits(longest(p)))
 		c.after = func() {
 			if c.Held {
 				time.AfterFunc(ms, func() { p.startUnlock(c.Token, c.Slot) })
