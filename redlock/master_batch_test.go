@@ -49,6 +49,11 @@ func standingOn(t testing.TB, m Master) *batch {
 		t.Fatal(err)
 	}
 	t.Cleanup(conn.Close)
+	for !l.guard.clock.good { // its votes count when the master was told so
+		if err := l.heartbeat(t.Context(), conn); err != nil {
+			t.Fatal(err)
+		}
+	}
 	return newBatch(l, conn)
 }
 
