@@ -134,7 +134,13 @@ func TestRealRefusalOfACommandIsAState(t *testing.T) {
 					t.Errorf("UNLOCK: got %v, want released", err)
 				}
 			}
-			begun := log.take(`msg="master refused" master=` + servers[0].Addr)
+			var begun []string
+			eventually(t, "the log has it", func() error {
+				if begun = append(begun, log.take(`msg="master refused" master=`+servers[0].Addr)...); len(begun) == 0 {
+					return errors.New("it has no line")
+				}
+				return nil
+			})
 			if len(begun) != 1 || !strings.Contains(begun[0], tt.reason) || !strings.Contains(begun[0], "to_do=") {
 				t.Errorf("the log: got %q, want one line", begun)
 			}
