@@ -133,7 +133,7 @@ func largestCircle(uses map[string]map[string]bool) (most int) {
 
 // TestLines: what users run does not grow in silence. redisproc is for tests.
 func TestLines(t *testing.T) {
-	const budget = 56_402
+	const budget = 57_000
 	lines := 0
 	for _, root := range []string{"../../cmd", "../../proxy", "../../redlock"} {
 		err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
