@@ -389,23 +389,23 @@ func TestWatchScript(t *testing.T) {
 			said   string // by this one, without the time
 			reply  string
 		}{
-			{"nobody is there", nil, 0, 0, -1, "0 0 40 " + pad, "[-1 0 0  1]"},
-			{"one starts, too", []string{"10 0 0 39 " + pad}, 0, 0, -1, "0 0 40 " + pad, "[-1 0 1  1]"},
-			{"one knows of an earlier beat", []string{"10 30 7 0 " + pad}, 0, 0, 30, "0 0 30 " + pad, "[-1 1 0  1]"},
-			{"one knows", []string{"10 31 7 0 " + pad}, 0, 0, 30, "0 0 30 " + pad, "[7 1 0  1]"},
-			{"two know", []string{"10 31 7 0 " + pad, "20 33 5 0 " + pad, "20 33 6 0 " + pad}, 0, 0, 30, "0 0 30 " + pad, "[5 1 0  1]"},
-			{"it does not ask", []string{"10 31 7 0 " + pad}, 39, 8, 0, "39 8 0 " + pad, "[-1 1 0  1]"},
-			{"one has seen a gain", []string{"10 0 9 38 " + pad}, 0, 0, 30, "0 0 30 " + pad, "[-1 1 1  1]"},
-			{"one asks for what it has said", []string{"10 0 0 38 " + pad}, 38, 0, 0, "38 0 0 " + pad, "[-1 0 0  1]"},
-			{"one asks for more", []string{"10 0 0 39 " + pad}, 38, 0, 0, "38 0 0 " + pad, "[-1 0 1  1]"},
-			{"one asks for what is not counted", []string{"10 0 0 41 " + pad}, 38, 0, 0, "38 0 0 " + pad, "[-1 0 0  1]"},
-			{"one knows of what is not counted", []string{"10 41 7 0 " + pad}, 0, 0, 30, "0 0 30 " + pad, "[-1 1 0  1]"},
-			{"one pads otherwise", []string{"10 31 7 0 more"}, 0, 0, 30, "0 0 30 " + pad, "[-1 1 0 more 1]"},
-			{"one that pads otherwise asks", []string{"10 0 0 39 more"}, 38, 0, 0, "38 0 0 " + pad, "[-1 0 1  1]"},
-			{"long ago", []string{"1500 31 7 39 " + pad}, 0, 0, 30, "0 0 30 " + pad, "[-1 0 0  1]"},
-			{"in the future", []string{"-1500 31 7 39 " + pad}, 0, 0, 30, "0 0 30 " + pad, "[-1 0 0  1]"},
-			{"nonsense", []string{"10 x y z", "10 -31 7 0 " + pad, "", "10 31 7 0 two words"}, 0, 0, 30, "0 0 30 " + pad, "[-1 0 0  1]"},
-			{"it leaves", []string{"10 31 7 0 " + pad}, -1, 0, 0, "", "[-1 1 0  0]"},
+			{"nobody is there", nil, 0, 0, -1, "0 0 40 " + pad, "[-1 0 0  1 0]"},
+			{"one starts, too", []string{"10 0 0 39 " + pad}, 0, 0, -1, "0 0 40 " + pad, "[-1 0 1  1 0]"},
+			{"one knows of an earlier beat", []string{"10 30 7 0 " + pad}, 0, 0, 30, "0 0 30 " + pad, "[-1 1 0  1 0]"},
+			{"one knows", []string{"10 31 7 0 " + pad}, 0, 0, 30, "0 0 30 " + pad, "[7 1 0  1 0]"},
+			{"two know", []string{"10 31 7 0 " + pad, "20 33 5 0 " + pad, "20 33 6 0 " + pad}, 0, 0, 30, "0 0 30 " + pad, "[5 1 0  1 0]"},
+			{"it does not ask", []string{"10 31 7 0 " + pad}, 39, 8, 0, "39 8 0 " + pad, "[-1 1 0  1 0]"},
+			{"one has seen a gain", []string{"10 0 9 38 " + pad}, 0, 0, 30, "0 0 30 " + pad, "[-1 1 1  1 0]"},
+			{"one asks for what it has said", []string{"10 0 0 38 " + pad}, 38, 0, 0, "38 0 0 " + pad, "[-1 0 0  1 0]"},
+			{"one asks for more", []string{"10 0 0 39 " + pad}, 38, 0, 0, "38 0 0 " + pad, "[-1 0 1  1 0]"},
+			{"one asks for what is not counted", []string{"10 0 0 41 " + pad}, 38, 0, 0, "38 0 0 " + pad, "[-1 0 0  1 0]"},
+			{"one knows of what is not counted", []string{"10 41 7 0 " + pad}, 0, 0, 30, "0 0 30 " + pad, "[-1 1 0  1 0]"},
+			{"one pads otherwise", []string{"10 31 7 0 more"}, 0, 0, 30, "0 0 30 " + pad, "[-1 1 0 more 1 0]"},
+			{"one that pads otherwise asks", []string{"10 0 0 39 more"}, 38, 0, 0, "38 0 0 " + pad, "[-1 0 1  1 0]"},
+			{"long ago", []string{"1500 31 7 39 " + pad}, 0, 0, 30, "0 0 30 " + pad, "[-1 0 0  1 1]"},
+			{"in the future", []string{"-1500 31 7 39 " + pad}, 0, 0, 30, "0 0 30 " + pad, "[-1 0 0  1 1]"},
+			{"nonsense", []string{"10 x y z", "10 -31 7 0 " + pad, "", "10 31 7 0 two words"}, 0, 0, 30, "0 0 30 " + pad, "[-1 0 0  1 0]"},
+			{"it leaves", []string{"10 31 7 0 " + pad}, -1, 0, 0, "", "[-1 1 0  0 0]"},
 		} {
 			client.FlushAll(ctx)
 			client.HSet(ctx, lua.MembersKey, "v", "shown", "beat", 40, "c:me", "1 2 3 4 5")
@@ -415,7 +415,7 @@ func TestWatchScript(t *testing.T) {
 				ago, rest, _ := strings.Cut(said, " ")
 				ms, _ := strconv.ParseInt(ago, 10, 64)
 				client.HSet(ctx, lua.MembersKey, fmt.Sprint("c:", i), fmt.Sprint(now-ms, " ", rest))
-				if tt.reply == "[-1 0 0  1]" && tt.what != "one asks for what it has said" && tt.what != "one asks for what is not counted" {
+				if tt.reply == "[-1 0 0  1 0]" && tt.what != "one asks for what it has said" && tt.what != "one asks for what is not counted" {
 					continue // it goes
 				}
 				fresh++
@@ -423,7 +423,7 @@ func TestWatchScript(t *testing.T) {
 			if tt.beat < 0 {
 				fresh--
 			}
-			reply := fmt.Sprint(client.Eval(ctx, lua.Watch.Text, []string{lua.MembersKey}, "me", tt.beat, tt.gain, tt.first, pad, keep).Val())
+			reply := fmt.Sprint(client.Eval(ctx, lua.Watch.Text, []string{lua.MembersKey}, "me", tt.beat, tt.gain, tt.first, pad, keep, 0).Val())
 			_, said, _ := strings.Cut(client.HGet(ctx, lua.MembersKey, "c:me").Val(), " ")
 			if reply != tt.reply || said != tt.said {
 				t.Errorf("%s: got %s, and it has said %q, want %s, %q", tt.what, reply, said, tt.reply, tt.said)
@@ -433,7 +433,13 @@ func TestWatchScript(t *testing.T) {
 			}
 		}
 		client.FlushAll(ctx)
-		if reply := client.Eval(ctx, lua.Watch.Text, []string{lua.MembersKey}, "me", 7, 0, 0, pad, keep); fmt.Sprint(reply.Val()) != "[-1 0 0  0]" || client.Exists(ctx, lua.MembersKey).Val() != 0 {
+		client.HSet(ctx, lua.MembersKey, "v", "shown", "beat", 40, "c:old", "1 31 7 0 "+pad)
+		drops := client.Eval(ctx, lua.Watch.Text, []string{lua.MembersKey}, "me", 0, 0, 30, pad, keep, 1)
+		if left := client.HGet(ctx, lua.MembersKey, "c:old").Val(); left != "" || fmt.Sprint(drops.Val()) != "[-1 0 0  1 0]" {
+			t.Errorf("what is old goes: got %v, and %q", drops, left)
+		}
+		client.FlushAll(ctx)
+		if reply := client.Eval(ctx, lua.Watch.Text, []string{lua.MembersKey}, "me", 7, 0, 0, pad, keep, 0); fmt.Sprint(reply.Val()) != "[-1 0 0  0 0]" || client.Exists(ctx, lua.MembersKey).Val() != 0 {
 			t.Errorf("without a membership: got %v", reply)
 		}
 	})
@@ -447,16 +453,16 @@ func TestFullMasterSaysThatSomebodyMayWatch(t *testing.T) {
 	defer client.Close()
 	client.HSet(ctx, lua.MembersKey, "v", "shown", "beat", 40)
 	watch := func() string {
-		return fmt.Sprint(client.Eval(ctx, lua.Watch.Text, []string{lua.MembersKey}, "me", 0, 0, 30, "pad", 1000).Val())
+		return fmt.Sprint(client.Eval(ctx, lua.Watch.Text, []string{lua.MembersKey}, "me", 0, 0, 30, "pad", 1000, 0).Val())
 	}
-	if got := watch(); got != "[-1 0 0  1]" {
+	if got := watch(); got != "[-1 0 0  1 0]" {
 		t.Errorf("with room: got %s", got)
 	}
 	client.ConfigSet(ctx, "maxmemory", "1")
-	if got := watch(); got != "[-1 1 0  0]" {
+	if got := watch(); got != "[-1 1 0  0 0]" {
 		t.Errorf("without room: got %s", got)
 	}
-	for _, reply := range []any{nil, []any{int64(-1), int64(0), int64(0)}, []any{"x", nil, 1.5, int64(7)}, []any{int64(1) << 62, int64(1), int64(1), "a\nb", int64(1)}} {
+	for _, reply := range []any{nil, []any{int64(-1), int64(0), int64(0)}, []any{"x", nil, 1.5, int64(7)}, []any{int64(1) << 62, int64(1), int64(1), "a\nb", int64(1), int64(0)}} {
 		cmd := redis.NewCmd(ctx)
 		cmd.SetVal(reply)
 		if said := saidOf(cmd); !said.speaks && len(fmt.Sprint(reply)) < 12 || said.used < 0 || strings.Contains(said.padding, "\n") {

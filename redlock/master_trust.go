@@ -31,8 +31,8 @@ import (
 //     what guarantees.md asks for: while a lock is held, somebody watches. It is not enough for a clock
 //     that this client has seen gain.
 //
-// Who has seen a clock gain says so, too, unless that may have been a pause of its own machine, which
-// would keep everybody out who starts then (stepped).
+// Who has seen a clock gain says so, too, unless that may have been a pause of its own machine, as soon as
+// all masters were asked: it would keep everybody out who starts then (stepped).
 //
 // A first reading, here, is the first one after the last gain or gap. A master is told of that by the
 // beat that is counted behind it: TIME stands at the front of the heartbeat, the count behind that, and
@@ -53,6 +53,9 @@ type trusting struct {
 	// the clock gain, if that was no pause.
 	knows int64
 	used  time.Duration
+	// old is since when others have said nothing that is not old, on clock.Own; 0: they have, or never did.
+	// The master's clock cannot tell for how long: that may be what has stepped.
+	old time.Duration
 	// hurried is when a heartbeat was last sent at once because another client asked.
 	hurried time.Duration
 	// own is our own wall clock, read with every heartbeat.
@@ -79,13 +82,15 @@ type saidOfClock struct {
 	padding string
 	// kept: what this client has said is there.
 	kept bool
+	// old: one has known whether the clock is in step, and says nothing more, by the master's clock.
+	old bool
 }
 
 // saidOf reads the reply to lua.Watch. What cannot be read says that somebody may know, and tells
 // nothing.
 func saidOf(reply *redis.Cmd) saidOfClock {
 	values, _ := reply.Slice()
-	if len(values) != 5 {
+	if len(values) != 6 {
 		return saidOfClock{speaks: true}
 	}
 	number := func(i int) int64 {
@@ -95,7 +100,7 @@ func saidOf(reply *redis.Cmd) saidOfClock {
 	padding, _ := values[3].(string)
 	return saidOfClock{
 		told: number(0) >= 0, used: time.Duration(min(max(0, number(0)), math.MaxInt64/1000)) * time.Microsecond,
-		speaks: number(1) != 0, asks: number(2) != 0, padding: conn.Sanitize(padding), kept: number(4) == 1,
+		speaks: number(1) != 0, asks: number(2) != 0, padding: conn.Sanitize(padding), kept: number(4) == 1, old: number(5) != 0,
 	}
 }
 
@@ -108,6 +113,10 @@ func paddingOf(d clock.Drift) string {
 func (l *lane) watchArgs(leaving bool) []any {
 	k, f := &l.guard.clock, l.fleet
 	knows, first := k.knows, int64(0)
+	keep, drops := keepSaid*f.opts.Heartbeat, 0
+	if k.old > 0 && f.own.At(time.Now())-k.old > keep {
+		drops = 1
+	}
 	switch {
 	case leaving:
 		knows = -1
@@ -117,7 +126,7 @@ func (l *lane) watchArgs(leaving bool) []any {
 	default:
 		first = -1
 	}
-	return []any{f.id, knows, (k.used + time.Microsecond - 1).Microseconds(), first, paddingOf(f.drift), (keepSaid * f.opts.Heartbeat).Milliseconds()}
+	return []any{f.id, knows, (k.used + time.Microsecond - 1).Microseconds(), first, paddingOf(f.drift), keep.Milliseconds(), drops}
 }
 
 // leave has the lane tell its master that this client says nothing more of its clock, and tells whether
@@ -222,6 +231,13 @@ func (l *lane) trustClock(said saidOfClock, beat int64) {
 		return
 	}
 	now, wait := time.Now(), f.view.Load().wait
+	switch at := f.own.At(now); {
+	case !said.old || said.speaks:
+		k.old = 0
+	case k.old == 0:
+		k.old = max(1, at)
+	}
+	said.speaks = said.speaks || k.old > 0 //mutant:what-a-step-has-aged-is-forgotten
 	l.mu.Lock()
 	k.wall, k.known, k.speaks, k.asked = k.last.Offset, true, said.speaks, k.last.Sent
 	k.began = k.ring.Began
@@ -252,7 +268,7 @@ func (l *lane) trustClock(said saidOfClock, beat int64) {
 	k.knows, k.used = 0, 0
 	if k.inStep {
 		k.knows, k.used = beat, max(0, k.ring.Gain(k.last, f.drift.Rate()))
-	} else if stepped {
+	} else if stepped || k.gained > 0 && k.last.Sent-k.found < 2*f.opts.Heartbeat { // by then all have been asked //mutant:a-gain-is-not-told-before-all-were-asked
 		k.used = k.gained
 	}
 	if said.asks && k.knows > 0 && k.last.Sent-k.hurried >= f.opts.Heartbeat/5 { // it may be a client that starts //mutant:who-asks-waits-for-a-heartbeat

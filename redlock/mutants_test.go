@@ -284,6 +284,8 @@ var mutants = []mutant{
 	{"forgotten-since-the-reading-was-asked", replace(`now.Received`, `pick(MUTANT, r.Latest, now.Received)`), "TestClockThatStepsBeforeALateAnswer"},
 	{"counted-before-others-are-told", replace(`k.inStep && said.kept`, `(MUTANT || k.inStep && said.kept)`), "TestClockGuardTrusts"},
 	{"an-old-ring-is-never-told", skip, "TestNoRestartCostsAnAnswer"},
+	{"what-a-step-has-aged-is-forgotten", skip, "TestNewClientAfterAMajoritySteps"},
+	{"a-gain-is-not-told-before-all-were-asked", replace(`k.gained > 0 &&`, `!MUTANT && k.gained > 0 &&`), "TestNewClientAfterAMajoritySteps"},
 	{"an-old-look-says-that-nobody-watches", never, "TestLooksOfNobody"},
 	{"a-copy-has-the-padding-that-its-source-has-left", never, "TestCopyPadsAnew"},
 	{"votes-of-a-doubted-clock-counted", without(2), "TestClockThatStepsHasNoVote"},

@@ -40,7 +40,7 @@ func TestCircles(t *testing.T) {
 		central string
 		methods int
 	}{
-		{"redlock", 40, "Client", 119},
+		{"redlock", 42, "Client", 119},
 		{"redlock/member", 4, "Coordinator", 33},
 		{"redlock/conn", 1, "Wire", 6},
 		{"redlock/clock", 1, "Own", 9},
@@ -133,7 +133,7 @@ func largestCircle(uses map[string]map[string]bool) (most int) {
 
 // TestLines: what users run does not grow in silence. redisproc is for tests.
 func TestLines(t *testing.T) {
-	const budget = 57_000
+	const budget = 57_050
 	lines := 0
 	for _, root := range []string{"../../cmd", "../../proxy", "../../redlock"} {
 		err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
