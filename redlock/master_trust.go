@@ -256,8 +256,11 @@ func (l *lane) trustClock(said saidOfClock, beat int64) {
 	l.mu.Lock()
 	k.agrees, k.copiedBeat = agreeing.Has(l.index), l.guard.beat
 	if k.trust(said, l.guard.memory, nobody, agreeing == 0, enough, now, f.own, f.drift, wait) {
-		if l.heartbeatDue = !k.good; k.good {
+		switch {
+		case k.good:
 			l.since = now
+		case beat > 0 && k.knows == 0: // the next heartbeat has something new to say. A full memory keeps nothing of it
+			l.heartbeatDue = true //mutant:what-is-known-is-told-a-heartbeat-later
 		}
 	}
 	k.took, k.offset = k.last.Received-k.last.Sent, (k.last.Offset.Low+k.last.Offset.High)/2-f.own.Wall(now)

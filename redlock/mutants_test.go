@@ -286,6 +286,7 @@ var mutants = []mutant{
 	{"an-old-ring-is-never-told", skip, "TestNoRestartCostsAnAnswer"},
 	{"what-a-step-has-aged-is-forgotten", skip, "TestNewClientAfterAMajoritySteps"},
 	{"a-gain-is-not-told-before-all-were-asked", replace(`k.gained > 0 &&`, `!MUTANT && k.gained > 0 &&`), "TestNewClientAfterAMajoritySteps"},
+	{"what-is-known-is-told-a-heartbeat-later", skip, "TestWhenAClientCountsVotes"},
 	{"an-old-look-says-that-nobody-watches", never, "TestLooksOfNobody"},
 	{"a-copy-has-the-padding-that-its-source-has-left", never, "TestCopyPadsAnew"},
 	{"votes-of-a-doubted-clock-counted", without(2), "TestClockThatStepsHasNoVote"},

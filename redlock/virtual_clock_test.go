@@ -397,3 +397,25 @@ func TestNewClientAfterAMajoritySteps(t *testing.T) {
 		}
 	}
 }
+
+// A master whose memory is full keeps nothing of what a client says. The client says it again, five times with each heartbeat at most.
+func TestFullMasterIsNotAskedAgainAndAgain(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		s.found(briefly)
+		s.masters[0].SetFull(true)
+		beats := 0
+		s.masters[0].SetCost(func(args [][]byte) time.Duration {
+			if len(args) > 1 && string(args[1]) == lua.Watch.SHA {
+				beats++
+			}
+			return 0
+		})
+		p := s.start(briefly)
+		time.Sleep(10 * time.Second)
+		if most := int(50*time.Second/p.opts.Heartbeat) + 10; beats > most || beats < 10 {
+			s.Errorf("%d heartbeats in ten seconds, want %d at most", beats, most)
+		}
+		s.masters[0].SetFull(false)
+		p.allUp()
+	})
+}
