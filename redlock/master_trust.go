@@ -41,8 +41,12 @@ import (
 // A voter that nobody vouches for although others could is no voter for long (outOfStep): a step of the
 // membership makes it a learner, which is given what the others remember.
 
-// keepSaid is for how long counts what a client says of a clock, in heartbeats.
-const keepSaid = 4
+// keepSaid is for how long counts what a client says of a clock, in heartbeats, on the clock of who reads
+// it: the master's may be what has stepped. forgetSaid is after how long it goes, by the master's.
+const (
+	keepSaid   = 4
+	forgetSaid = time.Minute
+)
 
 // trusting is the part of clockGuard that is about who vouches for the clock.
 type trusting struct {
@@ -53,9 +57,9 @@ type trusting struct {
 	// the clock gain, if that was no pause.
 	knows int64
 	used  time.Duration
-	// old is since when others have said nothing that is not old, on clock.Own; 0: they have, or never did.
-	// The master's clock cannot tell for how long: that may be what has stepped.
-	old time.Duration
+	// text is saidOfClock.text of the last heartbeat, and heard when it was first read.
+	text  string
+	heard time.Duration
 	// hurried is when a heartbeat was last sent at once because another client asked.
 	hurried time.Duration
 	// own is our own wall clock, read with every heartbeat.
@@ -74,7 +78,7 @@ type saidOfClock struct {
 	// account.
 	told bool
 	used time.Duration
-	// speaks: one knows whether the clock is in step.
+	// speaks: one knows whether the clock is in step, or that cannot be told: the memory is full.
 	speaks bool
 	// asks: one wants to be told of a beat that is later than what this client has said it knows.
 	asks bool
@@ -82,25 +86,26 @@ type saidOfClock struct {
 	padding string
 	// kept: what this client has said is there.
 	kept bool
-	// old: one has known whether the clock is in step, and says nothing more, by the master's clock.
-	old bool
+	// text is another one when one who knows has said something more; "": nobody has said anything.
+	text string
 }
 
 // saidOf reads the reply to lua.Watch. What cannot be read says that somebody may know, and tells
 // nothing.
 func saidOf(reply *redis.Cmd) saidOfClock {
 	values, _ := reply.Slice()
-	if len(values) != 6 {
+	if len(values) != 5 {
 		return saidOfClock{speaks: true}
 	}
 	number := func(i int) int64 {
 		n, _ := values[i].(int64)
 		return n
 	}
+	text, _ := values[1].(string)
 	padding, _ := values[3].(string)
 	return saidOfClock{
 		told: number(0) >= 0, used: time.Duration(min(max(0, number(0)), math.MaxInt64/1000)) * time.Microsecond,
-		speaks: number(1) != 0, asks: number(2) != 0, padding: conn.Sanitize(padding), kept: number(4) == 1, old: number(5) != 0,
+		speaks: number(4) == 0, text: text, asks: number(2) != 0, padding: conn.Sanitize(padding), kept: number(4) == 1,
 	}
 }
 
@@ -113,10 +118,6 @@ func paddingOf(d clock.Drift) string {
 func (l *lane) watchArgs(leaving bool) []any {
 	k, f := &l.guard.clock, l.fleet
 	knows, first := k.knows, int64(0)
-	keep, drops := keepSaid*f.opts.Heartbeat, 0
-	if k.old > 0 && f.own.At(time.Now())-k.old > keep {
-		drops = 1
-	}
 	switch {
 	case leaving:
 		knows = -1
@@ -126,7 +127,7 @@ func (l *lane) watchArgs(leaving bool) []any {
 	default:
 		first = -1
 	}
-	return []any{f.id, knows, (k.used + time.Microsecond - 1).Microseconds(), first, paddingOf(f.drift), keep.Milliseconds(), drops}
+	return []any{f.id, knows, (k.used + time.Microsecond - 1).Microseconds(), first, paddingOf(f.drift), max(forgetSaid, keepSaid*f.opts.Heartbeat).Milliseconds()}
 }
 
 // leave has the lane tell its master that this client says nothing more of its clock, and tells whether
@@ -231,13 +232,12 @@ func (l *lane) trustClock(said saidOfClock, beat int64) {
 		return
 	}
 	now, wait := time.Now(), f.view.Load().wait
-	switch at := f.own.At(now); {
-	case !said.old || said.speaks:
-		k.old = 0
-	case k.old == 0:
-		k.old = max(1, at)
+	if at := f.own.At(now); said.text != k.text {
+		k.text, k.heard = said.text, at
+	} else if at-k.heard > keepSaid*f.opts.Heartbeat { // who said it is gone
+		said.text, said.padding = "", "" //mutant:who-is-gone-is-waited-for
 	}
-	said.speaks = said.speaks || k.old > 0 //mutant:what-a-step-has-aged-is-forgotten
+	said.speaks = said.speaks || said.text != "" //mutant:what-a-step-has-aged-is-forgotten
 	l.mu.Lock()
 	k.wall, k.known, k.speaks, k.asked = k.last.Offset, true, said.speaks, k.last.Sent
 	k.began = k.ring.Began

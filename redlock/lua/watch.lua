@@ -5,19 +5,18 @@
 -- ARGV   the client; the beat up to which it knows that the clock is in step, 0 if it does not, -1 if
 --        it leaves; the gain that it has seen, in microseconds, 0 where it does not know and has seen
 --        none that was no pause of its own; the beat above which it wants to be told, 0 none, -1 the
---        present one; how its keys are padded; for how many milliseconds that counts; 1 if what is older
---        goes
--- reply  {gain, speaks, asks, padding, kept, old}: the least gain of those who know more than this one asks for, -1
---        if nobody does; 1 if another one knows whether the clock is in step, or that cannot be told; 1
---        if another one asks for a later beat than this one knows of; how others pad their keys who know
---        that the clock is in step, if that is not as this one does, else ""; 1 if what this one says is
---        kept; 1 if another one has said too long ago, or in the future, that it knows
--- keeps  what was said too long ago, or in the future, tells nobody anything. It may be so because this
---        clock has just stepped: so it goes only when who reads it has found it so for a while
+--        present one; how its keys are padded; after how many milliseconds what was said goes
+-- reply  {gain, said, asks, padding, kept}: the least gain of those who know more than this one asks
+--        for, -1 if nobody does; a text that is another one when somebody who knows whether the clock is
+--        in step has said something more, "" where nobody has said anything; 1 if another one asks for a
+--        later beat than this one knows of; how others pad their keys who know that the clock is in step,
+--        if that is not as this one does, else ""; 1 if what this one says is kept, 0 if it cannot be, -1
+--        if there is nothing to keep
+-- keeps  this clock does not tell whether somebody still speaks: it may be the clock that has stepped
 -- from   lane.heartbeat
 
 --include states
-local told, speaks, asks, padding, kept, old, now = -1, 0, 0, '', 0, 0, clock()
+local told, sum, asks, padding, kept, now = -1, '', 0, '', -1, clock()
 local mine, beat, first = 'c:' .. ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[4])
 local counted = tonumber(redis.call('HGET', KEYS[1], 'beat') or 0) or 0
 for _, field in ipairs(redis.call('HKEYS', KEYS[1])) do
@@ -25,17 +24,11 @@ for _, field in ipairs(redis.call('HKEYS', KEYS[1])) do
     local said = redis.call('HGET', KEYS[1], field)
     local at, known, gain, wants, pad = string.match(said, '^(%d+) (%d+) (%d+) (%d+) (%S+)$')
     at, known, gain, wants = tonumber(at), tonumber(known), tonumber(gain), tonumber(wants)
-    if not at then
+    if not at or now - at > tonumber(ARGV[6]) or at - now > tonumber(ARGV[6]) then --mutant:what-was-said-long-ago-counts --mutant:what-is-said-in-the-future-counts
       redis.call('HDEL', KEYS[1], field)
-    elseif now - at > tonumber(ARGV[6]) or at - now > tonumber(ARGV[6]) then --mutant:what-was-said-long-ago-counts --mutant:what-is-said-in-the-future-counts
-      if ARGV[7] == '1' then
-        redis.call('HDEL', KEYS[1], field)
-      elseif known > 0 or gain > 0 then
-        old = 1
-      end
     else
       if known > 0 or gain > 0 then --mutant:who-has-seen-a-gain-is-not-heard
-        speaks = 1
+        sum = string.format('%.0f', (tonumber(sum) or 0) + at)
       end
       if known > 0 then
         if pad ~= ARGV[5] then --mutant:who-pads-otherwise-vouches
@@ -55,10 +48,6 @@ if beat < 0 then
 elseif shows() ~= '' then
   local wants = first < 0 and string.format('%.0f', counted) or ARGV[4]
   local said = table.concat({ms(), ARGV[2], ARGV[3], wants, ARGV[5]}, ' ')
-  if type(redis.pcall('HSET', KEYS[1], mine, said)) == 'table' then --mutant:a-full-master-says-that-nobody-watches
-    speaks = 1
-  else
-    kept = 1
-  end
+  kept = type(redis.pcall('HSET', KEYS[1], mine, said)) == 'table' and 0 or 1 --mutant:a-full-master-says-that-nobody-watches
 end
-return {told, speaks, asks, padding, kept, old}
+return {told, sum, asks, padding, kept}

@@ -88,7 +88,7 @@ const (
 	// membersLook is the pause between two looks at what the client knows.
 	membersLook = 20 * time.Millisecond
 	// membersClocks bounds how long the table waits for what others say of the masters' clocks.
-	membersClocks = 50 * membersLook
+	membersClocks = 100 * membersLook
 	// membersCopies bounds how long the table waits for what is known of copies.
 	membersCopies = 10 * membersLook
 	// membersTell is the pause between two lines about a change that takes long.
