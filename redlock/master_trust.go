@@ -44,7 +44,7 @@ import (
 // keepSaid is for how long counts what a client says of a clock, in heartbeats, on the clock of who reads
 // it: the master's may be what has stepped. forgetSaid is after how long it goes, by the master's.
 const (
-	keepSaid   = 4
+	keepSaid   = 2
 	forgetSaid = time.Minute
 )
 

@@ -85,6 +85,11 @@ func (c clocksAxis) faults(p *profile, names []string) []string {
 	return names
 }
 
+// replacedByClocks tells whether seeds with a long max_ttl have other faults in the place of this one.
+func replacedByClocks(fault string) bool {
+	return strings.HasPrefix(fault, "step") || slices.Contains([]string{"betray", "betray by clock", "crash", "crash with data", "flush", "roll", "slew"}, fault)
+}
+
 // watch is a proxy that watches some clocks, for some time.
 type watch struct {
 	by       *incarnation
