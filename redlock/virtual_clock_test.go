@@ -262,7 +262,7 @@ func TestSuspensionIsNoStep(t *testing.T) {
 		p.wantStates("uuuuu")
 		p.pauseClock(50 * ms)
 		s.until("it doubts all clocks", func() bool { return p.states() == "ooooo" })
-		time.Sleep(keepSaid * p.opts.Heartbeat)
+		time.Sleep(4 * p.opts.Heartbeat) // by then it has asked all masters, and all say that they gained
 		q := s.start(briefly, func(o *Options) { o.ClockStepMax = 10 * ms })
 		q.allUp()
 		if took := time.Since(q.opened); took > q.opts.Heartbeat {
