@@ -87,6 +87,8 @@ type clockView struct {
 	known bool
 	// agrees tells that it agreed with ours and with a majority of clocks.
 	agrees bool
+	// vouched tells that somebody vouches for the time before the ring, and that it was in step.
+	vouched bool
 	// speaks tells that another client said there that it knows the clock to be in step.
 	speaks bool
 	// ownGain is by how much our own wall clock has gained on our monotonic one within the last wait.

@@ -264,7 +264,7 @@ func (l *lane) trustClock(said saidOfClock, beat int64) {
 		}
 	}
 	k.took, k.offset = k.last.Received-k.last.Sent, (k.last.Offset.Low+k.last.Offset.High)/2-f.own.Wall(now)
-	k.copied = k.ring
+	k.copied, k.vouched = k.ring, k.inStep
 	if !k.inStep {
 		k.copied = k.fresh
 	}
@@ -278,7 +278,7 @@ func (l *lane) trustClock(said saidOfClock, beat int64) {
 		l.heartbeatDue, k.hurried = true, k.last.Sent
 	}
 	l.mu.Unlock()
-	if !k.good && k.agrees {
+	if !k.good && !k.inStep && !l.leaving && k.agrees {
 		for _, other := range looks {
 			other.requestHeartbeat()
 		}
@@ -297,7 +297,7 @@ func (l *lane) trustClock(said saidOfClock, beat int64) {
 func (l *lane) recheckClock() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if k := &l.guard.clock; !k.good && k.gained == 0 && !k.speaks {
+	if k := &l.guard.clock; !k.good && !k.vouched && !l.leaving && k.gained == 0 && !k.speaks {
 		l.heartbeatDue = true
 		l.wake.Signal()
 	}
