@@ -278,7 +278,7 @@ func (l *lane) trustClock(said saidOfClock, beat int64) {
 		l.heartbeatDue, k.hurried = true, k.last.Sent
 	}
 	l.mu.Unlock()
-	if !k.good && !k.inStep && !l.leaving && k.agrees {
+	if !k.good && !k.inStep && k.agrees {
 		for _, other := range looks {
 			other.requestHeartbeat()
 		}
