@@ -206,9 +206,8 @@
 //
 //   - What a proxy notices with its heartbeat (Options.Heartbeat), a proxy that starts within that time
 //     does not know: a memory that was set back by SWAPDB or to a snapshot of the machine.
-//   - A client that has just started believes clocks that agree with its own. If a majority of masters
-//     stepped within the last MaxTTL, by less than ClockSkewMax or into agreement, it knows from
-//     clients that watched (master_note.go), or not at all.
+//   - A client that starts where no other one watches believes clocks that agree with its own. If they
+//     stepped within the last MaxTTL, by less than ClockSkewMax or into agreement, nobody can know.
 //   - A master that is allowed to evict keys while its memory is full (maxmemory-policy) throws locks
 //     away until the next heartbeat finds it: up to one heartbeat long they may be granted again. Then
 //     it has no vote, and the leases that are lost are reported.

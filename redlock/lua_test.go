@@ -405,8 +405,9 @@ func TestWatchScript(t *testing.T) {
 			{"one asks for what is not counted", []string{"10 0 0 41 " + pad}, 38, 0, 0, "38 0 0 " + pad, -1, 0, 0, "", 1, 1},
 			{"one knows of what is not counted", []string{"10 41 7 0 " + pad}, 0, 0, 30, "0 0 30 " + pad, -1, 1, 0, "", 1, 1},
 			{"one pads otherwise", []string{"10 31 7 0 more"}, 0, 0, 30, "0 0 30 " + pad, -1, 1, 0, "more", 1, 1},
-			{"long ago", []string{"1500 31 7 39 " + pad}, 0, 0, 30, "0 0 30 " + pad, -1, 0, 0, "", 1, 0},
-			{"in the future", []string{"-1500 31 7 39 " + pad}, 0, 0, 30, "0 0 30 " + pad, -1, 0, 0, "", 1, 0},
+			{"long ago", []string{"1500 31 7 39 " + pad}, 39, 0, 0, "39 0 0 " + pad, -1, 0, 0, "", 1, 0},
+			{"in the future", []string{"-1500 31 7 39 " + pad}, 39, 0, 0, "39 0 0 " + pad, -1, 0, 0, "", 1, 0},
+			{"long ago, and nobody who knows is there", []string{"1500 31 7 30 " + pad}, 0, 0, 30, "0 0 30 " + pad, 7, 1, 1, "", 1, 1},
 			{"nonsense", []string{"10 x y z", "10 -31 7 0 " + pad, "", "10 31 7 0 two words"}, 0, 0, 30, "0 0 30 " + pad, -1, 0, 0, "", 1, 0},
 			{"it leaves", []string{"10 31 7 0 " + pad}, -1, 0, 0, "", -1, 1, 0, "", -1, 1},
 		} {
@@ -452,19 +453,19 @@ func TestFullMasterSaysThatSomebodyMayWatch(t *testing.T) {
 	defer client.Close()
 	client.HSet(ctx, lua.MembersKey, "v", "shown", "beat", 40)
 	watch := func() saidOfClock {
-		return saidOf(client.Eval(ctx, lua.Watch.Text, []string{lua.MembersKey}, "me", 0, 0, 30, "pad", 1000))
+		return saidOf(client.Eval(ctx, lua.Watch.Text, []string{lua.MembersKey}, "me", 0, 0, 30, "pad", 1000), 30)
 	}
-	if said := watch(); said != (saidOfClock{kept: true}) {
+	if said := watch(); said != (saidOfClock{first: 30, kept: true}) {
 		t.Errorf("with room: got %+v", said)
 	}
 	client.ConfigSet(ctx, "maxmemory", "1")
-	if said := watch(); said != (saidOfClock{speaks: true}) {
+	if said := watch(); said != (saidOfClock{first: 30, speaks: true}) {
 		t.Errorf("without room: got %+v", said)
 	}
 	for _, reply := range []any{nil, []any{int64(-1), "", int64(0)}, []any{"x", nil, 1.5, int64(7), nil}, []any{int64(1) << 62, "7", int64(1), "a\nb", int64(0)}} {
 		cmd := redis.NewCmd(ctx)
 		cmd.SetVal(reply)
-		if said := saidOf(cmd); !said.speaks || said.used < 0 || strings.Contains(said.padding, "\n") {
+		if said := saidOf(cmd, 30); !said.speaks || said.used < 0 || strings.Contains(said.padding, "\n") {
 			t.Errorf("%v: got %+v", reply, said)
 		}
 	}

@@ -118,12 +118,13 @@ func (k *clockGuard) judge(now clock.Reading, own *clock.Own, drift clock.Drift,
 		return clockResult{counts: true}
 	}
 	rate, asleep := drift.Rate(), time.Duration(0)
-	out := func(r *clock.Ring) bool { return r.Gain(now, rate) > drift.StepMax } //mutant:a-clock-that-gains-is-not-seen
-	if out(&k.ring) || out(&k.fresh) {
+	gain, fresh := k.ring.Gain(now, rate), k.fresh.Gain(now, rate) //mutant:a-clock-that-gains-is-not-seen
+	if max(gain, fresh) > drift.StepMax {
 		if asleep = own.Suspended() - k.slept; asleep > 0 {
 			k.slept += asleep //mutant:a-suspension-excuses-several-gains
 			k.ring.Sleep(asleep, rate)
 			k.fresh.Sleep(asleep, rate)
+			gain, fresh = k.ring.Gain(now, rate), k.fresh.Gain(now, rate)
 		}
 	}
 	for _, r := range []*clock.Ring{&k.ring, &k.fresh} {
@@ -133,11 +134,11 @@ func (k *clockGuard) judge(now clock.Reading, own *clock.Own, drift clock.Drift,
 		}
 	}
 	counted := k.good || k.inStep
-	k.gain = k.ring.Gain(now, rate)
-	k.inStep = k.ring.Begun && k.gain <= drift.StepMax
+	k.gain = gain
+	k.inStep = k.ring.Begun && gain <= drift.StepMax
 	result.counts = k.good && k.inStep && asleep <= 0
 	if counted && k.ring.Begun && !k.inStep {
-		result.gain = k.gain + clock.Allowed(now.Received-k.ring.Latest, rate) // for people: what it has gained since it was last read
+		result.gain = gain + clock.Allowed(now.Received-k.ring.Latest, rate) // for people: what it has gained since it was last read
 		result.before = k.ring.Latest
 	}
 	if k.ring.Begun {
@@ -145,7 +146,7 @@ func (k *clockGuard) judge(now clock.Reading, own *clock.Own, drift clock.Drift,
 	}
 	switch {
 	case !k.fresh.Begun:
-	case out(&k.fresh):
+	case fresh > drift.StepMax:
 		k.fresh, k.first = clock.Ring{}, 0
 	default:
 		k.fresh.Add(now, rate, wait)

@@ -640,7 +640,7 @@ func TestClockGuardTrusts(t *testing.T) {
 	own.Start(now)
 	drift := clock.Drift{Factor: 0.01, StepMax: 500 * ms}
 	const wait, began = 10 * time.Second, 5 * time.Second
-	told, speaks := saidOfClock{told: true, used: 200 * ms, speaks: true}, saidOfClock{speaks: true}
+	told, speaks := saidOfClock{told: true, first: 7, used: 200 * ms, speaks: true}, saidOfClock{speaks: true}
 	for _, tt := range []struct {
 		name                  string
 		watched               time.Duration
@@ -656,7 +656,8 @@ func TestClockGuardTrusts(t *testing.T) {
 		{name: "watched", watched: wait, gained: true, said: speaks, want: true},
 		{name: "watched for less", watched: wait - 1, gained: true, nobody: true, agrees: true, reason: "before"},
 		{name: "told", said: told, want: true},
-		{name: "told of a gain that leaves too little", said: saidOfClock{told: true, used: 501 * ms, speaks: true}, reason: "another redlockd watches its clock"},
+		{name: "told of a gain that leaves too little", said: saidOfClock{told: true, first: 7, used: 501 * ms, speaks: true}, reason: "another redlockd watches its clock"},
+		{name: "told of what it asked before the ring began anew", said: saidOfClock{told: true, first: 6, speaks: true}, reason: "another redlockd watches its clock"},
 		{name: "told behind a gain", gained: true, said: told, want: true},
 		{name: "told by one who pads otherwise", watched: wait, said: saidOfClock{speaks: true, padding: "clock_step_max=10ms,drift_factor=0.01"}, nobody: true, agrees: true,
 			reason: "another redlockd has clock_step_max=10ms,drift_factor=0.01, and this one clock_step_max=500ms,drift_factor=0.01"},

@@ -352,10 +352,11 @@ func (l *lane) heartbeat(ctx context.Context, link *conn.Conn) error {
 	l.mu.Lock()
 	leaving := l.leaving
 	l.mu.Unlock()
+	args, first := l.watchArgs(leaving)
 	err := link.Pipelined(ctx, func(pipe redis.Pipeliner) {
 		pipe.BatchProcess(ctx, front)
 		beat = conn.QueueScript(ctx, pipe, lua.MemberBeat, []string{lua.MembersKey}, f.view.Load().beatArgs(l)...)
-		watch = conn.QueueScript(ctx, pipe, lua.Watch, []string{lua.MembersKey}, l.watchArgs(leaving)...)
+		watch = conn.QueueScript(ctx, pipe, lua.Watch, []string{lua.MembersKey}, args...)
 		set = pipe.Do(ctx, "set", conn.NoKey, "", "xx", "px", 1)
 		replication, memory, stats = pipe.Info(ctx, "replication"), pipe.Info(ctx, "memory"), pipe.Info(ctx, "stats")
 		fields = pipe.HMGet(ctx, lua.MembersKey, "v", "beat")
@@ -442,7 +443,7 @@ func (l *lane) heartbeat(ctx context.Context, link *conn.Conn) error {
 	if err := l.resolve(ctx, link); err != nil {
 		return err
 	}
-	l.trustClock(saidOf(watch), counted)
+	l.trustClock(saidOf(watch, first), counted)
 	if r := l.guard.record; r != nil { // else the next heartbeat that knows the wait does it
 		return l.guard.clock.clamp.run(ctx, link, l.guard.shown, clockNow.Received, max(r.Wait, clock.QuarantineOf(r.MaxTTL, f.drift)), f.opts.MasterTimeout/4)
 	}

@@ -74,10 +74,11 @@ type trusting struct {
 
 // saidOfClock is what other clients say of a master's clock.
 type saidOfClock struct {
-	// told: one that knows vouches for the time before first. used is what the clock has gained by its
-	// account.
-	told bool
-	used time.Duration
+	// told: one that knows vouches for the time before the beat first, by which this client has asked. used
+	// is what the clock has gained by its account.
+	told  bool
+	first int64
+	used  time.Duration
 	// speaks: one knows whether the clock is in step, or that cannot be told: the memory is full.
 	speaks bool
 	// asks: one wants to be told of a beat that is later than what this client has said it knows.
@@ -90,9 +91,9 @@ type saidOfClock struct {
 	text string
 }
 
-// saidOf reads the reply to lua.Watch. What cannot be read says that somebody may know, and tells
-// nothing.
-func saidOf(reply *redis.Cmd) saidOfClock {
+// saidOf reads the reply to lua.Watch, which was asked with first. What cannot be read says that somebody
+// may know, and tells nothing.
+func saidOf(reply *redis.Cmd, first int64) saidOfClock {
 	values, _ := reply.Slice()
 	if len(values) != 5 {
 		return saidOfClock{speaks: true}
@@ -104,20 +105,20 @@ func saidOf(reply *redis.Cmd) saidOfClock {
 	text, _ := values[1].(string)
 	padding, _ := values[3].(string)
 	return saidOfClock{
-		told: number(0) >= 0, used: time.Duration(min(max(0, number(0)), math.MaxInt64/1000)) * time.Microsecond,
+		told: number(0) >= 0, first: first, used: time.Duration(min(max(0, number(0)), math.MaxInt64/1000)) * time.Microsecond,
 		speaks: number(4) == 0, text: text, asks: number(2) != 0, padding: conn.Sanitize(padding), kept: number(4) == 1,
 	}
 }
 
-// padding says how keys are padded, in one word.
+// paddingOf says how keys are padded, in one word.
 func paddingOf(d clock.Drift) string {
 	return fmt.Sprintf("clock_step_max=%v,drift_factor=%v", d.StepMax, d.Factor)
 }
 
-// watchArgs are the ARGV of lua.Watch.
-func (l *lane) watchArgs(leaving bool) []any {
+// watchArgs are the ARGV of lua.Watch. first is the beat above which this client wants to be told.
+func (l *lane) watchArgs(leaving bool) (args []any, first int64) {
 	k, f := &l.guard.clock, l.fleet
-	knows, first := k.knows, int64(0)
+	knows := k.knows
 	switch {
 	case leaving:
 		knows = -1
@@ -127,7 +128,8 @@ func (l *lane) watchArgs(leaving bool) []any {
 	default:
 		first = -1
 	}
-	return []any{f.id, knows, (k.used + time.Microsecond - 1).Microseconds(), first, paddingOf(f.drift), max(forgetSaid, keepSaid*f.opts.Heartbeat).Milliseconds()}
+	args = []any{f.id, knows, (k.used + time.Microsecond - 1).Microseconds(), first, paddingOf(f.drift), max(forgetSaid, keepSaid*f.opts.Heartbeat).Milliseconds()}
+	return args, first
 }
 
 // leave has the lane tell its master that this client says nothing more of its clock, and tells whether
@@ -182,10 +184,10 @@ func (k *clockGuard) trust(said saidOfClock, memory string, nobody, alone, enoug
 		return false
 	case k.fresh.Watched(k.last.Sent, wait): //mutant:first-sight-of-a-clock-believed
 		k.ring = k.fresh
-	case said.told && said.used+k.fresh.Plain(k.last, drift.Rate()) <= drift.StepMax:
+	case said.told && said.first == k.first && said.used+k.fresh.Plain(k.last, drift.Rate()) <= drift.StepMax: //mutant:told-of-the-ring-before
 		k.ring = k.fresh
 		k.ring.Tell(said.used, k.last, drift.Rate(), wait)
-	case said.told && said.used <= drift.StepMax/2: // the fresh ring is so old that its own time takes what is left
+	case said.told && said.first == k.first && said.used <= drift.StepMax/2: // the fresh ring is so old that its own time takes what is left
 		k.fresh, k.first = clock.Ring{}, 0 //mutant:an-old-ring-is-never-told
 		return true
 	case given, !k.ring.Begun && nobody && !said.speaks && k.agrees: //mutant:a-clock-that-gained-is-vouched-for //mutant:silence-of-one-master-vouches
@@ -234,7 +236,7 @@ func (l *lane) trustClock(said saidOfClock, beat int64) {
 	now, wait := time.Now(), f.view.Load().wait
 	if at := f.own.At(now); said.text != k.text {
 		k.text, k.heard = said.text, at
-	} else if at-k.heard > keepSaid*f.opts.Heartbeat { // who said it is gone
+	} else if at-k.heard > keepSaid*f.opts.Heartbeat+2*(k.last.Received-k.last.Sent) { // who said it is gone; it may be as far as we are
 		said.text, said.padding = "", "" //mutant:who-is-gone-is-waited-for
 	}
 	said.speaks = said.speaks || said.text != "" //mutant:what-a-step-has-aged-is-forgotten
@@ -251,7 +253,10 @@ func (l *lane) trustClock(said saidOfClock, beat int64) {
 	k.own.Add(wall, 0, wait)
 	l.mu.Unlock()
 	agreeing, enough := f.vouched(now)
-	nobody, looks := f.nobodySpeaks(l)
+	nobody, looks := false, []*lane(nil)
+	if !k.good {
+		nobody, looks = f.nobodySpeaks(l)
+	}
 	stepped := f.stepped(l, 1)
 	l.mu.Lock()
 	k.agrees, k.copiedBeat = agreeing.Has(l.index), l.guard.beat
@@ -284,23 +289,23 @@ func (l *lane) trustClock(said saidOfClock, beat int64) {
 		}
 	}
 	for _, other := range f.view.Load().masters {
-		if other == l || !agreeing.Has(other.index) {
-			continue
+		if other != l && agreeing.Has(other.index) && other.unvouched() {
+			if nobody, _ := f.nobodySpeaks(other); nobody {
+				other.requestHeartbeat()
+			}
 		}
-		if nobody, _ := f.nobodySpeaks(other); nobody {
-			other.recheckClock()
-		}
+	}
+	if f.outOfStep(l) != "" {
+		f.coordinator.Wake()
 	}
 }
 
-// recheckClock has the lane send a heartbeat if its master's clock might now be vouched for.
-func (l *lane) recheckClock() {
+// unvouched tells whether nobody vouches for the clock, and nobody who has watched it is there.
+func (l *lane) unvouched() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if k := &l.guard.clock; !k.good && !k.vouched && !l.leaving && k.gained == 0 && !k.speaks {
-		l.heartbeatDue = true
-		l.wake.Signal()
-	}
+	k := &l.guard.clock
+	return !k.good && !k.vouched && !l.leaving && k.gained == 0 && !k.speaks
 }
 
 // askAgainLocked has the lane send a heartbeat sooner than others where somebody else may vouch for the
@@ -328,7 +333,6 @@ func (l *lane) doubtClock(found clockResult) {
 		for _, other := range f.view.Load().masters {
 			other.requestHeartbeat()
 		}
-		f.coordinator.Wake()
 	}
 }
 

@@ -72,7 +72,7 @@ type Options struct {
 	ReconnectDelayMax time.Duration
 
 	// DriftFactor is the part of a TTL by which clocks may drift apart while it runs. Three quarters of it
-	// are for the rates of this client's clock and a master's, one for those of two clients. The masters are
+	// are for the rates of this client's clock and a master's, a quarter for those of two clients. The masters are
 	// asked to keep keys for longer by this part, ClockStepMax and 2 ms: it costs no validity. Default 0.01.
 	DriftFactor float64
 	// ClockStepMax is how far a master's clock may gain on ours, beyond three quarters of DriftFactor, and
@@ -208,7 +208,7 @@ func (o Options) Validate() error {
 		CheckBounds("MasterTimeout", o.MasterTimeout, time.Millisecond, 10*time.Second),
 		CheckBounds("ConnectTimeout", o.ConnectTimeout, 10*time.Millisecond, time.Minute),
 		CheckBounds("ReconnectDelayMax", o.ReconnectDelayMax, 10*time.Millisecond, time.Minute),
-		CheckBounds("ClockStepMax", o.ClockStepMax, time.Millisecond, 10*time.Second),
+		CheckBounds("ClockStepMax", o.ClockStepMax, 10*time.Millisecond, 10*time.Second),
 		CheckBounds("Heartbeat", o.Heartbeat, 10*time.Millisecond, 10*time.Second),
 		CheckBounds("MinTTL", o.MinTTL, minTTLMin, 24*time.Hour),
 		CheckBounds("MaxTTL", o.MaxTTL, 10*time.Millisecond, 24*time.Hour),

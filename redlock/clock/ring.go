@@ -4,7 +4,7 @@
 // A master's wall clock decides when its keys expire. If it gains on our monotonic clock, its keys end
 // early, and a lock may be granted twice. Ring finds gains, purely: it is given readings of a master's
 // TIME, and what our own clocks said. Own reads our own clocks. Padding and waits are arithmetic
-// (validity.go). What the engine does about a gain is its own affair (master_doubt.go).
+// (validity.go). What the engine does about a gain is its own affair (master_clock.go).
 //
 // Invariant: a vote at t counts only if for any moments s before u before t, s no longer ago than one
 // wait, the master's clock has gained on ours from s to u at most rate·(t-s) + tolerance

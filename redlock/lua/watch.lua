@@ -12,7 +12,8 @@
 --        later beat than this one knows of; how others pad their keys who know that the clock is in step,
 --        if that is not as this one does, else ""; 1 if what this one says is kept, 0 if it cannot be, -1
 --        if there is nothing to keep
--- keeps  this clock does not tell whether somebody still speaks: it may be the clock that has stepped
+-- keeps  this clock does not tell whether somebody still speaks: it may be the clock that has stepped. So
+--        what was said too long ago goes only where this one says that it knows
 -- from   lane.heartbeat
 
 --include states
@@ -24,7 +25,7 @@ for _, field in ipairs(redis.call('HKEYS', KEYS[1])) do
     local said = redis.call('HGET', KEYS[1], field)
     local at, known, gain, wants, pad = string.match(said, '^(%d+) (%d+) (%d+) (%d+) (%S+)$')
     at, known, gain, wants = tonumber(at), tonumber(known), tonumber(gain), tonumber(wants)
-    if not at or now - at > tonumber(ARGV[6]) or at - now > tonumber(ARGV[6]) then --mutant:what-was-said-long-ago-counts --mutant:what-is-said-in-the-future-counts
+    if not at or beat > 0 and (now - at > tonumber(ARGV[6]) or at - now > tonumber(ARGV[6])) then --mutant:what-was-said-long-ago-stays --mutant:what-is-said-in-the-future-stays
       redis.call('HDEL', KEYS[1], field)
     else
       if known > 0 or gain > 0 then --mutant:who-has-seen-a-gain-is-not-heard

@@ -330,7 +330,7 @@ func (m *Coordinator) pause(n *Situation) time.Duration {
 		}
 	}
 	for s := range n.Record.seats() {
-		if f := n.Survey.At(s.Number); f.ok() && (s.State != Leaving && f.State.Memory != s.Memory || s.State == Voter && !m.host.Source(s.Number).Good) {
+		if f := n.Survey.At(s.Number); s.State != Leaving && f.ok() && f.State.Memory != s.Memory {
 			pause = min(pause, m.opts.Heartbeat)
 		}
 	}

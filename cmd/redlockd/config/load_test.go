@@ -89,7 +89,7 @@ var another = map[string]string{
 	"client.tls":             "true",
 	"locks.min_ttl":          "21ms",
 	"compat.default_ttl":     "33s",
-	"master.clock_step_max":  "7ms",
+	"master.clock_step_max":  "17ms",
 	"locks.max_hold":         "25h",
 	"locks.max_ttl":          "33s",
 	"policy":                 `[{prefix = "a:*", max_ttl = "30s"}]`,
