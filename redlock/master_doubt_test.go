@@ -24,6 +24,18 @@ func withFaults(o *Options) { o.clockFaults = &clock.Faults{} }
 // pause has this client's monotonic clock stand still, as if the machine were paused without anybody saying so.
 func (p *proxy) pauseClock(d time.Duration) { p.opts.clockFaults.StoodStill.Add(int64(d)) }
 
+// standStill does the same to a machine that is not reached meanwhile, by and by: its clock never goes back.
+func (p *proxy) standStill(d time.Duration) {
+	all := []int{0, 1, 2, 3, 4}[:len(p.paths)]
+	p.holdRequests(all...)
+	const step = 20 * ms
+	for range d / step {
+		p.pauseClock(step)
+		time.Sleep(step)
+	}
+	p.heal(all...)
+}
+
 // suspend does the same to a machine that says so.
 func (p *proxy) suspend(d time.Duration) {
 	p.opts.clockFaults.Suspended.Add(int64(d))
@@ -255,19 +267,23 @@ func TestOwnPauseTakesNoVotesFromOthers(t *testing.T) {
 	for _, tt := range []struct{ pause, away time.Duration }{ // how far masters 3, 4 and 5 are
 		{50 * ms, 0}, {50 * ms, 6 * ms}, {15 * ms, 6 * ms}, {15 * ms, 100 * time.Microsecond}, {20 * time.Second, 0},
 	} {
+		pause := (*proxy).pauseClock
+		if tt.pause > time.Second {
+			pause = (*proxy).standStill
+		}
 		inVirtualTime(t, 5, func(s *stage) {
 			p, other := s.open(briefly, withFaults), s.open(briefly)
 			p.delay(tt.away, tt.away, 2, 3, 4)
 			time.Sleep(p.fleet.view.Load().wait + time.Second) // the ring of its readings has none that was faster
 			before := s.memberships()
-			p.pauseClock(tt.pause)
+			pause(p, tt.pause)
 			paused := time.Now()
-			s.until("it sees that", func() bool { return strings.HasPrefix(p.states(), "oo") })
+			s.until("it sees that", func() bool { return !strings.HasPrefix(p.states(), "uu") })
 			s.until("it is told", func() bool { return p.states() == "uuuuu" })
 			if took := time.Since(paused); took > 4*p.opts.Heartbeat {
 				s.Errorf("it stood still for %v, and is told after %v, want four heartbeats at most", tt.pause, took)
 			}
-			p.pauseClock(tt.pause)
+			pause(p, tt.pause)
 			later := s.start(briefly)
 			s.until("one that starts is told", func() bool { return later.states() == "uuuuu" })
 			if took := time.Since(later.opened); took > 2*p.opts.Heartbeat {

@@ -399,16 +399,15 @@ func (l *lane) heartbeat(ctx context.Context, link *conn.Conn) error {
 	if full {
 		counted = 0
 	}
-	for _, seen := range l.takeReported() {
-		k.judge(seen, f.own, f.drift, wait)
-	}
 	atFront := f.own.ReadingOf(sent, received, front.Val())
-	unwatched := k.judge(atFront, f.own, f.drift, wait).unwatched
+	var found guardResult
+	for _, seen := range append(l.takeReported(), atFront) {
+		found = found.merge(guardResult{clock: k.judge(seen, f.own, f.drift, wait)}) //mutant:a-gain-is-from-the-heartbeat-that-shows-it
+	}
 	k.begin(atFront, counted, f.drift, wait)
 	end := member.TrailerOf(fields, timed)
 	clockNow := f.own.ReadingOf(sent, received, end.Clock)
-	result := l.guard.judge(end, clockNow, f)
-	result.clock.unwatched = result.clock.unwatched || unwatched
+	result := found.merge(l.guard.judge(end, clockNow, f))
 	k.beat(clockNow, f.own, f.drift)
 	evicted, _ := strconv.ParseInt(conn.ParseInfo(stats.Val())["evicted_keys"], 10, 64)
 	if more := evicted - l.guard.evicted; l.guard.evicted >= 0 && more > 0 {

@@ -184,12 +184,9 @@ func (k *clockGuard) trust(said saidOfClock, memory string, nobody, alone, enoug
 		return false
 	case k.fresh.Watched(k.last.Sent, wait): //mutant:first-sight-of-a-clock-believed
 		k.ring = k.fresh
-	case said.told && said.first == k.first && said.used+k.fresh.Plain(k.last, drift.Rate()) <= drift.StepMax: //mutant:told-of-the-ring-before
+	case said.told && said.first == k.first && said.used+k.fresh.Plain() <= drift.StepMax: //mutant:told-of-the-ring-before
 		k.ring = k.fresh
 		k.ring.Tell(said.used, k.last, drift.Rate(), wait)
-	case said.told && said.first == k.first && said.used <= drift.StepMax/2: // the fresh ring is so old that its own time takes what is left
-		k.fresh, k.first = clock.Ring{}, 0 //mutant:an-old-ring-is-never-told
-		return true
 	case given, !k.ring.Begun && nobody && !said.speaks && k.agrees: //mutant:a-clock-that-gained-is-vouched-for //mutant:silence-of-one-master-vouches
 		k.ring = k.fresh
 		k.ring.Vouch()

@@ -69,6 +69,9 @@ type Ring struct {
 	told bool
 	// last is the highest offset of the last reading, which has no level yet.
 	last time.Duration
+	// least is the lowest of these since the first reading, and plain the most by which an offset was above
+	// an earlier one, without any allowance.
+	least, plain time.Duration
 	// slots hold the readings that began in the same part of a wait. They are forgotten when the last one is
 	// older than a wait.
 	slots  [ringSlots]ringSlot
@@ -109,7 +112,7 @@ func (r *Ring) Gain(now Reading, rate float64) time.Duration {
 // Add puts a reading into the ring.
 func (r *Ring) Add(now Reading, rate float64, wait time.Duration) {
 	if !r.Begun {
-		*r = Ring{Begun: true, Began: now.Received, last: levelNone, lowest: levelNone, gained: -levelNone} //mutant:watched-since-it-was-asked
+		*r = Ring{Begun: true, Began: now.Received, last: levelNone, least: levelNone, lowest: levelNone, gained: -levelNone} //mutant:watched-since-it-was-asked
 		for i := range r.slots {
 			r.slots[i] = slotNone
 		}
@@ -135,6 +138,7 @@ func (r *Ring) Add(now Reading, rate float64, wait time.Duration) {
 	slot.gained = max(slot.gained, now.Offset.Low-slot.level)
 	r.gained = max(r.gained, now.Offset.Low-r.lowest)
 	slot.highest = max(slot.highest, now.Offset.Low)
+	r.plain, r.least = max(r.plain, now.Offset.Low-r.least), min(r.least, now.Offset.High)
 	r.last, r.Latest = now.Offset.High, max(r.Latest, now.Sent)
 }
 
@@ -160,21 +164,19 @@ func (r *Ring) Sleep(asleep time.Duration, rate float64) {
 	}
 	if r.Begun {
 		r.last += asleep + drift
+		r.least += asleep
 	}
 	r.sum()
 }
 
-// Plain is no less than what the clock has gained since the first reading of the ring, without any
-// allowance.
-func (r *Ring) Plain(now Reading, rate float64) time.Duration {
-	return max(0, r.Gain(now, rate)) + Allowed(now.Received-r.Began, rate)
-}
+// Plain is what the clock has gained since the first reading of the ring, without any allowance.
+func (r *Ring) Plain() time.Duration { return r.plain }
 
 // Tell says that somebody who has watched the clock vouches for the time before the first reading, up
 // to a moment behind that, and has seen it gain so much. So gains add up over the joint. What the rate
 // allows for the time in which both have watched counts once: by the account of who tells.
 func (r *Ring) Tell(gain time.Duration, now Reading, rate float64, wait time.Duration) {
-	gain += r.Plain(now, rate) //mutant:both-watches-allow-for-the-same-time
+	gain += r.plain //mutant:both-watches-allow-for-the-same-time
 	*r = Ring{}
 	r.Add(now, rate, wait)
 	slot := &r.slots[r.newest]
