@@ -452,20 +452,20 @@ func TestFullMasterSaysThatSomebodyMayWatch(t *testing.T) {
 	client := redis.NewClient(&redis.Options{Addr: redisproc.StartForTest(t, 1)[0].Addr, Protocol: 2, DisableIdentity: true})
 	defer client.Close()
 	client.HSet(ctx, lua.MembersKey, "v", "shown", "beat", 40)
-	watch := func() saidOfClock {
-		return saidOf(client.Eval(ctx, lua.Watch.Text, []string{lua.MembersKey}, "me", 0, 0, 30, "pad", 1000), 30)
+	watch := func() clockStatements {
+		return readStatements(client.Eval(ctx, lua.Watch.Text, []string{lua.MembersKey}, "me", 0, 0, 30, "pad", 1000), 30)
 	}
-	if said := watch(); said != (saidOfClock{first: 30, kept: true}) {
+	if said := watch(); said != (clockStatements{first: 30, stored: true}) {
 		t.Errorf("with room: got %+v", said)
 	}
 	client.ConfigSet(ctx, "maxmemory", "1")
-	if said := watch(); said != (saidOfClock{first: 30, speaks: true}) {
+	if said := watch(); said != (clockStatements{first: 30, watched: true}) {
 		t.Errorf("without room: got %+v", said)
 	}
 	for _, reply := range []any{nil, []any{int64(-1), "", int64(0)}, []any{"x", nil, 1.5, int64(7), nil}, []any{int64(1) << 62, "7", int64(1), "a\nb", int64(0)}} {
 		cmd := redis.NewCmd(ctx)
 		cmd.SetVal(reply)
-		if said := saidOf(cmd, 30); !said.speaks || said.used < 0 || strings.Contains(said.padding, "\n") {
+		if said := readStatements(cmd, 30); !said.watched || said.gain < 0 || strings.Contains(said.padding, "\n") {
 			t.Errorf("%v: got %+v", reply, said)
 		}
 	}

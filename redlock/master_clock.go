@@ -89,8 +89,8 @@ type clockView struct {
 	agrees bool
 	// vouched tells that somebody vouches for the time before the ring, and that it was in step.
 	vouched bool
-	// speaks tells that another client said there that it knows the clock to be in step.
-	speaks bool
+	// watched tells that another client states there whether the clock is in step.
+	watched bool
 	// ownGain is by how much our own wall clock has gained on our monotonic one within the last wait.
 	ownGain time.Duration
 	// skew is how far the clock is ahead of our wall clock, where that is why it is not good; else 0.

@@ -24,16 +24,15 @@ func withFaults(o *Options) { o.clockFaults = &clock.Faults{} }
 // pause has this client's monotonic clock stand still, as if the machine were paused without anybody saying so.
 func (p *proxy) pauseClock(d time.Duration) { p.opts.clockFaults.StoodStill.Add(int64(d)) }
 
-// standStill does the same to a machine that is not reached meanwhile, by and by: its clock never goes back.
-func (p *proxy) standStill(d time.Duration) {
-	all := []int{0, 1, 2, 3, 4}[:len(p.paths)]
-	p.holdRequests(all...)
-	const step = 20 * ms
-	for range d / step {
-		p.pauseClock(step)
-		time.Sleep(step)
+// passes has time pass for all masters and these clients, as it does while the machine of another client is paused: that one's clock stands still.
+// It is for less than a wait, in which the others would have read the clocks.
+func (s *stage) passes(d time.Duration, others ...*proxy) {
+	for _, p := range others {
+		p.pauseClock(-d)
 	}
-	p.heal(all...)
+	for _, m := range s.masters {
+		m.StepClock(d)
+	}
 }
 
 // suspend does the same to a machine that says so.
@@ -202,29 +201,29 @@ func TestFastClocks(t *testing.T) {
 func TestOwnClockIsWrong(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
-		fault  func(p *proxy) // of a client that runs
+		pause  time.Duration // of a client that runs
 		start  func(o *Options)
 		reason string
 		most   time.Duration // alone
 	}{
-		{name: "it stood still for 25 ms", fault: func(p *proxy) { p.pauseClock(25 * ms) }, reason: "ms on this machine's: it stepped, or this machine was paused", most: 3 * time.Second},
-		{name: "it stood still for 10 s", fault: func(p *proxy) { p.pauseClock(10 * time.Second) }, reason: "its clock gained 10", most: time.Minute},
+		{name: "it stood still for 25 ms", pause: 25 * ms, reason: "ms on this machine's: it stepped, or this machine was paused", most: 3 * time.Second},
+		{name: "it stood still for 3 s", pause: 3 * time.Second, reason: "its clock gained 3", most: time.Minute},
 		{name: "its wall clock is 1.5 s ahead", start: func(o *Options) { o.clockFaults.Ahead.Store(int64(1500 * ms)) }, reason: "this machine's clock agrees with too few masters (clock_skew_max); from this one's it differs by 1.5s", most: time.Minute},
 		{name: "its wall clock is 1.5 s behind", start: func(o *Options) { o.clockFaults.Ahead.Store(-int64(1500 * ms)) }, reason: "it differs by -1.5s", most: time.Minute},
 	} {
 		for _, alone := range []bool{false, true} {
 			inVirtualTime(t, 5, func(s *stage) {
 				logged := &journal{}
-				other := s.open(briefly)
+				other := s.open(briefly, withFaults)
 				before := s.memberships()
 				if alone {
 					other.Close(context.Background())
 				}
 				var p *proxy
-				if tt.fault != nil {
+				if tt.pause > 0 {
 					p = s.open(briefly, withFaults, logged.option)
 					time.Sleep(time.Second)
-					tt.fault(p)
+					s.passes(tt.pause, other)
 				} else {
 					p = s.start(briefly, withFaults, tt.start, logged.option)
 				}
@@ -265,25 +264,21 @@ func TestOwnClockIsWrong(t *testing.T) {
 // else, and from no client that starts then; and another one that did not stand still tells it in a moment that they are in step.
 func TestOwnPauseTakesNoVotesFromOthers(t *testing.T) {
 	for _, tt := range []struct{ pause, away time.Duration }{ // how far masters 3, 4 and 5 are
-		{50 * ms, 0}, {50 * ms, 6 * ms}, {15 * ms, 6 * ms}, {15 * ms, 100 * time.Microsecond}, {20 * time.Second, 0},
+		{50 * ms, 0}, {50 * ms, 6 * ms}, {15 * ms, 6 * ms}, {15 * ms, 100 * time.Microsecond}, {3 * time.Second, 0},
 	} {
-		pause := (*proxy).pauseClock
-		if tt.pause > time.Second {
-			pause = (*proxy).standStill
-		}
 		inVirtualTime(t, 5, func(s *stage) {
-			p, other := s.open(briefly, withFaults), s.open(briefly)
+			p, other := s.open(briefly), s.open(briefly, withFaults)
 			p.delay(tt.away, tt.away, 2, 3, 4)
 			time.Sleep(p.fleet.view.Load().wait + time.Second) // the ring of its readings has none that was faster
 			before := s.memberships()
-			pause(p, tt.pause)
+			s.passes(tt.pause, other)
 			paused := time.Now()
 			s.until("it sees that", func() bool { return !strings.HasPrefix(p.states(), "uu") })
 			s.until("it is told", func() bool { return p.states() == "uuuuu" })
 			if took := time.Since(paused); took > 4*p.opts.Heartbeat {
 				s.Errorf("it stood still for %v, and is told after %v, want four heartbeats at most", tt.pause, took)
 			}
-			pause(p, tt.pause)
+			s.passes(tt.pause, other)
 			later := s.start(briefly)
 			s.until("one that starts is told", func() bool { return later.states() == "uuuuu" })
 			if took := time.Since(later.opened); took > 2*p.opts.Heartbeat {
@@ -619,8 +614,8 @@ func TestClockGuardDoubtsInProportion(t *testing.T) {
 				k.doubt(got, time.Now(), own, drift, wait)
 				k.begin(now, 7, drift, wait)
 			}
-			k.knows = 7
-			if k.trust(saidOfClock{kept: true}, "", false, false, true, time.Now(), own, drift, wait); at > 0 && k.good {
+			k.stated = 7
+			if k.trust(clockStatements{stored: true}, "", false, false, true, time.Now(), own, drift, wait); at > 0 && k.good {
 				counts = at
 				break
 			}
@@ -656,12 +651,12 @@ func TestClockGuardTrusts(t *testing.T) {
 	own.Start(now)
 	drift := clock.Drift{Factor: 0.01, StepMax: 500 * ms}
 	const wait, began = 10 * time.Second, 5 * time.Second
-	told, speaks := saidOfClock{told: true, first: 7, used: 200 * ms, speaks: true}, saidOfClock{speaks: true}
+	told, speaks := clockStatements{covered: true, first: 7, gain: 200 * ms, watched: true}, clockStatements{watched: true}
 	for _, tt := range []struct {
 		name                  string
 		watched               time.Duration
 		gained, unread        bool
-		said                  saidOfClock
+		said                  clockStatements
 		given                 time.Duration
 		of                    string
 		nobody, agrees, alone bool
@@ -672,10 +667,10 @@ func TestClockGuardTrusts(t *testing.T) {
 		{name: "watched", watched: wait, gained: true, said: speaks, want: true},
 		{name: "watched for less", watched: wait - 1, gained: true, nobody: true, agrees: true, reason: "before"},
 		{name: "told", said: told, want: true},
-		{name: "told of a gain that leaves too little", said: saidOfClock{told: true, first: 7, used: 501 * ms, speaks: true}, reason: "another redlockd watches its clock"},
-		{name: "told of what it asked before the ring began anew", said: saidOfClock{told: true, first: 6, speaks: true}, reason: "another redlockd watches its clock"},
+		{name: "told of a gain that leaves too little", said: clockStatements{covered: true, first: 7, gain: 501 * ms, watched: true}, reason: "another redlockd watches its clock"},
+		{name: "told of what it asked before the ring began anew", said: clockStatements{covered: true, first: 6, watched: true}, reason: "another redlockd watches its clock"},
 		{name: "told behind a gain", gained: true, said: told, want: true},
-		{name: "told by one who pads otherwise", watched: wait, said: saidOfClock{speaks: true, padding: "clock_step_max=10ms,drift_factor=0.01"}, nobody: true, agrees: true,
+		{name: "told by one who pads otherwise", watched: wait, said: clockStatements{watched: true, padding: "clock_step_max=10ms,drift_factor=0.01"}, nobody: true, agrees: true,
 			reason: "another redlockd has clock_step_max=10ms,drift_factor=0.01, and this one clock_step_max=500ms,drift_factor=0.01"},
 		{name: "told of what was not read", said: told, unread: true, reason: "before"},
 		{name: "given", given: began, of: "m", gained: true, want: true},
@@ -706,25 +701,25 @@ func TestClockGuardTrusts(t *testing.T) {
 			t.Errorf("%s: got good %v before others were told, in step %v, want %v", tt.name, k.good, k.inStep, tt.want)
 		}
 		if tt.want { // its votes count when the master was told
-			if k.trust(saidOfClock{kept: true}, "m", false, false, true, now, own, drift, wait); k.good {
+			if k.trust(clockStatements{stored: true}, "m", false, false, true, now, own, drift, wait); k.good {
 				t.Errorf("%s: good before there was anything to tell", tt.name)
 			}
-			k.knows = 7
-			if k.trust(saidOfClock{}, "m", false, false, true, now, own, drift, wait); k.good {
+			k.stated = 7
+			if k.trust(clockStatements{}, "m", false, false, true, now, own, drift, wait); k.good {
 				t.Errorf("%s: good before the master was told", tt.name)
 			}
-			again = again && k.trust(saidOfClock{kept: true}, "m", false, false, true, now, own, drift, wait)
+			again = again && k.trust(clockStatements{stored: true}, "m", false, false, true, now, own, drift, wait)
 		}
 		switch {
 		case k.good != tt.want || again != tt.want:
 			t.Errorf("%s: got good %v, again %v, want %v", tt.name, k.good, again, tt.want)
 		case again && (k.gained != 0 || k.reason != "" || k.logged || k.skew != 0 || k.fresh.Begun || k.first != 0 || !k.ring.Watched(began, wait) && tt.watched == 0):
 			t.Errorf("%s: what was doubted stays: %+v", tt.name, k)
-		case again && k.ring.Gain(clock.ReadingOf(began, began, own.Wall(now)+2*time.Second+began+300*ms), 0) > 300*ms != tt.said.told:
+		case again && k.ring.Gain(clock.ReadingOf(began, began, own.Wall(now)+2*time.Second+began+300*ms), 0) > 300*ms != tt.said.covered:
 			t.Errorf("%s: what others have seen it gain is not added", tt.name)
 		case !tt.want && !strings.Contains(k.reason, tt.reason):
 			t.Errorf("%s: got the reason %q, want %q", tt.name, k.reason, tt.reason)
-		case tt.want && k.trust(saidOfClock{}, "m", false, false, true, now, own, drift, wait):
+		case tt.want && k.trust(clockStatements{}, "m", false, false, true, now, own, drift, wait):
 			t.Errorf("%s: it votes again twice", tt.name)
 		}
 	}
@@ -840,7 +835,7 @@ func TestHeartbeatVouchesForOthers(t *testing.T) {
 		{"it is not watched", func(k *clockGuard) {}, wall, true, ""},
 		{"it is good", func(k *clockGuard) { k.good = true }, wall, false, ""},
 		{"it has gained", func(k *clockGuard) { k.gained = time.Second }, wall, false, ""},
-		{"somebody speaks for it", func(k *clockGuard) { k.speaks = true }, wall, false, ""},
+		{"somebody speaks for it", func(k *clockGuard) { k.watched = true }, wall, false, ""},
 		{"it is an hour ahead", func(k *clockGuard) { k.wall = hour }, wall, false, ""},
 		{"the first is an hour ahead", func(k *clockGuard) {}, hour, true, "its clock differs by"},
 		{"both are", func(k *clockGuard) { k.wall = hour }, hour, false, "this machine's clock agrees with too few masters"},
@@ -854,15 +849,15 @@ func TestHeartbeatVouchesForOthers(t *testing.T) {
 		k.good, k.gained, k.last.Offset, k.inStep = false, 0, tt.own, false
 		k.ring, k.fresh = clock.Ring{}, clock.Ring{}
 		k.fresh.Add(k.last, 0, time.Hour)
-		k.knows = 7
-		l.trustClock(saidOfClock{}, 7)
+		k.stated = 7
+		l.trustClock(clockStatements{}, 7)
 		k.good = k.inStep
 		if second.heartbeatDue != tt.due || k.good != (tt.reason == "") || !strings.HasPrefix(k.reason, tt.reason) || k.agrees != k.good {
 			t.Errorf("%s: a heartbeat is due %v, want %v; the first is good %v, agrees %v: %s", tt.what, second.heartbeatDue, tt.due, k.good, k.agrees, k.reason)
 		}
 	}
 	l.guard.clock.same, l.guard.clock.known = true, false
-	if l.trustClock(saidOfClock{}, 7); l.guard.clock.known {
+	if l.trustClock(clockStatements{}, 7); l.guard.clock.known {
 		t.Error("a clock of our own is compared")
 	}
 }

@@ -265,7 +265,7 @@ func (l *lane) shows(v string, state member.State, why string) {
 	l.mu.Lock()
 	if g.memory != state.Memory {
 		g.beat, g.high = 0, 0
-		g.clock.first, g.clock.knows = 0, 0 // these beats nobody counts any more
+		g.clock.first, g.clock.stated = 0, 0 // these beats nobody counts any more
 	}
 	if (g.record == nil) != (reason != "") {
 		l.since = time.Now()
@@ -442,7 +442,7 @@ func (l *lane) heartbeat(ctx context.Context, link *conn.Conn) error {
 	if err := l.resolve(ctx, link); err != nil {
 		return err
 	}
-	l.trustClock(saidOf(watch, first), counted)
+	l.trustClock(readStatements(watch, first), counted)
 	if r := l.guard.record; r != nil { // else the next heartbeat that knows the wait does it
 		return l.guard.clock.clamp.run(ctx, link, l.guard.shown, clockNow.Received, max(r.Wait, clock.QuarantineOf(r.MaxTTL, f.drift)), f.opts.MasterTimeout/4)
 	}

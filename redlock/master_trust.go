@@ -15,98 +15,96 @@ import (
 
 // Who vouches for a master's clock: for the time before this client began to read it. A clock that has
 // stepped meanwhile has ended keys of locks that are valid, and shows nothing of that now. That nobody
-// has said so proves nothing. So votes count only where somebody who can know says now that the clock
-// is in step:
+// has reported a step proves nothing. So votes count only with a positive, fresh statement that the
+// clock was in step:
 //
-//  1. This client has read it for one wait. Whatever the clock did before that ended no lock early that
-//     may still be valid.
-//  2. Another client says so, on that master, with its heartbeats (lua.Watch): that it was in step as of
-//     a beat. If that beat was counted after our first reading, one watch passes into the next without a
-//     gap. The other one has watched the clock itself, was told so, or goes by 4. It also says what the
-//     clock has gained, for gains add up over the joint (clock.Ring.Tell).
-//  3. This client has given the master what the others remember (member/copy.go), as a learner, since
-//     its first reading. Then it does not matter what the clock did before.
-//  4. Nobody can know: on a quorum of masters nobody says whether their clocks are in step. Then the
-//     clock counts if it agrees with our wall clock and with a majority of all (clock.Vouched). That is
-//     what guarantees.md asks for: while a lock is held, somebody watches. It is not enough for a clock
+//  1. This client has read it for one wait. No step before that matters to a lock that may be valid.
+//  2. Another client states it, on that master, with its heartbeats (lua.Watch): in step as of a beat. If
+//     that beat was counted after our first reading, one watch passes into the next without a gap. The
+//     other client has watched the clock itself, or goes by 2 to 4. It also states the gain that it has
+//     seen, because gains add up over the joint (clock.Ring.Inherit).
+//  3. This client has copied to the master (member/copy.go), as a learner, since its first reading. Then
+//     earlier steps do not matter.
+//  4. Nobody watches: on a quorum of masters there is no statement of another client. Then the clock
+//     counts if it agrees with our wall clock and with a majority of all (clock.Vouched). That is what
+//     guarantees.md asks for: while a lock is held, some client watches. It is not enough for a clock
 //     that this client has seen gain.
 //
-// Who has seen a clock gain says so, too, unless that may have been a pause of its own machine, as soon as
-// all masters were asked: it would keep everybody out who starts then (stepped).
+// A client that has seen a clock gain states that, too, unless all clocks show that its own machine may
+// have been paused (stepped): it would keep out every client that starts then.
 //
-// A first reading, here, is the first one after the last gain or gap. A master is told of that by the
-// beat that is counted behind it: TIME stands at the front of the heartbeat, the count behind that, and
-// what is said of a beat is by a TIME behind its count.
+// The first reading, here, is the first one after the last gain or gap. TIME stands at the front of a
+// heartbeat, and the beat is counted after it; a statement about a beat is by a TIME after its count.
 //
-// A voter that nobody vouches for although others could is no voter for long (outOfStep): a step of the
-// membership makes it a learner, which is given what the others remember.
+// A voter for which nobody vouches, though the clocks of a quorum count, loses its vote by a step of the
+// membership (outOfStep): it becomes a learner, and is copied to.
 
-// keepSaid is for how long counts what a client says of a clock, in heartbeats, on the clock of who reads
-// it: the master's may be what has stepped. forgetSaid is after how long it goes, by the master's.
+// statementLife is for how many heartbeats a statement counts, on the clock of its reader: the master's
+// clock may be the one that has stepped. statementMax is when it is deleted, by the master's clock.
 const (
-	keepSaid   = 2
-	forgetSaid = time.Minute
+	statementLife = 2
+	statementMax  = time.Minute
 )
 
 // trusting is the part of clockGuard that is about who vouches for the clock.
 type trusting struct {
-	// first is a beat that was counted behind the first reading of fresh; 0: none yet.
+	// first is a beat that was counted after the first reading of fresh; 0: none yet.
 	first int64
-	// knows is the beat up to which this client knows the clock to be in step, and used what it has gained
-	// by then, for the next heartbeat to say. knows is 0 where it does not; then used is what it has seen
-	// the clock gain, if that was no pause.
-	knows int64
-	used  time.Duration
-	// text is saidOfClock.text of the last heartbeat, and heard when it was first read.
-	text  string
-	heard time.Duration
-	// hurried is when a heartbeat was last sent at once because another client asked.
-	hurried time.Duration
+	// stated is the beat up to which this client states the clock to be in step, with the next heartbeat,
+	// and statedGain what it has gained by then. stated is 0 where the clock is not in step; then
+	// statedGain is what it has gained, if that was no pause.
+	stated     int64
+	statedGain time.Duration
+	// activity is clockStatements.activity of the last heartbeat, and activeAt when it was first read.
+	activity string
+	activeAt time.Duration
+	// answeredAt is when a heartbeat was last sent early, because another client requested a statement.
+	answeredAt time.Duration
 	// own is our own wall clock, read with every heartbeat.
 	own clock.Ring
 
 	// lane.mu guards what follows.
 
-	// given is when this client began to give the memory what others remember, on clock.Own.
+	// given is when this client began to copy to the memory givenMemory, on clock.Own.
 	given       time.Duration
 	givenMemory string
 }
 
-// saidOfClock is what other clients say of a master's clock.
-type saidOfClock struct {
-	// told: one that knows vouches for the time before the beat first, by which this client has asked. used
-	// is what the clock has gained by its account.
-	told  bool
-	first int64
-	used  time.Duration
-	// speaks: one knows whether the clock is in step, or that cannot be told: the memory is full.
-	speaks bool
-	// asks: one wants to be told of a beat that is later than what this client has said it knows.
-	asks bool
-	// padding is that of one that knows, if it is not this client's; "": there is none.
+// clockStatements are what other clients state of a master's clock.
+type clockStatements struct {
+	// covered: a statement is about a beat above first, the one that this client has requested. gain is what
+	// the clock has gained, by that statement.
+	covered bool
+	first   int64
+	gain    time.Duration
+	// watched: another client watches the clock, or that is not known, because the memory is full.
+	watched bool
+	// requested: another client requests a statement about a later beat than this client has stated.
+	requested bool
+	// padding is that of a statement, if it is not this client's; "": there is none.
 	padding string
-	// kept: what this client has said is there.
-	kept bool
-	// text is another one when one who knows has said something more; "": nobody has said anything.
-	text string
+	// stored: the statement of this client is stored.
+	stored bool
+	// activity changes with each statement of a client that watches; "": there is none.
+	activity string
 }
 
-// saidOf reads the reply to lua.Watch, which was asked with first. What cannot be read says that somebody
-// may know, and tells nothing.
-func saidOf(reply *redis.Cmd, first int64) saidOfClock {
+// readStatements reads the reply to lua.Watch, which had first as an argument. A reply that is malformed
+// counts as one client that watches, and covers nothing.
+func readStatements(reply *redis.Cmd, first int64) clockStatements {
 	values, _ := reply.Slice()
 	if len(values) != 5 {
-		return saidOfClock{speaks: true}
+		return clockStatements{first: first, watched: true}
 	}
 	number := func(i int) int64 {
 		n, _ := values[i].(int64)
 		return n
 	}
-	text, _ := values[1].(string)
+	activity, _ := values[1].(string)
 	padding, _ := values[3].(string)
-	return saidOfClock{
-		told: number(0) >= 0, first: first, used: time.Duration(min(max(0, number(0)), math.MaxInt64/1000)) * time.Microsecond,
-		speaks: number(4) == 0, text: text, asks: number(2) != 0, padding: conn.Sanitize(padding), kept: number(4) == 1,
+	return clockStatements{
+		covered: number(0) >= 0, first: first, gain: time.Duration(min(max(0, number(0)), math.MaxInt64/1000)) * time.Microsecond,
+		watched: number(4) == 0, activity: activity, requested: number(2) != 0, padding: conn.Sanitize(padding), stored: number(4) == 1,
 	}
 }
 
@@ -115,25 +113,25 @@ func paddingOf(d clock.Drift) string {
 	return fmt.Sprintf("clock_step_max=%v,drift_factor=%v", d.StepMax, d.Factor)
 }
 
-// watchArgs are the ARGV of lua.Watch. first is the beat above which this client wants to be told.
+// watchArgs are the ARGV of lua.Watch. first is the beat above which this client requests a statement.
 func (l *lane) watchArgs(leaving bool) (args []any, first int64) {
 	k, f := &l.guard.clock, l.fleet
-	knows := k.knows
+	stated := k.stated
 	switch {
 	case leaving:
-		knows = -1
+		stated = -1
 	case k.inStep:
 	case k.first > 0:
 		first = k.first
 	default:
 		first = -1
 	}
-	args = []any{f.id, knows, (k.used + time.Microsecond - 1).Microseconds(), first, paddingOf(f.drift), max(forgetSaid, keepSaid*f.opts.Heartbeat).Milliseconds()}
+	args = []any{f.id, stated, (k.statedGain + time.Microsecond - 1).Microseconds(), first, paddingOf(f.drift), max(statementMax, statementLife*f.opts.Heartbeat).Milliseconds()}
 	return args, first
 }
 
-// leave has the lane tell its master that this client says nothing more of its clock, and tells whether
-// that is done, or cannot be: a client that starts need not wait until it is forgotten.
+// leave has the lane delete this client's statement from its master, and tells whether that is done, or
+// cannot be. So a client that starts then need not wait until the statement is stale.
 func (l *lane) leave() (done bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -145,7 +143,7 @@ func (l *lane) leave() (done bool) {
 }
 
 // begin takes the reading at the front of a heartbeat, which judge has judged, and the beat that was
-// counted behind it; 0: it could not be.
+// counted after it; 0: it could not be.
 func (k *clockGuard) begin(front clock.Reading, beat int64, drift clock.Drift, wait time.Duration) {
 	if k.same || k.inStep {
 		return
@@ -160,18 +158,18 @@ func (k *clockGuard) begin(front clock.Reading, beat int64, drift clock.Drift, w
 }
 
 // trust decides at the end of a heartbeat whether the clock is good. If it is not, trust says why. It
-// returns true if there is something new, so that another heartbeat should follow at once. said is what
-// others say there. nobody: on a quorum of masters nobody says anything. alone: this machine's clock
+// returns true if there is something new to state, so that another heartbeat should follow at once. said
+// is what others state there. nobody: nobodyWatches. alone: this machine's clock
 // agrees with too few masters. enough: so many are connected that their clocks can be compared.
 //
-// Votes count only when the master has been told that this client knows its clock to be in step: else
-// another one that starts then could think that nobody watches.
-func (k *clockGuard) trust(said saidOfClock, memory string, nobody, alone, enough bool, now time.Time, own *clock.Own, drift clock.Drift, wait time.Duration) (again bool) {
+// Votes count only when this client's own statement is stored on the master: else another client that
+// starts then could find that nobody watches.
+func (k *clockGuard) trust(said clockStatements, memory string, nobody, alone, enough bool, now time.Time, own *clock.Own, drift clock.Drift, wait time.Duration) (again bool) {
 	k.skew = 0
 	switch given := memory != "" && k.givenMemory == memory && k.fresh.Began <= k.given; { //mutant:what-was-copied-before-vouches
 	case k.good:
 		return false
-	case k.inStep && said.kept && k.knows > 0: //mutant:counted-before-others-are-told
+	case k.inStep && said.stored && k.stated > 0: //mutant:counted-before-it-is-stated
 		k.good, k.gained, k.reason, k.logged = true, 0, "", false
 		k.fresh, k.first = clock.Ring{}, 0
 		return true
@@ -184,22 +182,22 @@ func (k *clockGuard) trust(said saidOfClock, memory string, nobody, alone, enoug
 		return false
 	case k.fresh.Watched(k.last.Sent, wait): //mutant:first-sight-of-a-clock-believed
 		k.ring = k.fresh
-	case said.told && said.first == k.first && said.used+k.fresh.Plain() <= drift.StepMax: //mutant:told-of-the-ring-before
+	case said.covered && said.first == k.first && said.gain+k.fresh.Plain() <= drift.StepMax: //mutant:told-of-the-ring-before
 		k.ring = k.fresh
-		k.ring.Tell(said.used, k.last, drift.Rate(), wait)
-	case given, !k.ring.Begun && nobody && !said.speaks && k.agrees: //mutant:a-clock-that-gained-is-vouched-for //mutant:silence-of-one-master-vouches
+		k.ring.Inherit(said.gain, k.last, drift.Rate(), wait)
+	case given, !k.ring.Begun && nobody && !said.watched && k.agrees: //mutant:a-clock-that-gained-is-vouched-for //mutant:silence-of-one-master-vouches
 		k.ring = k.fresh
 		k.ring.Vouch()
 	default:
-		k.doubts(said, alone, enough, now, own, drift, wait)
+		k.explain(said, alone, enough, now, own, drift, wait)
 		return false
 	}
 	k.fresh, k.first, k.inStep = clock.Ring{}, 0, true
 	return true
 }
 
-// doubts says why a clock is not good.
-func (k *clockGuard) doubts(said saidOfClock, alone, enough bool, now time.Time, own *clock.Own, drift clock.Drift, wait time.Duration) {
+// explain says why a clock is not good.
+func (k *clockGuard) explain(said clockStatements, alone, enough bool, now time.Time, own *clock.Own, drift clock.Drift, wait time.Duration) {
 	k.until = now.Add(k.left(drift, wait))
 	if k.ring.Begun {
 		return // doubt has said so
@@ -207,7 +205,7 @@ func (k *clockGuard) doubts(said saidOfClock, alone, enough bool, now time.Time,
 	k.gained = 0
 	skew := (k.last.Offset.Low+k.last.Offset.High)/2 - own.Wall(now)
 	switch {
-	case said.speaks:
+	case said.watched:
 		k.reason = "another redlockd watches its clock, and has not said yet that it is in step"
 	case !enough:
 		k.reason = reasonUnwatched
@@ -225,20 +223,20 @@ func (k *clockGuard) doubts(said saidOfClock, alone, enough bool, now time.Time,
 // trustClock decides, at the end of a heartbeat, whether the master's clock is good, and has those
 // lanes look again whose masters' clocks this one vouches for. beat is what the heartbeat has counted;
 // 0: it could not.
-func (l *lane) trustClock(said saidOfClock, beat int64) {
+func (l *lane) trustClock(said clockStatements, beat int64) {
 	k, f := &l.guard.clock, l.fleet
 	if k.same {
 		return
 	}
 	now, wait := time.Now(), f.view.Load().wait
-	if at := f.own.At(now); said.text != k.text {
-		k.text, k.heard = said.text, at
-	} else if at-k.heard > keepSaid*f.opts.Heartbeat+2*(k.last.Received-k.last.Sent) { // who said it is gone; it may be as far as we are
-		said.text, said.padding = "", "" //mutant:who-is-gone-is-waited-for
+	if at := f.own.At(now); said.activity != k.activity {
+		k.activity, k.activeAt = said.activity, at
+	} else if at-k.activeAt > statementLife*f.opts.Heartbeat+2*(k.last.Received-k.last.Sent) { // stale, also of a client as far away as we are
+		said.activity, said.padding = "", "" //mutant:who-is-gone-is-waited-for
 	}
-	said.speaks = said.speaks || said.text != "" //mutant:what-a-step-has-aged-is-forgotten
+	said.watched = said.watched || said.activity != "" //mutant:what-a-step-has-aged-is-forgotten
 	l.mu.Lock()
-	k.wall, k.known, k.speaks, k.asked = k.last.Offset, true, said.speaks, k.last.Sent
+	k.wall, k.known, k.watched, k.asked = k.last.Offset, true, said.watched, k.last.Sent
 	k.began = k.ring.Began
 	if !k.inStep {
 		if k.began = k.fresh.Began; !k.fresh.Begun {
@@ -250,9 +248,9 @@ func (l *lane) trustClock(said saidOfClock, beat int64) {
 	k.own.Add(wall, 0, wait)
 	l.mu.Unlock()
 	agreeing, enough := f.vouched(now)
-	nobody, looks := false, []*lane(nil)
+	nobody, stale := false, []*lane(nil)
 	if !k.good {
-		nobody, looks = f.nobodySpeaks(l)
+		nobody, stale = f.nobodyWatches(l)
 	}
 	stepped := f.stepped(l, 1)
 	l.mu.Lock()
@@ -261,7 +259,7 @@ func (l *lane) trustClock(said saidOfClock, beat int64) {
 		switch {
 		case k.good:
 			l.since = now
-		case beat > 0 && k.knows == 0: // the next heartbeat has something new to say. A full memory keeps nothing of it
+		case beat > 0 && k.stated == 0: // there is a first statement. A full memory stores none, and is not asked again at once
 			l.heartbeatDue = true //mutant:what-is-known-is-told-a-heartbeat-later
 		}
 	}
@@ -270,24 +268,24 @@ func (l *lane) trustClock(said saidOfClock, beat int64) {
 	if !k.inStep {
 		k.copied = k.fresh
 	}
-	k.knows, k.used = 0, 0
+	k.stated, k.statedGain = 0, 0
 	if k.inStep {
-		k.knows, k.used = beat, max(0, k.ring.Gain(k.last, f.drift.Rate()))
-	} else if stepped || k.gained > 0 && k.last.Sent-k.found < 2*f.opts.Heartbeat { // by then all have been asked //mutant:a-gain-is-not-told-before-all-were-asked
-		k.used = k.gained
+		k.stated, k.statedGain = beat, max(0, k.ring.Gain(k.last, f.drift.Rate()))
+	} else if stepped || k.gained > 0 && k.last.Sent-k.found < 2*f.opts.Heartbeat { // by then all masters have been asked //mutant:a-gain-is-not-told-before-all-were-asked
+		k.statedGain = k.gained
 	}
-	if said.asks && k.knows > 0 && k.last.Sent-k.hurried >= f.opts.Heartbeat/5 { // it may be a client that starts //mutant:who-asks-waits-for-a-heartbeat
-		l.heartbeatDue, k.hurried = true, k.last.Sent
+	if said.requested && k.stated > 0 && k.last.Sent-k.answeredAt >= f.opts.Heartbeat/5 { //mutant:who-asks-waits-for-a-heartbeat
+		l.heartbeatDue, k.answeredAt = true, k.last.Sent
 	}
 	l.mu.Unlock()
 	if !k.good && !k.inStep && k.agrees {
-		for _, other := range looks {
+		for _, other := range stale {
 			other.requestHeartbeat()
 		}
 	}
 	for _, other := range f.view.Load().masters {
 		if other != l && agreeing.Has(other.index) && other.unvouched() {
-			if nobody, _ := f.nobodySpeaks(other); nobody {
+			if nobody, _ := f.nobodyWatches(other); nobody {
 				other.requestHeartbeat()
 			}
 		}
@@ -297,19 +295,19 @@ func (l *lane) trustClock(said saidOfClock, beat int64) {
 	}
 }
 
-// unvouched tells whether nobody vouches for the clock, and nobody who has watched it is there.
+// unvouched tells whether nobody vouches for the clock, and no other client watches it.
 func (l *lane) unvouched() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	k := &l.guard.clock
-	return !k.good && !k.vouched && !l.leaving && k.gained == 0 && !k.speaks
+	return !k.good && !k.vouched && !l.leaving && k.gained == 0 && !k.watched
 }
 
-// askAgainLocked has the lane send a heartbeat sooner than others where somebody else may vouch for the
-// clock. The watchdog calls it at every tick.
+// askAgainLocked has the lane send heartbeats more often while another client may vouch for the clock.
+// The watchdog calls it at every tick.
 func (l *lane) askAgainLocked(now time.Time) {
 	k := &l.guard.clock
-	if l.state == laneIdle && !k.good && k.speaks && l.fleet.own.At(now)-k.asked >= l.fleet.opts.Heartbeat/5 {
+	if l.state == laneIdle && !k.good && k.watched && l.fleet.own.At(now)-k.asked >= l.fleet.opts.Heartbeat/5 {
 		l.heartbeatDue = true
 		l.wake.Signal()
 	}
@@ -409,22 +407,22 @@ func (f *fleet) vouched(now time.Time) (good quorum.Mask, enough bool) {
 	return clock.Vouched(f.own.Wall(now), offsets, known, v.Count, f.opts.ClockSkewMax), known.Count() >= v.Quorum()
 }
 
-// nobodySpeaks tells whether nobody else says on a quorum of masters that it knows whether their clocks
-// are in step, as of a moment after the first reading of this one's clock: who began to count its votes
-// before would be heard by then. looks are the masters that have to be asked once more for that.
-func (f *fleet) nobodySpeaks(of *lane) (nobody bool, looks []*lane) {
+// nobodyWatches tells whether there is no statement of another client on a quorum of masters, each read
+// after the first reading of this master's clock: a client that counted its votes before that has its
+// statement stored by then. stale are the masters whose statements were read too early.
+func (f *fleet) nobodyWatches(of *lane) (nobody bool, stale []*lane) {
 	began := of.clockView().began
 	silent, v := 0, f.view.Load()
 	for _, l := range v.masters {
 		switch k := l.clockView(); {
-		case !k.known || k.speaks:
+		case !k.known || k.watched:
 		case l != of && k.asked < began: //mutant:an-old-look-says-that-nobody-watches
-			looks = append(looks, l)
+			stale = append(stale, l)
 		default:
 			silent++
 		}
 	}
-	return silent >= v.Quorum(), looks //mutant:silence-of-a-minority-vouches
+	return silent >= v.Quorum(), stale //mutant:silence-of-a-minority-vouches
 }
 
 // stepped tells whether a clock that gained stepped, or runs too fast; false: as far as is known, this
@@ -458,14 +456,14 @@ func (f *fleet) stepped(l *lane, witnesses int) bool {
 	return witnesses <= 0 || intoAgreement || k.ownGain > clock.Noise //mutant:clocks-that-stepped-to-ours-are-not-told-of //mutant:clocks-that-stepped-with-ours-are-not-told-of
 }
 
-// outOfStepFor is how long votes must be without account because of a clock before a step of the
-// membership ends that. A copy takes about a second.
+// outOfStepFor is for how long a clock must keep votes from counting before a step of the membership takes
+// the vote. A copy takes about a second.
 const outOfStepFor = 2 * time.Second
 
 // outOfStep says why the clock of a master keeps its votes from counting here, if that is for longer
 // than a copy takes while the votes of a quorum of the others count; "": it does not. Either it gained,
-// and a quorum of the others show that this machine was not paused; or nobody has spoken for it for a
-// while. Then a step of the membership has it copied to. No lock depends on this decision, so any client
+// and a quorum of the others show that this machine was not paused; or no other client watches it.
+// Then a step of the membership has it copied to. No lock depends on this decision, so any client
 // may take it.
 func (f *fleet) outOfStep(l *lane) string {
 	k, now, v := l.clockView(), f.own.At(time.Now()), f.view.Load()
@@ -484,7 +482,7 @@ func (f *fleet) outOfStep(l *lane) string {
 		return ""
 	case k.gained > 0 && f.stepped(l, v.Quorum()): //mutant:a-step-that-one-master-disproves-takes-a-vote
 		return reason
-	case k.gained == 0 && !k.speaks && now-k.began >= outOfStepFor: //mutant:a-clock-that-is-spoken-for-is-out-of-step
+	case k.gained == 0 && !k.watched && now-k.began >= outOfStepFor: //mutant:a-clock-that-is-spoken-for-is-out-of-step
 		return reason
 	}
 	return ""

@@ -200,7 +200,7 @@ func TestWhenAClientCountsVotes(t *testing.T) {
 		next.cut(0, 1, 2, 3, 4) // killed
 		third := s.start(briefly)
 		third.allUp()
-		if took := time.Since(third.opened); took > (keepSaid+2)*third.opts.Heartbeat {
+		if took := time.Since(third.opened); took > (statementLife+2)*third.opts.Heartbeat {
 			s.Errorf("behind one that was killed: all votes count after %v", took)
 		}
 	})
@@ -213,7 +213,7 @@ func TestMasterThatNobodyWatches(t *testing.T) {
 		p.cut(4)
 		other := s.start(aDay)
 		s.until("it counts the four that are watched, and nobody speaks for the fifth", func() bool {
-			return other.states() == "uuuuo" && time.Since(other.opened) > (keepSaid+1)*other.opts.Heartbeat
+			return other.states() == "uuuuo" && time.Since(other.opened) > (statementLife+1)*other.opts.Heartbeat
 		})
 		if reason := other.Masters()[4].Reason; !strings.Contains(reason, "another redlockd watches other masters' clocks") {
 			s.Errorf("the fifth: got %q", reason)
@@ -299,7 +299,7 @@ func TestWitnesses(t *testing.T) {
 		{what: "nobody watches it", change: func(k *clockGuard) { k.gained, k.began = 0, now-3*second }, outOfIt: true},
 		{what: "nobody watches it, and two do not vote", change: func(k *clockGuard) { k.gained, k.began = 0, now-3*second }, votesNot: 2},
 		{what: "nobody has watched it for a moment", change: func(k *clockGuard) { k.gained, k.began = 0, now-second }},
-		{what: "somebody speaks for it", change: func(k *clockGuard) { k.gained, k.began, k.speaks = 0, now-3*second, true }},
+		{what: "somebody speaks for it", change: func(k *clockGuard) { k.gained, k.began, k.watched = 0, now-3*second, true }},
 		{what: "our wall clock gained, too", change: func(k *clockGuard) { k.ownGain = second }, others: func(_ int, k *clockGuard) { k.took = hour }, stepped: true, outOfIt: true},
 		{what: "it stepped into agreement", change: func(k *clockGuard) { k.offset = 0 }, others: func(_ int, k *clockGuard) { k.took = hour }, stepped: true, outOfIt: true},
 	} {
@@ -334,8 +334,8 @@ func TestWitnesses(t *testing.T) {
 	}
 }
 
-// Who looks whether others speak looks after the first reading of the clock in question: a client that has begun to count its votes meanwhile is heard.
-func TestLooksOfNobody(t *testing.T) {
+// Statements of others are read after the first reading of the clock in question: that of a client which has begun to count its votes meanwhile is there.
+func TestNobodyWatches(t *testing.T) {
 	b := standing(t, newMemMaster(t))
 	f := b.lane.fleet
 	const began = time.Minute
@@ -356,8 +356,8 @@ func TestLooksOfNobody(t *testing.T) {
 				k.asked = began - 1
 			}
 		}, false, 3},
-		{"two are heard", func(i int, k *clockGuard) { k.speaks = i > 1 }, true, 0},
-		{"three are heard", func(i int, k *clockGuard) { k.speaks = i > 0 }, false, 0},
+		{"two are heard", func(i int, k *clockGuard) { k.watched = i > 1 }, true, 0},
+		{"three are heard", func(i int, k *clockGuard) { k.watched = i > 0 }, false, 0},
 		{"three are not connected", func(i int, k *clockGuard) { k.known = i == 0 }, false, 0},
 	} {
 		lanes := make([]*lane, 5)
@@ -371,7 +371,7 @@ func TestLooksOfNobody(t *testing.T) {
 		}
 		lanes[0].guard.clock.began, lanes[0].guard.clock.asked = began, began-1 // TIME at the front of the same heartbeat
 		f.set(newView(lanes, b.lane.guard.record, f))
-		if nobody, looks := f.nobodySpeaks(lanes[0]); nobody != tt.nobody || len(looks) != tt.looks {
+		if nobody, looks := f.nobodyWatches(lanes[0]); nobody != tt.nobody || len(looks) != tt.looks {
 			t.Errorf("%s: nobody speaks: got %v, and %d more looks, want %v, %d", tt.what, nobody, len(looks), tt.nobody, tt.looks)
 		}
 	}

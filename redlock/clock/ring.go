@@ -65,8 +65,8 @@ type Ring struct {
 	// Began is when the first reading was received: a step between asking and the answer is in that
 	// answer, and nothing shows it. Latest is when the last reading was asked for.
 	Began, Latest time.Duration
-	// told tells that somebody vouches for all that was before the first reading.
-	told bool
+	// complete: somebody vouches for all that was before the first reading.
+	complete bool
 	// last is the highest offset of the last reading, which has no level yet.
 	last time.Duration
 	// least is the lowest of these since the first reading, and plain the most by which an offset was above
@@ -172,27 +172,27 @@ func (r *Ring) Sleep(asleep time.Duration, rate float64) {
 // Plain is what the clock has gained since the first reading of the ring, without any allowance.
 func (r *Ring) Plain() time.Duration { return r.plain }
 
-// Tell says that somebody who has watched the clock vouches for the time before the first reading, up
-// to a moment behind that, and has seen it gain so much. So gains add up over the joint. What the rate
-// allows for the time in which both have watched counts once: by the account of who tells.
-func (r *Ring) Tell(gain time.Duration, now Reading, rate float64, wait time.Duration) {
+// Inherit takes over the watch of another client, which vouches for the time before the first reading and
+// for a while after it, and has seen the clock gain so much. Gains add up over the joint. For the time in
+// which both have watched, only the other one's rate is allowed for.
+func (r *Ring) Inherit(gain time.Duration, now Reading, rate float64, wait time.Duration) {
 	gain += r.plain //mutant:both-watches-allow-for-the-same-time
 	*r = Ring{}
 	r.Add(now, rate, wait)
 	slot := &r.slots[r.newest]
 	slot.level = now.Offset.Low - Allowed(now.Received, rate) - gain //mutant:a-gain-is-not-handed-over
 	slot.gained = now.Offset.Low - slot.level
-	r.told = true
+	r.complete = true
 	r.sum()
 }
 
 // Vouch says that the time before the first reading does not matter.
-func (r *Ring) Vouch() { r.told = true }
+func (r *Ring) Vouch() { r.complete = true }
 
 // Watched tells whether the ring goes back for a wait, or somebody vouches for the time before: since
 // then nothing unseen can have happened.
 func (r *Ring) Watched(now, wait time.Duration) bool {
-	return r.Begun && (r.told || now-r.Began >= wait)
+	return r.Begun && (r.complete || now-r.Began >= wait)
 }
 
 // WentBack tells whether the clock went back between two readings, by more than rate and tolerance

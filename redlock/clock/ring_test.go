@@ -245,8 +245,8 @@ func TestRingKnowsEveryPair(t *testing.T) {
 	}
 }
 
-// Who is told of a clock by another one that watches it finds whatever both of them together have seen, for as long as it matters.
-func TestRingIsTold(t *testing.T) {
+// A ring that inherits the watch of another one finds whatever both of them together have seen, for as long as it matters.
+func TestRingInherits(t *testing.T) {
 	const rate, tolerance = 0.0075, 20 * ms
 	missed, late := 0, 0
 	for seed := range uint64(1000) {
@@ -269,11 +269,11 @@ func TestRingIsTold(t *testing.T) {
 			told.Add(now, rate, ringWait)
 			alone.Add(now, rate, ringWait)
 			if i == joint {
-				told.Tell(max(0, gain), now, rate, ringWait)
+				told.Inherit(max(0, gain), now, rate, ringWait)
 			}
 			if i > joint && gain > tolerance+time.Microsecond {
 				if own <= tolerance {
-					t.Fatalf("seed %d, reading %d: who was told finds a gain of %v, the teller one of %v", seed, i, own, gain)
+					t.Fatalf("seed %d, reading %d: the heir finds a gain of %v, the other one of %v", seed, i, own, gain)
 				}
 				if alone.Gain(now, rate) <= tolerance {
 					missed++
@@ -284,11 +284,11 @@ func TestRingIsTold(t *testing.T) {
 			}
 		}
 		if !told.Watched(0, ringWait) || alone.Watched(alone.Began+ringWait-1, ringWait) {
-			t.Fatal("who was told need not watch for a wait, and who was not must")
+			t.Fatal("the heir need not watch for a wait, and the other one must")
 		}
 	}
 	if missed < 100 || late > 20*missed {
-		t.Errorf("without being told %d gains would be missed; %d readings were doubted for too long", missed, late)
+		t.Errorf("without that %d gains would be missed; %d readings were doubted for too long", missed, late)
 	}
 }
 
