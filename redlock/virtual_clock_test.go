@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -403,17 +404,17 @@ func TestFullMasterIsNotAskedAgainAndAgain(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		s.found(briefly)
 		s.masters[0].SetFull(true)
-		beats := 0
+		var beats atomic.Int64
 		s.masters[0].SetCost(func(args [][]byte) time.Duration {
 			if len(args) > 1 && string(args[1]) == lua.Watch.SHA {
-				beats++
+				beats.Add(1)
 			}
 			return 0
 		})
 		p := s.start(briefly)
 		time.Sleep(10 * time.Second)
-		if most := int(50*time.Second/p.opts.Heartbeat) + 10; beats > most || beats < 10 {
-			s.Errorf("%d heartbeats in ten seconds, want %d at most", beats, most)
+		if most := int(50*time.Second/p.opts.Heartbeat) + 10; beats.Load() > int64(most) || beats.Load() < 10 {
+			s.Errorf("%d heartbeats in ten seconds, want %d at most", beats.Load(), most)
 		}
 		s.masters[0].SetFull(false)
 		p.allUp()
