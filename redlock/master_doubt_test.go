@@ -762,7 +762,8 @@ func TestLaneDoubtsAClock(t *testing.T) {
 
 // A heartbeat judges what a copy has read, once, and shortens the keys of a clock that went back.
 func TestHeartbeatTakesTheGainOfACopy(t *testing.T) {
-	b := standing(t, newMemMaster(t))
+	m := newMemMaster(t)
+	b := standing(t, m)
 	l, k := b.lane, &b.lane.guard.clock
 	if err := l.heartbeat(t.Context(), b.conn); err != nil || !k.good {
 		t.Fatalf("before: got %v, %+v", err, k)
@@ -773,6 +774,15 @@ func TestHeartbeatTakesTheGainOfACopy(t *testing.T) {
 	l.saw(l.identity.RunID, seen)
 	if err := l.heartbeat(t.Context(), b.conn); err != nil || k.good || (k.gained-time.Minute).Abs() > time.Second || k.reported != nil || l.toResolve.unresolved() {
 		t.Fatalf("got %v, %+v", err, k)
+	}
+	for k.ring = (clock.Ring{}); !k.good; { // as a client that starts
+		if err := l.heartbeat(t.Context(), b.conn); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m.StepClock(time.Minute)
+	if err := l.heartbeat(t.Context(), b.conn); err != nil || k.good || k.before >= k.last.Sent {
+		t.Errorf("the clock stepped: got %v, %+v, want that it was last read before this heartbeat", err, k.clockView)
 	}
 	k.clamp = clamp{due: true, back: -time.Hour}
 	if err := l.heartbeat(t.Context(), b.conn); err != nil || k.clamp.due {

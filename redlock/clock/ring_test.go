@@ -253,7 +253,7 @@ func TestRingInherits(t *testing.T) {
 		rng := rand.New(rand.NewPCG(seed, 7))
 		h := history{rng: rng, bound: rate / 2, offset: float64(time.Hour)}
 		var teller, told, alone Ring
-		joint := 20 + rng.IntN(20)
+		joint, stated := 20+rng.IntN(20), time.Duration(0) // a statement is older than the moment in which it is read
 		for i := range 100 {
 			h.pass(h.delay(150 * ms))
 			if rng.IntN(10) == 0 {
@@ -268,8 +268,11 @@ func TestRingInherits(t *testing.T) {
 			own := told.Gain(now, rate)
 			told.Add(now, rate, ringWait)
 			alone.Add(now, rate, ringWait)
+			if i == joint-3 {
+				stated = max(0, gain)
+			}
 			if i == joint {
-				told.Inherit(max(0, gain), now, rate, ringWait)
+				told.Inherit(stated, now, rate, ringWait)
 			}
 			if i > joint && gain > tolerance+time.Microsecond {
 				if own <= tolerance {

@@ -105,7 +105,7 @@ func (m *Coordinator) recoverOne(s *Survey, r *Record, seat *Seat, one *recovery
 		return
 	}
 	to := m.host.Source(seat.Number)
-	if !to.Read { //mutant:a-learner-whose-clock-is-not-read-is-copied-to
+	if !to.Read {
 		m.setRecovery(one, nil, "its clock was not read yet")
 		return
 	}
