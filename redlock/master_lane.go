@@ -222,7 +222,7 @@ func (l *lane) connect() (*conn.Conn, error) {
 		return nil, err
 	}
 	// When the client closes, this ends whatever call is waiting on the connection.
-	link.Stop = context.AfterFunc(l.ending, func() { link.Socket.Close() })
+	link.Stop = link.BreakOff(l.ending)
 	if err := conn.RecoverPanic(func() error { return l.ready(ctx, link, begun) }); err != nil {
 		link.Close()
 		return nil, conn.AsRefusal(conn.Explain(err))

@@ -64,7 +64,7 @@ func (l *lane) subscribe() (subscribed bool, err error) {
 		return false, err
 	}
 	defer conn.Close()
-	conn.Stop = context.AfterFunc(l.ending, func() { conn.Socket.Close() })
+	conn.Stop = conn.BreakOff(l.ending)
 	id, err := conn.Redis.ClientID(ctx).Result()
 	if err != nil {
 		return false, err

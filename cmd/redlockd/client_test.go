@@ -28,7 +28,7 @@ import (
 // ask runs a command for the server and returns what it prints. It must exit with 0.
 func (p *program) ask(args ...string) string {
 	p.t.Helper()
-	code, stdout, stderr := runCommand(nil, append(args, "--server", p.addr, "--timeout", "1m")...)
+	code, stdout, stderr := runCommand(nil, append(args, "--server", p.addr)...)
 	if code != cli.ExitOK || stderr != "" {
 		p.t.Fatalf("redlockd %v: exit code %d, errors %q; want 0, none", args, code, stderr)
 	}
@@ -228,7 +228,7 @@ func TestClientsLogIn(t *testing.T) {
 
 	// Another server at this address is not taken for the own one.
 	writeGoodCertificate(t, dir, 2)
-	refused(t, cli.ExitFailed, "the server shows another certificate", nil, "ping", "--config", dir+"/config.toml", "--timeout", "10s")
+	refused(t, cli.ExitFailed, "the server shows another certificate", nil, "ping", "--config", dir+"/config.toml")
 }
 
 // LOCKS ALL over processes: the one that was killed is named, with what the others have granted.

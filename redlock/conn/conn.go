@@ -10,6 +10,7 @@
 package conn
 
 import (
+	"context"
 	"net"
 
 	"github.com/redis/go-redis/v9"
@@ -44,6 +45,12 @@ const (
 	Delex                   // DELEX key IFEQ token
 	Delifeq                 // DELIFEQ key token
 )
+
+// BreakOff breaks off the call that is under way when ctx ends, and every later one. Its result ends the watch over ctx; it
+// returns false where ctx was first. A deadline in the past would not do: go-redis sets another one with its next call.
+func (l *Conn) BreakOff(ctx context.Context) (stop func() bool) {
+	return context.AfterFunc(ctx, func() { l.Socket.Close() })
+}
 
 // Close ends the connection, and what would have closed it with the client.
 func (l *Conn) Close() {

@@ -131,8 +131,7 @@ func (c *copier) run(ctx context.Context, places map[int]conn.Master) {
 			return
 		}
 		c.total.Add(p.f.keys)
-		socket := p.f.Conn.Socket
-		defer context.AfterFunc(ctx, func() { socket.SetDeadline(time.Unix(1, 0)) })() // else a master that hangs holds up who closes the client
+		defer p.f.Conn.BreakOff(ctx)() // else a master that hangs holds up who closes the client
 	}
 	c.err = c.copy(ctx)
 	c.took = time.Since(c.began)

@@ -93,7 +93,7 @@ func (f *Report) lists(r *Record) bool {
 func (s *Survey) Close() {
 	for _, f := range s.Reports {
 		if f.Conn != nil {
-			f.Conn.Socket.SetDeadline(time.Unix(1, 0))
+			f.Conn.Socket.Close()
 		}
 	}
 	s.asking.Wait()
@@ -215,12 +215,14 @@ func (f *Report) ask(ctx context.Context, opts Options) (err error) {
 	if f.Conn, err = conn.Dial(ctx, f.master, opts.ConnectTimeout); err != nil {
 		return err
 	}
-	socket := f.Conn.Socket
-	defer context.AfterFunc(ctx, func() { socket.SetDeadline(time.Unix(1, 0)) })()
-	if _, err := f.identify(ctx); err != nil {
-		return err
+	stop := f.Conn.BreakOff(ctx)
+	if _, err = f.identify(ctx); err == nil {
+		err = f.look(ctx, opts)
 	}
-	return f.look(ctx, opts)
+	if !stop() {
+		return conn.Explain(ctx.Err()) // also where it has answered: the connection is gone
+	}
+	return err
 }
 
 // identify asks who it is; more is as for conn.Identify.
