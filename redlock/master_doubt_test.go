@@ -284,6 +284,7 @@ func TestOwnPauseTakesNoVotesFromOthers(t *testing.T) {
 			if took := time.Since(later.opened); took > 2*p.opts.Heartbeat {
 				s.Errorf("one that starts then counts all after %v, want two heartbeats at most", took)
 			}
+			s.until("the other has connected since", func() bool { return other.states() == "uuuuu" })
 			for range 12 {
 				later.wantStates("uuuuu")
 				other.wantStates("uuuuu")
