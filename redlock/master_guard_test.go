@@ -67,7 +67,7 @@ var forgetting = []struct {
 // it. Nobody may be granted the lock until it has ended, neither through a proxy that knew the master before nor through a
 // new one.
 func TestForgetfulMasterHasNoVote(t *testing.T) {
-	for _, f := range forgetting {
+	for _, f := range some(2, forgetting) {
 		inVirtualTime(t, 5, func(s *stage) {
 			change := func(o *Options) { o.MaxTTL = 10 * time.Second }
 			p, other := s.open(change, uncopied), s.open(change, uncopied)
