@@ -325,7 +325,7 @@ func TestSuspendedMachineGoesOn(t *testing.T) {
 // A suspension of which the masters show nothing, for they stood still with us, excuses no step that comes later.
 func TestSuspensionThatDidNotShow(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
-		p := s.open(briefly, withFaults)
+		p := s.open(briefly, withFaults, uncopied)
 		p.opts.clockFaults.Suspended.Add(int64(3 * time.Second))
 		time.Sleep(600 * ms)
 		s.stepClocks(2*time.Second, 0, 1, 2)
