@@ -228,13 +228,17 @@ func (n *nemesis) strikeClocks(fault string, machine int, p *incarnation, d time
 		by := simStepMin + upTo(rng, 5*time.Second-simStepMin)
 		n.note("the clock of proxy %d stands still for %v", p.id, by)
 		p.blind.Store(int64(time.Since(w.began) + 2*by + w.maxTTL))
-		const tick = 20 * ms
-		for t := tick; t <= by; t += tick {
-			n.later(t, func() {
-				w.ledger.lossy()
-				p.opts.clockFaults.StoodStill.Add(int64(tick))
-			})
+		f := p.opts.clockFaults
+		if f.StandsAt.Load() != 0 {
+			return
 		}
+		w.ledger.lossy()
+		f.StandsAt.Store(int64(p.fleet.own.At(time.Now())))
+		n.later(by, func() { // it never goes back
+			w.ledger.lossy()
+			f.StoodStill.Add(int64(by))
+			f.StandsAt.Store(0)
+		})
 	case "newcomer":
 		n.newcomer(p)
 	case "full":

@@ -212,6 +212,19 @@ func (n *nemesis) flush(i int) {
 	outside(n.w, n.w.masters[i], "FLUSHALL")
 }
 
+// enoughRemember tells whether a quorum of the masters votes and remembers without this one.
+func (n *nemesis) enoughRemember(without int) bool {
+	w, remember := n.w, 0
+	for _, seat := range w.newest().Seats {
+		if k := w.behind[numberOf(seat.Addr)]; k != without && seat.State == member.Voter && !n.down[k] && !n.cold[k] && !n.evicts[k] {
+			if shows, _ := outside(w, w.masters[k], "HGET", lua.MembersKey, "v").(string); strings.HasPrefix(shows, seat.Memory+" ") {
+				remember++
+			}
+		}
+	}
+	return remember >= quorum.Of(len(w.seats()))
+}
+
 func (n *nemesis) inflict(fault string) {
 	w, rng := n.w, n.rng
 	seats := w.seats()
@@ -298,7 +311,7 @@ func (n *nemesis) inflict(fault string) {
 			n.flush(i)
 		}
 	case "evict":
-		if !n.cold[i] && !n.down[i] && !n.evicts[i] {
+		if !n.cold[i] && !n.down[i] && !n.evicts[i] && (!w.clocks.long() || n.enoughRemember(i)) {
 			n.evict(i, d)
 		}
 	case "crash", "crash with data":
@@ -307,15 +320,7 @@ func (n *nemesis) inflict(fault string) {
 		}
 	case "come back":
 		// A master forgets while a quorum of the others remembers, often a second one while the first is copied to.
-		remember := 0
-		for _, seat := range w.newest().Seats {
-			if k := w.behind[numberOf(seat.Addr)]; k != i && seat.State == member.Voter && !n.down[k] && !n.cold[k] {
-				if shows, _ := outside(w, w.masters[k], "HGET", lua.MembersKey, "v").(string); strings.HasPrefix(shows, seat.Memory+" ") {
-					remember++
-				}
-			}
-		}
-		if n.down[i] || n.cold[i] || remember < quorum.Of(len(seats)) {
+		if n.down[i] || n.cold[i] || !n.enoughRemember(i) {
 			return
 		}
 		w.count(func(t *tallies) { t.cameBack++ })

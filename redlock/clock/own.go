@@ -26,6 +26,7 @@ type Faults struct {
 	StoodStill atomic.Int64 // how long the monotonic clock stood still; the wall clock, too, but for the time that the machine was suspended
 	Ahead      atomic.Int64 // how far the wall clock is ahead besides
 	Suspended  atomic.Int64 // how long the machine was suspended, as it says
+	StandsAt   atomic.Int64 // where the monotonic clock stands still, and the wall clock with it; 0: it runs
 }
 
 // Start sets the zero.
@@ -64,6 +65,17 @@ func (o *Own) SleptSince(t time.Time) time.Duration {
 
 // At is the time on the monotonic clock.
 func (o *Own) At(t time.Time) time.Duration {
+	at := o.running(t)
+	if o.Faults != nil {
+		if stands := o.Faults.StandsAt.Load(); stands != 0 {
+			at = min(at, time.Duration(stands))
+		}
+	}
+	return at
+}
+
+// running is At, if the clock does not stand still now.
+func (o *Own) running(t time.Time) time.Duration {
 	at := t.Sub(o.Zero)
 	if o.Faults != nil {
 		at -= time.Duration(o.Faults.StoodStill.Load())
@@ -73,7 +85,7 @@ func (o *Own) At(t time.Time) time.Duration {
 
 // Wall is the difference between this machine's wall clock and at.
 func (o *Own) Wall(now time.Time) time.Duration {
-	wall := time.Duration(now.UnixNano()) - o.At(now)
+	wall := time.Duration(now.UnixNano()) - o.running(now)
 	if o.Faults != nil {
 		wall += time.Duration(o.Faults.Ahead.Load() + o.Faults.Suspended.Load() - o.Faults.StoodStill.Load())
 	}
