@@ -285,6 +285,7 @@ var mutants = []mutant{
 	{"counted-before-it-is-stated", replace(`k.inStep && said.stored`, `(MUTANT || k.inStep && said.stored)`), "TestClockGuardTrusts"},
 	{"a-gain-is-from-the-heartbeat-that-shows-it", doAfter(`found = guardResult{}`), "TestHeartbeatTakesTheGainOfACopy"},
 	{"told-of-the-ring-before", without(2), "TestClockGuardTrusts"},
+	{"what-is-left-of-a-standstill-is-a-gain", skip, "TestStandstillBesideAStep"},
 	{"who-is-gone-is-waited-for", skip, "TestWhenAClientCountsVotes"},
 	{"what-a-step-has-aged-is-forgotten", skip, "TestNewClientAfterAMajoritySteps"},
 	{"a-gain-is-not-told-before-all-were-asked", replace(`k.gained > 0 &&`, `!MUTANT && k.gained > 0 &&`), "TestNewClientAfterAMajoritySteps"},

@@ -281,6 +281,13 @@ func (b *ledger) extended(l *ledgerLease, p *incarnation, result Result, began t
 	b.record.add(b.w, l.caller, simStep{kind: stepExtend}, l, began, time.Now())
 }
 
+// lapsed tells whether the lock has ended, as far as the caller was told.
+func (b *ledger) lapsed(l *ledgerLease) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return !time.Now().Before(l.until)
+}
+
 // lost: the caller was told that it does not hold the lock.
 func (b *ledger) lost(l *ledgerLease, p *incarnation, began time.Time) {
 	b.mu.Lock()

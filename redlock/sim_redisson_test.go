@@ -114,6 +114,9 @@ func (r *redissonLock) renews(p *incarnation) (still bool) {
 		keys, args = append(keys, r.braced()), []string{inText(r.ttl), "1", r.owner}
 	}
 	v, known := r.run(p, "watchdog", r.scripts.renew, keys, args...)
+	if r.reader && r.w.ledger.lapsed(r.l.Load()) { // the hash is renewed, but the key that keeps a reader in it is gone: on one Redis, too
+		return true
+	}
 	return !known || r.heard(p, began, v.Elems[0].Int == 1)
 }
 

@@ -421,3 +421,28 @@ func TestFullMasterIsNotAskedAgainAndAgain(t *testing.T) {
 		p.allUp()
 	})
 }
+
+// The clocks of three masters have stepped by nearly as much as counts as no step. Then this machine stands still for longer than that: the first
+// reading after it falls into the standstill, so what is left of it looks like a gain, too. Other clients state both gains. This one
+// counts the masters as soon as it has begun anew.
+func TestStandstillBesideAStep(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		change := func(o *Options) { o.MaxTTL, o.ClockStepMax = time.Minute, 400*ms }
+		s.open(change)
+		p := s.open(change, withFaults)
+		time.Sleep(5 * time.Second)
+		s.stepClocks(390*ms, 0, 1, 2)
+		time.Sleep(time.Second)
+		p.wantStates("uuuuu")
+		f, still := p.opts.clockFaults, 700*ms
+		f.StandsAt.Store(int64(p.fleet.own.At(time.Now())))
+		time.Sleep(still)
+		f.StoodStill.Add(int64(still))
+		f.StandsAt.Store(0)
+		began := time.Now()
+		p.allUp()
+		if took := time.Since(began); took > 10*p.opts.Heartbeat {
+			s.Errorf("it counts all masters after %v, want ten heartbeats at most", took)
+		}
+	})
+}
