@@ -65,8 +65,9 @@ func (o *Own) SleptSince(t time.Time) time.Duration {
 
 // At is the time on the monotonic clock.
 func (o *Own) At(t time.Time) time.Duration {
-	at := o.running(t)
+	at := t.Sub(o.Zero)
 	if o.Faults != nil {
+		at -= time.Duration(o.Faults.StoodStill.Load())
 		if stands := o.Faults.StandsAt.Load(); stands != 0 {
 			at = min(at, time.Duration(stands))
 		}
@@ -74,22 +75,12 @@ func (o *Own) At(t time.Time) time.Duration {
 	return at
 }
 
-// running is At, if the clock does not stand still now.
-func (o *Own) running(t time.Time) time.Duration {
-	at := t.Sub(o.Zero)
-	if o.Faults != nil {
-		at -= time.Duration(o.Faults.StoodStill.Load())
-	}
-	return at
-}
-
 // Wall is the difference between this machine's wall clock and at.
 func (o *Own) Wall(now time.Time) time.Duration {
-	wall := time.Duration(now.UnixNano()) - o.running(now)
-	if o.Faults != nil {
-		wall += time.Duration(o.Faults.Ahead.Load() + o.Faults.Suspended.Load() - o.Faults.StoodStill.Load())
+	if o.Faults == nil {
+		return time.Duration(now.UnixNano()) - o.At(now)
 	}
-	return wall
+	return time.Duration(now.UnixNano()) - now.Sub(o.Zero) + time.Duration(o.Faults.Ahead.Load()+o.Faults.Suspended.Load()) // it stands still with the other
 }
 
 // Reading is a reading of this machine's wall clock, which went on while the machine was suspended:
