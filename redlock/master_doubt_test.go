@@ -646,6 +646,28 @@ func TestClockGuardDoubtsInProportion(t *testing.T) {
 	}
 }
 
+// What others state and what was read since leave too little together: the watch begins anew. A master that was given its locks meanwhile
+// needs nobody's word.
+func TestGainThatIsTooMuchTogether(t *testing.T) {
+	own := &clock.Own{Faults: &clock.Faults{}}
+	now := time.Now()
+	own.Start(now)
+	drift := clock.Drift{Factor: 0.01, StepMax: 500 * ms}
+	const wait, began = 10 * time.Second, 5 * time.Second
+	for _, given := range []bool{false, true} {
+		k := clockGuard{last: clock.ReadingOf(began+ms, began+ms, began+401*ms)}
+		k.fresh.Add(clock.ReadingOf(began, began, began), 0, wait)
+		k.fresh.Add(k.last, 0, wait)
+		if k.first = 7; given {
+			k.given, k.givenMemory = began, "m"
+		}
+		k.trust(clockStatements{covered: true, first: 7, gain: 200 * ms, watched: true}, "m", false, false, true, now, own, drift, wait)
+		if k.inStep != given || k.fresh.Begun || k.first != 0 {
+			t.Errorf("given its locks: %v: got in step %v, a watch that goes on %v, from beat %d; want in step %v, none", given, k.inStep, k.fresh.Begun, k.first, given)
+		}
+	}
+}
+
 func TestClockGuardTrusts(t *testing.T) {
 	own := &clock.Own{Faults: &clock.Faults{}}
 	now := time.Now()

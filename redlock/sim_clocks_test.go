@@ -225,13 +225,12 @@ func (n *nemesis) strikeClocks(fault string, machine int, p *incarnation, d time
 		}
 		n.watched(n.stepOf(machines[0]), machines...)
 	case "stand still":
-		by := simStepMin + upTo(rng, 5*time.Second-simStepMin)
-		n.note("the clock of proxy %d stands still for %v", p.id, by)
-		p.blind.Store(int64(time.Since(w.began) + 2*by + w.maxTTL))
-		f := p.opts.clockFaults
+		by, f := simStepMin+upTo(rng, 5*time.Second-simStepMin), p.opts.clockFaults
 		if f.StandsAt.Load() != 0 {
 			return
 		}
+		n.note("the clock of proxy %d stands still for %v", p.id, by)
+		p.blind.Store(int64(time.Since(w.began) + 2*by + w.maxTTL))
 		w.ledger.lossy()
 		f.StandsAt.Store(int64(p.fleet.own.At(time.Now())))
 		n.later(by, func() { // it never goes back
