@@ -35,8 +35,9 @@ PART = ^Test(Run|Hostile|Members|Held)
 test-all: tools libraries tlc ## the gate: all tests of the product with the race detector, against real redis-server processes, and the simulation without it; a quarter of an hour on two processors
 	@$(MAKE) --no-print-directory -j4 test-packages test-processes-1 test-processes-2 test-engine test-fleet
 
+# What waits for processes and clocks goes first, what only computes last: tests of processes are seldom late then.
 test-packages:
-	go test -race -timeout 40m $$(go list ./... | grep -v '$(PROCESSES:./%=/%)$$')
+	nice -n 5 go test -race -timeout 40m $$(go list ./... | grep -v '$(PROCESSES:./%=/%)$$')
 
 test-processes-1:
 	go test -race -timeout 40m -run '$(PART)' $(PROCESSES)
@@ -45,7 +46,7 @@ test-processes-2:
 	go test -race -timeout 40m -skip '$(PART)' $(PROCESSES)
 
 test-engine:
-	REDLOCK_SIM_SEEDS=$(or $(SEEDS),50) go test -count=1 -timeout 40m -run '$(ENGINE)' ./redlock
+	REDLOCK_SIM_SEEDS=$(or $(SEEDS),50) nice -n 10 go test -count=1 -timeout 40m -run '$(ENGINE)' ./redlock
 
 # Masters of other versions than the system's. A version that cannot be had is named, and test-fleet goes on without it.
 SERVERS = redlock/testdata/servers/build.sh
@@ -105,7 +106,7 @@ walk: ## how many functions and files of the engine each operation executes; OPE
 	@REDLOCK_WALK=$(OPERATION) go test -count=1 -run '^TestWalk$$' -v ./redlock
 
 test-simulation: ## SEEDS=50 of the simulation, on half of the processors
-	REDLOCK_SIM_SEEDS=$(or $(SEEDS),50) go test -count=1 -timeout 0 -run '^TestSimulation$$' -v ./redlock
+	REDLOCK_SIM_SEEDS=$(or $(SEEDS),50) nice -n 10 go test -count=1 -timeout 0 -run '^TestSimulation$$' -v ./redlock
 
 soak-simulation: export REDLOCK_TESTS = release
 soak-simulation: ## SEEDS=1000 of the simulation from one on that is drawn, and how many of the marked bugs that it must find it finds in so many

@@ -18,6 +18,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -320,10 +321,12 @@ func (w *wire) ask(command string) string {
 
 // machineWasSlow tells whether a refusal comes from a pause of redlockd, of masters or of both: a
 // master then has no vote until it is heard of again. With a max_ttl of some seconds, a pause of a
-// second is enough.
+// second is enough, and half a second ends a heartbeat or the making of a connection.
 func machineWasSlow(refusal string) bool {
-	return strings.HasPrefix(refusal, "NOQUORUM") && (strings.Contains(refusal, "no new connection has reached it for ") || strings.Contains(refusal, "no answer within "))
+	return strings.HasPrefix(refusal, "NOQUORUM") && slownessIn.MatchString(refusal)
 }
+
+var slownessIn = regexp.MustCompile(`no new connection has reached it for |no answer within |no answer while connecting|heartbeat: .*i/o timeout`)
 
 // lock takes a lock for 30 s under a token. The reply says how long it is valid: less than that, and
 // how much less depends on the machine.
