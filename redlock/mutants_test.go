@@ -422,6 +422,7 @@ var mutants = []mutant{
 	{"a-copy-does-not-compare", script(`kind == '=' and held ~= had`, `false`), "TestCopyScripts"},
 	{"a-copy-shortens", script(`redis.call('PTTL', key) < left`, `true`), "TestCopyScripts"},
 	{"readers-are-copied-to-a-voter", script(`settled(shows()) ~= ARGV[1]`, `false`), "TestCopyScripts"},
+	{"a-copy-waits-for-a-note-of-the-future", replace(`within)`, `pick(MUTANT, f.skew, within))`), "TestCopyNoteOfTheFuture"},
 	{"two-copy-at-the-same-time", script(`by ~= ARGV[1]`, `false`), "TestCopyScripts"},
 	{"a-source-that-goes-back-in-time-is-read-on", never, "TestSourceIsJudged"},
 	{"a-source-whose-clock-gains-is-read-on", never, "TestSourceStepsAheadAndBack"},

@@ -474,7 +474,7 @@ func (c *copier) note(ctx context.Context) error {
 	}
 	return c.each([]*copyPlace{c.learner}, func(_ int, p *copyPlace) error {
 		n := c.progress()
-		reply, err := p.f.Conn.Call(ctx, lua.CopyNote, []string{lua.MembersKey}, c.id, n.text(), copyNoteLife(c.opts).Milliseconds(), c.opts.ClockSkewMax.Milliseconds()).Slice()
+		reply, err := p.f.Conn.Call(ctx, lua.CopyNote, []string{lua.MembersKey}, c.id, n.text(), copyNoteLife(c.opts).Milliseconds()).Slice()
 		switch {
 		case conn.HasCode(err, "OOM"): // it is told by what is given
 			return nil
