@@ -182,7 +182,7 @@ func (n *nemesis) bare() (machine int, by time.Duration) {
 	}
 	var holders []int
 	for i := range n.w.masters {
-		if !n.down[i] && n.w.holds(i, l) {
+		if !n.down[i] && !n.cold[i] && n.w.holds(i, l) {
 			holders = append(holders, i)
 		}
 	}

@@ -24,7 +24,7 @@ func (c *caller) readTurn() {
 	c.lockAndWork(w.present(rng.IntN(simProxies)), req)
 }
 
-// holds tells whether a master has the first resource of the lease. The master must be up.
+// holds tells whether a master has the first resource of the lease. The master must be up, and not frozen.
 func (w *world) holds(master int, l *ledgerLease) bool {
 	m := w.masters[master]
 	if value, _, ok := m.Get(l.resources[0]); l.hash {

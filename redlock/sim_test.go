@@ -393,6 +393,11 @@ func (w *world) aftermath() {
 						w.Logf("proxy %d, %s: %s %s", p.id, m.Addr, m.State, m.Reason)
 					}
 					w.Logf("proxy %d: %+v", p.id, p.Membership())
+					for _, seat := range p.Membership().Seats {
+						if seat.Copying != nil {
+							w.Logf("proxy %d, %s: %+v", p.id, seat.Name, *seat.Copying)
+						}
+					}
 				}
 				w.Fatalf("%v after the last fault not every master has its vote back", repairWithin)
 			}
