@@ -3,7 +3,7 @@
 STATICCHECK = go run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 BENCHSTAT = go run golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
 
-.PHONY: soak-simulation replay run build generate dist test test-all test-packages test-processes-1 test-processes-2 test-engine test-release test-fleet test-versions test-bench test-chart test-simulation test-models test-mutants mutants-generated test-scenarios test-generated lint walk bench bench-full bench-libraries benchmarks scenarios torture fuzz redis tools libraries servers tlc model
+.PHONY: soak-simulation replay run build generate dist test test-all test-packages test-processes-1 test-processes-2 test-redlock-1 test-redlock-2 test-engine test-release test-fleet test-versions test-bench test-chart test-simulation test-models test-mutants mutants-generated test-scenarios test-generated lint walk bench bench-full bench-libraries benchmarks scenarios torture fuzz redis tools libraries servers tlc model
 
 run: ## serve on 127.0.0.1:6380 with five masters inside the process
 	go run ./cmd/redlockd
@@ -22,22 +22,29 @@ test: redis ## the tests that need nothing but Go and redis-server, briefly: wha
 	go test ./...
 
 # What REDLOCK_TESTS means is in redlock/redisproc/need.go.
-test-packages test-processes-1 test-processes-2 test-engine test-fleet test-versions: export REDLOCK_TESTS = all
+test-packages test-processes-1 test-processes-2 test-redlock-1 test-redlock-2 test-engine test-fleet test-versions: export REDLOCK_TESTS = all
 test-release test-mutants mutants-generated test-models test-scenarios test-generated test-bench model: export REDLOCK_TESTS = release
 
 # The race detector sees a few cases of these tests, or none (redlock/cases_test.go): test-engine runs them without it, in full.
-ENGINE = TestSimulation|TestPlayRepeats$$|TestTraceModel$$|TestRecordTraceModel$$|TestOverloadSlowsDown|TestSeveralAreGranted|TestStepIsCaught|TestUndoSpares|TestPanicLoses|TestMaxTTLLowered|TestFastClocks|TestNoStepCostsAnAnswer$$|TestNoRestartCostsAnAnswer$$|TestForgetfulMaster|TestSmallSteps|TestListOfTests$$|TestMutantMarks$$|TestExplanations$$|TestWalk$$
+ENGINE = TestSimulation|TestPlayRepeats$$|TestTraceModel$$|TestRecordTraceModel$$|TestOverloadSlowsDown|TestSeveralAreGranted|TestStepIsCaught|TestUndoSpares|TestPanicLoses|TestMaxTTLLowered|TestFastClock|TestNewClientBelieves|TestNoStepCostsAnAnswer$$|TestNoRestartCostsAnAnswer$$|TestForgetfulMaster|TestSmallSteps|TestListOfTests$$|TestMutantMarks$$|TestExplanations$$|TestWalk$$
 
-# The tests of processes wait for most of their time: those of cmd/redlockd run in two parts beside the other packages.
+# The tests of processes wait for most of their time: those of cmd/redlockd run in two parts beside the other packages, and so do those of redlock.
 PROCESSES = ./cmd/redlockd
 PART = ^Test(Run|Hostile|Members|Held)
+HALF = ^Test[A-N]
 
 test-all: tools libraries tlc ## the gate: all tests of the product with the race detector, against real redis-server processes, and the simulation without it; a quarter of an hour on two processors
-	@$(MAKE) --no-print-directory -j4 test-packages test-processes-1 test-processes-2 test-engine test-fleet
+	@$(MAKE) --no-print-directory -j6 test-processes-1 test-processes-2 test-packages test-redlock-1 test-redlock-2 test-engine test-fleet
 
 # What waits for processes and clocks goes first, what only computes last: tests of processes are seldom late then.
 test-packages:
-	nice -n 5 go test -race -timeout 40m $$(go list ./... | grep -v '$(PROCESSES:./%=/%)$$')
+	nice -n 5 go test -race -timeout 40m $$(go list ./... | grep -v -e '$(PROCESSES:./%=/%)$$' -e '/redlock$$')
+
+test-redlock-1:
+	nice -n 5 go test -race -timeout 40m -run '$(HALF)' ./redlock
+
+test-redlock-2:
+	nice -n 5 go test -race -timeout 40m -skip '$(HALF)' ./redlock
 
 test-processes-1:
 	go test -race -timeout 40m -run '$(PART)' $(PROCESSES)
