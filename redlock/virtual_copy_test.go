@@ -320,6 +320,23 @@ func TestCopyNoteOfTheFuture(t *testing.T) {
 	}
 }
 
+// The note of a copy that is over stays behind, and the clock goes back. When the master is to be given its locks again, the note keeps nobody from that.
+func TestCopyNoteBehindTheCopy(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		apart := func(o *Options) { o.MaxTTL, o.ClockStepMax, o.ClockSkewMax = 24*time.Hour, 500*ms, time.Minute }
+		p, other := s.open(apart), s.open(apart) // who is alone cannot tell a gain from a pause of its own
+		s.restart(0)
+		p.votes(0)
+		s.stepClocks(-20*time.Second, 0)
+		time.Sleep(2 * p.opts.Heartbeat) // both see that
+		s.stepClocks(5*time.Second, 0)
+		if took := p.votes(0); took > 5*time.Second {
+			s.Errorf("master 1 votes after %v, want soon", took)
+		}
+		other.allUp()
+	})
+}
+
 // What is released while it is copied is gone everywhere, and what the restarted master remembers of an earlier time as well.
 func TestReleasedWhileItIsCopied(t *testing.T) {
 	for at := int64(1); at <= 8; at++ {

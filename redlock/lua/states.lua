@@ -19,7 +19,7 @@
 --           TIME of this master, in ms, when a proxy last said that it hears the listed memory of this
 --           seat
 --
--- A time that is ahead of the master's clock counts for nothing (stamp.lua).
+-- A time that is too far ahead of the master's clock counts for nothing (stamp.lua).
 --
 -- A script changes nothing unless the master shows what its caller has last read. Executed twice it does
 -- what it does once: a batch whose reply was lost is sent again. Unless said otherwise a script replies

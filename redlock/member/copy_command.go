@@ -109,12 +109,10 @@ type copyNote struct {
 
 func (n copyNote) text() string { return fmt.Sprintf("%d %d %s", n.given, n.done, n.from) }
 
-// copying is who copies to the learner, if the note of that is not older, nor as far ahead of its clock;
-// false: nobody does.
+// copying is who copies to the learner, if that was said within so long; false: nobody does.
 func (f *Report) copying(within time.Duration) (n copyNote, ok bool) {
 	n, ok = parseCopyNote(f.fields["copy"])
-	age, past := StampAge(n.at, f.clock, within) //mutant:a-copy-waits-for-a-note-of-the-future
-	return n, ok && past && age < within
+	return n, ok && f.saidWithin(n.at, within)
 }
 
 // parseCopyNote reads the field copy.

@@ -216,11 +216,10 @@ func (s *Survey) heard(r *Record, one *Seat, within time.Duration) bool {
 		return false
 	}
 	says := s.count(func(f *Report) bool {
-		age, ok := f.stampAge(HeardField(one.Number))
 		if f.State.Record != r.ID() { //mutant:a-proxy-that-is-behind-vetoes
 			return false
 		}
-		return f.ok() && ok && age < within //mutant:a-memory-that-is-heard-is-replaced
+		return f.ok() && f.saidWithin(f.fields[HeardField(one.Number)], within) //mutant:a-memory-that-is-heard-is-replaced
 	})
 	return says > 0 && says >= min(r.Quorum(), s.count(func(f *Report) bool { return f.ok() && f.State.Record == r.ID() })) //mutant:one-master-says-who-is-heard
 }

@@ -750,6 +750,11 @@ func TestHeardElsewhere(t *testing.T) {
 		{"one master alone says so", []func(s *Survey){away(4), func(s *Survey) { s.Reports[0].fields[HeardField(4)] = fmt.Sprint(s.Began.UnixMilli()) }}, ""},
 		{"one master alone is left that shows the record, and says so", []func(s *Survey){showing(nil, 1, 2, 3), away(4), heard(4, 0)}, "m4"},
 		{"it will be heard, say masters whose clocks were ahead", []func(s *Survey){away(4), heard(4, -time.Hour)}, ""},
+		{"they were ahead by less than clocks may differ", []func(s *Survey){away(4), heard(4, -5*heartbeat), func(s *Survey) {
+			for _, f := range s.Reports {
+				f.skew = time.Hour
+			}
+		}}, ""},
 		{"nobody says so", []func(s *Survey){func(s *Survey) { s.Reports[4].err = errAway }}, ""},
 		{"nobody is reached", []func(s *Survey){away(0, 1, 2, 3, 4), heard(4, 0)}, ""},
 		{"masters say so that show another record", []func(s *Survey){
