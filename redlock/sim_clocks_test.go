@@ -13,8 +13,6 @@ import (
 	"time"
 
 	"redlockd/redlock/conn"
-	"redlockd/redlock/lua"
-	"redlockd/redlock/member"
 	"redlockd/redlock/quorum"
 )
 
@@ -193,20 +191,9 @@ func (n *nemesis) bare() (machine int, by time.Duration) {
 	return holders[n.rng.IntN(len(holders))], by
 }
 
-// remember tells whether a quorum of masters other than this one votes, and was not touched lately.
+// remember tells whether a quorum of masters other than this one votes and remembers, and no clock of theirs was touched lately.
 func (n *nemesis) remember(machine int) bool {
-	w := n.w
-	count := 0
-	for _, seat := range w.newest().Seats {
-		k := w.behind[numberOf(seat.Addr)]
-		if k == machine || seat.State != member.Voter || n.down[k] || n.cold[k] || time.Since(n.stepped[k]) < 3*time.Second {
-			continue
-		}
-		if shows, _ := outside(w, w.masters[k], "HGET", lua.MembersKey, "v").(string); strings.HasPrefix(shows, seat.Memory+" ") {
-			count++
-		}
-	}
-	return count >= quorum.Of(len(w.seats()))
+	return n.quorumOf(func(k int) bool { return k != machine && time.Since(n.stepped[k]) >= 3*time.Second })
 }
 
 func (n *nemesis) strikeClocks(fault string, machine int, p *incarnation, d time.Duration) {

@@ -14,9 +14,8 @@ import (
 )
 
 const (
-	// repairWithin is what passes at most until all masters vote, and all proxies go by the newest membership: the longest pause behind a copy
-	// that has failed, and the copy.
-	repairWithin = 15 * time.Second
+	// repairWithin is what passes at most until all masters vote, and all proxies go by the newest membership.
+	repairWithin = 10 * time.Second
 	// liveWithin is what passes at most behind the longest wait of a membership until each proxy grants locks.
 	liveWithin = time.Second
 	// headRounds are the attempts that a waiter alone makes at most behind the release.

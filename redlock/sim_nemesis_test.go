@@ -214,15 +214,20 @@ func (n *nemesis) flush(i int) {
 
 // enoughRemember tells whether a quorum of the masters votes and remembers without this one.
 func (n *nemesis) enoughRemember(without int) bool {
-	w, remember := n.w, 0
+	return n.quorumOf(func(k int) bool { return k != without && !n.evicts[k] })
+}
+
+// quorumOf tells whether a quorum of the masters votes, remembers, and matches.
+func (n *nemesis) quorumOf(matches func(machine int) bool) bool {
+	w, count := n.w, 0
 	for _, seat := range w.newest().Seats {
-		if k := w.behind[numberOf(seat.Addr)]; k != without && seat.State == member.Voter && !n.down[k] && !n.cold[k] && !n.evicts[k] {
+		if k := w.behind[numberOf(seat.Addr)]; seat.State == member.Voter && !n.down[k] && !n.cold[k] && matches(k) {
 			if shows, _ := outside(w, w.masters[k], "HGET", lua.MembersKey, "v").(string); strings.HasPrefix(shows, seat.Memory+" ") {
-				remember++
+				count++
 			}
 		}
 	}
-	return remember >= quorum.Of(len(w.seats()))
+	return count >= quorum.Of(len(w.seats()))
 }
 
 func (n *nemesis) inflict(fault string) {
