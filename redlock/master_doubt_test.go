@@ -592,9 +592,8 @@ func TestClockGuardJudges(t *testing.T) {
 
 // A gain costs votes in proportion, is told once, and what is read behind it begins the fresh ring anew where that gains, too.
 func TestClockGuardDoubtsInProportion(t *testing.T) {
-	own := &clock.Own{Faults: &clock.Faults{}}
-	own.Start(time.Now())
-	drift, wait := clock.Drift{Factor: 0.01, StepMax: 500 * ms}, 24*time.Hour
+	own, _, drift := guardStage()
+	const wait = 24 * time.Hour
 	for _, tt := range []struct{ step, want time.Duration }{
 		{550 * ms, 50 * ms * 400 / 3}, {1500 * ms, 133 * time.Second}, {time.Hour, 24*time.Hour + 45*time.Minute},
 	} {
@@ -646,13 +645,17 @@ func TestClockGuardDoubtsInProportion(t *testing.T) {
 	}
 }
 
-// What others state and what was read since leave too little together: the watch begins anew. A master that was given its locks meanwhile
-// needs nobody's word.
-func TestGainThatIsTooMuchTogether(t *testing.T) {
-	own := &clock.Own{Faults: &clock.Faults{}}
-	now := time.Now()
+// guardStage is what a clock guard is tested with: this machine's clock, now, and how much clocks may gain.
+func guardStage() (own *clock.Own, now time.Time, drift clock.Drift) {
+	own, now = &clock.Own{Faults: &clock.Faults{}}, time.Now()
 	own.Start(now)
-	drift := clock.Drift{Factor: 0.01, StepMax: 500 * ms}
+	return own, now, clock.Drift{Factor: 0.01, StepMax: 500 * ms}
+}
+
+// What others state and what was read since are too much together: the watch begins anew. A master that was given its locks meanwhile
+// counts without what others state.
+func TestGainThatIsTooMuchTogether(t *testing.T) {
+	own, now, drift := guardStage()
 	const wait, began = 10 * time.Second, 5 * time.Second
 	for _, given := range []bool{false, true} {
 		k := clockGuard{last: clock.ReadingOf(began+ms, began+ms, began+401*ms)}
@@ -669,10 +672,7 @@ func TestGainThatIsTooMuchTogether(t *testing.T) {
 }
 
 func TestClockGuardTrusts(t *testing.T) {
-	own := &clock.Own{Faults: &clock.Faults{}}
-	now := time.Now()
-	own.Start(now)
-	drift := clock.Drift{Factor: 0.01, StepMax: 500 * ms}
+	own, now, drift := guardStage()
 	const wait, began = 10 * time.Second, 5 * time.Second
 	told, speaks := clockStatements{covered: true, first: 7, gain: 200 * ms, watched: true}, clockStatements{watched: true}
 	for _, tt := range []struct {

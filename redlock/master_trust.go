@@ -188,14 +188,13 @@ func (k *clockGuard) trust(said clockStatements, memory string, nobody, alone, e
 	case given, !k.ring.Begun && nobody && !said.watched && k.agrees: //mutant:a-clock-that-gained-is-vouched-for //mutant:silence-of-one-master-vouches
 		k.ring = k.fresh
 		k.ring.Vouch()
-	case said.covered && said.first == k.first && said.gain+clock.Noise <= drift.StepMax && k.fresh.Plain() > clock.Noise:
-		// What it gained since the first reading is in what others state from now on, or was a pause of ours.
-		k.fresh, k.first = clock.Ring{}, 0 //mutant:what-is-left-of-a-standstill-is-a-gain
-		k.explain(said, alone, enough, now, own, drift, wait)
-		return true
 	default:
+		again = said.covered && said.first == k.first && said.gain+clock.Noise <= drift.StepMax && k.fresh.Plain() > clock.Noise
+		if again { // what it gained since the first reading is in what others state from now on, or was a pause of ours
+			k.fresh, k.first = clock.Ring{}, 0 //mutant:what-is-left-of-a-standstill-is-a-gain
+		}
 		k.explain(said, alone, enough, now, own, drift, wait)
-		return false
+		return again
 	}
 	k.fresh, k.first, k.inStep = clock.Ring{}, 0, true
 	return true
