@@ -896,7 +896,8 @@ func TestPlanOfAClockOutOfStep(t *testing.T) {
 		out       []int
 		paused    int // a seat that changed just now; -1: none
 		silent    []int
-		learner   int // a seat that does not vote; -1: none
+		behind    []int // they show an older record
+		learner   int   // a seat that does not vote; -1: none
 		want      string
 		nobodySay bool
 	}{
@@ -907,6 +908,9 @@ func TestPlanOfAClockOutOfStep(t *testing.T) {
 		{what: "a learner", out: []int{4}, paused: -1, learner: 4},
 		{what: "two are silent", out: []int{1}, paused: -1, silent: []int{2, 3}, learner: -1},
 		{what: "one is silent", out: []int{1}, paused: -1, silent: []int{2}, learner: -1, want: "m2"},
+		{what: "one is silent, beside a learner", out: []int{1}, paused: -1, silent: []int{2}, learner: 4},
+		{what: "two are behind", out: []int{1}, paused: -1, behind: []int{2, 3}, learner: -1},
+		{what: "it is behind itself", out: []int{1}, paused: -1, behind: []int{1}, learner: -1},
 		{what: "it is silent itself", out: []int{1}, paused: -1, silent: []int{1}, learner: -1},
 		{what: "it was changed just now", out: []int{1}, paused: 1, learner: -1},
 	} {
@@ -922,6 +926,9 @@ func TestPlanOfAClockOutOfStep(t *testing.T) {
 		s := surveyOf(r)
 		for _, i := range tt.silent {
 			s.Reports[i].err = errors.New("silent")
+		}
+		for _, i := range tt.behind {
+			s.Reports[i].shown(r.Seats[i].Memory, r.Changed(func(r *Record) { r.Version-- }))
 		}
 		n := &Situation{Record: r, Survey: s, Left: func(string) time.Duration { return time.Hour }, Paused: func(place int) bool { return place == tt.paused },
 			outOfStep: func(place int) string {
