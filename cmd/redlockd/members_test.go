@@ -456,9 +456,11 @@ func TestNumbersAndCausesAreTrue(t *testing.T) {
 	wantRun(t, cli.ExitOK, "3 of 3 masters admitted.", "", "bootstrap", "--masters", three, "--max-ttl", "1h")
 	p := launch(t, "--masters", three, "--max-ttl", "1h", "--http-listen", "127.0.0.1:0")
 
-	// One of the three belongs to another fleet by now, and is emptied then.
+	// One of the three belongs to another fleet by now, and is emptied then. The server must not seat it before.
+	p.signal(syscall.SIGSTOP)
 	redisCLI(t, servers[2].Addr, "FLUSHALL")
 	wantRun(t, cli.ExitOK, "3 of 3 masters admitted.", "", "bootstrap", "--masters", addrsOf([]*redisproc.Server{servers[2], servers[4], servers[5]}))
+	p.signal(syscall.SIGCONT)
 	out := wantRun(t, cli.ExitOK, "A quorum is available, but none may fail: 2 of 3 masters vote, 2 are needed. Fix "+servers[2].Addr+".", "", with("check")...)
 	const foreign = "it shows a membership of another fleet"
 	if !strings.Contains(out, "no vote: "+foreign+"\n    to fix it: run FLUSHALL on it if that fleet is gone") {
