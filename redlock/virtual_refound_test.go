@@ -159,7 +159,7 @@ func TestRefoundRefusals(t *testing.T) {
 			s.lose(1, 2, 3, 4)
 			s.masters[1].Restart()
 			s.masters[2].Restart()
-		}, []int{0, 5, 6}, "3 of 5 masters of the membership can be reached, which is a majority: m1, m2, m3."},
+		}, []int{0, 5, 6}, "3 of 5 masters of the membership can be reached, which is a majority: m1, m2, m3. Change it with `redlockd members replace` and `remove`; if so many have forgotten that no lock is granted, name m1, m2, m3, m4, m5: that founds it anew at once"},
 		{"too few of the new ones", func(s *stage) { s.lose(2, 3, 4, 5, 6) }, []int{0, 1, 3, 5, 6},
 			"2 of 5 masters can be reached and may be members, 3 are needed: start them, or name others"},
 		{"one is refused", func(s *stage) {

@@ -36,10 +36,11 @@ type Coordinator struct {
 
 	// Owned by the goroutine.
 	pauses         map[int]reseatPause
-	foundable      time.Time      // since when a founding is allowed; zero: it is not
-	quorumAt       time.Time      // when a quorum of the masters last showed the record in force
-	strays         map[int]string // what masters showed at the last look that a majority did not know, by place
-	splitSeenSince time.Time      // since when a listed memory is heard by others and another one is found here; zero: it is not so
+	foundable      time.Time            // since when a founding is allowed; zero: it is not
+	quorumAt       time.Time            // when a quorum of the masters last showed the record in force
+	strays         map[int]string       // what masters showed at the last look that a majority did not know, by place
+	heard          map[string]time.Time // when a survey last showed a memory
+	splitSeenSince time.Time            // since when a listed memory is heard by others and another one is found here; zero: it is not so
 	request        *memberRequest
 	problemLogged  string // the problem that the log has; "": it has none, or its end
 
@@ -69,7 +70,7 @@ type reseatPause struct {
 // with ending; other goroutines are counted in running.
 func New(host Host, opts Options, own *clock.Own, ending context.Context, running *sync.WaitGroup) *Coordinator {
 	return &Coordinator{host: host, opts: opts, own: own, log: loglimit.Limiter{Interval: opts.LogInterval, Burst: opts.LogBurst}, ending: ending, running: running, woken: make(chan struct{}, 1), requests: make(chan *memberRequest), born: time.Now(),
-		pauses: make(map[int]reseatPause)}
+		pauses: make(map[int]reseatPause), heard: make(map[string]time.Time)}
 }
 
 // Wake has the coordinator look soon.
@@ -154,6 +155,7 @@ func (m *Coordinator) poll(ctx context.Context) time.Duration {
 	}
 	s := SurveyMasters(ctx, places, patience, o)
 	defer s.Close()
+	m.hears(s)
 	next, wrong := m.follow(ctx, s)
 	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
 	defer cancel()
@@ -178,6 +180,7 @@ func (m *Coordinator) poll(ctx context.Context) time.Duration {
 			s.Close()
 			s = SurveyMasters(ctx, m.opts.placesOf(base), patienceForAll(base), o)
 			defer s.Close()
+			m.hears(s)
 		}
 		return m.found(ctx, s, base)
 	}
@@ -466,11 +469,17 @@ func (m *Coordinator) found(ctx context.Context, s *Survey, base *Record) time.D
 	if m.foundable.IsZero() {
 		m.foundable = s.Began
 	}
-	patience := RecheckWithin(f.Wait)
-	if s.count((*Report).ok) == len(f.Seats) {
-		patience = heardWithin * o.Heartbeat // nobody else can come back, and what this client has heard itself is too old by then
+	wait := f.Wait
+	if base != nil {
+		wait = base.Wait
 	}
-	if left := patience - s.Began.Sub(m.foundable); left > 0 { //mutant:a-founding-without-patience
+	if left, who := m.mayComeBack(s, base, wait); left > 0 { //mutant:silence-is-taken-for-amnesia
+		m.setProblemFor(left, silenceText(base, who))
+		return min(left, o.Heartbeat)
+	}
+	// Somebody may be about to tell the masters what they have chosen, and what this client has heard itself
+	// must not count as heard by others.
+	if left := heardWithin*o.Heartbeat - s.Began.Sub(m.foundable); left > 0 { //mutant:a-founding-without-patience
 		m.setProblemFor(left, "too few masters remember the membership: unless more of them come back, it is founded anew")
 		return min(left, o.Heartbeat)
 	}

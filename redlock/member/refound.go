@@ -22,6 +22,9 @@ import (
 // new members vote: they are learners until the longest wait that anybody may have to wait for has
 // passed, with RecheckWithin for addresses that mean other masters since.
 //
+// With the seats of before it is the founding that a redlockd would make by itself, when it has waited
+// for those that are silent (silence.go): then a majority may be reached, but none that remembers.
+//
 // What remains is that word: machines that are given up, and that answer again with what they remember,
 // can be a quorum of the old record. And masters that have missed how the others went on to further
 // machines show neither that record nor its seats.
@@ -100,8 +103,9 @@ func (o Options) refounding(ctx context.Context) (s *Survey, base, f *Record, pl
 	}
 	var before *Record
 	var reached []string
+	stand := 0
 	for base != next { // who was a member may know of a newer record, of further seats
-		base, reached = next, nil
+		base, reached, stand = next, nil, 0
 		before = vacated(base, o)
 		reads := o
 		reads.readOnly = true
@@ -111,15 +115,20 @@ func (o Options) refounding(ctx context.Context) (s *Survey, base, f *Record, pl
 			if m.ok() && !m.foreign(base) {
 				reached = append(reached, conn.Sanitize(before.Seat(m.Place).Name))
 			}
+			if m.mayStandAt(base) {
+				stand++
+			}
 		}
 		next = members.newest(base) //mutant:refounded-over-what-a-member-shows
 	}
 	switch majority := len(reached) >= before.Quorum(); {
-	case majority && o.names(base):
+	case majority && o.names(base) && stand >= base.Quorum():
 		return s, base, nil, &Refounding{Already: true}, nil
+	case majority && o.names(base): // a redlockd would found the same, when it has waited for those that are silent //mutant:refound-does-not-end-a-silence
 	case majority: //mutant:refounded-over-a-quorum-of-seats
-		return refuse("%d of %d masters of the membership can be reached, which is a majority: %s. Change it with `redlockd members replace` and `remove`; if they have forgotten, a redlockd founds it anew by itself",
-			len(reached), len(before.Seats), strings.Join(reached, ", "))
+		return refuse("%d of %d masters of the membership can be reached, which is a majority: %s. Change it with `redlockd members replace` and `remove`; "+
+			"if so many have forgotten that no lock is granted, name %s: that founds it anew at once",
+			len(reached), len(before.Seats), strings.Join(reached, ", "), seatNames(before))
 	}
 	asked := *base
 	asked.Roster, asked.Seats = base.Roster+1, vacated(nil, o).Seats

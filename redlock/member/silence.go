@@ -1,0 +1,89 @@
+package member
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"redlockd/redlock/conn"
+)
+
+// Silence says nothing of a master: it may hang, or the network may be broken, and it comes back with
+// what it remembers. So a founding waits for those that are silent, for as long as it would take itself,
+// the wait of the record: what hangs for less costs no more than that. Where so many have forgotten
+// that the record can never have a quorum again, there is nobody to wait for.
+
+// mayStandAt tells whether the master has the memory that r lists for its place, and stands at r, or may
+// do so when it is told: it has not gone on to another founding.
+func (f *Report) mayStandAt(r *Record) bool {
+	return f.lists(r) && (f.State.fresh || f.standsAt(r) || r.newerThan(f.State.Record))
+}
+
+// hears takes note of the memories that masters show.
+func (m *Coordinator) hears(s *Survey) {
+	for _, f := range s.Reports {
+		if f.ok() {
+			m.heard[f.State.Memory] = s.Began
+		}
+	}
+	for memory, at := range m.heard {
+		if s.Began.Sub(at) > recordWaitMax {
+			delete(m.heard, memory)
+		}
+	}
+}
+
+// mayComeBack is for how long the masters that are silent may still come back to be, with those that
+// remember it, a quorum of base, and who they are; 0: base is lost. Where base is nil, and a first
+// founding has to name all masters, it is for how long those may come that were not reached. wait is
+// that of the founding.
+func (m *Coordinator) mayComeBack(s *Survey, base *Record, wait time.Duration) (left time.Duration, who string) {
+	first := base == nil
+	if first {
+		base = vacated(nil, m.opts)
+	}
+	remember := 0
+	var silent []string
+	var ends []time.Duration
+	for one := range base.seats() {
+		f := s.At(one.Number)
+		switch {
+		case !one.State.occupied() && !first: // has no memory //mutant:a-seat-that-leaves-comes-back
+		case f.lists(base) && f.standsAt(base):
+			remember++ //mutant:who-remembers-is-not-counted
+		case f.ok(): // its address shows that the memory is gone //mutant:a-memory-that-is-gone-comes-back
+		default:
+			since := m.born
+			if at, ok := m.heard[one.Memory]; ok && !first {
+				since = at //mutant:what-was-heard-is-forgotten
+			}
+			end := since.Add(wait).Sub(s.Began)
+			if end <= 0 {
+				continue
+			}
+			ends = append(ends, end)
+			silent = append(silent, fmt.Sprintf("%s (since %s UTC)", conn.Sanitize(one.Name), since.UTC().Format("15:04:05")))
+		}
+	}
+	slices.Sort(ends)
+	who = strings.Join(silent, ", ")
+	lost := remember + len(ends) - base.Quorum() + 1 // so many of them have to be given up
+	if first { //mutant:a-first-list-is-founded-by-a-majority
+		lost = len(ends)
+	}
+	if lost <= 0 {
+		return 0, ""
+	}
+	return ends[min(lost, len(ends))-1], who
+}
+
+// silenceText says whom a founding waits for, and what ends that. How long it is follows.
+func silenceText(base *Record, who string) string {
+	if base == nil {
+		return "no membership yet, and not all masters that the settings name are there: start " + who +
+			"; or correct the list; or, if no lock can be held, admit the others with `redlockd bootstrap --anyway`; else it is founded without them"
+	}
+	return "too few masters remember the membership, and some are silent that may: " + who +
+		". If they are lost for good, `redlockd members refound` ends this at once; unless they come back, the membership is founded anew"
+}
