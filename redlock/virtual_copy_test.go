@@ -247,6 +247,96 @@ func TestSourceFailsWhileItIsCopied(t *testing.T) {
 	}
 }
 
+// One of four sources fails while it is read, and a quorum of sources is left: the copy goes on without it, and says so. max_ttl is a day: without
+// that the restarted master would be without a vote for as long.
+func TestCopyGoesOnWithoutASource(t *testing.T) {
+	for name, fail := range map[string]func(s *stage, i int){
+		"it forgets":  func(s *stage, i int) { s.do(i, "FLUSHALL") },
+		"it restarts": func(s *stage, i int) { s.restart(i) },
+		"it restarts again, and again": func(s *stage, i int) {
+			for range 5 {
+				s.restart(i)
+				time.Sleep(100 * ms)
+			}
+		},
+		"it freezes":              func(s *stage, i int) { s.freeze(i) },
+		"its clock steps":         func(s *stage, i int) { s.masters[i].StepClock(time.Minute) },
+		"its connections break":   func(s *stage, i int) { s.masters[i].Cut() },
+		"it takes no connections": func(s *stage, i int) { s.masters[i].SetReachable(false); s.masters[i].Cut() },
+		"it is slow": func(s *stage, i int) {
+			s.masters[i].SetCost(func([][]byte) time.Duration { return 150 * ms })
+		},
+		"its key of the membership is another": func(s *stage, i int) { s.do(i, "DEL", lua.MembersKey); s.do(i, "SET", lua.MembersKey, "x") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inVirtualTime(t, 5, func(s *stage) {
+				var log journal
+				p := s.open(maxTTL(24*time.Hour), oneKey, log.option)
+				time.Sleep(time.Second) // who has just begun leaves it to others
+				tokens := make(map[string]string)
+				for i := range 6 {
+					key := fmt.Sprint("job", i)
+					tokens[key] = p.lock(one(key, 12*time.Hour)).Token // on a bare quorum, which the restarted master belongs to
+					s.do(3, "DEL", key)
+					s.do(4, "DEL", key)
+				}
+				struck := s.strike(1, "evalsha", 5, func() { fail(s, 1) })
+				s.restart(0)
+				began := time.Now()
+				s.until("the restarted master votes", func() bool { return p.states()[0] == 'u' && struck.Load() })
+				if took := time.Since(began); took > 2*time.Second {
+					t.Errorf("it votes after %v, want two seconds at most", took)
+				}
+				if got := log.take("a copy goes on without a source that fails"); len(got) != 1 || !strings.Contains(got[0], "master=m2 learner=m1") {
+					t.Errorf("got the lines %q, want one that names the source", got)
+				}
+				for key, token := range tokens {
+					if c := p.lock(one(key, time.Second)); c.Held {
+						t.Errorf("%s was granted, and %q holds it; the masters: %s", key, token, p.states())
+					}
+				}
+				time.Sleep(time.Second) // until the source has failed
+			})
+		})
+	}
+}
+
+// Of three masters the one that remembers a lock fails while it is read: the other one alone makes no voter.
+func TestCopyNeedsAQuorumOfSources(t *testing.T) {
+	inVirtualTime(t, 3, func(s *stage) {
+		p := s.open(maxTTL(time.Hour), oneKey)
+		time.Sleep(time.Second) // who has just begun leaves it to others
+		p.lock(one("r", time.Hour)).want(s, "LOCK", "held", 0)
+		s.do(2, "DEL", "r")
+		struck := s.strike(1, "evalsha", 1, func() { s.freeze(1) })
+		s.restart(0)
+		s.until("the source has failed", struck.Load)
+		time.Sleep(5 * time.Second)
+		if c := p.lock(one("r", time.Second)); c.Held {
+			t.Errorf("the lock was granted again; the masters: %s", p.states())
+		}
+		s.thaw(1)
+		p.allUp()
+		if c := p.lock(one("r", time.Second)); c.Held {
+			t.Errorf("the lock was granted again when all were back")
+		}
+	})
+}
+
+// Only so many sources are scanned that every lock is named: a lock on a bare quorum, too, whichever sources have it.
+func TestLastSourceNamesALock(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open(maxTTL(time.Hour))
+		time.Sleep(time.Second) // who has just begun leaves it to others
+		token := p.lock(one("r", time.Hour)).Token
+		s.do(1, "DEL", "r")
+		s.do(2, "DEL", "r")
+		s.restart(0)
+		p.votes(0)
+		s.wantOn("r", token, "10011")
+	})
+}
+
 // Who copies may be killed at each step. Another one does it anew.
 func TestCopierIsKilled(t *testing.T) {
 	for at := int64(1); at <= 12; at++ {

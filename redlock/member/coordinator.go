@@ -40,6 +40,7 @@ type Coordinator struct {
 	quorumAt       time.Time            // when a quorum of the masters last showed the record in force
 	strays         map[int]string       // what masters showed at the last look that a majority did not know, by place
 	heard          map[string]time.Time // when a survey last showed a memory
+	leftOut        map[string]leftOut   // sources that the last copy went on without, by name
 	splitSeenSince time.Time            // since when a listed memory is heard by others and another one is found here; zero: it is not so
 	request        *memberRequest
 	problemLogged  string // the problem that the log has; "": it has none, or its end
@@ -70,7 +71,7 @@ type reseatPause struct {
 // with ending; other goroutines are counted in running.
 func New(host Host, opts Options, own *clock.Own, ending context.Context, running *sync.WaitGroup) *Coordinator {
 	return &Coordinator{host: host, opts: opts, own: own, log: loglimit.Limiter{Interval: opts.LogInterval, Burst: opts.LogBurst}, ending: ending, running: running, woken: make(chan struct{}, 1), requests: make(chan *memberRequest), born: time.Now(),
-		pauses: make(map[int]reseatPause), heard: make(map[string]time.Time)}
+		pauses: make(map[int]reseatPause), heard: make(map[string]time.Time), leftOut: make(map[string]leftOut)}
 }
 
 // Wake has the coordinator look soon.

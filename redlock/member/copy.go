@@ -3,7 +3,6 @@ package member
 import (
 	"context"
 	"errors"
-	"fmt"
 	"hash/maphash"
 	"slices"
 	"strings"
@@ -38,6 +37,9 @@ import (
 //     votes were cast before the reading began, and by the invariant all of the sources but fewer than
 //     a quorum deny it. Its key stands there from then on, because an extension only lengthens it: SCAN
 //     names it, every reading shows it, and the learner denies it when it is promoted.
+//   - A source that fails is left out, as long as a quorum of voters is left. What was decided with it
+//     stays: a key that too few of the sources held then is not that of a lease, and never becomes that of
+//     one that was granted earlier.
 //   - Of a lease that is granted under that record or a later one, while the learner has no vote, the
 //     first argument holds.
 //   - EXTEND is a grant in all this.
@@ -69,6 +71,9 @@ const (
 	copySeenMax = 1 << 21
 	// copyPause is between two readings of keys that differ from one source to the next.
 	copyPause = 2 * time.Millisecond
+	// scanMost is how many SCANs a master is asked for at most, and as many for each of its keys that one
+	// may name: its table may be far larger than what is in it.
+	scanMost = 1000
 	// copyLogEvery is how often the log tells how far a copy is.
 	copyLogEvery = 10 * time.Second
 )
@@ -83,13 +88,14 @@ type copier struct {
 
 	id      string
 	learner *copyPlace
+	// sources are those that are left, and leftOut those that have failed. At least quorum must be left.
 	sources []*copyPlace
-	all     []*copyPlace // the sources, and the learner
+	leftOut []leftOut
+	quorum  int
+	survey  *Survey // has the connections
 	began   time.Time
 	cancel  context.CancelFunc
 	count   int // keys at a time
-	// least is how many of the sources deny a lock that is valid.
-	least int
 
 	// seen has the names of locks that were read on all sources.
 	seen  map[[2]uint64]struct{}
@@ -101,6 +107,7 @@ type copier struct {
 	noted, logged time.Time
 
 	given, looked, total atomic.Int64
+	from                 atomic.Pointer[string] // the sources, for people
 	// ended is closed when the goroutine has ended; err and took are set by then.
 	ended chan struct{}
 	err   error
@@ -113,25 +120,30 @@ type copyKey struct {
 	tries int
 }
 
+// least is how many of the sources deny a lock that is valid.
+func (c *copier) least() int { return len(c.sources) - c.quorum + 1 } //mutant:what-one-source-has-is-copied
+
 // run copies, and says why it could not. places are the masters that take part.
 func (c *copier) run(ctx context.Context, places map[int]conn.Master) {
 	defer close(c.ended)
 	defer c.cancel()
-	s := SurveyMasters(ctx, places, Patience{Enough: len(places)}, c.opts)
-	defer s.Close()
-	for _, p := range c.all {
-		p.f = s.At(p.number)
-		switch {
+	c.survey = SurveyMasters(ctx, places, Patience{Enough: c.quorum + 1, Grace: surveyGrace}, c.opts)
+	defer c.survey.Close()
+	for _, p := range append(slices.Clone(c.sources), c.learner) {
+		err := error(nil)
+		switch p.f = c.survey.At(p.number); {
 		case !p.f.ok():
-			c.err = fmt.Errorf("%s: %w", conn.Sanitize(p.name), p.f.err)
+			err = p.f.err
 		case p.f.State.Memory != p.memory:
-			c.err = fmt.Errorf("%s has forgotten, or another master has its address", conn.Sanitize(p.name))
+			err = errForgotten
+		default:
+			c.total.Add(p.f.keys)
+			defer p.f.Conn.BreakOff(ctx)() // else a master that hangs holds up who closes the client
+			continue
 		}
-		if c.err != nil {
+		if c.err = c.fails(p, err); c.err != nil {
 			return
 		}
-		c.total.Add(p.f.keys)
-		defer p.f.Conn.BreakOff(ctx)() // else a master that hangs holds up who closes the client
 	}
 	c.err = c.copy(ctx)
 	c.took = time.Since(c.began)
@@ -141,8 +153,8 @@ func (c *copier) run(ctx context.Context, places map[int]conn.Master) {
 }
 
 func (c *copier) copy(ctx context.Context) error {
-	err := c.each(c.all, func(_ int, p *copyPlace) error {
-		return conn.Explain(p.f.Conn.Load(ctx))
+	_, err := c.ask(append(slices.Clone(c.sources), c.learner), func(p *copyPlace) (a copyAnswer, err error) {
+		return a, conn.Explain(p.f.Conn.Load(ctx))
 	})
 	if err == nil {
 		err = c.note(ctx)
@@ -151,86 +163,134 @@ func (c *copier) copy(ctx context.Context) error {
 		return err
 	}
 	// A key that least of the sources hold stands on at least one of any quorum of them.
-	for _, from := range c.sources[:len(c.sources)-c.least+1] {
-		if err := c.pass(ctx, from, c.sources, true, c.give); err != nil {
+	for {
+		from := c.nextToScan()
+		if from == nil {
+			break
+		}
+		whole, err := c.pass(ctx, from, func() []*copyPlace { return c.sources }, true, c.give)
+		if err != nil {
 			return err
 		}
+		from.scanned = whole
 	}
 	// Of most keys as many sources as are needed confirm what the learner has.
-	confirm := append(slices.Clone(c.sources[:c.least]), c.learner)
-	return c.pass(ctx, c.learner, confirm, false, c.compare) //mutant:what-is-released-meanwhile-stays
+	confirm := func() []*copyPlace { return append(slices.Clone(c.sources[:c.least()]), c.learner) }
+	_, err = c.pass(ctx, c.learner, confirm, false, c.compare) //mutant:what-is-released-meanwhile-stays
+	return err
+}
+
+// nextToScan is a source that is to be scanned; nil: a quorum of those that are left were.
+func (c *copier) nextToScan() (next *copyPlace) {
+	scanned := 0
+	for _, p := range c.sources {
+		if p.scanned {
+			scanned++
+		} else if next == nil {
+			next = p
+		}
+	}
+	if scanned >= c.quorum { //mutant:fewer-than-a-quorum-are-scanned
+		return nil
+	}
+	return next
 }
 
 // pass goes through the keys of one master. SCAN names each key that stands there all the time. In one
 // round all masters are asked at once: the readers read some keys, the one that is scanned names the
 // next, and the learner is given what was decided about the last. judge decides, and returns what is to
-// be written.
-func (c *copier) pass(ctx context.Context, from *copyPlace, readers []*copyPlace, ends bool, judge func(names []string, entries [][]copyEntry) copyWrite) error {
+// be written. whole is false where the master was left out meanwhile.
+func (c *copier) pass(ctx context.Context, from *copyPlace, readers func() []*copyPlace, ends bool, judge func(names []string, entries [][]copyEntry) copyWrite) (whole bool, err error) {
 	var names []string
 	var write copyWrite
+	scans := scanMost + scanMost*from.f.keys/int64(c.count)
 	for cursor, more := uint64(0), true; more || len(names) > 0 || len(write.keys) > 0; {
 		batch := names[:min(len(names), c.count)] // SCAN may name more than asked for
 		names = names[len(batch):]
-		scans := more && len(names) == 0
-		entries := make([][]copyEntry, len(readers))
-		var scan *redis.ScanCmd
-		var done string
-		err := c.each(c.all, func(_ int, p *copyPlace) error {
-			reader := slices.Index(readers, p)
-			if reader < 0 && (p != c.learner || len(write.keys) == 0) { // nothing to ask
-				return nil
-			}
+		asked := []*copyPlace(nil)
+		if len(batch) > 0 {
+			asked = readers()
+		}
+		reads := len(asked)
+		scanning, at := more && len(names) == 0, cursor
+		if scanning && !slices.Contains(asked, from) {
+			asked = append(asked, from)
+		}
+		if len(write.keys) > 0 && !slices.Contains(asked, c.learner) {
+			asked = append(asked, c.learner)
+		}
+		answers, err := c.ask(asked, func(p *copyPlace) (a copyAnswer, err error) {
 			var read, give *redis.Cmd
-			err := c.pipe(ctx, p, func(pipe redis.Pipeliner) {
-				if reader >= 0 && len(batch) > 0 {
+			var scan *redis.ScanCmd
+			err = c.pipe(ctx, p, func(pipe redis.Pipeliner) {
+				if slices.Contains(asked[:reads], p) {
 					read = c.readCommand(ctx, pipe, batch, ends)
 				}
-				if p == from && scans {
-					scan = pipe.Scan(ctx, cursor, "", int64(c.count))
+				if p == from && scanning {
+					scan = pipe.Scan(ctx, at, "", int64(c.count))
 				}
 				if p == c.learner {
 					give = c.giveCommand(ctx, pipe, &write)
 				}
 			})
 			if err == nil && read != nil {
-				entries[reader], err = c.entriesOf(p, read, len(batch))
+				a.entries, err = c.entriesOf(p, read, len(batch))
 			}
 			if err == nil && give != nil {
-				done, err = doneOf(give)
+				a.done, err = doneOf(give)
 			}
-			if err == nil && p == from && scans {
-				err = scan.Err()
+			if err == nil && scan != nil {
+				a.names, a.cursor, err = scan.Result()
 			}
-			return err
+			return a, err
 		})
-		if err == nil {
-			err = c.written(ctx, &write, done)
-		}
 		if err != nil {
-			return err
+			return false, err
+		}
+		done := ""
+		var entries [][]copyEntry
+		for _, a := range answers {
+			if a.entries != nil {
+				entries = append(entries, a.entries)
+			}
+			if a.place == c.learner {
+				done = a.done
+			}
+			if a.place == from && scanning {
+				cursor, more, names = a.cursor, a.cursor != 0, append(names, a.names...) //mutant:a-scan-is-not-finished
+				c.looked.Add(int64(len(a.names)))
+			}
+		}
+		if err := c.written(ctx, &write, done); err != nil {
+			return false, err
 		}
 		write = copyWrite{}
 		if len(batch) > 0 {
 			write = judge(batch, entries)
 		}
-		if scans {
-			found, next := scan.Val()
-			cursor, more = next, next != 0 //mutant:a-scan-is-not-finished
-			c.looked.Add(int64(len(found)))
-			names = slices.DeleteFunc(found, func(name string) bool {
+		if scanning {
+			names = slices.DeleteFunc(names, func(name string) bool {
 				return strings.HasPrefix(name, lua.ReservedPrefix) || len(name) > lua.MaxResourceLen || from != c.learner && c.known(name)
 			})
+			if scans--; scans < 0 {
+				if err := c.fails(from, errEndless); err != nil {
+					return false, err
+				}
+			}
+		}
+		if from != c.learner && !slices.Contains(c.sources, from) { // others name its keys
+			more, names = false, nil
 		}
 		if err := c.note(ctx); err != nil {
-			return err
+			return false, err
 		}
 		for len(c.again) >= c.count {
 			if err := c.settle(ctx); err != nil {
-				return err
+				return false, err
 			}
 		}
 	}
-	return c.settleAll(ctx)
+	return from == c.learner || slices.Contains(c.sources, from), c.settleAll(ctx)
 }
 
 // copyWrite is what the learner is to be given. held is what it has shown; nil: it was not asked.
@@ -276,7 +336,7 @@ func (c *copier) order(learner *copyEntry, entries [][]copyEntry, i, tries int) 
 		of = append(of, source[i])
 	}
 	r := c.record()
-	return orderOf(learner, of, c.least, tries, c.nobodys, clock.Padded(r.MaxTTL, c.opts.Drift).Milliseconds(), r.Quarantine(c.opts.Drift).Milliseconds())
+	return orderOf(learner, of, c.least(), tries, c.nobodys, clock.Padded(r.MaxTTL, c.opts.Drift).Milliseconds(), r.Quarantine(c.opts.Drift).Milliseconds())
 }
 
 // compare is for keys that the learner has, whose entries are the last: what not all of these sources
@@ -438,16 +498,19 @@ func (c *copier) writeReaders(ctx context.Context, name string, order *copyOrder
 // insist sends the learner a command until it does it.
 func (c *copier) insist(ctx context.Context, command func(pipe redis.Pipeliner) *redis.Cmd) (done string, err error) {
 	for began := time.Now(); time.Since(began) < c.opts.ConnectTimeout; {
-		err := c.each([]*copyPlace{c.learner}, func(_ int, p *copyPlace) error {
+		answers, err := c.ask([]*copyPlace{c.learner}, func(p *copyPlace) (a copyAnswer, err error) {
 			var cmd *redis.Cmd
-			err := c.pipe(ctx, p, func(pipe redis.Pipeliner) { cmd = command(pipe) })
+			err = c.pipe(ctx, p, func(pipe redis.Pipeliner) { cmd = command(pipe) })
 			if err == nil && cmd != nil {
-				done, err = doneOf(cmd)
+				a.done, err = doneOf(cmd)
 			}
-			return err
+			return a, err
 		})
-		if err != nil || done != "" {
-			return done, err
+		if err != nil {
+			return "", err
+		}
+		if done = answers[0].done; done != "" {
+			return done, nil
 		}
 		select {
 		case <-time.After(copyPause):
@@ -472,19 +535,20 @@ func (c *copier) note(ctx context.Context) error {
 		n := c.progress()
 		c.opts.Logger.Info("a master is given what the others remember", "master", conn.Sanitize(c.learner.name), "locks", n.given, "percent", n.done, "from", n.from)
 	}
-	return c.each([]*copyPlace{c.learner}, func(_ int, p *copyPlace) error {
+	_, err := c.ask([]*copyPlace{c.learner}, func(p *copyPlace) (a copyAnswer, err error) {
 		n := c.progress()
 		reply, err := p.f.Conn.Call(ctx, lua.CopyNote, []string{lua.MembersKey}, c.id, n.text(), copyNoteLife(c.opts).Milliseconds()).Slice()
 		switch {
 		case conn.HasCode(err, "OOM"): // it is told by what is given
-			return nil
+			return a, nil
 		case err != nil:
-			return conn.Explain(err)
+			return a, conn.Explain(err)
 		case len(reply) > 1:
-			return errCopied
+			return a, errCopied
 		}
-		return nil
+		return a, nil
 	})
+	return err
 }
 
 // copyNoteLife is for how long a note counts.
@@ -493,11 +557,6 @@ func copyNoteLife(o Options) time.Duration { return 4 * o.Heartbeat }
 // progress is how far the copy is.
 func (c *copier) progress() copyNote {
 	n := copyNote{by: c.id, given: c.given.Load(), done: int(100 * c.looked.Load() / max(1, c.total.Load()))}
-	n.done = min(n.done, 99)
-	var from []string
-	for _, p := range c.sources {
-		from = append(from, p.name)
-	}
-	n.from = strings.Join(from, ",")
+	n.done, n.from = min(n.done, 99), *c.from.Load()
 	return n
 }

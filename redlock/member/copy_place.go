@@ -4,7 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -29,7 +30,37 @@ type copyPlace struct {
 	// used is by how much the clock of a source has gained, as last read: so much of what its keys live
 	// for longer than their locks may be used up.
 	used time.Duration
+	// scanned: all of its keys were named.
+	scanned bool
 }
+
+// leftOut is a source that a copy went on without.
+type leftOut struct {
+	name    string
+	learner string
+	why     error
+	at      time.Time
+}
+
+// copyAnswer is what a master has answered in a round.
+type copyAnswer struct {
+	place   *copyPlace
+	entries []copyEntry // what it holds under the keys; nil: it was not asked
+	done    string      // of what it was given
+	names   []string    // by SCAN, and where that goes on
+	cursor  uint64
+	err     error
+}
+
+var (
+	errForgotten = errors.New("it has forgotten, or another master has its address")
+	errSlow      = errors.New("it answers far more slowly than the others")
+	errEndless   = errors.New("its SCAN does not end: see whether it is a Redis")
+)
+
+// copySlower is how many times as long as those that a copy needs it waits for the others, and at least
+// for surveyGrace.
+const copySlower = 4
 
 // pipe sends commands to a master, and judges it by what stands behind them, as is done with votes.
 func (c *copier) pipe(ctx context.Context, p *copyPlace, fill func(pipe redis.Pipeliner)) error {
@@ -59,8 +90,12 @@ func (c *copier) pipe(ctx context.Context, p *copyPlace, fill func(pipe redis.Pi
 	return err
 }
 
-// judge makes sure that the clock has ended no key early, and that the memory did not go back.
+// judge makes sure that the clock has ended no key early, and that the memory is the one that is meant, and
+// did not go back.
 func (p *copyPlace) judge(end Trailer, now clock.Reading, d clock.Drift) (gained bool, err error) {
+	if shown, _ := ParseState(end.Shown); shown.Memory != p.memory { //mutant:a-source-that-has-forgotten-is-read-on
+		return false, errForgotten
+	}
 	if end.Beat < p.beat { //mutant:a-source-that-goes-back-in-time-is-read-on
 		return false, fmt.Errorf("its beat went back from %d to %d: its memory is of an earlier time", p.beat, end.Beat)
 	}
@@ -75,20 +110,70 @@ func (p *copyPlace) judge(end Trailer, now clock.Reading, d clock.Drift) (gained
 	return false, nil
 }
 
-// each asks masters all at once, and returns the first error, in their order.
-func (c *copier) each(places []*copyPlace, ask func(i int, p *copyPlace) error) error {
-	errs := make([]error, len(places))
-	var asked sync.WaitGroup
-	for i, p := range places {
-		asked.Go(func() { errs[i] = conn.RecoverPanic(func() error { return ask(i, p) }) })
+// ask asks masters all at once, and returns the answers, in their order. A source that fails, or is far
+// slower than the others, is left out.
+func (c *copier) ask(places []*copyPlace, ask func(p *copyPlace) (copyAnswer, error)) (got []copyAnswer, err error) {
+	all, began := make(chan copyAnswer, len(places)), time.Now()
+	for _, p := range places {
+		c.survey.asking.Go(func() {
+			var a copyAnswer
+			a.err = conn.RecoverPanic(func() (err error) { a, err = ask(p); return err })
+			a.place = p
+			all <- a
+		})
 	}
-	asked.Wait()
-	for i, err := range errs {
-		if err != nil {
-			return fmt.Errorf("%s: %w", conn.Sanitize(places[i].name), conn.Shorten(err))
+	waiting := slices.Clone(places)
+	var over <-chan time.Time
+	for len(waiting) > 0 {
+		select {
+		case a := <-all:
+			waiting = slices.DeleteFunc(waiting, func(p *copyPlace) bool { return p == a.place })
+			if a.err == nil {
+				got = append(got, a)
+			} else if err := c.fails(a.place, a.err); err != nil {
+				return nil, err
+			}
+		case <-over:
+			for _, p := range waiting {
+				if err := c.fails(p, errSlow); err != nil {
+					return nil, err
+				}
+			}
+			waiting = nil
+		}
+		if over == nil && len(c.sources)-len(waiting) >= c.quorum && !slices.Contains(waiting, c.learner) {
+			over = time.After(max(surveyGrace, copySlower*time.Since(began)))
 		}
 	}
+	slices.SortFunc(got, func(a, b copyAnswer) int { return slices.Index(places, a.place) - slices.Index(places, b.place) })
+	return got, nil
+}
+
+// fails leaves a source out that has failed; an error: the copy cannot go on without it.
+func (c *copier) fails(p *copyPlace, why error) error {
+	why = conn.Shorten(why)
+	left := slices.DeleteFunc(slices.Clone(c.sources), func(s *copyPlace) bool { return s == p })
+	if p == c.learner || len(left) < c.quorum { // stillGood would make no voter of it
+		return fmt.Errorf("%s: %w", conn.Sanitize(p.name), why)
+	}
+	if p.f != nil && p.f.Conn != nil {
+		p.f.Conn.Socket.Close() // nothing waits for it any more
+	}
+	c.leftOut = append(c.leftOut, leftOut{p.name, c.learner.name, why, time.Now()})
+	c.setSources(left)
+	c.opts.Logger.Warn("a copy goes on without a source that fails", "master", conn.Sanitize(p.name), "learner", conn.Sanitize(c.learner.name), "reason", why.Error(),
+		"to_do", "see `redlockd check`, which tries on every master every command that is needed there")
 	return nil
+}
+
+func (c *copier) setSources(sources []*copyPlace) {
+	var names []string
+	for _, p := range sources {
+		names = append(names, p.name)
+	}
+	from := strings.Join(names, ",")
+	c.sources = sources
+	c.from.Store(&from)
 }
 
 // readCommand asks a master what it holds under the keys. Without ends it does not tell when they end.
@@ -101,17 +186,18 @@ func (c *copier) readCommand(ctx context.Context, pipe redis.Pipeliner, names []
 }
 
 // read asks masters what they hold under the keys.
-func (c *copier) read(ctx context.Context, places []*copyPlace, names []string) ([][]copyEntry, error) {
-	entries := make([][]copyEntry, len(places))
-	err := c.each(places, func(i int, p *copyPlace) error {
+func (c *copier) read(ctx context.Context, places []*copyPlace, names []string) (entries [][]copyEntry, err error) {
+	answers, err := c.ask(places, func(p *copyPlace) (a copyAnswer, err error) {
 		var cmd *redis.Cmd
 		if err := c.pipe(ctx, p, func(pipe redis.Pipeliner) { cmd = c.readCommand(ctx, pipe, names, true) }); err != nil {
-			return err
+			return a, err
 		}
-		var err error
-		entries[i], err = c.entriesOf(p, cmd, len(names))
-		return err
+		a.entries, err = c.entriesOf(p, cmd, len(names))
+		return a, err
 	})
+	for _, a := range answers {
+		entries = append(entries, a.entries)
+	}
 	return entries, err
 }
 

@@ -329,7 +329,7 @@ func (c countedSources) Source(place int) Source { return Source{Good: c.places[
 func TestSourceThatHasForgotten(t *testing.T) {
 	r := votersRecord(3)
 	sources := map[int]bool{1: true, 2: true}
-	c := &copier{host: countedSources{places: sources}}
+	c := &copier{host: countedSources{places: sources}, quorum: 2}
 	for i := range r.Seats[1:] {
 		c.sources = append(c.sources, &copyPlace{number: i + 1, name: r.Seats[i+1].Name, memory: r.Seats[i+1].Memory})
 	}
@@ -346,9 +346,13 @@ func TestSourceThatHasForgotten(t *testing.T) {
 	if err := c.stillGood(s, r); err == nil || !strings.Contains(err.Error(), "m2 has forgotten") {
 		t.Errorf("one has forgotten: got %v", err)
 	}
+	s.Reports[2].shown(processMemory(2, 1), r)
 	s.Reports[1].err = errAway
 	if err := c.stillGood(s, r); err != errNotYet {
 		t.Errorf("one is not reached: got %v", err)
+	}
+	if c.quorum = 1; c.stillGood(s, r) != nil {
+		t.Errorf("one is not reached, and a quorum is good without it: got %v", c.stillGood(s, r))
 	}
 }
 
@@ -359,18 +363,20 @@ func TestSourceIsJudged(t *testing.T) {
 		return clock.ReadingOf(sent, sent+ms, sent+ahead)
 	}
 	ring.Add(at(0, time.Hour), usualDrift.Rate(), time.Minute)
-	p := &copyPlace{beat: 10, ring: &ring}
+	p := &copyPlace{beat: 10, ring: &ring, memory: processMemory(0, 1)}
 	for _, test := range []struct {
-		beat int64
-		now  clock.Reading
-		want string
+		memory int
+		beat   int64
+		now    clock.Reading
+		want   string
 	}{
-		{11, at(time.Second, time.Hour), ""},
-		{10, at(time.Second, time.Hour), "its beat went back from 11 to 10"},
-		{12, at(2*time.Second, time.Hour+time.Second), "its clock gained"},
-		{12, at(2*time.Second, 0), ""},
+		{1, 11, at(time.Second, time.Hour), ""},
+		{1, 10, at(time.Second, time.Hour), "its beat went back from 11 to 10"},
+		{1, 12, at(2*time.Second, time.Hour+time.Second), "its clock gained"},
+		{2, 12, at(2*time.Second, time.Hour), "it has forgotten"},
+		{1, 12, at(2*time.Second, 0), ""},
 	} {
-		gained, err := p.judge(Trailer{Beat: test.beat}, test.now, usualDrift)
+		gained, err := p.judge(Trailer{Shown: processMemory(0, test.memory) + " -", Beat: test.beat}, test.now, usualDrift)
 		got := fmt.Sprint(err)
 		if gained != strings.Contains(test.want, "gained") {
 			t.Errorf("beat %d: got a gain: %v", test.beat, gained)

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -12,6 +14,9 @@ import (
 
 // What an operator should know of the membership: the problem that `redlockd members` and /readyz show,
 // and what the log says of settings that differ from it.
+
+// leftOutShown is for how long people are told that a copy went on without a source.
+const leftOutShown = 10 * time.Minute
 
 // complaint is what an operator should know of masters that are no members although they answer; "":
 // nothing. strays are those that showed twice what a majority does not know.
@@ -35,6 +40,12 @@ func (m *Coordinator) complaint(s *Survey, r *Record, strays []*Report) string {
 	for _, f := range s.Reports {
 		if f.ok() && f.unreadable != nil {
 			return fmt.Sprintf("%s: %s: %v; the next change of the membership writes it anew", f.master.Addr, textOfTheRecord, conn.Shorten(f.unreadable))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(m.leftOut)) {
+		if one := m.leftOut[name]; s.Began.Sub(one.at) < leftOutShown {
+			return fmt.Sprintf("%s was left out when %s was given what the others remember: %v: `redlockd check` tries every command there; the next copy tries it again",
+				conn.Sanitize(name), conn.Sanitize(one.learner), one.why)
 		}
 	}
 	within := heardWithin * m.opts.Heartbeat

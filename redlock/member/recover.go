@@ -68,6 +68,7 @@ func (m *Coordinator) recoverOne(s *Survey, r *Record, seat *Seat, one *recovery
 		default:
 			return
 		}
+		m.takeLeftOut(c)
 		switch {
 		case errors.Is(c.err, errCopied):
 			m.setRecovery(one, nil, "")
@@ -145,15 +146,14 @@ func (m *Coordinator) setRecovery(one *recovery, c *copier, problem string) {
 // startCopy begins a copy over connections of its own.
 func (m *Coordinator) startCopy(r *Record, learner *copyPlace, sources []*copyPlace) *copier {
 	ctx, cancel := context.WithCancel(m.ending)
-	c := &copier{host: m.host, own: m.own, opts: m.opts, record: m.current, id: Nonce(), learner: learner, sources: sources, began: time.Now(), logged: time.Now(), cancel: cancel, count: copyCount,
+	c := &copier{host: m.host, own: m.own, opts: m.opts, record: m.current, id: Nonce(), learner: learner, quorum: r.Quorum(), began: time.Now(), logged: time.Now(), cancel: cancel, count: copyCount,
 		seen: make(map[[2]uint64]struct{}), seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}, nobodys: RecoveredPrefix + Nonce(), ended: make(chan struct{})}
 	if n := m.opts.CopyCount; n > 0 {
 		c.count = n
 	}
-	c.least = len(sources) - r.Quorum() + 1 //mutant:what-one-source-has-is-copied
-	c.all = append(slices.Clone(sources), learner)
+	c.setSources(sources)
 	places, all := make(map[int]conn.Master), m.opts.placesOf(r)
-	for _, p := range c.all {
+	for _, p := range append(slices.Clone(sources), learner) {
 		places[p.number] = all[p.number]
 	}
 	m.running.Go(func() {
@@ -169,20 +169,29 @@ var errNotYet = errors.New("the masters that have given it its locks are not rea
 // stillGood says why a copy that has ended makes no voter; nil: it does. Whatever a source has
 // forgotten since it was first read, it shows another memory now; and what its clock has ended early,
 // this client has seen.
-func (c *copier) stillGood(s *Survey, r *Record) error {
+func (c *copier) stillGood(s *Survey, r *Record) (why error) {
+	good, unreached := 0, 0
 	for _, p := range c.sources {
 		f := s.At(p.number)
 		seat := r.Lists(p.memory)
 		switch {
 		case !f.ok(): // and could not tell its fences
-			return errNotYet
+			unreached++
 		case seat == nil || seat.State != Voter || !f.shows(r): //mutant:a-source-that-has-forgotten-promotes
-			return fmt.Errorf("%s has forgotten, or was replaced, while it was copied", conn.Sanitize(p.name))
+			why = fmt.Errorf("%s has forgotten, or was replaced, while it was copied", conn.Sanitize(p.name))
 		case !c.host.Source(p.number).Good: //mutant:a-source-that-is-out-of-step-promotes
-			return fmt.Errorf("the votes of %s do not count here any more", conn.Sanitize(p.name))
+			why = fmt.Errorf("the votes of %s do not count here any more", conn.Sanitize(p.name))
+		default:
+			good++
 		}
 	}
-	return nil
+	switch {
+	case good >= c.quorum:
+		return nil
+	case good+unreached >= c.quorum:
+		return errNotYet
+	}
+	return why
 }
 
 // recovered tells whether the learner of a seat has been given what it has to know, and how.
@@ -202,6 +211,16 @@ func (m *Coordinator) recovered(s *Survey, r *Record, seat *Seat) (how string, i
 	}
 	n := c.progress()
 	return fmt.Sprintf("it was given %d locks by %s within %v", n.given, n.from, c.took.Round(time.Millisecond)), true
+}
+
+// takeLeftOut takes note of the sources that a copy was made without, and of those that it had.
+func (m *Coordinator) takeLeftOut(c *copier) {
+	for _, p := range c.sources {
+		delete(m.leftOut, p.name)
+	}
+	for _, one := range c.leftOut {
+		m.leftOut[one.name] = one
+	}
 }
 
 // copyingOf is for people.

@@ -69,7 +69,7 @@ func (m *Coordinator) mayComeBack(s *Survey, base *Record, wait time.Duration) (
 	slices.Sort(ends)
 	who = strings.Join(silent, ", ")
 	lost := remember + len(ends) - base.Quorum() + 1 // so many of them have to be given up
-	if first { //mutant:a-first-list-is-founded-by-a-majority
+	if first {                                       //mutant:a-first-list-is-founded-by-a-majority
 		lost = len(ends)
 	}
 	if lost <= 0 {
