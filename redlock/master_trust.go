@@ -344,7 +344,7 @@ func (l *lane) source() (s member.Source) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	k := &l.guard.clock
-	s = member.Source{Beat: k.copiedBeat, Good: k.good && l.guard.refusal == "", Read: k.same || k.copied.Begun} //mutant:a-source-whose-clock-is-doubted
+	s = member.Source{Beat: k.copiedBeat, Good: k.good && l.guard.refusal == "", Refused: l.guard.refusal != "", Read: k.same || k.copied.Begun} //mutant:a-source-whose-clock-is-doubted
 	if !k.same {
 		copied := k.copied
 		s.Ring = &copied

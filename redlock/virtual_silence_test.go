@@ -96,6 +96,27 @@ func TestSilenceForGood(t *testing.T) {
 	}
 }
 
+// A master was heard before, by this client as well; then it was cut off for longer than a wait, and is listed again. It hangs at once: its silence
+// begins with that.
+func TestSilenceBeginsWithTheListing(t *testing.T) {
+	withSpares(t, 3, 1, func(s *stage) {
+		p := s.open(maxTTL(20*time.Second), uncopied)
+		other := s.open(maxTTL(20*time.Second), uncopied)
+		p.change(member.Change{Add: "m4", Addr: addrOf(3)})
+		p.allUp()
+		p.cut(3)
+		time.Sleep(p.wait() + time.Second)
+		other.change(member.Change{Remove: "m3"})
+		s.until("m3 is removed", func() bool { return len(p.Membership().Seats) == 3 })
+		s.freeze(3)
+		s.restart(0)
+		time.Sleep(p.wait() / 2)
+		if got := p.founding(); got != "1" {
+			s.Errorf("the membership is of founding %s, want the first", got)
+		}
+	})
+}
+
 // An operator knows that the silent one is gone.
 func TestRefoundEndsTheSilence(t *testing.T) {
 	inVirtualTime(t, 3, func(s *stage) {

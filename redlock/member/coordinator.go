@@ -39,7 +39,7 @@ type Coordinator struct {
 	foundable      time.Time            // since when a founding is allowed; zero: it is not
 	quorumAt       time.Time            // when a quorum of the masters last showed the record in force
 	strays         map[int]string       // what masters showed at the last look that a majority did not know, by place
-	heard          map[string]time.Time // when a survey last showed a memory
+	heard          map[string]time.Time // when a survey last showed a memory, or a record that lists it was adopted
 	leftOut        map[string]leftOut   // sources that the last copy went on without, by name
 	splitSeenSince time.Time            // since when a listed memory is heard by others and another one is found here; zero: it is not so
 	request        *memberRequest
@@ -515,6 +515,7 @@ func (m *Coordinator) adopt(r *Record, changes []string) {
 	}
 	m.opts.Logger.Info("membership", attrs...)
 	m.compareFile(r, before)
+	m.lists(r, before)
 	m.host.Adopt(r)
 }
 

@@ -92,7 +92,8 @@ type copier struct {
 	sources []*copyPlace
 	leftOut []leftOut
 	quorum  int
-	survey  *Survey // has the connections
+	under   recordID // the record in force when the copy began
+	survey  *Survey  // has the connections
 	began   time.Time
 	cancel  context.CancelFunc
 	count   int // keys at a time
@@ -120,8 +121,8 @@ type copyKey struct {
 	tries int
 }
 
-// least is how many of the sources deny a lock that is valid.
-func (c *copier) least() int { return len(c.sources) - c.quorum + 1 } //mutant:what-one-source-has-is-copied
+// least is how many of n sources deny a lock that is valid.
+func (c *copier) least(n int) int { return n - c.quorum + 1 } //mutant:what-one-source-has-is-copied
 
 // run copies, and says why it could not. places are the masters that take part.
 func (c *copier) run(ctx context.Context, places map[int]conn.Master) {
@@ -163,37 +164,20 @@ func (c *copier) copy(ctx context.Context) error {
 		return err
 	}
 	// A key that least of the sources hold stands on at least one of any quorum of them.
-	for {
-		from := c.nextToScan()
-		if from == nil {
-			break
-		}
+	for scanned := 0; scanned < c.quorum; { //mutant:fewer-than-a-quorum-are-scanned
+		from := c.sources[slices.IndexFunc(c.sources, func(p *copyPlace) bool { return !p.scanned })]
 		whole, err := c.pass(ctx, from, func() []*copyPlace { return c.sources }, true, c.give)
 		if err != nil {
 			return err
 		}
-		from.scanned = whole
-	}
-	// Of most keys as many sources as are needed confirm what the learner has.
-	confirm := func() []*copyPlace { return append(slices.Clone(c.sources[:c.least()]), c.learner) }
-	_, err = c.pass(ctx, c.learner, confirm, false, c.compare) //mutant:what-is-released-meanwhile-stays
-	return err
-}
-
-// nextToScan is a source that is to be scanned; nil: a quorum of those that are left were.
-func (c *copier) nextToScan() (next *copyPlace) {
-	scanned := 0
-	for _, p := range c.sources {
-		if p.scanned {
+		if from.scanned = true; whole {
 			scanned++
-		} else if next == nil {
-			next = p
 		}
 	}
-	if scanned >= c.quorum { //mutant:fewer-than-a-quorum-are-scanned
-		return nil
-	}
-	return next
+	// Of most keys as many sources as are needed confirm what the learner has.
+	confirm := func() []*copyPlace { return append(slices.Clone(c.sources[:c.least(len(c.sources))]), c.learner) }
+	_, err = c.pass(ctx, c.learner, confirm, false, c.compare) //mutant:what-is-released-meanwhile-stays
+	return err
 }
 
 // pass goes through the keys of one master. SCAN names each key that stands there all the time. In one
@@ -336,7 +320,7 @@ func (c *copier) order(learner *copyEntry, entries [][]copyEntry, i, tries int) 
 		of = append(of, source[i])
 	}
 	r := c.record()
-	return orderOf(learner, of, c.least(), tries, c.nobodys, clock.Padded(r.MaxTTL, c.opts.Drift).Milliseconds(), r.Quarantine(c.opts.Drift).Milliseconds())
+	return orderOf(learner, of, c.least(len(of)), tries, c.nobodys, clock.Padded(r.MaxTTL, c.opts.Drift).Milliseconds(), r.Quarantine(c.opts.Drift).Milliseconds())
 }
 
 // compare is for keys that the learner has, whose entries are the last: what not all of these sources

@@ -30,13 +30,13 @@ type copyPlace struct {
 	// used is by how much the clock of a source has gained, as last read: so much of what its keys live
 	// for longer than their locks may be used up.
 	used time.Duration
-	// scanned: all of its keys were named.
+	// scanned: its keys were named, or it failed meanwhile.
 	scanned bool
 }
 
 // leftOut is a source that a copy went on without.
 type leftOut struct {
-	name    string
+	*copyPlace
 	learner string
 	why     error
 	at      time.Time
@@ -83,18 +83,26 @@ func (c *copier) pipe(ctx context.Context, p *copyPlace, fill func(pipe redis.Pi
 	}
 	end := TrailerOf(fields, clock)
 	now := c.own.ReadingOf(sent, received, end.Clock)
-	gained, err := p.judge(end, now, c.opts.Drift)
+	under := c.under
+	if p == c.learner {
+		under = recordID{} // it is written to only where it shows what it has to
+	}
+	gained, err := p.judge(end, under, now, c.opts.Drift)
 	if gained {
 		c.host.Saw(p.number, p.f.runID, now) //mutant:a-gain-that-a-copy-has-seen-is-forgotten
 	}
 	return err
 }
 
-// judge makes sure that the clock has ended no key early, and that the memory is the one that is meant, and
-// did not go back.
-func (p *copyPlace) judge(end Trailer, now clock.Reading, d clock.Drift) (gained bool, err error) {
-	if shown, _ := ParseState(end.Shown); shown.Memory != p.memory { //mutant:a-source-that-has-forgotten-is-read-on
+// judge makes sure that the clock has ended no key early, and that the memory is the one that is meant, has
+// settled on this record or a later one, and did not go back.
+func (p *copyPlace) judge(end Trailer, under recordID, now clock.Reading, d clock.Drift) (gained bool, err error) {
+	shown, _ := ParseState(end.Shown)
+	switch {
+	case shown.Memory != p.memory: //mutant:a-source-that-has-forgotten-is-read-on
 		return false, errForgotten
+	case shown.Record != under && !shown.Record.newerThan(under): //mutant:a-source-that-is-behind-is-read-on
+		return false, errors.New("it shows an older membership than at the beginning")
 	}
 	if end.Beat < p.beat { //mutant:a-source-that-goes-back-in-time-is-read-on
 		return false, fmt.Errorf("its beat went back from %d to %d: its memory is of an earlier time", p.beat, end.Beat)
@@ -159,7 +167,7 @@ func (c *copier) fails(p *copyPlace, why error) error {
 	if p.f != nil && p.f.Conn != nil {
 		p.f.Conn.Socket.Close() // nothing waits for it any more
 	}
-	c.leftOut = append(c.leftOut, leftOut{p.name, c.learner.name, why, time.Now()})
+	c.leftOut = append(c.leftOut, leftOut{p, c.learner.name, why, time.Now()})
 	c.setSources(left)
 	c.opts.Logger.Warn("a copy goes on without a source that fails", "master", conn.Sanitize(p.name), "learner", conn.Sanitize(c.learner.name), "reason", why.Error(),
 		"to_do", "see `redlockd check`, which tries on every master every command that is needed there")

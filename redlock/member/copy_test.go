@@ -323,7 +323,10 @@ type countedSources struct {
 	places map[int]bool
 }
 
-func (c countedSources) Source(place int) Source { return Source{Good: c.places[place], Read: true} }
+func (c countedSources) Source(place int) Source {
+	good, known := c.places[place]
+	return Source{Good: good, Refused: !known, Read: true}
+}
 
 // A source that shows another memory than at the beginning has forgotten, whatever it has replied meanwhile.
 func TestSourceThatHasForgotten(t *testing.T) {
@@ -336,6 +339,14 @@ func TestSourceThatHasForgotten(t *testing.T) {
 	s := surveyOf(r)
 	if err := c.stillGood(s, r); err != nil {
 		t.Errorf("nothing has happened: got %v", err)
+	}
+	c.leftOut = []leftOut{{copyPlace: &copyPlace{number: 0, name: "m0"}}}
+	if err := c.stillGood(s, r); err == nil || !strings.Contains(err.Error(), "m0, which was left out, is refused") {
+		t.Errorf("one that was left out may have evicted keys before: got %v", err)
+	}
+	sources[0] = false
+	if err := c.stillGood(s, r); err != nil {
+		t.Errorf("one that was left out has another clock: got %v", err)
 	}
 	sources[2] = false
 	if err := c.stillGood(s, r); err == nil || err == errNotYet || !strings.Contains(err.Error(), "the votes of m2 do not count here") {
@@ -364,19 +375,23 @@ func TestSourceIsJudged(t *testing.T) {
 	}
 	ring.Add(at(0, time.Hour), usualDrift.Rate(), time.Minute)
 	p := &copyPlace{beat: 10, ring: &ring, memory: processMemory(0, 1)}
+	r := votersRecord(3)
+	later := r.Changed(func(r *Record) { r.Version++ })
 	for _, test := range []struct {
 		memory int
+		record *Record
 		beat   int64
 		now    clock.Reading
 		want   string
 	}{
-		{1, 11, at(time.Second, time.Hour), ""},
-		{1, 10, at(time.Second, time.Hour), "its beat went back from 11 to 10"},
-		{1, 12, at(2*time.Second, time.Hour+time.Second), "its clock gained"},
-		{2, 12, at(2*time.Second, time.Hour), "it has forgotten"},
-		{1, 12, at(2*time.Second, 0), ""},
+		{1, r, 11, at(time.Second, time.Hour), ""},
+		{1, later, 10, at(time.Second, time.Hour), "its beat went back from 11 to 10"},
+		{1, later, 12, at(2*time.Second, time.Hour+time.Second), "its clock gained"},
+		{2, later, 12, at(2*time.Second, time.Hour), "it has forgotten"},
+		{1, r.Changed(func(r *Record) { r.Version-- }), 12, at(2*time.Second, time.Hour), "it shows an older membership"},
+		{1, r, 12, at(2*time.Second, 0), ""},
 	} {
-		gained, err := p.judge(Trailer{Shown: processMemory(0, test.memory) + " -", Beat: test.beat}, test.now, usualDrift)
+		gained, err := p.judge(Trailer{Shown: test.record.ShownBy(processMemory(0, test.memory)), Beat: test.beat}, r.ID(), test.now, usualDrift)
 		got := fmt.Sprint(err)
 		if gained != strings.Contains(test.want, "gained") {
 			t.Errorf("beat %d: got a gain: %v", test.beat, gained)

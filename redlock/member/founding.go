@@ -13,8 +13,9 @@ import (
 // A founding begins a lineage where no quorum of the listed memories is left: brand-new masters, or a
 // majority that has forgotten. No protocol among memories can tell one that is dead from one that is
 // elsewhere. So a founding trusts addresses: when the address of a seat shows another memory to one
-// proxy, then no later than RecheckWithin afterwards nobody counts votes of the old one. A process that
-// shows a new memory has proved that its old one is gone, and there is nothing to wait for.
+// proxy, then no later than RecheckWithin afterwards nobody counts votes of the old one. It waits for that
+// on top of the longest max_ttl that it knows of, which the wait of a founding before has on top, too: so
+// foundings do not add up. (Silence.tla and Found.tla.)
 //
 // What remains: addresses that mean one Redis for some proxies and another for others, for longer than
 // that. Where those and the masters that one side cannot reach are a majority of the seats, the other
@@ -29,7 +30,12 @@ import (
 // it lies.
 func (s *Survey) founding(base *Record, opts Options) (f *Record, why string) {
 	f = vacated(base, opts)
-	dead, reached := 0, 0
+	reached, longest := 0, f.Wait                                   // the longest wait, and the longest that a max_ttl needs
+	needed := max(f.Needed(opts.Drift), wholeMs(opts.FoundingWait)) //mutant:a-founding-forgets-founding_wait
+	know := func(r *Record) {
+		longest = max(longest, r.Wait)             //mutant:a-founding-forgets-a-longer-wait
+		needed = max(needed, r.Needed(opts.Drift)) //mutant:a-founding-forgets-a-longer-max_ttl
+	}
 	others := make(map[string][]string) // names, by what keeps them from being members
 	for one := range f.seats() {
 		a := s.At(one.Number)
@@ -51,15 +57,10 @@ func (s *Survey) founding(base *Record, opts Options) (f *Record, why string) {
 		f.Generation = max(f.Generation, a.State.Record.generation) //mutant:a-founding-whose-text-is-gone-is-forgotten
 		if r := a.known(); r != nil {
 			f.Generation = max(f.Generation, r.Generation) //mutant:a-founding-before-is-forgotten
-			f.Wait = max(f.Wait, r.Wait)                   //mutant:a-founding-forgets-a-longer-wait
+			know(r)
 		}
-		if a.child != nil && !a.child.founds() { // it may have been chosen //mutant:a-founding-forgets-the-wait-of-a-child //mutant:a-founding-adds-up-the-waits-of-others
-			f.Wait = max(f.Wait, a.child.Wait)
-		}
-		if base != nil {
-			if before := base.Seat(one.Number).Memory; before != a.State.Memory && SameProcess(before, a.State.Memory) {
-				dead++
-			}
+		if a.child != nil { // it may have been chosen //mutant:a-founding-forgets-the-wait-of-a-child
+			know(a.child)
 		}
 		one.Memory, one.State = a.State.Memory, Learner
 	}
@@ -84,17 +85,15 @@ func (s *Survey) founding(base *Record, opts Options) (f *Record, why string) {
 	}
 	var whose []string // who remembers so long a wait
 	for _, a := range s.Reports {
-		if a.ok() && a.known() != nil && a.known().Wait == f.Wait {
+		if a.ok() && a.known() != nil && a.known().Wait == longest {
 			whose = append(whose, conn.Sanitize(a.master.SeatName()))
 		}
 	}
-	if len(whose) == 1 && f.Wait > f.Needed(opts.Drift) {
-		why = fmt.Sprintf("%s alone remembers that waits were %v", whose[0], f.Wait)
+	if len(whose) == 1 && longest > needed {
+		why = fmt.Sprintf("%s alone remembers that waits were %v", whose[0], longest)
 	}
-	if dead < quorum { //mutant:a-founding-trusts-addresses-at-once
-		f.Wait += RecheckWithin(f.Wait)
-	}
-	f.Wait = wholeMs(f.Wait)
+	needed += RecheckWithin(max(longest, needed)) //mutant:a-founding-trusts-addresses-at-once
+	f.Wait = wholeMs(max(longest, needed))
 	return f.Seal(), why
 }
 
@@ -102,7 +101,7 @@ func (s *Survey) founding(base *Record, opts Options) (f *Record, why string) {
 // those that the options name where base is nil, without memories.
 func vacated(base *Record, opts Options) *Record {
 	f := &Record{MaxTTL: opts.MaxTTL.Truncate(time.Millisecond), Lineage: Nonce()}
-	f.Wait = max(f.Needed(opts.Drift), wholeMs(opts.FoundingWait)) //mutant:a-founding-forgets-founding_wait
+	f.Wait = f.Needed(opts.Drift)
 	if base == nil {
 		for i, m := range opts.Masters {
 			f.Seats = append(f.Seats, Seat{Number: i, Name: m.SeatName(), Addr: m.SeatAddr(), State: Vacant})

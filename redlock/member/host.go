@@ -45,6 +45,8 @@ type Source struct {
 	Beat int64
 	// Good tells that votes of the master count here: its clock is in step, and it evicts no keys.
 	Good bool
+	// Refused tells that redlockd refuses it although it is connected: it may evict keys, or has.
+	Refused bool
 	// Read tells that its clock is read.
 	Read bool
 }

@@ -562,6 +562,8 @@ func TestFounding(t *testing.T) {
 		}
 	}
 	other := base.Changed(func(r *Record) { r.Lineage = otherLineage })
+	short := votersRecord(5).Changed(func(r *Record) { r.Wait = r.Needed(usualDrift) })
+	raised := base.Changed(func(r *Record) { r.Version, r.Parent, r.MaxTTL = 8, base.Digest, 7900*ms })
 	later := base.Changed(func(r *Record) { r.Generation, r.Lineage, r.Version, r.Parent = 4, laterLineage, 0, "" })
 	last := later.Changed(func(r *Record) { r.Generation, r.Seats = 5, slices.Delete(r.Seats, 1, 2) })
 	all := []int{0, 1, 2, 3, 4}
@@ -580,13 +582,16 @@ func TestFounding(t *testing.T) {
 			s.Reports[4].shown(processMemory(4, 1), other)
 			s.Reports[4].record = nil
 		}}, "llll-", plus(o.FoundingWait), ""},
-		{"all remember what they were", nil, []func(s *Survey){fresh(2, base, all...)}, "lllll", o.FoundingWait, ""},
+		{"all remember what they were", nil, []func(s *Survey){fresh(2, base, all...)}, "lllll", plus(o.FoundingWait), ""},
 		{"a quorum remembers", base, []func(s *Survey){fresh(2, base, 3, 4)}, "", 0, ""},
 		{"a quorum remembers, and none of the others is reached", base, []func(s *Survey){away(3, 4)}, "", 0, ""},
 		{"a quorum has forgotten in one process", base, []func(s *Survey){fresh(2, nil, 2, 3, 4)}, "lllll", 8 * time.Second, ""},
 		{"a quorum has forgotten, two are not reached", base, []func(s *Survey){fresh(2, nil, 2, 3, 4), away(0, 1)}, "--lll", 8 * time.Second, ""},
-		{"a quorum has other processes", base, []func(s *Survey){elsewhere(2, 3, 4)}, "lllll", plus(8 * time.Second), ""},
-		{"one of them has another process", base, []func(s *Survey){fresh(2, nil, 2, 3), elsewhere(4)}, "lllll", plus(8 * time.Second), ""},
+		{"a quorum has other processes", base, []func(s *Survey){elsewhere(2, 3, 4)}, "lllll", 8 * time.Second, ""},
+		{"one of them has another process", base, []func(s *Survey){fresh(2, nil, 2, 3), elsewhere(4)}, "lllll", 8 * time.Second, ""},
+		{"the wait is what max_ttl needs", short, []func(s *Survey){fresh(2, nil, 2, 3, 4)}, "lllll", wholeMs(plus(short.Wait)), ""},
+		{"one has accepted a child that raises max_ttl, and has the wait that a founding had", base, []func(s *Survey){fresh(2, nil, 2, 3, 4), accepting(raised, 1)},
+			"lllll", wholeMs(plus(raised.Needed(usualDrift))), ""},
 		{"a minority has forgotten, too few are reached", base, []func(s *Survey){fresh(2, nil, 3, 4), away(0, 1, 2)}, "", 0, "2 of 5 masters can be reached"},
 		{"a quorum is of another fleet", base, []func(s *Survey){func(s *Survey) {
 			for i := 2; i < 5; i++ {
@@ -606,13 +611,13 @@ func TestFounding(t *testing.T) {
 		{"one has accepted a child with a longer wait", base, []func(s *Survey){fresh(2, nil, 2, 3, 4), accepting(base.Changed(func(r *Record) { r.Version, r.Parent, r.Wait = 8, base.Digest, time.Hour }), 1)},
 			"lllll", time.Hour, ""},
 		{"one has accepted a founding with a longer wait", base, []func(s *Survey){fresh(2, nil, 2, 3, 4), accepting(later.Changed(func(r *Record) { r.Wait = time.Hour }), 1)},
-			"lllll", 8 * time.Second, ""},
+			"lllll", time.Hour, ""},
 		{"two foundings before are remembered", base, []func(s *Survey){fresh(2, later, 2), fresh(2, last, 3), fresh(2, later, 4)}, "llll", 8 * time.Second, ""},
 		{"a founding before is remembered where it has no seat", base, []func(s *Survey){fresh(2, nil, 2, 3, 4), fresh(2, last, 1)}, "lllll", 8 * time.Second, ""},
 		{"the text of a founding before is gone", base, []func(s *Survey){fresh(2, nil, 2, 3, 4), showing(last, 0), func(s *Survey) { s.Reports[0].record = nil }},
 			"lllll", 8 * time.Second, "m1 alone remembers that waits were 8s"},
 		{"some were not asked", base, []func(s *Survey){fresh(2, nil, 0, 1, 2), func(s *Survey) { s.Reports = s.Reports[:3] }}, "lll--", 8 * time.Second, ""},
-		{"a quarter of the wait is no whole millisecond", base.Changed(func(r *Record) { r.Wait = 8001 * ms }), []func(s *Survey){elsewhere(2, 3, 4)}, "lllll", 10002 * ms, ""},
+		{"a quarter of the wait is no whole millisecond", base.Changed(func(r *Record) { r.Wait = 8001 * ms }), []func(s *Survey){elsewhere(2, 3, 4)}, "lllll", 8001 * ms, ""},
 		{"one was leaving", base.Changed(func(r *Record) { r.Seats[4].Memory, r.Seats[4].State = "", Leaving }), []func(s *Survey){fresh(2, nil, 1, 2, 3)}, "llll", 8 * time.Second, ""},
 		{"one shows what nobody else knows", base, []func(s *Survey){fresh(2, nil, 1, 2, 3), func(s *Survey) {
 			s.Reports[4].shown(processMemory(4, 1), base.Changed(func(r *Record) { r.Version = 99 }))
@@ -654,6 +659,22 @@ func TestFounding(t *testing.T) {
 		}
 		if f.Generation != generation || f.Version != 0 {
 			t.Errorf("%s: got generation %d, version %d, want %d, 0", tc.name, f.Generation, f.Version, generation)
+		}
+	}
+}
+
+// Each founding takes over the wait of the one before. What it waits for on top of max_ttl is in that already.
+func TestFoundingsDoNotAddUp(t *testing.T) {
+	r := votersRecord(5).Changed(func(r *Record) { r.Wait = r.Needed(usualDrift) })
+	most := r.Wait + RecheckWithin(time.Hour)
+	for n := range 20 {
+		s := surveyOf(r)
+		for i := range s.Reports {
+			s.Reports[i].shown(processMemory(i, n+2), nil)
+			s.Reports[i].before = r
+		}
+		if r, _ = s.founding(r, Options{Drift: usualDrift}); r == nil || r.Wait > most || r.Wait < most-RecheckWithin(time.Hour) {
+			t.Fatalf("founding %d: got %+v, want a wait of %v at most", n+1, r, most)
 		}
 	}
 }

@@ -146,7 +146,7 @@ func (m *Coordinator) setRecovery(one *recovery, c *copier, problem string) {
 // startCopy begins a copy over connections of its own.
 func (m *Coordinator) startCopy(r *Record, learner *copyPlace, sources []*copyPlace) *copier {
 	ctx, cancel := context.WithCancel(m.ending)
-	c := &copier{host: m.host, own: m.own, opts: m.opts, record: m.current, id: Nonce(), learner: learner, quorum: r.Quorum(), began: time.Now(), logged: time.Now(), cancel: cancel, count: copyCount,
+	c := &copier{host: m.host, own: m.own, opts: m.opts, record: m.current, id: Nonce(), learner: learner, quorum: r.Quorum(), under: r.ID(), began: time.Now(), logged: time.Now(), cancel: cancel, count: copyCount,
 		seen: make(map[[2]uint64]struct{}), seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}, nobodys: RecoveredPrefix + Nonce(), ended: make(chan struct{})}
 	if n := m.opts.CopyCount; n > 0 {
 		c.count = n
@@ -171,15 +171,23 @@ var errNotYet = errors.New("the masters that have given it its locks are not rea
 // this client has seen.
 func (c *copier) stillGood(s *Survey, r *Record) (why error) {
 	good, unreached := 0, 0
+	for _, one := range c.leftOut {
+		if c.host.Source(one.number).Refused { //mutant:a-source-that-evicted-before-it-was-left-out-promotes
+			return fmt.Errorf("%s, which was left out, is refused: it may have evicted keys before", conn.Sanitize(one.name))
+		}
+	}
 	for _, p := range c.sources {
 		f := s.At(p.number)
 		seat := r.Lists(p.memory)
+		known := c.host.Source(p.number)
 		switch {
+		case known.Refused: // what was read of it may have been too little
+			return fmt.Errorf("%s is refused: it may have evicted keys while it was copied", conn.Sanitize(p.name))
 		case !f.ok(): // and could not tell its fences
 			unreached++
 		case seat == nil || seat.State != Voter || !f.shows(r): //mutant:a-source-that-has-forgotten-promotes
 			why = fmt.Errorf("%s has forgotten, or was replaced, while it was copied", conn.Sanitize(p.name))
-		case !c.host.Source(p.number).Good: //mutant:a-source-that-is-out-of-step-promotes
+		case !known.Good: //mutant:a-source-that-is-out-of-step-promotes
 			why = fmt.Errorf("the votes of %s do not count here any more", conn.Sanitize(p.name))
 		default:
 			good++

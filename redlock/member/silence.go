@@ -1,6 +1,7 @@
 package member
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -18,6 +19,15 @@ import (
 // do so when it is told: it has not gone on to another founding.
 func (f *Report) mayStandAt(r *Record) bool {
 	return f.lists(r) && (f.State.fresh || f.standsAt(r) || r.newerThan(f.State.Record))
+}
+
+// lists takes note of the memories that r lists, and before did not: somebody has heard them lately.
+func (m *Coordinator) lists(r, before *Record) {
+	for s := range r.seats() {
+		if s.State.occupied() && (before == nil || before.Lists(s.Memory) == nil) {
+			m.heard[s.Memory] = time.Now() //mutant:who-is-listed-anew-was-silent-before
+		}
+	}
 }
 
 // hears takes note of the memories that masters show.
@@ -54,9 +64,11 @@ func (m *Coordinator) mayComeBack(s *Survey, base *Record, wait time.Duration) (
 			remember++ //mutant:who-remembers-is-not-counted
 		case f.ok(): // its address shows that the memory is gone //mutant:a-memory-that-is-gone-comes-back
 		default:
-			since := m.born
-			if at, ok := m.heard[one.Memory]; ok && !first {
-				since = at //mutant:what-was-heard-is-forgotten
+			who := cmp.Or(one.Memory, one.Name)
+			since, ok := m.heard[who]
+			if !ok { // it was never heard, so its silence begins now //mutant:who-was-never-heard-is-given-up
+				since = s.Began
+				m.heard[who] = since
 			}
 			end := since.Add(wait).Sub(s.Began)
 			if end <= 0 {
