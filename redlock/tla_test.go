@@ -302,26 +302,70 @@ func TestChangeModel(t *testing.T) {
 	})
 }
 
-// A founding, which trusts names.
+// A founding, which trusts names; and when there is one.
 func TestFoundModel(t *testing.T) {
+	both := []string{"MutualExclusion", "NotAddedUp"}
 	twice := set("MaxRecords", "4", "Twice", "{a, b}")
+	raised := set("TTL", "2", "Wait", "3", "LongTTL", "2", "L", "2") // before, the wait was that of a founding: one tick, and L
+	lowers := set("TTL", "2", "Wait", "2", "LongTTL", "2", "Times", `{"lower"}`, "MaxRecords", "4", "MaxFounds", "1")
+	raises := and(lowers, "TTL", "1", "Wait", "1", "Times", `{"raise"}`)
 	checkTLA(t, tlaModel{
 		module: "Found", values: "a b c p q Nobody", symmetry: "Perms",
-		constants: set("Seats", "{a, b, c}", "Proxies", "{p, q}", "L", "1", "MaxRecords", "3", "Reseats", "FALSE", "Switchable", "{a, b}", "Twice", "{}", "Split", "{}"),
+		constants: set("Seats", "{a, b, c}", "Proxies", "{p, q}", "L", "1", "MaxRecords", "3", "MaxFounds", "9", "Reseats", "FALSE", "Times", "{}",
+			"TTL", "1", "Wait", "1", "LongTTL", "1", "Switchable", "{a, b}", "Twice", "{}", "Split", "{}", "Ignorant", "FALSE"),
 	}, []tlaRun{
-		{name: "two seats change", constants: set("MaxRecords", "4"), holds: exclusion},
+		{name: "two seats change", constants: set("MaxRecords", "4"), holds: both},
+		{name: "one founding after another", constants: set("MaxRecords", "4", "Wait", "2"), holds: both},
+		{name: "max_ttl was raised since a founding", constants: raised, holds: both},
 		{name: "addresses are not dialled again", mutant: "MNoCheck", violated: "MutualExclusion"},
 		{name: "no wait for others to dial again", mutant: "MNoExtra", violated: "MutualExclusion"},
 		{name: "no wait", mutant: "MNoWait", violated: "MutualExclusion"},
+		{name: "foundings add up", constants: set("Wait", "2"), mutant: "MAddsUp", violated: "NotAddedUp"},
+		{name: "a wait that is longer than max_ttl is long enough", constants: raised, mutant: "MLonger", violated: "MutualExclusion"},
 
 		// What a founding takes for granted.
 		{name: "names that stay different", constants: set("Split", "{q}"), violated: "MutualExclusion"},
+		{name: "a founder knows that max_ttl was raised", constants: and(raises, "Ignorant", "TRUE"), violated: "MutualExclusion", large: true},
 
-		{name: "new memories forget", constants: twice, holds: exclusion, large: true},
+		{name: "max_ttl is lowered", constants: lowers, holds: both, large: true},
+		{name: "max_ttl is raised", constants: raises, holds: both, large: true},
+		{name: "max_ttl goes up and down after a founding", constants: and(lowers, "TTL", "1", "Times", `{"raise", "lower", "lowerWait"}`, "MaxRecords", "5"), holds: both, large: true},
+		{name: "a founding forgets the wait of a longer max_ttl", constants: lowers, mutant: "MNotHanded", violated: "MutualExclusion", large: true},
+		{name: "new memories forget", constants: twice, holds: both, large: true},
 		{name: "a second founding forgets the wait of the first", constants: twice, mutant: "MNotHanded", violated: "MutualExclusion", large: true},
-		{name: "beside strict reseats", constants: set("MaxRecords", "4", "Reseats", "TRUE"), holds: exclusion, large: true},
-		{name: "three seats change", constants: set("MaxRecords", "4", "Switchable", "{a, b, c}"), holds: exclusion, large: true},
-		{name: "five records", constants: set("MaxRecords", "5"), holds: exclusion, large: true},
+		{name: "beside strict reseats", constants: set("MaxRecords", "4", "Reseats", "TRUE"), holds: both, large: true},
+		{name: "three seats change", constants: set("MaxRecords", "4", "Switchable", "{a, b, c}"), holds: both, large: true},
+		{name: "five records", constants: set("MaxRecords", "5"), holds: both, large: true},
+	})
+	when := []string{"NotNeedless", "NotStuck"}
+	leaves := set("Seats", "{a, b, c, d}", "First", "{a, b, c, d}", "Leaves", "{d}", "Movable", "{d}", "Ops", `{"remove"}`)
+	learner := set("Learners", "{c}", "Movable", "{c}", "Ops", `{"promote", "reseat"}`)
+	added := set("Seats", "{a, b, c, d}", "Faulty", "{a, b, d}", "Movable", "{d}", "Ops", `{"add"}`)
+	five := set("Seats", "{a, b, c, d, e}", "First", "{a, b, c, d, e}")
+	empty := and(five, "Empty", "{d, e}", "Movable", "{d}", "Ops", `{"reseat"}`)
+	checkTLA(t, tlaModel{
+		module: "Silence", values: "a b c d e", symmetry: "Perms",
+		constants: set("Seats", "{a, b, c}", "First", "{a, b, c}", "Learners", "{}", "Empty", "{}", "Leaves", "{}", "Faulty", "{a, b, c}", "W", "2",
+			"MaxVersion", "2", "Ops", "{}", "Movable", "{}", "Starts", "FALSE", "Unseen", "FALSE"),
+	}, []tlaRun{
+		{name: "three masters", holds: when},
+		{name: "five masters", constants: and(five, "Faulty", "{a, b, c, d, e}"), holds: when},
+		{name: "a seat leaves, and is removed", constants: and(leaves, "Leaves", "{}", "Ops", `{"leave", "remove"}`, "MaxVersion", "3"), holds: when},
+		{name: "a learner", constants: learner, holds: when},
+		{name: "vacant seats", constants: empty, holds: when},
+		{name: "a seat is added, the proxy starts anew", constants: and(added, "Starts", "TRUE"), holds: when},
+		{name: "silence of a tick", constants: leaves, mutant: "MShort", violated: "NotNeedless"},
+		{name: "a seat that leaves is no seat", constants: leaves, mutant: "MSeatsOut", violated: "NotStuck"},
+		{name: "a vacant seat is no seat", constants: empty, mutant: "MSeatsOut", violated: "NotStuck"},
+		{name: "who leaves may come back", constants: leaves, mutant: "MLeavingCounts", violated: "NotStuck"},
+		{name: "a learner's memory does not count", constants: learner, mutant: "MVotersOnly", violated: "NotNeedless"},
+		{name: "who was never heard is silent since the start", constants: added, mutant: "MNeverHeard", violated: "NotNeedless"},
+
+		// What is taken for granted.
+		{name: "the proxy has seen the last step", constants: and(learner, "Unseen", "TRUE"), violated: "NotNeedless"},
+
+		{name: "two seats are reseated, the proxy starts anew", constants: set("Movable", "{a, b}", "Ops", `{"reseat", "promote"}`, "MaxVersion", "3", "Starts", "TRUE"),
+			holds: when, large: true},
 	})
 }
 

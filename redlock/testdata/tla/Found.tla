@@ -14,19 +14,24 @@
 (* process, and the old one may live. Everybody who dials from then on     *)
 (* finds the new one. That may forget, too: <<s, 2>>.                      *)
 (*                                                                         *)
-(* A founding waits L longer than a step, unless a quorum of seats has     *)
-(* proved that the memories which its record lists there are dead.         *)
+(* Unless a quorum of seats has proved that the memories which the record  *)
+(* lists there are dead, votes of theirs count for L after a founding. So  *)
+(* it waits for max_ttl and L. It also takes over the wait of the record   *)
+(* that it is made from, where that is longer: locks of before that record *)
+(* may need it. L is not added to a wait: what that is longer for than     *)
+(* max_ttl may be an earlier founding's L, or be a longer max_ttl.         *)
 (*                                                                         *)
 (* Chosen records are numbered in the order in which they were chosen. A   *)
 (* step is one action, as in Change.tla. Beside the founding, strict steps *)
-(* go on: a reseat as a learner, and its promotion; and several proxies    *)
-(* found, from any record that they know.                                  *)
+(* go on: a reseat as a learner, and its promotion; max_ttl up and down,   *)
+(* the wait down; and several proxies found, from any record that they     *)
+(* know. A step that raises max_ttl goes over connections that were dialled*)
+(* now, and a founder knows of it.                                         *)
 (*                                                                         *)
-(* max_ttl and the wait are one tick, and as in Members.tla nothing ticks  *)
-(* once a round has begun. What is allowed beyond what the code does, and  *)
-(* which keys are left out: as in Change.tla.                              *)
+(* What is allowed beyond what the code does, when attempts end, and which *)
+(* keys are left out: as in Change.tla.                                    *)
 (*                                                                         *)
-(* Each CONSTANT named M... breaks one rule, and Split and Switchable what *)
+(* Each CONSTANT named M... breaks one rule, and Split and Ignorant what   *)
 (* is taken for granted.                                                   *)
 (***************************************************************************)
 EXTENDS Naturals, FiniteSets, Sequences, TLC
@@ -36,31 +41,41 @@ CONSTANTS
   L,          \* ticks for which a proxy goes on counting votes of a memory that its address does not show any more
   MaxRecords, \* records that are chosen, in all
   Reseats,    \* TRUE: strict steps reseat
+  MaxFounds,  \* foundings, in all
+  Times,      \* what strict steps do to max_ttl and the wait: a subset of {"raise", "lower", "lowerWait"}
+  TTL, Wait,  \* max_ttl and the wait of the first record, in ticks; the wait is longer after a founding
+  LongTTL,    \* the longest max_ttl; the shortest is 1
   Switchable, \* the seats whose memory changes
   Twice,      \* those of them whose new memory forgets
   Split,      \* the proxies for which the names go on to mean the old memories for ever
   MNoCheck,   \* votes count however long ago the address was dialled
+  Ignorant,   \* TRUE: a founder need not know that max_ttl was raised
   MNoExtra,   \* a founding waits no longer than a step
   MNoWait,    \* … or not at all
-  MNotHanded  \* a founding does not take over the wait of the record that it is made from
+  MNotHanded, \* a founding does not take over the wait of the record that it is made from
+  MAddsUp,    \* … adds L to that wait, whatever is in it
+  MLonger     \* … waits no longer where that is longer than max_ttl, and max_ttl was not lowered since the founding
 
 Quorum == Cardinality(Seats) \div 2 + 1
 Gone == 3 \* the memory of a vacant seat
 Mems == Seats \X {0, 1, 2}
 
 VARIABLES
-  recs, \* the chosen records: lineage, its version there, memory and vote of each seat (k = Gone: vacant), how long beyond the wait its learners wait
+  recs, \* the chosen records: lineage, its version there, max_ttl, the wait, since which version max_ttl is no longer; memory and vote of each seat (k = Gone: vacant)
   age,  \* ticks since each was chosen
   rec,  \* which record each memory shows; 0: none
   now,  \* for each seat: the memory that its address shows, how that came to be another than the old one, and how long ago
-  key, att
+  key,
+  att   \* each proxy's attempt or lease: the record of its round, and the ticks that are left of its max_ttl
 vars == <<recs, age, rec, now, key, att>>
 
-Idle == [st |-> "idle", r |-> 0]
+Idle == [st |-> "idle", r |-> 0, left |-> 0]
+Most == LongTTL + L \* nothing waits for longer
+Max(x, y) == IF x > y THEN x ELSE y
 Vacant == [k |-> Gone, ok |-> FALSE, since |-> 0]
 Init ==
-  /\ recs = <<[lin |-> 0, v |-> 1, extra |-> 0, seat |-> [s \in Seats |-> [k |-> 0, ok |-> TRUE, since |-> 1]]]>>
-  /\ age = <<1 + L>> \* nothing waits for it
+  /\ recs = <<[lin |-> 0, v |-> 1, ttl |-> TTL, wait |-> Wait, ttlSince |-> 1, seat |-> [s \in Seats |-> [k |-> 0, ok |-> TRUE, since |-> 1]]]>>
+  /\ age = <<Most>> \* nothing waits for it
   /\ rec = [m \in Mems |-> IF m[2] = 0 THEN 1 ELSE 0]
   /\ now = [s \in Seats |-> [k |-> 0, how |-> "", ago |-> 0]]
   /\ key = [m \in Mems |-> Nobody]
@@ -88,32 +103,43 @@ Add(R, S) ==
   /\ UNCHANGED <<now, key, att>>
 
 (* A step within a lineage, chosen by a quorum of the memories that the last record lists. *)
-Waited(i, x) == LET c == CHOOSE c \in 1..Len(recs) : recs[c].lin = recs[i].lin /\ recs[c].v = x.since
-                IN MNoWait \/ age[c] >= 1 + (IF MNoExtra THEN 0 ELSE recs[i].extra)
+Waited(i, since) == LET c == CHOOSE c \in 1..Len(recs) : recs[c].lin = recs[i].lin /\ recs[c].v = since
+                    IN age[c] >= recs[i].wait
 Strict ==
   /\ Len(recs) < MaxRecords
   /\ \E i \in 1..Len(recs), S \in SUBSET Seats :
-       LET promoted == {s \in Seats : recs[i].seat[s].k # Gone /\ ~recs[i].seat[s].ok /\ Waited(i, recs[i].seat[s])}
-           child(f) == [recs[i] EXCEPT !.v = @ + 1, !.seat = f]
+       LET R == recs[i]
+           child == [R EXCEPT !.v = @ + 1]
+           learners == {s \in Seats : R.seat[s].k # Gone /\ ~R.seat[s].ok /\ (MNoWait \/ Waited(i, R.seat[s].since))}
+           promoted == [s \in Seats |-> IF s \in learners THEN [R.seat[s] EXCEPT !.ok = TRUE] ELSE R.seat[s]]
+           lowest == IF "lowerWait" \in Times /\ Waited(i, R.ttlSince) THEN R.ttl ELSE R.wait
            by == {m \in Listed(i) : m[1] \in S /\ ~Dead(m) /\ (Older(i, m) \/ rec[m] = 0)}
        IN /\ Last(i) /\ Cardinality(S) = Quorum /\ Cardinality(by) = Quorum
           /\ \/ \E s \in Seats :
-                  /\ Reseats /\ now[s].k # recs[i].seat[s].k
-                  /\ Add(child([recs[i].seat EXCEPT ![s] = [k |-> now[s].k, ok |-> FALSE, since |-> recs[i].v + 1]]), by)
-             \/ promoted # {} /\ Add(child([s \in Seats |-> IF s \in promoted THEN [recs[i].seat[s] EXCEPT !.ok = TRUE] ELSE recs[i].seat[s]]), by)
+                  /\ Reseats /\ now[s].k # R.seat[s].k
+                  /\ Add([child EXCEPT !.seat[s] = [k |-> now[s].k, ok |-> FALSE, since |-> R.v + 1]], by)
+             \/ \E w \in {R.wait, lowest} : (learners # {} \/ w # R.wait) /\ Add([child EXCEPT !.seat = promoted, !.wait = w], by)
+             \/ \E t \in 1..LongTTL :
+                  /\ (t < R.ttl /\ "lower" \in Times) \/ (t > R.ttl /\ "raise" \in Times)
+                  /\ t > R.ttl => \A m \in by : m[2] = now[m[1]].k
+                  /\ Add([child EXCEPT !.ttl = t, !.wait = Max(@, t), !.ttlSince = IF t < R.ttl THEN R.v + 1 ELSE @], by)
 
 (* A founding by a proxy that knows record i and reaches the seats S. *)
 Found ==
-  /\ Len(recs) < MaxRecords
+  /\ Len(recs) < MaxRecords /\ Cardinality({recs[i].lin : i \in 1..Len(recs)}) <= MaxFounds
   /\ \E i \in 1..Len(recs), S \in SUBSET Seats, B \in SUBSET Seats :
        LET found == {<<s, now[s].k>> : s \in S}
            by == {m \in found : m[1] \in B}
            dead == {m \in Listed(i) : m[1] \in S /\ Dead(m)}
-           extra == IF Cardinality(dead) < Quorum THEN L ELSE IF MNotHanded THEN 0 ELSE recs[i].extra
-           F == [lin |-> Len(recs), v |-> 1, extra |-> extra,
+           R == recs[i]
+           hasIt == MNoExtra \/ (MLonger /\ R.wait > R.ttl /\ R.ttlSince = 1)
+           own == R.ttl + (IF Cardinality(dead) < Quorum /\ ~hasIt THEN L ELSE 0)
+           handed == IF MNotHanded THEN 0 ELSE R.wait + (IF MAddsUp /\ Cardinality(dead) < Quorum THEN L ELSE 0)
+           F == [lin |-> Len(recs), v |-> 1, ttl |-> R.ttl, wait |-> Max(own, handed), ttlSince |-> 1,
                  seat |-> [s \in Seats |-> IF s \notin S THEN Vacant
                                            ELSE [k |-> now[s].k, ok |-> FALSE, since |-> 1]]]
        IN /\ B \subseteq S
+          /\ Ignorant \/ \A j \in i + 1..Len(recs) : recs[j].ttl <= R.ttl
           /\ \A m \in found : rec[m] = 0 \/ Older(i, m)
           /\ Cardinality(found \cap Listed(i)) < Quorum
           /\ Cardinality(by) = Quorum
@@ -135,7 +161,7 @@ Checked(p, m) ==
 
 Begin(p) ==
   /\ att[p].st = "idle"
-  /\ \E i \in 1..Len(recs) : Cardinality(Votes(i)) >= Quorum /\ att' = [att EXCEPT ![p] = [st |-> "asks", r |-> i]]
+  /\ \E i \in 1..Len(recs) : Cardinality(Votes(i)) >= Quorum /\ att' = [att EXCEPT ![p] = [st |-> "asks", r |-> i, left |-> recs[i].ttl]]
   /\ UNCHANGED <<recs, age, rec, now, key>>
 
 Vote(p, m) ==
@@ -145,11 +171,13 @@ Vote(p, m) ==
   /\ att' = IF Cardinality(mine) >= Quorum THEN [att EXCEPT ![p].st = "holds"] ELSE att
   /\ UNCHANGED <<recs, age, rec, now>>
 
+(* Time passes for all. An attempt ends with its max_ttl, whatever came of it. *)
 Tick ==
-  /\ \A p \in Proxies : att[p].st = "idle"
-  /\ age' = [i \in 1..Len(recs) |-> IF age[i] < 1 + L THEN age[i] + 1 ELSE age[i]]
+  /\ age' = [i \in 1..Len(recs) |-> IF age[i] < Most THEN age[i] + 1 ELSE age[i]]
   /\ now' = [s \in Seats |-> IF now[s].k > 0 /\ now[s].ago <= L THEN [now[s] EXCEPT !.ago = @ + 1] ELSE now[s]]
-  /\ UNCHANGED <<recs, rec, key, att>>
+  /\ att' = [p \in Proxies |-> IF att[p].left <= 1 THEN Idle ELSE [att[p] EXCEPT !.left = @ - 1]]
+  /\ key' = [m \in Mems |-> IF key[m] # Nobody /\ att[key[m]].left <= 1 THEN Nobody ELSE key[m]]
+  /\ UNCHANGED <<recs, rec>>
 
 Next ==
   \/ Tick \/ Strict \/ Found
@@ -159,5 +187,7 @@ Next ==
 Spec == Init /\ [][Next]_vars
 
 MutualExclusion == Cardinality({p \in Proxies : att[p].st = "holds"}) <= 1
+(* However many foundings follow each other, the wait is not longer than one max_ttl and L need, or than the first one was. *)
+NotAddedUp == \A i \in 1..Len(recs) : recs[i].wait <= Max(Wait, LongTTL + L)
 Perms == UNION {Permutations(S) : S \in {Switchable \cap Twice, Switchable \ Twice, Seats \ Switchable, Split, Proxies \ Split}}
 ==================================================================================
