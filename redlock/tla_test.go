@@ -109,9 +109,10 @@ func TestAlgorithmModel(t *testing.T) {
 // The record and its steps: who chooses a child, and whose votes count meanwhile.
 func TestMembersModel(t *testing.T) {
 	boots := set("Movers", "{}", "MaxForgets", "1", "New", "TRUE", "Boots", "TRUE")
+	corrects := and(boots, "Movers", "{q}", "MaxForgets", "0", "Anyway", "TRUE")
 	checkTLA(t, tlaModel{
 		module: "Members", values: "a b c d p q Nobody", symmetry: "Perms",
-		constants: set("Proxies", "{p, q}", "MaxVersion", "3", "MaxForgets", "0", "Movers", "{q}", "Founds", "FALSE", "New", "FALSE", "Boots", "FALSE"),
+		constants: set("Proxies", "{p, q}", "MaxVersion", "3", "MaxForgets", "0", "Movers", "{q}", "Founds", "FALSE", "New", "FALSE", "Boots", "FALSE", "Anyway", "FALSE"),
 	}, []tlaRun{
 		{name: "a seat moves", holds: []string{"MutualExclusion", "OneChild"}},
 		{name: "amnesia", constants: set("Movers", "{}", "MaxForgets", "1"), holds: []string{"MutualExclusion", "OneChild"}},
@@ -127,8 +128,11 @@ func TestMembersModel(t *testing.T) {
 		{name: "reseated as a voter", constants: set("Movers", "{}", "MaxVersion", "2", "MaxForgets", "1"), mutant: "MDirect", violated: "MutualExclusion"},
 
 		{name: "a bootstrap", constants: and(boots, "MaxVersion", "2"), holds: []string{"MutualExclusion", "OneChild"}},
+		{name: "a bootstrap of a majority", constants: and(boots, "Anyway", "TRUE", "MaxVersion", "2"), holds: []string{"MutualExclusion", "OneChild"}},
+		{name: "a bootstrap of a majority, and a seat is corrected", constants: and(corrects, "MaxVersion", "2"), holds: []string{"MutualExclusion", "OneChild"}},
 		{name: "a bootstrap after votes", constants: and(boots, "New", "FALSE"), mutant: "MBootAny", violated: "MutualExclusion"},
 
+		{name: "a bootstrap of a majority, before or after a seat is corrected", constants: corrects, holds: []string{"MutualExclusion", "OneChild"}, large: true},
 		{name: "a bootstrap after a reseat", constants: boots, holds: []string{"MutualExclusion", "OneChild"}, large: true},
 		{name: "a seat moves for both", constants: set("Movers", "{p, q}"), holds: []string{"MutualExclusion", "OneChild"}, large: true},
 		{name: "two amnesias, three steps", constants: set("Movers", "{}", "MaxForgets", "2", "MaxVersion", "4"),
@@ -309,13 +313,13 @@ func TestFoundModel(t *testing.T) {
 	raised := set("TTL", "2", "Wait", "3", "LongTTL", "2", "L", "2") // before, the wait was that of a founding: one tick, and L
 	lowers := set("TTL", "2", "Wait", "2", "LongTTL", "2", "Times", `{"lower"}`, "MaxRecords", "4", "MaxFounds", "1")
 	raises := and(lowers, "TTL", "1", "Wait", "1", "Times", `{"raise"}`)
+	reseated := set("Reseated", "{a}", "Switchable", "{b, c}", "MaxRecords", "5", "MaxFounds", "1")
 	checkTLA(t, tlaModel{
 		module: "Found", values: "a b c p q Nobody", symmetry: "Perms",
-		constants: set("Seats", "{a, b, c}", "Proxies", "{p, q}", "L", "1", "MaxRecords", "3", "MaxFounds", "9", "Reseats", "FALSE", "Times", "{}",
+		constants: set("Seats", "{a, b, c}", "Proxies", "{p, q}", "L", "1", "MaxRecords", "3", "MaxFounds", "9", "Reseated", "{}", "Reseats", "FALSE", "Times", "{}",
 			"TTL", "1", "Wait", "1", "LongTTL", "1", "Switchable", "{a, b}", "Twice", "{}", "Split", "{}", "Ignorant", "FALSE"),
 	}, []tlaRun{
 		{name: "two seats change", constants: set("MaxRecords", "4"), holds: both},
-		{name: "one founding after another", constants: set("MaxRecords", "4", "Wait", "2"), holds: both},
 		{name: "max_ttl was raised since a founding", constants: raised, holds: both},
 		{name: "addresses are not dialled again", mutant: "MNoCheck", violated: "MutualExclusion"},
 		{name: "no wait for others to dial again", mutant: "MNoExtra", violated: "MutualExclusion"},
@@ -330,9 +334,10 @@ func TestFoundModel(t *testing.T) {
 		{name: "max_ttl is lowered", constants: lowers, holds: both, large: true},
 		{name: "max_ttl is raised", constants: raises, holds: both, large: true},
 		{name: "max_ttl goes up and down after a founding", constants: and(lowers, "TTL", "1", "Times", `{"raise", "lower", "lowerWait"}`, "MaxRecords", "5"), holds: both, large: true},
-		{name: "a founding forgets the wait of a longer max_ttl", constants: lowers, mutant: "MNotHanded", violated: "MutualExclusion", large: true},
+		{name: "beside a reseat that the founder does not know", constants: reseated, holds: both, large: true},
+		{name: "no wait for others to dial again, where a quorum is proved to be dead", constants: reseated, mutant: "MProved", violated: "MutualExclusion", large: true},
+		{name: "a founding forgets the wait of a longer max_ttl", constants: and(lowers, "L", "0"), mutant: "MNotHanded", violated: "MutualExclusion", large: true},
 		{name: "new memories forget", constants: twice, holds: both, large: true},
-		{name: "a second founding forgets the wait of the first", constants: twice, mutant: "MNotHanded", violated: "MutualExclusion", large: true},
 		{name: "beside strict reseats", constants: set("MaxRecords", "4", "Reseats", "TRUE"), holds: both, large: true},
 		{name: "three seats change", constants: set("MaxRecords", "4", "Switchable", "{a, b, c}"), holds: both, large: true},
 		{name: "five records", constants: set("MaxRecords", "5"), holds: both, large: true},

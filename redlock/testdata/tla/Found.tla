@@ -14,12 +14,15 @@
 (* process, and the old one may live. Everybody who dials from then on     *)
 (* finds the new one. That may forget, too: <<s, 2>>.                      *)
 (*                                                                         *)
-(* Unless a quorum of seats has proved that the memories which the record  *)
-(* lists there are dead, votes of theirs count for L after a founding. So  *)
-(* it waits for max_ttl and L. It also takes over the wait of the record   *)
-(* that it is made from, where that is longer: locks of before that record *)
-(* may need it. L is not added to a wait: what that is longer for than     *)
-(* max_ttl may be an earlier founding's L, or be a longer max_ttl.         *)
+(* Votes of the memories that it does not find count for L after a         *)
+(* founding. So it waits for max_ttl and L. It also takes over the wait of *)
+(* the record that it is made from, where that is longer: locks of before  *)
+(* that record may need it. L is not added to a wait, because what that is *)
+(* longer for than max_ttl may be an earlier founding's L. Nor is L left   *)
+(* out where that is longer than max_ttl, or where a quorum of seats has   *)
+(* proved that the memories which the record lists there are dead: it may  *)
+(* have a child, which lists others, and of which the founder knows        *)
+(* nothing.                                                                *)
 (*                                                                         *)
 (* Chosen records are numbered in the order in which they were chosen. A   *)
 (* step is one action, as in Change.tla. Beside the founding, strict steps *)
@@ -40,6 +43,7 @@ CONSTANTS
   Seats, Proxies, Nobody,
   L,          \* ticks for which a proxy goes on counting votes of a memory that its address does not show any more
   MaxRecords, \* records that are chosen, in all
+  Reseated,   \* seats that have forgotten, and that a second record, which few know yet, has reseated; {}: there is no such record
   Reseats,    \* TRUE: strict steps reseat
   MaxFounds,  \* foundings, in all
   Times,      \* what strict steps do to max_ttl and the wait: a subset of {"raise", "lower", "lowerWait"}
@@ -54,7 +58,8 @@ CONSTANTS
   MNoWait,    \* … or not at all
   MNotHanded, \* a founding does not take over the wait of the record that it is made from
   MAddsUp,    \* … adds L to that wait, whatever is in it
-  MLonger     \* … waits no longer where that is longer than max_ttl, and max_ttl was not lowered since the founding
+  MLonger,    \* … waits no longer where that is longer than max_ttl, and max_ttl was not lowered since the founding
+  MProved     \* … waits no longer where a quorum of the memories that its record lists is dead
 
 Quorum == Cardinality(Seats) \div 2 + 1
 Gone == 3 \* the memory of a vacant seat
@@ -73,11 +78,13 @@ Idle == [st |-> "idle", r |-> 0, left |-> 0]
 Most == LongTTL + L \* nothing waits for longer
 Max(x, y) == IF x > y THEN x ELSE y
 Vacant == [k |-> Gone, ok |-> FALSE, since |-> 0]
+First == [lin |-> 0, v |-> 1, ttl |-> TTL, wait |-> Wait, ttlSince |-> 1, seat |-> [s \in Seats |-> [k |-> 0, ok |-> TRUE, since |-> 1]]]
+Second == [First EXCEPT !.v = 2, !.seat = [s \in Seats |-> IF s \in Reseated THEN [k |-> 1, ok |-> FALSE, since |-> 2] ELSE @[s]]]
 Init ==
-  /\ recs = <<[lin |-> 0, v |-> 1, ttl |-> TTL, wait |-> Wait, ttlSince |-> 1, seat |-> [s \in Seats |-> [k |-> 0, ok |-> TRUE, since |-> 1]]]>>
-  /\ age = <<Most>> \* nothing waits for it
-  /\ rec = [m \in Mems |-> IF m[2] = 0 THEN 1 ELSE 0]
-  /\ now = [s \in Seats |-> [k |-> 0, how |-> "", ago |-> 0]]
+  /\ recs = IF Reseated = {} THEN <<First>> ELSE <<First, Second>>
+  /\ age = IF Reseated = {} THEN <<Most>> ELSE <<Most, 0>> \* nothing waits for the first
+  /\ rec = [m \in Mems |-> IF m[2] # 0 THEN 0 ELSE IF m[1] \in Reseated THEN 1 ELSE Len(recs)]
+  /\ now = [s \in Seats |-> IF s \in Reseated THEN [k |-> 1, how |-> "forgot", ago |-> L + 1] ELSE [k |-> 0, how |-> "", ago |-> 0]]
   /\ key = [m \in Mems |-> Nobody]
   /\ att = [p \in Proxies |-> Idle]
 ---------------------------------------------------------------------------------
@@ -132,9 +139,9 @@ Found ==
            by == {m \in found : m[1] \in B}
            dead == {m \in Listed(i) : m[1] \in S /\ Dead(m)}
            R == recs[i]
-           hasIt == MNoExtra \/ (MLonger /\ R.wait > R.ttl /\ R.ttlSince = 1)
-           own == R.ttl + (IF Cardinality(dead) < Quorum /\ ~hasIt THEN L ELSE 0)
-           handed == IF MNotHanded THEN 0 ELSE R.wait + (IF MAddsUp /\ Cardinality(dead) < Quorum THEN L ELSE 0)
+           hasIt == MNoExtra \/ (MLonger /\ R.wait > R.ttl /\ R.ttlSince = 1) \/ (MProved /\ Cardinality(dead) >= Quorum)
+           own == R.ttl + (IF hasIt THEN 0 ELSE L)
+           handed == IF MNotHanded THEN 0 ELSE R.wait + (IF MAddsUp THEN L ELSE 0)
            F == [lin |-> Len(recs), v |-> 1, ttl |-> R.ttl, wait |-> Max(own, handed), ttlSince |-> 1,
                  seat |-> [s \in Seats |-> IF s \notin S THEN Vacant
                                            ELSE [k |-> now[s].k, ok |-> FALSE, since |-> 1]]]
@@ -189,5 +196,5 @@ Spec == Init /\ [][Next]_vars
 MutualExclusion == Cardinality({p \in Proxies : att[p].st = "holds"}) <= 1
 (* However many foundings follow each other, the wait is not longer than one max_ttl and L need, or than the first one was. *)
 NotAddedUp == \A i \in 1..Len(recs) : recs[i].wait <= Max(Wait, LongTTL + L)
-Perms == UNION {Permutations(S) : S \in {Switchable \cap Twice, Switchable \ Twice, Seats \ Switchable, Split, Proxies \ Split}}
+Perms == UNION {Permutations(S \ Reseated) : S \in {Switchable \cap Twice, Switchable \ Twice, Seats \ Switchable, Split, Proxies \ Split}}
 ==================================================================================

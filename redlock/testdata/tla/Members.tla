@@ -19,10 +19,12 @@
 (* Movers = {}.                                                            *)
 (*                                                                         *)
 (* A bootstrap: where the first record is of learners, an operator says    *)
-(* that no lock is held, and a child gives votes without the wait. It may  *)
-(* follow other steps from the first record: as long as nobody votes, and  *)
-(* those that are learners since the first record leave no quorum to the   *)
-(* others, nobody has ever been granted anything.                          *)
+(* that no lock is held, and a child gives votes without the wait: to all, *)
+(* or to a quorum of seats. It may follow other steps from the first       *)
+(* record: as long as nobody votes, and those that are learners since the  *)
+(* first record leave no quorum to the others, nobody has ever been        *)
+(* granted anything. Once somebody votes, a seat that does not is corrected*)
+(* as any other: its new memory is a learner first.                        *)
 (*                                                                         *)
 (* Here a memory accepts one child of each parent; Step.tla has the        *)
 (* ballots that get by where two children split the votes.                 *)
@@ -49,6 +51,7 @@ CONSTANTS
   Founds,     \* TRUE: proxies found
   New,        \* TRUE: the first record is of learners
   Boots,      \* TRUE: there are bootstraps
+  Anyway,     \* TRUE: … which may leave seats out
   MNoRecord,  \* the record that the memory shows is not compared
   MNoMemory,  \* … nor whether it is the memory that the record lists
   MAccepted,  \* a vote beside an accepted child counts
@@ -139,12 +142,13 @@ Found(p) ==
   IF Founds /\ Cardinality({s \in Seats : Mem(Behind(p, s)) = known[p].seat[s].n}) < Quorum
   THEN {[v |-> Up(p), seat |-> [s \in Seats |-> [n |-> Mem(Behind(p, s)), ok |-> FALSE, since |-> Up(p)]]]} ELSE {}
 IsFound(R) == Founds /\ \A s \in Seats : ~R.seat[s].ok
-(* All learners at once, without the wait. *)
+(* A quorum of the learners, or all of them, without the wait. *)
 Never(R) == {s \in Seats : ~R.seat[s].ok /\ R.seat[s].since = 1}
 IsNew(R) == MBootAny \/ ((\A s \in Seats : ~R.seat[s].ok) /\ Cardinality(Never(R)) + Quorum > Cardinality(Seats))
 Boot(p) ==
   IF Boots /\ IsNew(known[p])
-  THEN {[v |-> Up(p), seat |-> [s \in Seats |-> [known[p].seat[s] EXCEPT !.ok = TRUE]]]} ELSE {}
+  THEN {[v |-> Up(p), seat |-> [s \in Seats |-> IF s \in X THEN [known[p].seat[s] EXCEPT !.ok = TRUE] ELSE known[p].seat[s]]] :
+          X \in {Y \in SUBSET Seats : Y = Seats \/ (Anyway /\ Cardinality(Y) >= Quorum)}} ELSE {}
 (* What others have proposed. *)
 Accepted(p) == {acc[x] : x \in {y \in Reached(p) : rec[y] = known[p] /\ acc[y] # NoRec}}
 
