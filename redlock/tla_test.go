@@ -151,34 +151,56 @@ func TestCopyModel(t *testing.T) {
 	fences := set("Fences", "{1, 2}")
 	late := set("Late", "{t, u}")
 	three := set("Tokens", "{t, u, x}")
+	readers := and(three, "Readers", "{t, u}")
 	twoLosses := set("Spares", "{d, e}", "Goes", "{a, c}", "MaxVersion", "4", "Losses", "2")
 	oneByOne := set("Spares", "{d, e}", "Goes", "{a, c}", "MaxVersion", "5")
 	learner := set("Spares", "{d, e}", "Goes", "{c, d}", "MaxVersion", "4")
 	twoKeys := set("Tokens", "{x}", "Tokens2", "{t, u}")
+	fails := set("Fails", "1")
+	names := set("Scans", "TRUE")
+	five := set("First", "{a, b, c, f, g}", "Anew", "FALSE")
 	both := []string{"MutualExclusion", "FencesGrow"}
 	checkTLA(t, tlaModel{
 		module: "Copy", values: "a b c d e f g p q t u x Nobody Sentinel", symmetry: "Perms",
-		constants: set("First", "{a, b, c}", "Spares", "{d}", "Goes", "{c}", "Copiers", "{p}", "Tokens", "{t, u}", "Tokens2", "{}", "MaxVersion", "3", "Losses", "1",
-			"Late", "{}", "Ticks", "FALSE", "TTL", "1", "Longer", "0", "Fences", "{}", "Compares", "TRUE", "SourcesStay", "TRUE"),
+		constants: set("First", "{a, b, c}", "Spares", "{d}", "Goes", "{c}", "Copiers", "{p}", "Tokens", "{t, u}", "Readers", "{}", "Tokens2", "{}", "MaxVersion", "3", "Losses", "1",
+			"Fails", "0", "Hides", "0", "Late", "{}", "Repeats", "{}", "Changes", "{}", "Ticks", "FALSE", "TTL", "1", "Longer", "0", "Fences", "{}", "Scans", "FALSE", "Anew", "TRUE",
+			"Compares", "TRUE", "SourcesStay", "TRUE", "LeastOne", "FALSE"),
 	}, []tlaRun{
 		{name: "a memory is copied to, commands come late", constants: late, holds: exclusion},
-		{name: "three tokens", constants: three, holds: exclusion},
 		{name: "time passes, EXTEND", constants: times, holds: exclusion},
 		{name: "fences", constants: fences, holds: both},
+		{name: "two readers and a writer", constants: and(readers, "Anew", "FALSE"), holds: exclusion},
+		{name: "a token is repeated", constants: set("Repeats", "{t}"), holds: exclusion},
+		{name: "a value that changes", constants: set("Changes", "{u}"), holds: exclusion},
+		{name: "sources name their keys", constants: names, holds: exclusion},
+		{name: "a source fails", constants: fails, holds: exclusion},
+		{name: "five memories", constants: five, holds: exclusion},
 		{name: "a source is read before it left", mutant: "MNotLeft", violated: "MutualExclusion"},
-		{name: "a source less", mutant: "MMinority", violated: "MutualExclusion"},
+		{name: "a reading less", mutant: "MMinority", violated: "MutualExclusion"},
 		{name: "a learner is a source", constants: twoLosses, mutant: "MLearnerSource", violated: "MutualExclusion"},
 		{name: "a source forgets", constants: twoLosses, mutant: "MSourcesForget", violated: "MutualExclusion"},
+		{name: "what is on a bare quorum is not copied", mutant: "MLeastMore", violated: "MutualExclusion"},
+		{name: "a source was left out, and least is that of all", constants: five, mutant: "MLeastOfAll", violated: "MutualExclusion"},
+		{name: "a lock on a bare quorum is overruled", constants: three, mutant: "MDifferMore", violated: "MutualExclusion"},
+		{name: "a source that has failed is read", constants: fails, mutant: "MFailedCounts", violated: "MutualExclusion"},
+		{name: "the names of a source less", constants: names, mutant: "MScanLess", violated: "MutualExclusion"},
 		{name: "the smallest end", constants: and(times, "Late", "{t}"), mutant: "MSmallerEnd", violated: "MutualExclusion"},
 		{name: "one of two values", constants: three, mutant: "MOneOfTwo", violated: "MutualExclusion"},
+		{name: "the readers of one source", constants: readers, mutant: "MOneReader", violated: "MutualExclusion"},
 		{name: "only what is absent", constants: and(three, "Late", "{x}"), mutant: "MOnlyAbsent", violated: "MutualExclusion"},
 		{name: "before the last source", mutant: "MBeforeLast", violated: "MutualExclusion"},
 		{name: "before the last key", constants: twoKeys, mutant: "MBeforeLast", violated: "MutualExclusion"},
 		{name: "the sentinel is deleted", constants: three, mutant: "MSentinelGoes", violated: "MutualExclusion"},
-		{name: "a voter is written to", mutant: "MLateWrite", violated: "MutualExclusion"},
+		{name: "a voter is written to", constants: three, mutant: "MLateWrite", violated: "MutualExclusion"},
 		{name: "a voter is deleted from", mutant: "MLateDelete", violated: "MutualExclusion"},
 		{name: "fences are read before", constants: fences, mutant: "MFloorBefore", violated: "FencesGrow"},
+		{name: "the fences of a source less", constants: fences, mutant: "MFloorFewer", violated: "FencesGrow"},
+		{name: "the fence of a source that has failed", constants: and(fences, "Fails", "1"), mutant: "MFloorFailed", violated: "FencesGrow"},
 
+		// What is taken for granted.
+		{name: "a source shows that it has failed", constants: set("Hides", "1"), violated: "MutualExclusion"},
+
+		{name: "three tokens", constants: three, holds: exclusion, large: true},
 		{name: "one seat after another", constants: oneByOne, holds: exclusion, large: true},
 		{name: "a learner forgets, commands come late", constants: and(learner, "Late", "{t, u}"), holds: exclusion, large: true},
 		{name: "three tokens, commands come late", constants: and(three, "Late", "{t, u, x}"), holds: exclusion, large: true},
@@ -188,13 +210,25 @@ func TestCopyModel(t *testing.T) {
 		{name: "fences, commands come late", constants: and(fences, "Late", "{t, u}"), holds: both, large: true},
 		{name: "two copiers", constants: set("Copiers", "{p, q}"), holds: exclusion, large: true},
 		{name: "two keys", constants: twoKeys, holds: exclusion, large: true},
-		{name: "five memories", constants: set("First", "{a, b, c, f, g}"), holds: exclusion, large: true},
+		{name: "two readers and a writer, a copier begins anew", constants: readers, holds: exclusion, large: true},
+		{name: "values that change, commands come late", constants: and(late, "Changes", "{t, u}"), holds: exclusion, large: true},
+		{name: "five memories, a source fails", constants: and(five, "Fails", "1"), holds: exclusion, large: true},
+		{name: "five memories, sources name their keys", constants: and(five, "Scans", "TRUE"), holds: exclusion, large: true},
+		{name: "five memories, one evicts keys", constants: and(five, "Hides", "1"), holds: exclusion, large: true},
+		{name: "five memories, three tokens", constants: and(five, "Tokens", "{t, u, x}"), holds: exclusion, large: true},
+		{name: "five memories, fences, a source fails", constants: and(five, "Fences", "{1, 2}", "Fails", "1"), holds: both, large: true},
+		{name: "five memories, a token is repeated, a value changes", constants: and(five, "Repeats", "{t}", "Changes", "{u}"), holds: exclusion, large: true},
+		{name: "five memories, a copier begins anew", constants: and(five, "Anew", "TRUE"), holds: exclusion, large: true},
+		{name: "five memories, a source that was left out is not asked", constants: and(five, "Hides", "1"), mutant: "MHiddenCounts", violated: "MutualExclusion", large: true},
+		{name: "five memories, a lock on a bare quorum is overruled", constants: and(five, "Repeats", "{t}"), mutant: "MDifferMore", violated: "MutualExclusion", large: true},
+		{name: "five memories, values are counted one by one", constants: and(five, "Repeats", "{t}", "Changes", "{u}"), mutant: "MByValue", violated: "MutualExclusion", large: true},
 
 		// Not needed.
-		{name: "what m holds is not compared", constants: and(late, "Compares", "FALSE"), holds: exclusion},
+		{name: "what m holds is not compared", constants: and(late, "Compares", "FALSE"), holds: exclusion, large: true},
 		{name: "what m holds is not compared, EXTEND, commands come late", constants: and(times, "Late", "{t, u}", "Compares", "FALSE"), holds: exclusion, large: true},
 		{name: "what m holds is not compared, two copiers", constants: set("Copiers", "{p, q}", "Compares", "FALSE"), holds: exclusion, large: true},
 		{name: "sources do not stay voters", constants: and(twoLosses, "SourcesStay", "FALSE"), holds: exclusion, large: true},
+		{name: "five memories, what one source holds is copied", constants: and(five, "LeastOne", "TRUE"), holds: exclusion, large: true},
 	})
 }
 

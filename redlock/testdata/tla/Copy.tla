@@ -5,25 +5,46 @@
 (* a quorum of voters holds.                                               *)
 (*                                                                         *)
 (* A copy of m is made under a record R that lists m as a learner. Its     *)
-(* sources are Q voters of R. Each reading of a source is one command for  *)
-(* one key; it counts where the memory is the one that R lists, and shows, *)
-(* as settled, R or a later record: no vote under an earlier record can    *)
-(* count there any more.                                                   *)
-(* 1. Key by key: m is read, then each source. Do all sources that hold    *)
-(*    the key hold the same value, m gets it with the largest of the ends, *)
-(*    whatever m held before. Where m holds that value its end is not      *)
-(*    brought nearer. Does none hold the key, what m held is deleted there.*)
-(*    Do they differ, the key is read again, or m gets a value that nobody *)
-(*    owns: the sentinel.                                                  *)
-(* 2. After the last key each is read once more: a value of m that no      *)
-(*    source holds any more is deleted there. The sentinel stays.          *)
-(* 3. m becomes a voter by a step from the newest record, if all that is   *)
-(*    done, m is a learner of the newest record, and each source still a   *)
-(*    voter of it. m takes over the highest fence that a source has        *)
-(*    accepted.                                                            *)
+(* sources are the voters of R: Q of them, or more. Each reading of a      *)
+(* source is one command for one key; it counts where the same reply shows *)
+(* the memory that R lists, R or a later record as settled (no vote under  *)
+(* an earlier record can count there any more), and nothing that tells     *)
+(* that the memory has failed.                                             *)
+(* 1. Q sources name their keys. Of n sources at least n - Q + 1 deny a    *)
+(* lease that is valid, so of any Q sources one does, and names its key.   *)
+(* 2. Key by key: m is read, then the sources. The readings decide when    *)
+(* they are those of all sources that have not failed, n of them, and n >= *)
+(* Q. Let least be n - Q + 1. Where fewer than least sources hold          *)
+(* anything, what m held is deleted there. Else m gets the value that most *)
+(* of them hold, whatever m held before, with the latest of the ends of    *)
+(* that value (and of the sentinel). Where m holds it already its end is   *)
+(* not brought nearer. If least sources or more hold something else, the   *)
+(* key is read again, or m gets a value that nobody owns, the sentinel,    *)
+(* with the latest of all ends. Readers share a lock: m gets the readers   *)
+(* of all sources.                                                         *)
+(* 3. After the last key all that m holds is read once more, and decided   *)
+(* likewise.                                                               *)
+(* 4. m becomes a voter by a step from the newest record, if each key was  *)
+(* decided, m is a learner of the newest record, and Q sources are still   *)
+(* voters of it and have not failed. m takes over the highest fence that Q *)
+(* of them have accepted.                                                  *)
 (* m is written to, or deleted from, only where it shows, in the same      *)
-(* command, R or a later record, and that record lists it as a learner:    *)
-(* so a slow copier does no harm when another one has made m a voter.      *)
+(* command, R or a later record, and that record lists it as a learner: so *)
+(* a slow copier does no harm when another one has made m a voter.         *)
+(*                                                                         *)
+(* A source that fails is left out: nothing is read of it any more. What   *)
+(* was decided stays, also where its readings counted, because they were   *)
+(* right: a source denies a lease until it fails, and what is no lease     *)
+(* when the sources have left the earlier records becomes none. So least   *)
+(* belongs to the readings of one decision. Here any Q readings or more    *)
+(* decide, key by key: that is a source that is left out for good, and     *)
+(* allows more.                                                            *)
+(*                                                                         *)
+(* That takes for granted that the reply to a reading shows whether the    *)
+(* source had failed by then. A failure that is found otherwise (Hides:    *)
+(* keys are evicted) may have spoilt readings that counted. Then the copy  *)
+(* is of no use, also if that source was left out since; and a second copy *)
+(* may do harm before it finds out.                                        *)
 (*                                                                         *)
 (* A vote counts where the memory shows exactly the record of the round as *)
 (* settled, and that record lists it as a voter: Members.tla. The chosen   *)
@@ -35,16 +56,20 @@
 (*                                                                         *)
 (* Memories have names of their own; a spare takes the place of another    *)
 (* one. The other may go on, as behind the move of a name, and no action   *)
-(* of a memory has to happen: one that has forgotten is one that does      *)
-(* nothing any more.                                                       *)
+(* of a memory has to happen: a learner that has forgotten is one that     *)
+(* does nothing any more. A voter that fails holds nothing from then on,   *)
+(* and its votes do not count.                                             *)
 (*                                                                         *)
 (* Also allowing more than the code does: a copier begins under any record *)
 (* that has listed m as a learner, also when m is a voter already; it      *)
-(* begins anew, and reads a key anew, at any time; a SET is executed any   *)
-(* number of times, by any memory, also long after its round; a round is   *)
-(* of the record under which its first vote counts; time that passes       *)
-(* between a reading and what is written by it takes of the end: no code   *)
-(* writes an end that is nearer.                                           *)
+(* begins anew, and reads a key anew, at any time, and may leave out the   *)
+(* reading after the last key; of values that as many hold any one is      *)
+(* taken; a SET is executed any number of times, by any memory, also long  *)
+(* after its round; a round is of the record under which its first vote    *)
+(* counts (where a token is repeated, Repeats, under a later record the    *)
+(* votes before are dropped, and its key where it stands is a vote); time  *)
+(* that passes between a reading and what is written by it takes of the    *)
+(* end: no code writes an end that is nearer.                              *)
 (*                                                                         *)
 (* Ends: a Tick is one unit of TTLs. A lease is valid until its holder     *)
 (* releases it (the first Delete), or its ticks are over, which count from *)
@@ -53,9 +78,16 @@
 (* nothing any more.                                                       *)
 (*                                                                         *)
 (* What one key is copied from and to depends on no other key, so one key  *)
-(* is modelled, and two in one run. The wait is left out: nobody becomes a *)
-(* voter by it here. So are clocks, readers, and values that change        *)
-(* (hashes, sets): a value is one token.                                   *)
+(* is modelled, and two in one run. A value is one token, or a set of      *)
+(* readers, without ends of their own; a value that changes (hashes, a     *)
+(* HOLD) is one of two of its token, and any memory that holds it goes     *)
+(* from one to the other at any time. The wait is left out: nobody becomes *)
+(* a voter by it here. So are the clocks by which a failure is told.       *)
+(*                                                                         *)
+(* Five memories are more than three in this: four sources, least of two,  *)
+(* and one of them can be left out. Without Anew a copier begins once,     *)
+(* under the newest record, and reads each key once. That leaves out       *)
+(* second copies, which the runs of three memories have.                   *)
 (*                                                                         *)
 (* Each CONSTANT named M... breaks one rule: TLC must find two holders, or *)
 (* a grant with a fence that is no greater than those before it.           *)
@@ -68,30 +100,48 @@ CONSTANTS
   Goes,      \* those whose place may be taken
   Copiers,
   Tokens,    \* of the first key; each is one round
+  Readers,   \* those of them that share the lock with each other
   Tokens2,   \* of the second key; {}: there is one key
   Nobody,    \* the value of a key that does not exist
   Sentinel,
   MaxVersion,\* versions of the record, from 1
   Losses,    \* how many seats may have no vote at once
+  Fails,     \* how many voters fail, and their replies show it
+  Hides,     \* … and their replies do not show it
   Late,      \* the tokens whose SET and EXTEND are also executed where they do not count
+  Repeats,   \* those whose SET also counts where it finds its key
+  Changes,   \* those whose value changes
   Ticks,     \* TRUE: time passes
   TTL,       \* of a key and its lease, in ticks
   Longer,    \* … when EXTEND has been executed; 0: there is no EXTEND
   Fences,    \* those that rounds may have, from 1; {}: there are none
+  Scans,     \* TRUE: a key is read when a source has named it; FALSE: all keys are
+  Anew,      \* FALSE: a copier begins once, under the newest record, and reads each key once
   Compares,  \* FALSE: what m holds is not compared when it is written or deleted: that is not needed
   SourcesStay,  \* FALSE: sources need not be voters any more when m becomes one: that is not needed
+  LeastOne,  \* TRUE: what one source holds is copied: that is safe, too
   MNotLeft,     \* a source is read before it has left earlier records
-  MMinority,    \* a source less
+  MMinority,    \* a reading less
   MLearnerSource,\* a source may be a learner
   MSourcesForget,\* what has taken the place of a source is read in its stead
+  MLeastMore,   \* what is on a bare quorum is not copied
+  MLeastOfAll,  \* least is that of all sources, also of those that were left out
+  MDifferMore,  \* a lock on a bare quorum is overruled by another value
+  MByValue,     \* … by another value that more hold than each of the lock's
+  MFailedCounts,\* a source is read that shows that it failed
+  MHiddenCounts,\* sources that were left out are not asked for what their replies do not show
+  MScanLess,    \* the names of a source less
   MSmallerEnd,  \* m gets the smallest end
   MOneOfTwo,    \* m gets one of two values
+  MOneReader,   \* m gets the readers of one source
   MOnlyAbsent,  \* m gets a value only where it holds none
   MBeforeLast,  \* m becomes a voter while a source has not been read for the last key
   MSentinelGoes,\* the sentinel is deleted because no source holds it
   MLateWrite,   \* m is written to when it is a voter
-  MLateDelete,  \* … deleted from, by the last reading
-  MFloorBefore  \* the fences of the sources are read before the copy
+  MLateDelete,  \* … deleted from
+  MFloorBefore, \* the fences of the sources are read before the copy
+  MFloorFewer,  \* … of a source less
+  MFloorFailed  \* … also of those that have failed
 
 Mems == First \cup Spares
 Quorum == Cardinality(First) \div 2 + 1
@@ -99,30 +149,35 @@ AllTokens == Tokens \cup Tokens2
 Keys == IF Tokens2 = {} THEN 1 ELSE 2
 KeyOf(t) == IF t \in Tokens THEN 1 ELSE 2
 Max(i, j) == IF i > j THEN i ELSE j
-Min(i, j) == IF i < j THEN i ELSE j
 Less(i) == IF i > 0 THEN i - 1 ELSE 0
+MaxOf(S) == CHOOSE i \in S : \A j \in S : j <= i
+MinOf(S) == CHOOSE i \in S : \A j \in S : j >= i
 
 VARIABLES
   chain, \* the chosen records: the voters V, and the learners L
   rec,   \* the version that each memory shows as settled; 0: none
-  key,   \* what each memory holds for each key
+  ill,   \* which memories have failed, and whether their replies show it
+  key,   \* what each memory holds for each key: a token, a set of readers, …; which of a lock's values that is
   tok,   \* each token's round or lease: the votes for it (or its EXTEND) and their version, the ticks that are left, and those of the EXTEND; its fence
-  cop,   \* each copier: of which m, under which record, from which sources; which key it is at, who is to be read, what m held, and what the sources do
+  cop,   \* each copier: of which m, under which record; at which key, which are done, what m held, what was read, and what is to be written
   mark,  \* the highest fence that each memory has accepted
   granted\* the highest fence that was granted, of all keys; whether they grew
-vars == <<chain, rec, key, tok, cop, mark, granted>>
+vars == <<chain, rec, ill, key, tok, cop, mark, granted>>
 
 Last == chain[Len(chain)]
 Listed(R) == R.V \cup R.L
 Seen == UNION {Listed(chain[v]) : v \in 1..Len(chain)}
-None == [val |-> Nobody, end |-> 0]
+None == [val |-> Nobody, end |-> 0, of |-> 0]
 New == [st |-> "asks", v |-> 0, votes |-> {}, left |-> 0, more |-> 0, fence |-> 0]
 Over(t) == [New EXCEPT !.st = "over", !.fence = tok[t].fence]
-Idle == [st |-> "idle", m |-> Nobody, v |-> 0, from |-> {}, k |-> 0, todo |-> {}, held |-> Nobody, val |-> Nobody, end |-> 0, floor |-> 0]
+Idle == [st |-> "idle", m |-> Nobody, v |-> 0, k |-> 0, done |-> {}, held |-> Nobody, got |-> <<>>, scanned |-> {}, counted |-> {}, give |-> None, floor |-> 0]
+Shared(h) == h.val \notin {Nobody, Sentinel} \cup AllTokens
+Holds(h, t) == h.val = t \/ (Shared(h) /\ t \in h.val)
 
 Init ==
   /\ chain = <<[V |-> First, L |-> {}]>>
   /\ rec = [x \in Mems |-> IF x \in First THEN 1 ELSE 0]
+  /\ ill = [x \in Mems |-> "no"]
   /\ key = [x \in Mems |-> [k \in 1..Keys |-> None]]
   /\ tok = [t \in AllTokens |-> New]
   /\ cop = [p \in Copiers |-> Idle]
@@ -146,52 +201,72 @@ Choose(R) ==
 Replace ==
   /\ \E x \in Listed(Last) \cap Goes, y \in Spares \ Seen :
        LET R == [V |-> Last.V \ {x}, L |-> (Last.L \ {x}) \cup {y}] IN Cardinality(R.L) <= Losses /\ Choose(R)
-  /\ UNCHANGED <<tok, cop, mark, granted>>
+  /\ UNCHANGED <<ill, tok, cop, mark, granted>>
 
 Learn(x) ==
   /\ \E v \in rec[x] + 1..Len(chain) : x \in Listed(chain[v]) /\ rec' = [rec EXCEPT ![x] = v]
-  /\ UNCHANGED <<chain, key, tok, cop, mark, granted>>
+  /\ UNCHANGED <<chain, ill, key, tok, cop, mark, granted>>
+
+(* A voter forgets, or what it holds ends early. *)
+Fail(x, how) ==
+  /\ x \in Last.V /\ (ill[x] = "no" \/ (ill[x] = "hidden" /\ how = "shown"))
+  /\ Cardinality({y \in Mems : ill[y] = how}) < IF how = "shown" THEN Fails ELSE Hides
+  /\ ill' = [ill EXCEPT ![x] = how]
+  /\ key' = [key EXCEPT ![x] = [k \in 1..Keys |-> None]]
+  /\ mark' = [mark EXCEPT ![x] = 0]
+  /\ UNCHANGED <<chain, rec, tok, cop, granted>>
 ---------------------------------------------------------------------------------
 (* Locks. *)
 
-MayCount(t, x) == rec[x] > 0 /\ x \in chain[rec[x]].V /\ tok[t].v \in {0, rec[x]} /\ x \notin tok[t].votes
+(* The votes of t so far that count together with one of x: none, where its SET is repeated under a later record. *)
+VotesWith(t, x) == IF tok[t].v < rec[x] /\ t \in Repeats THEN {} ELSE tok[t].votes
+MayCount(t, x) == rec[x] > 0 /\ x \in chain[rec[x]].V /\ (tok[t].v \in {0, rec[x]} \/ VotesWith(t, x) = {}) /\ x \notin VotesWith(t, x)
 Must(t, x) == MayCount(t, x) /\ tok[t].v # 0
 (* Where a command may be executed without counting: where somebody reads. *)
-Besides(t, x) == t \in Late /\ x \in Listed(Last) \cup UNION {cop[p].from : p \in Copiers}
-Wins(t) == Cardinality(tok[t].votes) + 1 >= Quorum
+Besides(t, x) == t \in Late /\ x \in Listed(Last) \cup UNION {chain[cop[p].v].V : p \in {q \in Copiers : cop[q].v > 0}}
+Wins(t, x) == Cardinality(VotesWith(t, x)) + 1 >= Quorum
 
 Set(t, x) ==
-  /\ key[x][KeyOf(t)].val = Nobody
+  LET h == key[x][KeyOf(t)] IN
+  /\ ill[x] = "no"
+  /\ h.val = Nobody \/ (t \in Readers /\ Shared(h) /\ ~Holds(h, t)) \/ (t \in Repeats /\ Holds(h, t) /\ MayCount(t, x))
   /\ \E f \in IF tok[t].fence = 0 /\ Fences # {} THEN Fences ELSE {tok[t].fence} :
      LET o == [tok[t] EXCEPT !.fence = f, !.left = IF tok[t].st = "asks" /\ @ = 0 /\ Ticks THEN TTL ELSE @] IN
      /\ Fences = {} \/ f > mark[x]
      /\ mark' = [mark EXCEPT ![x] = f]
      /\ \/ /\ o.st = "asks" /\ MayCount(t, x)
-           /\ tok' = [tok EXCEPT ![t] = IF Wins(t) THEN [o EXCEPT !.st = "holds", !.v = 0, !.votes = {}]
-                                        ELSE [o EXCEPT !.v = rec[x], !.votes = @ \cup {x}]]
-           /\ granted' = IF Wins(t) /\ Fences # {} THEN [fence |-> Max(f, granted.fence), grew |-> granted.grew /\ f > granted.fence] ELSE granted
+           /\ tok' = [tok EXCEPT ![t] = IF Wins(t, x) THEN [o EXCEPT !.st = "holds", !.v = 0, !.votes = {}]
+                                        ELSE [o EXCEPT !.v = rec[x], !.votes = VotesWith(t, x) \cup {x}]]
+           /\ granted' = IF Wins(t, x) /\ Fences # {} THEN [fence |-> Max(f, granted.fence), grew |-> granted.grew /\ f > granted.fence] ELSE granted
         \/ /\ Besides(t, x) /\ ~(o.st = "asks" /\ Must(t, x))
            /\ tok' = [tok EXCEPT ![t] = o]
            /\ UNCHANGED granted
-  /\ key' = [key EXCEPT ![x][KeyOf(t)] = [val |-> t, end |-> TTL]]
-  /\ UNCHANGED <<chain, rec, cop>>
+  /\ key' = [key EXCEPT ![x][KeyOf(t)] = [val |-> IF t \notin Readers THEN t ELSE IF h.val = Nobody THEN {t} ELSE h.val \cup {t}, end |-> Max(h.end, TTL), of |-> h.of]]
+  /\ UNCHANGED <<chain, rec, ill, cop>>
 
 Extend(t, x) ==
   /\ Longer > 0 /\ tok[t].st = "holds" /\ key[x][KeyOf(t)].val = t
   /\ \/ /\ MayCount(t, x)
-        /\ LET more == IF tok[t].votes = {} THEN Longer ELSE tok[t].more IN
-           tok' = [tok EXCEPT ![t] = IF Wins(t) THEN [@ EXCEPT !.left = Max(@, more), !.v = 0, !.votes = {}, !.more = 0]
-                                     ELSE [@ EXCEPT !.v = rec[x], !.votes = @ \cup {x}, !.more = more]]
+        /\ LET more == IF VotesWith(t, x) = {} THEN Longer ELSE tok[t].more IN
+           tok' = [tok EXCEPT ![t] = IF Wins(t, x) THEN [@ EXCEPT !.left = Max(@, more), !.v = 0, !.votes = {}, !.more = 0]
+                                     ELSE [@ EXCEPT !.v = rec[x], !.votes = VotesWith(t, x) \cup {x}, !.more = more]]
      \/ Besides(t, x) /\ ~Must(t, x) /\ UNCHANGED tok
   /\ key' = [key EXCEPT ![x][KeyOf(t)].end = Max(@, Longer)]
-  /\ UNCHANGED <<chain, rec, cop, mark, granted>>
+  /\ UNCHANGED <<chain, rec, ill, cop, mark, granted>>
+
+(* Another value takes the place of the lock's, or that is taken back. *)
+Change(t, x) ==
+  /\ t \in Changes /\ key[x][KeyOf(t)].val = t
+  /\ key' = [key EXCEPT ![x][KeyOf(t)].of = 1 - @]
+  /\ UNCHANGED <<chain, rec, ill, tok, cop, mark, granted>>
 
 (* A release, or what takes a failed round back. Before the first one nothing has ended. *)
 Delete(t, x) ==
-  /\ key[x][KeyOf(t)].val = t
-  /\ key' = [key EXCEPT ![x][KeyOf(t)] = None]
+  LET h == key[x][KeyOf(t)] IN
+  /\ Holds(h, t)
+  /\ key' = [key EXCEPT ![x][KeyOf(t)] = IF t \in Readers /\ h.val # {t} THEN [h EXCEPT !.val = @ \ {t}] ELSE None]
   /\ tok' = [tok EXCEPT ![t] = Over(t)]
-  /\ UNCHANGED <<chain, rec, cop, mark, granted>>
+  /\ UNCHANGED <<chain, rec, ill, cop, mark, granted>>
 
 Tick ==
   /\ Ticks
@@ -201,112 +276,132 @@ Tick ==
        IF o.left = 1 THEN Over(t)
        ELSE IF o.more = 1 THEN [o EXCEPT !.left = Less(@), !.v = 0, !.votes = {}, !.more = 0]
        ELSE [o EXCEPT !.left = Less(@), !.more = Less(@)]]
-  /\ cop' = [p \in Copiers |-> [cop[p] EXCEPT !.end = Less(@)]]
-  /\ UNCHANGED <<chain, rec, mark, granted>>
+  /\ cop' = [p \in Copiers |-> [cop[p] EXCEPT !.give.end = Less(@), !.got = [x \in DOMAIN @ |-> [@[x] EXCEPT !.end = Less(@)]]]]
+  /\ UNCHANGED <<chain, rec, ill, mark, granted>>
 ---------------------------------------------------------------------------------
 (* Copying. *)
 
 IsLearner(q) == rec[q.m] >= q.v /\ q.m \in chain[rec[q.m]].L
-Highest(S) == CHOOSE f \in {mark[x] : x \in S} : \A y \in S : mark[y] <= f
-(* m is read, and then the sources are to be read. *)
-ReadKey(q, k) == [q EXCEPT !.st = "reads", !.k = k, !.todo = q.from, !.held = key[q.m][k].val, !.val = Nobody, !.end = 0]
-AfterLook(q) ==
-  IF q.k < Keys THEN [q EXCEPT !.st = "looks", !.k = @ + 1, !.todo = {}, !.val = Nobody]
-  ELSE [q EXCEPT !.st = "ready", !.k = 0, !.todo = {}, !.val = Nobody]
+Sources(q) == IF MLearnerSource THEN Listed(chain[q.v]) \ {q.m} ELSE chain[q.v].V
 (* The memories that are read where source x is meant. *)
 Behind(q, x) == {x} \cup IF MSourcesForget /\ x \notin Listed(Last) THEN Last.L \ {q.m} ELSE {}
-HasLeft(q, x) == MNotLeft \/ rec[x] >= q.v
-(* What two sources hold. *)
-Join(u, w) == IF u = Nobody THEN w ELSE IF w \in {Nobody, u} THEN u ELSE IF MOneOfTwo THEN w ELSE Sentinel
+Answers(q, x) == (MNotLeft \/ rec[x] >= q.v) /\ (ill[x] # "shown" \/ MFailedCounts)
+Rest(q) == [q EXCEPT !.st = "rests", !.k = 0, !.held = Nobody, !.got = <<>>, !.scanned = {}, !.give = None]
+(* m is read, and then the sources are to be read. *)
+ReadKey(q, k) == [Rest(q) EXCEPT !.st = "reads", !.k = k, !.held = key[q.m][k].val]
+Scan(q, k) == IF Scans THEN [Rest(q) EXCEPT !.st = "scans", !.k = k] ELSE ReadKey(q, k)
+Done(q) == LET r == [q EXCEPT !.done = @ \cup {q.k}] IN IF r.done # 1..Keys /\ q.k < Keys THEN Scan(r, q.k + 1) ELSE Rest(r)
 
 Begin(p) ==
-  /\ \E v \in 1..Len(chain) : \E m \in chain[v].L \cap Listed(Last) :
-     \E S \in {X \in SUBSET (IF MLearnerSource THEN Listed(chain[v]) \ {m} ELSE chain[v].V) :
-                 Cardinality(X) = IF MMinority THEN Quorum - 1 ELSE Quorum} :
-       cop' = [cop EXCEPT ![p] = ReadKey([Idle EXCEPT !.m = m, !.v = v, !.from = S, !.floor = IF MFloorBefore THEN Highest(S) ELSE 0], 1)]
-  /\ UNCHANGED <<chain, rec, key, tok, mark, granted>>
+  /\ Anew \/ cop[p].st = "idle"
+  /\ \E v \in IF Anew THEN 1..Len(chain) ELSE {Len(chain)} : \E m \in chain[v].L \cap Listed(Last) :
+       cop' = [cop EXCEPT ![p] = Scan([Idle EXCEPT !.m = m, !.v = v, !.floor = IF MFloorBefore THEN MaxOf({mark[x] : x \in chain[v].V}) ELSE 0], 1)]
+  /\ UNCHANGED <<chain, rec, ill, key, tok, mark, granted>>
 
-(* The key is read again: the sources differ, or m holds something else by now. *)
+(* A source names its keys. When a quorum have not named this one, it is not read. *)
+Name(p) ==
+  LET q == cop[p] IN
+  /\ q.st = "scans"
+  /\ \E x \in Sources(q) \ q.scanned :
+       LET r == [q EXCEPT !.scanned = @ \cup {x}] IN
+       /\ Answers(q, x)
+       /\ cop' = [cop EXCEPT ![p] = IF key[x][q.k].val # Nobody THEN ReadKey(q, q.k)
+                                    ELSE IF Cardinality(r.scanned) < Quorum - IF MScanLess THEN 1 ELSE 0 THEN r
+                                    ELSE Done(IF Hides = 0 THEN r ELSE [r EXCEPT !.counted = @ \cup r.scanned])]
+  /\ UNCHANGED <<chain, rec, ill, key, tok, mark, granted>>
+
+(* A key is read again: the sources differ, m holds something else by now, or all that m holds is compared once more. *)
 Again(p) ==
-  /\ cop[p].st = "reads"
-  /\ cop' = [cop EXCEPT ![p] = ReadKey(@, @.k)]
-  /\ UNCHANGED <<chain, rec, key, tok, mark, granted>>
+  /\ Anew /\ cop[p].st \in {"reads", "writes", "rests"}
+  /\ \E k \in IF cop[p].st = "rests" THEN 1..Keys ELSE {cop[p].k} : cop' = [cop EXCEPT ![p] = ReadKey(@, k)]
+  /\ UNCHANGED <<chain, rec, ill, key, tok, mark, granted>>
 
+(* What m is to get by what was read. *)
+Decisions(q, got) ==
+  LET n == Cardinality(DOMAIN got)
+      least == IF LeastOne THEN 1
+               ELSE Max(1, (IF MLeastOfAll THEN Cardinality(Sources(q)) ELSE n) - Quorum + 1) + IF MLeastMore THEN 1 ELSE 0
+      holders == {x \in DOMAIN got : got[x].val # Nobody}
+      Same(x, y) == (got[x].val = got[y].val /\ got[x].of = got[y].of) \/ (Shared(got[x]) /\ Shared(got[y]))
+      alike(x) == {y \in holders : Same(x, y)}
+      most == {x \in holders : \A y \in holders : Cardinality(alike(y)) <= Cardinality(alike(x))}
+      differ(x) ==
+        LET others == holders \ alike(x) IN
+        /\ ~MOneOfTwo
+        /\ IF MByValue THEN \E y \in others : Cardinality(alike(y)) >= least
+           ELSE Cardinality(others) >= least + IF MDifferMore THEN 1 ELSE 0
+      ends(S) == {got[y].end : y \in S}
+  IN
+  IF Cardinality(holders) < least \/ (MSentinelGoes /\ q.held = Sentinel /\ \A x \in holders : got[x].val # Sentinel) THEN {None}
+  ELSE {IF differ(x) THEN [val |-> Sentinel, end |-> MaxOf(ends(holders)), of |-> 0]
+        ELSE [val |-> IF Shared(got[x]) /\ ~MOneReader THEN UNION {got[y].val : y \in alike(x)} ELSE got[x].val,
+              end |-> IF MSmallerEnd THEN MinOf(ends(alike(x))) ELSE MaxOf(ends(alike(x) \cup {y \in holders : got[y].val = Sentinel})),
+              of |-> got[x].of] : x \in most}
+
+(* A source is read. The readings of a quorum are enough: who has not been read then was left out. *)
 Read(p) ==
   LET q == cop[p] IN
   /\ q.st = "reads"
-  /\ \E x \in q.todo : \E y \in Behind(q, x) :
-       LET h == key[y][q.k]
-           both == q.val # Nobody /\ h.val # Nobody
-       IN /\ HasLeft(q, y)
-          /\ cop' = [cop EXCEPT ![p] = [q EXCEPT !.todo = @ \ {x}, !.val = Join(@, h.val),
-                                                 !.end = IF MSmallerEnd /\ both THEN Min(@, h.end) ELSE Max(@, h.end)]]
-  /\ UNCHANGED <<chain, rec, key, tok, mark, granted>>
+  /\ \E x \in Sources(q) \ DOMAIN q.got : \E y \in Behind(q, x) :
+       LET got == [z \in DOMAIN q.got \cup {x} |-> IF z = x THEN key[y][q.k] ELSE q.got[z]] IN
+       /\ Answers(q, y)
+       /\ \/ DOMAIN got # Sources(q) /\ cop' = [cop EXCEPT ![p].got = got]
+          \/ /\ Cardinality(DOMAIN got) >= Quorum - IF MMinority THEN 1 ELSE 0
+             /\ \E g \in Decisions(q, got) :
+                  cop' = [cop EXCEPT ![p] = [q EXCEPT !.st = "writes", !.got = <<>>, !.give = g,
+                                                      !.counted = IF Hides = 0 THEN {} ELSE @ \cup DOMAIN got]]
+  /\ UNCHANGED <<chain, rec, ill, key, tok, mark, granted>>
 
 (* What m gets. A copy whose time is over is a key that has ended. *)
-Given(q, h) ==
-  IF q.val = Nobody THEN None
-  ELSE IF h.val = q.val THEN [h EXCEPT !.end = Max(@, q.end)]
+Given(g, h) ==
+  IF g.val = Nobody THEN None
+  ELSE IF h.val = g.val /\ h.of = g.of THEN [h EXCEPT !.end = Max(@, g.end)]
   ELSE IF MOnlyAbsent /\ h.val # Nobody THEN h
-  ELSE IF q.end = 0 THEN None ELSE [val |-> q.val, end |-> q.end]
+  ELSE IF g.end = 0 THEN None ELSE g
 
 Write(p) ==
   LET q == cop[p]
       h == key[q.m][q.k]
+      deletes == q.give.val = Nobody
       same == h.val = q.held \/ ~Compares
+      told == IsLearner(q) \/ (MLateWrite /\ ~deletes) \/ (MLateDelete /\ deletes)
   IN
-  /\ q.st = "reads" /\ q.todo = {}
-  /\ IsLearner(q) \/ MLateWrite
-  /\ same \/ q.val = Nobody \* nothing to delete there: the copier goes on
-  /\ key' = IF same THEN [key EXCEPT ![q.m][q.k] = Given(q, h)] ELSE key
-  /\ cop' = [cop EXCEPT ![p] = IF q.k < Keys THEN ReadKey(q, q.k + 1)
-                               ELSE [q EXCEPT !.st = "looks", !.k = 1, !.held = Nobody, !.val = Nobody, !.end = 0]]
-  /\ UNCHANGED <<chain, rec, tok, mark, granted>>
-
-(* The last reading of a key: of m, of the sources until one holds the value of m, and, if none does, the deletion. *)
-Look(p) ==
-  LET q == cop[p]
-      w == key[q.m][q.k].val
-  IN
-  /\ q.st = "looks"
-  /\ cop' = [cop EXCEPT ![p] = IF w = Nobody \/ (w = Sentinel /\ ~MSentinelGoes) THEN AfterLook(q)
-                               ELSE [q EXCEPT !.st = "last", !.todo = q.from, !.val = w]]
-  /\ UNCHANGED <<chain, rec, key, tok, mark, granted>>
-
-ReadLast(p) ==
-  LET q == cop[p] IN
-  /\ q.st = "last"
-  /\ \E x \in q.todo : \E y \in Behind(q, x) :
-       /\ HasLeft(q, y)
-       /\ cop' = [cop EXCEPT ![p] = IF key[y][q.k].val = q.val THEN AfterLook(q) ELSE [q EXCEPT !.todo = @ \ {x}]]
-  /\ UNCHANGED <<chain, rec, key, tok, mark, granted>>
-
-Remove(p) ==
-  LET q == cop[p] IN
-  /\ q.st = "last" /\ q.todo = {}
-  /\ key' = IF (key[q.m][q.k].val = q.val \/ ~Compares) /\ (IsLearner(q) \/ MLateDelete) THEN [key EXCEPT ![q.m][q.k] = None] ELSE key
-  /\ cop' = [cop EXCEPT ![p] = AfterLook(q)]
-  /\ UNCHANGED <<chain, rec, tok, mark, granted>>
+  /\ q.st = "writes"
+  /\ deletes \/ (same /\ told) \* what is not deleted can stay: the copier goes on
+  /\ key' = IF same /\ told THEN [key EXCEPT ![q.m][q.k] = Given(q.give, h)] ELSE key
+  /\ cop' = [cop EXCEPT ![p] = Done(q)]
+  /\ UNCHANGED <<chain, rec, ill, tok, mark, granted>>
 
 Promote(p) ==
-  LET q == cop[p] IN
-  /\ q.st = "ready" \/ (MBeforeLast /\ q.st = "reads" /\ q.k = Keys /\ q.todo # {})
+  LET q == cop[p]
+      there == {x \in Sources(q) : /\ ill[x] = "no" \/ (ill[x] = "shown" /\ MFloorFailed)
+                                   /\ ~SourcesStay \/ x \in Last.V \/ (MLearnerSource /\ x \in Last.L) \/ MSourcesForget}
+      enough == Quorum - IF MMinority \/ MFloorFewer THEN 1 ELSE 0
+  IN
+  /\ \/ q.st = "rests" /\ q.done = 1..Keys
+     \/ MBeforeLast /\ q.st = "reads" /\ q.k = Keys /\ q.got # <<>>
   /\ q.m \in Last.L
-  /\ q.from \subseteq Last.V \/ (MLearnerSource /\ q.from \subseteq Listed(Last)) \/ MSourcesForget \/ ~SourcesStay
+  /\ MHiddenCounts \/ \A x \in q.counted : ill[x] # "hidden"
+  /\ Cardinality(there) >= enough
   /\ Choose([V |-> Last.V \cup {q.m}, L |-> Last.L \ {q.m}])
-  /\ mark' = [mark EXCEPT ![q.m] = Max(@, IF MFloorBefore THEN q.floor ELSE Highest(q.from))]
+  /\ IF Fences = {} THEN UNCHANGED mark
+     ELSE \E F \in {X \in SUBSET there : Cardinality(X) = enough} :
+            mark' = [mark EXCEPT ![q.m] = Max(@, IF MFloorBefore THEN q.floor ELSE MaxOf({mark[x] : x \in F}))]
   /\ cop' = [cop EXCEPT ![p] = Idle]
-  /\ UNCHANGED <<tok, granted>>
+  /\ UNCHANGED <<ill, tok, granted>>
 ---------------------------------------------------------------------------------
 Next ==
   \/ Replace \/ Tick
-  \/ \E x \in Seen : Learn(x) \/ \E t \in AllTokens : Set(t, x) \/ Extend(t, x) \/ Delete(t, x)
-  \/ \E p \in Copiers : Begin(p) \/ Again(p) \/ Read(p) \/ Write(p) \/ Look(p) \/ ReadLast(p) \/ Remove(p) \/ Promote(p)
+  \/ \E x \in Seen : Learn(x) \/ Fail(x, "shown") \/ Fail(x, "hidden") \/ \E t \in AllTokens : Set(t, x) \/ Extend(t, x) \/ Change(t, x) \/ Delete(t, x)
+  \/ \E p \in Copiers : Begin(p) \/ Name(p) \/ Again(p) \/ Read(p) \/ Write(p) \/ Promote(p)
 Spec == Init /\ [][Next]_vars
 
-MutualExclusion == \A t, u \in AllTokens : t # u /\ KeyOf(t) = KeyOf(u) => ~(tok[t].st = "holds" /\ tok[u].st = "holds")
+MutualExclusion == \A t, u \in AllTokens : t # u /\ KeyOf(t) = KeyOf(u) /\ ~{t, u} \subseteq Readers => ~(tok[t].st = "holds" /\ tok[u].st = "holds")
 (* With one key. *)
 FencesGrow == granted.grew
-Alike == {Tokens \cap Late, Tokens \ Late, Tokens2 \cap Late, Tokens2 \ Late, First \cap Goes, First \ Goes, Spares \cap Goes, Spares \ Goes, Copiers}
+
+Alike ==
+  {{u \in AllTokens : \A S \in {Tokens, Readers, Late, Repeats, Changes} : u \in S <=> t \in S} : t \in AllTokens}
+    \cup {Copiers, First \cap Goes, First \ Goes, Spares \cap Goes, Spares \ Goes}
 Perms == UNION {Permutations(S) : S \in Alike}
 =================================================================================
