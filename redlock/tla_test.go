@@ -167,6 +167,7 @@ func TestCopyModel(t *testing.T) {
 			"Compares", "TRUE", "SourcesStay", "TRUE", "LeastOne", "FALSE"),
 	}, []tlaRun{
 		{name: "a memory is copied to, commands come late", constants: late, holds: exclusion},
+		{name: "three tokens", constants: three, holds: exclusion},
 		{name: "time passes, EXTEND", constants: times, holds: exclusion},
 		{name: "fences", constants: fences, holds: both},
 		{name: "two readers and a writer", constants: and(readers, "Anew", "FALSE"), holds: exclusion},
@@ -200,7 +201,6 @@ func TestCopyModel(t *testing.T) {
 		// What is taken for granted.
 		{name: "a source shows that it has failed", constants: set("Hides", "1"), violated: "MutualExclusion"},
 
-		{name: "three tokens", constants: three, holds: exclusion, large: true},
 		{name: "one seat after another", constants: oneByOne, holds: exclusion, large: true},
 		{name: "a learner forgets, commands come late", constants: and(learner, "Late", "{t, u}"), holds: exclusion, large: true},
 		{name: "three tokens, commands come late", constants: and(three, "Late", "{t, u, x}"), holds: exclusion, large: true},
