@@ -5,6 +5,7 @@ package member
 // show it, or of masters that nobody has used.
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -623,7 +624,7 @@ func TestFounding(t *testing.T) {
 			s.Reports[4].shown(processMemory(4, 1), base.Changed(func(r *Record) { r.Version = 99 }))
 		}}, "lllll", 8 * time.Second, ""},
 	} {
-		s := surveyOf(base)
+		s := surveyOf(cmp.Or(tc.base, base))
 		for _, find := range tc.find {
 			find(s)
 		}
