@@ -96,9 +96,25 @@ func TestSilenceForGood(t *testing.T) {
 	}
 }
 
-// A master was heard before, by this client as well; then it was cut off for longer than a wait, and is listed again. It hangs at once: its silence
-// begins with that.
-func TestSilenceBeginsWithTheListing(t *testing.T) {
+// A client that cannot reach a master goes on to the record that needs fewer of them, and whose quorum it reaches.
+func TestRemovalBesideAMasterOutOfReach(t *testing.T) {
+	removalOutOfReach(t, func(s *stage, p *proxy) { p.lockable("r") })
+}
+
+// A client was cut off from a master for longer than a wait, and others were not. When that hangs, its silence begins.
+func TestSilenceHeardByOthers(t *testing.T) {
+	removalOutOfReach(t, func(s *stage, p *proxy) {
+		s.freeze(3)
+		s.restart(0)
+		time.Sleep(p.wait() / 2)
+		if got := p.founding(); got != "1" {
+			s.Errorf("the membership is of founding %s, want the first", got)
+		}
+	})
+}
+
+// removalOutOfReach removes m3 of m1 to m4 while p cannot reach m4.
+func removalOutOfReach(t *testing.T, then func(s *stage, p *proxy)) {
 	withSpares(t, 3, 1, func(s *stage) {
 		p := s.open(maxTTL(20*time.Second), uncopied)
 		other := s.open(maxTTL(20*time.Second), uncopied)
@@ -108,12 +124,7 @@ func TestSilenceBeginsWithTheListing(t *testing.T) {
 		time.Sleep(p.wait() + time.Second)
 		other.change(member.Change{Remove: "m3"})
 		s.until("m3 is removed", func() bool { return len(p.Membership().Seats) == 3 })
-		s.freeze(3)
-		s.restart(0)
-		time.Sleep(p.wait() / 2)
-		if got := p.founding(); got != "1" {
-			s.Errorf("the membership is of founding %s, want the first", got)
-		}
+		then(s, p)
 	})
 }
 

@@ -80,6 +80,17 @@ func (s *Survey) Acceptors(r *Record) (list []*Report) {
 // inForce tells whether a quorum of the memories that r lists stand at it.
 func (s *Survey) inForce(r *Record) bool { return len(s.Acceptors(r)) >= r.Quorum() }
 
+// stay is how many of the memories that r lists stand at it, and not at next: those that have gone on
+// speak for next, which may need fewer of them.
+func (s *Survey) stay(r, next *Record) (n int) {
+	for _, f := range s.Acceptors(r) {
+		if !f.standsAt(next) { //mutant:who-has-gone-on-counts-as-staying
+			n++
+		}
+	}
+	return n
+}
+
 // settled are the records that masters have settled on, as far as their texts are there.
 func (s *Survey) settled() (records []*Record) {
 	for _, f := range s.Reports {

@@ -36,12 +36,12 @@ type Coordinator struct {
 
 	// Owned by the goroutine.
 	pauses         map[int]reseatPause
-	foundable      time.Time            // since when a founding is allowed; zero: it is not
-	quorumAt       time.Time            // when a quorum of the masters last showed the record in force
-	strays         map[int]string       // what masters showed at the last look that a majority did not know, by place
-	heard          map[string]time.Time // when a survey last showed a memory, or a record that lists it was adopted
-	leftOut        map[string]leftOut   // sources that the last copy went on without, by name
-	splitSeenSince time.Time            // since when a listed memory is heard by others and another one is found here; zero: it is not so
+	foundable      time.Time      // since when a founding is allowed; zero: it is not
+	quorumAt       time.Time      // when a quorum of the masters last showed the record in force
+	strays         map[int]string // what masters showed at the last look that a majority did not know, by place
+	heard          heardAt
+	leftOut        map[string]leftOut // sources that the last copy went on without, by name
+	splitSeenSince time.Time          // since when a listed memory is heard by others and another one is found here; zero: it is not so
 	request        *memberRequest
 	problemLogged  string // the problem that the log has; "": it has none, or its end
 
@@ -71,7 +71,7 @@ type reseatPause struct {
 // with ending; other goroutines are counted in running.
 func New(host Host, opts Options, own *clock.Own, ending context.Context, running *sync.WaitGroup) *Coordinator {
 	return &Coordinator{host: host, opts: opts, own: own, log: loglimit.Limiter{Interval: opts.LogInterval, Burst: opts.LogBurst}, ending: ending, running: running, woken: make(chan struct{}, 1), requests: make(chan *memberRequest), born: time.Now(),
-		pauses: make(map[int]reseatPause), heard: make(map[string]time.Time), leftOut: make(map[string]leftOut)}
+		pauses: make(map[int]reseatPause), heard: make(heardAt), leftOut: make(map[string]leftOut)}
 }
 
 // Wake has the coordinator look soon.
@@ -156,7 +156,7 @@ func (m *Coordinator) poll(ctx context.Context) time.Duration {
 	}
 	s := SurveyMasters(ctx, places, patience, o)
 	defer s.Close()
-	m.hears(s)
+	m.heard.shown(s, m.record)
 	next, wrong := m.follow(ctx, s)
 	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
 	defer cancel()
@@ -181,7 +181,7 @@ func (m *Coordinator) poll(ctx context.Context) time.Duration {
 			s.Close()
 			s = SurveyMasters(ctx, m.opts.placesOf(base), patienceForAll(base), o)
 			defer s.Close()
-			m.hears(s)
+			m.heard.shown(s, m.record)
 		}
 		return m.found(ctx, s, base)
 	}
@@ -293,7 +293,7 @@ func (m *Coordinator) join(ctx context.Context, s *Survey) (best *Record, wrong 
 	leads := s.settled()
 	var match func(r *Record) bool
 	if own != nil && (fleet == "" || fleet == own.Fleet() || s.shows(own.Fleet())) { //mutant:a-client-leaves-its-fleet
-		match, most = func(r *Record) bool { return r.follows(own) }, len(s.Acceptors(own))
+		match = func(r *Record) bool { return r.follows(own) }
 		named := SurveyMasters(ctx, o.Places(), Patience{Enough: len(o.Masters), Grace: surveyGrace}, o)
 		leads = append(leads, named.settled()...)
 		named.Close()
@@ -312,7 +312,7 @@ func (m *Coordinator) join(ctx context.Context, s *Survey) (best *Record, wrong 
 		}
 		asked[r.Digest] = true
 		wider := SurveyMasters(ctx, m.opts.placesOf(r), patienceForAll(r), o)
-		if one, n := wider.best(match); n > most {
+		if one, n := wider.best(match); n > most && (own == nil || n > s.stay(own, one)) {
 			best, most = one, n
 		}
 		wider.Close()
@@ -470,11 +470,13 @@ func (m *Coordinator) found(ctx context.Context, s *Survey, base *Record) time.D
 	if m.foundable.IsZero() {
 		m.foundable = s.Began
 	}
-	wait := f.Wait
+	silentIn, wait := base, f.Wait
 	if base != nil {
 		wait = base.Wait
+	} else {
+		silentIn = vacated(nil, o)
 	}
-	if left, who := m.mayComeBack(s, base, wait); left > 0 { //mutant:silence-is-taken-for-amnesia
+	if left, who := m.heard.mayComeBack(s, silentIn, base == nil, wait); left > 0 { //mutant:silence-is-taken-for-amnesia
 		m.setProblemFor(left, silenceText(base, who))
 		return min(left, o.Heartbeat)
 	}
@@ -515,7 +517,7 @@ func (m *Coordinator) adopt(r *Record, changes []string) {
 	}
 	m.opts.Logger.Info("membership", attrs...)
 	m.compareFile(r, before)
-	m.lists(r, before)
+	m.heard.listed(r, before, time.Now())
 	m.host.Adopt(r)
 }
 

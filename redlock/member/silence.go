@@ -21,38 +21,53 @@ func (f *Report) mayStandAt(r *Record) bool {
 	return f.lists(r) && (f.State.fresh || f.standsAt(r) || r.newerThan(f.State.Record))
 }
 
-// lists takes note of the memories that r lists, and before did not: somebody has heard them lately.
-func (m *Coordinator) lists(r, before *Record) {
+// heardAt is when memories, or masters that have none yet, were last heard.
+type heardAt map[string]time.Time
+
+func (h heardAt) note(memory string, at time.Time) {
+	if at.After(h[memory]) {
+		h[memory] = at
+	}
+}
+
+// listed takes note of the memories that r lists, and before did not: somebody has heard them lately.
+func (h heardAt) listed(r, before *Record, now time.Time) {
 	for s := range r.seats() {
 		if s.State.occupied() && (before == nil || before.Lists(s.Memory) == nil) {
-			m.heard[s.Memory] = time.Now() //mutant:who-is-listed-anew-was-silent-before
+			h.note(s.Memory, now) //mutant:who-is-listed-anew-was-silent-before
 		}
 	}
 }
 
-// hears takes note of the memories that masters show.
-func (m *Coordinator) hears(s *Survey) {
+// shown takes note of the memories that masters show, and of those that others have heard, as the masters
+// were told. What own does not list is forgotten at last; nil: nothing is listed.
+func (h heardAt) shown(s *Survey, own *Record) {
 	for _, f := range s.Reports {
-		if f.ok() {
-			m.heard[f.State.Memory] = s.Began
+		if !f.ok() {
+			continue
+		}
+		h.note(f.State.Memory, s.Began)
+		if f.record == nil {
+			continue
+		}
+		for one := range f.record.seats() {
+			if age, ok := f.stampAge(HeardField(one.Number)); ok && one.State.occupied() { //mutant:who-is-heard-by-others-is-silent
+				h.note(one.Memory, s.Began.Add(-age))
+			}
 		}
 	}
-	for memory, at := range m.heard {
-		if s.Began.Sub(at) > recordWaitMax {
-			delete(m.heard, memory)
+	for memory, at := range h {
+		if s.Began.Sub(at) > recordWaitMax && (own == nil || own.Lists(memory) == nil) { //mutant:who-is-silent-for-days-was-never-heard
+			delete(h, memory)
 		}
 	}
 }
 
 // mayComeBack is for how long the masters that are silent may still come back to be, with those that
-// remember it, a quorum of base, and who they are; 0: base is lost. Where base is nil, and a first
-// founding has to name all masters, it is for how long those may come that were not reached. wait is
-// that of the founding.
-func (m *Coordinator) mayComeBack(s *Survey, base *Record, wait time.Duration) (left time.Duration, who string) {
-	first := base == nil
-	if first {
-		base = vacated(nil, m.opts)
-	}
+// remember it, a quorum of base, and who they are; 0: base is lost. Where first, base is what a first
+// founding begins with: it has to name all masters, and it is for how long those may come that were not
+// reached. wait is that of the founding.
+func (h heardAt) mayComeBack(s *Survey, base *Record, first bool, wait time.Duration) (left time.Duration, who string) {
 	remember := 0
 	var silent []string
 	var ends []time.Duration
@@ -65,10 +80,10 @@ func (m *Coordinator) mayComeBack(s *Survey, base *Record, wait time.Duration) (
 		case f.ok(): // its address shows that the memory is gone //mutant:a-memory-that-is-gone-comes-back
 		default:
 			who := cmp.Or(one.Memory, one.Name)
-			since, ok := m.heard[who]
+			since, ok := h[who]
 			if !ok { // it was never heard, so its silence begins now //mutant:who-was-never-heard-is-given-up
 				since = s.Began
-				m.heard[who] = since
+				h[who] = since
 			}
 			end := since.Add(wait).Sub(s.Began)
 			if end <= 0 {
