@@ -1,7 +1,9 @@
 package proxy
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"redlockd/proxy/access"
@@ -76,7 +78,26 @@ func (i *operation) lockInfo(result redlock.Result) {
 		"waiters", info.Waiters,
 		"queue", queueFields(queueShownTo(i.account.user(), info.Queue)),
 		"delay-ms", floorMs(delay),
+		"minority", minorityText(info.Minority, i.account.user().SeesMasters()),
 	})
+}
+
+// minorityText says of a lock that masters were given it when they came back, although too few had it to
+// be sure that it is one; null if they were not.
+func minorityText(list []redlock.MinorityLock, seesMasters bool) any {
+	var parts []string
+	for _, m := range list {
+		if seesMasters {
+			parts = append(parts, fmt.Sprintf("%s was given it when it came back, and only %s had it", m.By, m.On))
+		}
+	}
+	switch {
+	case len(list) == 0:
+		return nil
+	case len(parts) == 0:
+		parts = append(parts, "a master was given it when it came back, and fewer than a quorum had it")
+	}
+	return strings.Join(parts, "; ") + ": it may be of no holder; it ends by itself, or with UNLOCK resource FORCE reason"
 }
 
 // withoutDelay is what is left of the validity of a lock, and, if that is nothing, of its delay. The
@@ -190,7 +211,7 @@ func (l *listing) run() {
 func (l *listing) appendLeases(leases []redlock.LeaseInfo) {
 	l.out = resp.AppendArray(l.out, len(leases))
 	for i := 0; i < len(leases) && len(l.out) <= locksBytesMax; i++ {
-		l.out = appendValue(l.out, l.proto, leaseFields(shownTo(l.user, leases[i])))
+		l.out = appendValue(l.out, l.proto, l.s.server.leaseFields(l.user, shownTo(l.user, leases[i])))
 	}
 }
 
@@ -291,8 +312,12 @@ func (q *leaseSearch) match(resources []string) bool {
 	return true
 }
 
-// leaseFields are a lease as LOCKS answers it.
-func leaseFields(lease redlock.LeaseInfo) fields {
+// leaseFields are a lease as LOCKS answers it to the user.
+func (srv *Server) leaseFields(u *access.User, lease redlock.LeaseInfo) fields {
+	var minority any // of who is only waited for
+	if lease.TokenDigest == "" && len(lease.Resources) == 1 {
+		minority = minorityText(srv.opts.Engine.Minority(lease.Resources[0]), u.SeesMasters())
+	}
 	return fields{
 		"resources", bulks(lease.Resources),
 		"token-digest", orNull(lease.TokenDigest),
@@ -304,6 +329,7 @@ func leaseFields(lease redlock.LeaseInfo) fields {
 		"waiters", lease.Waiters,
 		"queue", queueFields(lease.Queue),
 		"delay-ms", floorMs(lease.DelayLeft()),
+		"minority", minority,
 	}
 }
 

@@ -136,7 +136,7 @@ func (l *listing) runAll() {
 	l.out = appendValue(l.out, l.proto, "locks")
 	l.out = resp.AppendArray(l.out, len(list.leases))
 	for i := 0; i < len(list.leases) && len(l.out) <= locksBytesMax; i++ {
-		l.out = appendValue(l.out, l.proto, append(leaseFields(list.leases[i].LeaseInfo), "redlockd", l.memberName(list.leases[i].Redlockd)))
+		l.out = appendValue(l.out, l.proto, append(l.s.server.leaseFields(l.user, list.leases[i].LeaseInfo), "redlockd", l.memberName(list.leases[i].Redlockd)))
 	}
 	l.out = appendValue(l.out, l.proto, "answered")
 	l.out = appendValue(l.out, l.proto, answered)

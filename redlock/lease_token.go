@@ -3,13 +3,13 @@ package redlock
 import (
 	"bufio"
 	"crypto/rand"
-	"crypto/sha256"
 	"encoding/base64"
-	"encoding/hex"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
+
+	"redlockd/redlock/conn"
 )
 
 // A token made here is 20 bytes from the system's secure source, as "Correct implementation with a
@@ -63,14 +63,8 @@ func tokenBirth(token string) (time.Time, bool) {
 	return time.UnixMilli(ms), true
 }
 
-// tokenDigestLen is the length of a TokenDigest.
-const tokenDigestLen = 16
-
 // TokenDigest tells tokens apart without giving one away: the first 16 hex digits of the SHA-256.
-func TokenDigest(token string) string {
-	sum := sha256.Sum256([]byte(token))
-	return hex.EncodeToString(sum[:tokenDigestLen/2])
-}
+func TokenDigest(token string) string { return conn.Digest(token) }
 
 // madeHere tells whether a redlockd made the token, as far as its form tells. Then it serves one
 // attempt, and is used up when it is released. A caller that repeats a LOCK with a token of this

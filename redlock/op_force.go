@@ -464,7 +464,7 @@ func parseForced(text string) (*forcedRelease, bool) {
 	f := &forcedRelease{id: strings.Clone(id), resource: strings.Clone(resource), digests: strings.Split(digests, ",")}
 	ok = ok && member.IsHex(id, member.NonceLen) && resource != "" && len(resource) <= MaxResourceLen && len(f.digests) <= forceReadersMax+2
 	for _, digest := range f.digests {
-		ok = ok && member.IsHex(digest, tokenDigestLen)
+		ok = ok && member.IsHex(digest, conn.DigestLen)
 	}
 	return f, ok
 }

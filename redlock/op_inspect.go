@@ -79,6 +79,11 @@ func (c *Client) inspectionDecided(r *round, _ quorum.Outcome, v quorum.Votes, d
 	for i := range r.answers {
 		info.Fence = max(info.Fence, r.answers[i].mark)
 	}
+	for _, one := range c.Minority(r.keys[0]) {
+		if slices.ContainsFunc(info.Votes, func(v ResourceVote) bool { return one.Of(v.TokenDigest, v.Readers) }) {
+			info.Minority = append(info.Minority, one)
+		}
+	}
 	c.mu.Lock()
 	if e, _ := c.leases.queueFor(r.keys[0]); e != nil {
 		info.Waiters, info.Queue = e.queue.length, e.queue.appendTo(nil, c.own.At(d.now))

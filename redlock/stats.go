@@ -159,6 +159,9 @@ type ResourceInfo struct {
 	Leases      []LeaseInfo  // those granted here that hold it, WaitersShown at most, the oldest first; without their waiters
 	Waiters     int          // here
 	Queue       []WaiterInfo // as in LeaseInfo
+	// Minority is what masters were given of it when they came back, and still hold, although fewer than a
+	// quorum had it: it may be no lock.
+	Minority []MinorityLock
 }
 
 // ResourceVote is one master's answer about a resource.

@@ -471,6 +471,43 @@ func TestLeftoversDoNotSpread(t *testing.T) {
 	})
 }
 
+// What a copy had to give although too few held it is told of, by every client, until it is over: it may be no lock.
+func TestMinorityIsTold(t *testing.T) {
+	inVirtualTime(t, 3, func(s *stage) {
+		p, other := s.open(maxTTL(time.Hour)), s.open(maxTTL(time.Hour))
+		inspect := func(resource string) string {
+			c := &call{began: time.Now()}
+			other.StartInspect(&c.Op, resource, c)
+			var told []string
+			for _, m := range other.finish(c).Info.Minority {
+				told = append(told, m.On+" "+m.By)
+			}
+			return strings.Join(told, ",")
+		}
+		p.lock(one("held", time.Hour))
+		s.do(1, "SET", "left", "of a failed attempt", "PX", 3_600_000)
+		s.do(2, "SET", "short", "of a failed attempt", "PX", 30_000)
+		s.restart(0)
+		p.votes(0)
+		p.lock(one("left", time.Minute)).want(s, "LOCK of what a minority has", "no", 0)
+		s.until("the other one has heard of it", func() bool { return len(other.Minority("left")) > 0 })
+		for resource, want := range map[string]string{"held": "", "left": "m2 m1", "short": "m3 m1"} {
+			if got := inspect(resource); got != want {
+				s.Errorf("LOCKINFO %s: got %q, want %q", resource, got, want)
+			}
+		}
+		p.force("left")
+		p.lock(one("left", time.Minute)).want(s, "LOCK after FORCE", "held", 0)
+		if got := inspect("left"); got != "" {
+			s.Errorf("LOCKINFO of a lock that was granted since: got %q", got)
+		}
+		time.Sleep(time.Minute)
+		if got := len(other.Minority("short")); got > 0 {
+			s.Errorf("what has ended is told of: %+v", other.Minority("short"))
+		}
+	})
+}
+
 // A lock on a bare quorum whose value is being changed, by a takeover or the commit of a library whose redlockd has died: each source that denies it holds
 // one value or the other, and together they are as many as must deny it.
 func TestHalfChangedLockIsCopied(t *testing.T) {

@@ -1,6 +1,8 @@
 package conn
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"runtime"
@@ -92,6 +94,15 @@ func panicked() string {
 			return fmt.Sprintf("%s, line %d", first.Function, first.Line)
 		}
 	}
+}
+
+// DigestLen is the length of a Digest.
+const DigestLen = 16
+
+// Digest tells values apart without giving one away: the first 16 hex digits of the SHA-256.
+func Digest(value string) string {
+	sum := sha256.Sum256([]byte(value))
+	return hex.EncodeToString(sum[:DigestLen/2])
 }
 
 // RefusedError is a reason for which a master gets no vote and no commands until it goes away.

@@ -55,6 +55,8 @@ type Coordinator struct {
 	waits waits
 	// recoveries are the copies to learners, by the number of the seat.
 	recoveries map[int]*recovery
+	// minority is what masters tell of locks that fewer than a quorum held, by resource.
+	minority map[string][]MinorityLock
 	// problem is why the membership is not as it should be; "": it is, or nothing is known against it.
 	problem string
 	// problemEnds is when it is over, if nothing else happens; zero: not known.
@@ -212,6 +214,7 @@ func (m *Coordinator) advance(ctx context.Context, s *Survey, r *Record) time.Du
 		}
 	}
 	m.recover(s, r)
+	m.takeMinority(s, r)
 	n := &Situation{Record: r, Survey: s, Left: func(timer string) time.Duration { return m.left(s, timer) },
 		recovered: func(one *Seat) (string, bool) { return m.recovered(s, r, one) },
 		outOfStep: m.host.OutOfStep, patience: heardWithin * o.Heartbeat,

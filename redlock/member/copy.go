@@ -104,6 +104,8 @@ type copier struct {
 	// again are the keys that are to be read once more.
 	again   []copyKey
 	nobodys string
+	// minority are what too few held to be a lock for certain.
+	minority minorityLocks
 	// noted is when others were told last, logged when the log was.
 	noted, logged time.Time
 
@@ -176,8 +178,10 @@ func (c *copier) copy(ctx context.Context) error {
 	}
 	// Of most keys as many sources as are needed confirm what the learner has.
 	confirm := func() []*copyPlace { return append(slices.Clone(c.sources[:c.least(len(c.sources))]), c.learner) }
-	_, err = c.pass(ctx, c.learner, confirm, false, c.compare) //mutant:what-is-released-meanwhile-stays
-	return err
+	if _, err = c.pass(ctx, c.learner, confirm, false, c.compare); err != nil { //mutant:what-is-released-meanwhile-stays
+		return err
+	}
+	return c.tellMinority(ctx)
 }
 
 // pass goes through the keys of one master. SCAN names each key that stands there all the time. In one
@@ -302,7 +306,9 @@ func (c *copier) give(names []string, entries [][]copyEntry) (w copyWrite) {
 		if len(c.seen) < copySeenMax && slices.ContainsFunc(entries, func(of []copyEntry) bool { return of[i].lock() }) {
 			c.seen[c.hashOf(name)] = struct{}{}
 		}
-		switch order := c.order(&copyEntry{}, entries, i, 0); {
+		order := c.order(&copyEntry{}, entries, i, 0)
+		c.minority.decided(name, &order, time.Now())
+		switch {
 		case order.do == copyLeave:
 		case order.do == copyAgain || order.readers != nil:
 			c.again = append(c.again, copyKey{name: name})
@@ -382,7 +388,9 @@ func (c *copier) settle(ctx context.Context) error {
 	}
 	var w copyWrite
 	for i, key := range keys {
-		switch order := c.order(&learner[0][i], entries, i, key.tries); {
+		order := c.order(&learner[0][i], entries, i, key.tries)
+		c.minority.decided(key.name, &order, time.Now())
+		switch {
 		case order.do == copyLeave:
 		case order.do == copyAgain:
 			c.again = append(c.again, copyKey{key.name, key.tries + 1})

@@ -27,8 +27,9 @@ const (
 
 // copyEntry is what one master holds under a key.
 type copyEntry struct {
-	kind  copyKind
-	value string
+	master string // its name
+	kind   copyKind
+	value  string
 	// left is how long the key lives, in milliseconds.
 	left int64
 	// readers are the members of a set of readers, by how long each lasts, in milliseconds.
@@ -70,6 +71,9 @@ type copyOrder struct {
 	readers map[string]int64
 	// gone are the readers whom no source has.
 	gone []string
+	// minority: fewer than a quorum hold what is given, or nobody can tell; on are those.
+	minority bool
+	on       []string
 	// whatever the learner holds by now is replaced, because it has changed again and again while it was
 	// read.
 	whatever bool
@@ -103,6 +107,7 @@ const copyTries = 8
 func orderOf(learner *copyEntry, sources []copyEntry, least, tries int, nobodys string, longest, most int64) copyOrder {
 	held, differ := heldBy(sources, least)
 	last := tries+1 >= copyTries
+	quorum := len(sources) - least + 1
 	if held.kind == copyNothing {
 		switch {
 		case !learner.lock() || last: // it is changing hands
@@ -119,6 +124,12 @@ func orderOf(learner *copyEntry, sources []copyEntry, least, tries int, nobodys 
 		return min(left+lua.EndMoveMs, most) //mutant:the-end-of-a-copied-key-is-not-moved
 	}
 	order := copyOrder{do: copyGive, value: held.value, left: moved(held.left), whatever: last}
+	for i := range sources {
+		if e := &sources[i]; e.lock() && (differ || e.same(&held)) {
+			order.on = append(order.on, e.master)
+		}
+	}
+	order.minority = differ || len(order.on) < quorum //mutant:what-a-minority-held-is-not-told
 	switch {
 	case differ && !last: //mutant:sources-that-differ-are-not-read-again
 		return copyOrder{do: copyAgain}

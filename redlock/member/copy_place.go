@@ -30,6 +30,8 @@ type copyPlace struct {
 	// used is by how much the clock of a source has gained, as last read: so much of what its keys live
 	// for longer than their locks may be used up.
 	used time.Duration
+	// ahead is by how much its clock is ahead of this machine's, as last read.
+	ahead time.Duration
 	// scanned: its keys were named, or it failed meanwhile.
 	scanned bool
 }
@@ -82,6 +84,7 @@ func (c *copier) pipe(ctx context.Context, p *copyPlace, fill func(pipe redis.Pi
 		}
 	}
 	end := TrailerOf(fields, clock)
+	p.ahead = end.Clock.Sub(received)
 	now := c.own.ReadingOf(sent, received, end.Clock)
 	under := c.under
 	if p == c.learner {
@@ -213,6 +216,9 @@ func (c *copier) read(ctx context.Context, places []*copyPlace, names []string) 
 // on the learner, whose clock may gain, too, they need all that they live for longer than their locks.
 func (c *copier) entriesOf(p *copyPlace, cmd *redis.Cmd, n int) ([]copyEntry, error) {
 	entries, err := copyEntriesOf(cmd, n)
+	for i := range entries {
+		entries[i].master = p.name
+	}
 	if gained := (p.used + time.Millisecond - 1).Milliseconds(); gained > 0 && p != c.learner { //mutant:a-copy-has-the-padding-that-its-source-has-left
 		for i := range entries {
 			entries[i].lengthen(gained)

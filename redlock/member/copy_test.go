@@ -16,6 +16,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"redlockd/redlock/clock"
+	"redlockd/redlock/conn"
 	"redlockd/redlock/lua"
 )
 
@@ -88,10 +89,95 @@ func TestOrderOf(t *testing.T) {
 			copyOrder{do: copyGive, value: "nobody", left: 408, whatever: true}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if got := orderOf(&test.learner, test.sources, test.least, test.tries, "nobody", longest, most); !reflect.DeepEqual(got, test.want) {
+			got := orderOf(&test.learner, test.sources, test.least, test.tries, "nobody", longest, most)
+			got.minority, got.on = false, nil // TestOrderOfAMinority
+			if !reflect.DeepEqual(got, test.want) {
 				t.Errorf("got %+v, want %+v", got, test.want)
 			}
 		})
+	}
+}
+
+// What is given although fewer than a quorum hold it, or nobody can tell, is told with those that hold it.
+func TestOrderOfAMinority(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		sources string // what each holds under the key: a value, R readers, - nothing
+		least   int
+		learner string
+		tries   int
+		on      string // "": a quorum holds it
+	}{
+		{"both of three", "aa", 1, "-", 0, ""},
+		{"one of three", "-a", 1, "-", 0, "m1"},
+		{"one of three, and the learner, which was given it", "-a", 1, "a", 0, "m1"},
+		{"one of three, and the learner has something else", "-a", 1, "b", 0, "m1"},
+		{"three of five", "aaa-", 2, "-", 0, ""},
+		{"two of five", "a-a-", 2, "-", 0, "m0 m2"},
+		{"two of five, one source is left out", "a-a", 1, "-", 0, "m0 m2"},
+		{"two of five, and another value", "aba-", 2, "-", 0, "m0 m2"},
+		{"two values, again and again", "ab", 1, "-", copyTries - 1, "m0 m1"},
+		{"readers of both", "RR", 1, "-", 0, ""},
+		{"readers of one", "R-", 1, "-", 0, "m0"},
+	} {
+		entry := func(name string, value rune) copyEntry {
+			switch value {
+			case '-':
+				return copyEntry{master: name}
+			case 'R':
+				return copyEntry{master: name, kind: copyReaders, left: 100, readers: map[string]int64{"r:x": 100}}
+			}
+			return copyEntry{master: name, kind: copyString, value: string(value), left: 100}
+		}
+		var sources []copyEntry
+		for i, value := range test.sources {
+			sources = append(sources, entry(fmt.Sprint("m", i), value))
+		}
+		learner := entry("learner", rune(test.learner[0]))
+		got := orderOf(&learner, sources, test.least, test.tries, "nobody", 1000, 1500)
+		on := ""
+		if got.minority {
+			on = strings.Join(got.on, " ")
+		}
+		if got.do != copyGive || on != test.on {
+			t.Errorf("%s: got %+v, want it given, and %q", test.name, got, test.on)
+		}
+	}
+}
+
+// What a learner tells of is bounded, and what another client makes of that, too.
+func TestMinorityIsBounded(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	all := minorityLocks{named: make(map[string]MinorityLock)}
+	give := copyOrder{do: copyGive, value: "v", left: 5000, minority: true, on: []string{"a b", "c\nd"}}
+	for i := range 2 * minorityMax {
+		all.decided(fmt.Sprint("r ", i, "\n\x00\""), &give, now)
+	}
+	all.decided(strings.Repeat("x", minorityNameMax+1), &give, now)
+	all.decided("r 0\n\x00\"", &copyOrder{do: copyGive, value: "v", left: 5000}, now) // a quorum has it now
+	all.decided("a", &copyOrder{do: copyGive, left: 1000, readers: map[string]int64{"r:x": 1000}, minority: true, on: []string{"m1"}}, now)
+	f := foundAt(0, processMemory(0, 1), votersRecord(3))
+	f.clock, f.fields = now.Add(time.Hour), map[string]string{minorityField: all.text(time.Hour)}
+	list := f.minority()
+	if len(list) != minorityMax || !strings.Contains(all.sample(), fmt.Sprintf(" and %d more", 2*minorityMax+1-minorityLogged)) {
+		t.Fatalf("got %d locks, and for the log %s", len(list), all.sample())
+	}
+	want := MinorityLock{Resource: "a", Digest: "-", On: "m1", By: list[0].By, Ends: now.Add(time.Hour + time.Second)}
+	if got := list[0]; !got.Ends.Equal(want.Ends) || got.Resource != want.Resource || got.Digest != want.Digest || got.On != want.On {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	if got := list[1]; got.Resource != "r 1\n\x00\"" || strings.ContainsAny(got.On, "\n") || !got.Of(conn.Digest("v"), 0) || got.Of("-", 0) {
+		t.Errorf("got %+v, want the name as it is, and masters that can be shown", got)
+	}
+	f.clock = now.Add(time.Hour + 2*time.Second)
+	if got := len(f.minority()); got != minorityMax-1 {
+		t.Errorf("one has ended: got %d", got)
+	}
+	for _, text := range []string{"x", "1 2 3", "\n\n\n", "99999999999999999999999 a \"b\" \"c\"", "1 a \"b", strings.Repeat("9999999999999 a \"b\" \"c\"\n", 100_000), "9999999999999 a b c\n9999999999999 a \"b\" \"c\"\n"} {
+		f.fields[minorityField] = text
+		if got := f.minority(); len(got) > 1 {
+			t.Errorf("%.40q: got %d locks", text, len(got))
+		}
 	}
 }
 

@@ -147,7 +147,7 @@ func (m *Coordinator) setRecovery(one *recovery, c *copier, problem string) {
 func (m *Coordinator) startCopy(r *Record, learner *copyPlace, sources []*copyPlace) *copier {
 	ctx, cancel := context.WithCancel(m.ending)
 	c := &copier{host: m.host, own: m.own, opts: m.opts, record: m.current, id: Nonce(), learner: learner, quorum: r.Quorum(), under: r.ID(), began: time.Now(), logged: time.Now(), cancel: cancel, count: copyCount,
-		seen: make(map[[2]uint64]struct{}), seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}, nobodys: RecoveredPrefix + Nonce(), ended: make(chan struct{})}
+		seen: make(map[[2]uint64]struct{}), seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}, nobodys: RecoveredPrefix + Nonce(), minority: minorityLocks{named: make(map[string]MinorityLock)}, ended: make(chan struct{})}
 	if n := m.opts.CopyCount; n > 0 {
 		c.count = n
 	}

@@ -121,6 +121,7 @@ type lockEntry struct {
 	TokenDigest string        `json:"token_digest,omitempty"`
 	Waiters     int64         `json:"waiters"`
 	Queue       []clientEntry `json:"queue"`
+	Minority    string        `json:"minority,omitempty"` // of one that is only waited for: too few masters had it to be sure that somebody holds it
 	Redlockd    string        `json:"redlockd,omitempty"` // that granted it, if all were asked
 }
 
@@ -222,6 +223,9 @@ func (e *lockEntry) rows() [][]string {
 	if h := e.Holder; h != nil {
 		copy(row[2:], h.columns())
 		row[5], row[7] = tenths(h.HeldMs), shown(h.Note)
+	}
+	if e.Minority != "" {
+		row[7] = shown(e.Minority)
 	}
 	switch {
 	case e.Lost:
