@@ -91,6 +91,8 @@ type MasterReport struct {
 	// shown is what a survey reads, too.
 	shown Report
 
+	// Lacks are the commands that the user may not run there, as ACL rules write them.
+	Lacks []string
 	// Problems in the order in which they are best mended.
 	Problems []Problem
 }
@@ -151,10 +153,21 @@ var commandsNeeded = [][]any{
 	{"ZREMRANGEBYSCORE", probeKey, "-inf", "0"},
 	{"DBSIZE"},
 	{"SCAN", "0"}, // after a clock was set back
+	{"TIME"},
 	{"SCRIPT", "LOAD", "return 1"},
+	{"EVAL", "return 1", "0"},
 	{"EVALSHA", strings.Repeat("0", 40), "0"}, // answers NOSCRIPT when it is allowed
 	{"CLIENT", "ID"},
 	{"CLIENT", "KILL", "ID", "9223372036854775807"}, // no client has this id
+}
+
+// commandsForOthers are tried, too: those who wait, and other redlockds, are told late without them. The
+// last one makes the connection one that gets messages.
+var commandsForOthers = [][]any{
+	{"CLIENT", "TRACKING", "OFF"},
+	{"CLIENT", "CACHING", "YES"}, // is refused where there is no tracking, or not known
+	{"PUBLISH", lua.ReservedPrefix + "probe", ""},
+	{"SUBSCRIBE", "__redis__:invalidate"},
 }
 
 // probeKey stands in commandsNeeded for the key of one probe.
@@ -325,6 +338,7 @@ func (r *MasterReport) ask(ctx context.Context, o Options) error {
 	if r.Role == "master" && !r.ClusterNode && !r.Loading {
 		r.tryCommands(ctx, o)
 		r.readMembership(ctx, o)
+		r.tryCommandsForOthers(ctx)
 	}
 	return nil
 }
@@ -353,8 +367,8 @@ func (r *MasterReport) refused(command string, err error) (only bool) {
 	case conn.IsRefused(err):
 		r.add(NoVote, "", "%s", strings.TrimPrefix(text, conn.RefusedPrefix))
 	case code == "NOPERM":
-		r.add(NoVote, "give the user this permission: redis-cli ACL SETUSER <user> +"+strings.ToLower(strings.ReplaceAll(command, " ", "|")),
-			"its ACL does not allow %s: %s", command, text)
+		r.Lacks = append(r.Lacks, command)
+		r.add(NoVote, permit(command), "its ACL does not allow %s: %s", command, text)
 		return true
 	case strings.HasPrefix(text, "ERR unknown command"):
 		r.add(NoVote, "take the rename-command line out of its redis.conf, or name a Redis instead of what answers there",
@@ -631,6 +645,27 @@ func (r *MasterReport) tryCommands(ctx context.Context, o Options) {
 		}
 		r.refused(commandName(args), err)
 	}
+}
+
+func (r *MasterReport) tryCommandsForOthers(ctx context.Context) {
+	for _, args := range commandsForOthers {
+		err := r.shown.Conn.Redis.Process(ctx, redis.NewCmd(ctx, args...))
+		if err == nil || !conn.HasCode(err, "NOPERM") { // an older server does not know them
+			continue
+		}
+		command := commandName(args)
+		r.add(Warning, permit(command), "its ACL does not allow %s, so who waits for a lock, and other redlockds, are told late: %s", command, err)
+		r.Lacks = append(r.Lacks, command)
+	}
+}
+
+// permit is how to give the user the right to a command.
+func permit(command string) string {
+	fix := "give the user this permission: redis-cli ACL SETUSER <user> +" + strings.ToLower(strings.ReplaceAll(command, " ", "|"))
+	if command == "PUBLISH" || command == "SUBSCRIBE" {
+		fix += " allchannels"
+	}
+	return fix
 }
 
 // commandName is the command as ACL rules write it, with its subcommand.

@@ -184,6 +184,16 @@ func TestProbeNamesWhatIsWrong(t *testing.T) {
 				"no vote: its ACL does not allow CLIENT KILL: NOPERM",
 			},
 		}, {
+			name:   "permissions that lack what those who wait need",
+			setup:  [][]string{{"ACL", "SETUSER", "locks", "on", ">pw", "~*", "resetchannels", "+@all", "-client|tracking"}},
+			master: conn.Master{Username: "locks", Password: "pw"},
+			votes:  true,
+			want: []string{
+				"warning: its ACL does not allow CLIENT TRACKING, so who waits for a lock, and other redlockds, are told late: NOPERM",
+				"warning: its ACL does not allow PUBLISH, so who waits for a lock, and other redlockds, are told late: NOPERM",
+				"warning: its ACL does not allow SUBSCRIBE, so who waits for a lock, and other redlockds, are told late: NOPERM",
+			},
+		}, {
 			name:   "permissions that lack our own keys",
 			setup:  [][]string{{"ACL", "SETUSER", "locks", "on", ">pw", "~lock:*", "+@all"}},
 			master: conn.Master{Username: "locks", Password: "pw"},

@@ -46,7 +46,10 @@ not below master.timeout, the master is slow now and then, and may not vote in t
 With --library it prints which usual uses of a lock library work with these settings, what breaks in the others, and the
 lines that config.toml lacks. The max_ttl of the membership counts, if masters are configured and one can be asked for it.
 
-Exit codes: 0 a lock can be granted now, or a library lacks nothing; 1 not so; 2 the command line or the configuration is wrong.
+It tries every command that any part of redlockd sends to a master. A right that the user lacks keeps a master from giving
+its locks to others, or from being given them, even where it votes.
+
+Exit codes: 0 a lock can be granted now, and no right is lacking, or a library lacks nothing; 1 not so; 2 the command line or the configuration is wrong.
 `}
 
 // libraryFlag has check print what a library needs.
@@ -72,7 +75,7 @@ func runCheck(call *cli.Call) error {
 	} else {
 		err = v.print(call.Stdout)
 	}
-	if err == nil && !v.Quorum {
+	if err == nil && (!v.Quorum || v.lacks()) {
 		err = cli.ExitCode(cli.ExitFailed)
 	}
 	return err
@@ -159,6 +162,7 @@ type masterFinding struct {
 	Save            string           `json:"save,omitempty"`
 	Seat            string           `json:"seat,omitempty"`
 	Member          string           `json:"member,omitempty"`
+	Lacks           []string         `json:"lacks,omitempty"` // commands that its ACL does not allow
 	Problems        []problemFinding `json:"problems"`
 }
 
@@ -205,7 +209,7 @@ func verdictOf(reports []redlock.MasterReport, masterTimeout time.Duration) Verd
 			Addr: r.Addr, Votes: r.Votes(), Reachable: r.Reachable,
 			Version: r.Version, OS: r.OS, RunID: r.RunID, Role: r.Role, ClusterNode: r.ClusterNode,
 			UsedMemoryBytes: r.UsedMemory, MaxMemoryBytes: r.MaxMemory, MaxMemoryPolicy: r.MaxMemoryPolicy,
-			AOF: r.AOF, AppendFsync: r.AppendFsync, Save: r.Save, Seat: r.Seat, Member: r.Member,
+			AOF: r.AOF, AppendFsync: r.AppendFsync, Save: r.Save, Seat: r.Seat, Member: r.Member, Lacks: r.Lacks,
 			Problems: []problemFinding{},
 		}
 		if r.RTT > 0 {
@@ -226,6 +230,11 @@ func verdictOf(reports []redlock.MasterReport, masterTimeout time.Duration) Verd
 	v.Voting, v.Needed, v.MayFail = v.standing.Voting, v.standing.Needed(), v.standing.MayFail()
 	v.Quorum, v.Restart = v.standing.Quorum(), v.MayFail > 0
 	return v
+}
+
+// lacks tells whether the user lacks a right on some master that has a seat.
+func (v *Verdict) lacks() bool {
+	return slices.ContainsFunc(v.Masters, func(m masterFinding) bool { return m.Member != noMember && len(m.Lacks) > 0 })
 }
 
 // noMember is what a report says of a master that the settings name and that has no seat in the
@@ -343,6 +352,9 @@ func (v *Verdict) print(w io.Writer) error {
 		}
 	}
 	fmt.Fprintf(&b, "\n%s\n", v.sentence())
+	if v.Quorum && v.lacks() {
+		fmt.Fprintln(&b, "But a right is lacking on a master, which the list above names: give it before it is needed.")
+	}
 	if v.CanVote >= v.Needed {
 		fmt.Fprintln(&b, v.restartSentence())
 	}
