@@ -81,6 +81,12 @@ func TestHangCostsNoFounding(t *testing.T) {
 			if got := client.do("INFO masters"); !strings.Contains(got, "members refound") {
 				t.Errorf("INFO: got %s, want the command that ends the silence", got)
 			}
+			if name == "a restart" {
+				out := wantRun(t, cli.ExitFailed, "if "+s[0].Addr+" (since ", "", "check", "--masters", addrs)
+				if !strings.Contains(out, "founds the membership anew then; else redlockd members refound") {
+					t.Errorf("check: got\n%s\nwant the command that ends the silence", out)
+				}
+			}
 			time.Sleep(5 * time.Second)
 			thaw(t, s[0])
 			if got := client.ask("LOCK r 1000"); !strings.HasPrefix(got, "[") {

@@ -237,6 +237,9 @@ func (st *Status) serveReady(w http.ResponseWriter, _ *http.Request) {
 	if reading.Embedded {
 		fmt.Fprintln(&text, ForTrying)
 	}
+	if problem := reading.Membership.Problem; problem != "" {
+		fmt.Fprintf(&text, "membership: %s\n", problem)
+	}
 	for _, m := range masters {
 		if m.State != redlock.MasterUp {
 			fmt.Fprintf(&text, "%s is %s%s: %s\n", m.Addr, m.State, atMost(", for ", m.Left), m.Reason)

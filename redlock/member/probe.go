@@ -15,6 +15,7 @@ import (
 	"redlockd/redlock/clock"
 	"redlockd/redlock/conn"
 	"redlockd/redlock/lua"
+	"redlockd/redlock/quorum"
 )
 
 // A probe asks one master everything that decides whether it can vote, and says what is wrong in words
@@ -251,20 +252,31 @@ func mastersOf(r *Record, o Options) (masters []conn.Master) {
 // shownBy is a survey of what the reports have shown. Unlike one of the coordinator it believes masters
 // that are refused for another reason.
 func shownBy(reports []MasterReport) *Survey {
-	s := &Survey{}
+	s := &Survey{Began: time.Now()}
 	for i := range reports {
 		f := reports[i].shown
 		f.Place = i
+		if f.State.Memory == "" {
+			f.err = errNothingShown
+		}
 		s.Reports = append(s.Reports, &f)
 	}
 	return s
 }
+
+var errNothingShown = errors.New("it has shown nothing of the membership")
 
 // compare finds what no master can tell by itself: that it is another's twin, or not what these options
 // expect. base is the record in force or, where force is nil, the newest one of the fleet; nil: none is
 // known. nowhere is why the options lead to no fleet.
 func compare(reports []MasterReport, force, base *Record, nowhere string, o Options) {
 	s := shownBy(reports)
+	for i := range s.Reports {
+		s.Reports[i].Place = quorum.MaxMasters + i // no seat
+		if base != nil && i < len(base.Seats) {
+			s.Reports[i].Place = base.Seats[i].Number
+		}
+	}
 	wrong := nowhere
 	if force != nil {
 		wrong = o.otherDB(force)
@@ -577,6 +589,11 @@ func (s *Survey) addAlone(r *MasterReport, shows *Record) {
 		}
 	}
 	severity, fix := Warning, "nothing: a redlockd that runs founds the membership anew"
+	heard := make(heardAt)
+	heard.shown(s, shows)
+	if left, who := heard.mayComeBack(s, shows, false, shows.Wait); left > 0 {
+		fix = fmt.Sprintf("nothing, if %s may come back: a redlockd that runs waits for that, for up to %v, and founds the membership anew then; else redlockd members refound", who, left.Round(time.Second))
+	}
 	if reached < shows.Quorum() {
 		severity, fix = NoVote, "start the masters that cannot be reached; if their machines are lost for good, see redlockd members --help; if that fleet is given up, run FLUSHALL on this master"
 	}
