@@ -316,7 +316,7 @@ func (q *leaseSearch) match(resources []string) bool {
 func (srv *Server) leaseFields(u *access.User, lease redlock.LeaseInfo) fields {
 	var minority any // of who is only waited for
 	if lease.TokenDigest == "" && len(lease.Resources) == 1 {
-		minority = minorityText(srv.opts.Engine.Minority(lease.Resources[0]), u.SeesMasters())
+		minority = minorityText(redlock.Minority(srv.opts.Engine, lease.Resources[0]), u.SeesMasters())
 	}
 	return fields{
 		"resources", bulks(lease.Resources),

@@ -24,7 +24,6 @@ type (
 	Severity        = member.Severity
 	BootstrapReport = member.BootstrapReport
 	Refounding      = member.Refounding
-	MinorityLock    = member.MinorityLock
 	Standing        = quorum.Standing
 )
 
@@ -63,12 +62,6 @@ func (c *Client) Membership() Membership {
 		}
 	}
 	return all
-}
-
-// Minority is what masters tell of a resource that fewer than a quorum of them held when one of them came
-// back. It may have ended since, or somebody else may hold the lock: ResourceInfo tells.
-func (c *Client) Minority(resource string) []MinorityLock {
-	return c.fleet.coordinator.Minority(resource)
 }
 
 // MaxTTL is the longest TTL in force: that of the membership, or of the options as long as none is

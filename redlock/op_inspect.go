@@ -79,7 +79,7 @@ func (c *Client) inspectionDecided(r *round, _ quorum.Outcome, v quorum.Votes, d
 	for i := range r.answers {
 		info.Fence = max(info.Fence, r.answers[i].mark)
 	}
-	for _, one := range c.Minority(r.keys[0]) {
+	for _, one := range Minority(c, r.keys[0]) {
 		if slices.ContainsFunc(info.Votes, func(v ResourceVote) bool { return one.Of(v.TokenDigest, v.Readers) }) {
 			info.Minority = append(info.Minority, one)
 		}
@@ -220,6 +220,12 @@ func (c *Client) waitersOfLocked(queues []string, now time.Time) (waiters int, w
 		}
 	}
 	return waiters, waited
+}
+
+// Minority is what masters tell of a resource that fewer than a quorum of them held when one of them came
+// back. It may have ended since, or somebody else may hold the lock: ResourceInfo tells.
+func Minority(c *Client, resource string) []MinorityLock {
+	return c.fleet.coordinator.Minority(resource)
 }
 
 // Failing is Stats.Failing alone, which looks at no leases.

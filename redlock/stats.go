@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"redlockd/redlock/conn"
+	"redlockd/redlock/member"
 )
 
 // Stats are counters since Open, and gauges where the comment says so.
@@ -163,6 +164,9 @@ type ResourceInfo struct {
 	// quorum had it: it may be no lock.
 	Minority []MinorityLock
 }
+
+// MinorityLock is what a master was given of a resource although fewer than a quorum had it.
+type MinorityLock = member.MinorityLock
 
 // ResourceVote is one master's answer about a resource.
 type ResourceVote struct {

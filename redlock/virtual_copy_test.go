@@ -490,7 +490,7 @@ func TestMinorityIsTold(t *testing.T) {
 		s.restart(0)
 		p.votes(0)
 		p.lock(one("left", time.Minute)).want(s, "LOCK of what a minority has", "no", 0)
-		s.until("the other one has heard of it", func() bool { return len(other.Minority("left")) > 0 })
+		s.until("the other one has heard of it", func() bool { return len(Minority(other.Client, "left")) > 0 })
 		for resource, want := range map[string]string{"held": "", "left": "m2 m1", "short": "m3 m1"} {
 			if got := inspect(resource); got != want {
 				s.Errorf("LOCKINFO %s: got %q, want %q", resource, got, want)
@@ -502,8 +502,8 @@ func TestMinorityIsTold(t *testing.T) {
 			s.Errorf("LOCKINFO of a lock that was granted since: got %q", got)
 		}
 		time.Sleep(time.Minute)
-		if got := len(other.Minority("short")); got > 0 {
-			s.Errorf("what has ended is told of: %+v", other.Minority("short"))
+		if got := len(Minority(other.Client, "short")); got > 0 {
+			s.Errorf("what has ended is told of: %+v", Minority(other.Client, "short"))
 		}
 	})
 }

@@ -49,7 +49,8 @@ lines that config.toml lacks. The max_ttl of the membership counts, if masters a
 It tries every command that any part of redlockd sends to a master. A right that the user lacks keeps a master from giving
 its locks to others, or from being given them, even where it votes.
 
-Exit codes: 0 a lock can be granted now, and no right is lacking, or a library lacks nothing; 1 not so; 2 the command line or the configuration is wrong.
+Exit codes: 0 a lock can be granted now, and no right is lacking, or a library lacks nothing; 1 not so; 2 the command line or
+the configuration is wrong.
 `}
 
 // libraryFlag has check print what a library needs.
