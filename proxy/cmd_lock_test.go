@@ -221,13 +221,13 @@ func TestNativeCommandsRefuse(t *testing.T) {
 func TestLOCKINFO(t *testing.T) {
 	srv := serve(t)
 	c := srv.dial()
-	c.do("LOCKINFO", "a").matches(`\["resource" "a" "held" :0 "validity-ms" :0 "token-digest" \$nil "votes" \[(.*)\] "fence" \$nil "mode" \$nil "readers" :0 "holders" \[\] "waiters" :0 "queue" \[\] "delay-ms" :0\]`)
+	c.do("LOCKINFO", "a").matches(`\["resource" "a" "held" :0 "validity-ms" :0 "token-digest" \$nil "votes" \[(.*)\] "fence" \$nil "mode" \$nil "readers" :0 "holders" \[\] "waiters" :0 "queue" \[\] "delay-ms" :0 "minority" \$nil\]`)
 
 	c.do("LOCK", "a", "20000", "TOKEN", "mine").granted(1, 20000)
 	waiting := srv.dial()
 	waiting.send("LOCK", "a", "20000", "WAIT", "60000")
 	srv.waiting(1)
-	got := c.do("LOCKINFO", "a").matches(`\["resource" "a" "held" :1 "validity-ms" :1\d\d\d\d "token-digest" "([0-9a-f]{16})" "votes" \[(.*)\] "fence" \$nil "mode" "exclusive" "readers" :0 "holders" \[\["client" \$nil .*\]\] "waiters" :1 "queue" \[\[.*"mode" "exclusive"\]\] "delay-ms" :0\]`)
+	got := c.do("LOCKINFO", "a").matches(`\["resource" "a" "held" :1 "validity-ms" :1\d\d\d\d "token-digest" "([0-9a-f]{16})" "votes" \[(.*)\] "fence" \$nil "mode" "exclusive" "readers" :0 "holders" \[\["client" \$nil .*\]\] "waiters" :1 "queue" \[\[.*"mode" "exclusive"\]\] "delay-ms" :0 "minority" \$nil\]`)
 	if n := strings.Count(got[1], `"token-digest" "`+got[0]+`" "ttl-ms" :`); n < 3 {
 		t.Errorf("got %d votes for the digest, want a quorum:\n%s", n, got[1])
 	}
@@ -245,7 +245,7 @@ func TestLOCKS(t *testing.T) {
 	c.do("MLOCK", "2", "order:1", "order:2", "20000", "TOKEN", "mine").granted(1, 20000)
 
 	lease := func(resources string) string {
-		return `\["resources" \[` + resources + `\] "token-digest" "[0-9a-f]{16}" "validity-ms" :1\d\d\d\d "bound" :0 "lost" :0 "mode" "exclusive" "holder" \["client" \$nil "addr" "127.0.0.1:\d+" "user" "default" "note" \$nil "since" :\d{10} "held-ms" :\d+\] "waiters" :0 "queue" \[\] "delay-ms" :0\]`
+		return `\["resources" \[` + resources + `\] "token-digest" "[0-9a-f]{16}" "validity-ms" :1\d\d\d\d "bound" :0 "lost" :0 "mode" "exclusive" "holder" \["client" \$nil "addr" "127.0.0.1:\d+" "user" "default" "note" \$nil "since" :\d{10} "held-ms" :\d+\] "waiters" :0 "queue" \[\] "delay-ms" :0 "minority" \$nil\]`
 	}
 	c.do("LOCKS").matches(`\[` + lease(`"invoice:1"`) + " " + lease(`"invoice:2"`) + " " + lease(`"order:1" "order:2"`) + `\]`)
 	c.do("LOCKS", "pattern", "invoice:[2-9]").matches(`\[` + lease(`"invoice:2"`) + `\]`)

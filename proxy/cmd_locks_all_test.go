@@ -45,7 +45,7 @@ func TestLOCKSALL(t *testing.T) {
 	// And on a busy machine one may not answer in time: it is missing then, or not known yet.
 	const noneMissing = `.* "missing" \[\]\]`
 	all := clients[0].until(`.*("cut".*){3}`, "LOCKS", "ALL")
-	all.matches(`\["locks" \[.*` + lease(0) + " " + lease(1) + `.* "waiters" :1 "queue" \[\["client" \$nil .*\]\] "delay-ms" :0 "redlockd" "` + name(2) + `"\] ` + lease(2) + `\] "answered" .* "missing" \[\]\]`)
+	all.matches(`\["locks" \[.*` + lease(0) + " " + lease(1) + `.* "waiters" :1 "queue" \[\["client" \$nil .*\]\] "delay-ms" :0 "minority" \$nil "redlockd" "` + name(2) + `"\] ` + lease(2) + `\] "answered" .* "missing" \[\]\]`)
 	if !strings.Contains(all.text, "bin") {
 		t.Errorf("got %s, want the resource whose name is no text", all.text)
 	}

@@ -62,7 +62,7 @@ func TestConfinedUserSeesItsOwnHolders(t *testing.T) {
 	srv.waiting(2)
 
 	own := `\["client" "bill" "addr" "127.0.0.1:\d+" "user" "billing" "note" \$nil `
-	queue := `"waiters" :2 "queue" \[` + own + `"waited-ms" :\d+ "mode" "exclusive"\]\] "delay-ms" :0`
+	queue := `"waiters" :2 "queue" \[` + own + `"waited-ms" :\d+ "mode" "exclusive"\]\] "delay-ms" :0 "minority" \$nil`
 	c.do("LOCKS", "PATTERN", "billing:1").matches(`.*"holder" \$nil ` + queue + `\]\]`)
 	c.do("LOCKINFO", "billing:1").matches(`.*"holders" \[\] ` + queue + `\]`)
 	noted := `\["client" \$nil "addr" \$nil "user" "root" "note" "for all" "since" :\d{10} "held-ms" :\d+\]`

@@ -408,7 +408,7 @@ func TestAssumptionsInGuarantees(t *testing.T) {
 		t.Fatal("guarantees.md has no section \"What is not promised\" with a table")
 	}
 	var there, here, named []string
-	for _, pattern := range []string{"*_test.go", "member/*_test.go", "../proxy/*_test.go", "../cmd/redlockd/*_test.go"} {
+	for _, pattern := range []string{"*_test.go", "member/*_test.go", "member/*/*_test.go", "../proxy/*_test.go", "../cmd/redlockd/*_test.go"} {
 		files, err := filepath.Glob(pattern)
 		if err != nil {
 			t.Fatal(err)

@@ -108,7 +108,8 @@
 //	fence     fencing tokens, and which are believed  pure
 //	lua       the scripts of the masters, a file each
 //	conn      one connection to one master, and what is believed of what it sends
-//	member    who the masters are; it sees the engine through member.Host
+//	member    who the masters are                     pure; the rooms on top of it ask masters, and
+//	          see the engine through coordinator.Host
 //
 // A Client is made of roles. Each is a field of it that has its own state and names what else it uses;
 // Client.mu guards those below the line.
@@ -170,25 +171,25 @@
 //
 // Which masters there are, which of them vote, and how long a lock may live, is a record that the
 // masters keep themselves (member/record.go, member/state.go, lua/states.lua). The coordinator of each
-// client (member/coordinator.go) looks at all masters (member/survey.go), decides what follows
-// (member/plan.go, member/waits.go), and has a majority choose the next record (member/step.go). A
-// master that has forgotten is given what the others remember, so that it votes again soon
-// (member/copy.go, member/recover.go). A round belongs to the record that was in force at its launch
+// client (member/coordinator) looks at all masters (member/survey), decides what follows
+// (member/plan.go, member/waits.go), and has a majority choose the next record
+// (member/survey/step.go). A master that has forgotten is given what the others remember, so that it
+// votes again soon (member/copying). A round belongs to the record that was in force at its launch
 // (fleet.go), and a vote counts only if the master shows that record behind it (master_guard.go, which
 // also makes sure, again and again, that an old connection still leads to who is behind the address).
 // What programs call is in membership.go: Client.Membership shows the record and what is wrong with it
-// (member/problem.go), Client.ChangeMembers changes it (member/change.go), Bootstrap founds it at once
-// (member/bootstrap.go). What reaches the master of a seat is in member/address.go. Options.Masters and
-// Options.MaxTTL are those of the first one.
+// (member/coordinator/problem.go), Client.ChangeMembers changes it (member/coordinator/change.go),
+// Bootstrap founds it at once (member/admin/bootstrap.go). What reaches the master of a seat is in
+// member/address.go. Options.Masters and Options.MaxTTL are those of the first one.
 //
 // The walk of a master that was replaced, by another process at the same address:
 //
-//	poll          member/coordinator.go   connects to each address anew, within RecheckWithin, and reads the run_id
+//	poll          member/coordinator      connects to each address anew, within RecheckWithin, and reads the run_id
 //	confirm       master_guard.go         another run_id: the lane drops its old connection. Without a confirmation in time votes do not count
 //	ready         master_lane.go          forgets what the guard knew of the old process
 //	shows         master_guard.go         the new one shows another memory than the record lists: its votes do not count
 //	Next          member/plan.go          makes it a learner, and later a voter
-//	copy or wait  member/copy.go          gives it what a quorum of voters remembers; without one it waits (member/waits.go)
+//	copy or wait  member/copying          gives it what a quorum of voters remembers; without one it waits (member/waits.go)
 //
 // # What is ours, and why
 //

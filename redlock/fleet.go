@@ -11,6 +11,8 @@ import (
 	"redlockd/redlock/clock"
 	"redlockd/redlock/conn"
 	"redlockd/redlock/member"
+	"redlockd/redlock/member/coordinator"
+	"redlockd/redlock/member/copying"
 	"redlockd/redlock/quorum"
 )
 
@@ -31,7 +33,7 @@ type fleet struct {
 	// client gets the votes, messages and changes of state of the lanes. The fleet itself does not use it.
 	client *Client
 	// coordinator keeps the membership.
-	coordinator *member.Coordinator
+	coordinator *coordinator.Coordinator
 
 	// changedMu guards claims and changed. No other mutex is taken while it is held.
 	changedMu sync.Mutex
@@ -304,8 +306,8 @@ func (f *fleet) waitsForStep() bool {
 	return same < v.Quorum() && same+other >= v.Quorum()
 }
 
-func (c *Client) newCoordinator() *member.Coordinator {
-	return member.New(host{c}, c.opts.members(), &c.own, c.fleet.endingContext, &c.fleet.running)
+func (c *Client) newCoordinator() *coordinator.Coordinator {
+	return coordinator.New(host{c}, c.opts.members(), &c.own, c.fleet.endingContext, &c.fleet.running)
 }
 
 // host is what the coordinator sees of the client.
@@ -343,7 +345,7 @@ func (h host) Unreached(place int, why error) {
 	}
 }
 
-func (h host) Source(place int) (s member.Source) {
+func (h host) Source(place int) (s copying.Source) {
 	if l := h.lane(place); l != nil {
 		return l.source()
 	}

@@ -19,7 +19,7 @@ import (
 
 	"redlockd/redlock/fence"
 	"redlockd/redlock/lua"
-	"redlockd/redlock/memmaster"
+	"redlockd/redlock/member/fleettest"
 	"redlockd/redlock/redisproc"
 )
 
@@ -303,7 +303,7 @@ func TestLockScripts(t *testing.T) {
 		{"withdraw", "a: r:A 2, redlockd:end 4, writer 4", lua.Withdraw, "a", nil, "1", "a: r:A 2, redlockd:end 2"},
 		{"withdraw the last", "a: redlockd:end 4, writer 4", lua.Withdraw, "a", nil, "1", "-"},
 	}
-	onBothMasters(t, func(t *testing.T, client *redis.Client) {
+	fleettest.OnBothMasters(t, func(t *testing.T, client *redis.Client) {
 		for _, tc := range cases {
 			fillMaster(t, client, tc.before)
 			switch tc.after {
@@ -322,23 +322,8 @@ func TestLockScripts(t *testing.T) {
 	})
 }
 
-// onBothMasters runs a test with a client of a master in memory, and with one of a redis-server.
-func onBothMasters(t *testing.T, test func(t *testing.T, client *redis.Client)) {
-	m := memmaster.New(memmaster.Options{})
-	defer m.Close()
-	server := redisproc.StartForTest(t, 1)[0]
-	for name, o := range map[string]*redis.Options{"memory": {Dialer: m.Dial}, "redis-server": {Addr: server.Addr}} {
-		o.Protocol, o.DisableIdentity = 2, true
-		t.Run(name, func(t *testing.T) {
-			client := redis.NewClient(o)
-			defer client.Close()
-			test(t, client)
-		})
-	}
-}
-
 func TestClamp(t *testing.T) {
-	onBothMasters(t, func(t *testing.T, client *redis.Client) {
+	fleettest.OnBothMasters(t, func(t *testing.T, client *redis.Client) {
 		ctx := context.Background()
 		client.FlushAll(ctx)
 		const long, bound, short = 10 * time.Hour, 5 * time.Hour, time.Hour
@@ -378,7 +363,7 @@ func TestClamp(t *testing.T) {
 // What clients say of a clock to each other, and for how long it counts.
 func TestWatchScript(t *testing.T) {
 	const pad, keep = "clock_step_max=500ms,drift_factor=0.01", 1000
-	onBothMasters(t, func(t *testing.T, client *redis.Client) {
+	fleettest.OnBothMasters(t, func(t *testing.T, client *redis.Client) {
 		ctx := context.Background()
 		for _, tt := range []struct {
 			what         string

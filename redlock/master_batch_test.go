@@ -21,6 +21,7 @@ import (
 	"redlockd/redlock/conn"
 	"redlockd/redlock/lua"
 	"redlockd/redlock/member"
+	"redlockd/redlock/member/survey"
 	"redlockd/redlock/memmaster"
 	"redlockd/redlock/quorum"
 	"redlockd/redlock/resp"
@@ -40,7 +41,7 @@ func standingOn(t testing.TB, m Master) *batch {
 	c.own.Start(time.Now())
 	t.Cleanup(c.fleet.end)
 	l := newLane(&c.fleet, 0, o.Masters[0])
-	s := member.SurveyMasters(t.Context(), map[int]Master{0: o.Masters[0]}, member.Patience{Enough: 1}, o.members())
+	s := survey.Ask(t.Context(), map[int]Master{0: o.Masters[0]}, survey.Patience{Enough: 1}, o.members())
 	defer s.Close()
 	c.fleet.coordinator = c.newCoordinator()
 	c.fleet.set(newView([]*lane{l}, s.Prevailing(), &c.fleet))

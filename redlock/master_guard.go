@@ -19,6 +19,7 @@ import (
 	"redlockd/redlock/fence"
 	"redlockd/redlock/lua"
 	"redlockd/redlock/member"
+	"redlockd/redlock/member/survey"
 )
 
 // guard holds what is to be checked before the votes of one master count. Only the lane's goroutine
@@ -193,7 +194,7 @@ func (l *lane) verify(ctx context.Context, link *conn.Conn, suspicion string) er
 		shows, why := pipe.HGet(ctx, lua.MembersKey, "v"), pipe.HGet(ctx, lua.MembersKey, "why")
 		pipe.Exec(ctx)
 		for _, cmd := range []*redis.StringCmd{shows, why} {
-			if err := member.AsMembersError(cmd.Err()); err != nil && err != redis.Nil {
+			if err := survey.AsMembersError(cmd.Err()); err != nil && err != redis.Nil {
 				return fmt.Errorf("read %s: %w", lua.MembersKey, err)
 			}
 		}
@@ -215,11 +216,11 @@ func (l *lane) verify(ctx context.Context, link *conn.Conn, suspicion string) er
 			}
 		}
 		cause := cmp.Or(suspicion, member.Amnesia(v, g.voted))
-		if err := member.NameMemory(ctx, link, v, member.NewMemory(l.identity.RunID), cause); err != nil {
+		if err := survey.NameMemory(ctx, link, v, member.NewMemory(l.identity.RunID), cause); err != nil {
 			return err
 		}
 	}
-	return member.ErrUnsteady
+	return survey.ErrUnsteady
 }
 
 // forget records that a memory is lost.
@@ -378,7 +379,7 @@ func (l *lane) heartbeat(ctx context.Context, link *conn.Conn) error {
 		beat.SetErr(nil)
 		beat.SetVal([]any{l.guard.beat + 1})
 	}
-	for _, err := range []error{member.AsMembersError(fields.Err()), front.Err(), timed.Err(), beat.Err(), replication.Err(), memory.Err(), stats.Err()} {
+	for _, err := range []error{survey.AsMembersError(fields.Err()), front.Err(), timed.Err(), beat.Err(), replication.Err(), memory.Err(), stats.Err()} {
 		if err != nil {
 			return conn.AsRefusal(fmt.Errorf("heartbeat: %w", err))
 		}
@@ -405,7 +406,7 @@ func (l *lane) heartbeat(ctx context.Context, link *conn.Conn) error {
 		found = found.merge(guardResult{clock: k.judge(seen, f.own, f.drift, wait)}) //mutant:a-gain-is-from-the-heartbeat-that-shows-it
 	}
 	k.begin(atFront, counted, f.drift, wait)
-	end := member.TrailerOf(fields, timed)
+	end := member.TrailerOf(fields.Val(), timed.Val())
 	clockNow := f.own.ReadingOf(sent, received, end.Clock)
 	result := found.merge(l.guard.judge(end, clockNow, f))
 	k.beat(clockNow, f.own, f.drift)
@@ -538,7 +539,7 @@ func (l *lane) resolve(ctx context.Context, link *conn.Conn) error {
 	}
 	if result.recheck || result.suspicion != "" {
 		if err := l.verify(ctx, link, result.suspicion); err != nil { //mutant:a-finding-forgotten-with-its-connection
-			if l.guard.refusal != "" && (strings.Contains(err.Error(), "OOM ") || errors.Is(err, member.ErrUnsteady)) {
+			if l.guard.refusal != "" && (strings.Contains(err.Error(), "OOM ") || errors.Is(err, survey.ErrUnsteady)) {
 				// Its memory is full, so it cannot be told that it has forgotten, or evicts what it is told. It has
 				// no vote, and the reason that an operator can change comes first.
 				return &conn.RefusedError{Reason: l.guard.refusal}

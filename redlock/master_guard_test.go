@@ -21,6 +21,7 @@ import (
 	"redlockd/redlock/conn"
 	"redlockd/redlock/lua"
 	"redlockd/redlock/member"
+	"redlockd/redlock/member/survey"
 	"redlockd/redlock/memmaster"
 )
 
@@ -347,7 +348,7 @@ func TestHeartbeats(t *testing.T) {
 		{what: "its beat went back by one", do: func() { do("HINCRBY", lua.MembersKey, "beat", -1) }, loses: true, suspects: true, evicted: 5},
 		{what: "another client has named its memory", do: func() {
 			named = member.NewMemory(l.identity.RunID)
-			if err := member.NameMemory(ctx, b.conn, g.shown, named, "another"); err != nil {
+			if err := survey.NameMemory(ctx, b.conn, g.shown, named, "another"); err != nil {
 				t.Fatal(err)
 			}
 		}, renamed: true, suspects: true, evicted: 5},
@@ -535,7 +536,7 @@ func TestMemoryThatCannotBeNamed(t *testing.T) {
 		{"it may evict", nil, true, "it may evict"},
 		{"it may evict", other, false, "ERR no"},
 		{"", full, false, "OOM command"},
-		{"", nil, false, member.ErrUnsteady.Error()},
+		{"", nil, false, survey.ErrUnsteady.Error()},
 	} {
 		b := standing(t, newMemMaster(t))
 		l := b.lane

@@ -9,7 +9,7 @@ import (
 
 	"redlockd/redlock/clock"
 	"redlockd/redlock/conn"
-	"redlockd/redlock/member"
+	"redlockd/redlock/member/copying"
 	"redlockd/redlock/quorum"
 )
 
@@ -23,7 +23,7 @@ import (
 //     that beat was counted after our first reading, one watch passes into the next without a gap. The
 //     other client has watched the clock itself, or goes by 2 to 4. It also states the gain that it has
 //     seen, because gains add up over the joint (clock.Ring.Inherit).
-//  3. This client has copied to the master (member/copy.go), as a learner, since its first reading. Then
+//  3. This client has copied to the master (member/copying/copy.go), as a learner, since its first reading. Then
 //     earlier steps do not matter.
 //  4. Nobody watches: on a quorum of masters there is no statement of another client. Then the clock
 //     counts if it agrees with our wall clock and with a majority of all (clock.Vouched). That is what
@@ -37,7 +37,7 @@ import (
 // heartbeat, and the beat is counted after it; a statement about a beat is by a TIME after its count.
 //
 // A voter for which nobody vouches, though the clocks of a quorum count, loses its vote by a step of the
-// membership (outOfStep): it becomes a learner, and is copied to.
+// membership (OutOfStep): it becomes a learner, and is copied to.
 
 // statementLife is for how many heartbeats a statement counts, on the clock of its reader: the master's
 // clock may be the one that has stepped. statementMax is when it is deleted, by the master's clock.
@@ -340,11 +340,11 @@ func (l *lane) doubtClock(found clockResult) {
 // source is what is known of the master's clock before a copy: its readings, or nil if it is this
 // process's clock, and the beat. good tells that its votes count here, and read that there are
 // readings.
-func (l *lane) source() (s member.Source) {
+func (l *lane) source() (s copying.Source) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	k := &l.guard.clock
-	s = member.Source{Beat: k.copiedBeat, Good: k.good && l.guard.refusal == "", Refused: l.guard.refusal != "", Read: k.same || k.copied.Begun} //mutant:a-source-whose-clock-is-doubted
+	s = copying.Source{Beat: k.copiedBeat, Good: k.good && l.guard.refusal == "", Refused: l.guard.refusal != "", Read: k.same || k.copied.Begun} //mutant:a-source-whose-clock-is-doubted
 	if !k.same {
 		copied := k.copied
 		s.Ring = &copied
@@ -464,7 +464,7 @@ func (f *fleet) stepped(l *lane, witnesses int) bool {
 // the vote. A copy takes about a second.
 const outOfStepFor = 2 * time.Second
 
-// outOfStep says why the clock of a master keeps its votes from counting here, if that is for longer
+// OutOfStep says why the clock of a master keeps its votes from counting here, if that is for longer
 // than a copy takes while the votes of a quorum of the others count; "": it does not. Either it gained,
 // and a quorum of the others show that this machine was not paused; or no other client watches it.
 // Then a step of the membership has it copied to. No lock depends on this decision, so any client

@@ -12,6 +12,7 @@ import (
 	"redlockd/redlock/conn"
 	"redlockd/redlock/lua"
 	"redlockd/redlock/member"
+	"redlockd/redlock/member/coordinator"
 )
 
 // membership is the record that a master has settled on.
@@ -443,7 +444,7 @@ func TestLockThatWaitedWhileMaxTTLWasLowered(t *testing.T) {
 		p := s.open(func(o *Options) { o.MaxTTL = 10 * time.Second })
 		held := p.lock(one("r", 10*time.Second))
 		c := p.begin(one("r", 10*time.Second).waits(time.Minute))
-		if _, err := p.ChangeMembers(s.Context(), member.Change{SetMaxTTL: 2 * time.Second}, false); err != nil {
+		if _, err := p.ChangeMembers(s.Context(), coordinator.Change{SetMaxTTL: 2 * time.Second}, false); err != nil {
 			s.Fatal(err)
 		}
 		p.unlock(held.Token, "r")
@@ -477,7 +478,7 @@ func TestFencesGrowOverARemoval(t *testing.T) {
 		p.heal(3, 4)
 		p.allUp()
 		for _, name := range []string{"m1", "m2"} {
-			if _, err := p.ChangeMembers(s.Context(), member.Change{Remove: name}, false); err != nil {
+			if _, err := p.ChangeMembers(s.Context(), coordinator.Change{Remove: name}, false); err != nil {
 				s.Fatal(err)
 			}
 		}

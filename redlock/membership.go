@@ -7,6 +7,8 @@ import (
 
 	"redlockd/redlock/conn"
 	"redlockd/redlock/member"
+	"redlockd/redlock/member/admin"
+	"redlockd/redlock/member/coordinator"
 	"redlockd/redlock/quorum"
 )
 
@@ -18,12 +20,12 @@ type (
 	Seat            = member.SeatInfo
 	SeatState       = member.SeatState
 	Copying         = member.Copying
-	MemberChange    = member.Change
-	MasterReport    = member.MasterReport
-	Problem         = member.Problem
-	Severity        = member.Severity
-	BootstrapReport = member.BootstrapReport
-	Refounding      = member.Refounding
+	MemberChange    = coordinator.Change
+	MasterReport    = admin.MasterReport
+	Problem         = admin.Problem
+	Severity        = admin.Severity
+	BootstrapReport = admin.BootstrapReport
+	Refounding      = admin.Refounding
 	Standing        = quorum.Standing
 )
 
@@ -37,14 +39,14 @@ const (
 
 // The severities of a Problem, the gravest first.
 const (
-	NoVote  = member.NoVote
-	Warning = member.Warning
-	Note    = member.Note
+	NoVote  = admin.NoVote
+	Warning = admin.Warning
+	Note    = admin.Note
 )
 
 // ErrMembersChanged is returned where another change of the membership was chosen while this one was
 // being made.
-var ErrMembersChanged = member.ErrMembersChanged
+var ErrMembersChanged = coordinator.ErrMembersChanged
 
 // SplitAddr splits an address as the membership has it: "10.0.0.3:6379" is database 0 there, and
 // "10.0.0.3:6379/3" database 3. named is false where the text names no database.
@@ -80,7 +82,7 @@ func (c *Client) ChangeMembers(ctx context.Context, change MemberChange, dryRun 
 		return "", err
 	}
 	what, err = c.fleet.coordinator.Change(ctx, change, dryRun)
-	if errors.Is(err, member.ErrMembersClosed) {
+	if errors.Is(err, coordinator.ErrMembersClosed) {
 		err = ErrDraining
 	}
 	return what, err
@@ -127,7 +129,7 @@ func Refound(ctx context.Context, opts Options, dryRun bool) (*Refounding, error
 	if err := opts.Validate(); err != nil {
 		return nil, err
 	}
-	return member.Refound(ctx, opts.members(), dryRun)
+	return admin.Refound(ctx, opts.members(), dryRun)
 }
 
 // Bootstrap is BootstrapAndReport of all masters, without the reports.
@@ -154,7 +156,7 @@ func BootstrapAndReport(ctx context.Context, opts Options, anyway bool) ([]Boots
 	if err := opts.Validate(); err != nil {
 		return nil, err
 	}
-	return member.Bootstrap(ctx, opts.members(), anyway)
+	return admin.Bootstrap(ctx, opts.members(), anyway)
 }
 
 // ProbeAll probes all masters of the membership at the same time, each within timeout, and compares
@@ -162,5 +164,5 @@ func BootstrapAndReport(ctx context.Context, opts Options, anyway bool) ([]Boots
 // membership; where they show none, they are the ones to probe. The reports are in the order of the
 // seats. Behind them are masters that o names and that are no members.
 func ProbeAll(ctx context.Context, o Options, timeout time.Duration) ([]MasterReport, Membership) {
-	return member.ProbeAll(ctx, o.withDefaults().members(), timeout)
+	return admin.ProbeAll(ctx, o.withDefaults().members(), timeout)
 }

@@ -33,7 +33,7 @@ import (
 // generatedFiles are the files whose mutants are made by rule.
 var generatedFiles = []string{
 	"quorum/*.go", "fence/*.go", "op_undo.go", "op_change.go", "op_commit.go", "hold*.go", "master_guard.go", "master_clock.go", "master_clamp.go", "clock/*.go",
-	"member/*.go", "lua/*.lua",
+	"member/*.go", "member/survey/*.go", "member/copying/*.go", "member/coordinator/*.go", "member/admin/*.go", "lua/*.lua",
 }
 
 // equivalent are mutants that survive because they change nothing that matters, by file and key, with the reason.
@@ -152,20 +152,20 @@ var equivalent = map[string]map[string]string{
 		"ReadTrailer: never: err != nil #3":     "what follows cannot be read either",
 		"ReadTime: never: err != nil #2":        "what follows cannot be read either",
 	},
-	"member/step.go": {
-		"Survey.askEach: dropped: slices.Sort(problems)":             "problems are told in the order of the answers",
-		"Survey.Step: operand dropped: err != nil":                   "then there is no reply, and none of four",
-		"Survey.Step: operand dropped: len(reply) != 4":              "a master that cuts its reply short may as well send four empty texts",
-		"Survey.Step: 1: 0":                                          "a nanosecond",
-		"Survey.askEach: never: grace == 0":                          "a timer of 0 ends at once",
-		"Survey.askEach: 1: 0":                                       "a timer of 0 ends at once",
-		"Survey.Teach: 1: 0":                                         "when all have learned it there is nobody left to wait for",
-		"Survey.Step: dropped: ballot = max(ballot, a.State.Ballot)": "what a master has accepted it has promised before",
-		"Survey.Step: never: have < quorum":                          "a quorum must accept, too, and fails for the same reason",
-		"runOnMembers: never: err != nil":                            "no reply is read, and that is an error, too",
-		"runOnMembers: operand dropped: !ok":                         "what is no number is 0",
-		"Report.raiseFloor: operand dropped: err == nil":             "an error comes with the reply 0",
-		"Survey.Step: always: child != own":                          "the own founding lists all that are asked",
+	"member/survey/step.go": {
+		"Masters.askEach: dropped: slices.Sort(problems)":             "problems are told in the order of the answers",
+		"Masters.Step: operand dropped: err != nil":                   "then there is no reply, and none of four",
+		"Masters.Step: operand dropped: len(reply) != 4":              "a master that cuts its reply short may as well send four empty texts",
+		"Masters.Step: 1: 0":                                          "a nanosecond",
+		"Masters.askEach: never: grace == 0":                          "a timer of 0 ends at once",
+		"Masters.askEach: 1: 0":                                       "a timer of 0 ends at once",
+		"Masters.Teach: 1: 0":                                         "when all have learned it there is nobody left to wait for",
+		"Masters.Step: dropped: ballot = max(ballot, a.State.Ballot)": "what a master has accepted it has promised before",
+		"Masters.Step: never: have < quorum":                          "a quorum must accept, too, and fails for the same reason",
+		"runOnMembers: never: err != nil":                             "no reply is read, and that is an error, too",
+		"runOnMembers: operand dropped: !ok":                          "what is no number is 0",
+		"RaiseFloor: operand dropped: err == nil":                     "an error comes with the reply 0",
+		"Masters.Step: always: child != own":                          "the own founding lists all that are asked",
 	},
 	"member/child.go": {
 		"checkStepOfSeat: operand dropped: before.State == Learner": "what becomes a voter with the memory that it had was a learner: vacant and leaving seats have none",
@@ -181,10 +181,10 @@ var equivalent = map[string]map[string]string{
 	},
 	"member/plan.go": {
 		"Situation.Next: operand dropped: s.State == Learner": "who shows the record and is no voter is a learner: other seats have no memory",
-		"Situation.floor: 1: 0 #3":                            "no fence is below 1",
+		"Situation.Floor: 1: 0 #3":                            "no fence is below 1",
 	},
 	"member/waits.go": {
-		"Survey.agreeing: always: f.ok()":      "the clock of a report that failed is of the year 1, and agrees with nobody's",
+		"Survey.agreeing: always: f.OK()":      "the clock of a report that failed is of the year 1, and agrees with nobody's",
 		"Survey.agreeing: 0: time.Microsecond": "a microsecond of clock_skew_max",
 		"Survey.agreeing: 1: 0":                "a microsecond of clock_skew_max",
 	},
@@ -332,7 +332,7 @@ const bySimulation = "TestSimulation"
 
 // compile builds the tests of all rooms with all mutants.
 func (g *generatedRun) compile(sources map[string]string, mutants []*generated) {
-	rooms := []string{".", "clock", "fence", "lua", "member", "memmaster", "quorum"}
+	rooms := append([]string{"lua", "memmaster"}, mutantRooms...)
 	addSwitch(sources, generatedSwitch, rooms)
 	replace := func(file, old, new string) {
 		text, err := os.ReadFile(file)
@@ -353,7 +353,10 @@ func (g *generatedRun) compile(sources map[string]string, mutants []*generated) 
 		}
 	}
 	sources["lua/mutant_scripts.go"] = fmt.Sprintf(generatedScripts, scripts.String())
-	g.binaries = compileMutants(g.t, sources, ".", "clock", "fence", "member", "quorum")
+	g.binaries = compileMutants(g.t, sources, slices.DeleteFunc(slices.Clone(mutantRooms), func(room string) bool {
+		tests, _ := filepath.Glob(filepath.Join(room, "*_test.go"))
+		return len(tests) == 0 // those of the engine test it
+	})...)
 }
 
 const generatedScripts = `package lua

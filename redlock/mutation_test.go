@@ -142,7 +142,7 @@ type marked struct {
 var mutantMark = regexp.MustCompile(`(?://|--)mutant:([a-z0-9_-]+)`)
 
 // mutantRooms are the packages whose code has marks, as folders.
-var mutantRooms = []string{".", "clock", "conn", "fence", "member", "quorum"}
+var mutantRooms = []string{".", "clock", "conn", "fence", "member", "member/survey", "member/copying", "member/coordinator", "member/admin", "quorum"}
 
 // mutatedSources returns the files that have marks, with all mutants in them.
 func mutatedSources(t *testing.T) map[string]string {

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"redlockd/redlock/member"
+	"redlockd/redlock/member/coordinator"
 )
 
 // stepLoad sends operations of every kind through a client, one after the other, until it is stopped, on resources of that name. Each must be
@@ -111,7 +111,7 @@ func TestNoStepCostsAnAnswer(t *testing.T) {
 					}
 					p.stepLoad(name, stop, &load)
 				}
-				for _, change := range []member.Change{
+				for _, change := range []coordinator.Change{
 					{Replace: addrOf(0), Addr: addrOf(3)},
 					{SetMaxTTL: time.Second},
 					{Add: "m5", Addr: addrOf(4)},
@@ -178,7 +178,7 @@ func TestNoStepCostsAnAnswerBesideAMasterThatHangs(t *testing.T) {
 		stop := make(chan struct{})
 		p.stepLoad("r", stop, &load)
 		for _, to := range []time.Duration{2 * time.Second, 3 * time.Second} {
-			operator.change(member.Change{SetMaxTTL: to})
+			operator.change(coordinator.Change{SetMaxTTL: to})
 			s.until("it is followed", func() bool { return p.MaxTTL() == to })
 		}
 		close(stop)

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"redlockd/redlock/clock"
-	"redlockd/redlock/member"
+	"redlockd/redlock/member/coordinator"
 )
 
 // Goal: no TTL is told of which no time is sure. Method: what one master of one says, by how much of the key is left there.
@@ -53,7 +53,7 @@ func TestNoTTLBeyondTheLongest(t *testing.T) {
 
 		p.commit(setNX("longer", "v", longest)).want(s, "SET NX", "held", 0)
 		began := time.Now()
-		p.change(member.Change{SetMaxTTL: longest / 2})
+		p.change(coordinator.Change{SetMaxTTL: longest / 2})
 		time.Sleep(time.Until(began.Add(longest/2 + 300*ms))) // the key lives for as long as its padding is more
 		if read := p.states1("longer").States[0]; read.TTL <= longest/2 || read.TTL > longest/2+10*ms {
 			s.Errorf("of a longer max_ttl: got %+v, want more than %v, and up to 10 ms", read, longest/2)

@@ -16,6 +16,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"redlockd/redlock/lua"
+	"redlockd/redlock/member/fleettest"
 	"redlockd/redlock/memmaster"
 )
 
@@ -173,7 +174,7 @@ func TestReaderScripts(t *testing.T) {
 			{announce, "[string 4]", "string"},
 		}},
 	} {
-		onBothMasters(t, func(t *testing.T, client *redis.Client) {
+		fleettest.OnBothMasters(t, func(t *testing.T, client *redis.Client) {
 			client.FlushAll(context.Background())
 			for i, step := range tc.steps {
 				if got := fmt.Sprint(step.do(client)); got != step.reply {
@@ -189,7 +190,7 @@ func TestReaderScripts(t *testing.T) {
 
 // A reader's end comes without anybody's help, one by one, on a clock that is real.
 func TestReadersEnd(t *testing.T) {
-	onBothMasters(t, func(t *testing.T, client *redis.Client) {
+	fleettest.OnBothMasters(t, func(t *testing.T, client *redis.Client) {
 		ctx := context.Background()
 		client.FlushAll(ctx)
 		for token, ttl := range map[string]int{"short": 60, "long": 120_000} {

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"redlockd/redlock/lua"
-	"redlockd/redlock/member"
+	"redlockd/redlock/member/coordinator"
 )
 
 // A LOCK repeated with its token finds the lock on the masters it has, one of them silent, and another's leftover on the rest. That is no
@@ -635,7 +635,7 @@ func TestRotationInAStepThatSomebodyCountsOn(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		p, other := s.open(maxTTL(10*time.Second)), s.open(maxTTL(10*time.Second))
 		p.commit(setNX("r", longValue, 5*time.Second)).want(s, "SET NX", "held", 0)
-		other.change(member.Change{SetMaxTTL: 20 * time.Second})
+		other.change(coordinator.Change{SetMaxTTL: 20 * time.Second})
 		p.delay(0, 10*ms, 0, 1, 2, 3, 4)
 		rotated := &call{began: time.Now()}
 		p.StartCommit(&rotated.Op, []Change{rotate("r", longValue, otherValue, 5*time.Second)}, rotated)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"redlockd/redlock/member"
+	"redlockd/redlock/member/coordinator"
 )
 
 const (
@@ -216,23 +217,23 @@ func (n *nemesis) change(p *proxy, who string, patience time.Duration) {
 	if len(seats) == 0 || w.profile.faults["change beside dead"] > 0 && n.someoneIsDead() {
 		return
 	}
-	var change member.Change
+	var change coordinator.Change
 	one, other := seats[rng.IntN(len(seats))].Name, n.outsider()
 	switch kind := rng.IntN(6); {
 	case kind < 3 && other >= 0 && addrOf(other) != one: // by its own name it would be what each proxy's settings call so
-		change = member.Change{Replace: one, Addr: addrOf(other)}
+		change = coordinator.Change{Replace: one, Addr: addrOf(other)}
 	case kind == 3 && other >= 0 && len(seats) < 7 && !n.mayForgetAll():
-		change = member.Change{Add: fmt.Sprint("new", w.tallies.faults), Addr: addrOf(other)}
+		change = coordinator.Change{Add: fmt.Sprint("new", w.tallies.faults), Addr: addrOf(other)}
 	case kind == 4 && len(seats) > 3 && !n.mayForgetAll():
-		change = member.Change{Remove: one}
+		change = coordinator.Change{Remove: one}
 	default:
-		change = member.Change{SetMaxTTL: n.otherMaxTTL()}
+		change = coordinator.Change{SetMaxTTL: n.otherMaxTTL()}
 	}
 	n.ask(p, who, patience, change)
 }
 
 // ask has a client make a change.
-func (n *nemesis) ask(p *proxy, who string, patience time.Duration, change member.Change) {
+func (n *nemesis) ask(p *proxy, who string, patience time.Duration, change coordinator.Change) {
 	w := n.w
 	if change.Addr != "" {
 		if i := w.behind[numberOf(change.Addr)]; !n.down[i] && !n.cold[i] && !slices.Contains(w.seats(), numberOf(change.Addr)) {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"redlockd/redlock/member"
+	"redlockd/redlock/member/survey"
 )
 
 const (
@@ -79,7 +80,7 @@ func (d *duellist) step() {
 	for i, m := range opts.Masters {
 		masters[i] = m
 	}
-	v := member.SurveyMasters(d.s.Context(), masters, member.Patience{Enough: 3, Grace: 5 * ms}, opts.members())
+	v := survey.Ask(d.s.Context(), masters, survey.Patience{Enough: 3, Grace: 5 * ms}, opts.members())
 	defer v.Close()
 	ctx, cancel := context.WithTimeout(d.s.Context(), 10*ms+upTo(rng, 60*ms))
 	defer cancel()
@@ -92,7 +93,7 @@ func (d *duellist) step() {
 			d.since[timer] = v.Began
 		}
 	}
-	chosen, err := v.Step(ctx, parent, d.child(v, parent))
+	chosen, err := v.Step(ctx, parent, d.child(v.Survey, parent))
 	if err != nil || rng.IntN(4) == 0 {
 		return
 	}

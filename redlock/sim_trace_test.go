@@ -16,6 +16,7 @@ import (
 
 	"redlockd/redlock/lua"
 	"redlockd/redlock/member"
+	"redlockd/redlock/member/copying"
 	"redlockd/redlock/memmaster"
 	"redlockd/redlock/quorum"
 )
@@ -564,7 +565,7 @@ func (e *traceEvent) tla() string {
 	case tracePutBack:
 		values = []any{e.master, e.proxy, e.number, e.was}
 	case traceCopy:
-		values = []any{e.master, e.number, e.ends, is(strings.HasPrefix(e.token, member.RecoveredPrefix))}
+		values = []any{e.master, e.number, e.ends, is(strings.HasPrefix(e.token, copying.RecoveredPrefix))}
 	case traceRelease, traceCleared:
 		values = []any{e.master, e.number}
 	case traceUndo:

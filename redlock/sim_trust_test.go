@@ -16,6 +16,7 @@ import (
 	"redlockd/redlock/fence"
 	"redlockd/redlock/lua"
 	"redlockd/redlock/member"
+	"redlockd/redlock/member/coordinator"
 	"redlockd/redlock/quorum"
 )
 
@@ -257,9 +258,9 @@ func (n *nemesis) changeBesideDead(p *incarnation, d time.Duration) {
 	if rng.IntN(3) > 0 {
 		one = seats[dead[0]].Name
 	}
-	change := member.Change{Remove: one}
+	change := coordinator.Change{Remove: one}
 	if other := n.outsider(); len(seats) <= 3 || other >= 0 && rng.IntN(2) == 0 && addrOf(other) != one {
-		change = member.Change{Replace: one, Addr: addrOf(max(other, 0))}
+		change = coordinator.Change{Replace: one, Addr: addrOf(max(other, 0))}
 	}
 	n.ask(p.proxy, fmt.Sprintf("proxy %d beside %d dead masters", p.id, len(dead)), 3*time.Second, change)
 }

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"redlockd/redlock/member"
+	"redlockd/redlock/member/coordinator"
 	"redlockd/redlock/memmaster"
 )
 
@@ -87,12 +87,12 @@ func TestChangeNamesADatabase(t *testing.T) {
 		p, other := s.open(briefly), s.open(briefly, func(o *Options) { o.Common.DB = 1 })
 		for i, tt := range []struct {
 			by     *proxy
-			change member.Change
+			change coordinator.Change
 			want   string
 		}{
-			{p, member.Change{Replace: "m1", Addr: "m4/1"}, "m4/1"},
-			{p, member.Change{Replace: "m2", Addr: "m5"}, "m5"},
-			{other, member.Change{Add: "m7", Addr: "m6"}, "m6/1"},
+			{p, coordinator.Change{Replace: "m1", Addr: "m4/1"}, "m4/1"},
+			{p, coordinator.Change{Replace: "m2", Addr: "m5"}, "m5"},
+			{other, coordinator.Change{Add: "m7", Addr: "m6"}, "m6/1"},
 		} {
 			tt.by.change(tt.change)
 			tt.by.change(tt.change) // it is so already
@@ -106,8 +106,8 @@ func TestChangeNamesADatabase(t *testing.T) {
 		}
 		p.lock(one("r", time.Second)).want(s, "LOCK", "held", 0)
 		other.lock(one("r", time.Second)).want(s, "LOCK of a held one", "no", 0)
-		p.refuses(member.Change{Add: "m8", Addr: "m4"}, "m4 is the address of m1")
-		p.refuses(member.Change{Replace: "m3", Addr: "m3/1"}, "its database 0 has the membership of a fleet")
+		p.refuses(coordinator.Change{Add: "m8", Addr: "m4"}, "m4 is the address of m1")
+		p.refuses(coordinator.Change{Replace: "m3", Addr: "m3/1"}, "its database 0 has the membership of a fleet")
 	})
 }
 
@@ -121,8 +121,8 @@ func TestMasterWithAFleetInAnotherDatabaseIsNotSeated(t *testing.T) {
 		}
 		p := s.open(briefly)
 		const want = "the master at m4 cannot be seated: refused: its database 1 has the membership of a fleet, whose masters are m4"
-		p.refuses(member.Change{Replace: "m2", Addr: addrOf(3)}, want)
-		p.refuses(member.Change{Add: "m4", Addr: addrOf(3)}, want)
+		p.refuses(coordinator.Change{Replace: "m2", Addr: addrOf(3)}, want)
+		p.refuses(coordinator.Change{Add: "m4", Addr: addrOf(3)}, want)
 	})
 }
 
@@ -204,13 +204,13 @@ func TestPasswordsStayAtTheAddressesOfTheSettings(t *testing.T) {
 			// Who starts with the address already is at the new one; everybody else follows.
 			var p *proxy
 			if tt.votes {
-				operator.change(member.Change{Replace: "m1", Addr: "m6"})
+				operator.change(coordinator.Change{Replace: "m1", Addr: "m6"})
 				p = s.start(briefly, own, tt.options, sent.record)
 			} else {
 				p = s.start(briefly, own, tt.options, sent.record)
 				p.allUp()
-				p.refuses(member.Change{Replace: "m1", Addr: "m6"}, "its own password was not sent, because the settings have m1 at m1: if m6 is right")
-				operator.change(member.Change{Replace: "m1", Addr: "m6"})
+				p.refuses(coordinator.Change{Replace: "m1", Addr: "m6"}, "its own password was not sent, because the settings have m1 at m1: if m6 is right")
+				operator.change(coordinator.Change{Replace: "m1", Addr: "m6"})
 			}
 			operator.allUp()
 			s.until("it follows", func() bool { return p.Membership().Version == operator.Membership().Version && p.Membership().Settled })
@@ -247,7 +247,7 @@ func TestPresentAddressesLeadToTheFleet(t *testing.T) {
 	withSpares(t, 3, 1, func(s *stage) {
 		s.found(maxTTL(20 * time.Second))
 		p := s.open(maxTTL(20 * time.Second))
-		p.change(member.Change{Replace: "m1", Addr: "m4"})
+		p.change(coordinator.Change{Replace: "m1", Addr: "m4"})
 		p.allUp()
 		present := func(o *Options) { o.MaxTTL, o.Masters[0].Addr = 20*time.Second, "m4" }
 		other := s.open(present)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"redlockd/redlock/member"
+	"redlockd/redlock/member/coordinator"
 )
 
 // contest is what clients were granted that want the same resource.
@@ -257,7 +258,7 @@ func TestMaxTTLLoweredWhileMastersRestart(t *testing.T) {
 				s.Errorf("%s: got %+v, want that the membership has another max_ttl than the settings", tt.name, got)
 			}
 			if tt.byChange {
-				clients[0].change(member.Change{SetMaxTTL: short})
+				clients[0].change(coordinator.Change{SetMaxTTL: short})
 				if got := clients[0].MaxTTL(); got != short {
 					s.Errorf("%s: max_ttl is %v, want %v", tt.name, got, short)
 				}

@@ -4,6 +4,7 @@ package redlock
 // virtual time, one key at a time, and faults that strike at a certain command of the copy.
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"net"
@@ -299,6 +300,37 @@ func TestCopyGoesOnWithoutASource(t *testing.T) {
 			})
 		})
 	}
+}
+
+// scansOn has no SCAN end.
+type scansOn struct{ net.Conn }
+
+func (c *scansOn) Read(b []byte) (n int, err error) {
+	n, err = c.Conn.Read(b)
+	copy(b, bytes.ReplaceAll(b[:n], []byte("*2\r\n$1\r\n0\r\n*"), []byte("*2\r\n$1\r\n7\r\n*")))
+	return n, err
+}
+
+// A source that names keys for ever is left out, as one that fails in another way.
+func TestCopyGoesOnWithoutASourceThatScansForEver(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		var log journal
+		p := s.open(maxTTL(24*time.Hour), log.option, func(o *Options) {
+			dial := o.Masters[1].Dialer
+			o.Masters[1].Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
+				conn, err := dial(ctx, network, addr)
+				return &scansOn{conn}, err
+			}
+		})
+		time.Sleep(time.Second) // who has just begun leaves it to others
+		token := p.lock(one("r", time.Hour)).Token
+		s.restart(0)
+		p.votes(0)
+		s.wantOn("r", token, "11111")
+		if got := log.take("a copy goes on without a source that fails"); len(got) != 1 || !strings.Contains(got[0], "its SCAN does not end") {
+			t.Errorf("got the lines %q, want one that says why", got)
+		}
+	})
 }
 
 // Of three masters the one that remembers a lock fails while it is read: the other one alone makes no voter.

@@ -11,6 +11,8 @@ import (
 
 	"redlockd/redlock/lua"
 	"redlockd/redlock/member"
+	"redlockd/redlock/member/coordinator"
+	"redlockd/redlock/member/survey"
 )
 
 // withSpares runs a test with masters that the options name, which vote at once, and spare ones.
@@ -33,7 +35,7 @@ func (p *proxy) kill() {
 }
 
 // change makes a change of the membership that must succeed.
-func (p *proxy) change(change member.Change) {
+func (p *proxy) change(change coordinator.Change) {
 	p.s.Helper()
 	if _, err := p.ChangeMembers(p.s.Context(), change, false); err != nil {
 		p.s.Fatalf("%+v: %v", change, err)
@@ -83,7 +85,7 @@ func TestProxyThatMissedThreeReplacements(t *testing.T) {
 			path.Partition()
 		}
 		for i := 2; i < 5; i++ {
-			other.change(member.Change{Replace: addrOf(i), Addr: addrOf(i + 3)})
+			other.change(coordinator.Change{Replace: addrOf(i), Addr: addrOf(i + 3)})
 			other.allUp()
 			s.masters[i].Crash(false) // it is switched off
 		}
@@ -139,12 +141,12 @@ func (s *stage) forgetPromises() {
 func TestSeatDoesNotReturnToItsName(t *testing.T) {
 	withSpares(t, 3, 1, func(s *stage) {
 		p := s.open(maxTTL(time.Second))
-		p.change(member.Change{Replace: addrOf(2), Addr: addrOf(2)}) // it is there
-		p.change(member.Change{Replace: addrOf(2), Addr: addrOf(3)})
+		p.change(coordinator.Change{Replace: addrOf(2), Addr: addrOf(2)}) // it is there
+		p.change(coordinator.Change{Replace: addrOf(2), Addr: addrOf(3)})
 		p.allUp()
 		s.do(2, "FLUSHALL")
 		before := p.Membership().Version
-		_, err := p.ChangeMembers(s.Context(), member.Change{Replace: addrOf(2), Addr: addrOf(2)}, false)
+		_, err := p.ChangeMembers(s.Context(), coordinator.Change{Replace: addrOf(2), Addr: addrOf(2)}, false)
 		if err == nil || !strings.Contains(err.Error(), "add a seat of another name at m3") {
 			s.Errorf("got %v, want that it is refused, and what to do", err)
 		}
@@ -161,7 +163,7 @@ func TestChangeThatWasGivenUpIsNotMade(t *testing.T) {
 		s.promiseAll()
 		ctx, cancel := context.WithTimeout(s.Context(), 3*time.Second)
 		defer cancel()
-		if _, err := p.ChangeMembers(ctx, member.Change{SetMaxTTL: 10 * time.Second}, false); err == nil {
+		if _, err := p.ChangeMembers(ctx, coordinator.Change{SetMaxTTL: 10 * time.Second}, false); err == nil {
 			s.Error("a change while no step can be chosen: got no error")
 		}
 		s.forgetPromises()
@@ -181,7 +183,7 @@ func TestTwoChangesThroughOneClient(t *testing.T) {
 		for i := range 2 {
 			go func() {
 				time.Sleep(time.Duration(i) * time.Second)
-				_, err := p.ChangeMembers(s.Context(), member.Change{SetMaxTTL: time.Duration(4+i) * time.Second}, false)
+				_, err := p.ChangeMembers(s.Context(), coordinator.Change{SetMaxTTL: time.Duration(4+i) * time.Second}, false)
 				done <- err
 			}()
 		}
@@ -212,7 +214,7 @@ func TestFoundingIsNotTheChange(t *testing.T) {
 		defer cancel()
 		done := make(chan error, 1)
 		go func() {
-			_, err := p.ChangeMembers(ctx, member.Change{SetMaxTTL: 4 * time.Second}, false)
+			_, err := p.ChangeMembers(ctx, coordinator.Change{SetMaxTTL: 4 * time.Second}, false)
 			done <- err
 		}()
 		time.Sleep(time.Second)
@@ -264,7 +266,7 @@ func TestFoundingByAProxyThatWasCutOff(t *testing.T) {
 			path.Partition()
 		}
 		time.Sleep(5 * time.Second)
-		other.change(member.Change{SetMaxTTL: 20 * time.Second})
+		other.change(coordinator.Change{SetMaxTTL: 20 * time.Second})
 		held := other.lock(one("r", 20*time.Second))
 		held.want(s, "LOCK", "held", 0)
 		other.kill()
@@ -291,7 +293,7 @@ func TestHeartbeatsGoOnAfterARemoval(t *testing.T) {
 		time.Sleep(time.Minute)
 		for range 2 {
 			seats := p.Membership().Seats
-			p.change(member.Change{Remove: seats[len(seats)-1].Name})
+			p.change(coordinator.Change{Remove: seats[len(seats)-1].Name})
 			s.until("it is removed", func() bool { return len(p.Membership().Seats) < len(seats) })
 		}
 		for i := range 5 {
@@ -339,7 +341,7 @@ func TestStepThatFewWereToldOf(t *testing.T) {
 			s.found(maxTTL(2 * time.Second))
 			next := func(o *Options) { o.Masters[4].Name, o.Masters[4].Addr = addrOf(4), addrOf(5) }
 			p := s.proxy() // only to name the memory of the sixth master
-			one := member.SurveyMasters(s.Context(), map[int]Master{4: {Addr: addrOf(5), Dialer: p.dial}}, member.Patience{Enough: 1}, p.options().withDefaults().members())
+			one := survey.Ask(s.Context(), map[int]Master{4: {Addr: addrOf(5), Dialer: p.dial}}, survey.Patience{Enough: 1}, p.options().withDefaults().members())
 			memory := one.Reports[0].State.Memory
 			one.Close()
 			var behind *proxy

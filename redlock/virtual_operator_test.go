@@ -11,11 +11,12 @@ import (
 	"time"
 
 	"redlockd/redlock/member"
+	"redlockd/redlock/member/coordinator"
 	"redlockd/redlock/memmaster"
 )
 
 // refuses asks for a change, first in a dry run, and expects both to be refused with this text, and the membership to stay as it is.
-func (p *proxy) refuses(change member.Change, want string) {
+func (p *proxy) refuses(change coordinator.Change, want string) {
 	p.s.Helper()
 	before := p.Membership()
 	for _, dryRun := range []bool{true, false} {
@@ -51,23 +52,23 @@ func TestChangesWithDeadMasters(t *testing.T) {
 			p := s.open(maxTTL(2*time.Second), uncopied)
 			p.crash(3, 4)
 			const numbers = "3 of 5 masters vote now, m4 is not reached, m5 is not reached; without m1, 2 would vote and 3 are needed: bring back a master that does not vote, wait for its vote, or replace it first"
-			p.refuses(member.Change{Remove: "m1"}, numbers)
-			p.refuses(member.Change{Replace: "m1", Addr: addrOf(5)}, numbers)
-			p.refuses(member.Change{Add: "m6", Addr: addrOf(5)},
+			p.refuses(coordinator.Change{Remove: "m1"}, numbers)
+			p.refuses(coordinator.Change{Replace: "m1", Addr: addrOf(5)}, numbers)
+			p.refuses(coordinator.Change{Add: "m6", Addr: addrOf(5)},
 				"3 of 5 masters vote now, m4 is not reached, m5 is not reached; with m6, which does not vote at once, 3 would vote and 4 are needed: bring back a master that does not vote, wait for its vote, or replace it first")
 			p.lock(one("r", time.Second)).want(s, "LOCK", "held", 0)
 			// The dead ones can be replaced and removed.
-			what, err := p.ChangeMembers(s.Context(), member.Change{Replace: "m4", Addr: addrOf(5)}, false)
+			what, err := p.ChangeMembers(s.Context(), coordinator.Change{Replace: "m4", Addr: addrOf(5)}, false)
 			if err != nil || strings.Contains(what, "fewer") {
 				s.Fatalf("replace: got %q, %v; want it done, without a master fewer that may fail", what, err)
 			}
 			p.lock(one("r2", time.Second)).want(s, "LOCK while the new master waits", "held", 0)
-			p.refuses(member.Change{Remove: "m1"}, "3 of 5 masters vote now, m4 waits for its vote, m5 is not reached; without m1, 2 would vote and 3 are needed: "+
+			p.refuses(coordinator.Change{Remove: "m1"}, "3 of 5 masters vote now, m4 waits for its vote, m5 is not reached; without m1, 2 would vote and 3 are needed: "+
 				"bring back a master that does not vote, wait for its vote, or replace it first")
-			p.change(member.Change{Remove: "m5"})
+			p.change(coordinator.Change{Remove: "m5"})
 			s.until("the dead one is removed", func() bool { return len(p.Membership().Seats) == 4 })
 			p.allUp()
-			p.change(member.Change{Remove: "m1"})
+			p.change(coordinator.Change{Remove: "m1"})
 			p.lockable("r3")
 		})
 	})
@@ -75,11 +76,11 @@ func TestChangesWithDeadMasters(t *testing.T) {
 		withSpares(t, 3, 1, func(s *stage) {
 			p := s.open(maxTTL(2*time.Second), uncopied)
 			p.crash(2)
-			p.refuses(member.Change{Remove: "m1"}, "2 of 3 masters vote now, m3 is not reached; without m1, 1 would vote and 2 are needed: bring back a master that does not vote, wait for its vote, or replace it first")
-			p.refuses(member.Change{Add: "m4", Addr: addrOf(3)},
+			p.refuses(coordinator.Change{Remove: "m1"}, "2 of 3 masters vote now, m3 is not reached; without m1, 1 would vote and 2 are needed: bring back a master that does not vote, wait for its vote, or replace it first")
+			p.refuses(coordinator.Change{Add: "m4", Addr: addrOf(3)},
 				"2 of 3 masters vote now, m3 is not reached; with m4, which does not vote at once, 2 would vote and 3 are needed: bring back a master that does not vote, wait for its vote, or replace it first")
 			p.lock(one("r", time.Second)).want(s, "LOCK", "held", 0)
-			p.change(member.Change{Replace: "m3", Addr: addrOf(3)})
+			p.change(coordinator.Change{Replace: "m3", Addr: addrOf(3)})
 			p.allUp()
 			p.lock(one("r2", time.Second)).want(s, "LOCK", "held", 0)
 		})
@@ -88,15 +89,15 @@ func TestChangesWithDeadMasters(t *testing.T) {
 		inVirtualTime(t, 3, func(s *stage) {
 			p := s.open(maxTTL(2*time.Second), uncopied)
 			s.do(2, "CONFIG", "SET", "maxmemory", "1000000", "maxmemory-policy", "allkeys-lru")
-			p.refuses(member.Change{Remove: "m1"}, "2 of 3 masters vote now, m3 is refused: it may evict locks when its memory is full: maxmemory-policy is allkeys-lru, set noeviction; "+
+			p.refuses(coordinator.Change{Remove: "m1"}, "2 of 3 masters vote now, m3 is refused: it may evict locks when its memory is full: maxmemory-policy is allkeys-lru, set noeviction; "+
 				"without m1, 1 would vote and 2 are needed: bring back a master that does not vote, wait for its vote, or replace it first")
 		})
 	})
 	t.Run("the only one", func(t *testing.T) {
 		withSpares(t, 1, 1, func(s *stage) {
 			p := s.open(maxTTL(2*time.Second), uncopied)
-			p.refuses(member.Change{Replace: "m1", Addr: addrOf(1)}, "1 of 1 masters vote now; without m1, 0 would vote and 1 are needed: one master cannot be replaced")
-			p.refuses(member.Change{Remove: "m1"}, "m1 is the only seat")
+			p.refuses(coordinator.Change{Replace: "m1", Addr: addrOf(1)}, "1 of 1 masters vote now; without m1, 0 would vote and 1 are needed: one master cannot be replaced")
+			p.refuses(coordinator.Change{Remove: "m1"}, "m1 is the only seat")
 		})
 	})
 }
@@ -112,11 +113,11 @@ func TestChangesWhileMastersWait(t *testing.T) {
 			seats := p.Membership().Seats
 			return seats[3].State == member.Learner && seats[4].State == member.Learner && p.Membership().Settled
 		})
-		p.refuses(member.Change{Remove: "m1"}, "3 of 5 masters vote now, m4 waits for its vote, m5 waits for its vote; without m1, 2 would vote and 3 are needed: bring back a master that does not vote, wait for its vote, or replace it first")
+		p.refuses(coordinator.Change{Remove: "m1"}, "3 of 5 masters vote now, m4 waits for its vote, m5 waits for its vote; without m1, 2 would vote and 3 are needed: bring back a master that does not vote, wait for its vote, or replace it first")
 		p.allUp()
-		p.change(member.Change{Remove: "m1"})
-		p.change(member.Change{Remove: "m2"})
-		p.refuses(member.Change{Remove: "m3"}, "3 of 5 masters vote now, m1 is leaving, m2 is leaving; without m3, 2 would vote and 3 are needed: bring back a master that does not vote, wait for its vote, or replace it first")
+		p.change(coordinator.Change{Remove: "m1"})
+		p.change(coordinator.Change{Remove: "m2"})
+		p.refuses(coordinator.Change{Remove: "m3"}, "3 of 5 masters vote now, m1 is leaving, m2 is leaving; without m3, 2 would vote and 3 are needed: bring back a master that does not vote, wait for its vote, or replace it first")
 	})
 }
 
@@ -128,7 +129,7 @@ func TestRemovalBesideADeadVoter(t *testing.T) {
 		p.ahead(time.Hour)
 		p.cut(3, 4)
 		last := p.fenced("r") // on masters 1, 2, 3
-		p.change(member.Change{Remove: "m5"})
+		p.change(coordinator.Change{Remove: "m5"})
 		s.until("it is removed", func() bool { return len(p.Membership().Seats) == 4 })
 		p.heal(3)
 		p.allUp()
@@ -143,20 +144,20 @@ func TestRemovalBesideADeadVoter(t *testing.T) {
 func TestFewerMayFailUntilANewMasterVotes(t *testing.T) {
 	withSpares(t, 3, 2, func(s *stage) {
 		p := s.open(maxTTL(2 * time.Second))
-		fewer := func(change member.Change, want bool) {
+		fewer := func(change coordinator.Change, want bool) {
 			s.Helper()
 			what, err := p.ChangeMembers(s.Context(), change, true)
 			if got := strings.Contains(what, fmt.Sprintf("%v; until it votes, one master fewer may fail", p.wait())); err != nil || got != want {
 				s.Errorf("%d seats, %+v: got %q, %v; want that one fewer may fail: %v", len(p.Membership().Seats), change, what, err, want)
 			}
 		}
-		fewer(member.Change{Add: "new", Addr: addrOf(3)}, true)
-		fewer(member.Change{Replace: "m2", Addr: addrOf(3)}, true)
-		p.change(member.Change{Add: "new", Addr: addrOf(3)})
+		fewer(coordinator.Change{Add: "new", Addr: addrOf(3)}, true)
+		fewer(coordinator.Change{Replace: "m2", Addr: addrOf(3)}, true)
+		p.change(coordinator.Change{Add: "new", Addr: addrOf(3)})
 		p.allUp()
-		fewer(member.Change{Add: "newer", Addr: addrOf(4)}, false)
+		fewer(coordinator.Change{Add: "newer", Addr: addrOf(4)}, false)
 		p.crash(1)
-		fewer(member.Change{Replace: "m2", Addr: addrOf(4)}, false)
+		fewer(coordinator.Change{Replace: "m2", Addr: addrOf(4)}, false)
 	})
 }
 
@@ -168,7 +169,7 @@ func TestChangeWaitsForFarMasters(t *testing.T) {
 		p := s.start(far)
 		p.delay(40*ms, 40*ms, 3, 4)
 		s.until("the membership is known", func() bool { return p.Membership().Settled })
-		p.change(member.Change{Remove: "m1"})
+		p.change(coordinator.Change{Remove: "m1"})
 	})
 }
 
@@ -179,7 +180,7 @@ func TestDryRunWritesNothing(t *testing.T) {
 		for _, dryRun := range []bool{true, false} {
 			var sent []string
 			s.masters[3].SetObserver(func(e *memmaster.Executed) { sent = append(sent, strings.ToUpper(string(e.Args[0]))) })
-			what, err := p.ChangeMembers(s.Context(), member.Change{Replace: "m2", Addr: addrOf(3)}, dryRun)
+			what, err := p.ChangeMembers(s.Context(), coordinator.Change{Replace: "m2", Addr: addrOf(3)}, dryRun)
 			s.masters[3].SetObserver(nil)
 			if err != nil || !strings.HasPrefix(what, "m2 is the master at m4") {
 				s.Fatalf("dry run %v: got %q, %v", dryRun, what, err)
@@ -212,15 +213,15 @@ func TestMasterOfAnotherFleetIsNotSeated(t *testing.T) {
 		both := func(want string) {
 			s.Helper()
 			want = "the master at m4 cannot be seated: " + want
-			p.refuses(member.Change{Replace: "m2", Addr: addrOf(3)}, want)
-			p.refuses(member.Change{Add: "m7", Addr: addrOf(3)}, want)
+			p.refuses(coordinator.Change{Replace: "m2", Addr: addrOf(3)}, want)
+			p.refuses(coordinator.Change{Add: "m7", Addr: addrOf(3)}, want)
 		}
 		both("it belongs to another fleet, whose masters are m4, m5, m6: name another master, or, if that fleet is gone, run FLUSHALL on this one")
 		s.masters[3].Crash(true)
 		s.masters[3].Restart()
 		both("before it restarted it belonged to another fleet, whose masters are m4, m5, m6: name another master")
 		s.do(3, "FLUSHALL")
-		p.change(member.Change{Replace: "m2", Addr: addrOf(3)})
+		p.change(coordinator.Change{Replace: "m2", Addr: addrOf(3)})
 	})
 }
 
@@ -229,18 +230,18 @@ func TestChangeBesideAnotherOperator(t *testing.T) {
 	withSpares(t, 5, 1, func(s *stage) {
 		p, other := s.open(maxTTL(2*time.Second)), s.open(maxTTL(2*time.Second))
 		for _, tt := range []struct {
-			change member.Change
+			change coordinator.Change
 			want   string
 		}{
-			{member.Change{SetMaxTTL: 3 * time.Second}, "max_ttl is 3s now"},
-			{member.Change{Replace: "m2", Addr: addrOf(5)}, "m2 is at m6 now"},
-			{member.Change{Remove: "m4"}, "m4 is leaving"},
+			{coordinator.Change{SetMaxTTL: 3 * time.Second}, "max_ttl is 3s now"},
+			{coordinator.Change{Replace: "m2", Addr: addrOf(5)}, "m2 is at m6 now"},
+			{coordinator.Change{Remove: "m4"}, "m4 is leaving"},
 		} {
 			p.allUp()
 			s.promiseAll()
 			done := make(chan error, 1)
 			go func() {
-				_, err := p.ChangeMembers(s.Context(), member.Change{Remove: "m5"}, false)
+				_, err := p.ChangeMembers(s.Context(), coordinator.Change{Remove: "m5"}, false)
 				done <- err
 			}()
 			time.Sleep(time.Second) // it is decided, and cannot be chosen

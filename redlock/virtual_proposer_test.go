@@ -7,12 +7,13 @@ import (
 
 	"redlockd/redlock/lua"
 	"redlockd/redlock/member"
+	"redlockd/redlock/member/survey"
 )
 
 // proposer has asked all masters, over paths of its own.
 type proposer struct {
 	*proxy
-	survey *member.Survey
+	survey *survey.Masters
 	// parent is the record that a quorum shows; nil: none.
 	parent *member.Record
 }
@@ -31,7 +32,7 @@ func (p *proposer) look() {
 		p.survey.Close()
 	}
 	o := p.options().withDefaults().members()
-	p.survey = member.SurveyMasters(p.s.Context(), o.Places(), member.Patience{Enough: len(o.Masters)}, o)
+	p.survey = survey.Ask(p.s.Context(), o.Places(), survey.Patience{Enough: len(o.Masters)}, o)
 	p.parent = p.survey.Prevailing()
 }
 

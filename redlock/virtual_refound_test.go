@@ -18,6 +18,8 @@ import (
 
 	"redlockd/redlock/lua"
 	"redlockd/redlock/member"
+	"redlockd/redlock/member/admin"
+	"redlockd/redlock/member/coordinator"
 )
 
 // refounds are the options of an operator who names these masters.
@@ -32,7 +34,7 @@ func (s *stage) refounds(masters ...int) Options {
 }
 
 // refound must succeed.
-func (s *stage) refound(masters ...int) *member.Refounding {
+func (s *stage) refound(masters ...int) *admin.Refounding {
 	s.Helper()
 	plan, err := Refound(s.Context(), s.refounds(masters...), false)
 	if err != nil {
@@ -91,7 +93,7 @@ func TestRefound(t *testing.T) {
 		began := time.Now()
 		plan := s.refound(0, 1, 5)
 		const members, lost = "m1 learner, m2 learner, m6 learner", "m3 voter, m4 voter, m5 voter"
-		for _, p := range []*member.Refounding{dry, plan} {
+		for _, p := range []*admin.Refounding{dry, plan} {
 			if addrsOf(p.Members) != members || addrsOf(p.Lost) != lost || p.Already || p.Wait != before.Wait+member.RecheckWithin(before.Wait) {
 				s.Errorf("got members %s, lost %s, wait %v; want %s, lost %s, wait %v", addrsOf(p.Members), addrsOf(p.Lost), p.Wait, members, lost,
 					before.Wait+member.RecheckWithin(before.Wait))
@@ -182,9 +184,9 @@ func TestRefoundRefusals(t *testing.T) {
 		{"a master that is left has missed where the others went", func(s *stage) {
 			p := s.open(maxTTL(2 * time.Second))
 			p.cut(1)
-			p.change(member.Change{Replace: addrOf(2), Addr: addrOf(5)})
+			p.change(coordinator.Change{Replace: addrOf(2), Addr: addrOf(5)})
 			p.allBut(1)
-			p.change(member.Change{Replace: addrOf(3), Addr: addrOf(6)})
+			p.change(coordinator.Change{Replace: addrOf(3), Addr: addrOf(6)})
 			p.allBut(1)
 			s.lose(2, 3, 4)
 			p.kill()
@@ -251,7 +253,7 @@ func TestRefoundGivesANameToAnotherMachine(t *testing.T) {
 		}
 		s.found(named, maxTTL(2*time.Second))
 		p := s.open(named, maxTTL(2*time.Second))
-		p.change(member.Change{Replace: "name2", Addr: addrOf(3)})
+		p.change(coordinator.Change{Replace: "name2", Addr: addrOf(3)})
 		p.allUp()
 		s.lose(2, 3)
 		o := s.refounds(0, 4, 5)

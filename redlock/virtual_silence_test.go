@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"redlockd/redlock/member"
+	"redlockd/redlock/member/coordinator"
 )
 
 // founding is the number of the founding whose membership is in force.
@@ -30,11 +30,11 @@ func TestHangBesideARemoval(t *testing.T) {
 	for _, hang := range []time.Duration{2 * time.Second, 6 * time.Second, 30 * time.Second} {
 		withSpares(t, 3, 1, func(s *stage) {
 			p := s.open()
-			p.change(member.Change{Add: "m4", Addr: addrOf(3)})
+			p.change(coordinator.Change{Add: "m4", Addr: addrOf(3)})
 			p.allUp()
 			held := p.lock(one("held", time.Minute))
 			held.want(s, "LOCK", "held", 0)
-			p.change(member.Change{Remove: "m4"})
+			p.change(coordinator.Change{Remove: "m4"})
 			s.freeze(0)
 			time.Sleep(hang)
 			s.thaw(0)
@@ -118,11 +118,11 @@ func removalOutOfReach(t *testing.T, then func(s *stage, p *proxy)) {
 	withSpares(t, 3, 1, func(s *stage) {
 		p := s.open(maxTTL(20*time.Second), uncopied)
 		other := s.open(maxTTL(20*time.Second), uncopied)
-		p.change(member.Change{Add: "m4", Addr: addrOf(3)})
+		p.change(coordinator.Change{Add: "m4", Addr: addrOf(3)})
 		p.allUp()
 		p.cut(3)
 		time.Sleep(p.wait() + time.Second)
-		other.change(member.Change{Remove: "m3"})
+		other.change(coordinator.Change{Remove: "m3"})
 		s.until("m3 is removed", func() bool { return len(p.Membership().Seats) == 3 })
 		then(s, p)
 	})
@@ -155,7 +155,7 @@ func TestAmnesiaOfAMajorityIsNoSilence(t *testing.T) {
 		inVirtualTime(t, 5, func(s *stage) {
 			p := s.open(uncopied)
 			if strings.Contains(name, "leaves") {
-				p.change(member.Change{Remove: "m5"})
+				p.change(coordinator.Change{Remove: "m5"})
 			}
 			began := time.Now()
 			lose(s)

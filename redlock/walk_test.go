@@ -24,7 +24,7 @@ import (
 )
 
 // rooms are the packages that count: the engine, and what was moved out of it.
-var rooms = []string{"", "clock", "conn", "fence", "member", "quorum"}
+var rooms = []string{"", "clock", "conn", "fence", "member", "member/survey", "member/copying", "member/coordinator", "quorum"}
 
 // budgets are the most functions and files that each operation may execute. testdata/walk has the operations.
 var budgets = []struct {

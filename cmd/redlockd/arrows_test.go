@@ -24,29 +24,35 @@ var importers = map[string][]string{
 	"redlockd/proxy/fleet":          {"proxy"},
 	"redlockd/proxy/keyspace":       {"proxy"},
 	"redlockd/proxy/status":         {"proxy"},
-	"redlockd/redlock":              {"cmd/redlockd/config", "proxy", "proxy/access", "proxy/fleet", "proxy/keyspace", "proxy/status", "cmd/redlockd/serve", "cmd/redlockd/masters"}, // those of proxy: types alone, see its TestPure
+	"redlockd/redlock":              {"cmd/redlockd/config", "proxy", "proxy/access", "proxy/fleet", "proxy/keyspace", "proxy/status", "cmd/redlockd/serve", "cmd/redlockd/masters"}, // those of proxy: types alone, see TestPure
 	"redlockd/redlock/rawio":        {"redlock", "proxy", "bench", "redlock/conn"},
-	"redlockd/redlock/loglimit":     {"redlock", "proxy", "redlock/member"},
+	"redlockd/redlock/loglimit":     {"redlock", "proxy", "redlock/member/coordinator"},
 	"redlockd/redlock/resp":         {"redlock/memmaster", "redlock/sandbox", "proxy", "proxy/keyspace", "cmd/redlockd/client", "redlock/conn", "bench"}, // cmd and bench: as a client
 	"redlockd/redlock/sandbox":      {"proxy", "redlock/memmaster"},
-	"redlockd/redlock/memmaster":    {"cmd/redlockd/serve"},     // the embedded masters; everywhere else it is a test double
-	"redlockd/redlock/redisproc":    {"bench", "bench/torture"}, // everywhere else it serves tests
+	"redlockd/redlock/memmaster":    {"cmd/redlockd/serve", "redlock/member/fleettest"},     // the embedded masters; everywhere else it is a test double
+	"redlockd/redlock/redisproc":    {"bench", "bench/torture", "redlock/member/fleettest"}, // everywhere else it serves tests
 	"redlockd/cmd/redlockd/serve":   {"cmd/redlockd"},
 	"redlockd/cmd/redlockd/masters": {"cmd/redlockd"},
 	"redlockd/cmd/redlockd/client":  {"cmd/redlockd"},
 	"redlockd/cmd/redlockd/cli":     {"cmd/redlockd", "cmd/redlockd/serve", "cmd/redlockd/masters", "cmd/redlockd/client"},
-	"redlockd/redlock/clock":        {"redlock", "redlock/member"},
-	"redlockd/redlock/conn":         {"redlock", "redlock/fence", "redlock/member"},
-	"redlockd/redlock/fence":        {"redlock", "redlock/member"},
-	"redlockd/redlock/member":       {"redlock"},
-	"redlockd/redlock/quorum":       {"redlock", "redlock/clock", "redlock/member"},
-	"redlockd/redlock/lua":          {"redlock", "redlock/conn", "redlock/fence", "redlock/member"},
+	"redlockd/redlock/clock":        {"redlock", "redlock/member", "redlock/member/copying", "redlock/member/coordinator", "redlock/member/admin", "redlock/member/fleettest"},
+	"redlockd/redlock/conn":         {"redlock", "redlock/fence", "redlock/member", "redlock/member/survey", "redlock/member/copying", "redlock/member/coordinator", "redlock/member/admin", "redlock/member/fleettest"},
+	"redlockd/redlock/fence":        {"redlock", "redlock/member", "redlock/member/survey"},
+	// The membership: what is decided is pure, and those that ask masters stand on it.
+	"redlockd/redlock/member":             {"redlock", "redlock/member/survey", "redlock/member/copying", "redlock/member/coordinator", "redlock/member/admin", "redlock/member/fleettest"},
+	"redlockd/redlock/member/survey":      {"redlock", "redlock/member/copying", "redlock/member/coordinator", "redlock/member/admin"},
+	"redlockd/redlock/member/copying":     {"redlock", "redlock/member/coordinator"},
+	"redlockd/redlock/member/coordinator": {"redlock"},
+	"redlockd/redlock/member/admin":       {"redlock"},
+	"redlockd/redlock/member/fleettest":   nil, // it serves tests
+	"redlockd/redlock/quorum":             {"redlock", "redlock/clock", "redlock/member", "redlock/member/copying", "redlock/member/coordinator", "redlock/member/admin"},
+	"redlockd/redlock/lua":                {"redlock", "redlock/conn", "redlock/fence", "redlock/member", "redlock/member/survey", "redlock/member/copying", "redlock/member/coordinator", "redlock/member/admin"},
 }
 
 // owners lists which directories may import a third-party module. A module that is new needs an owner here.
 var owners = map[string][]string{
 	"github.com/tidwall/redcon":            {"redlock/resp"},
-	"github.com/redis/go-redis/":           {"redlock", "redlock/conn", "redlock/fence", "redlock/member", "bench", "bench/torture"},
+	"github.com/redis/go-redis/":           {"redlock", "redlock/conn", "redlock/fence", "redlock/member", "redlock/member/survey", "redlock/member/copying", "redlock/member/admin", "redlock/member/fleettest", "bench", "bench/torture"},
 	"github.com/BurntSushi/toml":           {"cmd/redlockd/config"},
 	"github.com/prometheus/":               {"proxy", "proxy/status"},
 	"github.com/a-h/templ":                 {"proxy/status"},
@@ -69,16 +75,17 @@ var owners = map[string][]string{
 // testsBelow lists what tests may import beyond that: masters to try things on, and the client libraries as users have
 // them.
 var testsBelow = map[string][]string{
-	"redlockd/redlock/memmaster":   {"redlock", "redlock/member", "proxy", "cmd/redlockd"},
-	"redlockd/redlock/resp":        {"redlock"},
-	"redlockd/redlock/sandbox":     {"redlock"}, // parses the Lua that mutants are made of
-	"redlockd/proxy":               {"redlock"}, // from outside its package: the simulation's servers
-	"redlockd/redlock/redisproc":   {"redlock", "redlock/member", "redlock/memmaster", "redlock/sandbox", "proxy", "proxy/keyspace", "proxy/status", "cmd/redlockd", "cmd/redlockd/config", "bench/peers"},
-	"redlockd/redlock":             {"redlock/memmaster", "cmd/redlockd", "bench/peers"},
-	"redlockd/cmd/redlockd/config": {"cmd/redlockd"},
-	"golang.org/x/sys":             {"cmd/redlockd"},
-	"github.com/redis/go-redis/":   {"proxy", "redlock/memmaster", "redlock/sandbox", "cmd/redlockd", "bench/peers"},
-	"github.com/redis/rueidis":     {"proxy"},
+	"redlockd/redlock/memmaster":        {"redlock", "redlock/member/survey", "proxy", "cmd/redlockd"},
+	"redlockd/redlock/member/fleettest": {"redlock", "redlock/member/survey", "redlock/member/copying", "redlock/member/admin"},
+	"redlockd/redlock/resp":             {"redlock"},
+	"redlockd/redlock/sandbox":          {"redlock"}, // parses the Lua that mutants are made of
+	"redlockd/proxy":                    {"redlock"}, // from outside its package: the simulation's servers
+	"redlockd/redlock/redisproc":        {"redlock", "redlock/member/admin", "redlock/memmaster", "redlock/sandbox", "proxy", "proxy/keyspace", "proxy/status", "cmd/redlockd", "cmd/redlockd/config", "bench/peers"},
+	"redlockd/redlock":                  {"redlock/memmaster", "cmd/redlockd", "bench/peers"},
+	"redlockd/cmd/redlockd/config":      {"cmd/redlockd"},
+	"golang.org/x/sys":                  {"cmd/redlockd"},
+	"github.com/redis/go-redis/":        {"proxy", "redlock/memmaster", "redlock/sandbox", "cmd/redlockd", "bench/peers"},
+	"github.com/redis/rueidis":          {"proxy"},
 
 	// The chart, in a module of its own.
 	"helm.sh/helm/":               {"docker/helm/test"},

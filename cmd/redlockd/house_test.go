@@ -41,7 +41,11 @@ func TestCircles(t *testing.T) {
 		methods int
 	}{
 		{"redlock", 42, "Client", 119},
-		{"redlock/member", 4, "Coordinator", 33},
+		{"redlock/member", 3, "Record", 33},
+		{"redlock/member/survey", 1, "Masters", 30},
+		{"redlock/member/copying", 3, "Copy", 30},
+		{"redlock/member/coordinator", 4, "Coordinator", 33},
+		{"redlock/member/admin", 1, "MasterReport", 15},
 		{"redlock/conn", 1, "Wire", 6},
 		{"redlock/clock", 1, "Own", 9},
 		{"proxy", 21, "connection", 55},
@@ -131,16 +135,16 @@ func largestCircle(uses map[string]map[string]bool) (most int) {
 	return most
 }
 
-// TestLines: what users run does not grow in silence. redisproc is for tests.
+// TestLines: what users run does not grow in silence. redisproc and fleettest are for tests.
 func TestLines(t *testing.T) {
-	const budget = 57_050
+	const budget = 57_830
 	lines := 0
 	for _, root := range []string{"../../cmd", "../../proxy", "../../redlock"} {
 		err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 			if err != nil {
 				return err
 			}
-			if d.IsDir() && (d.Name() == "testdata" || d.Name() == "redisproc") {
+			if d.IsDir() && (d.Name() == "testdata" || d.Name() == "redisproc" || d.Name() == "fleettest") {
 				return filepath.SkipDir
 			}
 			if strings.HasSuffix(path, "_test.go") || strings.HasSuffix(path, generated) || !strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, ".lua") {

@@ -9,7 +9,7 @@
 --   why     what has become of the memory before, for people
 --   beat    grows with every heartbeat of every proxy
 --   minority
---           what this master was given although fewer than a quorum held it (member/copy_minority.go)
+--           what this master was given although fewer than a quorum held it (member/minority.go)
 --   copy    who copies to this master, which learns, and how far that is (copy_note.lua)
 --   s:<generation>-<lineage>:<seat>@<since>
 --           a stamp: TIME of this master, in ms, when it was told that this listing of the seat is

@@ -12,59 +12,16 @@ import (
 // start, that its settings name.
 //
 // A record in force stays in force as long as a quorum of the memories that it lists stand at it: what
-// follows it is chosen among them, by a step (step.go). A client that missed steps follows when a
+// follows it is chosen among them, by a step (survey/step.go). A client that missed steps follows when a
 // quorum of the seats that it knows stand at a newer record.
 //
 // A wrong guess costs votes, and no lock: a vote counts only where the master shows the record of the
 // round.
 
-// FleetLen is how many digits of a lineage name the fleet. They are drawn when the fleet is founded
-// first, and later foundings keep them.
-const FleetLen = NonceLen / 2
-
-// fleet names the record's fleet; "": it is no record.
-func (id recordID) fleet() string { return id.lineage[:min(FleetLen, len(id.lineage))] }
-
-// Fleet names the record's fleet.
-func (r *Record) Fleet() string { return r.ID().fleet() }
-
-// shows tells whether some master shows a record of the fleet.
-func (s *Survey) shows(fleet string) bool {
-	return slices.ContainsFunc(s.Reports, func(f *Report) bool { return f.shownID().fleet() == fleet })
+// Shows tells whether some master shows a record of the fleet.
+func (s *Survey) Shows(fleet string) bool {
+	return slices.ContainsFunc(s.Reports, func(f *Report) bool { return f.ShownID().Fleet() == fleet })
 }
-
-// foreign tells whether the master shows a record of another fleet than r, or has shown it before it
-// forgot.
-func (f *Report) foreign(r *Record) bool {
-	of := f.shownID().fleet()
-	return of != "" && of != r.Fleet()
-}
-
-// shownID is the record that the master shows; for one that has forgotten, the one that the memory
-// before it left; zero: none.
-func (f *Report) shownID() recordID {
-	switch {
-	case !f.ok():
-		return recordID{}
-	case !f.State.fresh:
-		return f.State.Record
-	case f.before != nil:
-		return f.before.ID()
-	}
-	return recordID{}
-}
-
-// standsAt tells whether the master has settled on the record, or on a child of it, which it could do
-// only after the record was chosen.
-func (f *Report) standsAt(r *Record) bool {
-	if !f.ok() || f.State.fresh {
-		return false
-	}
-	return f.State.Record.Digest == r.Digest || f.isPast(r) //mutant:versions-are-compared-without-digests
-}
-
-// isPast tells whether the master has settled on a child of the record, whose text is there.
-func (f *Report) isPast(r *Record) bool { return f.record != nil && f.record.Parent == r.Digest }
 
 // Acceptors are the memories that r lists, as far as they stand at it: those choose its child, and some
 // may know already which one it is.
@@ -77,12 +34,12 @@ func (s *Survey) Acceptors(r *Record) (list []*Report) {
 	return list
 }
 
-// inForce tells whether a quorum of the memories that r lists stand at it.
-func (s *Survey) inForce(r *Record) bool { return len(s.Acceptors(r)) >= r.Quorum() }
+// InForce tells whether a quorum of the memories that r lists stand at it.
+func (s *Survey) InForce(r *Record) bool { return len(s.Acceptors(r)) >= r.Quorum() }
 
-// stay is how many of the memories that r lists stand at it, and not at next: those that have gone on
+// Stay is how many of the memories that r lists stand at it, and not at next: those that have gone on
 // speak for next, which may need fewer of them.
-func (s *Survey) stay(r, next *Record) (n int) {
+func (s *Survey) Stay(r, next *Record) (n int) {
 	for _, f := range s.Acceptors(r) {
 		if !f.standsAt(next) { //mutant:who-has-gone-on-counts-as-staying
 			n++
@@ -91,48 +48,48 @@ func (s *Survey) stay(r, next *Record) (n int) {
 	return n
 }
 
-// settled are the records that masters have settled on, as far as their texts are there.
-func (s *Survey) settled() (records []*Record) {
+// Settled are the records that masters have settled on, as far as their texts are there.
+func (s *Survey) Settled() (records []*Record) {
 	for _, f := range s.Reports {
-		if f.ok() && f.record != nil {
-			records = append(records, f.record)
+		if f.OK() && f.Record != nil {
+			records = append(records, f.Record)
 		}
 	}
 	return records
 }
 
-// successor returns the newest record that a quorum of own's seats stand at, if it is newer than own;
+// Successor returns the newest record that a quorum of own's seats stand at, if it is newer than own;
 // nil: there is none. Memories are not compared: a seat whose master has forgotten, and was told of a
 // record since, stands at that.
-func (s *Survey) successor(own *Record) (newest *Record) {
-	for _, r := range s.settled() {
+func (s *Survey) Successor(own *Record) (newest *Record) {
+	for _, r := range s.Settled() {
 		switch {
-		case !r.follows(own):
-		case s.count(func(f *Report) bool { return own.Seat(f.Place) != nil && f.standsAt(r) }) < own.Quorum(): //mutant:a-record-of-a-minority-adopted
+		case !r.Follows(own):
+		case s.Count(func(f *Report) bool { return own.Seat(f.Place) != nil && f.standsAt(r) }) < own.Quorum(): //mutant:a-record-of-a-minority-adopted
 		case r.Parent == own.Digest && CheckChild(own, r) != nil:
-		case newest == nil || r.newerThan(newest.ID()):
+		case newest == nil || r.NewerThan(newest.ID()):
 			newest = r
 		}
 	}
 	return newest
 }
 
-// follows tells whether a client that goes by own may go on to r: to a later version, or to another
+// Follows tells whether a client that goes by own may go on to r: to a later version, or to another
 // founding of the fleet that is as late.
-func (r *Record) follows(own *Record) bool {
-	if r.ID().sameLineage(own.ID()) {
+func (r *Record) Follows(own *Record) bool {
+	if r.ID().SameLineage(own.ID()) {
 		return r.Version > own.Version
 	}
 	return r.Fleet() == own.Fleet() && r.Generation >= own.Generation
 }
 
-// best returns, of the records that match, the one at which most of the memories that it lists stand,
+// Best returns, of the records that match, the one at which most of the memories that it lists stand,
 // and how many those are; of two, the newer one. Nil: those are no quorum of its seats. A record that
 // names one seat needs one master to be in force, and most others show what is.
-func (s *Survey) best(match func(r *Record) bool) (best *Record, most int) {
-	for _, r := range s.settled() {
+func (s *Survey) Best(match func(r *Record) bool) (best *Record, most int) {
+	for _, r := range s.Settled() {
 		n := len(s.Acceptors(r))
-		if match(r) && (n > most || n == most && best != nil && r.newerThan(best.ID())) { //mutant:the-newest-record-at-a-start
+		if match(r) && (n > most || n == most && best != nil && r.NewerThan(best.ID())) { //mutant:the-newest-record-at-a-start
 			best, most = r, n
 		}
 	}
@@ -144,27 +101,27 @@ func (s *Survey) best(match func(r *Record) bool) (best *Record, most int) {
 
 // Prevailing is the record that a client goes by which starts, and has followed; nil: there is none.
 func (s *Survey) Prevailing() *Record {
-	r, _ := s.best(func(*Record) bool { return true })
+	r, _ := s.Best(func(*Record) bool { return true })
 	if r != nil {
-		return cmp.Or(s.successor(r), r)
+		return cmp.Or(s.Successor(r), r)
 	}
 	return nil
 }
 
-// belongsElsewhere is why a master cannot be a member that shows a record of another fleet.
-const belongsElsewhere = "it belongs to another fleet"
+// BelongsElsewhere is why a master cannot be a member that shows a record of another fleet.
+const BelongsElsewhere = "it belongs to another fleet"
 
-// fleet is what a client without a record is led to by the masters that its settings name: the fleet
+// Fleet is what a client without a record is led to by the masters that its settings name: the fleet
 // that more than half of those show that have answered. A master that shows nothing counts for the
 // fleet that has a seat at its address. The fleet is "" where nobody shows anything. Where masters show
 // fleets, and none of them is the one of more than half, wrong says who belongs where.
-func (s *Survey) fleet(o Options) (fleet, wrong string) {
+func (s *Survey) Fleet(o Options) (fleet, wrong string) {
 	members, answered := make(map[string][]string), 0
 	for _, f := range s.Reports {
-		if f.ok() {
+		if f.OK() {
 			answered++
 			of := s.fleetOf(f, o)
-			members[of] = append(members[of], f.master.Addr)
+			members[of] = append(members[of], f.Master.Addr)
 		}
 	}
 	if len(members[""]) == answered {
@@ -175,23 +132,23 @@ func (s *Survey) fleet(o Options) (fleet, wrong string) {
 			return of, ""
 		}
 	}
-	return "", "the masters that the settings name lead to no fleet: more than half of those that answer would have to belong to one, and they belong: " + s.whoBelongs(members) +
+	return "", "the masters that the settings name lead to no fleet: more than half of those that answer would have to belong to one, and they belong: " + s.WhoBelongs(members) +
 		": name the masters of one fleet, as `redlockd members` prints them there; if a fleet is gone, run FLUSHALL on what is left of it"
 }
 
 // fleetOf names the fleet that a master leads to; "": none.
 func (s *Survey) fleetOf(f *Report, o Options) string {
-	of := f.shownID().fleet()
+	of := f.ShownID().Fleet()
 	if of != "" {
 		return of
 	}
 	for _, other := range s.Reports {
-		r := other.known()
-		if !other.ok() || r == nil {
+		r := other.Known()
+		if !other.OK() || r == nil {
 			continue
 		}
-		for one := range r.seats() {
-			if o.MasterAt(one.Name, one.Addr).Addr == f.master.Addr {
+		for one := range r.EachSeat() {
+			if o.MasterAt(one.Name, one.Addr).Addr == f.Master.Addr {
 				if of != "" && of != r.Fleet() {
 					return ""
 				}
@@ -202,46 +159,71 @@ func (s *Survey) fleetOf(f *Report, o Options) string {
 	return of
 }
 
-// whoBelongs says which masters belong to which fleet, given their addresses by fleet, with the seats
+// WhoBelongs says which masters belong to which fleet, given their addresses by fleet, with the seats
 // of each fleet.
-func (s *Survey) whoBelongs(addrs map[string][]string) string {
+func (s *Survey) WhoBelongs(addrs map[string][]string) string {
 	var parts []string
 	for _, fleet := range slices.Sorted(maps.Keys(addrs)) {
 		to := " to none"
 		if fleet != "" {
 			to = " to fleet " + fleet
 		}
-		if at := slices.IndexFunc(s.Reports, func(f *Report) bool { return f.ok() && f.known() != nil && f.known().Fleet() == fleet }); at >= 0 {
-			to += " (" + seatNames(s.Reports[at].known()) + ")"
+		if at := slices.IndexFunc(s.Reports, func(f *Report) bool { return f.OK() && f.Known() != nil && f.Known().Fleet() == fleet }); at >= 0 {
+			to += " (" + SeatNames(s.Reports[at].Known()) + ")"
 		}
 		parts = append(parts, strings.Join(addrs[fleet], ", ")+to)
 	}
 	return strings.Join(parts, "; ")
 }
 
-// untaught are the masters that the record lists and that show an older one.
-func (s *Survey) untaught(r *Record) (list []*Report) {
+// Untaught are the masters that the record lists and that show an older one.
+func (s *Survey) Untaught(r *Record) (list []*Report) {
 	for _, f := range s.Reports {
-		if f.lists(r) && (f.State.fresh || f.State.Record != r.ID() && r.newerThan(f.State.Record)) {
+		if f.lists(r) && (f.State.Fresh || f.State.Record != r.ID() && r.NewerThan(f.State.Record)) {
 			list = append(list, f)
 		}
 	}
 	return list
 }
 
-// strays are the masters of the fleet that show what cannot be chosen any more, because r is in force
+// Strays are the masters of the fleet that show what cannot be chosen any more, because r is in force
 // and no child of it is under way. They cannot learn r.
-func (s *Survey) strays(r *Record) (list []*Report) {
+func (s *Survey) Strays(r *Record) (list []*Report) {
 	for _, f := range s.Reports {
-		if id := f.State.Record; f.ok() && !f.State.fresh && !f.foreign(r) && id != r.ID() && !r.newerThan(id) {
+		if id := f.State.Record; f.OK() && !f.State.Fresh && !f.Foreign(r) && id != r.ID() && !r.NewerThan(id) {
 			list = append(list, f)
 		}
 	}
 	return list
 }
 
-// unfinished tells whether somebody has begun a step from r: a memory has accepted a child of it, or
+// Unfinished tells whether somebody has begun a step from r: a memory has accepted a child of it, or
 // has settled on one.
-func (s *Survey) unfinished(r *Record) bool {
+func (s *Survey) Unfinished(r *Record) bool {
 	return slices.ContainsFunc(s.Acceptors(r), func(f *Report) bool { return f.State.Child != "" || f.State.Record.Digest != r.Digest })
+}
+
+// OfAnotherFleet says which other fleet than that of r the master belongs to, also if that is idle; "":
+// to none.
+func (f *Report) OfAnotherFleet(r *Record) string {
+	switch {
+	case f.Before != nil && f.Before.Fleet() != r.Fleet(): //mutant:a-master-that-belonged-to-another-fleet-is-seated
+		return "before it restarted it belonged to another fleet, whose masters are " + SeatNames(f.Before)
+	case f.Foreign(r) && f.Record == nil:
+		return BelongsElsewhere
+	case f.Foreign(r): //mutant:a-master-of-another-fleet-is-seated
+		return BelongsElsewhere + ", whose masters are " + SeatNames(f.Record)
+	}
+	return ""
+}
+
+// Newest is the newest record that a master shows, or has of the memory before; own, if there is no
+// newer one.
+func (s *Survey) Newest(own *Record) *Record {
+	for _, f := range s.Reports {
+		if r := f.Known(); f.OK() && r != nil && (own == nil || r.NewerThan(own.ID())) {
+			own = r
+		}
+	}
+	return own
 }

@@ -24,7 +24,7 @@ func CheckChild(parent, child *Record) error {
 
 func checkDescent(parent, child *Record) error {
 	switch {
-	case !child.ID().sameLineage(parent.ID()):
+	case !child.ID().SameLineage(parent.ID()):
 		return fmt.Errorf("it is of lineage %d-%s, its parent of %d-%s: only a founding begins a lineage", child.Generation, child.Lineage, parent.Generation, parent.Lineage)
 	case child.Version != parent.Version+1:
 		return fmt.Errorf("it follows version %d: a step goes to the next version", parent.Version)

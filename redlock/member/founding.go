@@ -21,15 +21,15 @@ import (
 // that. Where those and the masters that one side cannot reach are a majority of the seats, the other
 // side may found a fleet of its own.
 
-// founding decides whether the survey allows one, and returns its record. base is the last record that
+// Founding decides whether the survey allows one, and returns its record. base is the last record that
 // is known of the fleet; nil: nothing is known of any, so the options name the seats. FoundingWait of
 // the options is 0 where base was in force until now.
 //
 // Nil: there is nothing to found, and why is ""; or it is not possible yet, and why says what is
 // missing. Else why names the master whose word alone makes the wait so long: nobody can tell whether
 // it lies.
-func (s *Survey) founding(base *Record, opts Options) (f *Record, why string) {
-	f = vacated(base, opts)
+func (s *Survey) Founding(base *Record, opts Options) (f *Record, why string) {
+	f = Vacated(base, opts)
 	reached, longest := 0, f.Wait                                   // the longest wait, and the longest that a max_ttl needs
 	needed := max(f.Needed(opts.Drift), wholeMs(opts.FoundingWait)) //mutant:a-founding-forgets-founding_wait
 	know := func(r *Record) {
@@ -37,30 +37,30 @@ func (s *Survey) founding(base *Record, opts Options) (f *Record, why string) {
 		needed = max(needed, r.Needed(opts.Drift)) //mutant:a-founding-forgets-a-longer-max_ttl
 	}
 	others := make(map[string][]string) // names, by what keeps them from being members
-	for one := range f.seats() {
+	for one := range f.EachSeat() {
 		a := s.At(one.Number)
-		if !a.ok() {
-			if a != nil && conn.IsRefused(a.err) {
-				others[conn.Shorten(a.err).Error()] = append(others[conn.Shorten(a.err).Error()], conn.Sanitize(one.Name))
+		if !a.OK() {
+			if a != nil && conn.IsRefused(a.Err) {
+				others[conn.Shorten(a.Err).Error()] = append(others[conn.Shorten(a.Err).Error()], conn.Sanitize(one.Name))
 			}
 			continue
 		}
-		if base != nil && a.foreign(base) || base == nil && !a.State.fresh {
-			reason := belongsElsewhere
-			if a.known() == nil {
-				reason = recordIsGone
+		if base != nil && a.Foreign(base) || base == nil && !a.State.Fresh {
+			reason := BelongsElsewhere
+			if a.Known() == nil {
+				reason = RecordIsGone
 			}
 			others[reason] = append(others[reason], conn.Sanitize(one.Name))
 			continue
 		}
 		reached++
 		f.Generation = max(f.Generation, a.State.Record.generation) //mutant:a-founding-whose-text-is-gone-is-forgotten
-		if r := a.known(); r != nil {
+		if r := a.Known(); r != nil {
 			f.Generation = max(f.Generation, r.Generation) //mutant:a-founding-before-is-forgotten
 			know(r)
 		}
-		if a.child != nil { // it may have been chosen //mutant:a-founding-forgets-the-wait-of-a-child
-			know(a.child)
+		if a.Child != nil { // it may have been chosen //mutant:a-founding-forgets-the-wait-of-a-child
+			know(a.Child)
 		}
 		one.Memory, one.State = a.State.Memory, Learner
 	}
@@ -76,17 +76,17 @@ func (s *Survey) founding(base *Record, opts Options) (f *Record, why string) {
 		if len(reasons) > 0 {
 			why += " (" + strings.Join(reasons, "; ") + ")"
 		}
-		if len(others[belongsElsewhere]) > 0 {
+		if len(others[BelongsElsewhere]) > 0 {
 			why += ": run FLUSHALL on those of another fleet if that is gone, or name other masters"
 		}
 		return nil, why
-	case base != nil && s.inForce(base): //mutant:founded-over-a-quorum-that-remembers
+	case base != nil && s.InForce(base): //mutant:founded-over-a-quorum-that-remembers
 		return nil, ""
 	}
 	var whose []string // who remembers so long a wait
 	for _, a := range s.Reports {
-		if a.ok() && a.known() != nil && a.known().Wait == longest {
-			whose = append(whose, conn.Sanitize(a.master.SeatName()))
+		if a.OK() && a.Known() != nil && a.Known().Wait == longest {
+			whose = append(whose, conn.Sanitize(a.Master.SeatName()))
 		}
 	}
 	if len(whose) == 1 && longest > needed {
@@ -97,9 +97,9 @@ func (s *Survey) founding(base *Record, opts Options) (f *Record, why string) {
 	return f.Seal(), why
 }
 
-// vacated is the record of a founding before anything is known of the masters: the seats of base, or
+// Vacated is the record of a founding before anything is known of the masters: the seats of base, or
 // those that the options name where base is nil, without memories.
-func vacated(base *Record, opts Options) *Record {
+func Vacated(base *Record, opts Options) *Record {
 	f := &Record{MaxTTL: opts.MaxTTL.Truncate(time.Millisecond), Lineage: Nonce()}
 	f.Wait = f.Needed(opts.Drift)
 	if base == nil {
@@ -111,7 +111,7 @@ func vacated(base *Record, opts Options) *Record {
 	f.Generation, f.Roster = base.Generation, base.Roster
 	f.Lineage = base.Lineage[:FleetLen] + f.Lineage[FleetLen:]
 	f.MaxTTL, f.Wait = base.MaxTTL, max(f.Wait, base.Wait)
-	for s := range base.seats() {
+	for s := range base.EachSeat() {
 		if s.State != Leaving {
 			f.Seats = append(f.Seats, Seat{Number: s.Number, Name: s.Name, Addr: s.Addr, State: Vacant})
 		}
@@ -119,21 +119,31 @@ func vacated(base *Record, opts Options) *Record {
 	return f
 }
 
-// recordIsGone is why a master cannot be a member that shows a record whose text is not there, where
+// RecordIsGone is why a master cannot be a member that shows a record whose text is not there, where
 // nobody knows that record.
-const recordIsGone = "it shows a membership whose record is not there: see who writes to it; FLUSHALL on it has it start anew"
+const RecordIsGone = "it shows a membership whose record is not there: see who writes to it; FLUSHALL on it has it start anew"
 
-// remains is the newest record of own's fleet that some master shows, or has of the memory before; own,
+// Remains is the newest record of own's fleet that some master shows, or has of the memory before; own,
 // if there is no newer one. Where own is nil, the record is of any fleet: the masters lead to one only
 // (survey.fleet). One master's word counts here: what it can do is to name other seats, and to make the
 // founding wait for longer.
-func (s *Survey) remains(own *Record) (newest *Record) {
+func (s *Survey) Remains(own *Record) (newest *Record) {
 	newest = own
 	for _, f := range s.Reports {
-		r := f.known()
-		if f.ok() && r != nil && r.seatOf(f.master) != nil && (newest == nil || r.follows(newest)) { //mutant:the-seats-of-an-older-founding
+		r := f.Known()
+		if f.OK() && r != nil && r.SeatOf(f.Master) != nil && (newest == nil || r.Follows(newest)) { //mutant:the-seats-of-an-older-founding
 			newest = r
 		}
 	}
 	return newest
+}
+
+// Admit makes voters of those that were found.
+func (r *Record) Admit(found []*Report, o Options) {
+	for _, f := range found {
+		if s := r.Lists(f.State.Memory); f.OK() && s != nil {
+			s.State = Voter
+		}
+	}
+	r.Wait = r.Needed(o.Drift)
 }

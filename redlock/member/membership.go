@@ -135,25 +135,25 @@ type Copying struct {
 	Problem string
 }
 
-// membership is the record for people.
-func (r *Record) membership(o Options) Membership {
+// Membership is the record for people.
+func (r *Record) Membership(o Options) Membership {
 	all := Membership{Known: true, Lineage: fmt.Sprintf("%d-%s", r.Generation, r.Lineage), Version: r.Version, MaxTTL: r.MaxTTL, Wait: r.Wait,
-		Lowering: r.Wait > r.Needed(o.Drift), Needed: r.Quorum(), Differences: fileDiffers(r, o), ToDo: correctsRecord(r, o)}
-	for s := range r.seats() {
+		Lowering: r.Wait > r.Needed(o.Drift), Needed: r.Quorum(), Differences: FileDiffers(r, o), ToDo: CorrectsRecord(r, o)}
+	for s := range r.EachSeat() {
 		all.Seats = append(all.Seats, SeatInfo{Name: s.Name, Addr: o.MasterAt(s.Name, s.Addr).FullAddr(), State: s.State, NeverVoted: r.neverVoted(s), Memory: s.Memory, Since: s.Since})
 	}
 	return all
 }
 
-// fileDiffers is what the options say otherwise than the record; "": nothing.
-func fileDiffers(r *Record, o Options) string {
+// FileDiffers is what the options say otherwise than the record; "": nothing.
+func FileDiffers(r *Record, o Options) string {
 	var parts []string
 	if o.MaxTTL.Truncate(time.Millisecond) != r.MaxTTL {
 		parts = append(parts, fmt.Sprintf("max_ttl is %s, the settings say %s", clock.Text(r.MaxTTL), clock.Text(o.MaxTTL)))
 	}
 	named := make(map[*conn.Master]bool)
-	for s := range r.seats() {
-		one, at := o.masterOf(s.Name, s.Addr), o.MasterAt(s.Name, s.Addr).FullAddr()
+	for s := range r.EachSeat() {
+		one, at := o.MasterOf(s.Name, s.Addr), o.MasterAt(s.Name, s.Addr).FullAddr()
 		named[one] = true
 		switch {
 		case s.State == Leaving && one == nil:
@@ -175,18 +175,18 @@ func fileDiffers(r *Record, o Options) string {
 	return strings.Join(parts, "; ")
 }
 
-// correctsRecord says what to do where the record has seats that have never voted and that the options do
+// CorrectsRecord says what to do where the record has seats that have never voted and that the options do
 // not name; "": it has none. Most likely an address was wrong at the first start, so that the record is
 // to be corrected, not the options.
-func correctsRecord(r *Record, o Options) string {
+func CorrectsRecord(r *Record, o Options) string {
 	var seats, others []string
-	for s := range r.seats() {
-		if r.neverVoted(s) && o.masterOf(s.Name, s.Addr) == nil {
+	for s := range r.EachSeat() {
+		if r.neverVoted(s) && o.MasterOf(s.Name, s.Addr) == nil {
 			seats = append(seats, conn.Sanitize(s.Name))
 		}
 	}
 	for _, m := range o.Masters {
-		if r.seatOf(m) == nil {
+		if r.SeatOf(m) == nil {
 			others = append(others, m.FullAddr())
 		}
 	}
@@ -195,8 +195,44 @@ func correctsRecord(r *Record, o Options) string {
 		return ""
 	case len(others) == 0:
 		return "name " + strings.Join(seats, ", ") + " in the settings again, or run `redlockd members remove " + seats[0] + "`"
-	case r.isNew():
+	case r.IsNew():
 		return "if the settings are right now, run `redlockd bootstrap`: nobody has voted yet"
 	}
 	return fmt.Sprintf("if the settings are right now, run `redlockd members replace %s %s`", seats[0], others[0])
+}
+
+// WhyNoVote says, by what a master shows, why it has no vote under r at the seat, and what to do about
+// it; "": what it shows does not tell.
+func (r *Record) WhyNoVote(seat *Seat, shown State) (why, fix string) {
+	of := shown.Record.Fleet()
+	switch {
+	case !shown.Fresh && of != "" && of != r.Fleet():
+		return "it shows a membership of another fleet", "run FLUSHALL on it if that fleet is gone; else name another master here"
+	case seat == nil:
+		return "", ""
+	case seat.State == Leaving:
+		return "its seat is leaving: it has no vote, and is removed after the wait", ""
+	case seat.Memory == "":
+		return "its seat had no master until now", ""
+	case seat.Memory == shown.Memory && seat.State == Learner && seat.Since == 0 && r.Generation > 1:
+		return "the fleet was founded anew, because too many had forgotten: all wait, those as well that remember", ""
+	case seat.Memory == shown.Memory:
+		return "", ""
+	case SameProcess(seat.Memory, shown.Memory):
+		return "it was flushed: the same run has forgotten its membership", ""
+	}
+	return "it has another run id than before: it has restarted, or another master stands at its address", ""
+}
+
+// WithoutVote is why a master has no vote under r at the seat (nil: it has none), by what it shows; born
+// is what its memory was told when it began, and does not count where what it shows is evidence.
+func (r *Record) WithoutVote(seat *Seat, shown State, born string) string {
+	why, fix := r.WhyNoVote(seat, shown)
+	switch {
+	case fix != "":
+		return why + ": " + fix
+	case why == "" || seat.Memory != shown.Memory && seat.Memory != "" && born != "" && born != reasonNew:
+		return born
+	}
+	return why
 }

@@ -41,18 +41,18 @@ func votersRecord(n int) *Record {
 
 // foundAt is what a master shows that has settled on r; nil: it is fresh.
 func foundAt(place int, memory string, r *Record) *Report {
-	f := &Report{Place: place, master: conn.Master{Addr: fmt.Sprint("m", place)}, runID: State{Memory: memory}.RunID(), fields: make(map[string]string)}
+	f := &Report{Place: place, Master: conn.Master{Addr: fmt.Sprint("m", place)}, RunID: State{Memory: memory}.RunID(), Fields: make(map[string]string)}
 	f.shown(memory, r)
 	return f
 }
 
 func (f *Report) shown(memory string, r *Record) {
-	f.State, f.record = State{Memory: memory, fresh: r == nil}, r
+	f.State, f.Record = State{Memory: memory, Fresh: r == nil}, r
 	if r != nil {
 		f.State.Record = r.ID()
 	}
-	f.v = f.State.String()
-	f.fields["v"] = f.v
+	f.V = f.State.String()
+	f.Fields["v"] = f.V
 }
 
 // surveyOf is a survey in which all listed memories show the record.
@@ -60,7 +60,7 @@ func surveyOf(r *Record) *Survey {
 	s := &Survey{Began: time.Unix(1_800_000_000, 0)}
 	for i := range r.Seats {
 		f := foundAt(r.Seats[i].Number, r.Seats[i].Memory, r)
-		f.clock, f.skew, f.sent, f.received = s.Began, time.Second, s.Began, s.Began
+		f.Clock, f.Skew, f.Sent, f.Received = s.Began, time.Second, s.Began, s.Began
 		s.Reports = append(s.Reports, f)
 	}
 	return s
@@ -116,7 +116,7 @@ func TestNextRecord(t *testing.T) {
 		want   string             // states of the seats, and the places whose floors are raised; "": no change
 	}{
 		{"all is well", nil, nil, none},
-		{"a master is silent", nil, func(n *Situation) { n.Survey.Reports[4].err = gone }, none},
+		{"a master is silent", nil, func(n *Situation) { n.Survey.Reports[4].Err = gone }, none},
 		{"a master was not asked", nil, func(n *Situation) { n.Survey.Reports = n.Survey.Reports[:4] }, none},
 		{"another memory", nil, func(n *Situation) { n.Survey.Reports[4].shown(processMemory(4, 2), nil) }, "vvvvl []"},
 		{"another memory, of a record before", nil, func(n *Situation) {
@@ -131,7 +131,7 @@ func TestNextRecord(t *testing.T) {
 		}, none},
 		{"another memory that is refused", nil, func(n *Situation) {
 			n.Survey.Reports[4].shown(processMemory(4, 2), nil)
-			n.Survey.Reports[4].err = &conn.RefusedError{Reason: "a replica"}
+			n.Survey.Reports[4].Err = &conn.RefusedError{Reason: "a replica"}
 		}, none},
 		{"another memory of a seat that pauses", nil, func(n *Situation) {
 			n.Survey.Reports[4].shown(processMemory(4, 2), nil)
@@ -143,26 +143,26 @@ func TestNextRecord(t *testing.T) {
 
 		{"another memory, while somebody hears the listed one", nil, func(n *Situation) {
 			n.Survey.Reports[4].shown("new:0000000000000001", nil)
-			n.patience = time.Second
+			n.Patience = time.Second
 			for _, f := range n.Survey.Reports {
-				f.fields[HeardField(4)] = fmt.Sprint(n.Survey.Began.UnixMilli())
+				f.Fields[HeardField(4)] = fmt.Sprint(n.Survey.Began.UnixMilli())
 			}
 		}, none},
 
 		{"a learner waits", learner(4), nil, none},
 		{"a learner whose clock the fences are just not too far ahead of", learner(4), func(n *Situation) {
 			over(":4@6")(n)
-			n.Survey.Reports[0].high = fence.Time(n.Survey.Began.Add(fence.AheadMax))
+			n.Survey.Reports[0].High = fence.Time(n.Survey.Began.Add(fence.AheadMax))
 		}, "vvvvv [4]"},
 		{"a learner whose clock the fences are too far ahead of", learner(4), func(n *Situation) {
 			over(":4@6")(n)
-			n.Survey.Reports[0].high = fence.Time(n.Survey.Began.Add(fence.AheadMax)) + 1
+			n.Survey.Reports[0].High = fence.Time(n.Survey.Began.Add(fence.AheadMax)) + 1
 		}, none},
 		{"a learner whose wait is over", learner(4), over(":4@6"), "vvvvv [4]"},
 		{"a learner while the wait of an earlier listing is over", learner(4), over(":4@5"), none},
 		{"a learner while another wait is over", learner(4), over(":3@6"), none},
 		{"a learner whose wait is over, and that is not reached", learner(4),
-			func(n *Situation) { over(":4@6")(n); n.Survey.Reports[4].err = gone }, none},
+			func(n *Situation) { over(":4@6")(n); n.Survey.Reports[4].Err = gone }, none},
 		{"a learner whose wait is over, and that shows an older record", learner(4), func(n *Situation) {
 			over(":4@6")(n)
 			n.Survey.Reports[4].shown(processMemory(4, 1), n.Record.Changed(func(r *Record) { r.Version = 6 }))
@@ -177,11 +177,11 @@ func TestNextRecord(t *testing.T) {
 		{"a leaving seat whose wait is over", leaving, over(":4@6"), "vvvv [0 1 2 3]"},
 		{"a leaving seat whose wait is over, while voters are dead that cannot be a quorum alone", leaving, func(n *Situation) {
 			over(":4@6")(n)
-			n.Survey.Reports[2].err, n.Survey.Reports[3].err = gone, gone
+			n.Survey.Reports[2].Err, n.Survey.Reports[3].Err = gone, gone
 		}, "vvvv [0 1]"},
 		{"a leaving seat whose wait is over, while voters are dead that can be a quorum alone", leaving, func(n *Situation) {
 			over(":4@6")(n)
-			n.Survey.Reports[1].err, n.Survey.Reports[2].err = gone, gone
+			n.Survey.Reports[1].Err, n.Survey.Reports[2].Err = gone, gone
 			n.Survey.Reports = n.Survey.Reports[:3]
 		}, "vvvv [0 1 2 3]"},
 		{"two leaving seats whose waits are over", func(r *Record) {
@@ -209,14 +209,14 @@ func TestNextRecord(t *testing.T) {
 			if err := CheckChild(r, d.Child.Seal()); err != nil {
 				t.Errorf("%s: %v", tc.name, err)
 			}
-			got = fmt.Sprint(stateLetters(d.Child), " ", d.raise)
-			if d.raise == nil {
+			got = fmt.Sprint(stateLetters(d.Child), " ", d.Raise)
+			if d.Raise == nil {
 				got = stateLetters(d.Child) + " []"
 			}
 			if d.Child.Wait != r.Wait {
 				got += fmt.Sprint(" wait ", d.Child.Wait)
 			}
-			if len(d.changes) == 0 {
+			if len(d.Changes) == 0 {
 				t.Errorf("%s: the log is not told what changes", tc.name)
 			}
 		}
@@ -239,19 +239,19 @@ func TestFloorOfAMembership(t *testing.T) {
 		cold   bool
 	}{
 		{"all voters", nil, nil, 5, false},
-		{"a quorum of voters", nil, func(s *Survey) { s.Reports[0].err, s.Reports[4].err = errAway, errAway }, 4, false},
-		{"too few voters are reached", nil, func(s *Survey) { s.Reports[0].err, s.Reports[1].err, s.Reports[4].err = errAway, errAway, errAway },
+		{"a quorum of voters", nil, func(s *Survey) { s.Reports[0].Err, s.Reports[4].Err = errAway, errAway }, 4, false},
+		{"too few voters are reached", nil, func(s *Survey) { s.Reports[0].Err, s.Reports[1].Err, s.Reports[4].Err = errAway, errAway, errAway },
 			fence.Time(wall.Add(2 * skew)), true},
 		{"a learner's fences are not those of a voter", func(r *Record) { r.Seats[4].State = Learner }, nil, 4, false},
 		{"too few voters", func(r *Record) {
 			r.Seats[0].State, r.Seats[1].State, r.Seats[4].State = Learner, Learner, Learner
 		}, nil, fence.Time(wall.Add(2 * skew)), true},
 		{"another memory", nil, func(s *Survey) { s.Reports[4].shown(processMemory(4, 2), nil) }, 4, false},
-		{"more than anybody gives", nil, func(s *Survey) { s.Reports[4].high = day + 1 }, 4, false},
-		{"as much as anybody gives", nil, func(s *Survey) { s.Reports[4].high = day }, day, false},
-		{"more, by a voter that is needed", nil, func(s *Survey) { s.Reports[0].err, s.Reports[1].err, s.Reports[4].high = errAway, errAway, day+1 }, day + 1, false},
-		{"more, by a minority", nil, func(s *Survey) { s.Reports[3].high, s.Reports[4].high = day+1, day+1 }, 3, false},
-		{"more, by many", nil, func(s *Survey) { s.Reports[2].high, s.Reports[3].high, s.Reports[4].high = day+1, day+2, day+3 }, day + 3, false},
+		{"more than anybody gives", nil, func(s *Survey) { s.Reports[4].High = day + 1 }, 4, false},
+		{"as much as anybody gives", nil, func(s *Survey) { s.Reports[4].High = day }, day, false},
+		{"more, by a voter that is needed", nil, func(s *Survey) { s.Reports[0].Err, s.Reports[1].Err, s.Reports[4].High = errAway, errAway, day+1 }, day + 1, false},
+		{"more, by a minority", nil, func(s *Survey) { s.Reports[3].High, s.Reports[4].High = day+1, day+1 }, 3, false},
+		{"more, by many", nil, func(s *Survey) { s.Reports[2].High, s.Reports[3].High, s.Reports[4].High = day+1, day+2, day+3 }, day + 3, false},
 		{"nobody remembers", func(r *Record) {
 			for i := range r.Seats {
 				r.Seats[i].State = Learner
@@ -262,14 +262,14 @@ func TestFloorOfAMembership(t *testing.T) {
 		if tc.record != nil {
 			r = r.Changed(tc.record)
 		}
-		n := &Situation{Record: r, Survey: surveyOf(r), wall: wall, skew: skew}
+		n := &Situation{Record: r, Survey: surveyOf(r), Wall: wall, Skew: skew}
 		for i, f := range n.Survey.Reports {
-			f.high = int64(i + 1)
+			f.High = int64(i + 1)
 		}
 		if tc.find != nil {
 			tc.find(n.Survey)
 		}
-		if floor, cold := n.floor(); floor != tc.floor || cold != tc.cold {
+		if floor, cold := n.Floor(); floor != tc.floor || cold != tc.cold {
 			t.Errorf("%s: got %d, cold %v, want %d, %v", tc.name, floor, cold, tc.floor, tc.cold)
 		}
 	}
@@ -351,12 +351,12 @@ func TestSuccessor(t *testing.T) {
 		for _, find := range tc.find {
 			find(s)
 		}
-		if got := s.successor(own); got != tc.want {
+		if got := s.Successor(own); got != tc.want {
 			t.Errorf("%s: got %v, want %v", tc.name, got, tc.want)
 		}
 	}
 	s := surveyOf(own)
-	if got := s.successor(next); got != nil {
+	if got := s.Successor(next); got != nil {
 		t.Errorf("one before: got %v, want none", got)
 	}
 }
@@ -373,7 +373,7 @@ func showing(r *Record, places ...int) func(s *Survey) {
 func accepting(child *Record, places ...int) func(s *Survey) {
 	return func(s *Survey) {
 		for _, i := range places {
-			s.Reports[i].State.Child, s.Reports[i].child = child.Digest, child
+			s.Reports[i].State.Child, s.Reports[i].Child = child.Digest, child
 		}
 	}
 }
@@ -381,7 +381,7 @@ func accepting(child *Record, places ...int) func(s *Survey) {
 func away(places ...int) func(s *Survey) {
 	return func(s *Survey) {
 		for _, i := range places {
-			s.Reports[i].err = errAway
+			s.Reports[i].Err = errAway
 		}
 	}
 }
@@ -433,7 +433,7 @@ func TestFleetOfAList(t *testing.T) {
 		return func(s *Survey) {
 			for _, i := range places {
 				s.Reports[i].shown(processMemory(i, 2), nil)
-				s.Reports[i].before = hint
+				s.Reports[i].Before = hint
 			}
 		}
 	}
@@ -441,7 +441,7 @@ func TestFleetOfAList(t *testing.T) {
 		return func(s *Survey) {
 			for _, i := range places {
 				s.Reports[i].shown(processMemory(i, 2), nil)
-				s.Reports[i].master.Addr = fmt.Sprint("new", i)
+				s.Reports[i].Master.Addr = fmt.Sprint("new", i)
 			}
 		}
 	}
@@ -471,9 +471,9 @@ func TestFleetOfAList(t *testing.T) {
 		}
 		o := Options{}
 		for i := range 5 {
-			o.Masters = append(o.Masters, conn.Master{Addr: s.Reports[i].master.Addr})
+			o.Masters = append(o.Masters, conn.Master{Addr: s.Reports[i].Master.Addr})
 		}
-		got, wrong := s.fleet(o)
+		got, wrong := s.Fleet(o)
 		if got != tc.want || !strings.Contains(wrong, tc.wrong) || (wrong == "") != (tc.wrong == "") {
 			t.Errorf("%s: got %q, %q, want %q, %q", tc.name, got, wrong, tc.want, tc.wrong)
 		}
@@ -513,11 +513,11 @@ func TestWhoShowsAnotherRecord(t *testing.T) {
 			memory = f.State.Memory
 		}
 		f.shown(memory, tc.shows)
-		f.err = tc.err
-		if got := places(s.untaught(own)) != ""; got != tc.untaught {
+		f.Err = tc.err
+		if got := places(s.Untaught(own)) != ""; got != tc.untaught {
 			t.Errorf("%s: it is to be told: got %v, want %v", tc.name, got, tc.untaught)
 		}
-		if got := places(s.strays(own)) != ""; got != tc.stray {
+		if got := places(s.Strays(own)) != ""; got != tc.stray {
 			t.Errorf("%s: it shows what cannot be chosen: got %v, want %v", tc.name, got, tc.stray)
 		}
 	}
@@ -526,15 +526,15 @@ func TestWhoShowsAnotherRecord(t *testing.T) {
 func TestUnfinishedStep(t *testing.T) {
 	r := votersRecord(5)
 	s := surveyOf(r)
-	if s.unfinished(r) {
+	if s.Unfinished(r) {
 		t.Error("nobody has accepted anything: got unfinished")
 	}
 	s.Reports[3].State.Child = strings.Repeat("c4", DigestLen/2)
-	if !s.unfinished(r) {
+	if !s.Unfinished(r) {
 		t.Error("one has accepted a child: got nothing unfinished")
 	}
-	s.Reports[3].err = errAway
-	if s.unfinished(r) {
+	s.Reports[3].Err = errAway
+	if s.Unfinished(r) {
 		t.Error("who has accepted a child is not reached: got unfinished")
 	}
 }
@@ -551,7 +551,7 @@ func TestFounding(t *testing.T) {
 		return func(s *Survey) {
 			for _, i := range places {
 				s.Reports[i].shown(processMemory(i, nth), nil)
-				s.Reports[i].before = hint
+				s.Reports[i].Before = hint
 			}
 		}
 	}
@@ -581,7 +581,7 @@ func TestFounding(t *testing.T) {
 		{"a minority is reached", nil, []func(s *Survey){fresh(1, nil, all...), away(2, 3, 4)}, "", 0, "2 of 5 masters can be reached"},
 		{"one belongs to another fleet", nil, []func(s *Survey){fresh(1, nil, all...), func(s *Survey) {
 			s.Reports[4].shown(processMemory(4, 1), other)
-			s.Reports[4].record = nil
+			s.Reports[4].Record = nil
 		}}, "llll-", plus(o.FoundingWait), ""},
 		{"all remember what they were", nil, []func(s *Survey){fresh(2, base, all...)}, "lllll", plus(o.FoundingWait), ""},
 		{"a quorum remembers", base, []func(s *Survey){fresh(2, base, 3, 4)}, "", 0, ""},
@@ -602,7 +602,7 @@ func TestFounding(t *testing.T) {
 		{"the records of a quorum are gone", nil, []func(s *Survey){func(s *Survey) {
 			for i := range s.Reports {
 				s.Reports[i].shown(processMemory(i, 1), base)
-				s.Reports[i].record = nil
+				s.Reports[i].Record = nil
 			}
 		}}, "", 0, "(m0, m1, m2, m3, m4: it shows a membership whose record is not there"},
 		{"a record before had a longer wait", base, []func(s *Survey){fresh(2, base.Changed(func(r *Record) { r.Wait = time.Hour }), 2, 3, 4)},
@@ -615,7 +615,7 @@ func TestFounding(t *testing.T) {
 			"lllll", time.Hour, ""},
 		{"two foundings before are remembered", base, []func(s *Survey){fresh(2, later, 2), fresh(2, last, 3), fresh(2, later, 4)}, "llll", 8 * time.Second, ""},
 		{"a founding before is remembered where it has no seat", base, []func(s *Survey){fresh(2, nil, 2, 3, 4), fresh(2, last, 1)}, "lllll", 8 * time.Second, ""},
-		{"the text of a founding before is gone", base, []func(s *Survey){fresh(2, nil, 2, 3, 4), showing(last, 0), func(s *Survey) { s.Reports[0].record = nil }},
+		{"the text of a founding before is gone", base, []func(s *Survey){fresh(2, nil, 2, 3, 4), showing(last, 0), func(s *Survey) { s.Reports[0].Record = nil }},
 			"lllll", 8 * time.Second, "m1 alone remembers that waits were 8s"},
 		{"some were not asked", base, []func(s *Survey){fresh(2, nil, 0, 1, 2), func(s *Survey) { s.Reports = s.Reports[:3] }}, "lll--", 8 * time.Second, ""},
 		{"a quarter of the wait is no whole millisecond", base.Changed(func(r *Record) { r.Wait = 8001 * ms }), []func(s *Survey){elsewhere(2, 3, 4)}, "lllll", 8001 * ms, ""},
@@ -632,8 +632,8 @@ func TestFounding(t *testing.T) {
 		if tc.base != nil {
 			o.FoundingWait = 0
 		}
-		base := s.remains(tc.base)
-		f, why := s.founding(base, o)
+		base := s.Remains(tc.base)
+		f, why := s.Founding(base, o)
 		if f == nil {
 			if tc.states != "" || !strings.Contains(why, tc.why) || (why == "") != (tc.why == "") {
 				t.Errorf("%s: got no founding, %q, want %q, %q", tc.name, why, tc.states, tc.why)
@@ -655,7 +655,7 @@ func TestFounding(t *testing.T) {
 		}
 		for _, a := range s.Reports { // whatever its masters show, or have shown, is older
 			if one := f.Seat(a.Place); one != nil && one.State == Learner {
-				generation = max(generation, a.shownID().generation+1)
+				generation = max(generation, a.ShownID().generation+1)
 			}
 		}
 		if f.Generation != generation || f.Version != 0 {
@@ -672,9 +672,9 @@ func TestFoundingsDoNotAddUp(t *testing.T) {
 		s := surveyOf(r)
 		for i := range s.Reports {
 			s.Reports[i].shown(processMemory(i, n+2), nil)
-			s.Reports[i].before = r
+			s.Reports[i].Before = r
 		}
-		if r, _ = s.founding(r, Options{Drift: usualDrift}); r == nil || r.Wait > most || r.Wait < most-RecheckWithin(time.Hour) {
+		if r, _ = s.Founding(r, Options{Drift: usualDrift}); r == nil || r.Wait > most || r.Wait < most-RecheckWithin(time.Hour) {
 			t.Fatalf("founding %d: got %+v, want a wait of %v at most", n+1, r, most)
 		}
 	}
@@ -689,11 +689,11 @@ func TestGenerationOfAFounding(t *testing.T) {
 		for i := 1; i < 5; i++ {
 			s.Reports[i].shown(processMemory(i, 2), nil)
 		}
-		if s.Reports[4].before = later; text == nil {
+		if s.Reports[4].Before = later; text == nil {
 			s.Reports[4].shown(processMemory(4, 2), later)
-			s.Reports[4].record = nil
+			s.Reports[4].Record = nil
 		}
-		if f, why := s.founding(base, Options{Drift: usualDrift}); f == nil || f.Generation != 10 {
+		if f, why := s.Founding(base, Options{Drift: usualDrift}); f == nil || f.Generation != 10 {
 			t.Errorf("got %+v, %s, want generation 10", f, why)
 		}
 	}
@@ -710,8 +710,8 @@ func TestRemains(t *testing.T) {
 		want   int64
 	}{
 		{"one is ahead", own, func(f *Report) { f.shown(f.State.Memory, version(9)) }, 9},
-		{"one was ahead before it forgot", own, func(f *Report) { f.shown(f.State.Memory, nil); f.before = version(9) }, 9},
-		{"one that is not reached is ahead", own, func(f *Report) { f.shown(f.State.Memory, version(9)); f.err = errAway }, 7},
+		{"one was ahead before it forgot", own, func(f *Report) { f.shown(f.State.Memory, nil); f.Before = version(9) }, 9},
+		{"one that is not reached is ahead", own, func(f *Report) { f.shown(f.State.Memory, version(9)); f.Err = errAway }, 7},
 		{"one is behind", own, func(f *Report) { f.shown(f.State.Memory, version(5)) }, 7},
 		{"one has a record without a seat of its own", own, func(f *Report) {
 			f.shown(f.State.Memory, own.Changed(func(r *Record) { r.Version, r.Seats[4].Name, r.Seats[4].Addr = 9, "another", "m9" }))
@@ -726,25 +726,25 @@ func TestRemains(t *testing.T) {
 	} {
 		s := surveyOf(own)
 		tc.change(s.Reports[4])
-		if got := s.remains(tc.own); got == nil || got.Version != tc.want {
+		if got := s.Remains(tc.own); got == nil || got.Version != tc.want {
 			t.Errorf("%s: got %v, want version %d", tc.name, got, tc.want)
 		}
 	}
 	child := own.Child().Seal()
 	f := foundAt(0, processMemory(0, 1), child)
-	if !f.standsAt(own) || f.shownID() != child.ID() {
+	if !f.standsAt(own) || f.ShownID() != child.ID() {
 		t.Error("who has settled on a child stands at its parent, and shows the child")
 	}
 	f.shown(f.State.Memory, nil)
-	f.before = child
-	if f.standsAt(own) || f.shownID() != child.ID() {
+	f.Before = child
+	if f.standsAt(own) || f.ShownID() != child.ID() {
 		t.Error("who has forgotten stands nowhere, and shows what the memory before left")
 	}
-	if f.before = nil; f.shownID() != (recordID{}) {
-		t.Errorf("a fresh memory shows %v", f.shownID())
+	if f.Before = nil; f.ShownID() != (RecordID{}) {
+		t.Errorf("a fresh memory shows %v", f.ShownID())
 	}
 	f.shown(f.State.Memory, child)
-	if f.err = errAway; f.shownID() != (recordID{}) || len((&Survey{Reports: []*Report{f}}).settled()) != 0 {
+	if f.Err = errAway; f.ShownID() != (RecordID{}) || len((&Survey{Reports: []*Report{f}}).Settled()) != 0 {
 		t.Error("who is not reached shows a record")
 	}
 }
@@ -755,7 +755,7 @@ func TestHeardElsewhere(t *testing.T) {
 	heard := func(place int, ago time.Duration) func(s *Survey) {
 		return func(s *Survey) {
 			for _, f := range s.Reports {
-				f.fields[HeardField(place)] = fmt.Sprint(s.Began.Add(-ago).UnixMilli())
+				f.Fields[HeardField(place)] = fmt.Sprint(s.Began.Add(-ago).UnixMilli())
 			}
 		}
 	}
@@ -765,19 +765,19 @@ func TestHeardElsewhere(t *testing.T) {
 		want string
 	}{
 		{"all are found", []func(s *Survey){heard(4, 0)}, ""},
-		{"one is not reached, and was heard just now", []func(s *Survey){func(s *Survey) { s.Reports[4].err = errAway }, heard(4, 3*heartbeat)}, "m4"},
+		{"one is not reached, and was heard just now", []func(s *Survey){func(s *Survey) { s.Reports[4].Err = errAway }, heard(4, 3*heartbeat)}, "m4"},
 		{"another process is there, and it was heard just now", []func(s *Survey){func(s *Survey) { s.Reports[4].shown("new:0000000000000001", nil) }, heard(4, 3*heartbeat)}, "m4"},
-		{"it was heard long ago", []func(s *Survey){func(s *Survey) { s.Reports[4].err = errAway }, heard(4, 4*heartbeat)}, ""},
+		{"it was heard long ago", []func(s *Survey){func(s *Survey) { s.Reports[4].Err = errAway }, heard(4, 4*heartbeat)}, ""},
 		{"its process has another memory", []func(s *Survey){func(s *Survey) { s.Reports[4].shown(processMemory(4, 2), nil) }, heard(4, 0)}, ""},
-		{"one master alone says so", []func(s *Survey){away(4), func(s *Survey) { s.Reports[0].fields[HeardField(4)] = fmt.Sprint(s.Began.UnixMilli()) }}, ""},
+		{"one master alone says so", []func(s *Survey){away(4), func(s *Survey) { s.Reports[0].Fields[HeardField(4)] = fmt.Sprint(s.Began.UnixMilli()) }}, ""},
 		{"one master alone is left that shows the record, and says so", []func(s *Survey){showing(nil, 1, 2, 3), away(4), heard(4, 0)}, "m4"},
 		{"it will be heard, say masters whose clocks were ahead", []func(s *Survey){away(4), heard(4, -time.Hour)}, ""},
 		{"they were ahead by less than clocks may differ", []func(s *Survey){away(4), heard(4, -5*heartbeat), func(s *Survey) {
 			for _, f := range s.Reports {
-				f.skew = time.Hour
+				f.Skew = time.Hour
 			}
 		}}, ""},
-		{"nobody says so", []func(s *Survey){func(s *Survey) { s.Reports[4].err = errAway }}, ""},
+		{"nobody says so", []func(s *Survey){func(s *Survey) { s.Reports[4].Err = errAway }}, ""},
 		{"nobody is reached", []func(s *Survey){away(0, 1, 2, 3, 4), heard(4, 0)}, ""},
 		{"masters say so that show another record", []func(s *Survey){
 			showing(votersRecord(5).Changed(func(r *Record) { r.Version = 6 }), 0, 1, 2, 3), away(4), heard(4, 0)}, ""},
@@ -787,15 +787,15 @@ func TestHeardElsewhere(t *testing.T) {
 		for _, find := range tc.find {
 			find(s)
 		}
-		if got := s.heardElsewhere(base, 4*heartbeat); got != tc.want {
+		if got := s.HeardElsewhere(base, 4*heartbeat); got != tc.want {
 			t.Errorf("%s: got %q, want %q", tc.name, got, tc.want)
 		}
 	}
 	vacant := votersRecord(5).Changed(func(r *Record) { r.Seats[4].Memory, r.Seats[4].State = "", Vacant })
 	s := surveyOf(vacant)
-	s.Reports[4].err = errAway
+	s.Reports[4].Err = errAway
 	heard(4, 0)(s)
-	if got := s.heardElsewhere(vacant, 4*heartbeat); got != "" {
+	if got := s.HeardElsewhere(vacant, 4*heartbeat); got != "" {
 		t.Errorf("nobody has the seat that was heard before: got %q, want none", got)
 	}
 }
@@ -809,7 +809,7 @@ func TestElapsed(t *testing.T) {
 		one := surveyOf(r)
 		one.Began = s.Began.Add(tt.at)
 		for _, f := range one.Reports {
-			f.clock = one.Began
+			f.Clock = one.Began
 		}
 		if got := w.elapsed(one, r); got != tt.want {
 			t.Errorf("%v behind the begin: %v have passed, want %v", tt.at, got, tt.want)
@@ -829,14 +829,14 @@ func TestWhenAWaitIsOver(t *testing.T) {
 	stamped := func(field string, ago time.Duration, places ...int) func(s *Survey) {
 		return func(s *Survey) {
 			for _, i := range places {
-				s.Reports[i].fields[field] = fmt.Sprint(s.Reports[i].clock.Add(-ago).UnixMilli())
+				s.Reports[i].Fields[field] = fmt.Sprint(s.Reports[i].Clock.Add(-ago).UnixMilli())
 			}
 		}
 	}
 	ahead := func(by time.Duration, places ...int) func(s *Survey) {
 		return func(s *Survey) {
 			for _, i := range places {
-				s.Reports[i].clock = s.Reports[i].clock.Add(by)
+				s.Reports[i].Clock = s.Reports[i].Clock.Add(by)
 			}
 		}
 	}
@@ -872,36 +872,36 @@ func TestWhenAWaitIsOver(t *testing.T) {
 		{"three clocks differ from the one here", 0, []func(s *Survey){ahead(-time.Hour, 0, 1, 2), stamped(timer, enough, 0, 1, 2, 3, 4)}, wait},
 		{"stamps of times to come", 0, []func(s *Survey){stamped(timer, -time.Hour, 0, 1), stamped(timer, enough, 2, 3)}, wait},
 		{"two masters make up stamps", 0, []func(s *Survey){func(s *Survey) {
-			s.Reports[0].fields[timer], s.Reports[1].fields[timer], s.Reports[2].fields[timer] = "0", "0", "-9223372036854775808"
+			s.Reports[0].Fields[timer], s.Reports[1].Fields[timer], s.Reports[2].Fields[timer] = "0", "0", "-9223372036854775808"
 		}}, wait},
 		{"all clocks differ from the one here", 0, []func(s *Survey){ahead(-skew-ms, 0, 1, 2, 3, 4), stamped(timer, enough, 0, 1, 2, 3, 4)}, wait},
-		{"a clock that is not reached", 0, []func(s *Survey){ahead(time.Hour, 1), func(s *Survey) { s.Reports[1].err = errAway }, stamped(timer, enough, 0, 3, 4)}, 0},
+		{"a clock that is not reached", 0, []func(s *Survey){ahead(time.Hour, 1), func(s *Survey) { s.Reports[1].Err = errAway }, stamped(timer, enough, 0, 3, 4)}, 0},
 	} {
 		s := surveyOf(r)
 		for _, find := range tc.find {
 			find(s)
 		}
-		w := waits{}.under(r, o.Drift, s.Began.Add(-tc.known))[timer]
+		w := Waits{}.Under(r, o.Drift, s.Began.Add(-tc.known))[timer]
 		for i := range r.Seats {
 			w.clocks[r.Seats[i].Memory] = clockWatch{w.since, w.since}
 		}
-		if got := w.left(s, r, timer, o); got != tc.want {
+		if got := w.Left(s, r, timer, o); got != tc.want {
 			t.Errorf("%s: got %v left, want %v", tc.name, got, tc.want)
 		}
 	}
 	// What the masters' clocks said before this client looked tells no age.
 	s := surveyOf(r)
-	all := waits{}.under(r, o.Drift, s.Began.Add(-wait))
-	if got := all[timer].left(s, r, timer, o); got != wait {
+	all := Waits{}.Under(r, o.Drift, s.Began.Add(-wait))
+	if got := all[timer].Left(s, r, timer, o); got != wait {
 		t.Errorf("first look: got %v left, want %v", got, wait)
 	}
-	all = all.under(r, o.Drift, s.Began) // the same wait runs on
+	all = all.Under(r, o.Drift, s.Began) // the same wait runs on
 	later := surveyOf(r)
 	later.Began = later.Began.Add(wait)
 	for _, f := range later.Reports {
-		f.clock, f.sent, f.received = later.Began, later.Began, later.Began
+		f.Clock, f.Sent, f.Received = later.Began, later.Began, later.Began
 	}
-	if got := all[timer].left(later, r, timer, o); got != 0 {
+	if got := all[timer].Left(later, r, timer, o); got != 0 {
 		t.Errorf("a wait later: got %v left, want none", got)
 	}
 }
@@ -947,24 +947,24 @@ func TestPlanOfAClockOutOfStep(t *testing.T) {
 		r.Seal()
 		s := surveyOf(r)
 		for _, i := range tt.silent {
-			s.Reports[i].err = errors.New("silent")
+			s.Reports[i].Err = errors.New("silent")
 		}
 		for _, i := range tt.behind {
 			s.Reports[i].shown(r.Seats[i].Memory, r.Changed(func(r *Record) { r.Version-- }))
 		}
 		n := &Situation{Record: r, Survey: s, Left: func(string) time.Duration { return time.Hour }, Paused: func(place int) bool { return place == tt.paused },
-			outOfStep: func(place int) string {
+			OutOfStep: func(place int) string {
 				if slices.Contains(tt.out, place) {
 					return "its clock gained"
 				}
 				return ""
 			}}
 		if tt.nobodySay {
-			n.outOfStep = nil
+			n.OutOfStep = nil
 		}
 		d := n.Next()
 		if d.Child == nil {
-			if tt.want != "" || d.demoted != nil {
+			if tt.want != "" || d.Demoted != nil {
 				t.Errorf("%s: nothing changes, want %s to become a learner", tt.what, tt.want)
 			}
 			continue
@@ -975,7 +975,7 @@ func TestPlanOfAClockOutOfStep(t *testing.T) {
 		for i := range d.Child.Seats {
 			before, after := &r.Seats[i], &d.Child.Seats[i]
 			became := before.State == Voter && after.State == Learner
-			if became != (after.Name == tt.want) || after.Memory != before.Memory || became && (after.Since != d.Child.Version || d.demoted.Place != i || d.why != "its clock gained") {
+			if became != (after.Name == tt.want) || after.Memory != before.Memory || became && (after.Since != d.Child.Version || d.Demoted.Place != i || d.Why != "its clock gained") {
 				t.Errorf("%s: %s: got %+v, was %+v", tt.what, after.Name, after, before)
 			}
 		}

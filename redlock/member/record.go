@@ -1,20 +1,3 @@
-// Package member keeps the membership: which masters there are, which of them vote, and how long a lock
-// may live. It is a record on the masters themselves (record.go, text.go, child.go, state.go), which a
-// majority of them replaces step by step.
-//
-// The Coordinator of each client surveys all masters (survey.go), decides what follows (plan.go), and
-// has a majority choose the next record (step.go). A master that has forgotten is a learner, and is
-// given what the others remember (copy.go, recover.go). A founding (founding.go, refound.go) begins
-// where no majority is left.
-//
-// The door for the engine: New makes a Coordinator, which is asked for Run, Wake, Left, Membership and
-// Change; Record, State and Trailer are what masters show, for the guard of a lane; BeatArgs are what a
-// heartbeat writes. What this package needs of the engine is Host and Options (host.go). Bootstrap,
-// Refound and ProbeAll are for operators, without a coordinator.
-//
-// Tests of whole fleets come in by a side door: they propose steps by themselves (SurveyMasters,
-// Survey.Prevailing, Step and Teach, Situation.Next), and read the trailers of a trace (ParseState,
-// ParseRecord).
 package member
 
 import (
@@ -32,7 +15,7 @@ import (
 // The membership record says who the masters are: it is one line of text that stands on every master,
 // it has a version, and only a majority of the masters that it lists can replace it. This file has the
 // record itself. Its text is in text.go, and what one step from a record to the next may change in
-// child.go. All three are pure: no clock, no I/O.
+// child.go.
 //
 //	record, version 7 ── digest ──┐        record, version 8
 //	seat 0  m1  memory a  voter   │ parent seat 0  m1  memory a  voter
@@ -60,7 +43,7 @@ import (
 //  6. A memory never becomes a voter in the step that lists it. It is a learner first, and becomes a
 //     voter when a wait that is longer than max_ttl has passed since that step was seen chosen. A seat
 //     goes in the same way: first its vote, and the seat after the wait. A learner that is given what a
-//     quorum of voters remembers need not wait: copy.go has the argument, which replaces 7 to 9.
+//     quorum of voters remembers need not wait: package copying has the argument, which replaces 7 to 9.
 //  7. If such a wait lies between two records, every lease of the first is over before a round of the
 //     second begins.
 //  8. If none does, each voter of the second record was listed in the first, with the same memory.
@@ -155,37 +138,47 @@ type Record struct {
 	Text, Digest string
 }
 
-// recordID names a record. Its zero value is no record.
-type recordID struct {
+// RecordID names a record. Its zero value is no record.
+type RecordID struct {
 	generation int64
 	lineage    string
-	version    int64
+	Version    int64
 	Digest     string
 }
 
-func (id recordID) String() string {
-	return fmt.Sprintf("%d-%s.%d %s", id.generation, id.lineage, id.version, id.Digest)
+func (id RecordID) String() string {
+	return fmt.Sprintf("%d-%s.%d %s", id.generation, id.lineage, id.Version, id.Digest)
 }
 
-// newerThan tells whether a memory that shows o may go on to id. Of two lineages of one generation
+// NewerThan tells whether a memory that shows o may go on to id. Of two lineages of one generation
 // neither is newer.
-func (id recordID) newerThan(o recordID) bool {
-	return o == recordID{} || id.generation > o.generation || id.sameLineage(o) && id.version > o.version
+func (id RecordID) NewerThan(o RecordID) bool {
+	return o == RecordID{} || id.generation > o.generation || id.SameLineage(o) && id.Version > o.Version
 }
 
-func (id recordID) sameLineage(o recordID) bool {
+func (id RecordID) SameLineage(o RecordID) bool {
 	return id.generation == o.generation && id.lineage == o.lineage
 }
 
 // ID names the record.
-func (r *Record) ID() recordID {
-	return recordID{r.Generation, r.Lineage, r.Version, r.Digest}
+func (r *Record) ID() RecordID {
+	return RecordID{r.Generation, r.Lineage, r.Version, r.Digest}
 }
+
+// FleetLen is how many digits of a lineage name the fleet. They are drawn when the fleet is founded
+// first, and later foundings keep them.
+const FleetLen = NonceLen / 2
+
+// Fleet names the record's fleet; "": it is no record.
+func (id RecordID) Fleet() string { return id.lineage[:min(FleetLen, len(id.lineage))] }
+
+// Fleet names the record's fleet.
+func (r *Record) Fleet() string { return r.ID().Fleet() }
 
 // founds tells whether the record begins a lineage.
 func (r *Record) founds() bool { return r.Version == 0 }
 
-func (r *Record) newerThan(o recordID) bool { return r.ID().newerThan(o) }
+func (r *Record) NewerThan(o RecordID) bool { return r.ID().NewerThan(o) }
 
 // ShownBy is what a memory that has settled on r shows in the field v.
 func (r *Record) ShownBy(memory string) string { return memory + " " + r.ID().String() }
@@ -195,21 +188,21 @@ func (r *Record) Quorum() int { return quorum.Of(len(r.Seats)) }
 
 // Seat returns the seat with this number, or nil.
 func (r *Record) Seat(number int) *Seat {
-	return r.seatWhere(func(s *Seat) bool { return s.Number == number })
+	return r.SeatWhere(func(s *Seat) bool { return s.Number == number })
 }
 
 // SeatNamed returns the seat with this name, or nil.
 func (r *Record) SeatNamed(name string) *Seat {
-	return r.seatWhere(func(s *Seat) bool { return s.Name == name })
+	return r.SeatWhere(func(s *Seat) bool { return s.Name == name })
 }
 
 // Lists returns the seat that lists this memory, or nil.
 func (r *Record) Lists(memory string) *Seat {
-	return r.seatWhere(func(s *Seat) bool { return memory != "" && s.Memory == memory })
+	return r.SeatWhere(func(s *Seat) bool { return memory != "" && s.Memory == memory })
 }
 
-func (r *Record) seatWhere(match func(*Seat) bool) *Seat {
-	for s := range r.seats() {
+func (r *Record) SeatWhere(match func(*Seat) bool) *Seat {
+	for s := range r.EachSeat() {
 		if match(s) {
 			return s
 		}
@@ -217,8 +210,8 @@ func (r *Record) seatWhere(match func(*Seat) bool) *Seat {
 	return nil
 }
 
-// seats goes through them, in the order of their numbers.
-func (r *Record) seats() iter.Seq[*Seat] {
+// EachSeat goes through them, in the order of their numbers.
+func (r *Record) EachSeat() iter.Seq[*Seat] {
 	return func(yield func(*Seat) bool) {
 		for i := range r.Seats {
 			if !yield(&r.Seats[i]) {
@@ -231,7 +224,7 @@ func (r *Record) seats() iter.Seq[*Seat] {
 // Voters is how many of its seats vote.
 func (r *Record) Voters() int {
 	n := 0
-	for s := range r.seats() {
+	for s := range r.EachSeat() {
 		if s.State == Voter {
 			n++
 		}
@@ -336,10 +329,10 @@ func (r *Record) checkSeats() error {
 	return nil
 }
 
-// seatNames are the names of its seats, for people.
-func seatNames(r *Record) string {
+// SeatNames are the names of its seats, for people.
+func SeatNames(r *Record) string {
 	var names []string
-	for s := range r.seats() {
+	for s := range r.EachSeat() {
 		names = append(names, conn.Sanitize(s.Name))
 	}
 	return strings.Join(names, ", ")
@@ -347,4 +340,24 @@ func seatNames(r *Record) string {
 
 func wholeMs(d time.Duration) time.Duration {
 	return (d + time.Millisecond - 1).Truncate(time.Millisecond)
+}
+
+// IsNew tells whether nobody can have been granted anything under this record or one before it, as far
+// as its founder knew: no seat votes, and those that have never voted leave no quorum to the others.
+func (r *Record) IsNew() bool {
+	never := 0
+	for s := range r.EachSeat() {
+		if r.neverVoted(s) {
+			never++
+		}
+	}
+	return never+r.Quorum() > len(r.Seats) && r.Voters() == 0 && r.Roster == 0 //mutant:bootstrap-where-a-quorum-may-have-voted
+}
+
+// neverVoted tells whether the record proves that no master has ever voted at the seat: it is what it
+// was when the first founding named it, without a vote. A seat that loses its vote is something since a
+// later version, and one that gets its vote is a voter. What follows from an earlier founding has a
+// higher generation, unless its founder knew nothing of that.
+func (r *Record) neverVoted(s *Seat) bool {
+	return r.Generation == 1 && s.Since == 0 && (s.State == Learner || s.State == Vacant) //mutant:bootstrap-over-a-second-founding
 }

@@ -82,7 +82,7 @@ func TestSeatsOfARecord(t *testing.T) {
 
 func TestNewerRecords(t *testing.T) {
 	const other = "ffffffffffffffff"
-	id := recordID{generation: 3, lineage: "0123456789abcdef", version: 7}
+	id := RecordID{generation: 3, lineage: "0123456789abcdef", Version: 7}
 	for _, tc := range []struct {
 		name       string
 		generation int64
@@ -98,7 +98,7 @@ func TestNewerRecords(t *testing.T) {
 		{"another founding of the same generation", 3, other, 0, false},
 		{"none", 0, "", 0, true},
 	} {
-		if got := id.newerThan(recordID{generation: tc.generation, lineage: tc.lineage, version: tc.version}); got != tc.want {
+		if got := id.NewerThan(RecordID{generation: tc.generation, lineage: tc.lineage, Version: tc.version}); got != tc.want {
 			t.Errorf("%s: got %v, want %v", tc.name, got, tc.want)
 		}
 	}
@@ -191,7 +191,7 @@ func TestRecordsAtTheirBounds(t *testing.T) {
 	if c := full.Child(); c.Text != "" || c.Digest != "" {
 		t.Errorf("a child has the text %q of its parent", c.Text)
 	}
-	if !(recordID{lineage: full.Lineage}).newerThan(recordID{}) {
+	if !(RecordID{lineage: full.Lineage}).NewerThan(RecordID{}) {
 		t.Error("a record of generation 0 is not newer than none")
 	}
 }
@@ -381,4 +381,55 @@ func FuzzParseRecord(f *testing.F) {
 			t.Errorf("%q is read", text)
 		}
 	})
+}
+
+// A record proves by itself that no quorum of its seats has ever voted.
+func TestIsNew(t *testing.T) {
+	first := func(states string) *Record {
+		r := votersRecord(len(states)).Changed(func(r *Record) { r.Generation, r.Version, r.Parent, r.TTLSince = 1, 0, "", 0 })
+		for i := range states {
+			s := r.Seat(i)
+			for state, letter := range seatLetters {
+				if letter == states[i:i+1] {
+					s.State = state
+				}
+			}
+			if !s.State.occupied() {
+				s.Memory = ""
+			}
+		}
+		return r.Seal()
+	}
+	later := func(r *Record, since ...int) *Record { // these seats are as they are since version 1
+		return r.Changed(func(r *Record) {
+			r.Version, r.Parent = 1, r.Digest
+			for _, i := range since {
+				r.Seats[i].Since = 1
+			}
+		})
+	}
+	for _, tt := range []struct {
+		name string
+		r    *Record
+		want bool
+	}{
+		{"all wait", first("lll"), true},
+		{"one was not there", first("ll-"), true},
+		{"all vote", first("vvv"), false},
+		{"one votes", first("vll"), false},
+		{"one was seated later", later(first("lll"), 2), true},
+		{"two of three were seated later, or lost their votes", later(first("lll"), 1, 2), false},
+		{"two of five were seated later", later(first("lllll"), 1, 2), true},
+		{"three of five were", later(first("lllll"), 1, 2, 3), false},
+		{"one of one lost its vote", later(first("l"), 0), false},
+		{"two of four were seated later", later(first("llll"), 1, 2), true},
+		{"three of four were", later(first("llll"), 1, 2, 3), false},
+		{"one leaves", later(first("llx"), 2), true},
+		{"a second founding", first("lll").Changed(func(r *Record) { r.Generation = 2 }), false},
+		{"a seat was added", later(first("lll"), 2).Changed(func(r *Record) { r.Roster = 1 }), false},
+	} {
+		if got := tt.r.IsNew(); got != tt.want {
+			t.Errorf("%s: got %v, want %v", tt.name, got, tt.want)
+		}
+	}
 }

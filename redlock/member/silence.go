@@ -15,42 +15,36 @@ import (
 // the wait of the record: what hangs for less costs no more than that. Where so many have forgotten
 // that the record can never have a quorum again, there is nobody to wait for.
 
-// mayStandAt tells whether the master has the memory that r lists for its place, and stands at r, or may
-// do so when it is told: it has not gone on to another founding.
-func (f *Report) mayStandAt(r *Record) bool {
-	return f.lists(r) && (f.State.fresh || f.standsAt(r) || r.newerThan(f.State.Record))
-}
+// HeardAt is when memories, or masters that have none yet, were last heard.
+type HeardAt map[string]time.Time
 
-// heardAt is when memories, or masters that have none yet, were last heard.
-type heardAt map[string]time.Time
-
-func (h heardAt) note(memory string, at time.Time) {
+func (h HeardAt) note(memory string, at time.Time) {
 	if at.After(h[memory]) {
 		h[memory] = at
 	}
 }
 
-// listed takes note of the memories that r lists, and before did not: somebody has heard them lately.
-func (h heardAt) listed(r, before *Record, now time.Time) {
-	for s := range r.seats() {
+// Listed takes note of the memories that r lists, and before did not: somebody has heard them lately.
+func (h HeardAt) Listed(r, before *Record, now time.Time) {
+	for s := range r.EachSeat() {
 		if s.State.occupied() && (before == nil || before.Lists(s.Memory) == nil) {
 			h.note(s.Memory, now) //mutant:who-is-listed-anew-was-silent-before
 		}
 	}
 }
 
-// shown takes note of the memories that masters show, and of those that others have heard, as the masters
+// Shown takes note of the memories that masters show, and of those that others have heard, as the masters
 // were told. What own does not list is forgotten at last; nil: nothing is listed.
-func (h heardAt) shown(s *Survey, own *Record) {
+func (h HeardAt) Shown(s *Survey, own *Record) {
 	for _, f := range s.Reports {
-		if !f.ok() {
+		if !f.OK() {
 			continue
 		}
 		h.note(f.State.Memory, s.Began)
-		if f.record == nil {
+		if f.Record == nil {
 			continue
 		}
-		for one := range f.record.seats() {
+		for one := range f.Record.EachSeat() {
 			if age, ok := f.stampAge(HeardField(one.Number)); ok && one.State.occupied() { //mutant:who-is-heard-by-others-is-silent
 				h.note(one.Memory, s.Began.Add(-age))
 			}
@@ -63,21 +57,21 @@ func (h heardAt) shown(s *Survey, own *Record) {
 	}
 }
 
-// mayComeBack is for how long the masters that are silent may still come back to be, with those that
+// MayComeBack is for how long the masters that are silent may still come back to be, with those that
 // remember it, a quorum of base, and who they are; 0: base is lost. Where first, base is what a first
 // founding begins with: it has to name all masters, and it is for how long those may come that were not
 // reached. wait is that of the founding.
-func (h heardAt) mayComeBack(s *Survey, base *Record, first bool, wait time.Duration) (left time.Duration, who string) {
+func (h HeardAt) MayComeBack(s *Survey, base *Record, first bool, wait time.Duration) (left time.Duration, who string) {
 	remember := 0
 	var silent []string
 	var ends []time.Duration
-	for one := range base.seats() {
+	for one := range base.EachSeat() {
 		f := s.At(one.Number)
 		switch {
 		case !one.State.occupied() && !first: // has no memory //mutant:a-seat-that-leaves-comes-back
 		case f.lists(base) && f.standsAt(base):
 			remember++ //mutant:who-remembers-is-not-counted
-		case f.ok(): // its address shows that the memory is gone //mutant:a-memory-that-is-gone-comes-back
+		case f.OK(): // its address shows that the memory is gone //mutant:a-memory-that-is-gone-comes-back
 		default:
 			who := cmp.Or(one.Memory, one.Name)
 			since, ok := h[who]
@@ -105,8 +99,8 @@ func (h heardAt) mayComeBack(s *Survey, base *Record, first bool, wait time.Dura
 	return ends[min(lost, len(ends))-1], who
 }
 
-// silenceText says whom a founding waits for, and what ends that. How long it is follows.
-func silenceText(base *Record, who string) string {
+// SilenceText says whom a founding waits for, and what ends that. How long it is follows.
+func SilenceText(base *Record, who string) string {
 	if base == nil {
 		return "no membership yet, and not all masters that the settings name are there: start " + who +
 			"; or correct the list; or, if no lock can be held, admit the others with `redlockd bootstrap --anyway`; else it is founded without them"

@@ -14,51 +14,51 @@ func TestSilenceOfAMemory(t *testing.T) {
 	another := base.Changed(func(r *Record) { r.Seats[0].Memory = processMemory(0, 7) })
 	for _, tc := range []struct {
 		name string
-		have func(h heardAt, s *Survey) // what happened before; m0 and m1 are silent now, m2 remembers
+		have func(h HeardAt, s *Survey) // what happened before; m0 and m1 are silent now, m2 remembers
 		left time.Duration              // 0: lost
 		who  string
 	}{
-		{"never heard", func(heardAt, *Survey) {}, wait, "m0 (since 11:00:00 UTC), m1 (since 11:00:00 UTC)"},
-		{"both heard a wait ago", func(h heardAt, s *Survey) {
+		{"never heard", func(HeardAt, *Survey) {}, wait, "m0 (since 11:00:00 UTC), m1 (since 11:00:00 UTC)"},
+		{"both heard a wait ago", func(h HeardAt, s *Survey) {
 			h.note(base.Seats[0].Memory, s.Began.Add(-wait))
 			h.note(base.Seats[1].Memory, s.Began.Add(-wait))
 		}, 0, ""},
-		{"one of them lately", func(h heardAt, s *Survey) {
+		{"one of them lately", func(h HeardAt, s *Survey) {
 			h.note(base.Seats[0].Memory, s.Began.Add(-wait))
 			h.note(base.Seats[1].Memory, s.Began.Add(-5*time.Second))
 		}, 15 * time.Second, "m1 (since 10:59:55 UTC)"},
-		{"one after the other: until both are given up", func(h heardAt, s *Survey) {
+		{"one after the other: until both are given up", func(h HeardAt, s *Survey) {
 			h.note(base.Seats[0].Memory, s.Began.Add(-3*time.Second))
 			h.note(base.Seats[1].Memory, s.Began.Add(-5*time.Second))
 		}, 17 * time.Second, "m0 (since 10:59:57 UTC), m1 (since 10:59:55 UTC)"},
-		{"what was heard earlier is of no account", func(h heardAt, s *Survey) {
+		{"what was heard earlier is of no account", func(h HeardAt, s *Survey) {
 			for _, one := range base.Seats[:2] {
 				h.note(one.Memory, s.Began.Add(-5*time.Second))
 				h.note(one.Memory, s.Began.Add(-wait))
 			}
 		}, 15 * time.Second, "m0 (since 10:59:55 UTC), m1 (since 10:59:55 UTC)"},
-		{"others have heard one since", func(h heardAt, s *Survey) {
+		{"others have heard one since", func(h HeardAt, s *Survey) {
 			h.note(base.Seats[0].Memory, s.Began.Add(-wait))
 			h.note(base.Seats[1].Memory, s.Began.Add(-wait))
-			s.Reports[2].fields[HeardField(0)] = fmt.Sprint(s.Reports[2].clock.Add(-4 * time.Second).UnixMilli())
+			s.Reports[2].Fields[HeardField(0)] = fmt.Sprint(s.Reports[2].Clock.Add(-4 * time.Second).UnixMilli())
 		}, 16 * time.Second, "m0 (since 10:59:56 UTC)"},
-		{"it was listed since", func(h heardAt, s *Survey) {
+		{"it was listed since", func(h HeardAt, s *Survey) {
 			h.note(base.Seats[0].Memory, s.Began.Add(-wait))
 			h.note(base.Seats[1].Memory, s.Began.Add(-wait))
-			h.listed(base, another, s.Began.Add(-6*time.Second))
+			h.Listed(base, another, s.Began.Add(-6*time.Second))
 		}, 14 * time.Second, "m0 (since 10:59:54 UTC)"},
-		{"for days", func(h heardAt, s *Survey) {
+		{"for days", func(h HeardAt, s *Survey) {
 			h.note(base.Seats[0].Memory, s.Began.Add(-2*recordWaitMax))
 			h.note(base.Seats[1].Memory, s.Began.Add(-2*recordWaitMax))
 		}, 0, ""},
 	} {
 		s := surveyOf(base)
 		s.Began = time.Date(2026, 11, 28, 11, 0, 0, 0, time.UTC)
-		h := make(heardAt)
+		h := make(HeardAt)
 		away(0, 1)(s)
 		tc.have(h, s)
-		h.shown(s, base)
-		left, who := h.mayComeBack(s, base, false, wait)
+		h.Shown(s, base)
+		left, who := h.MayComeBack(s, base, false, wait)
 		if left != tc.left || left > 0 && who != tc.who {
 			t.Errorf("%s: got %v, %s, want %v, %s", tc.name, left, who, tc.left, tc.who)
 		}
@@ -67,12 +67,12 @@ func TestSilenceOfAMemory(t *testing.T) {
 
 // What nothing lists is forgotten at last: each restart of a master makes a memory.
 func TestHeardIsForgotten(t *testing.T) {
-	base, h := votersRecord(3), make(heardAt)
+	base, h := votersRecord(3), make(HeardAt)
 	s := surveyOf(base)
 	for i := range 1000 {
 		h.note(fmt.Sprint("memory ", i), s.Began.Add(-2*recordWaitMax))
 	}
-	h.shown(s, base)
+	h.Shown(s, base)
 	var names []string
 	for memory := range h {
 		names = append(names, memory)

@@ -21,11 +21,11 @@ func StampAge(text string, now time.Time, skew time.Duration) (age time.Duration
 // saidWithin tells whether the stamp is of so long ago at most. One that is as far ahead of the master's
 // clock is no fresh statement either: the clock has gone back since.
 func (f *Report) saidWithin(stamp string, within time.Duration) bool {
-	age, ok := StampAge(stamp, f.clock, within) //mutant:what-was-said-in-the-future-is-fresh
+	age, ok := StampAge(stamp, f.Clock, within) //mutant:what-was-said-in-the-future-is-fresh
 	return ok && age < within
 }
 
 // stampAge is the age of a stamp in a field of the hash.
 func (f *Report) stampAge(field string) (age time.Duration, ok bool) {
-	return StampAge(f.fields[field], f.clock, f.skew)
+	return StampAge(f.Fields[field], f.Clock, f.Skew)
 }

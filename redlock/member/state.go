@@ -32,10 +32,10 @@ const (
 type State struct {
 	// Memory is the name of the master's memory.
 	Memory string
-	// fresh: the memory has no record yet.
-	fresh bool
+	// Fresh: the memory has no record yet.
+	Fresh bool
 	// Record is the settled one; zero where fresh.
-	Record recordID
+	Record RecordID
 	// Ballot and Child belong to the accepted child: its ballot and its digest. Both are "" when settled.
 	Ballot, Child string
 }
@@ -66,33 +66,33 @@ func ParseState(v string) (s State, ok bool) {
 	if !isMemory(s.Memory) {
 		return s, false
 	}
-	if s.fresh = shownRecord == "-"; !s.fresh {
+	if s.Fresh = shownRecord == "-"; !s.Fresh {
 		if s.Record, ok = readRecordID(shownRecord); !ok {
 			return s, false
 		}
 	}
 	if isAccepted {
 		s.Ballot, s.Child, _ = strings.Cut(accepted, " ")
-		return s, isBallot(s.Ballot) && IsHex(s.Child, DigestLen)
+		return s, IsBallot(s.Ballot) && IsHex(s.Child, DigestLen)
 	}
 	return s, true
 }
 
-// readRecordID reads what recordID.String writes.
-func readRecordID(text string) (id recordID, ok bool) {
+// readRecordID reads what RecordID.String writes.
+func readRecordID(text string) (id RecordID, ok bool) {
 	version, digest, _ := strings.Cut(text, " ")
 	lineage, number, _ := strings.Cut(version, ".")
 	if id.generation, id.lineage, ok = parseLineage(lineage); !ok {
 		return id, false
 	}
-	id.version, ok = parseCount(number)
+	id.Version, ok = parseCount(number)
 	id.Digest = digest
 	return id, ok && IsHex(digest, DigestLen)
 }
 
 // Settled is the field v without the accepted child.
 func (s State) Settled() string {
-	if s.fresh {
+	if s.Fresh {
 		return s.Memory + " -"
 	}
 	return s.Memory + " " + s.Record.String()
@@ -138,18 +138,18 @@ func isRunID(text string) bool {
 	return text != "" && len(text) <= runIDMax
 }
 
-// newBallot returns a ballot that is higher than the previous one, "" for none. What is no ballot
+// NewBallot returns a ballot that is higher than the previous one, "" for none. What is no ballot
 // counts as none. A master that shows the highest number there is can make ballots equal in it; then
 // their nonces decide.
-func newBallot(previous string) string {
+func NewBallot(previous string) string {
 	number := int64(0)
-	if isBallot(previous) {
+	if IsBallot(previous) {
 		number, _ = parseCount(strings.TrimLeft(previous[:ballotDigits], "0"))
 	}
 	return fmt.Sprintf("%0*d.%s", ballotDigits, min(number+1, ballotMax), Nonce())
 }
 
-func isBallot(text string) bool {
+func IsBallot(text string) bool {
 	number, rest, _ := strings.Cut(text, ".")
 	if len(number) != ballotDigits || strings.Trim(number, "0123456789") != "" {
 		return false

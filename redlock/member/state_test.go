@@ -17,8 +17,8 @@ func TestStateIsReadAsWritten(t *testing.T) {
 	}{
 		{r.ShownBy(memory), State{Memory: memory, Record: r.ID()}},
 		{r.ShownBy(memory) + " ? " + ballot + " " + child, State{Memory: memory, Record: r.ID(), Ballot: ballot, Child: child}},
-		{memory + " -", State{Memory: memory, fresh: true}},
-		{memory + " - ? " + ballot + " " + child, State{Memory: memory, fresh: true, Ballot: ballot, Child: child}},
+		{memory + " -", State{Memory: memory, Fresh: true}},
+		{memory + " - ? " + ballot + " " + child, State{Memory: memory, Fresh: true, Ballot: ballot, Child: child}},
 	} {
 		got, ok := ParseState(tc.v)
 		if !ok || got != tc.want {
@@ -80,7 +80,7 @@ func TestSettledOn(t *testing.T) {
 	r := testRecord()
 	s := State{Memory: r.Seats[0].Memory, Record: r.ID()}
 	other, accepted := s, s
-	other.Record.version++
+	other.Record.Version++
 	accepted.Child = r.Digest
 	for i, tc := range []struct {
 		s    State
@@ -96,8 +96,8 @@ func TestSettledOn(t *testing.T) {
 func TestBallotsRise(t *testing.T) {
 	last := ""
 	for i := range 20 {
-		b := newBallot(last)
-		if b <= last || !isBallot(b) || !strings.HasPrefix(b, fmt.Sprintf("%08d.", i+1)) {
+		b := NewBallot(last)
+		if b <= last || !IsBallot(b) || !strings.HasPrefix(b, fmt.Sprintf("%08d.", i+1)) {
 			t.Fatalf("behind %q: got %q", last, b)
 		}
 		last = b
@@ -109,7 +109,7 @@ func TestBallotsRise(t *testing.T) {
 		{"zzz", "00000001."},
 		{"+0000007.ffffffffffffffff", "00000001."},
 	} {
-		if got := newBallot(tc.previous); !strings.HasPrefix(got, tc.want) || !isBallot(got) {
+		if got := NewBallot(tc.previous); !strings.HasPrefix(got, tc.want) || !IsBallot(got) {
 			t.Errorf("behind %q: got %q, want %s…", tc.previous, got, tc.want)
 		}
 	}

@@ -5,8 +5,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"redlockd/redlock/conn"
 	"redlockd/redlock/lua"
 )
@@ -75,10 +73,10 @@ func ReadTime(w *conn.Wire) (time.Time, error) {
 	return time.Unix(clock[0], clock[1]*1000), nil
 }
 
-// TrailerOf is the same for a pipeline of go-redis.
-func TrailerOf(fields *redis.SliceCmd, clock *redis.TimeCmd) Trailer {
-	end := Trailer{Clock: clock.Val()}
-	for i, value := range fields.Val() {
+// TrailerOf is the same for what go-redis has read: the fields, and the clock.
+func TrailerOf(fields []any, clock time.Time) Trailer {
+	end := Trailer{Clock: clock}
+	for i, value := range fields {
 		switch text, _ := value.(string); i {
 		case 0:
 			end.Shown = text

@@ -13,26 +13,26 @@ import (
 
 // TimersOf are the waits that run under a record.
 func TimersOf(r *Record, d clock.Drift) (timers []string) {
-	for s := range r.seats() {
+	for s := range r.EachSeat() {
 		if s.State == Learner || s.State == Leaving {
 			timers = append(timers, r.StampField(s))
 		}
 	}
 	if r.Wait > r.Needed(d) {
-		timers = append(timers, r.ttlStampField())
+		timers = append(timers, r.TtlStampField())
 	}
 	return timers
 }
 
-// waits are the waits under the record in force, by the names of their timers.
-type waits map[string]*wait
+// Waits are the waits under the record in force, by the names of their timers.
+type Waits map[string]*wait
 
 // wait is one of them.
 type wait struct {
 	// since is when this client knew that the wait had begun.
 	since time.Time
-	// due is when it is over, as the last survey found.
-	due time.Time
+	// Due is when it is over, as the last survey found.
+	Due time.Time
 	// clocks are what the masters' clocks said, by memory.
 	clocks map[string]clockWatch
 }
@@ -41,18 +41,18 @@ type wait struct {
 // that has passed stays.
 type clockWatch struct{ first, last time.Time }
 
-// under are the waits of another record: those that run on, and those that begin now.
-func (all waits) under(r *Record, d clock.Drift, now time.Time) waits {
-	next := make(waits)
+// Under are the waits of another record: those that run on, and those that begin now.
+func (all Waits) Under(r *Record, d clock.Drift, now time.Time) Waits {
+	next := make(Waits)
 	for _, timer := range TimersOf(r, d) {
 		if next[timer] = all[timer]; next[timer] == nil {
-			next[timer] = &wait{since: now, due: now.Add(r.Quarantine(d)), clocks: make(map[string]clockWatch)}
+			next[timer] = &wait{since: now, Due: now.Add(r.Quarantine(d)), clocks: make(map[string]clockWatch)}
 		}
 	}
 	return next
 }
 
-// left is how much of the wait with this timer is left at the time of the survey. It is over when it
+// Left is how much of the wait with this timer is left at the time of the survey. It is over when it
 // has passed both on the monotonic clock of this process and on the clocks of a quorum of the listed
 // memories, since this client knows of it. So neither a clock here that runs fast ends it early, nor
 // masters' clocks that step.
@@ -61,14 +61,14 @@ func (all waits) under(r *Record, d clock.Drift, now time.Time) waits {
 // the wait so long ago, by their own stamps. Those count only where the clocks agree with each other
 // and with ours: who disagrees is left out. Stamps are written by clients whose clock agreed, too
 // (trustClock).
-func (w *wait) left(s *Survey, r *Record, timer string, o Options) time.Duration {
+func (w *wait) Left(s *Survey, r *Record, timer string, o Options) time.Duration {
 	whole := r.Quarantine(o.Drift)
 	left := whole - min(s.Began.Sub(w.since), w.elapsed(s, r)) //mutant:a-wait-by-our-clock-alone
 	agreeing := s.agreeing(o.ClockSkewMax)
 	var ages []time.Duration
 	for _, f := range s.Reports {
 		age, ok := f.stampAge(timer)
-		if ok && f.shows(r) && agreeing.Has(f.Place) { //mutant:stamps-of-clocks-that-disagree
+		if ok && f.Shows(r) && agreeing.Has(f.Place) { //mutant:stamps-of-clocks-that-disagree
 			ages = append(ages, age)
 		}
 	}
@@ -80,17 +80,17 @@ func (w *wait) left(s *Survey, r *Record, timer string, o Options) time.Duration
 func (w *wait) elapsed(s *Survey, r *Record) time.Duration {
 	var ages []time.Duration
 	for _, f := range s.Reports {
-		if !f.shows(r) || s.Began.Before(w.since) {
+		if !f.Shows(r) || s.Began.Before(w.since) {
 			continue
 		}
 		k, known := w.clocks[f.State.Memory]
 		switch {
 		case !known:
-			k.first = f.clock
-		case f.clock.Before(k.last):
-			k.first = k.first.Add(f.clock.Sub(k.last))
+			k.first = f.Clock
+		case f.Clock.Before(k.last):
+			k.first = k.first.Add(f.Clock.Sub(k.last))
 		}
-		k.last = f.clock
+		k.last = f.Clock
 		w.clocks[f.State.Memory] = k
 		ages = append(ages, k.last.Sub(k.first))
 	}
@@ -111,8 +111,8 @@ func (s *Survey) agreeing(skew time.Duration) quorum.Mask {
 	var offset [quorum.MaxMasters]clock.Interval
 	var known quorum.Mask
 	for _, f := range s.Reports {
-		if f.ok() {
-			offset[f.Place] = clock.Interval{Low: f.clock.Sub(f.received), High: f.clock.Add(time.Microsecond).Sub(f.sent)}
+		if f.OK() {
+			offset[f.Place] = clock.Interval{Low: f.Clock.Sub(f.Received), High: f.Clock.Add(time.Microsecond).Sub(f.Sent)}
 			known = known.With(f.Place)
 		}
 	}

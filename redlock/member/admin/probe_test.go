@@ -1,4 +1,4 @@
-package member
+package admin
 
 // Goal: a probe names everything that keeps a master from voting, and invents nothing. Method: real redis-server
 // processes in the states that matter (fine, replica, cluster node, evicting, locked by a password, restricted by an ACL,
@@ -20,6 +20,8 @@ import (
 
 	"redlockd/redlock/conn"
 	"redlockd/redlock/lua"
+	"redlockd/redlock/member"
+	"redlockd/redlock/member/fleettest"
 	"redlockd/redlock/redisproc"
 )
 
@@ -55,7 +57,7 @@ func problems(r MasterReport) string {
 
 func TestProbeFindsNothingOnAFineMaster(t *testing.T) {
 	s := startRedis(t)
-	r := probe(t.Context(), conn.Master{Addr: s.Addr}, Options{ConnectTimeout: probeTimeout, readOnly: true})
+	r := probe(t.Context(), conn.Master{Addr: s.Addr}, member.Options{ConnectTimeout: probeTimeout, ReadOnly: true})
 	if got := problems(r); got != "" {
 		t.Errorf("problems: got %q, want none", got)
 	}
@@ -92,7 +94,7 @@ func TestProbeFindsAPause(t *testing.T) {
 			}
 			cli(t, s.Addr, "CLIENT", "PAUSE", "700", "ALL")
 		}()
-		r := probe(t.Context(), conn.Master{Addr: s.Addr}, Options{ConnectTimeout: probeTimeout, readOnly: true})
+		r := probe(t.Context(), conn.Master{Addr: s.Addr}, member.Options{ConnectTimeout: probeTimeout, ReadOnly: true})
 		close(done)
 		<-paused
 		if r.RTTWorst > 300*time.Millisecond && r.RTT < r.RTTWorst/2 {
@@ -225,7 +227,7 @@ func TestProbeNamesWhatIsWrong(t *testing.T) {
 				cli(t, s.Addr, command...)
 			}
 			c.master.Addr = s.Addr
-			r := probe(t.Context(), c.master, Options{ConnectTimeout: probeTimeout, readOnly: true})
+			r := probe(t.Context(), c.master, member.Options{ConnectTimeout: probeTimeout, ReadOnly: true})
 			got := strings.Split(problems(r), "\n")
 			for i, want := range c.want {
 				if s.Before(6, 0) {
@@ -251,7 +253,7 @@ func TestProbeNamesWhatIsWrong(t *testing.T) {
 func TestProbeAllComparesTheMasters(t *testing.T) {
 	fine := startRedis(t)
 	_, port, _ := net.SplitHostPort(fine.Addr)
-	reports, _ := ProbeAll(t.Context(), Options{ClockSkewMax: time.Minute, Masters: []conn.Master{
+	reports, _ := ProbeAll(t.Context(), member.Options{ClockSkewMax: time.Minute, Masters: []conn.Master{
 		{Addr: fine.Addr},
 		{Addr: "127.0.0.1:1"},       // where nobody listens
 		{Addr: "localhost:" + port}, // the same process by another name
@@ -276,11 +278,11 @@ func TestProbeAllComparesTheMasters(t *testing.T) {
 
 // A master that hangs is given up after the timeout, and the reports of the others do not suffer.
 func TestProbeOfAMasterThatHangs(t *testing.T) {
-	inVirtualTime(t, 3, func(s *fleet) {
-		s.found()
-		s.masters[1].Freeze()
+	fleettest.InVirtualTime(t, 3, func(s *fleettest.Fleet) {
+		admitAll(s)
+		s.Masters[1].Freeze()
 		began := time.Now()
-		reports, _ := ProbeAll(s.Context(), s.options(s.links()), 2*time.Second)
+		reports, _ := ProbeAll(s.Context(), s.Options(s.Links()), 2*time.Second)
 		if took := time.Since(began); took != 2*time.Second {
 			s.Errorf("took %v, want the timeout of 2 s", took)
 		}
@@ -364,7 +366,7 @@ func TestJudge(t *testing.T) {
 
 // The engine gives no vote at first to a master whose clock is far from ours; the probe says so beforehand.
 func TestProbeAllComparesTheClocks(t *testing.T) {
-	o := Options{Masters: []conn.Master{{Addr: "a:1"}}, ClockSkewMax: 500 * time.Millisecond}
+	o := member.Options{Masters: []conn.Master{{Addr: "a:1"}}, ClockSkewMax: 500 * time.Millisecond}
 	for _, c := range []struct {
 		diff, err time.Duration
 		want      string
@@ -389,7 +391,7 @@ func TestProbeEndsWithItsContext(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(20*time.Millisecond, cancel)
-	r := probe(ctx, conn.Master{Addr: frozen.Addr}, Options{ConnectTimeout: time.Hour, readOnly: true})
+	r := probe(ctx, conn.Master{Addr: frozen.Addr}, member.Options{ConnectTimeout: time.Hour, ReadOnly: true})
 	if r.Reachable || r.Votes() {
 		t.Errorf("got %+v, want a master that was not reached", r)
 	}
@@ -412,7 +414,7 @@ func TestProbeTriesOnce(t *testing.T) {
 			}()
 			return ours, nil
 		},
-	}, Options{ConnectTimeout: probeTimeout, readOnly: true})
+	}, member.Options{ConnectTimeout: probeTimeout, ReadOnly: true})
 	if got := dials.Load(); got != 1 || r.Reachable {
 		t.Errorf("connections: got %d, want 1; reachable: got %v, want false", got, r.Reachable)
 	}

@@ -1,4 +1,4 @@
-package member
+package admin
 
 import (
 	"cmp"
@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"redlockd/redlock/member"
+	"redlockd/redlock/member/survey"
 	"redlockd/redlock/quorum"
 )
 
@@ -24,7 +26,7 @@ import (
 // so nobody counts on it.
 //
 // Why no wait is needed: the record proves that no quorum of its seats has ever voted, under it or a
-// record before it (isNew). If somebody gives votes meanwhile, after the wait, that is a child of the
+// record before it (IsNew). If somebody gives votes meanwhile, after the wait, that is a child of the
 // same parent, of which one is chosen (testdata/tla/Members.tla, Boot). The operator's word is that there
 // was no membership before the first founding.
 
@@ -55,35 +57,35 @@ const (
 var errFounding = errors.New("a redlockd is just about to found the membership: try again")
 
 // Bootstrap is redlock.BootstrapAndReport, with options that are valid.
-func Bootstrap(ctx context.Context, opts Options, anyway bool) (reports []BootstrapReport, err error) {
+func Bootstrap(ctx context.Context, opts member.Options, anyway bool) (reports []BootstrapReport, err error) {
 	done := "nothing was changed"
 	for range bootstrapTries {
-		var chosen *Record
-		if reports, chosen, err = opts.bootstrap(ctx, anyway); chosen != nil && chosen.Voters() > 0 {
+		var chosen *member.Record
+		if reports, chosen, err = bootstrapOnce(ctx, opts, anyway); chosen != nil && chosen.Voters() > 0 {
 			return reports, nil
 		}
 		if chosen != nil {
 			done = "not all is done: repeat this"
 		}
-		if err != nil && !errors.Is(err, errOutrun) && !errors.Is(err, errFounding) || ctx.Err() != nil {
+		if err != nil && !errors.Is(err, survey.ErrOutrun) && !errors.Is(err, errFounding) || ctx.Err() != nil {
 			break
 		}
 		if err != nil {
 			time.Sleep(rand.N(bootstrapPause))
 		}
 	}
-	return reports, fmt.Errorf("bootstrap: %s: %w", done, cmp.Or(err, ctx.Err(), errOutrun))
+	return reports, fmt.Errorf("bootstrap: %s: %w", done, cmp.Or(err, ctx.Err(), survey.ErrOutrun))
 }
 
-// bootstrap looks at the masters, and makes the step that is due. chosen is its record, which has voters
+// bootstrapOnce looks at the masters, and makes the step that is due. chosen is its record, which has voters
 // if it was the last one; nil: there was no step.
-func (o Options) bootstrap(ctx context.Context, anyway bool) (reports []BootstrapReport, chosen *Record, err error) {
-	s, named := o.surveyNamed(ctx)
+func bootstrapOnce(ctx context.Context, o member.Options, anyway bool) (reports []BootstrapReport, chosen *member.Record, err error) {
+	s, named := surveyNamed(ctx, o)
 	defer s.Close()
 	parent, present := s.Prevailing(), 0
 	var errs []error
 	for i, f := range named {
-		r := f.bootstrapReport(parent)
+		r := bootstrapReportOf(f, parent)
 		r.Addr = o.Masters[i].Addr
 		if !r.Missing {
 			present++
@@ -99,25 +101,25 @@ func (o Options) bootstrap(ctx context.Context, anyway bool) (reports []Bootstra
 	if len(errs) > 0 {
 		return reports, nil, errors.Join(errs...)
 	}
-	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
+	ctx, cancel := context.WithTimeout(ctx, survey.StepTimeout)
 	defer cancel()
-	var next *Record
-	switch founded := s.whoShowsARecord(); {
+	var next *member.Record
+	switch founded := whoShowARecord(s.Survey); {
 	case parent != nil:
-		next, err = o.bootstrapStep(parent, named, founded)
+		next, err = bootstrapStep(o, parent, named, founded)
 	case founded != "":
 		err = fmt.Errorf("%w; if no redlockd runs, run FLUSHALL on %s, and repeat this: a majority does not know the membership there, in which nobody has ever voted", errFounding, founded)
 	default:
-		if next, _ = s.founding(nil, o); next == nil {
+		if next, _ = s.Founding(nil, o); next == nil {
 			return reports, nil, errFounding
 		}
-		next.admit(named, o)
+		next.Admit(named, o)
 	}
 	if err != nil {
 		return reports, nil, err
 	}
 	if parent != nil {
-		s.teachUntaught(ctx, parent)
+		s.TeachUntaught(ctx, parent)
 	}
 	if chosen, err = s.Step(ctx, parent, next.Seal()); err != nil {
 		return reports, nil, err
@@ -125,32 +127,32 @@ func (o Options) bootstrap(ctx context.Context, anyway bool) (reports []Bootstra
 	s.Teach(ctx, chosen.Among(s.Reports), chosen)
 	for i, f := range named {
 		seat := chosen.Lists(f.State.Memory)
-		reports[i].Admitted = f.ok() && seat != nil && seat.State == Voter
+		reports[i].Admitted = f.OK() && seat != nil && seat.State == member.Voter
 	}
 	return reports, chosen, nil
 }
 
 // surveyNamed asks the masters that the options name, and, where some of them show a membership in which
 // nobody has voted, the other seats of that as well. named are those of the options, in their order.
-func (o Options) surveyNamed(ctx context.Context) (s *Survey, named []*Report) {
-	s = SurveyMasters(ctx, o.Places(), Patience{Enough: len(o.Masters)}, o)
+func surveyNamed(ctx context.Context, o member.Options) (s *survey.Masters, named []*member.Report) {
+	s = survey.Ask(ctx, o.Places(), survey.Patience{Enough: len(o.Masters)}, o)
 	named = slices.Clone(s.Reports)
-	var lead *Record
-	for _, r := range s.settled() {
-		if lead == nil || r.newerThan(lead.ID()) {
+	var lead *member.Record
+	for _, r := range s.Settled() {
+		if lead == nil || r.NewerThan(lead.ID()) {
 			lead = r
 		}
 	}
-	if lead == nil || !lead.isNew() {
+	if lead == nil || !lead.IsNew() {
 		return s, named
 	}
-	places := o.placesOf(lead)
+	places := o.PlacesOf(lead)
 	where := make([]int, len(o.Masters))
 	free := 0
 	for i, m := range o.Masters {
 		at := lead.Lists(named[i].State.Memory)
 		if at == nil {
-			if at = lead.seatOf(m); at != nil && places[at.Number].FullAddr() != m.FullAddr() {
+			if at = lead.SeatOf(m); at != nil && places[at.Number].FullAddr() != m.FullAddr() {
 				at = nil
 			}
 		}
@@ -165,21 +167,21 @@ func (o Options) surveyNamed(ctx context.Context) (s *Survey, named []*Report) {
 		}
 		places[where[i]] = m
 	}
-	reached := s.count((*Report).ok)
+	reached := s.Count((*member.Report).OK)
 	s.Close()
-	s = SurveyMasters(ctx, places, Patience{Enough: reached, Grace: surveyGrace}, o)
+	s = survey.Ask(ctx, places, survey.Patience{Enough: reached, Grace: survey.Grace}, o)
 	for i := range named {
 		named[i] = s.At(where[i])
 	}
 	return s, named
 }
 
-// whoShowsARecord are the masters that have settled on one; "": there are none.
-func (s *Survey) whoShowsARecord() string {
+// whoShowARecord are the masters that have settled on one; "": there are none.
+func whoShowARecord(s *member.Survey) string {
 	var addrs []string
 	for _, f := range s.Reports {
-		if f.ok() && !f.State.fresh {
-			addrs = append(addrs, f.master.Addr)
+		if f.OK() && !f.State.Fresh {
+			addrs = append(addrs, f.Master.Addr)
 		}
 	}
 	return strings.Join(addrs, ", ")
@@ -187,18 +189,18 @@ func (s *Survey) whoShowsARecord() string {
 
 // bootstrapStep is the next record on the way from parent, in which nobody has ever voted, to one in
 // which all masters vote that were named and are fit. founded are the masters that show a record.
-func (o Options) bootstrapStep(parent *Record, named []*Report, founded string) (*Record, error) {
+func bootstrapStep(o member.Options, parent *member.Record, named []*member.Report, founded string) (*member.Record, error) {
 	others := fmt.Errorf("a redlockd has founded the membership with %s, and the settings name %s. Nobody has ever voted in it: run FLUSHALL on %s, and repeat this",
-		seatNames(parent), seatNames(vacated(nil, o)), founded)
+		member.SeatNames(parent), member.SeatNames(member.Vacated(nil, o)), founded)
 	if len(o.Masters) != len(parent.Seats) {
 		return nil, others
 	}
 	child := parent.Child()
-	seats := make([]*Seat, len(named)) // of those that have one
-	taken := make(map[*Seat]bool)
-	for _, seatOf := range []func(i int) *Seat{
-		func(i int) *Seat { return child.Lists(named[i].State.Memory) },
-		func(i int) *Seat { return child.seatOf(o.Masters[i]) },
+	seats := make([]*member.Seat, len(named)) // of those that have one
+	taken := make(map[*member.Seat]bool)
+	for _, seatOf := range []func(i int) *member.Seat{
+		func(i int) *member.Seat { return child.Lists(named[i].State.Memory) },
+		func(i int) *member.Seat { return child.SeatOf(o.Masters[i]) },
 	} {
 		for i := range named {
 			if at := seatOf(i); seats[i] == nil && at != nil && !taken[at] {
@@ -211,84 +213,54 @@ func (o Options) bootstrapStep(parent *Record, named []*Report, founded string) 
 		if parent.Lists(f.State.Memory) != nil {
 			continue
 		}
-		at := cmp.Or(seats[i], child.seatWhere(func(one *Seat) bool { return !taken[one] }))
+		at := cmp.Or(seats[i], child.SeatWhere(func(one *member.Seat) bool { return !taken[one] }))
 		switch {
-		case !f.ok():
+		case !f.OK():
 			continue
 		case at == nil || m.Name != "" && at.Name != m.Name:
 			return nil, others
 		case m.Name == "":
 			at.Addr = m.SeatAddr()
 		}
-		at.Memory, at.State, at.Since = f.State.Memory, Learner, child.Version
+		at.Memory, at.State, at.Since = f.State.Memory, member.Learner, child.Version
 		return child, nil
 	}
-	child.admit(named, o)
+	child.Admit(named, o)
 	return child, nil
 }
 
-// admit makes voters of those that were found.
-func (r *Record) admit(found []*Report, o Options) {
-	for _, f := range found {
-		if s := r.Lists(f.State.Memory); f.ok() && s != nil {
-			s.State = Voter
-		}
-	}
-	r.Wait = r.Needed(o.Drift)
-}
-
-// bootstrapReport tells what was found, and whether it is new. parent is the record in force; nil: there
+// bootstrapReportOf tells what was found, and whether it is new. parent is the record in force; nil: there
 // is none.
-func (f *Report) bootstrapReport(parent *Record) BootstrapReport {
-	r := BootstrapReport{Version: f.version, RunID: f.runID, Keys: -1, Problem: f.err, Missing: f.err != nil}
-	if f.err != nil {
+func bootstrapReportOf(f *member.Report, parent *member.Record) BootstrapReport {
+	r := BootstrapReport{Version: f.Version, RunID: f.RunID, Keys: -1, Problem: f.Err, Missing: f.Err != nil}
+	if f.Err != nil {
 		return r
 	}
-	r.Keys = f.keys
+	r.Keys = f.Keys
 	switch {
-	case f.record != nil && f.record.isNew():
+	case f.Record != nil && f.Record.IsNew():
 		r.Shows = "founded, waits"
-	case f.record != nil:
-		r.Shows = fmt.Sprintf("version %d", f.record.Version)
-	case !f.State.fresh:
-		r.Shows = fmt.Sprintf("version %d", f.State.Record.version)
-	case f.before != nil:
-		r.Shows = fmt.Sprintf("version %d before it was restarted", f.before.Version)
+	case f.Record != nil:
+		r.Shows = fmt.Sprintf("version %d", f.Record.Version)
+	case !f.State.Fresh:
+		r.Shows = fmt.Sprintf("version %d", f.State.Record.Version)
+	case f.Before != nil:
+		r.Shows = fmt.Sprintf("version %d before it was restarted", f.Before.Version)
 	default:
 		r.Shows = "nothing"
 	}
-	known := f.known()
+	known := f.Known()
 	switch {
-	case !f.State.fresh && known == nil:
-		r.Problem = errors.New(recordIsGone)
-	case f.record != nil && !f.record.isNew(): //mutant:bootstrap-over-a-membership
+	case !f.State.Fresh && known == nil:
+		r.Problem = errors.New(member.RecordIsGone)
+	case f.Record != nil && !f.Record.IsNew(): //mutant:bootstrap-over-a-membership
 		r.Problem = fmt.Errorf("it has a membership (%s): it is not new", r.Shows)
-	case f.before != nil && (parent == nil || !known.ID().sameLineage(parent.ID()) || known.newerThan(parent.ID())):
+	case f.Before != nil && (parent == nil || !known.ID().SameLineage(parent.ID()) || known.NewerThan(parent.ID())):
 		r.Problem = fmt.Errorf("it has a membership (%s): it is not new", r.Shows)
-	case f.record != nil && parent != nil && !known.ID().sameLineage(parent.ID()):
-		r.Problem = fmt.Errorf("it has another membership than the others (of %s), in which nobody has ever voted: run FLUSHALL on it", seatNames(known))
+	case f.Record != nil && parent != nil && !known.ID().SameLineage(parent.ID()):
+		r.Problem = fmt.Errorf("it has another membership than the others (of %s), in which nobody has ever voted: run FLUSHALL on it", member.SeatNames(known))
 	case r.Keys > 0: //mutant:bootstrap-over-keys
 		r.Problem = fmt.Errorf("it holds %d keys: it is not new", r.Keys)
 	}
 	return r
-}
-
-// isNew tells whether nobody can have been granted anything under this record or one before it, as far
-// as its founder knew: no seat votes, and those that have never voted leave no quorum to the others.
-func (r *Record) isNew() bool {
-	never := 0
-	for s := range r.seats() {
-		if r.neverVoted(s) {
-			never++
-		}
-	}
-	return never+r.Quorum() > len(r.Seats) && r.Voters() == 0 && r.Roster == 0 //mutant:bootstrap-where-a-quorum-may-have-voted
-}
-
-// neverVoted tells whether the record proves that no master has ever voted at the seat: it is what it
-// was when the first founding named it, without a vote. A seat that loses its vote is something since a
-// later version, and one that gets its vote is a voter. What follows from an earlier founding has a
-// higher generation, unless its founder knew nothing of that.
-func (r *Record) neverVoted(s *Seat) bool {
-	return r.Generation == 1 && s.Since == 0 && (s.State == Learner || s.State == Vacant) //mutant:bootstrap-over-a-second-founding
 }

@@ -1,4 +1,4 @@
-package member
+package admin
 
 import (
 	"context"
@@ -15,6 +15,8 @@ import (
 	"redlockd/redlock/clock"
 	"redlockd/redlock/conn"
 	"redlockd/redlock/lua"
+	"redlockd/redlock/member"
+	"redlockd/redlock/member/survey"
 	"redlockd/redlock/quorum"
 )
 
@@ -24,7 +26,7 @@ import (
 // goes on where a survey has reason enough to refuse the master.
 //
 // It leaves nothing behind but a word in the cache of scripts: the one key it writes lives under
-// lua.ReservedPrefix, is removed again, and would expire by itself after probeKeyTTL.
+// lua.ReservedPrefix, is removed again, and would expire by itself after ProbeKeyTTL.
 //
 // A new demand on the masters is added in three places: what is read (fill), what is wrong with it
 // (judge; it must find at least what conn.Refusal does), and, when it needs another command,
@@ -90,7 +92,7 @@ type MasterReport struct {
 	MembersVersion int64
 
 	// shown is what a survey reads, too.
-	shown Report
+	shown member.Report
 
 	// Lacks are the commands that the user may not run there, as ACL rules write them.
 	Lacks []string
@@ -120,20 +122,19 @@ const (
 	// longest shows a master that is slow now and then.
 	probeSamples = 5
 	probePause   = 200 * time.Millisecond
-	probeKeyTTL  = time.Second
 )
 
 // commandsNeeded are tried on a key of the probe's own, in this order, to learn whether the user
 // may run them. All are commands that the engine sends itself or from a script; Redis checks the
 // permissions of both alike.
 var commandsNeeded = [][]any{
-	{"SET", probeKey, "0", "NX", "PX", probeKeyTTL.Milliseconds()},
+	{"SET", probeKey, "0", "NX", "PX", survey.ProbeKeyTTL.Milliseconds()},
 	{"GET", probeKey},
 	{"MGET", probeKey},
 	{"EXISTS", probeKey},
 	{"TYPE", probeKey},
 	{"INCR", probeKey},
-	{"PEXPIRE", probeKey, probeKeyTTL.Milliseconds()},
+	{"PEXPIRE", probeKey, survey.ProbeKeyTTL.Milliseconds()},
 	{"PTTL", probeKey},
 	// The key is a string: these answer WRONGTYPE when they are allowed, and make no hash that nobody
 	// removes.
@@ -175,8 +176,8 @@ var commandsForOthers = [][]any{
 var probeKey = new(struct{ _ int })
 
 // ProbeAll is redlock.ProbeAll, with options that are complete.
-func ProbeAll(ctx context.Context, o Options, timeout time.Duration) ([]MasterReport, Membership) {
-	o.ConnectTimeout, o.readOnly = timeout, true
+func ProbeAll(ctx context.Context, o member.Options, timeout time.Duration) ([]MasterReport, member.Membership) {
+	o.ConnectTimeout, o.ReadOnly = timeout, true
 	asked := make(map[string]MasterReport) // by full address
 	probeAll := func(masters []conn.Master) (reports []MasterReport) {
 		var mu sync.Mutex
@@ -197,8 +198,8 @@ func ProbeAll(ctx context.Context, o Options, timeout time.Duration) ([]MasterRe
 		return reports
 	}
 	named := probeAll(o.Masters)
-	fleet, nowhere := shownBy(named).fleet(o)
-	inForce := func(reports []MasterReport) *Record {
+	fleet, nowhere := shownBy(named).Fleet(o)
+	inForce := func(reports []MasterReport) *member.Record {
 		if r := shownBy(reports).Prevailing(); r != nil && r.Fleet() == fleet {
 			return r
 		}
@@ -206,14 +207,14 @@ func ProbeAll(ctx context.Context, o Options, timeout time.Duration) ([]MasterRe
 	}
 	all, force := named, inForce(named)
 	for i := 0; force == nil && i < len(named); i++ {
-		if f := &named[i].shown; f.record != nil { // the options may name too few of its masters
-			force = inForce(probeAll(mastersOf(f.record, o)))
+		if f := &named[i].shown; f.Record != nil { // the options may name too few of its masters
+			force = inForce(probeAll(mastersOf(f.Record, o)))
 		}
 	}
-	var membership Membership
+	var membership member.Membership
 	base := force
 	for i := range named { // not in force: its seats are what it would need
-		if r := named[i].shown.known(); force == nil && r != nil && r.Fleet() == fleet && (base == nil || r.newerThan(base.ID())) {
+		if r := named[i].shown.Known(); force == nil && r != nil && r.Fleet() == fleet && (base == nil || r.NewerThan(base.ID())) {
 			base = r
 		}
 	}
@@ -232,18 +233,18 @@ func ProbeAll(ctx context.Context, o Options, timeout time.Duration) ([]MasterRe
 	}
 	compare(all, force, base, nowhere, o)
 	if force != nil {
-		membership = force.membership(o)
+		membership = force.Membership(o)
 		for i := range membership.Seats {
 			s := &membership.Seats[i]
-			s.Reached, s.Votes = all[i].Reachable, all[i].Member == string(Voter) && all[i].Votes()
+			s.Reached, s.Votes = all[i].Reachable, all[i].Member == string(member.Voter) && all[i].Votes()
 		}
 	}
 	return all, membership
 }
 
 // mastersOf are the masters of the seats.
-func mastersOf(r *Record, o Options) (masters []conn.Master) {
-	for s := range r.seats() {
+func mastersOf(r *member.Record, o member.Options) (masters []conn.Master) {
+	for s := range r.EachSeat() {
 		masters = append(masters, o.MasterAt(s.Name, s.Addr))
 	}
 	return masters
@@ -251,13 +252,13 @@ func mastersOf(r *Record, o Options) (masters []conn.Master) {
 
 // shownBy is a survey of what the reports have shown. Unlike one of the coordinator it believes masters
 // that are refused for another reason.
-func shownBy(reports []MasterReport) *Survey {
-	s := &Survey{Began: time.Now()}
+func shownBy(reports []MasterReport) *member.Survey {
+	s := &member.Survey{Began: time.Now()}
 	for i := range reports {
 		f := reports[i].shown
 		f.Place = i
 		if f.State.Memory == "" {
-			f.err = errNothingShown
+			f.Err = errNothingShown
 		}
 		s.Reports = append(s.Reports, &f)
 	}
@@ -269,7 +270,7 @@ var errNothingShown = errors.New("it has shown nothing of the membership")
 // compare finds what no master can tell by itself: that it is another's twin, or not what these options
 // expect. base is the record in force or, where force is nil, the newest one of the fleet; nil: none is
 // known. nowhere is why the options lead to no fleet.
-func compare(reports []MasterReport, force, base *Record, nowhere string, o Options) {
+func compare(reports []MasterReport, force, base *member.Record, nowhere string, o member.Options) {
 	s := shownBy(reports)
 	for i := range s.Reports {
 		s.Reports[i].Place = quorum.MaxMasters + i // no seat
@@ -279,13 +280,13 @@ func compare(reports []MasterReport, force, base *Record, nowhere string, o Opti
 	}
 	wrong := nowhere
 	if force != nil {
-		wrong = o.otherDB(force)
+		wrong = o.OtherDB(force)
 	}
 	for i := range reports {
 		r := &reports[i]
-		if twin := s.twinOf(s.Reports[i]); twin != nil {
+		if twin := s.TwinOf(s.Reports[i]); twin != nil {
 			r.add(NoVote, "name five masters that are five processes, each on a machine of its own",
-				"is the same Redis as %s (same run_id): one process would vote twice", twin.master.Addr)
+				"is the same Redis as %s (same run_id): one process would vote twice", twin.Master.Addr)
 		}
 		if nowhere == "" {
 			r.compareMembership(s, s.Reports[i], force, base)
@@ -303,10 +304,10 @@ func compare(reports []MasterReport, force, base *Record, nowhere string, o Opti
 
 // probe asks one master what decides over its vote. It answers within ConnectTimeout, or earlier when
 // ctx is done.
-func probe(ctx context.Context, m conn.Master, o Options) MasterReport {
+func probe(ctx context.Context, m conn.Master, o member.Options) MasterReport {
 	ctx, cancel := context.WithTimeout(ctx, o.ConnectTimeout)
 	defer cancel()
-	r := MasterReport{Addr: m.Addr, shown: Report{master: m}}
+	r := MasterReport{Addr: m.Addr, shown: member.Report{Master: m}}
 	err := conn.RecoverPanic(func() error { return r.ask(ctx, o) })
 	if err != nil {
 		r.unreachable(ctx, err, o.ConnectTimeout)
@@ -315,9 +316,9 @@ func probe(ctx context.Context, m conn.Master, o Options) MasterReport {
 }
 
 // ask fills the report. An error is why nothing was learned.
-func (r *MasterReport) ask(ctx context.Context, o Options) error {
+func (r *MasterReport) ask(ctx context.Context, o member.Options) error {
 	f := &r.shown
-	l, err := conn.Dial(ctx, f.master, o.ConnectTimeout)
+	l, err := conn.Dial(ctx, f.Master, o.ConnectTimeout)
 	if err != nil {
 		return err
 	}
@@ -328,7 +329,7 @@ func (r *MasterReport) ask(ctx context.Context, o Options) error {
 	f.Conn = l
 	defer func() { f.Conn = nil }()
 
-	info, err := f.identify(ctx, "persistence")
+	info, err := survey.Identify(ctx, f, "persistence")
 	if info == nil && !conn.Replied(err) && !conn.IsRefused(err) {
 		return err
 	}
@@ -504,23 +505,23 @@ func (r *MasterReport) judge() {
 const copyNoteShown = 10 * time.Second
 
 // readMembership reads what the master shows of the membership.
-func (r *MasterReport) readMembership(ctx context.Context, o Options) {
+func (r *MasterReport) readMembership(ctx context.Context, o member.Options) {
 	f := &r.shown
-	if refused, _ := errors.AsType[*conn.RefusedError](f.look(ctx, o)); refused != nil { // other errors have been told of when the commands were tried
+	if refused, _ := errors.AsType[*conn.RefusedError](survey.Look(ctx, f, o)); refused != nil { // other errors have been told of when the commands were tried
 		r.add(NoVote, "", "%s", refused.Reason)
 	}
-	if !f.State.fresh {
-		r.MembersVersion = f.State.Record.version
+	if !f.State.Fresh {
+		r.MembersVersion = f.State.Record.Version
 	}
-	r.New = f.State.fresh && f.before == nil
+	r.New = f.State.Fresh && f.Before == nil
 }
 
 // compareMembership says what the master is in base, which is the record in force where force is not
 // nil.
-func (r *MasterReport) compareMembership(s *Survey, f *Report, force, base *Record) {
+func (r *MasterReport) compareMembership(s *member.Survey, f *member.Report, force, base *member.Record) {
 	if r.Member == "none" {
-		if base != nil && f.foreign(base) {
-			why, fix := base.withoutVote(nil, f.State)
+		if base != nil && f.Foreign(base) {
+			why, fix := base.WhyNoVote(nil, f.State)
 			r.add(Warning, fix, "%s, and the membership has no seat for it: it has no vote", why)
 			return
 		}
@@ -538,29 +539,29 @@ func (r *MasterReport) compareMembership(s *Survey, f *Report, force, base *Reco
 		return
 	}
 	seat := base.SeatNamed(r.Seat)
-	why, fix := base.withoutVote(seat, f.State)
+	why, fix := base.WhyNoVote(seat, f.State)
 	switch {
-	case seat.State == Leaving:
+	case seat.State == member.Leaving:
 		r.Member = "leaving"
 		r.add(Note, fix, "%s", why)
-	case f.foreign(base):
+	case f.Foreign(base):
 		r.Member = "foreign"
 		r.add(NoVote, fix, "%s", why)
-	case force == nil && f.record != nil:
+	case force == nil && f.Record != nil:
 		r.Member = "alone"
-		s.addAlone(r, f.record)
+		r.addAlone(s, f.Record)
 	case force == nil:
-	case force.Lists(f.State.Memory) != nil && !f.State.fresh:
+	case force.Lists(f.State.Memory) != nil && !f.State.Fresh:
 		r.Member = string(force.Lists(f.State.Memory).State)
-		r.New = force.isNew()
+		r.New = force.IsNew()
 		if f.State.Record != force.ID() || f.State.Child != "" { //mutant:check-counts-who-is-behind
 			r.Member = "behind"
 			r.add(Note, "", "shows another version of the membership than the one in force: it votes when a redlockd that runs has told it")
 		}
 		if r.Member == "learner" && !r.New {
 			copied := ""
-			if n, ok := f.copying(copyNoteShown); ok {
-				copied = fmt.Sprintf(" (%d locks so far, %d %%, from %s)", n.given, n.done, strings.ReplaceAll(n.from, ",", ", "))
+			if n, ok := f.Copying(copyNoteShown); ok {
+				copied = fmt.Sprintf(" (%d locks so far, %d %%, from %s)", n.Given, n.Done, strings.ReplaceAll(n.From, ",", ", "))
 			}
 			if why == "" {
 				why = "is a learner: it may have forgotten locks"
@@ -571,76 +572,40 @@ func (r *MasterReport) compareMembership(s *Survey, f *Report, force, base *Reco
 	default:
 		r.add(Note, "", "%s; it votes when a redlockd has found it and given it what the others remember, or %s later", why, clock.Text(force.Wait))
 	}
-	if force != nil && !s.unfinished(force) && slices.Contains(s.strays(force), f) {
+	if force != nil && !s.Unfinished(force) && slices.Contains(s.Strays(force), f) {
 		r.add(Warning, "see who writes to it; a redlockd has it start anew", "shows version %d of the membership, and a majority of the masters does not know it", r.MembersVersion)
 	}
 }
 
 // addAlone says of a master that shows a record which is not in force what became of the others, and
 // whether a founding helps.
-func (s *Survey) addAlone(r *MasterReport, shows *Record) {
+func (r *MasterReport) addAlone(s *member.Survey, shows *member.Record) {
 	same, reached := 0, 0
 	for _, f := range s.Reports {
-		if f.State.Memory != "" && shows.seatOf(f.master) != nil && !f.foreign(shows) {
+		if f.State.Memory != "" && shows.SeatOf(f.Master) != nil && !f.Foreign(shows) {
 			reached++
-			if f.shows(shows) || f.record != nil && shows.Lists(f.State.Memory) != nil {
+			if f.Shows(shows) || f.Record != nil && shows.Lists(f.State.Memory) != nil {
 				same++
 			}
 		}
 	}
 	severity, fix := Warning, "nothing: a redlockd that runs founds the membership anew"
-	heard := make(heardAt)
-	heard.shown(s, shows)
-	if left, who := heard.mayComeBack(s, shows, false, shows.Wait); left > 0 {
+	heard := make(member.HeardAt)
+	heard.Shown(s, shows)
+	if left, who := heard.MayComeBack(s, shows, false, shows.Wait); left > 0 {
 		fix = fmt.Sprintf("nothing, if %s may come back: a redlockd that runs waits for that, for up to %v, and founds the membership anew then; else redlockd members refound", who, left.Round(time.Second))
 	}
 	if reached < shows.Quorum() {
 		severity, fix = NoVote, "start the masters that cannot be reached; if their machines are lost for good, see redlockd members --help; if that fleet is given up, run FLUSHALL on this master"
 	}
 	r.add(severity, fix, "its membership is not in force: %d of its %d masters can be reached, %d of them remember it, and %d are needed (%s)",
-		reached, len(shows.Seats), same, shows.Quorum(), seatNames(shows))
-}
-
-// withoutVote says, by what a master shows, why it has no vote under r at the seat, and what to do about
-// it; "": what it shows does not tell.
-func (r *Record) withoutVote(seat *Seat, shown State) (why, fix string) {
-	of := shown.Record.fleet()
-	switch {
-	case !shown.fresh && of != "" && of != r.Fleet():
-		return "it shows a membership of another fleet", "run FLUSHALL on it if that fleet is gone; else name another master here"
-	case seat == nil:
-		return "", ""
-	case seat.State == Leaving:
-		return "its seat is leaving: it has no vote, and is removed after the wait", ""
-	case seat.Memory == "":
-		return "its seat had no master until now", ""
-	case seat.Memory == shown.Memory && seat.State == Learner && seat.Since == 0 && r.Generation > 1:
-		return "the fleet was founded anew, because too many had forgotten: all wait, those as well that remember", ""
-	case seat.Memory == shown.Memory:
-		return "", ""
-	case SameProcess(seat.Memory, shown.Memory):
-		return "it was flushed: the same run has forgotten its membership", ""
-	}
-	return "it has another run id than before: it has restarted, or another master stands at its address", ""
-}
-
-// WithoutVote is why a master has no vote under r at the seat (nil: it has none), by what it shows; born
-// is what its memory was told when it began, and does not count where what it shows is evidence.
-func (r *Record) WithoutVote(seat *Seat, shown State, born string) string {
-	why, fix := r.withoutVote(seat, shown)
-	switch {
-	case fix != "":
-		return why + ": " + fix
-	case why == "" || seat.Memory != shown.Memory && seat.Memory != "" && born != "" && born != reasonNew:
-		return born
-	}
-	return why
+		reached, len(shows.Seats), same, shows.Quorum(), member.SeatNames(shows))
 }
 
 // tryCommands finds the permissions that are missing by using them: ACL DRYRUN would ask for one
 // permission more, and is unknown to Redis 6.
-func (r *MasterReport) tryCommands(ctx context.Context, o Options) {
-	key := lua.ReservedPrefix + "probe:" + Nonce()
+func (r *MasterReport) tryCommands(ctx context.Context, o member.Options) {
+	key := lua.ReservedPrefix + "probe:" + member.Nonce()
 	for _, template := range commandsNeeded {
 		args := make([]any, len(template))
 		for i, a := range template {

@@ -1,4 +1,4 @@
-package member
+package coordinator
 
 import (
 	"cmp"
@@ -13,6 +13,9 @@ import (
 	"redlockd/redlock/clock"
 	"redlockd/redlock/loglimit"
 	"redlockd/redlock/lua"
+	"redlockd/redlock/member"
+	"redlockd/redlock/member/copying"
+	"redlockd/redlock/member/survey"
 	"redlockd/redlock/quorum"
 )
 
@@ -23,12 +26,11 @@ import (
 // and any of them may be killed at any point: what it has begun another one finishes.
 type Coordinator struct {
 	host Host
-	opts Options
+	opts member.Options
 	own  *clock.Own
 	log  loglimit.Limiter // of lines about the membership
-	// ending is over when the client is closed, which waits for running.
-	ending  context.Context
-	running *sync.WaitGroup
+	// ending is over when the client is closed.
+	ending context.Context
 	// woken is signalled by Wake, to have the coordinator look soon.
 	woken    chan struct{}
 	requests chan *memberRequest
@@ -39,24 +41,25 @@ type Coordinator struct {
 	foundable      time.Time      // since when a founding is allowed; zero: it is not
 	quorumAt       time.Time      // when a quorum of the masters last showed the record in force
 	strays         map[int]string // what masters showed at the last look that a majority did not know, by place
-	heard          heardAt
-	leftOut        map[string]leftOut // sources that the last copy went on without, by name
-	splitSeenSince time.Time          // since when a listed memory is heard by others and another one is found here; zero: it is not so
+	heard          member.HeardAt
+	leftOut        map[string]copying.LeftOut // sources that the last copy went on without, by name
+	splitSeenSince time.Time                  // since when a listed memory is heard by others and another one is found here; zero: it is not so
+	copier         *copying.Copier
 	request        *memberRequest
 	problemLogged  string // the problem that the log has; "": it has none, or its end
 
 	// mu guards what follows. Only the goroutine writes.
 	mu sync.Mutex
 	// record is the one in force, as far as is known here. Nil: none.
-	record *Record
+	record *member.Record
 	// settled: since it was adopted, a quorum has shown nothing newer, and nothing that is not finished.
 	settled bool
 	// waits run under the record. Others read when they are due.
-	waits waits
+	waits member.Waits
 	// recoveries are the copies to learners, by the number of the seat.
 	recoveries map[int]*recovery
 	// minority is what masters tell of locks that fewer than a quorum held, by resource.
-	minority map[string][]MinorityLock
+	minority map[string][]member.MinorityLock
 	// problem is why the membership is not as it should be; "": it is, or nothing is known against it.
 	problem string
 	// problemEnds is when it is over, if nothing else happens; zero: not known.
@@ -71,9 +74,11 @@ type reseatPause struct {
 
 // New makes the coordinator of a client. Its Run is to be called on a goroutine of its own, which ends
 // with ending; other goroutines are counted in running.
-func New(host Host, opts Options, own *clock.Own, ending context.Context, running *sync.WaitGroup) *Coordinator {
-	return &Coordinator{host: host, opts: opts, own: own, log: loglimit.Limiter{Interval: opts.LogInterval, Burst: opts.LogBurst}, ending: ending, running: running, woken: make(chan struct{}, 1), requests: make(chan *memberRequest), born: time.Now(),
-		pauses: make(map[int]reseatPause), heard: make(heardAt), leftOut: make(map[string]leftOut)}
+func New(host Host, opts member.Options, own *clock.Own, ending context.Context, running *sync.WaitGroup) *Coordinator {
+	m := &Coordinator{host: host, opts: opts, own: own, log: loglimit.Limiter{Interval: opts.LogInterval, Burst: opts.LogBurst}, ending: ending, woken: make(chan struct{}, 1), requests: make(chan *memberRequest), born: time.Now(),
+		pauses: make(map[int]reseatPause), heard: make(member.HeardAt), leftOut: make(map[string]copying.LeftOut)}
+	m.copier = &copying.Copier{Host: host, Own: own, Opts: opts, Current: m.current, Ending: ending, Running: running, Wake: m.Wake}
+	return m
 }
 
 // Wake has the coordinator look soon.
@@ -136,36 +141,36 @@ func (m *Coordinator) poll(ctx context.Context) time.Duration {
 	places := m.host.Places()
 	// A master that stays connected but takes no new connection must not keep the addresses of the others
 	// from being made sure of in time.
-	patience := Patience{Enough: max(needed, m.host.Answering()), Grace: surveyGrace, fewer: needed, late: RecheckWithin(wait) / 4} //mutant:a-master-that-hangs-holds-up-the-others
-	if m.request != nil {                                                                                                           //mutant:a-change-is-judged-by-the-first-answers
+	patience := survey.Patience{Enough: max(needed, m.host.Answering()), Grace: survey.Grace, Fewer: needed, Late: member.RecheckWithin(wait) / 4} //mutant:a-master-that-hangs-holds-up-the-others
+	if m.request != nil {                                                                                                                          //mutant:a-change-is-judged-by-the-first-answers
 		patience.Enough = len(places) // the votes that a change leaves are counted
 	}
 	if m.record == nil { //mutant:a-start-is-judged-by-the-first-answers
-		patience.Enough, patience.fewer = len(places), 0 // who answers last may belong to another fleet than the first
+		patience.Enough, patience.Fewer = len(places), 0 // who answers last may belong to another fleet than the first
 	}
-	patience.answered = func(s *Survey, f *Report) (done bool) {
+	patience.Answered = func(s *member.Survey, f *member.Report) (done bool) {
 		// Also where the process is refused: a lane that is connected to another one loses its connection.
-		if f.runID != "" { //mutant:a-refused-process-confirms-nothing
-			m.host.Confirm(f.Place, f.runID, s.Began)
+		if f.RunID != "" { //mutant:a-refused-process-confirms-nothing
+			m.host.Confirm(f.Place, f.RunID, s.Began)
 		} else {
-			m.host.Unreached(f.Place, f.err)
+			m.host.Unreached(f.Place, f.Err)
 		}
 		if m.record == nil {
-			_, most := s.best(func(*Record) bool { return true })
+			_, most := s.Best(func(*member.Record) bool { return true })
 			return 2*most > len(places)
 		}
-		return s.successor(m.record) != nil // until it is followed, no vote counts //mutant:a-step-is-followed-when-all-have-answered
+		return s.Successor(m.record) != nil // until it is followed, no vote counts //mutant:a-step-is-followed-when-all-have-answered
 	}
-	s := SurveyMasters(ctx, places, patience, o)
+	s := survey.Ask(ctx, places, patience, o)
 	defer s.Close()
-	m.heard.shown(s, m.record)
-	next, wrong := m.follow(ctx, s)
-	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
+	m.heard.Shown(s.Survey, m.record)
+	next, wrong := m.follow(ctx, s.Survey)
+	ctx, cancel := context.WithTimeout(ctx, survey.StepTimeout)
 	defer cancel()
 	if next != nil {
 		m.adopt(next, nil)
 		for timer := range m.waits {
-			m.left(s, timer)
+			m.left(s.Survey, timer)
 		}
 		return 0
 	}
@@ -174,16 +179,16 @@ func (m *Coordinator) poll(ctx context.Context) time.Duration {
 		return m.foundLater(wrong)
 	}
 	r := m.record
-	if r == nil || !s.inForce(r) {
-		if r != nil && s.teachUntaught(ctx, r) > 0 {
+	if r == nil || !s.InForce(r) {
+		if r != nil && s.TeachUntaught(ctx, r) > 0 {
 			return 0
 		}
-		base := s.remains(r)
+		base := s.Remains(r)
 		if base != r {
 			s.Close()
-			s = SurveyMasters(ctx, m.opts.placesOf(base), patienceForAll(base), o)
+			s = survey.Ask(ctx, m.opts.PlacesOf(base), patienceForAll(base), o)
 			defer s.Close()
-			m.heard.shown(s, m.record)
+			m.heard.Shown(s.Survey, m.record)
 		}
 		return m.found(ctx, s, base)
 	}
@@ -191,40 +196,40 @@ func (m *Coordinator) poll(ctx context.Context) time.Duration {
 }
 
 // advance does what is due under the record in force, and returns when to look again.
-func (m *Coordinator) advance(ctx context.Context, s *Survey, r *Record) time.Duration {
+func (m *Coordinator) advance(ctx context.Context, s *survey.Masters, r *member.Record) time.Duration {
 	o := m.opts
 	m.foundable, m.quorumAt = time.Time{}, s.Began
-	if s.teachUntaught(ctx, r) > 0 { // who is behind cannot promise anything, and would count as silent //mutant:who-is-behind-counts-as-silent
+	if s.TeachUntaught(ctx, r) > 0 { // who is behind cannot promise anything, and would count as silent //mutant:who-is-behind-counts-as-silent
 		m.host.Recheck()
 	}
-	if s.unfinished(r) {
+	if s.Unfinished(r) {
 		// Where there is nothing to finish, because what was accepted cannot have been chosen, a child
 		// without a change ends it.
-		return m.propose(ctx, s, r, decision{Child: r.Child().Seal()})
+		return m.propose(ctx, s, r, member.Decision{Child: r.Child().Seal()})
 	}
 	m.settle()
-	strays := m.repeatedStrays(s, r)
+	strays := m.repeatedStrays(s.Survey, r)
 	for _, f := range strays {
 		if s.Began.Before(m.pauses[f.Place].until) { //mutant:a-master-that-lies-keeps-everybody-busy
 			continue
 		}
 		m.pauseReseat(f.Place, min(r.Wait, reseatPauseMax))
-		if NameMemory(ctx, f.Conn, f.v, NewMemory(f.runID), "it showed "+f.State.Record.String()+", which a majority does not know") == nil {
+		if survey.NameMemory(ctx, f.Conn, f.V, member.NewMemory(f.RunID), "it showed "+f.State.Record.String()+", which a majority does not know") == nil {
 			return 0
 		}
 	}
-	m.recover(s, r)
-	m.takeMinority(s, r)
-	n := &Situation{Record: r, Survey: s, Left: func(timer string) time.Duration { return m.left(s, timer) },
-		recovered: func(one *Seat) (string, bool) { return m.recovered(s, r, one) },
-		outOfStep: m.host.OutOfStep, patience: heardWithin * o.Heartbeat,
+	m.recover(s.Survey, r)
+	m.takeMinority(s.Survey, r)
+	n := &member.Situation{Record: r, Survey: s.Survey, Left: func(timer string) time.Duration { return m.left(s.Survey, timer) },
+		Recovered: func(one *member.Seat) (string, bool) { return m.recovered(s.Survey, r, one) },
+		OutOfStep: m.host.OutOfStep, Patience: heardWithin * o.Heartbeat,
 		Paused: func(place int) bool { return s.Began.Before(m.pauses[place].until) },
-		wall:   m.own.Date(time.Now()), skew: o.ClockSkewMax, Drift: m.opts.Drift}
+		Wall:   m.own.Date(time.Now()), Skew: o.ClockSkewMax, Drift: m.opts.Drift}
 	if o.NoCopy {
-		n.outOfStep = nil
+		n.OutOfStep = nil
 	}
 	d := n.Next()
-	problem := d.problem
+	problem := d.Problem
 	if m.request != nil {
 		if asked := m.request.decide(ctx, n); asked != nil {
 			d = *asked
@@ -232,20 +237,20 @@ func (m *Coordinator) advance(ctx context.Context, s *Survey, r *Record) time.Du
 			m.request = nil
 		}
 	}
-	m.setProblem(cmp.Or(problem, m.complaint(s, r, strays)))
+	m.setProblem(cmp.Or(problem, m.complaint(s.Survey, r, strays)), 0)
 	if d.Child == nil {
 		return m.pause(n)
 	}
 	d.Child.Seal()
-	if err := CheckChild(r, d.Child); err != nil {
-		m.setProblem(err.Error())
+	if err := member.CheckChild(r, d.Child); err != nil {
+		m.setProblem(err.Error(), 0)
 		m.refuseRequest(err)
 		return m.pause(n)
 	}
-	if d.demoted != nil { // for people: the step goes on without it
-		d.demoted.Conn.Redis.HSet(ctx, lua.MembersKey, "why", d.why)
+	if d.Demoted != nil { // for people: the step goes on without it
+		d.Demoted.Conn.Redis.HSet(ctx, lua.MembersKey, "why", d.Why)
 	}
-	if !m.raiseFloors(ctx, n, d.raise) {
+	if !m.raiseFloors(ctx, n, d.Raise) {
 		return o.Heartbeat
 	}
 	return m.propose(ctx, s, r, d)
@@ -254,12 +259,12 @@ func (m *Coordinator) advance(ctx context.Context, s *Survey, r *Record) time.Du
 // repeatedStrays are the strays that showed the same at the survey before. One survey proves nothing:
 // steps may be made while it runs. What a master shows in two was not chosen between them, because the
 // others have accepted nothing.
-func (m *Coordinator) repeatedStrays(s *Survey, r *Record) (list []*Report) {
+func (m *Coordinator) repeatedStrays(s *member.Survey, r *member.Record) (list []*member.Report) {
 	before := m.strays
 	m.strays = make(map[int]string)
-	for _, f := range s.strays(r) {
-		m.strays[f.Place] = f.v
-		if before[f.Place] == f.v { //mutant:a-stray-is-judged-by-one-survey
+	for _, f := range s.Strays(r) {
+		m.strays[f.Place] = f.V
+		if before[f.Place] == f.V { //mutant:a-stray-is-judged-by-one-survey
 			list = append(list, f)
 		}
 	}
@@ -268,16 +273,16 @@ func (m *Coordinator) repeatedStrays(s *Survey, r *Record) (list []*Report) {
 
 // follow returns the record to go on to; nil: there is none, and this client stays with the one that it
 // has, if any. wrong says why it must not go by any.
-func (m *Coordinator) follow(ctx context.Context, s *Survey) (next *Record, wrong string) {
+func (m *Coordinator) follow(ctx context.Context, s *member.Survey) (next *member.Record, wrong string) {
 	own := m.record
 	if own != nil {
-		if next := s.successor(own); next != nil || s.inForce(own) { //mutant:a-proxy-that-slept-does-not-search
+		if next := s.Successor(own); next != nil || s.InForce(own) { //mutant:a-proxy-that-slept-does-not-search
 			return next, ""
 		}
 	}
 	next, wrong = m.join(ctx, s)
 	if own == nil && next != nil {
-		if wrong = m.opts.otherDB(next); wrong != "" {
+		if wrong = m.opts.OtherDB(next); wrong != "" {
 			next = nil
 		}
 	}
@@ -290,21 +295,21 @@ func (m *Coordinator) follow(ctx context.Context, s *Survey) (next *Record, wron
 //
 // A client that has a record keeps to its fleet as long as one master shows that. Where all have
 // forgotten it, and another client has founded another one with them, this client follows.
-func (m *Coordinator) join(ctx context.Context, s *Survey) (best *Record, wrong string) {
+func (m *Coordinator) join(ctx context.Context, s *member.Survey) (best *member.Record, wrong string) {
 	o, own, most := m.opts, m.record, 0
-	fleet, wrong := s.fleet(o)
-	leads := s.settled()
-	var match func(r *Record) bool
-	if own != nil && (fleet == "" || fleet == own.Fleet() || s.shows(own.Fleet())) { //mutant:a-client-leaves-its-fleet
-		match = func(r *Record) bool { return r.follows(own) }
-		named := SurveyMasters(ctx, o.Places(), Patience{Enough: len(o.Masters), Grace: surveyGrace}, o)
-		leads = append(leads, named.settled()...)
+	fleet, wrong := s.Fleet(o)
+	leads := s.Settled()
+	var match func(r *member.Record) bool
+	if own != nil && (fleet == "" || fleet == own.Fleet() || s.Shows(own.Fleet())) { //mutant:a-client-leaves-its-fleet
+		match = func(r *member.Record) bool { return r.Follows(own) }
+		named := survey.Ask(ctx, o.Places(), survey.Patience{Enough: len(o.Masters), Grace: survey.Grace}, o)
+		leads = append(leads, named.Settled()...)
 		named.Close()
 	} else if fleet == "" {
 		return nil, wrong
 	} else {
-		match = func(r *Record) bool { return r.Fleet() == fleet }
-		if best, most = s.best(match); 2*most > len(s.Reports) {
+		match = func(r *member.Record) bool { return r.Fleet() == fleet }
+		if best, most = s.Best(match); 2*most > len(s.Reports) {
 			return best, ""
 		}
 	}
@@ -314,8 +319,8 @@ func (m *Coordinator) join(ctx context.Context, s *Survey) (best *Record, wrong 
 			continue
 		}
 		asked[r.Digest] = true
-		wider := SurveyMasters(ctx, m.opts.placesOf(r), patienceForAll(r), o)
-		if one, n := wider.best(match); n > most && (own == nil || n > s.stay(own, one)) {
+		wider := survey.Ask(ctx, m.opts.PlacesOf(r), patienceForAll(r), o)
+		if one, n := wider.Best(match); n > most && (own == nil || n > s.Stay(own, one)) {
 			best, most = one, n
 		}
 		wider.Close()
@@ -324,11 +329,13 @@ func (m *Coordinator) join(ctx context.Context, s *Survey) (best *Record, wrong 
 }
 
 // patienceForAll is for a survey of the masters of a record.
-func patienceForAll(r *Record) Patience { return Patience{Enough: r.Quorum(), Grace: surveyGrace} }
+func patienceForAll(r *member.Record) survey.Patience {
+	return survey.Patience{Enough: r.Quorum(), Grace: survey.Grace}
+}
 
 // pause is how long nothing has to be done, as far as is known now.
-func (m *Coordinator) pause(n *Situation) time.Duration {
-	pause := RecheckWithin(n.Record.Wait) / 2
+func (m *Coordinator) pause(n *member.Situation) time.Duration {
+	pause := member.RecheckWithin(n.Record.Wait) / 2
 	for timer := range m.waits {
 		if left := m.left(n.Survey, timer); left > 0 {
 			pause = min(pause, left-time.Since(n.Survey.Began))
@@ -336,8 +343,8 @@ func (m *Coordinator) pause(n *Situation) time.Duration {
 			pause = min(pause, m.opts.Heartbeat) // what it waits for is not reached, or paused
 		}
 	}
-	for s := range n.Record.seats() {
-		if f := n.Survey.At(s.Number); s.State != Leaving && f.ok() && f.State.Memory != s.Memory {
+	for s := range n.Record.EachSeat() {
+		if f := n.Survey.At(s.Number); s.State != member.Leaving && f.OK() && f.State.Memory != s.Memory {
 			pause = min(pause, m.opts.Heartbeat)
 		}
 	}
@@ -353,11 +360,11 @@ func (m *Coordinator) pause(n *Situation) time.Duration {
 }
 
 // left is how much of a wait is left at the time of the survey.
-func (m *Coordinator) left(s *Survey, timer string) time.Duration {
+func (m *Coordinator) left(s *member.Survey, timer string) time.Duration {
 	w := m.waits[timer]
-	left := w.left(s, m.record, timer, m.opts)
+	left := w.Left(s, m.record, timer, m.opts)
 	m.mu.Lock()
-	w.due = s.Began.Add(left)
+	w.Due = s.Began.Add(left)
 	m.mu.Unlock()
 	return left
 }
@@ -367,26 +374,26 @@ func (m *Coordinator) leftOf(timer string) time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if w := m.waits[timer]; w != nil {
-		return max(0, time.Until(w.due))
+		return max(0, time.Until(w.Due))
 	}
 	return 0
 }
 
 // raiseFloors has the seats that will vote, or vote in a smaller quorum, know the fences of before. It
 // returns false if one of them cannot be told: then nothing is proposed.
-func (m *Coordinator) raiseFloors(ctx context.Context, n *Situation, places []int) bool {
+func (m *Coordinator) raiseFloors(ctx context.Context, n *member.Situation, places []int) bool {
 	if len(places) == 0 {
 		return true
 	}
-	floor, cold := n.floor()
+	floor, cold := n.Floor()
 	for _, place := range places {
 		f := n.Survey.At(place)
-		if !f.ok() {
+		if !f.OK() {
 			return false
 		}
-		if err := f.raiseFloor(ctx, floor); err != nil { //mutant:a-voter-that-knows-no-fences
-			if err == errFloorAhead {
-				m.setProblem(n.tooFarBehind(f))
+		if err := survey.RaiseFloor(ctx, f, floor); err != nil { //mutant:a-voter-that-knows-no-fences
+			if err == survey.ErrFloorAhead {
+				m.setProblem(n.TooFarBehind(f), 0)
 			}
 			return false
 		}
@@ -406,22 +413,22 @@ func (m *Coordinator) raiseFloors(ctx context.Context, n *Situation, places []in
 
 // propose has the masters choose what follows parent, or a founding (parent is nil), and goes on with
 // what they chose.
-func (m *Coordinator) propose(ctx context.Context, s *Survey, parent *Record, d decision) time.Duration {
+func (m *Coordinator) propose(ctx context.Context, s *survey.Masters, parent *member.Record, d member.Decision) time.Duration {
 	o := m.opts
 	chosen, err := s.Step(ctx, parent, d.Child)
 	if err != nil {
-		m.setProblem("the membership cannot be changed at present: " + err.Error())
-		if errors.Is(err, errOutrun) {
+		m.setProblem("the membership cannot be changed at present: "+err.Error(), 0)
+		if errors.Is(err, survey.ErrOutrun) {
 			return rand.N(o.Heartbeat) + 1 // not all at the same moment
 		}
 		return o.Heartbeat
 	}
 	ours := chosen.Digest == d.Child.Digest
 	if !ours {
-		d = decision{Child: chosen}
+		d = member.Decision{Child: chosen}
 	}
-	for one := range chosen.seats() {
-		if one.State == Learner && one.Since == chosen.Version && m.record != nil {
+	for one := range chosen.EachSeat() {
+		if one.State == member.Learner && one.Since == chosen.Version && m.record != nil {
 			most := min(m.record.Wait, reseatPauseMax)
 			if before := m.record.Seat(one.Number); before != nil && before.Memory == one.Memory { // its clock may be wrong for ever
 				most = m.record.Wait
@@ -429,10 +436,10 @@ func (m *Coordinator) propose(ctx context.Context, s *Survey, parent *Record, d 
 			m.pauseReseat(one.Number, most)
 		}
 	}
-	m.adopt(chosen, d.changes)
+	m.adopt(chosen, d.Changes)
 	s.Teach(ctx, chosen.Among(s.Reports), chosen)
 	m.host.Recheck()
-	if ours && d.asked { //mutant:a-founding-is-taken-for-the-change
+	if ours && d.Asked { //mutant:a-founding-is-taken-for-the-change
 		m.request.reply(m.request.what, nil)
 		m.request = nil
 	}
@@ -455,17 +462,17 @@ func (m *Coordinator) pauseReseat(place int, most time.Duration) {
 }
 
 // found founds the membership anew, where that is allowed. base is as for founding.
-func (m *Coordinator) found(ctx context.Context, s *Survey, base *Record) time.Duration {
+func (m *Coordinator) found(ctx context.Context, s *survey.Masters, base *member.Record) time.Duration {
 	o := m.opts
 	since := m.foundable
 	if since.IsZero() {
 		since = s.Began
 	}
 	// Somebody may have raised max_ttl meanwhile, and all masters have forgotten that, too.
-	if base != nil && base == m.record && since.Sub(m.quorumAt) <= RecheckWithin(base.Wait) { //mutant:a-proxy-that-was-cut-off-founds-with-its-own-wait
+	if base != nil && base == m.record && since.Sub(m.quorumAt) <= member.RecheckWithin(base.Wait) { //mutant:a-proxy-that-was-cut-off-founds-with-its-own-wait
 		o.FoundingWait = 0
 	}
-	f, why := s.founding(base, o)
+	f, why := s.Founding(base, o)
 	if f == nil {
 		m.foundable = time.Time{}
 		return m.foundLater(why)
@@ -477,42 +484,42 @@ func (m *Coordinator) found(ctx context.Context, s *Survey, base *Record) time.D
 	if base != nil {
 		wait = base.Wait
 	} else {
-		silentIn = vacated(nil, o)
+		silentIn = member.Vacated(nil, o)
 	}
-	if left, who := m.heard.mayComeBack(s, silentIn, base == nil, wait); left > 0 { //mutant:silence-is-taken-for-amnesia
-		m.setProblemFor(left, silenceText(base, who))
+	if left, who := m.heard.MayComeBack(s.Survey, silentIn, base == nil, wait); left > 0 { //mutant:silence-is-taken-for-amnesia
+		m.setProblem(member.SilenceText(base, who), left)
 		return min(left, o.Heartbeat)
 	}
 	// Somebody may be about to tell the masters what they have chosen, and what this client has heard itself
 	// must not count as heard by others.
 	if left := heardWithin*o.Heartbeat - s.Began.Sub(m.foundable); left > 0 { //mutant:a-founding-without-patience
-		m.setProblemFor(left, "too few masters remember the membership: unless more of them come back, it is founded anew")
+		m.setProblem("too few masters remember the membership: unless more of them come back, it is founded anew", left)
 		return min(left, o.Heartbeat)
 	}
 	if base != nil {
-		if name := s.heardElsewhere(base, heardWithin*o.Heartbeat); name != "" {
-			return m.foundLater(s.heardOnlyElsewhere(base, name))
+		if name := s.HeardElsewhere(base, heardWithin*o.Heartbeat); name != "" {
+			return m.foundLater(s.HeardOnlyElsewhere(base, name))
 		}
 	}
-	d := decision{Child: f, changes: []string{"founded: the masters are new, or too many have forgotten"}}
+	d := member.Decision{Child: f, Changes: []string{"founded: the masters are new, or too many have forgotten"}}
 	if why != "" {
-		d.changes = append(d.changes, why)
+		d.Changes = append(d.Changes, why)
 	}
 	return m.propose(ctx, s, nil, d)
 }
 
 // foundLater says why the membership cannot be founded anew at present.
 func (m *Coordinator) foundLater(why string) time.Duration {
-	m.setProblem(why)
+	m.setProblem(why, 0)
 	m.refuseRequest(errors.New("too few masters are reached to change anything: " + why))
 	return m.opts.Heartbeat
 }
 
 // adopt makes the record the one in force. It is known to be chosen.
-func (m *Coordinator) adopt(r *Record, changes []string) {
+func (m *Coordinator) adopt(r *member.Record, changes []string) {
 	m.mu.Lock()
 	before := m.record
-	m.record, m.settled, m.waits, m.problem, m.problemEnds = r, false, m.waits.under(r, m.opts.Drift, time.Now()), "", time.Time{}
+	m.record, m.settled, m.waits, m.problem, m.problemEnds = r, false, m.waits.Under(r, m.opts.Drift, time.Now()), "", time.Time{}
 	m.mu.Unlock()
 	attrs := []any{"version", r.Version, "lineage", fmt.Sprintf("%d-%s", r.Generation, r.Lineage), "voters", r.Voters(), "masters", len(r.Seats)}
 	if len(changes) > 0 {
@@ -520,12 +527,12 @@ func (m *Coordinator) adopt(r *Record, changes []string) {
 	}
 	m.opts.Logger.Info("membership", attrs...)
 	m.compareFile(r, before)
-	m.heard.listed(r, before, time.Now())
+	m.heard.Listed(r, before, time.Now())
 	m.host.Adopt(r)
 }
 
 // current is the record in force.
-func (m *Coordinator) current() *Record {
+func (m *Coordinator) current() *member.Record {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.record
@@ -540,7 +547,7 @@ func (m *Coordinator) settle() {
 }
 
 // Membership is what is known here of the membership, and the places of its seats.
-func (m *Coordinator) Membership() (all Membership, places []int) {
+func (m *Coordinator) Membership() (all member.Membership, places []int) {
 	m.mu.Lock()
 	r, settled, problem := m.record, m.settled, m.problem
 	if !m.problemEnds.IsZero() {
@@ -548,14 +555,14 @@ func (m *Coordinator) Membership() (all Membership, places []int) {
 	}
 	m.mu.Unlock()
 	if r == nil {
-		return Membership{MaxTTL: m.opts.MaxTTL, Problem: problem}, nil
+		return member.Membership{MaxTTL: m.opts.MaxTTL, Problem: problem}, nil
 	}
-	all = r.membership(m.opts)
-	all.Settled, all.Problem, all.WaitLeft = settled, problem, m.leftOf(r.ttlStampField())
+	all = r.Membership(m.opts)
+	all.Settled, all.Problem, all.WaitLeft = settled, problem, m.leftOf(r.TtlStampField())
 	for i := range r.Seats {
 		s, shown := &r.Seats[i], &all.Seats[i]
 		shown.Left = m.leftOf(r.StampField(s))
-		if s.State == Learner {
+		if s.State == member.Learner {
 			shown.Copying = m.copyingOf(s.Number)
 		}
 		places = append(places, s.Number)
@@ -566,7 +573,7 @@ func (m *Coordinator) Membership() (all Membership, places []int) {
 // Left is how much is left of the wait of a learner.
 func (m *Coordinator) Left(place int) time.Duration {
 	if r := m.current(); r != nil {
-		if s := r.Seat(place); s != nil && s.State == Learner {
+		if s := r.Seat(place); s != nil && s.State == member.Learner {
 			return m.leftOf(r.StampField(s))
 		}
 	}

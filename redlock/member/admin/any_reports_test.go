@@ -1,4 +1,4 @@
-package member
+package admin
 
 // Goal: whatever masters show, no step, founding or bootstrap panics; a child is chosen only by a quorum of the memories that its parent
 // lists; and a bootstrap changes nothing where somebody may have voted. Method: masters in memory, whose memberships are written from outside,
@@ -10,32 +10,36 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"redlockd/redlock/lua"
+	"redlockd/redlock/member"
+	"redlockd/redlock/member/fleettest"
+	"redlockd/redlock/member/survey"
 )
 
 // anyReports makes masters show what a seed says.
 type anyReports struct {
-	*fleet
+	*fleettest.Fleet
 	*rand.Rand
-	records []*Record
+	records []*member.Record
 	away    [5]bool
 	calm    bool // most masters show the same, and all have the memory that is listed
 }
 
 // anyRecord is a record of these masters: of one of two fleets, of any generation, version and states.
-func (a *anyReports) anyRecord() *Record {
-	r := &Record{Generation: 1 + a.Int63n(2), Lineage: []string{ourLineage, laterLineage, otherLineage}[a.Intn(3)], MaxTTL: ms * 60_000, Wait: ms * 70_000}
+func (a *anyReports) anyRecord() *member.Record {
+	r := &member.Record{Generation: 1 + a.Int63n(2), Lineage: []string{"0123456789abcdef", "01234567fedcba98", "fedcba9876543210"}[a.Intn(3)], MaxTTL: time.Minute, Wait: 70 * time.Second}
 	if a.Intn(2) == 0 {
-		r.Version, r.Parent = 1+a.Int63n(3), strings.Repeat("5a", DigestLen/2)
+		r.Version, r.Parent = 1+a.Int63n(3), strings.Repeat("5a", member.DigestLen/2)
 	}
 	never := a.Intn(3) == 0 // a first founding
-	for i := range len(a.masters) + a.Intn(3) - 1 {
-		s := Seat{Number: i, Name: fmt.Sprint("m", i+1), Addr: fmt.Sprint("m", i+1), State: []SeatState{Voter, Voter, Learner, Vacant, Leaving}[a.Intn(5)], Since: a.Int63n(r.Version + 1)}
+	for i := range len(a.Masters) + a.Intn(3) - 1 {
+		s := member.Seat{Number: i, Name: fmt.Sprint("m", i+1), Addr: fmt.Sprint("m", i+1), State: []member.SeatState{member.Voter, member.Voter, member.Learner, member.Vacant, member.Leaving}[a.Intn(5)], Since: a.Int63n(r.Version + 1)}
 		if never {
-			r.Generation, s.State, s.Since = 1, []SeatState{Learner, Learner, Vacant}[a.Intn(3)], 0
+			r.Generation, s.State, s.Since = 1, []member.SeatState{member.Learner, member.Learner, member.Vacant}[a.Intn(3)], 0
 		}
-		if s.State.occupied() {
+		if s.State == member.Voter || s.State == member.Learner {
 			s.Memory = a.memory(i)
 		}
 		r.Seats = append(r.Seats, s)
@@ -49,8 +53,8 @@ func (a *anyReports) anyRecord() *Record {
 // memory is one of the two that a master may show.
 func (a *anyReports) memory(place int) string {
 	runID := "away"
-	if place < len(a.masters) {
-		info := a.do(place, "INFO", "server").(string)
+	if place < len(a.Masters) {
+		info := a.Do(place, "INFO", "server").(string)
 		_, info, _ = strings.Cut(info, "run_id:")
 		runID, _, _ = strings.Cut(info, "\r\n")
 	}
@@ -62,19 +66,19 @@ func (a *anyReports) memory(place int) string {
 }
 
 // anyChild is a child of the record that changes some states.
-func (a *anyReports) anyChild(r *Record) *Record {
+func (a *anyReports) anyChild(r *member.Record) *member.Record {
 	child := r.Child()
-	for s := range child.seats() {
-		if s.State == Voter && a.Intn(2) == 0 {
-			s.State, s.Since = Learner, child.Version
-		} else if s.State == Learner && a.Intn(2) == 0 {
-			s.State = Voter
+	for s := range child.EachSeat() {
+		if s.State == member.Voter && a.Intn(2) == 0 {
+			s.State, s.Since = member.Learner, child.Version
+		} else if s.State == member.Learner && a.Intn(2) == 0 {
+			s.State = member.Voter
 		}
 	}
 	return child.Seal()
 }
 
-func (a *anyReports) one() *Record { return a.records[a.Intn(len(a.records))] }
+func (a *anyReports) one() *member.Record { return a.records[a.Intn(len(a.records))] }
 
 // show has a master show something.
 func (a *anyReports) show(place int) {
@@ -114,14 +118,14 @@ func (a *anyReports) show(place int) {
 	case 2: // a run before
 		v = "before" + v
 	case 3:
-		defer a.do(place, "REPLICAOF", "elsewhere", "6379")
+		defer a.Do(place, "REPLICAOF", "elsewhere", "6379")
 	case 4:
-		a.do(place, "SET", "r", "T")
+		a.Do(place, "SET", "r", "T")
 	case 5:
-		defer a.masters[place].Crash(true)
+		defer a.Masters[place].Crash(true)
 		a.away[place] = true
 	}
-	a.do(place, append(fields, "v", v)...)
+	a.Do(place, append(fields, "v", v)...)
 }
 
 // shown is what the masters show that are there.
@@ -129,14 +133,14 @@ func (a *anyReports) shown(place int, field string) string {
 	if a.away[place] {
 		return ""
 	}
-	text, _ := a.do(place, "HGET", lua.MembersKey, field).(string)
+	text, _ := a.Do(place, "HGET", lua.MembersKey, field).(string)
 	return text
 }
 
 // accepted is how many of the memories that a record lists have accepted a child, or have settled on it.
-func (a *anyReports) accepted(lists, child *Record) (n int) {
-	for i := range a.masters {
-		if state, ok := ParseState(a.shown(i, "v")); ok && lists.Lists(state.Memory) != nil && (state.Child == child.Digest || state.Record.Digest == child.Digest) {
+func (a *anyReports) accepted(lists, child *member.Record) (n int) {
+	for i := range a.Masters {
+		if state, ok := member.ParseState(a.shown(i, "v")); ok && lists.Lists(state.Memory) != nil && (state.Child == child.Digest || state.Record.Digest == child.Digest) {
 			n++
 		}
 	}
@@ -149,8 +153,8 @@ func TestAnyReports(t *testing.T) {
 	chosen, founded, bootstrapped := 0, 0, 0
 	for seed := range int64(anyReportsSeeds) {
 		random := rand.New(rand.NewSource(seed))
-		inVirtualTime(t, 1+random.Intn(5), func(s *fleet) {
-			a := &anyReports{fleet: s, Rand: random, calm: random.Intn(2) == 0}
+		fleettest.InVirtualTime(t, 1+random.Intn(5), func(s *fleettest.Fleet) {
+			a := &anyReports{Fleet: s, Rand: random, calm: random.Intn(2) == 0}
 			for range 3 {
 				r := a.anyRecord()
 				a.records = append(a.records, r, a.anyChild(r))
@@ -158,23 +162,23 @@ func TestAnyReports(t *testing.T) {
 			if a.calm {
 				a.records = a.records[:2]
 			}
-			for i := range s.masters {
+			for i := range s.Masters {
 				a.show(i)
 			}
 			var places []int
-			for i := range s.masters {
+			for i := range s.Masters {
 				places = append(places, i)
 			}
 			random.Shuffle(len(places), func(i, j int) { places[i], places[j] = places[j], places[i] })
-			o := s.optionsOf(places...)
-			look := func() *Survey {
-				return SurveyMasters(s.Context(), s.options(s.links()).Places(), Patience{Enough: len(places)}, o)
+			o := s.OptionsOf(places...)
+			look := func() *survey.Masters {
+				return survey.Ask(s.Context(), s.Options(s.Links()).Places(), survey.Patience{Enough: len(places)}, o)
 			}
 			switch random.Intn(3) {
 			case 0:
-				survey, parent := look(), a.one()
-				defer survey.Close()
-				got, err := survey.Step(s.Context(), parent, a.anyChild(parent))
+				all, parent := look(), a.one()
+				defer all.Close()
+				got, err := all.Step(s.Context(), parent, a.anyChild(parent))
 				if err != nil {
 					return
 				}
@@ -183,20 +187,20 @@ func TestAnyReports(t *testing.T) {
 					s.Errorf("seed %d: %d of %d that the parent lists have chosen a child", seed, n, len(parent.Seats))
 				}
 			case 1:
-				survey := look()
-				defer survey.Close()
+				all := look()
+				defer all.Close()
 				base := a.one()
 				if random.Intn(3) == 0 {
 					base = nil
 				}
-				f, why := survey.founding(survey.remains(base), s.options(s.links()))
+				f, why := all.Founding(all.Remains(base), s.Options(s.Links()))
 				if f == nil {
 					return
 				}
 				if err := f.Check(); err != nil {
 					s.Errorf("seed %d: a founding (%s): %v", seed, why, err)
 				}
-				if got, err := survey.Step(s.Context(), nil, f); err == nil {
+				if got, err := all.Step(s.Context(), nil, f); err == nil {
 					founded++
 					if n := a.accepted(got, got); n < got.Quorum() {
 						s.Errorf("seed %d: %d of %d have chosen a founding", seed, n, len(got.Seats))
@@ -204,8 +208,8 @@ func TestAnyReports(t *testing.T) {
 				}
 			default:
 				old := slices.ContainsFunc(places, func(i int) bool {
-					r, err := ParseRecord(a.shown(i, "r"))
-					return err == nil && !r.isNew() && strings.Contains(a.shown(i, "v"), r.ID().String())
+					r, err := member.ParseRecord(a.shown(i, "r"))
+					return err == nil && !r.IsNew() && strings.Contains(a.shown(i, "v"), r.ID().String())
 				})
 				before := ""
 				for i := range places {

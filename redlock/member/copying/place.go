@@ -1,4 +1,4 @@
-package member
+package copying
 
 import (
 	"context"
@@ -13,17 +13,19 @@ import (
 	"redlockd/redlock/clock"
 	"redlockd/redlock/conn"
 	"redlockd/redlock/lua"
+	"redlockd/redlock/member"
+	"redlockd/redlock/member/survey"
 )
 
-// The masters that take part in a copy (copy.go), and what is read of them: each reply is judged by the
-// clock, the beat and the memory behind it, as a vote is.
+// The masters that take part in a copy, and what is read of them: each reply is judged by the clock, the
+// beat and the memory behind it, as a vote is.
 
-// copyPlace is a master that takes part.
-type copyPlace struct {
+// Place is a master that takes part.
+type Place struct {
 	number int
-	name   string
+	Name   string
 	memory string
-	f      *Report // its connection
+	f      *member.Report // its connection
 	beat   int64
 	// ring is what the clock has shown before the copy: every reading is compared with all of them.
 	ring *clock.Ring
@@ -36,17 +38,17 @@ type copyPlace struct {
 	scanned bool
 }
 
-// leftOut is a source that a copy went on without.
-type leftOut struct {
-	*copyPlace
-	learner string
-	why     error
-	at      time.Time
+// LeftOut is a source that a copy went on without.
+type LeftOut struct {
+	*Place
+	Learner string
+	Why     error
+	At      time.Time
 }
 
 // copyAnswer is what a master has answered in a round.
 type copyAnswer struct {
-	place   *copyPlace
+	place   *Place
 	entries []copyEntry // what it holds under the keys; nil: it was not asked
 	done    string      // of what it was given
 	names   []string    // by SCAN, and where that goes on
@@ -61,12 +63,12 @@ var (
 )
 
 // copySlower is how many times as long as those that a copy needs it waits for the others, and at least
-// for surveyGrace.
+// for Grace.
 const copySlower = 4
 
 // pipe sends commands to a master, and judges it by what stands behind them, as is done with votes.
-func (c *copier) pipe(ctx context.Context, p *copyPlace, fill func(pipe redis.Pipeliner)) error {
-	ctx, cancel := context.WithTimeout(ctx, c.opts.ConnectTimeout)
+func (c *Copy) pipe(ctx context.Context, p *Place, fill func(pipe redis.Pipeliner)) error {
+	ctx, cancel := context.WithTimeout(ctx, c.Opts.ConnectTimeout)
 	defer cancel()
 	var fields *redis.SliceCmd
 	var clock *redis.TimeCmd
@@ -78,33 +80,34 @@ func (c *copier) pipe(ctx context.Context, p *copyPlace, fill func(pipe redis.Pi
 		sent = time.Now()
 	})
 	received := time.Now()
-	for _, err := range []error{err, AsMembersError(fields.Err()), clock.Err()} {
+	for _, err := range []error{err, survey.AsMembersError(fields.Err()), clock.Err()} {
 		if err != nil {
 			return conn.Explain(err)
 		}
 	}
-	end := TrailerOf(fields, clock)
+	end := member.TrailerOf(fields.Val(), clock.Val())
 	p.ahead = end.Clock.Sub(received)
-	now := c.own.ReadingOf(sent, received, end.Clock)
+	now := c.Own.ReadingOf(sent, received, end.Clock)
 	under := c.under
 	if p == c.learner {
-		under = recordID{} // it is written to only where it shows what it has to
+		under = member.RecordID{} // it is written to only where it shows what it has to
 	}
-	gained, err := p.judge(end, under, now, c.opts.Drift)
+	gained, err := p.judge(end, under, now, c.Opts.Drift)
 	if gained {
-		c.host.Saw(p.number, p.f.runID, now) //mutant:a-gain-that-a-copy-has-seen-is-forgotten
+		c.Host.Saw(p.number, p.f.RunID, now) //mutant:a-gain-that-a-copy-has-seen-is-forgotten
 	}
 	return err
 }
 
 // judge makes sure that the clock has ended no key early, and that the memory is the one that is meant, has
-// settled on this record or a later one, and did not go back.
-func (p *copyPlace) judge(end Trailer, under recordID, now clock.Reading, d clock.Drift) (gained bool, err error) {
-	shown, _ := ParseState(end.Shown)
+// settled on this record or a later one, so that no vote under an earlier one counts there any more, and
+// did not go back.
+func (p *Place) judge(end member.Trailer, under member.RecordID, now clock.Reading, d clock.Drift) (gained bool, err error) {
+	shown, _ := member.ParseState(end.Shown)
 	switch {
 	case shown.Memory != p.memory: //mutant:a-source-that-has-forgotten-is-read-on
 		return false, errForgotten
-	case shown.Record != under && !shown.Record.newerThan(under): //mutant:a-source-that-is-behind-is-read-on
+	case shown.Record != under && !shown.Record.NewerThan(under): //mutant:a-source-that-is-behind-is-read-on
 		return false, errors.New("it shows an older membership than at the beginning")
 	}
 	if end.Beat < p.beat { //mutant:a-source-that-goes-back-in-time-is-read-on
@@ -123,10 +126,10 @@ func (p *copyPlace) judge(end Trailer, under recordID, now clock.Reading, d cloc
 
 // ask asks masters all at once, and returns the answers, in their order. A source that fails, or is far
 // slower than the others, is left out.
-func (c *copier) ask(places []*copyPlace, ask func(p *copyPlace) (copyAnswer, error)) (got []copyAnswer, err error) {
+func (c *Copy) ask(places []*Place, ask func(p *Place) (copyAnswer, error)) (got []copyAnswer, err error) {
 	all, began := make(chan copyAnswer, len(places)), time.Now()
 	for _, p := range places {
-		c.survey.asking.Go(func() {
+		c.survey.Go(func() {
 			var a copyAnswer
 			a.err = conn.RecoverPanic(func() (err error) { a, err = ask(p); return err })
 			a.place = p
@@ -138,7 +141,7 @@ func (c *copier) ask(places []*copyPlace, ask func(p *copyPlace) (copyAnswer, er
 	for len(waiting) > 0 {
 		select {
 		case a := <-all:
-			waiting = slices.DeleteFunc(waiting, func(p *copyPlace) bool { return p == a.place })
+			waiting = slices.DeleteFunc(waiting, func(p *Place) bool { return p == a.place })
 			if a.err == nil {
 				got = append(got, a)
 			} else if err := c.fails(a.place, a.err); err != nil {
@@ -152,8 +155,8 @@ func (c *copier) ask(places []*copyPlace, ask func(p *copyPlace) (copyAnswer, er
 			}
 			waiting = nil
 		}
-		if over == nil && len(c.sources)-len(waiting) >= c.quorum && !slices.Contains(waiting, c.learner) {
-			over = time.After(max(surveyGrace, copySlower*time.Since(began)))
+		if over == nil && len(c.Sources)-len(waiting) >= c.quorum && !slices.Contains(waiting, c.learner) {
+			over = time.After(max(survey.Grace, copySlower*time.Since(began)))
 		}
 	}
 	slices.SortFunc(got, func(a, b copyAnswer) int { return slices.Index(places, a.place) - slices.Index(places, b.place) })
@@ -161,34 +164,34 @@ func (c *copier) ask(places []*copyPlace, ask func(p *copyPlace) (copyAnswer, er
 }
 
 // fails leaves a source out that has failed; an error: the copy cannot go on without it.
-func (c *copier) fails(p *copyPlace, why error) error {
+func (c *Copy) fails(p *Place, why error) error {
 	why = conn.Shorten(why)
-	left := slices.DeleteFunc(slices.Clone(c.sources), func(s *copyPlace) bool { return s == p })
-	if p == c.learner || len(left) < c.quorum { // stillGood would make no voter of it
-		return fmt.Errorf("%s: %w", conn.Sanitize(p.name), why)
+	left := slices.DeleteFunc(slices.Clone(c.Sources), func(s *Place) bool { return s == p })
+	if p == c.learner || len(left) < c.quorum { // StillGood would make no voter of it
+		return fmt.Errorf("%s: %w", conn.Sanitize(p.Name), why)
 	}
 	if p.f != nil && p.f.Conn != nil {
 		p.f.Conn.Socket.Close() // nothing waits for it any more
 	}
-	c.leftOut = append(c.leftOut, leftOut{p, c.learner.name, why, time.Now()})
+	c.LeftOut = append(c.LeftOut, LeftOut{p, c.learner.Name, why, time.Now()})
 	c.setSources(left)
-	c.opts.Logger.Warn("a copy goes on without a source that fails", "master", conn.Sanitize(p.name), "learner", conn.Sanitize(c.learner.name), "reason", why.Error(),
+	c.Opts.Logger.Warn("a copy goes on without a source that fails", "master", conn.Sanitize(p.Name), "learner", conn.Sanitize(c.learner.Name), "reason", why.Error(),
 		"to_do", "see `redlockd check`, which tries on every master every command that is needed there")
 	return nil
 }
 
-func (c *copier) setSources(sources []*copyPlace) {
+func (c *Copy) setSources(sources []*Place) {
 	var names []string
 	for _, p := range sources {
-		names = append(names, p.name)
+		names = append(names, p.Name)
 	}
 	from := strings.Join(names, ",")
-	c.sources = sources
+	c.Sources = sources
 	c.from.Store(&from)
 }
 
 // readCommand asks a master what it holds under the keys. Without ends it does not tell when they end.
-func (c *copier) readCommand(ctx context.Context, pipe redis.Pipeliner, names []string, ends bool) *redis.Cmd {
+func (c *Copy) readCommand(ctx context.Context, pipe redis.Pipeliner, names []string, ends bool) *redis.Cmd {
 	told := 0
 	if ends {
 		told = 1
@@ -197,8 +200,8 @@ func (c *copier) readCommand(ctx context.Context, pipe redis.Pipeliner, names []
 }
 
 // read asks masters what they hold under the keys.
-func (c *copier) read(ctx context.Context, places []*copyPlace, names []string) (entries [][]copyEntry, err error) {
-	answers, err := c.ask(places, func(p *copyPlace) (a copyAnswer, err error) {
+func (c *Copy) read(ctx context.Context, places []*Place, names []string) (entries [][]copyEntry, err error) {
+	answers, err := c.ask(places, func(p *Place) (a copyAnswer, err error) {
 		var cmd *redis.Cmd
 		if err := c.pipe(ctx, p, func(pipe redis.Pipeliner) { cmd = c.readCommand(ctx, pipe, names, true) }); err != nil {
 			return a, err
@@ -214,10 +217,10 @@ func (c *copier) read(ctx context.Context, places []*copyPlace, names []string) 
 
 // entriesOf reads a reply of CopyRead. What the clock of a source has gained is given back to its keys:
 // on the learner, whose clock may gain, too, they need all that they live for longer than their locks.
-func (c *copier) entriesOf(p *copyPlace, cmd *redis.Cmd, n int) ([]copyEntry, error) {
+func (c *Copy) entriesOf(p *Place, cmd *redis.Cmd, n int) ([]copyEntry, error) {
 	entries, err := copyEntriesOf(cmd, n)
 	for i := range entries {
-		entries[i].master = p.name
+		entries[i].master = p.Name
 	}
 	if gained := (p.used + time.Millisecond - 1).Milliseconds(); gained > 0 && p != c.learner { //mutant:a-copy-has-the-padding-that-its-source-has-left
 		for i := range entries {
@@ -225,4 +228,18 @@ func (c *copier) entriesOf(p *copyPlace, cmd *redis.Cmd, n int) ([]copyEntry, er
 		}
 	}
 	return entries, err
+}
+
+// Source is what is known of a master before a copy from it, or to it.
+type Source struct {
+	// Ring has the readings of its clock; nil: it is this process's clock.
+	Ring *clock.Ring
+	// Beat is the last one.
+	Beat int64
+	// Good tells that votes of the master count here: its clock is in step, and it evicts no keys.
+	Good bool
+	// Refused tells that redlockd refuses it although it is connected: it may evict keys, or has.
+	Refused bool
+	// Read tells that its clock is read.
+	Read bool
 }

@@ -1,4 +1,4 @@
-package member
+package copying
 
 import (
 	"maps"
@@ -8,7 +8,7 @@ import (
 	"redlockd/redlock/lua"
 )
 
-// What becomes of one key of a learner, by what the sources of a copy hold (copy.go). It is pure: no
+// What becomes of one key of a learner, by what the sources of a copy hold. It is pure: no
 // clock, no I/O.
 
 // RecoveredPrefix begins a value that nobody owns.

@@ -1,4 +1,4 @@
-package member
+package copying
 
 // Goal: a learner gets what a valid lock needs, and nothing that none has. Method: the rule for one key in a table; the scripts on a master in memory
 // and on a real redis-server.
@@ -18,6 +18,8 @@ import (
 	"redlockd/redlock/clock"
 	"redlockd/redlock/conn"
 	"redlockd/redlock/lua"
+	"redlockd/redlock/member"
+	"redlockd/redlock/member/fleettest"
 )
 
 func TestOrderOf(t *testing.T) {
@@ -145,46 +147,31 @@ func TestOrderOfAMinority(t *testing.T) {
 	}
 }
 
-// What a learner tells of is bounded, and what another client makes of that, too.
-func TestMinorityIsBounded(t *testing.T) {
+// What is told of a key is what was decided last. The log names few, and counts all.
+func TestMinorityIsCounted(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
-	all := minorityLocks{named: make(map[string]MinorityLock)}
-	give := copyOrder{do: copyGive, value: "v", left: 5000, minority: true, on: []string{"a b", "c\nd"}}
-	for i := range 2 * minorityMax {
-		all.decided(fmt.Sprint("r ", i, "\n\x00\""), &give, now)
+	all := minorityLocks{named: make(map[string]member.MinorityLock)}
+	give := copyOrder{do: copyGive, value: "v", left: 5000, minority: true, on: []string{"m1", "m2"}}
+	for i := range minorityRead + 10 {
+		all.decided(fmt.Sprint("r", i), &give, now)
 	}
-	all.decided(strings.Repeat("x", minorityNameMax+1), &give, now)
-	all.decided("r 0\n\x00\"", &copyOrder{do: copyGive, value: "v", left: 5000}, now) // a quorum has it now
+	all.decided("r0", &copyOrder{do: copyGive, value: "v", left: 5000}, now) // a quorum has it now
 	all.decided("a", &copyOrder{do: copyGive, left: 1000, readers: map[string]int64{"r:x": 1000}, minority: true, on: []string{"m1"}}, now)
-	f := foundAt(0, processMemory(0, 1), votersRecord(3))
-	f.clock, f.fields = now.Add(time.Hour), map[string]string{minorityField: all.text(time.Hour)}
-	list := f.minority()
-	if len(list) != minorityMax || !strings.Contains(all.sample(), fmt.Sprintf(" and %d more", 2*minorityMax+1-minorityLogged)) {
-		t.Fatalf("got %d locks, and for the log %s", len(list), all.sample())
+	if got, want := all.sample(), fmt.Sprintf("a, r1, r10, r100, r1000, r1001, r1002, r1003 and %d more", minorityRead+10-minorityLogged); got != want {
+		t.Errorf("for the log: got %s, want %s", got, want)
 	}
-	want := MinorityLock{Resource: "a", Digest: "-", On: "m1", By: list[0].By, Ends: now.Add(time.Hour + time.Second)}
-	if got := list[0]; !got.Ends.Equal(want.Ends) || got.Resource != want.Resource || got.Digest != want.Digest || got.On != want.On {
-		t.Errorf("got %+v, want %+v", got, want)
+	if got, want := all.named["a"], (member.MinorityLock{Resource: "a", Digest: "-", On: "m1", Ends: now.Add(time.Second)}); got != want {
+		t.Errorf("readers: got %+v, want %+v", got, want)
 	}
-	if got := list[1]; got.Resource != "r 1\n\x00\"" || strings.ContainsAny(got.On, "\n") || !got.Of(conn.Digest("v"), 0) || got.Of("-", 0) {
-		t.Errorf("got %+v, want the name as it is, and masters that can be shown", got)
-	}
-	f.clock = now.Add(time.Hour + 2*time.Second)
-	if got := len(f.minority()); got != minorityMax-1 {
-		t.Errorf("one has ended: got %d", got)
-	}
-	for _, text := range []string{"x", "1 2 3", "\n\n\n", "99999999999999999999999 a \"b\" \"c\"", "1 a \"b", strings.Repeat("9999999999999 a \"b\" \"c\"\n", 100_000), "9999999999999 a b c\n9999999999999 a \"b\" \"c\"\n"} {
-		f.fields[minorityField] = text
-		if got := f.minority(); len(got) > 1 {
-			t.Errorf("%.40q: got %d locks", text, len(got))
-		}
+	if got, want := all.named["r1"], (member.MinorityLock{Resource: "r1", Digest: conn.Digest("v"), On: "m1,m2", Ends: now.Add(5 * time.Second)}); got != want {
+		t.Errorf("a lock: got %+v, want %+v", got, want)
 	}
 }
 
 const shownByLearner = "run:0123456789abcdef 1-0123456789abcdef.7 0123456789abcdef0123456789abcdef"
 
 func TestCopyScripts(t *testing.T) {
-	onBothMasters(t, func(t *testing.T, client *redis.Client) {
+	fleettest.OnBothMasters(t, func(t *testing.T, client *redis.Client) {
 		ctx := context.Background()
 		eval := func(s lua.Script, keys []string, args ...any) any {
 			t.Helper()
@@ -341,9 +328,9 @@ func TestCopyScripts(t *testing.T) {
 		t.Run("note", func(t *testing.T) {
 			fresh()
 			one, other := "0000000000000001", "0000000000000002"
-			note := copyNote{given: 12, done: 34, from: "m 1,m2"}
+			note := member.CopyNote{Given: 12, Done: 34, From: "m 1,m2"}
 			says := func(by string, life int) []any {
-				return eval(lua.CopyNote, []string{lua.MembersKey}, by, note.text(), life).([]any)
+				return eval(lua.CopyNote, []string{lua.MembersKey}, by, note.Text(), life).([]any)
 			}
 			if got := says(one, 60_000); len(got) != 1 {
 				t.Errorf("the first: got %v", got)
@@ -355,15 +342,16 @@ func TestCopyScripts(t *testing.T) {
 			if len(got) != 2 {
 				t.Fatalf("another one: got %v, want the note of the first", got)
 			}
-			n, ok := parseCopyNote(got[1].(string))
-			if !ok || n.by != one || n.given != 12 || n.done != 34 || n.from != "m 1,m2" || n.at != strings.Fields(got[1].(string))[1] {
+			shown := &member.Report{Clock: time.UnixMilli(fleettest.MasterMs(t, client)), Fields: map[string]string{"copy": got[1].(string)}}
+			n, ok := shown.Copying(time.Minute)
+			if !ok || n.By != one || n.Given != 12 || n.Done != 34 || n.From != "m 1,m2" {
 				t.Errorf("got %+v, %v", n, ok)
 			}
 			time.Sleep(3 * time.Millisecond)
 			if got := says(other, 1); len(got) != 1 {
 				t.Errorf("when the note is old: got %v", got)
 			}
-			soon := fmt.Sprint(one, " ", masterMs(t, client)+500_000, " ", note.text())
+			soon := fmt.Sprint(one, " ", fleettest.MasterMs(t, client)+500_000, " ", note.Text())
 			must("HSET", lua.MembersKey, "copy", soon)
 			if got := says(other, 60_000); len(got) != 1 {
 				t.Errorf("when the note lies in the future: got %v", got)
@@ -379,25 +367,34 @@ func TestCopyScripts(t *testing.T) {
 			}
 		})
 	})
-	for _, text := range []string{"", "x", "0000000000000001 1 2 3", "0000000000000001 1 2 101 m1", "000000000000000 1 2 3 m1", "0000000000000001 -1 2 3 m1", "0000000000000001 1 2x 3 m1"} {
-		if n, ok := parseCopyNote(text); ok {
-			t.Errorf("%q: got %+v, want it refused", text, n)
-		}
+}
+
+// memory names one by a letter of its process and a digit.
+func memory(name string) string { return fmt.Sprintf("run%s:%016s", name[:1], name[1:]) }
+
+// votersOf is version 7 of these memories.
+func votersOf(memories ...string) *member.Record {
+	r := &member.Record{Generation: 3, Lineage: "0123456789abcdef", Version: 7, Parent: strings.Repeat("5a", member.DigestLen/2), MaxTTL: 2 * time.Second, Wait: 3 * time.Second}
+	for i, name := range memories {
+		r.Seats = append(r.Seats, member.Seat{Number: i, Name: fmt.Sprint("m", i), Addr: fmt.Sprint("m", i), Memory: memory(name), State: member.Voter})
 	}
+	return r.Seal()
 }
 
 // What a copier writes names the record that lists the learner as one.
 func TestCopyNamesTheRecordOfALearner(t *testing.T) {
-	r := votersRecord(3)
-	c := &copier{record: func() *Record { return r }, learner: &copyPlace{memory: processMemory(0, 1)}}
+	r := votersOf("a1", "b1", "c1")
+	c := &Copy{Copier: &Copier{Current: func() *member.Record { return r }}, learner: &Place{memory: memory("a1")}}
 	if got := c.settledOn(); got != "" {
 		t.Errorf("the record that lists it as a voter: got %q, want none", got)
 	}
-	r = r.Changed(func(r *Record) { r.Seats[0].State = Learner })
-	if got, want := c.settledOn(), r.ShownBy(processMemory(0, 1)); got != want {
+	r.Seats[0].State = member.Learner
+	r.Seal()
+	if got, want := c.settledOn(), r.ShownBy(memory("a1")); got != want {
 		t.Errorf("a learner: got %q, want %q", got, want)
 	}
-	r = r.Changed(func(r *Record) { r.Seats[0].Memory = processMemory(0, 2) })
+	r.Seats[0].Memory = memory("a2")
+	r.Seal()
 	if got := c.settledOn(); got != "" {
 		t.Errorf("the memory of before: got %q, want none", got)
 	}
@@ -416,68 +413,70 @@ func (c countedSources) Source(place int) Source {
 
 // A source that shows another memory than at the beginning has forgotten, whatever it has replied meanwhile.
 func TestSourceThatHasForgotten(t *testing.T) {
-	r := votersRecord(3)
+	r := votersOf("a1", "b1", "c1")
 	sources := map[int]bool{1: true, 2: true}
-	c := &copier{host: countedSources{places: sources}, quorum: 2}
-	for i := range r.Seats[1:] {
-		c.sources = append(c.sources, &copyPlace{number: i + 1, name: r.Seats[i+1].Name, memory: r.Seats[i+1].Memory})
+	c := &Copy{Copier: &Copier{Host: countedSources{places: sources}}, quorum: 2}
+	s := &member.Survey{}
+	show := func(place int, name string) {
+		s.Reports[place].State, _ = member.ParseState(r.ShownBy(memory(name)))
 	}
-	s := surveyOf(r)
-	if err := c.stillGood(s, r); err != nil {
-		t.Errorf("nothing has happened: got %v", err)
+	for i, seat := range r.Seats {
+		s.Reports = append(s.Reports, &member.Report{Place: i, Record: r})
+		if show(i, []string{"a1", "b1", "c1"}[i]); i > 0 {
+			c.Sources = append(c.Sources, &Place{number: i, Name: seat.Name, memory: seat.Memory})
+		}
 	}
-	c.leftOut = []leftOut{{copyPlace: &copyPlace{number: 0, name: "m0"}}}
-	if err := c.stillGood(s, r); err == nil || !strings.Contains(err.Error(), "m0, which was left out, is refused") {
-		t.Errorf("one that was left out may have evicted keys before: got %v", err)
+	wants := func(what, want string) {
+		t.Helper()
+		if err := c.StillGood(s, r); fmt.Sprint(err) != want && (want == "<nil>" || err == nil || err == ErrNotYet || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: got %v, want %s", what, err, want)
+		}
 	}
+	wants("nothing has happened", "<nil>")
+	c.LeftOut = []LeftOut{{Place: &Place{number: 0, Name: "m0"}}}
+	wants("one that was left out may have evicted keys before", "m0, which was left out, is refused")
 	sources[0] = false
-	if err := c.stillGood(s, r); err != nil {
-		t.Errorf("one that was left out has another clock: got %v", err)
-	}
+	wants("one that was left out has another clock", "<nil>")
 	sources[2] = false
-	if err := c.stillGood(s, r); err == nil || err == errNotYet || !strings.Contains(err.Error(), "the votes of m2 do not count here") {
-		t.Errorf("the clock of one is out of step: got %v", err)
-	}
+	wants("the clock of one is out of step", "the votes of m2 do not count here")
 	sources[2] = true
-	s.Reports[2].shown(processMemory(2, 2), nil)
-	if err := c.stillGood(s, r); err == nil || !strings.Contains(err.Error(), "m2 has forgotten") {
-		t.Errorf("one has forgotten: got %v", err)
-	}
-	s.Reports[2].shown(processMemory(2, 1), r)
-	s.Reports[1].err = errAway
-	if err := c.stillGood(s, r); err != errNotYet {
-		t.Errorf("one is not reached: got %v", err)
-	}
-	if c.quorum = 1; c.stillGood(s, r) != nil {
-		t.Errorf("one is not reached, and a quorum is good without it: got %v", c.stillGood(s, r))
-	}
+	show(2, "c2")
+	wants("one has forgotten", "m2 has forgotten")
+	show(2, "c1")
+	s.Reports[1].Err = fleettest.ErrAway
+	wants("one is not reached", ErrNotYet.Error())
+	c.quorum = 1
+	wants("one is not reached, and a quorum is good without it", "<nil>")
 }
 
 // A source is judged with every reply.
 func TestSourceIsJudged(t *testing.T) {
 	ring := clock.Ring{}
 	at := func(sent time.Duration, ahead time.Duration) clock.Reading {
-		return clock.ReadingOf(sent, sent+ms, sent+ahead)
+		return clock.ReadingOf(sent, sent+time.Millisecond, sent+ahead)
 	}
-	ring.Add(at(0, time.Hour), usualDrift.Rate(), time.Minute)
-	p := &copyPlace{beat: 10, ring: &ring, memory: processMemory(0, 1)}
-	r := votersRecord(3)
-	later := r.Changed(func(r *Record) { r.Version++ })
+	ring.Add(at(0, time.Hour), fleettest.Drift.Rate(), time.Minute)
+	p := &Place{beat: 10, ring: &ring, memory: memory("a1")}
+	version := func(n int64) *member.Record {
+		r := votersOf("a1", "b1", "c1")
+		r.Version = n
+		return r.Seal()
+	}
 	for _, test := range []struct {
-		memory int
-		record *Record
+		memory string
+		record *member.Record
 		beat   int64
 		now    clock.Reading
 		want   string
 	}{
-		{1, r, 11, at(time.Second, time.Hour), ""},
-		{1, later, 10, at(time.Second, time.Hour), "its beat went back from 11 to 10"},
-		{1, later, 12, at(2*time.Second, time.Hour+time.Second), "its clock gained"},
-		{2, later, 12, at(2*time.Second, time.Hour), "it has forgotten"},
-		{1, r.Changed(func(r *Record) { r.Version-- }), 12, at(2*time.Second, time.Hour), "it shows an older membership"},
-		{1, r, 12, at(2*time.Second, 0), ""},
+		{"a1", version(7), 11, at(time.Second, time.Hour), ""},
+		{"a1", version(8), 10, at(time.Second, time.Hour), "its beat went back from 11 to 10"},
+		{"a1", version(8), 12, at(2*time.Second, time.Hour+time.Second), "its clock gained"},
+		{"a2", version(8), 12, at(2*time.Second, time.Hour), "it has forgotten"},
+		{"a1", version(6), 12, at(2*time.Second, time.Hour), "it shows an older membership"},
+		{"a1", version(7), 12, at(2*time.Second, 0), ""},
 	} {
-		gained, err := p.judge(Trailer{Shown: test.record.ShownBy(processMemory(0, test.memory)), Beat: test.beat}, r.ID(), test.now, usualDrift)
+		gained, err := p.judge(member.Trailer{Shown: test.record.ShownBy(memory(test.memory)), Beat: test.beat}, version(7).ID(), test.now, fleettest.Drift)
 		got := fmt.Sprint(err)
 		if gained != strings.Contains(test.want, "gained") {
 			t.Errorf("beat %d: got a gain: %v", test.beat, gained)
@@ -490,15 +489,15 @@ func TestSourceIsJudged(t *testing.T) {
 
 // What the clock of a source has gained, up to now, is given back to its keys: the learner may gain as much.
 func TestCopyPadsAnew(t *testing.T) {
-	source, learner := &copyPlace{used: 1500 * time.Microsecond}, &copyPlace{used: 300 * ms}
-	c := &copier{learner: learner}
+	source, learner := &Place{used: 1500 * time.Microsecond}, &Place{used: 300 * time.Millisecond}
+	c := &Copy{learner: learner}
 	for _, tt := range []struct {
-		place *copyPlace
+		place *Place
 		want  string
 	}{
 		{source, "[1002 -1 -2 2002 map[r:A:502 r:B:2002]]"},
 		{learner, "[1000 -1 -2 2000 map[r:A:500 r:B:2000]]"},
-		{&copyPlace{}, "[1000 -1 -2 2000 map[r:A:500 r:B:2000]]"},
+		{&Place{}, "[1000 -1 -2 2000 map[r:A:500 r:B:2000]]"},
 	} {
 		cmd := redis.NewCmd(t.Context())
 		cmd.SetVal([]any{int64(1000), "T", int64(-1), int64(-1), int64(-2), int64(0), int64(2000), []any{"redlockd:end", "2000", "r:A", "500", "r:B", "2000"}})

@@ -1,4 +1,4 @@
-package member
+package coordinator
 
 import (
 	"cmp"
@@ -11,7 +11,8 @@ import (
 
 	"redlockd/redlock/clock"
 	"redlockd/redlock/conn"
-	"redlockd/redlock/lua"
+	"redlockd/redlock/member"
+	"redlockd/redlock/member/survey"
 	"redlockd/redlock/quorum"
 )
 
@@ -60,12 +61,12 @@ func (m *Coordinator) Change(ctx context.Context, change Change, dryRun bool) (w
 
 // memberRequest is a change that the coordinator is asked for.
 type memberRequest struct {
-	opts   Options
+	opts   member.Options
 	caller context.Context // a change that its caller has given up is not made
 	change Change
 	dryRun bool
 	// from is the record on which the change was first decided; nil: it was not yet.
-	from *Record
+	from *member.Record
 	what string
 	done chan memberReply
 }
@@ -87,11 +88,11 @@ func (m *Coordinator) refuseRequest(err error) {
 
 // decide makes the next record that the operator asks for; nil: there is nothing more to do, and the
 // request is answered.
-func (q *memberRequest) decide(ctx context.Context, n *Situation) *decision {
+func (q *memberRequest) decide(ctx context.Context, n *member.Situation) *member.Decision {
 	child := n.Record.Child()
 	what, err := q.apply(ctx, n, child)
 	if q.what = what; err == nil && what != "" {
-		err = CheckChild(n.Record, child.Seal())
+		err = member.CheckChild(n.Record, child.Seal())
 		switch {
 		case err != nil:
 		case q.from == nil:
@@ -108,31 +109,31 @@ func (q *memberRequest) decide(ctx context.Context, n *Situation) *decision {
 	case what == "" || q.dryRun:
 		q.reply(what, nil)
 	default:
-		return &decision{Child: child, changes: []string{what}, asked: true}
+		return &member.Decision{Child: child, Changes: []string{what}, Asked: true}
 	}
 	return nil
 }
 
 // disturbed returns ErrMembersChanged, and what is otherwise, if an operator has changed the record
 // since this request was first decided.
-func (q *memberRequest) disturbed(now *Record) error {
+func (q *memberRequest) disturbed(now *member.Record) error {
 	var changes []string
 	change := func(format string, args ...any) { changes = append(changes, fmt.Sprintf(format, args...)) }
 	if q.from.MaxTTL != now.MaxTTL {
 		change("max_ttl is %s now", clock.Text(now.MaxTTL))
 	}
-	for s := range now.seats() {
+	for s := range now.EachSeat() {
 		switch before := q.from.SeatNamed(s.Name); {
 		case before == nil:
 			change("%s is added", conn.Sanitize(s.Name))
 		case s.Addr != before.Addr:
 			change("%s is at %s now", conn.Sanitize(s.Name), conn.Sanitize(s.Addr))
-		case s.State == Leaving && before.State != Leaving: //mutant:a-removal-by-another-is-not-told
+		case s.State == member.Leaving && before.State != member.Leaving: //mutant:a-removal-by-another-is-not-told
 			change("%s is leaving", conn.Sanitize(s.Name))
 		}
 	}
-	for s := range q.from.seats() {
-		if s.State != Leaving && now.SeatNamed(s.Name) == nil {
+	for s := range q.from.EachSeat() {
+		if s.State != member.Leaving && now.SeatNamed(s.Name) == nil {
 			change("%s is removed", conn.Sanitize(s.Name))
 		}
 	}
@@ -143,7 +144,7 @@ func (q *memberRequest) disturbed(now *Record) error {
 }
 
 // apply makes the change in the next record, and says what it is; "": everything is so already.
-func (q *memberRequest) apply(ctx context.Context, n *Situation, child *Record) (what string, err error) {
+func (q *memberRequest) apply(ctx context.Context, n *member.Situation, child *member.Record) (what string, err error) {
 	switch {
 	case q.change.SetMaxTTL != 0:
 		return q.setMaxTTL(n.Record, child), nil
@@ -153,7 +154,7 @@ func (q *memberRequest) apply(ctx context.Context, n *Situation, child *Record) 
 	return q.seat(ctx, n, child)
 }
 
-func (q *memberRequest) setMaxTTL(r, child *Record) (what string) {
+func (q *memberRequest) setMaxTTL(r, child *member.Record) (what string) {
 	ttl := q.change.SetMaxTTL
 	child.MaxTTL = ttl
 	switch {
@@ -167,94 +168,41 @@ func (q *memberRequest) setMaxTTL(r, child *Record) (what string) {
 	return fmt.Sprintf("max_ttl falls from %s to %s, and the wait follows in %v", clock.Text(r.MaxTTL), clock.Text(ttl), r.Wait)
 }
 
-func (q *memberRequest) remove(n *Situation, child *Record) (what string, err error) {
+func (q *memberRequest) remove(n *member.Situation, child *member.Record) (what string, err error) {
 	r := n.Record
 	s := child.SeatNamed(q.change.Remove)
 	switch {
 	case s == nil:
-		return "", fmt.Errorf("there is no seat %s: the seats are %s; if it has been removed, nothing is left to do", conn.Sanitize(q.change.Remove), seatNames(r))
-	case s.State == Leaving:
+		return "", fmt.Errorf("there is no seat %s: the seats are %s; if it has been removed, nothing is left to do", conn.Sanitize(q.change.Remove), member.SeatNames(r))
+	case s.State == member.Leaving:
 		return "", nil
 	case len(r.Seats) == 1:
 		return "", fmt.Errorf("%s is the only seat", conn.Sanitize(s.Name))
 	}
-	s.Memory, s.State, s.Since = "", Leaving, child.Version
-	return fmt.Sprintf("%s (%s) loses its vote, and is removed in %v", conn.Sanitize(s.Name), conn.Sanitize(s.Addr), r.Wait), n.keepsQuorum(child, s)
-}
-
-// votes tells whether the master of a seat votes now, as the survey has found it.
-func (n *Situation) votes(s *Seat) bool {
-	f := n.Survey.At(s.Number)
-	return s.State == Voter && //mutant:a-learner-is-counted-on
-		f.shows(n.Record) && f.State.Child == ""
-}
-
-// keepsQuorum refuses a child under which fewer masters would vote at once than it needs. Voters that
-// are not reached are no help: with them counted, the removal of a living master could leave no quorum
-// to grant a lock, or to choose another record. s is the seat that is changed.
-func (n *Situation) keepsQuorum(child *Record, s *Seat) error {
-	r := n.Record
-	now, after, others := 0, 0, ""
-	for one := range r.seats() {
-		switch f := n.Survey.At(one.Number); {
-		case n.votes(one): //mutant:a-dead-voter-is-counted-on
-			now++
-			if child.Seat(one.Number).State == Voter { //mutant:the-vote-that-is-given-up-is-counted-on
-				after++
-			}
-		case one.Number == s.Number:
-		case one.State == Leaving:
-			others += ", " + conn.Sanitize(one.Name) + " is leaving"
-		case f == nil || f.err != nil && !conn.IsRefused(f.err):
-			others += ", " + conn.Sanitize(one.Name) + " is not reached"
-		case f.err != nil:
-			others += fmt.Sprintf(", %s is %v", conn.Sanitize(one.Name), f.err)
-		default:
-			others += ", " + conn.Sanitize(one.Name) + " waits for its vote"
-		}
-	}
-	needed := child.Quorum() //mutant:a-new-seat-does-not-count
-	before := r.Seat(s.Number)
-	if after >= needed || before != nil && r.neverVoted(before) && needed <= r.Quorum() { // such a seat gives up nothing
-		return nil
-	}
-	with := ""
-	switch {
-	case before == nil:
-		with = "with " + conn.Sanitize(s.Name) + ", which does not vote at once, "
-	case n.votes(before):
-		with = "without " + conn.Sanitize(s.Name) + ", "
-	}
-	todo := "add a seat first"
-	switch {
-	case others != "":
-		todo = "bring back a master that does not vote, wait for its vote, or replace it first"
-	case len(r.Seats) == 1:
-		todo = "one master cannot be replaced, and gets no second one, while locks are granted; stop every redlockd, name empty masters in the configuration, and start"
-	}
-	return fmt.Errorf("%d of %d masters vote now%s; %s%d would vote and %d are needed: %s", now, len(r.Seats), others, with, after, needed, todo)
+	s.Memory, s.State, s.Since = "", member.Leaving, child.Version
+	return fmt.Sprintf("%s (%s) loses its vote, and is removed in %v", conn.Sanitize(s.Name), conn.Sanitize(s.Addr), r.Wait), n.KeepsQuorum(child, s)
 }
 
 // seat seats the master at an address: at a new seat, or in the place of another one.
-func (q *memberRequest) seat(ctx context.Context, n *Situation, child *Record) (what string, err error) {
+func (q *memberRequest) seat(ctx context.Context, n *member.Situation, child *member.Record) (what string, err error) {
 	r, m, o := n.Record, q.change, q.opts
 	at := o.MasterAt(m.Replace+m.Add, m.Addr)
-	var s *Seat
+	var s *member.Seat
 	switch {
 	case m.Replace != "":
 		if s = child.SeatNamed(m.Replace); s == nil {
-			return "", fmt.Errorf("there is no seat %s: the seats are %s", conn.Sanitize(m.Replace), seatNames(r))
+			return "", fmt.Errorf("there is no seat %s: the seats are %s", conn.Sanitize(m.Replace), member.SeatNames(r))
 		}
-		if s.State == Leaving {
+		if s.State == member.Leaving {
 			return "", fmt.Errorf("%s is leaving: add a seat of another name", conn.Sanitize(s.Name))
 		}
-		if isNameOf(m.Addr, s) && !isNameOf(s.Addr, s) { //mutant:a-name-means-two-machines
+		if member.IsNameOf(m.Addr, s) && !member.IsNameOf(s.Addr, s) { //mutant:a-name-means-two-machines
 			// In the membership that stands for the address that the settings of each redlockd name
 			// (Master.seatAddr), and those may follow the address that the seat has now.
 			return "", fmt.Errorf("%s cannot go back to the address that it is called after, for settings may call another one so by now: "+
 				"add a seat of another name at %s, and remove this one", conn.Sanitize(s.Name), m.Addr)
 		}
-	case r.SeatNamed(m.Add) != nil && r.SeatNamed(m.Add).Addr == m.Addr && r.SeatNamed(m.Add).State != Leaving:
+	case r.SeatNamed(m.Add) != nil && r.SeatNamed(m.Add).Addr == m.Addr && r.SeatNamed(m.Add).State != member.Leaving:
 		return "", nil
 	case r.SeatNamed(m.Add) != nil:
 		return "", fmt.Errorf("there is a seat %s already, at %s: replace it, or add one of another name", conn.Sanitize(m.Add), conn.Sanitize(r.SeatNamed(m.Add).Addr))
@@ -266,57 +214,57 @@ func (q *memberRequest) seat(ctx context.Context, n *Situation, child *Record) (
 		if number == quorum.MaxMasters {
 			return "", fmt.Errorf("there are %d seats, at most %d are possible: remove one first", len(r.Seats), quorum.MaxMasters)
 		}
-		child.Seats = append(child.Seats, Seat{Number: number, Name: m.Add, State: Vacant})
-		slices.SortFunc(child.Seats, func(a, b Seat) int { return a.Number - b.Number })
+		child.Seats = append(child.Seats, member.Seat{Number: number, Name: m.Add, State: member.Vacant})
+		slices.SortFunc(child.Seats, func(a, b member.Seat) int { return a.Number - b.Number })
 		s = child.SeatNamed(m.Add)
 		child.Roster++
 	}
-	for other := range r.seats() {
+	for other := range r.EachSeat() {
 		if other.Name != s.Name && o.MasterAt(other.Name, other.Addr).Addr == at.Addr {
 			return "", fmt.Errorf("%s is the address of %s: each vote must come from a master of its own", m.Addr, conn.Sanitize(other.Name))
 		}
 	}
-	o.readOnly = q.dryRun //mutant:a-dry-run-names-the-memory
-	found := SurveyMasters(ctx, map[int]conn.Master{s.Number: at}, Patience{Enough: 1}, o)
+	o.ReadOnly = q.dryRun //mutant:a-dry-run-names-the-memory
+	found := survey.Ask(ctx, map[int]conn.Master{s.Number: at}, survey.Patience{Enough: 1}, o)
 	defer found.Close()
 	f := found.Reports[0]
-	same := m.Replace != "" && s.Memory == f.State.Memory && f.ok()
+	same := m.Replace != "" && s.Memory == f.State.Memory && f.OK()
 	switch {
-	case f.err != nil && conn.IsRefused(f.err):
-		return "", fmt.Errorf("the master at %s cannot be seated: %w; mend that, or name another master", m.Addr, f.err)
-	case f.err != nil:
-		return "", fmt.Errorf("the master at %s cannot be seated: %w; see that a Redis runs there and can be reached from here, or name another address", m.Addr, f.err)
-	case f.ofAnotherFleet(r) != "":
-		return "", fmt.Errorf("the master at %s cannot be seated: %s: name another master, or, if that fleet is gone, run FLUSHALL on this one", m.Addr, f.ofAnotherFleet(r))
-	case !f.State.fresh && f.State.Record.sameLineage(r.ID()) && f.State.Record.version > r.Version:
+	case f.Err != nil && conn.IsRefused(f.Err):
+		return "", fmt.Errorf("the master at %s cannot be seated: %w; mend that, or name another master", m.Addr, f.Err)
+	case f.Err != nil:
+		return "", fmt.Errorf("the master at %s cannot be seated: %w; see that a Redis runs there and can be reached from here, or name another address", m.Addr, f.Err)
+	case f.OfAnotherFleet(r) != "":
+		return "", fmt.Errorf("the master at %s cannot be seated: %s: name another master, or, if that fleet is gone, run FLUSHALL on this one", m.Addr, f.OfAnotherFleet(r))
+	case !f.State.Fresh && f.State.Record.SameLineage(r.ID()) && f.State.Record.Version > r.Version:
 		// It cannot learn what the others have chosen, so it would never vote.
 		return "", fmt.Errorf("the master at %s cannot be seated: it shows version %d of the membership, and the masters have version %d: run FLUSHALL on it",
-			m.Addr, f.State.Record.version, r.Version)
+			m.Addr, f.State.Record.Version, r.Version)
 	case same && o.MasterAt(s.Name, s.Addr).FullAddr() == at.FullAddr():
 		return "", nil
-	case f.keys > 0 && !same:
-		return "", fmt.Errorf("the master at %s holds %d keys: give it to nobody else, and run FLUSHALL on it", m.Addr, f.keys)
+	case f.Keys > 0 && !same:
+		return "", fmt.Errorf("the master at %s holds %d keys: give it to nobody else, and run FLUSHALL on it", m.Addr, f.Keys)
 	}
 	for _, other := range n.Survey.Reports {
-		if other.runID == f.runID && other.Place != s.Number {
-			return "", fmt.Errorf("the master at %s is the same Redis as %s: each vote must come from a master of its own", m.Addr, other.master.Addr)
+		if other.RunID == f.RunID && other.Place != s.Number {
+			return "", fmt.Errorf("the master at %s is the same Redis as %s: each vote must come from a master of its own", m.Addr, other.Master.Addr)
 		}
 	}
 	s.Addr = m.Addr
 	if same {
 		return fmt.Sprintf("%s has the address %s", conn.Sanitize(s.Name), m.Addr), nil
 	}
-	s.Memory, s.State, s.Since = f.State.Memory, Learner, child.Version
-	if err := n.keepsQuorum(child, s); err != nil {
+	s.Memory, s.State, s.Since = f.State.Memory, member.Learner, child.Version
+	if err := n.KeepsQuorum(child, s); err != nil {
 		return "", err
 	}
 	if !q.dryRun { //mutant:a-dry-run-leaves-a-key
-		if err := f.tryWriting(ctx); err != nil {
+		if err := survey.TryWriting(ctx, f); err != nil {
 			return "", fmt.Errorf("the master at %s cannot be seated: %w; mend that, or name another master", m.Addr, conn.AsRefusal(fmt.Errorf("it refuses SET: %w", conn.Shorten(err))))
 		}
 	}
 	fewer := ""
-	if before := r.Seat(s.Number); before == nil && child.Quorum() > r.Quorum() || before != nil && n.votes(before) {
+	if before := r.Seat(s.Number); before == nil && child.Quorum() > r.Quorum() || before != nil && n.Votes(before) {
 		fewer = "; until it votes, one master fewer may fail"
 	}
 	becomes := "is the master at " + m.Addr + ", which votes"
@@ -324,30 +272,4 @@ func (q *memberRequest) seat(ctx context.Context, n *Situation, child *Record) (
 		becomes = "(" + m.Addr + ") is added, and votes"
 	}
 	return fmt.Sprintf("%s %s when it was given what the others remember, or in %v%s", conn.Sanitize(s.Name), becomes, r.Wait, fewer), nil
-}
-
-// ofAnotherFleet says which other fleet than that of r the master belongs to, also if that is idle; "":
-// to none.
-func (f *Report) ofAnotherFleet(r *Record) string {
-	switch {
-	case f.before != nil && f.before.Fleet() != r.Fleet(): //mutant:a-master-that-belonged-to-another-fleet-is-seated
-		return "before it restarted it belonged to another fleet, whose masters are " + seatNames(f.before)
-	case f.foreign(r) && f.record == nil:
-		return belongsElsewhere
-	case f.foreign(r): //mutant:a-master-of-another-fleet-is-seated
-		return belongsElsewhere + ", whose masters are " + seatNames(f.record)
-	}
-	return ""
-}
-
-// tryWriting tries whether the master takes a key. A survey only reads, and a master whose memory is
-// full would be a member that grants nothing. The key goes with it, because a master that holds one
-// cannot be seated.
-func (f *Report) tryWriting(ctx context.Context) error {
-	key := lua.ReservedPrefix + "probe:" + Nonce()
-	pipe := f.Conn.Redis.Pipeline()
-	set := pipe.Set(ctx, key, "0", probeKeyTTL)
-	pipe.Unlink(ctx, key) //mutant:the-probe-of-a-new-master-stays
-	pipe.Exec(ctx)
-	return set.Err()
 }

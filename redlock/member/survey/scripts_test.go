@@ -1,4 +1,4 @@
-package member
+package survey
 
 // Goal: a master keeps its promises and never goes back, whatever is sent to it twice, late, or by a proxy that is behind. Method: each
 // case fills the hash, runs one script, and compares its reply and what the hash holds then; all of it on a master in memory and on a
@@ -17,24 +17,9 @@ import (
 
 	"redlockd/redlock/fence"
 	"redlockd/redlock/lua"
-	"redlockd/redlock/memmaster"
-	"redlockd/redlock/redisproc"
+	"redlockd/redlock/member"
+	"redlockd/redlock/member/fleettest"
 )
-
-// onBothMasters runs a test with a client of a master in memory, and with one of a redis-server.
-func onBothMasters(t *testing.T, test func(t *testing.T, client *redis.Client)) {
-	m := memmaster.New(memmaster.Options{})
-	defer m.Close()
-	server := redisproc.StartForTest(t, 1)[0]
-	for name, o := range map[string]*redis.Options{"memory": {Dialer: m.Dial}, "redis-server": {Addr: server.Addr}} {
-		o.Protocol, o.DisableIdentity = 2, true
-		t.Run(name, func(t *testing.T) {
-			client := redis.NewClient(o)
-			defer client.Close()
-			test(t, client)
-		})
-	}
-}
 
 type hashFields = map[string]string
 
@@ -66,16 +51,6 @@ func writeHash(t *testing.T, client *redis.Client, h hashFields) {
 	}
 }
 
-// masterMs is a master's clock, as scripts write it.
-func masterMs(t *testing.T, client *redis.Client) int64 {
-	t.Helper()
-	now, err := client.Time(context.Background()).Result()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return now.UnixMilli()
-}
-
 // with returns h with other fields; one that is "" goes.
 func with(h hashFields, pairs ...string) hashFields {
 	h = maps.Clone(h)
@@ -91,11 +66,11 @@ func with(h hashFields, pairs ...string) hashFields {
 func TestMemberScripts(t *testing.T) {
 	const lineage, other = "0123456789abcdef", "fedcba9876543210"
 	low, middle, high := "00000001.aa00000000000000", "00000001.ab00000000000000", "00000002.0000000000000000"
-	digest := strings.Repeat("d1", DigestLen/2)
+	digest := strings.Repeat("d1", member.DigestLen/2)
 	memory := "run:0000000000000007"
 	settled := memory + " 3-" + lineage + ".7 " + digest
 	fresh := memory + " -"
-	child := strings.Repeat("c4", DigestLen/2)
+	child := strings.Repeat("c4", member.DigestLen/2)
 	accepted := settled + " ? " + middle + " " + child
 	acceptedFresh := fresh + " ? " + middle + " " + child
 
@@ -166,29 +141,29 @@ func TestMemberScripts(t *testing.T) {
 		{"learn another founding of the same generation", lua.Learn, base, learn(3, other, 99), "[0 " + settled + "]", nil},
 		{"learn over nonsense", lua.Learn, with(base, "v", memory+" nonsense"), learn(3, lineage, 8), "[0 " + memory + " nonsense]", nil},
 
-		{"beat on nothing", lua.MemberBeat, nil, BeatArgs(settled, true, time.Second, []string{"s:x"}, []int{1}, []int{1}), "[0]", nil},
-		{"beat alone", lua.MemberBeat, base, BeatArgs(settled, true, time.Second, nil, nil, nil), "[6 " + settled + "]", with(base, "beat", "6")},
-		{"beat with stamps", lua.MemberBeat, with(base, "s:old", "1", "h:1", "2", "h:2", "3", "h:9", "4"), BeatArgs(settled, true, time.Second, []string{"s:old", "s:new"}, []int{1}, []int{1, 2}),
+		{"beat on nothing", lua.MemberBeat, nil, member.BeatArgs(settled, true, time.Second, []string{"s:x"}, []int{1}, []int{1}), "[0]", nil},
+		{"beat alone", lua.MemberBeat, base, member.BeatArgs(settled, true, time.Second, nil, nil, nil), "[6 " + settled + "]", with(base, "beat", "6")},
+		{"beat with stamps", lua.MemberBeat, with(base, "s:old", "1", "h:1", "2", "h:2", "3", "h:9", "4"), member.BeatArgs(settled, true, time.Second, []string{"s:old", "s:new"}, []int{1}, []int{1, 2}),
 			"[6 " + settled + " 1 now]", with(base, "beat", "6", "s:old", "1", "s:new", "now", "h:1", "now", "h:2", "3")},
 		{"beat with stamps that are none, or lie in the future", lua.MemberBeat, with(base, "s:late", "9999999999999", "s:huge", strings.Repeat("9", 400), "s:minus", "-5", "s:word", "x"),
-			BeatArgs(settled, true, time.Second, []string{"s:late", "s:huge", "s:minus", "s:word"}, nil, nil),
+			member.BeatArgs(settled, true, time.Second, []string{"s:late", "s:huge", "s:minus", "s:word"}, nil, nil),
 			"[6 " + settled + " now now now now]", with(base, "beat", "6", "s:late", "now", "s:huge", "now", "s:minus", "now", "s:word", "now")},
-		{"beat of a clock that disagrees", lua.MemberBeat, with(base, "s:old", "1"), BeatArgs(settled, false, time.Second, []string{"s:old", "s:new"}, nil, nil),
+		{"beat of a clock that disagrees", lua.MemberBeat, with(base, "s:old", "1"), member.BeatArgs(settled, false, time.Second, []string{"s:old", "s:new"}, nil, nil),
 			"[6 " + settled + " 1 ]", with(base, "beat", "6", "s:old", "1")},
-		{"beat drops stamps", lua.MemberBeat, with(held, "s:old", "1", "h:1", "2"), BeatArgs(settled, true, time.Second, nil, nil, []int{1}),
+		{"beat drops stamps", lua.MemberBeat, with(held, "s:old", "1", "h:1", "2"), member.BeatArgs(settled, true, time.Second, nil, nil, []int{1}),
 			"[6 " + accepted + "]", with(held, "beat", "6", "h:1", "2")},
-		{"beat of a proxy that is behind", lua.MemberBeat, with(base, "s:old", "1", "h:9", "2"), BeatArgs(fresh, true, time.Second, []string{"s:old", "s:new"}, []int{1}, []int{1}),
+		{"beat of a proxy that is behind", lua.MemberBeat, with(base, "s:old", "1", "h:9", "2"), member.BeatArgs(fresh, true, time.Second, []string{"s:old", "s:new"}, []int{1}, []int{1}),
 			"[6 " + settled + " 1 ]", with(base, "beat", "6", "s:old", "1", "h:9", "2")},
 	}
-	onBothMasters(t, func(t *testing.T, client *redis.Client) {
+	fleettest.OnBothMasters(t, func(t *testing.T, client *redis.Client) {
 		for _, tc := range cases {
 			if tc.after == nil {
 				tc.after = with(tc.before)
 			}
 			writeHash(t, client, tc.before)
-			began := masterMs(t, client)
+			began := fleettest.MasterMs(t, client)
 			reply, err := client.Eval(context.Background(), tc.script.Text, []string{lua.MembersKey}, tc.args...).Slice()
-			ended := masterMs(t, client)
+			ended := fleettest.MasterMs(t, client)
 			if err != nil {
 				t.Errorf("%s: %v", tc.name, err)
 				continue
@@ -221,11 +196,11 @@ func TestMemberScripts(t *testing.T) {
 
 // A stamp that is ahead of the master's clock by less than clock_skew_max stays.
 func TestStampWithinTheSkewStays(t *testing.T) {
-	onBothMasters(t, func(t *testing.T, client *redis.Client) {
+	fleettest.OnBothMasters(t, func(t *testing.T, client *redis.Client) {
 		shows := "run:0000000000000007 -"
-		stamp := fmt.Sprint(masterMs(t, client) + time.Minute.Milliseconds())
+		stamp := fmt.Sprint(fleettest.MasterMs(t, client) + time.Minute.Milliseconds())
 		writeHash(t, client, hashFields{"v": shows, "s:x": stamp})
-		if err := client.Eval(context.Background(), lua.MemberBeat.Text, []string{lua.MembersKey}, BeatArgs(shows, true, time.Hour, []string{"s:x"}, nil, nil)...).Err(); err != nil {
+		if err := client.Eval(context.Background(), lua.MemberBeat.Text, []string{lua.MembersKey}, member.BeatArgs(shows, true, time.Hour, []string{"s:x"}, nil, nil)...).Err(); err != nil {
 			t.Fatal(err)
 		}
 		if got := readHash(t, client)["s:x"]; got != stamp {
@@ -235,7 +210,7 @@ func TestStampWithinTheSkewStays(t *testing.T) {
 }
 
 func TestMemberScriptsLeaveAKeyOfAnotherTypeAlone(t *testing.T) {
-	onBothMasters(t, func(t *testing.T, client *redis.Client) {
+	fleettest.OnBothMasters(t, func(t *testing.T, client *redis.Client) {
 		ctx := context.Background()
 		client.FlushAll(ctx)
 		client.Set(ctx, lua.MembersKey, "somebody's", 0)
@@ -252,9 +227,9 @@ func TestMemberScriptsLeaveAKeyOfAnotherTypeAlone(t *testing.T) {
 }
 
 func TestAdmitFloor(t *testing.T) {
-	onBothMasters(t, func(t *testing.T, client *redis.Client) {
+	fleettest.OnBothMasters(t, func(t *testing.T, client *redis.Client) {
 		ctx := context.Background()
-		began := time.UnixMilli(masterMs(t, client))
+		began := time.UnixMilli(fleettest.MasterMs(t, client))
 		ahead := func(d time.Duration) string { return strconv.FormatInt(fence.Time(began.Add(d)), 10) }
 		for _, tc := range []struct {
 			name, shows, before, v, floor string

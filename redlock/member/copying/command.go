@@ -1,12 +1,9 @@
-package member
+package copying
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -96,37 +93,4 @@ func (o *copyOrder) readersArgs() []any {
 		args = append(args, member)
 	}
 	return args
-}
-
-// copyNote is who copies to a learner, and how far that is.
-type copyNote struct {
-	by    string
-	at    string // by the learner's clock, in milliseconds
-	given int64
-	done  int // percent
-	from  string
-}
-
-func (n copyNote) text() string { return fmt.Sprintf("%d %d %s", n.given, n.done, n.from) }
-
-// copying is who copies to the learner, if that was said within so long; false: nobody does.
-func (f *Report) copying(within time.Duration) (n copyNote, ok bool) {
-	n, ok = parseCopyNote(f.fields["copy"])
-	return n, ok && f.saidWithin(n.at, within)
-}
-
-// parseCopyNote reads the field copy.
-func parseCopyNote(text string) (n copyNote, ok bool) {
-	parts := strings.SplitN(text, " ", 5)
-	if len(parts) < 5 || !IsHex(parts[0], NonceLen) {
-		return n, false
-	}
-	var counts [3]int64
-	for i := range counts {
-		if counts[i], ok = parseCount(parts[i+1]); !ok {
-			return n, false
-		}
-	}
-	n = copyNote{by: parts[0], at: parts[1], given: counts[1], done: int(counts[2]), from: conn.Sanitize(parts[4])}
-	return n, counts[2] <= 100
 }

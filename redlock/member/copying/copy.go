@@ -1,11 +1,14 @@
-package member
+package copying
 
 import (
 	"context"
 	"errors"
+	"fmt"
 	"hash/maphash"
+	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -14,52 +17,10 @@ import (
 	"redlockd/redlock/clock"
 	"redlockd/redlock/conn"
 	"redlockd/redlock/lua"
+	"redlockd/redlock/member"
+	"redlockd/redlock/member/survey"
 	"redlockd/redlock/quorum"
 )
-
-// Recovery by copying. A master that has forgotten is a learner, and waits until the longest lock must
-// have ended, unless enough others remember: then it is given what it has to know, and votes in a
-// moment. What follows is why that is safe.
-//
-// A memory denies a lease as long as it holds the lease's key, or another value in its place that
-// nobody releases, until the lease's validity is over.
-//
-// Invariant: of every lease that is valid, and every record that is no older than its last grant, fewer
-// than a quorum of the voters do not deny it. So every quorum of voters contains one that denies it,
-// and nobody else is granted it.
-//
-//   - At the grant a quorum of voters holds the key. With ℓ seats that have no vote, at most N - ℓ -
-//     quorum of them do not: fewer than a quorum, and still so when all ℓ are promoted.
-//   - A voter that forgets is listed anew, as a learner. The number does not grow.
-//   - The copy begins under a record that lists the learner: its sources are a quorum of the voters of
-//     that record, or more. Each is read only after it has shown that record, or a later one. Since
-//     then no vote under an earlier one can count there. So of a lease that was granted earlier the
-//     votes were cast before the reading began, and by the invariant all of the sources but fewer than
-//     a quorum deny it. Its key stands there from then on, because an extension only lengthens it: SCAN
-//     names it, every reading shows it, and the learner denies it when it is promoted.
-//   - A source that fails is left out, as long as a quorum of voters is left. What was decided with it
-//     stays: a key that too few of the sources held then is not that of a lease, and never becomes that of
-//     one that was granted earlier.
-//   - Of a lease that is granted under that record or a later one, while the learner has no vote, the
-//     first argument holds.
-//   - EXTEND is a grant in all this.
-//
-// It takes for granted what every vote does: a source forgets nothing while it shows the listed memory,
-// and its clock is good, which this client can tell (Host.Source): at the beginning, with every reply, and
-// when the promotion is proposed. A memory has a name that is used once: what a source shows then
-// (recover.go) tells of all the time before. Fences are relearned as after the wait (raiseFloors).
-//
-// The clock of the learner is read before, too, and with every reply. So this client can vouch for it
-// from the copy on, whatever it did before (Host.Copied).
-//
-// The learner gets every command meanwhile. What is released while it is copied may come too late to
-// it: so at the end all that it holds is compared with the sources once more, which also removes what
-// it remembers of an earlier time. None of that is needed for safety: it keeps others out.
-//
-// Who copies? Every redlockd may, also at the same time; a note on the learner has the others wait
-// (lua.CopyNote). Nothing of it outlives the process that copies: another one starts anew.
-//
-// testdata/tla/Copy.tla is the model.
 
 const (
 	// copyCount is how many keys are read and written at a time. A master serves nobody else meanwhile,
@@ -78,24 +39,21 @@ const (
 	copyLogEvery = 10 * time.Second
 )
 
-// copier gives one learner what the sources remember. The coordinator makes it; run is its goroutine.
+// Copy gives one learner what the sources remember. The coordinator makes it; run is its goroutine.
 // What is atomic is for others.
-type copier struct {
-	host   Host
-	own    *clock.Own
-	opts   Options
-	record func() *Record // that is in force
+type Copy struct {
+	*Copier
 
 	id      string
-	learner *copyPlace
-	// sources are those that are left, and leftOut those that have failed. At least quorum must be left.
-	sources []*copyPlace
-	leftOut []leftOut
+	learner *Place
+	// Sources are those that are left, and LeftOut those that have failed. At least quorum must be left.
+	Sources []*Place
+	LeftOut []LeftOut
 	quorum  int
-	under   recordID // the record in force when the copy began
-	survey  *Survey  // has the connections
-	began   time.Time
-	cancel  context.CancelFunc
+	under   member.RecordID // the record in force when the copy began
+	survey  *survey.Masters // has the connections
+	Began   time.Time
+	Cancel  context.CancelFunc
 	count   int // keys at a time
 
 	// seen has the names of locks that were read on all sources.
@@ -113,8 +71,90 @@ type copier struct {
 	from                 atomic.Pointer[string] // the sources, for people
 	// ended is closed when the goroutine has ended; err and took are set by then.
 	ended chan struct{}
-	err   error
-	took  time.Duration
+	Err   error
+	Took  time.Duration
+}
+
+// Host is what copies need of the engine. The number of a seat is its place there.
+type Host interface {
+	// Source is what is known of a master's clock and beat before a copy.
+	Source(place int) Source
+	// Saw hands on a reading of the clock of the process with this run_id that shows a gain.
+	Saw(place int, runID string, now clock.Reading)
+	// Copied says that the memory at a place was given what the others remember, by a copy that began at
+	// that time.
+	Copied(place int, memory string, began time.Time)
+}
+
+// Copier makes the copies of one client.
+type Copier struct {
+	Host    Host
+	Own     *clock.Own
+	Opts    member.Options
+	Current func() *member.Record // in force
+	Ending  context.Context       // is over when the client is closed, which waits for running
+	Running *sync.WaitGroup
+	Wake    func() // is called when a copy has ended
+}
+
+// Start begins a copy to the learner of a seat of r, which s has found in force. Nil: it is not
+// possible at present, and why says what is missing.
+func (all *Copier) Start(s *member.Survey, r *member.Record, seat *member.Seat) (c *Copy, why string) {
+	to := all.Host.Source(seat.Number)
+	if !to.Read {
+		return nil, "its clock was not read yet"
+	}
+	place := func(seat *member.Seat, known Source) *Place {
+		return &Place{number: seat.Number, Name: seat.Name, memory: seat.Memory, ring: known.Ring, beat: known.Beat}
+	}
+	var sources []*Place
+	var missing []string
+	for voter := range r.EachSeat() {
+		if voter.State != member.Voter {
+			continue
+		}
+		known := all.Host.Source(voter.Number)
+		if !s.At(voter.Number).Shows(r) || !known.Good { // judge would leave it out
+			missing = append(missing, conn.Sanitize(voter.Name))
+			continue
+		}
+		sources = append(sources, place(voter, known))
+	}
+	if len(sources) < r.Quorum() { //mutant:a-minority-is-copied
+		why = fmt.Sprintf("%d of %d masters that could give it its locks are there", len(sources), r.Quorum())
+		if len(missing) > 0 {
+			why += ": " + strings.Join(missing, ", ") + " cannot"
+		}
+		return nil, why
+	}
+	ctx, cancel := context.WithCancel(all.Ending)
+	now := time.Now()
+	c = &Copy{Copier: all, id: member.Nonce(), learner: place(seat, to), quorum: r.Quorum(), under: r.ID(), Began: now, logged: now, Cancel: cancel, count: copyCount,
+		seen: make(map[[2]uint64]struct{}), seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}, nobodys: RecoveredPrefix + member.Nonce(),
+		minority: minorityLocks{named: make(map[string]member.MinorityLock)}, ended: make(chan struct{})}
+	if n := all.Opts.CopyCount; n > 0 {
+		c.count = n
+	}
+	c.setSources(sources)
+	masters := all.Opts.PlacesOf(r)
+	maps.DeleteFunc(masters, func(number int, _ conn.Master) bool {
+		return number != seat.Number && !slices.ContainsFunc(sources, func(p *Place) bool { return p.number == number })
+	})
+	all.Running.Go(func() {
+		c.run(ctx, masters)
+		all.Wake()
+	})
+	return c, ""
+}
+
+// Over tells whether the copy has ended. Then err and took are set.
+func (c *Copy) Over() bool {
+	select {
+	case <-c.ended:
+	default:
+		return false //mutant:promoted-before-the-last-key
+	}
+	return true
 }
 
 // copyKey is a key that was read tries times already.
@@ -124,39 +164,39 @@ type copyKey struct {
 }
 
 // least is how many of n sources deny a lock that is valid.
-func (c *copier) least(n int) int { return n - c.quorum + 1 } //mutant:what-one-source-has-is-copied
+func (c *Copy) least(n int) int { return n - c.quorum + 1 } //mutant:what-one-source-has-is-copied
 
 // run copies, and says why it could not. places are the masters that take part.
-func (c *copier) run(ctx context.Context, places map[int]conn.Master) {
+func (c *Copy) run(ctx context.Context, places map[int]conn.Master) {
 	defer close(c.ended)
-	defer c.cancel()
-	c.survey = SurveyMasters(ctx, places, Patience{Enough: c.quorum + 1, Grace: surveyGrace}, c.opts)
+	defer c.Cancel()
+	c.survey = survey.Ask(ctx, places, survey.Patience{Enough: c.quorum + 1, Grace: survey.Grace}, c.Opts)
 	defer c.survey.Close()
-	for _, p := range append(slices.Clone(c.sources), c.learner) {
+	for _, p := range append(slices.Clone(c.Sources), c.learner) {
 		err := error(nil)
 		switch p.f = c.survey.At(p.number); {
-		case !p.f.ok():
-			err = p.f.err
+		case !p.f.OK():
+			err = p.f.Err
 		case p.f.State.Memory != p.memory:
 			err = errForgotten
 		default:
-			c.total.Add(p.f.keys)
+			c.total.Add(p.f.Keys)
 			defer p.f.Conn.BreakOff(ctx)() // else a master that hangs holds up who closes the client
 			continue
 		}
-		if c.err = c.fails(p, err); c.err != nil {
+		if c.Err = c.fails(p, err); c.Err != nil {
 			return
 		}
 	}
-	c.err = c.copy(ctx)
-	c.took = time.Since(c.began)
-	if c.err == nil {
-		c.host.Copied(c.learner.number, c.learner.memory, c.began)
+	c.Err = c.copy(ctx)
+	c.Took = time.Since(c.Began)
+	if c.Err == nil {
+		c.Host.Copied(c.learner.number, c.learner.memory, c.Began)
 	}
 }
 
-func (c *copier) copy(ctx context.Context) error {
-	_, err := c.ask(append(slices.Clone(c.sources), c.learner), func(p *copyPlace) (a copyAnswer, err error) {
+func (c *Copy) copy(ctx context.Context) error {
+	_, err := c.ask(append(slices.Clone(c.Sources), c.learner), func(p *Place) (a copyAnswer, err error) {
 		return a, conn.Explain(p.f.Conn.Load(ctx))
 	})
 	if err == nil {
@@ -167,8 +207,8 @@ func (c *copier) copy(ctx context.Context) error {
 	}
 	// A key that least of the sources hold stands on at least one of any quorum of them.
 	for scanned := 0; scanned < c.quorum; { //mutant:fewer-than-a-quorum-are-scanned
-		from := c.sources[slices.IndexFunc(c.sources, func(p *copyPlace) bool { return !p.scanned })]
-		whole, err := c.pass(ctx, from, func() []*copyPlace { return c.sources }, true, c.give)
+		from := c.Sources[slices.IndexFunc(c.Sources, func(p *Place) bool { return !p.scanned })]
+		whole, err := c.pass(ctx, from, func() []*Place { return c.Sources }, true, c.give)
 		if err != nil {
 			return err
 		}
@@ -177,7 +217,7 @@ func (c *copier) copy(ctx context.Context) error {
 		}
 	}
 	// Of most keys as many sources as are needed confirm what the learner has.
-	confirm := func() []*copyPlace { return append(slices.Clone(c.sources[:c.least(len(c.sources))]), c.learner) }
+	confirm := func() []*Place { return append(slices.Clone(c.Sources[:c.least(len(c.Sources))]), c.learner) }
 	if _, err = c.pass(ctx, c.learner, confirm, false, c.compare); err != nil { //mutant:what-is-released-meanwhile-stays
 		return err
 	}
@@ -188,14 +228,14 @@ func (c *copier) copy(ctx context.Context) error {
 // round all masters are asked at once: the readers read some keys, the one that is scanned names the
 // next, and the learner is given what was decided about the last. judge decides, and returns what is to
 // be written. whole is false where the master was left out meanwhile.
-func (c *copier) pass(ctx context.Context, from *copyPlace, readers func() []*copyPlace, ends bool, judge func(names []string, entries [][]copyEntry) copyWrite) (whole bool, err error) {
+func (c *Copy) pass(ctx context.Context, from *Place, readers func() []*Place, ends bool, judge func(names []string, entries [][]copyEntry) copyWrite) (whole bool, err error) {
 	var names []string
 	var write copyWrite
-	scans := scanMost + scanMost*from.f.keys/int64(c.count)
+	scans := scanMost + scanMost*from.f.Keys/int64(c.count)
 	for cursor, more := uint64(0), true; more || len(names) > 0 || len(write.keys) > 0; {
 		batch := names[:min(len(names), c.count)] // SCAN may name more than asked for
 		names = names[len(batch):]
-		asked := []*copyPlace(nil)
+		asked := []*Place(nil)
 		if len(batch) > 0 {
 			asked = readers()
 		}
@@ -207,7 +247,7 @@ func (c *copier) pass(ctx context.Context, from *copyPlace, readers func() []*co
 		if len(write.keys) > 0 && !slices.Contains(asked, c.learner) {
 			asked = append(asked, c.learner)
 		}
-		answers, err := c.ask(asked, func(p *copyPlace) (a copyAnswer, err error) {
+		answers, err := c.ask(asked, func(p *Place) (a copyAnswer, err error) {
 			var read, give *redis.Cmd
 			var scan *redis.ScanCmd
 			err = c.pipe(ctx, p, func(pipe redis.Pipeliner) {
@@ -266,7 +306,7 @@ func (c *copier) pass(ctx context.Context, from *copyPlace, readers func() []*co
 				}
 			}
 		}
-		if from != c.learner && !slices.Contains(c.sources, from) { // others name its keys
+		if from != c.learner && !slices.Contains(c.Sources, from) { // others name its keys
 			more, names = false, nil
 		}
 		if err := c.note(ctx); err != nil {
@@ -278,7 +318,7 @@ func (c *copier) pass(ctx context.Context, from *copyPlace, readers func() []*co
 			}
 		}
 	}
-	return from == c.learner || slices.Contains(c.sources, from), c.settleAll(ctx)
+	return from == c.learner || slices.Contains(c.Sources, from), c.settleAll(ctx)
 }
 
 // copyWrite is what the learner is to be given. held is what it has shown; nil: it was not asked.
@@ -289,18 +329,18 @@ type copyWrite struct {
 }
 
 // known tells whether the name was read already, as far as that is remembered.
-func (c *copier) known(name string) bool {
+func (c *Copy) known(name string) bool {
 	_, known := c.seen[c.hashOf(name)]
 	return known
 }
 
-func (c *copier) hashOf(name string) [2]uint64 {
+func (c *Copy) hashOf(name string) [2]uint64 {
 	return [2]uint64{maphash.String(c.seeds[0], name), maphash.String(c.seeds[1], name)}
 }
 
 // give is for keys that a source has named. Nearly always the sources agree, and the learner has
 // nothing.
-func (c *copier) give(names []string, entries [][]copyEntry) (w copyWrite) {
+func (c *Copy) give(names []string, entries [][]copyEntry) (w copyWrite) {
 	for i, name := range names {
 		// What is no lock is on one source only, as a rule, and is not named again.
 		if len(c.seen) < copySeenMax && slices.ContainsFunc(entries, func(of []copyEntry) bool { return of[i].lock() }) {
@@ -320,18 +360,18 @@ func (c *copier) give(names []string, entries [][]copyEntry) (w copyWrite) {
 }
 
 // order decides about the key with this index.
-func (c *copier) order(learner *copyEntry, entries [][]copyEntry, i, tries int) copyOrder {
+func (c *Copy) order(learner *copyEntry, entries [][]copyEntry, i, tries int) copyOrder {
 	of := make([]copyEntry, 0, quorum.MaxMasters)
 	for _, source := range entries {
 		of = append(of, source[i])
 	}
-	r := c.record()
-	return orderOf(learner, of, c.least(len(of)), tries, c.nobodys, clock.Padded(r.MaxTTL, c.opts.Drift).Milliseconds(), r.Quarantine(c.opts.Drift).Milliseconds())
+	r := c.Current()
+	return orderOf(learner, of, c.least(len(of)), tries, c.nobodys, clock.Padded(r.MaxTTL, c.Opts.Drift).Milliseconds(), r.Quarantine(c.Opts.Drift).Milliseconds())
 }
 
 // compare is for keys that the learner has, whose entries are the last: what not all of these sources
 // hold as it does is read once more on all.
-func (c *copier) compare(names []string, entries [][]copyEntry) copyWrite {
+func (c *Copy) compare(names []string, entries [][]copyEntry) copyWrite {
 	for i, name := range names {
 		learner := &entries[len(entries)-1][i]
 		holders := 0
@@ -348,7 +388,7 @@ func (c *copier) compare(names []string, entries [][]copyEntry) copyWrite {
 }
 
 // settleAll reads keys until nothing is left to be read again.
-func (c *copier) settleAll(ctx context.Context) error {
+func (c *Copy) settleAll(ctx context.Context) error {
 	for len(c.again) > 0 {
 		if err := c.settle(ctx); err != nil {
 			return err
@@ -361,7 +401,7 @@ func (c *copier) settleAll(ctx context.Context) error {
 }
 
 // settle reads some keys once more, first on the learner, then on all sources at once.
-func (c *copier) settle(ctx context.Context) error {
+func (c *Copy) settle(ctx context.Context) error {
 	n := min(len(c.again), c.count)
 	keys := slices.Clone(c.again[:n])
 	c.again = append(c.again[:0], c.again[n:]...)
@@ -378,11 +418,11 @@ func (c *copier) settle(ctx context.Context) error {
 			return ctx.Err()
 		}
 	}
-	learner, err := c.read(ctx, []*copyPlace{c.learner}, names)
+	learner, err := c.read(ctx, []*Place{c.learner}, names)
 	if err != nil {
 		return err
 	}
-	entries, err := c.read(ctx, c.sources, names)
+	entries, err := c.read(ctx, c.Sources, names)
 	if err != nil {
 		return err
 	}
@@ -407,16 +447,16 @@ func (c *copier) settle(ctx context.Context) error {
 
 // settledOn is what the learner has to show to be written to: the record that this client goes by, if
 // it lists the learner as one. "": it does not.
-func (c *copier) settledOn() string {
-	r := c.record()
-	if s := r.Lists(c.learner.memory); s == nil || s.State != Learner { //mutant:a-copy-goes-on-to-a-voter
+func (c *Copy) settledOn() string {
+	r := c.Current()
+	if s := r.Lists(c.learner.memory); s == nil || s.State != member.Learner { //mutant:a-copy-goes-on-to-a-voter
 		return ""
 	}
 	return r.ShownBy(c.learner.memory)
 }
 
 // giveCommand has the learner hold what was decided; nil: nothing was, or it cannot be told at present.
-func (c *copier) giveCommand(ctx context.Context, pipe redis.Pipeliner, w *copyWrite) *redis.Cmd {
+func (c *Copy) giveCommand(ctx context.Context, pipe redis.Pipeliner, w *copyWrite) *redis.Cmd {
 	settled := c.settledOn()
 	if len(w.keys) == 0 || settled == "" {
 		return nil
@@ -449,7 +489,7 @@ func doneOf(cmd *redis.Cmd) (done string, err error) {
 // written takes note of what the learner has done. What it holds otherwise by now is read again. Where
 // it has done nothing, because it goes from one record to the next, or was not told, it is told until
 // it does.
-func (c *copier) written(ctx context.Context, w *copyWrite, done string) error {
+func (c *Copy) written(ctx context.Context, w *copyWrite, done string) error {
 	if len(w.keys) == 0 {
 		return nil
 	}
@@ -473,7 +513,7 @@ func (c *copier) written(ctx context.Context, w *copyWrite, done string) error {
 	return nil
 }
 
-func (c *copier) writeReaders(ctx context.Context, name string, order *copyOrder) error {
+func (c *Copy) writeReaders(ctx context.Context, name string, order *copyOrder) error {
 	_, err := c.insist(ctx, func(pipe redis.Pipeliner) *redis.Cmd {
 		settled := c.settledOn()
 		if settled == "" {
@@ -488,9 +528,9 @@ func (c *copier) writeReaders(ctx context.Context, name string, order *copyOrder
 }
 
 // insist sends the learner a command until it does it.
-func (c *copier) insist(ctx context.Context, command func(pipe redis.Pipeliner) *redis.Cmd) (done string, err error) {
-	for began := time.Now(); time.Since(began) < c.opts.ConnectTimeout; {
-		answers, err := c.ask([]*copyPlace{c.learner}, func(p *copyPlace) (a copyAnswer, err error) {
+func (c *Copy) insist(ctx context.Context, command func(pipe redis.Pipeliner) *redis.Cmd) (done string, err error) {
+	for began := time.Now(); time.Since(began) < c.Opts.ConnectTimeout; {
+		answers, err := c.ask([]*Place{c.learner}, func(p *Place) (a copyAnswer, err error) {
 			var cmd *redis.Cmd
 			err = c.pipe(ctx, p, func(pipe redis.Pipeliner) { cmd = command(pipe) })
 			if err == nil && cmd != nil {
@@ -513,42 +553,81 @@ func (c *copier) insist(ctx context.Context, command func(pipe redis.Pipeliner) 
 	return "", errors.New("the learner was not told of the membership, or is none any more")
 }
 
-// errCopied: another redlockd copies.
-var errCopied = errors.New("another redlockd gives it what it has to know")
+// ErrCopied: another redlockd copies.
+var ErrCopied = errors.New("another redlockd gives it what it has to know")
 
 // note tells others, now and then, who copies, and how far that is.
-func (c *copier) note(ctx context.Context) error {
-	if time.Since(c.noted) < c.opts.Heartbeat/2 && !c.noted.IsZero() {
+func (c *Copy) note(ctx context.Context) error {
+	if time.Since(c.noted) < c.Opts.Heartbeat/2 && !c.noted.IsZero() {
 		return nil
 	}
 	c.noted = time.Now()
 	if c.noted.Sub(c.logged) > copyLogEvery {
 		c.logged = c.noted
-		n := c.progress()
-		c.opts.Logger.Info("a master is given what the others remember", "master", conn.Sanitize(c.learner.name), "locks", n.given, "percent", n.done, "from", n.from)
+		n := c.Progress()
+		c.Opts.Logger.Info("a master is given what the others remember", "master", conn.Sanitize(c.learner.Name), "locks", n.Given, "percent", n.Done, "from", n.From)
 	}
-	_, err := c.ask([]*copyPlace{c.learner}, func(p *copyPlace) (a copyAnswer, err error) {
-		n := c.progress()
-		reply, err := p.f.Conn.Call(ctx, lua.CopyNote, []string{lua.MembersKey}, c.id, n.text(), copyNoteLife(c.opts).Milliseconds()).Slice()
+	_, err := c.ask([]*Place{c.learner}, func(p *Place) (a copyAnswer, err error) {
+		n := c.Progress()
+		reply, err := p.f.Conn.Call(ctx, lua.CopyNote, []string{lua.MembersKey}, c.id, n.Text(), NoteLife(c.Opts).Milliseconds()).Slice()
 		switch {
 		case conn.HasCode(err, "OOM"): // it is told by what is given
 			return a, nil
 		case err != nil:
 			return a, conn.Explain(err)
 		case len(reply) > 1:
-			return a, errCopied
+			return a, ErrCopied
 		}
 		return a, nil
 	})
 	return err
 }
 
-// copyNoteLife is for how long a note counts.
-func copyNoteLife(o Options) time.Duration { return 4 * o.Heartbeat }
+// NoteLife is for how long a note counts.
+func NoteLife(o member.Options) time.Duration { return 4 * o.Heartbeat }
 
-// progress is how far the copy is.
-func (c *copier) progress() copyNote {
-	n := copyNote{by: c.id, given: c.given.Load(), done: int(100 * c.looked.Load() / max(1, c.total.Load()))}
-	n.done, n.from = min(n.done, 99), *c.from.Load()
+// Progress is how far the copy is.
+func (c *Copy) Progress() member.CopyNote {
+	n := member.CopyNote{By: c.id, Given: c.given.Load(), Done: int(100 * c.looked.Load() / max(1, c.total.Load()))}
+	n.Done, n.From = min(n.Done, 99), *c.from.Load()
 	return n
 }
+
+// StillGood says why a copy that has ended makes no voter; nil: it does. Whatever a source has
+// forgotten since it was first read, it shows another memory now; and what its clock has ended early,
+// this client has seen.
+func (c *Copy) StillGood(s *member.Survey, r *member.Record) (why error) {
+	good, unreached := 0, 0
+	for _, one := range c.LeftOut {
+		if c.Host.Source(one.number).Refused { //mutant:a-source-that-evicted-before-it-was-left-out-promotes
+			return fmt.Errorf("%s, which was left out, is refused: it may have evicted keys before", conn.Sanitize(one.Name))
+		}
+	}
+	for _, p := range c.Sources {
+		f := s.At(p.number)
+		seat := r.Lists(p.memory)
+		known := c.Host.Source(p.number)
+		switch {
+		case known.Refused: // what was read of it may have been too little
+			return fmt.Errorf("%s is refused: it may have evicted keys while it was copied", conn.Sanitize(p.Name))
+		case !f.OK(): // and could not tell its fences
+			unreached++
+		case seat == nil || seat.State != member.Voter || !f.Shows(r): //mutant:a-source-that-has-forgotten-promotes
+			why = fmt.Errorf("%s has forgotten, or was replaced, while it was copied", conn.Sanitize(p.Name))
+		case !known.Good: //mutant:a-source-that-is-out-of-step-promotes
+			why = fmt.Errorf("the votes of %s do not count here any more", conn.Sanitize(p.Name))
+		default:
+			good++
+		}
+	}
+	switch {
+	case good >= c.quorum:
+		return nil
+	case good+unreached >= c.quorum:
+		return ErrNotYet
+	}
+	return why
+}
+
+// ErrNotYet is why a learner is not promoted in this poll, although it may be in the next.
+var ErrNotYet = errors.New("the masters that have given it its locks are not reached")
