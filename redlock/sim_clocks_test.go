@@ -105,7 +105,7 @@ func (n *nemesis) spared(fault string, at, machine int, p *incarnation) bool {
 			return false
 		case "kill", "close", "stale", "foreign name", "isolate", "split", "stand still", "pause", "suspend", "own rate", "reload", "stall":
 			return w.by == p
-		case "move", "rename", "roll", "betray", "betray by clock", "change", "change beside dead", "operator", "lie":
+		case "move", "rename", "roll", "betray", "betray by clock", "change", "change beside dead", "operator", "refound", "lie":
 			return true
 		}
 		return w.by == p || slices.Contains(w.machines, machine)

@@ -12,6 +12,7 @@ import (
 
 	"redlockd/redlock/member"
 	"redlockd/redlock/member/coordinator"
+	"redlockd/redlock/quorum"
 )
 
 const (
@@ -180,6 +181,8 @@ func (n *nemesis) strikeMembers(fault string, at, i int, p *incarnation, d time.
 				o.Masters[rng.IntN(len(o.Masters))] = Master{Name: "elsewhere", Addr: addrOf(other)}
 			}
 		}))
+	case "refound":
+		n.refound(d)
 	case "isolate":
 		// While others go on, perhaps over several records.
 		d += 300*ms + upTo(rng, 2*time.Second)
@@ -189,6 +192,79 @@ func (n *nemesis) strikeMembers(fault string, at, i int, p *incarnation, d time.
 			n.later(d, n.mendPath(path, p.id, at))
 		}
 	}
+}
+
+// refoundWithin is for how long an operator tries to name the masters that are to be the fleet.
+const refoundWithin = 3 * time.Second
+
+// refound loses as many members for good as leave no quorum, and has an operator name those that are left, and others, as the fleet. He keeps
+// his word: what is lost comes back when he has ended, and has forgotten everything.
+func (n *nemesis) refound(d time.Duration) {
+	w := n.w
+	seats := w.newest().Seats
+	if len(seats) < 3 || n.someoneIsDead() || w.changing.Load() > 0 || n.renamed != nil {
+		return
+	}
+	operator := &incarnation{proxy: w.stage.proxy(), id: simProxies}
+	for at, machine := range w.behind {
+		operator.exchangePath(at, w.masters[machine].Link())
+	}
+	o := operator.options()
+	w.opts(&o)
+	o.Masters = nil
+	var lost []int // machines
+	for k, one := range n.rng.Perm(len(seats)) {
+		switch at := numberOf(seats[one].Addr); {
+		case k <= len(seats)-quorum.Of(len(seats)):
+			lost = append(lost, w.behind[at])
+		case seats[one].State != member.Leaving:
+			o.Masters = append(o.Masters, Master{Name: seats[one].Name, Addr: seats[one].Addr, Dialer: operator.dial})
+		}
+	}
+	for _, at := range n.rng.Perm(len(w.behind)) {
+		// Settings may call another one so, whose seat has been removed since: an operator is told to use names that no master has had.
+		isName := slices.ContainsFunc(w.spawned, func(p *incarnation) bool {
+			return slices.ContainsFunc(p.opts.Masters, func(m Master) bool { return m.Name == addrOf(at) && m.Addr != m.Name })
+		})
+		if i := w.behind[at]; len(o.Masters) < 5 && !isName && !slices.Contains(w.seats(), at) && at != n.foreign && !n.down[i] && !n.cold[i] {
+			outside(w, w.masters[i], "FLUSHALL") // it is as good as new
+			o.Masters = append(o.Masters, Master{Addr: addrOf(at), Dialer: operator.dial})
+		}
+	}
+	if len(o.Masters) < 3 {
+		return
+	}
+	for _, i := range lost {
+		n.note("m%d is lost for good", i+1)
+		n.down[i], n.cold[i] = true, false
+		w.masters[i].Crash(false)
+	}
+	var names []string
+	for _, m := range o.Masters {
+		names = append(names, m.Addr)
+	}
+	n.note("an operator names %s as the fleet", strings.Join(names, ", "))
+	ended := make(chan struct{})
+	w.changing.Add(1)
+	w.changes.Go(func() {
+		defer w.changing.Add(-1)
+		defer close(ended)
+		for end := time.Now().Add(refoundWithin); time.Now().Before(end); time.Sleep(50 * ms) {
+			_, err := Refound(w.Context(), o, false)
+			if w.ledger.note("an operator has founded the fleet anew: %v", err); err == nil {
+				w.count(func(t *tallies) { t.refounded++ })
+				return
+			}
+		}
+	})
+	n.later(refoundWithin+d, func() {
+		<-ended
+		for _, i := range lost {
+			w.ledger.note("m%d is found again", i+1)
+			w.masters[i].Restart()
+			n.down[i] = false
+		}
+	})
 }
 
 // mayForgetAll tells whether so many masters may forget at the same time that the membership is founded anew. Then settings tell which masters

@@ -197,7 +197,7 @@ type tallies struct {
 	scripts, scriptsUnknown, counted, shared                                        int
 	kept, takenOver, heldLost                                                       int
 	reads, readsTogether, readsMoved, readsKeptOut, behindReaders                   int
-	changed, moved, operators, stale                                                int
+	changed, moved, operators, stale, refounded                                     int
 	evictions, elsewhere, unordered, probes, forced                                 int
 	cameBack, copies                                                                int
 	struck                                                                          map[string]int // faults that did something, by name
