@@ -291,6 +291,10 @@ func TestCopyGoesOnWithoutASource(t *testing.T) {
 				if got := log.take("a copy goes on without a source that fails"); len(got) != 1 || !strings.Contains(got[0], "master=m2 learner=m1") {
 					t.Errorf("got the lines %q, want one that names the source", got)
 				}
+				s.until("people are told", func() bool {
+					problem := p.Membership().Problem
+					return strings.Contains(problem, "m2 was left out when m1 was given what the others remember: ") || strings.Contains(problem, "m2 gets no vote: ")
+				})
 				for key, token := range tokens {
 					if c := p.lock(one(key, time.Second)); c.Held {
 						t.Errorf("%s was granted, and %q holds it; the masters: %s", key, token, p.states())
@@ -506,7 +510,8 @@ func TestLeftoversDoNotSpread(t *testing.T) {
 // What a copy had to give although too few held it is told of, by every client, until it is over: it may be no lock.
 func TestMinorityIsTold(t *testing.T) {
 	inVirtualTime(t, 3, func(s *stage) {
-		p, other := s.open(maxTTL(time.Hour)), s.open(maxTTL(time.Hour))
+		var log journal
+		p, other := s.open(maxTTL(time.Hour), log.option), s.open(maxTTL(time.Hour), log.option)
 		inspect := func(resource string) string {
 			c := &call{began: time.Now()}
 			other.StartInspect(&c.Op, resource, c)
@@ -528,11 +533,19 @@ func TestMinorityIsTold(t *testing.T) {
 				s.Errorf("LOCKINFO %s: got %q, want %q", resource, got, want)
 			}
 		}
+		if got := log.take("was given what fewer than a quorum held"); len(got) != 1 || !strings.Contains(got[0], `master=m1 locks=2 resources="left, short"`) {
+			s.Errorf("got the lines %q, want one that names what it was given", got)
+		}
 		p.force("left")
 		p.lock(one("left", time.Minute)).want(s, "LOCK after FORCE", "held", 0)
 		if got := inspect("left"); got != "" {
 			s.Errorf("LOCKINFO of a lock that was granted since: got %q", got)
 		}
+		s.do(1, "DEL", "left")
+		s.do(2, "DEL", "left")
+		s.restart(0)
+		p.votes(0)
+		s.until("nothing is left to tell of", func() bool { return len(Minority(other.Client, "left")) == 0 })
 		time.Sleep(time.Minute)
 		if got := len(Minority(other.Client, "short")); got > 0 {
 			s.Errorf("what has ended is told of: %+v", Minority(other.Client, "short"))

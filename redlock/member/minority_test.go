@@ -43,3 +43,50 @@ func TestMinorityIsBounded(t *testing.T) {
 		}
 	}
 }
+
+// What a master holds now is what it was given, or something else by now.
+func TestMinorityOfWhatIsHeld(t *testing.T) {
+	lock, readers := MinorityLock{Digest: conn.Digest("v")}, MinorityLock{Digest: ReadersDigest}
+	for _, tc := range []struct {
+		one     MinorityLock
+		digest  string
+		readers int
+		want    bool
+	}{
+		{lock, conn.Digest("v"), 0, true},
+		{lock, conn.Digest("w"), 0, false},
+		{lock, "", 1, false},
+		{readers, "", 0, false},
+		{readers, "", 1, true},
+		{readers, "", 2, true},
+		{readers, conn.Digest("v"), 0, false},
+	} {
+		if got := tc.one.Of(tc.digest, tc.readers); got != tc.want {
+			t.Errorf("%s beside the digest %q and %d readers: got %v, want %v", tc.one.Digest, tc.digest, tc.readers, got, tc.want)
+		}
+	}
+}
+
+// The longest name is told, and a text as long as the longest possible.
+func TestMinorityAtItsBounds(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	longest := strings.Repeat("\x00", minorityNameMax)
+	f := foundAt(0, processMemory(0, 1), votersRecord(3))
+	f.Clock = now
+	read := func(text string) []MinorityLock {
+		f.Fields = map[string]string{MinorityField: text}
+		return f.Minority()
+	}
+	one := MinorityText(map[string]MinorityLock{longest: {Digest: "d", On: "m1", Ends: now.Add(time.Second)}}, 0)
+	if got := read(one); len(got) != 1 || got[0].Resource != longest {
+		t.Errorf("a name of %d bytes: got %d locks", minorityNameMax, len(got))
+	}
+	if got := read(one + strings.Repeat("x\n", (minorityMax*(4*minorityNameMax+1024)-len(one))/2)); len(got) != 1 {
+		t.Errorf("a text as long as may be: got %d locks", len(got))
+	}
+	for _, line := range []string{"1800000001000 d \"m1\"", "x d \"m1\" \"r\"", "1800000000000 d \"m1\" \"ended\""} {
+		if got := read(line + "\n" + one); len(got) != 1 {
+			t.Errorf("%s: got %d locks, want the line behind it alone", line, len(got))
+		}
+	}
+}

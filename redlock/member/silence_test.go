@@ -81,3 +81,33 @@ func TestHeardIsForgotten(t *testing.T) {
 		t.Errorf("got %d memories, want the three that the record lists: %.200s", len(h), strings.Join(names, ", "))
 	}
 }
+
+// Who may stand at a record again, when it is told: the memory that is listed, unless it has gone on to another founding.
+func TestWhoMayStandAtARecord(t *testing.T) {
+	r := votersRecord(3)
+	changed := func(change func(r *Record)) *Record { return r.Changed(change) }
+	memory := processMemory(0, 1)
+	for _, tc := range []struct {
+		name   string
+		memory string
+		shows  *Record
+		want   bool
+	}{
+		{"it shows it", memory, r, true},
+		{"it is fresh", memory, nil, true},
+		{"it shows an older version", memory, changed(func(r *Record) { r.Version-- }), true},
+		{"it shows its child", memory, r.Child().Seal(), true},
+		{"it shows a later version of others", memory, changed(func(r *Record) { r.Version += 2 }), false},
+		{"it shows another founding", memory, changed(func(r *Record) { r.Lineage, r.Generation = laterLineage, r.Generation+1 }), false},
+		{"it shows an earlier founding", memory, changed(func(r *Record) { r.Lineage, r.Generation = laterLineage, r.Generation-1 }), true},
+		{"another memory", processMemory(0, 2), r, false},
+	} {
+		if got := foundAt(0, tc.memory, tc.shows).MayStandAt(r); got != tc.want {
+			t.Errorf("%s: got %v, want %v", tc.name, got, tc.want)
+		}
+	}
+	f := foundAt(0, memory, r)
+	if f.Err = errAway; f.MayStandAt(r) {
+		t.Error("who is not reached says nothing")
+	}
+}
