@@ -530,6 +530,7 @@ var mutants = []mutant{
 	{"refounded-over-what-a-member-shows", skip, "TestRefoundRefusals"},
 	{"refounded-over-a-quorum-of-seats", never, "TestRefoundRefusals"},
 	{"a-refounded-name-means-two-machines", skip, "TestRefoundGivesANameToAnotherMachine"},
+	{"a-refounded-seat-returns-to-its-name", skip, "TestRefoundedSeatDoesNotReturnToItsName"},
 	{"a-learner-is-counted-on", without(1), "TestChangesWhileMastersWait"},
 	{"a-dead-voter-is-counted-on", when(`COND || one.State == Voter`), "TestChangesWithDeadMasters"},
 	{"the-vote-that-is-given-up-is-counted-on", always, "TestChangesWithDeadMasters"},

@@ -67,6 +67,15 @@ func (w *world) knows(o *Options) {
 	}
 	o.Masters = masters[:len(masters)-1+len(masters)%2]
 	o.MaxTTL = now.MaxTTL
+	if r := w.refounded.Load(); r != nil && r.lineage == now.Lineage { // nobody has followed yet
+		o.Masters = slices.Clone(r.masters)
+	}
+}
+
+// refounded is what an operator has named as the fleet, and which founding it took the place of.
+type refounded struct {
+	lineage string
+	masters []Master
 }
 
 // replace has a proxy take the place of the one before.
@@ -177,7 +186,7 @@ func (n *nemesis) strikeMembers(fault string, at, i int, p *incarnation, d time.
 		p.kill()
 		w.replace(w.spawn(p.id, w.knows, func(o *Options) {
 			o.MaxTTL = n.otherMaxTTL()
-			if other := n.outsider(); other >= 0 && !n.mayForgetAll() {
+			if other := n.outsider(); other >= 0 && !n.mayForgetAll() && !n.lost {
 				o.Masters[rng.IntN(len(o.Masters))] = Master{Name: "elsewhere", Addr: addrOf(other)}
 			}
 		}))
@@ -201,7 +210,8 @@ const refoundWithin = 3 * time.Second
 // his word: what is lost comes back when he has ended, and has forgotten everything.
 func (n *nemesis) refound(d time.Duration) {
 	w := n.w
-	seats := w.newest().Seats
+	before := w.newest()
+	seats := before.Seats
 	if len(seats) < 3 || n.someoneIsDead() || w.changing.Load() > 0 || n.renamed != nil {
 		return
 	}
@@ -231,7 +241,7 @@ func (n *nemesis) refound(d time.Duration) {
 			o.Masters = append(o.Masters, Master{Addr: addrOf(at), Dialer: operator.dial})
 		}
 	}
-	if len(o.Masters) < 3 {
+	if o.Masters = o.Masters[:max(0, len(o.Masters)-1+len(o.Masters)%2)]; len(o.Masters) < 3 { // an even number is refused
 		return
 	}
 	for _, i := range lost {
@@ -239,6 +249,7 @@ func (n *nemesis) refound(d time.Duration) {
 		n.down[i], n.cold[i] = true, false
 		w.masters[i].Crash(false)
 	}
+	n.lost = true
 	var names []string
 	for _, m := range o.Masters {
 		names = append(names, m.Addr)
@@ -253,6 +264,7 @@ func (n *nemesis) refound(d time.Duration) {
 			_, err := Refound(w.Context(), o, false)
 			if w.ledger.note("an operator has founded the fleet anew: %v", err); err == nil {
 				w.count(func(t *tallies) { t.refounded++ })
+				w.refounded.Store(&refounded{before.Lineage, o.Masters})
 				return
 			}
 		}
@@ -267,7 +279,7 @@ func (n *nemesis) refound(d time.Duration) {
 	})
 }
 
-// mayForgetAll tells whether so many masters may forget at the same time that the membership is founded anew. Then settings tell which masters
+// mayForgetAll tells whether so many masters may forget at the same time, without an operator's doing, that the membership is founded anew. Then settings tell which masters
 // there are, and those must name the same seats everywhere, or there are two fleets.
 func (n *nemesis) mayForgetAll() bool { return n.w.profile.faults["crash"] > 0 }
 

@@ -70,6 +70,7 @@ type nemesis struct {
 	stepped []time.Time       // when the last of them was
 	left    []*memmaster.Link // paths that were exchanged for new ones
 	renamed *renaming         // a name that means another master to one proxy; nil: there is none
+	lost    bool              // a majority was lost for good, and came back empty
 	foreign int               // the address of a master of another fleet; -1: there is none
 	lieEnds time.Time         // when the last lie is told no more
 	// slewEnds is when the last clock has a right rate again.

@@ -248,7 +248,8 @@ type world struct {
 	changes sync.WaitGroup // of the membership, under way
 	walls   time.Duration  // by how much the clocks of all machines have stepped
 
-	changing atomic.Int32 // how many changes are under way
+	changing  atomic.Int32 // how many changes are under way
+	refounded atomic.Pointer[refounded]
 }
 
 // rng gives every actor a source of its own, so that what one draws does not depend on what others do.

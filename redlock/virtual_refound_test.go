@@ -268,6 +268,36 @@ func TestRefoundGivesANameToAnotherMachine(t *testing.T) {
 	})
 }
 
+// A seat is called after its first address, and has moved since: settings that know that call another machine so. A refounding that names its first
+// address gives that another name.
+func TestRefoundedSeatDoesNotReturnToItsName(t *testing.T) {
+	withSpares(t, 3, 3, func(s *stage) {
+		p := s.open(maxTTL(2 * time.Second))
+		p.change(coordinator.Change{Replace: addrOf(1), Addr: addrOf(3)})
+		p.allUp()
+		p.kill()
+		knows := s.start(maxTTL(2*time.Second), func(o *Options) { o.Masters[1].Name, o.Masters[1].Addr = addrOf(1), addrOf(3) })
+		knows.allUp()
+		s.lose(2, 3)
+		s.do(1, "FLUSHALL")
+		s.refound(0, 1, 4)
+		if plan := s.refound(0, 1, 4); !plan.Already {
+			s.Errorf("again: got %+v, want that it is so already", plan)
+		}
+		next := s.start(func(o *Options) { o.MaxTTL, o.Masters = 2*time.Second, s.refounds(0, 1, 4).Masters })
+		for _, p := range []*proxy{knows, next} {
+			p.slowly("r")
+			p.allUp()
+			if got := addrsOf(p.Membership().Seats); got != "m1 voter, m2 voter, m5 voter" {
+				s.Errorf("got %s", got)
+			}
+		}
+		if got := next.Membership().Differences; got != "" {
+			s.Errorf("the settings name the fleet, and differ: %s", got)
+		}
+	})
+}
+
 // slowly waits until the resource can be locked, as lockable does, with fewer attempts.
 func (p *proxy) slowly(resource string) {
 	p.s.Helper()

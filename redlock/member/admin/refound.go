@@ -140,6 +140,9 @@ func refounding(ctx context.Context, o member.Options) (s *survey.Masters, base,
 			one.Addr = b.Addr
 		} else if b != nil { // for every client, whatever its settings say of the name
 			one.Addr = o.Masters[i].FullAddr() //mutant:a-refounded-name-means-two-machines
+			if o.Masters[i].Name == "" {       // settings may call another address so by now
+				one.Name = fmt.Sprintf("%s-%d", one.Name, base.Generation+1) //mutant:a-refounded-seat-returns-to-its-name
+			}
 		}
 	}
 	f, why := s.Founding(asked.Seal(), o)
