@@ -385,8 +385,8 @@ var mutants = []mutant{
 	{"a-record-that-nobody-can-change", never, "TestRecordThatNobodyCouldChange"},
 	{"no-heartbeats-after-a-removal", when(`COND && len(lanes) >= len(c.opts.Masters)`), "TestHeartbeatsGoOnAfterARemoval"},
 	{"a-proxy-that-is-behind-vetoes", never, "TestProxyThatIsBehindVetoesNothing"},
-	{"versions-are-compared-without-digests", when(`COND || f.Record != nil && f.Record.Version == r.Version`), "TestSuccessor"},
-	{"the-newest-record-at-a-start", when(`match(r) && (best == nil || r.NewerThan(best.ID()))`), "TestPrevailingRecord"},
+	{"versions-are-compared-without-digests", when(`COND || f.Record != nil && f.Record.Version == r.Version`), "TestAdoptedRecord"},
+	{"the-newest-record-at-a-start", when(`match(r) && (best == nil || r.NewerThan(best.ID()))`), "TestAdoptedRecord"},
 	{"a-minority-leads-to-another-fleet", without(2), "TestFleetOfAList"},
 	{"a-start-is-judged-by-the-first-answers", never, "TestFarMastersOfTheSettings"},
 	{"a-client-leaves-its-fleet", without(2, 3), "TestMajorityOfAnotherFleet"},
@@ -404,8 +404,8 @@ var mutants = []mutant{
 	{"keys-are-clamped-under-another-record", script(`shows() ~= ARGV[2]`, `false`), "TestClamp"},
 	{"all-keys-are-clamped", script(`redis.call('PTTL', KEYS[i]) > tonumber(ARGV[1])`, `true`), "TestClamp"},
 
-	{"a-record-of-a-minority-adopted", never, "TestSuccessor"},
-	{"a-memory-that-is-not-listed-supports", without(2), "TestPrevailingRecord"},
+	{"a-record-of-a-minority-adopted", never, "TestAdoptedRecord"},
+	{"a-memory-that-is-not-listed-supports", without(2), "TestAdoptedRecord"},
 	{"a-seat-is-removed-before-the-wait", without(2), "TestNextRecord"},
 	// Recovery by copying.
 	{"of-two-values-one-is-copied", never, "TestOrderOf"},

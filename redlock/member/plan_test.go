@@ -5,7 +5,6 @@ package member
 // show it, or of masters that nobody has used.
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -90,138 +89,24 @@ func stateLetters(r *Record) (text string) {
 }
 
 func TestNextRecord(t *testing.T) {
-	const none = ""
-	gone := errors.New("no answer")
-	learner := func(i int) func(r *Record) {
-		return func(r *Record) { r.Seats[i].State, r.Seats[i].Since = Learner, 6 }
-	}
-	leaving := func(r *Record) { r.Seats[4].Memory, r.Seats[4].State, r.Seats[4].Since = "", Leaving, 6 }
-	longWait := func(r *Record) {
-		r.MaxTTL, r.Wait, r.TTLSince = time.Second, 3*time.Second, 5
-	}
-	over := func(timers ...string) func(n *Situation) {
-		return func(n *Situation) {
-			n.Left = func(timer string) time.Duration {
-				if slices.ContainsFunc(timers, func(t string) bool { return strings.HasSuffix(timer, t) }) {
-					return 0
-				}
-				return 1
-			}
-		}
-	}
-	for _, tc := range []struct {
-		name   string
-		record func(r *Record)
-		find   func(n *Situation) // changes what was found and what is known
-		want   string             // states of the seats, and the places whose floors are raised; "": no change
-	}{
-		{"all is well", nil, nil, none},
-		{"a master is silent", nil, func(n *Situation) { n.Survey.Reports[4].Err = gone }, none},
-		{"a master was not asked", nil, func(n *Situation) { n.Survey.Reports = n.Survey.Reports[:4] }, none},
-		{"another memory", nil, func(n *Situation) { n.Survey.Reports[4].shown(processMemory(4, 2), nil) }, "vvvvl []"},
-		{"another memory, of a record before", nil, func(n *Situation) {
-			n.Survey.Reports[4].shown(processMemory(4, 2), n.Record.Changed(func(r *Record) { r.Version = 5 }))
-		}, "vvvvl []"},
-		{"other memories at two seats", nil, func(n *Situation) {
-			n.Survey.Reports[1].shown(processMemory(1, 2), nil)
-			n.Survey.Reports[4].shown(processMemory(4, 2), nil)
-		}, "vlvvv []"}, // one after the other
-		{"another memory, of another fleet", nil, func(n *Situation) {
-			n.Survey.Reports[4].shown(processMemory(4, 2), n.Record.Changed(func(r *Record) { r.Lineage = otherLineage }))
-		}, none},
-		{"another memory that is refused", nil, func(n *Situation) {
-			n.Survey.Reports[4].shown(processMemory(4, 2), nil)
-			n.Survey.Reports[4].Err = &conn.RefusedError{Reason: "a replica"}
-		}, none},
-		{"another memory of a seat that pauses", nil, func(n *Situation) {
-			n.Survey.Reports[4].shown(processMemory(4, 2), nil)
-			n.Paused = func(place int) bool { return place == 4 }
-		}, none},
-		{"the memory of another seat", nil, func(n *Situation) { n.Survey.Reports[4].shown(processMemory(3, 1), n.Record) }, none},
-		{"a vacant seat is found", func(r *Record) { r.Seats[4].Memory, r.Seats[4].State = "", Vacant },
-			func(n *Situation) { n.Survey.Reports[4].shown(processMemory(4, 2), nil) }, "vvvvl []"},
-
-		{"another memory, while somebody hears the listed one", nil, func(n *Situation) {
-			n.Survey.Reports[4].shown("new:0000000000000001", nil)
-			n.Patience = time.Second
-			for _, f := range n.Survey.Reports {
-				f.Fields[HeardField(4)] = fmt.Sprint(n.Survey.Began.UnixMilli())
-			}
-		}, none},
-
-		{"a learner waits", learner(4), nil, none},
-		{"a learner whose clock the fences are just not too far ahead of", learner(4), func(n *Situation) {
-			over(":4@6")(n)
-			n.Survey.Reports[0].High = fence.Time(n.Survey.Began.Add(fence.AheadMax))
-		}, "vvvvv [4]"},
-		{"a learner whose clock the fences are too far ahead of", learner(4), func(n *Situation) {
-			over(":4@6")(n)
-			n.Survey.Reports[0].High = fence.Time(n.Survey.Began.Add(fence.AheadMax)) + 1
-		}, none},
-		{"a learner whose wait is over", learner(4), over(":4@6"), "vvvvv [4]"},
-		{"a learner while the wait of an earlier listing is over", learner(4), over(":4@5"), none},
-		{"a learner while another wait is over", learner(4), over(":3@6"), none},
-		{"a learner whose wait is over, and that is not reached", learner(4),
-			func(n *Situation) { over(":4@6")(n); n.Survey.Reports[4].Err = gone }, none},
-		{"a learner whose wait is over, and that shows an older record", learner(4), func(n *Situation) {
-			over(":4@6")(n)
-			n.Survey.Reports[4].shown(processMemory(4, 1), n.Record.Changed(func(r *Record) { r.Version = 6 }))
-		}, none},
-		{"a learner whose wait is over, and that has forgotten again", learner(4), func(n *Situation) {
-			over(":4@6")(n)
-			n.Survey.Reports[4].shown(processMemory(4, 2), nil)
-		}, "vvvvl []"},
-
-		{"a leaving seat waits", leaving, nil, none},
-		{"a leaving seat with a master", leaving, func(n *Situation) { n.Survey.Reports[4].shown(processMemory(4, 2), nil) }, none},
-		{"a leaving seat whose wait is over", leaving, over(":4@6"), "vvvv [0 1 2 3]"},
-		{"a leaving seat whose wait is over, while voters are dead that cannot be a quorum alone", leaving, func(n *Situation) {
-			over(":4@6")(n)
-			n.Survey.Reports[2].Err, n.Survey.Reports[3].Err = gone, gone
-		}, "vvvv [0 1]"},
-		{"a leaving seat whose wait is over, while voters are dead that can be a quorum alone", leaving, func(n *Situation) {
-			over(":4@6")(n)
-			n.Survey.Reports[1].Err, n.Survey.Reports[2].Err = gone, gone
-			n.Survey.Reports = n.Survey.Reports[:3]
-		}, "vvvv [0 1 2 3]"},
-		{"two leaving seats whose waits are over", func(r *Record) {
-			leaving(r)
-			r.Seats[3].Memory, r.Seats[3].State, r.Seats[3].Since = "", Leaving, 6
-		}, over(":3@6", ":4@6"), "vvvx [0 1 2]"},
-		{"a leaving seat whose wait is over beside a learner that waits", func(r *Record) { leaving(r); learner(2)(r) }, over(":4@6"), "vvlv [0 1 3]"},
-		{"a leaving seat and a learner whose waits are over", func(r *Record) { leaving(r); learner(2)(r) }, over(":4@6", ":2@6"), "vvvv [2 0 1 3]"},
-
-		{"max_ttl was lowered", longWait, nil, none},
-		{"the wait is what max_ttl needs", func(r *Record) { r.Wait = r.Needed(clock.Drift{}) }, over(":ttl@0"), none},
-		{"max_ttl was lowered, and the wait is over", longWait, over(":ttl@5"), "vvvvv [] wait 1.01s"},
-	} {
-		r := votersRecord(5)
-		if tc.record != nil {
-			r = r.Changed(tc.record)
-		}
-		n := &Situation{Record: r, Survey: surveyOf(r), Left: func(string) time.Duration { return 1 }, Paused: func(int) bool { return false }}
-		if tc.find != nil {
-			tc.find(n)
-		}
-		d := n.Next()
-		got := none
+	for _, line := range tableOf(t, "next.txt", 3) {
+		c := sceneOf(t, line, votersRecord(5), line[0], nil)
+		c.show(line[1])
+		r, d, got := c.own, c.Next(), "-"
 		if d.Child != nil {
 			if err := CheckChild(r, d.Child.Seal()); err != nil {
-				t.Errorf("%s: %v", tc.name, err)
+				t.Errorf("%s: %v", c.line, err)
 			}
 			got = fmt.Sprint(stateLetters(d.Child), " ", d.Raise)
-			if d.Raise == nil {
-				got = stateLetters(d.Child) + " []"
-			}
 			if d.Child.Wait != r.Wait {
 				got += fmt.Sprint(" wait ", d.Child.Wait)
 			}
 			if len(d.Changes) == 0 {
-				t.Errorf("%s: the log is not told what changes", tc.name)
+				t.Errorf("%s: the log is not told what changes", c.line)
 			}
 		}
-		if got != tc.want {
-			t.Errorf("%s: got %q, want %q", tc.name, got, tc.want)
+		if got != line[2] {
+			t.Errorf("%s: got %s", c.line, got)
 		}
 	}
 }
@@ -297,7 +182,7 @@ func TestTimersOfARecord(t *testing.T) {
 }
 
 // A client goes on to a record when a quorum of the seats that it knows stand at it, whatever that record says of itself.
-func TestSuccessor(t *testing.T) {
+func TestAdoptedRecord(t *testing.T) {
 	own := votersRecord(5)
 	after := func(r *Record, change func(r *Record)) *Record {
 		c := r.Child()
@@ -308,55 +193,35 @@ func TestSuccessor(t *testing.T) {
 		return func(r *Record) { r.Seats[place].State, r.Seats[place].Since = Learner, r.Version }
 	}
 	next := after(own, demoted(0))
-	rivalChild := after(own, demoted(1))
 	later := after(next, demoted(2))
-	muchLater := after(after(after(later, demoted(3)), demoted(4)), func(r *Record) { r.Seats[3].Addr = "elsewhere" })
-	ofOneSeat := own.Changed(func(r *Record) { r.Version, r.Parent, r.Seats = 99, next.Digest, r.Seats[4:] })
-	childOfOneSeat := own.Changed(func(r *Record) { r.Version, r.Parent, r.Seats = 8, own.Digest, r.Seats[4:] })
-	refounded := own.Changed(func(r *Record) { r.Generation, r.Lineage, r.Version, r.Parent = 4, laterLineage, 0, "" })
-	rival := own.Changed(func(r *Record) { r.Lineage, r.Version, r.Parent = laterLineage, 0, "" })
-	foreign := own.Changed(func(r *Record) { r.Generation, r.Lineage = 4, otherLineage })
-	all := []int{0, 1, 2, 3, 4}
-	for _, tc := range []struct {
-		name string
-		find []func(s *Survey)
-		want *Record
-	}{
-		{"what is known", nil, nil},
-		{"the next one", []func(s *Survey){showing(next, all...)}, next},
-		{"the next one, of a quorum", []func(s *Survey){showing(next, 2, 3, 4)}, next},
-		{"the next one, of a minority", []func(s *Survey){showing(next, 3, 4)}, nil},
-		{"the next one, of one, and accepted by the others", []func(s *Survey){showing(next, 4), accepting(next, 0, 1, 2, 3)}, nil},
-		{"the next one, of memories that nobody knows", []func(s *Survey){func(s *Survey) {
-			for i := range 5 {
-				s.Reports[i].shown(processMemory(i, 2), next)
+	records := map[string]*Record{
+		"next": next, "later": later, "rival": after(own, demoted(1)),
+		"much later":        after(after(after(later, demoted(3)), demoted(4)), func(r *Record) { r.Seats[3].Addr = "elsewhere" }),
+		"of one seat":       own.Changed(func(r *Record) { r.Version, r.Parent, r.Seats = 99, next.Digest, r.Seats[4:] }),
+		"child of one seat": own.Changed(func(r *Record) { r.Version, r.Parent, r.Seats = 8, own.Digest, r.Seats[4:] }),
+		"founded anew":      own.Changed(func(r *Record) { r.Generation, r.Lineage, r.Version, r.Parent = 4, laterLineage, 0, "" }),
+		"founded at once":   own.Changed(func(r *Record) { r.Lineage, r.Version, r.Parent = laterLineage, 0, "" }),
+		"another fleet":     own.Changed(func(r *Record) { r.Generation, r.Lineage = 4, otherLineage }),
+	}
+	for _, line := range tableOf(t, "adopt.txt", 3) {
+		c := sceneOf(t, line, own, "", records)
+		c.show(line[0])
+		name := func(r *Record) string {
+			for name, one := range records {
+				if one == r {
+					return name
+				}
 			}
-		}}, next},
-		{"the next one, of masters that are refused", []func(s *Survey){showing(next, all...), away(0, 1, 2)}, nil},
-		{"the one after it is under way", []func(s *Survey){showing(next, 1, 2), showing(later, 3)}, next},
-		{"the one after it is known to a quorum", []func(s *Survey){showing(next, 1, 2), showing(later, 0, 3, 4)}, later},
-		{"much later, of a quorum", []func(s *Survey){showing(muchLater, 0, 1, 2)}, muchLater},
-		{"a record of one seat, which is in force by itself", []func(s *Survey){showing(ofOneSeat, 4)}, nil},
-		{"the same, and the others are at the next one", []func(s *Survey){showing(next, 0, 1, 2, 3), showing(ofOneSeat, 4)}, next},
-		{"two at one version, of which one is known to a quorum with those after it", []func(s *Survey){showing(next, 0, 1), showing(later, 2), showing(rivalChild, 3, 4)}, next},
-		{"two at one version, of two masters each", []func(s *Survey){showing(next, 0, 1), showing(rivalChild, 3, 4)}, nil},
-		{"the next one changes more than a step may", []func(s *Survey){showing(childOfOneSeat, all...)}, nil},
-		{"founded anew", []func(s *Survey){showing(refounded, 1, 2, 3)}, refounded},
-		{"founded anew by a minority", []func(s *Survey){showing(refounded, 1, 2)}, nil},
-		{"founded by two at once, and the other has the quorum", []func(s *Survey){showing(rival, 1, 2, 3)}, rival},
-		{"founded by two at once, and ours has the quorum", []func(s *Survey){showing(rival, 1, 2)}, nil},
-		{"another fleet", []func(s *Survey){showing(foreign, all...)}, nil},
-	} {
-		s := surveyOf(own)
-		for _, find := range tc.find {
-			find(s)
+			return map[bool]string{true: "-", false: "own"}[r == nil]
 		}
-		if got := s.Successor(own); got != tc.want {
-			t.Errorf("%s: got %v, want %v", tc.name, got, tc.want)
+		if got := name(c.Survey.Successor(c.own)); got != line[1] {
+			t.Errorf("%s: who goes by own: got %s", c.line, got)
+		}
+		if got := name(c.Survey.Prevailing()); got != line[2] {
+			t.Errorf("%s: who begins: got %s", c.line, got)
 		}
 	}
-	s := surveyOf(own)
-	if got := s.Successor(next); got != nil {
+	if got := surveyOf(own).Successor(next); got != nil {
 		t.Errorf("one before: got %v, want none", got)
 	}
 }
@@ -382,40 +247,6 @@ func away(places ...int) func(s *Survey) {
 	return func(s *Survey) {
 		for _, i := range places {
 			s.Reports[i].Err = errAway
-		}
-	}
-}
-
-// A client that starts goes by the record at which most masters stand, if those are a quorum of the memories that it lists.
-func TestPrevailingRecord(t *testing.T) {
-	own := votersRecord(5)
-	next := own.Child().Seal()
-	ofOneSeat := own.Changed(func(r *Record) { r.Version, r.Seats = 99, r.Seats[4:] })
-	for _, tc := range []struct {
-		name string
-		find []func(s *Survey)
-		want *Record
-	}{
-		{"all show it", nil, own},
-		{"too few show it", []func(s *Survey){showing(nil, 0, 1, 2)}, nil},
-		{"the next one, and one has forgotten", []func(s *Survey){showing(next, 0, 1, 2, 3), showing(nil, 4)}, next},
-		{"the next one is known to a few", []func(s *Survey){showing(next, 0, 1)}, own},
-		{"the next one is known to a few, and one has forgotten", []func(s *Survey){showing(next, 0, 1), showing(nil, 4)}, own},
-		{"memories that it does not list", []func(s *Survey){func(s *Survey) {
-			for i := range 5 {
-				s.Reports[i].shown(processMemory(i, 2), own)
-			}
-		}}, nil},
-		{"one shows a newer record of one seat", []func(s *Survey){showing(ofOneSeat, 4)}, own},
-		{"the same, and too few of the others are reached", []func(s *Survey){showing(ofOneSeat, 4), away(0, 1)}, nil},
-		{"the same, and fewer still", []func(s *Survey){showing(ofOneSeat, 4), away(0, 1), showing(nil, 2)}, ofOneSeat},
-	} {
-		s := surveyOf(own)
-		for _, find := range tc.find {
-			find(s)
-		}
-		if got := s.Prevailing(); got != tc.want {
-			t.Errorf("%s: got %v, want %v", tc.name, got, tc.want)
 		}
 	}
 }
@@ -541,125 +372,55 @@ func TestUnfinishedStep(t *testing.T) {
 
 // When the membership may be founded anew, and how long its masters wait then.
 func TestFounding(t *testing.T) {
-	o := Options{MaxTTL: 2 * time.Second, FoundingWait: 10 * time.Second, Drift: usualDrift}
+	o := Options{MaxTTL: 2 * time.Second, Drift: usualDrift}
 	for i := range 5 {
 		o.Masters = append(o.Masters, conn.Master{Addr: fmt.Sprint("m", i)})
 	}
-	plus := func(wait time.Duration) time.Duration { return wait + RecheckWithin(wait) }
-	base := votersRecord(5).Changed(func(r *Record) { r.Wait = 8 * time.Second })
-	fresh := func(nth int, hint *Record, places ...int) func(s *Survey) {
-		return func(s *Survey) {
-			for _, i := range places {
-				s.Reports[i].shown(processMemory(i, nth), nil)
-				s.Reports[i].Before = hint
-			}
-		}
+	own := votersRecord(5).Changed(func(r *Record) { r.Wait = 8 * time.Second })
+	later := own.Changed(func(r *Record) { r.Generation, r.Lineage, r.Version, r.Parent = 4, laterLineage, 0, "" })
+	long := func(r *Record) { r.Wait = time.Hour }
+	records := map[string]*Record{
+		"later": later, "last": later.Changed(func(r *Record) { r.Generation, r.Seats = 5, slices.Delete(r.Seats, 1, 2) }),
+		"raised": own.Changed(func(r *Record) { r.Version, r.Parent, r.MaxTTL = 8, own.Digest, 7900*ms }),
+		"longer": own.Changed(long), "later with longer": later.Changed(long),
+		"child with longer": own.Changed(func(r *Record) { r.Version, r.Parent, r.Wait = 8, own.Digest, time.Hour }),
 	}
-	elsewhere := func(places ...int) func(s *Survey) {
-		return func(s *Survey) {
-			for _, i := range places {
-				s.Reports[i].shown(fmt.Sprintf("new%d:%016x", i, 1), nil)
-			}
+	for _, line := range tableOf(t, "founding.txt", 5) {
+		known, clauses, _ := strings.Cut(line[0], "; ")
+		c := sceneOf(t, line, own, clauses, records)
+		c.show(line[1])
+		base, o := c.own, o
+		if known == "-" {
+			base, o.FoundingWait = nil, 10*time.Second
 		}
-	}
-	other := base.Changed(func(r *Record) { r.Lineage = otherLineage })
-	short := votersRecord(5).Changed(func(r *Record) { r.Wait = r.Needed(usualDrift) })
-	raised := base.Changed(func(r *Record) { r.Version, r.Parent, r.MaxTTL = 8, base.Digest, 7900*ms })
-	later := base.Changed(func(r *Record) { r.Generation, r.Lineage, r.Version, r.Parent = 4, laterLineage, 0, "" })
-	last := later.Changed(func(r *Record) { r.Generation, r.Seats = 5, slices.Delete(r.Seats, 1, 2) })
-	all := []int{0, 1, 2, 3, 4}
-	for _, tc := range []struct {
-		name   string
-		base   *Record // nil: none is known
-		find   []func(s *Survey)
-		states string // of the founding; "": there is none
-		wait   time.Duration
-		why    string
-	}{
-		{"all are new", nil, []func(s *Survey){fresh(1, nil, all...)}, "lllll", plus(o.FoundingWait), ""},
-		{"a quorum is new, the others are not reached", nil, []func(s *Survey){fresh(1, nil, all...), away(3, 4)}, "lll--", plus(o.FoundingWait), ""},
-		{"a minority is reached", nil, []func(s *Survey){fresh(1, nil, all...), away(2, 3, 4)}, "", 0, "2 of 5 masters can be reached"},
-		{"one belongs to another fleet", nil, []func(s *Survey){fresh(1, nil, all...), func(s *Survey) {
-			s.Reports[4].shown(processMemory(4, 1), other)
-			s.Reports[4].Record = nil
-		}}, "llll-", plus(o.FoundingWait), ""},
-		{"all remember what they were", nil, []func(s *Survey){fresh(2, base, all...)}, "lllll", plus(o.FoundingWait), ""},
-		{"a quorum remembers", base, []func(s *Survey){fresh(2, base, 3, 4)}, "", 0, ""},
-		{"a quorum remembers, and none of the others is reached", base, []func(s *Survey){away(3, 4)}, "", 0, ""},
-		{"a quorum has forgotten in one process", base, []func(s *Survey){fresh(2, nil, 2, 3, 4)}, "lllll", 8 * time.Second, ""},
-		{"a quorum has forgotten, two are not reached", base, []func(s *Survey){fresh(2, nil, 2, 3, 4), away(0, 1)}, "--lll", 8 * time.Second, ""},
-		{"a quorum has other processes", base, []func(s *Survey){elsewhere(2, 3, 4)}, "lllll", 8 * time.Second, ""},
-		{"one of them has another process", base, []func(s *Survey){fresh(2, nil, 2, 3), elsewhere(4)}, "lllll", 8 * time.Second, ""},
-		{"the wait is what max_ttl needs", short, []func(s *Survey){fresh(2, nil, 2, 3, 4)}, "lllll", wholeMs(plus(short.Wait)), ""},
-		{"one has accepted a child that raises max_ttl, and has the wait that a founding had", base, []func(s *Survey){fresh(2, nil, 2, 3, 4), accepting(raised, 1)},
-			"lllll", wholeMs(plus(raised.Needed(usualDrift))), ""},
-		{"a minority has forgotten, too few are reached", base, []func(s *Survey){fresh(2, nil, 3, 4), away(0, 1, 2)}, "", 0, "2 of 5 masters can be reached"},
-		{"a quorum is of another fleet", base, []func(s *Survey){func(s *Survey) {
-			for i := 2; i < 5; i++ {
-				s.Reports[i].shown(processMemory(i, 2), other)
-			}
-		}}, "", 0, "(m2, m3, m4: it belongs to another fleet)"},
-		{"the records of a quorum are gone", nil, []func(s *Survey){func(s *Survey) {
-			for i := range s.Reports {
-				s.Reports[i].shown(processMemory(i, 1), base)
-				s.Reports[i].Record = nil
-			}
-		}}, "", 0, "(m0, m1, m2, m3, m4: it shows a membership whose record is not there"},
-		{"a record before had a longer wait", base, []func(s *Survey){fresh(2, base.Changed(func(r *Record) { r.Wait = time.Hour }), 2, 3, 4)},
-			"lllll", time.Hour, ""},
-		{"one record before had a longer wait", base, []func(s *Survey){fresh(2, nil, 2, 3), fresh(2, base.Changed(func(r *Record) { r.Wait = time.Hour }), 4)},
-			"lllll", time.Hour, "m4 alone remembers that waits were 1h0m0s"},
-		{"one has accepted a child with a longer wait", base, []func(s *Survey){fresh(2, nil, 2, 3, 4), accepting(base.Changed(func(r *Record) { r.Version, r.Parent, r.Wait = 8, base.Digest, time.Hour }), 1)},
-			"lllll", time.Hour, ""},
-		{"one has accepted a founding with a longer wait", base, []func(s *Survey){fresh(2, nil, 2, 3, 4), accepting(later.Changed(func(r *Record) { r.Wait = time.Hour }), 1)},
-			"lllll", time.Hour, ""},
-		{"two foundings before are remembered", base, []func(s *Survey){fresh(2, later, 2), fresh(2, last, 3), fresh(2, later, 4)}, "llll", 8 * time.Second, ""},
-		{"a founding before is remembered where it has no seat", base, []func(s *Survey){fresh(2, nil, 2, 3, 4), fresh(2, last, 1)}, "lllll", 8 * time.Second, ""},
-		{"the text of a founding before is gone", base, []func(s *Survey){fresh(2, nil, 2, 3, 4), showing(last, 0), func(s *Survey) { s.Reports[0].Record = nil }},
-			"lllll", 8 * time.Second, "m1 alone remembers that waits were 8s"},
-		{"some were not asked", base, []func(s *Survey){fresh(2, nil, 0, 1, 2), func(s *Survey) { s.Reports = s.Reports[:3] }}, "lll--", 8 * time.Second, ""},
-		{"a quarter of the wait is no whole millisecond", base.Changed(func(r *Record) { r.Wait = 8001 * ms }), []func(s *Survey){elsewhere(2, 3, 4)}, "lllll", 8001 * ms, ""},
-		{"one was leaving", base.Changed(func(r *Record) { r.Seats[4].Memory, r.Seats[4].State = "", Leaving }), []func(s *Survey){fresh(2, nil, 1, 2, 3)}, "llll", 8 * time.Second, ""},
-		{"one shows what nobody else knows", base, []func(s *Survey){fresh(2, nil, 1, 2, 3), func(s *Survey) {
-			s.Reports[4].shown(processMemory(4, 1), base.Changed(func(r *Record) { r.Version = 99 }))
-		}}, "lllll", 8 * time.Second, ""},
-	} {
-		s := surveyOf(cmp.Or(tc.base, base))
-		for _, find := range tc.find {
-			find(s)
-		}
-		o := o
-		if tc.base != nil {
-			o.FoundingWait = 0
-		}
-		base := s.Remains(tc.base)
-		f, why := s.Founding(base, o)
+		base = c.Survey.Remains(base)
+		f, why := c.Survey.Founding(base, o)
 		if f == nil {
-			if tc.states != "" || !strings.Contains(why, tc.why) || (why == "") != (tc.why == "") {
-				t.Errorf("%s: got no founding, %q, want %q, %q", tc.name, why, tc.states, tc.why)
+			if line[2] != "-" || !strings.Contains(why, line[4]) || (why == "") != (line[4] == "") {
+				t.Errorf("%s: got no founding: %s", c.line, why)
 			}
 			continue
 		}
-		if got := stateLetters(f); got != tc.states || f.Wait != tc.wait || why != tc.why {
-			t.Errorf("%s: got %s, wait %v, %q, want %q, %v, %q", tc.name, got, f.Wait, why, tc.states, tc.wait, tc.why)
+		if stateLetters(f) != line[2] || f.Wait.String() != line[3] || why != line[4] {
+			t.Errorf("%s: got %s, wait %v, %q", c.line, stateLetters(f), f.Wait, why)
 		}
 		if err := f.Check(); err != nil {
-			t.Errorf("%s: %v", tc.name, err)
+			t.Errorf("%s: %v", c.line, err)
 		}
 		generation := int64(1)
 		if base != nil {
 			generation = base.Generation + 1
 			if f.Fleet() != base.Fleet() || f.Lineage == base.Lineage {
-				t.Errorf("%s: lineage %s, want another one of the fleet of %s", tc.name, f.Lineage, base.Lineage)
+				t.Errorf("%s: lineage %s, want another one of the fleet of %s", c.line, f.Lineage, base.Lineage)
 			}
 		}
-		for _, a := range s.Reports { // whatever its masters show, or have shown, is older
+		for _, a := range c.Survey.Reports { // whatever its masters show, or have shown, is older
 			if one := f.Seat(a.Place); one != nil && one.State == Learner {
 				generation = max(generation, a.ShownID().generation+1)
 			}
 		}
 		if f.Generation != generation || f.Version != 0 {
-			t.Errorf("%s: got generation %d, version %d, want %d, 0", tc.name, f.Generation, f.Version, generation)
+			t.Errorf("%s: got generation %d, version %d, want %d, 0", c.line, f.Generation, f.Version, generation)
 		}
 	}
 }
