@@ -59,7 +59,7 @@ func TestHangCostsNoFounding(t *testing.T) {
 	for name, beside := range map[string]func(s []*redisproc.Server, addrs string){
 		"a removal": func(s []*redisproc.Server, addrs string) {
 			change(t, addrs, "add", "m4", s[3].Addr)
-			change(t, addrs, "remove", "m4", "--wait", "0s")
+			change(t, addrs, "remove", "m4", "--no-wait")
 		},
 		"a restart": func(s []*redisproc.Server, addrs string) {
 			restart(t, s[1])
