@@ -226,19 +226,33 @@ func TestAdoptedRecord(t *testing.T) {
 	}
 }
 
-// showing has the masters at these places settle on r, accepting has them accept it, and away has them not reached.
-func showing(r *Record, places ...int) func(s *Survey) {
-	return func(s *Survey) {
-		for _, i := range places {
-			s.Reports[i].shown(processMemory(i, 1), r)
+// Who has gone on to a record does not stay at the one before, and who is not reached says nothing.
+func TestWhoStaysAtARecord(t *testing.T) {
+	own := votersRecord(5)
+	next := own.Child().Seal()
+	for _, tc := range []struct {
+		shows string
+		stay  int
+	}{
+		{"all is well", 5},
+		{"m0 m1 at next", 3},
+		{"m0 m1 at next; m2 silent", 2},
+		{"m4 at of one seat", 4},
+		{"all at next", 0},
+	} {
+		c := sceneOf(t, []string{tc.shows}, own, "", map[string]*Record{"next": next, "of one seat": own.Changed(func(r *Record) { r.Version, r.Seats = 99, r.Seats[4:] })})
+		c.show(tc.shows)
+		if got := c.Survey.Stay(c.own, next); got != tc.stay {
+			t.Errorf("%s: %d stay, want %d", tc.shows, got, tc.stay)
 		}
 	}
 }
 
-func accepting(child *Record, places ...int) func(s *Survey) {
+// showing has the masters at these places settle on r, and away has them not reached.
+func showing(r *Record, places ...int) func(s *Survey) {
 	return func(s *Survey) {
 		for _, i := range places {
-			s.Reports[i].State.Child, s.Reports[i].Child = child.Digest, child
+			s.Reports[i].shown(processMemory(i, 1), r)
 		}
 	}
 }
