@@ -40,7 +40,7 @@ const (
 )
 
 // MinorityText is what a learner keeps of these locks, given by resource, a line for each;
-// Report.minority reads it. ahead is by how much its clock is ahead of this one's.
+// Report.Minority reads it. ahead is by how much its clock is ahead of this one's.
 func MinorityText(locks map[string]MinorityLock, ahead time.Duration) string {
 	var b strings.Builder
 	told := 0

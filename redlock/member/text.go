@@ -28,7 +28,7 @@ func recordDigest(text string) string {
 	return hex.EncodeToString(sum[:DigestLen/2])
 }
 
-// print writes the record as parseRecord reads it:
+// print writes the record as ParseRecord reads it:
 //
 //	1;<generation>-<lineage>;<version>;<parent or ->;<max_ttl ms>;<wait ms>;<ttl since>;<roster>;<seat>|<seat>…
 //
@@ -124,7 +124,7 @@ func parseLineage(text string) (generation int64, lineage string, ok bool) {
 	return generation, lineage, ok && IsHex(lineage, NonceLen)
 }
 
-// whatToDoAboutARecord ends the errors of parseRecord: a master has shown a text that no redlockd
+// whatToDoAboutARecord ends the errors of ParseRecord: a master has shown a text that no redlockd
 // wrote.
 const whatToDoAboutARecord = "see who else writes to this master's " + lua.MembersKey + ", or whether a newer redlockd does"
 
