@@ -82,7 +82,7 @@ func useNameServer(t *testing.T) {
 	}()
 	usual := net.DefaultResolver
 	net.DefaultResolver = &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, "udp", l.LocalAddr().String())
+		return (&net.Dialer{Resolver: usual}).DialContext(ctx, "udp", l.LocalAddr().String())
 	}}
 	t.Cleanup(func() { net.DefaultResolver = usual; l.Close() })
 }

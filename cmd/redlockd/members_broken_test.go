@@ -69,7 +69,11 @@ func TestHangCostsNoFounding(t *testing.T) {
 			s, addrs := startMembers(t, 3, 1)
 			p := launch(t, "--masters", addrs)
 			client := p.dial()
+			until(t, "all are up", func() bool { return strings.Count(client.do("INFO masters"), "state=up") == 3 })
 			token := strings.Fields(strings.Trim(client.ask("LOCK held 20000"), "[]"))[0]
+			for _, one := range s[:3] { // else it is on a bare quorum, which one that restarts may belong to
+				until(t, "all have it", func() bool { return redisCLI(t, one.Addr, "EXISTS", "held") == "1" })
+			}
 			if name == "a removal" {
 				beside(s, addrs)
 			}
