@@ -443,6 +443,7 @@ var mutants = []mutant{
 	{"a-source-that-has-forgotten-is-read-on", never, "TestSourceIsJudged"},
 	{"a-lock-on-a-bare-quorum-is-not-copied", when(`holders <= least`), "TestLeftoversDoNotSpread"},
 	{"a-source-that-has-forgotten-promotes", never, "TestSourceThatHasForgotten"},
+	{"a-learner-that-was-given-many-scans-for-ever", replace(`(c.total.Load()+c.given.Load())`, `pick(MUTANT, from.f.Keys, c.total.Load()+c.given.Load())`), "TestCopyOfManyKeys"},
 	{"promoted-before-the-last-key", skip, "TestSlowCopy"},
 	{"a-learner-votes-before-the-wait", always, "TestNextRecord"},
 	{"the-wait-is-lowered-at-once", without(2), "TestNextRecord"},

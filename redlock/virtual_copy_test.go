@@ -306,6 +306,26 @@ func TestCopyGoesOnWithoutASource(t *testing.T) {
 	}
 }
 
+// The learner's own keys are gone through at the end: it has got more of them since than it had at the beginning.
+func TestCopyOfManyKeys(t *testing.T) {
+	inVirtualTime(t, 3, func(s *stage) {
+		var log journal
+		p := s.open(maxTTL(time.Hour), oneKey, log.option)
+		time.Sleep(time.Second) // who has just begun leaves it to others
+		for i := range 3 {
+			s.do(i, "EVAL", "for n = 1, 1200 do redis.call('SET', 'k' .. n, 'v', 'PX', 3000000) end", 0)
+		}
+		s.restart(0)
+		p.votes(0)
+		if got := len(s.masters[0].Keys()); got < 1200 {
+			t.Errorf("it votes with %d keys", got)
+		}
+		if got := log.take("cannot be given"); len(got) > 0 {
+			t.Errorf("got the lines %q, want one copy", got)
+		}
+	})
+}
+
 // scansOn has no SCAN end.
 type scansOn struct{ net.Conn }
 

@@ -231,7 +231,7 @@ func (c *Copy) copy(ctx context.Context) error {
 func (c *Copy) pass(ctx context.Context, from *Place, readers func() []*Place, ends bool, judge func(names []string, entries [][]copyEntry) copyWrite) (whole bool, err error) {
 	var names []string
 	var write copyWrite
-	scans := scanMost + scanMost*from.f.Keys/int64(c.count)
+	scans := scanMost + scanMost*(c.total.Load()+c.given.Load())/int64(c.count) // the learner has got its keys since //mutant:a-learner-that-was-given-many-scans-for-ever
 	for cursor, more := uint64(0), true; more || len(names) > 0 || len(write.keys) > 0; {
 		batch := names[:min(len(names), c.count)] // SCAN may name more than asked for
 		names = names[len(batch):]
