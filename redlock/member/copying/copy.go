@@ -69,7 +69,7 @@ type Copy struct {
 
 	given, looked, total atomic.Int64
 	from                 atomic.Pointer[string] // the sources, for people
-	// ended is closed when the goroutine has ended; err and took are set by then.
+	// ended is closed when the goroutine has ended; Err and Took are set by then.
 	ended chan struct{}
 	Err   error
 	Took  time.Duration
@@ -147,7 +147,7 @@ func (all *Copier) Start(s *member.Survey, r *member.Record, seat *member.Seat) 
 	return c, ""
 }
 
-// Over tells whether the copy has ended. Then err and took are set.
+// Over tells whether the copy has ended. Then Err and Took are set.
 func (c *Copy) Over() bool {
 	select {
 	case <-c.ended:

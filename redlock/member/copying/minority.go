@@ -17,7 +17,7 @@ import (
 
 // A copy gives the learner what so few masters held that it need not be a lock: one of them may deny a
 // lease, or have what is left of an attempt. Nobody can tell which. It keeps others out either way, so
-// the learner tells of it, in the field minority of its hash, and whoever asks for the lock is told.
+// the learner lists such keys, in the field minority of its hash, and LOCKINFO and LOCKS show that.
 
 // minorityRead bounds those that are read once more at the end.
 const minorityRead = 4096

@@ -51,10 +51,10 @@ func (s *Masters) Close() {
 
 // Patience is how long a survey waits for masters.
 type Patience struct {
-	// Enough masters that have answered end the survey when grace is over.
+	// Enough masters that have answered end the survey when Grace is over.
 	Enough int
 	Grace  time.Duration
-	// Fewer end it when late is over; 0: they do not.
+	// Fewer end it when Late is over; 0: they do not.
 	Fewer int
 	Late  time.Duration
 	// Answered is told at once that a master has answered, and ends the survey where it returns true; nil:
