@@ -22,10 +22,11 @@ test: redis ## the tests that need nothing but Go and redis-server, briefly: wha
 	go test ./...
 
 # What REDLOCK_TESTS means is in redlock/redisproc/need.go.
-test-packages test-processes-1 test-processes-2 test-redlock-1 test-redlock-2 test-engine test-fleet test-versions: export REDLOCK_TESTS = all
+test-packages test-processes-1 test-processes-2 test-redlock-1 test-redlock-2 test-engine test-simulation test-fleet test-versions: export REDLOCK_TESTS = all
 test-release test-mutants mutants-generated test-models test-scenarios test-generated test-bench model: export REDLOCK_TESTS = release
 
-# The race detector sees a few cases of these tests, or none (redlock/cases_test.go): test-engine runs them without it, in full.
+# The race detector sees a few cases of these tests, or none (redlock/cases_test.go): test-engine runs them without it, in full, and
+# test-simulation the first of them, which takes longest.
 ENGINE = TestSimulation|TestPlayRepeats$$|TestTraceModel$$|TestRecordTraceModel$$|TestOverloadSlowsDown|TestSeveralAreGranted|TestStepIsCaught|TestUndoSpares|TestPanicLoses|TestMaxTTLLowered|TestFastClock|TestNewClientBelieves|TestNoStepCostsAnAnswer$$|TestNoRestartCostsAnAnswer$$|TestForgetfulMaster|TestSmallSteps|TestListOfTests$$|TestMutantMarks$$|TestExplanations$$|TestWalk$$
 
 # The tests of processes wait for most of their time, and those of redlock keep one processor busy: both run in two parts beside the other packages.
@@ -34,7 +35,7 @@ PART = ^Test(Run|Hostile|Members|Held)
 HALF = ^Test[A-N]
 
 test-all: tools libraries tlc ## the gate: all tests of the product with the race detector, against real redis-server processes, and the simulation without it; some eighteen minutes on two processors
-	@$(MAKE) --no-print-directory -j6 test-processes-1 test-processes-2 test-packages test-redlock-1 test-redlock-2 test-engine test-fleet
+	@$(MAKE) --no-print-directory -j7 test-processes-1 test-processes-2 test-packages test-redlock-1 test-redlock-2 test-simulation test-engine test-fleet
 
 # What waits for processes and clocks goes first, what only computes last: tests of processes are seldom late then.
 test-packages:
@@ -53,7 +54,7 @@ test-processes-2:
 	go test -race -timeout 40m -skip '$(PART)' $(PROCESSES)
 
 test-engine:
-	REDLOCK_SIM_SEEDS=$(or $(SEEDS),50) nice -n 10 go test -count=1 -timeout 40m -run '$(ENGINE)' ./redlock
+	nice -n 10 go test -count=1 -timeout 40m -run '$(ENGINE)' -skip '^TestSimulation$$' ./redlock
 
 # Masters of other versions than the system's. A version that cannot be had is named, and test-fleet goes on without it.
 SERVERS = redlock/testdata/servers/build.sh
@@ -113,7 +114,7 @@ walk: ## how many functions and files of the engine each operation executes; OPE
 	@REDLOCK_WALK=$(OPERATION) go test -count=1 -run '^TestWalk$$' -v ./redlock
 
 test-simulation: ## SEEDS=50 of the simulation, on half of the processors
-	REDLOCK_SIM_SEEDS=$(or $(SEEDS),50) go test -count=1 -timeout 0 -run '^TestSimulation$$' -v ./redlock
+	REDLOCK_SIM_SEEDS=$(or $(SEEDS),50) nice -n 10 go test -count=1 -timeout 0 -run '^TestSimulation$$' -v ./redlock
 
 soak-simulation: export REDLOCK_TESTS = release
 soak-simulation: ## SEEDS=1000 of the simulation from one on that is drawn, and how many of the marked bugs that it must find it finds in so many
