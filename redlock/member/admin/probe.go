@@ -351,7 +351,7 @@ func (r *MasterReport) ask(ctx context.Context, o member.Options) error {
 	if r.Role == "master" && !r.ClusterNode && !r.Loading {
 		r.tryCommands(ctx, o)
 		r.readMembership(ctx, o)
-		r.tryCommandsForOthers(ctx)
+		r.tryCommandsForOthers(ctx, o)
 	}
 	return nil
 }
@@ -507,8 +507,13 @@ const copyNoteShown = 10 * time.Second
 // readMembership reads what the master shows of the membership.
 func (r *MasterReport) readMembership(ctx context.Context, o member.Options) {
 	f := &r.shown
-	if refused, _ := errors.AsType[*conn.RefusedError](survey.Look(ctx, f, o)); refused != nil { // other errors have been told of when the commands were tried
+	err := survey.Look(ctx, f, o)
+	refused, _ := errors.AsType[*conn.RefusedError](err)
+	switch {
+	case refused != nil:
 		r.add(NoVote, "", "%s", refused.Reason)
+	case err != nil && r.Votes(): // else the reason was found when the commands were tried
+		r.broken(ctx, err, o, "its membership could not be read")
 	}
 	if !f.State.Fresh {
 		r.MembersVersion = f.State.Record.Version
@@ -618,21 +623,33 @@ func (r *MasterReport) tryCommands(ctx context.Context, o member.Options) {
 		if err == nil || errors.Is(err, redis.Nil) || conn.IsNoScript(err) || conn.IsWrongType(err) {
 			continue
 		}
-		if !conn.Replied(err) && ctx.Err() != nil {
-			r.unreachable(ctx, err, o.ConnectTimeout)
-			return
-		} else if !conn.Replied(err) {
-			r.add(NoVote, "see its log, and what lies between it and this machine", "broke off while its permissions were tried: %v", err)
+		if !conn.Replied(err) {
+			r.broken(ctx, err, o, "broke off while its permissions were tried")
 			return
 		}
 		r.refused(commandName(args), err)
 	}
 }
 
-func (r *MasterReport) tryCommandsForOthers(ctx context.Context) {
+// broken says what became of a question that was not answered.
+func (r *MasterReport) broken(ctx context.Context, err error, o member.Options, what string) {
+	if ctx.Err() != nil {
+		r.unreachable(ctx, err, o.ConnectTimeout)
+		return
+	}
+	r.add(NoVote, "see its log, and what lies between it and this machine", "%s: %v", what, err)
+}
+
+func (r *MasterReport) tryCommandsForOthers(ctx context.Context, o member.Options) {
 	for _, args := range commandsForOthers {
 		err := r.shown.Conn.Redis.Process(ctx, redis.NewCmd(ctx, args...))
-		if err == nil || !conn.HasCode(err, "NOPERM") { // an older server does not know them
+		switch {
+		case err != nil && !conn.Replied(err):
+			if r.Votes() { // else that has been said
+				r.broken(ctx, err, o, "broke off while its permissions were tried")
+			}
+			return
+		case err == nil || !conn.HasCode(err, "NOPERM"): // an older server does not know them
 			continue
 		}
 		command := commandName(args)

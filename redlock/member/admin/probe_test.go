@@ -76,6 +76,25 @@ func TestProbeFindsNothingOnAFineMaster(t *testing.T) {
 	}
 }
 
+// A master that breaks off before it has shown the membership is not told as one that can vote.
+func TestProbeCannotReadTheMembership(t *testing.T) {
+	fleettest.InVirtualTime(t, 1, func(s *fleettest.Fleet) {
+		o := s.Options(s.Links())
+		r := MasterReport{Addr: o.Masters[0].Addr, Role: "master", shown: member.Report{Master: o.Masters[0]}}
+		l, err := conn.Dial(s.Context(), o.Masters[0], o.ConnectTimeout)
+		if err != nil {
+			s.Fatal(err)
+		}
+		defer l.Close()
+		r.shown.Conn = l
+		l.Socket.Close()
+		r.readMembership(s.Context(), o)
+		if got := problems(r); r.Votes() || !strings.HasPrefix(got, "no vote: its membership could not be read: ") {
+			s.Errorf("votes %v, problems %q: want that the membership could not be read", r.Votes(), got)
+		}
+	})
+}
+
 // A master that stops now and then is seen. On a slow machine it may stop after the probe, so there
 // are several.
 func TestProbeFindsAPause(t *testing.T) {
