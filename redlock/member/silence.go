@@ -18,6 +18,10 @@ import (
 // HeardAt is when memories, or masters that have none yet, were last heard.
 type HeardAt map[string]time.Time
 
+// heardMax bounds a HeardAt, of which only what the record lists is sure to stay: a master could show another memory
+// each time it is asked. A memory that is dropped counts as never heard, so it is waited for longer.
+const heardMax = 4096
+
 func (h HeardAt) note(memory string, at time.Time) {
 	if at.After(h[memory]) {
 		h[memory] = at
@@ -34,7 +38,7 @@ func (h HeardAt) Listed(r, before *Record, now time.Time) {
 }
 
 // Shown takes note of the memories that masters show, and of those that others have heard, as the masters
-// were told. What own does not list is forgotten at last; nil: nothing is listed.
+// were told. What own does not list is dropped when it is old, or too much; nil: nothing is listed.
 func (h HeardAt) Shown(s *Survey, own *Record) {
 	for _, f := range s.Reports {
 		if !f.OK() {
@@ -51,7 +55,8 @@ func (h HeardAt) Shown(s *Survey, own *Record) {
 		}
 	}
 	for memory, at := range h {
-		if s.Began.Sub(at) > recordWaitMax && (own == nil || own.Lists(memory) == nil) { //mutant:who-is-silent-for-days-was-never-heard
+		excess := s.Began.Sub(at) > recordWaitMax || len(h) > heardMax
+		if excess && (own == nil || own.Lists(memory) == nil) { //mutant:who-is-silent-for-days-was-never-heard
 			delete(h, memory)
 		}
 	}

@@ -82,6 +82,29 @@ func TestHeardIsForgotten(t *testing.T) {
 	}
 }
 
+// A master that shows another memory, or another record, each time it is asked fills nobody's memory. What the record lists stays.
+func TestHeardIsBounded(t *testing.T) {
+	base, h := votersRecord(3), make(HeardAt)
+	s := surveyOf(base)
+	h.Shown(s, base)
+	away(0)(s)
+	for i := range 4 * heardMax {
+		r := base.Changed(func(r *Record) { r.Seats[1].Memory = processMemory(1, 2*i+10) })
+		s.Reports[2] = foundAt(2, processMemory(2, 2*i+11), r)
+		s.Reports[2].Fields = map[string]string{HeardField(1): fmt.Sprint(s.Reports[2].Clock.UnixMilli())}
+		s.Began = s.Began.Add(time.Millisecond)
+		h.Shown(s, base)
+	}
+	if len(h) > heardMax {
+		t.Errorf("%d memories are kept, want %d at most", len(h), heardMax)
+	}
+	for one := range base.EachSeat() {
+		if h[one.Memory].IsZero() {
+			t.Errorf("the memory of %s, which the record lists, was never heard", one.Name)
+		}
+	}
+}
+
 // Who may stand at a record again, when it is told: the memory that is listed, unless it has gone on to another founding.
 func TestWhoMayStandAtARecord(t *testing.T) {
 	r := votersRecord(3)
