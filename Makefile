@@ -114,7 +114,7 @@ walk: ## how many functions and files of the engine each operation executes; OPE
 	@REDLOCK_WALK=$(OPERATION) go test -count=1 -run '^TestWalk$$' -v ./redlock
 
 test-simulation: ## SEEDS=50 of the simulation, on half of the processors
-	REDLOCK_SIM_SEEDS=$(or $(SEEDS),50) nice -n 10 go test -count=1 -timeout 0 -run '^TestSimulation$$' -v ./redlock
+	REDLOCK_SIM_SEEDS=$(or $(SEEDS),50) nice -n 10 go test -count=1 -timeout $(if $(SEEDS),0,40m) -run '^TestSimulation$$' -v ./redlock
 
 soak-simulation: export REDLOCK_TESTS = release
 soak-simulation: ## SEEDS=1000 of the simulation from one on that is drawn, and how many of the marked bugs that it must find it finds in so many
