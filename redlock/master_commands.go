@@ -488,7 +488,7 @@ func writePublish(b *batch, r *round) {
 	b.command("publish", r.keys[0], r.token)
 }
 
-// ReadOnly reads the reply to a command that has only one kind of reply.
+// readOnly reads the reply to a command that has only one kind of reply.
 func readOnly(kind byte) func(b *batch, cmd command, reply conn.Reply) (v quorum.Vote, refused, err error) {
 	return func(_ *batch, _ command, reply conn.Reply) (v quorum.Vote, refused, err error) {
 		switch reply.Kind {

@@ -37,7 +37,7 @@ import (
 // heartbeat, and the beat is counted after it; a statement about a beat is by a TIME after its count.
 //
 // A voter for which nobody vouches, though the clocks of a quorum count, loses its vote by a step of the
-// membership (OutOfStep): it becomes a learner, and is copied to.
+// membership (outOfStep): it becomes a learner, and is copied to.
 
 // statementLife is for how many heartbeats a statement counts, on the clock of its reader: the master's
 // clock may be the one that has stepped. statementMax is when it is deleted, by the master's clock.
@@ -464,7 +464,7 @@ func (f *fleet) stepped(l *lane, witnesses int) bool {
 // the vote. A copy takes about a second.
 const outOfStepFor = 2 * time.Second
 
-// OutOfStep says why the clock of a master keeps its votes from counting here, if that is for longer
+// outOfStep says why the clock of a master keeps its votes from counting here, if that is for longer
 // than a copy takes while the votes of a quorum of the others count; "": it does not. Either it gained,
 // and a quorum of the others show that this machine was not paused; or no other client watches it.
 // Then a step of the membership has it copied to. No lock depends on this decision, so any client

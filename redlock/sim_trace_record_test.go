@@ -35,7 +35,7 @@ type memberEvent struct {
 type tracedRecords struct {
 	all    []*member.Record // in the order in which they were shown first
 	number map[string]int
-	// MasterOf tells at which master, from 1, a memory is.
+	// masterOf tells at which master, from 1, a memory is.
 	masterOf map[string]int
 }
 

@@ -125,7 +125,7 @@ const RecordIsGone = "it shows a membership whose record is not there: see who w
 
 // Remains is the newest record of own's fleet that some master shows, or has of the memory before; own,
 // if there is no newer one. Where own is nil, the record is of any fleet: the masters lead to one only
-// (survey.fleet). One master's word counts here: what it can do is to name other seats, and to make the
+// (Survey.Fleet). One master's word counts here: what it can do is to name other seats, and to make the
 // founding wait for longer.
 func (s *Survey) Remains(own *Record) (newest *Record) {
 	newest = own

@@ -36,7 +36,7 @@ func (d *Decision) change(format string, args ...any) {
 type Situation struct {
 	Record *Record
 	Survey *Survey
-	// Left is how much of a wait is left, by the name of its timer: StampField or TtlStampField.
+	// Left is how much of a wait is left, by the name of its timer: StampField or TTLStampField.
 	Left func(timer string) time.Duration
 	// Recovered tells whether the learner of a seat was given what it has to know, and how; nil: none was.
 	Recovered func(s *Seat) (how string, is bool)
@@ -107,7 +107,7 @@ func (n *Situation) Next() Decision {
 			d.Raise = append(d.Raise, s.Number)
 		}
 	}
-	if needed := r.Needed(n.Drift); r.Wait > needed && n.Left(r.TtlStampField()) <= 0 { //mutant:the-wait-is-lowered-at-once
+	if needed := r.Needed(n.Drift); r.Wait > needed && n.Left(r.TTLStampField()) <= 0 { //mutant:the-wait-is-lowered-at-once
 		d.change("the wait is %v", needed)
 		child.Wait = needed
 	}

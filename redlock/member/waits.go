@@ -19,7 +19,7 @@ func TimersOf(r *Record, d clock.Drift) (timers []string) {
 		}
 	}
 	if r.Wait > r.Needed(d) {
-		timers = append(timers, r.TtlStampField())
+		timers = append(timers, r.TTLStampField())
 	}
 	return timers
 }

@@ -72,7 +72,7 @@ func LeaveOut(t testing.TB, reason string) {
 	t.Skip(reason)
 }
 
-// LeftOut says in one line that this test program leaves tests out.
+// leftOut says in one line that this test program leaves tests out.
 var leftOut = sync.OnceFunc(func() {
 	var missing []string
 	for _, tool := range tools {

@@ -558,7 +558,7 @@ func (m *Coordinator) Membership() (all member.Membership, places []int) {
 		return member.Membership{MaxTTL: m.opts.MaxTTL, Problem: problem}, nil
 	}
 	all = r.Membership(m.opts)
-	all.Settled, all.Problem, all.WaitLeft = settled, problem, m.leftOf(r.TtlStampField())
+	all.Settled, all.Problem, all.WaitLeft = settled, problem, m.leftOf(r.TTLStampField())
 	for i := range r.Seats {
 		s, shown := &r.Seats[i], &all.Seats[i]
 		shown.Left = m.leftOf(r.StampField(s))

@@ -171,7 +171,7 @@ func (s *Masters) TeachUntaught(ctx context.Context, r *member.Record) (taught i
 	return taught
 }
 
-// TextOfTheRecord is what cannot be read where Report.unreadable is set.
+// TextOfTheRecord is what cannot be read where Report.Unreadable is set.
 const TextOfTheRecord = "the field r of its " + lua.MembersKey + ", the text of the membership, cannot be read"
 
 // RaiseFloor has a master refuse fences up to the floor.
