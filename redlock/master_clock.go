@@ -59,7 +59,7 @@ type clockGuard struct {
 	good bool
 	clockView
 	// copied is ring as of the last heartbeat, or fresh where the clock is not good, for a copy
-	// (member/copying/copy.go), and copiedBeat guard.beat.
+	// (member/copying), and copiedBeat guard.beat.
 	copied     clock.Ring
 	copiedBeat int64
 	// reported are readings of a copy that the lane has not seen, and that show a gain.

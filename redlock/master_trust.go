@@ -23,7 +23,7 @@ import (
 //     that beat was counted after our first reading, one watch passes into the next without a gap. The
 //     other client has watched the clock itself, or goes by 2 to 4. It also states the gain that it has
 //     seen, because gains add up over the joint (clock.Ring.Inherit).
-//  3. This client has copied to the master (member/copying/copy.go), as a learner, since its first reading. Then
+//  3. This client has copied to the master (member/copying), as a learner, since its first reading. Then
 //     earlier steps do not matter.
 //  4. Nobody watches: on a quorum of masters there is no statement of another client. Then the clock
 //     counts if it agrees with our wall clock and with a majority of all (clock.Vouched). That is what

@@ -184,7 +184,7 @@ var equivalent = map[string]map[string]string{
 		"Situation.Floor: 1: 0 #3":                            "no fence is below 1",
 	},
 	"member/waits.go": {
-		"Survey.agreeing: always: f.OK()":      "the clock of a report that failed is of the year 1, and agrees with nobody's",
+		"Survey.agreeing: always: f.OK()":      "the clock of a failed report is of the year 1, and agrees with no other",
 		"Survey.agreeing: 0: time.Microsecond": "a microsecond of clock_skew_max",
 		"Survey.agreeing: 1: 0":                "a microsecond of clock_skew_max",
 	},

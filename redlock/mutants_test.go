@@ -495,6 +495,8 @@ var mutants = []mutant{
 	{"who-is-listed-anew-was-silent-before", skip, "TestSilenceOfAMemory"},
 	{"who-is-heard-by-others-is-silent", never, "TestSilenceOfAMemory"},
 	{"who-is-silent-for-days-was-never-heard", without(2), "TestSilenceOfAMemory"},
+	{"a-master-fills-the-memory-of-who-was-heard", without(2), "TestHeardIsBounded"},
+	{"check-takes-an-error-for-a-vote", never, "TestProbeCannotReadTheMembership"},
 	{"who-has-gone-on-counts-as-staying", always, "TestRemovalBesideAMasterOutOfReach"},
 	{"a-founding-before-is-forgotten", skip, "TestFounding"},
 	{"a-founding-whose-text-is-gone-is-forgotten", skip, "TestFounding"},

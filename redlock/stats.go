@@ -33,7 +33,7 @@ type Stats struct {
 	// Attempts counts rounds of acquisition: those of LOCKs that do not wait, retries of waiters, steps of
 	// reservations.
 	Attempts uint64
-	// Copies counts the learners that were given here what they have to know (member/copying/copy.go).
+	// Copies counts the learners that were given here what they have to know (member/copying).
 	Copies uint64
 	// Audits counts leases that were read from the masters, to see whether they are still there.
 	Audits uint64

@@ -19,7 +19,7 @@ import (
 //  5. If it leaves keys on the masters, say what undoes it when it fails (op_undo.go, and
 //     keepReleaseLocked of master_lane.go), what isFor tells of it (lease_table.go), and have a vote
 //     that does not count become one that mayHold includes.
-//  6. A command that no other verb sends also stands in commandsNeeded (member/admin/probe.go), so that
+//  6. A command that no other verb sends also stands in commandsNeeded (member/admin/permission.go), so that
 //     `redlockd check` finds a missing permission.
 type verb uint8
 

@@ -7,6 +7,7 @@ import (
 
 	"redlockd/redlock/lua"
 	"redlockd/redlock/member"
+	"redlockd/redlock/member/fleettest"
 	"redlockd/redlock/member/survey"
 )
 
@@ -38,22 +39,11 @@ func (p *proposer) look() {
 
 // found are the masters at these places; all, if none are given.
 func (p *proposer) found(places ...int) []*member.Report {
-	var list []*member.Report
-	for _, f := range p.survey.Reports {
-		if len(places) == 0 || slices.Contains(places, f.Place) {
-			list = append(list, f)
-		}
-	}
-	return list
+	return fleettest.ReportsAt(p.survey.Survey, places...)
 }
 
 // demotes is the next record, in which a seat loses its vote.
-func (p *proposer) demotes(place int) *member.Record {
-	child := p.parent.Child()
-	s := child.Seat(place)
-	s.State, s.Since = member.Learner, child.Version
-	return child.Seal()
-}
+func (p *proposer) demotes(place int) *member.Record { return fleettest.Demotes(p.parent, place) }
 
 // prepare and accept are the two halves of a step that is not finished.
 func (p *proposer) prepare(ballot string, places ...int) { p.run(lua.Prepare, places, ballot) }

@@ -173,7 +173,7 @@ func (s *stage) restartAll() {
 	}
 }
 
-// A first founding wants all masters that the settings name, for as long as it would take: a wrong address is shown, and can be mended,
+// A first founding wants all masters that the settings name, for as long as it would take: a wrong address is shown, and can be corrected,
 // before anything is written.
 func TestFirstFoundingWantsAll(t *testing.T) {
 	inVirtualTime(t, 3, func(s *stage) {

@@ -108,7 +108,7 @@ func TestFirstStartIsMended(t *testing.T) {
 		name   string
 		maxTTL string
 		first  func(s []*redisproc.Server, addrs string) string // the list at the first start
-		mend   func(s []*redisproc.Server)
+		fix    func(s []*redisproc.Server)
 		says   string // what `members` says before; "": nothing was founded
 	}{
 		{"one comes late", "1h", func(s []*redisproc.Server, addrs string) string { s[2].Kill(); return addrs },
@@ -143,7 +143,7 @@ func TestFirstStartIsMended(t *testing.T) {
 					t.Errorf("%s shows %q, want a membership: %v", s.Addr, shows, tt.says != "")
 				}
 			}
-			tt.mend(servers)
+			tt.fix(servers)
 			if tt.says != "" {
 				out := wantRun(t, cli.ExitOK, tt.says, "", "members", "--masters", addrs, "--max-ttl", tt.maxTTL)
 				if strings.Contains(out, "masters = ") {

@@ -43,7 +43,7 @@ func TestCircles(t *testing.T) {
 		{"redlock", 42, "Client", 119},
 		{"redlock/member", 3, "Record", 33},
 		{"redlock/member/survey", 1, "Masters", 30},
-		{"redlock/member/copying", 3, "Copy", 30},
+		{"redlock/member/copying", 2, "Copy", 30},
 		{"redlock/member/coordinator", 4, "Coordinator", 33},
 		{"redlock/member/admin", 1, "MasterReport", 15},
 		{"redlock/conn", 1, "Wire", 6},
@@ -137,7 +137,7 @@ func largestCircle(uses map[string]map[string]bool) (most int) {
 
 // TestLines: what users run does not grow in silence. redisproc and fleettest are for tests.
 func TestLines(t *testing.T) {
-	const budget = 57_830
+	const budget = 57_950
 	lines := 0
 	for _, root := range []string{"../../cmd", "../../proxy", "../../redlock"} {
 		err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {

@@ -1,4 +1,4 @@
--- Gives the learner strings, or removes keys (member/copying/copy.go).
+-- Gives the learner strings, or removes keys (member/copying/give.go).
 --
 -- KEYS   the membership (states.lua), then the keys
 -- ARGV   what the learner has to have settled on; four for each key: what it holds, as a kind (-

@@ -1,4 +1,4 @@
--- Says on the learner who copies to it, and how far that is (member/copying/copy.go).
+-- Says on the learner who copies to it, and how far that is (member/copying/pass.go).
 --
 -- KEYS   the membership (states.lua)
 -- ARGV   the copier, the rest of the note, for how many milliseconds a note counts

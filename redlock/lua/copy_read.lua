@@ -1,4 +1,4 @@
--- Tells a copier what keys hold (member/copying/copy.go).
+-- Tells a copier what keys hold (member/copying/ask.go).
 --
 -- KEYS   the keys
 -- ARGV   how many bytes a value has at most; 0 if it need not be told when a key ends

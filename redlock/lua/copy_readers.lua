@@ -1,4 +1,4 @@
--- Gives the learner the readers of one key (member/copying/copy.go). Whatever the key is that is no set of
+-- Gives the learner the readers of one key (member/copying/give.go). Whatever the key is that is no set of
 -- readers goes.
 --
 -- KEYS   the membership (states.lua), the key

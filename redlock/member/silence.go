@@ -55,8 +55,8 @@ func (h HeardAt) Shown(s *Survey, own *Record) {
 		}
 	}
 	for memory, at := range h {
-		excess := s.Began.Sub(at) > recordWaitMax || len(h) > heardMax
-		if excess && (own == nil || own.Lists(memory) == nil) { //mutant:who-is-silent-for-days-was-never-heard
+		excess := s.Began.Sub(at) > recordWaitMax || len(h) > heardMax //mutant:a-master-fills-the-memory-of-who-was-heard
+		if excess && (own == nil || own.Lists(memory) == nil) {        //mutant:who-is-silent-for-days-was-never-heard
 			delete(h, memory)
 		}
 	}

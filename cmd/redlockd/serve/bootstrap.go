@@ -41,7 +41,7 @@ func (s *server) bootstrap(ctx context.Context, engine redlock.Options) (missing
 		return missing, false
 	}
 	s.log.Warn("no bootstrap: masters that have no vote yet have to be waited for", "reason", cli.OneLine(err),
-		"to_do", "nothing if the masters have voted before: --bootstrap is only for their first start; else mend what the reason says, and restart redlockd or run `redlockd bootstrap`")
+		"to_do", "nothing if the masters have voted before: --bootstrap is only for their first start; else fix what the reason says, and restart redlockd or run `redlockd bootstrap`")
 	return nil, true
 }
 

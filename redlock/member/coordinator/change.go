@@ -231,7 +231,7 @@ func (q *memberRequest) seat(ctx context.Context, n *member.Situation, child *me
 	same := m.Replace != "" && s.Memory == f.State.Memory && f.OK()
 	switch {
 	case f.Err != nil && conn.IsRefused(f.Err):
-		return "", fmt.Errorf("the master at %s cannot be seated: %w; mend that, or name another master", m.Addr, f.Err)
+		return "", fmt.Errorf("the master at %s cannot be seated: %w; fix that, or name another master", m.Addr, f.Err)
 	case f.Err != nil:
 		return "", fmt.Errorf("the master at %s cannot be seated: %w; see that a Redis runs there and can be reached from here, or name another address", m.Addr, f.Err)
 	case f.OfAnotherFleet(r) != "":
@@ -260,7 +260,7 @@ func (q *memberRequest) seat(ctx context.Context, n *member.Situation, child *me
 	}
 	if !q.dryRun { //mutant:a-dry-run-leaves-a-key
 		if err := survey.TryWriting(ctx, f); err != nil {
-			return "", fmt.Errorf("the master at %s cannot be seated: %w; mend that, or name another master", m.Addr, conn.AsRefusal(fmt.Errorf("it refuses SET: %w", conn.Shorten(err))))
+			return "", fmt.Errorf("the master at %s cannot be seated: %w; fix that, or name another master", m.Addr, conn.AsRefusal(fmt.Errorf("it refuses SET: %w", conn.Shorten(err))))
 		}
 	}
 	fewer := ""

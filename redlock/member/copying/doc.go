@@ -2,11 +2,15 @@
 // longest lock must have ended, unless enough others remember: then it is given what it has to know, and
 // votes in a moment.
 //
-//	copy.go                 a copy: who takes part, in which order keys are read and given
-//	place.go                one master that takes part, and how its replies are judged
-//	key.go                  what becomes of one key
-//	command.go              the scripts of a copy, and their replies
-//	minority.go             what too few held to be a lock for certain
+//	start.go      when a copy can begin, and whether one that has ended makes a voter
+//	pass.go       its goroutine: in which order keys are read, and what is decided about them
+//	give.go       what the learner is given
+//	ask.go        how masters are asked, and who is left out
+//	copy.go       what a copy is
+//	place.go      one master that takes part, and how its replies are judged
+//	key.go        what becomes of one key
+//	minority.go   what too few held to be a lock for certain
+//	command.go    the scripts of a copy, and their replies
 //
 // What follows is why that is safe.
 //

@@ -1,17 +1,13 @@
 package copying
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"redlockd/redlock/conn"
-	"redlockd/redlock/lua"
 	"redlockd/redlock/member"
 )
 
@@ -42,32 +38,6 @@ func (all *minorityLocks) decided(name string, o *copyOrder, now time.Time) {
 		}
 		all.named[name] = one
 	}
-}
-
-// tellMinority has the learner tell of them, and the log. They are read once more before: what was on its
-// way to all masters, or to none, has come by now.
-func (c *Copy) tellMinority(ctx context.Context) error {
-	for _, name := range slices.Sorted(maps.Keys(c.minority.named)) {
-		c.again = append(c.again, copyKey{name: name})
-	}
-	if err := c.settleAll(ctx); err != nil {
-		return err
-	}
-	text := member.MinorityText(c.minority.named, c.learner.ahead)
-	_, err := c.ask([]*Place{c.learner}, func(p *Place) (a copyAnswer, err error) {
-		return a, c.pipe(ctx, p, func(pipe redis.Pipeliner) {
-			if text == "" {
-				pipe.HDel(ctx, lua.MembersKey, member.MinorityField)
-			} else {
-				pipe.HSet(ctx, lua.MembersKey, member.MinorityField, text) //mutant:a-learner-does-not-tell-of-a-minority
-			}
-		})
-	})
-	if n := len(c.minority.named) + c.minority.others; err == nil && n > 0 {
-		c.Opts.Logger.Warn("a master was given what fewer than a quorum held", "master", conn.Sanitize(c.learner.Name), "locks", n, "resources", c.minority.sample(),
-			"to_do", "nothing: it ends by itself; where nobody holds such a lock and somebody waits for it, LOCKINFO says so, and UNLOCK resource FORCE reason ends it")
-	}
-	return err
 }
 
 // minorityLogged is how many of them the log names.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -96,6 +97,24 @@ func (s *Fleet) Do(i int, args ...any) any {
 		s.Fatalf("%v: %v", args, err)
 	}
 	return reply
+}
+
+// ReportsAt are what the masters at these places have shown; of all, if none are given.
+func ReportsAt(s *member.Survey, places ...int) (list []*member.Report) {
+	for _, f := range s.Reports {
+		if len(places) == 0 || slices.Contains(places, f.Place) {
+			list = append(list, f)
+		}
+	}
+	return list
+}
+
+// Demotes is the record behind parent in which a seat loses its vote.
+func Demotes(parent *member.Record, place int) *member.Record {
+	child := parent.Child()
+	s := child.Seat(place)
+	s.State, s.Since = member.Learner, child.Version
+	return child.Seal()
 }
 
 // OnBothMasters runs a test with a client of a master in memory, and with one of a redis-server.

@@ -65,22 +65,11 @@ func (p *proposer) delay(request, reply time.Duration, masters ...int) {
 
 // found are the masters at these places; all, if none are given.
 func (p *proposer) found(places ...int) []*member.Report {
-	var list []*member.Report
-	for _, f := range p.survey.Reports {
-		if len(places) == 0 || slices.Contains(places, f.Place) {
-			list = append(list, f)
-		}
-	}
-	return list
+	return fleettest.ReportsAt(p.survey.Survey, places...)
 }
 
 // demotes is the next record, in which a seat loses its vote.
-func (p *proposer) demotes(place int) *member.Record {
-	child := p.parent.Child()
-	s := child.Seat(place)
-	s.State, s.Since = member.Learner, child.Version
-	return child.Seal()
-}
+func (p *proposer) demotes(place int) *member.Record { return fleettest.Demotes(p.parent, place) }
 
 // step is one of a proposer that reaches the masters at these places; all, if none are given.
 func (p *proposer) step(own *member.Record, places ...int) (*member.Record, error) {
