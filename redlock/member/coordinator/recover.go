@@ -126,10 +126,13 @@ func (m *Coordinator) recovered(s *member.Survey, r *member.Record, seat *member
 	return fmt.Sprintf("it was given %d locks by %s within %v", n.Given, n.From, c.Took.Round(time.Millisecond)), true
 }
 
-// takeLeftOut takes note of the sources that a copy was made without, and of those that it had.
+// takeLeftOut takes note of the sources that a copy was made without, and of those that it has read. One
+// that has failed may have read nothing.
 func (m *Coordinator) takeLeftOut(c *copying.Copy) {
 	for _, p := range c.Sources {
-		delete(m.leftOut, p.Name)
+		if c.Err == nil {
+			delete(m.leftOut, p.Name)
+		}
 	}
 	for _, one := range c.LeftOut {
 		m.leftOut[one.Name] = one
