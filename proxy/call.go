@@ -41,15 +41,35 @@ func (c *call) newSlot() *slot {
 // takeSlot is newSlot for a slot that is part of an object of the caller's, which saves an allocation.
 func (c *call) takeSlot(sl *slot) {
 	c.slot = sl
-	c.s.enqueue(sl, c.proto, false)
+	c.s.enqueue(sl, c.proto, false, nil, nil)
 }
 
-// takeBlockingSlot is takeSlot for a command that may wait, as BLPOP does in Redis: no command behind
-// it is executed before the slot is complete. If CLIENT UNBLOCK and the end of the connection are to
-// end the wait, pass the operation to connection.setBlockedOp once it has been started.
+// takeBlockingSlot is takeSlot for a command behind which none is executed before the slot is complete.
 func (c *call) takeBlockingSlot(sl *slot) {
 	c.slot = sl
-	c.s.enqueue(sl, c.proto, true)
+	c.s.enqueue(sl, c.proto, true, nil, nil)
+}
+
+// takeTurn takes the slot of a command, and starts it now or when its turn comes. A client that has gone
+// is answered so, and nothing is started: nobody would know what it did. Called by the reader goroutine.
+func (c *call) takeTurn(sl *slot, t turn, to starter) { c.takeTurnBlocking(sl, t, false, to) }
+
+// takeTurnBlocking is takeTurn for a command that may block those behind it, see takeBlockingSlot.
+func (c *call) takeTurnBlocking(sl *slot, t turn, blocks bool, to starter) {
+	conn := c.s.conn
+	if t.acquires && conn.order.acquiring.Load() >= acquiresMax {
+		c.takeSlot(sl)
+		flush(sl.fail(errorf("BUSYWAIT %d commands of this connection wait to take locks, which is the most: use another connection", acquiresMax)))
+		return
+	}
+	c.slot = sl
+	switch now := c.s.enqueue(sl, c.proto, blocks, &t, to); {
+	case !now:
+	case conn.closed.Load(): // it may have closed since executeUnread looked
+		flush(sl.fail(errGone))
+	default:
+		to.start(false)
+	}
 }
 
 // fail answers with an error.

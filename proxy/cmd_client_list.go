@@ -239,9 +239,9 @@ func (s *session) flagsLocked() string {
 	if s.typeLocked() == "pubsub" {
 		flags = append(flags, 'P')
 	}
-	// Also while WATCH or a write takes its rounds: nothing behind it is executed, which is what an
+	// Also while WATCH or a write takes its rounds: not all behind it is executed, which is what an
 	// operator looks for.
-	if s.conn.blocked.Load() {
+	if s.conn.order.waits() {
 		flags = append(flags, 'b')
 	}
 	if s.redirectID() >= 0 {

@@ -37,7 +37,7 @@ func cmdEVAL(s *session, c *call) error {
 		return replyError(err.Error()) // in Redis's words, with the code
 	}
 	x.script = script
-	x.start(c)
+	x.enterScript(c)
 	return nil
 }
 
@@ -56,27 +56,24 @@ func cmdEVALSHA(s *session, c *call) error {
 	lower := appendLower(room[:0], c.args[1]) // as the cache knows it
 	if x.script = s.server.scripts.lookupSHA(lower); x.script != nil {
 		defer withoutCPU(s.conn)()
-		x.start(c)
+		x.enterScript(c)
 		return nil
 	}
 	// No script has this name: the masters need not be asked.
 	if strings.Trim(string(lower), "0123456789abcdef") != "" {
 		return errNoScript
 	}
-	if !x.enter(c, true, true) {
-		return nil
-	}
-	sha := string(lower)
-	x.startFetchScript(&x.op, sha, completer(func(result redlock.Result) redlock.Flusher { return x.haveSource(sha, result) }))
+	x.sha = string(lower)
+	x.enterScript(c)
 	return nil
 }
 
 // haveSource goes on with what the masters hold under a SHA1. Only a source with that SHA1 is executed,
 // so a master that holds something else under it can do no harm. The engine calls haveSource, so
 // another goroutine does the compiling.
-func (x *scriptProgram) haveSource(sha string, result redlock.Result) redlock.Flusher {
+func (x *scriptProgram) haveSource(result redlock.Result) redlock.Flusher {
 	for _, source := range result.Scripts {
-		if sandbox.SHA(source) != sha {
+		if sandbox.SHA(source) != x.sha {
 			continue
 		}
 		return x.onGoroutine(func() redlock.Flusher {
@@ -111,14 +108,23 @@ func newScriptProgram(c *call) (*scriptProgram, error) {
 	x.declared = copyStrings(x.oneKey[:0], rest[:n])
 	x.argv = copyStrings(x.fewArgs[:0], rest[n:])
 	x.keys = distinct(x.declared)
-	x.scripted = x.keys
 	return x, nil
 }
 
-// start executes the call of a script that is known here. From the moment it takes its slot, later
-// commands with its keys wait for it (awaitScripts).
-func (x *scriptProgram) start(c *call) {
-	if x.enter(c, false, true) {
+// enterScript executes the call in its turn. From the moment it takes its slot, later commands with its
+// keys stay behind it.
+func (x *scriptProgram) enterScript(c *call) {
+	x.enter(c, turn{words: x.argv, reads: x.readOnly, rounds: true}, true)
+}
+
+// start implements starter.
+func (x *scriptProgram) start(postponed bool) {
+	switch {
+	case x.script == nil:
+		x.startFetchScript(&x.op, x.sha, completer(x.haveSource))
+	case postponed:
+		flush(x.onGoroutine(x.begin))
+	default:
 		flush(x.begin())
 	}
 }

@@ -94,7 +94,7 @@ func TestScriptsOfASessionThatEnds(t *testing.T) {
 				srv.freeze()
 				c.raw(frameOf(take("k", token)...) + second + frameOf("SET", "k", "third", "NX", "PX", "60000") + frameOf("PING"))
 				eventually(t, "the second waits for the first", func() bool {
-					return slices.ContainsFunc(srv.clients(), func(conn *connection) bool { return conn.session.scripts.Load() > 0 })
+					return slices.ContainsFunc(srv.clients(), func(conn *connection) bool { return conn.order.length.Load() > 0 && conn.inFlight.Load() > 1 })
 				})
 				end.how(srv, c, id)
 				srv.thaw()

@@ -29,11 +29,9 @@ func cmdHOLD(s *session, c *call) error {
 	if refusal != nil {
 		return refusal
 	}
-	if h := newLockCall(c, &verbHold, resources, 0); h != nil {
-		req.Resources = h.keys
-		c.takeSlot(&h.slot)
-		h.startHold(&h.op, req, h)
-	}
+	h := newLockCall(&verbHold, resources)
+	req.Resources, h.token[0], h.request = h.keys, req.Token, &req
+	c.takeTurn(&h.slot, turn{keys: h.keys, words: h.token[:]}, h)
 	return nil
 }
 

@@ -144,7 +144,7 @@ func TestHolderThatWaits(t *testing.T) {
 		eventually(t, "the client is idle", func() bool { return held.Idle() > 0 })
 		token := other.do("LOCK", "a", "20s").granted(1, 20_000)
 		c.send("LOCK", "a", "20s", "WAIT", "1m")
-		eventually(t, "the client waits", func() bool { return conn.blocked.Load() })
+		eventually(t, "the client waits", conn.order.waits)
 		if idle := held.Idle(); idle != 0 {
 			t.Errorf("a client that waits is idle for %v", idle)
 		}

@@ -157,13 +157,13 @@ func portOf(laddr string) string {
 }
 
 // infoClients counts the connections, those that have not logged in among them. blocked_clients have a
-// command that blocks the ones behind it, mostly a LOCK with WAIT.
+// command that waits, mostly a LOCK with WAIT.
 func infoClients(r *reading, t *infoText, _ *session) {
 	// One mu at a time: a client may change between two looks, so the numbers need not be of one moment.
 	var waiting, subscribed int
 	clients := r.srv.clients()
 	for _, conn := range clients {
-		if conn.blocked.Load() {
+		if conn.order.waits() {
 			waiting++
 		}
 		if conn.session.isOfType("pubsub") {

@@ -48,8 +48,14 @@ type lockCall struct {
 	keys []string
 	// one is memory for keys when there is one.
 	one [1]string
-	// token is the one that UNLOCK and EXTEND name.
-	token string
+	// token is the one that the command names, or empty: the words of its turn.
+	token [1]string
+	// ttl is that of EXTEND.
+	ttl time.Duration
+	// request is that of a HOLD, and of a LOCK that may have to wait since this time, on the clock of
+	// server.now.
+	request *redlock.LockRequest
+	since   int64
 	// fenced: FENCE was asked for, by the client or by a policy. Without it no fence is shown, even if
 	// the engine made one.
 	fenced bool
@@ -57,9 +63,10 @@ type lockCall struct {
 	releases bool
 }
 
-// lockVerb is what these commands differ in when their operation is done. An error never means
-// "granted".
+// lockVerb is what these commands differ in. An error never means "granted".
 type lockVerb struct {
+	// start starts the operation.
+	start func(l *lockCall)
 	// done and not are the words of the audit.
 	done, not string
 	// extends: clients that track the resources are notified of an extension, not of a change.
@@ -72,35 +79,36 @@ type lockVerb struct {
 }
 
 var (
-	verbLock = lockVerb{done: "granted", not: "denied", reply: (*lockCall).replyGranted, denied: resp.AppendNullArray}
+	verbLock = lockVerb{done: "granted", not: "denied", start: (*lockCall).startInTurn, reply: (*lockCall).replyGranted, denied: resp.AppendNullArray}
 	// A HOLD whose client has gone before the reply is not undone: the client may still work, by the
 	// validity that it got with the old token. The lock ends with its TTL.
-	verbHold = lockVerb{done: "taken over", not: "not held", reply: (*lockCall).replyGranted, denied: resp.AppendNullArray}
+	verbHold = lockVerb{done: "taken over", not: "not held", reply: (*lockCall).replyGranted, denied: resp.AppendNullArray,
+		start: func(l *lockCall) { l.startHold(&l.op, *l.request, l) }}
 	// NOQUORUM says of an UNLOCK that it is not known; the engine delivers the release when the masters
 	// are back.
 	verbUnlock = lockVerb{done: "released", not: "not held", denied: appendZero,
+		start: func(l *lockCall) { l.startUnlock(&l.op, l.keys, l.token[0], l) },
 		reply: func(l *lockCall, _ redlock.Result) { l.out = append(l.out, ":1\r\n"...) }}
 	// EXTEND answers 0 also when less than a millisecond is left, because 1 would be more than there
 	// is.
 	verbExtend = lockVerb{done: "extended", not: "not held", extends: true, denied: appendZero,
-		reply: func(l *lockCall, result redlock.Result) { l.out = resp.AppendInt(l.out, floorMs(result.Validity)) }}
+		start: func(l *lockCall) { l.startExtend(&l.op, l.keys, l.token[0], l.ttl, l) },
+		reply: func(l *lockCall, result redlock.Result) { l.appendValidity(result.Validity) }}
 )
 
 func appendZero(out []byte, _ int) []byte { return append(out, ":0\r\n"...) }
 
-// newLockCall copies the resources, and waits for the client's own scripts on these and on their slots.
-// nil: the client has gone, and is answered.
-func newLockCall(c *call, verb *lockVerb, resources [][]byte, slots int) *lockCall {
+// newLockCall copies the resources.
+func newLockCall(verb *lockVerb, resources [][]byte) *lockCall {
 	l := &lockCall{verb: verb}
 	l.keys = copyStrings(l.one[:0], resources)
-	if !c.s.awaitScripts(c, c.s.withSlots(l.keys, slots)) {
-		return nil
-	}
 	return l
 }
 
-// cmdLOCK is LOCK and MLOCK. With WAIT the command blocks those behind it: the client must not see its
-// UNLOCK, or a second LOCK, executed before the lock is granted.
+// start implements starter.
+func (l *lockCall) start(bool) { l.verb.start(l) }
+
+// cmdLOCK is LOCK and MLOCK. What comes behind one with WAIT, order.go says.
 func cmdLOCK(s *session, c *call) error {
 	var req redlock.LockRequest
 	resources, rest, refusal := c.resources(1, -1)
@@ -119,22 +127,33 @@ func cmdLOCK(s *session, c *call) error {
 	if refusal != nil {
 		return refusal
 	}
-	l := newLockCall(c, &verbLock, resources, req.Slots)
-	if l == nil {
-		return nil
-	}
+	l := newLockCall(&verbLock, resources)
 	l.releases, req.Resources = req.Token == "", l.keys
 	req.Fence = req.Fence || s.server.live().fences(&req)
 	l.fenced = req.Fence
-	if req.Wait == 0 {
+	if req.Wait == 0 && s.conn.order.empty() && !s.conn.closed.Load() {
 		c.takeSlot(&l.slot)
 		l.startLock(&l.op, req, l)
 		return nil
 	}
-	c.takeBlockingSlot(&l.slot)
-	l.startLock(&l.op, req, l)
-	s.conn.setBlockedOp(&l.op)
+	request := req // req itself stays on the stack
+	l.request, l.since = &request, s.server.now()
+	l.token[0] = req.Token
+	c.takeTurn(&l.slot, turn{keys: withSlots(l.keys, req.Slots), words: l.token[:], acquires: true, waits: req.Wait > 0}, l)
 	return nil
+}
+
+// startInTurn starts a LOCK that may have been postponed. Its wait began when it came: if nothing is left
+// of it, this is a LOCK that does not wait.
+func (l *lockCall) startInTurn() {
+	req := *l.request
+	if req.Wait > 0 {
+		req.Wait = max(0, req.Wait-time.Duration(l.s.server.now()-l.since).Truncate(time.Millisecond))
+	}
+	l.startLock(&l.op, req, l)
+	if l.request.Wait > 0 {
+		l.setWaitingOp(&l.op)
+	}
 }
 
 // Done implements redlock.Completer.
@@ -142,7 +161,7 @@ func (l *lockCall) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher {
 	if result.Slot != "" { // the one of the resource's slots that was granted, or was to be
 		l.keys = []string{result.Slot}
 	}
-	l.auditLock(result, l.verb.done, l.verb.not, l.keys, cmp.Or(l.token, result.Token))
+	l.auditLock(result, l.verb.done, l.verb.not, l.keys, cmp.Or(l.token[0], result.Token))
 	switch {
 	case result.Err != nil:
 		return l.fail(result.Err)
@@ -163,13 +182,20 @@ func (l *lockCall) replyGranted(result redlock.Result) {
 	n := 2 + oneIf(l.fenced) + oneIf(result.Slot != "")
 	l.out = resp.AppendArray(l.out, int(n))
 	l.out = resp.AppendBulkString(l.out, result.Token)
-	l.out = resp.AppendInt(l.out, floorMs(result.Validity))
+	l.appendValidity(result.Validity)
 	if result.Slot != "" {
 		l.out = resp.AppendBulkString(l.out, result.Slot)
 	}
 	if l.fenced {
 		l.out = resp.AppendInt(l.out, result.Fence)
 	}
+}
+
+// appendValidity appends the validity of a lock, which runs on while the reply has to wait for others
+// before it.
+func (l *lockCall) appendValidity(validity time.Duration) {
+	l.validity = len(l.out) + 1
+	l.out = resp.AppendInt(l.out, floorMs(validity))
 }
 
 // replyLost implements undoer: it releases a lock whose owner cannot learn of it, because nobody else
@@ -265,14 +291,10 @@ func cmdMUNLOCK(_ *session, c *call) error {
 	return refusal
 }
 
-// unlock waits for the client's own scripts on these keys, but never blocks the commands behind it: the
-// engine keeps the order of single rounds.
 func unlock(c *call, resources [][]byte, token []byte) {
-	if u := newLockCall(c, &verbUnlock, resources, 0); u != nil {
-		u.token = string(token)
-		c.takeSlot(&u.slot)
-		u.startUnlock(&u.op, u.keys, u.token, u)
-	}
+	u := newLockCall(&verbUnlock, resources)
+	u.token[0] = string(token)
+	c.takeTurn(&u.slot, turn{keys: u.keys, words: u.token[:]}, u)
 }
 
 // cmdEXTEND is EXTEND and MEXTEND. The ttl counts from now on; it is not added to what is left.
@@ -285,10 +307,8 @@ func cmdEXTEND(s *session, c *call) error {
 	if refusal != nil {
 		return refusal
 	}
-	if e := newLockCall(c, &verbExtend, resources, 0); e != nil {
-		e.token = string(rest[0])
-		c.takeSlot(&e.slot)
-		e.startExtend(&e.op, e.keys, e.token, ttl, e)
-	}
+	e := newLockCall(&verbExtend, resources)
+	e.token[0], e.ttl = string(rest[0]), ttl
+	c.takeTurn(&e.slot, turn{keys: e.keys, words: e.token[:]}, e)
 	return nil
 }

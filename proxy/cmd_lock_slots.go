@@ -35,12 +35,10 @@ func (s *session) refusedSlots(c *call, k int, resources [][]byte) error {
 	return nil
 }
 
-// withSlots adds the k slots of the resource to keys, if scripts of the client may be using them.
-func (s *session) withSlots(keys []string, k int) []string {
-	if s.scripts.Load() > 0 {
-		for i := range k {
-			keys = append(keys, redlock.SlotName(keys[0], i))
-		}
+// withSlots are the keys and the k slots of the first one.
+func withSlots(keys []string, k int) []string {
+	for i := range k {
+		keys = append(keys, redlock.SlotName(keys[0], i))
 	}
 	return keys
 }

@@ -275,7 +275,7 @@ func TestLOCKSIsBounded(t *testing.T) {
 		srv.listing <- struct{}{} // somebody else's
 		leaving := srv.dial()
 		leaving.raw(strings.Repeat(frameOf("LOCKS"), 100))
-		eventually(t, "it waits", func() bool { return len(srv.clients()) == 2 && srv.clients()[1].blocked.Load() })
+		eventually(t, "it waits", func() bool { return len(srv.clients()) == 2 && srv.clients()[1].order.waits() })
 		c.do("CLIENT", "KILL", "ID", strconv.FormatInt(srv.clients()[1].id, 10)).is(":1")
 		eventually(t, "it has gone", func() bool { return len(srv.clients()) == 1 })
 		c.do("LOCKS").is("-ERR LOCKS waited 1s for other LOCKS: try again")

@@ -14,7 +14,7 @@ func cmdSET(s *session, c *call) error {
 	if !s.transaction.open { // behind MULTI it is queued as any command on keys
 		o, refusal := keyspace.ReadSet(c.args[3:])
 		if refusal == "" && o.Word == "nx" && !o.Get && o.Time != (keyspace.Time{}) {
-			s.startSetNX(c, o.Time)
+			startSetNX(c, o.Time)
 			return nil
 		}
 	}
@@ -27,25 +27,27 @@ func cmdSET(s *session, c *call) error {
 type setNX struct {
 	slot
 	op redlock.Op
-	// key has room for the list of one key that awaitScripts gets.
-	key [1]string
+	// key and value are what it names, for its turn.
+	key, value [1]string
+	end        keyspace.Time
 }
 
-// startSetNX commits the SET on the assumption that the key is absent. The engine copies the changes,
-// so that they can be on the stack. An end that is given as a time of day (EXAT, PXAT) is turned into a
-// TTL by this machine's clock.
-func (s *session) startSetNX(c *call, end keyspace.Time) {
-	x := new(setNX)
-	x.key[0] = string(c.args[1])
-	if !s.awaitScripts(c, x.key[:]) {
-		return
-	}
-	c.takeSlot(&x.slot)
+// startSetNX takes its turn.
+func startSetNX(c *call, end keyspace.Time) {
+	x := &setNX{end: end}
+	x.key[0], x.value[0] = string(c.args[1]), string(c.args[2])
+	c.takeTurn(&x.slot, turn{keys: x.key[:], words: x.value[:], acquires: true}, x)
+}
+
+// start implements starter. It commits the SET on the assumption that the key is absent. The engine
+// copies the changes, so that they can be on the stack. An end that is given as a time of day (EXAT,
+// PXAT) is turned into a TTL by this machine's clock.
+func (x *setNX) start(bool) {
 	var now time.Time
-	if end.Absolute {
+	if x.end.Absolute {
 		now = time.Now()
 	}
-	changes := [1]redlock.Change{{Resource: x.key[0], Was: redlock.WasAbsent, Do: redlock.Set, NewValue: string(c.args[2]), TTL: end.TTL(now)}}
+	changes := [1]redlock.Change{{Resource: x.key[0], Was: redlock.WasAbsent, Do: redlock.Set, NewValue: x.value[0], TTL: x.end.TTL(now)}}
 	x.startCommit(&x.op, changes[:], x.key[:], x)
 }
 

@@ -36,25 +36,31 @@ func cmdWATCH(s *session, c *call) error {
 	case len(s.transaction.watched)+len(keys) > redlock.MaxResources:
 		return errorf("ERR at most %d keys can be watched", redlock.MaxResources)
 	}
-	if !s.awaitScripts(c, keys) {
-		return nil
-	}
-	w := &operation{then: func(w *operation, result redlock.Result) { w.watch(keys, result.States) }}
-	c.takeBlockingSlot(&w.slot)
-	w.startRead(&w.op, keys, w)
+	w := &watching{keys: keys}
+	w.then = w.watch
+	c.takeTurnBlocking(&w.slot, turn{keys: keys, reads: true}, true, w)
 	return nil
 }
 
+// watching is a WATCH in progress.
+type watching struct {
+	operation
+	keys []string
+}
+
+// start implements starter.
+func (w *watching) start(bool) { w.startRead(&w.op, w.keys, w) }
+
 // watch ends WATCH. It writes to the reader's transaction: the slot still blocks the
 // reader, and complete unblocks it under conn.mu, so the reader sees the result.
-func (w *operation) watch(keys []string, states []redlock.State) {
-	w.s.server.live().withoutDelays(keys, states)
+func (w *watching) watch(_ *operation, result redlock.Result) {
+	w.s.server.live().withoutDelays(w.keys, result.States)
 	t := &w.s.transaction
 	if t.watched == nil {
 		t.watched = make(map[string]watchedKey)
 	}
-	for i, key := range keys {
-		t.watched[key] = watchedKey{states[i], time.Now()}
+	for i, key := range w.keys {
+		t.watched[key] = watchedKey{result.States[i], time.Now()}
 	}
 	w.out = resp.AppendOK(w.out)
 }
@@ -111,9 +117,7 @@ func cmdEXEC(s *session, c *call) error {
 	if x.keys = distinct(x.keys); len(x.keys) > redlock.MaxResources {
 		return errorf("ERR the transaction has %d keys, at most %d are possible", len(x.keys), redlock.MaxResources)
 	}
-	if x.enter(c, true, true) {
-		flush(x.begin())
-	}
+	x.enter(c, turn{rounds: true}, true)
 	return nil
 }
 

@@ -73,7 +73,7 @@ const (
 	// flagNoScript, "noscript": shown only. What a script can call is in package keyspace and in
 	// scriptCommands.
 	flagNoScript
-	// flagBlocking, "blocking": shown only. A handler blocks its connection with takeBlockingSlot.
+	// flagBlocking, "blocking": shown only. What a command keeps back, order.go says.
 	flagBlocking
 	// flagFast, "fast": shown only.
 	flagFast
@@ -251,6 +251,22 @@ func (t *commandTable) find(args [][]byte) (*command, error) {
 		return sub, nil
 	}
 	return nil, unknownSubcommand(args)
+}
+
+// goesAhead reports whether a command may be executed while others of its connection wait: those on keys
+// have their turns, and these others are about nothing that a command before them could change. What is
+// about the connection itself (QUIT, RESET, SUBSCRIBE, CLIENT REPLY) stays behind: it would change what
+// the client is while its commands wait.
+func (t *commandTable) goesAhead(args [][]byte) bool {
+	cmd, _ := t.find(args)
+	if cmd == nil || cmd.keys != (keySpec{}) { // the former is refused
+		return true
+	}
+	switch cmd.group {
+	case "scripting", "transactions":
+		return cmd.flags&flagAdmin == 0
+	}
+	return slices.Contains([]string{"keepalive", "publish", "ping", "echo", "time", "info", "locks", "lockinfo"}, cmd.name) && cmd.parent == nil
 }
 
 // redisHas reports whether Redis, or this endpoint, has a command that scripts cannot call. The name is

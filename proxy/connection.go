@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -40,9 +41,11 @@ import (
 // once if it has been in a slot, or if out is not empty: then small replies share a chunk, because each
 // chunk of 16 KiB counts in OutputTotal.
 //
-// Rejected: a goroutine for each command, as an HTTP server would have. Operations of one client must
-// reach the engine in the order in which they were sent, and each LOCK would pay for the start of a
-// goroutine and a switch to it.
+// Operations reach the engine in the order in which the client has sent them, except past those that
+// wait (order.go).
+//
+// Rejected: a goroutine for each command, as an HTTP server would have. That order would be lost, and
+// each LOCK would pay for the start of a goroutine and a switch to it.
 type connection struct {
 	// Set once, before any other goroutine knows the connection.
 	server  *Server
@@ -66,12 +69,12 @@ type connection struct {
 	// batch has replies that follow all in out. It is empty while slots are queued, and nil between
 	// batches.
 	batch *chunk
-	// stoppedAtBlocked: the last batch ended at a command that blocks, so that more may be in the
-	// buffer than half a command.
-	stoppedAtBlocked bool
-	tlsTransport     *tlsTransport // nil without TLS
-	hasCPU           bool          // it holds a place of server.cpu
-	hadCPU           bool          // it has held one before
+	// stopped: the last batch ended before the end of what was read, see stopsLocked, so that more may be
+	// in the buffer than half a command.
+	stopped      bool
+	tlsTransport *tlsTransport // nil without TLS
+	hasCPU       bool          // it holds a place of server.cpu
+	hadCPU       bool          // it has held one before
 	// closeAfterReply is set by a handler: nothing more is executed, the replies are sent, then the
 	// connection is closed.
 	closeAfterReply bool
@@ -83,8 +86,6 @@ type connection struct {
 	executing atomic.Bool
 	// inFlight counts the slots in the queue, at most pipelineMax.
 	inFlight atomic.Int32
-	// blocked: a command blocks; those behind it are not executed.
-	blocked atomic.Bool
 	// overOutputMax: more than outputMax waited when a reply came last. The reader must look again, in
 	// send.
 	overOutputMax atomic.Bool
@@ -105,11 +106,11 @@ type connection struct {
 	net     net.Conn
 	raw     syscall.RawConn // of a TCP or unix connection, to read and write without blocking; nil for others
 	queue
+	order order
 	output
-	// blockedOp is the LOCK that blocks, so that its wait can be ended; nil: none does, or its command
-	// cannot be unblocked.
-	blockedOp *redlock.Op
-	// parked: the reader waits with bytes not executed. Wake it when nothing blocks any more.
+	// nextStays: the next command is not executed while others wait, see goesAhead. Written by the reader.
+	nextStays bool
+	// parked: the reader waits with bytes not executed. Wake it when nothing stops it any more.
 	parked bool
 	// woken: the read deadline is in the past, to wake the reader.
 	woken bool
@@ -125,8 +126,8 @@ const (
 	batchMax = chunkSize
 	// argsKeepMax is how many arguments an idle connection has room for: 384 bytes.
 	argsKeepMax = 16
-	// aheadMax bounds what is read behind a command that blocks. At the bound nothing is read, so that
-	// the client has left is noticed only when the command no longer blocks.
+	// aheadMax bounds what is read when the reader is stopped. At the bound nothing is read, so that
+	// the client has left is noticed only when nothing stops it any more.
 	aheadMax = 64 << 10
 	// lingerTime and lingerMax bound for how long and how much is read of a client after the error that
 	// ends its connection. Closing a socket with bytes unread would make the kernel take the error
@@ -234,19 +235,26 @@ func (conn *connection) start() error {
 	return nil
 }
 
-// read waits for bytes, or until no command blocks the bytes that are there. While a command blocks it
-// reads on, up to aheadMax, for one reason: a client that leaves shows by the end of its stream, and
-// its wait for a lock must end then.
+// stopsLocked reports whether what was read must not be executed yet: a command blocks, or others wait
+// and the next one must stay behind them or has no room beside them.
+func (conn *connection) stopsLocked() bool {
+	return conn.order.blocked.Load() ||
+		conn.order.waiting.Load() > 0 && (conn.nextStays || conn.inFlight.Load() >= int32(conn.server.bounds.pipelineMax))
+}
+
+// read waits for bytes, or until nothing stops the execution of those that are there. While it is
+// stopped it reads on, up to aheadMax, for one reason: a client that leaves shows by the end of its
+// stream, and its wait for a lock must end then.
 func (conn *connection) read() error {
-	if conn.stoppedAtBlocked {
+	if conn.stopped {
 		conn.mu.Lock()
-		for conn.blocked.Load() && len(conn.in.unread()) >= conn.aheadMax() && !conn.closed.Load() {
+		for conn.stopsLocked() && len(conn.in.unread()) >= conn.aheadMax() && !conn.closed.Load() {
 			conn.changed.Wait()
 		}
-		blocked := conn.blocked.Load()
-		conn.parked = blocked && len(conn.in.unread()) > 0
+		stopped := conn.stopsLocked()
+		conn.parked = stopped && len(conn.in.unread()) > 0
 		conn.mu.Unlock()
-		if !blocked {
+		if !stopped {
 			return nil
 		}
 	}
@@ -272,7 +280,7 @@ func (conn *connection) read() error {
 	return err
 }
 
-// aheadMax is how many bytes are read behind a command that blocks.
+// aheadMax is how many bytes are read when the reader is stopped.
 func (conn *connection) aheadMax() int {
 	if !conn.session.authenticated() {
 		return preauthLimits.Command
@@ -280,15 +288,18 @@ func (conn *connection) aheadMax() int {
 	return aheadMax
 }
 
-// wakeReaderLocked ends the reader's wait for bytes: the wait ends with a timeout, which read takes for
-// no error while woken is set.
-func (conn *connection) wakeReaderLocked() {
+// wakeStoppedLocked ends the reader's wait for bytes if it was stopped and is not any more: the wait ends
+// with a timeout, which read takes for no error while woken is set.
+func (conn *connection) wakeStoppedLocked() {
+	if !conn.parked || conn.stopsLocked() {
+		return
+	}
 	conn.parked, conn.woken = false, true
 	conn.net.SetReadDeadline(time.Unix(1, 0)) // fails on a closed connection only, and that wakes the reader too
 }
 
-// executeBatch executes every complete command that was read, up to one that blocks, and sends the
-// replies.
+// executeBatch executes every complete command that was read, up to one that must not be executed yet,
+// and sends the replies.
 func (conn *connection) executeBatch() error {
 	if !conn.session.authenticated() || len(conn.in.unread()) >= muchSent {
 		conn.acquireCPU()
@@ -315,28 +326,35 @@ func (conn *connection) beginBatch() {
 	conn.batch = getChunk()
 }
 
-// executeUnread executes what was read, command by command, until half a command is left, one blocks,
-// or one closes the connection. An error ends the connection; a resp.ProtocolError is sent to the
+// executeUnread executes what was read, command by command, until half a command is left, one must not
+// be executed yet, or one closes the connection. An error ends the connection; a resp.ProtocolError is sent to the
 // client first.
 //
 // Before each command it checks the bounds. If one is reached it sends what is known and waits, in the
 // middle of what was read, so that a client cannot exceed a bound by sending all at once.
 func (conn *connection) executeUnread() error {
 	srv, s := conn.server, conn.session
+	conn.stopped = false
+	stop := func(nextStays bool) bool {
+		conn.mu.Lock()
+		defer conn.mu.Unlock()
+		conn.nextStays = nextStays
+		if conn.stopped = conn.stopsLocked(); conn.stopped {
+			conn.incompleteSince.Store(0)
+		}
+		return conn.stopped
+	}
 	var executed uint64
 	defer func() { srv.counters[countCommands].Add(executed) }()
 	for {
-		if conn.stoppedAtBlocked = conn.blocked.Load(); conn.stoppedAtBlocked {
-			conn.incompleteSince.Store(0)
-			return nil
-		}
 		// The client has left. To execute what it sent would be of no use to anybody, because no reply
 		// can say what was done.
 		if conn.closed.Load() {
 			return errClosed
 		}
-		if conn.inFlight.Load() >= int32(srv.bounds.pipelineMax) || len(conn.batch.b) >= batchMax || conn.overOutputMax.Load() {
-			room := func() bool { return conn.inFlight.Load() < int32(srv.bounds.pipelineMax) }
+		waits := conn.order.waits() // then stopsLocked looks for room
+		if !waits && conn.inFlight.Load() >= int32(srv.bounds.pipelineMax) || len(conn.batch.b) >= batchMax || conn.overOutputMax.Load() {
+			room := func() bool { return conn.order.waits() || conn.inFlight.Load() < int32(srv.bounds.pipelineMax) }
 			if err := conn.sendAndAwait(room); err != nil {
 				return err
 			}
@@ -351,6 +369,10 @@ func (conn *connection) executeUnread() error {
 			limits = &preauthLimits
 		}
 		unread := conn.in.unread()
+		// An inline command cannot be scanned twice, so that one stays behind, whatever it is.
+		if waits && stop(len(unread) > 0 && unread[0] != '*') {
+			return nil
+		}
 		args, size, err := conn.frames.Scan(unread, limits, conn.args)
 		conn.args = args // whatever came of it, this is the room for the next command
 		if err != nil {
@@ -358,6 +380,9 @@ func (conn *connection) executeUnread() error {
 		}
 		if size == 0 { // half a command, or nothing
 			conn.noteIncomplete(len(unread) > 0, executed > 0)
+			return nil
+		}
+		if waits && stop(len(args) > 0 && !srv.table.goesAhead(args)) {
 			return nil
 		}
 		conn.in.take(size)
@@ -423,15 +448,13 @@ func (conn *connection) await(ok func() bool) error {
 func (conn *connection) endOfStream() {
 	conn.mu.Lock()
 	conn.halfClosed, conn.closedByClient = true, true
-	op := conn.blockedOp
+	waits := conn.order.waitsLocked()
 	conn.mu.Unlock()
-	if op != nil {
-		conn.server.opts.Engine.Unblock(op, errGone)
-	}
+	conn.server.endWaits(waits)
 	for {
 		// A LOCK with WAIT behind this is refused. A command that blocks because it takes several
 		// rounds ends by itself.
-		if conn.await(func() bool { return !conn.blocked.Load() }) != nil || conn.executeBatch() != nil || !conn.stoppedAtBlocked {
+		if conn.await(func() bool { return !conn.stopsLocked() }) != nil || conn.executeBatch() != nil || !conn.stopped {
 			return
 		}
 	}
@@ -497,7 +520,7 @@ func (conn *connection) close(why string) {
 	}
 	conn.closed.Store(true)
 	conn.countOutputLocked()
-	op, c := conn.blockedOp, conn.net
+	waits, c := conn.order.waitsLocked(), conn.net
 	held, byClient := conn.session.held, conn.closedByClient
 	lost := conn.advanceLocked(nil)
 	if !conn.writing {
@@ -511,22 +534,27 @@ func (conn *connection) close(why string) {
 	}
 	c.Close()
 	conn.server.log.Debug("client left", "client", conn.id, "addr", conn.addr, "why", why)
-	if op != nil {
-		conn.server.opts.Engine.Unblock(op, errGone)
-	}
+	conn.server.endWaits(waits)
 	if held != nil {
 		conn.server.opts.Engine.EndHolder(held.Holder, byClient)
 	}
 	undo(lost)
 }
 
-// unblock ends the wait of the LOCK that blocks, if one does, and reports whether it did. err nil: as
-// if its WAIT had run out.
+// unblock ends the wait of the LOCK that waits for longest, if one does, and reports whether it did. err
+// nil: as if its WAIT had run out.
 func (conn *connection) unblock(err error) bool {
 	conn.mu.Lock()
-	op := conn.blockedOp
+	waits := conn.order.waitsLocked()
 	conn.mu.Unlock()
-	return op != nil && conn.server.opts.Engine.Unblock(op, err)
+	return len(waits) > 0 && conn.server.opts.Engine.Unblock(waits[0], err)
+}
+
+// endWaits ends the waits of a client that has gone, the last one first: none of them comes to the front.
+func (srv *Server) endWaits(waits []*redlock.Op) {
+	for _, op := range slices.Backward(waits) {
+		srv.opts.Engine.Unblock(op, errGone)
+	}
 }
 
 // idle is for how long the client has sent nothing.

@@ -57,7 +57,7 @@
 //	                        metrics.go, which show the same to others
 //	server.go, session.go   who is connected, what comes in and goes out, and what belongs to one client: connection.go,
 //	                        slot.go, output.go, engine.go, tracking.go, subscribers.go, held.go, transaction.go, audit.go …
-//	errors.go, reply.go     words and data: account.go, argument.go, key_queue.go, readbuffer.go, script_cache.go,
+//	errors.go, reply.go     words and data: account.go, argument.go, key_queue.go, order.go, readbuffer.go, script_cache.go,
 //	                        script_shares.go, semaphore.go
 //
 // A handler is reached by its row in the command table alone, so that a command is added and removed
@@ -67,10 +67,10 @@
 //
 //   - Replies are in the order of the commands. What was sent together is answered together, with one
 //     write.
-//   - Operations reach the engine in the order in which one client sent them, and it keeps that order
-//     on every master.
-//   - A LOCK with WAIT blocks the commands behind it on the same connection. Its wait ends when the
-//     client leaves, when CLIENT UNBLOCK comes, or when the server drains.
+//   - Operations reach the engine in the order in which one client sent them, except past a LOCK that
+//     waits, for other tokens (order.go). The engine keeps that order on every master.
+//   - The wait of a LOCK ends when the client leaves, when CLIENT UNBLOCK comes, or when the server
+//     drains.
 //   - A lock under a token made here is released at once when its grant cannot reach the client any
 //     more. One under a token of the client's own stays until its TTL ends, because the client may be
 //     back with that token.

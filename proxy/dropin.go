@@ -14,7 +14,7 @@ import (
 // keyspace says what a command does to its keys; exchange.go executes it.
 //
 // A command is executed in order behind those before it from the same client: the lanes of the engine
-// keep single rounds in order; a command that may take several blocks its client.
+// keep single rounds in order; of a command that may take several, order.go says what stays behind it.
 
 // cmdKeys executes any command of package keyspace, or queues it behind MULTI.
 func cmdKeys(s *session, c *call) error {
@@ -37,10 +37,21 @@ func cmdKeys(s *session, c *call) error {
 	}
 	x := &keysProgram{command: command}
 	x.program, x.keys = x, distinct(keys)
-	if x.enter(c, command.Writes() && command.Denied() == nil, !command.Writes() || command.AsksHolder()) {
-		flush(x.begin())
-	}
+	x.enter(c, turnOf(command), !command.Writes() || command.AsksHolder())
 	return nil
+}
+
+// turnOf is the turn of a command on keys. One that assumes what its keys hold, and has its answer if
+// they do not hold that, takes one round.
+func turnOf(command *keyspace.Command) turn {
+	t := turn{reads: !command.Writes(), rounds: command.Writes() && command.Denied() == nil}
+	if assumed := command.Assumed(1); assumed != nil {
+		t.acquires, t.words = !assumed[0].Found, []string{assumed[0].Value}
+		if t.acquires {
+			t.words = nil
+		}
+	}
+	return t
 }
 
 // refuseUnguarded is the policy for commands that could release or extend another's lock. They are

@@ -59,7 +59,7 @@ var errorCodes = []struct {
 	{"NOQUORUM", "too few masters voted, so you do not have the lock; the message says which, and why; redlockd cleans up what may have been set",
 		[]error{redlock.ErrNoQuorum}},
 	{"LEAVING", "this server is draining: use another", []error{redlock.ErrDraining}},
-	{"BUSYWAIT", "too many `LOCK`s wait", []error{redlock.ErrTooManyWaiters}},
+	{"BUSYWAIT", "too many `LOCK`s wait, or too many of this connection", []error{redlock.ErrTooManyWaiters}},
 	{"UNBLOCKED", "the wait was ended by `CLIENT UNBLOCK … ERROR`, or because the client closed its sending side", []error{errUnblocked, errGone}},
 	{"NOAUTH", "log in first, with `AUTH` or `HELLO`", nil},
 	{"WRONGPASS", "wrong name or password", nil},

@@ -83,6 +83,7 @@ type exchange struct {
 // program is what an exchange executes. Its methods may read and write the exchange, of which they are
 // a part.
 type program interface {
+	starter
 	// assume sets states to what the client expects, runs on that, and returns true if the outcome is
 	// to be committed; false if the keys must be read.
 	assume() bool
@@ -136,24 +137,18 @@ func (x *exchange) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher {
 	return x.haveRead(result)
 }
 
-// enter takes the slot of the reply. blocks keeps back what the client has sent behind: a command that
-// may take several rounds must not be overtaken. tracks: a client that tracks keeps what the reply says
-// of the keys. It returns false if the client has gone: the call is answered then, and must not be
-// executed.
-func (x *exchange) enter(c *call, blocks, tracks bool) bool {
-	switch {
-	case !c.s.awaitScripts(c, x.keys):
-		return false
-	case blocks:
-		c.takeBlockingSlot(&x.slot)
-	default:
-		c.takeSlot(&x.slot)
-	}
-	if tracks {
+// enter takes the turn of the exchange among the commands of its client. tracks: a client that tracks
+// keeps what the reply says of the keys.
+func (x *exchange) enter(c *call, t turn, tracks bool) {
+	t.keys = x.keys
+	if x.s = c.s; tracks {
 		x.track(x.keys)
 	}
-	return true
+	c.takeTurnBlocking(&x.slot, t, t.rounds && x.script == nil, x.program)
 }
+
+// start implements starter.
+func (x *exchange) start(bool) { flush(x.begin()) }
 
 // begin runs the program for the first time.
 func (x *exchange) begin() redlock.Flusher {
@@ -318,6 +313,13 @@ func (x *exchange) word(command, script string) string {
 // Messages are paid for before anything has happened, so that a refusal means that nothing was changed.
 func (x *exchange) commit() redlock.Flusher {
 	o := &x.outcome
+	if slices.ContainsFunc(o.Changes, takesLock) && x.postpone(reread{x}) {
+		if x.queuedKey != "" { // others go first meanwhile
+			x.s.server.keyQueue.leave(x.queuedKey)
+			x.queuedKey = ""
+		}
+		return nil
+	}
 	if o.Collections && o.Writes && x.queuedKey == "" {
 		key := x.keys[0]
 		begin := func() {
@@ -492,7 +494,7 @@ func splitKey(keys []string, states []redlock.State) (key string, split bool) {
 // granted any more: the client may have gone, and the server may be draining, since the command was
 // executed.
 func (s *session) mayChange(changes []redlock.Change) error {
-	if !slices.ContainsFunc(changes, func(ch redlock.Change) bool { return ch.Do == redlock.Set && ch.Was == redlock.WasAbsent }) {
+	if !slices.ContainsFunc(changes, takesLock) {
 		return nil
 	}
 	s.conn.mu.Lock()
@@ -506,6 +508,15 @@ func (s *session) mayChange(changes []redlock.Change) error {
 	}
 	return nil
 }
+
+// takesLock reports whether a change makes a key.
+func takesLock(ch redlock.Change) bool { return ch.Do == redlock.Set && ch.Was == redlock.WasAbsent }
+
+// reread starts an exchange again that was postponed when it was to commit: its keys may hold something
+// else by now.
+type reread struct{ *exchange }
+
+func (x reread) start(bool) { x.read() }
 
 // noTTL refuses a key that would have no TTL when the change is made.
 func noTTL(ch *redlock.Change) error {

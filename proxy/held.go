@@ -62,9 +62,10 @@ func (s *session) endHold() {
 	}
 }
 
-// Idle implements redlock.Owner. A client whose command blocks is not idle: it can send no KEEPALIVE.
+// Idle implements redlock.Owner. A client of which a command waits is not idle: it may be one that sends
+// nothing before the reply.
 func (h *heldLocks) Idle() time.Duration {
-	if h.s.conn.blocked.Load() {
+	if h.s.conn.order.waits() {
 		return 0
 	}
 	return h.s.conn.idle()

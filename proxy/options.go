@@ -148,7 +148,7 @@ func (o Options) withDefaults() Options {
 	b.commandTimeout = cmp.Or(b.commandTimeout, 30*time.Second)
 	b.handshakeTimeout = cmp.Or(b.handshakeTimeout, 5*time.Second)
 	b.writeTimeout = cmp.Or(b.writeTimeout, 10*time.Second)
-	b.pipelineMax = cmp.Or(b.pipelineMax, 1024)
+	b.pipelineMax = cmp.Or(b.pipelineMax, 2048)
 	b.outputMax = cmp.Or(b.outputMax, 1<<20)
 	b.inputTotal = cmp.Or(b.inputTotal, 64<<20)
 	b.command = cmp.Or(b.command, resp.Limits{Args: 1024, Bulk: 512 << 10, Command: 1 << 20})

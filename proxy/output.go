@@ -111,18 +111,28 @@ const sharedMin = 1 << 10
 // push sends a message that is no reply. It does not block. message is called with mu held; it returns
 // nothing for a client that does not get the message, and nobody may change what it returns.
 //
-// behind: the message follows all replies that are due, or are known and still in the queue, unless the
-// command that blocks is all that the queue has. Other messages go before these, as in Redis, but
-// behind lastPush.
+// behind: the message follows all replies that are due, or are known and still in the queue. While others
+// may wait for long it is not kept back by these: it goes before them, and once more behind the reply of
+// the last read, which may show what the message is about. Other messages go before all of these, as in
+// Redis, but behind lastPush.
 func (conn *connection) push(behind bool, message func(*session) []byte) {
 	conn.mu.Lock()
 	b := message(conn.session)
 	full := len(b) > 0 && !conn.closed.Load() && conn.unsentLocked()+len(b) > conn.server.bounds.outputMax
+	sends := len(b) > 0 && !full && !conn.closed.Load()
+	if last := conn.tail; sends && behind {
+		waits := conn.order.waits()
+		if waits {
+			last = lastRead(conn.head)
+		}
+		if last != nil {
+			conn.enqueueLocked(&slot{out: b, done: true}, last)
+			conn.countQueuedLocked(len(b))
+			sends = waits
+		}
+	}
 	switch {
-	case len(b) == 0 || full || conn.closed.Load():
-	case behind && conn.head != nil && !(conn.head == conn.tail && conn.head.blocks):
-		conn.enqueueLocked(&slot{out: b, done: true}, conn.tail)
-		conn.countQueuedLocked(len(b))
+	case !sends:
 	case conn.lastPush != nil:
 		sl := &slot{out: b, done: true}
 		conn.enqueueLocked(sl, conn.lastPush)
@@ -142,6 +152,17 @@ func (conn *connection) push(behind bool, message func(*session) []byte) {
 		conn.tooSlow()
 	}
 	conn.server.relieve()
+}
+
+// lastRead is the last slot, of this one and those behind it, whose reply shows what a client that tracks
+// has read; nil: none does.
+func lastRead(sl *slot) (last *slot) {
+	for ; sl != nil; sl = sl.next {
+		if sl.reads != nil {
+			last = sl
+		}
+	}
+	return last
 }
 
 // unlinkLocked takes the first chunk of out, which then belongs to the caller: no other goroutine can

@@ -21,6 +21,8 @@ type scriptProgram struct {
 	// declared is KEYS as the script gets them: a key may stand there twice.
 	declared []string
 	argv     []string
+	// sha is the name of a script that is not known here.
+	sha string
 
 	// changed is what the last commit was to change.
 	changed []redlock.Change

@@ -35,8 +35,6 @@ type session struct {
 
 	// Read and written by any goroutine.
 
-	// scripts counts the scripts in progress. Only the reader begins one, so a 0 that it reads stays 0.
-	scripts atomic.Int32
 	// mustSlowDown: the client has published while its user's clients lag behind, see slowDown.
 	mustSlowDown atomic.Bool
 	// asksForReload: the client waits for the reply of CONFIG RELOAD, so Reload leaves it open.
@@ -63,10 +61,6 @@ type session struct {
 	held *heldLocks
 	// audited limits the refusals that the audit records; nil before the first.
 	audited *loglimit.Limiter
-
-	// scripted has the keys of scripts in progress. No two of these share a key, see awaitScripts.
-	// Guarded by conn.mu.
-	scripted map[string]struct{}
 }
 
 // replyMode is what CLIENT REPLY asked for. It drops replies, not commands: a LOCK is executed all the

@@ -1,10 +1,13 @@
 package proxy
 
 import (
+	"bytes"
 	"errors"
 	"slices"
+	"time"
 
 	"redlockd/redlock"
+	"redlockd/redlock/resp"
 )
 
 // Slots: how replies that are known late keep the order of the commands. Redis promises that replies
@@ -26,9 +29,6 @@ type slot struct {
 	proto int
 	// undo takes the outcome back if the reply is lost; nil: nothing does. Set before complete.
 	undo undoer
-	// scripted are the keys that later commands of the client wait for until the slot is complete, see
-	// session.scripted. Set before enqueue.
-	scripted []string
 	// queuedKey is the key at the front of whose queue the command is until the slot is complete
 	// (keyQueue); empty: none.
 	queuedKey string
@@ -44,9 +44,15 @@ type slot struct {
 
 	// Guarded by the connection's mu.
 	next   *slot
-	done   bool // the reply is known
-	blocks bool // no later command is executed before it is done
-	silent bool // CLIENT REPLY: nothing is sent
+	done   bool  // the reply is known
+	blocks bool  // no later command is executed before it is done
+	silent bool  // CLIENT REPLY: nothing is sent
+	turn   *turn // its place in the order of the connection; nil: it keeps nobody back
+	// validity is where in out the validity of a lock stands, an integer in ms, counted from 1; 0: there
+	// is none. Set before complete.
+	validity int
+	// doneAt is when the reply was known, on the clock of server.now, if its validity has run since.
+	doneAt int64
 
 	// room is memory of out for most replies: that of LOCK with a token made here has 55 bytes.
 	room [56]byte
@@ -72,7 +78,8 @@ type queue struct {
 }
 
 // keepsMin is the length of a command from which on it is counted that the server keeps it. Shorter
-// ones are bounded by pipelineMax, and of those that block there is one.
+// ones are bounded by pipelineMax, and of those that block there is one. What is postponed may be kept
+// for long, and counts from the first byte.
 const keepsMin = 1 << 10
 
 // enqueue appends the slot of the command that is executed. Called by the reader goroutine, before the
@@ -80,25 +87,36 @@ const keepsMin = 1 << 10
 //
 // What is in batch stands before the slot, and goes to out first. Replies that come later get slots of
 // their own (queueReply). So batch is empty while slots are in the queue.
-func (s *session) enqueue(sl *slot, proto int, blocks bool) {
-	sl.s, sl.cmd, sl.account, sl.proto, sl.blocks = s, s.call.cmd, s.account(), proto, blocks
+//
+// t is its turn among the commands of the client, nil if it has none. It returns false if the command is
+// postponed until to.start is called.
+func (s *session) enqueue(sl *slot, proto int, blocks bool, t *turn, to starter) (now bool) {
+	sl.s, sl.cmd, sl.account, sl.proto = s, s.call.cmd, s.account(), proto
 	sl.out = sl.room[:0]
 	sl.silent = s.silent()
 	conn := s.conn
 	conn.mu.Lock()
 	conn.flushBatchLocked()
 	conn.enqueueLocked(sl, conn.tail)
-	if !blocks && conn.commandSize >= keepsMin {
+	now = true
+	if t != nil {
+		sl.turn, now = conn.order.addLocked(t, to)
+	}
+	switch {
+	case !now:
+		sl.keeps = conn.commandSize + postponedCost
+	case !blocks && conn.commandSize >= keepsMin:
 		sl.keeps = conn.commandSize
+	}
+	if sl.keeps > 0 {
 		conn.keepLocked(sl.keeps)
 	}
-	if len(sl.scripted) > 0 {
-		s.beginScriptLocked(sl.scripted)
-	}
-	if blocks {
-		conn.blocked.Store(true)
+	// A change that is postponed blocks nothing: those on its keys stay behind it all the same.
+	if sl.blocks = blocks && (now || !t.rounds); sl.blocks {
+		conn.order.blocked.Store(true)
 	}
 	conn.mu.Unlock()
+	return now
 }
 
 // enqueueLocked puts a slot into the queue, done or not, behind this one: the tail, for most.
@@ -141,54 +159,6 @@ func (c *call) await(ok func() bool) {
 	c.out = conn.batch.b
 }
 
-// awaitScripts waits for scripts of the same client that have one of these keys and are not answered
-// yet (slot.scripted). They may take several rounds, and what the client sent behind them must not
-// overtake them. Scripts on other keys are not waited for, as many callers share one connection. The
-// caller must take a slot next, unless the result is false: what is written to it now stands behind the
-// replies that were waited for.
-//
-// It returns false if the client has gone meanwhile. The call is answered then, and must not be
-// executed: nobody would know what it did.
-func (s *session) awaitScripts(c *call, keys []string) (alive bool) {
-	if s.scripts.Load() > 0 { // else none can come but from this goroutine
-		free := func() bool {
-			return !slices.ContainsFunc(keys, func(key string) bool { _, ok := s.scripted[key]; return ok })
-		}
-		s.conn.mu.Lock()
-		now := free()
-		s.conn.mu.Unlock()
-		if !now {
-			c.await(free)
-		}
-	}
-	// It may have closed since executeUnread looked, and its scripts have ended with it: then there was
-	// nothing to wait for.
-	if s.conn.closed.Load() {
-		flush(c.newSlot().fail(errGone))
-		return false
-	}
-	return true
-}
-
-// beginScriptLocked has commands with these keys wait from now on.
-func (s *session) beginScriptLocked(keys []string) {
-	if s.scripted == nil {
-		s.scripted = make(map[string]struct{})
-	}
-	for _, key := range keys {
-		s.scripted[key] = struct{}{}
-	}
-	s.scripts.Add(1)
-}
-
-// endScriptLocked ends what beginScriptLocked has begun. The caller wakes those that wait.
-func (s *session) endScriptLocked(keys []string) {
-	for _, key := range keys {
-		delete(s.scripted, key)
-	}
-	s.scripts.Add(-1)
-}
-
 // flushBatchLocked copies what the reader has collected to out.
 func (conn *connection) flushBatchLocked() {
 	if len(conn.batch.b) > 0 {
@@ -229,20 +199,37 @@ func (conn *connection) keepLocked(n int) {
 	conn.countOutputLocked()
 }
 
-// setBlockedOp says which operation the command that blocks waits for, so that its wait can be ended.
-// It is called when the operation has been started: Unblock leaves one alone that does not wait yet. If
-// the operation is complete already, nothing blocks and nothing is kept. If the connection was closed
-// in between, close did not find it, and it is ended here.
-func (conn *connection) setBlockedOp(op *redlock.Op) {
+// setWaitingOp says which operation a LOCK with WAIT waits for, so that its wait can be ended. It is
+// called when the operation has been started: Unblock leaves one alone that does not wait yet. If the
+// operation is complete already, nothing waits and nothing is kept. If the client has gone in between,
+// nobody who ended its waits has found this one, and it is ended here.
+func (sl *slot) setWaitingOp(op *redlock.Op) {
+	conn := sl.s.conn
 	conn.mu.Lock()
-	closed := conn.closed.Load()
-	if conn.blocked.Load() {
-		conn.blockedOp = op
+	gone := conn.closed.Load() || conn.halfClosed
+	if !sl.done {
+		sl.turn.op = op
 	}
 	conn.mu.Unlock()
-	if closed {
+	if gone {
 		conn.server.opts.Engine.Unblock(op, errGone)
 	}
+}
+
+// postpone has a command that runs stay behind those before it that may take a lock, as it does so too.
+// It reports whether there are such; then to starts it again.
+func (sl *slot) postpone(to starter) bool {
+	conn := sl.s.conn
+	conn.mu.Lock()
+	defer conn.mu.Unlock()
+	postponed := conn.order.postponeLocked(sl.turn, to)
+	if postponed && sl.blocks {
+		sl.blocks = false
+		conn.order.blocked.Store(false)
+		conn.wakeStoppedLocked()
+		conn.changed.Signal()
+	}
+	return postponed
 }
 
 // complete says that the reply is in out. If the result is not nil, its Flush sends the reply: the
@@ -260,9 +247,6 @@ func (sl *slot) complete() redlock.Flusher {
 	sl.finishReads()
 	conn.mu.Lock()
 	sl.done = true
-	if len(sl.scripted) > 0 {
-		s.endScriptLocked(sl.scripted)
-	}
 	if sl.silent {
 		sl.out, sl.undo = sl.out[:0], nil // the client does not want the reply, so its lock stays
 	}
@@ -270,15 +254,21 @@ func (sl *slot) complete() redlock.Flusher {
 	if sl.keeps > 0 {
 		conn.keepLocked(-sl.keeps)
 	}
-	if sl.blocks {
-		conn.blocked.Store(false)
-		conn.blockedOp = nil
+	t := sl.turn
+	if t != nil {
+		conn.order.removeLocked(t)
+	}
+	if sl.blocks || t != nil && t.waits {
 		conn.lastUsed.Store(s.server.now())
-		if conn.parked {
-			conn.wakeReaderLocked()
-		}
+	}
+	if sl.validity > 0 && conn.head != sl && !sl.silent {
+		sl.doneAt = s.server.now()
 	}
 	lost := conn.advanceLocked(nil)
+	if sl.blocks {
+		conn.order.blocked.Store(false)
+	}
+	conn.wakeStoppedLocked()
 	// No Flusher if somebody else will send: the goroutine that writes, the reader at the end of its
 	// batch, or the caller of the Flusher that was returned before.
 	var flusher redlock.Flusher
@@ -289,7 +279,37 @@ func (sl *slot) complete() redlock.Flusher {
 	conn.changed.Signal()
 	conn.mu.Unlock()
 	undo(lost)
+	if t != nil {
+		startPostponed(conn)
+	}
 	return flusher
+}
+
+// startPostponed starts what was postponed for a command that has left the order. Called with no lock
+// held.
+func startPostponed(conn *connection) {
+	o := &conn.order
+	conn.mu.Lock()
+	defer conn.mu.Unlock()
+	if o.starting {
+		return
+	}
+	for t := o.nextLocked(); t != nil; t = o.nextLocked() {
+		starts, gone := t.starts, conn.closed.Load() || conn.halfClosed && t.acquires
+		o.starting, t.starts = true, nil
+		o.countLocked()
+		conn.mu.Unlock()
+		if gone {
+			flush(starts.fail(errGone))
+		} else {
+			starts.start(true)
+		}
+		conn.mu.Lock()
+		o.starting = false
+		if !t.waits && !t.rounds {
+			o.removeLocked(t)
+		}
+	}
 }
 
 // fail is complete with an error in place of any other reply. To a user who does not administer the
@@ -335,6 +355,9 @@ func (conn *connection) advanceLocked(lost []undoer) []undoer {
 		}
 		conn.inFlight.Add(-1)
 		conn.queued -= len(sl.out)
+		if sl.doneAt > 0 {
+			sl.ageValidity(time.Duration(conn.server.now() - sl.doneAt))
+		}
 		if sl.undo != nil && (conn.halfClosed || closed) {
 			lost = append(lost, sl.undo)
 			sl.out, sl.undo = appendError(sl.out[:0], errGone), nil // a client that is half closed may still read
@@ -348,6 +371,16 @@ func (conn *connection) advanceLocked(lost []undoer) []undoer {
 		}
 	}
 	return lost
+}
+
+// ageValidity takes from the validity in the reply what has run of it while the reply was kept back by
+// others before it, in ms: the client counts from the reply.
+func (sl *slot) ageValidity(age time.Duration) {
+	from := sl.validity - 1
+	end := from + bytes.IndexByte(sl.out[from:], '\n') + 1
+	rest := slices.Clone(sl.out[end:])
+	ms, _ := resp.ParseInt(sl.out[from+1 : end-2])
+	sl.out = append(resp.AppendInt(sl.out[:from], max(0, ms-int64((age+time.Millisecond-1)/time.Millisecond))), rest...)
 }
 
 // undo is called with no lock held: replyLost calls the engine.

@@ -107,7 +107,7 @@ type trackedReads struct {
 }
 
 // track notes that the command reads these keys, each named once. It must be called before they are
-// read, behind takeSlot, by the reader goroutine. If the command has reads, it may be called again for
+// read, with the session of the slot known, by the reader goroutine. If the command has reads, it may be called again for
 // further keys, by the goroutine that works on it.
 func (sl *slot) track(keys []string) {
 	s := sl.s

@@ -1,5 +1,7 @@
 //! Drives rslock by lines on standard input, see ../README.md.
 
+mod shared;
+
 use std::time::Duration;
 
 use rslock::{Lock, LockError, LockManager};
@@ -85,6 +87,10 @@ fn version(package: &str) -> &'static str {
 #[tokio::main(flavor = "current_thread")]
 async fn main() {
     let args: Vec<String> = std::env::args().collect();
+    if let [_, host, port, callers, connections] = &args[..] {
+        let numbers = [callers, connections].map(|n| n.parse().expect("a number"));
+        return shared::play(&format!("redis://{host}:{port}/"), numbers[0], numbers[1]).await.expect("the callers are served");
+    }
     let mut program = Program::new(&format!("redis://{}:{}/", args[1], args[2]));
     println!("ready rslock {}, redis-rs {}", version("rslock"), version("redis"));
     let mut lines = BufReader::new(tokio::io::stdin()).lines();
