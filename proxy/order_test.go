@@ -412,3 +412,140 @@ func playPipelines(t *testing.T, callers []caller, shared bool, random *rand.Ran
 	}
 	readers.Wait()
 }
+
+// mux is a connection that callers share, as the clients of today do: replies find their callers by their order.
+type mux struct {
+	*client
+	mu      sync.Mutex
+	waiting chan chan string
+}
+
+func (srv *testServer) dialShared() *mux {
+	m := &mux{client: srv.dial(), waiting: make(chan chan string, 100)}
+	srv.t.Cleanup(func() { close(m.waiting) })
+	go func() {
+		for to := range m.waiting {
+			text, err := readReply(m.r)
+			if err != nil {
+				text = "closed: " + err.Error()
+			}
+			to <- text
+		}
+	}()
+	return m
+}
+
+func (m *mux) call(args ...string) <-chan string {
+	to := make(chan string, 1)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.waiting <- to
+	if _, err := m.conn.Write([]byte(frameOf(args...))); err != nil {
+		m.t.Error(err)
+	}
+	return to
+}
+
+// Callers share one connection to each of two servers, and masters stand still for a moment, now one and now three. No two hold a lock at the same
+// time, whatever took it; nobody waits for longer than his WAIT and what was before it; and in the end all is free.
+func TestCallersOfSharedConnectionsUnderFaults(t *testing.T) {
+	const callers, ttl = 12, 20 * time.Second
+	for seed := range uint64(8) {
+		inVirtualTime(t, func(t *testing.T) {
+			srv := serve(t)
+			twin := srv.twin()
+			shared := []*mux{srv.dialShared(), twin.dialShared()}
+			var mu sync.Mutex
+			until := map[string]time.Time{}
+			owner := map[string]string{}
+			granted := 0
+			takes := func(key, token string) {
+				mu.Lock()
+				defer mu.Unlock()
+				if time.Now().Before(until[key]) {
+					t.Errorf("seed %d: %s is granted %s, which %s holds", seed, token, key, owner[key])
+				}
+				granted++
+				until[key], owner[key] = time.Now().Add(ttl/2), token // less than the validity that remains of any grant
+			}
+			leaves := func(key, token string) {
+				mu.Lock()
+				defer mu.Unlock()
+				if owner[key] == token {
+					delete(until, key)
+				}
+			}
+			var all sync.WaitGroup
+			for i := range callers {
+				all.Go(func() {
+					random := rand.New(rand.NewPCG(seed, uint64(i)))
+					for n := range 15 {
+						conn := shared[i%len(shared)]
+						key, token := fmt.Sprint("k", random.IntN(2)), fmt.Sprintf("t%d-%d", i, n)
+						var lock []string
+						switch random.IntN(5) {
+						case 0:
+							lock = []string{"LOCK", key, "20s", "TOKEN", token}
+						case 1:
+							lock = []string{"SET", key, token, "NX", "PX", "20000"}
+						case 2:
+							lock = []string{"EVAL", "return redis.call('set', KEYS[1], ARGV[1], 'nx', 'px', 20000) and 1 or 0", "1", key, token}
+						default:
+							lock = []string{"LOCK", key, "20s", "TOKEN", token, "WAIT", "10s"}
+						}
+						reply := <-conn.call(lock...)
+						if held := reply == "+OK" || reply == ":1" || strings.HasPrefix(reply, "["); !held {
+							if random.IntN(2) == 0 {
+								<-conn.call("UNLOCK", key, token) // NOQUORUM: it may be held
+							}
+							time.Sleep(time.Duration(random.IntN(50)) * time.Millisecond)
+							continue
+						}
+						takes(key, token)
+						time.Sleep(time.Duration(random.IntN(20)) * time.Millisecond)
+						release := [][]string{{"UNLOCK", key, token}, {"DELEX", key, "IFEQ", token}, {"EVAL", releaseScript, "1", key, token}}[random.IntN(3)]
+						leaves(key, token)
+						<-conn.call(release...)
+					}
+				})
+			}
+			stop := make(chan struct{})
+			var faults sync.WaitGroup
+			faults.Go(func() {
+				random := rand.New(rand.NewPCG(seed, 99))
+				for {
+					select {
+					case <-stop:
+						return
+					case <-time.After(time.Duration(random.IntN(1500)) * time.Millisecond):
+					}
+					still := random.Perm(5)[:1+2*random.IntN(2)]
+					for _, m := range still {
+						srv.masters[m].Freeze()
+					}
+					time.Sleep(time.Duration(random.IntN(800)) * time.Millisecond)
+					for _, m := range still {
+						srv.masters[m].Thaw()
+					}
+				}
+			})
+			all.Wait()
+			close(stop)
+			faults.Wait()
+			if granted < callers {
+				t.Errorf("seed %d: %d grants, want more than one of each caller", seed, granted)
+			}
+			for _, server := range []*testServer{srv, twin} {
+				for _, conn := range server.clients() {
+					if n := conn.order.length.Load(); n != 0 {
+						t.Errorf("seed %d: %d commands are still in the order", seed, n)
+					}
+				}
+			}
+			time.Sleep(time.Minute)
+			last := srv.dial()
+			last.do("LOCK", "k0", "20s").granted(1, 20000)
+			last.do("LOCK", "k1", "20s").granted(1, 20000)
+		})
+	}
+}
