@@ -139,7 +139,9 @@ func cmdLOCK(s *session, c *call) error {
 	request := req // req itself stays on the stack
 	l.request, l.since = &request, s.server.now()
 	l.token[0] = req.Token
-	c.takeTurn(&l.slot, turn{keys: withSlots(l.keys, req.Slots), words: l.token[:], acquires: true, waits: req.Wait > 0}, l)
+	t := turn{keys: withSlots(l.keys, req.Slots), words: l.token[:], acquires: true, waits: req.Wait > 0}
+	t.queues = t.waits && len(t.keys) == 1 && !req.Shared
+	c.takeTurn(&l.slot, t, l)
 	return nil
 }
 

@@ -56,6 +56,8 @@ type turn struct {
 	acquires bool
 	// waits: it is a LOCK with WAIT.
 	waits bool
+	// queues: it is one that the engine grants in the order in which those of its resource came.
+	queues bool
 	// reads: it changes nothing.
 	reads bool
 	// rounds: it may take several, so it must not be overtaken until it is answered.
@@ -99,10 +101,10 @@ func (t *turn) behind(earlier *turn) bool {
 	return len(t.words) == 0 || len(earlier.words) == 0 || meet(t.words, earlier.words)
 }
 
-// queuesBehind reports whether both are LOCKs that wait for the same resource: the engine grants it to one
-// after the other in their order, so that the reply of the later one is kept back by none.
+// queuesBehind reports whether both wait for the same resource in the engine: that is granted to the
+// earlier one first, so that it keeps no reply of the later one back.
 func (t *turn) queuesBehind(earlier *turn) bool {
-	return t.waits && earlier.waits && earlier.starts == nil && len(t.keys) == 1 && slices.Equal(t.keys, earlier.keys)
+	return t.queues && earlier.queues && earlier.starts == nil && slices.Equal(t.keys, earlier.keys)
 }
 
 // meet reports whether there is something in both.

@@ -19,8 +19,8 @@ import (
 
 func TestWhatStaysBehind(t *testing.T) {
 	keys := func(keys ...string) []string { return keys }
-	waits := turn{keys: keys("k"), words: keys("a"), acquires: true, waits: true}
-	made := turn{keys: keys("k"), words: keys(""), acquires: true, waits: true}
+	waits := turn{keys: keys("k"), words: keys("a"), acquires: true, waits: true, queues: true}
+	made := turn{keys: keys("k"), words: keys(""), acquires: true, waits: true, queues: true}
 	script := turn{keys: keys("k", "l"), words: keys("a", "1000"), rounds: true}
 	later := script
 	later.starts = reread{}
@@ -32,8 +32,9 @@ func TestWhatStaysBehind(t *testing.T) {
 		want    bool
 	}{
 		{"a LOCK behind a LOCK that waits", turn{keys: keys("other"), words: keys("b"), acquires: true}, waits, true},
-		{"a LOCK with WAIT of the same resource", turn{keys: keys("k"), words: keys("b"), acquires: true, waits: true}, waits, false},
-		{"one of the same token, too", turn{keys: keys("k"), words: keys("a"), acquires: true, waits: true}, waits, true},
+		{"a LOCK with WAIT of the same resource", turn{keys: keys("k"), words: keys("b"), acquires: true, waits: true, queues: true}, waits, false},
+		{"one of the same token, too", turn{keys: keys("k"), words: keys("a"), acquires: true, waits: true, queues: true}, waits, true},
+		{"a reader, which does not queue", turn{keys: keys("k"), words: keys("b"), acquires: true, waits: true}, waits, true},
 		{"two that make their tokens", made, made, false},
 		{"a LOCK without WAIT of the same resource", turn{keys: keys("k"), words: keys("b"), acquires: true}, waits, true},
 		{"one that waits for more", turn{keys: keys("k", "l"), words: keys("b"), acquires: true, waits: true}, waits, true},
@@ -548,4 +549,21 @@ func TestCallersOfSharedConnectionsUnderFaults(t *testing.T) {
 			last.do("LOCK", "k1", "20s").granted(1, 20000)
 		})
 	}
+}
+
+// A reader is let in beside others while a writer waits. Behind the writer's LOCK on the same connection it would hold a lock of which it cannot know.
+func TestReaderStaysBehindAWriterThatWaits(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
+		srv := serve(t)
+		c, other := srv.dial(), srv.dial()
+		other.do("LOCK", "k", "20s", "SHARED", "TOKEN", "r").granted(1, 20000)
+		c.raw(frameOf("LOCK", "k", "5s", "TOKEN", "w", "WAIT", "10s") + frameOf("LOCK", "k", "5s", "SHARED", "TOKEN", "mine", "WAIT", "10s") + frameOf("PING"))
+		srv.waiting(1)
+		other.do("UNLOCK", "k", "r").is(":1")
+		c.read().granted(4000, 5000)
+		c.send("UNLOCK", "k", "w")
+		c.read().granted(4000, 5000)
+		c.read().is("+PONG")
+		c.read().is(":1")
+	})
 }
