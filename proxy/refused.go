@@ -3,6 +3,7 @@ package proxy
 import (
 	"cmp"
 	"net"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -83,15 +84,39 @@ func wrongSubcommandArity(args [][]byte) error {
 		clipped(args[1], 128), strings.ToUpper(string(args[0])))
 }
 
-// refusersMax bounds the client libraries and their commands that the log names once each. Names that
-// clients give themselves may be as many as connections: those above the bound are counted only.
-const refusersMax = 1024
+// refusersMax bounds the client libraries and their commands whose refusals the log names, and
+// reasonsMax the reasons of each. Names that clients give themselves may be as many as connections: those
+// above the bound are counted only.
+const (
+	refusersMax = 1024
+	reasonsMax  = 8
+)
 
-// refuser is whose refusals of one command the log names once.
+// refuser is whose refusals of one command the log names once for each reason.
 type refuser struct{ library, command string }
 
+// reasonOf is the text of a refusal without what differs from one call to the next: numbers, and names in
+// quotes.
+func reasonOf(refusal string) string {
+	var b strings.Builder
+	for rest := refusal; rest != ""; {
+		at := strings.IndexAny(rest, `"0123456789`)
+		if at < 0 {
+			at = len(rest)
+		}
+		b.WriteString(rest[:at])
+		rest = rest[at:]
+		if quoted, err := strconv.QuotedPrefix(rest); err == nil {
+			rest = rest[len(quoted):]
+		} else if rest != "" {
+			rest = rest[1:]
+		}
+	}
+	return b.String()
+}
+
 // countRefused counts a refusal by the command's name, and has the log name the first one of each
-// client library and command. Any goroutine may call it, without conn.mu.
+// client library, command and reason. Any goroutine may call it, without conn.mu.
 func (s *session) countRefused(refusal *refusedError, cmd *command) {
 	name := refusal.command
 	if name == "" && cmd != nil {
@@ -106,7 +131,7 @@ func (s *session) countRefused(refusal *refusedError, cmd *command) {
 		host = s.conn.addr
 	}
 	srv, now := s.server, time.Now()
-	dropped, first := srv.stats.countRefused(refuser{cmp.Or(library, client, host), name}, func() (int64, bool) {
+	dropped, first := srv.stats.countRefused(refuser{cmp.Or(library, client, host), name}, reasonOf(refusal.Error()), func() (int64, bool) {
 		if !mayLog { // strangers must not take the lines of others
 			return 0, false
 		}

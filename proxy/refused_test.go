@@ -1,7 +1,7 @@
 package proxy
 
-// Goal: what this endpoint refuses is seen by the operator, by name, and named once for each client library, although the library may
-// hide it. Method: dialogues, INFO, the metrics and the log.
+// Goal: what this endpoint refuses is seen by the operator, by name, and named once for each client library and reason, although the
+// library may hide it. Method: dialogues, INFO, the metrics and the log.
 
 import (
 	"fmt"
@@ -85,9 +85,16 @@ func TestRefusedCommandsAreCounted(t *testing.T) {
 		t.Errorf("the metric after CONFIG RESETSTAT: got %v, want 3", got)
 	}
 
+	// Each reason once, whatever the key or the TTL.
+	c.do("SET", "k", "v", "NX", "PX", "400000").err("ERR ttl of 400000 ms is above the most")
+	c.do("HSET", "other", "f", strings.Repeat("x", 19_000)).err(`ERR key "other" would take`)
 	for name := range want {
-		if n := strings.Count(log.String(), `"command refused" command=`+name+" "); n != 1 {
-			t.Errorf("the log has %d lines of one library and %s, want 1:\n%s", n, name, log.String())
+		n := 1
+		if name == "set" || name == "eval" {
+			n = 2
+		}
+		if got := strings.Count(log.String(), `"command refused" command=`+name+" "); got != n {
+			t.Errorf("the log has %d lines of one library and %s, want %d:\n%s", got, name, n, log.String())
 		}
 	}
 	for _, part := range []string{"command=lpush", "library=some-library", "version=4.7.0", `reason="ERR LPUSH is not served`, `to_do="run redlockd check --library`, "cmd/redlockd/libraries.md"} {
@@ -125,26 +132,37 @@ func TestRefusalsOfClientsWithoutNames(t *testing.T) {
 // The first line that finds room names a library, and no crowd of names fills the memory or the log.
 func TestRefusersAreBounded(t *testing.T) {
 	var st stats
-	st.refused, st.refusers = make(map[string]uint64), make(map[refuser]struct{})
+	st.refused, st.refusers = make(map[string]uint64), make(map[refuser][]uint64)
 	full := func() (int64, bool) { return 0, false }
 	room := func() (int64, bool) { return 3, true }
 	for i, c := range []struct {
-		library, command string
-		allow            func() (int64, bool)
-		want             bool
-	}{{"a", "del", full, false}, {"a", "del", room, true}, {"a", "del", room, false}, {"a", "set", room, true},
-		{"", "del", room, true}, {"", "del", room, false}, {"b", "del", room, true}} {
-		if dropped, first := st.countRefused(refuser{c.library, c.command}, c.allow); first != c.want || first && dropped != 3 {
+		library, command, reason string
+		allow                    func() (int64, bool)
+		want                     bool
+	}{{"a", "del", "one", full, false}, {"a", "del", "one", room, true}, {"a", "del", "one", room, false}, {"a", "set", "one", room, true},
+		{"", "del", "one", room, true}, {"", "del", "one", room, false}, {"b", "del", "one", room, true},
+		{"a", "del", "another", full, false}, {"a", "del", "another", room, true}, {"a", "del", "another", room, false}, {"a", "del", "one", room, false}} {
+		if dropped, first := st.countRefused(refuser{c.library, c.command}, c.reason, c.allow); first != c.want || first && dropped != 3 {
 			t.Errorf("refusal %d, of %q: got %v, %d left out, want %v", i, c.library, first, dropped, c.want)
 		}
 	}
+	// Reasons are bounded, too: a script can put anything into its error.
+	few := 0
+	for i := range 2 * reasonsMax {
+		if _, first := st.countRefused(refuser{"c", "eval"}, strings.Repeat("x", i), room); first {
+			few++
+		}
+	}
+	if few != reasonsMax {
+		t.Errorf("%d lines of one library and command, want %d", few, reasonsMax)
+	}
 	lines := 0
 	for i := range 2 * refusersMax {
-		if _, first := st.countRefused(refuser{fmt.Sprint("pod-", i), "del"}, room); first {
+		if _, first := st.countRefused(refuser{fmt.Sprint("pod-", i), "del"}, "one", room); first {
 			lines++
 		}
 	}
-	if most := uint64(2*refusersMax + 6); lines != refusersMax-4 || len(st.refusers) != refusersMax || st.refused["del"] != most {
-		t.Errorf("got %d lines of %d, %d refusals, want %d, %d, %d", lines, len(st.refusers), st.refused["del"], refusersMax-4, refusersMax, most)
+	if most := uint64(2*refusersMax + 10); lines != refusersMax-5 || len(st.refusers) != refusersMax || st.refused["del"] != most {
+		t.Errorf("got %d lines of %d, %d refusals, want %d, %d, %d", lines, len(st.refusers), st.refused["del"], refusersMax-5, refusersMax, most)
 	}
 }

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"crypto/rand"
 	"encoding/hex"
+	"hash/fnv"
 	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -32,8 +34,9 @@ type stats struct {
 	refused map[string]uint64
 	// refusedReset has refused as it stood at the last CONFIG RESETSTAT.
 	refusedReset map[string]uint64
-	// refusers are those of whom the log has named a refusal, at most refusersMax.
-	refusers map[refuser]struct{}
+	// refusers has for each of at most refusersMax the hashes of the reasons that the log has named, at
+	// most reasonsMax.
+	refusers map[refuser][]uint64
 	// reset has the counters as they stood at the last CONFIG RESETSTAT.
 	reset totals
 	// rate is how many commands per second there were when it was measured last.
@@ -52,7 +55,7 @@ func newStats(now time.Time) *stats {
 	var id [20]byte
 	rand.Read(id[:])
 	return &stats{runID: hex.EncodeToString(id[:]), byCode: make(map[string]uint64), everByCode: everyCode(), rateTime: now,
-		refused: make(map[string]uint64), refusers: make(map[refuser]struct{})}
+		refused: make(map[string]uint64), refusers: make(map[refuser][]uint64)}
 }
 
 // codeOther stands for the codes that scripts make up.
@@ -114,17 +117,21 @@ func (st *stats) codesEver() map[string]uint64 {
 	return maps.Clone(st.everByCode)
 }
 
-// countRefused counts a refusal. It returns true if it is the first one of the library and command, and
-// allow has room for a line in the log; otherwise the next refusal may be the first one.
-func (st *stats) countRefused(by refuser, allow func() (dropped int64, ok bool)) (dropped int64, first bool) {
+// countRefused counts a refusal for this reason (reasonOf). It returns true if it is the first one of
+// the library, command and reason, and allow has room for a line in the log; otherwise the next refusal
+// may be the first one.
+func (st *stats) countRefused(by refuser, reason string, allow func() (dropped int64, ok bool)) (dropped int64, first bool) {
+	hash := fnv.New64a()
+	hash.Write([]byte(reason))
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	st.refused[by.command]++
-	if _, known := st.refusers[by]; known || len(st.refusers) == refusersMax {
+	reasons := st.refusers[by]
+	if slices.Contains(reasons, hash.Sum64()) || len(reasons) == reasonsMax || len(reasons) == 0 && len(st.refusers) == refusersMax {
 		return 0, false
 	}
 	if dropped, first = allow(); first {
-		st.refusers[by] = struct{}{}
+		st.refusers[by] = append(reasons, hash.Sum64())
 	}
 	return dropped, first
 }
