@@ -2,7 +2,9 @@ package proxy
 
 import (
 	"slices"
+	"strings"
 
+	"redlockd/proxy/access"
 	"redlockd/redlock"
 	"redlockd/redlock/resp"
 )
@@ -42,6 +44,9 @@ func subscribe(s *session, c *call, kind subscription, may func(name string) boo
 		if !may(string(arg)) && !forAll(string(arg)) {
 			return noPermission(s.user(), "channel", string(arg))
 		}
+		if refusal := silentRefusal(string(arg), kind); refusal != nil {
+			return refusal
+		}
 	}
 	s.conn.mu.Lock()
 	defer s.conn.mu.Unlock()
@@ -74,6 +79,25 @@ func subscribe(s *session, c *call, kind subscription, may func(name string) boo
 		out = nil
 	}
 	c.confirmLocked(out)
+	return nil
+}
+
+// silentRefusal is the error for a channel that never carries a message here, or for a pattern that can
+// only be meant for such channels; nil for others. A client that waits for one of them would wait for
+// ever and not know why.
+func silentRefusal(name string, kind subscription) error {
+	literal := name
+	if at := strings.IndexAny(name, `*?[\`); kind == toPattern && at >= 0 {
+		literal = name[:at]
+	}
+	switch {
+	case strings.HasPrefix(literal, "__keyevent@"), strings.HasPrefix(literal, "__keyspace@"),
+		kind == toPattern && strings.HasPrefix(literal, "__key") && (strings.HasPrefix("__keyevent@", literal) || strings.HasPrefix("__keyspace@", literal)):
+		return refusedf("ERR redlockd sends no keyspace notifications, so the subscription %.200q would never get a message: LOCK with WAIT waits until a lock ends, "+
+			"CLIENT TRACKING tells when a key changes, %s tells of held locks that are lost", name, redlock.LostChannel)
+	case strings.HasPrefix(literal, redlock.ReservedPrefix) && !(literal == redlock.LostChannel || kind == toPattern && access.Match(name, redlock.LostChannel)):
+		return errorf("ERR of the channels that begin with %s, clients get the messages of %s alone", redlock.ReservedPrefix, redlock.LostChannel)
+	}
 	return nil
 }
 

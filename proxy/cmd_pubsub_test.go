@@ -31,6 +31,39 @@ func TestSubscriptionsAreBounded(t *testing.T) {
 	c.do("SUBSCRIBE", "a").is(`["subscribe" "a" :1]`)
 }
 
+// Goal: nobody waits for messages that cannot come. Method: subscriptions to keyspace notifications, as clients make them, and to
+// redlockd's own channels; what only looks like them, and globs that match other channels too, must work.
+func TestSubscriptionsThatNeverDeliver(t *testing.T) {
+	srv := serve(t)
+	c := srv.dial()
+	for _, name := range []string{"__keyevent@0__:expired", "__keyspace@0__:lock", "__keyevent@*__:expired", "__keyevent@*"} {
+		for _, command := range []string{"SUBSCRIBE", "PSUBSCRIBE"} {
+			c.do(command, "fine", name).err(`ERR redlockd sends no keyspace notifications, so the subscription "` + name + `" would never get a message: LOCK with WAIT waits`)
+		}
+		c.do("SSUBSCRIBE", name).err("ERR SSUBSCRIBE is not served")
+	}
+	for _, pattern := range []string{"__key*__:*", "__key*", "__keyevent?0__:expired", "__keyspace@[0-9]__:*", `__keyspace\@0__:k`} {
+		c.do("PSUBSCRIBE", pattern).err("ERR redlockd sends no keyspace notifications")
+	}
+	for _, name := range []string{"redlockd:fleet", "redlockd:losts", "redlockd:"} {
+		c.do("SUBSCRIBE", name).err("ERR of the channels that begin with redlockd:, clients get the messages of redlockd:lost alone")
+		c.do("PSUBSCRIBE", name).err("ERR of the channels that begin with redlockd:")
+	}
+	c.do("PSUBSCRIBE", "redlockd:f*").err("ERR of the channels that begin with redlockd:")
+	if got := c.info("refusedstats"); got["refusedstat_subscribe"] != "count=4" || got["refusedstat_psubscribe"] != "count=9" {
+		t.Errorf("INFO counts %v", got)
+	}
+	n := 0
+	for _, name := range []string{"*", "__*", "?*", "__keyboard*", "__keyevents", "redlockd:*", "redlockd:lost", "[_]_keyevent@0__:del", `\__keyspace@0__:*`} {
+		n++
+		c.do("PSUBSCRIBE", name).is(fmt.Sprintf(`["psubscribe" %q :%d]`, name, n))
+	}
+	for _, name := range []string{"*", "__key*", "__keyevent", "__Booksleeve_MasterChanged", "redlockd:lost"} {
+		n++
+		c.do("SUBSCRIBE", name).is(fmt.Sprintf(`["subscribe" %q :%d]`, name, n))
+	}
+}
+
 // Goal: the patterns that every message is compared with are bounded over all clients; one that many have counts once.
 func TestPatternsOfAllClientsAreBounded(t *testing.T) {
 	srv := serve(t)
