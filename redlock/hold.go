@@ -223,8 +223,11 @@ func (s *holds) released(resources []string, token string, d *deferred) {
 	}
 }
 
-// partLost is why a lock is lost of which a part has ended.
-const partLost = "one of its resources was released or taken over alone"
+// Why a lock is lost: its validity has ended, or a part of it.
+const (
+	notRenewed = "it could not be renewed"
+	partLost   = "one of its resources was released or taken over alone"
+)
 
 // isPart tells whether these resources are only a part of what is bound.
 func (b *binding) isPart(resources []string) bool {
@@ -303,7 +306,7 @@ func (c *Client) renewHeld(d *deferred) {
 		left := b.until - c.own.At(d.now)
 		switch h := b.holder; {
 		case left <= 0:
-			c.holds.lost(b, "it could not be renewed", d)
+			c.holds.lost(b, notRenewed, d)
 			continue
 		case b.renewing: //mutant:renewed-twice
 		case h.silence > 0 && h.owner.Idle() > h.silence: //mutant:silence-ignored
@@ -377,7 +380,7 @@ func (s *holds) lost(b *binding, why string, d *deferred) {
 	s.losses++
 	heldSince, _ := tokenBirth(b.token)
 	s.log.Log(s.logger, slog.LevelWarn, d.now, "held lock lost", "resource", b.keys[0], "resources", len(b.keys), "why", why,
-		"to_do", "its client was told; if masters were restarted or flushed, or nobody can reach a quorum, see the lines about them", b.note.attr(heldSince))
+		"to_do", "its client is told by the next KEEPALIVE, or is disconnected; if masters were restarted or flushed, or nobody can reach a quorum, see the lines about them", b.note.attr(heldSince))
 }
 
 // reportEnded tells owners that their locks have ended, and subscribers of losses. It must be called

@@ -18,6 +18,9 @@ import (
 // for after the KEEPALIVE came, with clocks in step with ours, prove that our clock has not stood still
 // since the renewals. A suspension that the system tells of costs the validity of all that was renewed
 // before it.
+//
+// A loss needs no quorum: what has ended by our own clock, or was found lost, stays so whatever the
+// masters say. So KEEPALIVE tells it also where they do not answer.
 
 // Kept answers StartKeepAlive, beside Result.Validity.
 type Kept struct {
@@ -27,7 +30,8 @@ type Kept struct {
 
 // StartKeepAlive answers until when all locks that are bound to the Holder are held: Result.Held, Until
 // and Validity, and Result.Kept. Held is false if nothing is bound, one of the locks may not be held,
-// or a loss is told. Without a quorum nothing is known, and what was lost is told by the next one.
+// or a loss is told. Without a quorum it is a *NoQuorumError, unless something is lost, or nothing is
+// bound: that is known all the same.
 func (c *Client) StartKeepAlive(op *Op, h *Holder, to Completer) {
 	d := c.enter()
 	defer c.leave(d)
@@ -60,8 +64,9 @@ func (c *Client) keepAliveDecided(r *round, o quorum.Outcome, v quorum.Votes, d 
 	d.looked = true
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	op := r.op
-	if o != quorum.Yes { //mutant:no-barrier
+	op, h := r.op, r.op.holder
+	c.holds.lapse(h, d)
+	if o != quorum.Yes && len(h.bindings) > 0 && len(h.lost) == 0 { //mutant:no-barrier //mutant:a-known-loss-waits-for-a-quorum
 		if c.stoppedByStepLocked(r) {
 			c.beginAgainLocked(r, 0, (*Client).beginKeepAliveLocked, d)
 			return
@@ -69,13 +74,25 @@ func (c *Client) keepAliveDecided(r *round, o quorum.Outcome, v quorum.Votes, d 
 		d.deliver(op, Result{Err: r.noQuorumError(v, r.view.Quorum(), 0)})
 		return
 	}
-	h := op.holder
 	result := Result{Kept: &Kept{Bound: len(h.bindings), Lost: h.lost}}
 	if left := c.holds.left(h, d); left > 0 && len(h.lost) == 0 { //mutant:a-loss-is-told-beside-a-validity
 		result.Held, result.Validity, result.Until = true, left, d.now.Add(left)
 	}
 	h.lost = nil
 	d.deliver(op, result)
+}
+
+// lapse finds lost what is bound to the Holder and has ended by our own clock. It does not wait for
+// renewHeld, which looks at each in its time.
+func (s *holds) lapse(h *Holder, d *deferred) {
+	if h.endsKnown && h.ends > s.own.At(d.now) { // for speed
+		return
+	}
+	for i := len(h.bindings) - 1; i >= 0; i-- {
+		if b := h.bindings[i]; b.until <= s.own.At(d.now) { //mutant:an-end-is-told-when-the-renewals-find-it
+			s.lost(b, notRenewed, d)
+		}
+	}
 }
 
 // left is for how long all that is bound to the Holder is held. Masters' clocks have gone on during a

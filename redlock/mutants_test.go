@@ -143,6 +143,8 @@ var mutants = []mutant{
 	{"renewed-twice", never, "TestRenewHeldDuringARenewal"},
 	{"what-is-abandoned-stays-bound", skip, "TestAbandonSparesTheRetry"},
 	{"no-barrier", never, "TestKeepAliveOverAPause"},
+	{"a-known-loss-waits-for-a-quorum", without(3), "TestKeepAliveTellsALossWithoutAQuorum"},
+	{"an-end-is-told-when-the-renewals-find-it", never, "TestKeepAliveTellsALossWithoutAQuorum"},
 	{"held-over-a-suspension", never, "TestKeepAliveOverAPause"},
 
 	// Readers and writers.
