@@ -145,6 +145,7 @@ func (x *execProgram) assume() bool {
 // run implements program. It compares what a quorum holds with what WATCH has read.
 func (x *execProgram) run() {
 	space := x.space(time.Now())
+	space.Unseen = true
 	for i, key := range x.keys {
 		if w, ok := x.watched[key]; ok {
 			if !w.same(&x.states[i]) {

@@ -72,18 +72,18 @@ var commandRows = []command{
 		"generic", "1.0.0", "List the leases that were granted through this server and still run, who holds them and who waits. With ALL: those of every redlockd over the same masters, which of these answered and which did not"),
 
 	// Redis commands by which libraries lock: each becomes a reading and a guarded commit (dropin.go,
-	// exchange.go). First those that may take a lock. Without NX or IFEQ they are allowed only where
-	// allow_unguarded is set.
+	// exchange.go). Which of them may change a lock is no property of the command: see keyspace.Space.
+	// First those that may take a lock.
 	row("set key:key value [NX | XX | IFEQ token] [GET] [EX seconds:integer | PX milliseconds:integer | EXAT unix-time-seconds:unix-time | PXAT unix-time-milliseconds:unix-time | KEEPTTL]", cmdSET, flagWrite|flagLock|flagInMulti,
-		"string", "1.0.0", "With NX: lock a key by a token for a time. With IFEQ: put another token in its place, or extend the lock. Others only if allow_unguarded is set"),
+		"string", "1.0.0", "With NX: lock a key by a token for a time. With IFEQ: put another token in its place, or extend the lock. Others are refused on a lock unless allow_unguarded is set"),
 	keysRow("setnx key:key value", flagFast|flagLock, "string", "1.0.0", "Lock a key by a token for the default_ttl of the settings"),
 	keysRow("msetnx <key:key value>...", flagLock, "string", "1.0.1", "Lock several keys, all or none, for the default_ttl of the settings"),
 	keysRow("setex key:key seconds:integer value", flagLock, "string", "2.0.0",
-		"Set a key for so many seconds, without comparing what it holds; only if allow_unguarded is set"),
+		"Set a key for so many seconds, without comparing what it holds; refused on a lock unless allow_unguarded is set"),
 	keysRow("psetex key:key milliseconds:integer value", flagLock, "string", "2.6.0",
-		"Set a key for so many ms, without comparing what it holds; only if allow_unguarded is set"),
+		"Set a key for so many ms, without comparing what it holds; refused on a lock unless allow_unguarded is set"),
 	keysRow("getset key:key value", flagFast|flagLock, "string", "1.0.0",
-		"Set a key for the default_ttl of the settings, without comparing what it holds, and return what it held; only if allow_unguarded is set"),
+		"Set a key for the default_ttl of the settings, without comparing what it holds, and return what it held; refused on a lock unless allow_unguarded is set"),
 	// Those that read: one round, whose reply a quorum confirms.
 	keysRow("get key:key", flagFast, "string", "1.0.0", "Return the token that holds a key"),
 	keysRow("mget key:key...", flagFast, "string", "1.0.0", "Return the tokens that hold keys"),
@@ -94,32 +94,30 @@ var commandRows = []command{
 	keysRow("ttl key:key", flagFast, "generic", "1.0.0", "Return for how many seconds a key is held, as its holder counts"),
 	keysRow("pexpiretime key:key", flagFast, "generic", "7.0.0", "Return until when a key is held, in ms since 1970"),
 	keysRow("expiretime key:key", flagFast, "generic", "7.0.0", "Return until when a key is held, in seconds since 1970"),
-	// Those that release or extend. The first two compare the token; the others are allowed only where
-	// allow_unguarded is set, or on watched keys, because they could end another's lock.
+	// Those that release or extend. The first two compare the token.
 	keysRow("delex key:key [IFEQ token]", flagFast, "string", "8.4.0", "Release a key if this token holds it. Answers 1, or 0"),
 	keysRow("delifeq key:key token", flagFast, "string", "1.0.0", "Release a key if this token holds it. Answers 1, or 0"),
-	keysRow("del key:key...", 0, "generic", "1.0.0", "Release keys, without comparing the token; only if allow_unguarded is set, or behind WATCH"),
+	keysRow("del key:key...", 0, "generic", "1.0.0", "Release keys, without comparing the token; refused on a lock unless allow_unguarded is set, or behind WATCH"),
 	keysRow("unlink key:key...", flagFast, "generic", "4.0.0",
-		"Release keys, without comparing the token; only if allow_unguarded is set, or behind WATCH"),
+		"Release keys, without comparing the token; refused on a lock unless allow_unguarded is set, or behind WATCH"),
 	keysRow("getdel key:key", flagFast, "string", "6.2.0",
-		"Release a key, without comparing the token, and return the token; only if allow_unguarded is set, or behind WATCH"),
+		"Release a key, without comparing the token, and return the token; refused on a lock unless allow_unguarded is set, or behind WATCH"),
 	keysRow("expire key:key seconds:integer [NX | XX | GT | LT]", flagFast, "generic", "1.0.0",
-		"Give a key a new end, without comparing the token; only if allow_unguarded is set, or behind WATCH"),
+		"Give a key a new end, without comparing the token; refused on a lock unless allow_unguarded is set, or behind WATCH"),
 	keysRow("pexpire key:key milliseconds:integer [NX | XX | GT | LT]", flagFast, "generic", "2.6.0",
-		"Give a key a new end, without comparing the token; only if allow_unguarded is set, or behind WATCH"),
+		"Give a key a new end, without comparing the token; refused on a lock unless allow_unguarded is set, or behind WATCH"),
 	keysRow("expireat key:key unix-time-seconds:unix-time [NX | XX | GT | LT]", flagFast, "generic", "1.2.0",
-		"Give a key a new end, without comparing the token; only if allow_unguarded is set, or behind WATCH"),
+		"Give a key a new end, without comparing the token; refused on a lock unless allow_unguarded is set, or behind WATCH"),
 	keysRow("pexpireat key:key unix-time-milliseconds:unix-time [NX | XX | GT | LT]", flagFast, "generic", "2.6.0",
-		"Give a key a new end, without comparing the token; only if allow_unguarded is set, or behind WATCH"),
+		"Give a key a new end, without comparing the token; refused on a lock unless allow_unguarded is set, or behind WATCH"),
 	keysRow("persist key:key", flagFast, "generic", "2.2.0",
-		"Give a key the default_ttl of the settings, without comparing the token; only if allow_unguarded is set, or behind WATCH"),
-	// Counters, hashes, sets and sorted sets, by which libraries keep several holders under one key. They
-	// read what they change. A key that they make needs a TTL from the same script or transaction, or
-	// default_ttl.
-	keysRow("incr key:key", flagFast|flagLock, "string", "1.0.0", "Add 1 to a counter, which keeps its TTL"),
-	keysRow("decr key:key", flagFast|flagLock, "string", "1.0.0", "Take 1 from a counter, which keeps its TTL"),
-	keysRow("incrby key:key increment:integer", flagFast|flagLock, "string", "1.0.0", "Add to a counter, which keeps its TTL"),
-	keysRow("decrby key:key decrement:integer", flagFast|flagLock, "string", "1.0.0", "Take from a counter, which keeps its TTL"),
+		"Give a key the default_ttl of the settings, without comparing the token; refused on a lock unless allow_unguarded is set, or behind WATCH"),
+	// Counters, hashes, sets and sorted sets, by which libraries keep several holders under one key. A key
+	// that they make needs a TTL from the same script or transaction, or default_ttl.
+	keysRow("incr key:key", flagFast|flagLock, "string", "1.0.0", "Add 1 to a counter, which keeps its TTL; refused on a lock"),
+	keysRow("decr key:key", flagFast|flagLock, "string", "1.0.0", "Take 1 from a counter, which keeps its TTL; refused on a lock"),
+	keysRow("incrby key:key increment:integer", flagFast|flagLock, "string", "1.0.0", "Add to a counter, which keeps its TTL; refused on a lock"),
+	keysRow("decrby key:key decrement:integer", flagFast|flagLock, "string", "1.0.0", "Take from a counter, which keeps its TTL; refused on a lock"),
 	keysRow("hget key:key field", flagFast, "hash", "2.0.0", "Return the value of a field"),
 	keysRow("hmget key:key field...", flagFast, "hash", "2.0.0", "Return the values of fields"),
 	keysRow("hexists key:key field", flagFast, "hash", "2.0.0", "Return whether a hash has a field"),

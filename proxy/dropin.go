@@ -2,10 +2,8 @@ package proxy
 
 import (
 	"slices"
-	"strings"
 	"time"
 
-	"redlockd/proxy/access"
 	"redlockd/proxy/keyspace"
 	"redlockd/redlock"
 )
@@ -26,8 +24,6 @@ func cmdKeys(s *session, c *call) error {
 		refusal = replyError(text)
 	case len(keys) > redlock.MaxResources: // one that comes again counts: it is answered again
 		refusal = errorf("ERR %d resources are named, at most %d are possible", len(keys), redlock.MaxResources)
-	default:
-		refusal = s.refuseUnguarded(command, keys)
 	}
 	switch {
 	case refusal != nil:
@@ -52,21 +48,6 @@ func turnOf(command *keyspace.Command) turn {
 		}
 	}
 	return t
-}
-
-// refuseUnguarded is the policy for commands that could release or extend another's lock. They are
-// allowed on watched keys, because EXEC compares what these hold.
-func (s *session) refuseUnguarded(command *keyspace.Command, keys []string) error {
-	instead := command.Unguarded()
-	refused := func(key string) bool {
-		_, watched := s.transaction.watched[key]
-		return !(watched && s.transaction.open || s.call.cmd.name == "del" && isHelperKey(key) || access.MatchesAny(s.server.live().AllowUnguarded, key))
-	}
-	if instead == "" || !slices.ContainsFunc(keys, refused) {
-		return nil
-	}
-	return refusedf("ERR %s is refused, for it does not compare the token and could change another's lock: %s; or set allow_unguarded in [compat]",
-		strings.ToUpper(s.call.cmd.name), instead)
 }
 
 // keysProgram is a command on keys in progress.

@@ -3,9 +3,11 @@ package proxy
 import (
 	"crypto/rand"
 	"errors"
+	"fmt"
 	mathrand "math/rand/v2"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -263,11 +265,12 @@ func (x *exchange) decide() redlock.Flusher {
 			return x.fail(refusal)
 		}
 		return x.end()
-	case o.Endless != nil:
-		return x.fail(noTTL(o.Endless))
 	}
 	if refusal := x.refuseChanges(); refusal != nil {
 		return x.fail(refusal)
+	}
+	if o.Endless != nil {
+		return x.fail(noTTL(o.Endless))
 	}
 	return x.commit() // without writes it compares only, and so makes sure
 }
@@ -287,15 +290,17 @@ func (x *exchange) sure() bool {
 func (x *exchange) state(key string) *redlock.State { return &x.states[slices.Index(x.keys, key)] }
 
 // refuseChanges is why the changes may not be committed, or nil: one of them is of a key without
-// comparing what that holds, which could be another's lock. Commands were asked for before
-// (refuseUnguarded); what a helper key holds shows now.
+// comparing what that holds, which could be another's lock.
 func (x *exchange) refuseChanges() error {
-	o := &x.outcome
-	for i := range o.Changes {
-		ch := &o.Changes[i]
-		if slices.Contains(o.Unguarded, ch.Resource) && !x.s.server.live().mayChangeUnguarded(ch.Resource, ch.Value) {
-			return refusedf("ERR the %s changes key %.200q without comparing what it holds, and so could change another's lock: "+
-				"compare the token, or set allow_unguarded in [compat]", x.word("command", "script"), ch.Resource)
+	for _, u := range x.outcome.Unguarded {
+		switch {
+		case x.s.server.live().mayChangeUnguarded(u.Key, x.state(u.Key).Value):
+		case x.script != nil:
+			return refusedf("ERR the script changes key %.200q without comparing what it holds, and so could change another's lock: "+
+				"compare the token, or set allow_unguarded in [compat]", u.Key)
+		default:
+			return &refusedError{u.Command, replyError(fmt.Sprintf("ERR %s is refused, for it does not compare the token and could change another's lock: %s; or set allow_unguarded in [compat]",
+				strings.ToUpper(u.Command), u.Instead))}
 		}
 	}
 	return nil
@@ -483,7 +488,7 @@ func endingWait(o *keyspace.Outcome, states []redlock.State, waited time.Duratio
 // holds it. Several clients are changing it then, and those that fail are putting back what it held.
 func splitKey(keys []string, states []redlock.State) (key string, split bool) {
 	for i := range states {
-		if _, isText := keyspace.Text(states[i].Hint); states[i].Split && !isText {
+		if states[i].Split && keyspace.IsEnvelope(states[i].Hint) {
 			return keys[i], true
 		}
 	}

@@ -7,7 +7,7 @@ import (
 )
 
 // Helper keys are keys that lock libraries keep beside a lock, and set, extend and delete without
-// comparing what they hold. Scripts and DEL may do so with the keys that match helperKeys, whatever
+// comparing what they hold. Scripts and commands may do so with the keys that match helperKeys, whatever
 // Options.AllowUnguarded says: without it the library gets its lock, and cannot release it.
 //
 //	*:rwlock_timeout:*       Redisson: one hold of one reader. Its end tells when the lock of the readers that stay may end

@@ -48,22 +48,18 @@ func TestLockNamedAsAHelperKey(t *testing.T) {
 			c.do("GET", key).is(`"mine"`)
 			c.do("PTTL", key).within(10_000, 20_000)
 		}
-		refusal := func(who string) string {
-			return fmt.Sprintf(`ERR the %s changes key "%s" without comparing what it holds, and so could change another's lock: compare the token, or set allow_unguarded in [compat]`, who, key)
-		}
-		c.do("DEL", key).err(refusal("command"))
-		wantHeld()
-		for _, command := range [][]string{{"PEXPIRE", key, "100"}, {"SET", key, "1", "PX", "100"}, {"GETDEL", key}, {"GETSET", key, "1"}, {"UNLINK", key}} {
+		refusal := fmt.Sprintf(`ERR the script changes key "%s" without comparing what it holds, and so could change another's lock: compare the token, or set allow_unguarded in [compat]`, key)
+		for _, command := range [][]string{{"DEL", key}, {"PEXPIRE", key, "100"}, {"SET", key, "1", "PX", "100"}, {"GETDEL", key}, {"GETSET", key, "1"}, {"UNLINK", key}} {
 			c.do(command...).err("ERR " + command[0] + " is refused")
 			wantHeld()
 		}
 		for _, script := range []string{"return redis.call('del', KEYS[1])", "return redis.call('pexpire', KEYS[1], 100)", "return redis.call('set', KEYS[1], 1, 'px', 100)"} {
-			c.do("EVAL", script, "1", key).err(refusal("script"))
+			c.do("EVAL", script, "1", key).err(refusal)
 			wantHeld()
 		}
 		c.do("MULTI").is("+OK")
 		c.do("DEL", key).is("+QUEUED")
-		c.do("EXEC").err(refusal("command"))
+		c.do("EXEC").err("ERR DEL is refused")
 		wantHeld()
 		c.do("UNLOCK", key, "mine").is(":1")
 	}

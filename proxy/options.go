@@ -60,7 +60,7 @@ type Options struct {
 	Policies []access.Policy
 	// AllowUnguarded has patterns of keys, as LOCKS takes them. Clients and scripts may change keys
 	// that match one of them without comparing what these hold: with DEL, SET without NX or IFEQ,
-	// EXPIRE and their kin. Any client can then release or extend another's lock under such a key. "*"
+	// EXPIRE, INCR and their kin. Any client can then release or extend another's lock under such a key. "*"
 	// allows it for every key. Default: none. Keys that libraries keep beside their locks are always
 	// allowed, see helperKeys.
 	AllowUnguarded []string

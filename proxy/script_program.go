@@ -160,7 +160,7 @@ func (x *scriptProgram) contested() bool {
 		x.states = slices.Clone(states)
 		for i := range x.states {
 			st := &x.states[i]
-			if _, isText := keyspace.Text(st.Hint); isText && !st.Found && st.Hint != "" && !isLatch(x.keys[i]) {
+			if !st.Found && st.Hint != "" && !keyspace.IsEnvelope(st.Hint) && !isLatch(x.keys[i]) {
 				st.Found, st.Type, st.Value, st.TTL = true, "string", value(st), time.Second
 				ok = true
 			}

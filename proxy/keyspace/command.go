@@ -29,8 +29,6 @@ type Command struct {
 	// refusal is the error of GETEX if its key exists: Redis looks at the time only then.
 	refusal string
 
-	// compares is true if the command changes a key only after it has compared what the key holds.
-	compares bool
 	// assumes is what the sender takes each key to hold; nil: nobody can tell.
 	assumes *redlock.State
 	// denied is the reply if the keys do not hold what is assumed; nil: it depends on what they hold.
@@ -47,7 +45,7 @@ type Definition struct {
 	absent bool
 	// keys says which arguments are keys.
 	keys keyPositions
-	// instead is what to use in the place of a command that changes keys without comparing.
+	// instead is what to use in the place of a command that could change another's lock, for the error.
 	instead string
 	// read reads the options of the command; nil: it has none.
 	read func(c *Command) (refusal string)
@@ -72,6 +70,8 @@ const (
 	insteadOfSET    = "take a lock with SET key token NX PX ms or LOCK, extend it with SET key token IFEQ token PX ms or EXTEND"
 	insteadOfDEL    = "release a lock with UNLOCK key token, DELEX key IFEQ token, or a script that compares first"
 	insteadOfEXPIRE = "extend a lock with EXTEND key token ms, SET key token IFEQ token PX ms, or a script that compares first"
+	insteadOfINCR   = "count under a name that is no lock's, from an INCR or a SET without NX and a TTL on"
+	insteadOfZREM   = "remove members by their names, or those up to a score"
 )
 
 // definitions are the commands, by their names in lower case.
@@ -109,10 +109,10 @@ var definitions = map[string]*Definition{
 	"pexpireat": {Arity: -3, Writes: true, read: readEXPIRE, run: runEXPIRE, instead: insteadOfEXPIRE},
 	"persist":   {Arity: 2, Writes: true, run: runPERSIST, instead: insteadOfEXPIRE},
 
-	"incr":   {Arity: 2, Writes: true, read: readINCR, on: text, run: runINCRBY},
-	"decr":   {Arity: 2, Writes: true, read: readINCR, on: text, run: runINCRBY},
-	"incrby": {Arity: 3, Writes: true, read: readINCR, on: text, run: runINCRBY},
-	"decrby": {Arity: 3, Writes: true, read: readINCR, on: text, run: runINCRBY},
+	"incr":   {Arity: 2, Writes: true, read: readINCR, on: text, run: runINCRBY, instead: insteadOfINCR},
+	"decr":   {Arity: 2, Writes: true, read: readINCR, on: text, run: runINCRBY, instead: insteadOfINCR},
+	"incrby": {Arity: 3, Writes: true, read: readINCR, on: text, run: runINCRBY, instead: insteadOfINCR},
+	"decrby": {Arity: 3, Writes: true, read: readINCR, on: text, run: runINCRBY, instead: insteadOfINCR},
 
 	"hget":    {Arity: 3, on: hash, run: runMember(valueOf)},
 	"hmget":   {Arity: -3, on: hash, run: runMembers(valueOf)},
@@ -148,8 +148,8 @@ var definitions = map[string]*Definition{
 	"zadd":             {Arity: -4, Writes: true, read: readZADD, on: zset, run: runZADD},
 	"zincrby":          {Arity: 4, Writes: true, read: readZADD, on: zset, run: runZADD},
 	"zrem":             {Arity: -3, Writes: true, on: zset, run: runREM},
-	"zremrangebyscore": {Arity: 4, Writes: true, read: readByScore, on: zset, run: runZREMRANGE},
-	"zremrangebyrank":  {Arity: 4, Writes: true, read: readByRank, on: zset, run: runZREMRANGE},
+	"zremrangebyscore": {Arity: 4, Writes: true, read: readByScore, on: zset, run: runZREMRANGE, instead: insteadOfZREM},
+	"zremrangebyrank":  {Arity: 4, Writes: true, read: readByRank, on: zset, run: runZREMRANGE, instead: insteadOfZREM},
 }
 
 // Lookup returns the definition of a command, by its name in lower case; nil if it is not a command on
@@ -209,15 +209,6 @@ func (c *Command) Size() int {
 // Writes reports whether the command may change its keys.
 func (c *Command) Writes() bool { return c.definition.Writes }
 
-// Unguarded is what to use in the place of this command if it changes a key without comparing what the
-// key holds, and so could change another's lock. It is empty for all other commands.
-func (c *Command) Unguarded() (instead string) {
-	if c.compares {
-		return ""
-	}
-	return c.definition.instead
-}
-
 // Assumed is what each of so many keys holds if all is as the command's sender expects: nothing for SET
 // NX, the token for DELEX IFEQ. A run on that, if its commit succeeds, has spared the reading. It is
 // nil if nobody can tell.
@@ -244,13 +235,16 @@ func (c *Command) Value() string { return c.args[1] }
 
 // assumeAbsent notes that the sender takes its keys to be absent.
 func (c *Command) assumeAbsent(denied *Reply) {
-	c.compares, c.assumes, c.denied = true, &absent, denied
+	c.assumes, c.denied = &absent, denied
 }
 
 // assumeHeld notes that the sender takes its key to hold a value. Its TTL is not known: a run that
-// reads it proves nothing.
+// reads it proves nothing. A number may be there as that of a counter, which its envelope hides from a
+// comparison: then the reply depends on what is read.
 func (c *Command) assumeHeld(value string, denied *Reply) {
-	c.compares, c.denied = true, denied
+	if c.denied = denied; isNumber(value) {
+		c.denied = nil
+	}
 	c.assumes = &redlock.State{Found: true, Type: "string", Value: value, TTL: assumedTTL}
 }
 
@@ -269,9 +263,7 @@ func readSET(c *Command) (refusal string) {
 	switch {
 	case c.set.Word == "nx":
 		c.assumeAbsent(denied)
-	case c.set.Word == "ifeq" && c.set.Lifetime == "keepttl":
-		c.compares = true // the TTL that it keeps must be read first
-	case c.set.Word == "ifeq":
+	case c.set.Word == "ifeq" && c.set.Lifetime != "keepttl": // a TTL that it keeps must be read first
 		c.assumeHeld(c.set.Match, denied)
 	}
 	return ""

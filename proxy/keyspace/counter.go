@@ -7,7 +7,9 @@ import (
 	"redlockd/redlock/resp"
 )
 
-// Counters are strings. A command that counts reads what it changes, and so compares it.
+// Counters are strings that these commands have made, or that were set to a number without an end, as
+// some libraries begin them. On the masters they are envelopes, so that they can be told from a lock
+// whose token is a number: who counts there would put another token in its place.
 
 const errOverflow = "ERR increment or decrement would overflow"
 
@@ -29,14 +31,21 @@ func readINCR(c *Command) string {
 	return ""
 }
 
-// runINCRBY is INCR, DECR, INCRBY and DECRBY. An absent key counts from 0. The key keeps its end.
+// runINCRBY is INCR, DECR, INCRBY and DECRBY. An absent key counts from 0. The key keeps its end. A
+// counter is there to be counted in by everybody. A string that is none, and whose sender has compared
+// it, stays a string.
 func runINCRBY(s *Space, c *Command, keys []*key) Reply {
-	value, held := keys[0].readValue()
+	k := keys[0]
+	value, held := k.takeValue()
 	n, refusal := count(value, held, c.by, ErrNotInteger)
 	if refusal != "" {
 		return failure(refusal)
 	}
-	s.setKeepingEnd(keys[0], strconv.FormatInt(n, 10))
+	counts := k.counts || !held || k.endless
+	k.compared = k.compared || counts
+	s.setText(k, strconv.FormatInt(n, 10))
+	s.keepEnd(k)
+	k.counts = counts
 	return integer(n)
 }
 

@@ -26,7 +26,9 @@
 // # How to add a command, or a type of values
 //
 // Write its function in the file of its type, and give it a row in command.go. The function may touch
-// keys only through the methods of key and Space, because these note what the guards must compare. Add
+// keys only through the methods of key and Space, because these note what the guards must compare, and
+// whether the command has compared whose the key is (Space.touch): if it did not, it is refused on a key
+// that somebody holds. A new command that says nothing is refused there. Add
 // it to the tables of keyspace_test.go and to the generator of script_differential_test.go in package
 // proxy. Scripts can call it then. A keysRow in the proxy's command table (commands.go)
 // serves it to clients. A type of values needs a file of its own, a kind, and a letter in

@@ -7,15 +7,17 @@ import (
 	"strings"
 
 	"redlockd/redlock"
+	"redlockd/redlock/resp"
 )
 
-// On the masters, a hash, a set or a sorted set is one string, its envelope:
+// On the masters, a counter, a hash, a set or a sorted set is one string, its envelope:
 //
-//	mark     11 bytes  redlock.VersionMark and the kind: h, s or z
+//	mark     11 bytes  redlock.VersionMark and the kind: n, h, s or z
 //	version  16 bytes  drawn anew for each value that is to be committed, see redlock.NextVersion
 //	born      8 bytes  when the last of the members joined, in ms since 1970
 //	members            in the order of their names, each once: the name and, in a hash, its value, both
-//	                   behind their length in 2 bytes; in a sorted set, behind the name the 8 bytes of the score
+//	                   behind their length in 2 bytes; in a sorted set, behind the name the 8 bytes of the score.
+//	                   A counter has one member, whose name is the number
 //
 // Numbers are big-endian. So the masters keep such a key as they keep any lock: its existence excludes
 // SET NX, LOCK and everybody else, and the guard of a change compares the whole value.
@@ -39,7 +41,7 @@ const (
 const (
 	envelopeMark = redlock.VersionMark
 	headLen      = len(envelopeMark) + 1 + redlock.VersionLen + 8
-	kindLetters  = "hsz"
+	kindLetters  = "nhsz"
 )
 
 // kind is the type of what a key holds.
@@ -66,6 +68,7 @@ type member struct {
 
 // collection is what an envelope holds.
 type collection struct {
+	// kind is text for a counter.
 	kind kind
 	// born is when the last of the members joined, in ms since 1970.
 	born int64
@@ -82,7 +85,7 @@ func decode(envelope string) (c collection, ok bool) {
 	if letter < 0 {
 		return c, false
 	}
-	c.kind = hash + kind(letter)
+	c.kind = text + kind(letter)
 	c.born = int64(binary.BigEndian.Uint64([]byte(envelope[headLen-8 : headLen])))
 	for rest := envelope[headLen:]; rest != ""; {
 		var m member
@@ -108,7 +111,21 @@ func decode(envelope string) (c collection, ok bool) {
 		}
 		c.members = append(c.members, m)
 	}
+	if c.kind == text {
+		return c, len(c.members) == 1 && isNumber(c.members[0].name)
+	}
 	return c, len(c.members) > 0
+}
+
+// counterOf is the envelope's collection of a counter.
+func counterOf(number string) collection {
+	return collection{kind: text, members: []member{{name: number}}}
+}
+
+// isNumber reports whether INCR takes a string for a number.
+func isNumber(s string) bool {
+	_, ok := resp.ParseInt(s)
+	return ok
 }
 
 // cutText takes a text and its length off the beginning of s.
@@ -141,7 +158,7 @@ func (c *collection) size() int {
 // encode writes the envelope. Its size must not be above envelopeMax, so that lengths fit in 2 bytes.
 func (c *collection) encode(version [redlock.VersionLen]byte) string {
 	b := make([]byte, 0, c.size())
-	b = append(append(b, envelopeMark...), kindLetters[c.kind-hash])
+	b = append(append(b, envelopeMark...), kindLetters[c.kind-text])
 	b = binary.BigEndian.AppendUint64(append(b, version[:]...), uint64(c.born))
 	for i := range c.members {
 		m := &c.members[i]
@@ -169,11 +186,18 @@ func (c *collection) joined(before *collection) bool {
 	})
 }
 
-// Text returns the string that a value of a master is to clients; ok is false if it is an envelope,
-// which clients never see.
-func Text(value string) (text string, ok bool) {
-	if strings.HasPrefix(value, envelopeMark) {
-		return "", false
+// Text returns the string that a value of a master is to clients; ok is false if it is none: an envelope,
+// which clients never see, of anything but a counter.
+func Text(value string) (s string, ok bool) {
+	if !IsEnvelope(value) {
+		return value, true
 	}
-	return value, true
+	if c, ok := decode(value); ok && c.kind == text {
+		return c.members[0].name, true
+	}
+	return "", false
 }
+
+// IsEnvelope reports whether a value of a master is an envelope, so that each change of it is a value of
+// its own.
+func IsEnvelope(value string) bool { return strings.HasPrefix(value, envelopeMark) }

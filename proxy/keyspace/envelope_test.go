@@ -108,7 +108,7 @@ func TestVersion(t *testing.T) {
 			born = ch.Born.UnixMilli()
 		}
 		if ch.Do != test.do || ch.Was != redlock.WasValue || ch.Value != before || born != test.born || len(o.Unguarded) > 0 {
-			t.Errorf("%s: got %+v, born %d, unguarded %q, want %v, born %d", test.lines, ch, born, o.Unguarded, test.do, test.born)
+			t.Errorf("%s: got %+v, born %d, unguarded %+v, want %v, born %d", test.lines, ch, born, o.Unguarded, test.do, test.born)
 		}
 		if isNew := ch.Do == redlock.Set && strings.HasPrefix(ch.NewValue, envelopeMark); isNew != (drawn == 1) || drawn > 1 {
 			t.Errorf("%s: %d versions for %q", test.lines, drawn, ch.NewValue)

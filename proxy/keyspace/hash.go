@@ -100,11 +100,11 @@ func runCARD(_ *Space, _ *Command, keys []*key) Reply {
 }
 
 // runREM is HDEL, SREM and ZREM. A key without members is gone.
-func runREM(_ *Space, c *Command, keys []*key) Reply {
+func runREM(s *Space, c *Command, keys []*key) Reply {
 	keys[0].readMembers()
 	n := int64(0)
 	for _, name := range c.args[1:] {
-		if keys[0].drop(name) {
+		if s.drop(keys[0], name) {
 			n++
 		}
 	}

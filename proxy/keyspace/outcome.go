@@ -32,18 +32,26 @@ type Outcome struct {
 	// which nobody has looked at.
 	Missing []string
 
-	// Collections is true if a command for hashes, sets or sorted sets was executed.
+	// Collections is true if a command for hashes, sets or sorted sets, or one on a counter, was executed:
+	// several clients may change these at the same time.
 	Collections bool
 
 	// Unguarded has the keys that the run changes although they held something which it did not compare,
-	// and which so could be another's lock.
-	Unguarded []string
+	// and which so could be another's lock: see Space.touch.
+	Unguarded []Unguarded
 
 	// Timed are the keys whose end the run has set. Other changes leave a key the end that it has.
 	Timed []string
 	// Endless is a change after which the key would have no TTL, so that it would never end if its
 	// holder dies; or nil. The engine refuses it.
 	Endless *redlock.Change
+}
+
+// Unguarded is a change of a key by a command that did not compare what the key held.
+type Unguarded struct {
+	Key string
+	// Command is its name in lower case, and Instead is what to use in its place.
+	Command, Instead string
 }
 
 // Outcome sums up the run so far.
@@ -74,9 +82,8 @@ func (s *Space) Outcome() Outcome {
 		if o.Endless == nil && ch.Do != redlock.Delete && k.end == 0 {
 			o.Endless = ch
 		}
-		// Who sets the value that is there anyway knows whose the key is.
-		if k.was.Found && !k.sawValue && !(k.wroteValue && k.kind == text && k.value == k.was.Value) {
-			o.Unguarded = append(o.Unguarded, k.name)
+		if k.unguarded != nil {
+			o.Unguarded = append(o.Unguarded, *k.unguarded)
 		}
 	}
 	return o
@@ -111,7 +118,7 @@ func (s *Space) change(k *key) redlock.Change {
 				ch.TTL = s.sparing(ch.TTL)
 			}
 		}
-		if k.kind > text {
+		if k.kind > text || k.kind == text && k.collection.kind == text {
 			ch.Born = time.UnixMilli(k.collection.born)
 		}
 	}
@@ -135,8 +142,11 @@ func (s *Space) sparing(ttl time.Duration) time.Duration {
 // becomes is what a key that was written holds on the masters: a string, or an envelope. Members that
 // are what they were leave the envelope as it was, unless it is to be renewed.
 func (s *Space) becomes(k *key, renewed bool) string {
-	if k.kind == text {
+	if k.kind == text && !k.counts && !k.endless {
 		return k.value
+	}
+	if k.kind == text {
+		k.collection = counterOf(k.value)
 	}
 	before, _ := decode(k.was.Value)
 	c := &k.collection

@@ -21,8 +21,12 @@ type Space struct {
 	KeepEnded bool
 
 	// Random fills b with random bytes, as crypto/rand.Read does: for the versions of envelopes. It
-	// must be set if commands can change hashes, sets or sorted sets.
+	// must be set if commands can change counters, hashes, sets or sorted sets.
 	Random func(b []byte) (n int, err error)
+
+	// Unseen: nobody sees a reply before the run ends, as behind MULTI. So what a command reads compares
+	// nothing for those behind it.
+	Unseen bool
 
 	// KeysMax is how many keys commands may name, those of New among them. The others are taken to be
 	// absent, and the Outcome lists them. 0: only those of New.
@@ -33,10 +37,12 @@ type Space struct {
 	// given is how many are of New.
 	given int
 	now   int64 // ms since 1970; it stands still during the run, as the time does for a script in Redis
-	// collections is true once a command for hashes, sets or sorted sets was executed.
+	// collections is true once a command for hashes, sets or sorted sets, or one on a counter, was executed.
 	collections bool
 	// tooLarge is the error of a command that has made a value larger than the bounds allow; or nil.
 	tooLarge error
+	// present is the command that is executed.
+	present *Command
 	// call is the command that Call executes, and named are the keys of the present command. They are
 	// kept to spare allocations.
 	call  Command
@@ -53,6 +59,11 @@ type key struct {
 	kind kind
 	// value is the string that it holds, if its kind is text.
 	value string
+	// counts: the string is a counter, which INCR has made.
+	counts bool
+	// endless: the string is a number that was set without an end, which no lock is. It is a counter
+	// unless it gets an end in this run.
+	endless bool
 	// collection is what it holds, if its kind is hash, set or zset. Nobody shares its members.
 	collection collection
 	// end is when the key ends; 0: never.
@@ -70,6 +81,17 @@ type key struct {
 	wroteEnd   bool
 	// blind: a command without a condition wrote the key, before anything was known of it.
 	blind bool
+
+	// Whether the sender knows whose the key is, see touch.
+
+	// compared: the sender has compared what the key holds, or could have.
+	compared bool
+	// watched: the sender compared it before the run. See Guard.
+	watched bool
+	// made: the run has made the key.
+	made bool
+	// unguarded is the first command that changed what it did not compare; nil: none did.
+	unguarded *Unguarded
 }
 
 // assumedTTL is the TTL of a key that is only assumed to exist. What depends on it is not committed:
@@ -106,6 +128,9 @@ func (k *key) open() {
 		k.kind = other
 		if c, ok := decode(k.was.Value); ok {
 			k.kind, k.collection = c.kind, c
+			if k.kind == text {
+				k.value, k.counts = c.members[0].name, true
+			}
 		}
 	}
 }
@@ -116,7 +141,12 @@ func (s *Space) Do(c *Command) (Reply, error) {
 		return null, err
 	}
 	on := c.definition.on
-	s.collections = s.collections || on > text
+	s.present, s.collections = c, s.collections || on > text || on == text && s.named[0].counts
+	if s.Unseen {
+		for _, k := range s.named {
+			k.compared = false
+		}
+	}
 	if on != nothing && !s.named[0].is(on) {
 		if on > text && s.named[0].foreign() {
 			return foreign, nil
@@ -189,7 +219,25 @@ func (s *Space) find(name string) *key {
 // Guard has the changes compare a key of the Space although no command reads it: one that is watched.
 func (s *Space) Guard(name string) {
 	if k := s.find(name); k != nil {
-		k.sawExistence, k.sawValue = true, true
+		k.sawExistence, k.sawValue, k.watched = true, true, true
+	}
+}
+
+// touch comes before each change of what the key holds, and of its end. It is the one rule by which a
+// command is refused that could change another's lock: what the key holds decides, not the command. What
+// it holds belongs to somebody, unless the run has made it. So the sender must have compared it: by a
+// condition of the command on the value, by WATCH, or by a reading before, whose reply a script can look
+// at. A change that does not follow is listed in Outcome.Unguarded.
+//
+// A command that is new here need not be thought of: whatever it changes through the methods below
+// comes by here, and compares nothing unless it says so.
+func (s *Space) touch(k *key) {
+	switch {
+	case k.kind == nothing:
+		k.made = true
+	case k.made || k.compared || k.watched || k.unguarded != nil:
+	default:
+		k.unguarded = &Unguarded{Key: k.name, Command: s.present.name, Instead: s.present.definition.instead}
 	}
 }
 
@@ -211,6 +259,12 @@ func (k *key) is(kind kind) bool {
 // readValue returns the string that the key holds, for a reply or to compare it. A key of another type
 // has none.
 func (k *key) readValue() (value string, held bool) {
+	k.compared = true
+	return k.takeValue()
+}
+
+// takeValue is readValue for a command that changes the key whatever it holds: it has compared nothing.
+func (k *key) takeValue() (value string, held bool) {
 	k.sawExistence = true
 	if k.kind > text {
 		return "", false
@@ -222,6 +276,12 @@ func (k *key) readValue() (value string, held bool) {
 // readMembers returns the members of the collection, in the order of their names. An absent key has
 // none. They must not be changed.
 func (k *key) readMembers() []member {
+	k.compared = true
+	return k.takeMembers()
+}
+
+// takeMembers is to readMembers what takeValue is to readValue.
+func (k *key) takeMembers() []member {
 	k.sawValue, k.sawExistence = true, true
 	return k.collection.members
 }
@@ -257,7 +317,7 @@ func (k *key) writeBlindly() {
 
 // set gives a key a value and an end, 0 for none.
 func (s *Space) set(k *key, value string, end int64) {
-	s.setText(k, value)
+	s.give(k, value)
 	if s.KeepEnded {
 		s.setEnd(k, end)
 	} else {
@@ -267,13 +327,23 @@ func (s *Space) set(k *key, value string, end int64) {
 
 // setKeepingEnd gives a key a value, and leaves it the end that it has.
 func (s *Space) setKeepingEnd(k *key, value string) {
-	s.setText(k, value)
+	s.give(k, value)
 	s.keepEnd(k)
+}
+
+// give gives a key a string that its sender names. Who names what is there knows whose the key is.
+func (s *Space) give(k *key, value string) {
+	k.compared = k.compared || k.kind == text && k.value == value
+	counts := k.counts && isNumber(value)
+	s.setText(k, value)
+	k.counts = counts
 }
 
 // setText gives a key a string in the place of whatever it holds.
 func (s *Space) setText(k *key, value string) {
+	s.touch(k)
 	k.kind, k.value, k.collection, k.wroteValue = text, value, collection{}, true
+	k.counts, k.endless = false, false
 	if n := len(value); n > redlock.MaxTokenLen {
 		s.refuseSize(k, "hold a string of %d bytes, at most %d are possible", n, redlock.MaxTokenLen)
 	}
@@ -293,6 +363,7 @@ func (s *Space) keepEnd(k *key) {
 // names a member has compared as much as who compares a token, although the collection is another's
 // too. Only commands on the whole key, DEL and EXPIRE, are unguarded.
 func (s *Space) put(k *key, kind kind, m member) {
+	s.touch(k)
 	c := &k.collection
 	k.kind, c.kind = kind, kind
 	k.wroteValue = true
@@ -314,13 +385,14 @@ func (s *Space) put(k *key, kind kind, m member) {
 }
 
 // drop removes a member from a collection, and the key with the last one.
-func (k *key) drop(name string) (dropped bool) {
+func (s *Space) drop(k *key, name string) (dropped bool) {
 	at, ok := k.collection.find(name)
 	if !ok {
 		return false
 	}
+	s.touch(k)
 	if k.wroteValue = true; len(k.collection.members) == 1 {
-		k.remove()
+		s.remove(k)
 		return true
 	}
 	k.collection.members = slices.Delete(k.collection.members, at, at+1)
@@ -328,15 +400,17 @@ func (k *key) drop(name string) (dropped bool) {
 }
 
 // remove deletes the key. Its old TTL is gone with it: a SET KEEPTTL behind it finds none.
-func (k *key) remove() {
+func (s *Space) remove(k *key) {
+	s.touch(k)
 	k.kind, k.value, k.collection, k.end = nothing, "", collection{}, 0
+	k.counts, k.endless = false, false
 	k.wroteValue, k.wroteEnd = true, true
 }
 
 // expire gives a key that exists an end, 0 for none. One that has passed removes the key.
 func (s *Space) expire(k *key, end int64) {
 	if end != 0 && end <= s.now {
-		k.remove()
+		s.remove(k)
 		return
 	}
 	s.setEnd(k, end)
@@ -344,6 +418,8 @@ func (s *Space) expire(k *key, end int64) {
 
 // setEnd gives a key an end, 0 for none. It never removes the key.
 func (s *Space) setEnd(k *key, end int64) {
+	s.touch(k)
+	k.endless = k.endless && end == 0
 	if end == 0 && s.DefaultTTL != 0 {
 		end = s.now + s.DefaultTTL.Milliseconds()
 	}

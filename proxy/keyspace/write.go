@@ -17,8 +17,10 @@ func runSET(s *Space, c *Command, keys []*key) Reply {
 		k.writeBlindly()
 	case "nx":
 		k.exists()
-	case "ifeq", "ifne":
+	case "ifeq":
 		k.readValue()
+	case "ifne": // met by another's lock, too
+		k.takeValue()
 	}
 	met := o.Met(k.kind != nothing, k.value)
 	switch {
@@ -30,7 +32,7 @@ func runSET(s *Space, c *Command, keys []*key) Reply {
 	}
 	reply := OK
 	if o.Get {
-		reply = bulkOrNull(k.readValue())
+		reply = bulkOrNull(k.takeValue())
 	}
 	switch {
 	case !met && !o.Get:
@@ -40,6 +42,7 @@ func runSET(s *Space, c *Command, keys []*key) Reply {
 		s.setKeepingEnd(k, c.args[1])
 	default:
 		s.set(k, c.args[1], o.End(s.now))
+		k.endless = o.Word == "" && o.Lifetime == "" && isNumber(c.args[1])
 	}
 	return reply
 }
@@ -58,17 +61,18 @@ func runSETEX(s *Space, c *Command, keys []*key) Reply {
 // old one was.
 func runGETSET(s *Space, c *Command, keys []*key) Reply {
 	keys[0].writeBlindly()
-	old := bulkOrNull(keys[0].readValue())
+	old := bulkOrNull(keys[0].takeValue())
 	s.set(keys[0], c.args[1], 0)
+	keys[0].endless = isNumber(c.args[1])
 	return old
 }
 
 // runGETDEL answers the value of the key that it deletes.
-func runGETDEL(_ *Space, _ *Command, keys []*key) Reply {
+func runGETDEL(s *Space, _ *Command, keys []*key) Reply {
 	keys[0].writeBlindly()
-	value, held := keys[0].readValue()
+	value, held := keys[0].takeValue()
 	if held {
-		keys[0].remove()
+		s.remove(keys[0])
 	}
 	return bulkOrNull(value, held)
 }
@@ -76,15 +80,16 @@ func runGETDEL(_ *Space, _ *Command, keys []*key) Reply {
 // runGETEX is GET that can change the TTL. Redis looks at the time only if the key exists, so an error
 // of it comes last.
 func runGETEX(s *Space, c *Command, keys []*key) Reply {
-	if c.set.Lifetime != "" {
-		keys[0].writeBlindly()
+	if c.set.Lifetime == "" {
+		return bulkOrNull(keys[0].readValue())
 	}
-	value, held := keys[0].readValue()
+	keys[0].writeBlindly()
+	value, held := keys[0].takeValue()
 	switch {
 	case !held:
 	case c.refusal != "":
 		return failure(c.refusal)
-	case c.set.Lifetime != "":
+	default:
 		s.expire(keys[0], c.set.End(s.now))
 	}
 	return bulkOrNull(value, held)
@@ -100,6 +105,7 @@ func runMSET(s *Space, c *Command, keys []*key) Reply {
 	}
 	for i, k := range keys {
 		s.set(k, c.args[2*i+1], 0)
+		k.endless = isNumber(c.args[2*i+1])
 	}
 	return OK
 }
@@ -119,12 +125,12 @@ func runMSETNX(s *Space, c *Command, keys []*key) Reply {
 }
 
 // runDEL is DEL and UNLINK. What is no lock is not this server's to remove, and counts as absent.
-func runDEL(_ *Space, _ *Command, keys []*key) Reply {
+func runDEL(s *Space, _ *Command, keys []*key) Reply {
 	n := int64(0)
 	for _, k := range keys {
 		k.writeBlindly()
 		if k.exists() && !k.foreign() {
-			k.remove()
+			s.remove(k)
 			n++
 		}
 	}
@@ -132,16 +138,21 @@ func runDEL(_ *Space, _ *Command, keys []*key) Reply {
 }
 
 // runDELEX is DELEX and DELIFEQ, the guarded release. It compares also where that changes nothing,
-// because its reply tells that the token does not hold the key. DELEX without a condition is DEL.
+// because its reply tells that the token does not hold the key. DELEX without a condition is DEL, and
+// with IFNE it is met by another's lock.
 func runDELEX(s *Space, c *Command, keys []*key) Reply {
 	if c.set.Word == "" {
 		return runDEL(s, c, keys)
 	}
-	value, held := keys[0].readValue()
+	read := (*key).readValue
+	if c.set.Word == "ifne" {
+		read = (*key).takeValue
+	}
+	value, held := read(keys[0])
 	if !held || !c.set.Met(held, value) {
 		return zero
 	}
-	keys[0].remove()
+	s.remove(keys[0])
 	return integer(1)
 }
 
@@ -157,7 +168,7 @@ func runEXPIRE(s *Space, c *Command, keys []*key) Reply {
 	case o.conditional() && !o.allows(end, k.readEnd()):
 		return zero
 	case end <= s.now: // also 0, which is no end elsewhere
-		k.remove()
+		s.remove(k)
 	default:
 		s.setEnd(k, end)
 	}

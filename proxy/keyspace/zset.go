@@ -196,9 +196,9 @@ func readZRANGE(c *Command) string {
 	return c.readRange(c.args[1], c.args[2])
 }
 
-// selected returns the members that the command is about, in the order of its reply.
+// selected returns the members that the command is about, in the order of its reply. It compares nothing.
 func (k *key) selected(c *Command) []member {
-	all, o := byScore(k.readMembers()), &c.ranged
+	all, o := byScore(k.takeMembers()), &c.ranged
 	if o.reverse {
 		slices.Reverse(all)
 	}
@@ -233,6 +233,7 @@ func ranks(first, last, size int64) (start, end int64) {
 }
 
 func runZCOUNT(_ *Space, c *Command, keys []*key) Reply {
+	keys[0].readMembers()
 	return integer(int64(len(keys[0].selected(c))))
 }
 
@@ -242,6 +243,7 @@ func runZRANGE(_ *Space, c *Command, keys []*key) Reply {
 	if c.ranged.withScores {
 		r.Kind = resp.Pairs
 	}
+	keys[0].readMembers()
 	for _, m := range keys[0].selected(c) {
 		r.Elems = append(r.Elems, bulk(m.name))
 		if c.ranged.withScores {
@@ -251,11 +253,16 @@ func runZRANGE(_ *Space, c *Command, keys []*key) Reply {
 	return r
 }
 
-// runZREMRANGE is ZREMRANGEBYSCORE and ZREMRANGEBYRANK.
-func runZREMRANGE(_ *Space, c *Command, keys []*key) Reply {
+// runZREMRANGE is ZREMRANGEBYSCORE and ZREMRANGEBYRANK. Who removes the members up to some score, as
+// semaphores do with holders whose time is over, compares the scores. A range of ranks, or one without
+// an upper bound, removes members whoever they are.
+func runZREMRANGE(s *Space, c *Command, keys []*key) Reply {
 	gone := keys[0].selected(c)
+	if c.ranged.byScore && !math.IsInf(c.ranged.scores.max, 1) {
+		keys[0].compared = true
+	}
 	for _, m := range gone {
-		keys[0].drop(m.name)
+		s.drop(keys[0], m.name)
 	}
 	return integer(int64(len(gone)))
 }
