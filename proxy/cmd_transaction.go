@@ -16,14 +16,16 @@ import (
 //
 // Departures from Redis:
 //
-//   - Values are compared, not writes. A key that was released and is held by the same token again, or
-//     that was only extended, counts as unchanged. That is all that the owner of a lock asks.
+//   - A key that was absent and is absent again counts as unchanged: nothing on the masters tells. So
+//     does one whose value was replaced by the same one, with the same end.
+//   - A key of which it is not known whether it was changed counts as changed, as one that is held by
+//     readers, and one of which too many masters did not answer.
 //   - Only commands on keys can be queued, because EXEC is one commit on the masters. Others are
 //     refused, and so is EXEC then.
 //   - An unguarded command (DEL) is allowed on watched keys: the commit compares what they hold.
 
-// cmdWATCH reads the keys: EXEC compares what a quorum holds now. Commands behind it wait, so that an
-// EXEC in the same packet knows it.
+// cmdWATCH reads the keys, those that are held twice (redlock/op_watch.go): EXEC compares what a quorum
+// holds now. Commands behind it wait, so that an EXEC in the same packet knows it.
 func cmdWATCH(s *session, c *call) error {
 	if s.transaction.open {
 		return errorf("ERR WATCH inside MULTI is not allowed")
@@ -36,33 +38,45 @@ func cmdWATCH(s *session, c *call) error {
 	case len(s.transaction.watched)+len(keys) > redlock.MaxResources:
 		return errorf("ERR at most %d keys can be watched", redlock.MaxResources)
 	}
-	w := &watching{keys: keys}
-	w.then = w.watch
+	w := &watchCall{keys: keys}
 	c.takeTurnBlocking(&w.slot, turn{keys: keys, reads: true}, true, w)
 	return nil
 }
 
-// watching is a WATCH in progress.
-type watching struct {
-	operation
+// watchCall is a WATCH in progress.
+type watchCall struct {
+	slot
+	op   redlock.Op
 	keys []string
+	// first is the answer to the first reading; nil: there was none yet.
+	first []redlock.State
 }
 
 // start implements starter.
-func (w *watching) start(bool) { w.startRead(&w.op, w.keys, w) }
+func (w *watchCall) start(bool) { w.startWatch(&w.op, w.keys, nil, w) }
 
-// watch ends WATCH. It writes to the reader's transaction: the slot still blocks the
-// reader, and complete unblocks it under conn.mu, so the reader sees the result.
-func (w *watching) watch(_ *operation, result redlock.Result) {
-	w.s.server.live().withoutDelays(w.keys, result.States)
+// Done implements redlock.Completer. At the end it writes to the reader's transaction: the slot still
+// blocks the reader, and complete unblocks it under conn.mu, so the reader sees the result.
+func (w *watchCall) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher {
+	states := result.States
+	switch {
+	case result.Err != nil:
+		return w.fail(result.Err)
+	case w.first == nil && slices.ContainsFunc(states, func(st redlock.State) bool { return st.Found }):
+		w.first = states
+		time.AfterFunc(redlock.WatchPause, func() { w.startWatch(&w.op, w.keys, states, w) })
+		return nil
+	}
+	w.s.server.live().withoutDelays(w.keys, states)
 	t := &w.s.transaction
 	if t.watched == nil {
 		t.watched = make(map[string]watchedKey)
 	}
 	for i, key := range w.keys {
-		t.watched[key] = watchedKey{result.States[i], time.Now()}
+		t.watched[key] = watchedKey{states[i], time.Now()}
 	}
 	w.out = resp.AppendOK(w.out)
+	return w.complete()
 }
 
 // cmdUNWATCH forgets all watched keys. Redis cannot forget single ones either.
@@ -142,16 +156,19 @@ func (x *execProgram) assume() bool {
 	return true
 }
 
-// run implements program. It compares what a quorum holds with what WATCH has read.
+// run implements program. It compares what a quorum holds with what WATCH has read; the commit compares
+// also when it ends.
 func (x *execProgram) run() {
 	space := x.space(time.Now())
 	space.Unseen = true
 	for i, key := range x.keys {
 		if w, ok := x.watched[key]; ok {
-			if !w.same(&x.states[i]) {
+			st := &x.states[i]
+			if !w.same(st) || st.Found && st.Type != "string" {
 				x.outcome = outcome{refused: errWatchFailed}
 				return
 			}
+			st.Seen = w.state.Seen
 			space.Guard(key)
 		}
 	}
@@ -166,10 +183,10 @@ func (x *execProgram) run() {
 // recheck implements program.
 func (x *execProgram) recheck() (wait, end bool) { return false, false }
 
-// committed implements program. A guard that fails on what WATCH has read is a watched key that has
-// changed.
+// committed implements program. Where a guard fails, a watched key may have changed, and no reading tells
+// whether it was that one.
 func (x *execProgram) committed(held bool) bool {
-	if !held && !x.fromQuorum {
+	if !held && len(x.watched) > 0 {
 		x.outcome.refused, held = errWatchFailed, true
 	}
 	return held

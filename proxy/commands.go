@@ -159,7 +159,7 @@ var commandRows = []command{
 	keysRow("zremrangebyrank key:key start:integer stop:integer", 0, "sorted-set", "2.0.0", "Remove the members in a range of ranks"),
 	// Transactions: cmd_transaction.go.
 	row("watch key:key...", cmdWATCH, flagFast|flagNoScript|flagInMulti,
-		"transactions", "2.2.0", "Have the next EXEC do nothing if one of these keys is held by another token then"),
+		"transactions", "2.2.0", "Have the next EXEC do nothing if one of these keys was changed by then"),
 	row("unwatch", cmdUNWATCH, flagFast|flagNoScript|flagInMulti, "transactions", "2.2.0", "Forget all watched keys"),
 	row("multi", cmdMULTI, flagFast|flagNoScript|flagInMulti, "transactions", "1.2.0", "Queue the commands that follow until EXEC"),
 	row("exec", cmdEXEC, flagNoScript|flagInMulti, "transactions", "1.2.0", "Execute the queued commands as one, if no watched key has changed"),

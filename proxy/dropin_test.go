@@ -515,6 +515,62 @@ var dropInDialogues = map[string]string{
 		SET k v EX 10
 		TYPE k
 		DEL k`,
+	"watch": `
+		SET k v PX 50000
+		WATCH k
+		GET k
+		MULTI
+		DEL k
+		EXEC
+		SET k v PX 50000
+		WATCH k
+		EVAL "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end" 1 k v
+		SET k v NX PX 50000
+		MULTI
+		DEL k
+		EXEC
+		GET k
+		WATCH k
+		EXPIRE k 40
+		MULTI
+		DEL k
+		EXEC
+		WATCH k other
+		SET k v XX PX 30000
+		MULTI
+		SET other v NX EX 10
+		EXEC
+		EXISTS other
+		WATCH k
+		SET k w NX PX 30000
+		MULTI
+		GET k
+		EXEC
+		WATCH k
+		DEL k
+		MULTI
+		EXEC
+		WATCH k
+		SET k v NX PX 30000
+		MULTI
+		GET k
+		EXEC
+		WATCH k
+		WATCH k
+		UNWATCH
+		EXPIRE k 20
+		MULTI
+		DEL k
+		EXEC
+		INCR n
+		EXPIRE n 50
+		WATCH n
+		INCR n
+		DECR n
+		MULTI
+		GET n
+		EXEC
+		DEL n`,
 	"transaction": `
 		EXEC
 		DISCARD
@@ -637,6 +693,57 @@ func TestAnothersLockStandsWhateverIsSent(t *testing.T) {
 				}
 			}
 			left()
+		}
+	}
+}
+
+// Goal: EXEC does nothing once a watched key was changed, also if it holds the same value again, and does its work if it was not. Method: what
+// others may do between WATCH and EXEC, through the same redlockd and through another one, in no time at all.
+func TestWatchIsAboutChanges(t *testing.T) {
+	for _, value := range []string{"v", "a-token-that-is-long-enough-to-be-unique"} {
+		for _, test := range []struct {
+			between string
+			changed bool
+		}{
+			{"GET k; PTTL k; EXISTS k", false},
+			{"SET k other NX PX 20000; LOCK k 20s; DELEX k IFEQ other", false},
+			{"DELEX k IFEQ $; SET k $ NX PX 20000", true},
+			{"DELEX k IFEQ $; LOCK k 20s TOKEN $", true},
+			{"UNLOCK k $; SET k $ NX PX 20000", true},
+			{"SET k other IFEQ $ PX 20000; SET k $ IFEQ other PX 20000", true},
+			{"EXTEND k $ 20s", true},
+			{"SET k $ IFEQ $ PX 30000", true},
+			{"DELEX k IFEQ $", true},
+		} {
+			inVirtualTime(t, func(t *testing.T) {
+				srv := serve(t)
+				c := srv.dial()
+				for _, other := range []*client{srv.dial(), srv.twin().dial()} {
+					for _, queued := range []string{"DEL k", "PEXPIRE k 9000", "GET k", "SET k new PX 9000", "SET l new NX PX 9000"} {
+						c.do("SET", "k", value, "NX", "PX", "20000").is("+OK")
+						c.do("WATCH", "k").is("+OK")
+						c.do("GET", "k").is(`"` + value + `"`)
+						for line := range strings.SplitSeq(test.between, "; ") {
+							other.do(strings.Fields(strings.ReplaceAll(line, "$", value))...)
+						}
+						want := other.do("GET", "k").text
+						c.do("MULTI").is("+OK")
+						c.do(strings.Fields(queued)...).is("+QUEUED")
+						got := c.do("EXEC").text
+						if changed := got == "*nil"; changed != test.changed {
+							t.Errorf("%s; between WATCH and EXEC of %s: got %s, want that it does nothing: %v", test.between, queued, got, test.changed)
+						}
+						if after := other.do("GET", "k").text; test.changed && after != want || want != "$nil" && test.changed && other.do("PTTL", "k").text == ":9000" {
+							t.Errorf("%s; between WATCH and EXEC of %s: k was %s, and is %s", test.between, queued, want, after)
+						}
+						for _, key := range []string{"k", "l"} {
+							held := strings.Trim(c.do("GET", key).text, `"`)
+							c.do("DELEX", key, "IFEQ", held)
+						}
+						time.Sleep(time.Second) // until what was missed is cleared up
+					}
+				}
+			})
 		}
 	}
 }

@@ -143,6 +143,11 @@ func (sl *slot) startRead(op *redlock.Op, keys []string, to redlock.Completer) {
 	sl.s.server.opts.Engine.StartRead(sl.charged(op), keys, to)
 }
 
+// startWatch reads keys that are watched, for the second time if before is what it was told the first time.
+func (sl *slot) startWatch(op *redlock.Op, keys []string, before []redlock.State, to redlock.Completer) {
+	redlock.StartWatch(sl.s.server.opts.Engine, sl.charged(op), keys, before, to)
+}
+
 func (sl *slot) startInspect(op *redlock.Op, resource string, to redlock.Completer) {
 	sl.s.server.opts.Engine.StartInspect(sl.charged(op), resource, to)
 }

@@ -31,7 +31,7 @@ import (
 //	DELEX k IFEQ v            assumed: k holds v      one round
 //	GET k                     read                    one round
 //	DEL k  (allow_unguarded)  read, guarded commit    two rounds
-//	WATCH k … MULTI … EXEC    read at WATCH, commit   one round each
+//	WATCH k … MULTI … EXEC    read at WATCH, commit   one round, two if k is held, and one
 //	EVAL, EVALSHA             several assumptions     one round or two, see script_assume.go
 //
 // A key that a script names and has not declared (Redisson makes such names) is taken to be absent, so
@@ -279,7 +279,7 @@ func (x *exchange) decide() redlock.Flusher {
 // without changes must do so.
 func (x *exchange) sure() bool {
 	for i := range x.outcome.Changes {
-		if st := x.state(x.outcome.Changes[i].Resource); st.Found && !st.Sure {
+		if st := x.state(x.outcome.Changes[i].Resource); st.Found && (!st.Sure || st.Seen != nil) {
 			return false
 		}
 	}

@@ -30,7 +30,7 @@ type transaction struct {
 	watched map[string]watchedKey
 }
 
-// watchedKey is what a key held when it was watched.
+// watchedKey is what a key held when it was watched. state.Seen tells whether it was changed since.
 type watchedKey struct {
 	state redlock.State
 	// read is when the state was read.

@@ -162,7 +162,7 @@
 // once more (op_again.go), and leases that a master may have lost are read (lease_audit.go). UNLOCK …
 // FORCE (op_force.go) reads the token from the masters, releases it, and the masters publish that to
 // the other redlockds. Clients that were written for one Redis make guarded changes (StartCommit,
-// op_commit.go) and readings (StartRead, op_read.go). Messages between the clients of all proxies
+// op_commit.go) and readings (StartRead, op_read.go; StartWatch, op_watch.go). Messages between the clients of all proxies
 // (publish.go) and the store of scripts (op_scriptstore.go) travel in the same batches, and have no
 // votes. A lock that is held for a connection is renewed by the watchdog, with the round of EXTEND
 // (hold.go); KEEPALIVE is a round without a command (hold_keepalive.go).

@@ -130,6 +130,7 @@ func heldByMaster(t *testing.T, client *redis.Client) string {
 type endOf struct {
 	key, reader string
 	later       int
+	watched     bool // as a guard of commit.lua has it: 2@…
 }
 
 // runScript runs a script. With an endOf, the clock stands still meanwhile, so that nobody has to be quick: an
@@ -158,6 +159,9 @@ func runScript(client *redis.Client, s lua.Script, keys []string, args []any) st
 				before += fmt.Sprintf("ARGV[%d] = ARGV[%[1]d] + redis.call('ZSCORE', '%s', 'r:%s') - redis.call('ZSCORE', '%[2]s', 'redlockd:end')\n", i+1, end.key, end.reader)
 			}
 			before += fmt.Sprintf("ARGV[%d] = string.format('%%.0f', ARGV[%[1]d])\n", i+1)
+			if end.watched {
+				before += fmt.Sprintf("ARGV[%d] = '2@' .. ARGV[%[1]d]\n", i+1)
+			}
 		}
 	}
 	reply, err := client.Eval(context.Background(), before+s.Text, keys, args...).Result()
@@ -274,7 +278,15 @@ func TestLockScripts(t *testing.T) {
 		{"commit too late", "a: A 4", lua.Commit, "a", []any{2, "A", 2, "", 0, 1}, "-2", ""},
 		{"commit for no less", "a: A 4", lua.Commit, "a", []any{2, "A", doSetLonger, "N", minutes(2), 0}, "1", "a: N 4"},
 		{"commit for longer", "a: A 4", lua.Commit, "a", []any{2, "A", doSetLonger, "N", minutes(6), 0}, "1", "a: N 6"},
+		{"commit of what ends when it did", "a: A 4; b: B", lua.Commit, "a b", []any{endOf{key: "a", later: 1, watched: true}, "A", 2, "", 0, "2@-1", "B", 2, "", 0, 0}, "1", "-"},
+		{"commit of what ends later", "a: A 4; b: B 4", lua.Commit, "a b", []any{2, "A", 2, "", 0, endOf{key: "b", later: -2, watched: true}, "B", 2, "", 0, 0}, "0", ""},
+		{"commit of what ends earlier", "a: A 4", lua.Commit, "a", []any{endOf{key: "a", later: 2, watched: true}, "A", 0, "", 0, 0}, "0", ""},
+		{"commit of what may have changed", "a: A 4", lua.Commit, "a", []any{fmt.Sprint("2@", endUnknown), "A", 2, "", 0, 0}, "0", ""},
+		{"commit of what never ends and may have changed", "a: A", lua.Commit, "a", []any{fmt.Sprint("2@", endUnknown), "A", 2, "", 0, 0}, "0", ""},
+		{"commit of a watched key that is another's", "a: A 4", lua.Commit, "a", []any{endOf{key: "a", watched: true}, "B", 2, "", 0, 0}, "0", ""},
+		{"commit of a watched key that is absent", "b: B 4", lua.Commit, "a", []any{endOf{key: "b", watched: true}, "A", 2, "", 0, 0}, "-1", ""},
 
+		{"read with ends", "a: A 4; b: B; c: #; d: r:A 2, redlockd:end 2", lua.Read, "a b c d e", []any{1}, "[string A 4min now+4 string B -1 -1 hash  -1 -1 zset  2min now+2 none  -2 -2]", ""},
 		{"read", "a: A 4; b: B; c: #; d: r:A 2, redlockd:end 2", lua.Read, "a b c d e", nil, "[string A 4min string B -1 hash  -1 zset  2min none  -2]", ""},
 		{"inspect", "a: A 4; m: {a 7}", lua.Inspect, "m a", nil, "[string A 4min 7 -1]", ""},
 		{"inspect readers", "a: r:A 4, r:B 2, redlockd:end 4, writer 1", lua.Inspect, "m a", nil, "[zset  4min  2]", ""},
@@ -290,15 +302,15 @@ func TestLockScripts(t *testing.T) {
 		{"force at another time", "a: A 4", lua.Force, "a", []any{"A", endOf{key: "a", later: 4}}, "2", ""},
 		{"force of another", "a: B 4", lua.Force, "a", []any{"A", endOf{key: "a"}}, "0", ""},
 		{"force of nobody", "", lua.Force, "a", []any{"A", 0}, "-1", ""},
-		{"force of a reader", "a: r:A 4, r:B 2, redlockd:end 4", lua.Force, "a", []any{"A", endOf{"a", "A", -3}}, "1", "a: r:B 2, redlockd:end 2"},
-		{"force of a reader at another time", "a: r:A 4, r:B 2, redlockd:end 4", lua.Force, "a", []any{"B", endOf{"a", "A", 0}}, "2", ""},
+		{"force of a reader", "a: r:A 4, r:B 2, redlockd:end 4", lua.Force, "a", []any{"A", endOf{key: "a", reader: "A", later: -3}}, "1", "a: r:B 2, redlockd:end 2"},
+		{"force of a reader at another time", "a: r:A 4, r:B 2, redlockd:end 4", lua.Force, "a", []any{"B", endOf{key: "a", reader: "A"}}, "2", ""},
 
 		{"undo", "a: A 4; b: B 4", lua.Undo, "a b", []any{"A", endOf{key: "a", later: 6}, 1, "", "B", endOf{key: "b", later: -1}, 1, ""}, "2", "-"},
 		{"undo of what was moved", "a: A 4; b: B 4", lua.Undo, "a b", []any{"A", endOf{key: "a", later: 7}, 1, "", "B", endOf{key: "b", later: -2}, 1, ""}, "0", ""},
 		{"undo of another's", "a: B 4; b: #", lua.Undo, "a b c", []any{"A", endOf{key: "a"}, 1, "", "A", endOf{key: "a"}, 1, "", "A", endOf{key: "a"}, 1, ""}, "0", ""},
 		{"undo puts back", "a: N 4", lua.Undo, "a", []any{"N", endOf{key: "a"}, undoPutBack, "A"}, "1", "a: A 4"},
 		{"undo of a reader", "a: r:A 4, r:B 2, redlockd:end 4", lua.Undo, "a", []any{"A", endOf{key: "a"}, undoDelete, ""}, "1", "a: r:B 2, redlockd:end 2"},
-		{"undo puts a reader back", "a: r:A 4, r:N 4, redlockd:end 4", lua.Undo, "a", []any{"N", endOf{"a", "N", 0}, undoPutBack, "B"}, "1", "a: r:A 4, r:B 4, redlockd:end 4"},
+		{"undo puts a reader back", "a: r:A 4, r:N 4, redlockd:end 4", lua.Undo, "a", []any{"N", endOf{key: "a", reader: "N"}, undoPutBack, "B"}, "1", "a: r:A 4, r:B 4, redlockd:end 4"},
 
 		{"withdraw", "a: r:A 2, redlockd:end 4, writer 4", lua.Withdraw, "a", nil, "1", "a: r:A 2, redlockd:end 2"},
 		{"withdraw the last", "a: redlockd:end 4, writer 4", lua.Withdraw, "a", nil, "1", "-"},

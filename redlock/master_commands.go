@@ -271,7 +271,11 @@ func writeCommit(b *batch, r *round) {
 	b.resources(r)
 	for i := range r.commit.changes {
 		ch := &r.commit.changes[i]
-		b.wire.Number(int64(ch.Was))
+		if ch.Seen != nil && ch.Was == WasValue { //mutant:a-watched-key-is-compared-by-its-value
+			b.wire.Bulk(fmt.Sprintf("%d@%d", ch.Was, ch.Seen.endOn(b.lane)))
+		} else {
+			b.wire.Number(int64(ch.Was))
+		}
 		b.wire.Bulk(ch.Value)
 		do := int64(ch.Do)
 		if ch.Longer { //mutant:a-takeover-brings-the-end-nearer
@@ -286,21 +290,35 @@ func writeCommit(b *batch, r *round) {
 
 // A reading of several keys is one script call, so that one master's answer is of one moment.
 func writeRead(b *batch, r *round) {
-	b.script(lua.Read, 0, len(r.keys), 0)
+	asks := 0
+	if r.watches() {
+		asks = 1
+	}
+	b.script(lua.Read, 0, len(r.keys), asks)
 	b.resources(r)
+	if asks > 0 {
+		b.wire.Bulk("1")
+	}
 }
 
-// readRead reads the reply of lua.Read: an array of three elements for each key.
+// readRead reads the reply of lua.Read: an array of three elements for each key, or four.
 func readRead(b *batch, cmd command, first conn.Reply) (v quorum.Vote, refused, err error) {
 	r := b.rounds[cmd.round]
 	keys := make([]answer, len(r.keys))
-	refused, err = b.readArray(first, 3*len(keys), "$$:", func(i int, element conn.Reply) (over error) {
-		a := &keys[i/3]
-		switch i % 3 {
+	kinds := "$$:"
+	if r.watches() {
+		kinds = "$$::"
+	}
+	n := len(kinds)
+	refused, err = b.readArray(first, n*len(keys), kinds, func(i int, element conn.Reply) (over error) {
+		a := &keys[i/n]
+		switch i % n {
 		case 0:
 			a.kind = conn.Sanitize(string(element.Text))
 		case 1:
 			a.value, over = b.keep(element)
+		case 3:
+			a.ends = element.N
 		default:
 			a.lives(element)
 			if !a.found {

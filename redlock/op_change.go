@@ -37,14 +37,16 @@ type Change struct {
 	// Longer, with Set: the key lives for no less than before. If the commit fails after it was made on
 	// some masters, the lock does not end there before the holder of the old value expects it.
 	Longer   bool
+	Seen     *Seen         // with WasValue: what it must not have changed since, see StartWatch. Nil: only Value counts
 	Value    string        // what it must hold, where Was says so. Up to MaxValueLen bytes, may be empty
 	NewValue string        // Set: what it will hold, likewise
 	TTL      time.Duration // Set and Expire: as the caller counts it, from the moment it sent the command
 	// Delay is by how much longer the key lives than the caller counts on, as Terms.Delay.
 	Delay time.Duration
-	// Born is when the youngest of what the key will hold was first granted, if the caller knows: what
-	// a value says of several holders it says to its caller alone. Zero: it follows from Value.
-	Born time.Time
+	// BornMs is when the youngest of what the key will hold was first granted, in ms since 1970, if the
+	// caller knows: what a value says of several holders it says to its caller alone. Zero: it follows
+	// from Value.
+	BornMs int64
 }
 
 // becomes is what the key holds when the change is done, if it holds anything then.

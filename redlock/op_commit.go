@@ -59,7 +59,7 @@ func (b *bounds) checkCommit(changes []Change) (v verb, ttl time.Duration, err e
 	if err := checkResources(resources, MaxKeys); err != nil {
 		return 0, 0, err
 	}
-	deletes, sets, compares, keeps := false, false, false, false
+	deletes, sets, compares, keeps := false, false, false, false // keeps: also what must not have changed
 	for i := range changes {
 		ch := &changes[i]
 		switch {
@@ -81,7 +81,7 @@ func (b *bounds) checkCommit(changes []Change) (v verb, ttl time.Duration, err e
 		deletes = deletes || ch.Do == Delete
 		sets = sets || ch.setsNew()
 		compares = compares || ch.Was == WasValue
-		keeps = keeps || ch.Do == Keep
+		keeps = keeps || ch.Do == Keep || ch.Seen != nil //mutant:one-master-is-enough-to-release-what-is-watched
 	}
 	first := &changes[0]
 	switch {
@@ -140,7 +140,7 @@ func (c *Client) beginCommitLocked(op *Op, v verb, ttl time.Duration, changes []
 		return
 	}
 	first := &changes[0]
-	if len(changes) == 1 && first.Do == Delete {
+	if len(changes) == 1 && first.Do == Delete && v == verbCommitRelease {
 		c.releaseLocked(op, []string{first.Resource}, first.Value, d)
 		return
 	}
@@ -202,8 +202,8 @@ func (s *leases) checkHeld(b *bounds, op *Op, changes []Change, now time.Time) (
 			continue
 		}
 		one, known := s.birth([]string{ch.Resource}, ch.Value)
-		if !ch.Born.IsZero() { //mutant:the-birth-that-a-value-tells-ignored
-			one, known = ch.Born, true
+		if ch.BornMs != 0 { //mutant:the-birth-that-a-value-tells-ignored
+			one, known = time.UnixMilli(ch.BornMs), true
 		}
 		if !known {
 			continue
@@ -288,8 +288,12 @@ func (c *Client) commitDecided(r *round, o quorum.Outcome, _ quorum.Votes, d *de
 		return
 	}
 	if (r.verb != verbCommitExtend || k.ttl > 0) && full == nil { // not those that only compare
-		c.stats.countCommit(r.verb, result, elapsed)
-		if r.verb != verbCommitRelease && r.verb != verbCommitExtend {
+		counts := r.verb
+		if !slices.ContainsFunc(k.changes, func(ch Change) bool { return ch.Do != Delete }) {
+			counts = verbCommitRelease
+		}
+		c.stats.countCommit(counts, result, elapsed)
+		if counts != verbCommitRelease && counts != verbCommitExtend {
 			c.outcomes.ended(result.Err, op.arrived, c.own.At(d.now))
 		}
 	}

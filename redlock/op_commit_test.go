@@ -929,7 +929,7 @@ func TestDropInMaxHold(t *testing.T) {
 		p.commit(compareAndExpire("r", otherValue, 30*time.Second)).want(s, "EXPIRE of what was rotated", "(max_hold)", 0)
 		// A value that says who holds it since when: its caller knows better, both ways.
 		young, old := compareAndExpire("r", otherValue, 30*time.Second), compareAndExpire("r", otherValue, 20*time.Second)
-		young.Born, old.Born = time.Now(), time.Now().Add(-80*time.Second)
+		young.BornMs, old.BornMs = time.Now().UnixMilli(), time.Now().Add(-80*time.Second).UnixMilli()
 		p.commit(old).want(s, "EXPIRE of what is older", "(max_hold)", 0)
 		p.commit(young).want(s, "EXPIRE of what is younger", "held", 0)
 

@@ -20,6 +20,9 @@ func (c *Client) StartInspect(op *Op, resource string, to Completer) {
 // no age of the answers.
 func (c *Client) beginReadingLocked(op *Op, d *deferred) {
 	r := &round{verb: op.verb, start: d.now, op: op}
+	if op.watches && op.verb == verbRead {
+		r.flags.Store(flagWatches)
+	}
 	r.setKeys(op.keys...)
 	op.keys = r.keys // the caller's slice may change from here on
 	c.rounds.launch(r, quorum.All, d)

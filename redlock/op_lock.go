@@ -34,6 +34,7 @@ type Op struct {
 	stale        int16         // rounds of the present attempt whose fence was too low
 	verb         verb          // of what is one reading
 	fenced       bool          // a fence is asked for
+	watches      bool          // StartWatch
 	onlyReleases bool          // it does nothing but release (UNLOCK), so it is refused later than others
 	release      bool          // LockRequest.Release
 	// callerToken: the token is the caller's own. Some master may know it already, by an attempt
@@ -46,6 +47,7 @@ type Op struct {
 	againFrom   *member.Record // under which it last had to begin once more (op_again.go). Guarded by Client.mu
 	queued      *queuedOp      // a LOCK that has not begun, which can be cancelled. Guarded by Client.mu
 	lease       *lease         // what was granted, for Abandon. Guarded by Client.mu
+	seen        []*Seen        // StartWatch: the first reading
 	// holder is what the lock is to be bound to, or whose KEEPALIVE it is; nil: the lock is not held.
 	holder *Holder
 }

@@ -42,13 +42,15 @@ type State struct {
 	// so many masters hold something that it could be held, or nobody could be granted it. They hold
 	// different things, because clients are changing the key, or have changed it and were cut off.
 	Split bool
+	// Seen is what single masters said of it, in answer to StartWatch.
+	Seen *Seen
 }
 
 // StartRead asks all masters what they know of the resources. The answer is Result.States. A quorum
 // of masters with a vote must answer, or it is a *NoQuorumError. It does not wait for more answers
 // than can change what it says.
 func (c *Client) StartRead(op *Op, resources []string, to Completer) {
-	op.keys, op.verb, op.onlyReleases = resources, verbRead, false
+	op.keys, op.verb, op.onlyReleases, op.watches = resources, verbRead, false, false
 	c.start(op, to, checkResources(resources, MaxKeys), (*Client).beginReadingLocked)
 }
 
@@ -85,6 +87,7 @@ func (c *Client) readAnswered(r *round, v quorum.Votes, d *deferred) {
 			}
 			state.capAt(r.view)
 			c.capByLease(r.keys[i], &state, d.now)
+			state.Seen = r.seen(i)
 			result.States[i] = state
 		}
 	}

@@ -75,7 +75,7 @@ func TestReaderScripts(t *testing.T) {
 	// putBack undoes that as if the reader's end had been so many minutes later than it is.
 	putBack := func(token, next string, later int) func(*redis.Client) any {
 		return func(client *redis.Client) any {
-			return runScript(client, lua.Undo, []string{"k"}, []any{next, endOf{"k", next, 60_000 * later}, undoPutBack, token})
+			return runScript(client, lua.Undo, []string{"k"}, []any{next, endOf{key: "k", reader: next, later: 60_000 * later}, undoPutBack, token})
 		}
 	}
 	release := func(token string) func(*redis.Client) any { return run(lua.Release, 0, token) }

@@ -65,6 +65,8 @@ const (
 	flagReader
 	// flagPart: on some master the token of an extension holds some of its keys, and others not.
 	flagPart
+	// flagWatches: the masters are asked when the keys end.
+	flagWatches
 	// flagTimely: the masters may execute it within MasterTimeout alone (master_late.go).
 	flagTimely
 )
@@ -93,7 +95,7 @@ type answer struct {
 	readers   int32         // verbInspect: how many readers there are
 	mark      int64         // last fence
 	ttl       time.Duration // negative: the key has no TTL
-	ends      int64         // verbRaise: when it ends by the master's clock, in milliseconds; 0: it has no TTL
+	ends      int64         // verbRaise: when it ends by the master's clock, in milliseconds; 0: it has no TTL. StartWatch: see Seen.endOn
 	err       error
 	keys      []answer // verbRead: one for each key
 	kind      string   // where a script tells it: the type of the key, "none" where it is absent

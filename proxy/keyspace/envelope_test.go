@@ -103,10 +103,7 @@ func TestVersion(t *testing.T) {
 		run(t, space, test.lines)
 		o := space.Outcome()
 		ch := o.Changes[0]
-		born := int64(0)
-		if !ch.Born.IsZero() {
-			born = ch.Born.UnixMilli()
-		}
+		born := ch.BornMs
 		if ch.Do != test.do || ch.Was != redlock.WasValue || ch.Value != before || born != test.born || len(o.Unguarded) > 0 {
 			t.Errorf("%s: got %+v, born %d, unguarded %+v, want %v, born %d", test.lines, ch, born, o.Unguarded, test.do, test.born)
 		}

@@ -93,7 +93,7 @@ func (s *Space) Outcome() Outcome {
 func (s *Space) change(k *key) redlock.Change {
 	ch := redlock.Change{Resource: k.name, Was: redlock.WasAbsent}
 	if k.was.Found {
-		ch.Was, ch.Value = redlock.WasValue, k.was.Value
+		ch.Was, ch.Value, ch.Seen = redlock.WasValue, k.was.Value, k.was.Seen
 	}
 	held, becomes := k.kind != nothing, ""
 	// Each of several members may be somebody who counts on the end of the key, and guards do not
@@ -119,7 +119,7 @@ func (s *Space) change(k *key) redlock.Change {
 			}
 		}
 		if k.kind > text || k.kind == text && k.collection.kind == text {
-			ch.Born = time.UnixMilli(k.collection.born)
+			ch.BornMs = k.collection.born
 		}
 	}
 	return ch

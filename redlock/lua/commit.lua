@@ -2,7 +2,8 @@
 -- and none otherwise.
 --
 -- KEYS   the resources
--- ARGV   five per key: what it must be (1 absent, 2 the value that follows), that value, what to do (1
+-- ARGV   five per key: what it must be (1 absent, 2 the value that follows, 2@1700000000000 the same if
+--        the key ends at that millisecond of this master's clock), that value, what to do (1
 --        set, 2 delete, 3 live on, 4 set and live on for no less than before), the new value,
 --        milliseconds to live: the numbers are those of Was and Do, and doSetLonger. Last, the last
 --        millisecond for it by the master's clock, or 0 (master_late.go)
@@ -13,6 +14,8 @@
 -- keeps  where a key keeps its value and gets a time to live, its end is moved (moved_exactly.lua)
 -- from   writeCommit
 
+-- How far apart two readings of one key's end may be, in milliseconds: see watchPause (op_watch.go).
+local slack = 1
 --include late
 --include moved_exactly
 if late(ARGV[5 * #KEYS + 1]) then
@@ -21,7 +24,8 @@ end
 local held = redis.call('MGET', unpack(KEYS))
 local reply = 1
 for i = 1, #KEYS do
-  local was, value = ARGV[5 * i - 4], ARGV[5 * i - 3]
+  local was, ends = string.match(ARGV[5 * i - 4], '^(%d)@?(.*)$')
+  local value = ARGV[5 * i - 3]
   if was == '1' and redis.call('EXISTS', KEYS[i]) == 1 then
     return 0
   end
@@ -45,6 +49,11 @@ for i = 1, #KEYS do
       return 0
     end
     reply = -1
+  elseif ends ~= '' then
+    local left = redis.call('PTTL', KEYS[i])
+    if math.abs((left >= 0 and clock() + left or left) - ends) > slack then --mutant:a-commit-does-not-look-at-the-end
+      return 0
+    end
   end
 end
 if reply == 1 then

@@ -1,15 +1,22 @@
 -- Reads keys, all at one moment.
 --
 -- KEYS   the resources
+-- ARGV   "1" if it is to be told when they end; else none
 -- reply  for each its type, its value if it is a string, and how many milliseconds it lives: -1 for
---        ever, -2 it is absent
+--        ever, -2 it is absent. If asked for, also the millisecond of this master's clock at which it
+--        ends, or again -1 or -2
 -- from   writeRead
 
+--include clock
 local held = redis.call('MGET', unpack(KEYS))
-local reply = {}
+local reply, now = {}, ARGV[1] and clock()
 for i = 1, #KEYS do
   reply[#reply + 1] = held[i] and 'string' or redis.call('TYPE', KEYS[i]).ok
   reply[#reply + 1] = held[i] or ''
-  reply[#reply + 1] = redis.call('PTTL', KEYS[i])
+  local left = redis.call('PTTL', KEYS[i])
+  reply[#reply + 1] = left
+  if now then
+    reply[#reply + 1] = left >= 0 and now + left or left
+  end
 end
 return reply
