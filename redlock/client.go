@@ -77,7 +77,7 @@ func newClient(opts Options) *Client {
 	c.bounds.opts = &c.opts
 	c.bounds.limits.Store(opts.limits())
 	c.fleet.init(c)
-	c.rounds.fleet, c.rounds.admission, c.admission.fleet = &c.fleet, &c.admission, &c.fleet
+	c.rounds.fleet, c.rounds.admission, c.rounds.waiting, c.admission.fleet = &c.fleet, &c.admission, &c.waiting, &c.fleet
 	c.admission.turn.Store(costMax)
 	c.leases.remember = 2 * opts.ConnectTimeout
 	c.holds = holds{client: c, own: &c.own, bounds: &c.bounds, logger: opts.Logger, log: newLogLimiter()}

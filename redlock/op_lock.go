@@ -128,8 +128,8 @@ func (c *Client) launchAttemptLocked(op *Op, d *deferred) {
 func (c *Client) askLocked(r *round, d *deferred) {
 	if w := r.op.waiter; w != nil {
 		w.attempt, w.sentAt = r, r.start
-		if f := &w.entry.queue.fairness; w.entry.queue.head == w { // of another waiter, for a slot or a reader's lock, the head has not asked
-			f.invalidatedBy, f.windowAnnouncedBy = 0, 0
+		if q := &w.entry.queue; q.head == w { // of another waiter, for a slot or a reader's lock, the head has not asked
+			q.fairness.windowAnnouncedBy = 0
 		}
 	}
 	c.stats.Attempts++

@@ -104,6 +104,10 @@ func (plainLock) observation(w *waiter, r *round) {
 
 func (plainLock) observed(c *Client, w *waiter, r *round, _ *deferred) {
 	majority := r.view.Quorum()
-	delay := c.waiting.pauseAfter(w, r, absentOn(r.answers) >= majority, freeByQuorum(r.answers, majority))
+	absent := absentOn(r.answers) >= majority
+	if !absent {
+		w.tracked[0].observe(r.answers)
+	}
+	delay := c.waiting.pauseAfter(w, r.view, absent, freeByQuorum(r.answers, majority))
 	c.waiting.pauseLocked(w.op, w.untilReaders(delay))
 }

@@ -61,6 +61,8 @@ type slotSearch struct {
 	// rounds of the present attempt, and the slots that they asked for, one bit each.
 	rounds int
 	tried  uint32
+	// tracked is what the masters have promised to announce of each slot; nil: nothing was observed yet.
+	tracked []tracked
 }
 
 // SlotName is the resource that is a slot of a semaphore, counted from 0: LOCK resource SLOTS k locks

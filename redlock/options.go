@@ -118,9 +118,9 @@ type Options struct {
 	// Default 100 000.
 	MaxBound int
 	// RetryDelayMin and RetryDelayMax bound the random pause between two attempts of the waiter at the
-	// head of a queue. It is a hundred times as long while a quorum of masters will send an
-	// invalidation. Choose them large against a round trip to the masters. Default 20 ms and 80 ms. No
-	// settings: they count only while masters send no invalidations.
+	// head of a queue. It is much longer while masters must send an invalidation before the resource can
+	// be free. Choose them large against a round trip to the masters. Default 20 ms and 50 ms. No settings:
+	// they count only while too few masters send invalidations.
 	RetryDelayMin, RetryDelayMax time.Duration
 	// HandoverTime bounds for how long released locks are handed over here, from one waiter to the next.
 	// Then waiters of other proxies get a window of 5 ms plus three round trips, or of a retry delay if
@@ -168,7 +168,7 @@ func (o Options) withDefaults() Options {
 	o.MaxWaiters = cmp.Or(o.MaxWaiters, 100_000)
 	o.MaxBound = cmp.Or(o.MaxBound, 100_000)
 	o.RetryDelayMin = cmp.Or(o.RetryDelayMin, 20*time.Millisecond)
-	o.RetryDelayMax = cmp.Or(o.RetryDelayMax, 80*time.Millisecond)
+	o.RetryDelayMax = cmp.Or(o.RetryDelayMax, 50*time.Millisecond)
 	o.HandoverTime = cmp.Or(o.HandoverTime, 250*time.Millisecond)
 	o.QueueMax = cmp.Or(o.QueueMax, 16_384)
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))

@@ -26,7 +26,7 @@ func TestValidate(t *testing.T) {
 		{func(o *Options) { o.MinTTL = 90 * time.Second }, OptionError{"MinTTL", "1m30s is above MaxTTL = 1m", "MaxTTL"}},
 		{func(o *Options) { o.MinTTL = 9 * time.Millisecond }, OptionError{"MinTTL", "9ms is outside 10ms … 24h", ""}},
 		{func(o *Options) { o.MaxHold = 5 * time.Second }, OptionError{"MaxHold", "5s is below MaxTTL = 1m", "MaxTTL"}},
-		{func(o *Options) { o.RetryDelayMin = time.Second }, OptionError{"RetryDelayMin", "1s is above RetryDelayMax = 80ms", "RetryDelayMax"}},
+		{func(o *Options) { o.RetryDelayMin = time.Second }, OptionError{"RetryDelayMin", "1s is above RetryDelayMax = 50ms", "RetryDelayMax"}},
 		{func(o *Options) { o.MasterTimeout, o.MaxTTL = time.Second, time.Second },
 			OptionError{"MasterTimeout", "1s is not small against MaxTTL = 1s: a master that hangs would use up the lock", "MaxTTL"}},
 		{func(o *Options) { o.DriftFactor = 2 }, OptionError{"DriftFactor", "2 is outside 0 … 0.5: it is the part of a TTL by which clocks may drift", ""}},

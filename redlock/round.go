@@ -118,6 +118,7 @@ func (r *round) setKeys(keys ...string) {
 type rounds struct {
 	fleet     *fleet
 	admission *admission
+	waiting   *waiting
 	// launched numbers the rounds in the order in which the lanes get them: see launchedAfter.
 	launched uint32
 }
@@ -148,6 +149,9 @@ func (rs *rounds) launch(r *round, targets quorum.Mask, d *deferred) {
 		r.ttlMs = min(r.ttlMs, v.longestMs) //mutant:a-lock-outlives-max_ttl
 	case r.commit != nil && r.ttlMs > v.longestMs:
 		targets = 0
+	}
+	if verbs[r.verb].removes && rs.waiting.count > 0 {
+		rs.waiting.removesLocked(r, targets) //mutant:own-removals-are-not-counted
 	}
 	if verbs[r.verb].answers {
 		r.answers = make([]answer, v.Places)

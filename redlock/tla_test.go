@@ -528,6 +528,25 @@ func TestSlotsModel(t *testing.T) {
 	})
 }
 
+// A waiter that pauses for long is told when what it waits for is free.
+func TestWakeModel(t *testing.T) {
+	woken := []string{"Woken"}
+	checkTLA(t, tlaModel{
+		module: "Wake", values: "a b c d", symmetry: "Perms", constants: set("Masters", "{a, b, c}"),
+	}, []tlaRun{
+		{name: "three masters", holds: woken},
+		{name: "masters that cannot announce it are awaited", mutant: "MMute", violated: "Woken"},
+		{name: "a quorum of announcements is awaited", mutant: "MCounts", violated: "Woken"},
+		{name: "a master that promises nothing is awaited", mutant: "MNoPromise", violated: "Woken"},
+		{name: "what is announced before the last reply is lost", mutant: "MFromReply", violated: "Woken"},
+		{name: "a connection that breaks says nothing", mutant: "MBroken", violated: "Woken"},
+		{name: "a flush says nothing", mutant: "MFlush", violated: "Woken"},
+		{name: "own removals say nothing", mutant: "MOwn", violated: "Woken"},
+
+		{name: "four masters", constants: set("Masters", "{a, b, c, d}"), holds: woken, large: true},
+	})
+}
+
 // LOCK … SHARED: any number of readers, or one writer.
 func TestSharedModel(t *testing.T) {
 	both := []string{"Exclusion", "NewReadersWait"}

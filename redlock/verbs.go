@@ -88,6 +88,8 @@ type verbRow struct {
 
 	// answers: the masters tell more than a vote, see round.answers.
 	answers bool
+	// removes: the command may remove keys that a waiter of this client waits for.
+	removes bool
 	// arms: the master is asked to announce the next change of what the command reads, where it can.
 	arms bool
 	// release marks UNLOCK's verb: releases of one key are folded into one call, are kept for
@@ -111,7 +113,7 @@ func init() {
 		outcome: quorum.Acquisition, decided: (*Client).acquisitionDecided, late: (*Client).lateAttempt, uncounted: quorum.Vote.Uncounted}
 	reading := verbRow{write: writeReading, read: readReading, outcome: quorum.Reading, answers: true}
 	commit := verbRow{write: writeCommit, read: readScript, two: quorum.AsReader, cost: (*round).costOfCommit,
-		outcome: quorum.Extension, decided: (*Client).commitDecided, late: (*Client).commitLate, uncounted: quorum.Vote.Uncounted}
+		outcome: quorum.Extension, decided: (*Client).commitDecided, late: (*Client).commitLate, uncounted: quorum.Vote.Uncounted, removes: true}
 
 	set, slot, join, reserve, refill := lock, lock, lock, lock, lock
 	set.write, set.read, set.late = writeSet, readSet, nil
@@ -130,13 +132,14 @@ func init() {
 	audit.decided, audit.uncounted = (*Client).auditDecided, quorum.Vote.Uncounted
 	fetchScript.write, fetchScript.read, fetchScript.decided = writeRead, readRead, scriptFetched
 
-	commitSet, commitAcquire, commitRelease := commit, commit, commit
+	commitSet, commitAcquire, commitExtend, commitRelease := commit, commit, commit, commit
+	commitSet.removes, commitAcquire.removes, commitExtend.removes = false, false, false
 	commitSet.write, commitSet.read, commitSet.outcome = writeSet, readSet, quorum.Acquisition
 	commitAcquire.outcome = quorum.Acquisition
 	commitRelease.outcome, commitRelease.uncounted = quorum.Release, nil
 
 	release := verbRow{write: writeRelease, read: readRelease,
-		outcome: quorum.Release, decided: (*Client).releaseDecided, release: true, neverShed: true}
+		outcome: quorum.Release, decided: (*Client).releaseDecided, release: true, removes: true, neverShed: true}
 	force := release
 	force.outcome, force.decided = quorum.Reading, (*Client).forceDecided
 
@@ -153,18 +156,18 @@ func init() {
 		verbRaise: {write: writeRaise, read: readRaise,
 			outcome: quorum.Reading, decided: (*Client).markRaised, uncounted: quorum.Vote.Uncounted, answers: true},
 		verbForce:         force,
-		verbForceCallers:  {write: writeForceCallers, read: readScript, two: quorum.Renewed, outcome: quorum.Reading, decided: (*Client).forceDecided, neverShed: true},
-		verbUndo:          {write: writeUndo, read: readUndo, neverShed: true},
+		verbForceCallers:  {write: writeForceCallers, read: readScript, two: quorum.Renewed, outcome: quorum.Reading, decided: (*Client).forceDecided, removes: true, neverShed: true},
+		verbUndo:          {write: writeUndo, read: readUndo, removes: true, neverShed: true},
 		verbCommitSet:     commitSet,
 		verbCommitAcquire: commitAcquire,
 		verbCommitReplace: commit,
-		verbCommitExtend:  commit,
+		verbCommitExtend:  commitExtend,
 		verbCommitRelease: commitRelease,
 		verbRead:          {write: writeRead, read: readRead, answered: (*Client).readAnswered, uncounted: quorum.Vote.Abstains, answers: true},
 		verbInspect:       inspect,
 		verbObserve:       observe,
 		verbAnnounce:      announce,
-		verbWithdraw:      {write: writeWithdraw, read: readScript},
+		verbWithdraw:      {write: writeWithdraw, read: readScript, removes: true},
 		verbObserveSlots:  observeSlots,
 		verbAudit:         audit,
 		verbFetchScript:   fetchScript,

@@ -11,11 +11,12 @@ import (
 //
 //	attempt      all its resources (op_lock.go), or the next one of its reservation (wait_reserve.go)
 //	observation  after a denial: reads the key and its TTL, and has the masters send an invalidation when it changes
-//	pause        until the holder's TTL ends, or a random delay ("Retry on failure"); a hundred times as long if a quorum will send invalidations
+//	pause        until the holder's TTL ends, or a random delay ("Retry on failure"); long if masters will announce the end (wait_tracked.go)
 //
-// A hand-over, a quorum of invalidations or another client's window end the pause early. If one of them
-// comes while an attempt or an observation is in flight, the next attempt follows at once
-// (waiter.again). Without a quorum, the head waits for one (wait_quorum.go).
+// A hand-over, invalidations or another client's window end the pause early. If one of them comes while
+// an observation is in flight, the next attempt follows at once (waiter.again); so it does if a
+// hand-over or a window comes while an attempt is. Without a quorum, the head waits for one
+// (wait_quorum.go).
 
 // attemptLocked has the head of a queue ask the masters, or wait for a quorum of them.
 func (ws *waiting) attemptLocked(op *Op, d *deferred) {
@@ -127,6 +128,7 @@ func (ws *waiting) goOnLocked(op *Op, d *deferred) bool {
 func (ws *waiting) observeLocked(op *Op, d *deferred) {
 	r := &round{verb: verbObserve, start: d.now, op: op}
 	op.kind.observation(op.waiter, r)
+	op.waiter.trackAnew()
 	op.waiter.endPause()
 	op.waiter.attempt = r
 	ws.rounds.launch(r, quorum.All, d)
@@ -154,21 +156,15 @@ const (
 	// clients tried at the same time and split the votes. The bound doubles with every such attempt in a
 	// row, up to RetryDelayMax.
 	splitDelay = time.Millisecond
-	// invalidationPatience is by how much the pause is longer if a quorum of masters will send an
-	// invalidation.
-	invalidationPatience = 100
+	// invalidationPatience is by how much the pause is longer if masters must announce a change before the
+	// key can be free.
+	invalidationPatience = 150
 )
 
 // pauseAfter is how long a head whose attempt was denied pauses, by what the masters have answered to
 // its observation: absent tells whether the resource is free on a quorum of them, and else free is how
 // long it takes until it is; 0: that is not known.
-func (ws *waiting) pauseAfter(w *waiter, r *round, absent bool, free time.Duration) time.Duration {
-	armed := 0
-	for _, a := range r.answers {
-		if a.armed {
-			armed++
-		}
-	}
+func (ws *waiting) pauseAfter(w *waiter, v *view, absent bool, free time.Duration) time.Duration {
 	if queue := &w.entry.queue; queue.fairness.windowOpen {
 		if absent {
 			return ws.windowLength() + queue.fairness.yields(time.Now())
@@ -180,10 +176,19 @@ func (ws *waiting) pauseAfter(w *waiter, r *round, absent bool, free time.Durati
 		return rand.N(min(splitDelay<<min(w.splits-1, 10), ws.opts.RetryDelayMax) + 1)
 	}
 	w.splits = 0
-	if armed < r.view.Quorum() {
-		return ws.opts.retryDelay(free)
+	patience := time.Duration(invalidationPatience)
+	keys := w.trackedKeys()
+	for i := range keys {
+		switch k := &keys[i]; {
+		case k.mayBeFree(v):
+			k.begin()
+			w.suggestSlot(i)
+			return ws.wakeDelay(w)
+		case !k.bound(v):
+			patience = 1
+		}
 	}
-	delay := invalidationPatience * ws.opts.retryDelay(0)
+	delay := patience * ws.opts.retryDelay(0)
 	if free > 0 {
 		delay = min(delay, free+time.Millisecond)
 	}
@@ -200,15 +205,18 @@ func absentOn(answers []answer) (n int) {
 	return n
 }
 
-// freeByQuorum is how long it takes until a quorum of masters is free of the key, if nobody releases or
-// extends the lock. 0: it is free already, or not known (keys without TTL, too few answers).
+// freeByQuorum is how long it takes at least until a quorum of masters is free of the key, if nobody
+// releases or extends the lock: one that has not answered may be free of it. 0: it is free already, or
+// not known (keys without TTL, too few answers).
 func freeByQuorum(answers []answer, quorum int) time.Duration {
 	remaining := make([]time.Duration, 0, len(answers))
 	for _, a := range answers {
-		if !a.known || a.err != nil || (a.found && a.ttl < 0) {
-			continue
+		switch {
+		case !a.known || a.err != nil || !a.found:
+			remaining = append(remaining, 0) //mutant:a-silent-master-holds-the-key
+		case a.ttl >= 0:
+			remaining = append(remaining, a.ttl)
 		}
-		remaining = append(remaining, a.ttl)
 	}
 	if len(remaining) < quorum {
 		return 0

@@ -39,8 +39,6 @@ type fairness struct {
 	// windowAnnouncedBy are the masters that have passed on another client's window since the head's last
 	// attempt.
 	windowAnnouncedBy quorum.Mask
-	// invalidatedBy are the masters that have sent an invalidation since the head's last attempt.
-	invalidatedBy quorum.Mask
 }
 
 // yield is what a client has said that others keep waiting: the next window is left to it.

@@ -14,7 +14,7 @@ import (
 // in Redis", two connections mode).
 //
 //	lane          ── GET key ──────────────> master   the head's probe; only this read is tracked (OPTIN)
-//	invalidations <── message: key changed ── master   wakes the head when a quorum of masters has sent it
+//	invalidations <── message: key changed ── master   wakes the head if the key may be free (wait_tracked.go)
 //
 // Waiters of one client hand the resource to each other, which also invalidates the key, and is of no
 // use to other clients. So their heads react less and less to it (dampAfter). When a client leaves the
@@ -101,10 +101,13 @@ func (l *lane) subscribe() (subscribed bool, err error) {
 		case channel == windowsChannel && body.Kind == '$':
 			l.client.waiting.windowAnnounced(l.index, body.Text)
 		}
+		if channel == invalidateChannel && body.Null { // FLUSHALL
+			l.client.waiting.allInvalidated(l.index) //mutant:a-flush-wakes-nobody
+		}
 		if channel != invalidateChannel || body.Kind != '*' {
 			continue
 		}
-		for range body.N { // FLUSHALL sends a null: no key
+		for range body.N {
 			key, err := readString(w)
 			if err != nil {
 				return true, err
@@ -157,21 +160,13 @@ func (l *lane) subscribed(conn *conn.Conn, id int64) {
 	l.requestHeartbeat() // has the lane turn tracking on
 }
 
-// unsubscribed records that no invalidation comes from this master any more. For each waiting head it
-// counts as one, so that a head that relied on invalidations asks now instead of after its long pause.
+// unsubscribed records that no invalidation comes from this master any more.
 func (l *lane) unsubscribed() {
 	l.mu.Lock()
 	l.invalidations = nil
 	l.mu.Unlock()
 	l.invalidationsID.Store(0)
-	c := l.client
-	d := c.enter()
-	defer c.leave(d)
-	for _, e := range c.leases.entries {
-		if e.queue.head != nil {
-			c.waiting.invalidatedLocked(e, -1, l.index, d)
-		}
-	}
+	l.client.waiting.allInvalidated(l.index) //mutant:a-connection-that-breaks-wakes-nobody
 }
 
 // closeInvalidations breaks the subscribed connection. The lane calls it when the master is not
@@ -235,28 +230,61 @@ const (
 	dampMax   = 8 * time.Millisecond
 )
 
-// invalidatedLocked wakes the head of a queue when a quorum of masters has said that the resource has
-// changed. Changes that this client makes itself are not sent to it (NOLOOP), so another client has
+// wakeDelay counts a wake-up of a head, and is how long it waits before it asks.
+func (ws *waiting) wakeDelay(w *waiter) time.Duration {
+	f := &w.entry.queue.fairness
+	ws.client.stats.Wakeups++
+	f.futileWakeups++
+	return min(time.Duration(max(0, f.futileWakeups-dampAfter))*dampStep, dampMax)
+}
+
+// invalidatedLocked wakes the head of a queue when a resource may be free after what a master has
+// announced. Changes that this client makes itself are not sent to it (NOLOOP), so another client has
 // used a window that was open. slot is the slot that has changed, or -1.
 func (ws *waiting) invalidatedLocked(e *entry, slot, master int, d *deferred) {
-	f := &e.queue.fairness
-	f.invalidatedBy = f.invalidatedBy.With(master)
-	if f.invalidatedBy.Count() < ws.fleet.view.Load().Quorum() {
+	w := e.queue.head
+	keys, i := w.trackedKeys(), max(0, slot)
+	if w.asking() || i >= len(keys) || !keys[i].change(master, ws.fleet.view.Load()) {
 		return
 	}
-	f.invalidatedBy = 0
-	f.windowOpen = false
-	w := e.queue.head
+	keys[i].begin() // what it asks next says more
+	e.queue.fairness.windowOpen = false
 	w.suggestSlot(slot)
 	if w.retry != nil && w.attempt == nil {
-		ws.client.stats.Wakeups++
-		f.futileWakeups++
-		if f.futileWakeups > dampAfter {
-			ws.pauseLocked(w.op, min(time.Duration(f.futileWakeups-dampAfter)*dampStep, dampMax))
+		if delay := ws.wakeDelay(w); delay > 0 {
+			ws.pauseLocked(w.op, delay)
 			return
 		}
 	}
 	ws.wakeHeadLocked(w.op, d)
+}
+
+// allInvalidated takes note that a master announces no change any more of what it has shown to this
+// client: the connection for that has gone, or it was flushed. For each head that counts as a change of
+// what it waits for. Those that relied on the master ask, spread over a short time.
+func (ws *waiting) allInvalidated(master int) {
+	d := ws.client.enter()
+	defer ws.client.leave(d)
+	v := ws.fleet.view.Load()
+	var heads []*waiter
+	for _, e := range ws.leases.entries {
+		w := e.queue.head
+		if w == nil || w.asking() {
+			continue
+		}
+		ask, keys := false, w.trackedKeys()
+		for i := range keys {
+			ask = keys[i].change(master, v) || ask
+		}
+		switch {
+		case !ask:
+		case w.attempt != nil:
+			w.again = true
+		case w.retry != nil:
+			heads = append(heads, w)
+		}
+	}
+	ws.spreadLocked(heads)
 }
 
 // wakeHeadLocked has the head of a queue ask now: it ends its pause, or follows an attempt in flight

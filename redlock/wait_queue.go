@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"redlockd/redlock/clock"
+	"redlockd/redlock/quorum"
 )
 
 // Waiting. A LOCK that waits for a resource stands in the queue of that resource, first come first
@@ -78,6 +79,8 @@ type waiter struct {
 	// behindReaders: by the last observation, readers are there, or the intent of a writer, which keeps
 	// out readers, and SET NX.
 	behindReaders bool
+	// tracked is of the resource in whose queue it stands.
+	tracked [1]tracked
 	// splits counts attempts in a row that found the resource free and got no quorum.
 	splits int
 	// deadline ends the wait.
@@ -166,7 +169,7 @@ func (ws *waiting) joinQueueLocked(op *Op, wait time.Duration, d *deferred) {
 	}
 	ws.countWaiter(op, 1)
 	ws.arrivals++
-	w := &waiter{op: op, arrival: ws.arrivals}
+	w := &waiter{op: op, arrival: ws.arrivals, tracked: [1]tracked{{awaited: quorum.All}}}
 	op.waiter = w
 	resource := op.keys[0]
 	if len(op.keys) > 1 {
@@ -211,6 +214,7 @@ func (ws *waiting) moveToQueueLocked(op *Op, resource string, d *deferred) {
 	}
 	w.endPause()
 	w.again, w.behindReaders = false, false // they were about the other resource
+	w.trackAnew()
 	from.queue.remove(w)
 	w.entry = ws.leases.entry(resource)
 	w.entry.queue.insertByArrival(w)
@@ -234,7 +238,7 @@ func (ws *waiting) leftQueueLocked(e *entry, d *deferred) {
 
 // waitTimedOut ends a wait whose time has run out. An attempt in flight still decides: it takes no
 // longer than one batch. A head that pauses and relied on invalidations makes one more attempt: its
-// last one may be long ago.
+// last one may be long ago. A waiter that was never the head answers what the head was answered last.
 func (ws *waiting) waitTimedOut(op *Op) {
 	d := ws.client.enter()
 	defer ws.client.leave(d)
@@ -248,18 +252,36 @@ func (ws *waiting) waitTimedOut(op *Op) {
 		w.endPause()
 		ws.client.launchAttemptLocked(op, d)
 	default:
-		// A waiter that never came to the head answers what the head was answered last.
-		err := w.lastErr
-		if head := w.entry.queue.head; head != w {
-			err = head.lastErr
+		err, known := ws.lastAnswerLocked(w)
+		if !known && !ws.client.draining {
+			w.deadline.Reset(ws.opts.MasterTimeout / watchTicks)
+			return
 		}
 		ws.leaveQueueLocked(op, d)
 		ws.client.answerDenied(op, err, d)
 	}
 }
 
+// lastAnswerLocked is what the masters have answered last about the resource of a waiter that asks them
+// nothing itself: nil if it is held by another. known is false while the first attempt is in flight,
+// whose end is not far: so long a waiter that has never asked knows of no holder.
+func (ws *waiting) lastAnswerLocked(w *waiter) (err error, known bool) {
+	q := &w.entry.queue
+	switch head := q.head; {
+	case head.lastErr != nil:
+		return head.lastErr, true
+	case q.denied || !w.sentAt.IsZero() && w.lastErr == nil && w.attempt == nil: //mutant:a-head-without-an-answer-is-a-denial
+		return nil, true
+	case head.attempt != nil:
+		r := head.attempt
+		return r.noQuorumError(quorum.Votes(r.votes.Load()), r.view.Quorum(), 0), false
+	}
+	v := ws.fleet.view.Load()
+	return v.noQuorumError(time.Now(), v.Gaps, v.Quorum(), 0), true
+}
+
 // Unblock ends the wait of a LOCK. If op waits, its Done is called with err, and Unblock returns true;
-// with err nil, the answer is that of a wait that has run out: held by another. What an attempt in
+// with err nil, the answer is that of a wait that has run out. What an attempt in
 // flight still acquires is undone. An op that does not wait is left alone.
 func (c *Client) Unblock(op *Op, err error) bool {
 	d := c.enter()
@@ -274,6 +296,9 @@ func (ws *waiting) unblockLocked(op *Op, err error, d *deferred) bool {
 	case w == nil || w.answered:
 		return false
 	default:
+		if err == nil {
+			err, _ = ws.lastAnswerLocked(w)
+		}
 		ws.leaveQueueLocked(op, d)
 	}
 	if err == nil {

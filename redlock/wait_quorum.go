@@ -44,6 +44,11 @@ func (ws *waiting) wakeQuorumWaiters() {
 			heads = append(heads, w)
 		}
 	}
+	ws.spreadLocked(heads)
+}
+
+// spreadLocked has many heads ask soon, and not all at the same time.
+func (ws *waiting) spreadLocked(heads []*waiter) {
 	for _, w := range heads {
 		ws.pauseLocked(w.op, rand.N(time.Duration(len(heads))*quorumRetrySpread)) //mutant:all-wake-at-the-same-time
 	}

@@ -16,8 +16,8 @@ import (
 //   - While the semaphore is not known to be full, those who come ask at once, as many as it has slots.
 //     So a slot that is free is found in the first round.
 //   - A new head that knows of no free slot observes first, and asks if the answers show one.
-//   - A slot that another client has released is found by the invalidations of a quorum
-//     (wait_invalidations.go), which name the slot.
+//   - A slot that another client has released is found by invalidations, which name the slot. Each slot
+//     is tracked by itself (wait_tracked.go).
 //   - A hand-over window leaves one slot to the other clients, for a fixed time. Hand-overs of the
 //     other slots go on.
 
@@ -165,14 +165,17 @@ func (ws *waiting) slotsLeasedLocked(search *slotSearch, now time.Time) (first t
 func (s *slotSearch) observation(_ *waiter, r *round) {
 	r.verb = verbObserveSlots
 	r.setKeys(slotNames(s.resource, s.count)...)
+	if s.tracked == nil {
+		s.tracked = make([]tracked, s.count)
+	}
 }
 
 // observed has waiters ask for slots that are free. A head that was denied again and again although
 // some are free asks for one of them alone.
 func (s *slotSearch) observed(c *Client, w *waiter, r *round, d *deferred) {
-	free, soon := observedSlots(r.answers, s.count, r.view.Quorum())
+	free, soon := observedSlots(r.answers, s.tracked, r.view.Quorum())
 	open := w.entry.queue.fairness.windowOpen
-	c.waiting.pauseLocked(w.op, c.waiting.pauseAfter(w, r, free != 0, soon))
+	c.waiting.pauseLocked(w.op, c.waiting.pauseAfter(w, r.view, free != 0, soon))
 	switch {
 	case open: // those that are free are left to others
 	case w.splits > 1:
@@ -203,24 +206,26 @@ func anySlot(free uint32) int {
 	return bits.TrailingZeros32(free)
 }
 
-// observedSlots tells which of so many slots a quorum of the masters is free of, one bit each, and how
-// long it takes until a quorum is free of the next one. 0: that is not known.
-func observedSlots(answers []answer, slots, quorum int) (free uint32, soon time.Duration) {
+// observedSlots tells which of the slots a quorum of the masters is free of, one bit each, and how long
+// it takes until a quorum is free of the next one, 0: that is not known. It tracks those that are held.
+func observedSlots(answers []answer, slots []tracked, quorum int) (free uint32, soon time.Duration) {
 	of := make([]answer, len(answers))
 	for i := range slots {
 		for j, a := range answers {
 			of[j] = answer{}
 			if a.keys != nil {
 				of[j] = a.keys[i]
-				of[j].known = true
+				of[j].known, of[j].armed = true, a.armed
 			}
 		}
 		switch end := freeByQuorum(of, quorum); {
 		case absentOn(of) >= quorum: //mutant:a-slot-is-free-on-one-master
 			free |= 1 << i
+			continue
 		case end > 0 && (soon == 0 || end < soon):
 			soon = end
 		}
+		slots[i].observe(of)
 	}
 	return free, soon
 }

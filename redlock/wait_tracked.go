@@ -1,0 +1,110 @@
+package redlock
+
+import "redlockd/redlock/quorum"
+
+// Which masters will announce that a waiter's resource is free. The head of a queue may pause for long
+// only while enough masters must announce a change before the resource can be free on a quorum:
+//
+//   - A master counts if, by the head's last observation, it holds the key, and has promised in the same
+//     reply to announce the next change of it. A master that was silent, that promises nothing, or on
+//     which the key is absent, does not.
+//   - It counts no more when it has announced a change since the launch of that observation, or when the
+//     connection broke on which it would announce one. A change that is announced before the reply counts
+//     too: the key may have changed right after the master had read it.
+//   - The key can be free on a quorum only where a quorum of masters does not count. So the head pauses
+//     for long while more than N - quorum masters count, whatever the others do meanwhile: stop, go on,
+//     restart. When no more than that are left, it asks.
+//   - While so few count, it asks after each retry delay, and when a master announces a change that may
+//     have held the key. Where the key was absent, a change says that somebody has tried to take it.
+//   - A client's own changes are not announced to it (NOLOOP). Those that may remove a key count as
+//     announced when they are launched.
+//
+// testdata/tla/Wake.tla is the model.
+
+// tracked is what the masters have promised to announce of one key. Client.mu guards it.
+type tracked struct {
+	// awaited are the masters that count, also if they have announced a change since. From the launch of
+	// an observation until its answers are in, all do.
+	awaited quorum.Mask
+	// absent are the masters on which the key was absent.
+	absent quorum.Mask
+	// changed are the masters that have announced a change, or can announce none any more, since the last
+	// observation was launched.
+	changed quorum.Mask
+}
+
+// begin forgets what was known, because an observation is launched.
+func (k *tracked) begin() { *k = tracked{awaited: quorum.All} }
+
+// observe takes in what the masters have answered about the key.
+func (k *tracked) observe(answers []answer) {
+	k.awaited = 0 //mutant:what-is-announced-before-the-reply-is-lost
+	for i := range answers {
+		switch a := &answers[i]; {
+		case !a.known || a.err != nil:
+		case !a.found:
+			k.absent = k.absent.With(i) //mutant:an-attempt-elsewhere-is-a-release //mutant:a-master-that-cannot-announce-it-is-awaited
+		case a.armed: //mutant:a-master-that-promises-nothing-is-awaited
+			k.awaited = k.awaited.With(i)
+		}
+	}
+}
+
+// bound tells whether one of the masters must announce a change before the key can be free on a quorum.
+func (k *tracked) bound(v *view) bool {
+	return (k.awaited &^ k.changed & v.Masters).Count() > v.Count-v.Quorum() //mutant:announcements-wake-nobody
+}
+
+// mayBeFree tells whether a master that may have held the key has announced a change, and the key may be
+// free on a quorum now.
+func (k *tracked) mayBeFree(v *view) bool { return k.changed&^k.absent != 0 && !k.bound(v) }
+
+// change takes note that a master has announced a change, and tells whether the waiter is to ask.
+func (k *tracked) change(master int, v *view) (ask bool) {
+	k.changed = k.changed.With(master)
+	return !k.absent.Has(master) && !k.bound(v)
+}
+
+// trackedKeys are those that a waiter waits for: its resource, or the slots of its semaphore, of which it
+// knows nothing before it has observed them.
+func (w *waiter) trackedKeys() []tracked {
+	if s := w.slots(); s != nil {
+		return s.tracked
+	}
+	return w.tracked[:]
+}
+
+// asking tells whether an attempt is in flight. What changes meanwhile is seen by the observation after
+// it.
+func (w *waiter) asking() bool { return w.attempt != nil && !verbs[w.attempt.verb].arms }
+
+// trackAnew is for the launch of an observation.
+func (w *waiter) trackAnew() {
+	keys := w.trackedKeys()
+	for i := range keys {
+		keys[i].begin()
+	}
+}
+
+// removesLocked is for a round of this client that may remove keys on these masters. Where a waiter
+// relied on an announcement, it asks after a retry delay instead. A hand-over comes before that.
+func (ws *waiting) removesLocked(r *round, targets quorum.Mask) {
+	v := ws.fleet.view.Load()
+	for _, resource := range r.keys {
+		e, slot := ws.leases.queueFor(resource)
+		if e == nil {
+			continue
+		}
+		w := e.queue.head
+		keys := w.trackedKeys()
+		if slot = max(0, slot); slot >= len(keys) {
+			continue
+		}
+		k := &keys[slot]
+		relied := k.awaited != quorum.All && k.bound(v)
+		k.changed |= targets
+		if relied && !k.bound(v) && w.retry != nil && w.attempt == nil {
+			ws.pauseLocked(w.op, ws.opts.retryDelay(0))
+		}
+	}
+}

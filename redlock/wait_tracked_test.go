@@ -1,0 +1,341 @@
+package redlock
+
+// Goal: a waiter that is alone gets what it waits for at once when it is free on a quorum, whatever masters came and went while it waited. Method:
+// two clients in virtual time; masters are stopped, continued, killed, restarted and cut off between LOCK, the wait and UNLOCK.
+
+import (
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// wakeWithin is what passes at most from the moment when a quorum of masters is free of what a waiter waits for, beside two round trips.
+const wakeWithin = 50 * ms
+
+// waitKind is something that a waiter waits for: how another client holds it, and releases it.
+type waitKind struct {
+	name    string
+	keys    []string
+	hold    func(p *proxy) (release func())
+	request LockRequest
+}
+
+// releases is a holder's LOCK and its UNLOCK.
+func releases(req LockRequest) func(p *proxy) func() {
+	return func(p *proxy) func() {
+		p.s.Helper()
+		c := p.lock(req)
+		if !c.Held {
+			p.s.Fatalf("LOCK of the holder: got %+v, want held", c.Result)
+		}
+		return func() { p.startUnlock(c.Token, cmp.Or(c.Slot, req.Resources[len(req.Resources)-1])) }
+	}
+}
+
+// waitKinds are all kinds of waits for one job that is held for ttl.
+func waitKinds(ttl time.Duration) []waitKind {
+	const k = 3
+	return []waitKind{
+		{"plain", []string{"job"}, releases(one("job", ttl)), one("job", ttl)},
+		{"several", []string{"a", "job", "z"}, releases(one("job", ttl)), several(ttl, "a", "job", "z")},
+		{"a slot", []string{"job#0", "job#1", "job#2"}, func(p *proxy) func() {
+			var release func()
+			for range k {
+				release = releases(one("job", ttl).of(k))(p)
+			}
+			return release
+		}, one("job", ttl).of(k)},
+		{"a reader", []string{"job"}, releases(one("job", ttl)), one("job", ttl).sharing()},
+		{"after a reader", []string{"job"}, releases(one("job", ttl).sharing()), one("job", ttl)},
+		{"after SET NX", []string{"job"}, func(p *proxy) func() {
+			if c := p.commit(setNX("job", longValue, ttl)); !c.Held {
+				p.s.Fatalf("SET NX: got %+v, want set", c.Result)
+			}
+			return func() { p.beginCommit(compareAndDelete("job", longValue)) }
+		}, one("job", ttl)},
+	}
+}
+
+// wantWoken has the holder release, and checks that the waiter is granted in time.
+func (s *stage) wantWoken(what string, waiter *proxy, c *call, release func()) {
+	s.Helper()
+	if c.done.Load() {
+		s.Fatalf("%s: got %+v before the release, want nothing", what, c.Result)
+	}
+	began := time.Now()
+	release()
+	waiter.finish(c)
+	if took := c.began.Add(c.took).Sub(began); !c.Held || took > wakeWithin {
+		s.Errorf("%s: got %+v %v after the release, want it within %v", what, c.Result, took, wakeWithin)
+	}
+}
+
+// A lock is on three masters, of which one stops for good while somebody waits: the two others are fewer than a quorum, and tell it all the same.
+// Another one may stop right before the release: then one of the three is enough.
+func TestHoldersThatCanSpeakWake(t *testing.T) {
+	for _, kind := range slices.Concat(waitKinds(50*time.Second), waitKinds(51*time.Second)) {
+		t.Run(kind.name, func(t *testing.T) {
+			inVirtualTime(t, 5, func(s *stage) {
+				p, other := s.open(), s.open()
+				p.subscribed()
+				s.freeze(3, 4)
+				time.Sleep(600 * ms) // it is known of both, so they are not asked
+				release := kind.hold(other)
+				time.Sleep(200 * ms)
+				s.thaw(3, 4)
+				time.Sleep(time.Second)
+				s.freeze(2)
+				time.Sleep(3 * time.Second) // its connections are given up
+				c := p.begin(kind.request.waits(40 * time.Second))
+				time.Sleep(3 * time.Second)
+				if kind.request.TTL > 50*time.Second {
+					s.freeze(1)
+				}
+				s.wantWoken("the waiter", p, c, release)
+			})
+		})
+	}
+}
+
+// partlyHeld has a lock of another client on the first masters, three or two of which can speak: it was taken while m4 and m5 stood still.
+func (s *stage) partlyHeld(speak int) (p, other *proxy, held *call) {
+	s.Helper()
+	p, other = s.open(), s.open()
+	p.subscribed()
+	s.freeze(3, 4)
+	time.Sleep(600 * ms) // it is known of both, so they are not asked
+	held = other.lock(one("r", time.Minute))
+	s.thaw(3, 4)
+	time.Sleep(time.Second)
+	if speak == 2 {
+		s.freeze(2)
+		time.Sleep(3 * time.Second) // its connections are given up
+	}
+	s.wantOn("r", held.Token, "11100")
+	return p, other, held
+}
+
+// What a master announces between its answer and the moment when all have answered is not lost.
+func TestChangeBeforeTheReplyWakes(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p, _, _ := s.partlyHeld(3)
+		p.delay(0, 20*ms, 1, 2, 3, 4) // the lanes; m1 answers and announces at once
+		c := p.begin(one("r", time.Minute).waits(30 * time.Second))
+		time.Sleep(25 * ms) // denied after 20 ms, and observing
+		s.do(0, "DEL", "r") // free on m1, m4, m5
+		began := time.Now()
+		p.finish(c)
+		if took := time.Since(began); !c.Held || took > wakeWithin+2*20*ms {
+			s.Errorf("got %+v %v after the change, want held within 50ms and two round trips of 20ms", c.Result, took)
+		}
+	})
+}
+
+// A master that was silent may be free of the key: the end of the key on one other is then enough.
+func TestKeyThatEndsBesideSilentMasters(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p, _, _ := s.partlyHeld(3)
+		s.freeze(3, 4)
+		time.Sleep(600 * ms)
+		s.do(0, "PEXPIRE", "r", 2040)
+		ends := time.Now().Add(2040 * ms)
+		c := p.begin(one("r", time.Minute).waits(30 * time.Second))
+		time.Sleep(time.Second)
+		s.thaw(3, 4)
+		p.finish(c)
+		// The next heartbeat has m1 announce the end, too, but that is later.
+		if late := c.began.Add(c.took).Sub(ends); !c.Held || late > 5*ms {
+			s.Errorf("got %+v %v after the end, want held at once", c.Result, late)
+		}
+	})
+}
+
+// A master that was flushed announces nothing of what it has shown before.
+func TestFlushCountsAsAChange(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p, _, _ := s.partlyHeld(3)
+		p.begin(one("r", time.Minute).waits(30 * time.Second))
+		before := p.Stats().Wakeups
+		s.do(0, "FLUSHALL")
+		time.Sleep(2 * ms)
+		if got := p.Stats().Attempts; got < 2 || p.Stats().Wakeups != before {
+			s.Errorf("FLUSHALL of a master that is relied on: %d attempts, want a second one", got)
+		}
+	})
+}
+
+// What the waiter's own client removes is not announced to it: here the second release of a lock whose UNLOCK had overtaken its LOCK.
+func TestOwnRemovalIsNotReliedOn(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p, other := s.open(), s.open()
+		p.subscribed()
+		p.align()
+		other.holdRequests(3, 4)
+		p.unlock(other.lock(one("r", time.Minute)).Token, "r")
+		s.doOn([]int{0, 1}, "SET", "r", "another", "PX", 60_000)
+		s.freeze(2)
+		other.heal(3, 4) // the LOCK comes
+		c := p.begin(one("r", time.Minute).waits(30 * time.Second))
+		s.wantSet("r", "11011")
+		time.Sleep(time.Second)
+		s.wantSet("r", "11000")
+		s.do(0, "DEL", "r") // free on m1, m4, m5
+		began := time.Now()
+		p.finish(c)
+		if took := time.Since(began); !c.Held || took > wakeWithin {
+			s.Errorf("got %+v %v after the release, want held within %v", c.Result, took, wakeWithin)
+		}
+	})
+}
+
+// Where the key is absent, others try to take it: that is no release, and wakes nobody.
+func TestAttemptsOfOthersWakeNobody(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p, _, _ := s.partlyHeld(2)
+		p.begin(one("r", time.Minute).waits(30 * time.Second))
+		before := p.Stats()
+		const length = 2 * time.Second
+		for end := time.Now().Add(length); time.Now().Before(end); time.Sleep(ms) {
+			s.do(3, "SET", "r", "another")
+			s.do(3, "DEL", "r")
+		}
+		after := p.Stats()
+		if woken, asked := after.Wakeups-before.Wakeups, after.Attempts-before.Attempts; woken > 0 || asked > uint64(length/p.opts.RetryDelayMin) {
+			s.Errorf("%d wake-ups and %d attempts in %v of attempts of others, want none, and one after each retry delay", woken, asked, length)
+		}
+	})
+}
+
+// Waiters of several clients, none of which has enough to rely on, do not drive each other.
+func TestWaitersWithoutAQuorumOfHoldersAskSeldom(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		proxies := []*proxy{s.open(), s.open(), s.open()}
+		_, other, held := s.partlyHeld(2)
+		var calls []*call
+		for _, p := range proxies {
+			calls = append(calls, p.begin(one("r", time.Minute).waits(40*time.Second)))
+		}
+		time.Sleep(10 * time.Second)
+		for i, p := range proxies {
+			s.Logf("client %d: %d attempts in 10 s, %d wake-ups", i, p.Stats().Attempts, p.Stats().Wakeups)
+			if got := p.Stats().Attempts; got > uint64(10*time.Second/p.opts.RetryDelayMin) {
+				s.Errorf("client %d: %d attempts in 10 s, want at most one in %v", i, got, p.opts.RetryDelayMin)
+			}
+		}
+		began := time.Now()
+		other.unlock(held.Token, "r")
+		s.until("one of them has it", func() bool {
+			return calls[0].done.Load() || calls[1].done.Load() || calls[2].done.Load()
+		})
+		if took := time.Since(began); took > wakeWithin {
+			s.Errorf("the first of three waiters: granted %v after the release, want it within %v", took, wakeWithin)
+		}
+	})
+}
+
+// trouble is what has become of the masters.
+type trouble struct {
+	*stage
+	rng     *rand.Rand
+	proxies []*proxy
+	down    []bool
+	story   string
+}
+
+func (t *trouble) note(format string, args ...any) { t.story += fmt.Sprintf(format+"; ", args...) }
+
+// change has some masters stop or go on, and leaves a quorum.
+func (t *trouble) change() {
+	for range 1 + t.rng.IntN(3) {
+		i, down := t.rng.IntN(len(t.masters)), 0
+		for _, is := range t.down {
+			if is {
+				down++
+			}
+		}
+		switch m := t.masters[i]; {
+		case t.down[i]:
+			m.Thaw()
+			t.down[i] = false
+			t.note("m%d goes on", i+1)
+		case t.rng.IntN(4) == 0:
+			t.proxies[0].fleet.view.Load().lanes[i].closeInvalidations()
+			t.note("m%d cuts a subscription off", i+1)
+		case t.rng.IntN(4) == 0:
+			m.Cut()
+			t.note("m%d cuts all connections", i+1)
+		case down >= 2:
+		case down == 0 && t.rng.IntN(4) == 0:
+			m.Crash(t.rng.IntN(2) == 0)
+			m.Restart()
+			t.note("m%d restarts", i+1)
+			time.Sleep(100 * ms) // until it is noticed
+			t.settle()
+		default:
+			m.Freeze()
+			t.down[i] = true
+			t.note("m%d stops", i+1)
+		}
+	}
+	pause := time.Duration(t.rng.Int64N(int64(400 * ms)))
+	t.note("%v", pause)
+	time.Sleep(pause)
+}
+
+// settle waits until all masters vote that do not stand still.
+func (t *trouble) settle() {
+	defer func() {
+		if t.Failed() {
+			t.Logf("%s: %s, %s", t.story, t.proxies[0].states(), t.proxies[1].states())
+		}
+	}()
+	t.until("masters that go on vote", func() bool {
+		for _, p := range t.proxies {
+			for i, state := range p.states() {
+				if !t.down[i] && state != 'u' {
+					return false
+				}
+			}
+		}
+		return true
+	})
+	t.proxies[0].align()
+}
+
+// A hundred such stories for each kind.
+func TestWaitersAreWokenWhateverMastersDo(t *testing.T) {
+	drawn := make([]uint64, 100)
+	for i := range drawn {
+		drawn[i] = uint64(i)
+	}
+	for _, kind := range waitKinds(time.Minute) {
+		t.Run(kind.name, func(t *testing.T) {
+			for _, seed := range some(10, drawn) {
+				inVirtualTime(t, 5, func(s *stage) {
+					p, other := s.open(), s.open()
+					p.subscribed()
+					m := &trouble{stage: s, rng: rand.New(rand.NewPCG(seed, 1)), proxies: []*proxy{p, other}, down: make([]bool, 5)}
+					m.change()
+					m.settle()
+					release := kind.hold(other)
+					m.note("LOCK")
+					m.change()
+					c := p.begin(kind.request.waits(50 * time.Second))
+					m.note("LOCK WAIT")
+					for range m.rng.IntN(4) {
+						m.change()
+					}
+					m.settle()
+					time.Sleep(time.Duration(m.rng.Int64N(int64(2 * time.Second))))
+					s.wantWoken(fmt.Sprintf("seed %d: %s", seed, m.story), p, c, release)
+					s.thaw(0, 1, 2, 3, 4)
+					synctest.Wait()
+				})
+			}
+		})
+	}
+}
