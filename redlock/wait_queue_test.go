@@ -86,6 +86,44 @@ func (p *proxy) keepBusy(n, k int, more func() bool) *atomic.Int32 {
 	return &granted
 }
 
+// A wait that runs out before the head has its first answer says nothing that nobody knows: it waits for that answer.
+func TestWaitRunsOutBeforeTheHeadIsAnswered(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p, other := s.open(), s.open()
+		other.lock(one("held", time.Minute))
+		p.delay(20*ms, 20*ms, 0, 1, 2, 3, 4)
+		short := func(resource string) *call {
+			p.begin(one(resource, time.Minute).waits(time.Second))
+			return p.begin(one(resource, time.Minute).waits(10 * ms))
+		}
+		within := func(c *call, what, want string, most time.Duration) {
+			s.Helper()
+			p.finish(c)
+			c.want(s, what, want, c.took)
+			if c.took > most {
+				s.Errorf("%s: took %v, want at most %v", what, c.took, most)
+			}
+		}
+		within(short("held"), "another holds it", "no", 50*ms)
+		time.Sleep(2 * time.Second)
+		p.delay(0, 0, 0, 1, 2, 3, 4)
+		s.freeze(0, 1, 2)
+		p.align()
+		ended := short("a")
+		within(short("b"), "no quorum", "masters voted, 3 needed; out: m1: ", giveUpNeeded+10*ms)
+		p.finish(ended)
+
+		s.thaw(0, 1, 2)
+		p.lockable("c")
+		s.freeze(0, 1, 2)
+		p.align()
+		p.begin(one("c", time.Minute).waits(time.Second))
+		unblocked := p.begin(one("c", time.Minute).waits(time.Second))
+		p.Unblock(&unblocked.Op, nil)
+		p.finish(unblocked).want(s, "UNBLOCK before the head is answered", "masters voted, 3 needed", 0)
+	})
+}
+
 // A release and the acquisition of the next in queue are one batch to every master, so a hand-over takes one round trip.
 func TestHandOverInOneBatch(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
