@@ -4,6 +4,7 @@ package redlock
 // that is released, and nobody starves.
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"redlockd/redlock/member"
+	"redlockd/redlock/quorum"
 )
 
 const (
@@ -88,6 +90,81 @@ func (w *world) release(holder, p *incarnation) (rounds uint64, took time.Durati
 	}
 	p.unlock(waiter.Token, resource)
 	return rounds, took
+}
+
+// checkWakes has a library hold a resource on some masters, and a waiter wait for it while masters and connections come and go. When it is free on a
+// quorum of those that go on, the waiter is granted it at once.
+func (w *world) checkWakes() {
+	rng := w.rng(4000)
+	for i, kind := range []struct {
+		request LockRequest
+		keys    []string // that are held; the last one is released
+	}{
+		{one("wake", 0), []string{"wake"}},
+		{one("wake", 0).sharing(), []string{"wake"}},
+		{several(0, "wake", "wake2", "wake3"), []string{"wake2"}},
+		{one("wake", 0).of(2), []string{"wake#0", "wake#1"}},
+	} {
+		p := w.proxies[i%len(w.proxies)]
+		m := &trouble{stage: w.stage, rng: rng, proxies: []*proxy{p.proxy}, down: map[int]bool{}}
+		for _, master := range p.Masters() {
+			m.members = append(m.members, w.behind[numberOf(master.Addr)])
+		}
+		holders, majority := m.drawn(), quorum.Of(len(m.members))
+		holders = holders[:majority+rng.IntN(len(holders)-majority+1)]
+		for _, key := range kind.keys {
+			w.doOn(holders, "SET", key, "a library", "PX", 60_000)
+		}
+		m.note("on %v of %v", holders, m.members)
+		kind.request.TTL = longest(p)
+		c := p.startLock(kind.request.waits(20 * time.Second))
+		for range rng.IntN(5) {
+			m.change()
+		}
+		m.settle()
+		time.Sleep(upTo(rng, time.Second))
+		if c.done.Load() {
+			w.Fatalf("proxy %d, %+v: %s: got %+v before it is released", p.id, kind.request, m.story, c.Result)
+		}
+		free := len(m.members) - len(m.down)
+		for _, at := range m.members {
+			if !m.down[at] && slices.Contains(holders, at) {
+				free--
+			}
+		}
+		began := time.Now()
+		for _, at := range m.drawn() {
+			if free < majority && !m.down[at] && slices.Contains(holders, at) {
+				w.do(at, "DEL", kind.keys[len(kind.keys)-1])
+				free++
+				m.note("released on m%d", at+1)
+			}
+		}
+		p.finish(c)
+		w.count(func(t *tallies) { t.wakes++ })
+		if took := c.began.Add(c.took).Sub(began); !c.Held || took > wakeWithin+5*ms {
+			w.Errorf("proxy %d, %+v: %s: got %+v %v after it was free on a quorum, want held within %v", p.id, kind.request, m.story, c.Result, took, wakeWithin)
+		}
+		for at := range m.down {
+			w.thaw(at)
+		}
+		m.down = nil
+		m.settle()
+		for _, key := range kind.keys {
+			w.doOn(holders, "DEL", key)
+		}
+		p.unlock(c.Token, cmp.Or(c.Slot, kind.request.Resources[0]))
+		for _, resource := range kind.request.Resources[1:] {
+			p.unlock(c.Token, resource)
+		}
+	}
+}
+
+// drawn are the members in any order.
+func (t *trouble) drawn() []int {
+	all := slices.Clone(t.members)
+	t.rng.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	return all
 }
 
 // subscribed tells whether all masters send invalidations.

@@ -199,7 +199,7 @@ type tallies struct {
 	reads, readsTogether, readsMoved, readsKeptOut, behindReaders                   int
 	changed, moved, operators, stale, refounded                                     int
 	evictions, elsewhere, unordered, probes, forced                                 int
-	cameBack, copies                                                                int
+	cameBack, copies, wakes                                                         int
 	struck                                                                          map[string]int // faults that did something, by name
 	refused                                                                         map[string]int // errors that callers got, by their first words
 	unfair                                                                          float64        // the most grants of a caller ÷ the fewest, at the end
@@ -448,6 +448,7 @@ func (w *world) aftermath() {
 		p.Client.mu.Unlock()
 	}
 	w.checkHead()
+	w.checkWakes()
 	if w.seed/uint64(len(profiles))%3 == 0 { // it takes a tenth of a simulation's time
 		w.checkStarvation()
 	}
