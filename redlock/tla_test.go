@@ -596,19 +596,29 @@ func TestSharedModel(t *testing.T) {
 
 // Hashes, sets and sorted sets: values of which each change makes another one.
 func TestVersionsModel(t *testing.T) {
-	both := []string{"OneSuccessor", "OneLineage"}
+	all := []string{"OneSuccessor", "OneLineage", "OneChain"}
+	helps, read := set("Helps", "TRUE"), set("WellRead", "TRUE")
 	checkTLA(t, tlaModel{
 		module: "Versions", values: "m1 m2 m3", symmetry: "Perms",
-		constants: set("Masters", "{m1, m2, m3}", "Most", "4", "Repairs", "TRUE"),
+		constants: set("Masters", "{m1, m2, m3}", "Most", "4", "Repairs", "TRUE", "Helps", "FALSE", "WellRead", "FALSE"),
 	}, []tlaRun{
-		{name: "four changes", holds: both},
-		{name: "four changes, nothing is repaired", constants: set("Repairs", "FALSE"), holds: both},
+		{name: "four changes", holds: all},
+		{name: "four changes, nothing is repaired", constants: set("Repairs", "FALSE"), holds: all},
+		{name: "four changes of what was made", constants: read, holds: append(all, "Settles")},
+		{name: "three changes, who finds one makes it", constants: and(helps, "Most", "3"), holds: all},
+		{name: "made over any older value", constants: helps, mutant: "MHelpAny", violated: "OneChain"},
+		{name: "made over a newer version", constants: helps, mutant: "MHelpNewer", violated: "OneSuccessor"},
+		{name: "a finder deletes", mutant: "MFinderDeletes", violated: "OneLineage"},
+		{name: "a deletion that has failed is put back", mutant: "MGivesBack", violated: "OneSuccessor"},
+		{name: "nobody goes on with a deletion", constants: read, mutant: "MDeletionStays", violated: "Settles"},
 		{name: "another lock is replaced", mutant: "MAnyLineage", violated: "OneLineage"},
 		{name: "a newer value is replaced", mutant: "MNewer", violated: "OneSuccessor"},
 		{name: "a value that may be given up is given to others", mutant: "MNotMade", violated: "OneSuccessor"},
 		{name: "an undo does not compare", mutant: "MUndoBlind", violated: "OneSuccessor"},
 
-		{name: "five changes", constants: set("Most", "5"), holds: both, large: true},
+		{name: "five changes", constants: set("Most", "5"), holds: all, large: true},
+		{name: "five changes of what was made", constants: and(read, "Most", "5"), holds: append(all, "Settles"), large: true},
+		{name: "four changes, who finds one makes it", constants: helps, holds: all, large: true},
 	})
 }
 

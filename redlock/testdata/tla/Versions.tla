@@ -13,9 +13,12 @@
 (*   the value. A change is made when a quorum has made it and its proxy   *)
 (*   has seen so. It may be given up at any moment before.                 *)
 (* - A change that was given up is undone, master by master or never: the  *)
-(*   old value is put back where the new one still is. A deletion is not.  *)
+(*   old value is put back where the new one still is.                     *)
+(*   A deletion is not: its proxy goes on with it, on every master.        *)
 (* - The value of a change that was made is given to masters with a value  *)
 (*   of the same lineage whose generation is not higher. This is no vote.  *)
+(* - Whoever finds the value of a change makes the same change on masters  *)
+(*   with the value that it replaces, whose trace it has. This is no vote. *)
 (*                                                                         *)
 (* Commands may come at any time, or never. A guard may be any value that a*)
 (* master holds: who reads may be late, and what is read may belong to a   *)
@@ -33,7 +36,14 @@ CONSTANTS
   MAnyLineage,   \* a value of another lineage is replaced, too
   MNewer,        \* a value of a higher generation is replaced, too
   MNotMade,      \* the value of a change that may be given up yet is given to masters, too
-  MUndoBlind     \* an undo does not compare
+  MUndoBlind,    \* an undo does not compare
+  Helps,         \* whether those who find a change make it
+  WellRead,      \* a change replaces or deletes only what was made by then
+  MHelpAny,      \* a change is made over any older value of its lineage
+  MHelpNewer,    \* a change is made over whatever is there now
+  MFinderDeletes,\* whoever finds the value of a minority deletes it
+  MGivesBack,    \* who gives up a deletion puts the value back, without comparing
+  MDeletionStays \* nobody goes on with a deletion
 
 Changes == 1..Most
 Nothing == 0
@@ -55,6 +65,7 @@ Init == key = [m \in Masters |-> Nothing] /\ change = <<>>
 Begin(m, deletes) ==
   /\ Cardinality(Begun) < Most
   /\ key[m] = Nothing => ~deletes
+  /\ IF WellRead /\ key[m] # Nothing THEN change[key[m]].is = "made" ELSE TRUE
   /\ change' = Append(change, [was |-> key[m], deletes |-> deletes, by |-> {m}, is |-> "open"])
   /\ key' = [key EXCEPT ![m] = IF deletes THEN Nothing ELSE Cardinality(Begun) + 1]
 
@@ -70,8 +81,8 @@ Decide(c) ==
   /\ UNCHANGED key
 
 Undo(c, m) ==
-  /\ change[c].is = "given up" /\ ~change[c].deletes /\ m \in change[c].by
-  /\ key[m] = c \/ MUndoBlind
+  /\ change[c].is = "given up" /\ ~change[c].deletes
+  /\ key[m] = c \/ (MUndoBlind /\ m \in change[c].by)
   /\ key' = [key EXCEPT ![m] = change[c].was]
   /\ UNCHANGED change
 
@@ -84,9 +95,31 @@ Repair(c, m) ==
   /\ key' = [key EXCEPT ![m] = c]
   /\ UNCHANGED change
 
+(* What it changes is compared. What became of the change may be anything. *)
+Help(c, m) ==
+  /\ Helps /\ ~change[c].deletes
+  /\ c \in {key[n] : n \in Masters}
+  /\ \/ key[m] = change[c].was /\ key[m] # Nothing
+     \/ MHelpAny /\ key[m] # Nothing /\ Lineage(key[m]) = Lineage(c) /\ Generation(key[m]) < Generation(c)
+     \/ MHelpNewer /\ key[m] # Nothing
+  /\ key' = [key EXCEPT ![m] = c]
+  /\ UNCHANGED change
+
+Holds(x) == {m \in Masters : key[m] = x}
+FinderDeletes(m) ==
+  /\ MFinderDeletes /\ key[m] # Nothing /\ Cardinality(Holds(key[m])) < Quorum
+  /\ key' = [key EXCEPT ![m] = Nothing]
+  /\ UNCHANGED change
+
+GivesBack(c, m) ==
+  /\ MGivesBack /\ change[c].deletes /\ change[c].is = "given up" /\ m \in change[c].by
+  /\ key' = [key EXCEPT ![m] = change[c].was]
+  /\ UNCHANGED change
+
 Next ==
   \/ \E m \in Masters, deletes \in BOOLEAN : Begin(m, deletes)
-  \/ \E c \in Begun : Decide(c) \/ \E m \in Masters : Make(c, m) \/ Undo(c, m) \/ Repair(c, m)
+  \/ \E m \in Masters : FinderDeletes(m)
+  \/ \E c \in Begun : Decide(c) \/ \E m \in Masters : Make(c, m) \/ Undo(c, m) \/ Repair(c, m) \/ Help(c, m) \/ GivesBack(c, m)
 Spec == Init /\ [][Next]_vars
 
 Made == {c \in Begun : change[c].is = "made"}
@@ -97,5 +130,12 @@ RECURSIVE CameOf(_)
 CameOf(c) == {c} \cup IF change[c].was = Nothing THEN {} ELSE CameOf(change[c].was)
 Deleted(c) == \E d \in Begun : change[d].deletes /\ c \in CameOf(change[d].was)
 OneLineage == Cardinality({Lineage(c) : c \in {x \in Made : ~change[x].deletes /\ ~Deleted(x)}}) <= 1
+(* The values of a lock that count, or that a reader may find, come one from the other. *)
+Counts == {c \in Begun : ~change[c].deletes /\ (change[c].is = "made" \/ Cardinality(Holds(c)) >= Quorum)}
+OneChain == \A c, d \in Counts : Lineage(c) = Lineage(d) => c \in CameOf(d) \/ d \in CameOf(c)
+(* A quorum agrees when all that was given up is undone or, if it deletes, done. *)
+Over(c) == IF change[c].deletes THEN MDeletionStays \/ Holds(change[c].was) = {} ELSE Holds(c) = {}
+Settles == (\A c \in Begun : change[c].is = "made" \/ (change[c].is = "given up" /\ Over(c)))
+  => \E x \in {Nothing} \cup Begun : Cardinality(Holds(x)) >= Quorum
 Perms == Permutations(Masters)
 =================================================================================
