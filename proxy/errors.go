@@ -48,7 +48,7 @@ func refusedf(format string, args ...any) error {
 
 // errorCodes are all codes of error replies, with what each says of the operation. The table of
 // commands.md has the same. Client libraries silently retry on LOADING, TRYAGAIN, CLUSTERDOWN, MOVED, ASK,
-// READONLY and MASTERDOWN: these must never be added.
+// READONLY and MASTERDOWN: these must never be added, and TRYAGAIN is for what has changed nothing.
 var errorCodes = []struct {
 	code string
 	// meaning is for people: what is known of the operation, and what to do.
@@ -58,6 +58,7 @@ var errorCodes = []struct {
 }{
 	{"NOQUORUM", "too few masters voted, so you do not have the lock; the message says which, and why; redlockd cleans up what may have been set",
 		[]error{redlock.ErrNoQuorum}},
+	{"TRYAGAIN", "too few masters voted, or they disagree, and the script has changed nothing: send it again, as some libraries do by themselves", nil},
 	{"LEAVING", "this server is draining: use another", []error{redlock.ErrDraining}},
 	{"BUSYWAIT", "too many `LOCK`s wait, or too many of this connection", []error{redlock.ErrTooManyWaiters}},
 	{"UNBLOCKED", "the wait was ended by `CLIENT UNBLOCK … ERROR`, or because the client closed its sending side", []error{errUnblocked, errGone}},

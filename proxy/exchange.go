@@ -126,7 +126,9 @@ const (
 	// exchangePause is the longest pause before such a try, times its number.
 	exchangePause = 2 * time.Millisecond
 	// splitReads is how often the keys are read when masters hold different hashes or sets.
-	splitReads = 10
+	splitReads = 12
+	// splitPause is the longest pause before a reading of the second half of them.
+	splitPause = 100 * time.Millisecond
 	// endingWaitMax bounds how long one exchange waits for the end of a key.
 	endingWaitMax = 100 * time.Millisecond
 )
@@ -188,15 +190,20 @@ func (x *exchange) readAfter(pause time.Duration) redlock.Flusher {
 // haveRead goes on with what a quorum holds. Called on a goroutine of the engine.
 func (x *exchange) haveRead(result redlock.Result) redlock.Flusher {
 	if result.Err != nil {
-		return x.fail(result.Err)
+		return x.fail(x.unchanged(result.Err))
 	}
 	if key, split := splitKey(x.keys, result.States); split {
 		if x.splits++; x.splits == splitReads {
-			return x.fail(errorf("NOQUORUM the masters hold different values of key %.200q, because several clients have changed it at the same time, or one was cut off: "+
-				"try again. If nobody changes it, it ends with its TTL", key))
+			return x.fail(x.unchanged(errorf("NOQUORUM the masters hold different values of key %.200q, because several clients have changed it at the same time, or one was cut off: "+
+				"try again. If nobody changes it, it ends with its TTL", key)))
 		}
 		// The next reading finds most likely that what has failed was undone: that takes a round.
-		return x.readAfter(time.Millisecond + mathrand.N(time.Duration(x.splits)*exchangePause))
+		// If the redlockd that has changed the key is gone, this one makes up for that (op_settle.go).
+		pause := time.Millisecond + mathrand.N(time.Duration(x.splits)*exchangePause)
+		if x.splits > splitReads/2 {
+			pause += min(x.s.server.opts.Engine.Options().MasterTimeout, splitPause)
+		}
+		return x.readAfter(pause)
 	}
 	x.s.server.live().withoutDelays(x.keys, result.States)
 	x.states, x.fromQuorum = result.States, true
@@ -378,6 +385,27 @@ func (x *exchange) haveCommitted(result redlock.Result) redlock.Flusher {
 		return x.readAfter(0)
 	}
 	return x.readAfter(mathrand.N(time.Duration(x.tries) * exchangePause))
+}
+
+// DoneLate implements redlock.LateCompleter: the client was told NOQUORUM, and the release that it asked
+// for is made. Those who wait for its messages get them now.
+func (x *exchange) DoneLate() {
+	x.notifyChanges(x.outcome.Changes)
+	for _, m := range x.outcome.published {
+		x.s.server.publish(m.channel, m.payload) //mutant:a-late-release-wakes-nobody
+	}
+}
+
+// unchanged is the error of a script that could not be executed, if nothing of it has been done: its
+// client may send it once more, and some do so by themselves.
+func (x *exchange) unchanged(err error) error {
+	if x.script == nil || x.tries > 0 || x.committing {
+		return err
+	}
+	if _, few := errors.AsType[*redlock.NoQuorumError](err); few || strings.HasPrefix(err.Error(), "NOQUORUM ") {
+		return errorf("TRYAGAIN nothing was changed: %s", strings.TrimPrefix(err.Error(), "NOQUORUM "))
+	}
+	return err
 }
 
 // payMessages has the user's share pay for what a script publishes, or returns the refusal. A later

@@ -83,7 +83,7 @@ func TestErrorCodes(t *testing.T) {
 	page := readFile(t, "commands.md")
 	for _, e := range errorCodes {
 		known[e.code] = true
-		if strings.Contains("LOADING TRYAGAIN CLUSTERDOWN MOVED ASK READONLY MASTERDOWN NOREPLICAS", e.code) {
+		if strings.Contains("LOADING CLUSTERDOWN MOVED ASK READONLY MASTERDOWN NOREPLICAS", e.code) {
 			t.Errorf("%s is a code on which clients retry in silence", e.code)
 		}
 		if want := "| `" + e.code + "` | " + e.meaning + " |\n"; !strings.Contains(page, want) {

@@ -35,6 +35,7 @@ type Client struct {
 	fences    fence.Clock
 	stats     Stats
 	outcomes  outcomes
+	settling  settling
 	// overtaking are releases that may have overtaken the grant, the oldest first (releaseAgain).
 	overtaking []*round
 	// draining refuses new LOCKs. It is never taken back.
@@ -111,6 +112,8 @@ func (c *Client) watch() {
 			c.renewHeld(&d)
 			d.now = now
 			c.releaseAgain(&d)
+			d.now = now
+			c.settleAgain(&d)
 			// One lane after the other. A lane sends its heartbeat when nothing is in flight, and takes no vote
 			// meanwhile; so a quorum goes on. The number of lanes changes with the membership.
 			if longAgo := now.Add(-c.opts.Heartbeat); last.Before(longAgo) {

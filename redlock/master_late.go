@@ -10,7 +10,8 @@ import "time"
 //   - A release of a value that was not made here. Its caller may lock with it again: a library that
 //     signs all locks of a process with one value does so each time. What is released for nobody is
 //     over, if it is a version.
-//   - A commit that gives a key a new end, which may be nearer than the one before, or that deletes it.
+//   - A commit that gives a key a new end, which may be nearer than the one before, or that deletes it, or
+//     that sets a version: on masters that have stood still together, it would be a lock of nobody's.
 //
 // So these carry the time of the master's clock behind which they must not be executed.
 //
@@ -24,7 +25,7 @@ func (r *round) mustBeTimely() bool {
 		return !madeHere(r.token) && (r.op != nil || !isVersion(r.token)) //mutant:a-release-is-executed-late
 	}
 	for i := range r.commit.changes {
-		if what := r.commit.changes[i].Do; what == Expire || what == Delete { //mutant:a-commit-is-executed-late
+		if what := r.commit.changes[i].Do; what == Expire || what == Delete || what == Set && isVersion(r.commit.changes[i].NewValue) { //mutant:a-commit-is-executed-late
 			return true
 		}
 	}

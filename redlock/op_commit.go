@@ -20,7 +20,8 @@ import (
 //     does LOCK: the masters are asked for more (clock.Padded).
 //   - A key that holds the very same value already is held, as for Redis: SET NX is denied by it.
 //     That is not so for LOCK.
-//   - A commit that failed is taken back as an attempt under a caller's token is (op_undo.go):
+//   - A commit of versions that failed is settled: op_settle.go.
+//   - Any other that failed is taken back as an attempt under a caller's token is (op_undo.go):
 //     where a vote says that this very commit set the value, and nobody has moved the end of its
 //     key since. The values of such clients are often not unique ("1", a host name, nothing), and
 //     their retries may go through other clients of the masters. What else is left ends with its
@@ -37,11 +38,17 @@ type commit struct {
 	again   bool           // it begins once more when every master has voted
 	seen    quorum.Mask    // masters whose votes were acted on
 
+	forward bool // it has failed, and is made all the same (op_settle.go)
+
 	changes []Change
+	settles *unsettled    // whose round it is; nil: it is no such round
 	one     [1]Change     // backs changes when there is one
 	ttl     time.Duration // the shortest TTL that the caller counts on; 0: none
 	born    time.Time     // first grant of what is extended or rotated; zero: not known
 }
+
+// setsOne tells whether the commit sets one key that was absent, and does nothing else.
+func (k *commit) setsOne() bool { return len(k.changes) == 1 && k.changes[0].locks() }
 
 // rotates tells whether a change puts another value in the place of one.
 func (k *commit) rotates() bool {
@@ -85,7 +92,7 @@ func (b *bounds) checkCommit(changes []Change) (v verb, ttl time.Duration, err e
 	}
 	first := &changes[0]
 	switch {
-	case len(changes) == 1 && first.locks():
+	case len(changes) == 1 && first.locks() && !isVersion(first.NewValue): // a version must not be set late
 		return verbCommitSet, ttl, nil
 	case sets && !compares: // what is deleted is compared
 		return verbCommitAcquire, ttl, nil
@@ -258,10 +265,16 @@ func (c *Client) commitDecided(r *round, o quorum.Outcome, _ quorum.Votes, d *de
 		// spares a value which another operation counts on. So it is not known whether the change was made.
 		result.Err = r.noQuorumError(v, r.view.Quorum(), 0)
 	}
+	deletes := slices.ContainsFunc(k.changes, func(ch Change) bool { return ch.Do == Delete })
+	k.again = o == quorum.NoQuorum && !deletes && c.stoppedByStepLocked(r) //mutant:a-deletion-is-begun-again
+	k.forward = o == quorum.NoQuorum && !k.again && goesForward(k.changes) //mutant:a-failed-release-of-a-version-stays
 	switch {
 	case r.verb == verbCommitRelease:
 		if o != quorum.No { //mutant:what-is-left-of-several-stays
 			c.clearRemainsLocked(r, v, k.seen, d)
+		}
+		if k.forward {
+			c.goForwardLocked(k, r.keys, op, n, v, d)
 		}
 	case committed:
 		c.committedLocked(r, c.admission.shareOf(op), v, d)
@@ -273,6 +286,13 @@ func (c *Client) commitDecided(r *round, o quorum.Outcome, _ quorum.Votes, d *de
 		c.refillKeysLocked(r, v, k.seen, d) //mutant:holes-of-commits-not-filled
 	case forced && k.rotates(): //mutant:what-was-forced-is-turned-back
 		c.dropForcedLocked(r, d)
+	case k.forward:
+		for i := range k.changes {
+			if ch := &k.changes[i]; ch.leaves() {
+				c.deletedLocked(r, i, d)
+			}
+		}
+		c.goForwardLocked(k, r.keys, op, n, v, d)
 	case r.verb == verbCommitExtend:
 		if o == quorum.No && len(k.changes) == 1 && k.changes[0].lives() { // of several keys it is not known which was lost
 			c.lostByExtensionLocked(r, d)
@@ -280,10 +300,7 @@ func (c *Client) commitDecided(r *round, o quorum.Outcome, _ quorum.Votes, d *de
 	default:
 		c.takeBackCommitLocked(r, k.seen, d)
 	}
-	// What was deleted is not taken back.
-	deletes := slices.ContainsFunc(k.changes, func(ch Change) bool { return ch.Do == Delete })
-	if o == quorum.NoQuorum && !deletes && c.stoppedByStepLocked(r) { //mutant:a-deletion-is-begun-again
-		k.again = true
+	if k.again {
 		c.commitAgainLocked(r, d)
 		return
 	}
@@ -333,7 +350,7 @@ func (c *Client) commitAgainLocked(r *round, d *deferred) {
 func (c *Client) commitLate(r *round, word quorum.Votes, d *deferred) {
 	k, n := r.commit, r.view.Places
 	if k.committed.Load() && word.Did(n) == word.Voted(n) {
-		if r.verb == verbCommitSet {
+		if k.setsOne() {
 			c.audits.lookAtAttempt(r, d)
 		}
 		return
@@ -353,6 +370,8 @@ func (c *Client) commitLate(r *round, word quorum.Votes, d *deferred) {
 	case k.committed.Load():
 		c.clearRemainsLocked(r, word, late, d)
 		c.refillKeysLocked(r, word, late, d) //mutant:late-holes-of-commits-not-filled
+	case k.forward:
+		c.settling.late(k, word, n)
 	case r.verb != verbCommitExtend: //mutant:late-grant-kept
 		c.takeBackCommitLocked(r, late, d)
 	}
@@ -362,22 +381,12 @@ func (c *Client) commitLate(r *round, word quorum.Votes, d *deferred) {
 	}
 }
 
-// takeBackCommitLocked undoes a failed commit on those masters among these that have made it. Where the
-// answer is missing, a version that it may have set is released, if so many masters hold something else
-// that no quorum can hold it: then nobody was told of it, or can extend it. No other attempt sets the
-// same.
+// takeBackCommitLocked undoes a failed commit on those masters among these that have made it. Versions
+// go also where the answer is missing.
 func (c *Client) takeBackCommitLocked(r *round, among quorum.Mask, d *deferred) {
 	c.takeBackLocked(r.attempt, among, d)
-	v, n := quorum.Votes(r.votes.Load()), r.view.Places
-	silent := v.Where(n, 1<<quorum.Unknown)
-	if silent == 0 || v.Denied(n).Count() < r.view.Needed() { //mutant:a-version-that-may-count-is-released
-		return
-	}
-	for i := range r.commit.changes {
-		if ch := &r.commit.changes[i]; ch.locks() && isVersion(ch.NewValue) {
-			c.rounds.drop(r.keys[i:i+1], ch.NewValue, silent, false, d) //mutant:what-silent-masters-may-have-set-stays
-		}
-	}
+	silent := quorum.Votes(r.votes.Load()).Where(r.view.Places, 1<<quorum.Unknown)
+	c.settling.takeBackLocked(c, r, silent&among, d)
 }
 
 // countCommit counts a commit as the native command that does the same: LOCK, UNLOCK or
@@ -427,7 +436,7 @@ func (c *Client) committedLocked(r *round, share *Share, v quorum.Votes, d *defe
 		lease := &lease{token: ch.becomes(), ttlMs: uint32(ch.askedMs(c.drift)), validUntil: r.start.Add(ch.TTL), born: r.start, //mutant:a-lease-of-a-commit-counts-from-its-answer
 			launched: r.launched, holders: v.MayHold(n), reader: r.ofReader()}
 		lease.keys = append(lease.key[:0], ch.Resource)
-		if r.verb == verbCommitSet {
+		if k.setsOne() {
 			lease.attempt = r.attempt
 			r.attempt.granted.Store(int64(c.own.At(d.now)))
 		}

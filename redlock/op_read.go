@@ -69,6 +69,7 @@ func (c *Client) readAnswered(r *round, v quorum.Votes, d *deferred) {
 		}
 	}
 	var result Result
+	var splits []int
 	switch {
 	case len(all)+pending < majority:
 		result.Err = r.noQuorumError(v, majority, 0)
@@ -85,6 +86,9 @@ func (c *Client) readAnswered(r *round, v quorum.Votes, d *deferred) {
 				result = Result{Err: r.noQuorumError(v, majority, 0)}
 				break
 			}
+			if state.Split && isVersion(state.Hint) {
+				splits = append(splits, i)
+			}
 			state.capAt(r.view)
 			c.capByLease(r.keys[i], &state, d.now)
 			state.Seen = r.seen(i)
@@ -92,6 +96,13 @@ func (c *Client) readAnswered(r *round, v quorum.Votes, d *deferred) {
 		}
 	}
 	if r.flags.Or(flagAnswered)&flagAnswered == 0 && (result.Err == nil || !c.readAgain(r, d)) {
+		if len(splits) > 0 {
+			c.mu.Lock()
+			for _, i := range splits {
+				c.helpLocked(r, i, v, d)
+			}
+			c.mu.Unlock()
+		}
 		d.deliver(r.op, result)
 	}
 }

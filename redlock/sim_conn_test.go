@@ -323,7 +323,7 @@ func field(v resp.Value, name string) (value resp.Value) {
 }
 
 // simErrors are all errors that callers may get. proxy/commands.md says what each means.
-var simErrors = regexp.MustCompile(`^(NOQUORUM |LEAVING |BUSYWAIT |UNBLOCKED |NOSCRIPT |WRONGTYPE |` +
+var simErrors = regexp.MustCompile(`^(NOQUORUM |TRYAGAIN nothing was changed: |LEAVING |BUSYWAIT |UNBLOCKED |NOSCRIPT |WRONGTYPE |` +
 	`ERR max number of (clients|(locks|connections) of user \w+) reached|` +
 	`ERR ttl of \d+ ms is above the most, \d+ ms \(max_ttl[ )]|ERR WAIT of \d+ ms is above the most|` +
 	`ERR the lock was first granted \S+ ago and may be held for \S+ in all \(max_hold\)|ERR \d+ locks are held through this server, and it renews \d+ at most \(max_bound\)|` +

@@ -69,7 +69,7 @@ func (r *redissonLock) run(p *incarnation, what, source string, keys []string, a
 	r.w.ledger.note("caller %d: Redisson's %s of %s by %s through %d …", r.id, what, r.key, r.owner, p.id)
 	v, err := r.to(p).eval(source, keys, args...)
 	r.w.ledger.note("caller %d: Redisson's %s of %s by %s through %d: %v %q %d %v", r.id, what, r.key, r.owner, p.id, v.Kind, v.Text, v.Int, err)
-	if known = err == nil && v.Kind != resp.Error; !known && !strings.HasPrefix(v.Text, "WRONGTYPE ") {
+	if known = err == nil && v.Kind != resp.Error; !known && !strings.HasPrefix(v.Text, "WRONGTYPE ") && !strings.HasPrefix(v.Text, "TRYAGAIN ") {
 		r.w.ledger.unsettle(r.key)
 	}
 	return v, known

@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"encoding/binary"
+	"hash/fnv"
 	"math"
 	"strings"
 )
@@ -14,7 +15,8 @@ import (
 //	kind           1 byte   does not matter here
 //	lineage        7 bytes  random, drawn where the key was absent
 //	generation     2 bytes  big-endian, one more than that of the value that it replaces
-//	               7 bytes  random: two changes of one value differ
+//	               4 bytes  random: two changes of one value differ
+//	               3 bytes  a sum of the value that it replaces
 //
 // The rest is the caller's.
 //
@@ -32,6 +34,7 @@ const VersionLen = 16
 const (
 	lineageAt    = len(VersionMark) + 1
 	generationAt = lineageAt + 7
+	sumAt        = generationAt + 6
 	versionEnd   = lineageAt + VersionLen
 )
 
@@ -48,7 +51,24 @@ func NextVersion(random [VersionLen]byte, was string) (version [VersionLen]byte)
 		}
 	}
 	binary.BigEndian.PutUint16(version[generationAt-lineageAt:], generation)
+	if generation > 0 {
+		copy(version[sumAt-lineageAt:], sumOf(was))
+	}
 	return version
+}
+
+// sumOf is what a version says of the value that it replaces.
+func sumOf(was string) []byte {
+	h := fnv.New32a()
+	h.Write([]byte(was))
+	return h.Sum(nil)[:versionEnd-sumAt]
+}
+
+// follows tells whether a version was made in the place of this value.
+func follows(version, was string) bool {
+	return isVersion(version) && isVersion(was) && version[lineageAt:generationAt] == was[lineageAt:generationAt] &&
+		int(binary.BigEndian.Uint16([]byte(version[generationAt:]))) == int(binary.BigEndian.Uint16([]byte(was[generationAt:])))+1 &&
+		version[sumAt:versionEnd] == string(sumOf(was))
 }
 
 // isVersion reports whether the value tells its version.

@@ -156,8 +156,8 @@ func TestNextVersion(t *testing.T) {
 	for _, tt := range []struct{ was, want string }{
 		{"", "0123456\x00\x009abcdef"},
 		{"a token of 64 bytes, which is none of a hash, a set or a sorted set", "0123456\x00\x009abcdef"},
-		{versionOf("lineage", 0, ""), "lineage\x00\x019abcdef"},
-		{versionOf("lineage", 255, ""), "lineage\x01\x009abcdef"},
+		{versionOf("lineage", 0, ""), "lineage\x00\x019abce;\x85"},
+		{versionOf("lineage", 255, ""), "lineage\x01\x009abc}[\xe4"},
 		{versionOf("lineage", math.MaxUint16, ""), "0123456\x00\x009abcdef"},
 	} {
 		if got := NextVersion(random, tt.was); string(got[:]) != tt.want {

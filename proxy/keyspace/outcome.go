@@ -106,6 +106,7 @@ func (s *Space) change(k *key) redlock.Change {
 	switch {
 	case held && (k.wroteValue || shared) && (!k.was.Found || becomes != k.was.Value):
 		ch.Do, ch.NewValue = redlock.Set, becomes
+		ch.Leaves = s.leaves(k)
 	case held && k.wroteEnd:
 		ch.Do = redlock.Expire
 	case k.was.Found && !held:
@@ -123,6 +124,12 @@ func (s *Space) change(k *key) redlock.Change {
 		}
 	}
 	return ch
+}
+
+// leaves reports whether members have left the collection, and nobody has joined it.
+func (s *Space) leaves(k *key) bool {
+	before, ok := decode(k.was.Value)
+	return ok && k.kind > text && len(k.collection.members) < len(before.members) && !k.collection.joined(&before)
 }
 
 // sparing is the TTL of a key of several holders, for a run that asks for ttl. That may follow from
