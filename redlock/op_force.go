@@ -36,7 +36,9 @@ import (
 //
 // Invariants:
 //   - Only tokens that a quorum of masters shows are deleted. On fewer it may be another's attempt
-//     under way, whose votes count already: without its keys, two would hold the lock.
+//     under way, whose votes count already: without its keys, two would hold the lock. Where masters
+//     hold different tokens, and so many do that nobody can be granted it, they are read once more
+//     behind splitAfter: by then such an attempt is decided. What is the same, with the same end, goes.
 //   - What is deleted is compared. Rejected: deleting whatever there is. A master that executes that
 //     late would end the lock of the next holder.
 //   - A caller that chose its token does not know of the force, and may repeat its LOCK. So that a
@@ -75,6 +77,12 @@ type Forced struct {
 	Readers int
 }
 
+// splitReadings is how often one operation reads what masters with different tokens hold.
+const splitReadings = 3
+
+// splitAfter is how long the same must be there: an attempt that has set it is decided by then.
+func (c *Client) splitAfter() time.Duration { return helpAfter * c.opts.MasterTimeout }
+
 // forceReadersMax is how many readers one operation releases.
 const forceReadersMax = 256
 
@@ -84,10 +92,14 @@ type force struct {
 	caller   *Op
 	resource string
 	raises   int // rounds of verbRaise so far
-	result   Forced
-	pending  int // releases that are not decided
-	removed  bool
-	err      error
+	// split is what masters held at the last reading, if no quorum held anything and too few nothing.
+	split   map[keyHolder]*sighting
+	splitAt time.Time // when that was read
+	splits  int       // how many such readings there were
+	result  Forced
+	pending int // releases that are not decided
+	removed bool
+	err     error
 }
 
 // StartForce releases a resource without the token. The holder can be a writer, readers, or who has
@@ -346,9 +358,9 @@ func (c *Client) releaseHoldersLocked(f *force, r *round, v quorum.Votes, d *def
 		d.deliver(f.caller, Result{Err: r.noQuorumError(v, r.view.Quorum(), 0)})
 		return
 	case holders.free < r.view.Quorum(): //mutant:split-votes-are-told-as-nobody
-		d.deliver(f.caller, Result{Err: badRequest("%q is held by nobody, but free on only %d of %d masters: %s. Nothing was released, because these may be votes "+
-			"of an attempt under way: try again. If they are the same then, nobody can lock it until they have ended", f.resource, holders.free, r.view.Count, holders.split())})
-		return
+		if !c.forcesSplitLocked(f, r, &holders, d) {
+			return
+		}
 	default:
 		f.result.Gone -= holders.silent
 		d.deliver(f.caller, Result{Forced: &f.result})
@@ -362,9 +374,9 @@ func (c *Client) releaseHoldersLocked(f *force, r *round, v quorum.Votes, d *def
 		leases = append(leases, c.forgetForcedLocked(f.resource, h.token, d))
 		force := &round{verb: verbForce, token: h.token, start: d.now, op: &f.op}
 		switch force.setKeys(f.resource); {
-		case madeHere(h.token):
+		case madeHere(h.token) && f.split == nil:
 			force.keepFor = c.fleet.view.Load().Masters
-		case holders.found[h].callers(h.token):
+		case holders.found[h].callers(h.token) || f.split != nil && holders.found[h].ends != [MaxMasters]int64{}:
 			force.verb, force.answers = verbForceCallers, make([]answer, MaxMasters)
 			for i := range force.answers {
 				force.answers[i].ends = holders.found[h].ends[i]
@@ -382,6 +394,39 @@ func (c *Client) releaseHoldersLocked(f *force, r *round, v quorum.Votes, d *def
 	for _, lease := range leases {
 		c.waiting.handOverReleasedLocked([]string{f.resource}, lease, d)
 	}
+}
+
+// forcesSplitLocked is for masters that hold different tokens, none of them so many that it could have a
+// quorum. It returns true if these are to be released: they have been there for splitAfter. Else they are
+// read again, or the caller is told what is there.
+func (c *Client) forcesSplitLocked(f *force, r *round, h *keyHolders, d *deferred) bool {
+	if f.split != nil && maps.EqualFunc(f.split, h.found, (*sighting).same) && d.now.Sub(f.splitAt) >= c.splitAfter() { //mutant:split-votes-are-forced-at-once
+		h.all = slices.SortedFunc(maps.Keys(h.found), func(a, b keyHolder) int { return strings.Compare(a.token, b.token) })
+		return true
+	}
+	f.split, f.splitAt = h.found, d.now
+	if f.splits++; f.splits == splitReadings || len(h.found) == 0 {
+		d.deliver(f.caller, Result{Err: badRequest("%q is held by nobody, but free on only %d of %d masters: %s. Nothing was released, because clients are changing it: try again",
+			f.resource, h.free, r.view.Count, h.split())})
+		return false
+	}
+	f.raises = 0
+	time.AfterFunc(c.splitAfter(), func() {
+		d := c.enter()
+		defer c.leave(d)
+		c.raiseLocked(f, d)
+	})
+	return false
+}
+
+// same tells whether the masters that hold it are the same, and its ends are.
+func (s *sighting) same(other *sighting) bool {
+	for i, ends := range s.ends {
+		if apart := ends - other.ends[i]; apart < -endSlackMs || apart > endSlackMs { //mutant:a-split-that-was-renewed-is-forced
+			return false
+		}
+	}
+	return s.masters == other.masters
 }
 
 // forgetForcedLocked forgets what is known of a token that was released by force, and has the holder
@@ -402,7 +447,10 @@ func (c *Client) forceDecided(r *round, _ quorum.Outcome, v quorum.Votes, d *def
 	gone := removed + another + t.Of(quorum.Absent)
 	f.pending--
 	f.removed = f.removed || removed > 0
-	f.result.Gone, f.result.Another = min(f.result.Gone, gone), max(f.result.Another, another)
+	f.result.Gone = min(f.result.Gone, gone)
+	if f.split == nil { // else it is one of those that are released with it
+		f.result.Another = max(f.result.Another, another)
+	}
 	f.result.Renewed = max(f.result.Renewed, renewed)
 	switch {
 	case gone >= r.view.Needed():

@@ -155,22 +155,48 @@ func TestForceSparesAttemptsUnderWay(t *testing.T) {
 	})
 }
 
-// Nobody can lock what different masters hold for different tokens. A force says so, and releases nothing.
-func TestForceTellsOfSplitVotes(t *testing.T) {
+// Nobody can lock what different masters hold for different tokens. A force releases that, when it has been there for as long as an attempt
+// can take to be decided.
+func TestForceOfSplitVotes(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
-		admin := s.open()
+		admin, other := s.open(), s.open()
 		set := func(token, ttl string, masters ...int) { s.doOn(masters, "set", "r", token, "px", ttl) }
+		const changing = "Nothing was released, because clients are changing it: try again"
+		version := versionOf("a", 3, "of a library")
 		set("one", "20000", 0, 1)
-		set("another", "30000", 2, 3)
+		set(version, "30000", 2, 3)
 		admin.lock(one("r", 5*time.Second)).want(s, "LOCK", "no", 0)
 		time.Sleep(time.Second)
-		c := admin.force("r")
-		c.want(s, "a force of 2 + 2 masters", fmt.Sprintf(
-			`"r" is held by nobody, but free on only 1 of 5 masters: 2 hold the token %s, which ends in 29s; 2 hold the token %s, which ends in 19s. `+
-				`Nothing was released`, TokenDigest("another"), TokenDigest("one")), 0)
+		began := time.Now()
+		c := &call{began: began}
+		admin.StartForce(&c.Op, "r", c)
+		time.Sleep(admin.splitAfter() - ms)
+		s.wantSet("r", "11110")
+		admin.finish(c).want(s, "a force of 2 + 2 masters", "held", admin.splitAfter())
+		if f := c.Forced; f == nil || len(f.Tokens) != 2 || f.Gone != 5 || f.Another != 0 || f.Renewed != 0 {
+			s.Errorf("a force of 2 + 2 masters: got %+v, want both tokens gone", f)
+		}
+		s.wantNoLocks()
+		held := other.lock(one("r", 5*time.Second))
+		held.want(s, "LOCK then", "held", 0)
+		other.unlock(held.Token, "r")
+
+		// What changes all the while stays.
+		set("one", "20000", 0, 1)
+		set(version, "30000", 2, 3)
+		c = &call{began: time.Now()}
+		admin.StartForce(&c.Op, "r", c)
+		for !c.done.Load() {
+			time.Sleep(admin.splitAfter() / 2)
+			s.doOn([]int{0, 1}, "pexpire", "r", "20000")
+		}
+		c.want(s, "a force of what is renewed", "free on only 1 of 5 masters: 2 hold", c.took)
+		if c.Err == nil || !strings.Contains(c.Err.Error(), changing) {
+			s.Errorf("a force of what is renewed: got %v, want %q", c.Err, changing)
+		}
 		s.wantSet("r", "11110")
 
-		// So are readers' tokens, what redlockd has not written, and a master that is away.
+		// So are readers' tokens, beside what redlockd has not written and a master that is away.
 		s.freeze(4)
 		s.until("the master is away", func() bool { return admin.states() == "uuuud" })
 		s.doOn([]int{0, 1, 2, 3}, "del", "r")
@@ -179,10 +205,9 @@ func TestForceTellsOfSplitVotes(t *testing.T) {
 		s.do(1, "zadd", "r", "20000", "redlockd:end")
 		s.do(1, "pexpire", "r", "20000")
 		s.do(2, "hset", "r", "field", "1")
-		admin.force("r").want(s, "a force of 1 + 1 + 1 masters", fmt.Sprintf(
-			`free on only 1 of 5 masters: 1 holds the reader's token %s, which ends in 20s; 1 holds the token %s, which ends in 20s; `+
-				`1 holds a hash that redlockd has not written: remove it there by hand; 1 has not answered. Nothing`, TokenDigest("another"), TokenDigest("one")), 0)
-		s.do(1, "del", "r")
+		c = admin.force("r")
+		c.want(s, "a force of 1 + 1 masters beside a hash", "held", admin.splitAfter())
+		s.wantSet("r", "00100")
 		s.do(2, "del", "r")
 		s.thaw(4)
 		s.until("the master is back", func() bool { return admin.states() == "uuuuu" })
