@@ -198,7 +198,7 @@ func (x *exchange) haveRead(result redlock.Result) redlock.Flusher {
 				"try again. If nobody changes it, it ends with its TTL", key)))
 		}
 		// The next reading finds most likely that what has failed was undone: that takes a round.
-		// If the redlockd that has changed the key is gone, this one makes up for that (op_settle.go).
+		// If the redlockd that has changed the key is gone, this one makes up for that (op_undo.go).
 		pause := time.Millisecond + mathrand.N(time.Duration(x.splits)*exchangePause)
 		if x.splits > splitReads/2 {
 			pause += min(x.s.server.opts.Engine.Options().MasterTimeout, splitPause)
@@ -392,7 +392,7 @@ func (x *exchange) haveCommitted(result redlock.Result) redlock.Flusher {
 func (x *exchange) DoneLate() {
 	x.notifyChanges(x.outcome.Changes)
 	for _, m := range x.outcome.published {
-		x.s.server.publish(m.channel, m.payload) //mutant:a-late-release-wakes-nobody
+		x.s.server.publish(m.channel, m.payload)
 	}
 }
 

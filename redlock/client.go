@@ -83,6 +83,7 @@ func newClient(opts Options) *Client {
 	c.leases.remember = 2 * opts.ConnectTimeout
 	c.holds = holds{client: c, own: &c.own, bounds: &c.bounds, logger: opts.Logger, log: newLogLimiter()}
 	c.waiting = newWaiting(c)
+	c.settling.client = c
 	c.audits = audits{client: c, log: newLogLimiter()}
 	c.messages.init(&c.fleet, &c.mu)
 	return c
@@ -113,7 +114,7 @@ func (c *Client) watch() {
 			d.now = now
 			c.releaseAgain(&d)
 			d.now = now
-			c.settleAgain(&d)
+			c.settling.again(&d)
 			// One lane after the other. A lane sends its heartbeat when nothing is in flight, and takes no vote
 			// meanwhile; so a quorum goes on. The number of lanes changes with the membership.
 			if longAgo := now.Add(-c.opts.Heartbeat); last.Before(longAgo) {

@@ -70,8 +70,6 @@ var equivalent = map[string]map[string]string{
 		"Client.commitDecided: 1: 0 #5":                                                        "a nanosecond",
 		"Client.committedLocked: dropped: continue":                                            "a lease that is over when it begins",
 		"Client.commitAgainLocked: - for +: stringsBytes(r.keys)+changesBytes(k.changes)":      "some bytes of memory, while it waits for room",
-		"Client.takeBackCommitLocked: operand dropped: silent == 0":                            "a round that no master gets",
-		"Client.takeBackCommitLocked: negated: false":                                          "the release goes by a script that also looks for a reader",
 	},
 	"master_guard.go": {
 		"guard.judgeMemory: 1: 0":                            "a nanosecond",

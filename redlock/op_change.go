@@ -38,7 +38,7 @@ type Change struct {
 	// some masters, the lock does not end there before the holder of the old value expects it.
 	Longer bool
 	// Leaves, with Set: holders in the old value, a version, are not in the new one, and nobody is in the
-	// new one who was not in the old one. If the commit fails, it is made all the same (op_settle.go).
+	// new one who was not in the old one. If the commit fails, it is made all the same (op_undo.go).
 	Leaves   bool
 	Seen     *Seen         // with WasValue: what it must not have changed since, see StartWatch. Nil: only Value counts
 	Value    string        // what it must hold, where Was says so. Up to MaxValueLen bytes, may be empty

@@ -20,7 +20,7 @@ import (
 //     does LOCK: the masters are asked for more (clock.Padded).
 //   - A key that holds the very same value already is held, as for Redis: SET NX is denied by it.
 //     That is not so for LOCK.
-//   - A commit of versions that failed is settled: op_settle.go.
+//   - A commit of versions that failed is settled: op_undo.go.
 //   - Any other that failed is taken back as an attempt under a caller's token is (op_undo.go):
 //     where a vote says that this very commit set the value, and nobody has moved the end of its
 //     key since. The values of such clients are often not unique ("1", a host name, nothing), and
@@ -38,10 +38,7 @@ type commit struct {
 	again   bool           // it begins once more when every master has voted
 	seen    quorum.Mask    // masters whose votes were acted on
 
-	forward bool // it has failed, and is made all the same (op_settle.go)
-
 	changes []Change
-	settles *unsettled    // whose round it is; nil: it is no such round
 	one     [1]Change     // backs changes when there is one
 	ttl     time.Duration // the shortest TTL that the caller counts on; 0: none
 	born    time.Time     // first grant of what is extended or rotated; zero: not known
@@ -168,6 +165,7 @@ func (c *Client) beginCommitLocked(op *Op, v verb, ttl time.Duration, changes []
 			c.leases.beginInflight(r, ch.Resource)
 		}
 	}
+	c.settling.firstLocked(r.keys, d)
 	if v.commitAcquires() {
 		c.stats.Attempts++
 		op.rounds++
@@ -267,14 +265,14 @@ func (c *Client) commitDecided(r *round, o quorum.Outcome, _ quorum.Votes, d *de
 	}
 	deletes := slices.ContainsFunc(k.changes, func(ch Change) bool { return ch.Do == Delete })
 	k.again = o == quorum.NoQuorum && !deletes && c.stoppedByStepLocked(r) //mutant:a-deletion-is-begun-again
-	k.forward = o == quorum.NoQuorum && !k.again && goesForward(k.changes) //mutant:a-failed-release-of-a-version-stays
+	forward := o == quorum.NoQuorum && !k.again && goesForward(k.changes)  //mutant:a-failed-release-of-a-version-stays
 	switch {
 	case r.verb == verbCommitRelease:
 		if o != quorum.No { //mutant:what-is-left-of-several-stays
 			c.clearRemainsLocked(r, v, k.seen, d)
 		}
-		if k.forward {
-			c.goForwardLocked(k, r.keys, op, n, v, d)
+		if forward {
+			c.settling.forwardLocked(k, r.keys, op, n, v, d)
 		}
 	case committed:
 		c.committedLocked(r, c.admission.shareOf(op), v, d)
@@ -286,13 +284,13 @@ func (c *Client) commitDecided(r *round, o quorum.Outcome, _ quorum.Votes, d *de
 		c.refillKeysLocked(r, v, k.seen, d) //mutant:holes-of-commits-not-filled
 	case forced && k.rotates(): //mutant:what-was-forced-is-turned-back
 		c.dropForcedLocked(r, d)
-	case k.forward:
+	case forward:
 		for i := range k.changes {
 			if ch := &k.changes[i]; ch.leaves() {
 				c.deletedLocked(r, i, d)
 			}
 		}
-		c.goForwardLocked(k, r.keys, op, n, v, d)
+		c.settling.forwardLocked(k, r.keys, op, n, v, d)
 	case r.verb == verbCommitExtend:
 		if o == quorum.No && len(k.changes) == 1 && k.changes[0].lives() { // of several keys it is not known which was lost
 			c.lostByExtensionLocked(r, d)
@@ -370,8 +368,7 @@ func (c *Client) commitLate(r *round, word quorum.Votes, d *deferred) {
 	case k.committed.Load():
 		c.clearRemainsLocked(r, word, late, d)
 		c.refillKeysLocked(r, word, late, d) //mutant:late-holes-of-commits-not-filled
-	case k.forward:
-		c.settling.late(k, word, n)
+	case c.settling.late(k, word, n):
 	case r.verb != verbCommitExtend: //mutant:late-grant-kept
 		c.takeBackCommitLocked(r, late, d)
 	}
@@ -386,7 +383,7 @@ func (c *Client) commitLate(r *round, word quorum.Votes, d *deferred) {
 func (c *Client) takeBackCommitLocked(r *round, among quorum.Mask, d *deferred) {
 	c.takeBackLocked(r.attempt, among, d)
 	silent := quorum.Votes(r.votes.Load()).Where(r.view.Places, 1<<quorum.Unknown)
-	c.settling.takeBackLocked(c, r, silent&among, d)
+	c.settling.takeBackLocked(r, silent&among, d)
 }
 
 // countCommit counts a commit as the native command that does the same: LOCK, UNLOCK or

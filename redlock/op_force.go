@@ -81,7 +81,7 @@ type Forced struct {
 const splitReadings = 3
 
 // splitAfter is how long the same must be there: an attempt that has set it is decided by then.
-func (c *Client) splitAfter() time.Duration { return helpAfter * c.opts.MasterTimeout }
+func (o *Options) splitAfter() time.Duration { return helpAfter * o.MasterTimeout }
 
 // forceReadersMax is how many readers one operation releases.
 const forceReadersMax = 256
@@ -358,7 +358,7 @@ func (c *Client) releaseHoldersLocked(f *force, r *round, v quorum.Votes, d *def
 		d.deliver(f.caller, Result{Err: r.noQuorumError(v, r.view.Quorum(), 0)})
 		return
 	case holders.free < r.view.Quorum(): //mutant:split-votes-are-told-as-nobody
-		if !c.forcesSplitLocked(f, r, &holders, d) {
+		if !f.forcesSplitLocked(c, r, &holders, d) {
 			return
 		}
 	default:
@@ -399,8 +399,8 @@ func (c *Client) releaseHoldersLocked(f *force, r *round, v quorum.Votes, d *def
 // forcesSplitLocked is for masters that hold different tokens, none of them so many that it could have a
 // quorum. It returns true if these are to be released: they have been there for splitAfter. Else they are
 // read again, or the caller is told what is there.
-func (c *Client) forcesSplitLocked(f *force, r *round, h *keyHolders, d *deferred) bool {
-	if f.split != nil && maps.EqualFunc(f.split, h.found, (*sighting).same) && d.now.Sub(f.splitAt) >= c.splitAfter() { //mutant:split-votes-are-forced-at-once
+func (f *force) forcesSplitLocked(c *Client, r *round, h *keyHolders, d *deferred) bool {
+	if f.split != nil && maps.EqualFunc(f.split, h.found, (*sighting).same) && d.now.Sub(f.splitAt) >= c.opts.splitAfter() { //mutant:split-votes-are-forced-at-once
 		h.all = slices.SortedFunc(maps.Keys(h.found), func(a, b keyHolder) int { return strings.Compare(a.token, b.token) })
 		return true
 	}
@@ -411,7 +411,7 @@ func (c *Client) forcesSplitLocked(f *force, r *round, h *keyHolders, d *deferre
 		return false
 	}
 	f.raises = 0
-	time.AfterFunc(c.splitAfter(), func() {
+	time.AfterFunc(c.opts.splitAfter(), func() {
 		d := c.enter()
 		defer c.leave(d)
 		c.raiseLocked(f, d)

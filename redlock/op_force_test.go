@@ -170,9 +170,9 @@ func TestForceOfSplitVotes(t *testing.T) {
 		began := time.Now()
 		c := &call{began: began}
 		admin.StartForce(&c.Op, "r", c)
-		time.Sleep(admin.splitAfter() - ms)
+		time.Sleep(admin.opts.splitAfter() - ms)
 		s.wantSet("r", "11110")
-		admin.finish(c).want(s, "a force of 2 + 2 masters", "held", admin.splitAfter())
+		admin.finish(c).want(s, "a force of 2 + 2 masters", "held", admin.opts.splitAfter())
 		if f := c.Forced; f == nil || len(f.Tokens) != 2 || f.Gone != 5 || f.Another != 0 || f.Renewed != 0 {
 			s.Errorf("a force of 2 + 2 masters: got %+v, want both tokens gone", f)
 		}
@@ -187,7 +187,7 @@ func TestForceOfSplitVotes(t *testing.T) {
 		c = &call{began: time.Now()}
 		admin.StartForce(&c.Op, "r", c)
 		for !c.done.Load() {
-			time.Sleep(admin.splitAfter() / 2)
+			time.Sleep(admin.opts.splitAfter() / 2)
 			s.doOn([]int{0, 1}, "pexpire", "r", "20000")
 		}
 		c.want(s, "a force of what is renewed", "free on only 1 of 5 masters: 2 hold", c.took)
@@ -206,7 +206,7 @@ func TestForceOfSplitVotes(t *testing.T) {
 		s.do(1, "pexpire", "r", "20000")
 		s.do(2, "hset", "r", "field", "1")
 		c = admin.force("r")
-		c.want(s, "a force of 1 + 1 masters beside a hash", "held", admin.splitAfter())
+		c.want(s, "a force of 1 + 1 masters beside a hash", "held", admin.opts.splitAfter())
 		s.wantSet("r", "00100")
 		s.do(2, "del", "r")
 		s.thaw(4)

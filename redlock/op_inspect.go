@@ -25,6 +25,7 @@ func (c *Client) beginReadingLocked(op *Op, d *deferred) {
 	}
 	r.setKeys(op.keys...)
 	op.keys = r.keys // the caller's slice may change from here on
+	c.settling.firstLocked(r.keys, d)
 	c.rounds.launch(r, quorum.All, d)
 }
 

@@ -99,7 +99,7 @@ func (c *Client) readAnswered(r *round, v quorum.Votes, d *deferred) {
 		if len(splits) > 0 {
 			c.mu.Lock()
 			for _, i := range splits {
-				c.helpLocked(r, i, v, d)
+				c.settling.helpLocked(r, i, v, d)
 			}
 			c.mu.Unlock()
 		}

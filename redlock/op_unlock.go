@@ -111,7 +111,7 @@ func (c *Client) releaseDecided(r *round, o quorum.Outcome, v quorum.Votes, d *d
 		// A release that was made here is kept for the silent masters.
 		c.stats.UnlockFail++
 		if changes := []Change{{Resource: r.keys[0], Was: WasValue, Value: r.token, Do: Delete}}; len(r.keys) == 1 && goesForward(changes) {
-			c.goForwardLocked(&commit{changes: changes}, r.keys, op, r.view.Places, v, d)
+			c.settling.forwardLocked(&commit{changes: changes}, r.keys, op, r.view.Places, v, d)
 		}
 		result.Err = r.noQuorumError(v, r.view.Needed(), 0)
 	}

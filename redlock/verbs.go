@@ -41,7 +41,7 @@ const (
 	verbCommitReplace             // a commit that changes what somebody holds
 	verbCommitExtend              // a commit that only sets new TTLs, or only compares
 	verbCommitRelease             // a commit that only deletes
-	verbSettle                    // a commit that nobody waits for (op_settle.go)
+	verbSettle                    // a commit that nobody waits for (op_undo.go)
 	verbSettleRead                // what masters hold that may have made a commit
 	verbRead                      // type, value and TTL of several keys: what a drop-in client reads (op_read.go)
 	verbInspect                   // token, TTL and mark of one key, for LOCKINFO
@@ -140,9 +140,9 @@ func init() {
 	commitAcquire.outcome = quorum.Acquisition
 	commitRelease.outcome, commitRelease.uncounted = quorum.Release, nil
 
-	settle, settleRead := commit, reading
-	settle.outcome, settle.decided, settle.late, settle.uncounted, settle.neverShed = quorum.Reading, (*Client).settleDecided, nil, nil, true
-	settleRead.write, settleRead.read, settleRead.decided = writeRead, readRead, (*Client).settleRead
+	settle, settleReading := commit, reading
+	settle.outcome, settle.decided, settle.late, settle.uncounted, settle.neverShed = quorum.Reading, settleDecided, nil, nil, true
+	settleReading.write, settleReading.read, settleReading.decided = writeRead, readRead, settleRead
 
 	release := verbRow{write: writeRelease, read: readRelease,
 		outcome: quorum.Release, decided: (*Client).releaseDecided, release: true, removes: true, neverShed: true}
@@ -170,7 +170,7 @@ func init() {
 		verbCommitExtend:  commitExtend,
 		verbCommitRelease: commitRelease,
 		verbSettle:        settle,
-		verbSettleRead:    settleRead,
+		verbSettleRead:    settleReading,
 		verbRead:          {write: writeRead, read: readRead, answered: (*Client).readAnswered, uncounted: quorum.Vote.Abstains, answers: true},
 		verbInspect:       inspect,
 		verbObserve:       observe,

@@ -66,7 +66,7 @@ func sumOf(was string) []byte {
 
 // follows tells whether a version was made in the place of this value.
 func follows(version, was string) bool {
-	return isVersion(version) && isVersion(was) && version[lineageAt:generationAt] == was[lineageAt:generationAt] &&
+	return isVersion(version) && isVersion(was) && version[lineageAt:generationAt] == was[lineageAt:generationAt] && //mutant:a-version-goes-by-its-generation-alone
 		int(binary.BigEndian.Uint16([]byte(version[generationAt:]))) == int(binary.BigEndian.Uint16([]byte(was[generationAt:])))+1 &&
 		version[sumAt:versionEnd] == string(sumOf(was))
 }

@@ -165,3 +165,179 @@ func TestNextVersion(t *testing.T) {
 		}
 	}
 }
+
+// lateCall is a call whose caller is told of what comes later.
+type lateCall struct {
+	call
+	late int
+}
+
+func (c *lateCall) DoneLate() { c.late++ }
+
+// commitToldLate is commit for such a caller.
+func (p *proxy) commitToldLate(changes ...Change) *lateCall {
+	c := &lateCall{call: call{began: time.Now()}}
+	p.StartCommit(&c.Op, changes, c)
+	p.finish(&c.call)
+	return c
+}
+
+// leaves is a change of a version by which a holder leaves.
+func leaves(resource, was, becomes string, ttl time.Duration) Change {
+	ch := rotate(resource, was, becomes, ttl)
+	ch.Leaves = true
+	return ch
+}
+
+// A change that too few masters have made goes on if it takes holders out, and is taken back otherwise.
+func TestFailedChangeOfAVersionIsSettled(t *testing.T) {
+	held, next := versionOf("a", 7, "held"), versionOf("a", 8, "next")
+	latch := setNX("latch", "1", 5*time.Second)
+	for name, tt := range map[string]struct {
+		changes []Change
+		held    string // the masters that hold the value of before in the end
+		next    string
+		latch   string
+		late    int
+	}{
+		"deleted":                {[]Change{compareAndDelete("r", held)}, "00000", "00000", "00000", 1},
+		"deleted beside a latch": {[]Change{compareAndDelete("r", held), latch}, "00000", "00000", "11111", 1},
+		"one of several leaves":  {[]Change{leaves("r", held, next, 10*time.Second), latch}, "00000", "11111", "11111", 1},
+		"somebody comes in":      {[]Change{rotate("r", held, next, 10*time.Second), latch}, "11111", "00000", "00000", 0},
+		"two are deleted":        {[]Change{compareAndDelete("r", held), compareAndDelete("latch", longValue)}, "00000", "00000", "00000", 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inVirtualTime(t, 5, func(s *stage) {
+				p := s.open()
+				s.doAll("SET", "r", held, "PX", "10000")
+				if len(tt.changes) == 2 && tt.changes[1].Do == Delete {
+					s.doAll("SET", "latch", longValue, "PX", "10000")
+				}
+				s.freeze(0, 1, 2)
+				c := p.commitToldLate(tt.changes...)
+				c.want(s, name, "masters voted", c.took)
+				time.Sleep(100 * ms)
+				s.thaw(0, 1, 2)
+				p.allUp()
+				time.Sleep(200 * ms)
+				s.wantOn("r", held, tt.held)
+				s.wantOn("r", next, tt.next)
+				s.wantOn("latch", "1", tt.latch)
+				if c.late != tt.late {
+					s.Errorf("%s: the caller was told %d times that it is made after all, want %d", name, c.late, tt.late)
+				}
+				if n := len(p.settling.all) + len(p.settling.rounds); n != 0 {
+					s.Errorf("%s: %d are still to settle", name, n)
+				}
+			})
+		})
+	}
+}
+
+// What a newer change holds by then is left alone.
+func TestReleaseThatGoesOnSparesLaterVersions(t *testing.T) {
+	held, next := versionOf("a", 7, "held"), versionOf("a", 8, "next")
+	inVirtualTime(t, 5, func(s *stage) {
+		p, q := s.open(), s.open()
+		s.doAll("SET", "r", held, "PX", "10000")
+		p.delay(time.Second, 0, 0, 1, 2)
+		c := p.commitToldLate(compareAndDelete("r", held))
+		c.want(s, "DEL", "masters voted", c.took)
+		q.commit(rotate("r", held, next, 10*time.Second)).want(s, "a change through another redlockd", "held", 0)
+		p.delay(0, 0, 0, 1, 2)
+		p.allUp()
+		time.Sleep(200 * ms)
+		s.wantOn("r", next, "11111")
+	})
+}
+
+// Who reads behind a release that goes on does not find what was released.
+func TestReleaseThatGoesOnComesFirst(t *testing.T) {
+	held := versionOf("a", 7, "held")
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		s.doAll("SET", "r", held, "PX", "10000")
+		s.freeze(0, 1, 2)
+		c := p.commitToldLate(compareAndDelete("r", held))
+		c.want(s, "DEL", "masters voted", c.took)
+		s.thaw(0, 1, 2)
+		for p.states() != "uuuuu" {
+			time.Sleep(100 * time.Microsecond)
+		}
+		if read := p.states1("r"); read.Err != nil || read.States[0].Found {
+			s.Errorf("reading: got %+v, want nothing", read.Result)
+		}
+	})
+}
+
+// What masters have set whose answers are lost goes when no quorum can have it.
+func TestVersionOfSilentMastersGoes(t *testing.T) {
+	held, next := versionOf("a", 7, "held"), versionOf("a", 8, "next")
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		s.doAll("SET", "r", held, "PX", "10000")
+		s.doOn([]int{1, 2}, "SET", "r", longValue, "PX", "10000")
+		p.delay(0, time.Second, 3, 4)
+		c := p.commitToldLate(rotate("r", held, next, 10*time.Second))
+		c.want(s, "a change", "masters voted", c.took)
+		p.delay(0, 0, 3, 4)
+		p.allUp()
+		time.Sleep(300 * ms)
+		s.wantOn("r", next, "00000")
+		s.wantOn("r", held, "10011")
+	})
+}
+
+// A change that is found begun is made by others, and nothing else is replaced.
+func TestBegunChangeIsMadeByOthers(t *testing.T) {
+	held := versionOf("a", 7, "held")
+	random := [VersionLen]byte([]byte("0123456789abcdef"))
+	successor := func(was string) string {
+		version := NextVersion(random, was)
+		return VersionMark + "h" + string(version[:]) + "|next"
+	}
+	next, rival := successor(held), versionOf("a", 8, "rival")
+	for name, tt := range map[string]struct {
+		on   []string // what masters hold
+		want string   // the masters that hold the first of these in the end
+	}{
+		"the change and what it was made of":    {[]string{next, held, next, held, ""}, "11110"},
+		"one that was made of something else":   {[]string{rival, held, rival, held, ""}, "10100"},
+		"what came of one that does not count":  {[]string{successor(rival), held, successor(rival), held, ""}, "10100"},
+		"the change and a later one of another": {[]string{next, rival, next, rival, ""}, "10100"},
+		"two begun, and what they were made of": {[]string{next, successor(held) + "2", next, held, ""}, "10110"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inVirtualTime(t, 5, func(s *stage) {
+				p := s.open()
+				for i, value := range tt.on {
+					if value != "" {
+						s.do(i, "SET", "r", value, "PX", "10000")
+					}
+				}
+				p.states1("r")
+				time.Sleep(3 * p.opts.MasterTimeout)
+				p.states1("r")
+				s.wantOn("r", held, placesOf(tt.on, held))
+				time.Sleep(2 * p.opts.MasterTimeout)
+				p.states1("r")
+				time.Sleep(ms)
+				s.wantOn("r", tt.on[0], tt.want)
+				if _, left, _ := s.masters[1].Get("r"); tt.want[1] == '1' && left < 9*time.Second {
+					s.Errorf("%s: the master has it for %v, want as long as before", name, left)
+				}
+			})
+		})
+	}
+}
+
+// placesOf tells which of the values are this one.
+func placesOf(values []string, value string) string {
+	b := []byte("00000")
+	for i := range values {
+		if values[i] == value {
+			b[i] = '1'
+		}
+	}
+	return string(b)
+}

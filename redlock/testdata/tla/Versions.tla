@@ -133,9 +133,10 @@ OneLineage == Cardinality({Lineage(c) : c \in {x \in Made : ~change[x].deletes /
 (* The values of a lock that count, or that a reader may find, come one from the other. *)
 Counts == {c \in Begun : ~change[c].deletes /\ (change[c].is = "made" \/ Cardinality(Holds(c)) >= Quorum)}
 OneChain == \A c, d \in Counts : Lineage(c) = Lineage(d) => c \in CameOf(d) \/ d \in CameOf(c)
-(* A quorum agrees when all that was given up is undone or, if it deletes, done. *)
-Over(c) == IF change[c].deletes THEN MDeletionStays \/ Holds(change[c].was) = {} ELSE Holds(c) = {}
-Settles == (\A c \in Begun : change[c].is = "made" \/ (change[c].is = "given up" /\ Over(c)))
-  => \E x \in {Nothing} \cup Begun : Cardinality(Holds(x)) >= Quorum
+(* A quorum agrees when all that was given up is undone, and what was deleted is gone everywhere. *)
+Over(c) ==
+  IF change[c].deletes THEN Holds(change[c].was) = {} \/ (MDeletionStays /\ change[c].is = "given up")
+  ELSE change[c].is = "made" \/ Holds(c) = {}
+Settles == (\A c \in Begun : change[c].is # "open" /\ Over(c)) => \E x \in {Nothing} \cup Begun : Cardinality(Holds(x)) >= Quorum
 Perms == Permutations(Masters)
 =================================================================================
