@@ -224,6 +224,7 @@
 //     reserves them one after the other (wait_reserve.go), and the masters show a lock on them that
 //     nobody was granted.
 //   - While fewer than a quorum of masters can vote, waiters do not ask them (wait_quorum.go).
-//   - The waiters of other clients learn of a release from the masters (wait_invalidations.go); where
-//     these may not run CLIENT TRACKING, with their next attempt (Options.RetryDelayMin).
+//   - The waiters of other clients learn of a release from the masters (wait_invalidations.go). Where too
+//     few of those that hold the key can announce it, they ask after each Options.RetryDelayMax
+//     (wait_tracked.go).
 package redlock

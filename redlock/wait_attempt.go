@@ -180,11 +180,11 @@ func (ws *waiting) pauseAfter(w *waiter, v *view, absent bool, free time.Duratio
 	keys := w.trackedKeys()
 	for i := range keys {
 		switch k := &keys[i]; {
-		case k.mayBeFree(v):
+		case k.mayBeFree(&v.Electorate):
 			k.begin()
 			w.suggestSlot(i)
 			return ws.wakeDelay(w)
-		case !k.bound(v):
+		case !k.bound(&v.Electorate):
 			patience = 1
 		}
 	}
@@ -193,6 +193,20 @@ func (ws *waiting) pauseAfter(w *waiter, v *view, absent bool, free time.Duratio
 		delay = min(delay, free+time.Millisecond)
 	}
 	return delay
+}
+
+// observe takes in what the masters have answered about the key.
+func (k *tracked) observe(answers []answer) {
+	k.awaited = 0 //mutant:what-is-announced-before-the-reply-is-lost
+	for i := range answers {
+		switch a := &answers[i]; {
+		case !a.known || a.err != nil:
+		case !a.found:
+			k.absent = k.absent.With(i) //mutant:an-attempt-elsewhere-is-a-release //mutant:a-master-that-cannot-announce-it-is-awaited
+		case a.armed: //mutant:a-master-that-promises-nothing-is-awaited
+			k.awaited = k.awaited.With(i)
+		}
+	}
 }
 
 // absentOn is how many masters have said that the key is absent.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"redlockd/redlock/conn"
+	"redlockd/redlock/quorum"
 )
 
 // How a waiter learns that another client, or a library that talks to the masters itself, has released
@@ -244,7 +245,7 @@ func (ws *waiting) wakeDelay(w *waiter) time.Duration {
 func (ws *waiting) invalidatedLocked(e *entry, slot, master int, d *deferred) {
 	w := e.queue.head
 	keys, i := w.trackedKeys(), max(0, slot)
-	if w.asking() || i >= len(keys) || !keys[i].change(master, ws.fleet.view.Load()) {
+	if w.asking() || i >= len(keys) || !keys[i].change(master, &ws.fleet.view.Load().Electorate) {
 		return
 	}
 	keys[i].begin() // what it asks next says more
@@ -259,13 +260,57 @@ func (ws *waiting) invalidatedLocked(e *entry, slot, master int, d *deferred) {
 	ws.wakeHeadLocked(w.op, d)
 }
 
+// trackedKeys are those that a waiter waits for: its resource, or the slots of its semaphore, of which it
+// knows nothing before it has observed them.
+func (w *waiter) trackedKeys() []tracked {
+	if s := w.slots(); s != nil {
+		return s.tracked
+	}
+	return w.tracked[:]
+}
+
+// asking tells whether an attempt is in flight. What changes meanwhile is seen by the observation after
+// it.
+func (w *waiter) asking() bool { return w.attempt != nil && !verbs[w.attempt.verb].arms }
+
+// trackAnew is for the launch of an observation.
+func (w *waiter) trackAnew() {
+	keys := w.trackedKeys()
+	for i := range keys {
+		keys[i].begin()
+	}
+}
+
+// removesLocked is for a round of this client that may remove keys on these masters. Where a waiter
+// relied on an announcement, it asks after a retry delay instead. A hand-over comes before that.
+func (ws *waiting) removesLocked(r *round, targets quorum.Mask) {
+	v := &ws.fleet.view.Load().Electorate
+	for _, resource := range r.keys {
+		e, slot := ws.leases.queueFor(resource)
+		if e == nil {
+			continue
+		}
+		w := e.queue.head
+		keys := w.trackedKeys()
+		if slot = max(0, slot); slot >= len(keys) {
+			continue
+		}
+		k := &keys[slot]
+		relied := k.awaited != quorum.All && k.bound(v)
+		k.changed |= targets
+		if relied && !k.bound(v) && w.retry != nil && w.attempt == nil {
+			ws.pauseLocked(w.op, ws.opts.retryDelay(0))
+		}
+	}
+}
+
 // allInvalidated takes note that a master announces no change any more of what it has shown to this
 // client: the connection for that has gone, or it was flushed. For each head that counts as a change of
 // what it waits for. Those that relied on the master ask, spread over a short time.
 func (ws *waiting) allInvalidated(master int) {
 	d := ws.client.enter()
 	defer ws.client.leave(d)
-	v := ws.fleet.view.Load()
+	v := &ws.fleet.view.Load().Electorate
 	var heads []*waiter
 	for _, e := range ws.leases.entries {
 		w := e.queue.head

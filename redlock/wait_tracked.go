@@ -36,75 +36,19 @@ type tracked struct {
 // begin forgets what was known, because an observation is launched.
 func (k *tracked) begin() { *k = tracked{awaited: quorum.All} }
 
-// observe takes in what the masters have answered about the key.
-func (k *tracked) observe(answers []answer) {
-	k.awaited = 0 //mutant:what-is-announced-before-the-reply-is-lost
-	for i := range answers {
-		switch a := &answers[i]; {
-		case !a.known || a.err != nil:
-		case !a.found:
-			k.absent = k.absent.With(i) //mutant:an-attempt-elsewhere-is-a-release //mutant:a-master-that-cannot-announce-it-is-awaited
-		case a.armed: //mutant:a-master-that-promises-nothing-is-awaited
-			k.awaited = k.awaited.With(i)
-		}
-	}
-}
-
 // bound tells whether one of the masters must announce a change before the key can be free on a quorum.
-func (k *tracked) bound(v *view) bool {
+func (k *tracked) bound(v *quorum.Electorate) bool {
 	return (k.awaited &^ k.changed & v.Masters).Count() > v.Count-v.Quorum() //mutant:announcements-wake-nobody
 }
 
 // mayBeFree tells whether a master that may have held the key has announced a change, and the key may be
 // free on a quorum now.
-func (k *tracked) mayBeFree(v *view) bool { return k.changed&^k.absent != 0 && !k.bound(v) }
+func (k *tracked) mayBeFree(v *quorum.Electorate) bool {
+	return k.changed&^k.absent != 0 && !k.bound(v)
+}
 
 // change takes note that a master has announced a change, and tells whether the waiter is to ask.
-func (k *tracked) change(master int, v *view) (ask bool) {
+func (k *tracked) change(master int, v *quorum.Electorate) (ask bool) {
 	k.changed = k.changed.With(master)
 	return !k.absent.Has(master) && !k.bound(v)
-}
-
-// trackedKeys are those that a waiter waits for: its resource, or the slots of its semaphore, of which it
-// knows nothing before it has observed them.
-func (w *waiter) trackedKeys() []tracked {
-	if s := w.slots(); s != nil {
-		return s.tracked
-	}
-	return w.tracked[:]
-}
-
-// asking tells whether an attempt is in flight. What changes meanwhile is seen by the observation after
-// it.
-func (w *waiter) asking() bool { return w.attempt != nil && !verbs[w.attempt.verb].arms }
-
-// trackAnew is for the launch of an observation.
-func (w *waiter) trackAnew() {
-	keys := w.trackedKeys()
-	for i := range keys {
-		keys[i].begin()
-	}
-}
-
-// removesLocked is for a round of this client that may remove keys on these masters. Where a waiter
-// relied on an announcement, it asks after a retry delay instead. A hand-over comes before that.
-func (ws *waiting) removesLocked(r *round, targets quorum.Mask) {
-	v := ws.fleet.view.Load()
-	for _, resource := range r.keys {
-		e, slot := ws.leases.queueFor(resource)
-		if e == nil {
-			continue
-		}
-		w := e.queue.head
-		keys := w.trackedKeys()
-		if slot = max(0, slot); slot >= len(keys) {
-			continue
-		}
-		k := &keys[slot]
-		relied := k.awaited != quorum.All && k.bound(v)
-		k.changed |= targets
-		if relied && !k.bound(v) && w.retry != nil && w.attempt == nil {
-			ws.pauseLocked(w.op, ws.opts.retryDelay(0))
-		}
-	}
 }
