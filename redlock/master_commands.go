@@ -272,7 +272,7 @@ func writeCommit(b *batch, r *round) {
 	for i := range r.commit.changes {
 		ch := &r.commit.changes[i]
 		if ch.Seen != nil && ch.Was == WasValue { //mutant:a-watched-key-is-compared-by-its-value
-			b.wire.Bulk(fmt.Sprintf("%d@%d", ch.Was, ch.Seen.endOn(b.lane)))
+			b.wire.Bulk(fmt.Sprintf("%d@%d", ch.Was, ch.Seen(b.lane.index)))
 		} else {
 			b.wire.Number(int64(ch.Was))
 		}

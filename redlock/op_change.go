@@ -40,7 +40,7 @@ type Change struct {
 	// Leaves, with Set: holders in the old value, a version, are not in the new one, and nobody is in the
 	// new one who was not in the old one. If the commit fails, it is made all the same (op_undo.go).
 	Leaves   bool
-	Seen     *Seen         // with WasValue: what it must not have changed since, see StartWatch. Nil: only Value counts
+	Seen     Seen          // with WasValue: what it must not have changed since. Nil: only Value counts
 	Value    string        // what it must hold, where Was says so. Up to MaxValueLen bytes, may be empty
 	NewValue string        // Set: what it will hold, likewise
 	TTL      time.Duration // Set and Expire: as the caller counts it, from the moment it sent the command
@@ -51,6 +51,13 @@ type Change struct {
 	// from Value.
 	BornMs int64
 }
+
+// Seen tells when a key ends on the master of a place, in milliseconds since 1970 by its clock; -1: never.
+// It is endUnknown where the master has not said so, or not twice (op_watch.go).
+type Seen func(place int) (ends int64)
+
+// endUnknown is no end of any key.
+const endUnknown = -1000
 
 // becomes is what the key holds when the change is done, if it holds anything then.
 func (ch *Change) becomes() string {

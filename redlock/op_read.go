@@ -42,8 +42,8 @@ type State struct {
 	// so many masters hold something that it could be held, or nobody could be granted it. They hold
 	// different things, because clients are changing the key, or have changed it and were cut off.
 	Split bool
-	// Seen is what single masters said of it, in answer to StartWatch.
-	Seen *Seen
+	// Seen is the answer to StartWatch; else nil.
+	Seen Seen
 }
 
 // StartRead asks all masters what they know of the resources. The answer is Result.States. A quorum
@@ -91,7 +91,9 @@ func (c *Client) readAnswered(r *round, v quorum.Votes, d *deferred) {
 			}
 			state.capAt(r.view)
 			c.capByLease(r.keys[i], &state, d.now)
-			state.Seen = r.seen(i)
+			if r.watches() {
+				state.Seen = r.seen(i)
+			}
 			result.States[i] = state
 		}
 	}
@@ -104,6 +106,24 @@ func (c *Client) readAnswered(r *round, v quorum.Votes, d *deferred) {
 			c.mu.Unlock()
 		}
 		d.deliver(r.op, result)
+	}
+}
+
+// seen is what the masters say in a reading of StartWatch, as far as they have answered when it is called.
+func (r *round) seen(key int) Seen {
+	var before []int64
+	if len(r.op.seen) > 0 {
+		before = r.op.seen[key]
+	}
+	return func(place int) (ends int64) {
+		if quorum.Votes(r.votes.Load()).Of(place) != quorum.Granted {
+			return endUnknown
+		}
+		ends = r.answers[place].keys[key].ends
+		if before != nil && (place >= len(before) || before[place] != ends) { //mutant:a-key-that-was-just-set-is-taken-for-an-old-one
+			return endUnknown
+		}
+		return ends
 	}
 }
 

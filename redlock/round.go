@@ -71,6 +71,9 @@ const (
 	flagTimely
 )
 
+// watches tells whether the round is a reading of StartWatch.
+func (r *round) watches() bool { return r.flags.Load()&flagWatches != 0 }
+
 // asReader sets flagReader, if it is a reader's.
 func (r *round) asReader(reader bool) *round {
 	if reader {
@@ -95,7 +98,7 @@ type answer struct {
 	readers   int32         // verbInspect: how many readers there are
 	mark      int64         // last fence
 	ttl       time.Duration // negative: the key has no TTL
-	ends      int64         // verbRaise: when it ends by the master's clock, in milliseconds; 0: it has no TTL. StartWatch: see Seen.endOn
+	ends      int64         // verbRaise: when it ends by the master's clock, in milliseconds; 0: it has no TTL. StartWatch: see Seen
 	err       error
 	keys      []answer // verbRead: one for each key
 	kind      string   // where a script tells it: the type of the key, "none" where it is absent
