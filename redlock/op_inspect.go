@@ -22,6 +22,7 @@ func (c *Client) beginReadingLocked(op *Op, d *deferred) {
 	r := &round{verb: op.verb, start: d.now, op: op}
 	if op.watches && op.verb == verbRead {
 		r.flags.Store(flagWatches)
+		r.token = op.token
 	}
 	r.setKeys(op.keys...)
 	op.keys = r.keys // the caller's slice may change from here on

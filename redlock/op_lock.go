@@ -47,7 +47,6 @@ type Op struct {
 	againFrom   *member.Record // under which it last had to begin once more (op_again.go). Guarded by Client.mu
 	queued      *queuedOp      // a LOCK that has not begun, which can be cancelled. Guarded by Client.mu
 	lease       *lease         // what was granted, for Abandon. Guarded by Client.mu
-	seen        [][]int64      // StartWatch: when each key ended on each master in the first reading
 	// holder is what the lock is to be bound to, or whose KEEPALIVE it is; nil: the lock is not held.
 	holder *Holder
 }

@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"encoding/binary"
 	"math"
 	"slices"
 	"time"
@@ -110,17 +111,17 @@ func (c *Client) readAnswered(r *round, v quorum.Votes, d *deferred) {
 }
 
 // seen is what the masters say in a reading of StartWatch, as far as they have answered when it is called.
+// The token of the round has what they said in the first reading: 8 bytes for each place, for each key.
+// The Op is not looked at, because it may be another's by then.
 func (r *round) seen(key int) Seen {
-	var before []int64
-	if len(r.op.seen) > 0 {
-		before = r.op.seen[key]
-	}
+	places := len(r.token) / 8 / len(r.keys)
 	return func(place int) (ends int64) {
 		if quorum.Votes(r.votes.Load()).Of(place) != quorum.Granted {
 			return endUnknown
 		}
 		ends = r.answers[place].keys[key].ends
-		if before != nil && (place >= len(before) || before[place] != ends) { //mutant:a-key-that-was-just-set-is-taken-for-an-old-one
+		at := 8 * (key*places + place)
+		if places > 0 && (place >= places || int64(binary.BigEndian.Uint64([]byte(r.token[at:at+8]))) != ends) { //mutant:a-key-that-was-just-set-is-taken-for-an-old-one
 			return endUnknown
 		}
 		return ends

@@ -1,6 +1,9 @@
 package redlock
 
-import "time"
+import (
+	"encoding/binary"
+	"time"
+)
 
 // WATCH of a drop-in client is a reading, and EXEC a commit that is made only if nobody has changed what
 // was read. Most values tell that by themselves, but not the token of somebody who has released his lock
@@ -25,14 +28,14 @@ const WatchPause = 3 * time.Millisecond
 // goes into Change.Seen. before is what a first StartWatch of the same keys has answered, at least
 // WatchPause ago. nil: this is the first, and for keys that are found a second one must follow.
 func StartWatch(c *Client, op *Op, resources []string, before []State, to Completer) {
-	op.watches, op.seen = true, nil
+	var ends []byte
+	places := c.fleet.view.Load().Places
 	for i := range before {
-		ends := make([]int64, c.fleet.view.Load().Places)
-		for place := range ends {
-			ends[place] = before[i].Seen(place)
+		for place := range places {
+			ends = binary.BigEndian.AppendUint64(ends, uint64(before[i].Seen(place)))
 		}
-		op.seen = append(op.seen, ends)
 	}
+	op.watches, op.token = true, string(ends)
 	op.keys, op.verb, op.onlyReleases = resources, verbRead, false
 	c.start(op, to, checkResources(resources, MaxKeys), (*Client).beginReadingLocked)
 }
