@@ -370,7 +370,7 @@ func (x *exchange) roundsMax() int {
 // random moments from the third time on, so that callers who are in each other's way do not stay so.
 func (x *exchange) haveCommitted(result redlock.Result) redlock.Flusher {
 	if result.Err != nil {
-		return x.fail(result.Err)
+		return x.fail(x.unchanged(result.Err))
 	}
 	if result.Held {
 		x.notifyChanges(x.outcome.Changes)
@@ -399,10 +399,11 @@ func (x *exchange) DoneLate() {
 // unchanged is the error of a script that could not be executed, if nothing of it has been done: its
 // client may send it once more, and some do so by themselves.
 func (x *exchange) unchanged(err error) error {
-	if x.script == nil || x.tries > 0 || x.committing {
+	few, ok := errors.AsType[*redlock.NoQuorumError](err)
+	if x.script == nil || x.tries > 0 || x.committing && !(ok && few.Unchanged) {
 		return err
 	}
-	if _, few := errors.AsType[*redlock.NoQuorumError](err); few || strings.HasPrefix(err.Error(), "NOQUORUM ") {
+	if ok || strings.HasPrefix(err.Error(), "NOQUORUM ") {
 		return errorf("TRYAGAIN nothing was changed: %s", strings.TrimPrefix(err.Error(), "NOQUORUM "))
 	}
 	return err

@@ -79,6 +79,8 @@ type NoQuorumError struct {
 	Out []MasterError
 	// Pending is how many masters were not waited for: whatever they would have said, there was no quorum.
 	Pending int
+	// Unchanged: nothing was sent to any master.
+	Unchanged bool
 }
 
 // MasterState is what a master is good for at the moment.

@@ -152,6 +152,14 @@ func (c *Client) beginCommitLocked(op *Op, v verb, ttl time.Duration, changes []
 		d.deliver(op, Result{Err: err})
 		return
 	}
+	if anyChange(changes, (*Change).comes) && !c.fleet.quorumCanVote() { //mutant:versions-are-set-without-a-quorum
+		// What cannot be made is not begun on a minority: it would have to be taken back from there.
+		w := c.fleet.view.Load()
+		err := w.noQuorumError(d.now, w.Gaps, w.Quorum(), 0)
+		err.Unchanged = true
+		d.deliver(op, Result{Err: err})
+		return
+	}
 	r := commitRound(v, changes, d.now, c.drift, c.fleet.view.Load().Places)
 	r.op, r.commit.ttl, r.commit.born = op, ttl, born
 	changes = r.commit.changes

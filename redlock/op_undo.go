@@ -206,10 +206,17 @@ func (ch *Change) leaves() bool {
 	return isVersion(ch.Value) && (ch.Do == Delete || ch.Leaves)
 }
 
+// comes: a version is set, in which somebody may be who was not in the one before.
+func (ch *Change) comes() bool { return ch.setsNew() && isVersion(ch.NewValue) && !ch.Leaves }
+
+// anyChange tells whether one of the changes is so.
+func anyChange(changes []Change, so func(*Change) bool) bool {
+	return slices.ContainsFunc(changes, func(ch Change) bool { return so(&ch) })
+}
+
 // goesForward tells whether a change that has failed is made all the same.
 func goesForward(changes []Change) bool {
-	comes := func(ch Change) bool { return ch.setsNew() && isVersion(ch.NewValue) && !ch.Leaves }
-	return slices.ContainsFunc(changes, func(ch Change) bool { return ch.leaves() }) && !slices.ContainsFunc(changes, comes) //mutant:who-comes-in-goes-forward
+	return anyChange(changes, (*Change).leaves) && !anyChange(changes, (*Change).comes) //mutant:who-comes-in-goes-forward
 }
 
 // add has a change settled on these masters. answered are those that hold it no more.

@@ -5,6 +5,7 @@ package redlock
 
 import (
 	"encoding/binary"
+	"errors"
 	"math"
 	"testing"
 	"time"
@@ -204,6 +205,7 @@ func TestFailedChangeOfAVersionIsSettled(t *testing.T) {
 		"deleted beside a latch": {[]Change{compareAndDelete("r", held), latch}, "00000", "00000", "11111", 1},
 		"one of several leaves":  {[]Change{leaves("r", held, next, 10*time.Second), latch}, "00000", "11111", "11111", 1},
 		"somebody comes in":      {[]Change{rotate("r", held, next, 10*time.Second), latch}, "11111", "00000", "00000", 0},
+		"another comes in":       {[]Change{compareAndDelete("r", held), setNX("latch", versionOf("b", 0, "came"), 5*time.Second)}, "11100", "00000", "00000", 0},
 		"two are deleted":        {[]Change{compareAndDelete("r", held), compareAndDelete("latch", longValue)}, "00000", "00000", "00000", 1},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -285,6 +287,44 @@ func TestVersionOfSilentMastersGoes(t *testing.T) {
 		time.Sleep(300 * ms)
 		s.wantOn("r", next, "00000")
 		s.wantOn("r", held, "10011")
+	})
+}
+
+// While so many of them are silent that a quorum may have it, it stays: somebody may have been told that he holds it.
+func TestVersionThatAQuorumMayHaveStays(t *testing.T) {
+	value := versionOf("a", 0, "value")
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		p.delay(0, time.Second, 2, 3, 4)
+		c := p.commitToldLate(setNX("r", value, 10*time.Second))
+		c.want(s, "SET NX", "masters voted", c.took)
+		p.delay(0, 0, 2)
+		s.until("one of the silent is back", func() bool { return p.states() == "uuudd" })
+		time.Sleep(300 * ms)
+		s.wantOn("r", value, "00111")
+		p.delay(0, 0, 3, 4)
+		p.allUp()
+		time.Sleep(300 * ms)
+		s.wantOn("r", value, "00111")
+	})
+}
+
+// Where it is known that too few masters can vote, nothing is begun; what is to go goes.
+func TestVersionIsNotSetWithoutAQuorum(t *testing.T) {
+	held := versionOf("a", 0, "held")
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		s.doAll("SET", "held", held, "PX", "10000")
+		s.freeze(0, 1, 2)
+		s.until("three masters are away", func() bool { return p.states() == "ddduu" })
+		c := p.commitToldLate(setNX("r", versionOf("b", 0, "new"), 10*time.Second))
+		c.want(s, "SET NX", "masters voted", 0)
+		if few, ok := errors.AsType[*NoQuorumError](c.Err); !ok || !few.Unchanged {
+			s.Errorf("SET NX: got %#v, want that nothing was changed", c.Err)
+		}
+		s.wantSet("r", "00000")
+		p.commitToldLate(compareAndDelete("held", held)).want(s, "DEL", "masters voted", 0)
+		s.wantSet("held", "11100")
 	})
 }
 
