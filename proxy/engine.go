@@ -140,6 +140,7 @@ func (sl *slot) startKeepAlive(op *redlock.Op, h *redlock.Holder, to redlock.Com
 
 // startRead reads what a quorum holds under the keys.
 func (sl *slot) startRead(op *redlock.Op, keys []string, to redlock.Completer) {
+	op.Tracked = sl.reads != nil
 	sl.s.server.opts.Engine.StartRead(sl.charged(op), keys, to)
 }
 

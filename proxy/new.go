@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"redlockd/proxy/fleet"
+	"redlockd/redlock"
 	"redlockd/redlock/loglimit"
 )
 
@@ -46,6 +47,7 @@ func New(opts Options) (*Server, error) {
 		Leases:  srv.leasesForFleet,
 		Done:    srv.done,
 	})
+	redlock.OnChange(opts.Engine, srv.tracking.announced)
 	opts.Engine.OnMessage(func(channel, payload string) {
 		switch channel {
 		case scriptFlushChannel:

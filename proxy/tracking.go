@@ -17,9 +17,10 @@ import (
 //	                   │                            └─ the key ends, or trackedMax is over ───┘
 //	                   └─ a change: invalidate directly behind the reply
 //
-// Redis knows of every change of a key. A redlockd knows of those that pass through it, and of the end
-// that it has read. So each tracked read is also invalidated after trackedMax: that is how long a
-// client may take what another redlockd has changed for true.
+// Redis knows of every change of a key. A redlockd knows of those that pass through it, of the end that
+// it has read, and of what masters announce, where they can (Redis 6). An announcement may be lost, so
+// each tracked read is also invalidated after trackedMax: that is how long a client may take what another
+// redlockd has changed for true at most.
 //
 // Invariants:
 //   - An invalidation follows the reply that it is about, on the same connection. One in between would
@@ -34,6 +35,9 @@ import (
 const (
 	// trackedMax is the longest that a read stays tracked.
 	trackedMax = time.Second
+	// trackedAnnounced is when a read is invalidated after a master has announced a change: the change has
+	// reached the others by then.
+	trackedAnnounced = 10 * time.Millisecond
 	// trackedMin keeps clients that read again at each invalidation from doing so without pause, where a
 	// key has all but ended.
 	trackedMin = 10 * time.Millisecond
@@ -277,6 +281,25 @@ func (sl *slot) notifyChanged(keys []string, extended bool) {
 	all.mu.Unlock()
 	for t, keys := range invalid {
 		t.send(keys)
+	}
+}
+
+// announced takes note that another client has changed a key on a master.
+func (all *tracking) announced(key string) {
+	if all.clients.Load() == 0 {
+		return
+	}
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	now := time.Now()
+	for t, k := range all.keys[key] {
+		if k.reads > 0 {
+			k.changed = true
+		}
+		if end := now.Add(trackedAnnounced); !k.end.IsZero() && k.end.After(end) {
+			k.end = end
+			t.wakeAtLocked(end, now)
+		}
 	}
 }
 

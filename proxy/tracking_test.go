@@ -524,3 +524,34 @@ func TestTrackingOfAConfinedUser(t *testing.T) {
 	bob.do("SET", "a:k", "v", "NX", "PX", "20000").is("+OK")
 	target.read().is(`["message" "__redis__:invalidate" ["a:k"]]`)
 }
+
+// What another redlockd changes, or who talks to the masters himself, is told within a moment: those who wait for a lock by it (rueidislock) are woken.
+// Masters that stand still meanwhile do not change that.
+func TestTrackingTellsOfChangesElsewhere(t *testing.T) {
+	for _, still := range [][]int{{}, {0}, {3, 4}} {
+		inVirtualTime(t, func(t *testing.T) {
+			srv := serveTracking(t)
+			c, other := srv.tracks(), srv.twin().dial()
+			for _, change := range [][]string{
+				{"SET", "k", "v", "NX", "PX", "20000"}, {"EXTEND", "k", "v", "30000"}, {"DELEX", "k", "IFEQ", "v"},
+				{"LOCK", "k", "20000", "TOKEN", "t"}, {"UNLOCK", "k", "t"},
+			} {
+				c.do("MGET", "k", "l")
+				for _, m := range still {
+					srv.masters[m].Freeze()
+				}
+				began := time.Now()
+				other.do(change...)
+				c.invalidated("k")
+				if took := time.Since(began); took > 50*time.Millisecond {
+					t.Errorf("%s, masters %v stand still: told after %v, want 50 ms at most", change[0], still, took)
+				}
+				for _, m := range still {
+					srv.masters[m].Thaw()
+				}
+				time.Sleep(3 * time.Second) // their votes count again
+				c.do("PING").is("+PONG")
+			}
+		})
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"redlockd/redlock/clock"
@@ -21,6 +22,8 @@ type Client struct {
 	fleet  fleet
 	// onQuorum is for tests: it gets the votes by which a round is a yes.
 	onQuorum func(*round, quorum.Votes)
+	// changed is what OnChange has set; nil: nothing.
+	changed atomic.Pointer[func(resource string)]
 
 	// mu guards what follows. It is held for lookups and appends only, never over I/O or a Completer.
 	// Order: mu before lane.mu.

@@ -24,19 +24,21 @@ type Op struct {
 	// Terms bound what it is granted, set before it is started. Nil: Options alone do.
 	Terms *Terms
 
-	to           Completer
-	keys         []string
-	token        string
-	ttl          time.Duration // that is asked for, without the Delay, and that a held lock is renewed to
-	wait         time.Duration // LockRequest.Wait
-	arrived      time.Duration // when it came, on clock.Own (LOCK, commit)
-	rounds       uint32        // rounds of acquisition so far. Guarded by Client.mu
-	stale        int16         // rounds of the present attempt whose fence was too low
-	verb         verb          // of what is one reading
-	fenced       bool          // a fence is asked for
-	watches      bool          // StartWatch
-	onlyReleases bool          // it does nothing but release (UNLOCK), so it is refused later than others
-	release      bool          // LockRequest.Release
+	to      Completer
+	keys    []string
+	token   string
+	ttl     time.Duration // that is asked for, without the Delay, and that a held lock is renewed to
+	wait    time.Duration // LockRequest.Wait
+	arrived time.Duration // when it came, on clock.Own (LOCK, commit)
+	rounds  uint32        // rounds of acquisition so far. Guarded by Client.mu
+	stale   int16         // rounds of the present attempt whose fence was too low
+	verb    verb          // of what is one reading
+	fenced  bool          // a fence is asked for
+	// Tracked, set before it is started: the caller of StartRead keeps the answer, see OnChange.
+	Tracked      bool
+	watches      bool // StartWatch
+	onlyReleases bool // it does nothing but release (UNLOCK), so it is refused later than others
+	release      bool // LockRequest.Release
 	// callerToken: the token is the caller's own. Some master may know it already, by an attempt
 	// through another client.
 	callerToken bool

@@ -52,6 +52,9 @@ type State struct {
 // than can change what it says.
 func (c *Client) StartRead(op *Op, resources []string, to Completer) {
 	op.keys, op.verb, op.onlyReleases, op.watches = resources, verbRead, false, false
+	if op.Tracked {
+		op.verb = verbReadTracked
+	}
 	c.start(op, to, checkResources(resources, MaxKeys), (*Client).beginReadingLocked)
 }
 

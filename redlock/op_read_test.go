@@ -1,6 +1,8 @@
 package redlock
 
 import (
+	"context"
+	"sync"
 	"testing"
 	"time"
 
@@ -85,5 +87,39 @@ func TestNoTTLBeyondWhatWasAskedFor(t *testing.T) {
 		told(p, 2*ttl)
 		other.commit(Change{Resource: "r", Was: WasValue, Value: "v", Do: Expire, TTL: ttl, Delay: ttl}).want(s, "PEXPIRE with a delay", "held", 0)
 		told(other, 2*ttl)
+	})
+}
+
+// A caller who keeps what he has read is told when another client changes it, by each master that holds it; who does not keep it is not.
+func TestOnChange(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p, other := s.open(), s.open()
+		p.allUp()
+		var mu sync.Mutex
+		told := map[string]int{}
+		OnChange(p.Client, func(resource string) {
+			mu.Lock()
+			defer mu.Unlock()
+			told[resource]++
+		})
+		other.commit(setNX("kept", "v", 20*time.Second)).want(s, "SET NX", "held", 0)
+		other.commit(setNX("read", "v", 20*time.Second)).want(s, "SET NX", "held", 0)
+		for _, kept := range []bool{true, false} {
+			name := map[bool]string{true: "kept", false: "read"}[kept]
+			if _, err := p.Client.wait(context.Background(), func(op *Op, to Completer) {
+				op.Tracked = kept
+				p.StartRead(op, []string{name}, to)
+			}); err != nil {
+				s.Fatal(err)
+			}
+			time.Sleep(100 * ms)
+			other.commit(compareAndDelete(name, "v")).want(s, "DELEX", "held", 0)
+		}
+		time.Sleep(100 * ms)
+		mu.Lock()
+		defer mu.Unlock()
+		if told["kept"] != 5 || len(told) != 1 {
+			s.Errorf("told of %v, want 5 times of the one that is kept", told)
+		}
 	})
 }

@@ -44,6 +44,7 @@ const (
 	verbSettle                    // a commit that nobody waits for (op_undo.go)
 	verbSettleRead                // what masters hold that may have made a commit
 	verbRead                      // type, value and TTL of several keys: what a drop-in client reads (op_read.go)
+	verbReadTracked               // verbRead for a caller who keeps the answer. The master is asked to announce a change
 	verbInspect                   // token, TTL and mark of one key, for LOCKINFO
 	verbObserve                   // token, TTL and mark of one key, for a waiter. The master is asked to announce a change
 	verbAnnounce                  // verbObserve of a writer that waits for readers, and who learn from it that it does
@@ -126,6 +127,9 @@ func init() {
 	refill.outcome, refill.decided, refill.late = nil, nil, nil
 
 	inspect, observe, audit, fetchScript := reading, reading, reading, reading
+	read := verbRow{write: writeRead, read: readRead, answered: (*Client).readAnswered, uncounted: quorum.Vote.Abstains, answers: true}
+	readTracked := read
+	readTracked.arms = true
 	inspect.write, inspect.read, inspect.decided = writeInspect, readInspect, (*Client).inspectionDecided
 	observe.arms, observe.decided = true, (*Client).observationDecided
 	announce, observeSlots := observe, observe
@@ -171,7 +175,8 @@ func init() {
 		verbCommitRelease: commitRelease,
 		verbSettle:        settle,
 		verbSettleRead:    settleReading,
-		verbRead:          {write: writeRead, read: readRead, answered: (*Client).readAnswered, uncounted: quorum.Vote.Abstains, answers: true},
+		verbRead:          read,
+		verbReadTracked:   readTracked,
 		verbInspect:       inspect,
 		verbObserve:       observe,
 		verbAnnounce:      announce,

@@ -114,6 +114,9 @@ func (l *lane) subscribe() (subscribed bool, err error) {
 				return true, err
 			}
 			l.client.waiting.invalidated(l.index, key.Text)
+			if changed := l.client.changed.Load(); changed != nil {
+				(*changed)(string(key.Text)) //mutant:nobody-is-told-of-a-change
+			}
 		}
 	}
 }
@@ -221,6 +224,11 @@ func (ws *waiting) invalidated(master int, key []byte) {
 	ws.client.mu.Unlock()
 	ws.client.runDeferred(&d)
 }
+
+// OnChange has changed called when a master announces that another client has changed a key that was read
+// with Op.Tracked set. Each master does so by itself, once after each reading, as far as it can announce
+// (Redis 6). changed must not block, and may be called for keys that nobody has read.
+func OnChange(c *Client, changed func(resource string)) { c.changed.Store(&changed) }
 
 // If the head is denied after an invalidation, the change was a hand-over among the waiters of another
 // client. Each such wake-up costs an attempt. So after dampAfter of them in a row the head asks only
