@@ -71,6 +71,8 @@ type exchange struct {
 	waited bool
 	// waitedForEnd is for how long the exchange has waited for the end of a key, see endingWait.
 	waitedForEnd time.Duration
+	// quorumBy is until when the exchange waits for a quorum, see waitsForQuorum. Zero: it has found one each time.
+	quorumBy time.Time
 	// chargedBytes is how many bytes of messages the user's share was charged for.
 	chargedBytes int
 
@@ -129,6 +131,10 @@ const (
 	splitReads = 12
 	// splitPause is the longest pause before a reading of the second half of them.
 	splitPause = 100 * time.Millisecond
+	// quorumWaitMax bounds how long a script waits for a quorum, and quorumPause is the time between two
+	// readings then. Clients wait for a second and more.
+	quorumWaitMax = 500 * time.Millisecond
+	quorumPause   = 20 * time.Millisecond
 	// endingWaitMax bounds how long one exchange waits for the end of a key.
 	endingWaitMax = 100 * time.Millisecond
 )
@@ -190,6 +196,9 @@ func (x *exchange) readAfter(pause time.Duration) redlock.Flusher {
 // haveRead goes on with what a quorum holds. Called on a goroutine of the engine.
 func (x *exchange) haveRead(result redlock.Result) redlock.Flusher {
 	if result.Err != nil {
+		if x.waitsForQuorum(result.Err) {
+			return x.readAfter(quorumPause)
+		}
 		return x.fail(x.unchanged(result.Err))
 	}
 	if key, split := splitKey(x.keys, result.States); split {
@@ -394,6 +403,19 @@ func (x *exchange) DoneLate() {
 	for _, m := range x.outcome.published {
 		x.s.server.publish(m.channel, m.payload)
 	}
+}
+
+// waitsForQuorum reports whether a script waits for masters that are away, before it fails. Few libraries
+// send a release once more that has failed, so that the lock would stay until its TTL.
+func (x *exchange) waitsForQuorum(err error) bool {
+	if x.script == nil || !errors.Is(err, redlock.ErrNoQuorum) {
+		return false
+	}
+	now := time.Now()
+	if x.quorumBy.IsZero() {
+		x.quorumBy = now.Add(quorumWaitMax)
+	}
+	return now.Before(x.quorumBy) && !x.s.conn.closed.Load()
 }
 
 // unchanged is the error of a script that could not be executed, if nothing of it has been done: its

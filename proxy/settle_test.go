@@ -139,10 +139,10 @@ func TestUnlockBesideMastersThatStandStill(t *testing.T) {
 						}
 					} else if rng.IntN(2) == 0 {
 						srv.frozen(order[1:2], 300*time.Millisecond, func() {
-							for range 2 {
+							for again := range 2 {
 								if got := a.rLock("A").text; got == "$nil" {
 									time.Sleep(350 * time.Millisecond)
-									a.rUnlock("A", "2").matches(":1|-NOQUORUM .*")
+									a.rUnlock("A", fmt.Sprint("again ", again)).matches(":1|-NOQUORUM .*")
 								}
 							}
 						})
@@ -213,8 +213,15 @@ func TestScriptThatHasChangedNothing(t *testing.T) {
 		srv := serveWith(t, func(o *redlock.Options) { o.MasterTimeout = 50 * time.Millisecond })
 		c, other := srv.dial(), srv.dial()
 		other.rLock("B").is("$nil")
-		srv.frozen([]int{0, 1, 2}, 300*time.Millisecond, func() {
-			c.rLock("A").matches("-TRYAGAIN nothing was changed: 2 of 5 masters voted.*")
+		srv.frozen([]int{0, 1, 2}, time.Second, func() {
+			c.once("GET", "plain").matches("-NOQUORUM .*")
+			time.Sleep(210 * time.Millisecond) // until they are known to be away
+			c.rLock("A").matches("-TRYAGAIN nothing was changed: 0 of 5 masters voted.*")
+			began := time.Now()
+			other.once("EVAL", "return redis.call('hlen', KEYS[1])", "1", "k").matches("-TRYAGAIN nothing was changed: .*")
+			if took := time.Since(began); took < quorumWaitMax || took > quorumWaitMax+200*time.Millisecond {
+				t.Errorf("a script that only reads waited %v for a quorum, want %v", took, quorumWaitMax)
+			}
 			c.once("SET", "plain", "t", "NX", "PX", "20000").matches("-NOQUORUM .*")
 			c.once("GET", "plain").matches("-NOQUORUM .*")
 			other.rUnlock("B", "1").matches("-NOQUORUM .*")

@@ -50,6 +50,8 @@ type player struct {
 	cmd     *exec.Cmd
 	stdin   *os.File
 	answers chan string
+	// patience bounds one answer.
+	patience time.Duration
 
 	complained chan struct{} // closed when its standard error has ended
 }
@@ -78,7 +80,7 @@ func (d *dialogue) enter(name string, lib library, addr string) *player {
 // start starts a program.
 func (d *dialogue) start(name string, cmd *exec.Cmd) *player {
 	d.t.Helper()
-	p := &player{dialogue: d, name: name, cmd: cmd, answers: make(chan string, 1), complained: make(chan struct{})}
+	p := &player{dialogue: d, name: name, cmd: cmd, patience: stepPatience, answers: make(chan string, 1), complained: make(chan struct{})}
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	stdinRead, stdin, err := os.Pipe()
 	if err != nil {
@@ -138,8 +140,8 @@ func (p *player) answer() string {
 			p.t.Fatalf("%s has ended", p.name)
 		}
 		return answer
-	case <-time.After(stepPatience):
-		p.t.Fatalf("%s: no answer within %v", p.name, stepPatience)
+	case <-time.After(p.patience):
+		p.t.Fatalf("%s: no answer within %v", p.name, p.patience)
 		return ""
 	}
 }

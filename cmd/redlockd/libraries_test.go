@@ -142,11 +142,12 @@ func rows(language, command string, all ...library) []library {
 // librariesDir holds the programs: their sources, and in build what `make libraries` made of them.
 const librariesDir = "testdata/libraries"
 
-// needLibraries leaves out a test that runs these programs, which takes long, unless all tests run.
-func needLibraries(t *testing.T) {
+// needLibraries leaves out a test that runs these programs, those of all languages if none is named, which
+// takes long, unless all tests run.
+func needLibraries(t *testing.T, languages ...string) {
 	t.Helper()
 	redisproc.Long(t)
-	if out, err := exec.Command(filepath.Join(librariesDir, "build.sh"), "--check").CombinedOutput(); err != nil {
+	if out, err := exec.Command(filepath.Join(librariesDir, "build.sh"), append([]string{"--check"}, languages...)...).CombinedOutput(); err != nil {
 		redisproc.LeaveOut(t, fmt.Sprintf("the client libraries are not ready (%v): run `make libraries`\n%s", err, out))
 	}
 }
@@ -548,12 +549,13 @@ type fleet struct {
 	proxy *program
 	// unguarded is what allow_unguarded has.
 	unguarded []string
+	flags     []string // further ones, of redlockd
 	masters   []*redisproc.Server
 	clients   []*redis.Client // of all masters, or of the one server
 }
 
-func startFleet(t *testing.T, unguarded []string) *fleet {
-	f := &fleet{addr: os.Getenv("REDLOCK_LIBRARIES_TARGET"), unguarded: unguarded}
+func startFleet(t *testing.T, unguarded []string, flags ...string) *fleet {
+	f := &fleet{addr: os.Getenv("REDLOCK_LIBRARIES_TARGET"), unguarded: unguarded, flags: flags}
 	addrs := []string{f.addr}
 	if f.addr == "" {
 		f.masters, _ = startMasters(t, 5)
@@ -573,7 +575,7 @@ func (f *fleet) startProxy(t *testing.T) {
 	text := fmt.Sprintf("masters = %q\n[compat]\nallow_unguarded = %q\n", redisproc.Addrs(f.masters), f.unguarded)
 	text = strings.ReplaceAll(text, "\" \"", "\", \"")
 	config := configFile(t, text)
-	f.proxy = launch(t, "--bootstrap", "--config", config, "--listen", f.addr)
+	f.proxy = launch(t, append([]string{"--bootstrap", "--config", config, "--listen", f.addr}, f.flags...)...)
 }
 
 func (f *fleet) restartProxy(t *testing.T) {

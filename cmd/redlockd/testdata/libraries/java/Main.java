@@ -23,6 +23,11 @@ public final class Main {
 
         String release();
 
+        /** Has several clients take the lock by turns for a time, and tells what came of it. */
+        default String contend(String name, long forMs, int clients) throws Exception {
+            return "unsupported";
+        }
+
         void ping();
 
         /** A class of each library, for their versions. */
@@ -71,6 +76,8 @@ public final class Main {
                 return lock.inspect();
             case "release":
                 return lock.release();
+            case "contend":
+                return lock.contend(words[1], Long.parseLong(words[2]), Integer.parseInt(words[3]));
             case "ping":
                 lock.ping();
                 return "ok";

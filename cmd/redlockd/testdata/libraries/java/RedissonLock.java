@@ -12,20 +12,31 @@ final class RedissonLock implements Main.Lock {
     private static final long WATCHDOG_MS = 6_000;
 
     private final RedissonClient redisson;
+    private final String address;
     private final String kind;
     private RLock lock;
 
     /** kind is the part of the library's name behind "redisson", see make. */
     RedissonLock(String host, int port, String kind) {
-        Config config = new Config();
-        config.setLockWatchdogTimeout(WATCHDOG_MS);
-        config.useSingleServer().setAddress("redis://" + host + ":" + port);
-        redisson = Redisson.create(config);
+        address = "redis://" + host + ":" + port;
+        redisson = Redisson.create(config(WATCHDOG_MS));
         this.kind = kind;
         make("ready");
     }
 
+    private Config config(long watchdogMs) {
+        Config config = new Config();
+        config.setLockWatchdogTimeout(watchdogMs);
+        config.setThreads(4).setNettyThreads(4);
+        config.useSingleServer().setAddress(address).setConnectionMinimumIdleSize(1).setConnectionPoolSize(8);
+        return config;
+    }
+
     private RLock make(String name) {
+        return make(redisson, name);
+    }
+
+    private RLock make(RedissonClient redisson, String name) {
         return switch (kind) {
             case "", "-watchdog" -> redisson.getLock(name);
             case "-spin" -> redisson.getSpinLock(name);
@@ -65,6 +76,26 @@ final class RedissonLock implements Main.Lock {
         } catch (IllegalMonitorStateException e) {
             return "refused";
         }
+    }
+
+    /** Each client has a Redisson of its own, with the watchdog's default of 30 s. A read-write lock has six readers of eight. */
+    @Override
+    public String contend(String name, long forMs, int clients) throws InterruptedException {
+        Contention all = new Contention(System.nanoTime() + forMs * 1_000_000);
+        Thread[] threads = new Thread[clients];
+        for (int i = 0; i < clients; i++) {
+            boolean shares = kind.equals("-read") && i % 4 != 0;
+            threads[i] = new Thread(() -> {
+                RedissonClient own = Redisson.create(config(30_000));
+                all.run(kind.equals("-read") && !shares ? own.getReadWriteLock(name).writeLock() : make(own, name), shares);
+                own.shutdown();
+            });
+            threads[i].start();
+        }
+        for (Thread thread : threads) {
+            thread.join();
+        }
+        return all.report();
     }
 
     @Override

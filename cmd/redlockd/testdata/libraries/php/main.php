@@ -178,6 +178,9 @@ while (($line = fgets(STDIN)) !== false) {
             'ping' => $lock->ping(),
         };
     } catch (Throwable $err) {
+        while ($err->getPrevious()) { // what the server said is there
+            $err = $err->getPrevious();
+        }
         $answer = 'error ' . preg_replace('/\s+/', ' ', $err->getMessage());
     }
     echo $answer, "\n";
