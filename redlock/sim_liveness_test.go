@@ -13,6 +13,7 @@ import (
 
 	"redlockd/redlock/member"
 	"redlockd/redlock/quorum"
+	"redlockd/redlock/resp"
 )
 
 const (
@@ -71,6 +72,47 @@ func (w *world) checkHead() {
 		if rounds, took := w.release(holder, p); rounds > headRounds {
 			w.Errorf("a waiter through proxy %d, when the lock was released through proxy %d: granted with %d rounds, %v later, want it with %d", p.id, holder.id, rounds, took, headRounds)
 		}
+	}
+}
+
+// checkSettles has a lock of Redisson released while a quorum of masters stands still: another owner gets it long before it would end.
+func (w *world) checkSettles() {
+	for i, p := range w.proxies {
+		q := w.proxies[(i+1)%len(w.proxies)]
+		lock := func(owner string) *redissonLock {
+			c := &caller{w: w, id: 900 + i, rng: w.rng(4000 + uint64(i))}
+			return &redissonLock{caller: c, scripts: rLock, key: "settles", owner: owner, ttl: w.maxTTL.Truncate(ms)}
+		}
+		ask := func(r *redissonLock, p *incarnation) bool {
+			v, known := r.run(p, "lock", r.scripts.lock, []string{r.key}, inText(r.ttl), r.owner)
+			return known && v.Kind == resp.Nil
+		}
+		a, b := lock(fmt.Sprint("owner a", i)), lock(fmt.Sprint("owner b", i)) // a latch is of one unlock
+		defer a.hangUp()
+		defer b.hangUp()
+		if !ask(a, p) {
+			w.Errorf("proxy %d does not grant a lock of Redisson's behind all faults", p.id)
+			continue
+		}
+		stopped := a.rng.Perm(len(w.masters))[:quorum.Of(len(w.masters))]
+		for _, m := range stopped {
+			w.masters[m].Freeze()
+		}
+		var leaves sync.WaitGroup
+		leaves.Go(func() { a.leave(p, a.latch()) })
+		time.Sleep(5 * p.opts.MasterTimeout)
+		for _, m := range stopped {
+			w.masters[m].Thaw()
+		}
+		thawed, within := time.Now(), min(liveWithin, w.maxTTL/2)
+		for !ask(b, q) && time.Since(thawed) <= within {
+			time.Sleep(5 * ms)
+		}
+		if took := time.Since(thawed); took > within {
+			w.Errorf("proxy %d: a lock of Redisson's that was released through proxy %d while masters stood still: not granted for %v, want it within %v", q.id, p.id, took, within)
+		}
+		b.leave(q, b.latch())
+		leaves.Wait()
 	}
 }
 

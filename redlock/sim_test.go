@@ -449,6 +449,7 @@ func (w *world) aftermath() {
 	}
 	w.checkHead()
 	w.checkWakes()
+	w.checkSettles()
 	if w.seed/uint64(len(profiles))%3 == 0 { // it takes a tenth of a simulation's time
 		w.checkStarvation()
 	}
