@@ -151,6 +151,7 @@ func (w *world) present(id int) *incarnation {
 
 // caller locks, works, renews, releases, or forgets to.
 type caller struct {
+	calm  bool // nothing happens to its connections
 	w     *world
 	id    int
 	rng   *rand.Rand

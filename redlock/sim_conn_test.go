@@ -118,6 +118,8 @@ type simConn struct {
 	// releases: what it holds is released if it looks as if the client had ended it.
 	releases bool
 	in       []byte // has arrived
+	// calm: nothing happens to it.
+	calm bool
 	// ended: it is broken, or the caller has given it up.
 	ended bool
 }
@@ -126,7 +128,7 @@ var errNoAnswer = errors.New("nobody knows")
 
 // connect makes a connection, and logs in. One that does not come about has ended.
 func (c *caller) connect(p *incarnation, releases bool) *simConn {
-	s := &simConn{p: p, w: c.w, rng: c.rng, link: p.listener.link(), proto: 2 + c.rng.IntN(2), releases: releases}
+	s := &simConn{p: p, w: c.w, rng: c.rng, calm: c.calm, link: p.listener.link(), proto: 2 + c.rng.IntN(2), releases: releases}
 	base, rng := upTo(c.rng, 300*time.Microsecond), rand.New(rand.NewPCG(c.rng.Uint64(), 0))
 	delay := func() time.Duration { return base + upTo(rng, base) }
 	s.link.SetDelay(delay, delay)
@@ -214,7 +216,7 @@ func (s *simConn) send(args ...string) {
 	}
 	d := upTo(s.rng, 150*ms)
 	switch mishap := s.rng.IntN(150); {
-	case mishap < 2 && s.releases:
+	case s.calm, mishap < 2 && s.releases:
 	case mishap == 0:
 		frame = frame[:s.rng.IntN(len(frame))]
 		defer s.link.Cut()

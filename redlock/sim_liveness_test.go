@@ -80,7 +80,7 @@ func (w *world) checkSettles() {
 	for i, p := range w.proxies {
 		q := w.proxies[(i+1)%len(w.proxies)]
 		lock := func(owner string) *redissonLock {
-			c := &caller{w: w, id: 900 + i, rng: w.rng(4000 + uint64(i))}
+			c := &caller{w: w, id: 900 + i, rng: w.rng(4000 + uint64(i)), calm: true}
 			return &redissonLock{caller: c, scripts: rLock, key: "settles", owner: owner, ttl: w.maxTTL.Truncate(ms)}
 		}
 		ask := func(r *redissonLock, p *incarnation) bool {
