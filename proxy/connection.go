@@ -327,8 +327,8 @@ func (conn *connection) beginBatch() {
 }
 
 // executeUnread executes what was read, command by command, until half a command is left, one must not
-// be executed yet, or one closes the connection. An error ends the connection; a resp.ProtocolError is sent to the
-// client first.
+// be executed yet, or one closes the connection. An error ends the connection; a resp.ProtocolError is
+// sent to the client first.
 //
 // Before each command it checks the bounds. If one is reached it sends what is known and waits, in the
 // middle of what was read, so that a client cannot exceed a bound by sending all at once.
