@@ -178,9 +178,21 @@ func (lib *library) call(s *simConn, what string, keys []string, token string, t
 }
 
 // doLines sends the commands of some lines, and returns the reply to the last; of an EXEC, what its only command has done. It stops at an error, and at a GET
-// that finds another token, and forgets what it has watched.
+// that finds another token, and forgets what it has watched. An EXEC that answers null says that a watched key may have changed: as libraries do, it begins
+// anew, and gives up after three times, when nobody knows.
 func (s *simConn) doLines(lines, token string) (v resp.Value, err error) {
-	forget := "" // how to
+	for range 3 {
+		var changed bool
+		if v, changed, err = s.doLinesOnce(lines, token); !changed {
+			return v, err
+		}
+	}
+	return resp.Value{}, errNoAnswer
+}
+
+// doLinesOnce is doLines without beginning anew. changed: EXEC has answered null.
+func (s *simConn) doLinesOnce(lines, token string) (v resp.Value, changed bool, err error) {
+	forget, executed := "", false // forget: how to
 	for line := range strings.Lines(lines) {
 		args := strings.Fields(line)
 		switch v, err = s.do(args...); args[0] {
@@ -189,7 +201,7 @@ func (s *simConn) doLines(lines, token string) (v resp.Value, err error) {
 		case "MULTI":
 			forget = "DISCARD"
 		case "EXEC":
-			forget = ""
+			forget, executed = "", true
 		}
 		failed := err != nil || v.Kind == resp.Error
 		another := !failed && args[0] == "GET" && v.Text != token
@@ -202,13 +214,13 @@ func (s *simConn) doLines(lines, token string) (v resp.Value, err error) {
 		if another {
 			v = resp.Value{}
 		}
-		return v, err
+		return v, false, err
 	}
 	if len(v.Elems) == 1 {
 		s.w.count(func(t *tallies) { t.transactions++ })
 		v = v.Elems[0]
 	}
-	return v, nil
+	return v, executed && v.Kind == resp.Nil, nil
 }
 
 // libraryTurn is a turn of such a caller.
