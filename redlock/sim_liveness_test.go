@@ -79,9 +79,10 @@ func (w *world) checkHead() {
 func (w *world) checkSettles() {
 	for i, p := range w.proxies {
 		q := w.proxies[(i+1)%len(w.proxies)]
+		ttl := min(longest(p), longest(q)).Truncate(ms) // the members may have another max_ttl now
 		lock := func(owner string) *redissonLock {
 			c := &caller{w: w, id: 900 + i, rng: w.rng(4000 + uint64(i)), calm: true}
-			return &redissonLock{caller: c, scripts: rLock, key: "settles", owner: owner, ttl: w.maxTTL.Truncate(ms)}
+			return &redissonLock{caller: c, scripts: rLock, key: "settles", owner: owner, ttl: ttl}
 		}
 		ask := func(r *redissonLock, p *incarnation) bool {
 			v, known := r.run(p, "lock", r.scripts.lock, []string{r.key}, inText(r.ttl), r.owner)
@@ -104,7 +105,8 @@ func (w *world) checkSettles() {
 		for _, m := range stopped {
 			w.masters[m].Thaw()
 		}
-		thawed, within := time.Now(), min(liveWithin, w.maxTTL/2)
+		// Less than the masters keep what is not released: they add more for drift than they have stood still.
+		thawed, within := time.Now(), max(ttl, 5*p.opts.MasterTimeout)
 		for !ask(b, q) && time.Since(thawed) <= within {
 			time.Sleep(5 * ms)
 		}
@@ -164,7 +166,7 @@ func (w *world) checkWakes() {
 			m.change()
 		}
 		m.settle()
-		time.Sleep(upTo(rng, time.Second))
+		time.Sleep(time.Second/2 + upTo(rng, time.Second)) // votes of those that were cut off count again by then
 		if c.done.Load() {
 			w.Fatalf("proxy %d, %+v: %s: got %+v before it is released", p.id, kind.request, m.story, c.Result)
 		}
