@@ -25,22 +25,24 @@ type clamp struct {
 
 // run shortens the keys that live for longer than a wait. It works between two heartbeats' batches, so
 // it stops after the budget, and the next heartbeat goes on from where SCAN has come, also over another
-// connection. shown is what the master shows of the membership, now the time on clock.Own.
-func (k *clamp) run(ctx context.Context, conn *conn.Conn, shown string, now, wait, budget time.Duration) error {
+// connection. shown is what the master shows of the membership, now the time on clock.Own. It tells
+// whether it may have changed keys.
+func (k *clamp) run(ctx context.Context, conn *conn.Conn, shown string, now, wait, budget time.Duration) (changed bool, err error) {
 	for began := time.Now(); k.due && now-k.back >= wait && time.Since(began) < budget; { //mutant:keys-shortened-while-their-locks-are-valid
 		keys, next, err := conn.Redis.Scan(ctx, k.cursor, "", foldMax).Result()
 		if err != nil {
-			return fmt.Errorf("SCAN after a clock that went back: %w", err)
+			return changed, fmt.Errorf("SCAN after a clock that went back: %w", err)
 		}
 		// SCAN may return more keys than asked for.
 		for len(keys) > 0 {
 			n := min(len(keys), foldMax)
+			changed = true
 			if err := conn.Call(ctx, lua.Clamp, append([]string{lua.MembersKey}, keys[:n]...), wait.Milliseconds(), shown).Err(); err != nil { //mutant:keys-shortened-too-much
-				return fmt.Errorf("shorten keys after a clock that went back: %w", err)
+				return changed, fmt.Errorf("shorten keys after a clock that went back: %w", err)
 			}
 			keys = keys[n:]
 		}
 		k.cursor, k.due = next, next != 0
 	}
-	return nil
+	return changed, nil
 }

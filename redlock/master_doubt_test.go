@@ -841,13 +841,15 @@ func TestClampRuns(t *testing.T) {
 			b.conn.Redis.AddHook(tt.hook)
 		}
 		k := clamp{due: true}
-		err := k.run(t.Context(), b.conn, b.lane.guard.shown, tt.now, wait, tt.budget)
+		changed, err := k.run(t.Context(), b.conn, b.lane.guard.shown, tt.now, wait, tt.budget)
 		if k.due != tt.due || (err == nil) != (tt.err == "") || err != nil && err.Error() != tt.err {
 			t.Errorf("%s: got due %v, %v, want %v, %q", tt.what, k.due, err, tt.due, tt.err)
 		}
 		left, _ := do(t.Context(), "PTTL", "r").Int64()
 		if shortened := left <= wait.Milliseconds(); shortened == tt.due {
 			t.Errorf("%s: the key lives for %d ms", tt.what, left)
+		} else if shortened && !changed {
+			t.Errorf("%s: it is not told that keys were changed", tt.what)
 		}
 	}
 }

@@ -445,7 +445,11 @@ func (l *lane) heartbeat(ctx context.Context, link *conn.Conn) error {
 	}
 	l.trustClock(readStatements(watch, first), counted)
 	if r := l.guard.record; r != nil { // else the next heartbeat that knows the wait does it
-		return l.guard.clock.clamp.run(ctx, link, l.guard.shown, clockNow.Received, max(r.Wait, clock.QuarantineOf(r.MaxTTL, f.drift)), f.opts.MasterTimeout/4)
+		changed, err := l.guard.clock.clamp.run(ctx, link, l.guard.shown, clockNow.Received, max(r.Wait, clock.QuarantineOf(r.MaxTTL, f.drift)), f.opts.MasterTimeout/4)
+		if changed {
+			l.client.waiting.allInvalidated(l.index) //mutant:keys-that-are-shortened-say-nothing
+		}
+		return err
 	}
 	return nil
 }

@@ -153,8 +153,8 @@ func (rs *rounds) launch(r *round, targets quorum.Mask, d *deferred) {
 	case r.commit != nil && r.ttlMs > v.longestMs:
 		targets = 0
 	}
-	if verbs[r.verb].removes && rs.waiting.count > 0 {
-		rs.waiting.removesLocked(r, targets) //mutant:own-removals-are-not-counted
+	if verbs[r.verb].changes && rs.waiting.count > 0 {
+		rs.waiting.changesLocked(r, targets) //mutant:own-removals-are-not-counted
 	}
 	if verbs[r.verb].answers {
 		r.answers = make([]answer, v.Places)

@@ -542,6 +542,7 @@ func TestWakeModel(t *testing.T) {
 		{name: "a connection that breaks says nothing", mutant: "MBroken", violated: "Woken"},
 		{name: "a flush says nothing", mutant: "MFlush", violated: "Woken"},
 		{name: "own removals say nothing", mutant: "MOwn", violated: "Woken"},
+		{name: "own extensions say nothing", mutant: "MOwnKeeps", violated: "Woken"},
 	})
 }
 

@@ -91,8 +91,9 @@ type verbRow struct {
 
 	// answers: the masters tell more than a vote, see round.answers.
 	answers bool
-	// removes: the command may remove keys that a waiter of this client waits for.
-	removes bool
+	// changes: the command may change or remove keys that exist, so that a master forgets what it has
+	// promised to announce of them (wait_tracked.go).
+	changes bool
 	// arms: the master is asked to announce the next change of what the command reads, where it can.
 	arms bool
 	// release marks UNLOCK's verb: releases of one key are folded into one call, are kept for
@@ -113,13 +114,13 @@ var verbs [verbCount]verbRow
 // A row that resembles another one begins as its copy: what is stated for it is what differs.
 func init() {
 	lock := verbRow{write: writeAcquire, read: readAcquire, two: quorum.AlreadyMine,
-		outcome: quorum.Acquisition, decided: (*Client).acquisitionDecided, late: (*Client).lateAttempt, uncounted: quorum.Vote.Uncounted}
+		outcome: quorum.Acquisition, decided: (*Client).acquisitionDecided, late: (*Client).lateAttempt, uncounted: quorum.Vote.Uncounted, changes: true}
 	reading := verbRow{write: writeReading, read: readReading, outcome: quorum.Reading, answers: true}
 	commit := verbRow{write: writeCommit, read: readScript, two: quorum.AsReader, cost: (*round).costOfCommit,
-		outcome: quorum.Extension, decided: (*Client).commitDecided, late: (*Client).commitLate, uncounted: quorum.Vote.Uncounted, removes: true}
+		outcome: quorum.Extension, decided: (*Client).commitDecided, late: (*Client).commitLate, uncounted: quorum.Vote.Uncounted, changes: true}
 
 	set, slot, join, reserve, refill := lock, lock, lock, lock, lock
-	set.write, set.read, set.late = writeSet, readSet, nil
+	set.write, set.read, set.late, set.changes = writeSet, readSet, nil, false // SET NX
 	slot.write, slot.read, slot.cost, slot.answers = writeSlot, readSlot, (*round).costOfSlots, true
 	join.write = writeJoin
 	reserve.decided, reserve.late = (*Client).reservationDecided, nil
@@ -139,8 +140,7 @@ func init() {
 	fetchScript.write, fetchScript.read, fetchScript.decided = writeRead, readRead, scriptFetched
 
 	commitSet, commitAcquire, commitExtend, commitRelease := commit, commit, commit, commit
-	commitSet.removes, commitAcquire.removes, commitExtend.removes = false, false, false
-	commitSet.write, commitSet.read, commitSet.outcome = writeSet, readSet, quorum.Acquisition
+	commitSet.write, commitSet.read, commitSet.outcome, commitSet.changes = writeSet, readSet, quorum.Acquisition, false
 	commitAcquire.outcome = quorum.Acquisition
 	commitRelease.outcome, commitRelease.uncounted = quorum.Release, nil
 
@@ -149,7 +149,7 @@ func init() {
 	settleReading.write, settleReading.read, settleReading.decided = writeRead, readRead, settleRead
 
 	release := verbRow{write: writeRelease, read: readRelease,
-		outcome: quorum.Release, decided: (*Client).releaseDecided, release: true, removes: true, neverShed: true}
+		outcome: quorum.Release, decided: (*Client).releaseDecided, release: true, changes: true, neverShed: true}
 	force := release
 	force.outcome, force.decided = quorum.Reading, (*Client).forceDecided
 
@@ -161,13 +161,13 @@ func init() {
 		verbReserve: reserve,
 		verbRefill:  refill,
 		verbExtend: {write: writeExtend, read: readExtend,
-			outcome: quorum.Extension, decided: (*Client).extensionDecided, late: (*Client).refillLate, uncounted: quorum.Vote.Uncounted}, //mutant:extension-counted-in-quarantine
+			outcome: quorum.Extension, decided: (*Client).extensionDecided, late: (*Client).refillLate, uncounted: quorum.Vote.Uncounted, changes: true}, //mutant:extension-counted-in-quarantine
 		verbRelease: release,
 		verbRaise: {write: writeRaise, read: readRaise,
 			outcome: quorum.Reading, decided: (*Client).markRaised, uncounted: quorum.Vote.Uncounted, answers: true},
 		verbForce:         force,
-		verbForceCallers:  {write: writeForceCallers, read: readScript, two: quorum.Renewed, outcome: quorum.Reading, decided: (*Client).forceDecided, removes: true, neverShed: true},
-		verbUndo:          {write: writeUndo, read: readUndo, removes: true, neverShed: true},
+		verbForceCallers:  {write: writeForceCallers, read: readScript, two: quorum.Renewed, outcome: quorum.Reading, decided: (*Client).forceDecided, changes: true, neverShed: true},
+		verbUndo:          {write: writeUndo, read: readUndo, changes: true, neverShed: true},
 		verbCommitSet:     commitSet,
 		verbCommitAcquire: commitAcquire,
 		verbCommitReplace: commit,
@@ -180,7 +180,7 @@ func init() {
 		verbInspect:       inspect,
 		verbObserve:       observe,
 		verbAnnounce:      announce,
-		verbWithdraw:      {write: writeWithdraw, read: readScript, removes: true},
+		verbWithdraw:      {write: writeWithdraw, read: readScript, changes: true},
 		verbObserveSlots:  observeSlots,
 		verbAudit:         audit,
 		verbFetchScript:   fetchScript,

@@ -289,9 +289,10 @@ func (w *waiter) trackAnew() {
 	}
 }
 
-// removesLocked is for a round of this client that may remove keys on these masters. Where a waiter
-// relied on an announcement, it asks after a retry delay instead. A hand-over comes before that.
-func (ws *waiting) removesLocked(r *round, targets quorum.Mask) {
+// changesLocked is for a round of this client that may change keys on these masters, before anything that
+// is launched after it. Where a waiter relied on an announcement, it asks after a retry delay instead. A
+// hand-over comes before that. The attempts of the waiter itself are followed by an observation.
+func (ws *waiting) changesLocked(r *round, targets quorum.Mask) {
 	v := &ws.fleet.view.Load().Electorate
 	for _, resource := range r.keys {
 		e, slot := ws.leases.queueFor(resource)
@@ -300,7 +301,7 @@ func (ws *waiting) removesLocked(r *round, targets quorum.Mask) {
 		}
 		w := e.queue.head
 		keys := w.trackedKeys()
-		if slot = max(0, slot); slot >= len(keys) {
+		if slot = max(0, slot); slot >= len(keys) || r.op == w.op {
 			continue
 		}
 		k := &keys[slot]

@@ -16,8 +16,9 @@ import "redlockd/redlock/quorum"
 //     restart. When no more than that are left, it asks.
 //   - While so few count, it asks after each retry delay, and when a master announces a change that may
 //     have held the key. Where the key was absent, a change says that somebody has tried to take it.
-//   - A client's own changes are not announced to it (NOLOOP). Those that may remove a key count as
-//     announced when they are launched.
+//   - A client's own changes are not announced to it (NOLOOP), and a master forgets its promise by any
+//     change, also if the key stays: a lock is extended, a key is shortened (master_clamp.go). So they
+//     count as announced when they are launched.
 //
 // testdata/tla/Wake.tla is the model.
 

@@ -339,3 +339,53 @@ func TestWaitersAreWokenWhateverMastersDo(t *testing.T) {
 		})
 	}
 }
+
+// A master forgets what it has promised to announce of a key as soon as the key is changed. It does not announce what the waiter's own client changes, also
+// where the key stays: the lock is extended through the redlockd at which others wait for it, and released through another one.
+func TestOwnChangeIsNotReliedOn(t *testing.T) {
+	const ttl = 50 * time.Second
+	mine := one("job", ttl)
+	mine.Token = longValue
+	const waiters, other = 0, 1
+	for _, test := range []struct {
+		name   string
+		holder int // where it was locked
+		change func(s *stage, p *proxy)
+	}{
+		{"EXTEND", other, func(s *stage, p *proxy) { p.extend(longValue, ttl, "job") }},
+		{"EXPIRE", other, func(s *stage, p *proxy) { p.commit(compareAndExpire("job", longValue, ttl)) }},
+		{"LOCK again", waiters, func(s *stage, p *proxy) { p.lock(mine) }},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			inVirtualTime(t, 5, func(s *stage) {
+				proxies := []*proxy{s.open(), s.open()}
+				p := proxies[waiters]
+				p.subscribed()
+				proxies[test.holder].lock(mine)
+				c := p.begin(one("job", ttl).waits(5 * time.Minute))
+				time.Sleep(200 * ms) // it has observed the key
+				test.change(s, p)
+				time.Sleep(10 * ms)
+				s.wantWoken("the waiter", p, c, func() { proxies[other].startUnlock(longValue, "job") })
+			})
+		})
+	}
+}
+
+// Nor does it announce that it has shortened keys after clocks went back.
+func TestKeysThatAreShortenedAreNotReliedOn(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		p.subscribed()
+		s.doAll("SET", "job", "a library", "PX", 10*time.Hour.Milliseconds())
+		c := p.begin(one("job", time.Minute).waits(5 * time.Minute))
+		s.stepClocks(-2*time.Second, 0, 1, 2, 3, 4)
+		for i := range s.masters {
+			for s.do(i, "PTTL", "job").(int64) > time.Hour.Milliseconds() {
+				time.Sleep(10 * ms)
+			}
+		}
+		time.Sleep(wakeWithin) // it may have asked, if it does not rely on them
+		s.wantWoken("the waiter", p, c, func() { s.doAll("DEL", "job") })
+	})
+}

@@ -11,8 +11,9 @@
 (* - It asks as soon as no more than that are left.                        *)
 (* - A connection for announcements that breaks, and a flush, count as     *)
 (*   announcements.                                                        *)
-(* - What its own client removes is not announced to it, and counts as     *)
-(*   announced when it is launched.                                        *)
+(* - What its own client changes is not announced to it, and the master    *)
+(*   forgets its promise by it, also if the key stays: a lock is extended. *)
+(*   It counts as announced.                                               *)
 (*                                                                         *)
 (* A master that stops does nothing, which any master may do at any time;  *)
 (* it is silent to an observation, or reads it and its reply is too late.  *)
@@ -31,7 +32,8 @@ CONSTANTS
   MFromReply,   \* forgets what was announced before the last reply
   MBroken,      \* a connection that breaks does not count
   MFlush,       \* a flush does not count
-  MOwn          \* what its own client removes does not count
+  MOwn,         \* what its own client removes does not count
+  MOwnKeeps     \* what its own client changes without removing it does not count
 
 N == Cardinality(Masters)
 Quorum == N \div 2 + 1
@@ -78,6 +80,13 @@ OwnRemove(m) ==
   /\ armed' = armed \ {m}
   /\ IF MOwn THEN UNCHANGED <<changed, sleeps>> ELSE Hear({m})
   /\ UNCHANGED <<sub, word, reply>>
+
+(* It changes the key there, which stays. *)
+OwnChange(m) ==
+  /\ m \in key
+  /\ armed' = armed \ {m}
+  /\ IF MOwnKeeps THEN UNCHANGED <<changed, sleeps>> ELSE Hear({m})
+  /\ UNCHANGED <<key, sub, word, reply>>
 
 Flush(m) ==
   /\ key' = key \ {m}
@@ -129,7 +138,7 @@ Decide ==
 
 Next ==
   \/ Launch \/ Decide
-  \/ \E m \in Masters : Set(m) \/ Remove(m) \/ OwnRemove(m) \/ Flush(m) \/ Break(m) \/ Subscribe(m) \/ Announce(m) \/ Answer(m)
+  \/ \E m \in Masters : Set(m) \/ Remove(m) \/ OwnRemove(m) \/ OwnChange(m) \/ Flush(m) \/ Break(m) \/ Subscribe(m) \/ Announce(m) \/ Answer(m)
 
 Spec == Init /\ [][Next]_vars
 ---------------------------------------------------------------------------------
