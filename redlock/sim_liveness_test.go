@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -78,6 +79,7 @@ func (w *world) checkHead() {
 // checkSettles has a lock of Redisson released while a quorum of masters stands still: another owner gets it long before it would end.
 func (w *world) checkSettles() {
 	for i, p := range w.proxies {
+		w.allVote()
 		q := w.proxies[(i+1)%len(w.proxies)]
 		ttl := min(longest(p), longest(q)).Truncate(ms) // the members may have another max_ttl now
 		lock := func(owner string) *redissonLock {
@@ -105,8 +107,8 @@ func (w *world) checkSettles() {
 		for _, m := range stopped {
 			w.masters[m].Thaw()
 		}
-		// Less than the masters keep what is not released: they add more for drift than they have stood still.
-		thawed, within := time.Now(), max(ttl, 5*p.opts.MasterTimeout)
+		// What is not released stays for more than twice as long: masters keep keys for half a second more than their TTL.
+		thawed, within := time.Now(), 4*p.opts.MasterTimeout
 		for !ask(b, q) && time.Since(thawed) <= within {
 			time.Sleep(5 * ms)
 		}
@@ -115,6 +117,19 @@ func (w *world) checkSettles() {
 		}
 		b.leave(q, b.latch())
 		leaves.Wait()
+	}
+	w.allVote()
+}
+
+// allVote returns when every proxy counts the vote of every master, and has connected anew to each since: a master that the next fault keeps
+// from connections does not lose its vote by that for what was before.
+func (w *world) allVote() {
+	for _, p := range w.proxies {
+		called := p.fleet.own.At(time.Now())
+		w.until("all masters vote, and new connections reach them", func() bool {
+			return strings.Trim(p.states(), "u") == "" &&
+				!slices.ContainsFunc(p.fleet.view.Load().masters, func(l *lane) bool { return time.Duration(l.guard.confirmed.Load()) < called })
+		})
 	}
 }
 
@@ -166,7 +181,8 @@ func (w *world) checkWakes() {
 			m.change()
 		}
 		m.settle()
-		time.Sleep(time.Second/2 + upTo(rng, time.Second)) // votes of those that were cut off count again by then
+		time.Sleep(upTo(rng, time.Second))
+		m.settle() // a master that a new connection has not reached for long has lost its vote since
 		if c.done.Load() {
 			w.Fatalf("proxy %d, %+v: %s: got %+v before it is released", p.id, kind.request, m.story, c.Result)
 		}
