@@ -79,6 +79,7 @@ var mutants = []mutant{
 	{"a-commit-does-not-look-at-the-end", script(`> slack`, `> 2 ^ 60`), "TestLockScripts"},
 	{"a-watched-key-is-compared-by-its-value", never, "TestWatchedKeys"},
 	{"a-key-that-was-just-set-is-taken-for-an-old-one", never, "TestWatchedKeys"},
+	{"a-slow-master-is-left-behind-by-watched-commits", never, "TestSlowMastersTakePart"},
 	{"one-master-is-enough-to-release-what-is-watched", without(3), "TestWatchedKeys"},
 	{"a-commit-does-not-compare", script(`held[i] ~= value`, `not held[i]`), "TestLockScripts"},
 	{"a-fence-that-no-clock-reaches-is-taken", script(`return fence`, `return fence < 0 and fence`), "TestLockScripts"},

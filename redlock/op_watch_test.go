@@ -101,3 +101,18 @@ func TestWatchedKeys(t *testing.T) {
 		}
 	})
 }
+
+// A master that is slower than the others takes part, too.
+func TestSlowMastersTakePart(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		s.doAll("SET", "r", "v", "PX", "10000")
+		p.delay(0, 20*ms, 3)
+		states := p.watched("r")
+		c := p.commit(Change{Resource: "r", Was: WasValue, Value: "v", Seen: states[0].Seen, Do: Delete})
+		time.Sleep(50 * ms)
+		if left := s.on("r", "v"); !c.Held || left != "00000" {
+			s.Errorf("got %+v, masters that hold it then: %s, want none", c.Result, left)
+		}
+	})
+}
