@@ -11,8 +11,8 @@ import (
 // moves its end, gives it another one.
 //
 // A key that is set twice within one millisecond with the same TTL ends at the same time, though. So
-// keys that are held are read twice, watchPause apart, and what ended at the same time in both was set
-// before the first reading. Whoever sets it after the second one does so later by watchPause and more.
+// keys that are held are read twice, WatchPause apart, and what ended at the same time in both was set
+// before the first reading. Whoever sets it after the second one does so later by WatchPause and more.
 //
 // Invariant: a master takes part in the commit only if it has answered both readings with this end, and
 // finds it once more. Where that is not known, the key counts as changed. So the readings wait for every

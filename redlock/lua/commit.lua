@@ -14,7 +14,7 @@
 -- keeps  where a key keeps its value and gets a time to live, its end is moved (moved_exactly.lua)
 -- from   writeCommit
 
--- How far apart two readings of one key's end may be, in milliseconds: see watchPause (op_watch.go).
+-- How far apart two readings of one key's end may be, in milliseconds: see WatchPause (op_watch.go).
 local slack = 1
 --include late
 --include moved_exactly
