@@ -174,6 +174,10 @@ func (b *batch) repeatLost() error {
 func (b *batch) begin() {
 	b.commands, b.folded, b.lost, b.refusal = b.commands[:0], b.folded[:0], b.lost[:0], nil
 	b.unmarked, b.open, b.clockMs, b.latestAt, b.closed = -1, len(b.sets), 0, 0, false
+	// The reader of a far master may read before the batch is sent: the deadline of the one before must be
+	// gone by then. The watch gives the votes up after MasterTimeout; the connection gets longer, for a late
+	// answer is better than a new one. If it has failed, the next write or read says so.
+	b.wire.Socket.SetDeadline(time.Now().Add(b.lane.fleet.opts.ConnectTimeout))
 }
 
 // add puts a round into the segment.
@@ -329,9 +333,7 @@ func (b *batch) fold(releases []int32) {
 func (b *batch) send() error {
 	b.wire.Out = append(b.wire.Out, member.TrailerCommands...)
 	b.sent = time.Now()
-	// The watch gives the votes up after MasterTimeout; the connection gets longer, for a late
-	// answer is better than a new one.
-	if err := b.wire.Send(b.sent.Add(b.lane.fleet.opts.ConnectTimeout)); err != nil {
+	if err := b.wire.Send(); err != nil {
 		return b.timely(err)
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -88,9 +89,15 @@ func idleClient() *Client {
 	return c
 }
 
+// unsentBatch is a batch that can be encoded.
+func unsentBatch() *batch {
+	nowhere, _ := net.Pipe()
+	return newBatch(&lane{fleet: &idleClient().fleet}, &conn.Conn{Wire: conn.Wire{Socket: nowhere}})
+}
+
 // plan lists the commands that a batch makes of its rounds, as "set k T", or "release k:T k2:T2" for a folded call.
 func plan(rounds ...*round) []string {
-	b := newBatch(&lane{fleet: &idleClient().fleet}, &conn.Conn{})
+	b := unsentBatch()
 	b.rounds = rounds
 	b.begin()
 	for i := range rounds {

@@ -4,8 +4,12 @@ package redlock
 // away in virtual time, operations that begin while others are on their way.
 
 import (
+	"context"
 	"errors"
+	"net"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -126,6 +130,41 @@ func TestInflightIsBounded(t *testing.T) {
 		if n := len(p.fleet.view.Load().lanes[0].spare); n > inflightMax {
 			s.Errorf("batches kept: got %d, want at most %d", n, inflightMax)
 		}
+	})
+}
+
+// slowToBound is a connection on which it takes a moment to set a deadline, once slow is true: as if the goroutine that sends had to wait there.
+type slowToBound struct {
+	net.Conn
+	slow *atomic.Bool
+}
+
+func (c slowToBound) SetDeadline(t time.Time) error {
+	if c.slow.Load() {
+		time.Sleep(ms)
+	}
+	return c.Conn.SetDeadline(t)
+}
+
+// Behind a pause that is longer than the deadline of the batch before, the reader does not meet that one.
+func TestDeadlineOfBefore(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		var slow atomic.Bool
+		p := s.openFar(func(o *Options) {
+			o.Heartbeat = 10 * time.Second
+			for i := range o.Masters {
+				dial := o.Masters[i].Dialer
+				o.Masters[i].Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
+					conn, err := dial(ctx, network, addr)
+					return slowToBound{conn, &slow}, err
+				}
+			}
+		})
+		slow.Store(true)
+		time.Sleep(2 * p.opts.ConnectTimeout)
+		p.lock(one("r", time.Second)).want(s, "LOCK behind a pause", "held", 21*ms)
+		synctest.Wait()
+		p.wantStates("uuuuu")
 	})
 }
 

@@ -203,7 +203,7 @@ func TestClockMarks(t *testing.T) {
 		{"longer than endSlackMs", []int64{1000, 1006, 1020}, []int64{1005, 1011}},
 		{"set back", []int64{1000, 900, 902}, []int64{0, 902}},
 	} {
-		b := &batch{}
+		b := unsentBatch()
 		b.begin()
 		for i, mark := range tt.marks {
 			b.marked(mark)

@@ -122,7 +122,7 @@ func (b *ledger) nothingLostLocked(l *ledgerLease) bool {
 	return b.losses >= 0 && b.losses == l.losses && b.settledLocked(l)
 }
 
-// running picks a lease that somebody believes in.
+// running picks a lease that somebody believes in, and returns what it is at the moment.
 func (b *ledger) running(rng *rand.Rand) *ledgerLease {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -137,7 +137,8 @@ func (b *ledger) running(rng *rand.Rand) *ledgerLease {
 	if len(running) == 0 {
 		return nil
 	}
-	return running[rng.IntN(len(running))]
+	now := *running[rng.IntN(len(running))]
+	return &now
 }
 
 func (b *ledger) lossesSoFar() int {
@@ -240,7 +241,6 @@ func (b *ledger) listLocked(l *ledgerLease) {
 	}
 }
 
-// stillLocked notes that the caller was told that it holds the lock until then.
 // lockAgainLocked: others have had the resource since, and the caller is told that it holds it. So a LOCK of its token that nobody has heard of was
 // granted behind them: a lease of its own.
 func (b *ledger) lockAgainLocked(l *ledgerLease) {
@@ -249,6 +249,7 @@ func (b *ledger) lockAgainLocked(l *ledgerLease) {
 	l.ended, l.late, l.asked, l.open = false, true, l.open, time.Time{}
 }
 
+// stillLocked notes that the caller was told that it holds the lock until then.
 func (b *ledger) stillLocked(what string, l *ledgerLease, until time.Time) {
 	if !l.late && !l.open.IsZero() && !l.runs(time.Now()) && slices.ContainsFunc(l.resources, func(r string) bool { return b.sinceLocked(r, l) != nil }) {
 		b.lockAgainLocked(l)

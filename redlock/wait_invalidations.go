@@ -78,7 +78,10 @@ func (l *lane) subscribe() (subscribed bool, err error) {
 		w.Bulk(channel)
 	}
 	w.Bulk(mailbox)
-	if err := w.Send(time.Now().Add(l.fleet.opts.ConnectTimeout)); err != nil {
+	if err := w.Socket.SetDeadline(time.Now().Add(l.fleet.opts.ConnectTimeout)); err != nil {
+		return false, err
+	}
+	if err := w.Send(); err != nil {
 		return false, err
 	}
 	for range 1 + len(subscribedChannels) {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net"
 	"slices"
-	"time"
 
 	"redlockd/redlock/resp"
 )
@@ -36,11 +35,9 @@ func (w *Wire) Bulk(word string) { w.Out = resp.AppendBulkString(w.Out, word) }
 // Number adds a number as a word.
 func (w *Wire) Number(n int64) { w.Out = resp.AppendBulkInt(w.Out, n) }
 
-// Send writes all commands. Until the replies are read too, nothing may take longer than the deadline.
-func (w *Wire) Send(deadline time.Time) error {
-	if err := w.Socket.SetDeadline(deadline); err != nil {
-		return err
-	}
+// Send writes all commands. The deadline of Socket is the caller's to set, before anybody reads: where
+// nothing was sent for long, that of before has passed.
+func (w *Wire) Send() error {
 	_, err := w.Socket.Write(w.Out)
 	w.Out = w.Out[:0]
 	if cap(w.Out) > wireKeep {
