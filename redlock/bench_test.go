@@ -18,7 +18,6 @@ import (
 	"time"
 	"unsafe"
 
-	"redlockd/redlock/conn"
 	"redlockd/redlock/memmaster"
 	"redlockd/redlock/quorum"
 	"redlockd/redlock/redisproc"
@@ -68,7 +67,7 @@ func BenchmarkEncode(b *testing.B) {
 	for _, bm := range benchVerbs {
 		for _, n := range []int{1, 64} {
 			b.Run("rounds="+bm.name+"/n="+strconv.Itoa(n), func(b *testing.B) {
-				batch := newBatch(&lane{client: idleClient()}, &conn.Conn{})
+				batch := unsentBatch()
 				batch.rounds = benchRounds(n, bm.verbs...)
 				b.ReportAllocs()
 				for b.Loop() {

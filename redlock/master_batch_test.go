@@ -89,10 +89,14 @@ func idleClient() *Client {
 	return c
 }
 
+// nowhere is a connection to nobody.
+type nowhere struct{ net.Conn }
+
+func (nowhere) SetDeadline(time.Time) error { return nil }
+
 // unsentBatch is a batch that can be encoded.
 func unsentBatch() *batch {
-	nowhere, _ := net.Pipe()
-	return newBatch(&lane{fleet: &idleClient().fleet}, &conn.Conn{Wire: conn.Wire{Socket: nowhere}})
+	return newBatch(&lane{fleet: &idleClient().fleet}, &conn.Conn{Wire: conn.Wire{Socket: nowhere{}}})
 }
 
 // plan lists the commands that a batch makes of its rounds, as "set k T", or "release k:T k2:T2" for a folded call.
