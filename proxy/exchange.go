@@ -8,7 +8,6 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"redlockd/proxy/keyspace"
@@ -431,22 +430,6 @@ func (x *exchange) unchanged(err error) error {
 	return err
 }
 
-// payMessages has the user's share pay for what a script publishes, or returns the refusal. A later
-// round of the same call pays only for what is more.
-func (x *exchange) payMessages() (refusal error) {
-	n := 0
-	for _, m := range x.outcome.published {
-		n += m.size()
-	}
-	if n <= x.chargedBytes {
-		return nil
-	}
-	if refusal = x.s.server.shares.chargeMessages(x.account, n-x.chargedBytes, time.Now()); refusal == nil {
-		x.chargedBytes = n
-	}
-	return refusal
-}
-
 // end refuses the program, or sends what it has published and then gives the reply that it has
 // computed.
 func (x *exchange) end() redlock.Flusher {
@@ -466,24 +449,6 @@ func (x *exchange) end() redlock.Flusher {
 		x.startPublish(&p.ops[i], m.channel, m.payload, p) // the last one may complete x
 	}
 	return nil
-}
-
-// scriptPublication sends the messages of a script. The script is answered behind the last of them, so
-// that a client that publishes by script is slowed down like one that sends PUBLISH.
-type scriptPublication struct {
-	x    *exchange
-	ops  []redlock.Op
-	left atomic.Int32
-}
-
-// Done implements redlock.Completer. The script has changed its keys already, so a message that finds
-// no room is lost, as it may be in Redis. The run has refused those that are too long.
-func (p *scriptPublication) Done(*redlock.Op, redlock.Result) redlock.Flusher {
-	p.x.s.afterPublish(p.x.account)
-	if p.left.Add(-1) > 0 {
-		return nil
-	}
-	return p.x.reply()
 }
 
 // reply gives the reply that the program has computed, in the protocol of the client. A script was of
