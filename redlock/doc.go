@@ -124,7 +124,7 @@
 //	holds      hold.go           the leases that are renewed while a connection stands
 //	waiting    wait_queue.go     when a waiter asks, and how it ends
 //	audits     lease_audit.go    which leases the masters may have forgotten
-//	forced     op_force.go       the releases by force of late
+//	forced     op_force_message.go  the releases by force of late
 //
 // The operations are methods of Client itself, because they lead through several of these. A method
 // whose name ends in Locked needs Client.mu, or lane.mu if it is a lane's. Of leases, holds, forced and
