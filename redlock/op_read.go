@@ -79,8 +79,6 @@ func (c *Client) readAnswered(r *round, v quorum.Votes, d *deferred) {
 		result.Err = r.noQuorumError(v, majority, 0)
 	case len(all) < majority:
 		return
-	case pending > 0 && r.watches(): //mutant:a-slow-master-is-left-behind-by-watched-commits
-		return // a master takes part in the commit only if it has answered: see op_watch.go
 	default:
 		result.States = make([]State, len(r.keys))
 		for i := range r.keys {
@@ -91,6 +89,9 @@ func (c *Client) readAnswered(r *round, v quorum.Votes, d *deferred) {
 			if is == mergeSplit { // as many answered as are needed, but the one that would tell did not
 				result = Result{Err: r.noQuorumError(v, majority, 0)}
 				break
+			}
+			if state.Found && pending > 0 && r.watches() { //mutant:a-slow-master-is-left-behind-by-watched-commits
+				return
 			}
 			if state.Split && isVersion(state.Hint) {
 				splits = append(splits, i)

@@ -15,9 +15,9 @@ import (
 // before the first reading. Whoever sets it after the second one does so later by WatchPause and more.
 //
 // Invariant: a master takes part in the commit only if it has answered both readings with this end, and
-// finds it once more. Where that is not known, the key counts as changed. So the readings wait for every
-// master that they were sent to, no longer than MasterTimeout: one that is only slow keeps what others do
-// not.
+// finds it once more. Where that is not known, the key counts as changed. So readings of keys that are held
+// wait for every master that they were sent to, until it is given up (MasterTimeout). Otherwise a master
+// that is only slower than the others would take part in no commit, and keep what the others delete.
 //
 // What is left: two locks under one token whose ends are times of day (PXAT), if they are set within
 // 100 ms and end at the same moment on a quorum.

@@ -106,8 +106,12 @@ func TestWatchedKeys(t *testing.T) {
 func TestSlowMastersTakePart(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		p := s.open()
-		s.doAll("SET", "r", "v", "PX", "10000")
 		p.delay(0, 20*ms, 3)
+		began := time.Now()
+		if p.watched("free"); time.Since(began) != WatchPause {
+			s.Errorf("a free key was watched within %v, want no wait for the slow one", time.Since(began))
+		}
+		s.doAll("SET", "r", "v", "PX", "10000")
 		states := p.watched("r")
 		c := p.commit(Change{Resource: "r", Was: WasValue, Value: "v", Seen: states[0].Seen, Do: Delete})
 		time.Sleep(50 * ms)

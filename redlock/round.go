@@ -154,7 +154,7 @@ func (rs *rounds) launch(r *round, targets quorum.Mask, d *deferred) {
 		targets = 0
 	}
 	if verbs[r.verb].changes && rs.waiting.count > 0 {
-		rs.waiting.changesLocked(r, targets) //mutant:own-removals-are-not-counted
+		rs.waiting.changesLocked(r, targets) //mutant:own-changes-are-not-counted
 	}
 	if verbs[r.verb].answers {
 		r.answers = make([]answer, v.Places)

@@ -303,8 +303,11 @@ func (ws *waiting) changesLocked(r *round, targets quorum.Mask) {
 			continue
 		}
 		w := e.queue.head
+		if r.op == w.op {
+			continue
+		}
 		keys := w.trackedKeys()
-		if slot = max(0, slot); slot >= len(keys) || r.op == w.op {
+		if slot = max(0, slot); slot >= len(keys) {
 			continue
 		}
 		k := &keys[slot]

@@ -34,11 +34,11 @@ var budgets = []struct {
 	{"LOCK", 109, 27},
 	{"UNLOCK", 92, 27},
 	{"EXTEND", 106, 24}, // with a vote behind the decision
-	{"FENCE", 123, 31},
-	{"SHARED", 123, 30},
-	{"SLOTS", 129, 30},
+	{"FENCE", 121, 31},
+	{"SHARED", 121, 30},
+	{"SLOTS", 127, 30},
 	{"HOLD", 122, 28},
-	{"MLOCK", 124, 31},
+	{"MLOCK", 122, 31},
 }
 
 // walksMost is how often all is executed 25 times. What is counted each time is what the operation executes; on a busy machine a loop beside it may be in
