@@ -37,13 +37,13 @@ type account struct {
 }
 
 // accountRefusals counts what an account has refused, by its limit.
-type accountRefusals struct{ connections, locks, waiters, ttls atomic.Uint64 }
+type accountRefusals struct{ connections, locks, memory, waiters, ttls atomic.Uint64 }
 
 // newAccount makes the account of a user. If the user lost something by a reload, before is its account
 // until then, else nil: the locks that it has taken go on counting, and what was refused stays counted.
 func newAccount(u *access.User, before *account) *account {
 	a := &account{asking: make(chan struct{}, 1), refused: new(accountRefusals),
-		share: &redlock.Share{MaxLocks: u.MaxLocks, MaxWaiters: u.MaxWaiters}}
+		share: &redlock.Share{Name: u.Name}}
 	a.current.Store(u)
 	if before != nil {
 		a.share, a.refused = before.share, before.refused
@@ -75,13 +75,17 @@ func (a *account) enter() (refusal error) {
 func (a *account) leave() { a.connections.Add(-1) }
 
 // refuse counts an operation that the engine has refused because of a limit of the user, and returns
-// the error. Its code is ERR for too many locks, and BUSYWAIT for too many waiters, as when the
+// the error. Its code is ERR for too many locks, also by their memory, and BUSYWAIT for too many waiters, as when the
 // engine's own bound of waiters is reached.
 func (a *account) refuse(limit *redlock.ShareError) error {
 	switch limit.Limit {
 	case redlock.LimitLocks:
 		a.refused.locks.Add(1)
 		return a.reached("ERR", "locks", limit.Max)
+	case redlock.LimitMemory:
+		a.refused.memory.Add(1)
+		return errorf("ERR the locks of user %s take %d of the %d bytes that they may take of each master (max_memory in [auth]): release some first, or use shorter names",
+			a.user().Name, limit.Used, limit.Max)
 	case redlock.LimitWaiters:
 		a.refused.waiters.Add(1)
 		return a.reached("BUSYWAIT", "waiters", limit.Max)

@@ -3,6 +3,7 @@ package proxy
 import (
 	"crypto/tls"
 	"slices"
+	"time"
 
 	"redlockd/proxy/access"
 	"redlockd/redlock"
@@ -91,4 +92,35 @@ func (o *liveOptions) accountOfCN(name string) *account {
 		}
 	}
 	return nil
+}
+
+// limitUsers puts the limits of all users into force.
+func (srv *Server) limitUsers(live *liveOptions) {
+	srv.userMemory.Store(srv.memoryShare(live))
+	for _, a := range live.accounts {
+		u := a.user()
+		srv.opts.Engine.SetLimits(a.share, u.MaxLocks, srv.maxMemory(u), u.MaxWaiters)
+	}
+}
+
+// shareMemory computes what a user without a max_memory may take of the masters, and puts it into force.
+// It is called once a second: maxmemory and the number of redlockds change.
+func (srv *Server) shareMemory() {
+	srv.reloading.Lock()
+	defer srv.reloading.Unlock()
+	if live := srv.live(); srv.memoryShare(live) != srv.userMemory.Load() {
+		srv.limitUsers(live)
+	}
+}
+
+func (srv *Server) memoryShare(live *liveOptions) int64 {
+	return memoryShare(len(live.Users), srv.fleet.Size(time.Now()), srv.opts.Engine.Masters())
+}
+
+// maxMemory is what the locks of the user may take of each master, in bytes; 0: there is no limit.
+func (srv *Server) maxMemory(u *access.User) int {
+	if u.MaxMemory > 0 {
+		return u.MaxMemory
+	}
+	return int(srv.userMemory.Load())
 }

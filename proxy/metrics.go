@@ -287,19 +287,20 @@ var metricTable = []metric{
 		func(_ *reading, a *account) int64 { return a.connections.Load() }),
 	ofUsers("user_output_bytes", "Memory of replies and messages that wait for the user's clients.",
 		func(_ *reading, a *account) int64 { return a.output.Load() }),
-	ofUsers("user_locks", "Resources that the user has locked through this server.", func(r *reading, a *account) int {
-		locks, _ := r.srv.opts.Engine.Usage(a.share)
-		return locks
-	}),
-	ofUsers("user_waiters", "LOCKs of the user that wait.", func(r *reading, a *account) int {
-		_, waiters := r.srv.opts.Engine.Usage(a.share)
-		return waiters
-	}),
+	ofUsers("user_locks", "Resources that the user has locked through this server.",
+		func(r *reading, a *account) int { return r.srv.opts.Engine.Usage(a.share).Locks }),
+	ofUsers("user_memory_bytes", "Memory of each master that these locks take, an estimate.",
+		func(r *reading, a *account) int { return r.srv.opts.Engine.Usage(a.share).Memory }),
+	ofUsers("user_memory_max_bytes", "How much of it they may take; 0: there is no limit.",
+		func(r *reading, a *account) int { return r.srv.maxMemory(a.user()) }),
+	ofUsers("user_waiters", "LOCKs of the user that wait.",
+		func(r *reading, a *account) int { return r.srv.opts.Engine.Usage(a.share).Waiters }),
 	newMetric(prometheus.CounterValue, "user_refused_total", "What was refused because of a limit of the user, by the setting.", []string{"user", "limit"},
 		func(r *reading, emit emit) {
 			for _, a := range r.srv.live().accounts {
 				emit(float64(a.refused.connections.Load()), a.user().Name, "max_connections")
 				emit(float64(a.refused.locks.Load()), a.user().Name, "max_locks")
+				emit(float64(a.refused.memory.Load()), a.user().Name, "max_memory")
 				emit(float64(a.refused.waiters.Load()), a.user().Name, "max_waiters")
 				emit(float64(a.refused.ttls.Load()), a.user().Name, "max_ttl")
 			}
@@ -317,8 +318,7 @@ var metricTable = []metric{
 	newMetric(prometheus.GaugeValue, "policy_waiters", "LOCKs that wait for resources of the policy.", []string{"prefix"},
 		func(r *reading, emit emit) {
 			for _, p := range r.srv.live().policies {
-				_, waiters := r.srv.opts.Engine.Usage(p.waiters())
-				emit(float64(waiters), p.Prefix)
+				emit(float64(r.srv.opts.Engine.Usage(p.waiters()).Waiters), p.Prefix)
 			}
 		}),
 }

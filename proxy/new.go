@@ -39,7 +39,6 @@ func New(opts Options) (*Server, error) {
 		refusals:    loglimit.Limiter{Burst: 16},                                                             // a library that comes has several at once, each logged once
 	}
 	srv.audit = newAudit(opts.Audit, opts.AuditLocks, opts.Logger)
-	srv.current.Store(newLiveOptions(opts, nil))
 	srv.fleet = fleet.New(fleet.Host{
 		Mailbox: opts.Engine.Mailbox(),
 		Publish: func(payload string) { srv.publish(fleet.Channel, payload) },
@@ -47,6 +46,9 @@ func New(opts Options) (*Server, error) {
 		Leases:  srv.leasesForFleet,
 		Done:    srv.done,
 	})
+	live := newLiveOptions(opts, nil)
+	srv.limitUsers(live)
+	srv.current.Store(live)
 	redlock.OnChange(opts.Engine, srv.tracking.announced)
 	opts.Engine.OnMessage(func(channel, payload string) {
 		switch channel {

@@ -18,15 +18,14 @@ func (srv *Server) Reload(opts Options) (closed int, err error) {
 	defer srv.reloading.Unlock()
 	before := srv.live()
 	live := newLiveOptions(opts.withDefaults(), before)
+	for i, a := range live.accounts {
+		a.current.Store(&live.Users[i])
+	}
+	srv.limitUsers(live)
 	srv.current.Store(live)
 	srv.audit.setOutput(opts.Audit, opts.AuditLocks)
-	for i := range live.Users {
-		u, a := &live.Users[i], live.accounts[i]
-		a.current.Store(u)
-		srv.opts.Engine.SetLimits(a.share, u.MaxLocks, u.MaxWaiters)
-	}
 	for _, p := range live.policies {
-		srv.opts.Engine.SetLimits(p.waiters(), 0, p.MaxWaiters)
+		srv.opts.Engine.SetLimits(p.waiters(), 0, 0, p.MaxWaiters)
 	}
 	srv.shares.keepUsers(func(a *account) bool { return a == srv.anonymous || live.knows(a) })
 

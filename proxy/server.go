@@ -67,6 +67,8 @@ type Server struct {
 	reloading sync.Mutex                  // held by Reload
 	current   atomic.Pointer[liveOptions] // see live
 	anonymous *account                    // of clients that have not logged in, and of all clients where no users are configured
+	// userMemory is what the locks of a user without a max_memory may take of each master. See shareMemory.
+	userMemory atomic.Int64
 
 	// output is the memory of replies and messages that wait for clients, over all accounts. It is at
 	// most OutputTotal and what came since relieve ran last.

@@ -9,14 +9,18 @@ import (
 // idle_timeout. It looks at each of them several times within the shorter of the two, so no command
 // pays for a deadline of its own, and a timeout is late by a quarter at most.
 
-// runTimeouts is that goroutine. It ends when the server is closed.
+// runTimeouts is that goroutine. Once a second it also shares the masters' memory out among the users. It
+// ends when the server is closed.
 func (srv *Server) runTimeouts() {
-	pause := time.NewTimer(srv.timeoutsPause())
+	pause, second := time.NewTimer(srv.timeoutsPause()), time.NewTicker(time.Second)
 	defer pause.Stop()
+	defer second.Stop()
 	for {
 		select {
 		case <-srv.done:
 			return
+		case <-second.C:
+			srv.shareMemory()
 		case <-pause.C:
 			srv.closeTimedOut()
 			pause.Reset(srv.timeoutsPause())

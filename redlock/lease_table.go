@@ -27,6 +27,8 @@ type leases struct {
 	byPrefix byPrefix
 	// delays are those of leases that have one (Terms.Delay).
 	delays map[*lease]time.Duration
+	// shares are those in which a lease was counted since the last largestShares.
+	shares []*Share
 	// remember is for how much longer leases that have run out are kept: as long as a master may be
 	// waited for.
 	remember time.Duration
@@ -98,6 +100,9 @@ func newLease(r *round, v quorum.Votes, validUntil time.Time) *lease {
 func (s *leases) keysEnd(l *lease) time.Time {
 	return l.validUntil.Add(clock.DriftOf(time.Duration(l.ttlMs)*time.Millisecond, s.drift))
 }
+
+// gone is when keysEnd and the delay of a lease are over.
+func (s *leases) gone(l *lease) time.Time { return s.keysEnd(l).Add(s.delays[l]) }
 
 // leaseOf returns the lease of these keys that the round was granted, if it is still the one of them;
 // or nil.
@@ -184,13 +189,6 @@ func (s *leases) superseded(than *round, key, token string) bool {
 	return slices.ContainsFunc(s.inflight[key], func(r *round) bool { return launchedAfter(r.launched, than.launched) && r.isFor(key, token) })
 }
 
-// held tells whether findLease finds a lease whose validity is not over, or only just. In its delay a
-// lock counts in no limit, so it counts anew.
-func (s *leases) held(resources []string, token string, now time.Time) bool {
-	lease := s.findLease(resources, token)
-	return lease != nil && now.Before(lease.validUntil.Add(clock.DriftConstant))
-}
-
 // heldOrDelayed returns the lease of a token if its keys may still be there, also in the delay behind
 // its validity: nobody else can have had the resources. Else it returns nil.
 func (s *leases) heldOrDelayed(resources []string, token string, now time.Time) *lease {
@@ -246,7 +244,11 @@ func (s *leases) grant(granted *lease, share *Share, delay time.Duration, now ti
 	}
 	granted.index = int32(len(s.all))
 	s.all = append(s.all, granted)
-	share.count(granted)
+	if !share.listed {
+		share.listed = true
+		s.shares = append(s.shares, share)
+	}
+	share.count(granted, s.keysEnd(granted).Add(delay))
 	if delay > 0 { // few leases have one, so it is no field of theirs
 		if s.delays == nil {
 			s.delays = make(map[*lease]time.Duration)
@@ -351,7 +353,7 @@ func (s *leases) forgetSome(now time.Time, n int) {
 // ranOut tells whether a lease may be forgotten. A release that comes before that still finds for which
 // masters it is to be kept.
 func (s *leases) ranOut(l *lease, now time.Time) bool {
-	return now.After(s.keysEnd(l).Add(s.delays[l] + s.remember))
+	return now.After(s.gone(l).Add(s.remember))
 }
 
 // running counts the leases that have not run out, or only just, and says how long ago the oldest was

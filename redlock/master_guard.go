@@ -522,8 +522,11 @@ func (l *lane) noteMemory(info map[string]string) {
 	l.mu.Unlock()
 	switch {
 	case after && !before:
-		l.log(slog.LevelWarn, "little memory left on a master", "used", used, "maxmemory", limit,
-			"to_do", "raise maxmemory there, or see what fills it (redis-cli --bigkeys): when it is full, it takes no new locks")
+		l.fleet.gate.Lock()
+		largest := l.client.leases.largestShares(time.Now())
+		l.fleet.gate.Unlock()
+		l.log(slog.LevelWarn, "little memory left on a master", "used", used, "maxmemory", limit, "locks_of", largest,
+			"to_do", "when it is full, it takes no new locks: raise maxmemory there, lower max_memory of the users named in locks_of, or see what else fills it (redis-cli --bigkeys)")
 	case before && !after:
 		l.log(slog.LevelInfo, "enough memory on a master again", "used", used, "maxmemory", limit)
 	}

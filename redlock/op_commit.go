@@ -148,7 +148,7 @@ func (c *Client) beginCommitLocked(op *Op, v verb, ttl time.Duration, changes []
 		c.releaseLocked(op, []string{first.Resource}, first.Value, d)
 		return
 	}
-	if err := c.lockable(op, newKeys(changes), d.now); err != nil {
+	if err := c.lockable(op, newKeys(changes), newMemory(changes), d.now); err != nil {
 		d.deliver(op, Result{Err: err})
 		return
 	}
@@ -250,7 +250,7 @@ func (c *Client) commitDecided(r *round, o quorum.Outcome, _ quorum.Votes, d *de
 	committed := o == quorum.Yes && inTime
 	var full error
 	if committed && r.verb.commitAcquires() {
-		full = c.lockable(op, newKeys(k.changes), d.now) // others of its share were granted while it was under way //mutant:commits-that-were-under-way-are-not-counted
+		full = c.lockable(op, newKeys(k.changes), newMemory(k.changes), d.now) // others of its share were granted while it was under way //mutant:commits-that-were-under-way-are-not-counted
 		committed = full == nil
 	}
 	r.asReader(v.Tally(n).Of(quorum.AsReader) >= r.view.Quorum()) // a takeover of a reader

@@ -83,7 +83,7 @@ func (c *Client) beginLockLocked(op *Op, d *deferred) {
 			return
 		}
 	}
-	if err := c.lockable(op, len(op.keys), d.now); err != nil {
+	if err := c.lockable(op, len(op.keys), lockMemory(op.keys, op.token, op.isReader()), d.now); err != nil {
 		d.deliver(op, Result{Err: err})
 		return
 	}
@@ -184,8 +184,8 @@ func (c *Client) acquisitionDecided(r *round, o quorum.Outcome, v quorum.Votes, 
 	}
 	var full error
 	// Others of its share were granted while it was under way. What its token holds already is not new.
-	if o == quorum.Yes && !(op.callerToken && c.leases.held(r.keys, r.token, d.now)) {
-		full = c.lockable(op, len(r.keys), d.now)
+	if o == quorum.Yes && !(op.callerToken && c.leases.heldOrDelayed(r.keys, r.token, d.now) != nil) {
+		full = c.lockable(op, len(r.keys), lockMemory(r.keys, r.token, r.ofReader()), d.now)
 	}
 	forced := len(c.forced.all) > 0 && c.forced.ended(r, d.now)
 	wanted := op.waiter == nil || !op.waiter.answered

@@ -1,9 +1,11 @@
 package redlock
 
 import (
+	"cmp"
 	"container/heap"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"redlockd/redlock/clock"
@@ -15,22 +17,32 @@ import (
 //
 //	limit        limited, per Share                                      at the bound
 //	MaxLocks     resources that are locked                               new locks are refused with a *ShareError (LimitLocks)
+//	MaxMemory    memory of each master, for locks                        what takes more is refused with a *ShareError (LimitMemory)
 //	MaxWaiters   LOCKs that wait                                         the LOCK is refused with a *ShareError (LimitWaiters)
 //	64 MiB       memory of what waits for room in the lanes (admission)  the operation is refused with a *ShareError (LimitBytes)
 type Share struct {
+	// Name is what the log calls the user.
+	Name string
 	// MaxLocks bounds the resources that are locked through this share at the same time. A lock of several
-	// resources counts for each of them, a lock that has ended by its TTL for none. Only new locks are
-	// refused: never UNLOCK, EXTEND, or the repetition of a LOCK whose token still holds the lock. Zero:
-	// no limit.
+	// resources counts for each of them. A lock counts until it is released, or the masters no longer keep
+	// it: its TTL, the Delay, and what the keys are kept for longer (Options.DriftFactor, ClockStepMax).
+	// Only new locks are refused: never UNLOCK, EXTEND, or the repetition of a LOCK whose token still
+	// holds the lock. Zero: no limit.
 	MaxLocks int
+	// MaxMemory bounds what the same locks take of the memory of each master, in bytes: names, values, and
+	// some 160 for each. It is an estimate. What replaces a value by a longer one is refused, too. Zero:
+	// no limit.
+	MaxMemory int
 	// MaxWaiters bounds the LOCKs of this share that wait at the same time. Zero: only Options.MaxWaiters
 	// bounds them.
 	MaxWaiters int
-	// SetLimits changes both while the share is in use. Client.mu guards them from then on, and what
+	// SetLimits changes the limits while the share is in use. Client.mu guards them from then on, and what
 	// follows.
 
-	// locks counts the resources of the leases that name this share.
-	locks int
+	// locks counts the resources of the leases that name this share, memory what they take of each master.
+	locks, memory int
+	// listed: the share is in leases.shares.
+	listed bool
 	// waiters counts the LOCKs that wait.
 	waiters int
 	// flows are those with something queued, in the order of their turns: see admission.
@@ -40,9 +52,9 @@ type Share struct {
 	// queuedBytes is the memory of what is queued in flows.
 	queuedBytes int
 	debt        int // see turns
-	// ends has the leases by their end, if there is a MaxLocks. Leases that do not name this share any
-	// more may be among them.
-	ends leaseHeap
+	// ends has the leases by the end of their keys, if there is a MaxLocks or MaxMemory. Leases that do not
+	// name this share any more may be among them.
+	ends endHeap
 }
 
 func (s *Share) owed() *int { return &s.debt }
@@ -73,6 +85,7 @@ func (s *Share) flowOf(op *Op) *Flow {
 // The limits that a ShareError can name, by the names of the settings.
 const (
 	LimitLocks   = "max_locks"
+	LimitMemory  = "max_memory"
 	LimitWaiters = "max_waiters"
 	// LimitBytes and LimitAllBytes are no settings: the bytes of the operations that wait until the
 	// masters can take more, of one share and of all.
@@ -83,15 +96,18 @@ const (
 // ShareError says which limit of its Share an operation would exceed. Nothing was granted. errors.Is
 // finds ErrLimit, and of LimitWaiters also ErrTooManyWaiters.
 type ShareError struct {
-	Limit string // LimitLocks, LimitWaiters, LimitBytes, LimitAllBytes
+	Limit string // LimitLocks, LimitMemory, LimitWaiters, LimitBytes, LimitAllBytes
 	Max   int
-	Share *Share // of LimitLocks and LimitWaiters: whose limit it is, that of Op.Share or one of Terms.Waiters
+	Used  int    // of LimitMemory: how much of it is taken
+	Share *Share // of LimitLocks, LimitMemory and LimitWaiters: whose limit it is, that of Op.Share or one of Terms.Waiters
 }
 
 func (e *ShareError) Error() string {
 	switch e.Limit {
 	case LimitLocks:
 		return fmt.Sprintf("this user may lock %d resources at the same time (%s): release some first", e.Max, e.Limit)
+	case LimitMemory:
+		return fmt.Sprintf("the locks of this user take %d of the %d bytes that they may take of each master (%s): release some first", e.Used, e.Max, e.Limit)
 	case LimitWaiters:
 		return fmt.Sprintf("too many waiters: %d LOCKs of this user may wait at the same time (%s)", e.Max, e.Limit)
 	}
@@ -103,32 +119,43 @@ func (e *ShareError) Is(target error) bool {
 	return target == ErrLimit || target == ErrTooManyWaiters && e.Limit == LimitWaiters
 }
 
-// Usage is what a Share has taken: resources that are locked through it, and LOCKs that wait.
-func (c *Client) Usage(s *Share) (locks, waiters int) {
+// Usage is what a Share has taken.
+type Usage struct {
+	Locks   int // resources that are locked through it
+	Memory  int // bytes of each master that their locks take; an estimate
+	Waiters int // LOCKs that wait
+}
+
+// Usage tells what a Share has taken.
+func (c *Client) Usage(s *Share) Usage {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s.uncountEnded(time.Now())
-	return s.locks, s.waiters
+	return Usage{s.locks, s.memory, s.waiters}
 }
 
 // SetLimits gives a share other limits, which is allowed while operations use it. They count for what
 // comes: nothing that is locked or waits ends because of them.
-func (c *Client) SetLimits(s *Share, maxLocks, maxWaiters int) {
+func (c *Client) SetLimits(s *Share, maxLocks, maxMemory, maxWaiters int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	counted := s.countsEnds()
+	s.MaxLocks, s.MaxMemory, s.MaxWaiters = maxLocks, maxMemory, maxWaiters
 	switch {
-	case maxLocks == 0:
+	case !s.countsEnds():
 		s.ends = nil
-	case s.MaxLocks == 0: // count has put no lease into ends so far
+	case !counted: // count has put no lease into ends so far
 		for _, l := range c.leases.all {
 			if l.share == s {
-				s.ends = append(s.ends, l)
+				s.ends = append(s.ends, leaseEnd{c.leases.gone(l), l})
 			}
 		}
 		heap.Init(&s.ends)
 	}
-	s.MaxLocks, s.MaxWaiters = maxLocks, maxWaiters
 }
+
+// countsEnds tells whether a lock that nobody releases must be uncounted when it ends.
+func (s *Share) countsEnds() bool { return s.MaxLocks != 0 || s.MaxMemory != 0 }
 
 // shareOf returns the share that an operation takes of.
 func (a *admission) shareOf(op *Op) *Share {
@@ -138,21 +165,71 @@ func (a *admission) shareOf(op *Op) *Share {
 	return &a.share
 }
 
-// lockable returns an error if the operation must not get n more locked resources. It needs Client.mu.
-func (c *Client) lockable(op *Op, n int, now time.Time) error {
-	if n == 0 {
-		return nil
-	}
+// lockable returns an error if the operation must not get so many more locked resources, or so much more
+// of the masters' memory for them. It needs Client.mu.
+func (c *Client) lockable(op *Op, locks, memory int, now time.Time) error {
 	s := c.admission.shareOf(op)
-	if s.MaxLocks != 0 && s.locks+n > s.MaxLocks {
-		if s.uncountEnded(now); s.locks+n > s.MaxLocks {
-			return &ShareError{Limit: LimitLocks, Max: s.MaxLocks, Share: s}
-		}
+	if s.beyond(locks, memory) != nil {
+		s.uncountEnded(now)
 	}
-	if op.holder != nil {
+	if err := s.beyond(locks, memory); err != nil {
+		return err
+	}
+	if locks > 0 && op.holder != nil {
 		return c.holds.bindable(op.holder)
 	}
 	return nil
+}
+
+// beyond returns the limit that would be exceeded with so much more, or nil.
+func (s *Share) beyond(locks, memory int) error {
+	switch {
+	case locks > 0 && s.MaxLocks != 0 && s.locks+locks > s.MaxLocks:
+		return &ShareError{Limit: LimitLocks, Max: s.MaxLocks, Share: s}
+	case memory > 0 && s.MaxMemory != 0 && s.memory+memory > s.MaxMemory:
+		return &ShareError{Limit: LimitMemory, Max: s.MaxMemory, Used: s.memory, Share: s}
+	}
+	return nil
+}
+
+// What a key takes of a master's memory, measured with Redis 7.0 (TestRealMemoryOfAShare).
+const (
+	// keyMemory is for a key with a TTL, beside its name and its value.
+	keyMemory = 160
+	// skipListMemory comes on top for a set of readers with a token of more than skipListFrom bytes.
+	skipListMemory = 1000
+	skipListFrom   = 60
+)
+
+// keyMemoryOf is what a key takes. Redis rounds a long text up to the next of its sizes.
+func keyMemoryOf(resource, value string) int { return keyMemory + (len(resource)+len(value))*5/4 }
+
+// lockMemory is what the lock of these resources takes of each master under this token.
+func lockMemory(resources []string, token string, reader bool) (memory int) {
+	for _, resource := range resources {
+		memory += keyMemoryOf(resource, token)
+	}
+	if reader && len(token) > skipListFrom {
+		memory += skipListMemory * len(resources)
+	}
+	return memory
+}
+
+func (l *lease) memory() int { return lockMemory(l.keys, l.token, l.reader) }
+
+// newMemory is how much more the changes take of each master than before; negative: they free some.
+func newMemory(changes []Change) (n int) {
+	for i := range changes {
+		switch ch := &changes[i]; {
+		case ch.locks():
+			n += keyMemoryOf(ch.Resource, ch.NewValue)
+		case ch.Do == Set:
+			n += keyMemoryOf(ch.Resource, ch.NewValue) - keyMemoryOf(ch.Resource, ch.Value)
+		case ch.Do == Delete:
+			n -= keyMemoryOf(ch.Resource, ch.Value)
+		}
+	}
+	return n
 }
 
 // waitable returns an error if one more waiter exceeds the limit. It needs Client.mu.
@@ -163,53 +240,77 @@ func (s *Share) waitable() error {
 	return &ShareError{Limit: LimitWaiters, Max: s.MaxWaiters, Share: s}
 }
 
-// count takes a lease into account, until uncount or the end of its validity.
-func (s *Share) count(counted *lease) {
+// count takes a lease into account, until uncount or the end of its keys.
+func (s *Share) count(counted *lease, end time.Time) {
 	counted.share = s
 	s.locks += len(counted.keys)
-	if s.MaxLocks == 0 {
+	s.memory += counted.memory()
+	if !s.countsEnds() {
 		return
 	}
 	// Leases that were uncounted stay in the heap until they are on top. If they are most of it, it is
 	// made anew.
 	if len(s.ends) > 16 && len(s.ends) > 2*s.locks {
-		s.ends = slices.DeleteFunc(s.ends, func(l *lease) bool { return l.share != s })
+		s.ends = slices.DeleteFunc(s.ends, func(e leaseEnd) bool { return e.lease.share != s })
 		heap.Init(&s.ends)
 	}
-	heap.Push(&s.ends, counted)
+	s.ends = append(s.ends, leaseEnd{end, counted})
+	heap.Fix(&s.ends, len(s.ends)-1) // Push would allocate
 }
 
 // uncount is for a lease that is forgotten.
 func (l *lease) uncount() {
 	if s := l.share; s != nil {
 		s.locks -= len(l.keys)
+		s.memory -= l.memory()
 		l.share = nil
 	}
 }
 
-// uncountEnded uncounts the leases that have run out.
+// uncountEnded uncounts the leases whose keys have ended.
 func (s *Share) uncountEnded(now time.Time) {
-	for len(s.ends) > 0 && (s.ends[0].share != s || !now.Before(s.ends[0].validUntil)) {
-		if ended := heap.Pop(&s.ends).(*lease); ended.share == s {
+	for len(s.ends) > 0 && (s.ends[0].lease.share != s || !now.Before(s.ends[0].at)) {
+		if ended := heap.Pop(&s.ends).(leaseEnd).lease; ended.share == s {
 			ended.uncount()
 		}
 	}
 }
 
-// leaseHeap implements heap.Interface: the lease that ends first is on top.
-type leaseHeap []*lease
+// leaseEnd is when the keys of a lease end on the masters.
+type leaseEnd struct {
+	at    time.Time
+	lease *lease
+}
 
-func (h leaseHeap) Len() int           { return len(h) }
-func (h leaseHeap) Less(i, j int) bool { return h[i].validUntil.Before(h[j].validUntil) }
-func (h leaseHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *leaseHeap) Push(l any)        { *h = append(*h, l.(*lease)) }
+// endHeap implements heap.Interface: the lease whose keys end first is on top.
+type endHeap []leaseEnd
 
-func (h *leaseHeap) Pop() any {
+func (h endHeap) Len() int           { return len(h) }
+func (h endHeap) Less(i, j int) bool { return h[i].at.Before(h[j].at) }
+func (h endHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *endHeap) Push(e any)        { *h = append(*h, e.(leaseEnd)) }
+
+func (h *endHeap) Pop() any {
 	last := len(*h) - 1
-	l := (*h)[last]
-	(*h)[last] = nil
+	e := (*h)[last]
+	(*h)[last] = leaseEnd{}
 	*h = (*h)[:last]
-	return l
+	return e
+}
+
+// largestShares names the shares that take most of the masters' memory, with its size, for the log.
+func (all *leases) largestShares(now time.Time) string {
+	for _, s := range all.shares {
+		s.uncountEnded(now)
+		s.listed = s.memory > 0
+	}
+	all.shares = slices.DeleteFunc(all.shares, func(s *Share) bool { return !s.listed })
+	largest := slices.SortedFunc(slices.Values(all.shares), func(a, b *Share) int { return cmp.Compare(b.memory, a.memory) })
+	var names []string
+	for _, s := range largest[:min(len(largest), 3)] {
+		names = append(names, fmt.Sprintf("%s: %d bytes", cmp.Or(s.Name, "clients of no user"), s.memory))
+	}
+	return strings.Join(names, ", ")
 }
 
 // Terms bound what one operation is granted more strictly than Options do. A server makes them of its

@@ -4,15 +4,21 @@ package redlock
 // count of a random sequence of leases compared with one that is made anew each time.
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"redlockd/redlock/clock"
+	"redlockd/redlock/redisproc"
+
+	"github.com/redis/go-redis/v9"
 )
 
 // of starts operations of one share.
@@ -55,7 +61,9 @@ func TestMaxLocksOfAShare(t *testing.T) {
 		p.commit(compareAndExpire("c", "another value that is unique", 5*time.Second)).want(s, "EXPIRE at the limit", "held", 0)
 		u.lock(one("d", time.Second)).want(s, "LOCK beyond the limit", full, 0)
 
-		time.Sleep(b.Validity) // b ends by itself, and counts no more while the masters still keep it
+		time.Sleep(b.Validity)
+		u.lock(one("d", time.Second)).want(s, "LOCK while the masters keep one that has ended", full, 0)
+		time.Sleep(padded(time.Second) - b.Validity + ms) // b's keys end, too
 		u.lock(one("d", time.Second)).want(s, "LOCK after one has ended", "held", 0)
 		u.lock(one("e", time.Second)).want(s, "LOCK beyond the limit", full, 0)
 		p.unlock(a.Token, "a").want(s, "UNLOCK", "held", 0)
@@ -64,8 +72,8 @@ func TestMaxLocksOfAShare(t *testing.T) {
 		u.commit(compareAndDelete("c", "another value that is unique")).want(s, "compare and delete", "held", 0)
 		time.Sleep(padded(time.Second) + ms)
 		u.lock(several(time.Second, "e", "f", "g")).want(s, "LOCK of three", "held", 0)
-		if locks, waiters := p.Usage(u.share); locks != 3 || waiters != 0 {
-			s.Errorf("usage: got %d locks, %d waiters, want 3, 0", locks, waiters)
+		if got, want := p.Usage(u.share), (Usage{Locks: 3, Memory: 3 * keyMemoryOf("a", a.Token)}); got != want {
+			s.Errorf("usage: got %+v, want %+v", got, want)
 		}
 	})
 }
@@ -164,7 +172,7 @@ func TestMaxWaitersOfAShare(t *testing.T) {
 		p.unlock(held.Token, "r")
 		p.finish(first).want(s, "the first waiter", "held", first.took)
 		u.begin(one("r", time.Minute).waits(time.Minute)).want(s, "when one has been granted", "under way", 0)
-		if _, waiters := p.Usage(u.share); waiters != 2 {
+		if waiters := p.Usage(u.share).Waiters; waiters != 2 {
 			s.Errorf("usage: got %d waiters, want 2", waiters)
 		}
 	})
@@ -173,7 +181,7 @@ func TestMaxWaitersOfAShare(t *testing.T) {
 func TestShareCounts(t *testing.T) {
 	for seed := range uint64(50) {
 		random := rand.New(rand.NewPCG(seed, 0))
-		s, shares := newLeases(nil, clock.Drift{}), []*Share{{MaxLocks: 1 << 20}, {MaxLocks: 1 << 20}}
+		s, shares := newLeases(nil, clock.Drift{Factor: 0.1}), []*Share{{MaxLocks: 1 << 20}, {MaxMemory: 1 << 30}}
 		now, longest := time.Now(), 0
 		for range 2000 {
 			now = now.Add(time.Duration(random.IntN(5)) * ms)
@@ -183,22 +191,110 @@ func TestShareCounts(t *testing.T) {
 					s.forget(e.lease)
 				}
 			default:
-				granted := &lease{keys: []string{key}, ttlMs: 1, validUntil: now.Add(time.Duration(1+random.IntN(200)) * ms)}
+				ttl := 1 + random.IntN(200)
+				granted := &lease{keys: []string{key}, token: strings.Repeat("t", random.IntN(50)), ttlMs: uint32(ttl), validUntil: now.Add(time.Duration(ttl) * ms)}
 				if random.IntN(4) == 0 {
 					granted.keys = append(granted.keys, key+"'")
 				}
-				s.grant(granted, shares[random.IntN(2)], 0, now)
+				s.grant(granted, shares[random.IntN(2)], time.Duration(random.IntN(2)*random.IntN(50))*ms, now)
 			}
 			for i, share := range shares {
 				share.uncountEnded(now)
-				want := 0
+				var want Usage
 				for _, lease := range s.all {
-					if lease.share == share && now.Before(lease.validUntil) {
-						want += len(lease.keys)
+					if lease.share == share && now.Before(s.gone(lease)) {
+						want.Locks += len(lease.keys)
+						want.Memory += lease.memory()
 					}
 				}
-				if longest = max(longest, len(share.ends)); share.locks != want || longest > 300 {
-					t.Fatalf("seed %d: share %d counts %d locks with a heap of %d, want %d", seed, i, share.locks, len(share.ends), want)
+				if longest = max(longest, len(share.ends)); (Usage{Locks: share.locks, Memory: share.memory}) != want || longest > 300 {
+					t.Fatalf("seed %d: share %d counts %d locks of %d bytes with a heap of %d, want %+v", seed, i, share.locks, share.memory, len(share.ends), want)
+				}
+			}
+		}
+	}
+}
+
+func TestMaxMemoryOfAShare(t *testing.T) {
+	name, token := strings.Repeat("n", 500), strings.Repeat("t", 500)
+	most := 2 * keyMemoryOf(name, token)
+	full := fmt.Sprintf("take %d of the %d bytes that they may take of each master (max_memory)", most, most)
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		u := of{p, &Share{MaxMemory: most}}
+		half := fmt.Sprintf("take %d of the %d bytes", most/2, most)
+		u.lock(several(time.Second, name, name+"b", name+"c").as(token)).want(s, "LOCK of three where there is room for two", fmt.Sprintf("take 0 of the %d bytes", most), 0)
+		u.lock(one(name, 10*time.Second).as(token)).want(s, "LOCK", "held", 0)
+		u.lock(one("r"+name[1:], time.Second).sharing().as(token)).want(s, "a reader, whose token counts twice", half, 0)
+		u.commit(setNX("k"+name[1:], token, 10*time.Second)).want(s, "SET NX", "held", 0)
+		u.lock(one("s", time.Second)).want(s, "LOCK beyond the limit", full, 0)
+		u.lock(one("s", time.Second).waits(time.Second)).want(s, "LOCK WAIT beyond the limit", full, 0)
+		u.commit(setNX("s", longValue, time.Second)).want(s, "SET NX beyond the limit", full, 0)
+		of{p, &Share{MaxMemory: most}}.lock(one("of another", time.Second)).want(s, "LOCK of another share", "held", 0)
+
+		p.extend(token, 5*time.Second, name).want(s, "EXTEND at the limit", "held", 0)
+		u.lock(one(name, 5*time.Second).as(token)).want(s, "repetition at the limit", "held", 0)
+		other := strings.Repeat("u", len(token))
+		u.commit(rotate("k"+name[1:], token, other, 5*time.Second)).want(s, "rotation at the limit", "held", 0)
+		u.commit(rotate("k"+name[1:], other, other+"longer", 5*time.Second)).want(s, "rotation to a longer value", full, 0)
+		u.commit(rotate("k"+name[1:], other, longValue, 5*time.Second)).want(s, "rotation to a shorter value", "held", 0)
+		u.lock(one("s", time.Second)).want(s, "LOCK where there is room again", "held", 0)
+		p.unlock(token, name).want(s, "UNLOCK", "held", 0)
+		time.Sleep(padded(5*time.Second) + ms)
+		if got := p.Usage(u.share); got != (Usage{}) {
+			s.Errorf("usage when all has ended: got %+v, want none", got)
+		}
+	})
+}
+
+// The estimate is no less than what a master takes, and the warning of a master that fills up names who takes most.
+func TestRealMemoryOfAShare(t *testing.T) {
+	const most = 4 << 20
+	servers := redisproc.StartForTest(t, 1)
+	client := redis.NewClient(&redis.Options{Addr: servers[0].Addr, Protocol: 2, DisableIdentity: true})
+	defer client.Close()
+	ctx := context.Background()
+	used := func() int64 {
+		n, err := strconv.ParseInt(client.InfoMap(ctx, "memory").Item("Memory", "used_memory"), 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	log := new(journal)
+	c := openReal(t, servers, func(o *Options) { patient(o); log.option(o) })
+	for _, length := range []int{20, 100, 900} {
+		for _, shared := range []bool{false, true} {
+			share := &Share{Name: fmt.Sprint("user", length, shared), MaxMemory: most}
+			before, name := used(), strings.Repeat("n", length)
+			var held []string
+			for {
+				resource, token := fmt.Sprint(len(held), name), fmt.Sprint(len(held), name)
+				_, err := c.wait(ctx, func(op *Op, to Completer) {
+					op.Share = share
+					c.StartLock(op, LockRequest{Resources: []string{resource}, TTL: 20 * time.Second, Token: token, Shared: shared}, to)
+				})
+				if limit, ok := errors.AsType[*ShareError](err); ok && limit.Limit == LimitMemory {
+					break
+				} else if err != nil {
+					t.Fatal(err)
+				}
+				held = append(held, resource)
+			}
+			taken := used() - before
+			t.Logf("names and tokens of %d bytes, shared: %v: %d locks take %d of the %d bytes", length, shared, len(held), taken, most)
+			if taken > most || taken < most/2 {
+				t.Errorf("names and tokens of %d bytes, shared: %v: %d locks take %d bytes, want from half to all of %d", length, shared, len(held), taken, most)
+			}
+			if length == 900 && shared {
+				client.ConfigSet(ctx, "maxmemory", fmt.Sprint(used()+used()/10))
+				for len(log.take(share.Name+": ")) == 0 {
+					time.Sleep(time.Millisecond)
+				}
+			}
+			for _, resource := range held {
+				if err := c.Unlock(ctx, resource, resource); err != nil {
+					t.Fatal(err)
 				}
 			}
 		}
@@ -214,19 +310,19 @@ func TestSetLimitsOfAShare(t *testing.T) {
 		u.lock(one("a", time.Second))
 		u.lock(one("b", 10*time.Second))
 		u.lock(one("c", 10*time.Second))
-		p.SetLimits(u.share, 2, 1)
+		p.SetLimits(u.share, 2, 0, 1)
 		u.lock(one("d", time.Second)).want(s, "LOCK beyond the new limit", full, 0)
-		time.Sleep(time.Second) // a ends by itself
+		time.Sleep(padded(time.Second) + ms) // a ends by itself
 		u.lock(one("d", time.Second)).want(s, "LOCK at the new limit", full, 0)
-		p.SetLimits(u.share, 0, 1)
+		p.SetLimits(u.share, 0, 0, 1)
 		first := u.begin(one("b", time.Second).waits(time.Minute))
 		u.lock(one("b", time.Second).waits(time.Minute)).want(s, "the second that waits", "too many waiters", 0)
-		p.SetLimits(u.share, 0, 0)
+		p.SetLimits(u.share, 0, 0, 0)
 		u.lock(one("f", 10*time.Second)).want(s, "LOCK without a limit", "held", 0)
-		p.SetLimits(u.share, 3, 0)
+		p.SetLimits(u.share, 3, 0, 0)
 		u.lock(one("e", time.Second)).want(s, "LOCK at the third limit", "may lock 3 resources", 0)
-		if locks, waiters := p.Usage(u.share); locks != 3 || waiters != 1 {
-			s.Errorf("usage: got %d locks, %d waiters, want 3, 1", locks, waiters)
+		if got := p.Usage(u.share); got.Locks != 3 || got.Waiters != 1 {
+			s.Errorf("usage: got %+v, want 3 locks, 1 waiter", got)
 		}
 		p.Unblock(&first.Op, ErrNotHeld)
 		u.finish(first)

@@ -50,6 +50,10 @@ type User struct {
 	// EXTEND, UNLOCK and the repetition of a LOCK whose token holds the lock are never refused because
 	// of it. 0: the engine's own limit.
 	MaxLocks int
+	// MaxMemory bounds what these locks take of the memory of each master, in bytes: their names, values,
+	// and 160 bytes for each. It refuses as MaxLocks does, and also what gives a key a longer value. 0: a
+	// share of the masters' memory, if there are several users.
+	MaxMemory int
 	// MaxWaiters bounds the LOCKs of this user that wait. 0: the engine's own limit.
 	MaxWaiters int
 	// MaxTTL is the longest TTL that this user may ask for, by whatever command. A lock that it takes
@@ -153,6 +157,7 @@ func (u *User) validate() error {
 	}{
 		{"max_connections", u.MaxConnections, 10_000_000},
 		{"max_locks", u.MaxLocks, 100_000_000},
+		{"max_memory", u.MaxMemory, 1 << 40},
 		{"max_waiters", u.MaxWaiters, 10_000_000},
 	} {
 		if n.value < 0 || n.value > n.max {

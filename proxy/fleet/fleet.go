@@ -160,6 +160,22 @@ func (f *Fleet) heard(m message, now time.Time) {
 	f.members[m.From] = &Member{m.Name, now}
 }
 
+// heardLately is for how long a redlockd counts in Size after each message: it may miss two hellos.
+const heardLately = 3 * helloEvery
+
+// Size is how many redlockds there are, as far as was heard lately: the others, and this one.
+func (f *Fleet) Size(now time.Time) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	n := 1
+	for _, other := range f.members {
+		if now.Sub(other.Heard) <= heardLately {
+			n++
+		}
+	}
+	return n
+}
+
 // Run says hello and answers what others ask, one question per answerEvery, until the host is done.
 func (f *Fleet) Run() {
 	tick := time.NewTicker(helloEvery)

@@ -60,7 +60,7 @@ func (f *Fleet) Inquire(question Question) (answers []Answer, missing []Member, 
 	f.publish(ask)
 	// A redlockd that has just started does not know yet who is there.
 	knowsAll := time.Since(f.started) > 2*helloEvery
-	for waits := true; waits && !(knowsAll && f.complete(q)); {
+	for waits := true; waits && !(knowsAll && q.complete(f)); {
 		select {
 		case <-q.changed:
 		case <-end.C:
@@ -96,8 +96,8 @@ func (f *Fleet) Inquire(question Question) (answers []Answer, missing []Member, 
 	return answers, missing, q.full
 }
 
-// complete reports whether all that are known have answered.
-func (f *Fleet) complete(q *inquiry) bool {
+// complete reports whether all that the fleet knows have answered.
+func (q *inquiry) complete(f *Fleet) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for from := range f.members {

@@ -26,6 +26,7 @@ func (u *userEntry) settings() []*Setting {
 		{Name: "commands", place: &u.Commands},
 		{Name: "max_connections", place: &u.MaxConnections},
 		{Name: "max_locks", place: &u.MaxLocks},
+		{Name: "max_memory", place: &u.MaxMemory},
 		{Name: "max_waiters", place: &u.MaxWaiters},
 		{Name: "max_ttl", place: &u.MaxTTL},
 	}

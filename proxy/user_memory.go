@@ -1,0 +1,32 @@
+package proxy
+
+import (
+	"cmp"
+
+	"redlockd/redlock"
+)
+
+// One user must not fill the masters for all others. So where there are several users, the locks of each
+// may take a share of the memory of each master, if max_memory says nothing else: over all redlockds, at
+// most half of the smallest maxmemory. Each redlockd counts only what was locked through it, so it divides
+// that by the number of redlockds.
+//
+// What else a user can leave on the masters is bounded without a share: marks of fences by
+// Options.FenceMarks, for all users together, and stored scripts by storedMax and storedBytesMax.
+
+// memoryAssumed is taken for the maxmemory of masters that have none, or have not told it yet.
+const memoryAssumed = 1 << 30
+
+// memoryShare is the share of a user without a max_memory, in bytes; 0: there is no limit.
+func memoryShare(users, redlockds int, masters []redlock.MasterStatus) int64 {
+	if users < 2 {
+		return 0
+	}
+	least := int64(0)
+	for _, m := range masters {
+		if m.MaxMemory > 0 && (least == 0 || m.MaxMemory < least) {
+			least = m.MaxMemory
+		}
+	}
+	return max(1, cmp.Or(least, memoryAssumed)/2/int64(redlockds))
+}
