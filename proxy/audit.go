@@ -328,7 +328,7 @@ func (sl *slot) auditLock(result redlock.Result, yes, no string, resources []str
 	r := sl.s.auditRecord(sl.account.user(), sl.cmd.fullName())
 	r.Resources = resources
 	if token != "" {
-		r.Tokens = []string{redlock.TokenDigest(token)}
+		r.Tokens = []string{redlock.TokenDigest(sl.s.server.opts.Engine, token)}
 	}
 	r.setOutcome(result, yes, no)
 	a.add(r)

@@ -104,7 +104,7 @@ func TestAudit(t *testing.T) {
 		root.do("LOCK", "billing:1", "20000", "TOKEN", token).granted(1, 20000)
 		root.do("UNLOCK", "billing:1", "FORCE", "stuck \"since\" noon").matches(`\["released" :1 .*`)
 		r := want("root", "unlock", "released", "", "billing:1", "FORCE")
-		if r.Reason != "stuck \"since\" noon" || len(r.Tokens) != 1 || r.Tokens[0] != redlock.TokenDigest(token) {
+		if r.Reason != "stuck \"since\" noon" || len(r.Tokens) != 1 || r.Tokens[0] != redlock.TokenDigest(srv.opts.Engine, token) {
 			t.Errorf("got %+v, want the reason and the digest", r)
 		}
 		// One connection cannot fill the disk with refusals.
@@ -152,13 +152,14 @@ func TestAuditCanBePrinted(t *testing.T) {
 
 func TestAuditOfLocks(t *testing.T) {
 	out := new(auditOutput)
-	c := serve(t, audited(out, true)).dial()
-	digest := redlock.TokenDigest(token)
+	srv := serve(t, audited(out, true))
+	c := srv.dial()
+	digest := redlock.TokenDigest(srv.opts.Engine, token)
 	for i, test := range []struct{ command, outcome, resources, digest string }{
 		{"LOCK r 20000 TOKEN " + token, "granted", "r", digest},
 		{"LOCK r 20000", "denied", "r", ""},
 		{"EXTEND r " + token + " 20000", "extended", "r", digest},
-		{"UNLOCK r other", "not held", "r", redlock.TokenDigest("other")},
+		{"UNLOCK r other", "not held", "r", redlock.TokenDigest(srv.opts.Engine, "other")},
 		{"HOLD r " + token + " 20000", "taken over", "r", "?"},
 		{"MLOCK 2 a b 20000 TOKEN " + token, "granted", "a b", digest},
 		{"MUNLOCK 2 a b " + token, "released", "a b", digest},

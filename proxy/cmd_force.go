@@ -79,7 +79,7 @@ func (f *forceCall) lookForSlots(forced redlock.Result) redlock.Flusher {
 	}
 	f.startRead(&f.op, f.slots, completer(func(read redlock.Result) redlock.Flusher {
 		if forced.Err = read.Err; read.Err == nil {
-			forced.Err = slotsError(f.resource, f.slots, read.States)
+			forced.Err = f.slotsError(read.States)
 		}
 		return f.Done(nil, forced)
 	}))
@@ -87,20 +87,20 @@ func (f *forceCall) lookForSlots(forced redlock.Result) redlock.Flusher {
 }
 
 // slotsError names the slots of a semaphore that are not free; nil: all are.
-func slotsError(resource string, slots []string, states []redlock.State) error {
+func (f *forceCall) slotsError(states []redlock.State) error {
 	var held []string
 	for i, st := range states {
 		switch {
 		case st.Type == "string":
-			held = append(held, slots[i]+" (token "+redlock.TokenDigest(st.Value)+")")
+			held = append(held, f.slots[i]+" (token "+redlock.TokenDigest(f.s.server.opts.Engine, st.Value)+")")
 		case st.Found || st.Split:
-			held = append(held, slots[i])
+			held = append(held, f.slots[i])
 		}
 	}
 	if len(held) == 0 {
 		return nil
 	}
-	return errorf("ERR nobody holds %.200q, but slots of it: %s. Nothing was released: name the slot in its place", resource, strings.Join(held, ", "))
+	return errorf("ERR nobody holds %.200q, but slots of it: %s. Nothing was released: name the slot in its place", f.resource, strings.Join(held, ", "))
 }
 
 // log says what was done.

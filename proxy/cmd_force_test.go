@@ -17,7 +17,7 @@ func TestUnlockForce(t *testing.T) {
 	c, admin := srv.dial(), srv.dial()
 	c.do("LOCK", "r", "20000", "TOKEN", token).granted(1, 20000)
 	admin.do("UNLOCK", "r", "FORCE", "stuck since noon").matches(
-		`\["released" :1 "masters" :5 "of" :5 "another" :0 "renewed" :0 "readers" :0 "fence" :\d+ "token-digests" \["` + redlock.TokenDigest(token) + `"\]\]`)
+		`\["released" :1 "masters" :5 "of" :5 "another" :0 "renewed" :0 "readers" :0 "fence" :\d+ "token-digests" \["` + redlock.TokenDigest(srv.opts.Engine, token) + `"\]\]`)
 	c.do("EXTEND", "r", token, "20000").is(":0")
 	c.do("UNLOCK", "r", token).is(":0")
 	admin.do("UNLOCK", "r", "force", "once more").matches(`\["released" :0 .* "token-digests" \[\]\]`)
@@ -67,7 +67,7 @@ func TestUnlockForceOfASemaphore(t *testing.T) {
 	srv := serve(t)
 	c := srv.dial()
 	c.do("LOCK", "jobs", "20000", "SLOTS", "2", "TOKEN", token).matches(`\[".*" :\d+ "jobs#[01]"\]`)
-	one := ` \(token ` + redlock.TokenDigest(token) + `\)`
+	one := ` \(token ` + redlock.TokenDigest(srv.opts.Engine, token) + `\)`
 	c.do("UNLOCK", "jobs", "FORCE", "stuck").matches(`-ERR nobody holds "jobs", but slots of it: jobs#[01]` + one + `\. Nothing was released: name the slot in its place`)
 	c.do("SET", "jobs#31", "1", "NX", "PX", "20000").is("+OK")
 	c.do("UNLOCK", "jobs", "FORCE", "stuck").matches(`-ERR nobody holds "jobs", but slots of it: jobs#[01]` + one + `, jobs#31 \(token [0-9a-f]{16}\)\. .*`)

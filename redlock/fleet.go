@@ -75,6 +75,9 @@ type view struct {
 	seats  []int
 	// lowering: locks of a longer max_ttl may live.
 	lowering bool
+	// digestKey is the key of TokenDigest: the lineage, which is random and stands on the masters alone.
+	// A founding draws another. As long as no record is known it is this client's id.
+	digestKey string
 }
 
 // init makes a fleet without lanes.
@@ -99,7 +102,7 @@ func (f *fleet) set(v *view) {
 
 // newView makes the view of these lanes, each of which has its index as its place.
 func newView(lanes []*lane, r *member.Record, f *fleet) *view {
-	v := &view{lanes: lanes, record: r, since: time.Now(), maxTTL: f.opts.MaxTTL}
+	v := &view{lanes: lanes, record: r, since: time.Now(), maxTTL: f.opts.MaxTTL, digestKey: f.id}
 	v.Places = len(lanes)
 	for place, l := range lanes {
 		if l == nil {
@@ -117,6 +120,7 @@ func newView(lanes []*lane, r *member.Record, f *fleet) *view {
 		v.wait = max(r.Wait, clock.QuarantineOf(r.MaxTTL, f.drift))
 		v.stamps = member.TimersOf(r, f.drift)
 		v.lowering = r.Wait > r.Needed(f.drift)
+		v.digestKey = r.Lineage
 	}
 	v.longestMs = clock.Padded(v.maxTTL, f.drift).Milliseconds()
 	return v

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"redlockd/redlock/conn"
 )
 
 // A token made here is 20 bytes from the system's secure source, as "Correct implementation with a
@@ -62,9 +60,6 @@ func tokenBirth(token string) (time.Time, bool) {
 	}
 	return time.UnixMilli(ms), true
 }
-
-// TokenDigest tells tokens apart without giving one away: the first 16 hex digits of the SHA-256.
-func TokenDigest(token string) string { return conn.Digest(token) }
 
 // madeHere tells whether a redlockd made the token, as far as its form tells. Then it serves one
 // attempt, and is used up when it is released. A caller that repeats a LOCK with a token of this

@@ -470,7 +470,7 @@ func TestDropInSteps(t *testing.T) {
 				s.Errorf("state: got %+v, want %q for nearly a second", st, value)
 			}
 			// The caller that chooses among them may take its time: nobody waits for it.
-			if got := p.Leases(func([]string) bool { return p.Stats().Leases == 1 }, 9); len(got) != 1 || got[0].TokenDigest != TokenDigest(value) {
+			if got := p.Leases(func([]string) bool { return p.Stats().Leases == 1 }, 9); len(got) != 1 || got[0].TokenDigest != TokenDigest(p.Client, value) {
 				s.Errorf("leases: got %+v, want one", got)
 			}
 			p.commit(compareAndDelete("r", otherValue)).want(s, "DEL of another", "no", 0)
@@ -608,7 +608,7 @@ func TestExtensionUnderWayBesideARotation(t *testing.T) {
 		s.do(2, "SET", "r", longValue, "PX", 10000)
 		p.commit(rotate("r", longValue, otherValue, 10*time.Second)).want(s, "rotation", "held", 0)
 		p.finish(extended)
-		if got := p.Leases(func([]string) bool { return true }, 9); len(got) != 1 || got[0].TokenDigest != TokenDigest(otherValue) {
+		if got := p.Leases(func([]string) bool { return true }, 9); len(got) != 1 || got[0].TokenDigest != TokenDigest(p.Client, otherValue) {
 			s.Errorf("leases: got %+v, want that of the new value", got)
 		}
 	})

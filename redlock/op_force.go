@@ -58,9 +58,11 @@ import (
 
 // Forced is what StartForce has done and seen.
 type Forced struct {
-	// Tokens are the digests of the tokens that held the resource: one, or those of readers. None: nobody
-	// held it.
+	// Tokens are the digests of the tokens (TokenDigest) that held the resource: one, or those of readers.
+	// None: nobody held it.
 	Tokens []string
+	// digests are conn.Digest of the same.
+	digests []string
 	// Fence is above all fences of these tokens, and below all that are granted later for the resource.
 	Fence int64
 	// Gone is how many masters hold none of the tokens any more, as they have said. On the others a token
@@ -309,7 +311,7 @@ func (r *round) keyHolders() (h keyHolders) {
 const splitShown = 8
 
 // split tells which masters hold what, where nobody holds the resource.
-func (h *keyHolders) split() string {
+func (h *keyHolders) split(c *Client) string {
 	all := slices.SortedFunc(maps.Keys(h.found), func(a, b keyHolder) int {
 		x, y := h.found[a], h.found[b]
 		return cmp.Or(y.masters-x.masters, cmp.Compare(y.left, x.left), strings.Compare(a.token, b.token))
@@ -331,7 +333,7 @@ func (h *keyHolders) split() string {
 		if s.left >= 0 {
 			ends = "ends in " + s.left.String()
 		}
-		add(s.masters, "holds", "hold", fmt.Sprintf("the %stoken %s, which %s", of, TokenDigest(holder.token), ends))
+		add(s.masters, "holds", "hold", fmt.Sprintf("the %stoken %s, which %s", of, TokenDigest(c, holder.token), ends))
 	}
 	add(len(all)-splitShown, "token is", "tokens are", "left out here")
 	for _, kind := range h.strangers {
@@ -367,7 +369,8 @@ func (c *Client) releaseHoldersLocked(f *force, r *round, v quorum.Votes, d *def
 	f.pending = len(holders.all)
 	var leases []*lease
 	for _, h := range holders.all {
-		release.digests = append(release.digests, TokenDigest(h.token))
+		release.digests = append(release.digests, conn.Digest(h.token))
+		f.result.Tokens = append(f.result.Tokens, TokenDigest(c, h.token))
 		leases = append(leases, c.forgetForcedLocked(f.resource, h.token, d))
 		force := &round{verb: verbForce, token: h.token, start: d.now, op: &f.op}
 		switch force.setKeys(f.resource); {
@@ -384,7 +387,7 @@ func (c *Client) releaseHoldersLocked(f *force, r *round, v quorum.Votes, d *def
 			holders.readers--
 		}
 	}
-	f.result.Tokens, f.result.Readers = release.digests, max(0, holders.readers)
+	f.result.digests, f.result.Readers = release.digests, max(0, holders.readers)
 	c.rounds.publish(windowsChannel, release.text(), d) //mutant:a-forced-release-is-not-published
 	c.forced.remember(release, d.now)
 	release.applied, release.launched = true, c.rounds.launched //mutant:granted-by-the-client-that-has-forced
@@ -404,7 +407,7 @@ func (f *force) forcesSplitLocked(c *Client, r *round, h *keyHolders, d *deferre
 	f.split, f.splitAt = h.found, d.now
 	if f.splits++; f.splits == splitReadings || len(h.found) == 0 {
 		d.deliver(f.caller, Result{Err: badRequest("%q is held by nobody, but free on only %d of %d masters: %s. Nothing was released, because clients are changing it: try again",
-			f.resource, h.free, r.view.Count, h.split())})
+			f.resource, h.free, r.view.Count, h.split(c))})
 		return false
 	}
 	f.raises = 0
@@ -487,7 +490,7 @@ func (c *Client) forcedElsewhereLocked(master int, text string, d *deferred) {
 		tokens = append(tokens, b.token)
 	}
 	for _, token := range tokens {
-		if !slices.Contains(f.digests, TokenDigest(token)) { //mutant:all-holders-are-forced
+		if !slices.Contains(f.digests, conn.Digest(token)) { //mutant:all-holders-are-forced
 			continue
 		}
 		c.holds.log.Log(c.opts.Logger, slog.LevelInfo, d.now, "lock released by force through another redlockd", "resource", f.resource,
@@ -520,10 +523,10 @@ func (fs *forcedReleases) ended(r *round, now time.Time) bool {
 		if !f.applied || i < 0 || launchedAfter(r.launched, f.launched) {
 			continue
 		}
-		if slices.Contains(f.digests, TokenDigest(r.valueOf(i))) {
+		if slices.Contains(f.digests, conn.Digest(r.valueOf(i))) {
 			return true
 		}
-		if r.commit != nil && r.commit.changes[i].rotates() && slices.Contains(f.digests, TokenDigest(r.commit.changes[i].Value)) {
+		if r.commit != nil && r.commit.changes[i].rotates() && slices.Contains(f.digests, conn.Digest(r.commit.changes[i].Value)) {
 			return true
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"redlockd/redlock/conn"
 	"redlockd/redlock/fence"
 	"redlockd/redlock/member"
 	"redlockd/redlock/memmaster"
@@ -34,7 +35,7 @@ func (p *proxy) wantForced(resource string, tokens ...string) *Forced {
 	var digests []string
 	slices.Sort(tokens)
 	for _, token := range tokens {
-		digests = append(digests, TokenDigest(token))
+		digests = append(digests, TokenDigest(p.Client, token))
 	}
 	if !slices.Equal(c.Forced.Tokens, digests) {
 		p.s.Fatalf("force %s: got the tokens %q, want %q", resource, c.Forced.Tokens, digests)
@@ -253,9 +254,9 @@ func TestForgedForce(t *testing.T) {
 		o := p.holder()
 		held := p.lock(one("r", 30*time.Second).heldBy(o))
 		publish := func(f *forcedRelease, masters ...int) { s.doOn(masters, "publish", windowsChannel, f.text()) }
-		another := &forcedRelease{id: member.Nonce(), resource: "r", digests: []string{TokenDigest("another")}}
+		another := &forcedRelease{id: member.Nonce(), resource: "r", digests: []string{conn.Digest("another")}}
 		publish(another, 0, 1, 2, 3, 4)
-		f := &forcedRelease{id: member.Nonce(), resource: "r", digests: []string{TokenDigest("another"), TokenDigest(held.Token)}}
+		f := &forcedRelease{id: member.Nonce(), resource: "r", digests: []string{conn.Digest("another"), conn.Digest(held.Token)}}
 		publish(f, 0, 1)
 		publish(f, 1)
 		for range 2 * forcedMax {
@@ -268,7 +269,7 @@ func TestForgedForce(t *testing.T) {
 			s.Errorf("%d forced releases are remembered, want at most %d", n, forcedMax)
 		}
 		// One master puts another text in the place of a true message. That ends no lock, and keeps the true message out of none.
-		other := &forcedRelease{id: member.Nonce(), resource: "of nobody here", digests: []string{TokenDigest("another")}}
+		other := &forcedRelease{id: member.Nonce(), resource: "of nobody here", digests: []string{conn.Digest("another")}}
 		f.id = other.id
 		publish(f, 0)
 		publish(other, 1, 2, 3, 4)

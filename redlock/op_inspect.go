@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"redlockd/redlock/clock"
+	"redlockd/redlock/conn"
 	"redlockd/redlock/quorum"
 )
 
@@ -36,7 +37,7 @@ func (c *Client) inspectionDecided(r *round, _ quorum.Outcome, v quorum.Votes, d
 	info := &ResourceInfo{Resource: r.keys[0]}
 	remaining := make(map[string][]time.Duration)
 	var readers []time.Duration
-	silent, most := 0, 0
+	silent, most, holder := 0, 0, ""
 	for _, l := range r.view.masters {
 		i := l.index
 		a := r.answers[i]
@@ -58,7 +59,7 @@ func (c *Client) inspectionDecided(r *round, _ quorum.Outcome, v quorum.Votes, d
 				readers = append(readers, one.TTL)
 				info.Readers = max(info.Readers, one.Readers)
 			case !a.ofReaders:
-				one.TokenDigest = TokenDigest(a.value)
+				one.TokenDigest = TokenDigest(c, a.value)
 				if a.ttl >= 0 {
 					remaining[a.value] = append(remaining[a.value], one.TTL)
 				}
@@ -73,7 +74,7 @@ func (c *Client) inspectionDecided(r *round, _ quorum.Outcome, v quorum.Votes, d
 			continue
 		}
 		// As long as the quorum lasts: until the first of the quorum longest-lived keys ends.
-		info.Held, info.TokenDigest = true, TokenDigest(token)
+		info.Held, info.TokenDigest, holder = true, TokenDigest(c, token), token
 		info.Validity = max(0, nth(ttls, len(ttls)-quorum)-d.now.Sub(r.start))
 	}
 	if most = max(most, len(readers)); len(readers) >= quorum {
@@ -85,8 +86,15 @@ func (c *Client) inspectionDecided(r *round, _ quorum.Outcome, v quorum.Votes, d
 		info.Fence = max(info.Fence, r.answers[i].mark)
 	}
 	for _, one := range Minority(c, r.keys[0]) {
-		if slices.ContainsFunc(info.Votes, func(v ResourceVote) bool { return one.Of(v.TokenDigest, v.Readers) }) {
-			info.Minority = append(info.Minority, one)
+		for i, vote := range info.Votes {
+			digest := ""
+			if vote.TokenDigest != "" {
+				digest = conn.Digest(r.answers[r.view.masters[i].index].value)
+			}
+			if one.Of(digest, vote.Readers) {
+				info.Minority = append(info.Minority, one)
+				break
+			}
 		}
 	}
 	c.mu.Lock()
@@ -94,7 +102,7 @@ func (c *Client) inspectionDecided(r *round, _ quorum.Outcome, v quorum.Votes, d
 		info.Waiters, info.Queue = e.queue.length, e.queue.appendTo(nil, c.own.At(d.now))
 	}
 	if info.Held {
-		info.Leases = c.leases.on(info, &c.holds, d.now)
+		info.Leases = c.leases.on(info, holder, &c.holds, d.now)
 	}
 	c.mu.Unlock()
 	d.deliver(r.op, Result{Info: info})
@@ -103,13 +111,14 @@ func (c *Client) inspectionDecided(r *round, _ quorum.Outcome, v quorum.Votes, d
 // readersSeen bounds how many readers of one resource Inspect looks at.
 const readersSeen = 256
 
-// on are the leases that were granted here and hold the resource, as far as the masters confirm that.
-func (s *leases) on(info *ResourceInfo, holds *holds, now time.Time) (list []LeaseInfo) {
+// on are the leases that were granted here and hold the resource, as far as the masters confirm that: that
+// of the token, or of readers.
+func (s *leases) on(info *ResourceInfo, token string, holds *holds, now time.Time) (list []LeaseInfo) {
 	e := s.entries[info.Resource]
 	switch {
 	case e == nil:
 	case !info.Shared:
-		if e.lease != nil && TokenDigest(e.lease.token) == info.TokenDigest {
+		if e.lease != nil && e.lease.token == token {
 			list = append(list, s.info(e.lease, holds, now))
 		}
 	default:
@@ -209,7 +218,7 @@ func (c *Client) Leases(match func(resources []string) bool, limit int) []LeaseI
 	for i, l := range found.leases {
 		list[i] = l.info
 		if l.held {
-			list[i].TokenDigest = TokenDigest(l.token)
+			list[i].TokenDigest = TokenDigest(c, l.token)
 		}
 	}
 	c.addWaiters(list, found.leases, now)
@@ -231,6 +240,15 @@ func (c *Client) waitersOfLocked(queues []string, now time.Time) (waiters int, w
 // back. It may have ended since, or somebody else may hold the lock: ResourceInfo tells.
 func Minority(c *Client, resource string) []MinorityLock {
 	return c.fleet.coordinator.Minority(resource)
+}
+
+// TokenDigest is what people are shown of a token: 16 hex digits that tell tokens apart and give none
+// away. All clients of a fleet make the same of the same token. Nobody else can tell which token has a
+// digest, not even of one that is easily guessed (a host and a process): its key is on the masters alone.
+//
+// What redlockds tell one another of tokens, and keep at the masters, is conn.Digest, which needs no key.
+func TokenDigest(c *Client, token string) string {
+	return conn.KeyedDigest(c.fleet.view.Load().digestKey, token)
 }
 
 // Failing is Stats.Failing alone, which looks at no leases.

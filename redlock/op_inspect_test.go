@@ -4,8 +4,12 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
+
+	"redlockd/redlock/conn"
+	"redlockd/redlock/member"
 )
 
 // Goal: Leases looks at a few leases at a time, so that locks are granted and released meanwhile; what does not change is listed all
@@ -57,4 +61,35 @@ func TestLeasesWhileLocksChange(t *testing.T) {
 			s.Errorf("the first five: got %v, want %q", got, want[:5])
 		}
 	})
+}
+
+// Goal: all clients of a fleet make the same digest of a token, also after a restart, so that people can compare; nobody can make it who has
+// only the token, or one of another fleet.
+func TestDigestsOfTokens(t *testing.T) {
+	const token = "host17:4711" // easily guessed
+	digests := map[string]bool{conn.Digest(token): true}
+	for range 2 {
+		inVirtualTime(t, 3, func(s *stage) {
+			p, other := s.open(), s.open()
+			digest := TokenDigest(p.Client, token)
+			if len(digest) != conn.DigestLen || digests[digest] {
+				s.Errorf("got %q, want 16 digits that no other fleet has, nor one without a key: %v", digest, digests)
+			}
+			digests[digest] = true
+			p.lock(one("r", time.Minute).as(token)).want(s, "LOCK", "held", 0)
+			p.Close(s.Context())
+			for what, p := range map[string]*proxy{"another client": other, "one that starts later": s.open()} {
+				if got := TokenDigest(p.Client, token); got != digest {
+					s.Errorf("%s makes the digest %s, want %s", what, got, digest)
+				}
+				info, err := p.Inspect(s.Context(), "r")
+				if err != nil || info.TokenDigest != digest || info.Votes[0].TokenDigest != digest {
+					s.Errorf("%s shows %+v, %v; want the digest %s", what, info, err, digest)
+				}
+			}
+			if r := s.membership(0); strings.Contains(other.Membership().Lineage, r.Lineage[:member.FleetLen]) || strings.Contains(other.Membership().Lineage, r.Lineage[member.FleetLen:]) {
+				s.Errorf("the lineage %s is shown: %s", r.Lineage, other.Membership().Lineage)
+			}
+		})
+	}
 }

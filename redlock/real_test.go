@@ -106,7 +106,7 @@ func TestRealLockUnlockExtend(t *testing.T) {
 		t.Fatal(err)
 	}
 	info, err := c.Inspect(ctx, "invoices")
-	if err != nil || !info.Held || info.TokenDigest != TokenDigest(lease.Token) || info.Validity > 40*time.Second {
+	if err != nil || !info.Held || info.TokenDigest != TokenDigest(c, lease.Token) || info.Validity > 40*time.Second {
 		t.Fatalf("inspect: got %+v, %v, want held by the lease's token for at most 40 s", info, err)
 	}
 	if err := lease.Unlock(ctx); err != nil {

@@ -6,6 +6,8 @@ package redlock
 import (
 	"slices"
 	"time"
+
+	"redlockd/redlock/conn"
 )
 
 // simForce is an UNLOCK … FORCE, under way or over.
@@ -25,7 +27,7 @@ type simForce struct {
 // behind it is another one, also if the token is the same.
 func (f *simForce) ends(l *ledgerLease) bool {
 	return !l.asked.After(f.ended) &&
-		(!f.known || len(f.digests) > 0 && l.changes || slices.Contains(f.digests, TokenDigest(l.token)))
+		(!f.known || len(f.digests) > 0 && l.changes || slices.Contains(f.digests, conn.Digest(l.token)))
 }
 
 // operates tells whether the simulation has an operator. In all others a lock is lost by faults alone.
@@ -101,7 +103,7 @@ func (b *ledger) forced(f *simForce, result Result) {
 	b.noteLocked("operator: UNLOCK %s FORCE: %v %+v", f.resource, outcomeText(result), result.Forced)
 	f.ended = time.Now()
 	if f.known = result.Err == nil; f.known {
-		f.digests = result.Forced.Tokens
+		f.digests = result.Forced.digests
 		if result.Forced.Fence <= f.fence {
 			b.failLocked("the force of %s has the fence %d, and the resource was granted with %d before", f.resource, result.Forced.Fence, f.fence)
 		}

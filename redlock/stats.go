@@ -115,7 +115,7 @@ func (m MasterStatus) MemoryIsLow() bool { return conn.MemoryIsLow(m.UsedMemory,
 // that has no TokenDigest.
 type LeaseInfo struct {
 	Resources   []string
-	TokenDigest string        // first 16 hex digits of the token's SHA-256: tells tokens apart and gives none away
+	TokenDigest string        // TokenDigest of its token
 	Validity    time.Duration // left
 	Delay       time.Duration // Terms.Delay of its grant: nobody gets the lock for so long when the Validity has ended without a release
 	Free        time.Duration // left until then. A lease whose Validity is 0 is in its delay

@@ -75,7 +75,7 @@ func addrsOf(seats []member.SeatInfo) string {
 func TestRefound(t *testing.T) {
 	withSpares(t, 5, 1, func(s *stage) {
 		old := s.open(maxTTL(2 * time.Second))
-		last, before := old.fenced("r"), s.membership(0)
+		last, before, digest := old.fenced("r"), s.membership(0), TokenDigest(old.Client, "token")
 		c := old.lock(one("held", 2*time.Second))
 		c.want(s, "LOCK of before", "held", 0)
 		s.lose(2, 3, 4)
@@ -117,6 +117,9 @@ func TestRefound(t *testing.T) {
 			if got := p.fenced("r"); got <= last {
 				s.Errorf("got the fence %d, and before %d", got, last)
 			}
+		}
+		if a, b := TokenDigest(old.Client, "token"), TokenDigest(next.Client, "token"); a != b || a == digest {
+			s.Errorf("the digests %s and %s, and before %s: want those of one fleet, with another key", a, b, digest)
 		}
 		if plan := s.refound(0, 1, 5); !plan.Already {
 			s.Errorf("again: got %+v, want that it is so already", plan)

@@ -74,7 +74,7 @@ func TestWaysToAMaster(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, vote := range info.Votes {
-			if vote.TokenDigest != TokenDigest(lease.Token) {
+			if vote.TokenDigest != TokenDigest(c, lease.Token) {
 				t.Errorf("%s: got %+v, want the token", vote.Addr, vote)
 			}
 		}

@@ -1,10 +1,12 @@
 package conn
 
 import (
+	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"runtime"
 	"strings"
 	"unicode"
@@ -98,6 +100,13 @@ func panicked() string {
 
 // DigestLen is the length of a Digest.
 const DigestLen = 16
+
+// KeyedDigest is a Digest that only those can make who know the key: the beginning of an HMAC.
+func KeyedDigest(key, value string) string {
+	sum := hmac.New(sha256.New, []byte(key))
+	io.WriteString(sum, value)
+	return hex.EncodeToString(sum.Sum(nil)[:DigestLen/2])
+}
 
 // Digest tells values apart without giving one away: the first 16 hex digits of the SHA-256.
 func Digest(value string) string {

@@ -20,7 +20,7 @@ type Membership struct {
 	// Settled: since it has seen that, a quorum of the masters has shown nothing newer, and no change that
 	// was begun and is not finished.
 	Settled bool
-	// Lineage names the founding, Version counts the steps since.
+	// Lineage is LineageText of the record, Version counts the steps since the founding.
 	Lineage string
 	Version int64
 	// MaxTTL is the longest TTL in force; Wait is how long a master has no vote that may have forgotten
@@ -137,12 +137,18 @@ type Copying struct {
 
 // Membership is the record for people.
 func (r *Record) Membership(o Options) Membership {
-	all := Membership{Known: true, Lineage: fmt.Sprintf("%d-%s", r.Generation, r.Lineage), Version: r.Version, MaxTTL: r.MaxTTL, Wait: r.Wait,
+	all := Membership{Known: true, Lineage: r.LineageText(), Version: r.Version, MaxTTL: r.MaxTTL, Wait: r.Wait,
 		Lowering: r.Wait > r.Needed(o.Drift), Needed: r.Quorum(), Differences: FileDiffers(r, o), ToDo: CorrectsRecord(r, o)}
 	for s := range r.EachSeat() {
 		all.Seats = append(all.Seats, SeatInfo{Name: s.Name, Addr: o.MasterAt(s.Name, s.Addr).FullAddr(), State: s.State, NeverVoted: r.neverVoted(s), Memory: s.Memory, Since: s.Since})
 	}
 	return all
+}
+
+// LineageText names the founding for people and logs. The lineage itself is nobody's to know who has no
+// access to the masters, because digests of tokens are made with it: here is a digest in its place.
+func (r *Record) LineageText() string {
+	return fmt.Sprintf("%d-%s", r.Generation, conn.Digest(r.Lineage))
 }
 
 // FileDiffers is what the options say otherwise than the record; "": nothing.

@@ -521,7 +521,7 @@ func (m *Coordinator) adopt(r *member.Record, changes []string) {
 	before := m.record
 	m.record, m.settled, m.waits, m.problem, m.problemEnds = r, false, m.waits.Under(r, m.opts.Drift, time.Now()), "", time.Time{}
 	m.mu.Unlock()
-	attrs := []any{"version", r.Version, "lineage", fmt.Sprintf("%d-%s", r.Generation, r.Lineage), "voters", r.Voters(), "masters", len(r.Seats)}
+	attrs := []any{"version", r.Version, "lineage", r.LineageText(), "voters", r.Voters(), "masters", len(r.Seats)}
 	if len(changes) > 0 {
 		attrs = append(attrs, "change", strings.Join(changes, "; "))
 	}
