@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"redlockd/proxy/access"
 	"redlockd/proxy/keyspace"
 	"redlockd/redlock"
 	"redlockd/redlock/resp"
@@ -466,7 +467,19 @@ func (x *exchange) reply() redlock.Flusher {
 func (x *exchange) space(now time.Time) *keyspace.Space {
 	space := keyspace.New(x.keys, x.states, now)
 	space.DefaultTTL, space.Random, space.KeepEnded = x.defaultTTL(x.keys), rand.Read, x.script == nil
+	if !access.SeesTokens(x.account.user()) {
+		space.ShowDigests(x.shown)
+	}
 	return space
+}
+
+// shown is what a user who may not lock sees of a token: its digest, as LOCKS shows it. What libraries
+// keep in helper keys is no token.
+func (x *exchange) shown(key, text string) string {
+	if isHelperKey(key) && helperValue(text) {
+		return text
+	}
+	return redlock.TokenDigest(x.s.server.opts.Engine, text)
 }
 
 // ran is the end of a run of commands. err: one of them makes a value too large.

@@ -38,8 +38,9 @@ type User struct {
 	// has the patterns of Resources.
 	Channels []string
 	// Commands are the groups of commands that the user may run, in place of Admin: "lock" (take,
-	// extend and release locks, scripts, PUBLISH), "read" (look at locks, INFO, subscribe), "admin"
-	// (all that administers the server; UNLOCK … FORCE needs "lock", too), or "all" for the three.
+	// extend and release locks, scripts, PUBLISH), "read" (look at locks, INFO, subscribe; without "lock",
+	// digests in the place of tokens), "admin" (all that administers the server; UNLOCK … FORCE needs
+	// "lock", too), or "all" for the three.
 	// Commands about the client's own connection are in no group. None: what Admin says.
 	Commands []string
 
@@ -190,6 +191,10 @@ func (u *User) Confined() bool { return u != nil && len(u.Resources) > 0 }
 // SeesMasters reports whether the user may learn the names of masters and what these say: it may
 // administer the server, and all of its resources. Others learn how many masters are out.
 func (u *User) SeesMasters() bool { return u == nil || !u.Confined() && u.Groups()&Admin != 0 }
+
+// SeesTokens reports whether a user may learn the tokens of the locks that it may look at. Each of them
+// is the right to release its lock, so others see digests of them.
+func SeesTokens(u *User) bool { return u == nil || u.Groups()&Lock != 0 }
 
 // MayForce reports whether the user may release what others hold, if it may use the resource.
 func (u *User) MayForce() bool {

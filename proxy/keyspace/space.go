@@ -116,6 +116,29 @@ func New(keys []string, states []redlock.State, now time.Time) *Space {
 	return s
 }
 
+// ShowDigests has commands see a digest in the place of each string, member and value of a field, for
+// who may look at locks and not end them: a reply that is made of these, a length or the answer to a
+// guess tells nothing of a token. Counters stay, for INCR alone makes them. Guards compare what the keys
+// hold in truth. It comes before the first command, and none may write.
+func (s *Space) ShowDigests(digest func(key, text string) string) {
+	for i := range s.keys {
+		k := &s.keys[i]
+		if k.kind == text && !k.counts {
+			k.value = digest(k.name, k.value)
+		}
+		if k.kind <= text {
+			continue
+		}
+		for j := range k.collection.members {
+			m := &k.collection.members[j]
+			if m.name = digest(k.name, m.name); k.kind == hash {
+				m.value = digest(k.name, m.value)
+			}
+		}
+		slices.SortFunc(k.collection.members, func(a, b member) int { return strings.Compare(a.name, b.name) })
+	}
+}
+
 // open finds out what the key held before the run.
 func (k *key) open() {
 	switch {
