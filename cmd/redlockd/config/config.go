@@ -204,6 +204,7 @@ func (c *Config) resolve() error {
 		*port.to, err = c.serverTLS(port.files)
 		errs = append(errs, c.errorsAt(port.table, err))
 	}
+	c.warn(exposedAudit(c.AuditFile))
 	errs = append(errs, c.chooseSharedPassword())
 	mastersErr := c.resolveMasters()
 	errs = append(errs, mastersErr, c.resolveUsers())

@@ -29,6 +29,20 @@ func exposedSecret(path, what string) string {
 	return fmt.Sprintf("%s holds %s, and %s can read or change it: chmod %s %s", path, what, who, mode, path)
 }
 
+// exposedAudit returns a warning if others can read or change the file of the audit, which tells who did
+// what; else "". A group may read it: collectors of logs do so.
+func exposedAudit(path string) string {
+	info, err := os.Stat(path)
+	if err != nil || !info.Mode().IsRegular() {
+		return "" // redlockd makes the file, or none is meant
+	}
+	who, mode := exposedTo(info.Mode(), false)
+	if who == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s is the audit, and %s can read or change it: chmod %s %s", path, who, mode, path)
+}
+
 // exposedTo says who else can read or change a file of this mode, and the chmod that fixes it; "":
 // nobody, or the owner meant it so. No other user needs to read a file that we own. Another owner,
 // mostly root, lets us read a file through its group, so the group may read that one. Kubernetes mounts

@@ -5,6 +5,8 @@ package config
 
 import (
 	"io/fs"
+	"os"
+	"slices"
 	"testing"
 )
 
@@ -30,6 +32,32 @@ func TestExposedTo(t *testing.T) {
 	} {
 		if who, chmod := exposedTo(c.mode, c.ours); who != c.who || chmod != c.chmod {
 			t.Errorf("mode %#o, ours %v: got %q and %q, want %q and %q", c.mode, c.ours, who, chmod, c.who, c.chmod)
+		}
+	}
+}
+
+// The audit says who did what, from where, with which names. Collectors read logs through their group.
+func TestExposedAudit(t *testing.T) {
+	path := t.TempDir() + "/audit.log"
+	writeFile(t, path, "", 0o600)
+	warning := path + " is the audit, and "
+	for mode, want := range map[fs.FileMode][]string{
+		0o600: nil, 0o640: nil,
+		0o644: {warning + "everybody on this machine can read or change it: chmod o= " + path},
+		0o602: {warning + "everybody on this machine can read or change it: chmod o= " + path},
+		0o660: {warning + "its group can read or change it: chmod g-w " + path},
+	} {
+		if err := os.Chmod(path, mode); err != nil {
+			t.Fatal(err)
+		}
+		c, err := loadText(t, "masters = \"embedded\"\n[audit]\nfile = \""+path+"\"\n", nil)
+		if err != nil || !slices.Equal(c.Warnings, want) {
+			t.Errorf("mode %#o: got %q, %v, want %q", mode, c.Warnings, err, want)
+		}
+	}
+	for _, other := range []string{"", "stdout", "/dev/full", path + ".1"} { // no file, or none yet
+		if c, err := loadText(t, "masters = \"embedded\"\n[audit]\nfile = \""+other+"\"\n", nil); err != nil || len(c.Warnings) > 0 {
+			t.Errorf("%q: got %q, %v, want no warning", other, c.Warnings, err)
 		}
 	}
 }
