@@ -15,6 +15,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -117,6 +119,20 @@ func TestPage(t *testing.T) {
 	other.draining.Store(true)
 	other.again()
 	wants(t, other.visit(visit{path: "/"}).Body.String(), []string{`data-tone="bad"`, "No locks are granted here: this server is draining"}, nil)
+}
+
+// The path of a socket tells of the machine, and nobody needs it in a tab.
+func TestPageShowsNoSocket(t *testing.T) {
+	srv := newTestServer(t)
+	path := filepath.Join(t.TempDir(), "private.sock")
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv.serveOn(l)
+	eventually(t, "it listens", func() bool { return srv.name() != "" })
+	host, _ := os.Hostname()
+	wants(t, srv.visit(visit{path: "/"}).Body.String(), []string{"redlockd on " + host + "</title>"}, []string{"private.sock"})
 }
 
 // Goal: a user sees locks after a login, which needs TLS or the same machine. Who may use some resources only sees only these, and no

@@ -28,7 +28,7 @@ type pageView struct {
 	// Advice follows the verdict; "": there is none.
 	Advice  string
 	Version string
-	// Host is this machine, and the port for clients.
+	// Host is this machine, and the port for clients, if that is none of a socket.
 	Host         string
 	Up           time.Duration
 	Masters      []masterView
@@ -68,8 +68,8 @@ func (st *Status) view(viewer Viewer, now time.Time) *pageView {
 	r := st.Reading()
 	points, events := st.history.last()
 	host, _ := os.Hostname()
-	if _, port, err := net.SplitHostPort(r.Name); err == nil && host != "" {
-		host += ":" + port // several may run on one machine
+	if _, port, err := net.SplitHostPort(r.Name); err == nil && host != "" && !strings.Contains(port, "/") {
+		host += ":" + port // several may run on one machine. The path of a socket is not for everybody
 	}
 	v := &pageView{Version: r.Version, Host: host, Up: r.Up, Membership: r.Membership, Certificates: r.Certificates, Events: events, Now: now}
 	v.verdict(r)
