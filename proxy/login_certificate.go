@@ -2,6 +2,8 @@ package proxy
 
 import (
 	"crypto/tls"
+	"crypto/x509/pkix"
+	"encoding/asn1"
 	"log/slog"
 	"net"
 	"time"
@@ -10,7 +12,8 @@ import (
 )
 
 // commonName is the CN of the client's certificate, if the server's authorities have signed it; else
-// "".
+// "". A certificate that has several CNs has none here: its authority may have looked at one of them, and
+// the login would be that of another one.
 func commonName(c net.Conn) string {
 	t, ok := c.(*tls.Conn)
 	if !ok {
@@ -20,8 +23,25 @@ func commonName(c net.Conn) string {
 	if len(chains) == 0 {
 		return ""
 	}
-	return chains[0][0].Subject.CommonName
+	subject := &chains[0][0].Subject
+	if countNames(subject) > 1 {
+		return ""
+	}
+	return subject.CommonName
 }
+
+// countNames is how many CNs a subject has.
+func countNames(subject *pkix.Name) (n int) {
+	for i := range subject.Names {
+		if subject.Names[i].Type.Equal(oidCommonName) {
+			n++
+		}
+	}
+	return n
+}
+
+// oidCommonName is the type of a CN.
+var oidCommonName = asn1.ObjectIdentifier{2, 5, 4, 3}
 
 // logInByCertificate makes the session that of the user whom the client's certificate names. Without
 // one it does nothing: the client can still log in with a password. If the user has as many connections

@@ -10,6 +10,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/asn1"
 	"math/big"
 	"slices"
 	"strings"
@@ -99,14 +100,22 @@ type authority struct {
 	key  *ecdsa.PrivateKey
 }
 
-// issue makes a certificate with this common name, signed by a; or by itself where a is nil.
+// commonNames are the parts of a subject that has these common names, with "+" between them.
+func commonNames(cn string) (names []pkix.AttributeTypeAndValue) {
+	for one := range strings.SplitSeq(cn, "+") {
+		names = append(names, pkix.AttributeTypeAndValue{Type: asn1.ObjectIdentifier{2, 5, 4, 3}, Value: one})
+	}
+	return names
+}
+
+// issue makes a certificate with this common name, or several with "+" between them, signed by a; or by itself where a is nil.
 func (a *authority) issue(t *testing.T, cn string, names ...string) (tls.Certificate, *authority) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: cn}, DNSNames: names, NotAfter: time.Now().Add(time.Hour),
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{ExtraNames: commonNames(cn)}, DNSNames: names, NotAfter: time.Now().Add(time.Hour),
 		IsCA: a == nil, BasicConstraintsValid: true, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
 	parent := &authority{template, key}
 	if a != nil {
@@ -157,7 +166,7 @@ func TestLoginByCertificate(t *testing.T) {
 	billing.do("UNLOCK", "billing:1", token).is(":1")
 
 	// Another certificate is no login, also with the name in another place; and no password fits a user without one.
-	for _, c := range []*client{dial("other", "billing.example"), dial(""), dial("BILLING.example")} {
+	for _, c := range []*client{dial("other", "billing.example"), dial(""), dial("BILLING.example"), dial("both+billing.example"), dial("billing.example+both")} {
 		c.do("PING").err("NOAUTH")
 		c.do("AUTH", "billing", "").err("WRONGPASS")
 		c.do("AUTH", "both", "b").is("+OK")

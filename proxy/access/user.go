@@ -21,8 +21,8 @@ type User struct {
 	// constant time, and never logged.
 	Password string
 	// CertCN logs in a client whose verified certificate has this common name (the CN of its subject)
-	// as soon as its TLS handshake is done. Other names in a certificate do not count, so that each
-	// certificate names one user.
+	// as soon as its TLS handshake is done. Other names in a certificate do not count, and one with two
+	// common names logs nobody in, so that each certificate names one user at most.
 	CertCN string
 	// Resources are patterns as LOCKS takes them (billing:*). The user may lock, release and look at
 	// resources whose names match one of them. None: it may use every resource.
