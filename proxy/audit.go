@@ -42,8 +42,8 @@ type audit struct {
 
 	wake chan struct{} // has an element while there is something to do
 	done chan struct{} // closed when the goroutine has ended
-	// failures limits the lines of the log about records that are dropped.
-	failures loglimit.Limiter
+	// outage limits the lines of the log about records that are dropped.
+	outage loglimit.Outage
 }
 
 // auditPart is the records for one output.
@@ -190,14 +190,19 @@ func (a *audit) write(p *auditPart, torn bool) bool {
 	a.mu.Unlock()
 	if err != nil {
 		a.logDropped(err.Error())
+	} else if a.outage.Works() {
+		_, dropped := a.counts()
+		a.log.Info("records of the audit are written again", "dropped", dropped)
 	}
 	return err != nil && (torn && n == 0 || n > 0 && lines[n-1] != '\n')
 }
 
 func (a *audit) logDropped(why string) {
-	_, dropped := a.counts()
-	a.failures.Log(a.log, slog.LevelWarn, time.Now(), "records of the audit are dropped", "reason", why, "dropped", dropped,
-		"to_do", "see that the disk of audit.file is not full and fast enough; locks are not affected")
+	if a.outage.Fails(time.Now()) {
+		_, dropped := a.counts()
+		a.log.Warn("records of the audit are dropped", "reason", why, "dropped", dropped,
+			"to_do", "see that the disk of audit.file is not full and fast enough; locks are not affected")
+	}
 }
 
 // counts is how many records were written and dropped since the start.

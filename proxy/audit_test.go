@@ -7,12 +7,17 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"runtime"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"redlockd/redlock"
 )
@@ -203,6 +208,62 @@ func TestAuditOnAFullDisk(t *testing.T) {
 		t.Errorf("INFO: got audit_dropped %s, want 2", got)
 	}
 }
+
+// A disk that stays full for hours fills no log; and somebody who looks for the end of it finds that.
+func TestAuditLogsOfAFullDiskBackOff(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
+		var full atomic.Bool
+		log := new(testLog)
+		began := time.Now()
+		var at []string // seconds since began, and what was logged then
+		opts := slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+			if a.Key == slog.MessageKey {
+				at = append(at, fmt.Sprint(time.Since(began).Truncate(time.Second).Seconds(), " ", a.Value))
+			}
+			return a
+		}}
+		a := newAudit(writer(func(b []byte) (int, error) {
+			if full.Load() {
+				return 0, syscall.ENOSPC
+			}
+			return len(b), nil
+		}), true, slog.New(slog.NewTextHandler(log, &opts)))
+		record := func(d time.Duration) {
+			for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+				a.add(&auditRecord{Command: "lock"})
+				synctest.Wait()
+			}
+		}
+		full.Store(true)
+		record(200 * time.Second)
+		full.Store(false)
+		record(10 * time.Second)
+		full.Store(true) // again at once: nothing new
+		record(10 * time.Second)
+		full.Store(false)
+		record(10 * time.Minute)
+		full.Store(true)
+		record(3 * time.Second)
+		const dropped, again = "records of the audit are dropped", "records of the audit are written again"
+		var want []string
+		for _, second := range []int{0, 1, 3, 7, 15, 31, 63, 123, 183} {
+			want = append(want, fmt.Sprint(second, " ", dropped))
+		}
+		want = append(want, "200 "+again, "820 "+dropped, "821 "+dropped)
+		if !slices.Equal(at, want) {
+			t.Errorf("got %q, want %q", at, want)
+		}
+		if !strings.Contains(log.String(), "dropped=2000\n") {
+			t.Errorf("got %s, want how many were dropped", log)
+		}
+		a.close()
+	})
+}
+
+// writer is an output by a function.
+type writer func(b []byte) (int, error)
+
+func (w writer) Write(b []byte) (int, error) { return w(b) }
 
 // A disk that hangs: memory is bounded, locks are granted, and the server ends.
 func TestAuditOnADiskThatHangs(t *testing.T) {
