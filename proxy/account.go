@@ -34,6 +34,8 @@ type account struct {
 
 	// refused counts refusals by the limits of the user, for INFO and metrics.
 	refused *accountRefusals
+	// own are the statistics that INFO shows a confined user; nil: it sees those of the server.
+	own *ownStats
 }
 
 // accountRefusals counts what an account has refused, by its limit.
@@ -46,7 +48,10 @@ func newAccount(u *access.User, before *account) *account {
 		share: &redlock.Share{Name: u.Name}}
 	a.current.Store(u)
 	if before != nil {
-		a.share, a.refused = before.share, before.refused
+		a.share, a.refused, a.own = before.share, before.refused, before.own
+	}
+	if u.Confined() && a.own == nil {
+		a.own = newOwnStats()
 	}
 	return a
 }

@@ -31,7 +31,7 @@ import (
 //
 // Users who may not administer the server may send INFO. What they must not learn is left out by the
 // section's own function: infoMasters names masters to administrators only, and infoUsers shows a user
-// with a list of resources itself alone.
+// with a list of resources itself alone, as Commandstats and the like show it what it has run itself.
 var infoSections = []struct {
 	name      string
 	onRequest bool // shown only when it is named, or with all and everything
@@ -295,10 +295,18 @@ func infoUsers(r *reading, t *infoText, s *session) {
 
 // infoCommandstats has a line for each command that was called, with Redis's fields. No time is
 // measured: what a lock takes is the time of the masters (metric redlockd_lock_round_seconds) and of
-// waiting, not that of its handler.
-func infoCommandstats(r *reading, t *infoText, _ *session) {
+// waiting, not that of its handler. A user with a list of resources sees what it has run itself, here and
+// in the sections that follow.
+func infoCommandstats(r *reading, t *infoText, s *session) {
+	own := s.ownStats()
 	for _, row := range r.srv.table.rows {
-		calls, rejected, failed := row.stats.calls.Load(), row.stats.rejected.Load(), row.stats.failed.Load()
+		stats := row.stats
+		if own != nil {
+			if stats = own.of(row.stats); stats == nil {
+				continue
+			}
+		}
+		calls, rejected, failed := stats[commandCalls].Load(), stats[commandRejected].Load(), stats[commandFailed].Load()
 		if calls+rejected == 0 {
 			continue
 		}
@@ -309,8 +317,11 @@ func infoCommandstats(r *reading, t *infoText, _ *session) {
 
 // infoErrorstats has a line for each code of error replies that was sent, by name. The number of codes
 // is bounded (errorCodesMax), because scripts can return errors with codes of their own.
-func infoErrorstats(r *reading, t *infoText, _ *session) {
+func infoErrorstats(r *reading, t *infoText, s *session) {
 	counts := r.srv.stats.codes()
+	if own := s.ownStats(); own != nil {
+		counts, _ = own.read()
+	}
 	for _, code := range slices.Sorted(maps.Keys(counts)) {
 		fmt.Fprintf(t, "errorstat_%s:count=%d\r\n", code, counts[code])
 	}
@@ -318,9 +329,20 @@ func infoErrorstats(r *reading, t *infoText, _ *session) {
 
 // infoRefusedstats has a line for each command that was refused because this endpoint does not do what
 // it asks, or because its TTL is beyond a limit, by name, and for each that made a script be refused.
-func infoRefusedstats(r *reading, t *infoText, _ *session) {
+func infoRefusedstats(r *reading, t *infoText, s *session) {
 	_, counts := r.srv.stats.refusals()
+	if own := s.ownStats(); own != nil {
+		_, counts = own.read()
+	}
 	for _, name := range slices.Sorted(maps.Keys(counts)) {
 		fmt.Fprintf(t, "refusedstat_%s:count=%d\r\n", name, counts[name])
 	}
+}
+
+// ownStats are the statistics that the user sees; nil: those of the server.
+func (s *session) ownStats() *ownStats {
+	if !s.user().Confined() { // it may have been, until a reload
+		return nil
+	}
+	return s.account().own
 }

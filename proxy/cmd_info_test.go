@@ -1,10 +1,13 @@
 package proxy
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"redlockd/proxy/access"
 )
 
 // info asks for sections and returns their fields, after it has checked the form that clients parse: "# Section" lines
@@ -127,6 +130,61 @@ func TestINFOSections(t *testing.T) {
 		t.Errorf("INFO keyspace in RESP3: got %q", got)
 	}
 	c.do("INFO", "cluster").is(`"txt:# Cluster\r\ncluster_enabled:0\r\n"`)
+}
+
+// A user with a list of resources sees what it has run itself, on all of its connections; administrators see all.
+func TestStatisticsOfAConfinedUser(t *testing.T) {
+	srv := serve(t, func(o *Options) {
+		o.Users = []access.User{{Name: "root", Password: "r"}, {Name: "billing", Password: "b", Resources: []string{"billing:*"}},
+			{Name: "orders", Password: "o", Resources: []string{"orders:*"}}}
+	})
+	root, billing, orders := srv.dialAs("root"), srv.dialAs("billing"), srv.dialAs("orders")
+	root.do("ECHO", "x").is(`"x"`)
+	root.do("EVAL", "return redis.error_reply('SECRET of root')", "0").err("SECRET")
+	root.do("RENAME", "a", "b").err("ERR")
+	orders.do("PTTL", "orders:1").is(":-2")
+	srv.dialAs("billing").do("TTL", "billing:1").is(":-2")
+	billing.do("TTL", "orders:1").err("NOPERM")
+	billing.do("GET").err("ERR wrong number of arguments")
+	billing.do("UNLOCK", "billing:1").err("ERR")
+	billing.do("DEL", "billing:1").is(":0")
+	billing.do("RENAME", "a", "b").err("ERR")
+	names := func(c *client) string {
+		var all []string
+		for field, value := range c.info("commandstats", "errorstats", "refusedstats") {
+			if value != "" { // a field, no heading
+				all = append(all, field+" "+value)
+			}
+		}
+		slices.Sort(all)
+		return strings.Join(all, "\n")
+	}
+	const want = `cmdstat_del calls=1,usec=0,usec_per_call=0.00,rejected_calls=0,failed_calls=0
+cmdstat_get calls=0,usec=0,usec_per_call=0.00,rejected_calls=1,failed_calls=0
+cmdstat_info calls=1,usec=0,usec_per_call=0.00,rejected_calls=0,failed_calls=0
+cmdstat_ttl calls=1,usec=0,usec_per_call=0.00,rejected_calls=1,failed_calls=0
+cmdstat_unlock calls=0,usec=0,usec_per_call=0.00,rejected_calls=1,failed_calls=0
+errorstat_ERR count=3
+errorstat_NOPERM count=1
+refusedstat_rename count=1`
+	// AUTH itself is a command of the user before: nobody's here.
+	if got := names(billing); got != want {
+		t.Errorf("billing sees\n%s\nwant\n%s", got, want)
+	}
+	for _, want := range []string{"cmdstat_echo calls=1,", "cmdstat_pttl calls=1,", "cmdstat_ttl calls=1,", "cmdstat_auth calls=4,", "errorstat_NOPERM count=1", "errorstat_SECRET count=1", "refusedstat_rename count=2"} {
+		if got := names(root); !strings.Contains(got, want) {
+			t.Errorf("root sees\n%s\nwant %s in it", got, want)
+		}
+	}
+	// A reload that takes nothing from the user leaves its counts; CONFIG RESETSTAT does not.
+	srv.reload(Options{Users: slices.Clone(srv.live().Users)})
+	if got := names(billing); !strings.Contains(got, "cmdstat_del calls=1") {
+		t.Errorf("after a reload billing sees\n%s", got)
+	}
+	root.do("CONFIG", "RESETSTAT").is("+OK")
+	if got, want := names(billing), "cmdstat_info calls=1,usec=0,usec_per_call=0.00,rejected_calls=0,failed_calls=0"; got != want {
+		t.Errorf("after CONFIG RESETSTAT billing sees\n%s\nwant\n%s", got, want)
+	}
 }
 
 // Goal: errors are counted by code, commands by name, and CONFIG RESETSTAT begins anew, without touching what metrics read.

@@ -44,7 +44,8 @@
 //   - timeouts.go closes connections that have used up their time, output_total.go those for which too
 //     much waits.
 //   - Package status answers over HTTP: the status page, the metrics, health. http.go gives it what it
-//     shows, metrics.go the metrics, whose table INFO (cmd_info.go) reads, too. stats.go counts.
+//     shows, metrics.go the metrics, whose table INFO (cmd_info.go) reads, too. stats.go counts,
+//     and own_stats.go what a confined user sees.
 //
 // commands.go begins with the checklist for a new command. errors.go has the codes of errors.
 //

@@ -130,6 +130,9 @@ func (s *session) countRefused(refusal *refusedError, cmd *command) {
 	if err != nil { // a unix socket
 		host = s.conn.addr
 	}
+	if own := s.account().own; own != nil {
+		own.countRefused(name)
+	}
 	srv, now := s.server, time.Now()
 	dropped, first := srv.stats.countRefused(refuser{cmp.Or(library, client, host), name}, reasonOf(refusal.Error()), func() (int64, bool) {
 		if !mayLog { // strangers must not take the lines of others

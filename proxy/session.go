@@ -100,7 +100,7 @@ func (s *session) dispatch(args [][]byte) {
 	s.execute(c)
 	if c.slot == nil {
 		if isError(c.out[mark:]) {
-			s.server.countError(c.out[mark:])
+			s.server.countError(s.account(), c.out[mark:])
 		}
 		conn.batch.b = c.out
 		if s.silent() {
@@ -134,18 +134,18 @@ func (s *session) execute(c *call) {
 	if refusal != nil {
 		s.transaction.aborted = s.transaction.open
 		if cmd != nil {
-			cmd.stats.rejected.Add(1)
+			cmd.stats.count(s.account().own, commandRejected)
 		}
 		c.fail(refusal)
 		return
 	}
-	cmd.stats.calls.Add(1)
+	cmd.stats.count(s.account().own, commandCalls)
 	mark := len(c.out)
 	if err := cmd.handler(s, c); err != nil {
 		c.fail(err)
 	}
 	if c.slot == nil && isError(c.out[mark:]) {
-		cmd.stats.failed.Add(1)
+		cmd.stats.count(s.account().own, commandFailed)
 	}
 	if cmd.flags&flagAdmin != 0 {
 		s.auditAdmin(c, c.out[mark:])

@@ -238,8 +238,8 @@ func (sl *slot) postpone(to starter) bool {
 func (sl *slot) complete() redlock.Flusher {
 	s, conn := sl.s, sl.s.conn
 	if isError(sl.out) {
-		sl.cmd.stats.failed.Add(1)
-		s.server.countError(sl.out)
+		sl.cmd.stats.count(sl.account.own, commandFailed)
+		s.server.countError(sl.account, sl.out)
 	}
 	if sl.queuedKey != "" {
 		s.server.keyQueue.leave(sl.queuedKey)

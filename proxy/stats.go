@@ -1,14 +1,12 @@
 package proxy
 
 import (
-	"bytes"
 	"crypto/rand"
 	"encoding/hex"
 	"hash/fnv"
 	"maps"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -47,10 +45,6 @@ type stats struct {
 	rateOf uint64
 }
 
-// errorCodesMax bounds byCode. Handlers use a dozen codes; the bound is for a script that returns
-// errors with codes of its own.
-const errorCodesMax = 64
-
 func newStats(now time.Time) *stats {
 	var id [20]byte
 	rand.Read(id[:])
@@ -70,24 +64,19 @@ func everyCode() map[string]uint64 {
 	return counts
 }
 
-// commandStats are counted for each row of the command table.
-type commandStats struct {
-	calls    atomic.Uint64 // executed
-	rejected atomic.Uint64 // refused before they were executed: arity, login, draining
-	failed   atomic.Uint64 // executed and answered with an error
-}
-
-// countError counts an error reply. Any goroutine may call it.
-func (srv *Server) countError(reply []byte) {
+// countError counts an error reply of the account's user. Any goroutine may call it.
+func (srv *Server) countError(a *account, reply []byte) {
 	srv.counters[countErrors].Add(1)
 	srv.stats.countCode(reply)
+	if a.own != nil {
+		a.own.countError(reply)
+	}
 }
 
 // countCode counts an error reply by its first word. One that has none of reasonable length is from a
 // script, and counted as codeOther alone.
 func (st *stats) countCode(reply []byte) {
-	code, _, _ := bytes.Cut(reply, []byte(" "))
-	code = bytes.TrimPrefix(code, []byte("-"))
+	code := codeOf(reply)
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	if _, known := st.everByCode[string(code)]; known {
@@ -95,12 +84,7 @@ func (st *stats) countCode(reply []byte) {
 	} else {
 		st.everByCode[codeOther]++
 	}
-	if len(code) == 0 || len(code) > 31 {
-		return
-	}
-	if _, known := st.byCode[string(code)]; known || len(st.byCode) < errorCodesMax {
-		st.byCode[string(code)]++
-	}
+	countCode(st.byCode, code)
 }
 
 // codes counts the error replies by code.
@@ -177,9 +161,14 @@ func (srv *Server) totalsSinceReset() totals {
 // resetStats is CONFIG RESETSTAT, for Stats, Commandstats, Errorstats and Refusedstats of INFO.
 func (srv *Server) resetStats() {
 	for _, row := range srv.table.rows {
-		row.stats.calls.Store(0)
-		row.stats.rejected.Store(0)
-		row.stats.failed.Store(0)
+		for what := range row.stats {
+			row.stats[what].Store(0)
+		}
+	}
+	for _, a := range srv.live().accounts {
+		if a.own != nil {
+			a.own.reset()
+		}
 	}
 	n := srv.totals()
 	srv.stats.mu.Lock()

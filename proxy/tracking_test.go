@@ -488,7 +488,7 @@ func TestRueidislockWakesUp(t *testing.T) {
 		t.Fatalf("a lock that is held: got %v, want ErrNotLocked", err)
 	}
 	evals := srv.table.named([]byte("EVALSHA")).stats
-	before := evals.calls.Load()
+	before := evals[commandCalls].Load()
 	granted := make(chan error, 1)
 	go func() {
 		_, release, err := lockers[1].WithContext(ctx, "r")
@@ -497,7 +497,7 @@ func TestRueidislockWakesUp(t *testing.T) {
 		}
 		granted <- err
 	}()
-	eventually(t, "the other one has tried", func() bool { return evals.calls.Load() > before })
+	eventually(t, "the other one has tried", func() bool { return evals[commandCalls].Load() > before })
 	release()
 	select {
 	case err := <-granted:
