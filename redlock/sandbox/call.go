@@ -1,7 +1,5 @@
 package sandbox
 
-import "fmt"
-
 // Calls. The caller puts the arguments on the stack of the machine, and finds the results in their
 // place. Functions of Lua move their arguments to slots; functions in Go work on the stack (call).
 //
@@ -51,7 +49,7 @@ func (m *machine) call(callee value, base, line int) {
 		if fn, ok = metaField(callee, "__call").(*function); !ok {
 			m.raise(line, "attempt to call a %s value", typeName(callee))
 		}
-		m.stack = append(m.stack, nil)
+		m.push(nil)
 		copy(m.stack[base+1:], m.stack[base:])
 		m.stack[base] = callee
 	}
@@ -139,7 +137,7 @@ func (m *machine) protect(callee value, base int) (raised *luaError) {
 // callFor calls a function for one result: a metamethod.
 func (m *machine) callFor(line int, fn value, args ...value) value {
 	base := len(m.stack)
-	m.stack = append(m.stack, args...)
+	m.pushAll(args)
 	m.call(fn, base, line)
 	return m.first(base)
 }
@@ -168,7 +166,7 @@ func (c *call) get(i int) value {
 func (c *call) top() int { return len(c.m.stack) - c.base }
 
 // push puts a value on top: an argument for invoke, or a result.
-func (c *call) push(v value) { c.m.stack = append(c.m.stack, v) }
+func (c *call) push(v value) { c.m.push(v) }
 
 // result puts the one result of a function on top, and results puts several there. They say how many.
 func (c *call) result(v value) int {
@@ -177,7 +175,7 @@ func (c *call) result(v value) int {
 }
 
 func (c *call) results(list ...value) int {
-	c.m.stack = append(c.m.stack, list...)
+	c.m.pushAll(list)
 	return len(list)
 }
 
@@ -198,18 +196,14 @@ func (c *call) invoke(fn value, n int) value {
 	return m.first(base)
 }
 
-// position is "user_script:1: " for the function of Lua that called (level 1), or its caller (2), and
-// "" if that is not Lua.
-func (c *call) position(level int) string {
-	line := 0
+// lineOf is the line of the function of Lua that called (level 1), or of its caller (2), and 0 if that is
+// not Lua.
+func (c *call) lineOf(level int) int {
 	switch {
 	case level == 1:
-		line = c.line
+		return c.line
 	case level == 2 && c.line > 0:
-		line = c.m.frame.callerLine
+		return c.m.frame.callerLine
 	}
-	if line == 0 {
-		return ""
-	}
-	return fmt.Sprintf("%s:%d: ", chunkName, line)
+	return 0
 }

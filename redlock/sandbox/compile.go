@@ -343,7 +343,8 @@ func (c *compiler) genericFor(s *ast.GenericForStmt) stmt {
 		slots := f.slots[hidden[0].slot:]
 		for {
 			m.step(1)
-			m.stack = append(m.stack, slots[1], slots[2])
+			m.push(slots[1])
+			m.push(slots[2])
 			m.call(slots[0], base, line)
 			m.adjust(base + len(names))
 			if slots[2] = m.stack[base]; slots[2] == nil {
@@ -364,7 +365,7 @@ func (c *compiler) genericFor(s *ast.GenericForStmt) stmt {
 // adjust makes the stack n values long: with nil, or without what is too much.
 func (m *machine) adjust(n int) {
 	for len(m.stack) < n {
-		m.stack = append(m.stack, nil)
+		m.push(nil)
 	}
 	m.stack = m.stack[:n]
 }
@@ -495,7 +496,7 @@ func (c *compiler) assign(at ast.PositionHolder, left, right []ast.Expr) stmt {
 		base := len(m.stack)
 		for _, e := range early {
 			v := e(f)
-			m.stack = append(m.stack, v)
+			m.push(v)
 		}
 		values := len(m.stack)
 		push(f)

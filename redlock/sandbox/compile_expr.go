@@ -241,7 +241,7 @@ func (c *compiler) list(exprs []ast.Expr) values {
 			c.variadic(e)
 			last = func(f *frame) {
 				f.m.many(len(f.varargs))
-				f.m.stack = append(f.m.stack, f.varargs...)
+				f.m.pushAll(f.varargs)
 			}
 		}
 	}
@@ -249,7 +249,7 @@ func (c *compiler) list(exprs []ast.Expr) values {
 		e := c.expr(exprs[n])
 		last = func(f *frame) {
 			v := e(f)
-			f.m.stack = append(f.m.stack, v)
+			f.m.push(v)
 		}
 	}
 	if n == 0 {
@@ -258,7 +258,7 @@ func (c *compiler) list(exprs []ast.Expr) values {
 	return func(f *frame) {
 		for _, e := range single {
 			v := e(f)
-			f.m.stack = append(f.m.stack, v)
+			f.m.push(v)
 		}
 		last(f)
 	}
@@ -288,7 +288,7 @@ func (c *compiler) callee(e *ast.FuncCallExpr) func(f *frame) value {
 	return func(f *frame) value {
 		o := object(f)
 		v := f.m.index(o, method, line)
-		f.m.stack = append(f.m.stack, o)
+		f.m.push(o)
 		push(f)
 		return v
 	}
@@ -336,7 +336,7 @@ func (c *compiler) concat(e *ast.StringConcatOpExpr) expr {
 		base := len(m.stack)
 		for _, o := range operands {
 			v := o(f)
-			m.stack = append(m.stack, v)
+			m.push(v)
 		}
 		v := m.concat(m.stack[base:], line)
 		m.stack = m.stack[:base]
@@ -427,7 +427,7 @@ func (c *compiler) constructor(e *ast.TableExpr) expr {
 			x := &fields[i]
 			if x.key == nil {
 				v := x.value(f)
-				m.stack = append(m.stack, v)
+				m.push(v)
 				continue
 			}
 			var k value

@@ -66,22 +66,24 @@ func (m *machine) tableReply(t *table, depth int) resp.Value {
 		}
 	}
 	r := resp.Value{Kind: resp.Array}
-	for i := 1; ; i++ {
-		v := t.at(i)
-		if v == nil {
-			return r
+	n := 0
+	for t.at(n+1) != nil {
+		n++
+	}
+	if n == 0 {
+		return r
+	}
+	// Tables can contain one another, so that a few of them make a reply that is as large as two to the
+	// power of their number.
+	m.step(4 * n)
+	m.charge(n * replyBytes)
+	r.Elems = make([]resp.Value, n)
+	for i := range r.Elems {
+		v := t.at(i + 1)
+		if s, ok := v.(string); ok {
+			m.charge(len(s)) // it is written once for each time that it is in the reply
 		}
-		r.Elems = append(r.Elems, m.charged(v, depth))
+		r.Elems[i] = m.reply(v, depth+1)
 	}
-}
-
-// charged converts one element and counts it: tables can contain one another, so that a few of them
-// make a reply that is as large as two to the power of their number.
-func (m *machine) charged(v value, depth int) resp.Value {
-	m.step(4)
-	m.charge(replyBytes)
-	if s, ok := v.(string); ok {
-		m.charge(len(s)) // it is written once for each time that it is in the reply
-	}
-	return m.reply(v, depth+1)
+	return r
 }

@@ -13,6 +13,7 @@
 //	          SHA1,         the syntax tree     its stack, its errors     convert.go: values of Lua <-> resp.Value
 //	          the parser    becomes closures    operators.go
 //	          of gopher-lua of Go: proto.go     value.go: values, tables; memory.go: what they take
+//	                                            builder.go: texts, charged before they are made
 //	                                            library_*.go, pattern.go, number.go: what scripts call
 //
 // # Why it is ours
@@ -49,18 +50,22 @@
 // # What is bounded, and what is not
 //
 // All limits of a run are in Limits. Instructions are the nodes of the statements that are executed;
-// functions that do more for longer arguments (patterns, sort, concat, …) are charged for it. Bytes
-// counts what the run allocates, also what was dropped since, so it bounds the memory that can be alive
-// (memory.go): strings, tables and what they grow by, no matter which function made them grow,
-// closures, errors, replies, Go's stack. The clock is looked at every 64 instructions, and at every one
-// after 64 have taken long. No more than 5 ms are counted from one look to the next: where a container
-// is out of its share of the processor for 100 ms, a script that does little is not stopped for it.
-// Long work is counted before it is done, so a run overshoots its time by some milliseconds at worst.
+// functions that read long arguments (patterns, sort, …) are charged for it. Bytes counts what the run
+// allocates, also what was dropped since, so it bounds the memory that can be alive (memory.go):
+// strings, tables and what they grow by, no matter which function made them grow, closures, errors,
+// replies, Go's stack. Each byte is charged before it is allocated: functions in Go make texts with
+// builder.go only. A run allocates at most twice its Bytes, and 128 KiB more for the machine.
+//
+// The clock is looked at every 64 instructions, at every one after 64 have taken long, and every 64 KiB
+// that are allocated. No more than 5 ms are counted from one look to the next: where a container is out
+// of its share of the processor for 100 ms, a script that does little is not stopped for it. Long work
+// is counted before it is done, so a run overshoots its time by some milliseconds at worst. It takes at
+// most three times its Time (ceiling_test.go).
 // Depth of calls is bounded by 200, that of pcall by 100.
 //
 // Of a script these are bounded: its length by SourceMax, the nesting of its expressions and blocks by
 // 250, the local variables of a function by 200 and its upvalues by 60, as in C Lua. Compiling takes
-// time and memory in proportion to the length.
+// time and memory in proportion to the length: up to 1 KiB for a byte, for nothing but parentheses.
 //
 // Not bounded: how many runs there are at a time, which is the user's. What all runs can hold is the
 // number of them times Bytes.

@@ -1,7 +1,5 @@
 package sandbox
 
-import "fmt"
-
 // globals are what scripts see beside KEYS, ARGV and _G. They and all tables in them are read-only, and
 // the same for all runs.
 var globals, stringMeta, globalsMeta *table
@@ -12,7 +10,7 @@ func init() {
 	stringMeta = library(nil, map[string]value{"__index": globals.getString("string")})
 	// Scripts do not see that of _G.
 	globalsMeta = library(map[string]func(c *call) int{"__index": func(c *call) int {
-		c.m.missingGlobal(c.line, text(c.get(2)))
+		c.m.missingGlobal(c.line, c.m.text(c.get(2)))
 		return 0
 	}}, nil)
 }
@@ -69,8 +67,7 @@ func (m *machine) missingGlobal(line int, name string) {
 	if missing[name] {
 		m.end(&unavailableError{name})
 	}
-	m.chargeString(len(name))
-	m.raise(line, "Script attempted to access nonexistent global variable '%s'", name)
+	m.raiseText(line, "Script attempted to access nonexistent global variable '", name, "'")
 }
 
 // Arguments of a function in Go. The conversions and the words are those of Lua's auxiliary library.
@@ -95,7 +92,7 @@ func (c *call) argAny(i int) value {
 }
 
 func (c *call) argString(i int) string {
-	text, ok := concatText(c.get(i))
+	text, ok := c.m.concatText(c.get(i))
 	if !ok {
 		c.badType(i, "string")
 	}
@@ -135,6 +132,7 @@ func toNumber(m *machine, v value) (f float64, ok bool) {
 		if len(v) >= 64 {
 			m.step(len(v))
 		}
+		m.charge(parseBytes * len(v))
 		return parseNumber(v)
 	}
 	return 0, false
@@ -149,20 +147,23 @@ func (m *machine) each(t *table, f func(k, v value)) {
 }
 
 // text is tostring without metatables. An address would tell runs apart: all tables have the same.
-func text(v value) string {
+func (m *machine) text(v value) string {
 	switch v := v.(type) {
-	case nil:
-		return "nil"
+	case bool:
+		if v {
+			return "true"
+		}
+		return "false"
 	case string:
 		return v
 	case float64:
-		return numberString(v)
+		return m.numberString(v, 14)
 	case *table:
-		return fmt.Sprintf("table: 0x%012x", 0)
+		return "table: 0x000000000000"
 	case *function:
-		return fmt.Sprintf("function: 0x%012x", 0)
+		return "function: 0x000000000000"
 	case *userdata:
 		return "userdata: (nil)"
 	}
-	return fmt.Sprint(v)
+	return "nil"
 }

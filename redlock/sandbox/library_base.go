@@ -33,9 +33,7 @@ func luaAssert(c *call) int {
 		if c.top() < 2 {
 			c.raise("assertion failed!")
 		}
-		text := c.argString(2)
-		c.m.chargeString(len(text))
-		c.raise("%s", text)
+		c.m.raiseText(c.line, c.argString(2))
 	}
 	return c.top()
 }
@@ -43,9 +41,10 @@ func luaAssert(c *call) int {
 // luaRaise is error(). Like Lua 5.1's it takes no argument for nil, and a number for a string.
 func luaRaise(c *call) int {
 	v, level := c.get(1), c.optInt(2, 1)
-	if text, ok := concatText(v); ok {
-		c.m.chargeString(len(text))
-		v = c.position(level) + text
+	b := builder{m: c.m}
+	b.position(c.lineOf(level))
+	if b.value(v) {
+		v = b.string()
 	}
 	if c.line > 0 {
 		c.m.line = c.line
@@ -217,7 +216,7 @@ func luaTostring(c *call) int {
 		c.push(v)
 		return c.result(c.invoke(f, 1))
 	}
-	return c.result(text(v))
+	return c.result(c.m.text(v))
 }
 
 // unpackMax is how many values a table or a string can be unpacked to, as in C Lua.

@@ -1,11 +1,9 @@
 package sandbox
 
 import (
-	"fmt"
 	"math"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 )
 
 // The library cjson with the defaults of the one in Redis: nesting to 1000, numbers as %.14g, arrays
@@ -22,72 +20,76 @@ func cjsonEncode(c *call) int {
 	if c.top() != 1 {
 		c.badArgument(1, "expected 1 argument")
 	}
-	b := c.appendJSON(nil, c.get(1), 0)
-	return c.result(string(b))
+	e := encoder{call: c, builder: builder{m: c.m}}
+	e.value(c.get(1), 0)
+	return c.result(e.string())
 }
 
-func (c *call) appendJSON(b []byte, v value, depth int) []byte {
-	c.m.step(1)
+// encoder writes one value after another.
+type encoder struct {
+	*call
+	builder
+}
+
+func (e *encoder) value(v value, depth int) {
+	e.call.m.step(1)
 	switch v := v.(type) {
 	case string:
-		return c.m.appendJSONString(b, v)
+		e.quoted(v)
 	case float64:
 		if math.IsInf(v, 0) || v != v {
-			c.raise("Cannot serialise number: must not be NaN or Inf")
+			e.raise("Cannot serialise number: must not be NaN or Inf")
 		}
-		c.m.charge(24)
-		return appendNumber(b, v, 14)
+		e.number(v, 14)
 	case bool:
-		return strconv.AppendBool(b, v)
+		e.text(e.call.m.text(v))
 	case nil:
-		return append(b, "null"...)
-	case *userdata:
-		if v == null {
-			return append(b, "null"...)
-		}
+		e.text("null")
+	case *userdata: // cjson.null
+		e.text("null")
 	case *table:
-		return c.appendJSONTable(b, v, depth+1)
+		e.table(v, depth+1)
+	default:
+		e.raise("Cannot serialise %s: type not supported", typeName(v))
 	}
-	c.raise("Cannot serialise %s: type not supported", typeName(v))
-	return b
 }
 
-func (c *call) appendJSONTable(b []byte, t *table, depth int) []byte {
-	m := c.m
+func (e *encoder) table(t *table, depth int) {
 	if depth > jsonDepthMax {
-		c.raise("Cannot serialise, excessive nesting (%d)", depth)
+		e.raise("Cannot serialise, excessive nesting (%d)", depth)
 	}
-	if n := c.jsonArray(t); n > 0 {
-		b = append(b, '[')
+	if n := e.jsonArray(t); n > 0 {
+		e.byte('[')
 		for i := 1; i <= n; i++ {
 			if i > 1 {
-				b = append(b, ',')
+				e.byte(',')
 			}
-			b = c.appendJSON(b, t.at(i), depth)
-			m.charge(4)
+			e.value(t.at(i), depth)
 		}
-		return append(b, ']')
+		e.byte(']')
+		return
 	}
-	b = append(b, '{')
+	e.byte('{')
 	first := true
-	m.each(t, func(k, v value) {
+	e.call.m.each(t, func(k, v value) {
 		if !first {
-			b = append(b, ',')
+			e.byte(',')
 		}
 		first = false
 		switch k := k.(type) {
 		case string:
-			b = m.appendJSONString(b, k)
+			e.quoted(k)
 		case float64:
-			b = m.appendJSONString(b, numberString(k))
+			e.byte('"')
+			e.number(k, 14)
+			e.byte('"')
 		default:
-			c.raise("Cannot serialise %s: table key must be a number or string", typeName(k))
+			e.raise("Cannot serialise %s: table key must be a number or string", typeName(k))
 		}
-		m.charge(4)
-		b = append(b, ':')
-		b = c.appendJSON(b, v, depth)
+		e.byte(':')
+		e.value(v, depth)
 	})
-	return append(b, '}')
+	e.byte('}')
 }
 
 // jsonArray is the length of an array, a table whose keys are all positive integers, and else 0.
@@ -110,34 +112,40 @@ func (c *call) jsonArray(t *table) int {
 	return int(greatest)
 }
 
-func (m *machine) appendJSONString(b []byte, s string) []byte {
-	m.chargeString(len(s) + 2)
-	b = append(b, '"')
+// quoted writes a string as JSON has it.
+func (e *encoder) quoted(s string) {
+	e.call.m.step(len(s) / 64)
+	e.grow(len(s) + 2)
+	e.byte('"')
 	for i := range len(s) {
 		switch c := s[i]; c {
 		case '"', '\\', '/':
-			b = append(b, '\\', c)
+			e.byte('\\')
+			e.byte(c)
 		case '\b':
-			b = append(b, `\b`...)
+			e.text(`\b`)
 		case '\t':
-			b = append(b, `\t`...)
+			e.text(`\t`)
 		case '\n':
-			b = append(b, `\n`...)
+			e.text(`\n`)
 		case '\f':
-			b = append(b, `\f`...)
+			e.text(`\f`)
 		case '\r':
-			b = append(b, `\r`...)
+			e.text(`\r`)
 		default:
 			if c < ' ' || c == 0x7f {
-				m.charge(6)
-				b = fmt.Appendf(b, `\u%04x`, c)
+				e.text(`\u00`)
+				e.byte(hexDigits[c>>4])
+				e.byte(hexDigits[c&15])
 			} else {
-				b = append(b, c)
+				e.byte(c)
 			}
 		}
 	}
-	return append(b, '"')
+	e.byte('"')
 }
+
+const hexDigits = "0123456789abcdef"
 
 func cjsonDecode(c *call) int {
 	if c.top() != 1 {
@@ -283,11 +291,13 @@ func (d *decoder) number() value {
 		end++
 	}
 	for ; end > d.at; end-- {
+		d.m.step((end - d.at) / 16)
+		d.m.charge(parseBytes * (end - d.at))
 		if f, ok := parseNumber(d.s[d.at:end]); ok {
 			d.at = end
 			return f
 		}
-		d.m.step(1 + (end-d.at)/16)
+		d.m.step(1)
 	}
 	d.fail("value", "invalid number")
 	return nil
@@ -296,23 +306,30 @@ func (d *decoder) number() value {
 // escapes are the characters that stand behind a backslash, and what they mean, by turns.
 const escapes = "\"\"\\\\//b\bf\fn\nr\rt\t"
 
+// text reads a string. One without escapes shares the bytes of s.
 func (d *decoder) text() string {
-	var b []byte
-	for i := d.at + 1; i < len(d.s); i++ {
+	b := builder{m: d.m}
+	begin := d.at + 1 // of what is not in b yet
+	for i := begin; i < len(d.s); i++ {
 		switch c := d.s[i]; c {
 		case '"':
-			d.m.chargeString(len(b))
 			d.at = i + 1
-			return string(b)
+			if b.b.Len() == 0 {
+				return d.s[begin:i]
+			}
+			b.text(d.s[begin:i])
+			return b.string()
 		case '\\':
+			b.text(d.s[begin:i])
 			if i++; i < len(d.s) && d.s[i] == 'u' {
 				r, n := codePoint(d.s[i-1:])
 				if n == 0 {
 					d.at = i - 1
 					d.fail("value", "invalid unicode escape code")
 				}
-				b = utf8.AppendRune(b, r)
+				b.rune(r)
 				i += n - 2
+				begin = i + 1
 				continue
 			}
 			at := -1
@@ -323,9 +340,8 @@ func (d *decoder) text() string {
 				d.at = i - 1
 				d.fail("value", "invalid escape code")
 			}
-			b = append(b, escapes[at|1])
-		default:
-			b = append(b, c)
+			b.byte(escapes[at|1])
+			begin = i + 1
 		}
 	}
 	d.at = len(d.s)

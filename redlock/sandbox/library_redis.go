@@ -49,14 +49,18 @@ func (m *machine) command(c *call) resp.Value {
 	if n == 0 {
 		return resp.Value{Kind: resp.Error, Text: "ERR Please specify at least one argument for this redis lib call"}
 	}
+	if cap(m.args) < n {
+		m.charge(n * stringBytes)
+		m.args = make([]string, 0, n)
+	}
 	m.args = m.args[:0]
 	for i := 1; i <= n; i++ {
 		switch v := c.get(i).(type) {
 		case string:
+			m.chargeLong(v)
 			m.args = append(m.args, v)
 		case float64:
-			var room [32]byte
-			m.args = append(m.args, string(appendNumber(room[:0], v, 17)))
+			m.args = append(m.args, m.numberString(v, 17))
 		default:
 			return resp.Value{Kind: resp.Error, Text: "ERR Lua redis lib command arguments must be strings or integers"}
 		}
@@ -72,10 +76,15 @@ func (m *machine) command(c *call) resp.Value {
 	return reply
 }
 
-func (m *machine) chargeReply(r resp.Value) {
-	if len(r.Text) > 64 {
-		m.charge(len(r.Text))
+// chargeLong counts a text that the Caller gets or has made. For short ones the call itself is counted.
+func (m *machine) chargeLong(text string) {
+	if len(text) > 64 {
+		m.charge(len(text))
 	}
+}
+
+func (m *machine) chargeReply(r resp.Value) {
+	m.chargeLong(r.Text)
 	if len(r.Elems) > 0 {
 		m.charge(tableBytes + len(r.Elems)*replyBytes)
 		for _, e := range r.Elems {
@@ -91,29 +100,35 @@ func singleField(c *call, name string) int {
 		return c.result(c.m.holder("err", "ERR wrong number or type of arguments"))
 	}
 	if name == "err" {
-		c.m.chargeString(len(text))
-		text = errorMessage(text)
+		text = c.m.errorMessage(text)
 	}
 	return c.result(c.m.holder(name, text))
 }
 
 // errorMessage gives an error that is one word the code ERR, and takes a leading minus away.
-func errorMessage(text string) string {
+func (m *machine) errorMessage(text string) string {
 	text = strings.TrimPrefix(text, "-")
 	if strings.Contains(text, " ") {
 		return text
 	}
-	return "ERR " + text
+	b := builder{m: m}
+	b.text("ERR ")
+	b.text(text)
+	return b.string()
 }
 
 func redisSha1hex(c *call) int {
 	if c.top() != 1 {
 		c.m.raiseReply("ERR wrong number of arguments")
 	}
-	text, _ := concatText(c.get(1)) // of what is neither a string nor a number it is that of nothing
+	text, _ := c.m.concatText(c.get(1)) // of what is neither a string nor a number it is that of nothing
 	c.m.step(len(text) / 16)
+	c.m.charge(len(text) + shaBytes)
 	return c.result(SHA(text))
 }
+
+// shaBytes is what SHA takes beside a copy of the text.
+const shaBytes = 128
 
 // raiseReply raises an error reply.
 func (m *machine) raiseReply(message string) { m.throw(m.holder("err", message)) }

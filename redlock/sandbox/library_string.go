@@ -1,9 +1,7 @@
 package sandbox
 
 import (
-	"fmt"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -12,7 +10,7 @@ var stringFunctions = map[string]func(c *call) int{
 	"byte": stringByte, "char": stringChar, "find": stringFind, "format": stringFormat,
 	"gfind": stringGmatch, "gmatch": stringGmatch, "gsub": stringGsub, "match": stringFind, "rep": stringRep,
 	"len":   func(c *call) int { return c.result(float64(len(c.argString(1)))) },
-	"lower": stringMap(lowerASCII), "reverse": stringMap(slices.Reverse[[]byte]),
+	"lower": stringMap(lowerASCII), "reverse": stringReverse,
 	"sub": stringSub, "upper": stringMap(upperASCII),
 }
 
@@ -43,44 +41,52 @@ func stringByte(c *call) int {
 }
 
 func stringChar(c *call) int {
-	n := c.top()
-	c.m.chargeString(n)
-	b := make([]byte, n)
-	for i := range b {
+	b := builder{m: c.m}
+	b.grow(c.top())
+	for i := range c.top() {
 		n := c.argInt(i + 1)
 		if n < 0 || n > 255 {
 			c.badArgument(i+1, "invalid value")
 		}
-		b[i] = byte(n)
+		b.byte(byte(n))
 	}
-	return c.result(string(b))
+	return c.result(b.string())
 }
 
-// stringMap is a function that makes a string of the same length.
-func stringMap(f func(b []byte)) func(c *call) int {
+// stringMap is a function that replaces each byte.
+func stringMap(f func(c byte) byte) func(c *call) int {
 	return func(c *call) int {
 		s := c.argString(1)
-		c.m.chargeString(len(s))
-		b := []byte(s)
-		f(b)
-		return c.result(string(b))
+		c.m.step(len(s) / 64)
+		b := builder{m: c.m}
+		b.mapped(s, f)
+		return c.result(b.string())
 	}
 }
 
-func lowerASCII(b []byte) {
-	for i, c := range b {
-		if 'A' <= c && c <= 'Z' {
-			b[i] = c + 'a' - 'A'
-		}
+func lowerASCII(c byte) byte {
+	if 'A' <= c && c <= 'Z' {
+		return c + 'a' - 'A'
 	}
+	return c
 }
 
-func upperASCII(b []byte) {
-	for i, c := range b {
-		if 'a' <= c && c <= 'z' {
-			b[i] = c - 'a' + 'A'
-		}
+func upperASCII(c byte) byte {
+	if 'a' <= c && c <= 'z' {
+		return c - 'a' + 'A'
 	}
+	return c
+}
+
+func stringReverse(c *call) int {
+	s := c.argString(1)
+	c.m.step(len(s) / 64)
+	b := builder{m: c.m}
+	b.grow(len(s))
+	for i := len(s) - 1; i >= 0; i-- {
+		b.byte(s[i])
+	}
+	return c.result(b.string())
 }
 
 func stringRep(c *call) int {
@@ -91,8 +97,9 @@ func stringRep(c *call) int {
 	if n > c.m.limits.Bytes {
 		n = c.m.limits.Bytes + 1
 	}
-	c.m.chargeString(len(s) * n)
-	return c.result(strings.Repeat(s, n))
+	b := builder{m: c.m}
+	b.repeat(s, n)
+	return c.result(b.string())
 }
 
 func stringSub(c *call) int {
@@ -164,7 +171,7 @@ func stringGsub(c *call) int {
 	with := c.get(3)
 	switch v := with.(type) {
 	case float64:
-		with = numberString(v)
+		with = c.m.numberString(v, 14)
 	case string, *table, *function:
 	default:
 		c.badArgument(3, "string/function/table expected")
@@ -173,20 +180,20 @@ func stringGsub(c *call) int {
 	f := finder{call: c, s: s}
 	var anchored bool
 	f.p, anchored = strings.CutPrefix(p, "^")
-	var b []byte
+	b := builder{m: c.m}
+	b.grow(len(s) + 16) // of a lock's name and what is put in it, enough
 	n, i := 0, 0
 	for n < most {
 		end := f.start(i)
 		if end >= 0 {
 			n++
-			before := len(b)
-			b = f.replacement(b, i, end, with)
-			c.m.chargeString(len(b) - before)
+			c.m.step(1) // an empty pattern takes none
+			f.replacement(&b, i, end, with)
 		}
 		if end > i {
 			i = end
 		} else if i < len(s) {
-			b = append(b, s[i])
+			b.byte(s[i])
 			i++
 		} else {
 			break
@@ -196,75 +203,75 @@ func stringGsub(c *call) int {
 		}
 	}
 	i = min(i, len(s))
-	c.m.chargeString(len(b) + len(s) - i)
-	return c.results(string(b)+s[i:], float64(n))
+	b.text(s[i:])
+	return c.results(b.string(), float64(n))
 }
 
-// replacement appends what gsub puts in place of s[i:end].
-func (f *finder) replacement(b []byte, i, end int, with value) []byte {
+// replacement writes what gsub puts in place of s[i:end].
+func (f *finder) replacement(b *builder, i, end int, with value) {
 	var v value
 	switch w := with.(type) {
 	case string:
-		return f.template(b, i, end, w)
+		f.template(b, i, end, w)
+		return
 	case *table:
 		v = f.m.index(w, f.capture(0, i, end), f.line)
 	case *function:
 		v = f.invoke(w, f.pushCaptures(i, end, true))
 	}
-	switch v := v.(type) {
-	case string:
-		f.m.charge(len(v))
-		return append(b, v...)
-	case float64:
-		return appendNumber(b, v, 14)
-	}
-	if truthy(v) {
+	switch {
+	case b.value(v):
+	case truthy(v):
 		f.raise("invalid replacement value (a %s)", typeName(v))
+	default:
+		b.text(f.s[i:end])
 	}
-	return append(b, f.s[i:end]...)
 }
 
-// template appends a replacement in which %1 is the first capture.
-func (f *finder) template(b []byte, i, end int, with string) []byte {
+// template writes a replacement in which %1 is the first capture.
+func (f *finder) template(b *builder, i, end int, with string) {
 	f.m.step(len(with) / 16)
 	for k := 0; k < len(with); k++ {
 		c := with[k]
 		if c != '%' {
-			b = append(b, c)
+			b.byte(c)
 			continue
 		}
 		k++
 		switch {
 		case k == len(with):
-			b = append(b, 0) // as C's string ends with it
+			b.byte(0) // as C's string ends with it
 		case with[k] == '0':
-			b = append(b, f.s[i:end]...)
+			b.text(f.s[i:end])
 		case '1' <= with[k] && with[k] <= '9':
-			text, _ := concatText(f.capture(int(with[k]-'1'), i, end))
-			f.m.charge(len(text))
-			b = append(b, text...)
+			if text, position := f.captured(int(with[k]-'1'), i, end); position > 0 {
+				b.number(float64(position), 14)
+			} else {
+				b.text(text)
+			}
 		default:
-			b = append(b, with[k])
+			b.byte(with[k])
 		}
 	}
-	return b
 }
 
 // stringFormat is string.format: widths and precisions have at most two digits, as in Lua.
 func stringFormat(c *call) int {
 	format := c.argString(1)
-	var b []byte
+	b := builder{m: c.m}
+	b.grow(len(format))
 	arg := 1
 	for i := 0; i < len(format); i++ {
 		if format[i] != '%' {
-			b = append(b, format[i])
+			b.byte(format[i])
 			continue
 		}
 		i++
 		if i < len(format) && format[i] == '%' {
-			b = append(b, '%')
+			b.byte('%')
 			continue
 		}
+		c.m.step(1)
 		if arg++; arg > c.top() {
 			c.badArgument(arg, "no value")
 		}
@@ -291,83 +298,87 @@ func stringFormat(c *call) int {
 		if i < len(format) {
 			verb = format[i]
 		}
-		before := len(b)
-		b = formatOne(c, b, format[begin:min(i, len(format))], verb, arg)
-		c.m.chargeString(len(b) - before)
+		c.formatOne(&b, format[begin:min(i, len(format))], verb, arg)
 	}
-	c.m.chargeString(len(b))
-	return c.result(string(b))
+	return c.result(b.string())
 }
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
-// formatOne appends one argument. Go's fmt has C's flags, widths and precisions, with these exceptions.
-func formatOne(c *call, b []byte, spec string, verb byte, arg int) []byte {
+// formatOne writes one argument. Go's fmt has C's flags, widths and precisions, with these exceptions.
+// What it takes beside the text, a spec for fmt, is charged first.
+func (c *call) formatOne(b *builder, spec string, verb byte, arg int) {
+	c.m.charge(specBytes)
 	switch verb {
 	case 'c':
-		f, c := c.argNumber(arg), byte(0)
+		f, char := c.argNumber(arg), byte(0)
 		if math.Abs(f) < 1<<31 {
-			c = byte(int(f))
+			char = byte(int(f))
 		}
-		if c == 0 { // ends C's string
-			c = ' '
-			text := fmt.Sprintf("%"+strings.Trim(spec, "0+ #")+"c", c)
-			if strings.Contains(spec, "-") {
-				return b
-			}
-			return append(b, text[:len(text)-1]...)
+		switch {
+		case char != 0:
+			b.padded(c.m.newString([]byte{char}), spec)
+		case !strings.Contains(spec, "-"): // it ends C's string
+			b.repeat(" ", columns(spec)-1)
 		}
-		return fmt.Appendf(b, "%"+strings.Trim(spec, "0+ #")+"s", string([]byte{c}))
 	case 'd', 'i':
-		return fmt.Appendf(b, "%"+spec+"d", truncate(c.argNumber(arg)))
+		b.format("%"+spec+"d", truncate(c.argNumber(arg)))
 	case 'u':
-		return fmt.Appendf(b, "%"+spec+"d", unsigned(c.argNumber(arg)))
+		b.format("%"+spec+"d", unsigned(c.argNumber(arg)))
 	case 'o', 'x', 'X':
-		return fmt.Appendf(b, "%"+spec+string(verb), unsigned(c.argNumber(arg)))
+		b.format("%"+spec+string(verb), unsigned(c.argNumber(arg)))
 	case 'e', 'E', 'f', 'g', 'G':
 		f := c.argNumber(arg)
-		if f-f != 0 { // infinite or not a number
-			return fmt.Appendf(b, "%"+width(spec)+"s", appendNumber(nil, f, 14))
+		switch {
+		case f-f != 0: // infinite or not a number
+			b.padded(c.m.numberString(f, 14), spec)
+		case (verb == 'g' || verb == 'G') && !strings.Contains(spec, "."):
+			b.format("%"+spec+".6"+string(verb), f)
+		default:
+			b.format("%"+spec+string(verb), f)
 		}
-		if (verb == 'g' || verb == 'G') && !strings.Contains(spec, ".") {
-			spec += ".6"
-		}
-		return fmt.Appendf(b, "%"+spec+string(verb), f)
 	case 'q':
-		return c.m.quote(b, c.argString(arg))
+		b.quote(c.argString(arg))
 	case 's':
 		s := c.argString(arg)
-		if !strings.Contains(spec, ".") && len(s) >= 100 {
-			return append(b, s...)
+		_, precision, ok := strings.Cut(spec, ".")
+		if !ok && len(s) >= 100 {
+			b.text(s)
+			return
 		}
-		s, _, _ = strings.Cut(s, "\x00") // C's string ends there
-		if _, precision, ok := strings.Cut(spec, "."); ok {
+		if ok {
 			n, _ := strconv.Atoi(precision) // none is 0
 			s = s[:min(n, len(s))]          // bytes, where Go counts characters
 		}
-		n, _ := strconv.Atoi(strings.TrimLeft(width(spec), "-"))
-		pad := strings.Repeat(" ", max(n-len(s), 0))
-		if strings.Contains(spec, "-") {
-			return append(append(b, s...), pad...)
-		}
-		return append(append(b, pad...), s...)
-	}
-	if verb == 0 {
+		s, _, _ = strings.Cut(s, "\x00") // C's string ends there
+		b.padded(s, spec)
+	case 0:
 		c.raise("%s", "invalid option '%' to 'format'")
+	default:
+		c.raise("invalid option '%%%c' to 'format'", verb)
 	}
-	c.raise("invalid option '%%%c' to 'format'", verb)
-	return b
 }
 
-// width is a spec without its precision, and without flags but the minus.
-func width(spec string) string {
-	spec, _, _ = strings.Cut(spec, ".")
-	minus := strings.Contains(spec, "-")
-	spec = strings.TrimLeft(spec, "-+ #0")
-	if minus {
-		return "-" + spec
+// specBytes is what a spec for fmt takes, and what fmt takes for an argument.
+const specBytes = 64
+
+// padded writes a text in as many columns as a spec says, on the right or, with a minus, on the left.
+func (b *builder) padded(s, spec string) {
+	left := strings.Contains(spec, "-")
+	if left {
+		b.text(s)
 	}
-	return spec
+	b.repeat(" ", columns(spec)-len(s))
+	if !left {
+		b.text(s)
+	}
+}
+
+// columns is the width that a spec has, or 0.
+func columns(spec string) int {
+	width, _, _ := strings.Cut(spec, ".")
+	n, _ := strconv.Atoi(strings.TrimLeft(width, "-+ #0"))
+	return n
 }
 
 func unsigned(f float64) uint64 {
@@ -381,20 +392,22 @@ func unsigned(f float64) uint64 {
 }
 
 // quote is %q: a string that Lua reads back.
-func (m *machine) quote(b []byte, s string) []byte {
-	m.chargeString(len(s))
-	b = append(b, '"')
+func (b *builder) quote(s string) {
+	b.m.step(len(s) / 64)
+	b.grow(len(s) + 2)
+	b.byte('"')
 	for i := range len(s) {
 		switch c := s[i]; c {
 		case '"', '\\', '\n':
-			b = append(b, '\\', c)
+			b.byte('\\')
+			b.byte(c)
 		case '\r':
-			b = append(b, `\r`...)
+			b.text(`\r`)
 		case 0:
-			b = append(b, `\000`...)
+			b.text(`\000`)
 		default:
-			b = append(b, c)
+			b.byte(c)
 		}
 	}
-	return append(b, '"')
+	b.byte('"')
 }

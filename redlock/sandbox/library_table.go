@@ -15,24 +15,20 @@ func tableConcat(c *call) int {
 		sep = c.argString(2)
 	}
 	i, j := c.optInt(3, 1), c.optInt(4, t.length())
-	var b []byte
+	b := builder{m: c.m}
 	for k := i; k <= j; k++ {
 		c.m.step(1)
-		v := t.at(k)
-		text, ok := concatText(v)
-		if !ok {
+		if v := t.at(k); !b.value(v) {
 			c.raise("invalid value (%s) at index %d in table for 'concat'", typeName(v), k)
 		}
-		c.m.chargeString(len(text) + len(sep))
-		if b = append(b, text...); k < j {
-			b = append(b, sep...)
+		if k < j {
+			b.text(sep)
 		}
 		if k == j { // which may be the greatest integer
 			break
 		}
 	}
-	c.m.chargeString(len(b))
-	return c.result(string(b))
+	return c.result(b.string())
 }
 
 func tableInsert(c *call) int {

@@ -27,7 +27,7 @@ func (l Limits) orDefault() Limits {
 type Caller interface {
 	// Call executes one command, with its name as args[0]. An error reply is a resp.Value. An error ends
 	// the run at once, also inside pcall, and is what Run returns. The slice args is used again for the
-	// next call, its strings may be kept.
+	// next call, its strings may be kept. The run has paid for one copy of each.
 	Call(args []string) (resp.Value, error)
 }
 

@@ -39,8 +39,11 @@ type machine struct {
 	lookAt int
 	// slow: instructions take long, so that the clock is looked at behind each.
 	slow bool
-	// bytes is how many may still be allocated, calls how many commands may still be called.
+	// bytes is how many may still be allocated. Below 0 the run ends.
 	bytes int
+	// lookAtBytes: the clock is looked at when bytes is below it.
+	lookAtBytes int
+	// calls is how many commands may still be called.
 	calls int
 	// spent is how much of Limits.Time has passed.
 	spent time.Duration
@@ -82,14 +85,22 @@ type luaError struct {
 }
 
 // raise raises an error at a line of the script. Line 0 means that the caller is not Lua: the error has
-// no position then.
+// no position then. The args are short, as names of functions and types are: errorBytes pays for them.
 func (m *machine) raise(line int, format string, args ...any) {
-	text := fmt.Sprintf(format, args...)
+	m.raiseText(line, fmt.Sprintf(format, args...))
+}
+
+// raiseText raises an error that consists of texts of any length.
+func (m *machine) raiseText(line int, parts ...string) {
+	b := builder{m: m}
 	if line > 0 {
 		m.line = line
-		text = fmt.Sprintf("%s:%d: %s", chunkName, line, text)
 	}
-	m.throw(text)
+	b.position(line)
+	for _, part := range parts {
+		b.text(part)
+	}
+	m.throw(b.string())
 }
 
 // throw raises any value, as error does. What the function has put on the stack stays there until
@@ -120,12 +131,17 @@ func (m *machine) check() {
 	if m.left <= 0 {
 		m.end(&LimitError{fmt.Sprintf("script stopped after %d instructions", m.limits.Instructions)})
 	}
-	if m.look(); m.spent > m.limits.Time {
-		m.end(&LimitError{fmt.Sprintf("script stopped after %v", m.limits.Time)})
-	}
+	m.checkTime()
 	m.lookAt = m.left - lookEvery
 	if m.slow {
 		m.lookAt = m.left
+	}
+}
+
+// checkTime ends the run if its time has passed.
+func (m *machine) checkTime() {
+	if m.look(); m.spent > m.limits.Time {
+		m.end(&LimitError{fmt.Sprintf("script stopped after %v", m.limits.Time)})
 	}
 }
 
@@ -165,6 +181,7 @@ func (s *Script) Run(run Run) (resp.Value, error) {
 	m.limits = run.Limits.orDefault()
 	m.left, m.bytes, m.calls = m.limits.Instructions, m.limits.Bytes, m.limits.Calls
 	m.lookAt, m.slow, m.spent, m.slice, m.looked = m.left-lookEvery, false, 0, 0, time.Now()
+	m.lookAtBytes = max(m.bytes-lookEveryBytes, 0)
 	m.script, m.caller, m.random = s, run.Caller, (run.Seed<<16|randomSeed)&randomMask
 	m.keys.fill(run.Keys)
 	m.argv.fill(run.Argv)
@@ -190,7 +207,11 @@ func (m *machine) run() (reply resp.Value) {
 	return m.reply(m.first(0), 0)
 }
 
-// describe is the error reply for what has ended the run, as Redis words it.
+// errorTextMax bounds the error that ends a run, in bytes. The rest of a longer one is cut off.
+const errorTextMax = 16 << 10
+
+// describe is the error reply for what has ended the run, as Redis words it. It must charge nothing, as
+// nobody recovers from its panics.
 func (m *machine) describe(r any) string {
 	message, line := "", m.line
 	switch r := r.(type) {
@@ -202,7 +223,8 @@ func (m *machine) describe(r any) string {
 				message = "ERR unknown error"
 			}
 		} else {
-			message = "ERR " + text(r.value)
+			message = m.text(r.value) // never a number, which would be charged: luaRaise makes a string of one
+			message = "ERR " + message[:min(len(message), errorTextMax)]
 		}
 	default:
 		if m.stop == nil { // a fault of this package
@@ -210,7 +232,7 @@ func (m *machine) describe(r any) string {
 		}
 		message = "ERR " + m.stop.Error()
 	}
-	return fmt.Sprintf("%s script: %s, on @%s:%d.", message, m.script.SHA, chunkName, line)
+	return fmt.Sprintf("%s script: %s, on @%s:%d.", message[:min(len(message), errorTextMax)], m.script.SHA, chunkName, line)
 }
 
 // What is kept for the next run: stacks of so many values, and frames of calls in each other.

@@ -19,10 +19,10 @@ func parseNumber(text string) (f float64, ok bool) {
 	if f, _, ok = resp.ParseFloat(text); ok {
 		return f, true
 	}
-	switch strings.ToLower(text) {
-	case "nan", "+nan":
+	switch {
+	case strings.EqualFold(text, "nan"), strings.EqualFold(text, "+nan"):
 		return math.NaN(), true
-	case "-nan":
+	case strings.EqualFold(text, "-nan"):
 		return math.Copysign(math.NaN(), -1), true
 	}
 	return 0, false
@@ -68,9 +68,9 @@ func appendNumber(b []byte, f float64, digits int) []byte {
 	return strconv.AppendFloat(b, f, 'g', digits, 64)
 }
 
-func numberString(f float64) string {
+func (m *machine) numberString(f float64, digits int) string {
 	var room [32]byte
-	return string(appendNumber(room[:0], f, 14))
+	return m.newString(appendNumber(room[:0], f, digits))
 }
 
 // truncate converts as C does on amd64: what does not fit becomes the least integer.

@@ -73,6 +73,9 @@ func (m *machine) compare(a, b value, orEqual bool, line int) bool {
 		}
 	case string:
 		if y, ok := b.(string); ok {
+			if n := min(len(x), len(y)); n >= 64 {
+				m.step(n / 64)
+			}
 			return x < y || orEqual && x == y
 		}
 	}
@@ -107,21 +110,25 @@ func (m *machine) concat(list []value, line int) value {
 			return m.concatOdd(list, line)
 		}
 	}
-	m.chargeString(total)
 	var room [256]byte
-	b := room[:0]
-	if total > len(room) {
-		b = make([]byte, 0, total)
-	}
-	for _, v := range list {
-		switch v := v.(type) {
-		case string:
-			b = append(b, v...)
-		case float64:
-			b = appendNumber(b, v, 14)
+	if total <= len(room) {
+		b := room[:0]
+		for _, v := range list {
+			switch v := v.(type) {
+			case string:
+				b = append(b, v...)
+			case float64:
+				b = appendNumber(b, v, 14)
+			}
 		}
+		return m.newString(b)
 	}
-	return string(b)
+	b := builder{m: m}
+	b.grow(total)
+	for _, v := range list {
+		b.value(v)
+	}
+	return b.string()
 }
 
 // concatOdd joins two at a time, from the right.
@@ -129,11 +136,10 @@ func (m *machine) concatOdd(list []value, line int) value {
 	right := list[len(list)-1]
 	for i := len(list) - 2; i >= 0; i-- {
 		left := list[i]
-		a, okA := concatText(left)
-		b, okB := concatText(right)
-		if okA && okB {
-			m.chargeString(len(a) + len(b))
-			right = a + b
+		b := builder{m: m}
+		okLeft := b.value(left)
+		if okLeft && b.value(right) {
+			right = b.string()
 			continue
 		}
 		join := metaField(left, "__concat")
@@ -142,7 +148,7 @@ func (m *machine) concatOdd(list []value, line int) value {
 		}
 		if join == nil {
 			odd := left
-			if okA {
+			if okLeft {
 				odd = right
 			}
 			m.raise(line, "attempt to concatenate a %s value", typeName(odd))
@@ -153,12 +159,12 @@ func (m *machine) concatOdd(list []value, line int) value {
 }
 
 // concatText is the text of a string or a number, which Lua takes for each other.
-func concatText(v value) (text string, ok bool) {
+func (m *machine) concatText(v value) (text string, ok bool) {
 	switch v := v.(type) {
 	case string:
 		return v, true
 	case float64:
-		return numberString(v), true
+		return m.numberString(v, 14), true
 	}
 	return "", false
 }

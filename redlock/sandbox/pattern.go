@@ -326,19 +326,29 @@ func (f *finder) back(i int, digit byte) int {
 	return i + len(text)
 }
 
-// capture is a capture; where there are none, the first is the whole match s[i:end].
-func (f *finder) capture(k, i, end int) value {
+// captured is the text of a capture, or its position, from 1. Where there are none, the first is the
+// whole match s[i:end].
+func (f *finder) captured(k, i, end int) (text string, position int) {
 	switch {
 	case k >= f.captures && k == 0:
-		return f.s[i:end]
+		return f.s[i:end], 0
 	case k >= f.captures:
 		f.raise("invalid capture index")
 	case f.length[k] == captureOpen:
 		f.raise("unfinished capture")
 	case f.length[k] == capturePosition:
-		return float64(f.begin[k] + 1)
+		return "", f.begin[k] + 1
 	}
-	return f.s[f.begin[k] : f.begin[k]+f.length[k]]
+	return f.s[f.begin[k] : f.begin[k]+f.length[k]], 0
+}
+
+// capture is captured as a value.
+func (f *finder) capture(k, i, end int) value {
+	text, position := f.captured(k, i, end)
+	if position > 0 {
+		return float64(position)
+	}
+	return text
 }
 
 // pushCaptures pushes all captures, and the whole match if there are none and it is wanted.

@@ -99,7 +99,7 @@ func (p *proto) begin(f *frame, args []value) {
 	}
 	if n := len(args) - len(p.params); n > 0 {
 		f.m.charge(n * slotBytes)
-		f.varargs = append(f.varargs, args[len(p.params):]...)
+		f.varargs = append(make([]value, 0, n), args[len(p.params):]...)
 	}
 	switch {
 	case p.argTable:
