@@ -55,6 +55,7 @@ test-processes-2:
 
 test-engine:
 	nice -n 10 go test -count=1 -timeout 40m -run '$(ENGINE)' -skip '^TestSimulation$$' ./redlock
+	nice -n 10 go test -count=1 -timeout 10m -run '^Test(Ceiling|Floods)$$' ./redlock/sandbox
 
 # Masters of other versions than the system's. A version that cannot be had is named, and test-fleet goes on without it.
 SERVERS = redlock/testdata/servers/build.sh
@@ -81,6 +82,7 @@ test-versions: tools libraries ## the tests of real masters, and of the master i
 
 test-release: test-all test-versions test-mutants test-models test-scenarios test-generated test-bench test-chart ## before a release: `make test-all`, and what takes long
 	PROGRAMS=25600 go test -count=1 -timeout 10m -run '^TestPrograms$$' ./redlock/sandbox
+	CEILING=200000 go test -count=1 -timeout 20m -run '^TestCeiling$$' ./redlock/sandbox
 	@[ "$$(id -u)" = 0 ] || { echo "make torture needs root, and a release needs it: run make test-release as root"; exit 1; }
 	$(MAKE) --no-print-directory torture TORTURE=5m
 
