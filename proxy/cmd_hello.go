@@ -99,10 +99,10 @@ func cmdAUTH(s *session, c *call) error {
 
 // logIn makes the session that of the user with this name and password. A login that fails leaves the
 // session as it was. Where no users are configured anybody is the default user, with any password, as
-// in a Redis without one. Called by the reader goroutine, which it may keep for loginWaitMax.
+// in a Redis without one. Called by the reader goroutine.
 //
 // Neither done nor refused: the call is answered. An answer "wrong password" comes late and blocks the
-// commands behind it: a client cannot try the next password meanwhile.
+// commands behind it: a connection cannot try the next password meanwhile (logins).
 func (s *session) logIn(c *call, name, password []byte) (done bool, refusal error) {
 	srv := s.server
 	if len(srv.live().Users) == 0 {
@@ -111,10 +111,7 @@ func (s *session) logIn(c *call, name, password []byte) (done bool, refusal erro
 		}
 		return true, nil
 	}
-	if wait := srv.logins.before(s.conn.origin, time.Now()); wait > 0 && !s.conn.pause(wait) {
-		return false, errGone
-	}
-	found := srv.live().accountOf(name, password) // those of now: the pause may have been long
+	found := srv.live().accountOf(name, password)
 	// A failed login keeps its slot until the pause is over. The reader goes on reading, so that a
 	// client that leaves is noticed.
 	if found == nil {

@@ -45,10 +45,6 @@ func (srv *Server) source() status.Source {
 // logInPage finds a user for the page. Guesses are slowed down together with those of the Redis
 // protocol, see logins.
 func (srv *Server) logInPage(r *http.Request, name, password string) status.Viewer {
-	origin := access.OriginOf(r.RemoteAddr)
-	if !sleep(r, srv.logins.before(origin, time.Now())) {
-		return nil
-	}
 	if a := srv.live().accountOf([]byte(name), []byte(password)); a != nil {
 		return pageViewer{srv, a}
 	}
@@ -59,18 +55,11 @@ func (srv *Server) logInPage(r *http.Request, name, password string) status.View
 	if srv.audit.on.Load() {
 		srv.audit.add(&auditRecord{User: clipped([]byte(name), failedLoginName), Addr: r.RemoteAddr, Command: "GET " + r.URL.Path, Outcome: "WRONGPASS"})
 	}
-	sleep(r, srv.logins.failed(origin, time.Now()))
-	return nil
-}
-
-// sleep waits for so long. It returns false if the client has left.
-func sleep(r *http.Request, d time.Duration) bool {
 	select {
-	case <-time.After(d):
-		return true
-	case <-r.Context().Done():
-		return false
+	case <-time.After(srv.logins.failed(access.OriginOf(r.RemoteAddr), time.Now())):
+	case <-r.Context().Done(): // the client has left
 	}
+	return nil
 }
 
 // pageViewer is a user who has logged in to the page. It implements status.Viewer.

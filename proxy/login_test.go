@@ -20,21 +20,15 @@ func TestLoginsArithmetic(t *testing.T) {
 			t.Errorf("%s: got %v, want %v", what, got, want)
 		}
 	}
-	want("before any failure", l.before(here, now), 0)
 	for i := range 10 {
 		want("a failure at the same time as others", l.failed(here, now), time.Duration(i+1)*failedLoginPause)
 	}
-	want("behind ten failures", l.before(here, now), 0)
-	want("the next failure", l.failed(here, now), 11*failedLoginPause)
-	want("behind eleven", l.before(here, now), failedLoginPause)
-	want("elsewhere", l.before(there, now), 0)
+	want("elsewhere", l.failed(there, now), failedLoginPause)
 	for range 1000 {
 		l.failed(here, now)
 	}
-	want("behind a thousand", l.before(here, now), loginWaitMax)
 	want("a failure behind a thousand", l.failed(here, now), loginWaitMax)
 	now = now.Add(loginMemoryMax)
-	want("half a minute later", l.before(here, now), 0)
 	want("a failure half a minute later", l.failed(here, now), failedLoginPause)
 
 	// The table is full of addresses that owe something: all others are one.
@@ -47,8 +41,8 @@ func TestLoginsArithmetic(t *testing.T) {
 		ip = ip.Next()
 		l.failed(netip.PrefixFrom(ip, 32), now)
 	}
-	want("of an address that is not remembered", l.before(there, now), loginWaitMax)
-	want("of one that is", l.before(here, now), 0)
+	want("of an address that is not remembered", l.failed(netip.PrefixFrom(ip.Next(), 32), now), loginWaitMax)
+	want("of one that is", l.failed(here, now), 2*failedLoginPause)
 	if len(l.until) > loginOriginsMax+1 {
 		t.Errorf("%d addresses are remembered, want %d at most", len(l.until), loginOriginsMax+1)
 	}
@@ -80,31 +74,55 @@ func TestFailedLoginsWait(t *testing.T) {
 	})
 }
 
-// Connections share what their address has failed; nobody who knows the password is kept out.
+// Connections share what their address has failed: guesses from there are answered late, also on new connections. A client of the same
+// address that knows its password is answered at once, in the midst of them.
 func TestFailedLoginsOfAnAddress(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
 		srv := serve(t, withUser)
-		const guessers = 40
-		for range guessers {
-			srv.dial().raw(frameOf("AUTH", "wrong"))
-		}
-		eventually(t, "all have failed", func() bool { return srv.counters[countLoginsFailed].Load() == guessers })
 		origin := netip.MustParsePrefix("127.0.0.1/32")
-		if got := srv.logins.before(origin, time.Now()); got == 0 {
-			t.Error("the next login from there does not wait")
+		failed := uint64(0)
+		flood := func(n int, leave bool) {
+			t.Helper()
+			for range n {
+				c := srv.dial()
+				c.raw(frameOf("AUTH", "wrong"))
+				failed++
+				eventually(t, "it has failed", func() bool { return srv.counters[countLoginsFailed].Load() == failed })
+				if leave { // rather than wait for the answer
+					c.conn.Close()
+				}
+			}
 		}
-		if got := srv.logins.before(netip.MustParsePrefix("127.0.0.2/32"), time.Now()); got != 0 {
-			t.Errorf("one from elsewhere waits %v", got)
+		for round := range 20 {
+			flood(20, round%2 == 0)
+			honest := srv.dial()
+			start := time.Now()
+			honest.do("AUTH", "secret").is("+OK")
+			honest.do("HELLO", "3", "AUTH", "default", "secret").matches("{.*}")
+			if got := time.Since(start); got != 0 {
+				t.Fatalf("after %d failures of its address, the right password was answered after %v, want at once", failed, got)
+			}
+			honest.do("LOCK", "r", "10000", "TOKEN", "x").granted(1, 10000)
+			honest.do("UNLOCK", "r", "x").is(":1")
 		}
-		honest, leaving := srv.dial(), srv.dial()
-		leaving.raw(frameOf("AUTH", "wrong"))
+		guesser := srv.dial()
 		start := time.Now()
-		wait := srv.logins.before(origin, start)
-		honest.do("AUTH", "secret").is("+OK")
-		if got := time.Since(start); wait == 0 || got < wait {
-			t.Errorf("the right password was answered after %v, want that it waits %v as a wrong one does", got, wait)
+		guesser.do("AUTH", "wrong").is("-" + string(errWrongPass))
+		if got := time.Since(start); got != loginWaitMax {
+			t.Errorf("after %d failures of its address, a wrong password was answered after %v, want %v", failed, got, loginWaitMax)
 		}
-		leaving.conn.Close()
-		honest.do("LOCK", "r", "10000", "TOKEN", "x").granted(1, 10000)
+		start = time.Now()
+		guesser.raw(frameOf("AUTH", "wrong") + frameOf("AUTH", "secret")) // a connection tries one at a time
+		guesser.read().is("-" + string(errWrongPass))
+		guesser.read().is("+OK")
+		if got := time.Since(start); got != loginWaitMax {
+			t.Errorf("the password after a wrong one was answered after %v, want %v", got, loginWaitMax)
+		}
+		if got := srv.logins.failed(netip.MustParsePrefix("127.0.0.2/32"), time.Now()); got != failedLoginPause {
+			t.Errorf("a failure of another address is answered after %v, want %v", got, failedLoginPause)
+		}
+		if n := len(srv.logins.until); n != 2 || !srv.logins.until[origin].After(time.Now()) {
+			t.Errorf("%d addresses are remembered, want 2", n)
+		}
 	})
 }
