@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"testing"
 	"time"
 
@@ -124,6 +125,46 @@ func TestRealFenceMarksAreBounded(t *testing.T) {
 	c.mu.Unlock()
 	if fence := fencedPair(t, c, "first"); fence <= floor {
 		t.Errorf("fence of a forgotten resource: got %d, want above the floor %d", fence, floor)
+	}
+}
+
+// What marks take of a master is bounded, whatever the names; and where there are far too many of them, since another redlockd allowed
+// more, one LOCK pushes out some only, so that the master is not blocked.
+func TestRealMemoryOfFenceMarks(t *testing.T) {
+	servers := redisproc.StartForTest(t, 1)
+	c := openReal(t, servers, patient)
+	client := redis.NewClient(&redis.Options{Addr: servers[0].Addr, Protocol: 2, DisableIdentity: true})
+	defer client.Close()
+	ctx := context.Background()
+	used := func() int {
+		n, err := strconv.Atoi(client.InfoMap(ctx, "memory").Item("Memory", "used_memory"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	first := fencedPair(t, c, "first")
+	before, marks := used(), c.opts.FenceMarks+3000
+	for i := 0; i < marks; {
+		var some []redis.Z
+		for ; i < marks && len(some) < 1000; i++ {
+			some = append(some, redis.Z{Score: float64(first + int64(i)), Member: fmt.Sprintf("%0*d", MaxResourceLen, i)})
+		}
+		if err := client.ZAdd(ctx, lua.MarksKey, some...).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	each := (used() - before) / marks
+	t.Logf("a mark with the longest name takes %d bytes, all that are kept %d", each, each*c.opts.FenceMarks)
+	if each*c.opts.FenceMarks > 24<<20 {
+		t.Errorf("marks of the longest names take %d bytes each, and so %d in all, want at most 24 MB", each, each*c.opts.FenceMarks)
+	}
+	for want := marks; want > c.opts.FenceMarks; {
+		fencedPair(t, c, "first")
+		n := int(client.ZCard(ctx, lua.MarksKey).Val())
+		if want = max(want-1000, c.opts.FenceMarks); n < want || n > want+fenceSlack {
+			t.Fatalf("marks after another LOCK: got %d, want %d to %d", n, want, want+fenceSlack)
+		}
 	}
 }
 
