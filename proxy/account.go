@@ -32,6 +32,8 @@ type account struct {
 	connections atomic.Int64
 	output      atomic.Int64 // memory of replies and messages that wait for its clients
 
+	stored storedScripts // scripts that were put on the masters for the user
+
 	// refused counts refusals by the limits of the user, for INFO and metrics.
 	refused *accountRefusals
 	// own are the statistics that INFO shows a confined user; nil: it sees those of the server.

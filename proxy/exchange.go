@@ -571,7 +571,7 @@ func noTTL(ch *redlock.Change) error {
 // share stores the script on the masters for the other redlockds, unless that was done a short while
 // ago. The user's share pays for it, and the caller does not wait for it.
 func (srv *Server) share(script *knownScript, a *account, now int64) {
-	if srv.scripts.storeDue(script, now) {
+	if srv.scripts.storeDue(script, &a.stored, now) {
 		srv.opts.Engine.StoreScript(a.share, script.SHA, script.source, storedTTL)
 	}
 }

@@ -19,9 +19,11 @@ const (
 	storedTTL = time.Hour
 	// storedEvery is how often a script that is in use is stored again, so that its TTL does not end.
 	storedEvery = storedTTL / 4
-	// storedMax is how many scripts are put there per storedEvery. It bounds what strangers can take of
-	// the masters' memory.
-	storedMax = 256
+	// storedMax and storedBytesMax are how many scripts of one user are put there per storedEvery, and
+	// how many bytes. They bound what one user can take of the masters' memory, 5 MB per redlockd, and
+	// nobody's scripts are left out because of another's.
+	storedMax      = 256
+	storedBytesMax = 1 << 20
 )
 
 // knownScript is a script that some client has sent.
@@ -48,11 +50,14 @@ type scriptCache struct {
 	scripts map[string]*knownScript
 	// bytes is the sum over scripts, and at most scriptBytesMax if there is more than one.
 	bytes int
+}
 
-	// storedSince is when the present period of storedEvery began, on the clock of Server.now.
-	storedSince int64
-	// storedCount is how many scripts were to be stored in it.
-	storedCount int
+// storedScripts counts the scripts of one user that were put on the masters. scriptCache.mu guards it.
+type storedScripts struct {
+	// since is when the present period of storedEvery began, on the clock of Server.now.
+	since int64
+	// count and bytes are how many scripts were to be stored in it, and their length.
+	count, bytes int
 }
 
 // lookupSHA is nil when there is no such script. sha is in lower case.
@@ -118,8 +123,9 @@ func (c *scriptCache) forgetAll() {
 	c.scripts, c.bytes = nil, 0
 }
 
-// storeDue reports whether the script is to be put on the masters now, and counts it.
-func (c *scriptCache) storeDue(s *knownScript, now int64) bool {
+// storeDue reports whether the script is to be put on the masters now, for a user who has stored these,
+// and counts it.
+func (c *scriptCache) storeDue(s *knownScript, stored *storedScripts, now int64) bool {
 	s.usedAt.Store(now)
 	last := s.storedAt.Load()
 	if last != 0 && now-last < int64(storedEvery) || !s.storedAt.CompareAndSwap(last, now) {
@@ -127,9 +133,10 @@ func (c *scriptCache) storeDue(s *knownScript, now int64) bool {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if now-c.storedSince >= int64(storedEvery) {
-		c.storedSince, c.storedCount = now, 0
+	if now-stored.since >= int64(storedEvery) {
+		*stored = storedScripts{since: now}
 	}
-	c.storedCount++
-	return c.storedCount <= storedMax
+	stored.count++
+	stored.bytes += len(s.source)
+	return stored.count <= storedMax && stored.bytes <= storedBytesMax
 }
