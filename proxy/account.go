@@ -64,13 +64,12 @@ func (a *account) user() *access.User { return a.current.Load() }
 
 // enter counts a connection, or returns the error if that would be one too many. Each enter is followed
 // by one leave.
-func (a *account) enter() (refusal error) {
-	u := a.user()
+func (a *account) enter(live *liveOptions) (refusal error) {
 	for {
 		n := a.connections.Load()
-		if u != nil && u.MaxConnections > 0 && n >= int64(u.MaxConnections) {
+		if refusal := live.checkConnections(a, int(n)); refusal != nil {
 			a.refused.connections.Add(1)
-			return a.reached("ERR", "connections", u.MaxConnections)
+			return refusal
 		}
 		if a.connections.CompareAndSwap(n, n+1) {
 			return nil

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"redlockd/proxy/access"
+	"redlockd/redlock"
 )
 
 // limited has the users root, who has no limits, and app, who has these.
@@ -92,6 +93,118 @@ func TestConnectionsOfOneUser(t *testing.T) {
 	root.wantUser("root", "connections", "2")
 	if got := srv.anonymous.connections.Load(); got != 0 {
 		t.Errorf("got %d connections of nobody, want 0", got)
+	}
+}
+
+// Users without limits of their own: one alone takes half, and two together leave a part to the others.
+func TestPlacesOfUsers(t *testing.T) {
+	users := []access.User{{Name: "root", Password: "r"}}
+	for _, name := range []string{"app", "batch", "cron", "web"} {
+		users = append(users, access.User{Name: name, Password: name[:1], Resources: []string{"*"}})
+	}
+	srv := serve(t, func(o *Options) { o.Users, o.MaxClients = users, 40 })
+	fill := func(name string) (n int) {
+		for {
+			c := srv.dial()
+			reply := c.do("AUTH", name, name[:1])
+			if reply.text != "+OK" {
+				reply.err("ERR max number of ")
+				c.conn.Close()
+				return n
+			}
+			n++
+		}
+	}
+	for _, tt := range []struct {
+		user string
+		want int
+	}{{"app", 20}, {"batch", 15}, {"cron", 5}} { // batch: until an eighth is left
+		if n := fill(tt.user); n != tt.want {
+			t.Errorf("%s has %d connections, want %d", tt.user, n, tt.want)
+		}
+	}
+	root := srv.dialAs("root")
+	root.wantUser("app", "connections", "20")
+	root.wantUser("app", "max_connections", "20")
+	root.wantUser("app", "refused_connections", "1")
+}
+
+// What the locks of one user take of the masters' memory, by whatever command: by its own limit, or by its share.
+func TestMemoryOfOneUser(t *testing.T) {
+	long := strings.Repeat("n", 1000)
+	srv := serve(t, limited(access.User{MaxMemory: 6000}))
+	root, c := srv.dialAs("root"), srv.dialAs("app")
+	const refusal = "ERR the locks of user app take 5320 of the 6000 bytes that they may take of each master (max_memory in [auth])"
+	c.do("LOCK", "a"+long[1:], "30s", "TOKEN", long).granted(1, 30000)
+	c.do("SET", "b"+long[1:], long, "NX", "PX", "30000").is("+OK")
+	for _, command := range [][]string{
+		{"LOCK", "c" + long[1:], "30s", "TOKEN", long},
+		{"SET", "c" + long[1:], long, "NX", "PX", "30000"},
+		{"MLOCK", "2", "c" + long[400:], "d" + long[400:], "30s"},
+		{"LOCK", "c" + long[1:], "30s", "SHARED"},
+		{"EVAL", "return redis.call('set', KEYS[1], ARGV[1], 'nx', 'px', 30000)", "1", "c" + long[1:], long},
+	} {
+		c.do(command...).err(refusal)
+	}
+	root.wantUser("app", "memory", "5320")
+	root.wantUser("app", "max_memory", "6000")
+	root.wantUser("app", "refused_memory", "5")
+	root.do("LOCK", "c"+long[1:], "30s", "TOKEN", long).granted(1, 30000)
+	c.do("LOCK", "short", "30s", "TOKEN", token).granted(1, 30000)
+	c.do("EXTEND", "a"+long[1:], long, "30s").matches(`.*`)
+	c.do("UNLOCK", "a"+long[1:], long).is(":1")
+	c.do("LOCK", "c", "30s", "TOKEN", long).granted(1, 30000)
+	root.wantUser("root", "max_memory", strconv.Itoa(memoryAssumed/2))
+}
+
+func TestMemoryShare(t *testing.T) {
+	for _, tt := range []struct {
+		users, redlockds int
+		masters          []int64 // their maxmemory
+		want             int64
+	}{
+		{0, 1, []int64{100}, 0},
+		{1, 1, []int64{100}, 0},
+		{2, 1, []int64{100}, 50},
+		{2, 2, []int64{100, 0, 60}, 15},
+		{3, 5, []int64{0, 0, 0}, memoryAssumed / 10},
+		{3, 1, nil, memoryAssumed / 2},
+		{2, 9, []int64{1}, 1}, // 0 would be no limit
+	} {
+		var masters []redlock.MasterStatus
+		for _, m := range tt.masters {
+			masters = append(masters, redlock.MasterStatus{MaxMemory: m})
+		}
+		if got := memoryShare(tt.users, tt.redlockds, masters); got != tt.want {
+			t.Errorf("%d users, %d redlockds, maxmemory %v: got %d, want %d", tt.users, tt.redlockds, tt.masters, got, tt.want)
+		}
+	}
+}
+
+// A user's scripts are stored on the masters within bounds, and do not take the room of another's.
+func TestStoredScriptsOfOneUser(t *testing.T) {
+	var c scriptCache
+	store := func(user *storedScripts, n int, now int64) (stored int) {
+		for i := range n {
+			s, err := c.addSource("return '"+strconv.Itoa(i)+strings.Repeat("x", 10_000)+strconv.FormatInt(now, 10)+"'", now)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c.storeDue(s, user, now) {
+				stored++
+			}
+		}
+		return stored
+	}
+	var a, b storedScripts
+	if n := store(&a, 300, 1); n < storedBytesMax/10_100 || n > storedBytesMax/10_000 {
+		t.Errorf("stored %d scripts of 10 KB, want what %d bytes allow", n, storedBytesMax)
+	}
+	if n := store(&b, 50, 2); n != 50 {
+		t.Errorf("stored %d scripts of another user, want 50", n)
+	}
+	if n := store(&a, 50, 2+int64(storedEvery)); n != 50 {
+		t.Errorf("stored %d scripts in the next period, want 50", n)
 	}
 }
 

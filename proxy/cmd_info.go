@@ -287,7 +287,7 @@ func infoUsers(r *reading, t *infoText, s *session) {
 		used := r.srv.opts.Engine.Usage(a.share)
 		fmt.Fprintf(t, "user%d:name=%s,connections=%d,max_connections=%d,locks=%d,max_locks=%d,memory=%d,max_memory=%d,waiters=%d,max_waiters=%d,max_ttl_ms=%d,output_bytes=%d,"+
 			"refused_connections=%d,refused_locks=%d,refused_memory=%d,refused_waiters=%d,refused_ttls=%d\r\n",
-			i, infoWord(u.Name), a.connections.Load(), u.MaxConnections, used.Locks, u.MaxLocks, used.Memory, r.srv.maxMemory(u), used.Waiters, u.MaxWaiters,
+			i, infoWord(u.Name), a.connections.Load(), r.srv.live().maxConnections(u), used.Locks, u.MaxLocks, used.Memory, r.srv.maxMemory(u), used.Waiters, u.MaxWaiters,
 			u.MaxTTL.Milliseconds(), a.output.Load(),
 			a.refused.connections.Load(), a.refused.locks.Load(), a.refused.memory.Load(), a.refused.waiters.Load(), a.refused.ttls.Load())
 	}

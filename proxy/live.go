@@ -59,6 +59,44 @@ func newLiveOptions(opts Options, before *liveOptions) *liveOptions {
 	return live
 }
 
+// maxConnections is how many connections the user may have; 0: as many as the server takes. Where there
+// are several users, none takes more than half of MaxClients unless its own limit says so.
+func (o *liveOptions) maxConnections(u *access.User) int {
+	switch {
+	case u == nil:
+		return 0
+	case u.MaxConnections > 0 || len(o.Users) < 2:
+		return u.MaxConnections
+	}
+	return max(1, o.MaxClients/2)
+}
+
+// checkConnections refuses a connection more for an account that has n. Without a limit of its own, a user
+// has at most maxConnections, and of the last eighth of MaxClients nothing beyond MaxClients divided by
+// the users: a few users who take all that they can keep no other user out. adminPlaces are kept beside
+// that. Connections that log in at one moment may each find the same places free.
+func (o *liveOptions) checkConnections(a *account, n int) (refusal error) {
+	u := a.user()
+	most := o.maxConnections(u)
+	switch {
+	case u != nil && u.MaxConnections > 0 && n >= most:
+		return a.reached("ERR", "connections", most)
+	case most > 0 && n >= most:
+		return errorf("ERR max number of connections of user %s reached (%d, half of max_clients: its max_connections in [auth] says another number)", u.Name, most)
+	case most == 0 || u.MaxConnections > 0 || n == 0 || n < o.MaxClients/len(o.Users):
+		return nil
+	}
+	taken := int64(0)
+	for _, other := range o.accounts {
+		taken += other.connections.Load()
+	}
+	if taken < int64(o.MaxClients-o.MaxClients/8) {
+		return nil
+	}
+	return errorf("ERR max number of connections of user %s reached: it has %d, and the last %d of max_clients are for users who have fewer than %d",
+		u.Name, n, o.MaxClients/8, o.MaxClients/len(o.Users))
+}
+
 // accountNamed returns the account of the user of this name, or nil.
 func (o *liveOptions) accountNamed(name string) *account {
 	if o != nil {

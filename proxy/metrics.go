@@ -285,6 +285,8 @@ var metricTable = []metric{
 	// Users, where any are configured.
 	ofUsers("user_clients", "Connections that are logged in as the user.",
 		func(_ *reading, a *account) int64 { return a.connections.Load() }),
+	ofUsers("user_clients_max", "Connections that the user may have; 0: as many as the server takes.",
+		func(r *reading, a *account) int { return r.srv.live().maxConnections(a.user()) }),
 	ofUsers("user_output_bytes", "Memory of replies and messages that wait for the user's clients.",
 		func(_ *reading, a *account) int64 { return a.output.Load() }),
 	ofUsers("user_locks", "Resources that the user has locked through this server.",

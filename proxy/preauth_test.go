@@ -85,6 +85,9 @@ func TestPlacesForAdministrators(t *testing.T) {
 	srv := serve(t, func(o *Options) {
 		o.MaxClients = 2
 		o.Users = []access.User{{Name: "root", Password: "r"}, {Name: "service", Password: "s", Admin: &no}, {Name: "billing", Password: "b", Resources: []string{"billing:*"}}}
+		for i := range o.Users {
+			o.Users[i].MaxConnections = 10 // by default it would be half of MaxClients
+		}
 	})
 	service, billing := srv.dialAs("service"), srv.dialAs("billing")
 	full := func() {

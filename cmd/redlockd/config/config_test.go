@@ -148,6 +148,7 @@ func TestEveryFieldOfAMasterCanBeSet(t *testing.T) {
 		commands = ["read"]
 		max_connections = 3
 		max_locks = 4
+		max_memory = 6
 		max_waiters = 5
 		max_ttl = "1s"
 		[[auth.users]]

@@ -236,7 +236,7 @@ func TestMistakesInTheFile(t *testing.T) {
 				"config.toml:13: policy[2].max_hold: 59s of the policy of \"d\" is below the longest TTL there, 1m: give the policy a max_ttl that is not longer\n" +
 				"config.toml:27: policy[5].lock_delay: 1m of the policy of \"g\" leaves no TTL: it and min_ttl = 1s are together above max_ttl = 1m in [locks]: shorten it, or raise max_ttl"},
 		{"[auth]\nusers = [{name=\"a\",pasword=\"hunter2\"}]\n",
-			"config.toml:2: auth.users[0].pasword: unknown setting (did you mean password?); those of a table here are name, password, password_file, cert_cn, resources, admin, channels, commands, max_connections, max_locks, max_waiters, max_ttl"},
+			"config.toml:2: auth.users[0].pasword: unknown setting (did you mean password?); those of a table here are name, password, password_file, cert_cn, resources, admin, channels, commands, max_connections, max_locks, max_memory, max_waiters, max_ttl"},
 
 		// What was probably meant by a line that is no TOML is told, if no password may stand in it.
 		{"masters = [10.0.0.1:6379]\n",
