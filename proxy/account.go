@@ -62,21 +62,6 @@ func newAccount(u *access.User, before *account) *account {
 // return different ones.
 func (a *account) user() *access.User { return a.current.Load() }
 
-// enter counts a connection, or returns the error if that would be one too many. Each enter is followed
-// by one leave.
-func (a *account) enter(live *liveOptions) (refusal error) {
-	for {
-		n := a.connections.Load()
-		if refusal := live.checkConnections(a, int(n)); refusal != nil {
-			a.refused.connections.Add(1)
-			return refusal
-		}
-		if a.connections.CompareAndSwap(n, n+1) {
-			return nil
-		}
-	}
-}
-
 // leave is called for a connection that has entered, when it ends or becomes another user's.
 func (a *account) leave() { a.connections.Add(-1) }
 

@@ -127,7 +127,7 @@ func (s *session) logIn(c *call, name, password []byte) (done bool, refusal erro
 		return false, nil
 	}
 	if found != s.account() {
-		if refusal := found.enter(srv.live()); refusal != nil {
+		if refusal := srv.live().enter(found); refusal != nil {
 			srv.refusedConnection(s.conn, found.user())
 			return false, refusal
 		}
@@ -169,10 +169,10 @@ func cmdRESET(s *session, c *call) error {
 	s.conn.mu.Lock()
 	s.proto = 2
 	first := s.server.anonymous
-	if own := s.server.live().accountOfCN(commonName(s.conn.net)); own != nil && (own == s.account() || own.enter(s.server.live()) == nil) {
+	if own := s.server.live().accountOfCN(commonName(s.conn.net)); own != nil && (own == s.account() || s.server.live().enter(own) == nil) {
 		first = own
 	} else if s.account() != first {
-		first.enter(s.server.live())
+		s.server.live().enter(first)
 	}
 	if s.account() != first {
 		s.becomeLocked(first)

@@ -71,6 +71,21 @@ func (o *liveOptions) maxConnections(u *access.User) int {
 	return max(1, o.MaxClients/2)
 }
 
+// enter counts a connection of the account, or returns the error if that would be one too many. Each enter
+// is followed by one leave.
+func (o *liveOptions) enter(a *account) (refusal error) {
+	for {
+		n := a.connections.Load()
+		if refusal := o.checkConnections(a, int(n)); refusal != nil {
+			a.refused.connections.Add(1)
+			return refusal
+		}
+		if a.connections.CompareAndSwap(n, n+1) {
+			return nil
+		}
+	}
+}
+
 // checkConnections refuses a connection more for an account that has n. Without a limit of its own, a user
 // has at most maxConnections, and of the last eighth of MaxClients nothing beyond MaxClients divided by
 // the users: a few users who take all that they can keep no other user out. adminPlaces are kept beside

@@ -53,7 +53,7 @@ func (conn *connection) logInByCertificate(t *tls.Conn) error {
 	if a == nil {
 		return nil
 	}
-	if refusal := a.enter(conn.server.live()); refusal != nil {
+	if refusal := srv.live().enter(a); refusal != nil {
 		srv.refusedConnection(conn, a.user())
 		t.SetWriteDeadline(time.Now().Add(10 * time.Millisecond))
 		t.Write(appendError(nil, refusal))

@@ -216,7 +216,7 @@ func (srv *Server) accepted(c net.Conn) {
 		srv.lastID++
 		conn := newConnection(srv, c, srv.lastID)
 		srv.connections[conn.id] = conn
-		conn.session.account().enter(srv.live())
+		srv.live().enter(conn.session.account())
 		if srv.usesTLS(c) || !conn.session.authenticated() {
 			srv.addPreauthLocked(conn)
 		}

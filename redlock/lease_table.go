@@ -248,13 +248,13 @@ func (s *leases) grant(granted *lease, share *Share, delay time.Duration, now ti
 		share.listed = true
 		s.shares = append(s.shares, share)
 	}
-	share.count(granted, s.keysEnd(granted).Add(delay))
 	if delay > 0 { // few leases have one, so it is no field of theirs
 		if s.delays == nil {
 			s.delays = make(map[*lease]time.Duration)
 		}
 		s.delays[granted] = delay
 	}
+	share.count(granted, s)
 }
 
 // free is when the resources of a lease are free, if nobody releases or extends it: the end of its

@@ -83,7 +83,7 @@ func (c *Client) beginLockLocked(op *Op, d *deferred) {
 			return
 		}
 	}
-	if err := c.lockable(op, len(op.keys), lockMemory(op.keys, op.token, op.isReader()), d.now); err != nil {
+	if err := c.lockable(op, len(op.keys), lockMemory(op.keys, op.token, op.writers == 0), d.now); err != nil {
 		d.deliver(op, Result{Err: err})
 		return
 	}

@@ -139,10 +139,10 @@ func (c *Client) Usage(s *Share) Usage {
 func (c *Client) SetLimits(s *Share, maxLocks, maxMemory, maxWaiters int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	counted := s.countsEnds()
+	counted := s.MaxLocks != 0 || s.MaxMemory != 0
 	s.MaxLocks, s.MaxMemory, s.MaxWaiters = maxLocks, maxMemory, maxWaiters
 	switch {
-	case !s.countsEnds():
+	case maxLocks == 0 && maxMemory == 0:
 		s.ends = nil
 	case !counted: // count has put no lease into ends so far
 		for _, l := range c.leases.all {
@@ -153,9 +153,6 @@ func (c *Client) SetLimits(s *Share, maxLocks, maxMemory, maxWaiters int) {
 		heap.Init(&s.ends)
 	}
 }
-
-// countsEnds tells whether a lock that nobody releases must be uncounted when it ends.
-func (s *Share) countsEnds() bool { return s.MaxLocks != 0 || s.MaxMemory != 0 }
 
 // shareOf returns the share that an operation takes of.
 func (a *admission) shareOf(op *Op) *Share {
@@ -201,13 +198,11 @@ const (
 	skipListFrom   = 60
 )
 
-// keyMemoryOf is what a key takes. Redis rounds a long text up to the next of its sizes.
-func keyMemoryOf(resource, value string) int { return keyMemory + (len(resource)+len(value))*5/4 }
-
-// lockMemory is what the lock of these resources takes of each master under this token.
+// lockMemory is what the lock of these resources takes of each master under this token. Redis rounds a
+// long text up to the next of its sizes.
 func lockMemory(resources []string, token string, reader bool) (memory int) {
 	for _, resource := range resources {
-		memory += keyMemoryOf(resource, token)
+		memory += keyMemory + (len(resource)+len(token))*5/4
 	}
 	if reader && len(token) > skipListFrom {
 		memory += skipListMemory * len(resources)
@@ -215,18 +210,16 @@ func lockMemory(resources []string, token string, reader bool) (memory int) {
 	return memory
 }
 
-func (l *lease) memory() int { return lockMemory(l.keys, l.token, l.reader) }
-
 // newMemory is how much more the changes take of each master than before; negative: they free some.
 func newMemory(changes []Change) (n int) {
 	for i := range changes {
 		switch ch := &changes[i]; {
 		case ch.locks():
-			n += keyMemoryOf(ch.Resource, ch.NewValue)
+			n += keyMemory + (len(ch.Resource)+len(ch.NewValue))*5/4
 		case ch.Do == Set:
-			n += keyMemoryOf(ch.Resource, ch.NewValue) - keyMemoryOf(ch.Resource, ch.Value)
+			n += (len(ch.NewValue) - len(ch.Value)) * 5 / 4
 		case ch.Do == Delete:
-			n -= keyMemoryOf(ch.Resource, ch.Value)
+			n -= keyMemory + (len(ch.Resource)+len(ch.Value))*5/4
 		}
 	}
 	return n
@@ -240,12 +233,12 @@ func (s *Share) waitable() error {
 	return &ShareError{Limit: LimitWaiters, Max: s.MaxWaiters, Share: s}
 }
 
-// count takes a lease into account, until uncount or the end of its keys.
-func (s *Share) count(counted *lease, end time.Time) {
+// count takes a lease into account, until uncount or the end of its keys, of which all tell when that is.
+func (s *Share) count(counted *lease, all *leases) {
 	counted.share = s
 	s.locks += len(counted.keys)
-	s.memory += counted.memory()
-	if !s.countsEnds() {
+	s.memory += lockMemory(counted.keys, counted.token, counted.reader)
+	if s.MaxLocks == 0 && s.MaxMemory == 0 {
 		return
 	}
 	// Leases that were uncounted stay in the heap until they are on top. If they are most of it, it is
@@ -254,7 +247,7 @@ func (s *Share) count(counted *lease, end time.Time) {
 		s.ends = slices.DeleteFunc(s.ends, func(e leaseEnd) bool { return e.lease.share != s })
 		heap.Init(&s.ends)
 	}
-	s.ends = append(s.ends, leaseEnd{end, counted})
+	s.ends = append(s.ends, leaseEnd{all.gone(counted), counted})
 	heap.Fix(&s.ends, len(s.ends)-1) // Push would allocate
 }
 
@@ -262,7 +255,7 @@ func (s *Share) count(counted *lease, end time.Time) {
 func (l *lease) uncount() {
 	if s := l.share; s != nil {
 		s.locks -= len(l.keys)
-		s.memory -= l.memory()
+		s.memory -= lockMemory(l.keys, l.token, l.reader)
 		l.share = nil
 	}
 }

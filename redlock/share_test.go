@@ -72,7 +72,7 @@ func TestMaxLocksOfAShare(t *testing.T) {
 		u.commit(compareAndDelete("c", "another value that is unique")).want(s, "compare and delete", "held", 0)
 		time.Sleep(padded(time.Second) + ms)
 		u.lock(several(time.Second, "e", "f", "g")).want(s, "LOCK of three", "held", 0)
-		if got, want := p.Usage(u.share), (Usage{Locks: 3, Memory: 3 * keyMemoryOf("a", a.Token)}); got != want {
+		if got, want := p.Usage(u.share), (Usage{Locks: 3, Memory: lockMemory([]string{"a", "b", "c"}, a.Token, false)}); got != want {
 			s.Errorf("usage: got %+v, want %+v", got, want)
 		}
 	})
@@ -204,7 +204,7 @@ func TestShareCounts(t *testing.T) {
 				for _, lease := range s.all {
 					if lease.share == share && now.Before(s.gone(lease)) {
 						want.Locks += len(lease.keys)
-						want.Memory += lease.memory()
+						want.Memory += lockMemory(lease.keys, lease.token, lease.reader)
 					}
 				}
 				if longest = max(longest, len(share.ends)); (Usage{Locks: share.locks, Memory: share.memory}) != want || longest > 300 {
@@ -217,7 +217,7 @@ func TestShareCounts(t *testing.T) {
 
 func TestMaxMemoryOfAShare(t *testing.T) {
 	name, token := strings.Repeat("n", 500), strings.Repeat("t", 500)
-	most := 2 * keyMemoryOf(name, token)
+	most := 2 * lockMemory([]string{name}, token, false)
 	full := fmt.Sprintf("take %d of the %d bytes that they may take of each master (max_memory)", most, most)
 	inVirtualTime(t, 5, func(s *stage) {
 		p := s.open()

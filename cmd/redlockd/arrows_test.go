@@ -83,7 +83,7 @@ var testsBelow = map[string][]string{
 	"redlockd/redlock/redisproc":        {"redlock", "redlock/member/admin", "redlock/memmaster", "redlock/sandbox", "proxy", "proxy/keyspace", "proxy/status", "cmd/redlockd", "cmd/redlockd/config", "bench/peers"},
 	"redlockd/redlock":                  {"redlock/memmaster", "cmd/redlockd", "bench/peers"},
 	"redlockd/cmd/redlockd/config":      {"cmd/redlockd"},
-	"golang.org/x/sys":                  {"cmd/redlockd"},
+	"golang.org/x/sys":                  {"cmd/redlockd", "redlock/sandbox"},
 	"github.com/redis/go-redis/":        {"proxy", "redlock/memmaster", "redlock/sandbox", "cmd/redlockd", "bench/peers"},
 	"github.com/redis/rueidis":          {"proxy"},
 
