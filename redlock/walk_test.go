@@ -35,7 +35,7 @@ var budgets = []struct {
 	{"UNLOCK", 92, 27},
 	{"EXTEND", 107, 24}, // with a vote behind the decision
 	{"FENCE", 124, 31},
-	{"SHARED", 123, 30},
+	{"SHARED", 124, 30},
 	{"SLOTS", 130, 30},
 	{"HOLD", 125, 28},
 	{"MLOCK", 125, 31},
