@@ -60,7 +60,7 @@ func TestReload(t *testing.T) {
 	write("100", "300", `"info"`, `"loud"`, `name = "billing"`, `nam = "billing"`)
 	refused(t, cli.ExitFailed, "ERR nothing was changed: redlockd.toml:4", nil, "reload", "--server", p.addr, "--user", "default", "--password-file", "password")
 	root.want("CONFIG RELOAD", "ERR nothing was changed: redlockd.toml:4: auth.users[1].nam: unknown setting (did you mean name?); those of a table here are name, password, password_file, "+
-		"cert_cn, resources, admin, channels, commands, max_connections, max_locks, max_waiters, max_ttl; redlockd.toml:9: log.level: \"loud\" is none of debug, info, warn, error")
+		"cert_cn, resources, admin, channels, commands, max_connections, max_locks, max_memory, max_waiters, max_ttl; redlockd.toml:9: log.level: \"loud\" is none of debug, info, warn, error")
 	p.waitLog(`"level":"WARN","msg":"the settings could not be read again: those before stay in force","reason":"redlockd.toml:9: log.level`)
 	root.want("CONFIG GET maxclients", "[maxclients 200]")
 	if strings.Contains(p.log(), "server.max_clients, auth.users") {
