@@ -166,7 +166,9 @@ func TestMemoryShare(t *testing.T) {
 		{0, 1, []int64{100}, 0},
 		{1, 1, []int64{100}, 0},
 		{2, 1, []int64{100}, 50},
-		{2, 2, []int64{100, 0, 60}, 15},
+		{2, 2, []int64{100, 0, 60}, 25},
+		{2, 1, []int64{1, 2, 600, 800, 700}, 300}, // two of five are no quorum
+		{2, 1, []int64{1, 200, 600, 800}, 100},    // a quorum of four is three
 		{3, 5, []int64{0, 0, 0}, memoryAssumed / 10},
 		{3, 1, nil, memoryAssumed / 2},
 		{2, 9, []int64{1}, 1}, // 0 would be no limit

@@ -327,6 +327,7 @@ func field(v resp.Value, name string) (value resp.Value) {
 // simErrors are all errors that callers may get. proxy/commands.md says what each means.
 var simErrors = regexp.MustCompile(`^(NOQUORUM |TRYAGAIN nothing was changed: |LEAVING |BUSYWAIT |UNBLOCKED |NOSCRIPT |WRONGTYPE |` +
 	`ERR max number of (clients|(locks|connections) of user \w+) reached|` +
+	`ERR the locks of user \w+ take \d+ of the \d+ bytes|` +
 	`ERR ttl of \d+ ms is above the most, \d+ ms \(max_ttl[ )]|ERR WAIT of \d+ ms is above the most|` +
 	`ERR the lock was first granted \S+ ago and may be held for \S+ in all \(max_hold\)|ERR \d+ locks are held through this server, and it renews \d+ at most \(max_bound\)|` +
 	`ERR this command takes a lock without a fence|ERR the server is closed|ERR the keys? (of the script )?changed \d+ times)`)

@@ -36,9 +36,9 @@ func (s simServer) options(edition int) proxy.Options {
 	return proxy.Options{
 		Engine: s.engine, Logger: s.log, DefaultTTL: s.maxTTL / 2, MaxClients: 20,
 		Users: []proxy.User{
-			{Name: "app", Password: "app", Admin: &no, MaxLocks: 12, MaxWaiters: 4},
-			{Name: "batch", Password: "batch", Admin: &no, MaxConnections: 6, MaxLocks: 4},
-			{Name: "root", Password: "root"},
+			{Name: "app", Password: "app", Admin: &no, MaxConnections: 20, MaxLocks: 12, MaxMemory: 3000, MaxWaiters: 4},
+			{Name: "batch", Password: "batch", Admin: &no, MaxConnections: 6, MaxLocks: 4, MaxMemory: 1 << 20},
+			{Name: "root", Password: "root", MaxConnections: 20, MaxMemory: 1 << 20},
 		},
 		Policies: []proxy.Policy{delayed, {Prefix: redlock.SimFenced, Fence: proxy.FenceAlways}},
 	}

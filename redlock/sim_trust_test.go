@@ -187,7 +187,7 @@ func (n *nemesis) foreignName(p *incarnation) {
 	for end := time.Now().Add(2 * time.Second); !next.Membership().Known && time.Now().Before(end); {
 		time.Sleep(5 * ms)
 	}
-	if got := next.Membership(); got.Known && strings.Contains(got.Lineage, fleet.Lineage) {
+	if got := next.Membership(); got.Known && got.Lineage == fleet.LineageText() {
 		w.Errorf("proxy %d, of whose settings one name leads to another fleet, goes by that: %+v", p.id, got)
 	}
 	n.later(upTo(rng, time.Second), func() {

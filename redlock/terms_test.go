@@ -158,7 +158,7 @@ func TestHolderIsBackInTheDelay(t *testing.T) {
 	}
 }
 
-// What is in its delay counts in no limit, so it counts again when its token is back.
+// What is in its delay counts as before, and is no new lock when its token is back.
 func TestMaxLocksOfAHolderThatIsBack(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		p := s.open()
@@ -170,10 +170,10 @@ func TestMaxLocksOfAHolderThatIsBack(t *testing.T) {
 		}
 		lock("r", "mine").want(s, "LOCK", "held", 0)
 		time.Sleep(delayTTL + time.Second)
-		lock("other", "mine").want(s, "LOCK in the delay of the first", "held", 0)
-		lock("r", "mine").want(s, "LOCK of the first again", "(max_locks)", 0)
-		p.unlock("mine", "other").want(s, "UNLOCK", "held", 0)
+		lock("other", "mine").want(s, "LOCK in the delay of the first", "(max_locks)", 0)
 		lock("r", "mine").want(s, "LOCK of the first again", "held", 0)
+		p.unlock("mine", "r").want(s, "UNLOCK", "held", 0)
+		lock("other", "mine").want(s, "LOCK when it is released", "held", 0)
 	})
 }
 
