@@ -267,6 +267,9 @@ var mutants = []mutant{
 	// Shares.
 	{"locks-that-were-under-way-are-not-counted", never, "TestMaxLocksOfAShareUnderWay"},
 	{"commits-that-were-under-way-are-not-counted", skip, "TestMaxLocksOfAShareUnderWay"},
+	{"a-release-that-leaves-a-key-is-a-new-lock", never, "TestReleaseAtTheLimitOfAShare"},
+	{"at-the-limit-a-release-needs-room", never, "TestReleaseAtTheLimitOfAShare"},
+	{"memory-is-not-limited", never, "TestMaxMemoryOfAShare"},
 	{"an-extended-lock-changes-its-share", skip, "TestMaxLocksOfAShare"},
 
 	// Admission.

@@ -94,11 +94,14 @@ const uniqueMin = 16
 // guard kept it: a release compares the value and nothing else.
 func unique(value string) bool { return len(value) >= uniqueMin }
 
-// newKeys is how many resources are locked by the changes that were not locked before.
+// newKeys is how many more resources are locked when the changes are made than before. A release that
+// leaves something in the place of what it deletes, as Redisson's does, locks none more.
 func newKeys(changes []Change) (n int) {
 	for i := range changes {
 		if changes[i].locks() {
 			n++
+		} else if changes[i].Do == Delete { //mutant:a-release-that-leaves-a-key-is-a-new-lock
+			n--
 		}
 	}
 	return n

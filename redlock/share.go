@@ -30,8 +30,8 @@ type Share struct {
 	// holds the lock. Zero: no limit.
 	MaxLocks int
 	// MaxMemory bounds what the same locks take of the memory of each master, in bytes: names, values, and
-	// some 160 for each. It is an estimate. What replaces a value by a longer one is refused, too. Zero:
-	// no limit.
+	// some 160 for each. It is an estimate. What replaces a value by a longer one is refused, too, where
+	// it takes an eighth more than the limit. Zero: no limit.
 	MaxMemory int
 	// MaxWaiters bounds the LOCKs of this share that wait at the same time. Zero: only Options.MaxWaiters
 	// bounds them.
@@ -162,8 +162,8 @@ func (a *admission) shareOf(op *Op) *Share {
 	return &a.share
 }
 
-// lockable returns an error if the operation must not get so many more locked resources, or so much more
-// of the masters' memory for them. It needs Client.mu.
+// lockable returns an error if the operation must not get so many more locked resources, or so many more
+// bytes of the masters' memory for them. It needs Client.mu.
 func (c *Client) lockable(op *Op, locks, memory int, now time.Time) error {
 	s := c.admission.shareOf(op)
 	if s.beyond(locks, memory) != nil {
@@ -178,12 +178,18 @@ func (c *Client) lockable(op *Op, locks, memory int, now time.Time) error {
 	return nil
 }
 
-// beyond returns the limit that would be exceeded with so much more, or nil.
+// beyond returns the limit that would be exceeded with so much more, or nil. An eighth of MaxMemory on top
+// is for what locks no more resources than before: a holder that enters once more, or a release that leaves
+// a key for a moment, must not fail because new locks have taken all.
 func (s *Share) beyond(locks, memory int) error {
+	mostMemory := s.MaxMemory
+	if locks <= 0 { //mutant:at-the-limit-a-release-needs-room
+		mostMemory += s.MaxMemory / 8
+	}
 	switch {
 	case locks > 0 && s.MaxLocks != 0 && s.locks+locks > s.MaxLocks:
 		return &ShareError{Limit: LimitLocks, Max: s.MaxLocks, Share: s}
-	case memory > 0 && s.MaxMemory != 0 && s.memory+memory > s.MaxMemory:
+	case memory > 0 && s.MaxMemory != 0 && s.memory+memory > mostMemory: //mutant:memory-is-not-limited
 		return &ShareError{Limit: LimitMemory, Max: s.MaxMemory, Used: s.memory, Share: s}
 	}
 	return nil
@@ -213,13 +219,13 @@ func lockMemory(resources []string, token string, reader bool) (memory int) {
 // newMemory is how much more the changes take of each master than before; negative: they free some.
 func newMemory(changes []Change) (n int) {
 	for i := range changes {
-		switch ch := &changes[i]; {
-		case ch.locks():
-			n += keyMemory + (len(ch.Resource)+len(ch.NewValue))*5/4
-		case ch.Do == Set:
-			n += (len(ch.NewValue) - len(ch.Value)) * 5 / 4
-		case ch.Do == Delete:
-			n -= keyMemory + (len(ch.Resource)+len(ch.Value))*5/4
+		ch := &changes[i]
+		key := []string{ch.Resource}
+		if ch.Was == WasValue && (ch.Do == Set || ch.Do == Delete) {
+			n -= lockMemory(key, ch.Value, false)
+		}
+		if ch.Do == Set {
+			n += lockMemory(key, ch.NewValue, false)
 		}
 	}
 	return n

@@ -236,15 +236,35 @@ func TestMaxMemoryOfAShare(t *testing.T) {
 		u.lock(one(name, 5*time.Second).as(token)).want(s, "repetition at the limit", "held", 0)
 		other := strings.Repeat("u", len(token))
 		u.commit(rotate("k"+name[1:], token, other, 5*time.Second)).want(s, "rotation at the limit", "held", 0)
-		u.commit(rotate("k"+name[1:], other, other+"longer", 5*time.Second)).want(s, "rotation to a longer value", full, 0)
-		u.commit(rotate("k"+name[1:], other, longValue, 5*time.Second)).want(s, "rotation to a shorter value", "held", 0)
-		u.lock(one("s", time.Second)).want(s, "LOCK where there is room again", "held", 0)
+		u.commit(rotate("k"+name[1:], other, strings.Repeat("u", 900), 5*time.Second)).want(s, "rotation to a much longer value", full, 0)
+		u.commit(rotate("k"+name[1:], other, other+"longer", 5*time.Second)).want(s, "rotation to a value that is a little longer", "held", 0)
+		u.commit(rotate("k"+name[1:], other+"longer", longValue, 5*time.Second)).want(s, "rotation to a shorter value", "held", 0)
 		p.unlock(token, name).want(s, "UNLOCK", "held", 0)
 		time.Sleep(padded(5*time.Second) + ms)
 		if got := p.Usage(u.share); got != (Usage{}) {
 			s.Errorf("usage when all has ended: got %+v, want none", got)
 		}
 	})
+}
+
+// Redisson's unlock leaves a key, the latch, in the place of the lock. It must not fail because all is taken.
+func TestReleaseAtTheLimitOfAShare(t *testing.T) {
+	for _, limits := range []Share{{MaxLocks: 8}, {MaxMemory: 8 * lockMemory([]string{"r0"}, longValue, false)}} {
+		inVirtualTime(t, 5, func(s *stage) {
+			u := of{s.open(), &limits}
+			for i := range 8 {
+				u.commit(setNX(fmt.Sprint("r", i), longValue, 10*time.Second)).want(s, "SET NX", "held", 0)
+			}
+			if c := u.lock(one("r8", time.Second)); !errors.Is(c.Err, ErrLimit) {
+				s.Errorf("LOCK beyond the limit: got %+v, want the limit", c.Result)
+			}
+			latch := "latch" + strings.Repeat("l", 100)
+			u.commit(compareAndDelete("r0", longValue), setNX(latch, "1", time.Second)).want(s, "release", "held", 0)
+			if got := u.Usage(u.share); got.Locks != 8 || limits.MaxMemory > 0 && got.Memory <= limits.MaxMemory {
+				s.Errorf("usage: got %+v, want 8 locks, and more memory than the limit", got)
+			}
+		})
+	}
 }
 
 // The estimate is no less than what a master takes, and the warning of a master that fills up names who takes most.
