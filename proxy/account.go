@@ -66,8 +66,8 @@ func (a *account) user() *access.User { return a.current.Load() }
 func (a *account) leave() { a.connections.Add(-1) }
 
 // refuse counts an operation that the engine has refused because of a limit of the user, and returns
-// the error. Its code is ERR for too many locks, also by their memory, and BUSYWAIT for too many waiters, as when the
-// engine's own bound of waiters is reached.
+// the error. Its code is ERR for too many locks, and for locks that take too much memory. It is BUSYWAIT
+// for too many waiters, as when the engine's own bound of waiters is reached.
 func (a *account) refuse(limit *redlock.ShareError) error {
 	switch limit.Limit {
 	case redlock.LimitLocks:

@@ -159,28 +159,30 @@ func TestMemoryOfOneUser(t *testing.T) {
 
 func TestMemoryShare(t *testing.T) {
 	for _, tt := range []struct {
-		users, redlockds int
-		masters          []int64 // their maxmemory
-		want             int64
+		redlockds int
+		masters   []int64 // their maxmemory; -1: not said yet
+		want      int64
 	}{
-		{0, 1, []int64{100}, 0},
-		{1, 1, []int64{100}, 0},
-		{2, 1, []int64{100}, 50},
-		{2, 2, []int64{100, 0, 60}, 25},
-		{2, 1, []int64{1, 2, 600, 800, 700}, 300}, // two of five are no quorum
-		{2, 1, []int64{1, 200, 600, 800}, 100},    // a quorum of four is three
-		{3, 5, []int64{0, 0, 0}, memoryAssumed / 10},
-		{3, 1, nil, memoryAssumed / 2},
-		{2, 9, []int64{1}, 1}, // 0 would be no limit
+		{1, []int64{100}, 50},
+		{2, []int64{100, 0, 60}, 25},
+		{1, []int64{1, 2, 600, 800, 700}, 300}, // two of five are no quorum
+		{1, []int64{1, 200, 600, 800}, 100},    // a quorum of four is three
+		{5, []int64{0, 0, 0}, memoryAssumed / 10},
+		{1, []int64{-1, 100, -1}, 50},
+		{1, []int64{-1, -1}, memoryAssumed / 2},
+		{1, nil, memoryAssumed / 2},
+		{9, []int64{1}, 1}, // 0 would be no limit
 	} {
 		var masters []redlock.MasterStatus
 		for _, m := range tt.masters {
-			masters = append(masters, redlock.MasterStatus{MaxMemory: m})
+			masters = append(masters, redlock.MasterStatus{MaxMemory: max(m, 0), UsedMemory: min(m, 0) + 1})
 		}
-		if got := memoryShare(tt.users, tt.redlockds, masters); got != tt.want {
-			t.Errorf("%d users, %d redlockds, maxmemory %v: got %d, want %d", tt.users, tt.redlockds, tt.masters, got, tt.want)
+		if got := memoryShare(tt.redlockds, masters); got != tt.want {
+			t.Errorf("%d redlockds, maxmemory %v: got %d, want %d", tt.redlockds, tt.masters, got, tt.want)
 		}
 	}
+	srv := serve(t, func(o *Options) { o.Users = []access.User{{Name: "root", Password: "r"}} })
+	srv.dialAs("root").wantUser("root", "max_memory", "0") // alone
 }
 
 // A user's scripts are stored on the masters within bounds, and do not take the room of another's.
@@ -204,6 +206,13 @@ func TestStoredScriptsOfOneUser(t *testing.T) {
 	}
 	if n := store(&b, 50, 2); n != 50 {
 		t.Errorf("stored %d scripts of another user, want 50", n)
+	}
+	s, err := c.addSource("return 'used by both'"+strings.Repeat(" ", 10_000), 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.storeDue(s, &a, 2) || !c.storeDue(s, &b, 2) {
+		t.Error("a script that a user without room has run first: want it stored by the next user, and by no other")
 	}
 	if n := store(&a, 50, 2+int64(storedEvery)); n != 50 {
 		t.Errorf("stored %d scripts in the next period, want 50", n)

@@ -167,7 +167,7 @@ cmdstat_unlock calls=0,usec=0,usec_per_call=0.00,rejected_calls=1,failed_calls=0
 errorstat_ERR count=3
 errorstat_NOPERM count=1
 refusedstat_rename count=1`
-	// AUTH itself is a command of the user before: nobody's here.
+	// AUTH itself counts for the user who sent it, here for none.
 	if got := names(billing); got != want {
 		t.Errorf("billing sees\n%s\nwant\n%s", got, want)
 	}

@@ -147,9 +147,9 @@ func (o *liveOptions) accountOfCN(name string) *account {
 	return nil
 }
 
-// limitUsers puts the limits of all users into force.
-func (srv *Server) limitUsers(live *liveOptions) {
-	srv.userMemory.Store(srv.memoryShare(live))
+// limitUsers puts the limits of all users into force, with this share of the masters' memory.
+func (srv *Server) limitUsers(live *liveOptions, share int64) {
+	srv.userMemory.Store(share)
 	for _, a := range live.accounts {
 		u := a.user()
 		srv.opts.Engine.SetLimits(a.share, u.MaxLocks, srv.maxMemory(u), u.MaxWaiters)
@@ -161,13 +161,18 @@ func (srv *Server) limitUsers(live *liveOptions) {
 func (srv *Server) shareMemory() {
 	srv.reloading.Lock()
 	defer srv.reloading.Unlock()
-	if live := srv.live(); srv.memoryShare(live) != srv.userMemory.Load() {
-		srv.limitUsers(live)
+	live := srv.live()
+	if share := srv.memoryShare(live); share != srv.userMemory.Load() {
+		srv.limitUsers(live, share)
 	}
 }
 
+// memoryShare is the share of a user without a max_memory; 0: there is no limit, as one user alone has none.
 func (srv *Server) memoryShare(live *liveOptions) int64 {
-	return memoryShare(len(live.Users), srv.fleet.Size(time.Now()), srv.opts.Engine.Masters())
+	if len(live.Users) < 2 {
+		return 0
+	}
+	return memoryShare(srv.fleet.Size(time.Now()), srv.opts.Engine.Masters())
 }
 
 // maxMemory is what the locks of the user may take of each master, in bytes; 0: there is no limit.

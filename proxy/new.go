@@ -47,7 +47,7 @@ func New(opts Options) (*Server, error) {
 		Done:    srv.done,
 	})
 	live := newLiveOptions(opts, nil)
-	srv.limitUsers(live)
+	srv.limitUsers(live, srv.memoryShare(live))
 	srv.current.Store(live)
 	redlock.OnChange(opts.Engine, srv.tracking.announced)
 	opts.Engine.OnMessage(func(channel, payload string) {

@@ -1,6 +1,6 @@
 package proxy
 
-// Goal: the right to look at locks is no right to end them: whoever has not the group "lock" is shown no token, and can find none out by guessing.
+// Goal: the right to look at locks is no right to end them: a user without the group "lock" is shown no token, and cannot find one out by guessing.
 // Method: every command of the table that such a user may run, on whatever can hold a token; the bytes of all replies are searched.
 
 import (
@@ -201,7 +201,7 @@ func arguments(cmd *command, key string, options bool) []string {
 	return args
 }
 
-// The key of the digests is in the membership, which stands on the masters under names that are nobody's but redlockd's.
+// The key of the digests is in the membership, which stands on the masters under names that only redlockd uses.
 func TestNobodyReadsTheMembership(t *testing.T) {
 	srv := serve(t, lookers)
 	c := srv.dialAs("owner")

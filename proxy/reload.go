@@ -21,7 +21,7 @@ func (srv *Server) Reload(opts Options) (closed int, err error) {
 	for i, a := range live.accounts {
 		a.current.Store(&live.Users[i])
 	}
-	srv.limitUsers(live)
+	srv.limitUsers(live, srv.memoryShare(live))
 	srv.current.Store(live)
 	srv.audit.setOutput(opts.Audit, opts.AuditLocks)
 	for _, p := range live.policies {

@@ -20,8 +20,8 @@ const (
 	// storedEvery is how often a script that is in use is stored again, so that its TTL does not end.
 	storedEvery = storedTTL / 4
 	// storedMax and storedBytesMax are how many scripts of one user are put there per storedEvery, and
-	// how many bytes. They bound what one user can take of the masters' memory, 5 MB per redlockd, and
-	// nobody's scripts are left out because of another's.
+	// how many bytes. They bound what one user can take of the masters' memory, 5 MB per redlockd, and no
+	// user's scripts are left out because of another user.
 	storedMax      = 256
 	storedBytesMax = 1 << 20
 )
@@ -128,7 +128,7 @@ func (c *scriptCache) forgetAll() {
 func (c *scriptCache) storeDue(s *knownScript, stored *storedScripts, now int64) bool {
 	s.usedAt.Store(now)
 	last := s.storedAt.Load()
-	if last != 0 && now-last < int64(storedEvery) || !s.storedAt.CompareAndSwap(last, now) {
+	if last != 0 && now-last < int64(storedEvery) {
 		return false
 	}
 	c.mu.Lock()
@@ -136,7 +136,11 @@ func (c *scriptCache) storeDue(s *knownScript, stored *storedScripts, now int64)
 	if now-stored.since >= int64(storedEvery) {
 		*stored = storedScripts{since: now}
 	}
+	// Without room it is not due: the next user of the script stores it.
+	if stored.count == storedMax || stored.bytes+len(s.source) > storedBytesMax || !s.storedAt.CompareAndSwap(last, now) {
+		return false
+	}
 	stored.count++
 	stored.bytes += len(s.source)
-	return stored.count <= storedMax && stored.bytes <= storedBytesMax
+	return true
 }

@@ -16,17 +16,18 @@ import (
 // What else a user can leave on the masters is bounded without a share: marks of fences by
 // Options.FenceMarks, for all users together, and stored scripts by storedMax and storedBytesMax.
 
-// memoryAssumed is taken for the maxmemory of masters that have none, or have not told it yet.
+// memoryAssumed is taken for the maxmemory of a master that says it has none, and as long as no master
+// has said anything.
 const memoryAssumed = 1 << 30
 
-// memoryShare is the share of a user without a max_memory, in bytes; 0: there is no limit.
-func memoryShare(users, redlockds int, masters []redlock.MasterStatus) int64 {
-	if users < 2 {
-		return 0
-	}
+// memoryShare is that share, in bytes, of what these masters have said. One that has said nothing yet,
+// which a used memory of 0 shows, does not count.
+func memoryShare(redlockds int, masters []redlock.MasterStatus) int64 {
 	var limits []int64
 	for _, m := range masters {
-		limits = append(limits, cmp.Or(m.MaxMemory, memoryAssumed))
+		if m.UsedMemory > 0 {
+			limits = append(limits, cmp.Or(m.MaxMemory, memoryAssumed))
+		}
 	}
 	quorumHas := int64(memoryAssumed)
 	if slices.Sort(limits); len(limits) > 0 {

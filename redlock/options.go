@@ -94,11 +94,12 @@ type Options struct {
 	// FenceAlways gives every lock a fence, also those whose LOCK does not ask for one. Needed where only
 	// some clients ask, and the resource is to be protected from the others too.
 	FenceAlways bool
-	// FenceMarks bounds how many resources a master remembers the last fence of: 120 bytes and the
-	// name for each, rounded up to a size of its allocator (measured with Redis 7.0). For the others it remembers one common floor. Default
-	// 16 000: 2.5 MB of a master's memory with names of 30 bytes, and 22 MB with the longest. Forgetting
-	// is safe: a fence must be above the floor, and every clock that is right gives such fences, as long
-	// as fewer than 16 000 resources get a fence within ClockSkewMax. No setting.
+	// FenceMarks bounds how many resources a master remembers the last fence of. For the others it
+	// remembers one common floor. A mark takes 120 bytes and the name, which Redis 7.0 rounds up to a size
+	// of its allocator. Default 16 000: 2.5 MB of a master's memory with names of 30 bytes, and 22 MB with
+	// the longest. Forgetting is safe, because a fence must be above the floor. As long as fewer than
+	// 16 000 resources get a fence within ClockSkewMax, every clock that is right gives such fences at
+	// once. No setting.
 	FenceMarks int
 	// FoundingWait is how long masters that remember no membership have no vote, where that is more than
 	// the wait that follows from MaxTTL (1.02 × MaxTTL + 1.01 s by default): brand-new masters (unless

@@ -160,7 +160,8 @@ func (f *Fleet) heard(m message, now time.Time) {
 	f.members[m.From] = &Member{m.Name, now}
 }
 
-// heardLately is for how long a redlockd counts in Size after each message: it may miss two hellos.
+// heardLately is for how long a redlockd counts in Size after each message: two hellos may be lost. One that
+// was silent for longer has sent nothing through a quorum of masters, and so has granted nothing either.
 const heardLately = 3 * helloEvery
 
 // Size is how many redlockds there are, as far as was heard lately: the others, and this one.

@@ -145,8 +145,8 @@ func (r *Record) Membership(o Options) Membership {
 	return all
 }
 
-// LineageText names the founding for people and logs. The lineage itself is nobody's to know who has no
-// access to the masters, because digests of tokens are made with it: here is a digest in its place.
+// LineageText names the founding for people and logs. It shows a digest of the lineage, because the lineage
+// is the key of the digests of tokens (TokenDigest): clients must not learn it.
 func (r *Record) LineageText() string {
 	return fmt.Sprintf("%d-%s", r.Generation, conn.Digest(r.Lineage))
 }
