@@ -122,8 +122,8 @@ type connection struct {
 
 const (
 	// batchMax is how many bytes of replies the reader collects before it sends them. At the bound it
-	// sends, and goes on.
-	batchMax = chunkSize
+	// sends, and goes on. One short reply more does not make the chunk grow.
+	batchMax = chunkSize - 1<<10
 	// argsKeepMax is how many arguments an idle connection has room for: 384 bytes.
 	argsKeepMax = 16
 	// aheadMax bounds what is read when the reader is stopped. At the bound nothing is read, so that
@@ -231,7 +231,7 @@ func (conn *connection) start() error {
 	conn.mu.Lock()
 	conn.net, conn.raw = c, raw
 	conn.mu.Unlock()
-	conn.in.init(c, raw, &conn.server.input)
+	conn.in.init(c, raw)
 	return nil
 }
 
@@ -307,6 +307,9 @@ func (conn *connection) executeBatch() error {
 	conn.beginBatch()
 	err := conn.executeUnread()
 	conn.releaseCPU()
+	if conn.in.kept() > 0 {
+		conn.in.room() // a larger chunk counts before it is filled
+	}
 	if sendErr := conn.send(); err == nil {
 		err = sendErr
 	}
@@ -464,6 +467,7 @@ func (conn *connection) endOfStream() {
 func (conn *connection) refuse(wrong resp.ProtocolError) {
 	conn.server.counters[countProtocolErrors].Add(1)
 	conn.server.protocolErrors.Log(conn.server.log, slog.LevelInfo, time.Now(), "protocol error", "client", conn.id, "addr", conn.addr, "err", wrong)
+	conn.in.release()
 	conn.batch = getChunk()
 	conn.batch.b = appendError(conn.batch.b, wrong)
 	conn.queueReply(0)

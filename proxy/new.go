@@ -34,9 +34,8 @@ func New(opts Options) (*Server, error) {
 		done:        make(chan struct{}),
 		tracking:    tracking{max: trackedMax},
 		cpu:         newSemaphore(),
-		input:       inputTotal{max: max(opts.bounds.inputTotal, 2*opts.bounds.command.Command+4*chunkSize)}, // a chunk grows by doubling
-		anonymous:   &account{asking: make(chan struct{}, 1)},                                                // of no user: it has no limits, and nothing is counted in it
-		refusals:    loglimit.Limiter{Burst: 16},                                                             // a library that comes has several at once, each logged once
+		anonymous:   &account{asking: make(chan struct{}, 1)}, // of no user: it has no limits, and nothing is counted in it
+		refusals:    loglimit.Limiter{Burst: 16},              // a library that comes has several at once, each logged once
 	}
 	srv.audit = newAudit(opts.Audit, opts.AuditLocks, opts.Logger)
 	srv.fleet = fleet.New(fleet.Host{

@@ -93,9 +93,10 @@ type Options struct {
 	// … WAIT is not idle. Default 0: never.
 	IdleTimeout time.Duration
 	// OutputTotal bounds the replies and messages that wait for all clients together, and what they
-	// send that is not answered yet, see bounds.outputMax. It is at least that, 1 MiB. Beyond it,
-	// connections are closed: of the user with most waiting, the connection with most. A client that
-	// publishes while half of it waits for clients of the same user is slowed down. Default 64 MiB.
+	// send that is not complete or not answered yet. It is at least 2 MiB, which the longest command
+	// takes while it comes. Beyond it, connections are closed: of the user with most waiting, the
+	// connection with most. A client that publishes while half of it waits for clients of the same user
+	// is slowed down. Default 64 MiB.
 	OutputTotal int
 
 	// bounds is for tests.
@@ -123,11 +124,6 @@ type bounds struct {
 	// from 1 KiB on that are not answered yet; before AUTH, where users are configured, they are 16 KiB
 	// at most. At the bound the server executes no more commands of that client; writeTimeout ends it.
 	outputMax int
-	// inputTotal bounds the memory of commands that are not complete yet, over all clients. What each
-	// client may have anyway, 16 KiB, does not count, and there is always room for one longest command.
-	// A client that sends a longer one beyond the bound gets an error and is closed. It has room for 64
-	// of the longest commands, which no client of a lock server sends slowly.
-	inputTotal int
 	// command bounds one command: the longest MLOCK needs some 70 arguments, EVAL of a library's script
 	// some KB. A client that exceeds it gets an error and is closed. Before AUTH, where users are
 	// configured: preauthLimits.
@@ -150,7 +146,6 @@ func (o Options) withDefaults() Options {
 	b.writeTimeout = cmp.Or(b.writeTimeout, 10*time.Second)
 	b.pipelineMax = cmp.Or(b.pipelineMax, 2048)
 	b.outputMax = cmp.Or(b.outputMax, 1<<20)
-	b.inputTotal = cmp.Or(b.inputTotal, 64<<20)
 	b.command = cmp.Or(b.command, resp.Limits{Args: 1024, Bulk: 512 << 10, Command: 1 << 20})
 	return o
 }
@@ -166,7 +161,7 @@ func (o Options) Validate() error {
 		redlock.CheckBounds("DefaultTTL", o.DefaultTTL, 0, 365*24*time.Hour),
 		redlock.CheckBounds("IdleTimeout", o.IdleTimeout, 0, 365*24*time.Hour),
 		redlock.CheckBounds("MaxClients", o.MaxClients, 1, 10_000_000),
-		redlock.CheckBounds("OutputTotal", o.OutputTotal, o.bounds.outputMax, 1<<30),
+		redlock.CheckBounds("OutputTotal", o.OutputTotal, max(o.bounds.outputMax, 2*o.bounds.command.Command), 1<<30), // a chunk grows by doubling
 	}
 	if o.Engine == nil {
 		errs = append(errs, &redlock.OptionError{Option: "Engine", Reason: "none is given"})

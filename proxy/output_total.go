@@ -2,15 +2,19 @@ package proxy
 
 import (
 	"cmp"
+	"fmt"
 	"log/slog"
 	"slices"
 	"time"
+
+	"redlockd/redlock/resp"
 )
 
-// outputMax bounds what waits for one client to read it. Thousands of clients together could still take
-// gigabytes, so OutputTotal bounds it for all. Beyond that bound connections are closed: of the user
-// with the most waiting, the connection with the most. So no user loses a connection while another has
-// more waiting, and no share has to be configured for each.
+// outputMax bounds what waits for one client to read it, and the limits of one command what it has sent
+// of that. Thousands of clients together could still take gigabytes, so OutputTotal bounds it for all.
+// Beyond that bound connections are closed: of the user with the most waiting, the connection with the
+// most. So no user loses a connection while another has more waiting, and no share has to be configured
+// for each.
 //
 // Before that, clients that publish are slowed down (slowDown), because messages are what other clients
 // get unasked.
@@ -18,10 +22,10 @@ import (
 // What the kernel takes at once is not counted, and costs no counting.
 
 // memoryLocked is the memory of replies and messages that wait for the client, and of its commands that
-// are kept. A message that waits for many clients is there once, and counts for each of them, because
+// are kept or have not come whole. A message that waits for many clients is there once, and counts for each of them, because
 // each alone may keep it there.
 func (conn *connection) memoryLocked() int {
-	return conn.queued + conn.kept + conn.writerMemory + conn.outMemory
+	return conn.queued + conn.kept + conn.writerMemory + conn.outMemory + conn.inMemory
 }
 
 // countOutputLocked brings the counts of the account and of the server up to date with memoryLocked. It
@@ -109,14 +113,24 @@ func (srv *Server) backlogs() (total int, accounts map[*account]*backlogs) {
 }
 
 // evict closes a client. The log says which user it was, because the cause is mostly a service that has
-// stopped reading.
+// stopped reading. A client that no reply waits for is told why it is closed.
 func (srv *Server) evict(b backlog) {
 	conn := b.conn
 	srv.counters[countEvicted].Add(1)
-	srv.slowReaders.Log(srv.log, slog.LevelWarn, time.Now(), "client closed: too much waits for clients to read it, and most for this one",
+	what, toDo := "too much waits for clients to read it, and most for this one", "have the client read its replies"
+	conn.mu.Lock()
+	if conn.inMemory > b.bytes/2 {
+		what, toDo = "the commands that clients have sent in part take too much, and most that of this one", "have the client send its commands whole"
+	}
+	if conn.head == nil && conn.unsentLocked() == 0 && !conn.executing.Load() {
+		conn.appendLocked(appendError(nil, resp.ProtocolError(fmt.Sprintf("%s: all clients can take %d bytes (output_total)", what, srv.live().OutputTotal))))
+		conn.sendLocked()
+	}
+	conn.mu.Unlock()
+	srv.slowReaders.Log(srv.log, slog.LevelWarn, time.Now(), "client closed: "+what,
 		"client", conn.id, "addr", conn.addr, "user", conn.session.username(), "bytes", b.bytes, "output_total", srv.live().OutputTotal,
-		"to_do", "have the client read its replies; raise output_total if there is memory")
-	conn.close("it reads too slowly (output_total)")
+		"to_do", toDo+"; raise output_total if there is memory")
+	conn.close(what + " (output_total)")
 }
 
 // tooSlow closes a client for which more than outputMax would wait.

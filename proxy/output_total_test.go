@@ -145,33 +145,35 @@ func heapInUse() int64 {
 // Of the user with most the largest connection is closed, not the largest of all, and no more than it takes.
 func TestWhoIsClosed(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
-		srv := serve(t, threeUsers, func(o *Options) { o.OutputTotal = 1 << 20 })
-		sum := 0
+		srv := serve(t, threeUsers, func(o *Options) { o.OutputTotal = 2 << 20 })
+		sum, echo := 0, frameOf("ECHO", strings.Repeat("x", 100_000))
 		waiting := func(user string, bytes int) *client {
 			t.Helper()
 			c := srv.dialAs(user)
 			sum += bytes
-			go c.conn.Write([]byte(frameOf("ECHO", strings.Repeat("x", bytes))))
+			go c.conn.Write([]byte(strings.Repeat(echo, bytes/100_000)))
 			eventually(t, "the reply waits", func() bool { return srv.output.Load() >= int64(sum) })
 			return c
 		}
-		largest := waiting("modest", 300_000)
-		small := waiting("greedy", 100_000)
-		large := waiting("greedy", 200_000)
-		middle := waiting("greedy", 150_000)
+		largest := waiting("modest", 600_000)
+		small := waiting("greedy", 200_000)
+		large := waiting("greedy", 400_000)
+		middle := waiting("greedy", 300_000)
 		if n := srv.counters[countEvicted].Load(); n != 0 {
 			t.Fatalf("%d clients are closed, %d bytes wait", n, srv.output.Load())
 		}
 		last := srv.dialAs("admin")
 		synctest.Wait() // the writer has given back the chunk of the reply to AUTH
-		go last.conn.Write([]byte(frameOf("ECHO", strings.Repeat("x", 300_000))))
+		go last.conn.Write([]byte(strings.Repeat(echo, 6)))
 		eventually(t, "some client is closed", func() bool { return srv.counters[countEvicted].Load() > 0 })
 		large.conn.SetReadDeadline(time.Now().Add(patience))
 		if text, err := readReply(large.r); err == nil {
 			t.Errorf("got %.20q, want the connection closed", text)
 		}
-		for c, want := range map[*client]int{largest: 300_000, small: 100_000, middle: 150_000, last: 300_000} {
-			c.read().is(`"` + strings.Repeat("x", want) + `"`)
+		for c, want := range map[*client]int{largest: 600_000, small: 200_000, middle: 300_000, last: 600_000} {
+			for range want / 100_000 {
+				c.read().is(`"` + strings.Repeat("x", 100_000) + `"`)
+			}
 			c.do("PING").is("+PONG")
 		}
 		if n := srv.counters[countEvicted].Load(); n != 1 {
@@ -190,7 +192,7 @@ func TestPublisherIsSlowedDown(t *testing.T) {
 	for name, command := range publish {
 		t.Run(name, func(t *testing.T) {
 			inVirtualTime(t, func(t *testing.T) {
-				srv := serve(t, threeUsers, func(o *Options) { o.OutputTotal = 1 << 20 })
+				srv := serve(t, threeUsers, func(o *Options) { o.OutputTotal = 2 << 20 })
 				greedy, modest, unread := srv.dialAs("greedy"), srv.dialAs("modest"), srv.dialAs("greedy")
 				unread.do("PING").is("+PONG")
 				// within is how long a message and the command behind it take.
@@ -205,8 +207,8 @@ func TestPublisherIsSlowedDown(t *testing.T) {
 				if got := within(greedy); got > idle {
 					t.Errorf("nothing waits: took %v", got)
 				}
-				go unread.conn.Write([]byte(frameOf("ECHO", strings.Repeat("x", 500_000)) + frameOf("ECHO", strings.Repeat("x", 100_000))))
-				eventually(t, "half of output_total waits", func() bool { return srv.live().accounts[1].output.Load() > 1<<19 })
+				go unread.conn.Write([]byte(strings.Repeat(frameOf("ECHO", strings.Repeat("x", 200_000)), 6)))
+				eventually(t, "half of output_total waits", func() bool { return srv.live().accounts[1].output.Load() > 1<<20 })
 				if got := within(greedy); got < publishPause || got > publishPause+idle {
 					t.Errorf("too much waits: took %v, want %v", got, publishPause)
 				}

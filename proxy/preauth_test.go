@@ -201,7 +201,7 @@ func TestHugeMessageBehindTheHandshake(t *testing.T) {
 	}()
 	conn := newConnection(srv.Server, near, 1)
 	conn.tlsTransport = &tlsTransport{Conn: near, conn: conn}
-	conn.in.init(conn.tlsTransport, nil, &srv.input)
+	conn.in.init(conn.tlsTransport, nil)
 	defer conn.in.release()
 	for range 2 {
 		if err := conn.read(); err != nil || conn.tlsTransport.left < preauthReadMax-1000 || conn.tlsTransport.left >= preauthReadMax {

@@ -1,21 +1,18 @@
 package proxy
 
 import (
-	"fmt"
 	"io"
 	"net"
 	"sync"
-	"sync/atomic"
 	"syscall"
 
 	"redlockd/redlock/rawio"
-	"redlockd/redlock/resp"
 )
 
 // Chunks of memory, and the buffer of what a client has sent. Ten thousand idle clients must cost
 // little, so memory is got when bytes come and put back when they are executed, and an idle connection
-// has none. Only commands that are not complete keep memory between two reads; that of all clients
-// together is bounded (inputTotal).
+// has none. Only commands that are not complete, or wait, keep memory between two reads. It counts in
+// OutputTotal, as what waits on its way out.
 
 // chunk is a piece of memory for bytes on their way in or out. Connections hold chunks only while they
 // have something to read or to write. It has one owner at a time, see connection.
@@ -25,26 +22,21 @@ type chunk struct {
 	shared bool   // b is read by others, too: it does not change any more, and is not put back
 }
 
-const (
-	// chunkSize is enough for what a client mostly sends at one time, and for the replies to that. So
-	// much each connection may hold without counting in inputTotal.
-	chunkSize = 16 << 10
-	// chunkKeepMax bounds a chunk that goes back to the pool; one that grew beyond it is left to the
-	// garbage collector. Otherwise a few large commands would make the pool's chunks large for ever.
-	chunkKeepMax = 64 << 10
-)
+// chunkSize is enough for what a client mostly sends at one time, and for the replies to that.
+const chunkSize = 16 << 10
 
 // chunks are free. The garbage collector empties the pool in time, so that a burst of clients does not
 // leave its memory.
 var chunks = sync.Pool{New: func() any { return &chunk{b: make([]byte, 0, chunkSize)} }}
 
-// getChunk returns an empty chunk of chunkSize or more.
+// getChunk returns an empty chunk of chunkSize.
 func getChunk() *chunk { return chunks.Get().(*chunk) }
 
 // put puts the chunk back. The caller must have no slice of it any more: the next getChunk, by any
-// goroutine, writes there.
+// goroutine, writes there. A chunk that grew is left to the garbage collector: otherwise a few large
+// commands would make the pool's chunks large for ever, and all of a chunk counts for who has it.
 func (c *chunk) put() {
-	if cap(c.b) <= chunkKeepMax && !c.shared {
+	if cap(c.b) == chunkSize && !c.shared {
 		c.b = c.b[:0]
 		chunks.Put(c)
 	}
@@ -70,9 +62,6 @@ type readBuffer struct {
 	wait []byte // what a read that has to wait reads into
 	more bool   // the last read filled its buffer, so more is there already
 
-	total   *inputTotal // nil: no bound
-	charged int         // bytes of c that count in total
-
 	tryRead func(fd uintptr) bool // method value, made once
 	n       int                   // result of tryRead: bytes read; 0 with err nil is the end of the stream
 	err     error                 // likewise
@@ -87,30 +76,10 @@ const (
 	roomMin = 2 << 10
 )
 
-// inputTotal bounds the memory of commands that are not complete, over all connections. The one chunk
-// that each connection may have does not count, so a client that sends short commands is never refused
-// because of others.
-type inputTotal struct {
-	used atomic.Int64
-	max  int
-}
-
-// grow counts n bytes more, or returns an error if that would exceed the bound. The error closes the
-// connection, because what the client has sent of its command cannot be kept and cannot be read again.
-// release counts them off.
-func (t *inputTotal) grow(n int) error {
-	if t != nil && t.used.Add(int64(n)) > int64(t.max) {
-		t.used.Add(int64(-n))
-		return resp.ProtocolError(fmt.Sprintf("the commands that are not complete would take more than %d bytes for all clients together; "+
-			"commands of up to %d bytes are always taken", t.max, chunkSize-roomMin))
-	}
-	return nil
-}
-
 // init makes the buffer one of conn. raw is conn's descriptor if it may be read without conn's
 // knowledge, else nil.
-func (r *readBuffer) init(conn net.Conn, raw syscall.RawConn, total *inputTotal) {
-	*r = readBuffer{conn: conn, raw: raw, total: total}
+func (r *readBuffer) init(conn net.Conn, raw syscall.RawConn) {
+	*r = readBuffer{conn: conn, raw: raw}
 	r.tryRead = r.tryReadFd
 }
 
@@ -153,12 +122,7 @@ func (r *readBuffer) fill() (int, error) {
 // come, until it returns true. Before it returns false, so that the goroutine waits, it puts the chunk
 // back.
 func (r *readBuffer) tryReadFd(fd uintptr) bool {
-	room, err := r.room()
-	if err != nil {
-		r.n, r.err = 0, err
-		return true
-	}
-	r.n, r.err = rawio.Read(fd, room)
+	r.n, r.err = rawio.Read(fd, r.room())
 	if r.err == syscall.EAGAIN {
 		r.park()
 		return false
@@ -172,10 +136,7 @@ func (r *readBuffer) tryReadFd(fd uintptr) bool {
 // shown that more is there.
 func (r *readBuffer) fillWaiting() (n int, err error) {
 	if r.more {
-		room, refused := r.room()
-		if refused != nil {
-			return 0, refused
-		}
+		room := r.room()
 		n, err = r.conn.Read(room)
 		r.c.b = r.c.b[:len(r.c.b)+n]
 		r.more = n == len(room)
@@ -186,11 +147,7 @@ func (r *readBuffer) fillWaiting() (n int, err error) {
 		}
 		n, err = r.conn.Read(r.wait)
 		if n > 0 {
-			room, refused := r.room()
-			if refused != nil {
-				return 0, refused
-			}
-			copy(room, r.wait[:n])
+			copy(r.room(), r.wait[:n])
 			r.c.b = r.c.b[:len(r.c.b)+n]
 		}
 		r.more = n == len(r.wait)
@@ -204,9 +161,17 @@ func (r *readBuffer) fillWaiting() (n int, err error) {
 	return 0, err
 }
 
+// kept is the memory that a wait keeps: none, if park puts the chunk back.
+func (r *readBuffer) kept() int {
+	if r.c == nil || len(r.unread()) <= smallMax {
+		return 0
+	}
+	return cap(r.c.b)
+}
+
 // room returns free memory behind the unread bytes, in a chunk. If the chunk is full of unread bytes, a
-// larger one takes its place, which counts in total.
-func (r *readBuffer) room() ([]byte, error) {
+// larger one takes its place.
+func (r *readBuffer) room() []byte {
 	if r.c == nil {
 		r.c, r.start = getChunk(), 0
 		r.c.b = append(r.c.b, r.small...)
@@ -216,19 +181,14 @@ func (r *readBuffer) room() ([]byte, error) {
 		if len(unread)+roomMin <= cap(r.c.b)/2 {
 			r.c.b = r.c.b[:copy(r.c.b, unread)]
 		} else {
-			size := 2 * cap(r.c.b)
-			if err := r.total.grow(size - r.charged); err != nil {
-				return nil, err
-			}
-			r.charged = size
-			grown := &chunk{b: make([]byte, 0, size)}
+			grown := &chunk{b: make([]byte, 0, 2*cap(r.c.b))}
 			grown.b = append(grown.b, unread...)
 			r.c.put()
 			r.c = grown
 		}
 		r.start = 0
 	}
-	return r.c.b[len(r.c.b):cap(r.c.b)], nil
+	return r.c.b[len(r.c.b):cap(r.c.b)]
 }
 
 // park puts the chunk back before a wait, unless it holds more than smallMax unread bytes, whose
@@ -248,10 +208,6 @@ func (r *readBuffer) park() {
 
 // release puts the chunk back. What it holds is lost.
 func (r *readBuffer) release() {
-	if r.charged > 0 && r.total != nil {
-		r.total.used.Add(int64(-r.charged))
-	}
-	r.charged = 0
 	if r.c != nil {
 		r.c.put()
 		r.c = nil

@@ -70,8 +70,8 @@ type Server struct {
 	// userMemory is what the locks of a user without a max_memory may take of each master. See shareMemory.
 	userMemory atomic.Int64
 
-	// output is the memory of replies and messages that wait for clients, over all accounts. It is at
-	// most OutputTotal and what came since relieve ran last.
+	// output is the memory of replies and messages that wait for clients, and of commands that are not
+	// complete, over all accounts. It is at most OutputTotal and what came since relieve ran last.
 	output atomic.Int64
 	// relieving is held while clients are closed because output is above OutputTotal. It is only ever
 	// tried: a goroutine of the engine that finds it held goes on.
@@ -87,7 +87,6 @@ type Server struct {
 
 	cpu    *semaphore // bounds what clients compute before they have authenticated, or have sent much
 	logins logins     // slows down clients that try passwords
-	input  inputTotal // bounds the memory of incomplete commands
 
 	// Limiters of log lines about events that clients can cause as often as they like. Each event still
 	// counts in counters.

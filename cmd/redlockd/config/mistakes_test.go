@@ -171,7 +171,7 @@ func TestMistakesInTheFile(t *testing.T) {
 		{"[server]\noutput_total = 65536\n[master]\ntimeout = \"1h\"\n",
 			"config.toml:4: master.timeout: 1h is outside 1ms … 10s" + "\n" +
 				"config.toml:4: master.timeout: 1h is not small against locks.max_ttl = 1m: a master that hangs would use up the lock (locks.max_ttl: default)" + "\n" +
-				"config.toml:2: server.output_total: 65536 is outside 1048576 … 1073741824"},
+				"config.toml:2: server.output_total: 65536 is outside 2097152 … 1073741824"},
 		{"[locks]\nmax_handovers = 16\n[master]\nheartbeat = \"1h\"\n",
 			"config.toml:2: locks.max_handovers is no setting any more: locks.handover_time (a time, 250ms by default) has taken its place; delete it" + "\n" +
 				"config.toml:4: master.heartbeat is no setting any more: redlockd checks each master every 250ms; delete it"},
