@@ -196,9 +196,12 @@ func infoMemory(r *reading, t *infoText, _ *session) {
 	t.field("used_memory_human", humanBytes(used))
 	t.field("used_memory_rss", held)
 	t.field("used_memory_rss_human", humanBytes(held))
-	// 0 is "no limit" in Redis. What clients can take is bounded piece by piece, see Options.
+	// 0 is "no limit" in Redis. What clients can take is bounded piece by piece, see Options. memory_limit
+	// is that of the process; 0: it has none.
 	t.field("maxmemory", 0)
 	t.field("maxmemory_human", "0B")
+	t.field("memory_limit", r.srv.opts.MemoryLimit)
+	t.field("memory_limit_human", humanBytes(uint64(r.srv.opts.MemoryLimit)))
 	t.field("maxmemory_policy", "noeviction")
 	t.field("number_of_cached_scripts", r.srv.scripts.count())
 	t.field("mem_allocator", "go")

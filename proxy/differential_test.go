@@ -384,7 +384,7 @@ func TestSameFieldsAsRedis(t *testing.T) {
 		t.Errorf("CLIENT INFO: got the fields %q\nwant %q", got, want)
 	}
 
-	added := strings.Fields("redlockd_version go_version goroutines protocol_errors pubsub_clients output_bytes output_total audit_records audit_dropped")
+	added := strings.Fields("redlockd_version go_version goroutines protocol_errors pubsub_clients output_bytes output_total memory_limit memory_limit_human audit_records audit_dropped")
 	added = append(added, "acl_access_denied_auth", "client_output_buffer_limit_disconnections") // these since Redis 7.2
 	for _, section := range infoSections {
 		if section.name == "Masters" || section.name == "Locks" || section.name == "Users" || section.name == "Refusedstats" {

@@ -20,7 +20,7 @@ func New(opts Options) (*Server, error) {
 	opts = opts.withDefaults()
 	started := time.Now()
 	srv := &Server{
-		opts:        lastingOptions{opts.Engine, opts.Version, opts.Embedded, opts.TLSConfig, opts.Certificates, opts.Settings, opts.Reload},
+		opts:        lastingOptions{opts.Engine, opts.Version, opts.Embedded, opts.TLSConfig, opts.Certificates, opts.Settings, opts.Reload, opts.MemoryLimit},
 		log:         opts.Logger,
 		table:       newCommandTable(commandRows),
 		bounds:      opts.bounds,

@@ -99,6 +99,11 @@ type Options struct {
 	// is slowed down. Default 64 MiB.
 	OutputTotal int
 
+	// MemoryLimit is what the process may take, in bytes: OutputTotal is at most a quarter of it, and
+	// MaxClients as many as take half of it, at 8 KiB each, or 16 KiB with TLS. Default 0: it is not
+	// known, and bounds nothing.
+	MemoryLimit int64
+
 	// bounds is for tests.
 	bounds bounds
 }
@@ -129,6 +134,10 @@ type bounds struct {
 	// configured: preauthLimits.
 	command resp.Limits
 }
+
+// outputTotalMin is the least OutputTotal: the longest command has room while it comes, in a chunk that
+// grows by doubling.
+func (b *bounds) outputTotalMin() int { return max(b.outputMax, 2*b.command.Command) }
 
 // DefaultOptions returns the options with every default filled in, and no engine.
 func DefaultOptions() Options {
@@ -161,7 +170,7 @@ func (o Options) Validate() error {
 		redlock.CheckBounds("DefaultTTL", o.DefaultTTL, 0, 365*24*time.Hour),
 		redlock.CheckBounds("IdleTimeout", o.IdleTimeout, 0, 365*24*time.Hour),
 		redlock.CheckBounds("MaxClients", o.MaxClients, 1, 10_000_000),
-		redlock.CheckBounds("OutputTotal", o.OutputTotal, max(o.bounds.outputMax, 2*o.bounds.command.Command), 1<<30), // a chunk grows by doubling
+		redlock.CheckBounds("OutputTotal", o.OutputTotal, o.bounds.outputTotalMin(), 1<<30),
 	}
 	if o.Engine == nil {
 		errs = append(errs, &redlock.OptionError{Option: "Engine", Reason: "none is given"})

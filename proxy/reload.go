@@ -10,7 +10,7 @@ package proxy
 // are taken away (redlockd's own reload refuses that). For locks, this is as if these clients had left.
 // Reload returns how many connections it has closed.
 func (srv *Server) Reload(opts Options) (closed int, err error) {
-	opts.Engine = srv.opts.Engine
+	opts.Engine, opts.Logger, opts.TLSConfig, opts.MemoryLimit = srv.opts.Engine, srv.log, srv.opts.TLSConfig, srv.opts.MemoryLimit
 	if err := opts.Validate(); err != nil {
 		return 0, err
 	}

@@ -51,25 +51,26 @@ var importers = map[string][]string{
 
 // owners lists which directories may import a third-party module. A module that is new needs an owner here.
 var owners = map[string][]string{
-	"github.com/tidwall/redcon":            {"redlock/resp"},
-	"github.com/redis/go-redis/":           {"redlock", "redlock/conn", "redlock/fence", "redlock/member", "redlock/member/survey", "redlock/member/copying", "redlock/member/admin", "redlock/member/fleettest", "bench", "bench/torture"},
-	"github.com/BurntSushi/toml":           {"cmd/redlockd/config"},
-	"github.com/prometheus/":               {"proxy", "proxy/status"},
-	"github.com/a-h/templ":                 {"proxy/status"},
-	"golang.org/x/sys":                     {"bench", "bench/torture", "cmd/redlockd/cli", "cmd/redlockd/serve", "cmd/redlockd/client", "redlock/clock"},
-	"github.com/yuin/gopher-lua":           {"redlock/sandbox"},
-	"github.com/go-redsync/redsync/":       {"bench"},
-	"github.com/redis/rueidis":             {"bench"},
-	"github.com/HdrHistogram/hdrhistogram": {"bench"},
-	"gonum.org/v1/plot":                    {"bench"},
-	"github.com/bsm/redislock":             {"bench", "bench/torture"},
-	"go.etcd.io/etcd/client/":              {"bench"},
-	"go.uber.org/zap":                      {"bench"},
-	"github.com/anishathalye/porcupine":    {"bench/torture"}, // and tests
-	"helm.sh/helm/":                        nil,               // tests only, as those below: see testsBelow
-	"k8s.io/":                              nil,
-	"sigs.k8s.io/":                         nil,
-	"github.com/santhosh-tekuri/":          nil,
+	"github.com/tidwall/redcon":             {"redlock/resp"},
+	"github.com/redis/go-redis/":            {"redlock", "redlock/conn", "redlock/fence", "redlock/member", "redlock/member/survey", "redlock/member/copying", "redlock/member/admin", "redlock/member/fleettest", "bench", "bench/torture"},
+	"github.com/BurntSushi/toml":            {"cmd/redlockd/config"},
+	"github.com/KimMachineGun/automemlimit": {"cmd/redlockd/serve"},
+	"github.com/prometheus/":                {"proxy", "proxy/status"},
+	"github.com/a-h/templ":                  {"proxy/status"},
+	"golang.org/x/sys":                      {"bench", "bench/torture", "cmd/redlockd/cli", "cmd/redlockd/serve", "cmd/redlockd/client", "redlock/clock"},
+	"github.com/yuin/gopher-lua":            {"redlock/sandbox"},
+	"github.com/go-redsync/redsync/":        {"bench"},
+	"github.com/redis/rueidis":              {"bench"},
+	"github.com/HdrHistogram/hdrhistogram":  {"bench"},
+	"gonum.org/v1/plot":                     {"bench"},
+	"github.com/bsm/redislock":              {"bench", "bench/torture"},
+	"go.etcd.io/etcd/client/":               {"bench"},
+	"go.uber.org/zap":                       {"bench"},
+	"github.com/anishathalye/porcupine":     {"bench/torture"}, // and tests
+	"helm.sh/helm/":                         nil,               // tests only, as those below: see testsBelow
+	"k8s.io/":                               nil,
+	"sigs.k8s.io/":                          nil,
+	"github.com/santhosh-tekuri/":           nil,
 }
 
 // testsBelow lists what tests may import beyond that: masters to try things on, and the client libraries as users have

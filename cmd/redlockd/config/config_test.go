@@ -94,6 +94,7 @@ var noSettings = map[string]string{
 	"proxy.Options.TLSConfig":    "made from server.tls_…",
 	"proxy.Options.Settings":     "made by serve",
 	"proxy.Options.Reload":       "made by serve",
+	"proxy.Options.MemoryLimit":  "found by serve",
 	"proxy.Options.Audit":        "made from audit.file",
 	"proxy.Options.Certificates": "made by serve",
 

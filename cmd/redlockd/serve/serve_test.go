@@ -5,6 +5,7 @@ package serve
 import (
 	"errors"
 	"log/slog"
+	"math"
 	"os"
 	"runtime"
 	"runtime/debug"
@@ -21,6 +22,7 @@ func TestTuneRuntimeHeedsTheEnvironment(t *testing.T) {
 	before, procs := debug.SetGCPercent(100), runtime.GOMAXPROCS(0)
 	defer debug.SetGCPercent(before)
 	defer runtime.GOMAXPROCS(procs)
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(-1))
 	for _, c := range []struct {
 		environ []string
 		want    int
@@ -31,7 +33,7 @@ func TestTuneRuntimeHeedsTheEnvironment(t *testing.T) {
 		{nil, 400},
 	} {
 		debug.SetGCPercent(100)
-		tuneRuntime(c.environ)
+		tuneRuntime(slog.New(slog.DiscardHandler), c.environ)
 		if got := debug.SetGCPercent(100); got != c.want {
 			t.Errorf("environment %q: GC percent %d, want %d", c.environ, got, c.want)
 		}
@@ -43,10 +45,22 @@ func TestTuneRuntimeHeedsTheEnvironment(t *testing.T) {
 		{"GOMAXPROCS=8", 8, 8}, {"HOME=/", 8, 4}, {"HOME=/", 5, 3}, {"HOME=/", 3, 2}, {"HOME=/", 2, 2}, {"HOME=/", 1, 1},
 	} {
 		runtime.GOMAXPROCS(c.all)
-		tuneRuntime([]string{c.environ, "GOGC=50"})
+		tuneRuntime(slog.New(slog.DiscardHandler), []string{c.environ, "GOGC=50"})
 		if got := runtime.GOMAXPROCS(0); got != c.want {
 			t.Errorf("environment %q, %d processors: GOMAXPROCS %d, want %d", c.environ, c.all, got, c.want)
 		}
+	}
+}
+
+// A limit that is in force is left alone if the environment has it, and is what the front goes by.
+func TestMemoryLimitHeedsTheEnvironment(t *testing.T) {
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(123 << 20))
+	if got := tuneRuntime(slog.New(slog.DiscardHandler), []string{"GOMEMLIMIT=123MiB"}); got != 123<<20 {
+		t.Errorf("got a limit of %d, want %d", got, 123<<20)
+	}
+	debug.SetMemoryLimit(math.MaxInt64)
+	if got := tuneRuntime(slog.New(slog.DiscardHandler), []string{"GOMEMLIMIT=off"}); got != 0 {
+		t.Errorf("got a limit of %d, want none", got)
 	}
 }
 

@@ -578,7 +578,6 @@ func TestBadValues(t *testing.T) {
 		{`metrics: {prometheusRule: {enable: true}}`, "/metrics/prometheusRule"},
 		{`metrics: {dashboard: {labels: {a: 1}}}`, "/metrics/dashboard/labels/a"},
 		{`tls: {clientCA: true}`, "tls.clientCA needs tls.existingSecret"},
-		{`goMemLimit: 450M`, "/goMemLimit"},
 		{`metrics: {namespace: ""}`, "/metrics/namespace"},
 	} {
 		if _, err := render("redlockd", c.values); err == nil || !strings.Contains(err.Error(), c.want) {
