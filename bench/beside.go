@@ -42,6 +42,8 @@ type flood struct {
 	// raw, in the place of commands, is sent over a new connection each time, which is read to its end, or left at once.
 	raw   string
 	leave bool
+	// maxmemory is that of the masters, which the flood fills; "": it fills none. Within one user nothing stops it, so it is measured as another user's.
+	maxmemory string
 }
 
 var floods = []flood{
@@ -58,11 +60,21 @@ var floods = []flood{
 	}},
 	{name: "LOCKS ALL", depth: 16, command: func(i, n int) []string { return []string{"LOCKS", "ALL"} }},
 	{name: "refused commands", depth: 1000, command: func(i, n int) []string { return []string{"LOCK", "bench:flood", "no ttl"} }},
+	{name: "EVAL that makes memory", depth: 16, command: func(i, n int) []string { return []string{"EVAL", besideScript, "0"} }},
+	{name: "LOCKs that fill the masters", depth: 64, maxmemory: "64mb", command: func(i, n int) []string {
+		return []string{"LOCK", longName(i, n), "60000", "TOKEN", besideToken}
+	}},
 	{name: "garbage", raw: strings.Repeat("\x00\xff$-1 garbage ", 1000)},
 	{name: "half commands", raw: "*3\r\n$4\r\nLOCK\r\n$30000\r\n" + strings.Repeat("x", 16_000), leave: true},
 }
 
-var besidePayload = strings.Repeat("p", 30_000)
+var (
+	besidePayload = strings.Repeat("p", 30_000)
+	besideToken   = strings.Repeat("t", 1000)
+)
+
+// besideScript would make gigabytes if nothing stopped it.
+const besideScript = "local t = {} for i = 1, 1e6 do t[i] = string.rep('x' .. i, 1e6) end return #t"
 
 func longName(i, n int) string {
 	return fmt.Sprintf("bench:flood:%d:%d:%s", i, n, strings.Repeat("n", 1000))
@@ -87,7 +99,9 @@ func (w besideWay) String() string {
 var besideWays = func() (ways []besideWay) {
 	for _, accounts := range []bool{true, false} {
 		for i := range floods {
-			ways = append(ways, besideWay{i, accounts})
+			if accounts || floods[i].maxmemory == "" {
+				ways = append(ways, besideWay{i, accounts})
+			}
 		}
 	}
 	return ways
@@ -143,6 +157,13 @@ func runBesideCell(ctx context.Context, b *bench, way besideWay) (r besideRound,
 		return r, err
 	}
 	defer c.close()
+	if most := floods[way.flood].maxmemory; most != "" {
+		for _, m := range c.masters {
+			if err := limitMaster(m.Addr, most); err != nil {
+				return r, err
+			}
+		}
+	}
 	u, err := newBesideUser(c.proxies[0].addr, program.login)
 	if err != nil {
 		return r, err
@@ -193,6 +214,17 @@ func runBesideCell(ctx context.Context, b *bench, way besideWay) (r besideRound,
 	r.Ratio50, r.Ratio99 = ratio(r.BesideUs.P50, r.QuietUs.P50), ratio(r.BesideUs.P99, r.QuietUs.P99)
 	r.FloodKept = ratio(r.FloodBeside, r.FloodAlone)
 	return r, nil
+}
+
+// limitMaster sets the master's maxmemory.
+func limitMaster(addr, maxmemory string) error {
+	m, err := dialBeside(addr, "")
+	if err != nil {
+		return err
+	}
+	defer m.Close()
+	_, _, err = m.ask("CONFIG", "SET", "maxmemory", maxmemory)
+	return err
 }
 
 // besideClient is one connection, without a client library that would share this process's CPU with what is measured.
