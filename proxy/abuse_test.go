@@ -6,6 +6,7 @@ package proxy
 
 import (
 	"crypto/tls"
+	"fmt"
 	"io"
 	"net"
 	"slices"
@@ -239,6 +240,23 @@ func TestHalfCommandsOfAllClients(t *testing.T) {
 			eventually(t, "all is free again", func() bool { return srv.output.Load() == 0 })
 		})
 	}
+}
+
+// What counts of half a command is the memory that waits for its rest, before it comes; of a short one, nothing.
+func TestHalfACommandCounts(t *testing.T) {
+	srv := serve(t)
+	c := srv.dial()
+	half := frameOf("ECHO", strings.Repeat("x", 100_000))
+	for _, step := range []struct{ sent, want int }{{smallMax, 0}, {8 << 10, chunkSize}, {chunkSize - roomMin/2, 2 * chunkSize}, {60_000, 4 * chunkSize}} {
+		c.raw(half[:step.sent])
+		eventually(t, fmt.Sprintf("%d bytes count for half a command of %d", step.want, step.sent), func() bool {
+			return srv.counters[countBytesIn].Load() >= uint64(step.sent) && srv.output.Load() == int64(step.want)
+		})
+		c.conn.Close()
+		srv.counters[countBytesIn].Store(0)
+		c = srv.dial()
+	}
+	eventually(t, "nothing counts when they have left", func() bool { return srv.output.Load() == 0 })
 }
 
 func TestIdleTimeout(t *testing.T) {

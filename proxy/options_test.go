@@ -4,6 +4,7 @@ package proxy
 // Method: a table; each case changes one thing in options that are right.
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -63,6 +64,37 @@ func TestValidate(t *testing.T) {
 }
 
 // The codes of errors are a contract: clients branch on them, and some retry in silence on codes that we must not use.
+// What clients may take is lowered to what fits into the memory, and left alone if it does.
+func TestMemoryLimit(t *testing.T) {
+	for _, c := range []struct {
+		limit           int64
+		tls             bool
+		clients, output int
+	}{
+		{0, false, 10_000, 64 << 20},
+		{1 << 40, true, 10_000, 64 << 20},
+		{460 << 20, true, 10_000, 64 << 20},
+		{64 << 20, false, 4096, 16 << 20},
+		{64 << 20, true, 2048, 16 << 20},
+		{4 << 20, false, 256, 2 << 20},
+		{1, false, 1, 2 << 20},
+	} {
+		var log testLog
+		o := Options{MemoryLimit: c.limit}
+		log.keep(&o)
+		if c.tls {
+			o.TLSConfig = new(tls.Config)
+		}
+		live := newLiveOptions(o.withDefaults(), nil)
+		if live.MaxClients != c.clients || live.OutputTotal != c.output {
+			t.Errorf("%d bytes, TLS %v: got %d clients and %d bytes of output, want %d and %d", c.limit, c.tls, live.MaxClients, live.OutputTotal, c.clients, c.output)
+		}
+		if warned := strings.Contains(log.String(), "the limit of memory lowers what clients may take"); warned != (c.clients < 10_000) {
+			t.Errorf("%d bytes: warned: %v\n%s", c.limit, warned, log.String())
+		}
+	}
+}
+
 func TestErrorCodes(t *testing.T) {
 	for _, test := range []struct {
 		err  error
