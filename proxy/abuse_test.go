@@ -227,11 +227,11 @@ func TestHalfCommandsOfAllClients(t *testing.T) {
 			told := 0
 			for c := range greedy {
 				c.conn.SetReadDeadline(time.Now().Add(10 * time.Millisecond))
-				if text, _ := readReply(c.r); strings.Contains(text, "ERR Protocol error: the commands that clients have sent in part take too much, and most that of this one: all clients can take 2097152 bytes (output_total)") {
+				if text, _ := readReply(c.r); strings.Contains(text, "ERR Protocol error: too much is kept of handshakes, commands in part, transactions and subscriptions, and most for this one: all clients can take 2097152 bytes (output_total)") {
 					told++
 				}
 			}
-			if closed := srv.counters[countEvicted].Load(); tlsConfig == nil && told < int(closed/2) { // over TLS the end may come first
+			if closed := srv.counters[countEvicted].Load(); tlsConfig == nil && told < int(closed/2) {
 				t.Errorf("%d clients are closed, %d told why", closed, told)
 			}
 			for _, conn := range srv.clients() {
@@ -257,6 +257,39 @@ func TestHalfACommandCounts(t *testing.T) {
 		c = srv.dial()
 	}
 	eventually(t, "nothing counts when they have left", func() bool { return srv.output.Load() == 0 })
+}
+
+// A transaction, subscriptions and names count while the session keeps them, and a handshake while it is under way.
+func TestWhatASessionKeepsCounts(t *testing.T) {
+	srv := serve(t)
+	c := srv.dial()
+	value := strings.Repeat("x", 10_000)
+	counts := func(what string, least int) {
+		t.Helper()
+		eventually(t, what, func() bool { n := int(srv.output.Load()); return n >= least && n < least+2000 })
+	}
+	c.do("SET", "k", value, "NX", "PX", "60000").is("+OK")
+	c.do("WATCH", "k").is("+OK")
+	counts("what a watched key held counts", 10_000)
+	c.do("MULTI").is("+OK")
+	c.do("SET", "k", value, "PX", "60000").is("+QUEUED")
+	counts("and a command that is queued", 20_000)
+	c.do("DISCARD").is("+OK")
+	counts("what is over does not count", 0)
+	c.do("SUBSCRIBE", strings.Repeat("c", 900)).matches(`\["subscribe" .*`)
+	counts("a subscription counts", 900)
+	c.conn.Close()
+	counts("nothing counts when the client has left", 0)
+
+	config := selfSigned(t)
+	srv = serve(t, func(o *Options) { o.TLSConfig = config })
+	c = srv.dial()
+	c.raw("\x16\x03\x01\x3f\xff\x01\x00\x40\x00" + value)
+	counts("half a handshake counts as often as it is kept", handshakeCopies*(10_009))
+	srv.dialTLS().do("PING").is("+PONG")
+	counts("one that is done does not", handshakeCopies*(10_009))
+	c.conn.Close()
+	counts("nothing counts when it has left", 0)
 }
 
 func TestIdleTimeout(t *testing.T) {

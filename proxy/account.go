@@ -30,7 +30,7 @@ type account struct {
 	asking chan struct{}
 
 	connections atomic.Int64
-	output      atomic.Int64 // memory of replies and messages that wait for its clients, and of their incomplete commands
+	output      atomic.Int64 // what is kept for its clients, see memoryLocked
 
 	stored storedScripts // scripts that were put on the masters for the user
 

@@ -21,7 +21,7 @@ func TestCLIENTLIST(t *testing.T) {
 	a.do("CLIENT", "SETINFO", "lib-name", "go").is("+OK")
 	a.do("CLIENT", "SETINFO", "LIB-VER", "1.2").is("+OK")
 	a.do("CLIENT", "INFO").matches(`"txt:id=1 addr=127.0.0.1:\d+ laddr=` + srv.addr + ` fd=-1 name=alpha age=\d+ idle=\d+ flags=N db=0 sub=0 psub=0 ssub=0 ` +
-		`multi=-1 qbuf=0 .* omem=0 tot-mem=0 events=r cmd=client\|info user=default redir=-1 resp=3 lib-name=go lib-ver=1.2\\n"`)
+		`multi=-1 qbuf=0 .* omem=0 tot-mem=10 events=r cmd=client\|info user=default redir=-1 resp=3 lib-name=go lib-ver=1.2\\n"`)
 
 	b.do("SUBSCRIBE", "x", "y")
 	b.read()

@@ -197,7 +197,7 @@ func infoMemory(r *reading, t *infoText, _ *session) {
 	t.field("used_memory_rss", held)
 	t.field("used_memory_rss_human", humanBytes(held))
 	// 0 is "no limit" in Redis. What clients can take is bounded piece by piece, see Options. memory_limit
-	// is that of the process; 0: it has none.
+	// is that of the process; 0: none is known.
 	t.field("maxmemory", 0)
 	t.field("maxmemory_human", "0B")
 	t.field("memory_limit", r.srv.opts.MemoryLimit)

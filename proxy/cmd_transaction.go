@@ -75,6 +75,10 @@ func (w *watchCall) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher {
 	for i, key := range w.keys {
 		t.watched[key] = watchedKey{states[i], time.Now()}
 	}
+	conn := w.s.conn
+	conn.mu.Lock()
+	conn.sessionMemory = w.s.memory() // the reader counts nothing before the next command
+	conn.mu.Unlock()
 	w.out = resp.AppendOK(w.out)
 	return w.complete()
 }

@@ -114,6 +114,8 @@ type connection struct {
 	parked bool
 	// woken: the read deadline is in the past, to wake the reader.
 	woken bool
+	// cpuWait is the last wait of the reader for a place of server.cpu, which close ends.
+	cpuWait *placeWait
 	// halfClosed: the client has ended its stream, so it is granted no lock. Written by the reader.
 	halfClosed bool
 	// closedByClient: the client's side has made the end, by QUIT or by the end of its stream.
@@ -302,6 +304,8 @@ func (conn *connection) wakeStoppedLocked() {
 // and sends the replies.
 func (conn *connection) executeBatch() error {
 	if !conn.session.authenticated() || len(conn.in.unread()) >= muchSent {
+		conn.in.park() // it may wait here for long
+		conn.server.countIn(conn)
 		conn.acquireCPU()
 	}
 	conn.beginBatch()
@@ -321,6 +325,14 @@ func (conn *connection) executeBatch() error {
 		conn.args = nil
 	}
 	return err
+}
+
+// countInLocked notes what the reader keeps while it waits. Called by the reader goroutine.
+func (conn *connection) countInLocked() {
+	conn.inMemory = conn.in.kept() + conn.tlsTransport.kept()
+	if !conn.order.blocked.Load() { // else a WATCH may be writing to the session
+		conn.sessionMemory = conn.session.memory()
+	}
 }
 
 // beginBatch begins a batch, which send ends. Called by the reader goroutine.
@@ -524,7 +536,7 @@ func (conn *connection) close(why string) {
 	}
 	conn.closed.Store(true)
 	conn.countOutputLocked()
-	waits, c := conn.order.waitsLocked(), conn.net
+	waits, c, cpuWait := conn.order.waitsLocked(), conn.net, conn.cpuWait
 	held, byClient := conn.session.held, conn.closedByClient
 	lost := conn.advanceLocked(nil)
 	if !conn.writing {
@@ -537,6 +549,9 @@ func (conn *connection) close(why string) {
 		c = t.NetConn() // closing t would try to write, and wait for it
 	}
 	c.Close()
+	if cpuWait != nil {
+		conn.server.cpu.cancel(cpuWait)
+	}
 	conn.server.log.Debug("client left", "client", conn.id, "addr", conn.addr, "why", why)
 	conn.server.endWaits(waits)
 	if held != nil {

@@ -67,8 +67,9 @@ const (
 	tlsClientMemory = 16 << 10
 )
 
-// fitMemory lowers what clients may take of the process to its part of MemoryLimit. Half is for idle
-// clients, a quarter for what they send and do not read, and the rest for locks and the program.
+// fitMemory lowers what clients may take of the process to its part of MemoryLimit. A quarter is for idle
+// clients, an eighth for what is kept for them, and the rest for locks and the program, for what waits in
+// the engine, and for garbage: near the limit, the collector cannot keep up with floods.
 func (o *Options) fitMemory() {
 	if o.MemoryLimit <= 0 {
 		return
@@ -77,8 +78,8 @@ func (o *Options) fitMemory() {
 	if o.TLSConfig != nil {
 		each = tlsClientMemory
 	}
-	clients := max(1, o.MemoryLimit/2/each)
-	output := max(int64(o.bounds.outputTotalMin()), o.MemoryLimit/4)
+	clients := max(1, o.MemoryLimit/4/each)
+	output := max(int64(o.bounds.outputTotalMin()), o.MemoryLimit/8)
 	if clients >= int64(o.MaxClients) && output >= int64(o.OutputTotal) {
 		return
 	}

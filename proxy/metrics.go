@@ -266,7 +266,7 @@ var metricTable = []metric{
 	// Clients. A gauge stands beside its bound, so that an alert needs no number of its own.
 	gauge("clients", "Connections of clients.", func(r *reading) int { return r.Clients }),
 	gauge("clients_max", "Connections that server.max_clients allows.", func(r *reading) int { return r.MaxClients }),
-	gauge("output_bytes", "Memory of replies and messages that wait for clients to read them, and of incomplete commands.", func(r *reading) int64 { return r.srv.output.Load() }),
+	gauge("output_bytes", "What is kept for clients: replies and messages that wait, commands in part, transactions, subscriptions.", func(r *reading) int64 { return r.srv.output.Load() }),
 	gauge("output_bytes_max", "What server.output_total allows of it.", func(r *reading) int { return r.srv.live().OutputTotal }),
 	newMetric(prometheus.CounterValue, "error_replies_total", "Commands that were answered with an error, by its code; other: a code that a script has made up.", []string{"code"},
 		func(r *reading, emit emit) {
@@ -287,7 +287,7 @@ var metricTable = []metric{
 		func(_ *reading, a *account) int64 { return a.connections.Load() }),
 	ofUsers("user_clients_max", "Connections that the user may have; 0: as many as the server takes.",
 		func(r *reading, a *account) int { return r.srv.live().maxConnections(a.user()) }),
-	ofUsers("user_output_bytes", "Memory of replies and messages that wait for the user's clients, and of incomplete commands.",
+	ofUsers("user_output_bytes", "What is kept for the user's clients, as in redlockd_output_bytes.",
 		func(_ *reading, a *account) int64 { return a.output.Load() }),
 	ofUsers("user_locks", "Resources that the user has locked through this server.",
 		func(r *reading, a *account) int { return r.srv.opts.Engine.Usage(a.share).Locks }),

@@ -92,15 +92,16 @@ type Options struct {
 	// IdleTimeout closes a connection on which no command came for so long. A client that waits in LOCK
 	// … WAIT is not idle. Default 0: never.
 	IdleTimeout time.Duration
-	// OutputTotal bounds the replies and messages that wait for all clients together, and what they
-	// send that is not complete or not answered yet. It is at least 2 MiB, which the longest command
-	// takes while it comes. Beyond it, connections are closed: of the user with most waiting, the
-	// connection with most. A client that publishes while half of it waits for clients of the same user
+	// OutputTotal bounds what is kept for all clients together: replies and messages that wait for them,
+	// what they send that is not complete or not answered yet, TLS handshakes, transactions and
+	// subscriptions. It is at least 2 MiB, which the longest command
+	// takes while it comes. Beyond it, connections are closed: of the user with most, the connection with
+	// most. A client that publishes while half of it waits for clients of the same user
 	// is slowed down. Default 64 MiB.
 	OutputTotal int
 
-	// MemoryLimit is what the process may take, in bytes: OutputTotal is at most a quarter of it, and
-	// MaxClients as many as take half of it, at 8 KiB each, or 16 KiB with TLS. Default 0: it is not
+	// MemoryLimit is what the process may take, in bytes: OutputTotal is at most an eighth of it, and
+	// MaxClients as many as take a quarter of it, at 8 KiB each, or 16 KiB with TLS. Default 0: it is not
 	// known, and bounds nothing.
 	MemoryLimit int64
 

@@ -24,7 +24,7 @@ import (
 // Bounds: of replies, and of commands that the server keeps until they are answered, outputMax; beyond
 // it the reader stops executing the client's commands until it has read some. Of messages, also
 // outputMax; beyond it the client is closed, because messages come whether it sends or not (tooSlow).
-// Of all clients together, and of commands that are not complete, OutputTotal (output_total.go).
+// Of all clients together, and of what else is kept for them, OutputTotal (output_total.go).
 type output struct {
 	out       *chunk // replies and messages in order, a list; nil: none
 	outEnd    *chunk // its last
@@ -37,8 +37,10 @@ type output struct {
 	// writerMemory is the memory of the chunk that the writer goroutine writes from; 0: there is no
 	// writer goroutine.
 	writerMemory int
-	// inMemory is what the reader keeps of commands that have come and are not executed. send sets it.
-	inMemory int
+	// inMemory is what the reader keeps of commands that have come and are not executed, and
+	// sessionMemory what the session keeps for its client. The reader sets both before it waits.
+	inMemory      int
+	sessionMemory int
 	// counted is how much of memoryLocked is in the counts of the account and of the server.
 	counted int
 	// writing: a goroutine writes, and will look at out again. No other may write meanwhile, or bytes
@@ -201,7 +203,7 @@ func (conn *connection) send() error {
 		conn.batch.put()
 		conn.batch = nil
 	}
-	conn.inMemory = conn.in.kept()
+	conn.countInLocked()
 	conn.sendLocked()
 	conn.mu.Unlock()
 	conn.server.relieve() // takes the mu of other connections, so not with ours held

@@ -10,8 +10,9 @@ import (
 	"redlockd/redlock/resp"
 )
 
-// outputMax bounds what waits for one client to read it, and the limits of one command what it has sent
-// of that. Thousands of clients together could still take gigabytes, so OutputTotal bounds it for all.
+// outputMax bounds what waits for one client to read it. Limits of their own bound what it has sent of a
+// command, and what its session keeps: a transaction, subscriptions. Thousands of clients together could
+// still take gigabytes, so OutputTotal bounds all that for all of them.
 // Beyond that bound connections are closed: of the user with the most waiting, the connection with the
 // most. So no user loses a connection while another has more waiting, and no share has to be configured
 // for each.
@@ -21,11 +22,11 @@ import (
 //
 // What the kernel takes at once is not counted, and costs no counting.
 
-// memoryLocked is the memory of replies and messages that wait for the client, and of its commands that
-// are kept or have not come whole. A message that waits for many clients is there once, and counts for each of them, because
-// each alone may keep it there.
+// memoryLocked is what is kept for the client: replies and messages that wait for it, commands that are
+// kept or have not come whole, and what its session keeps. A message that waits for many clients is there
+// once, and counts for each of them, because each alone may keep it there.
 func (conn *connection) memoryLocked() int {
-	return conn.queued + conn.kept + conn.writerMemory + conn.outMemory + conn.inMemory
+	return conn.queued + conn.kept + conn.writerMemory + conn.outMemory + conn.inMemory + conn.sessionMemory
 }
 
 // countOutputLocked brings the counts of the account and of the server up to date with memoryLocked. It
@@ -41,6 +42,16 @@ func (conn *connection) countOutputLocked() {
 		conn.session.account().output.Add(more)
 		conn.server.output.Add(more)
 	}
+}
+
+// countIn brings the counts up to date with what the connection's reader keeps while it waits. Called by
+// that.
+func (srv *Server) countIn(conn *connection) {
+	conn.mu.Lock()
+	conn.countInLocked()
+	conn.countOutputLocked()
+	conn.mu.Unlock()
+	srv.relieve()
 }
 
 // relieve closes clients as long as more than OutputTotal waits. It is called after countOutputLocked,
@@ -113,16 +124,18 @@ func (srv *Server) backlogs() (total int, accounts map[*account]*backlogs) {
 }
 
 // evict closes a client. The log says which user it was, because the cause is mostly a service that has
-// stopped reading. A client that no reply waits for is told why it is closed.
+// stopped reading. A client that no reply waits for is told why it is closed, unless it speaks TLS, where
+// that could block.
 func (srv *Server) evict(b backlog) {
 	conn := b.conn
 	srv.counters[countEvicted].Add(1)
 	what, toDo := "too much waits for clients to read it, and most for this one", "have the client read its replies"
 	conn.mu.Lock()
-	if conn.inMemory > b.bytes/2 {
-		what, toDo = "the commands that clients have sent in part take too much, and most that of this one", "have the client send its commands whole"
+	if conn.inMemory+conn.sessionMemory > b.bytes/2 {
+		what, toDo = "too much is kept of handshakes, commands in part, transactions and subscriptions, and most for this one",
+			"have the client send its commands whole, end its transactions, and subscribe to less"
 	}
-	if conn.head == nil && conn.unsentLocked() == 0 && !conn.executing.Load() {
+	if conn.raw != nil && conn.head == nil && conn.unsentLocked() == 0 && !conn.executing.Load() {
 		conn.appendLocked(appendError(nil, resp.ProtocolError(fmt.Sprintf("%s: all clients can take %d bytes (output_total)", what, srv.live().OutputTotal))))
 		conn.sendLocked()
 	}

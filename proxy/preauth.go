@@ -36,13 +36,25 @@ const (
 // 16 KB each; redlockd gives that much memory to nobody whom it does not know.
 var preauthLimits = resp.Limits{Args: 10, Bulk: access.LoginMax, Command: 6 << 10, BeforeAuth: true}
 
-// acquireCPU takes a place of server.cpu. Called by the reader goroutine.
+// acquireCPU takes a place of server.cpu, or none if the connection is closed meanwhile. Called by the
+// reader goroutine.
 func (conn *connection) acquireCPU() {
 	group := semaphoreGroup{origin: conn.origin, again: conn.hadCPU}
 	if t := conn.tlsTransport; conn.session.authenticated() && (t == nil || t.deadline.IsZero()) { // no handshake is under way
 		group = semaphoreGroup{alone: conn.id}
 	}
-	conn.server.cpu.acquire(group)
+	if w := conn.server.cpu.enter(group); w != nil {
+		conn.mu.Lock()
+		conn.cpuWait = w
+		closed := conn.closed.Load()
+		conn.mu.Unlock()
+		if closed {
+			conn.server.cpu.cancel(w)
+		}
+		if <-w.done; !w.has {
+			return
+		}
+	}
 	conn.hasCPU, conn.hadCPU = true, true
 }
 
@@ -86,7 +98,9 @@ func (t *tlsTransport) Read(b []byte) (int, error) {
 	}
 	t.conn.releaseCPU()
 	n, err := t.Conn.Read(b)
-	t.left -= n
+	if t.left -= n; !t.deadline.IsZero() {
+		t.conn.server.countIn(t.conn)
+	}
 	return n, t.resume(err)
 }
 
@@ -117,6 +131,18 @@ func (t *tlsTransport) resume(err error) error {
 	return nil
 }
 
+// handshakeCopies is how often the TLS library keeps what it reads of a handshake, about: the record, the
+// messages that are joined of records, and room to grow.
+const handshakeCopies = 3
+
+// kept is what the TLS library keeps of the handshake that is under way; t may be nil.
+func (t *tlsTransport) kept() int {
+	if t == nil || t.deadline.IsZero() {
+		return 0
+	}
+	return handshakeCopies * (preauthReadMax - t.left)
+}
+
 // handshake does the TLS handshake, within handshakeTimeout in all: the waits for CPU places count.
 func (conn *connection) handshake(config *tls.Config) (*tls.Conn, error) {
 	deadline := time.Now().Add(conn.server.bounds.handshakeTimeout)
@@ -131,6 +157,7 @@ func (conn *connection) handshake(config *tls.Config) (*tls.Conn, error) {
 	}
 	conn.tlsTransport.deadline = time.Time{}
 	conn.net.SetDeadline(time.Time{})
+	conn.server.countIn(conn)
 	return t, nil
 }
 

@@ -239,7 +239,7 @@ func TestPreauthOverTLS(t *testing.T) {
 // takeCPU takes all places of the semaphore, until the function that it returns is called.
 func (srv *testServer) takeCPU() (open func()) {
 	for range srv.cpu.size {
-		srv.cpu.acquire(semaphoreGroup{})
+		srv.cpu.enter(semaphoreGroup{})
 	}
 	return func() {
 		for range srv.cpu.size {

@@ -26,8 +26,8 @@ type semaphore struct {
 	mu sync.Mutex
 	// held is how many places are taken.
 	held int
-	// waiting has no empty queues. Closing a channel admits its session.
-	waiting map[semaphoreGroup][]chan struct{}
+	// waiting has no empty queues.
+	waiting map[semaphoreGroup][]*placeWait
 	// order has the groups of waiting, in the order in which they are served.
 	order []semaphoreGroup
 }
@@ -45,45 +45,83 @@ const muchSent = 4 << 10
 
 // newSemaphore admits as many sessions as half of the processors.
 func newSemaphore() *semaphore {
-	return &semaphore{size: max(1, runtime.GOMAXPROCS(0)/2), waiting: make(map[semaphoreGroup][]chan struct{})}
+	return &semaphore{size: max(1, runtime.GOMAXPROCS(0)/2), waiting: make(map[semaphoreGroup][]*placeWait)}
 }
 
-// acquire returns when the session holds a place.
-func (sem *semaphore) acquire(group semaphoreGroup) {
+// placeWait is the wait of one session for a place. semaphore.mu guards it until done is closed.
+type placeWait struct {
+	done chan struct{}
+	over bool
+	has  bool // it got the place
+}
+
+func (w *placeWait) end(has bool) {
+	w.over, w.has = true, has
+	close(w.done)
+}
+
+// enter takes a place, and returns nil, or has the session wait for one.
+func (sem *semaphore) enter(group semaphoreGroup) *placeWait {
 	sem.mu.Lock()
+	defer sem.mu.Unlock()
 	if sem.held < sem.size {
 		sem.held++
-		sem.mu.Unlock()
-		return
+		return nil
 	}
 	queue := sem.waiting[group]
 	if len(queue) == 0 {
 		sem.order = append(sem.order, group)
 	}
-	admitted := make(chan struct{})
-	sem.waiting[group] = append(queue, admitted)
-	sem.mu.Unlock()
-	<-admitted
+	w := &placeWait{done: make(chan struct{})}
+	sem.waiting[group] = append(queue, w)
+	return w
+}
+
+// cancel ends a wait without a place, unless it has ended: what the session keeps is free sooner. It leaves
+// the queue when its turn comes.
+func (sem *semaphore) cancel(w *placeWait) {
+	sem.mu.Lock()
+	defer sem.mu.Unlock()
+	if !w.over {
+		w.end(false)
+	}
 }
 
 // release passes the place on to the next session that waits.
 func (sem *semaphore) release() {
 	sem.mu.Lock()
 	defer sem.mu.Unlock()
-	if len(sem.order) == 0 {
-		sem.held--
-		return
+	for len(sem.order) > 0 {
+		group := sem.order[0]
+		sem.order = sem.order[1:]
+		w, more := sem.pop(group)
+		if more {
+			sem.order = append(sem.order, group)
+		}
+		if w != nil {
+			w.end(true)
+			return
+		}
 	}
-	group := sem.order[0]
-	sem.order = sem.order[1:]
+	sem.held--
+}
+
+// pop takes the last wait of a group that is not over out of its queue; nil: there is none. more: the queue
+// is not empty.
+func (sem *semaphore) pop(group semaphoreGroup) (w *placeWait, more bool) {
 	queue := sem.waiting[group]
-	last := len(queue) - 1
-	close(queue[last])
-	queue[last] = nil
-	if last > 0 {
-		sem.waiting[group] = queue[:last]
-		sem.order = append(sem.order, group)
-	} else {
-		delete(sem.waiting, group)
+	for w == nil && len(queue) > 0 {
+		last := len(queue) - 1
+		if !queue[last].over {
+			w = queue[last]
+		}
+		queue[last] = nil
+		queue = queue[:last]
 	}
+	if len(queue) == 0 {
+		delete(sem.waiting, group)
+		return w, false
+	}
+	sem.waiting[group] = queue
+	return w, true
 }

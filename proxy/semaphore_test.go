@@ -16,16 +16,20 @@ import (
 func TestSemaphoreServesGroupsInRotation(t *testing.T) {
 	sem := newSemaphore()
 	sem.size = 1
-	sem.acquire(semaphoreGroup{})
-	entered := make(chan string)
+	sem.enter(semaphoreGroup{})
+	entered, cancelled := make(chan string), make(chan string)
 	join := func(name, addr string, again bool) {
 		key := semaphoreGroup{origin: netip.PrefixFrom(netip.MustParseAddr(addr), 32), again: again}
 		sem.mu.Lock()
 		before := len(sem.waiting[key])
 		sem.mu.Unlock()
 		go func() {
-			sem.acquire(key)
-			entered <- name
+			w := sem.enter(key)
+			if <-w.done; w.has {
+				entered <- name
+			} else {
+				cancelled <- name
+			}
 		}()
 		eventually(t, "it waits", func() bool {
 			sem.mu.Lock()
@@ -39,6 +43,17 @@ func TestSemaphoreServesGroupsInRotation(t *testing.T) {
 	join("honest", "10.0.0.2", false)
 	join("begun", "10.0.0.1", true)
 	join("honest2", "10.0.0.2", false)
+	join("leaves", "10.0.0.2", false)
+	join("leaves alone", "10.0.0.3", false)
+	for name, group := range map[string]string{"leaves": "10.0.0.2", "leaves alone": "10.0.0.3"} {
+		queue := sem.waiting[semaphoreGroup{origin: netip.PrefixFrom(netip.MustParseAddr(group), 32)}]
+		w := queue[len(queue)-1]
+		sem.cancel(w)
+		sem.cancel(w) // who is closed again
+		if got := <-cancelled; got != name {
+			t.Fatalf("the wait of %s has ended, want that of %s", got, name)
+		}
+	}
 	want := strings.Fields("crowd3 honest2 begun crowd2 honest crowd1 crowd0")
 	var got []string
 	for range want {
@@ -80,6 +95,26 @@ func TestWhoSendsMuchTakesTurns(t *testing.T) {
 		}
 	}
 	eventually(t, "nobody is in the semaphore", srv.cpuIsFree)
+}
+
+// Who is closed while it waits for its turn keeps nothing any more.
+func TestWhoIsClosedWaitsForNoTurn(t *testing.T) {
+	srv := serve(t)
+	open := srv.takeCPU()
+	defer open()
+	srv.dial().raw(strings.Repeat("*1\r\n$4\r\nPING\r\n", muchSent/14+1))
+	eventually(t, "it waits", func() bool {
+		srv.cpu.mu.Lock()
+		defer srv.cpu.mu.Unlock()
+		return len(srv.cpu.order) == 1
+	})
+	for _, conn := range srv.clients() {
+		if srv.output.Load() != chunkSize {
+			t.Errorf("%d bytes count while it waits, want those of a chunk", srv.output.Load())
+		}
+		conn.close("the test closes it")
+	}
+	eventually(t, "its reader has ended", func() bool { return len(srv.clients()) == 0 })
 }
 
 // Who waits for the turn to run a script keeps nobody else from executing what he has sent.

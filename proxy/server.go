@@ -70,8 +70,8 @@ type Server struct {
 	// userMemory is what the locks of a user without a max_memory may take of each master. See shareMemory.
 	userMemory atomic.Int64
 
-	// output is the memory of replies and messages that wait for clients, and of commands that are not
-	// complete, over all accounts. It is at most OutputTotal and what came since relieve ran last.
+	// output is what is kept for clients (memoryLocked), over all accounts. It is at most OutputTotal and
+	// what came since relieve ran last.
 	output atomic.Int64
 	// relieving is held while clients are closed because output is above OutputTotal. It is only ever
 	// tried: a goroutine of the engine that finds it held goes on.

@@ -84,6 +84,13 @@ func (s *session) authenticated() bool { return s.user() != nil || len(s.server.
 // and always where no users are configured.
 func (s *session) user() *access.User { return s.account().user() }
 
+// memory is about what the session keeps for its client, beside what every one takes. What is tracked ends
+// within trackedMax, and does not count. Called by the reader goroutine while no command blocks, or by a WATCH
+// that does.
+func (s *session) memory() int {
+	return s.transaction.memory() + s.subscriptions.bytes + len(s.name) + len(s.libName) + len(s.libVer)
+}
+
 // silent reports whether the command that is executed gets no reply.
 func (s *session) silent() bool { return s.replyMode == replyOff || s.replyMode == replySkipping }
 

@@ -30,6 +30,21 @@ type transaction struct {
 	watched map[string]watchedKey
 }
 
+// queuedCost and watchedCost are what a queued command and a watched key take beside their bytes, about.
+const (
+	queuedCost  = 256
+	watchedCost = 256
+)
+
+// memory is about what the transaction takes.
+func (t *transaction) memory() int {
+	n := t.bytes + queuedCost*len(t.queued)
+	for key, watched := range t.watched {
+		n += len(key) + len(watched.state.Value) + watchedCost
+	}
+	return n
+}
+
 // watchedKey is what a key held when it was watched. state.Seen tells whether it was changed since.
 type watchedKey struct {
 	state redlock.State

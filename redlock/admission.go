@@ -21,8 +21,7 @@ import (
 // much as one operation of each that waits (turn), and queues begin to fill just before it departs:
 // who asks for one lock beside a flood then waits for little more than one batch.
 //
-// At the bound: a share may queue shareBytesMax of memory, all shares together admissionBytesMax. An
-// operation beyond that is refused with a *ShareError, and nothing of it was started. A release may use
+// At the bound: all shares together may queue bytesMax of memory, one share a quarter of it. An operation beyond that is refused with a *ShareError, and nothing of it was started. A release may use
 // twice as much, because a refused UNLOCK blocks others until the TTL.
 //
 // Invariants:
@@ -47,24 +46,20 @@ type admission struct {
 	full atomic.Bool
 
 	// Client.mu guards what follows.
-	share Share         // of operations that name none
-	turns turns[*Share] // shares with something queued, in the order of their turns
-	count int           // queued operations
-	bytes int           // of their memory
-	flows int           // that have something queued
+	share    Share         // of operations that name none
+	turns    turns[*Share] // shares with something queued, in the order of their turns
+	count    int           // queued operations
+	bytes    int           // of their memory
+	bytesMax int           // see queueBytes; it never changes
+	flows    int           // that have something queued
 	// crowdedAt is when a flow last began to wait while others waited.
 	crowdedAt time.Time
 	// turn is what one batch to a near master may cost. Lanes read it without Client.mu.
 	turn atomic.Int32
 }
 
-const (
-	shareBytesMax     = 64 << 20
-	admissionBytesMax = 4 * shareBytesMax
-	// queuedOpBytes is what a queued operation takes besides its names and values, its reply's place
-	// included.
-	queuedOpBytes = 768
-)
+// queuedOpBytes is what a queued operation takes besides its names and values, its reply's place included.
+const queuedOpBytes = 768
 
 // queuedOp is an operation that has not begun.
 type queuedOp struct {
@@ -115,15 +110,15 @@ func (c *Client) startLocked(op *Op, bytes int, begin func(c *Client, op *Op, d 
 // values; op is nil if nobody waits for the result. The error is a *ShareError: it was refused.
 func (a *admission) enqueue(op *Op, share *Share, bytes int, begin func(d *deferred)) error {
 	bytes += queuedOpBytes
-	most := 1
+	times, shareMax := 1, a.bytesMax/4
 	if op != nil && op.onlyReleases {
-		most = 2
+		times = 2
 	}
 	switch {
-	case share.queuedBytes+bytes > most*shareBytesMax:
-		return &ShareError{Limit: LimitBytes, Max: shareBytesMax}
-	case a.bytes+bytes > most*admissionBytesMax:
-		return &ShareError{Limit: LimitAllBytes, Max: admissionBytesMax}
+	case share.queuedBytes+bytes > times*shareMax:
+		return &ShareError{Limit: LimitBytes, Max: shareMax}
+	case a.bytes+bytes > times*a.bytesMax:
+		return &ShareError{Limit: LimitAllBytes, Max: a.bytesMax}
 	}
 	if len(share.flows) == 0 {
 		a.turns = append(a.turns, share)

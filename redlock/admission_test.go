@@ -444,6 +444,7 @@ func TestWaitForRoomEnds(t *testing.T) {
 func TestBytesThatWaitForRoom(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		p := s.open()
+		shareBytesMax := p.admission.bytesMax / 4
 		share := &Share{}
 		p.crowd(share)
 		large := func(i int) LockRequest {
@@ -502,6 +503,8 @@ func TestBytesThatWaitForRoom(t *testing.T) {
 // Also together the shares have a bound, and a release goes beyond both.
 func TestBytesOfAllShares(t *testing.T) {
 	c := new(Client)
+	c.admission.bytesMax = 16 << 20
+	shareBytesMax := c.admission.bytesMax / 4
 	fill := func(share *Share, releases bool) *ShareError {
 		for {
 			if err := c.admission.enqueue(&Op{onlyReleases: releases}, share, 1<<20-queuedOpBytes, nil); err != nil {
@@ -513,7 +516,7 @@ func TestBytesOfAllShares(t *testing.T) {
 	for i := range shares {
 		refusal, want := fill(&shares[i], false), ShareError{Limit: LimitBytes, Max: shareBytesMax}
 		if i == 4 {
-			want = ShareError{Limit: LimitAllBytes, Max: admissionBytesMax}
+			want = ShareError{Limit: LimitAllBytes, Max: c.admission.bytesMax}
 		}
 		if *refusal != want {
 			t.Errorf("share %d, with %d MiB of %d MiB: got %+v, want %+v", i, shares[i].queuedBytes>>20, c.admission.bytes>>20, *refusal, want)

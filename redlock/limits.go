@@ -19,7 +19,30 @@ type limits struct {
 }
 
 func (o *Options) limits() *limits {
-	return &limits{maxHold: o.MaxHold, maxWait: o.MaxWait, maxWaiters: o.MaxWaiters, maxBound: o.MaxBound, handoverTime: o.HandoverTime}
+	l := &limits{maxHold: o.MaxHold, maxWait: o.MaxWait, maxWaiters: o.MaxWaiters, maxBound: o.MaxBound, handoverTime: o.HandoverTime}
+	if fits := o.MemoryLimit / memoryPart / waiterBytes; o.MemoryLimit > 0 && int64(l.maxWaiters) > fits {
+		l.maxWaiters = int(max(1, fits))
+		o.Logger.Warn("the limit of memory lowers how many LOCKs may wait", "memory_limit", o.MemoryLimit, "max_waiters", l.maxWaiters,
+			"to_do", "give redlockd more memory (the container's limit, or GOMEMLIMIT), or lower max_waiters")
+	}
+	return l
+}
+
+const (
+	// memoryPart is the part of the process's memory that waiters may take, and what is queued, as a
+	// divisor. Both are far from the limit together: the garbage collector needs room.
+	memoryPart = 16
+	// waiterBytes is what a waiter takes, about. Measured: 0.4 KB.
+	waiterBytes = 512
+)
+
+// queueBytes bounds what is queued (admission), in bytes.
+func (o *Options) queueBytes() int {
+	const most = 256 << 20
+	if o.MemoryLimit <= 0 {
+		return most
+	}
+	return int(max(1<<20, min(most, o.MemoryLimit/memoryPart)))
 }
 
 // bounds say what callers may ask for, before it costs a master anything. All errors are ErrBadRequest,

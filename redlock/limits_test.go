@@ -58,6 +58,14 @@ func TestSetOptions(t *testing.T) {
 			s.Errorf("Options: got %+v, want those of before", o)
 		}
 
+		// The process has memory for so many waiters, and for so much that is queued.
+		for memory, want := range map[int64][2]int{0: {9000, 256 << 20}, 64 << 20: {8192, 4 << 20}, 1 << 20: {128, 1 << 20}, 1: {1, 1 << 20}, 1 << 50: {9000, 256 << 20}} {
+			o := Options{MaxWaiters: 9000, MemoryLimit: memory}.withDefaults()
+			if got := [2]int{o.limits().maxWaiters, o.queueBytes()}; got != want {
+				s.Errorf("%d bytes of memory: got %v waiters and bytes of the queue, want %v", memory, got, want)
+			}
+		}
+
 		free := p.lock(one("d", 10*time.Second).as("T"))
 		free.want(s, "LOCK", "held", 0)
 		time.Sleep(5 * time.Second)

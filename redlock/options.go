@@ -134,6 +134,10 @@ type Options struct {
 	// One more counts as not answered by that master; a release is never dropped. Default 16 384: more
 	// than a master answers within MasterTimeout. No setting.
 	QueueMax int
+	// MemoryLimit is what the process may take, in bytes. MaxWaiters are at most as many as take a sixteenth
+	// of it, at 512 bytes each, and what waits for room at the masters (LimitAllBytes) takes as much at most.
+	// Default 0: it is not known, and bounds nothing.
+	MemoryLimit int64
 
 	// Prefixes are the beginnings of resources for which Stats counts wait times, hold times and rounds
 	// apart from those of all others: texts with a * at the end. The first one that matches counts, so a

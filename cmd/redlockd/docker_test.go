@@ -275,16 +275,13 @@ func TestKubernetesMastersAreReadyWhenTheyVote(t *testing.T) {
 func TestKubernetesMemoryFits(t *testing.T) {
 	manifest, c := readDocker(t, "kubernetes.yaml"), kubernetesConfig(t)
 	_, deployment, _ := strings.Cut(manifest, "\nkind: Deployment\n")
-	mebibytes := func(pattern string) int {
-		found := regexp.MustCompile(pattern).FindStringSubmatch(deployment)
-		if found == nil {
-			t.Fatalf("kubernetes.yaml: the Deployment has no %s", pattern)
-		}
-		n, _ := strconv.Atoi(found[1])
-		return n
+	found := regexp.MustCompile(`limits:\n +memory: (\d+)Gi`).FindStringSubmatch(deployment)
+	if found == nil {
+		t.Fatal("kubernetes.yaml: the Deployment has no limit of memory in Gi")
 	}
-	if limit := mebibytes(`limits:.*\n +memory: (\d+)Mi`) * 9 / 10; c.Front.MaxClients*16>>10 > limit/2 || c.Front.OutputTotal>>20 > limit/4 {
-		t.Errorf("%d clients and %d bytes of output are more than half and a quarter of nine tenths of the limit, %d MiB", c.Front.MaxClients, c.Front.OutputTotal, limit)
+	n, _ := strconv.Atoi(found[1])
+	if limit := n << 30 / 10 * 9; c.Front.MaxClients*16<<10 > limit/4 || c.Front.OutputTotal > limit/8 {
+		t.Errorf("%d clients and %d bytes of output are more than a quarter and an eighth of nine tenths of the limit, %d GiB", c.Front.MaxClients, c.Front.OutputTotal, n)
 	}
 }
 

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"crypto/tls"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -52,33 +54,63 @@ func inMemory(t *testing.T, limit int64) (path string, check func(*program)) {
 	}
 }
 
-// A redlockd that a container gives little memory lowers what clients may take, and lives through floods of clients; others have their locks meanwhile.
+// A redlockd that a container gives little memory lowers what clients may take, and lives through floods of all that it keeps for clients; others have their
+// locks meanwhile.
 func TestSmallContainer(t *testing.T) {
 	path, check := inMemory(t, 64<<20)
 	_, addrs := startMasters(t, 3)
-	half := "*2\r\n$4\r\nECHO\r\n$20000\r\n" + strings.Repeat("x", 15_000)
-	echo := "*2\r\n$4\r\nECHO\r\n$20000\r\n" + strings.Repeat("x", 20_000) + "\r\n"
-	var waits strings.Builder
-	for i := range 100 {
-		fmt.Fprintf(&waits, "LOCK flood 60s WAIT 60s TOKEN t%d\r\n", i)
+	dir := t.TempDir()
+	writeGoodCertificate(t, dir, 1)
+	const users = "[auth]\nusers = [{name = \"flood\", password = \"f\"}, {name = \"good\", password = \"g\"}]\n"
+	writeFile(t, dir+"/plain.toml", users, 0o600)
+	writeFile(t, dir+"/tls.toml", fmt.Sprintf(users+"[server]\ntls_cert = \"%[1]s/cert.pem\"\ntls_key = \"%[1]s/key.pem\"\n", dir), 0o600)
+	command := func(words ...string) string {
+		text := fmt.Sprintf("*%d\r\n", len(words))
+		for _, word := range words {
+			text += fmt.Sprintf("$%d\r\n%s\r\n", len(word), word)
+		}
+		return text
 	}
+	many := func(n int, command func(i int) string) string {
+		var all strings.Builder
+		for i := range n {
+			all.WriteString(command(i))
+		}
+		return all.String()
+	}
+	login := command("AUTH", "flood", "f")
+	x := strings.Repeat("x", 20_000)
 	for name, flood := range map[string]struct {
 		clients int
 		send    string
+		config  string
 	}{
-		"half commands":      {3310, half},
-		"unread replies":     {3000, strings.Repeat(echo, 60)},
-		"many clients":       {6000, "PING\r\n"},
-		"waits in pipelines": {1500, waits.String()},
+		"half commands":      {3310, command("ECHO", x)[:15_000], "plain"},
+		"unread replies":     {3000, strings.Repeat(command("ECHO", x), 60), "plain"},
+		"many clients":       {6000, command("PING"), "plain"},
+		"waits in pipelines": {1500, many(100, func(i int) string { return command("LOCK", "flood", "60s", "WAIT", "60s", "TOKEN", fmt.Sprint(i)) }), "plain"},
+		"locks in pipelines": {1500, many(2000, func(i int) string { return command("LOCK", fmt.Sprint(i, x[:900]), "2s") }), "plain"},
+		"queued commands":    {1500, command("MULTI") + strings.Repeat(command("SET", "k", x, "PX", "10000"), 48), "plain"},
+		"channels":           {3000, many(60, func(i int) string { return command("SUBSCRIBE", fmt.Sprint(i, x[:1000])) }), "plain"},
+		"scripts":            {500, command("EVAL", "local t = {} for i = 1, 1e6 do t[i] = string.rep('x' .. i, 1e5) end return #t", "0"), "plain"},
+		"half handshakes":    {6000, "\x16\x03\x01\x3f\xff\x01\x00\x40\x00" + x[:15_000], "tls"}, // a record of 16 KB, whose end does not come
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := listen(t, path, "--masters", addrs, "--bootstrap")
+			p := listen(t, path, "--config", dir+"/"+flood.config+".toml", "--masters", addrs, "--bootstrap")
 			p.waitLog("quorum reached")
 			if p.waitLog(`"msg":"memory is limited"`); !strings.Contains(p.log(), `"memory_limit":60`) {
 				t.Errorf("the limit that it knows is not nine tenths of %d:\n%s", 64<<20, p.log())
 			}
 			p.waitLog(`"msg":"the limit of memory lowers what clients may take"`)
-			good := p.dial()
+			conn, err := net.Dial("tcp", p.addr)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if flood.config == "tls" {
+				conn = tls.Client(conn, &tls.Config{InsecureSkipVerify: true})
+			}
+			good := newWire(t, conn)
+			good.want("AUTH good g", "OK")
 			good.lock("before", "x")
 			var flooders sync.WaitGroup
 			for range flood.clients {
@@ -88,7 +120,14 @@ func TestSmallContainer(t *testing.T) {
 				}
 				defer conn.Close()
 				conn.SetWriteDeadline(time.Now().Add(2 * time.Second))
-				flooders.Go(func() { conn.Write([]byte(flood.send)) })
+				flooders.Go(func() {
+					if flood.config == "plain" {
+						io.WriteString(conn, login)
+						conn.SetReadDeadline(time.Now().Add(2 * time.Second))
+						conn.Read(make([]byte, 5))
+					}
+					io.WriteString(conn, flood.send)
+				})
 			}
 			good.lock("during", "x")
 			flooders.Wait()

@@ -172,7 +172,7 @@ var removed = map[string]string{
 	"server.write_timeout":       "a client must read a waiting reply within 10s",
 	"server.pipeline_max":        "1024 commands of one connection can be unanswered, and the next ones wait in the network",
 	"server.output_max":          "1 MiB of replies can wait for one client; output_total bounds those of all",
-	"server.input_total":         "incomplete commands of all clients count in output_total",
+	"server.input_total":         "commands that have come in part count in output_total",
 	"server.args_max":            "a command can have 1024 arguments",
 	"server.bulk_max":            "an argument can have 512 KiB",
 	"server.command_max":         "a command can have 1 MiB",

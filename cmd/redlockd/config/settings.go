@@ -113,7 +113,7 @@ func Default() *Config {
 		{Name: "server.protected_mode", place: &c.protected, change: changeLive, Usage: "refuse to serve other machines while nobody has to log in"},
 		{Name: "server.max_clients", place: &front.MaxClients, change: changeLive, Flag: "max-clients", Arg: "n", Usage: "connections at one time"},
 		{Name: "server.idle_timeout", place: &front.IdleTimeout, change: changeLive, Usage: "close a connection without commands after so long; 0s: never"},
-		{Name: "server.output_total", place: &front.OutputTotal, change: changeLive, Usage: "bytes of replies, messages and incomplete commands of all clients together"},
+		{Name: "server.output_total", place: &front.OutputTotal, change: changeLive, Usage: "bytes that are kept for all clients: unread replies, unfinished commands, subscriptions"},
 		{Name: "server.drain_delay", place: &c.DrainDelay, change: changeLive, Flag: "drain-delay", Arg: "duration", Usage: "how long a stopping server goes on as before, but for /readyz, so that a balancer notices"},
 		{Name: "server.drain_timeout", place: &c.DrainTimeout, change: changeLive, Flag: "drain-timeout", Arg: "duration", Usage: "how long a stopping server lets clients finish"},
 		{Name: "server.tls_cert", place: &c.tls.cert, Usage: "file with the certificate; empty: no TLS"},

@@ -60,9 +60,9 @@ Under systemd (docker/redlockd.service is a unit) it says when it serves, reload
 WatchdogSec=, and takes over the sockets of a .socket unit in place of --listen, one with FileDescriptorName=http for HTTP.
 
 The Go runtime's variables apply: GOGC (400 by default), GOMEMLIMIT (nine tenths of what the container or the control
-group may take), and GOMAXPROCS (by default half of the processors, but two if there are two). max_clients and
-output_total are lowered to what fits into GOMEMLIMIT. REDLOCK_RAWIO=off makes it read and write its sockets in the
-ordinary way, with more CPU per lock: try that if you suspect the kernel, or a sandbox of system calls.
+group may take), and GOMAXPROCS (by default half of the processors, but two if there are two). max_clients,
+output_total and max_waiters are lowered to what fits into GOMEMLIMIT. REDLOCK_RAWIO=off makes it read and write its
+sockets in the ordinary way, with more CPU per lock: try that if you suspect the kernel, or a sandbox of system calls.
 `}
 
 // runServer runs the server until a signal ends it. It opens the listener before it connects to
@@ -75,7 +75,8 @@ func runServer(call *cli.Call) error {
 	for _, warning := range c.Warnings {
 		log.Warn(warning)
 	}
-	c.Front.MemoryLimit = tuneRuntime(log, call.Environ)
+	limit := tuneRuntime(log, call.Environ)
+	c.Front.MemoryLimit, c.Engine.MemoryLimit = limit, limit
 
 	// From here on a signal drains the server, also while it starts.
 	signals := make(chan os.Signal, 2)
@@ -312,7 +313,7 @@ func newLogger(to io.Writer, c *config.Config, level *slog.LevelVar) *slog.Logge
 }
 
 // tuneRuntime sets defaults for GOGC, GOMEMLIMIT and GOMAXPROCS, unless the environment has them. It
-// returns GOMEMLIMIT in bytes; 0: there is no limit.
+// returns GOMEMLIMIT in bytes; 0: none is known.
 //
 // GOGC 400: the heap may grow to five times the live data between two collections. The live data are
 // small (a few KB per connection), and parsing makes much garbage. A collector that ran a quarter as
