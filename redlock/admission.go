@@ -21,8 +21,9 @@ import (
 // much as one operation of each that waits (turn), and queues begin to fill just before it departs:
 // who asks for one lock beside a flood then waits for little more than one batch.
 //
-// At the bound: all shares together may queue bytesMax of memory, one share a quarter of it. An operation beyond that is refused with a *ShareError, and nothing of it was started. A release may use
-// twice as much, because a refused UNLOCK blocks others until the TTL.
+// At the bound: all shares together may queue bytesMax of memory, one share a quarter of it. An operation
+// beyond that is refused with a *ShareError, and nothing of it was started. A release may use twice as
+// much, because a refused UNLOCK blocks others until the TTL.
 //
 // Invariants:
 //   - What is queued here has not begun: it has no T1, no token, no lease, no place in a queue of

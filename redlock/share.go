@@ -20,6 +20,8 @@ import (
 //	MaxMemory    memory of each master, for locks                        what takes more is refused with a *ShareError (LimitMemory)
 //	MaxWaiters   LOCKs that wait                                         the LOCK is refused with a *ShareError (LimitWaiters)
 //	64 MiB       memory of what waits for room in the lanes (admission)  the operation is refused with a *ShareError (LimitBytes)
+//
+// The last one is a 64th of Options.MemoryLimit if that is less.
 type Share struct {
 	// Name is what the log calls the user.
 	Name string
