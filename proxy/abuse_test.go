@@ -276,8 +276,8 @@ func TestWhatASessionKeepsCounts(t *testing.T) {
 	counts("and a command that is queued", 20_000)
 	c.do("DISCARD").is("+OK")
 	counts("what is over does not count", 0)
-	c.do("SUBSCRIBE", strings.Repeat("c", 900)).matches(`\["subscribe" .*`)
-	counts("a subscription counts", 900)
+	c.do("SUBSCRIBE", strings.Repeat("c", 5000)).matches(`\["subscribe" .*`)
+	counts("a subscription counts", 5000)
 	c.conn.Close()
 	counts("nothing counts when the client has left", 0)
 

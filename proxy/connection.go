@@ -368,8 +368,10 @@ func (conn *connection) executeUnread() error {
 			return errClosed
 		}
 		waits := conn.order.waits() // then stopsLocked looks for room
-		if !waits && conn.inFlight.Load() >= int32(srv.bounds.pipelineMax) || len(conn.batch.b) >= batchMax || conn.overOutputMax.Load() {
-			room := func() bool { return conn.order.waits() || conn.inFlight.Load() < int32(srv.bounds.pipelineMax) }
+		n := conn.inFlight.Load()
+		mayBeFull := !waits && n > 0 && (n >= int32(srv.bounds.pipelineMax) || srv.outputHigh(s.account()))
+		if mayBeFull || len(conn.batch.b) >= batchMax || conn.overOutputMax.Load() {
+			room := func() bool { return conn.order.waits() || !conn.fullLocked() }
 			if err := conn.sendAndAwait(room); err != nil {
 				return err
 			}
@@ -410,6 +412,14 @@ func (conn *connection) executeUnread() error {
 			return nil
 		}
 	}
+}
+
+// fullLocked reports whether the client must wait for a reply before its next command is executed: it has
+// pipelineMax in flight, or so much waits for its user's clients that each has its part of the memory
+// (partOf) and no more. Many deep pipelines are slowed down by this, and not closed (relieve).
+func (conn *connection) fullLocked() bool {
+	n, a := conn.inFlight.Load(), conn.session.account()
+	return n >= int32(conn.server.bounds.pipelineMax) || n > 0 && conn.server.outputHigh(a) && conn.kept > conn.server.partOf(a)
 }
 
 // noteIncomplete notes for timedOut whether a command is incomplete, and since when. fresh: complete

@@ -82,9 +82,6 @@ type starter interface {
 // they are as many callers.
 const acquiresMax = 1000
 
-// postponedCost is what a postponed command takes of the server's memory, beside its bytes.
-const postponedCost = 512
-
 // behind reports whether a command must stay behind an earlier one.
 func (t *turn) behind(earlier *turn) bool {
 	running := earlier.starts == nil

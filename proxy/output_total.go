@@ -18,26 +18,30 @@ import (
 // for each.
 //
 // Before that, clients that publish are slowed down (slowDown), because messages are what other clients
-// get unasked.
+// get unasked, and clients with many commands in flight (fullLocked).
 //
 // What the kernel takes at once is not counted, and costs no counting.
 
 // memoryLocked is what is kept for the client: replies and messages that wait for it, commands that are
-// kept or have not come whole, and what its session keeps. A message that waits for many clients is there
+// in flight or have not come whole, and what its session keeps. A message that waits for many clients is there
 // once, and counts for each of them, because each alone may keep it there.
 func (conn *connection) memoryLocked() int {
 	return conn.queued + conn.kept + conn.writerMemory + conn.outMemory + conn.inMemory + conn.sessionMemory
 }
 
-// countOutputLocked brings the counts of the account and of the server up to date with memoryLocked. It
-// is called after each attempt to send. A closed connection counts for nothing: its memory will be free
-// in a moment.
+// countedFrom is the least change of a client's memory that is counted at once. It keeps the counts, which
+// all clients share, out of the way of a few short commands.
+const countedFrom = 2 << 10
+
+// countOutputLocked brings the counts of the account and of the server up to date with memoryLocked, to
+// within countedFrom. It is called after each attempt to send. A closed connection counts for nothing: its
+// memory will be free in a moment.
 func (conn *connection) countOutputLocked() {
 	n := 0
 	if !conn.closed.Load() {
 		n = conn.memoryLocked()
 	}
-	if more := int64(n - conn.counted); more != 0 {
+	if more := int64(n - conn.counted); more >= countedFrom || more <= -countedFrom || n == 0 && more != 0 {
 		conn.counted = n
 		conn.session.account().output.Add(more)
 		conn.server.output.Add(more)
@@ -164,10 +168,15 @@ const (
 )
 
 // outputHigh reports whether so much waits for the clients of the account that its clients that publish
-// must wait. Only clients of the same user count, so that nobody can slow down another user by not
-// reading.
+// must wait, and those with deep pipelines. Only clients of the same user count, so that nobody can slow
+// down another user by not reading.
 func (srv *Server) outputHigh(a *account) bool {
 	return a.output.Load() > int64(srv.live().OutputTotal/2)
+}
+
+// partOf is what the commands in flight of one client of the account may take while outputHigh.
+func (srv *Server) partOf(a *account) int {
+	return srv.live().OutputTotal / 4 / int(max(1, a.connections.Load()))
 }
 
 // afterPublish is called when a message of the session was passed on, by any goroutine.

@@ -6,9 +6,11 @@ package proxy
 
 import (
 	"fmt"
+	"io"
 	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -262,6 +264,52 @@ func TestCommandsThatAreKeptAreBounded(t *testing.T) {
 				defer conn.mu.Unlock()
 				return conn.kept == 0
 			})
+		}
+	})
+}
+
+// A command counts until its reply has left the queue, also where the reply is known and waits for one before it. Many deep pipelines are
+// slowed down before any client would have to be closed.
+func TestCommandsInFlightCount(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
+		const clients, count = 20, 1000
+		srv := serve(t, threeUsers, func(o *Options) { o.OutputTotal = 8 << 20 })
+		c := srv.dialAs("modest")
+		srv.freeze()
+		c.raw(frameOf("LOCK", "first", "10000") + strings.Repeat(frameOf("PING"), count))
+		eventually(t, "replies behind one that is not known count", func() bool { return srv.output.Load() > count*slotCost })
+		srv.thaw()
+		c.read().granted(1, 10000)
+		eventually(t, "nothing counts when all is answered", func() bool { return srv.output.Load() == 0 })
+
+		srv.freeze()
+		greedy := make([]*client, clients)
+		for i := range greedy {
+			greedy[i] = srv.dialAs("greedy")
+			var all strings.Builder
+			for j := range count {
+				all.WriteString(frameOf("LOCK", fmt.Sprint(i, " ", j, strings.Repeat("x", 400)), "10000"))
+			}
+			go io.WriteString(greedy[i].conn, all.String())
+		}
+		half := int64(srv.live().OutputTotal / 2)
+		eventually(t, "half of output_total is taken", func() bool { return srv.output.Load() > half })
+		srv.thaw()
+		var read sync.WaitGroup
+		for _, c := range greedy {
+			read.Go(func() {
+				c.conn.SetReadDeadline(time.Now().Add(patience))
+				for range count {
+					if _, err := readReply(c.r); err != nil {
+						t.Errorf("not answered: %v", err)
+						return
+					}
+				}
+			})
+		}
+		read.Wait()
+		if n := srv.counters[countEvicted].Load(); n > 0 {
+			t.Errorf("%d clients are closed", n)
 		}
 	})
 }
