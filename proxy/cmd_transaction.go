@@ -68,15 +68,14 @@ func (w *watchCall) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher {
 		return nil
 	}
 	w.s.server.live().withoutDelays(w.keys, states)
-	t := &w.s.transaction
+	conn, t := w.s.conn, &w.s.transaction
+	conn.mu.Lock() // the reader may be counting (countInLocked)
 	if t.watched == nil {
 		t.watched = make(map[string]watchedKey)
 	}
 	for i, key := range w.keys {
 		t.watched[key] = watchedKey{states[i], time.Now()}
 	}
-	conn := w.s.conn
-	conn.mu.Lock()
 	conn.sessionMemory = w.s.memory() // the reader counts nothing before the next command
 	conn.mu.Unlock()
 	w.out = resp.AppendOK(w.out)
@@ -128,6 +127,7 @@ func cmdEXEC(s *session, c *call) error {
 		return errorf("EXECABORT Transaction discarded because of previous errors.")
 	}
 	x := &execProgram{commands: t.queued, watched: t.watched}
+	x.keeps = t.memory()
 	x.program, x.keys = x, slices.Collect(maps.Keys(t.watched))
 	for _, command := range t.queued {
 		x.keys = append(x.keys, command.Keys()...)

@@ -241,7 +241,7 @@ func (conn *connection) start() error {
 // and the next one must stay behind them or has no room beside them.
 func (conn *connection) stopsLocked() bool {
 	return conn.order.blocked.Load() ||
-		conn.order.waiting.Load() > 0 && (conn.nextStays || conn.inFlight.Load() >= int32(conn.server.bounds.pipelineMax))
+		conn.order.waiting.Load() > 0 && (conn.nextStays || conn.inFlight.Load() >= int32(conn.server.bounds.pipelineMax) || conn.overOutputMaxLocked())
 }
 
 // read waits for bytes, or until nothing stops the execution of those that are there. While it is
@@ -329,10 +329,7 @@ func (conn *connection) executeBatch() error {
 
 // countInLocked notes what the reader keeps while it waits. Called by the reader goroutine.
 func (conn *connection) countInLocked() {
-	conn.inMemory = conn.in.kept() + conn.tlsTransport.kept()
-	if !conn.order.blocked.Load() { // else a WATCH may be writing to the session
-		conn.sessionMemory = conn.session.memory()
-	}
+	conn.inMemory, conn.sessionMemory = conn.in.kept()+conn.tlsTransport.kept(), conn.session.memory()
 }
 
 // beginBatch begins a batch, which send ends. Called by the reader goroutine.

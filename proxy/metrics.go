@@ -266,7 +266,7 @@ var metricTable = []metric{
 	// Clients. A gauge stands beside its bound, so that an alert needs no number of its own.
 	gauge("clients", "Connections of clients.", func(r *reading) int { return r.Clients }),
 	gauge("clients_max", "Connections that server.max_clients allows.", func(r *reading) int { return r.MaxClients }),
-	gauge("output_bytes", "What is kept for clients: replies and messages that wait, commands in part, transactions, subscriptions.", func(r *reading) int64 { return r.srv.output.Load() }),
+	gauge("output_bytes", "What is kept for clients: replies and messages that wait, commands in flight or in part, transactions, subscriptions.", func(r *reading) int64 { return r.srv.output.Load() }),
 	gauge("output_bytes_max", "What server.output_total allows of it.", func(r *reading) int { return r.srv.live().OutputTotal }),
 	newMetric(prometheus.CounterValue, "error_replies_total", "Commands that were answered with an error, by its code; other: a code that a script has made up.", []string{"code"},
 		func(r *reading, emit emit) {

@@ -94,10 +94,10 @@ type Options struct {
 	IdleTimeout time.Duration
 	// OutputTotal bounds what is kept for all clients together: replies and messages that wait for them,
 	// what they send that is not complete or not answered yet, TLS handshakes, transactions and
-	// subscriptions. It is at least 2 MiB, which the longest command
-	// takes while it comes. Beyond it, connections are closed: of the user with most, the connection with
-	// most. While half of it waits for clients of one user, those that publish or have many commands in
-	// flight are slowed down. Default 64 MiB.
+	// subscriptions. It is at least 2 MiB, which the longest command takes while it comes. Beyond it,
+	// connections are closed: of the user with most, the connection with most. While half of it is kept
+	// for clients of one user, those that publish or have many commands in flight are slowed down.
+	// Default 64 MiB.
 	OutputTotal int
 
 	// MemoryLimit is what the process may take, in bytes: OutputTotal is at most an eighth of it, and
@@ -127,8 +127,8 @@ type bounds struct {
 	// fill a batch to each master.
 	pipelineMax int
 	// outputMax bounds the bytes of replies that wait for one client to read them, and of its commands
-	// that are not answered yet; before AUTH, where users are configured, they are 16 KiB
-	// at most. At the bound the server executes no more commands of that client; writeTimeout ends it.
+	// that are not answered yet, with slotCost for each; before AUTH, where users are configured, they are
+	// 16 KiB at most. At the bound the server executes no more commands of that client; writeTimeout ends it.
 	outputMax int
 	// command bounds one command: the longest MLOCK needs some 70 arguments, EVAL of a library's script
 	// some KB. A client that exceeds it gets an error and is closed. Before AUTH, where users are

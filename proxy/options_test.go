@@ -63,7 +63,6 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// The codes of errors are a contract: clients branch on them, and some retry in silence on codes that we must not use.
 // What clients may take is lowered to what fits into the memory, and left alone if it does.
 func TestMemoryLimit(t *testing.T) {
 	for _, c := range []struct {
@@ -95,6 +94,7 @@ func TestMemoryLimit(t *testing.T) {
 	}
 }
 
+// The codes of errors are a contract: clients branch on them, and some retry in silence on codes that we must not use.
 func TestErrorCodes(t *testing.T) {
 	for _, test := range []struct {
 		err  error

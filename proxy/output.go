@@ -69,13 +69,14 @@ const writeMax = 64 << 10
 // writes, and in the queue.
 func (conn *connection) unsentLocked() int { return int(conn.appended-conn.sent) + conn.queued }
 
-// outputMax is how many bytes of replies may wait for the client. Called by the reader goroutine, or
-// with mu held.
-func (conn *connection) outputMax() int {
+// overOutputMaxLocked reports whether more waits for the client, or is kept of its commands, than outputMax
+// allows, or preauthOutputMax before AUTH.
+func (conn *connection) overOutputMaxLocked() bool {
+	most := conn.server.bounds.outputMax
 	if !conn.session.authenticated() {
-		return min(preauthOutputMax, conn.server.bounds.outputMax)
+		most = min(preauthOutputMax, most)
 	}
-	return conn.server.bounds.outputMax
+	return conn.unsentLocked()+conn.kept > most
 }
 
 // appendLocked copies b behind all that is to be sent. On a closed connection it does nothing.
@@ -142,7 +143,6 @@ func (conn *connection) push(behind bool, message func(*session) []byte) {
 		conn.enqueueLocked(sl, conn.lastPush)
 		conn.lastPush = sl
 		conn.countQueuedLocked(len(b))
-		conn.countOutputLocked()
 	case len(b) < sharedMin:
 		conn.appendLocked(b)
 		conn.sendLocked()
@@ -151,6 +151,7 @@ func (conn *connection) push(behind bool, message func(*session) []byte) {
 		conn.linkLocked(&chunk{b: b, shared: true})
 		conn.sendLocked()
 	}
+	conn.countOutputLocked()
 	conn.mu.Unlock()
 	if full {
 		conn.tooSlow()
@@ -188,6 +189,8 @@ func (conn *connection) unlinkLocked() *chunk {
 //
 // If more than outputMax waits for the client or is kept, send waits until that is less. Meanwhile
 // nothing is read of it, so TCP slows down a client that sends and does not read. writeTimeout ends it.
+// While a command waits for long, stopsLocked stops the reader instead, which reads on to notice a client
+// that leaves.
 func (conn *connection) send() error {
 	conn.mu.Lock()
 	defer conn.mu.Unlock()
@@ -208,7 +211,7 @@ func (conn *connection) send() error {
 	conn.mu.Unlock()
 	conn.server.relieve() // takes the mu of other connections, so not with ours held
 	conn.mu.Lock()
-	for conn.unsentLocked()+conn.kept > conn.outputMax() && !conn.closed.Load() {
+	for conn.overOutputMaxLocked() && !conn.order.waits() && !conn.closed.Load() {
 		conn.changed.Wait()
 	}
 	conn.overOutputMax.Store(false)
@@ -366,6 +369,7 @@ func (conn *connection) sentLocked(n int) {
 		clear(conn.grants[rest:])
 		conn.grants = conn.grants[:rest]
 	}
+	conn.wakeStoppedLocked()
 	conn.changed.Signal()
 }
 

@@ -10,12 +10,11 @@ import (
 	"redlockd/redlock/resp"
 )
 
-// outputMax bounds what waits for one client to read it. Limits of their own bound what it has sent of a
-// command, and what its session keeps: a transaction, subscriptions. Thousands of clients together could
-// still take gigabytes, so OutputTotal bounds all that for all of them.
-// Beyond that bound connections are closed: of the user with the most waiting, the connection with the
-// most. So no user loses a connection while another has more waiting, and no share has to be configured
-// for each.
+// outputMax bounds what waits for one client to read it, and its commands in flight. Limits of their own
+// bound what it has sent of a command, and what its session keeps: a transaction, subscriptions. Thousands
+// of clients together could still take gigabytes, so OutputTotal bounds all that for all of them. Beyond
+// that bound connections are closed: of the user with the most waiting, the connection with the most. So
+// no user loses a connection while another has more waiting, and no share has to be configured for each.
 //
 // Before that, clients that publish are slowed down (slowDown), because messages are what other clients
 // get unasked, and clients with many commands in flight (fullLocked).
@@ -23,8 +22,8 @@ import (
 // What the kernel takes at once is not counted, and costs no counting.
 
 // memoryLocked is what is kept for the client: replies and messages that wait for it, commands that are
-// in flight or have not come whole, and what its session keeps. A message that waits for many clients is there
-// once, and counts for each of them, because each alone may keep it there.
+// in flight or have not come whole, and what its session keeps. A message that waits for many clients is
+// there once, and counts for each of them, because each alone may keep it there.
 func (conn *connection) memoryLocked() int {
 	return conn.queued + conn.kept + conn.writerMemory + conn.outMemory + conn.inMemory + conn.sessionMemory
 }
@@ -34,8 +33,8 @@ func (conn *connection) memoryLocked() int {
 const countedFrom = 2 << 10
 
 // countOutputLocked brings the counts of the account and of the server up to date with memoryLocked, to
-// within countedFrom. It is called after each attempt to send. A closed connection counts for nothing: its
-// memory will be free in a moment.
+// within countedFrom. It is called after each attempt to send, and by whoever adds what cannot be sent. A
+// closed connection counts for nothing: its memory will be free in a moment.
 func (conn *connection) countOutputLocked() {
 	n := 0
 	if !conn.closed.Load() {
@@ -135,7 +134,10 @@ func (srv *Server) evict(b backlog) {
 	srv.counters[countEvicted].Add(1)
 	what, toDo := "too much waits for clients to read it, and most for this one", "have the client read its replies"
 	conn.mu.Lock()
-	if conn.inMemory+conn.sessionMemory > b.bytes/2 {
+	switch {
+	case conn.kept > b.bytes/2:
+		what, toDo = "too much is kept of commands that are not answered yet, and most for this one", "have the client send fewer commands at a time"
+	case conn.inMemory+conn.sessionMemory > b.bytes/2:
 		what, toDo = "too much is kept of handshakes, commands in part, transactions and subscriptions, and most for this one",
 			"have the client send its commands whole, end its transactions, and subscribe to less"
 	}

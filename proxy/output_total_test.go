@@ -226,7 +226,6 @@ func TestPublisherIsSlowedDown(t *testing.T) {
 	}
 }
 
-// What waits belongs to the user that the client is logged in as.
 // What the server keeps of commands that are not answered yet is bounded as replies are: by outputMax for one client, and it counts in
 // OutputTotal. Others go on.
 func TestCommandsThatAreKeptAreBounded(t *testing.T) {
@@ -314,6 +313,147 @@ func TestCommandsInFlightCount(t *testing.T) {
 	})
 }
 
+// Replies count as soon as they are known: also while none can be sent, because the client does not read, or because they wait for one
+// before them.
+func TestRepliesThatCannotBeSentCount(t *testing.T) {
+	const large = 16_000
+	many := strings.Repeat(frameOf("GET", "large"), 200)
+	for name, commands := range map[string]string{"not read": frameOf("ECHO", "x") + many, "behind a LOCK that waits": frameOf("LOCK", "held", "10000", "TOKEN", "y", "WAIT", "60000") + many} {
+		t.Run(name, func(t *testing.T) {
+			inVirtualTime(t, func(t *testing.T) {
+				srv := serve(t, threeUsers, func(o *Options) { o.OutputTotal = 2 << 20 })
+				other := srv.dialAs("modest")
+				other.do("SET", "large", strings.Repeat("x", large), "NX", "PX", "60000").is("+OK")
+				other.do("LOCK", "held", "60000", "TOKEN", "x").granted(1, 60000)
+				c, began := srv.dialAs("greedy"), time.Now()
+				c.raw(commands)
+				eventually(t, "the client is closed", func() bool { return srv.counters[countEvicted].Load() == 1 })
+				if took := time.Since(began); took > srv.bounds.writeTimeout/2 {
+					t.Errorf("it took %v, so what waits is counted late", took)
+				}
+				other.do("PING").is("+PONG")
+				eventually(t, "nothing waits", func() bool { return srv.output.Load() == 0 })
+			})
+		})
+	}
+}
+
+// The log says what there is too much of, and what to do.
+func TestClosedForCommandsInFlight(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
+		var log testLog
+		srv := serve(t, log.keep, func(o *Options) { o.OutputTotal = 2 << 20 })
+		srv.dial().do("LOCK", "held", "60000", "TOKEN", "x").granted(1, 60000)
+		for range 3 {
+			go srv.dial().conn.Write([]byte(frameOf("LOCK", "held", "10000", "WAIT", "60000") + strings.Repeat(frameOf("EXISTS", "other"), 2000)))
+		}
+		eventually(t, "one is closed", func() bool { return srv.counters[countEvicted].Load() > 0 })
+		if !strings.Contains(log.String(), "too much is kept of commands that are not answered yet, and most for this one") {
+			t.Errorf("the log does not say why:\n%s", log.String())
+		}
+	})
+}
+
+// A transaction counts while EXEC is under way, as it did before.
+func TestTransactionUnderWayCounts(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
+		srv := serve(t)
+		c := srv.dial()
+		c.do("MULTI").is("+OK")
+		for i := range 10 {
+			c.do("SET", strconv.Itoa(i), strings.Repeat("x", 30_000), "PX", "60000").is("+QUEUED")
+		}
+		srv.freeze()
+		c.send("EXEC")
+		eventually(t, "EXEC is under way", func() bool { return srv.client(1).order.blocked.Load() })
+		time.Sleep(100 * time.Millisecond)
+		if n := srv.output.Load(); n < 10*30_000 {
+			t.Errorf("%d bytes count, the transaction has %d", n, 10*30_000)
+		}
+		srv.thaw()
+		c.read().err("ERR key \"0\" would hold a string of 30000 bytes")
+		eventually(t, "nothing counts", func() bool { return srv.output.Load() == 0 })
+	})
+}
+
+// While a command waits, the server executes no more behind it than outputMax allows, but notices a client that leaves. What was sent is executed when there
+// is room again.
+func TestMuchBehindACommandThatWaits(t *testing.T) {
+	const most, many = 100_000, 1000
+	behind := strings.Repeat(frameOf("EXISTS", "other"), many)
+	for name, wait := range map[string]func(srv *testServer, c *client) (end func()){
+		"LOCK": func(srv *testServer, c *client) func() {
+			other := srv.dial()
+			other.do("LOCK", "held", "60000", "TOKEN", "x").granted(1, 60000)
+			c.send("LOCK", "held", "10000", "TOKEN", "y", "WAIT", "60000")
+			srv.waiting(1)
+			return func() { other.do("UNLOCK", "held", "x").is(":1") }
+		},
+		"EXEC": func(srv *testServer, c *client) func() {
+			c.do("MULTI").is("+OK")
+			for range 20 {
+				c.do("SET", "k", strings.Repeat("x", 10_000), "PX", "60000").is("+QUEUED")
+			}
+			srv.freeze()
+			c.send("EXEC")
+			return srv.thaw
+		},
+	} {
+		for _, leaves := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, ", leaves: ", leaves), func(t *testing.T) {
+				inVirtualTime(t, func(t *testing.T) {
+					srv := serve(t, func(o *Options) { o.bounds.outputMax = most })
+					c := srv.dial()
+					end := wait(srv, c)
+					go c.conn.Write([]byte(behind))
+					time.Sleep(100 * time.Millisecond)
+					conn := srv.client(1)
+					conn.mu.Lock()
+					kept := conn.kept + conn.unsentLocked()
+					conn.mu.Unlock()
+					if kept > most+250_000 || name == "LOCK" && (kept < most || kept > most+5000) {
+						t.Errorf("%d bytes are kept, at most about %d are to be", kept, most)
+					}
+					if leaves {
+						c.conn.Close()
+						time.Sleep(100 * time.Millisecond)
+						conn.mu.Lock()
+						if !conn.halfClosed && !conn.closed.Load() {
+							t.Error("nobody has noticed that the client has left")
+						}
+						conn.mu.Unlock()
+						return
+					}
+					end()
+					for range 1 + many {
+						c.read()
+					}
+				})
+			})
+		}
+	}
+}
+
+// Behind a command that blocks the reader reads on, but no more is executed than the client reads.
+func TestRepliesOfBlockingCommandsAreBounded(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
+		const most, value, gets = 100_000, 16_000, 10
+		srv := serve(t, func(o *Options) { o.bounds.outputMax = most })
+		c := srv.dial()
+		c.do("SET", "large", strings.Repeat("x", value), "NX", "PX", "60000").is("+OK")
+		go c.conn.Write([]byte(strings.Repeat(frameOf("MULTI")+strings.Repeat(frameOf("GET", "large"), gets)+frameOf("EXEC"), 20)))
+		time.Sleep(time.Second)
+		conn := srv.client(1)
+		conn.mu.Lock()
+		unsent := conn.unsentLocked()
+		conn.mu.Unlock()
+		if unsent < most || unsent > most+2*gets*value {
+			t.Errorf("%d bytes wait for the client, want %d and a reply", unsent, most)
+		}
+	})
+}
+
+// What waits belongs to the user that the client is logged in as.
 func TestOutputMovesWithTheLogin(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
 		srv := serve(t, threeUsers)

@@ -85,8 +85,8 @@ func (s *session) authenticated() bool { return s.user() != nil || len(s.server.
 func (s *session) user() *access.User { return s.account().user() }
 
 // memory is about what the session keeps for its client, beside what every one takes. What is tracked ends
-// within trackedMax, and does not count. Called by the reader goroutine while no command blocks, or by a WATCH
-// that does.
+// within trackedMax, and does not count. Called by the reader goroutine or a WATCH that blocks it, with the
+// connection's mu held.
 func (s *session) memory() int {
 	return s.transaction.memory() + s.subscriptions.bytes + len(s.name) + len(s.libName) + len(s.libVer)
 }

@@ -32,7 +32,8 @@ type slot struct {
 	// queuedKey is the key at the front of whose queue the command is until the slot is complete
 	// (keyQueue); empty: none.
 	queuedKey string
-	// keeps is what the command takes of the server's memory until its reply is in out. Set by enqueueLocked.
+	// keeps is what the command takes of the server's memory until its reply is in out. The owner may set what
+	// it takes beside its bytes; enqueue adds these.
 	keeps int
 	// reads are the keys that the client tracks by this command; nil: none. See track.
 	reads *trackedReads
@@ -100,9 +101,7 @@ func (s *session) enqueue(sl *slot, proto int, blocks bool, t *turn, to starter)
 	if t != nil {
 		sl.turn, now = conn.order.addLocked(t, to)
 	}
-	if !blocks || !now { // of those that block there is one, and behind it the reader waits for others, not for room
-		sl.keeps = conn.commandSize
-	}
+	sl.keeps += conn.commandSize
 	conn.enqueueLocked(sl, conn.tail)
 	// A change that is postponed blocks nothing: those on its keys stay behind it all the same.
 	if sl.blocks = blocks && (now || !t.rounds); sl.blocks {
@@ -124,7 +123,7 @@ func (conn *connection) enqueueLocked(sl, behind *slot) {
 	}
 	conn.inFlight.Add(1)
 	sl.keeps += slotCost
-	conn.kept += sl.keeps // sendLocked counts it, behind the batch
+	conn.kept += sl.keeps // counted when the batch is sent
 	conn.countQueuedLocked(0)
 }
 
@@ -183,7 +182,7 @@ func (conn *connection) queueReply(mark int) {
 // must not execute all that it has read first: few bytes of commands can have many bytes of replies.
 func (conn *connection) countQueuedLocked(n int) {
 	conn.queued += n
-	if conn.unsentLocked()+conn.kept > conn.outputMax() {
+	if conn.overOutputMaxLocked() {
 		conn.overOutputMax.Store(true)
 	}
 }
@@ -255,10 +254,10 @@ func (sl *slot) complete() redlock.Flusher {
 		conn.order.blocked.Store(false)
 	}
 	conn.wakeStoppedLocked()
-	// No Flusher if somebody else will send: the goroutine that writes, the reader at the end of its
-	// batch, or the caller of the Flusher that was returned before.
+	// No Flusher if somebody else will send and count: the reader at the end of its batch, or the caller of
+	// the Flusher that was returned before. A reply that cannot be sent yet counts at least.
 	var flusher redlock.Flusher
-	if conn.out != nil && !conn.writing && !conn.flushing && !conn.executing.Load() {
+	if !conn.flushing && !conn.executing.Load() {
 		conn.flushing = true
 		flusher = conn
 	}

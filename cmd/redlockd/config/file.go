@@ -170,7 +170,7 @@ var removed = map[string]string{
 	"server.command_timeout":     "a command must be complete within 30s",
 	"server.handshake_timeout":   "a TLS handshake has 5s",
 	"server.write_timeout":       "a client must read a waiting reply within 10s",
-	"server.pipeline_max":        "1024 commands of one connection can be unanswered, and the next ones wait in the network",
+	"server.pipeline_max":        "2048 commands of one connection can be unanswered, and the next ones wait in the network",
 	"server.output_max":          "1 MiB of replies can wait for one client; output_total bounds those of all",
 	"server.input_total":         "commands that have come in part count in output_total",
 	"server.args_max":            "a command can have 1024 arguments",
