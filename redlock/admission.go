@@ -17,9 +17,10 @@ import (
 // share and of each other flow of its share. UNLOCK, too: a flood of UNLOCKs that need not wait would
 // leave no room for anybody's LOCK.
 //
-// Batches are large if nobody waits, or one flow alone. While several do, one may cost costTurn, or as
-// much as one operation of each that waits (turn), and queues begin to fill just before it departs:
-// who asks for one lock beside a flood then waits for little more than one batch.
+// Batches are large if nobody waits, or only deep pipelines of one share: large ones are what these
+// want. While others wait beside them, a batch may cost costTurn, or as much as one operation of each
+// that waits (turn), and queues begin to fill just before it departs: who asks for one lock beside a
+// flood then waits for little more than one batch.
 //
 // At the bound: all shares together may queue bytesMax of memory, one share a quarter of it. An operation
 // beyond that is refused with a *ShareError, and nothing of it was started. A release may use twice as
@@ -53,7 +54,8 @@ type admission struct {
 	bytes    int           // of their memory
 	bytesMax int           // see queueBytes; it never changes
 	flows    int           // that have something queued
-	// crowdedAt is when a flow last began to wait while others waited.
+	// crowdedAt is when a flow last began to wait that gains by small batches: others waited, of another
+	// share or while it was in no deep pipeline.
 	crowdedAt time.Time
 	// turn is what one batch to a near master may cost. Lanes read it without Client.mu.
 	turn atomic.Int32
@@ -91,7 +93,7 @@ func (c *Client) start(op *Op, to Completer, wrong error, begin func(c *Client, 
 // startLocked begins an operation, or queues it until it is the turn of its share. bytes is the size of
 // what it needs besides what op has.
 func (c *Client) startLocked(op *Op, bytes int, begin func(c *Client, op *Op, d *deferred), d *deferred) {
-	if !c.admission.full.Load() { //mutant:nothing-waits-for-room
+	if c.admission.hasRoom(op) { //mutant:nothing-waits-for-room
 		begin(c, op, d)
 		return
 	}
@@ -105,6 +107,14 @@ func (c *Client) startLocked(op *Op, bytes int, begin func(c *Client, op *Op, d 
 		flow := share.flowOf(op)
 		op.queued = flow.queued[len(flow.queued)-1]
 	}
+}
+
+// hasRoom tells whether the operation, which is started now, need not be queued.
+func (a *admission) hasRoom(op *Op) bool {
+	if op.Flow != nil {
+		op.Flow.started(op.arrived)
+	}
+	return !a.full.Load()
 }
 
 // enqueue queues an operation until it is the turn of its share. bytes is the size of its names and
@@ -126,7 +136,7 @@ func (a *admission) enqueue(op *Op, share *Share, bytes int, begin func(d *defer
 	}
 	now, flow := time.Now(), share.flowOf(op)
 	if len(flow.queued) == 0 {
-		if a.count > 0 {
+		if len(a.turns) > 1 || a.count > 0 && (op == nil || !flow.deep(op.arrived)) {
 			a.crowdedAt = now
 		}
 		flow.share = share

@@ -335,15 +335,16 @@ func TestFlowOfTwoShares(t *testing.T) {
 	})
 }
 
-// While several flows wait for room, batches are small, but no smaller than one operation of each; and what comes last is in the next
-// batch, because queues are filled just before it departs.
+// While others wait beside the deep pipelines of one share, batches are small, but no smaller than one operation of each; and what comes last
+// is in the next batch, because queues are filled just before it departs.
 func TestBatchesInACrowd(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		p := s.open()
 		a, l := &p.admission, p.fleet.view.Load().masters[0]
+		ofShare := &Share{}
 		begin := func(flow *Flow, n int) {
 			for range n {
-				c := &call{Op: Op{Flow: flow}, began: time.Now()}
+				c := &call{Op: Op{Share: ofShare, Flow: flow}, began: time.Now()}
 				p.StartLock(&c.Op, one(fmt.Sprint("r", p.Stats().Attempts, p.Stats().Deferred), time.Minute), c)
 			}
 		}
@@ -354,11 +355,24 @@ func TestBatchesInACrowd(t *testing.T) {
 			}
 		}
 		wants("nobody waits", costMax)
-		p.crowd(&Share{})
-		begin(&Flow{}, 300)
-		wants("one flow waits", costMax)
+		p.crowd(ofShare)
+		deep := []*Flow{{}, {}, {}}
+		for _, flow := range deep {
+			begin(flow, 1)
+		}
+		s.thaw(0, 1, 2, 3, 4)
+		s.until("nobody waits", func() bool { return p.Stats().Deferred == 0 })
+		time.Sleep(2 * crowdedFor)
+		for _, flow := range deep {
+			begin(flow, deepBurst)
+		}
+		p.crowd(ofShare)
+		for _, flow := range deep {
+			begin(flow, 100)
+		}
+		wants("three deep pipelines wait", costMax)
 		begin(&Flow{}, 1)
-		wants("two flows wait", costTurn)
+		wants("and a caller beside them", costTurn)
 		roomAt := func(cost int) (room bool) {
 			l.mu.Lock()
 			queued := l.queueCost
@@ -376,13 +390,17 @@ func TestBatchesInACrowd(t *testing.T) {
 		for range 400 {
 			begin(&Flow{}, 1)
 		}
-		wants("402 flows wait", 402)
+		wants("404 flows wait", 404)
 		s.thaw(0, 1, 2, 3, 4)
 		s.until("nobody waits", func() bool { return p.Stats().Deferred == 0 })
 		time.Sleep(2 * crowdedFor)
-		p.crowd(&Share{})
-		begin(&Flow{}, 10)
-		wants("long after that, one flow waits", costMax)
+		begin(deep[0], deepBurst)
+		p.crowd(ofShare)
+		begin(deep[0], 10)
+		wants("long after that, one pipeline waits", costMax)
+		ofShare = &Share{}
+		begin(deep[1], 2*deepBurst)
+		wants("and one of another user", costTurn)
 		s.thaw(0, 1, 2, 3, 4)
 	})
 }

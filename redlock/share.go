@@ -70,7 +70,32 @@ type Flow struct {
 	share  *Share // in whose turns it is, while something is queued. Client.mu guards all fields
 	queued []*queuedOp
 	debt   int // see turns
+	// burst counts the operations in a row of which each was started within burstGap of the one before.
+	burst  int
+	lastAt time.Duration // when the last operation was started, on Client.own
+	deepAt time.Duration // when the last was that came in a deep pipeline
 }
+
+const (
+	// burstGap is more than there is between two commands of a pipeline, and less than the round trip that
+	// is between two operations of a caller who waits for each.
+	burstGap = 50 * time.Microsecond
+	// deepBurst is from how many operations in a row on a pipeline is deep.
+	deepBurst = 8
+)
+
+// started notes that an operation is started now.
+func (f *Flow) started(now time.Duration) {
+	if f.burst++; now-f.lastAt > burstGap {
+		f.burst = 1
+	}
+	if f.lastAt = now; f.burst >= deepBurst {
+		f.deepAt = now
+	}
+}
+
+// deep tells whether the flow has been in a deep pipeline within crowdedFor.
+func (f *Flow) deep(now time.Duration) bool { return f.deepAt > 0 && now-f.deepAt < crowdedFor }
 
 func (f *Flow) owed() *int { return &f.debt }
 
