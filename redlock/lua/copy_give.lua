@@ -16,7 +16,7 @@ end
 local reply = {}
 for i = 2, #KEYS do
   local key, at = KEYS[i], 4 * i - 6
-  local kind, had, value, left = ARGV[at], ARGV[at + 1], ARGV[at + 2], tonumber(ARGV[at + 3])
+  local kind, had, value, left = ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3]
   local done = '1'
   if kind == '-' then
     done = redis.call('SET', key, value, 'PX', left, 'NX') and '1' or '0'
@@ -24,10 +24,10 @@ for i = 2, #KEYS do
     local held = redis.call('MGET', key)[1]
     if kind == '=' and held ~= had then --mutant:a-copy-does-not-compare
       done = '0'
-    elseif left == 0 then
+    elseif left == '0' then
       redis.call('UNLINK', key)
     elseif held == value then
-      if redis.call('PTTL', key) < left then --mutant:a-copy-shortens
+      if redis.call('PTTL', key) < tonumber(left) then --mutant:a-copy-shortens
         redis.call('PEXPIRE', key, left)
       end
     else

@@ -65,7 +65,12 @@ func (c *Copy) pipe(ctx context.Context, p *Place, fill func(pipe redis.Pipeline
 
 // ask asks masters all at once, and returns the answers, in their order. A source that fails, or is far
 // slower than the others, is left out.
-func (c *Copy) ask(places []*Place, ask func(p *Place) (copyAnswer, error)) (got []copyAnswer, err error) {
+func (c *Copy) ask(places []*Place, ask func(p *Place) (copyAnswer, error)) ([]copyAnswer, error) {
+	return c.begin(places, ask)()
+}
+
+// begin is ask, whose answers the caller waits for when it calls answers.
+func (c *Copy) begin(places []*Place, ask func(p *Place) (copyAnswer, error)) (answers func() ([]copyAnswer, error)) {
 	all, began := make(chan copyAnswer, len(places)), time.Now()
 	for _, p := range places {
 		c.survey.Go(func() {
@@ -75,6 +80,11 @@ func (c *Copy) ask(places []*Place, ask func(p *Place) (copyAnswer, error)) (got
 			all <- a
 		})
 	}
+	return func() ([]copyAnswer, error) { return c.collect(places, all, began) }
+}
+
+// collect waits for the answers of places, which were asked when that began.
+func (c *Copy) collect(places []*Place, all <-chan copyAnswer, began time.Time) (got []copyAnswer, err error) {
 	waiting := slices.Clone(places)
 	var over <-chan time.Time
 	for len(waiting) > 0 {

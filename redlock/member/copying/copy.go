@@ -55,7 +55,7 @@ type Copy struct {
 	Cancel  context.CancelFunc
 	count   int // keys at a time
 
-	// seen has the names of locks that were read on all sources.
+	// seen has the names of keys that are to be read on all sources, and those of locks that were.
 	seen  map[[2]uint64]struct{}
 	seeds [2]maphash.Seed
 	// again are the keys that are to be read once more.

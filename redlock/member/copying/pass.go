@@ -73,56 +73,58 @@ func (c *Copy) copy(ctx context.Context) error {
 		return err
 	}
 	// A key that least of the sources hold stands on at least one of any quorum of them.
-	for scanned := 0; scanned < c.quorum; { //mutant:fewer-than-a-quorum-are-scanned
-		from := c.Sources[slices.IndexFunc(c.Sources, func(p *Place) bool { return !p.scanned })]
-		whole, err := c.pass(ctx, from, func() []*Place { return c.Sources }, true, c.give)
-		if err != nil {
-			return err
-		}
-		if from.scanned = true; whole {
-			scanned++
-		}
+	naming := func() []*Place { return c.Sources[:c.quorum] } //mutant:fewer-than-a-quorum-are-scanned
+	if err := c.pass(ctx, naming, func() []*Place { return c.Sources }, true, c.give); err != nil {
+		return err
 	}
 	// Of most keys as many sources as are needed confirm what the learner has.
 	confirm := func() []*Place { return append(slices.Clone(c.Sources[:c.least(len(c.Sources))]), c.learner) }
-	if _, err = c.pass(ctx, c.learner, confirm, false, c.compare); err != nil { //mutant:what-is-released-meanwhile-stays
+	if err := c.pass(ctx, func() []*Place { return []*Place{c.learner} }, confirm, false, c.compare); err != nil { //mutant:what-is-released-meanwhile-stays
 		return err
 	}
 	return c.tellMinority(ctx)
 }
 
-// pass goes through the keys of one master. SCAN names each key that stands there all the time. In one
-// round all masters are asked at once: the readers read some keys, the one that is scanned names the
-// next, and the learner is given what was decided about the last. judge decides, and returns what is to
-// be written. whole is false where the master was left out meanwhile.
-func (c *Copy) pass(ctx context.Context, from *Place, readers func() []*Place, ends bool, judge func(names []string, entries [][]copyEntry) copyWrite) (whole bool, err error) {
-	var names []string
+// pass goes through the keys that some masters name, all of them at the same time. SCAN names each key
+// that stands there all the time. In one round all masters are asked at once: the readers read some keys,
+// those that are scanned name the next, and the learner is given what was decided about earlier ones.
+// Meanwhile judge decides about those that the round before has read, and returns what is to be written.
+func (c *Copy) pass(ctx context.Context, naming, readers func() []*Place, ends bool, judge func(names []string, entries [][]copyEntry) copyWrite) error {
+	var names, read []string
+	var entries [][]copyEntry // what the masters hold under those that were read
 	var write copyWrite
-	scans := scanMost + scanMost*(c.total.Load()+c.given.Load())/int64(c.count) // the learner has got its keys since //mutant:a-learner-that-was-given-many-scans-for-ever
-	for cursor, more := uint64(0), true; more || len(names) > 0 || len(write.keys) > 0; {
+	for {
 		batch := names[:min(len(names), c.count)] // SCAN may name more than asked for
 		names = names[len(batch):]
-		asked := []*Place(nil)
+		asked, scanning := []*Place(nil), []*Place(nil)
 		if len(batch) > 0 {
-			asked = readers()
+			asked = slices.Clone(readers())
 		}
 		reads := len(asked)
-		scanning, at := more && len(names) == 0, cursor
-		if scanning && !slices.Contains(asked, from) {
-			asked = append(asked, from)
+		if len(names) == 0 {
+			scanning = slices.DeleteFunc(slices.Clone(naming()), func(p *Place) bool { return p.scanned })
 		}
-		if len(write.keys) > 0 && !slices.Contains(asked, c.learner) {
-			asked = append(asked, c.learner)
+		others := scanning
+		if len(write.keys) > 0 {
+			others = append(slices.Clone(scanning), c.learner)
 		}
-		answers, err := c.ask(asked, func(p *Place) (a copyAnswer, err error) {
+		for _, p := range others {
+			if !slices.Contains(asked, p) {
+				asked = append(asked, p)
+			}
+		}
+		if len(asked) == 0 && len(read) == 0 {
+			return c.settleAll(ctx)
+		}
+		answers := c.begin(asked, func(p *Place) (a copyAnswer, err error) {
 			var read, give *redis.Cmd
 			var scan *redis.ScanCmd
 			err = c.pipe(ctx, p, func(pipe redis.Pipeliner) {
 				if slices.Contains(asked[:reads], p) {
 					read = c.readCommand(ctx, pipe, batch, ends)
 				}
-				if p == from && scanning {
-					scan = pipe.Scan(ctx, at, "", int64(c.count))
+				if slices.Contains(scanning, p) {
+					scan = pipe.Scan(ctx, p.cursor, "", int64(c.count))
 				}
 				if p == c.learner {
 					give = c.giveCommand(ctx, pipe, &write)
@@ -139,59 +141,74 @@ func (c *Copy) pass(ctx context.Context, from *Place, readers func() []*Place, e
 			}
 			return a, err
 		})
+		var decided copyWrite
+		if len(read) > 0 {
+			decided = judge(read, entries)
+		}
+		got, err := answers()
 		if err != nil {
-			return false, err
+			return err
 		}
 		done := ""
-		var entries [][]copyEntry
-		for _, a := range answers {
+		read, entries = batch, nil
+		for _, a := range got {
 			if a.entries != nil {
 				entries = append(entries, a.entries)
 			}
 			if a.place == c.learner {
 				done = a.done
 			}
-			if a.place == from && scanning {
-				cursor, more, names = a.cursor, a.cursor != 0, append(names, a.names...) //mutant:a-scan-is-not-finished
-				c.looked.Add(int64(len(a.names)))
+			if slices.Contains(scanning, a.place) {
+				if err := c.named(a); err != nil {
+					return err
+				}
+				names = append(names, slices.DeleteFunc(a.names, func(name string) bool { return !c.toRead(name, a.place) })...)
 			}
 		}
 		if err := c.written(ctx, &write, done); err != nil {
-			return false, err
+			return err
 		}
-		write = copyWrite{}
-		if len(batch) > 0 {
-			write = judge(batch, entries)
-		}
-		if scanning {
-			names = slices.DeleteFunc(names, func(name string) bool {
-				return strings.HasPrefix(name, lua.ReservedPrefix) || len(name) > lua.MaxResourceLen || from != c.learner && c.known(name)
-			})
-			if scans--; scans < 0 {
-				if err := c.fails(from, errEndless); err != nil {
-					return false, err
-				}
-			}
-		}
-		if from != c.learner && !slices.Contains(c.Sources, from) { // others name its keys
-			more, names = false, nil
-		}
+		write = decided
 		if err := c.note(ctx); err != nil {
-			return false, err
+			return err
 		}
 		for len(c.again) >= c.count {
 			if err := c.settle(ctx); err != nil {
-				return false, err
+				return err
 			}
 		}
 	}
-	return from == c.learner || slices.Contains(c.Sources, from), c.settleAll(ctx)
 }
 
-// known tells whether the name was read already, as far as that is remembered.
-func (c *Copy) known(name string) bool {
-	_, known := c.seen[c.hashOf(name)]
-	return known
+// named takes note of how far the SCAN of a master is.
+func (c *Copy) named(a copyAnswer) error {
+	p := a.place
+	p.cursor, p.scanned = a.cursor, a.cursor == 0 //mutant:a-scan-is-not-finished
+	c.looked.Add(int64(len(a.names)))
+	p.scans++
+	if most := scanMost + scanMost*(c.total.Load()+c.given.Load())/int64(c.count); p.scans > most { // the learner has got its keys since //mutant:a-learner-that-was-given-many-scans-for-ever
+		return c.fails(p, errEndless)
+	}
+	return nil
+}
+
+// toRead tells whether a name that a master has named is to be read: it can be that of a lock, and no
+// source has named it, as far as that is remembered.
+func (c *Copy) toRead(name string, by *Place) bool {
+	if strings.HasPrefix(name, lua.ReservedPrefix) || len(name) > lua.MaxResourceLen {
+		return false
+	}
+	if by == c.learner {
+		return true
+	}
+	hash := c.hashOf(name)
+	if _, seen := c.seen[hash]; seen {
+		return false
+	}
+	if len(c.seen) < copySeenMax {
+		c.seen[hash] = struct{}{}
+	}
+	return true
 }
 
 func (c *Copy) hashOf(name string) [2]uint64 {
@@ -202,9 +219,8 @@ func (c *Copy) hashOf(name string) [2]uint64 {
 // nothing.
 func (c *Copy) give(names []string, entries [][]copyEntry) (w copyWrite) {
 	for i, name := range names {
-		// What is no lock is on one source only, as a rule, and is not named again.
-		if len(c.seen) < copySeenMax && slices.ContainsFunc(entries, func(of []copyEntry) bool { return of[i].lock() }) {
-			c.seen[c.hashOf(name)] = struct{}{}
+		if !slices.ContainsFunc(entries, func(of []copyEntry) bool { return of[i].lock() }) {
+			delete(c.seen, c.hashOf(name)) // it is on one source only, as a rule, and is not named again
 		}
 		order := c.order(&copyEntry{}, entries, i, 0)
 		c.minority.decided(name, &order, time.Now())

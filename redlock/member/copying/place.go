@@ -26,8 +26,10 @@ type Place struct {
 	used time.Duration
 	// ahead is by how much its clock is ahead of this machine's, as last read.
 	ahead time.Duration
-	// scanned: its keys were named, or it failed meanwhile.
+	// scanned: its SCAN is over, which goes on at cursor until then. scans counts its parts.
 	scanned bool
+	cursor  uint64
+	scans   int64
 }
 
 // LeftOut is a source that a copy went on without.
