@@ -19,6 +19,7 @@ type cluster struct {
 	masters []*redisproc.Server
 	proxies []*proxy    // over the same masters; none when no target uses redlockd
 	etcd    *etcdServer // nil when it is not among the targets
+	floor   *proxy      // as etcd
 	relays  []*relay    // one in front of each master that stands at a distance; none otherwise
 }
 
@@ -61,6 +62,9 @@ func (c *cluster) close() {
 	if c.etcd != nil {
 		c.etcd.close()
 	}
+	if c.floor != nil {
+		c.floor.close()
+	}
 	for _, r := range c.relays {
 		r.close()
 	}
@@ -99,15 +103,23 @@ func (c *cluster) spec(spec loadSpec) loadSpec {
 	if c.etcd != nil {
 		spec.Etcd = c.etcd.addr
 	}
+	if c.floor != nil {
+		spec.Floor = c.floor.addr
+	}
 	return spec
 }
 
-// cpu is the CPU time that the servers which a target uses have spent so far; etcd counts as a master.
+// cpu is the CPU time that the servers which a target uses have spent so far; etcd counts as a master, the floor as redlockd.
 func (c *cluster) cpu(target string) (s serverCPU, err error) {
-	if usesRedlockd(target) {
-		if s.redlockd, err = processCPU(column(c.proxies, (*proxy).pid)...); err != nil {
-			return s, err
-		}
+	var proxies []*proxy
+	switch {
+	case usesRedlockd(target):
+		proxies = c.proxies
+	case target == targetFloor:
+		proxies = []*proxy{c.floor}
+	}
+	if s.redlockd, err = processCPU(column(proxies, (*proxy).pid)...); err != nil {
+		return s, err
 	}
 	masters := c.pids()[:mastersUsed(target, len(c.masters))]
 	if target == targetEtcd {

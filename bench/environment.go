@@ -147,7 +147,8 @@ func requirePrograms(o options) error {
 	}{
 		{redisServer, "the masters of this benchmark are real ones", "redis-server", true},
 		{redisBenchmark, "the scenario limit loads the masters with it", "redis-tools", slices.Contains(o.scenarios, scenarioLimit)},
-		{etcdProgram, "it is one of the targets", "etcd-server", o.needsEtcd()},
+		{etcdProgram, "it is one of the targets", "etcd-server", o.needs(targetEtcd)},
+		{compiler, "the target floor is a program in C", "gcc", o.needs(targetFloor)},
 	}
 	for _, need := range needs {
 		if !need.needed {

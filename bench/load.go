@@ -44,6 +44,7 @@ type loadSpec struct {
 	Fleet    []string      `json:"fleet"`    // all redlockd over the masters, of which Redlockd is the first
 	Masters  []string      `json:"masters"`  // or what a library takes for them
 	Etcd     string        `json:"etcd"`     // host:port, empty when it is not among the targets
+	Floor    string        `json:"floor"`    // as Etcd
 	Callers  int           `json:"callers"`
 	Depth    int           `json:"depth"` // of explicit pipelines; 0: the target as it is
 	Rate     int           `json:"rate"`  // pairs/s, of the latency scenario

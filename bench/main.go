@@ -95,7 +95,7 @@ func run(ctx context.Context, o options) error {
 	for _, why := range b.leftOut {
 		fmt.Fprintln(os.Stderr, "bench: left out:", why)
 	}
-	r := report{Environment: readEnvironment(os.Args[1:], b.program, o.needsEtcd())}
+	r := report{Environment: readEnvironment(os.Args[1:], b.program, o.needs(targetEtcd))}
 	// A scenario that cannot go on ends the run. What was measured before is worth its forty minutes.
 	var failed error
 	for _, s := range o.chosen() {

@@ -336,9 +336,9 @@ func (o *options) needsRedlockd() bool {
 		slices.ContainsFunc(o.chosen(), func(s scenario) bool { return s.redlockd })
 }
 
-// needsEtcd tells whether etcd is measured: only the scenario uncontended does.
-func (o *options) needsEtcd() bool {
-	return slices.Contains(o.scenarios, scenarioUncontended) && slices.Contains(o.targets, targetEtcd)
+// needs tells whether etcd or the floor is measured: only the scenario uncontended does.
+func (o *options) needs(target string) bool {
+	return slices.Contains(o.scenarios, scenarioUncontended) && slices.Contains(o.targets, target)
 }
 
 // listVar defines a flag with several values. Its default must be a good one.

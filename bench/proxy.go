@@ -56,7 +56,7 @@ func productDir(ctx context.Context) (string, error) {
 	return strings.TrimSpace(string(top)), err
 }
 
-// proxy is one redlockd process.
+// proxy is one redlockd process, or the floor in the place of one.
 type proxy struct {
 	addr    string
 	process *exec.Cmd
@@ -94,21 +94,32 @@ func (p *proxyProgram) start(ctx context.Context, masters []string) (*proxy, err
 }
 
 func (p *proxyProgram) startAt(ctx context.Context, addr string, masters []string) (*proxy, error) {
-	process := exec.Command(p.path, "--listen", addr, "--masters", strings.Join(masters, ","))
+	process := exec.Command(p.path, "--listen", addr+",unix:"+socketOf(addr), "--masters", strings.Join(masters, ","))
 	process.Env = append(os.Environ(), p.environ...)
-	process.Stdout, process.Stderr = p.log, p.log
+	return startProxy(ctx, process, addr, p.login, p.log)
+}
+
+// socketOf is the unix socket of the redlockd that listens at addr.
+func socketOf(addr string) string {
+	return filepath.Join(os.TempDir(), "redlockd-bench-"+addr[strings.LastIndexByte(addr, ':')+1:]+".sock")
+}
+
+// startProxy returns when the program that listens at addr grants locks. What it prints goes to log.
+func startProxy(ctx context.Context, process *exec.Cmd, addr, login string, log *os.File) (*proxy, error) {
+	name := filepath.Base(process.Path)
+	process.Stdout, process.Stderr = log, log
 	process.SysProcAttr = childAttributes()
 	if err := process.Start(); err != nil {
-		return nil, fmt.Errorf("start redlockd: %w", err)
+		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
 	started := &proxy{addr: addr, process: process, ended: make(chan struct{})}
 	go func() {
 		process.Wait()
 		close(started.ended)
 	}()
-	if err := started.awaitGrant(ctx, p.login); err != nil {
+	if err := started.awaitGrant(ctx, login); err != nil {
 		started.close()
-		return nil, fmt.Errorf("redlockd at %s: %w; its log, %s, ends with: %s", addr, err, p.log.Name(), lastLine(p.log.Name()))
+		return nil, fmt.Errorf("%s at %s: %w; its log, %s, ends with: %s", name, addr, err, log.Name(), lastLine(log.Name()))
 	}
 	return started, nil
 }
@@ -144,7 +155,7 @@ func (p *proxy) awaitGrant(ctx context.Context, login string) error {
 	}
 }
 
-// close asks redlockd to end, and makes it after three seconds.
+// close asks it to end, and makes it after three seconds.
 func (p *proxy) close() {
 	p.process.Process.Signal(syscall.SIGTERM)
 	select {

@@ -185,5 +185,11 @@ func (b *bench) startCluster(ctx context.Context, targets []string) (*cluster, e
 			return nil, err
 		}
 	}
+	if slices.Contains(targets, targetFloor) {
+		if c.floor, err = startFloor(ctx, c.mastersSeen(), b.log); err != nil {
+			c.close()
+			return nil, err
+		}
+	}
 	return c, nil
 }

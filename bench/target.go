@@ -51,12 +51,14 @@ const (
 	targetRueidislock        = "rueidislock"
 	targetBSM                = "bsm"
 	targetEtcd               = "etcd"
+	targetRedlockdUnix       = "redlockd-unix"
+	targetFloor              = "floor"
 )
 
 // targetNames lists the targets in the order of the report. A new target goes here, into traitsOf, and into newTarget.
 var targetNames = []string{
 	targetRedlockd, targetRedlockdPipelined, targetRedlockdSetNX, targetRedlockdSetNXPlain,
-	targetRedsync, targetSingle, targetRueidislock, targetBSM, targetEtcd,
+	targetRedsync, targetSingle, targetRueidislock, targetBSM, targetEtcd, targetRedlockdUnix, targetFloor,
 }
 
 // targetDefaults are measured when nobody asks for others: redlockd, and the two peers it is held against.
@@ -114,6 +116,14 @@ var traitsOf = map[string]traits{
 		meaning: "etcd, ONE node that syncs its log, concurrency.Mutex with a session per caller; its CPU counts as the masters'",
 		color:   color.Black,
 	},
+	targetRedlockdUnix: {
+		meaning:  "redlockd, plain go-redis client that reaches it through a unix socket",
+		redlockd: true, color: color.RGBA{R: 0x00, G: 0x3b, B: 0x5c, A: 0xff},
+	},
+	targetFloor: {
+		meaning: "no lock: a hundred lines of C pass on the bytes that redlockd sends, for the least that its hops can take; its CPU counts as redlockd's",
+		color:   color.RGBA{R: 0x66, G: 0x33, B: 0x00, A: 0xff},
+	},
 }
 
 func usesRedlockd(name string) bool    { return traitsOf[name].redlockd }
@@ -159,6 +169,10 @@ func newTarget(spec loadSpec) (target, error) {
 		return newBSMTarget(spec.Masters[0]), nil
 	case targetEtcd:
 		return newEtcdTarget(spec.Etcd)
+	case targetRedlockdUnix:
+		return newRedlockdTarget(socketOf(spec.Redlockd), spec.Callers, false, ""), nil
+	case targetFloor:
+		return newRedlockdTarget(spec.Floor, spec.Callers, false, ""), nil
 	}
 	return nil, fmt.Errorf("unknown target %q", spec.Target)
 }

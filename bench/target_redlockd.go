@@ -16,7 +16,7 @@ type redlockdTarget struct {
 }
 
 // newRedlockdTarget has a connection for every caller: a LOCK that waits keeps its connection as BLPOP does.
-// Without wait a held lock is answered at once. login is a user whose password is "secret"; empty: nobody has to log in.
+// addr is host:port, or the path of a unix socket. Without wait a held lock is answered at once. login is a user whose password is "secret"; empty: nobody has to log in.
 func newRedlockdTarget(addr string, callers int, wait bool, login string) *redlockdTarget {
 	options := &redis.Options{
 		Addr:       addr,
