@@ -24,7 +24,7 @@ static int opened(int port, int listens) {
   struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
   int fd = socket(AF_INET, SOCK_STREAM, 0);
   if (fd < 0) die("socket");
-  if (listens ? bind(fd, (void *)&at, sizeof at) || listen(fd, 128) : connect(fd, (void *)&at, sizeof at)) die("open");
+  if (listens ? bind(fd, (void *)&at, sizeof at) || listen(fd, 4096) : connect(fd, (void *)&at, sizeof at)) die("open");
   return fd;
 }
 
