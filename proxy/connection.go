@@ -366,7 +366,7 @@ func (conn *connection) executeUnread() error {
 		}
 		waits := conn.order.waits() // then stopsLocked looks for room
 		n := conn.inFlight.Load()
-		mayBeFull := !waits && n > 0 && (n >= int32(srv.bounds.pipelineMax) || srv.outputHigh(s.account()))
+		mayBeFull := !waits && n > 0 && (n >= int32(srv.bounds.pipelineMax) || srv.flightHigh(s.account()))
 		if mayBeFull || len(conn.batch.b) >= batchMax || conn.overOutputMax.Load() {
 			room := func() bool { return conn.order.waits() || !conn.fullLocked() }
 			if err := conn.sendAndAwait(room); err != nil {
@@ -412,11 +412,12 @@ func (conn *connection) executeUnread() error {
 }
 
 // fullLocked reports whether the client must wait for a reply before its next command is executed: it has
-// pipelineMax in flight, or so much waits for its user's clients that each has its part of the memory
-// (partOf) and no more. Many deep pipelines are slowed down by this, and not closed (relieve).
+// pipelineMax in flight, or so much waits for its user's clients, or for all, that each has its part of the
+// memory (partOf) and no more. Many deep pipelines are slowed down by this, and not closed (relieve), nor
+// are their commands refused in the engine.
 func (conn *connection) fullLocked() bool {
 	n, a := conn.inFlight.Load(), conn.session.account()
-	return n >= int32(conn.server.bounds.pipelineMax) || n > 0 && conn.server.outputHigh(a) && conn.kept > conn.server.partOf(a)
+	return n >= int32(conn.server.bounds.pipelineMax) || n > 0 && conn.server.flightHigh(a) && conn.kept > conn.server.partOf(a)
 }
 
 // noteIncomplete notes for timedOut whether a command is incomplete, and since when. fresh: complete

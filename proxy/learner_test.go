@@ -27,7 +27,9 @@ func TestALearnerIsShown(t *testing.T) {
 		for i := range 10 {
 			ops.do("LOCK", fmt.Sprint("r", i), "60000").granted(1, 60000)
 		}
-		for _, m := range srv.masters[1:] {
+		srv.masters[0].Crash(false)
+		srv.masters[0].Restart()
+		for _, m := range srv.masters {
 			m.SetCost(func(args [][]byte) time.Duration {
 				if strings.EqualFold(string(args[0]), "scan") {
 					return time.Second
@@ -35,8 +37,6 @@ func TestALearnerIsShown(t *testing.T) {
 				return 0
 			})
 		}
-		srv.masters[0].Crash(false)
-		srv.masters[0].Restart()
 		learner := func() redlock.Copying {
 			for _, s := range status.Learners(srv.opts.Engine.Membership()) {
 				return status.CopyingOf(s)

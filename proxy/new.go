@@ -18,13 +18,14 @@ func New(opts Options) (*Server, error) {
 		return nil, err
 	}
 	opts = opts.withDefaults()
-	started := time.Now()
+	started, engine := time.Now(), opts.Engine.Options()
 	srv := &Server{
 		opts:        lastingOptions{opts.Engine, opts.Version, opts.Embedded, opts.TLSConfig, opts.Certificates, opts.Settings, opts.Reload, opts.MemoryLimit},
 		log:         opts.Logger,
 		table:       newCommandTable(commandRows),
 		bounds:      opts.bounds,
 		started:     started,
+		queueMax:    engine.ShareQueueBytes(),
 		stats:       newStats(started),
 		shares:      newScriptShares(runsMax()),
 		listing:     make(chan struct{}, 1),

@@ -96,8 +96,8 @@ type Options struct {
 	// what they send that is not complete or not answered yet, TLS handshakes, transactions and
 	// subscriptions. It is at least 2 MiB, which the longest command takes while it comes. Beyond it,
 	// connections are closed: of the user with most, the connection with most. While half of it is kept
-	// for clients of one user, those that publish or have many commands in flight are slowed down.
-	// Default 64 MiB.
+	// for clients of one user, those that publish are slowed down; those with many commands in flight from
+	// a quarter on, or from half of it for all clients (flightMax). Default 64 MiB.
 	OutputTotal int
 
 	// MemoryLimit is what the process may take, in bytes: OutputTotal is at most an eighth of it, and

@@ -170,15 +170,35 @@ const (
 )
 
 // outputHigh reports whether so much waits for the clients of the account that its clients that publish
-// must wait, and those with deep pipelines. Only clients of the same user count, so that nobody can slow
-// down another user by not reading.
+// must wait. Only clients of the same user count, so that nobody can slow down another user by not reading.
 func (srv *Server) outputHigh(a *account) bool {
 	return a.output.Load() > int64(srv.live().OutputTotal/2)
 }
 
-// partOf is what the commands in flight of one client of the account may take while outputHigh.
+// flightMax is how much may be kept for the clients of one account, and of all, before those with deep
+// pipelines must wait: a quarter and half of OutputTotal, at which clients are closed. Where the engine
+// queues less of one user, it is a quarter and all of that, because commands beyond it are refused. One
+// takes up to one and a half times there what its slot counts here.
+func (srv *Server) flightMax() (one, all int64) {
+	most := srv.live().OutputTotal
+	return int64(min(most, srv.queueMax) / 4), int64(min(most/2, srv.queueMax))
+}
+
+// flightHigh reports whether more than flightMax is kept for the clients of the account, or for all.
+func (srv *Server) flightHigh(a *account) bool {
+	one, all := srv.flightMax()
+	return a.output.Load() > one || srv.output.Load() > all
+}
+
+// partOf is what the commands in flight of one client of the account may take while flightHigh: a quarter
+// of flightMax, divided by the clients of the account, or by all accounts and then by its clients.
 func (srv *Server) partOf(a *account) int {
-	return srv.live().OutputTotal / 4 / int(max(1, a.connections.Load()))
+	one, all := srv.flightMax()
+	part := one / 4
+	if srv.output.Load() > all {
+		part = min(part, all/4/int64(1+len(srv.live().Users)))
+	}
+	return int(part / max(1, a.connections.Load()))
 }
 
 // afterPublish is called when a message of the session was passed on, by any goroutine.

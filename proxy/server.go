@@ -73,6 +73,8 @@ type Server struct {
 	// output is what is kept for clients (memoryLocked), over all accounts. It is at most OutputTotal and
 	// what came since relieve ran last.
 	output atomic.Int64
+	// queueMax is what the engine queues of the commands of one user, in bytes.
+	queueMax int
 	// relieving is held while clients are closed because output is above OutputTotal. It is only ever
 	// tried: a goroutine of the engine that finds it held goes on.
 	relieving sync.Mutex

@@ -123,8 +123,9 @@ func (conn *connection) enqueueLocked(sl, behind *slot) {
 	}
 	conn.inFlight.Add(1)
 	sl.keeps += slotCost
-	conn.kept += sl.keeps // counted when the batch is sent
+	conn.kept += sl.keeps
 	conn.countQueuedLocked(0)
+	conn.countOutputLocked() // before the next command, fullLocked goes by it
 }
 
 // confirmLocked sends the reply, which confirms subscriptions, or puts it into the queue: from now on

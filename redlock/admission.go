@@ -22,7 +22,7 @@ import (
 // that waits (turn), and queues begin to fill just before it departs: who asks for one lock beside a
 // flood then waits for little more than one batch.
 //
-// At the bound: all shares together may queue bytesMax of memory, one share a quarter of it. An operation
+// At the bound: one share may queue shareMax of memory, all together shareQueues times as much. An operation
 // beyond that is refused with a *ShareError, and nothing of it was started. A release may use twice as
 // much, because a refused UNLOCK blocks others until the TTL.
 //
@@ -52,7 +52,7 @@ type admission struct {
 	turns    turns[*Share] // shares with something queued, in the order of their turns
 	count    int           // queued operations
 	bytes    int           // of their memory
-	bytesMax int           // see queueBytes; it never changes
+	shareMax int           // of them, for one share: Options.ShareQueueBytes; it never changes
 	flows    int           // that have something queued
 	// crowdedAt is when a flow last began to wait that gains by small batches: others waited, of another
 	// share or while it was in no deep pipeline.
@@ -93,7 +93,7 @@ func (c *Client) start(op *Op, to Completer, wrong error, begin func(c *Client, 
 // startLocked begins an operation, or queues it until it is the turn of its share. bytes is the size of
 // what it needs besides what op has.
 func (c *Client) startLocked(op *Op, bytes int, begin func(c *Client, op *Op, d *deferred), d *deferred) {
-	if c.admission.hasRoom(op) { //mutant:nothing-waits-for-room
+	if c.admission.arrives(op) { //mutant:nothing-waits-for-room
 		begin(c, op, d)
 		return
 	}
@@ -109,8 +109,8 @@ func (c *Client) startLocked(op *Op, bytes int, begin func(c *Client, op *Op, d 
 	}
 }
 
-// hasRoom tells whether the operation, which is started now, need not be queued.
-func (a *admission) hasRoom(op *Op) bool {
+// arrives takes note of an operation that is started now. room tells that it need not be queued.
+func (a *admission) arrives(op *Op) (room bool) {
 	if op.Flow != nil {
 		op.Flow.started(op.arrived)
 	}
@@ -121,15 +121,15 @@ func (a *admission) hasRoom(op *Op) bool {
 // values; op is nil if nobody waits for the result. The error is a *ShareError: it was refused.
 func (a *admission) enqueue(op *Op, share *Share, bytes int, begin func(d *deferred)) error {
 	bytes += queuedOpBytes
-	times, shareMax := 1, a.bytesMax/4
+	times, allMax := 1, shareQueues*a.shareMax
 	if op != nil && op.onlyReleases {
 		times = 2
 	}
 	switch {
-	case share.queuedBytes+bytes > times*shareMax:
-		return &ShareError{Limit: LimitBytes, Max: shareMax}
-	case a.bytes+bytes > times*a.bytesMax:
-		return &ShareError{Limit: LimitAllBytes, Max: a.bytesMax}
+	case share.queuedBytes+bytes > times*a.shareMax:
+		return &ShareError{Limit: LimitBytes, Max: a.shareMax}
+	case a.bytes+bytes > times*allMax:
+		return &ShareError{Limit: LimitAllBytes, Max: allMax}
 	}
 	if len(share.flows) == 0 {
 		a.turns = append(a.turns, share)

@@ -462,7 +462,7 @@ func TestWaitForRoomEnds(t *testing.T) {
 func TestBytesThatWaitForRoom(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		p := s.open()
-		shareBytesMax := p.admission.bytesMax / 4
+		shareBytesMax := p.admission.shareMax
 		share := &Share{}
 		p.crowd(share)
 		large := func(i int) LockRequest {
@@ -521,8 +521,8 @@ func TestBytesThatWaitForRoom(t *testing.T) {
 // Also together the shares have a bound, and a release goes beyond both.
 func TestBytesOfAllShares(t *testing.T) {
 	c := new(Client)
-	c.admission.bytesMax = 16 << 20
-	shareBytesMax := c.admission.bytesMax / 4
+	c.admission.shareMax = 4 << 20
+	shareBytesMax := c.admission.shareMax
 	fill := func(share *Share, releases bool) *ShareError {
 		for {
 			if err := c.admission.enqueue(&Op{onlyReleases: releases}, share, 1<<20-queuedOpBytes, nil); err != nil {
@@ -534,7 +534,7 @@ func TestBytesOfAllShares(t *testing.T) {
 	for i := range shares {
 		refusal, want := fill(&shares[i], false), ShareError{Limit: LimitBytes, Max: shareBytesMax}
 		if i == 4 {
-			want = ShareError{Limit: LimitAllBytes, Max: c.admission.bytesMax}
+			want = ShareError{Limit: LimitAllBytes, Max: shareQueues * shareBytesMax}
 		}
 		if *refusal != want {
 			t.Errorf("share %d, with %d MiB of %d MiB: got %+v, want %+v", i, shares[i].queuedBytes>>20, c.admission.bytes>>20, *refusal, want)

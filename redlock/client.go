@@ -83,7 +83,7 @@ func newClient(opts Options) *Client {
 	c.fleet.init(c)
 	c.rounds.fleet, c.rounds.admission, c.rounds.waiting, c.admission.fleet = &c.fleet, &c.admission, &c.waiting, &c.fleet
 	c.admission.turn.Store(costMax)
-	c.admission.bytesMax = opts.queueBytes()
+	c.admission.shareMax = opts.ShareQueueBytes()
 	c.leases.remember = 2 * opts.ConnectTimeout
 	c.holds = holds{client: c, own: &c.own, bounds: &c.bounds, logger: opts.Logger, log: newLogLimiter()}
 	c.waiting = newWaiting(c)

@@ -36,13 +36,17 @@ const (
 	waiterBytes = 512
 )
 
-// queueBytes bounds what is queued (admission), in bytes.
-func (o *Options) queueBytes() int {
-	const most = 256 << 20
+// shareQueues is how many times as much may be queued (admission) of all shares together as of one.
+const shareQueues = 4
+
+// ShareQueueBytes is how much memory the operations of one Share may take that wait for room in the lanes,
+// in bytes: see Share.
+func (o *Options) ShareQueueBytes() int {
+	const most = 64 << 20
 	if o.MemoryLimit <= 0 {
 		return most
 	}
-	return int(max(1<<20, min(most, o.MemoryLimit/memoryPart)))
+	return int(max(256<<10, min(most, o.MemoryLimit/memoryPart/shareQueues)))
 }
 
 // bounds say what callers may ask for, before it costs a master anything. All errors are ErrBadRequest,

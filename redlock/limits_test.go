@@ -59,9 +59,9 @@ func TestSetOptions(t *testing.T) {
 		}
 
 		// The process has memory for so many waiters, and for so much that is queued.
-		for memory, want := range map[int64][2]int{0: {9000, 256 << 20}, 64 << 20: {8192, 4 << 20}, 1 << 20: {128, 1 << 20}, 1: {1, 1 << 20}, 1 << 50: {9000, 256 << 20}} {
+		for memory, want := range map[int64][2]int{0: {9000, 64 << 20}, 64 << 20: {8192, 1 << 20}, 1 << 20: {128, 256 << 10}, 1: {1, 256 << 10}, 1 << 50: {9000, 64 << 20}} {
 			o := Options{MaxWaiters: 9000, MemoryLimit: memory}.withDefaults()
-			if got := [2]int{o.limits().maxWaiters, o.queueBytes()}; got != want {
+			if got := [2]int{o.limits().maxWaiters, o.ShareQueueBytes()}; got != want {
 				s.Errorf("%d bytes of memory: got %v waiters and bytes of the queue, want %v", memory, got, want)
 			}
 		}

@@ -118,7 +118,7 @@ func (c *Client) StartCommit(op *Op, changes []Change, to Completer) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	op.onlyReleases = v == verbCommitRelease // as UNLOCK does
-	if c.admission.hasRoom(op) {
+	if c.admission.arrives(op) {
 		c.beginCommitLocked(op, v, ttl, changes, &d)
 		return
 	}
