@@ -111,8 +111,13 @@ func (c *Client) startLocked(op *Op, bytes int, begin func(c *Client, op *Op, d 
 
 // arrives takes note of an operation that is started now. room tells that it need not be queued.
 func (a *admission) arrives(op *Op) (room bool) {
-	if op.Flow != nil {
-		op.Flow.started(op.arrived)
+	if f, now := op.Flow, op.arrived; f != nil {
+		if f.burst++; now-f.lastAt > burstGap {
+			f.burst = 1
+		}
+		if f.lastAt = now; f.burst >= deepBurst {
+			f.deepAt = now
+		}
 	}
 	return !a.full.Load()
 }

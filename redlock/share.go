@@ -84,16 +84,6 @@ const (
 	deepBurst = 8
 )
 
-// started notes that an operation is started now.
-func (f *Flow) started(now time.Duration) {
-	if f.burst++; now-f.lastAt > burstGap {
-		f.burst = 1
-	}
-	if f.lastAt = now; f.burst >= deepBurst {
-		f.deepAt = now
-	}
-}
-
 // deep tells whether the flow has been in a deep pipeline within crowdedFor.
 func (f *Flow) deep(now time.Duration) bool { return f.deepAt > 0 && now-f.deepAt < crowdedFor }
 
