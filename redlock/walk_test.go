@@ -31,14 +31,14 @@ var budgets = []struct {
 	operation        string
 	functions, files int
 }{
-	{"LOCK", 112, 27},
+	{"LOCK", 113, 27},
 	{"UNLOCK", 92, 27},
-	{"EXTEND", 107, 24}, // with a vote behind the decision
-	{"FENCE", 124, 31},
+	{"EXTEND", 108, 24}, // with a vote behind the decision
+	{"FENCE", 125, 31},
 	{"SHARED", 124, 30},
-	{"SLOTS", 130, 30},
-	{"HOLD", 125, 28},
-	{"MLOCK", 125, 31},
+	{"SLOTS", 131, 30},
+	{"HOLD", 126, 28},
+	{"MLOCK", 126, 31},
 }
 
 // walksMost is how often all is executed 25 times. What is counted each time is what the operation executes; on a busy machine a loop beside it may be in
