@@ -80,36 +80,33 @@ func (c *Copy) begin(places []*Place, ask func(p *Place) (copyAnswer, error)) (a
 			all <- a
 		})
 	}
-	return func() ([]copyAnswer, error) { return c.collect(places, all, began) }
-}
-
-// collect waits for the answers of places, which were asked when that began.
-func (c *Copy) collect(places []*Place, all <-chan copyAnswer, began time.Time) (got []copyAnswer, err error) {
-	waiting := slices.Clone(places)
-	var over <-chan time.Time
-	for len(waiting) > 0 {
-		select {
-		case a := <-all:
-			waiting = slices.DeleteFunc(waiting, func(p *Place) bool { return p == a.place })
-			if a.err == nil {
-				got = append(got, a)
-			} else if err := c.fails(a.place, a.err); err != nil {
-				return nil, err
-			}
-		case <-over:
-			for _, p := range waiting {
-				if err := c.fails(p, errSlow); err != nil {
+	return func() (got []copyAnswer, err error) {
+		waiting := slices.Clone(places)
+		var over <-chan time.Time
+		for len(waiting) > 0 {
+			select {
+			case a := <-all:
+				waiting = slices.DeleteFunc(waiting, func(p *Place) bool { return p == a.place })
+				if a.err == nil {
+					got = append(got, a)
+				} else if err := c.fails(a.place, a.err); err != nil {
 					return nil, err
 				}
+			case <-over:
+				for _, p := range waiting {
+					if err := c.fails(p, errSlow); err != nil {
+						return nil, err
+					}
+				}
+				waiting = nil
 			}
-			waiting = nil
+			if over == nil && len(c.Sources)-len(waiting) >= c.quorum && !slices.Contains(waiting, c.learner) {
+				over = time.After(max(survey.Grace, copySlower*time.Since(began)))
+			}
 		}
-		if over == nil && len(c.Sources)-len(waiting) >= c.quorum && !slices.Contains(waiting, c.learner) {
-			over = time.After(max(survey.Grace, copySlower*time.Since(began)))
-		}
+		slices.SortFunc(got, func(a, b copyAnswer) int { return slices.Index(places, a.place) - slices.Index(places, b.place) })
+		return got, nil
 	}
-	slices.SortFunc(got, func(a, b copyAnswer) int { return slices.Index(places, a.place) - slices.Index(places, b.place) })
-	return got, nil
 }
 
 // fails leaves a source out that has failed; an error: the copy cannot go on without it.

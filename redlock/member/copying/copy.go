@@ -3,7 +3,6 @@ package copying
 import (
 	"context"
 	"errors"
-	"hash/maphash"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -56,8 +55,7 @@ type Copy struct {
 	count   int // keys at a time
 
 	// seen has the names of keys that are to be read on all sources, and those of locks that were.
-	seen  map[[2]uint64]struct{}
-	seeds [2]maphash.Seed
+	seen seenNames
 	// again are the keys that are to be read once more.
 	again   []copyKey
 	nobodys string

@@ -9,6 +9,7 @@
 //	copy.go       what a copy is
 //	place.go      one master that takes part, and how its replies are judged
 //	key.go        what becomes of one key
+//	seen.go       the names that need not be read again
 //	minority.go   what too few held to be a lock for certain
 //	command.go    the scripts of a copy, and their replies
 //

@@ -2,7 +2,6 @@ package copying
 
 import (
 	"context"
-	"hash/maphash"
 	"maps"
 	"slices"
 	"strings"
@@ -21,9 +20,6 @@ import (
 // The goroutine of a copy: in which order keys are read, and what is decided about them.
 
 const (
-	// copySeenMax bounds the names of locks that a copy remembers, so as not to read keys again that
-	// several sources have: 40 bytes each. Those beyond it are read for each source.
-	copySeenMax = 1 << 21
 	// copyPause is between two readings of keys that differ from one source to the next.
 	copyPause = 2 * time.Millisecond
 	// scanMost is how many SCANs a master is asked for at most, and as many for each of its keys that one
@@ -201,18 +197,7 @@ func (c *Copy) toRead(name string, by *Place) bool {
 	if by == c.learner {
 		return true
 	}
-	hash := c.hashOf(name)
-	if _, seen := c.seen[hash]; seen {
-		return false
-	}
-	if len(c.seen) < copySeenMax {
-		c.seen[hash] = struct{}{}
-	}
-	return true
-}
-
-func (c *Copy) hashOf(name string) [2]uint64 {
-	return [2]uint64{maphash.String(c.seeds[0], name), maphash.String(c.seeds[1], name)}
+	return c.seen.add(name)
 }
 
 // give is for keys that a source has named. Nearly always the sources agree, and the learner has
@@ -220,7 +205,7 @@ func (c *Copy) hashOf(name string) [2]uint64 {
 func (c *Copy) give(names []string, entries [][]copyEntry) (w copyWrite) {
 	for i, name := range names {
 		if !slices.ContainsFunc(entries, func(of []copyEntry) bool { return of[i].lock() }) {
-			delete(c.seen, c.hashOf(name)) // it is on one source only, as a rule, and is not named again
+			c.seen.remove(name) // it is on one source only, as a rule, and is not named again
 		}
 		order := c.order(&copyEntry{}, entries, i, 0)
 		c.minority.decided(name, &order, time.Now())

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/maphash"
 	"maps"
 	"slices"
 	"strings"
@@ -54,7 +53,7 @@ func (all *Copier) Start(s *member.Survey, r *member.Record, seat *member.Seat) 
 	ctx, cancel := context.WithCancel(all.Ending)
 	now := time.Now()
 	c = &Copy{Copier: all, id: member.Nonce(), learner: place(seat, to), quorum: r.Quorum(), under: r.ID(), Began: now, logged: now, Cancel: cancel, count: copyCount,
-		seen: make(map[[2]uint64]struct{}), seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}, nobodys: RecoveredPrefix + member.Nonce(),
+		seen: newSeenNames(), nobodys: RecoveredPrefix + member.Nonce(),
 		minority: minorityLocks{named: make(map[string]member.MinorityLock)}, ended: make(chan struct{})}
 	if n := all.Opts.CopyCount; n > 0 {
 		c.count = n
