@@ -35,7 +35,7 @@ var budgets = []struct {
 	{"UNLOCK", 92, 27},
 	{"EXTEND", 108, 24}, // with a vote behind the decision
 	{"FENCE", 125, 31},
-	{"SHARED", 124, 30},
+	{"SHARED", 125, 30},
 	{"SLOTS", 131, 30},
 	{"HOLD", 126, 28},
 	{"MLOCK", 126, 31},
