@@ -33,7 +33,7 @@ func (conn *connection) memoryLocked() int {
 const countedFrom = 2 << 10
 
 // countOutputLocked brings the counts of the account and of the server up to date with memoryLocked, to
-// within countedFrom. It is called after each attempt to send, and by whoever adds what cannot be sent. A
+// within countedFrom. It is called after each send, and where something is added that cannot be sent. A
 // closed connection counts for nothing: its memory will be free in a moment.
 func (conn *connection) countOutputLocked() {
 	n := 0
@@ -184,10 +184,12 @@ func (srv *Server) flightMax() (one, all int64) {
 	return int64(min(most, srv.queueMax) / 4), int64(min(most/2, srv.queueMax))
 }
 
-// flightHigh reports whether more than flightMax is kept for the clients of the account, or for all.
+// flightHigh reports whether more than flightMax is kept for the clients of the account, or for all and
+// more than its part for these. So nobody slows down a user of whom little is kept.
 func (srv *Server) flightHigh(a *account) bool {
 	one, all := srv.flightMax()
-	return a.output.Load() > one || srv.output.Load() > all
+	kept := a.output.Load()
+	return kept > one || srv.output.Load() > all && kept > srv.partOfAll(all)
 }
 
 // partOf is what the commands in flight of one client of the account may take while flightHigh: a quarter
@@ -196,10 +198,13 @@ func (srv *Server) partOf(a *account) int {
 	one, all := srv.flightMax()
 	part := one / 4
 	if srv.output.Load() > all {
-		part = min(part, all/4/int64(1+len(srv.live().Users)))
+		part = min(part, srv.partOfAll(all))
 	}
 	return int(part / max(1, a.connections.Load()))
 }
+
+// partOfAll is the part of one account of what all may still take when they have that much.
+func (srv *Server) partOfAll(all int64) int64 { return all / 4 / int64(1+len(srv.live().Users)) }
 
 // afterPublish is called when a message of the session was passed on, by any goroutine.
 func (s *session) afterPublish(a *account) {

@@ -282,83 +282,100 @@ func TestCommandsInFlightCount(t *testing.T) {
 		c.read().granted(1, 10000)
 		eventually(t, "nothing counts when all is answered", func() bool { return srv.output.Load() == 0 })
 
-		srv.freeze()
-		greedy := make([]*client, clients)
-		for i := range greedy {
-			greedy[i] = srv.dialAs("greedy")
-			var all strings.Builder
-			for j := range count {
-				all.WriteString(frameOf("LOCK", fmt.Sprint(i, " ", j, strings.Repeat("x", 400)), "10000"))
-			}
-			go io.WriteString(greedy[i].conn, all.String())
+		var greedy []*client
+		for range clients {
+			greedy = append(greedy, srv.dialAs("greedy"))
 		}
-		synctest.Wait() // as much as may be is in flight
-		srv.thaw()
-		var read sync.WaitGroup
-		for _, c := range greedy {
-			read.Go(func() {
-				c.conn.SetReadDeadline(time.Now().Add(patience))
-				for range count {
-					if _, err := readReply(c.r); err != nil {
-						t.Errorf("not answered: %v", err)
-						return
-					}
-				}
-			})
-		}
-		read.Wait()
-		if n := srv.counters[countEvicted].Load(); n > 0 {
-			t.Errorf("%d clients are closed", n)
-		}
+		srv.answersAll(greedy, count, strings.Repeat("x", 400))
 	})
+}
+
+// answersAll has each client send so many LOCKs at once while the masters stand still, and fails unless all are granted in the end and no client
+// is closed. all is in each name.
+func (srv *testServer) answersAll(clients []*client, count int, all string) {
+	srv.t.Helper()
+	srv.freeze()
+	for i, c := range clients {
+		var commands strings.Builder
+		for j := range count {
+			commands.WriteString(frameOf("LOCK", fmt.Sprint(i, " ", j, all), "10000"))
+		}
+		go io.WriteString(c.conn, commands.String())
+	}
+	synctest.Wait() // as much as may be is in flight
+	srv.thaw()
+	var read sync.WaitGroup
+	for _, c := range clients {
+		read.Go(func() {
+			c.conn.SetReadDeadline(time.Now().Add(patience))
+			for range count {
+				if reply, err := readReply(c.r); err != nil || strings.HasPrefix(reply, "-") {
+					srv.t.Errorf("got %s, %v, want a grant", reply, err)
+					return
+				}
+			}
+		})
+	}
+	read.Wait()
+	if n := srv.counters[countEvicted].Load(); n > 0 {
+		srv.t.Errorf("%d clients are closed", n)
+	}
 }
 
 // Deep pipelines of one user, and of many, are slowed down before any of their commands would be refused, because the engine's queue is full,
 // or a client closed.
 func TestDeepPipelinesAreNotRefused(t *testing.T) {
 	for _, users := range []int{1, 10} {
-		t.Run(fmt.Sprint(users, " users"), func(t *testing.T) { testDeepPipelines(t, users) })
+		t.Run(fmt.Sprint(users, " users"), func(t *testing.T) {
+			inVirtualTime(t, func(t *testing.T) {
+				// A user may have 1 MiB in the queue, and all 4 MiB.
+				srv := serveWith(t, func(o *redlock.Options) { o.MemoryLimit = 64 << 20 }, func(o *Options) {
+					o.OutputTotal = 2 << 20
+					for i := range users {
+						o.Users = append(o.Users, access.User{Name: fmt.Sprint("u", i), Password: "p"})
+					}
+				})
+				var clients []*client
+				for i := range 20 {
+					c := srv.dial()
+					c.do("AUTH", fmt.Sprint("u", i%users), "p").is("+OK")
+					clients = append(clients, c)
+				}
+				srv.answersAll(clients, 1000, "")
+			})
+		})
 	}
 }
 
-func testDeepPipelines(t *testing.T, users int) {
+// A user of whom little is kept is not slowed down because much is kept of others, however many connections it has.
+func TestWhatIsKeptOfOthersSlowsNobodyDown(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
-		const clients, count = 20, 1000
-		// A user may have 1 MiB in the queue, and all 4 MiB.
-		srv := serveWith(t, func(o *redlock.Options) { o.MemoryLimit = 64 << 20 }, func(o *Options) {
-			o.OutputTotal = 2 << 20
-			for i := range users {
-				o.Users = append(o.Users, access.User{Name: fmt.Sprint("u", i), Password: "p"})
-			}
-		})
+		const count = 40
+		srv := serve(t, threeUsers, func(o *Options) { o.OutputTotal = 2 << 20 })
+		for range 19 {
+			srv.dialAs("modest")
+		}
+		c := srv.dialAs("modest")
+		others := int64(srv.live().OutputTotal * 3 / 4)
+		srv.output.Add(others)
+		defer srv.output.Add(-others)
 		srv.freeze()
-		all := make([]*client, clients)
-		for i := range all {
-			all[i] = srv.dial()
-			all[i].do("AUTH", fmt.Sprint("u", i%users), "p").is("+OK")
-			var commands strings.Builder
-			for j := range count {
-				commands.WriteString(frameOf("LOCK", fmt.Sprint(i, " ", j), "10000"))
-			}
-			go io.WriteString(all[i].conn, commands.String())
+		var commands strings.Builder
+		for i := range count {
+			commands.WriteString(frameOf("LOCK", fmt.Sprint(i), "10000"))
 		}
-		synctest.Wait() // as much as may be waits for the masters
+		c.raw(commands.String())
+		synctest.Wait()
+		most := int32(0)
+		for _, conn := range srv.clients() {
+			most = max(most, conn.inFlight.Load())
+		}
+		if most != count {
+			t.Errorf("%d commands are in flight, want %d", most, count)
+		}
 		srv.thaw()
-		var read sync.WaitGroup
-		for _, c := range all {
-			read.Go(func() {
-				c.conn.SetReadDeadline(time.Now().Add(patience))
-				for range count {
-					if reply, err := readReply(c.r); err != nil || strings.HasPrefix(reply, "-") {
-						t.Errorf("got %s, %v, want a grant", reply, err)
-						return
-					}
-				}
-			})
-		}
-		read.Wait()
-		if n := srv.counters[countEvicted].Load(); n > 0 {
-			t.Errorf("%d clients are closed", n)
+		for range count {
+			c.read().granted(1, 10000)
 		}
 	})
 }
