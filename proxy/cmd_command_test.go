@@ -187,8 +187,8 @@ func TestRedisCLIHelp(t *testing.T) {
 	_, port, _ := strings.Cut(srv.addr, ":")
 	for _, protocol := range []string{"-2", "-3"} {
 		for name, want := range map[string]string{
-			"LOCK":  "LOCK resource ttl [TOKEN token] [WAIT ms] [FENCE] [SHARED] [SLOTS k] [HOLD] [RELEASE] [NOTE text]",
-			"MLOCK": "MLOCK numkeys resource [resource ...] ttl [TOKEN token] [WAIT ms] [FENCE] [HOLD] [RELEASE] [NOTE text]",
+			"LOCK":  "LOCK resource ttl [TOKEN token] [WAIT ms] [FENCE] [SHARED] [SLOTS k] [HOLD] [RELEASE] [NOTE text] [JUSTTOKEN]",
+			"MLOCK": "MLOCK numkeys resource [resource ...] ttl [TOKEN token] [WAIT ms] [FENCE] [HOLD] [RELEASE] [NOTE text] [JUSTTOKEN]",
 			"HELLO": "HELLO [protover [AUTH username password] [SETNAME clientname]]",
 		} {
 			out, err := exec.Command("redis-cli", protocol, "-p", port, "help", name).CombinedOutput()

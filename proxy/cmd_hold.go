@@ -15,7 +15,7 @@ import (
 
 // cmdHOLD is HOLD and MHOLD, which take a lock over by its token.
 func cmdHOLD(s *session, c *call) error {
-	resources, rest, refusal := c.resources(2, 5)
+	resources, rest, refusal := c.resources(2, 6)
 	if refusal != nil {
 		return refusal
 	}
@@ -23,13 +23,17 @@ func cmdHOLD(s *session, c *call) error {
 	if req.TTL, refusal = parseTime("ttl", rest[1]); refusal == nil {
 		req.Holder, refusal = s.holder()
 	}
+	verb := &verbHold
 	if refusal == nil {
-		refusal = s.parseLock(&req, "hold", rest[2:])
+		var justToken bool
+		if justToken, refusal = s.parseLock(&req, "hold", rest[2:]); justToken {
+			verb = &verbHoldToken
+		}
 	}
 	if refusal != nil {
 		return refusal
 	}
-	h := newLockCall(&verbHold, resources)
+	h := newLockCall(verb, resources)
 	req.Resources, h.token[0], h.request = h.keys, req.Token, &req
 	c.takeTurn(&h.slot, turn{keys: h.keys, words: h.token[:]}, h)
 	return nil

@@ -84,6 +84,8 @@ var (
 	// validity that it got with the old token. The lock ends with its TTL.
 	verbHold = lockVerb{done: "taken over", not: "not held", reply: (*lockCall).replyGranted, denied: resp.AppendNullArray,
 		start: func(l *lockCall) { l.startHold(&l.op, *l.request, l) }}
+	// With JUSTTOKEN.
+	verbLockToken, verbHoldToken = verbLock.justToken(), verbHold.justToken()
 	// NOQUORUM says of an UNLOCK that it is not known; the engine delivers the release when the masters
 	// are back.
 	verbUnlock = lockVerb{done: "released", not: "not held", denied: appendZero,
@@ -98,6 +100,13 @@ var (
 
 func appendZero(out []byte, _ int) []byte { return append(out, ":0\r\n"...) }
 
+// justToken is the verb with replies for JUSTTOKEN. The null is that of a string: RESP2 has another one
+// for arrays, and Lettuce makes [] or [null] of that where it expects a string.
+func (v lockVerb) justToken() lockVerb {
+	v.reply, v.denied = (*lockCall).replyToken, resp.AppendNull
+	return v
+}
+
 // newLockCall copies the resources.
 func newLockCall(verb *lockVerb, resources [][]byte) *lockCall {
 	l := &lockCall{verb: verb}
@@ -111,12 +120,16 @@ func (l *lockCall) start(bool) { l.verb.start(l) }
 // cmdLOCK is LOCK and MLOCK. What comes behind one with WAIT, order.go says.
 func cmdLOCK(s *session, c *call) error {
 	var req redlock.LockRequest
+	verb := &verbLock
 	resources, rest, refusal := c.resources(1, -1)
 	if refusal == nil {
 		req.TTL, refusal = parseTime("ttl", rest[0])
 	}
 	if refusal == nil {
-		refusal = s.parseLock(&req, "lock", rest[1:])
+		var justToken bool
+		if justToken, refusal = s.parseLock(&req, "lock", rest[1:]); justToken {
+			verb = &verbLockToken
+		}
 	}
 	if refusal == nil {
 		refusal = s.refusedSlots(c, req.Slots, resources)
@@ -127,9 +140,14 @@ func cmdLOCK(s *session, c *call) error {
 	if refusal != nil {
 		return refusal
 	}
-	l := newLockCall(&verbLock, resources)
+	l := newLockCall(verb, resources)
 	l.releases, req.Resources = req.Token == "", l.keys
-	req.Fence = req.Fence || s.server.live().fences(&req)
+	if p := s.server.live().fencedBy(&req); p != nil {
+		if verb == &verbLockToken {
+			return p.refuseJustToken()
+		}
+		req.Fence = true
+	}
 	l.fenced = req.Fence
 	if req.Wait == 0 && s.conn.order.empty() && !s.conn.closed.Load() {
 		c.takeSlot(&l.slot)
@@ -193,6 +211,14 @@ func (l *lockCall) replyGranted(result redlock.Result) {
 	}
 }
 
+// replyToken appends the token alone, for JUSTTOKEN.
+func (l *lockCall) replyToken(result redlock.Result) {
+	if l.releases {
+		l.undo = l
+	}
+	l.out = resp.AppendBulkString(l.out, result.Token)
+}
+
 // appendValidity appends the validity of a lock, which runs on while the reply has to wait for others
 // before it.
 func (l *lockCall) appendValidity(validity time.Duration) {
@@ -213,9 +239,10 @@ func (l *lockCall) replyLost() {
 
 // parseLock reads the options of LOCK or HOLD, by the row of that name. Bounds of WAIT and token are
 // the engine's, which names them in its errors; here is refused only what the engine would take for
-// "not given", an empty token and a WAIT of 0, and the one token that UNLOCK could not take.
-func (s *session) parseLock(req *redlock.LockRequest, name string, options [][]byte) error {
-	return parseOptions(name, s.server.table.byName[name].arguments, options, func(option string, value []byte) (refusal error) {
+// "not given", an empty token and a WAIT of 0, the one token that UNLOCK could not take, and JUSTTOKEN
+// where its reply would lack what was asked for.
+func (s *session) parseLock(req *redlock.LockRequest, name string, options [][]byte) (justToken bool, refusal error) {
+	refusal = parseOptions(name, s.server.table.byName[name].arguments, options, func(option string, value []byte) (refusal error) {
 		switch option {
 		case "TOKEN":
 			if req.Token = string(value); len(value) == 0 {
@@ -239,9 +266,20 @@ func (s *session) parseLock(req *redlock.LockRequest, name string, options [][]b
 			req.Release = true
 		case "NOTE":
 			req.Note, refusal = s.note(value)
+		case "JUSTTOKEN":
+			justToken = true
 		}
 		return refusal
 	})
+	switch {
+	case refusal != nil || !justToken:
+		return justToken, refusal
+	case req.Fence:
+		return true, replyError("ERR JUSTTOKEN and FENCE do not go together: the reply would lack the fence")
+	case req.Slots > 0:
+		return true, replyError("ERR JUSTTOKEN and SLOTS do not go together: the reply would lack the name of the slot, without which UNLOCK cannot release it")
+	}
+	return true, nil
 }
 
 // msMax keeps a number of milliseconds from overflowing time.Duration; it is far above all limits.

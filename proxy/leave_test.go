@@ -170,13 +170,15 @@ func TestHalfClose(t *testing.T) {
 
 // A lock whose grant waits behind replies that the client does not read is released when the client is closed for it.
 func TestGrantThatIsNotReadIsReleased(t *testing.T) {
-	inVirtualTime(t, func(t *testing.T) {
-		srv := serve(t) // over net.Pipe, which holds nothing that its reader does not take
-		c := srv.dial()
-		c.raw(frameOf("PING") + frameOf("LOCK", "r", "60000"))
-		eventually(t, "the lock is granted", func() bool { return srv.opts.Engine.Stats().Granted == 1 })
-		eventually(t, "the client is closed", func() bool { return len(srv.clients()) == 0 })
-		eventually(t, "the lock is released", func() bool { return srv.counters[countRepliesLost].Load() == 1 })
-		srv.dial().do("LOCK", "r", "10000", "WAIT", "10000").granted(1, 10000)
-	})
+	for _, command := range []string{"LOCK r 60000", "LOCK r 60000 JUSTTOKEN"} {
+		inVirtualTime(t, func(t *testing.T) {
+			srv := serve(t) // over net.Pipe, which holds nothing that its reader does not take
+			c := srv.dial()
+			c.raw(frameOf("PING") + frameOf(strings.Fields(command)...))
+			eventually(t, "the lock is granted", func() bool { return srv.opts.Engine.Stats().Granted == 1 })
+			eventually(t, "the client is closed", func() bool { return len(srv.clients()) == 0 })
+			eventually(t, "the lock is released", func() bool { return srv.counters[countRepliesLost].Load() == 1 })
+			srv.dial().do("LOCK", "r", "10000", "WAIT", "10000").granted(1, 10000)
+		})
+	}
 }

@@ -133,12 +133,23 @@ func (o *liveOptions) termsOfCommit(changes []redlock.Change) (terms *redlock.Te
 	return terms, nil
 }
 
-// fences reports whether a LOCK gets a fence without asking for one.
-func (o *liveOptions) fences(req *redlock.LockRequest) bool {
-	return len(o.policies) > 0 && !req.Shared && slices.ContainsFunc(o.lockedBy(req), func(resource string) bool {
-		p := o.policyOf(resource)
-		return p != nil && p.Fence == access.FenceAlways
-	})
+// fencedBy returns the policy by which a LOCK gets a fence without asking for one, or nil.
+func (o *liveOptions) fencedBy(req *redlock.LockRequest) *policy {
+	if len(o.policies) == 0 || req.Shared {
+		return nil
+	}
+	for _, resource := range o.lockedBy(req) {
+		if p := o.policyOf(resource); p != nil && p.Fence == access.FenceAlways {
+			return p
+		}
+	}
+	return nil
+}
+
+// refuseJustToken refuses a LOCK whose reply has no place for the fence that the policy gives it.
+func (p *policy) refuseJustToken() error {
+	p.refused.fences.Add(1)
+	return refusedf("ERR JUSTTOKEN has no place for the fence that fence = \"always\" of %s gives this lock: leave JUSTTOKEN out, or change it in [[policy]]", p.name())
 }
 
 // shortened is the ttl, and not more than the policies of the keys allow.

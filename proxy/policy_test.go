@@ -168,6 +168,11 @@ func TestFenceAlways(t *testing.T) {
 	c.do("LOCK", "billing:3", "20000", "SLOTS", "2").matches(`\["[^"]+" :\d+ "billing:3#[01]" :\d+\]`)
 	c.do("LOCK", "billing:4", "20000", "SHARED").granted(1, 20000)
 	c.do("LOCK", "billing:5", "20000", "HOLD").matches(fenced)
+	const noPlace = "-ERR JUSTTOKEN has no place for the fence that fence = \"always\" of policy billing:* gives this lock: leave JUSTTOKEN out, or change it in [[policy]]"
+	c.do("LOCK", "billing:6", "20000", "JUSTTOKEN").is(noPlace)
+	c.do("MLOCK", "2", "free", "billing:6", "20000", "JUSTTOKEN", "WAIT", "20").is(noPlace)
+	c.do("LOCK", "billing:7", "20000", "SHARED", "JUSTTOKEN").justToken()
+	srv.wantMetric(`redlockd_policy_refused_total{limit="fence",prefix="billing:*"}`, "2")
 	c.do("EXTEND", "billing:1", second[0], "20000").matches(`:[1-9]\d*`)
 
 	const refusal = "-ERR this command takes a lock without a fence, and fence = \"always\" of policy billing:* wants one: take the lock with LOCK, or change it in [[policy]]"
@@ -188,7 +193,7 @@ func TestFenceAlways(t *testing.T) {
 	c.do("EVAL", extendScript, "1", "billing:before", token, "20000").is(":1")
 	c.do("EVAL", releaseScript, "1", "billing:before", token).is(":1")
 	c.do("UNLOCK", "billing:released", token).is(":1")
-	srv.wantMetric(`redlockd_policy_refused_total{limit="fence",prefix="billing:*"}`, "6")
+	srv.wantMetric(`redlockd_policy_refused_total{limit="fence",prefix="billing:*"}`, "8")
 }
 
 // The first policy that matches counts; slots have that of their resource; a lock of several resources keeps to all.
@@ -400,7 +405,7 @@ func TestPoliciesAllocateNothing(t *testing.T) {
 	for what, do := range map[string]func(){
 		"LOCK": func() {
 			live.termsFor(resources, time.Second, 0)
-			live.fences(&redlock.LockRequest{Resources: resources})
+			live.fencedBy(&redlock.LockRequest{Resources: resources})
 		},
 		"a slot":     func() { live.termsFor(slot, time.Second, 0) },
 		"MLOCK":      func() { live.termsFor(both, time.Second, 0) },
