@@ -193,6 +193,32 @@ func TestScriptsInTransactions(t *testing.T) {
 	c.do("EVAL", releaseScript, "1", "k", token).is(":1")
 }
 
+// redlockd's own commands are no part of a script or a transaction. What stood beside them has changed nothing.
+func TestOwnCommandsInsideOthers(t *testing.T) {
+	c := serve(t).dial()
+	c.do("LOCK", "held", "20s", "TOKEN", "t").granted(1, 20_000)
+	for _, line := range [][]string{
+		{"LOCK", "a", "20s"}, {"lock", "a", "20s", "JUSTTOKEN"}, {"UNLOCK", "held", "t"}, {"EXTEND", "held", "t", "20s"}, {"MLOCK", "1", "a", "20s"},
+		{"MUNLOCK", "1", "held", "t"}, {"MEXTEND", "1", "held", "t", "20s"}, {"HOLD", "held", "t", "20s"}, {"MHOLD", "1", "held", "t", "20s"},
+		{"KEEPALIVE"}, {"LOCKINFO", "held"}, {"LOCKS"}, {"LOCK"},
+	} {
+		for _, how := range []string{"call", "pcall"} {
+			script := `redis.call('set', KEYS[1], 'v', 'NX', 'PX', 20000) return redis.` + how + `(unpack(ARGV))`
+			c.do(append([]string{"EVAL", script, "1", "beside"}, line...)...).matches(`-ERR the script calls [A-Z]+, and is refused as a whole: that cannot run inside a script, which is one change of keys\. ` +
+				`Send it by itself; or have the script lock as on one Redis: SET key token NX PX ms, and GET to compare the token before DEL or PEXPIRE`)
+		}
+		if len(line) == 1 && line[0] == "LOCK" {
+			continue // MULTI refuses its arity first
+		}
+		c.do("MULTI").is("+OK")
+		c.do("SET", "beside", "v", "NX", "PX", "20000").is("+QUEUED")
+		c.do(line...).matches(`-ERR ([A-Z]+) cannot be queued: a transaction here is one change of locks, made of commands on keys\. Send [A-Z]+ by itself, before MULTI or after EXEC.*`)
+		c.do("EXEC").err("EXECABORT")
+	}
+	c.do("EXISTS", "beside", "a").is(":0")
+	c.do("UNLOCK", "held", "t").is(":1")
+}
+
 // FuzzEVAL: whatever the script, its numkeys and arguments, the answer is one reply, and the server goes on.
 func FuzzEVAL(f *testing.F) {
 	for _, source := range append(append(libraryScripts, runaways...), "return {1, {2}}", "redis.setresp(3) return 1") {

@@ -263,7 +263,7 @@ func TestTransaction(t *testing.T) {
 	script("MULTI", "+OK")
 	c.do("PING").is("-ERR PING cannot be queued: a transaction here is one change of locks, made of commands on keys")
 	c.do("CLIENT", "ID").err("ERR CLIENT ID cannot be queued")
-	c.do("LOCK", "a", "1000").err("ERR LOCK cannot be queued")
+	c.do("LOCK", "a", "1000").is("-ERR LOCK cannot be queued: a transaction here is one change of locks, made of commands on keys. Send LOCK by itself, before MULTI or after EXEC; MLOCK takes several locks as one")
 	c.do("NOSUCH").err("ERR unknown command")
 	c.do("GET").err("ERR wrong number")
 	c.do("EXEC").err("EXECABORT")

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -54,7 +55,8 @@ var scriptCommands = map[string]scriptCommand{
 
 // Call implements sandbox.Caller. An error that a script may catch, as one in Redis, is a reply; what
 // ends the whole script is an error. A command that Redis has and scripts cannot call here must end it:
-// a script that went on would do something else than in Redis.
+// a script that went on would do something else than in Redis. So does one of redlockd's own, because a
+// script that took the error for a denial would go on without the lock.
 func (caller *scriptCaller) Call(args []string) (resp.Value, error) {
 	name := strings.ToLower(args[0])
 	var cmd scriptCommand
@@ -65,6 +67,9 @@ func (caller *scriptCaller) Call(args []string) (resp.Value, error) {
 		cmd = scriptCommands[name]
 	}
 	switch {
+	case cmd.arity == 0 && slices.Contains(caller.table.native, strings.ToUpper(name)):
+		return resp.Value{}, &scriptRefusal{&refusedError{name, replyError("ERR the script calls " + strings.ToUpper(name) + ", and is refused as a whole: that cannot run inside a script, which is one change of keys. " +
+			"Send it by itself; or have the script lock as on one Redis: SET key token NX PX ms, and GET to compare the token before DEL or PEXPIRE")}}
 	case cmd.arity == 0 && caller.table.redisHas(name):
 		return resp.Value{}, &scriptRefusal{&refusedError{name, replyError("ERR the script calls " + strings.ToUpper(name) + ", and is refused as a whole: scripts here lock and release only, " +
 			"with keys that hold a string, a counter, or a small hash, set or sorted set, and have a TTL; a semaphore is LOCK with SLOTS")}}

@@ -97,5 +97,13 @@ func (s *session) notQueued(cmd *command) error {
 	if !s.transaction.open || cmd.flags&flagInMulti != 0 {
 		return nil
 	}
-	return refusedf("ERR %s cannot be queued: a transaction here is one change of locks, made of commands on keys", strings.ToUpper(strings.ReplaceAll(cmd.fullName(), "|", " ")))
+	name := strings.ToUpper(strings.ReplaceAll(cmd.fullName(), "|", " "))
+	if cmd.flags&flagNative != 0 {
+		several := ""
+		if cmd.name == "lock" {
+			several = "; MLOCK takes several locks as one"
+		}
+		return refusedf("ERR %s cannot be queued: a transaction here is one change of locks, made of commands on keys. Send %s by itself, before MULTI or after EXEC%s", name, name, several)
+	}
+	return refusedf("ERR %s cannot be queued: a transaction here is one change of locks, made of commands on keys", name)
 }
