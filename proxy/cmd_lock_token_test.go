@@ -44,6 +44,12 @@ func TestJUSTTOKEN(t *testing.T) {
 			made = other.read().justToken()
 			c.do("EXTEND", "a", made, "20s").within(1, 20_000) // the validity, for who needs it
 
+			id := other.do("CLIENT", "ID").matches(`:(\d+)`)[0]
+			other.send("LOCK", "a", "20s", "WAIT", "20s", "JUSTTOKEN")
+			srv.waiting(1)
+			c.do("CLIENT", "UNBLOCK", id).is(":1")
+			other.read().is(null)
+
 			several := c.do("MLOCK", "2", "b", "c", "20s", "JUSTTOKEN").justToken()
 			other.do("MLOCK", "2", "c", "d", "20s", "JUSTTOKEN").is(null)
 			other.do("MLOCK", "2", "c", "d", "20s", "JUSTTOKEN", "WAIT", "20").is(null)

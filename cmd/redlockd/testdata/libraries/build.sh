@@ -35,7 +35,8 @@ missing() {
     java) commands java javac mvn ;;
     rust) commands cargo gcc && recent_cargo || echo "cargo $CARGO_MIN or newer" ;;
     php) commands php && { php -r 'exit(extension_loaded("redis") ? 0 : 1);' || echo "the redis extension of php"; } &&
-      { php -r '@include "Symfony/Component/Lock/autoload.php"; exit(class_exists("Symfony\Component\Lock\LockFactory") ? 0 : 1);' || echo "the Lock component of Symfony"; } ;;
+      { php -r '@include "Symfony/Component/Lock/autoload.php"; exit(class_exists("Symfony\Component\Lock\LockFactory") ? 0 : 1);' || echo "the Lock component of Symfony"; } &&
+      { php -r '@include "Predis/autoload.php"; exit(class_exists("Predis\Client") ? 0 : 1);' || echo "Predis"; } ;;
     ruby) commands ruby && ruby -e 'require "redis"' 2>/dev/null || echo "the redis gem of ruby" ;;
     perl) commands perl && perl -MRedis -e 1 2>/dev/null || echo "the Redis module of perl" ;;
     c) commands gcc && echo '#include <hiredis/hiredis.h>' | gcc -E - >/dev/null 2>&1 || echo "the headers of hiredis" ;;
@@ -66,7 +67,7 @@ packages() {
     rust) local name
       for name in cargo-web rustup cargo; do apt-cache show "$name" >/dev/null 2>&1 && break; done
       echo "$name" gcc libc6-dev ;;
-    php) echo php-cli php-redis php-symfony-lock ;;
+    php) echo php-cli php-redis php-symfony-lock php-predis ;;
     ruby) echo ruby ruby-redis ;;
     perl) echo perl libredis-perl ;;
     c) echo gcc libc6-dev libhiredis-dev ;;
