@@ -239,16 +239,19 @@ func (l *lockCall) replyLost() {
 
 // parseLock reads the options of LOCK or HOLD, by the row of that name. Bounds of WAIT and token are
 // the engine's, which names them in its errors; here is refused only what the engine would take for
-// "not given", an empty token and a WAIT of 0, the one token that UNLOCK could not take, and JUSTTOKEN
-// where its reply would lack what was asked for.
+// "not given", an empty token and a WAIT of 0, tokens that nobody chooses, and JUSTTOKEN where its reply
+// would lack what was asked for.
 func (s *session) parseLock(req *redlock.LockRequest, name string, options [][]byte) (justToken bool, refusal error) {
-	refusal = parseOptions(name, s.server.table.byName[name].arguments, options, func(option string, value []byte) (refusal error) {
+	arguments := s.server.table.byName[name].arguments
+	refusal = parseOptions(name, arguments, options, func(option string, value []byte) (refusal error) {
 		switch option {
 		case "TOKEN":
 			if req.Token = string(value); len(value) == 0 {
 				return errorf("ERR the token is empty: 1 to %d bytes are needed", redlock.MaxTokenLen)
 			} else if isForce(value) {
 				return replyError("ERR the token is FORCE, which is a word of UNLOCK: choose another")
+			} else if word := switchOf(arguments, value); word != "" {
+				return errorf("ERR TOKEN lacks its value: %s behind it is an option, and as a token it would let in all who leave theirs out", word)
 			}
 		case "WAIT":
 			if req.Wait, refusal = parseTime("WAIT", value); refusal == nil && req.Wait <= 0 {
@@ -280,6 +283,16 @@ func (s *session) parseLock(req *redlock.LockRequest, name string, options [][]b
 		return true, replyError("ERR JUSTTOKEN and SLOTS do not go together: the reply would lack the name of the slot, without which UNLOCK cannot release it")
 	}
 	return true, nil
+}
+
+// switchOf returns the option without a value that an argument is, or "".
+func switchOf(arguments []argDoc, arg []byte) string {
+	for i := range arguments {
+		if arguments[i].kind == "pure-token" && equalFold(arg, arguments[i].token) {
+			return arguments[i].token
+		}
+	}
+	return ""
 }
 
 // msMax keeps a number of milliseconds from overflowing time.Duration; it is far above all limits.
