@@ -5,6 +5,7 @@ package proxy
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 )
@@ -113,4 +114,40 @@ func TestJUSTTOKENOfAClientThatVanishes(t *testing.T) {
 	srv.waiting(0)
 	c.do("UNLOCK", "a", held).is(":1")
 	c.do("LOCK", "a", "20s", "JUSTTOKEN").justToken()
+}
+
+// FuzzLOCK: whatever the options of LOCK, the answer is one reply, and it is an array or one string as JUSTTOKEN says.
+func FuzzLOCK(f *testing.F) {
+	for _, options := range []string{
+		"", "JUSTTOKEN", "justtoken TOKEN t", "TOKEN justtoken", "JUSTTOKEN FENCE", "SLOTS 2 JUSTTOKEN", "FENCE SLOTS 2", "JUSTTOKEN JUSTTOKEN",
+		"NOTE JUSTTOKEN", "NOTE JUSTTOKEN JUSTTOKEN", "SHARED JustToken WAIT 5", "HOLD RELEASE JUSTTOKEN NOTE x", "JUST TOKEN", "JUSTTOKEN\x00",
+	} {
+		f.Add(options)
+	}
+	c := serve(f).dial()
+	f.Fuzz(func(t *testing.T, options string) {
+		words := strings.Split(options, " ")
+		if options == "" {
+			words = nil
+		}
+		just, noted := false, false
+		for i, word := range words {
+			noted = !noted && i > 0 && strings.EqualFold(words[i-1], "NOTE")
+			just = just || !noted && strings.EqualFold(word, "JUSTTOKEN")
+			if i > 0 && strings.EqualFold(words[i-1], "WAIT") {
+				words[i] = "5" // no run may wait for long
+			}
+		}
+		c.t = t
+		c.send(append([]string{"LOCK", "a", "50"}, words...)...)
+		c.send("ECHO", "behind")
+		got := c.read().text
+		c.read().is(`"behind"`)
+		switch form := got[0]; {
+		case form == '-' && !strings.HasPrefix(got, "-ERR internal"):
+		case just && (form == '"' || got == nullIn2), !just && (form == '[' || got == "*nil"):
+		default:
+			t.Errorf("LOCK a 50 %q: got %s", words, got)
+		}
+	})
 }
