@@ -96,7 +96,7 @@ func (a *account) checkTTL(ttl time.Duration) error {
 		return nil
 	}
 	a.refused.ttls.Add(1)
-	return refusedf("ERR ttl of %d ms is above the most, %d ms (max_ttl of user %s in [auth])",
+	return refusedf(reasonTTLTooLong, "ERR ttl of %d ms is above the most, %d ms (max_ttl of user %s in [auth])",
 		ttl.Milliseconds(), u.MaxTTL.Milliseconds(), u.Name)
 }
 

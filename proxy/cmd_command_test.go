@@ -127,7 +127,7 @@ func TestRefusals(t *testing.T) {
 	}
 
 	c.do("fcall", "f", "0").is("-ERR FCALL is not served: this endpoint serves locks only; send the script itself with EVAL; LOCK, EXTEND and UNLOCK do in one command what lock libraries do in a script")
-	c.do("LPUSH", "l", "v").is("-ERR LPUSH is not served: this endpoint serves locks only; it keeps no lists; a queue of waiters is LOCK with WAIT, a semaphore LOCK with SLOTS")
+	c.do("LPUSH", "l", "v").is("-ERR LPUSH is not served: it asks for a queue, and redlockd keeps locks only: point only the connection for locks at it, and keep the rest at a Redis of its own; a queue of waiters is LOCK with WAIT, a semaphore LOCK with SLOTS")
 }
 
 // Goal: what COMMAND says of a lock command, in both protocol versions, is what client libraries expect of Redis 7.

@@ -34,7 +34,7 @@ func cmdEVAL(s *session, c *call) error {
 	defer withoutCPU(s.conn)() // scripts have turns of their own
 	script, err := s.compiled(s.account(), string(c.args[1]))
 	if err != nil {
-		return replyError(err.Error()) // in Redis's words, with the code
+		return err
 	}
 	x.script = script
 	x.enterScript(c)
@@ -135,7 +135,7 @@ func cmdSCRIPTLOAD(s *session, c *call) error {
 	defer withoutCPU(s.conn)()
 	script, err := s.compiled(s.account(), string(c.args[2]))
 	if err != nil {
-		return replyError(err.Error()) // in Redis's words, with the code
+		return err
 	}
 	s.server.share(script, s.account(), s.server.now())
 	return c.reply(script.SHA)
@@ -180,12 +180,22 @@ func cmdSCRIPTKILL(_ *session, c *call) error {
 // of this session of the user, because a stranger's source takes as long as a run.
 func (s *session) compiled(u *account, source string) (*knownScript, error) {
 	srv := s.server
-	if len(source) <= sandbox.SourceMax { // else it takes no time to refuse it
-		if known := srv.scripts.lookupSHA([]byte(sandbox.SHA(source))); known != nil {
-			return known, nil
+	if n := len(source); n > sandbox.SourceMax {
+		what := "scripts of locks are shorter"
+		why := reasonScript
+		if scriptAsks(source) {
+			what, why = reasonQueue.asks(), reasonQueue
 		}
-		srv.shares.acquireRun(u, s.conn.id)
-		defer srv.shares.releaseRun()
+		return nil, refusedf(why, "ERR the script has %d bytes, more than the limit of %d: %s", n, sandbox.SourceMax, what)
 	}
-	return srv.scripts.addSource(source, srv.now())
+	if known := srv.scripts.lookupSHA([]byte(sandbox.SHA(source))); known != nil {
+		return known, nil
+	}
+	srv.shares.acquireRun(u, s.conn.id)
+	defer srv.shares.releaseRun()
+	known, err := srv.scripts.addSource(source, srv.now())
+	if err != nil {
+		err = replyError(err.Error()) // in Redis's words, with the code
+	}
+	return known, err
 }

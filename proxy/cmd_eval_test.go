@@ -102,9 +102,9 @@ func TestEVALRefuses(t *testing.T) {
 		{`return redis.call('set', KEYS[2], 'x', 'NX', 'EX', 3600)`, "ERR ttl of 3600000 ms is above the most, 60000 ms (max_ttl)", nil},
 		{`return redis.call('set', KEYS[2], 'x', 'NX', 'PX', '288230376151712744')`, "ERR ttl of 9223372036854 ms or more is above the most", nil}, // 1000 + 1<<58
 		{`return redis.call('set', KEYS[2], string.rep('x', 1025), 'NX', 'EX', 5)`, `ERR key "free" would hold a string of 1025 bytes, at most 1024 are possible`, nil},
-		{`return redis.call('lpush', KEYS[1], 'v')`, "ERR the script calls LPUSH, and is refused as a whole: scripts here lock and release only, with keys that hold a string, a counter, or a small hash, set or sorted set, and have a TTL; a semaphore is LOCK with SLOTS", nil},
-		{`return redis.call('hset', KEYS[2], 'f', 'v')`, "ERR a lock without a TTL would be held for ever if its owner dies: give it one (SET key token NX PX ms, or PEXPIRE in the same script), or set default_ttl in [compat]. A semaphore is LOCK with SLOTS", nil},
-		{`return redis.call('incr', KEYS[2])`, "ERR a lock without a TTL would be held for ever if its owner dies: give it one (SET key token NX PX ms, or PEXPIRE in the same script), or set default_ttl in [compat]. Numbers that must never fall back are those of LOCK with FENCE", nil},
+		{`return redis.call('lpush', KEYS[1], 'v')`, "ERR the script calls LPUSH, and is refused as a whole: it asks for a queue, and redlockd keeps locks only: point only the connection for locks at it, and keep the rest at a Redis of its own; scripts can use keys that hold a string, a counter, or a small hash, set or sorted set, and have a TTL; a semaphore is LOCK with SLOTS", nil},
+		{`return redis.call('hset', KEYS[2], 'f', 'v')`, "ERR a lock without a TTL would be held for ever if its owner dies: give it one (SET key token NX PX ms, or PEXPIRE in the same script), or set default_ttl in [compat]. A semaphore is LOCK with SLOTS; what has no end is data: keep it at a Redis of its own", nil},
+		{`return redis.call('incr', KEYS[2])`, "ERR this asks for a counter without a TTL, and redlockd keeps locks only", nil},
 		{`redis.call('set', KEYS[2], 'x', 'NX', 'PX', 9000) return redis.pcall('zpopmin', KEYS[1])`, "ERR the script calls ZPOPMIN, and is refused as a whole", nil},
 		{`pcall(redis.call, 'append', KEYS[1], 'x') return 1`, "ERR the script calls APPEND, and is refused as a whole", nil},
 		{`return redis.call('eval', 'return 1', 0)`, "ERR the script calls EVAL, and is refused as a whole", nil},

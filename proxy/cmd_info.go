@@ -331,14 +331,20 @@ func infoErrorstats(r *reading, t *infoText, s *session) {
 }
 
 // infoRefusedstats has a line for each command that was refused because this endpoint does not do what
-// it asks, or because its TTL is beyond a limit, by name, and for each that made a script be refused.
+// it asks, or because its TTL is beyond a limit, by name, and for each that made a script be refused. Behind
+// the count stand the reasons (refused_table.go) with theirs.
 func infoRefusedstats(r *reading, t *infoText, s *session) {
 	_, counts := r.srv.stats.refusals()
 	if own := s.ownStats(); own != nil {
 		_, counts = own.read()
 	}
-	for _, name := range slices.Sorted(maps.Keys(counts)) {
-		fmt.Fprintf(t, "refusedstat_%s:count=%d\r\n", name, counts[name])
+	all, reasons := make(map[string]uint64), make(map[string]string)
+	for _, kind := range slices.SortedFunc(maps.Keys(counts), func(a, b refusedKind) int { return strings.Compare(string(a.reason), string(b.reason)) }) {
+		all[kind.command] += counts[kind]
+		reasons[kind.command] += fmt.Sprintf(",%s=%d", kind.reason, counts[kind])
+	}
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		fmt.Fprintf(t, "refusedstat_%s:count=%d%s\r\n", name, all[name], reasons[name])
 	}
 }
 

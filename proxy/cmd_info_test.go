@@ -166,12 +166,12 @@ cmdstat_ttl calls=1,usec=0,usec_per_call=0.00,rejected_calls=1,failed_calls=0
 cmdstat_unlock calls=0,usec=0,usec_per_call=0.00,rejected_calls=1,failed_calls=0
 errorstat_ERR count=3
 errorstat_NOPERM count=1
-refusedstat_rename count=1`
+refusedstat_rename count=1,data=1`
 	// AUTH itself counts for the user who sent it, here for none.
 	if got := names(billing); got != want {
 		t.Errorf("billing sees\n%s\nwant\n%s", got, want)
 	}
-	for _, want := range []string{"cmdstat_echo calls=1,", "cmdstat_pttl calls=1,", "cmdstat_ttl calls=1,", "cmdstat_auth calls=4,", "errorstat_NOPERM count=1", "errorstat_SECRET count=1", "refusedstat_rename count=2"} {
+	for _, want := range []string{"cmdstat_echo calls=1,", "cmdstat_pttl calls=1,", "cmdstat_ttl calls=1,", "cmdstat_auth calls=4,", "errorstat_NOPERM count=1", "errorstat_SECRET count=1", "refusedstat_rename count=2,data=2"} {
 		if got := names(root); !strings.Contains(got, want) {
 			t.Errorf("root sees\n%s\nwant %s in it", got, want)
 		}

@@ -93,7 +93,7 @@ func silentRefusal(name string, kind subscription) error {
 	switch {
 	case strings.HasPrefix(literal, "__keyevent@"), strings.HasPrefix(literal, "__keyspace@"),
 		kind == toPattern && strings.HasPrefix(literal, "__key") && (strings.HasPrefix("__keyevent@", literal) || strings.HasPrefix("__keyspace@", literal)):
-		return refusedf("ERR redlockd sends no keyspace notifications, so the subscription %.200q would never get a message: LOCK with WAIT waits until a lock ends, "+
+		return refusedf(reasonNotifications, "ERR redlockd sends no keyspace notifications, so the subscription %.200q would never get a message: LOCK with WAIT waits until a lock ends, "+
 			"CLIENT TRACKING tells when a key changes, %s tells of held locks that are lost", name, redlock.LostChannel)
 	case strings.HasPrefix(literal, redlock.ReservedPrefix) && !(literal == redlock.LostChannel || kind == toPattern && access.Match(name, redlock.LostChannel)):
 		return errorf("ERR of the channels that begin with %s, clients get the messages of %s alone", redlock.ReservedPrefix, redlock.LostChannel)

@@ -50,7 +50,7 @@ func TestSubscriptionsThatNeverDeliver(t *testing.T) {
 		c.do("PSUBSCRIBE", name).err("ERR of the channels that begin with redlockd:")
 	}
 	c.do("PSUBSCRIBE", "redlockd:f*").err("ERR of the channels that begin with redlockd:")
-	if got := c.info("refusedstats"); got["refusedstat_subscribe"] != "count=4" || got["refusedstat_psubscribe"] != "count=9" {
+	if got := c.info("refusedstats"); got["refusedstat_subscribe"] != "count=4,notifications=4" || got["refusedstat_psubscribe"] != "count=9,notifications=9" {
 		t.Errorf("INFO counts %v", got)
 	}
 	n := 0

@@ -13,7 +13,7 @@ import (
 func cmdSET(s *session, c *call) error {
 	if !s.transaction.open { // behind MULTI it is queued as any command on keys
 		o, refusal := keyspace.ReadSet(c.args[3:])
-		if refusal == "" && o.Word == "nx" && !o.Get && o.Time != (keyspace.Time{}) {
+		if refusal == "" && o.Word == "nx" && !o.Get && o.Time != (keyspace.Time{}) && len(c.args[2]) <= redlock.MaxValueLen {
 			startSetNX(c, o.Time)
 			return nil
 		}

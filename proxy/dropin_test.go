@@ -128,8 +128,12 @@ func TestUnguardedIsRefused(t *testing.T) {
 	}
 	const noTTL = "-ERR a lock without a TTL would be held for ever if its owner dies: give it one (SET key token NX PX ms, or PEXPIRE in the same script), or set default_ttl in [compat]"
 	c.do("SET", "free", "v", "NX").is(noTTL)
-	c.do("INCR", "free").is(noTTL + ". Numbers that must never fall back are those of LOCK with FENCE")
-	c.do("SADD", "free", "v").is(noTTL + ". A semaphore is LOCK with SLOTS")
+	c.do("SET", "free", "7", "NX").is(noTTL + ". Numbers that must never fall back are those of LOCK with FENCE")
+	c.do("SADD", "free", "v").is(noTTL + ". A semaphore is LOCK with SLOTS; what has no end is data: keep it at a Redis of its own")
+	c.do("INCR", "free").is("-ERR this asks for a counter without a TTL, and " + onlyLocks +
+		"; or give it a TTL in the same script or transaction, or set default_ttl in [compat]; numbers that must never fall back are those of LOCK with FENCE")
+	c.do("SET", "free", "v").is("-ERR a value that is set without NX and without a TTL asks for a cache entry, and " + onlyLocks +
+		"; a lock is SET key token NX PX ms; or set default_ttl in [compat]")
 }
 
 // Patterns allow it for the keys that match one of them, and for no others beside these.
@@ -375,7 +379,7 @@ func TestClientsTTL(t *testing.T) {
 	c.do("GET", "k").is("$nil")
 
 	c = serve(t, func(o *Options) { o.AllowUnguarded = everyKey }).dial() // and no default_ttl
-	c.do("SET", "k", "v", "KEEPTTL").err("ERR a lock without a TTL")
+	c.do("SET", "k", "v", "KEEPTTL").err("ERR a value that is set without NX and without a TTL")
 }
 
 // dropInDialogues are answered alike by Redis 7.0 and by a redlockd that allows all it can. Numbers of ms and seconds that

@@ -34,6 +34,7 @@ type refusedError struct {
 	// command is what was refused, in lower case and one of the names of this package's tables; empty: the
 	// client's command itself.
 	command string
+	reason  reason
 	reply   replyError
 }
 
@@ -42,8 +43,8 @@ func (e *refusedError) Error() string { return string(e.reply) }
 func (e *refusedError) Unwrap() error { return e.reply }
 
 // refusedf makes a refusedError of the client's command. The format begins with the code.
-func refusedf(format string, args ...any) error {
-	return &refusedError{reply: replyError(fmt.Sprintf(format, args...))}
+func refusedf(why reason, format string, args ...any) error {
+	return &refusedError{reason: why, reply: replyError(fmt.Sprintf(format, args...))}
 }
 
 // errorCodes are all codes of error replies, with what each says of the operation. The table of

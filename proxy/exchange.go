@@ -286,7 +286,7 @@ func (x *exchange) decide() redlock.Flusher {
 		return x.fail(refusal)
 	}
 	if o.Endless != nil {
-		return x.fail(noTTL(o.Endless))
+		return x.fail(noTTL(o.Endless, o.Blind))
 	}
 	return x.commit() // without writes it compares only, and so makes sure
 }
@@ -312,10 +312,10 @@ func (x *exchange) refuseChanges() error {
 		switch {
 		case x.s.server.live().mayChangeUnguarded(u.Key, x.state(u.Key).Value):
 		case x.script != nil:
-			return refusedf("ERR the script changes key %.200q without comparing what it holds, and so could change another's lock: "+
+			return refusedf(reasonUnguarded, "ERR the script changes key %.200q without comparing what it holds, and so could change another's lock: "+
 				"compare the token, or set allow_unguarded in [compat]", u.Key)
 		default:
-			return &refusedError{u.Command, replyError(fmt.Sprintf("ERR %s is refused, for it does not compare the token and could change another's lock: %s; or set allow_unguarded in [compat]",
+			return &refusedError{u.Command, reasonUnguarded, replyError(fmt.Sprintf("ERR %s is refused, for it does not compare the token and could change another's lock: %s; or set allow_unguarded in [compat]",
 				strings.ToUpper(u.Command), u.Instead))}
 		}
 	}
@@ -440,7 +440,11 @@ func (x *exchange) end() redlock.Flusher {
 		x.out = resp.AppendNullArray(x.out, x.proto)
 		return x.complete()
 	case err != nil:
-		return x.fail(refusalReply(err))
+		source := ""
+		if x.script != nil {
+			source = x.script.source
+		}
+		return x.fail(refusalReply(err, source))
 	case len(published) == 0:
 		return x.reply()
 	}
@@ -485,7 +489,7 @@ func (x *exchange) shown(key, text string) string {
 // ran is the end of a run of commands. err: one of them makes a value too large.
 func (x *exchange) ran(space *keyspace.Space, reply keyspace.Reply, err error) {
 	if err != nil {
-		x.outcome = outcome{refused: &refusedError{reply: replyError(err.Error())}}
+		x.outcome = outcome{refused: refusalOfData(err)}
 		return
 	}
 	x.outcome = outcome{Outcome: space.Outcome(), reply: reply}
@@ -552,19 +556,32 @@ type reread struct{ *exchange }
 
 func (x reread) start(bool) { x.read() }
 
-// noTTL refuses a key that would have no TTL when the change is made.
-func noTTL(ch *redlock.Change) error {
-	instead := ""
+// noTTL refuses a key that would have no TTL when the change is made. blind: what the key had held was
+// not asked for, as by NX.
+func noTTL(ch *redlock.Change, blind bool) error {
 	value := ch.Value
 	if ch.Do == redlock.Set {
 		value = ch.NewValue
 	}
-	if text, isText := keyspace.Text(value); !isText {
-		instead = ". A semaphore is LOCK with SLOTS"
-	} else if _, isNumber := resp.ParseInt(text); isNumber {
-		instead = ". Numbers that must never fall back are those of LOCK with FENCE"
+	text, isText := keyspace.Text(value)
+	_, isNumber := resp.ParseInt(text)
+	const fences = "numbers that must never fall back are those of LOCK with FENCE"
+	switch {
+	case isText && keyspace.IsEnvelope(value):
+		return refusedf(reasonCounter, "ERR this asks for a counter without a TTL, and "+onlyLocks+
+			"; or give it a TTL in the same script or transaction, or set default_ttl in [compat]; "+fences)
+	case isText && blind:
+		return refusedf(reasonCache, "ERR a value that is set without NX and without a TTL asks for a cache entry, and "+onlyLocks+
+			"; a lock is SET key token NX PX ms; or set default_ttl in [compat]")
 	}
-	return refusedf("ERR a lock without a TTL would be held for ever if its owner dies: give it one (SET key token NX PX ms, or PEXPIRE in the same script), "+
+	instead := ""
+	switch {
+	case !isText:
+		instead = ". A semaphore is LOCK with SLOTS; what has no end is data: keep it at a Redis of its own"
+	case isNumber:
+		instead = ". N" + fences[1:]
+	}
+	return refusedf(reasonNoTTL, "ERR a lock without a TTL would be held for ever if its owner dies: give it one (SET key token NX PX ms, or PEXPIRE in the same script), "+
 		"or set default_ttl in [compat]%s", instead)
 }
 

@@ -274,11 +274,11 @@ var metricTable = []metric{
 				emit(float64(n), code)
 			}
 		}),
-	newMetric(prometheus.CounterValue, "refused_commands_total", "Commands that were refused because this endpoint does not do what they ask or because of the limits of a TTL, and those that made a script be refused, by name.", []string{"command"},
+	newMetric(prometheus.CounterValue, "refused_commands_total", "Commands that were refused because this endpoint does not do what they ask or because of the limits of a TTL, and those that made a script be refused, by name and by what they asked for or lacked.", []string{"command", "reason"},
 		func(r *reading, emit emit) {
 			counts, _ := r.srv.stats.refusals()
-			for name, n := range counts {
-				emit(float64(n), name)
+			for kind, n := range counts {
+				emit(float64(n), kind.command, string(kind.reason))
 			}
 		}),
 	counted("tls_handshakes_failed_total", "TLS handshakes that were begun and failed.", countHandshakesFailed),

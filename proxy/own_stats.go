@@ -34,11 +34,12 @@ type ownStats struct {
 
 	mu sync.Mutex // guards the fields below; taken for each error reply, never for a good one
 	// byCode and refused are as in stats, since the last CONFIG RESETSTAT.
-	byCode, refused map[string]uint64
+	byCode  map[string]uint64
+	refused map[refusedKind]uint64
 }
 
 func newOwnStats() *ownStats {
-	return &ownStats{byCode: make(map[string]uint64), refused: make(map[string]uint64)}
+	return &ownStats{byCode: make(map[string]uint64), refused: make(map[refusedKind]uint64)}
 }
 
 // count counts a command, which the server counts in all. It allocates for the user's first one.
@@ -66,15 +67,15 @@ func (o *ownStats) countError(reply []byte) {
 	o.mu.Unlock()
 }
 
-// countRefused counts a refusal by the command's name.
-func (o *ownStats) countRefused(command string) {
+// countRefused counts a refusal by the command's name and the reason.
+func (o *ownStats) countRefused(kind refusedKind) {
 	o.mu.Lock()
-	o.refused[command]++
+	o.refused[kind]++
 	o.mu.Unlock()
 }
 
-// read returns the counts of error replies by code, and of refusals by the name of the command.
-func (o *ownStats) read() (byCode, refused map[string]uint64) {
+// read returns the counts of error replies by code, and of refusals by command and reason.
+func (o *ownStats) read() (byCode map[string]uint64, refused map[refusedKind]uint64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return maps.Clone(o.byCode), maps.Clone(o.refused)

@@ -107,7 +107,7 @@ func (p *policy) checkTTL(engine *redlock.Client, ttl time.Duration) error {
 		return nil
 	}
 	p.refused.ttls.Add(1)
-	return refusedf("ERR ttl of %d ms is above the most, %d ms (%s of %s): ask for a shorter ttl, or change the limit in [[policy]]",
+	return refusedf(reasonTTLTooLong, "ERR ttl of %d ms is above the most, %d ms (%s of %s): ask for a shorter ttl, or change the limit in [[policy]]",
 		ttl.Milliseconds(), most.Milliseconds(), limit, p.name())
 }
 
@@ -125,7 +125,7 @@ func (o *liveOptions) termsOfCommit(changes []redlock.Change) (terms *redlock.Te
 		}
 		if p.Fence == access.FenceAlways && ch.Do == redlock.Set && (ch.Was == redlock.WasAbsent || ch.Value != ch.NewValue) {
 			p.refused.fences.Add(1)
-			return nil, refusedf("ERR this command takes a lock without a fence, and fence = \"always\" of %s wants one: take the lock with LOCK, or change it in [[policy]]", p.name())
+			return nil, refusedf(reasonNoFence, "ERR this command takes a lock without a fence, and fence = \"always\" of %s wants one: take the lock with LOCK, or change it in [[policy]]", p.name())
 		}
 		ch.Delay = p.LockDelay
 		terms = terms.Strictest(p.terms)

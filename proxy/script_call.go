@@ -25,6 +25,8 @@ type scriptCaller struct {
 	now time.Time
 	// user may publish on some channels only; nil: there are no users.
 	user *access.User
+	// source is that of the script.
+	source string
 	// readOnly refuses commands that write.
 	readOnly bool
 
@@ -71,8 +73,7 @@ func (caller *scriptCaller) Call(args []string) (resp.Value, error) {
 		return resp.Value{}, &scriptRefusal{&refusedError{name, replyError("ERR the script calls " + strings.ToUpper(name) + ", and is refused as a whole: that cannot run inside a script, which is one change of keys. " +
 			"Send it by itself; or have the script lock as on one Redis: SET key token NX PX ms, and GET to compare the token before DEL or PEXPIRE")}}
 	case cmd.arity == 0 && caller.table.redisHas(name):
-		return resp.Value{}, &scriptRefusal{&refusedError{name, replyError("ERR the script calls " + strings.ToUpper(name) + ", and is refused as a whole: scripts here lock and release only, " +
-			"with keys that hold a string, a counter, or a small hash, set or sorted set, and have a TTL; a semaphore is LOCK with SLOTS")}}
+		return resp.Value{}, &scriptRefusal{caller.notServed(name)}
 	case cmd.arity == 0:
 		return failure("ERR Unknown Redis command called from script"), nil
 	case !arityFits(cmd.arity, len(args)):
@@ -87,6 +88,20 @@ func (caller *scriptCaller) Call(args []string) (resp.Value, error) {
 		return resp.Value{}, refuseRun(err)
 	}
 	return reply, nil
+}
+
+// notServed is the refusal of a script that calls this command of Redis.
+func (caller *scriptCaller) notServed(name string) error {
+	why := refusalOf[name].reason
+	if scriptAsks(caller.source) {
+		why = reasonQueue
+	}
+	asks := why.asks()
+	if asks == "" {
+		why, asks = reasonScript, "scripts here lock and release only"
+	}
+	return &refusedError{name, why, replyError("ERR the script calls " + strings.ToUpper(name) + ", and is refused as a whole: " + asks +
+		"; scripts can use keys that hold a string, a counter, or a small hash, set or sorted set, and have a TTL; a semaphore is LOCK with SLOTS")}
 }
 
 // refuseRun is the refusal of a script that makes a value too large, or uses too many keys.

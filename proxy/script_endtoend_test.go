@@ -23,6 +23,8 @@ import (
 // refusedByRight are errors of redlockd where Redis has another answer.
 var refusedByRight = regexp.MustCompile(`^-(` + strings.Join([]string{
 	`ERR a lock without a TTL would be held for ever .*`,
+	`ERR this asks for a counter without a TTL, .*`,
+	`ERR a value that is set without NX and without a TTL asks for a cache entry, .*`,
 	`ERR ttl of -?\d+ ms is (below the least|above the most), .*`,
 }, "|") + `)$`)
 

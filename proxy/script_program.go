@@ -73,7 +73,7 @@ func (x *scriptProgram) runFor(instructions int) {
 		return
 	}
 	now := time.Now()
-	caller := &scriptCaller{space: x.space(now), table: x.s.server.table, now: now, user: x.account.user()}
+	caller := &scriptCaller{space: x.space(now), table: x.s.server.table, now: now, user: x.account.user(), source: x.script.source}
 	caller.space.KeysMax = scriptKeysMax
 	x.outcome = runScript(script, x.declared, caller, x.argv, limits)
 	x.spent += x.outcome.spent
@@ -198,8 +198,9 @@ func (x *scriptProgram) contested() bool {
 // foreignValue is a value that no key has, and no caller can know.
 var foreignValue = "somebody-" + cryptorand.Text()
 
-// refusalReply is the error reply for a run that was refused or stopped.
-func refusalReply(err error) error {
+// refusalReply is the error reply for a run that was refused or stopped. source is the script's, if it is
+// one: a script of a queue is told so, whatever it met first.
+func refusalReply(err error, source string) error {
 	if limit, ok := errors.AsType[*sandbox.LimitError](err); ok {
 		return errorf("ERR the script was stopped: %v", limit)
 	}
@@ -211,5 +212,20 @@ func refusalReply(err error) error {
 	case *refusedError, replyError: // the latter: what the user may not touch
 		return inner
 	}
-	return &refusedError{reply: replyError(refusal.Error())}
+	if scriptAsks(source) {
+		return refusedf(reasonQueue, "%s: %s", refusal, reasonQueue.asks())
+	}
+	return refusalOfData(refusal.error)
+}
+
+// refusalOfData is the refusal of a run that makes a value too large, or uses what is not here.
+func refusalOfData(err error) error {
+	large, ok := errors.AsType[*keyspace.TooLargeError](err)
+	switch {
+	case !ok:
+		return refusedf(reasonScript, "%s", err)
+	case large.String:
+		return refusedf(reasonCache, "%s: %s", err, reasonCache.asks())
+	}
+	return refusedf(reasonData, "%s: remove what is not needed any more, or use several keys; if it is no lock, %s", err, onlyLocks)
 }

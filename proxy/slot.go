@@ -310,7 +310,11 @@ func (sl *slot) fail(err error) redlock.Flusher {
 		err = replyError("NOQUORUM " + e.Counts())
 	}
 	if request, ok := errors.AsType[*redlock.RequestError](err); ok && request.TTL {
-		err = &refusedError{reply: replyErrorOf(err)}
+		why := reasonTTLTooLong
+		if request.TooShort {
+			why = reasonTTLTooShort
+		}
+		err = &refusedError{reason: why, reply: replyErrorOf(err)}
 	}
 	if refusal, ok := errors.AsType[*refusedError](err); ok {
 		sl.s.countRefused(refusal, sl.cmd)

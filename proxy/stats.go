@@ -27,14 +27,14 @@ type stats struct {
 	// everByCode counts error replies by the codes of errorCodes, and those with any other as codeOther.
 	// It never falls, because metrics are read as rates.
 	everByCode map[string]uint64
-	// refused counts refusals by the command's name. Names are those of this package's tables, so that
-	// their number is bounded. It never falls, because metrics are read as rates.
-	refused map[string]uint64
+	// refused counts refusals by the command's name and the reason. Both are those of this package's
+	// tables, so that their number is bounded. It never falls, because metrics are read as rates.
+	refused map[refusedKind]uint64
 	// refusedReset has refused as it stood at the last CONFIG RESETSTAT.
-	refusedReset map[string]uint64
-	// refusers has for each of at most refusersMax the hashes of the reasons that the log has named, at
-	// most reasonsMax.
-	refusers map[refuser][]uint64
+	refusedReset map[refusedKind]uint64
+	// refusers has, by the name of the user, for each of at most refusersMax the hashes of the wordings that
+	// the log has named, at most wordsMax. So no user can fill what is left for others.
+	refusers map[string]map[refuser][]uint64
 	// reset has the counters as they stood at the last CONFIG RESETSTAT.
 	reset totals
 	// rate is how many commands per second there were when it was measured last.
@@ -49,7 +49,7 @@ func newStats(now time.Time) *stats {
 	var id [20]byte
 	rand.Read(id[:])
 	return &stats{runID: hex.EncodeToString(id[:]), byCode: make(map[string]uint64), everByCode: everyCode(), rateTime: now,
-		refused: make(map[string]uint64), refusers: make(map[refuser][]uint64)}
+		refused: make(map[refusedKind]uint64), refusers: make(map[string]map[refuser][]uint64)}
 }
 
 // codeOther stands for the codes that scripts make up.
@@ -101,34 +101,40 @@ func (st *stats) codesEver() map[string]uint64 {
 	return maps.Clone(st.everByCode)
 }
 
-// countRefused counts a refusal for this reason (reasonOf). It returns true if it is the first one of
-// the library, command and reason, and allow has room for a line in the log; otherwise the next refusal
-// may be the first one.
-func (st *stats) countRefused(by refuser, reason string, allow func() (dropped int64, ok bool)) (dropped int64, first bool) {
+// countRefused counts a refusal with these words (wordsOf). It returns true if it is the user's first one of
+// the library, command, reason and words, and allow has room for a line in the log; otherwise the next
+// refusal may be the first one.
+func (st *stats) countRefused(user string, by refuser, words string, allow func() (dropped int64, ok bool)) (dropped int64, first bool) {
 	hash := fnv.New64a()
-	hash.Write([]byte(reason))
+	hash.Write([]byte(words))
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	st.refused[by.command]++
-	reasons := st.refusers[by]
-	if slices.Contains(reasons, hash.Sum64()) || len(reasons) == reasonsMax || len(reasons) == 0 && len(st.refusers) == refusersMax {
+	st.refused[by.refusedKind]++
+	refusers := st.refusers[user]
+	logged := refusers[by]
+	if slices.Contains(logged, hash.Sum64()) || len(logged) == wordsMax || len(logged) == 0 && len(refusers) == refusersMax {
 		return 0, false
 	}
-	if dropped, first = allow(); first {
-		st.refusers[by] = append(reasons, hash.Sum64())
+	if dropped, first = allow(); !first {
+		return dropped, false
 	}
-	return dropped, first
+	if refusers == nil {
+		refusers = make(map[refuser][]uint64)
+		st.refusers[user] = refusers
+	}
+	refusers[by] = append(logged, hash.Sum64())
+	return dropped, true
 }
 
-// refusals counts the refusals by the command's name, since the start and since the last CONFIG
-// RESETSTAT.
-func (st *stats) refusals() (all, sinceReset map[string]uint64) {
+// refusals counts the refusals by the command's name and the reason, since the start and since the last
+// CONFIG RESETSTAT.
+func (st *stats) refusals() (all, sinceReset map[refusedKind]uint64) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	all, sinceReset = maps.Clone(st.refused), make(map[string]uint64)
-	for name, n := range all {
-		if n > st.refusedReset[name] {
-			sinceReset[name] = n - st.refusedReset[name]
+	all, sinceReset = maps.Clone(st.refused), make(map[refusedKind]uint64)
+	for kind, n := range all {
+		if n > st.refusedReset[kind] {
+			sinceReset[kind] = n - st.refusedReset[kind]
 		}
 	}
 	return all, sinceReset

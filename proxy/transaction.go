@@ -103,7 +103,7 @@ func (s *session) notQueued(cmd *command) error {
 		if cmd.name == "lock" {
 			several = "; MLOCK takes several locks as one"
 		}
-		return refusedf("ERR %s cannot be queued: a transaction here is one change of locks, made of commands on keys. Send %s by itself, before MULTI or after EXEC%s", name, name, several)
+		return refusedf(reasonTransaction, "ERR %s cannot be queued: a transaction here is one change of locks, made of commands on keys. Send %s by itself, before MULTI or after EXEC%s", name, name, several)
 	}
-	return refusedf("ERR %s cannot be queued: a transaction here is one change of locks, made of commands on keys", name)
+	return refusedf(reasonTransaction, "ERR %s cannot be queued: a transaction here is one change of locks, made of commands on keys", name)
 }

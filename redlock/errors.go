@@ -46,6 +46,8 @@ type RequestError struct {
 	Reason string
 	Terms  string // Terms.Name, if it is the limit of these; else empty
 	TTL    bool   // the TTL is shorter or longer than callers may ask for
+	// TooShort is for TTL: it is the shorter.
+	TooShort bool
 }
 
 func (e *RequestError) Error() string { return e.Reason }
@@ -57,7 +59,11 @@ func badRequest(format string, args ...any) error {
 	return &RequestError{Reason: fmt.Sprintf(format, args...)}
 }
 
-func badTTL(format string, args ...any) error {
+func ttlTooShort(format string, args ...any) error {
+	return &RequestError{Reason: fmt.Sprintf("ttl of "+format, args...), TTL: true, TooShort: true}
+}
+
+func ttlTooLong(format string, args ...any) error {
 	return &RequestError{Reason: fmt.Sprintf("ttl of "+format, args...), TTL: true}
 }
 

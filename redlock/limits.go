@@ -67,15 +67,15 @@ func (b *bounds) checkTTL(ttl, delay time.Duration) error {
 		if ttl > 0 && ttl <= most/1000 {
 			meant = "did you mean " + inMs(ttl) + "s? If not, "
 		}
-		return badTTL("%s ms is below the least, %s ms (min_ttl): %sask for more, or lower min_ttl in [locks]", inMs(ttl), inMs(b.opts.MinTTL), meant)
+		return ttlTooShort("%s ms is below the least, %s ms (min_ttl): %sask for more, or lower min_ttl in [locks]", inMs(ttl), inMs(b.opts.MinTTL), meant)
 	case ttl > most:
 		more := ""
 		if ttl.Milliseconds() == math.MaxInt64/int64(time.Millisecond) { // what callers make of a longer one
 			more = " or more"
 		}
-		return badTTL("%s ms%s is above the most, %s ms (max_ttl): %s", inMs(ttl), more, inMs(most), b.aboveMaxTTL(ttl))
+		return ttlTooLong("%s ms%s is above the most, %s ms (max_ttl): %s", inMs(ttl), more, inMs(most), b.aboveMaxTTL(ttl))
 	case ttl+delay > most: //mutant:a-delay-outlives-max_ttl
-		return badTTL("%s ms is above the most, %s ms, because the lock has a delay of %s ms, and both together may take %s ms (max_ttl): %s",
+		return ttlTooLong("%s ms is above the most, %s ms, because the lock has a delay of %s ms, and both together may take %s ms (max_ttl): %s",
 			inMs(ttl), inMs(most-delay), inMs(delay), inMs(most), b.aboveMaxTTL(ttl+delay))
 	}
 	return nil
@@ -97,7 +97,7 @@ func (b *bounds) aboveMaxTTL(ttl time.Duration) string {
 // attempts must fit into the rest.
 func (b *bounds) checkHoldTTL(ttl time.Duration) error {
 	if least := 3 * b.opts.MasterTimeout; ttl < least {
-		return badTTL("%s ms is too short for a lock that is held: at least %s ms are needed, three times master.timeout", inMs(ttl), inMs(least))
+		return ttlTooShort("%s ms is too short for a lock that is held: at least %s ms are needed, three times master.timeout", inMs(ttl), inMs(least))
 	}
 	return nil
 }

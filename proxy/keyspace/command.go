@@ -67,7 +67,7 @@ const (
 
 // What the refusals of commands that compare nothing recommend.
 const (
-	insteadOfSET    = "take a lock with SET key token NX PX ms or LOCK, extend it with SET key token IFEQ token PX ms or EXTEND"
+	insteadOfSET    = "take a lock with SET key token NX PX ms or LOCK, extend it with SET key token IFEQ token PX ms or EXTEND, and keep cache entries at a Redis of its own"
 	insteadOfDEL    = "release a lock with UNLOCK key token, DELEX key IFEQ token, or a script that compares first"
 	insteadOfEXPIRE = "extend a lock with EXTEND key token ms, SET key token IFEQ token PX ms, or a script that compares first"
 	insteadOfINCR   = "count under a name that is no lock's, from an INCR or a SET without NX and a TTL on"

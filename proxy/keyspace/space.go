@@ -158,7 +158,8 @@ func (k *key) open() {
 	}
 }
 
-// Do executes a command. After an error, *UnknownKeyError or refusedError, nothing of the run counts.
+// Do executes a command. After an error, *UnknownKeyError, *TooLargeError or refusedError, nothing of the
+// run counts.
 func (s *Space) Do(c *Command) (Reply, error) {
 	if err := s.name(c.Keys()); err != nil {
 		return null, err
@@ -223,10 +224,19 @@ type refusedError string
 
 func (e refusedError) Error() string { return string(e) }
 
+// TooLargeError is returned for a command that would make a value larger than the bounds allow. Its text is
+// an error reply.
+type TooLargeError struct {
+	// String: the value is a string, and not a collection.
+	String bool
+	text   string
+}
+
+func (e *TooLargeError) Error() string { return e.text }
+
 // refuseSize ends the run of a command that would make a value larger than the bounds allow.
 func (s *Space) refuseSize(k *key, format string, args ...any) {
-	s.tooLarge = refusedError(fmt.Sprintf("ERR key %.200q would %s: redlockd keeps locks, not data. Remove what is not needed any more, or use several keys",
-		k.name, fmt.Sprintf(format, args...)))
+	s.tooLarge = &TooLargeError{k.kind == text, fmt.Sprintf("ERR key %.200q would %s", k.name, fmt.Sprintf(format, args...))}
 }
 
 // find returns the key of a name; nil if there is none. There are few.
