@@ -24,6 +24,9 @@ type libraryNeeds struct {
 	uses []libraryUse
 	// client is what to do at the library itself; may be empty.
 	client string
+	// prefix is the setting of the client by which it puts a prefix before the names of keys; may be empty.
+	// It knows no key in LOCK.
+	prefix string
 }
 
 // libraryUse is one usual use of a library, and the settings that it needs.
@@ -38,6 +41,8 @@ type libraryUse struct {
 }
 
 var libraryTable = []libraryNeeds{
+	{name: "bullmq", uses: []libraryUse{{call: "`Queue`, `Worker`, and those of Bull", refused: "they are a queue of lists, streams and sorted sets"}},
+		client: "keep BullMQ at a Redis of its own, and take locks over a connection of their own"},
 	{name: "celery-once", uses: []libraryUse{
 		{call: "`QueueOnce`", does: "1 h, deleted without comparing", maxTTL: time.Hour, unguarded: []string{"qo_*"},
 			without: "`apply_async` raises ResponseError, and the task is not queued; without allow_unguarded alone, the worker raises it when the task is done, " +
@@ -50,14 +55,46 @@ var libraryTable = []libraryNeeds{
 				"and the task is not queued again until the TTL is over"},
 		{call: "`clear_locks(app)`", refused: "it needs SCAN"},
 	}, client: "set `singleton_backend_url` to redlockd, and `lock_expiry` to what a task may take, queue included; then default_ttl is not needed"},
+	{name: "chatwoot", uses: []libraryUse{
+		{call: "`Redis::LockManager`, `MutexApplicationJob`", does: "1 s, deleted without comparing", maxTTL: time.Second, unguarded: []string{"alfred:*LOCK::*"},
+			without: "the lock is granted, `unlock` raises Redis::CommandError, and the lock stays until its TTL is over"},
+		{call: "the rest of `Redis::Alfred`", refused: "it is lists, hashes and cache entries"},
+	}, client: "`Redis::Alfred` uses one pool for locks and all else: only a lock manager with a pool of its own can use redlockd"},
+	{name: "craft", uses: []libraryUse{
+		{call: "`craft\\mutex\\Mutex` over `yii\\redis\\Mutex`, of web requests", does: "30 s", maxTTL: 30 * time.Second, without: "`acquire` throws yii\\db\\Exception"},
+		{call: "the same of the console, with `expire` as Craft's documentation sets it", does: "900 s", maxTTL: 15 * time.Minute, without: "`acquire` throws yii\\db\\Exception"},
+	}, client: "give the mutex a `redis` component of its own: the cache and the session are refused"},
+	{name: "dapr", uses: []libraryUse{{call: "`lock.redis`, with the `expiryInSeconds` of the caller"}}, client: "only the component `lock.redis` goes to redlockd: state and pub/sub are refused"},
+	{name: "discourse", uses: []libraryUse{{call: "`DistributedMutex.synchronize(key, redis: …)`", does: "61 s", maxTTL: 61 * time.Second, without: "it raises Redis::CommandError"}},
+		client: "give it a `redis:` of its own: `Discourse.redis` has caches and Sidekiq's queues, too"},
 	{name: "django-redis", uses: []libraryUse{
 		{call: "`cache.lock(name, timeout=30)`"},
 		{call: "`cache.lock(name)`", does: "no TTL", defaultTTL: time.Minute, without: "`acquire` raises ResponseError; with default_ttl the lock ends after that time, and nobody renews it"},
-		{call: "`cache.add(name, value)`", does: "300 s", maxTTL: 5 * time.Minute, without: "it raises ResponseError; with `IGNORE_EXCEPTIONS` it answers None, as if another held the lock"},
+		{call: "`cache.add(name, value)`, of at most 16 KB", does: "300 s", maxTTL: 5 * time.Minute, without: "it raises ResponseError; with `IGNORE_EXCEPTIONS` it answers None, as if another held the lock"},
 		{call: "`cache.add(id, oid, 600)` and `cache.delete(id)`, Celery's cookbook", does: "600 s, deleted without comparing", maxTTL: 10 * time.Minute, unguarded: []string{":1:*-lock-*"},
 			without: "`add` raises ResponseError; without allow_unguarded alone, `delete` raises it, and the lock stays for 600 s"},
 	}, client: "give locks a timeout, and a cache of their own at redlockd: it stores no other data. Django's own Redis cache behaves alike, and has no `lock`"},
+	{name: "dramatiq", uses: []libraryUse{
+		{call: "`ConcurrentRateLimiter`", does: "15 min", maxTTL: 15 * time.Minute, without: "`acquire` raises ResponseError"},
+		{call: "`RedisBroker`, `Barrier`", refused: "it is a queue"},
+	}, client: "give the rate limiters' `RedisBackend` redlockd's address, and the broker a Redis of its own. `ttl`, in ms, makes the lock shorter"},
+	{name: "drupal", uses: []libraryUse{{call: "`\\Drupal::lock()` of the module redis", does: "30 s", maxTTL: 30 * time.Second, without: silentInPHP}},
+		client: "the module has one connection for locks and the cache, which is refused: use it for locks alone"},
+	{name: "flask-caching", uses: []libraryUse{
+		{call: "`cache.add(key, value)`", does: "no TTL at first, then 300 s, without comparing", maxTTL: 5 * time.Minute, unguarded: []string{"flask_cache_*"}, defaultTTL: 5 * time.Minute,
+			without: "it raises ResponseError; without allow_unguarded alone, the lock is granted for default_ttl, and it raises ResponseError"},
+		{call: "`cache.set`, `cache.cached`", refused: "they are cache entries"},
+	}, client: "give it a `Cache` of its own for locks"},
+	{name: "gitlab", uses: []libraryUse{
+		{call: "`Gitlab::ExclusiveLease.new(key, timeout: 60)`"},
+		{call: "`Gitlab::ExclusiveLease.throttle(key)`", does: "1 h", maxTTL: time.Hour, without: "it raises Redis::CommandError"},
+		{call: "`Gitlab::ExclusiveLease.reset_all!`", refused: "it needs SCAN"},
+	}, client: "leases are in the shared state: keep `redis.shared_state` at a Redis of its own, unless it has nothing but leases"},
 	{name: "go-redis"},
+	{name: "hangfire", uses: []libraryUse{
+		{call: "`AcquireDistributedLock` of Hangfire.Redis", does: "extended and released behind WATCH, which compares"},
+		{call: "jobs", refused: "they are lists, sets and hashes without a TTL, over the same connection"},
+	}, client: "keep the storage at a Redis of its own"},
 	{name: "hiredis"},
 	{name: "huey", uses: []libraryUse{
 		{call: "`lock_task(name, ttl=30)` of a `RedisExpireHuey`", does: "deleted without comparing", unguarded: []string{"huey.r.*"},
@@ -67,11 +104,15 @@ var libraryTable = []libraryNeeds{
 		{call: "the queue", refused: "it is a list"},
 	}, client: "give the locks a Huey of their own, `locks = RedisExpireHuey('locks', url=…)` with redlockd's address, and use `locks.lock_task(name)` at the tasks of the other one. " +
 		"Not `RedisHuey`: it keeps all its locks in one hash, which ends as a whole"},
-	{name: "ioredis"},
+	{name: "ioredis", prefix: "`keyPrefix`"},
 	{name: "jedis"},
+	{name: "kombu", uses: []libraryUse{
+		{call: "`Mutex` of the Redis transport", does: "300 s", maxTTL: 5 * time.Minute, without: "the worker raises ResponseError"},
+		{call: "the broker", refused: "it is a queue, over the same connection"},
+	}, client: "keep Celery's broker at a Redis of its own"},
 	{name: "laravel", uses: []libraryUse{
 		{call: "`Cache::lock($name, 60)`"},
-		{call: "`Cache::lock($name, 120)`", maxTTL: 2 * time.Minute, without: silentInPHP},
+		{call: "`Cache::lock($name, 600)`", maxTTL: 10 * time.Minute, without: silentInPHP},
 		{call: "`Cache::lock($name)`, and `new WithoutOverlapping($key)` of jobs", does: "no TTL", defaultTTL: time.Minute, without: silentInPHP + "; the job goes back to the queue, again and again"},
 		{call: "`ShouldBeUnique` without `uniqueFor`", does: "no TTL; before Laravel 13.24 deleted without comparing", unguarded: []string{"*laravel_unique_job:*"}, defaultTTL: time.Minute,
 			without: "the job is never dispatched, and nothing is logged; without allow_unguarded alone, it is not dispatched again until default_ttl is over"},
@@ -81,25 +122,67 @@ var libraryTable = []libraryNeeds{
 		{call: "`withoutOverlapping()`", does: "24 h, deleted without comparing", maxTTL: 24 * time.Hour, unguarded: []string{"*framework/schedule-*"},
 			without: "the task never runs, and nothing is logged; without allow_unguarded alone, it runs once a day"},
 	}, client: "only locks go to redlockd: give them a Redis connection of their own, and name it in REDIS_CACHE_LOCK_CONNECTION (`lock_connection` in config/cache.php). " +
-		"`withoutOverlapping(60)` locks for 60 minutes; then `max_ttl = \"1h\"` is enough. `forceRelease` needs the names of its locks, with all prefixes, in allow_unguarded"},
+		"`withoutOverlapping(60)` locks for 60 minutes; then `max_ttl = \"1h\"` is enough. `forceRelease` needs the names of its locks, with all prefixes, in allow_unguarded", prefix: "`REDIS_PREFIX`, which is set by default,"},
 	{name: "lettuce"},
 	{name: "malkusch-lock", uses: []libraryUse{
 		{call: "`new RedisMutex($redis, $name, 3, 30)`, version 3", does: "30 s", maxTTL: 30 * time.Second, without: "`synchronized` throws LockAcquireTimeoutException after 3 s"},
 		{call: "`new RedisMutex($redis, $name)`, version 3", refused: "it asks for a TTL of 1000 years, and max_ttl is at most 24h; `synchronized` throws LockAcquireTimeoutException after 3 s"},
 		{call: "`new PHPRedisMutex([$redis], $name)`, version 2", does: "4 s", maxTTL: 4 * time.Second, without: "`synchronized` throws TimeoutException after 3 s"},
-	}, client: "give version 3 its fourth argument, `$expireTimeout` in seconds, below max_ttl: it adds a millisecond. `DistributedMutex` has it as its third"},
+	}, client: "give version 3 its fourth argument, `$expireTimeout` in seconds, below max_ttl: it adds a millisecond. `DistributedMutex` has it as its third", prefix: "phpredis' `OPT_PREFIX`"},
+	{name: "mastodon", uses: []libraryUse{
+		{call: "`with_redis_lock(name)`", does: "15 min", maxTTL: 15 * time.Minute, without: "taking the lock fails"},
+		{call: "feeds, Sidekiq", refused: "they are sorted sets, lists and cache entries, over the same connections"},
+	}, client: "only locks with a pool of their own can use redlockd. `autorelease` makes them shorter"},
+	{name: "mediawiki", uses: []libraryUse{{call: "`RedisLockManager`", does: "2 h", maxTTL: 2 * time.Hour, without: "each lock fails with `lockmanager-fail-acquirelock`"}},
+		client: "its `lockServers` are of its own: one server with redlockd's address is enough. Object caches stay at another Redis"},
+	{name: "medusa", uses: []libraryUse{
+		{call: "`execute`, `acquire` with `expire`, `release` of `@medusajs/locking-redis`", does: "60 s, renewed", maxTTL: time.Minute, without: "it rejects with the error"},
+		{call: "`acquire` without `expire`", does: "no TTL", defaultTTL: time.Minute, without: "it rejects with the error; with default_ttl the lock ends after that time, and nobody renews it"},
+		{call: "`releaseAll`", refused: "it needs SCAN"},
+	}, client: "give the module a `redisUrl` of its own"},
+	{name: "moodle", uses: []libraryUse{{call: "sessions in Redis", refused: "they are data; their locks are taken over the same connection, for 2 h"}},
+		client: "keep the sessions at a Redis of their own"},
+	{name: "n8n", uses: []libraryUse{
+		{call: "the lock service"},
+		{call: "the leader of several mains", does: "10 s; some versions extend and delete it without comparing", maxTTL: 10 * time.Second, unguarded: []string{"n8n:main_instance_leader"},
+			without: "the leader cannot renew its key, or, where only the release does not compare, the next leader waits for 10 s"},
+		{call: "the queue mode", refused: "Bull is a queue"},
+	}, client: "n8n has one setting for the Redis of all of these, and Bull needs a Redis of its own"},
+	{name: "nextcloud", uses: []libraryUse{{call: "`memcache.locking`", refused: "its shared locks are counters without a TTL, and exclusive ones are set without one; others ask for 24 h. phpredis makes false of each refusal, so that every file \"is locked\""}},
+		client: "keep `memcache.locking` at a Redis of its own, or leave it out: Nextcloud locks in its database then"},
 	{name: "node-redis"},
-	{name: "phpredis"},
-	{name: "pottery", uses: []libraryUse{{call: "`Redlock(key=…, masters=…)`", does: "10 s", maxTTL: 10 * time.Second, without: "taking the lock fails"}}},
+	{name: "phpredis", prefix: "`OPT_PREFIX`",
+		client: "it answers false to a refusal, as to a lock that is held: `getLastError()` has the text, and must be cleared before the next command"},
+	{name: "portalocker", uses: []libraryUse{{call: "`RedisLock`", refused: "it is a subscription, which it counts with PUBSUB; it keeps no key"}}},
+	{name: "pottery", uses: []libraryUse{{call: "`Redlock(key=…, masters=…)`", does: "10 s", maxTTL: 10 * time.Second, without: "`acquire` answers False, as if another held the lock, and logs ResponseError"}},
+		client: "an `auto_release_time` below min_ttl (1 s) is refused: `acquire` answers False then, as if another held the lock, and logs ResponseError"},
+	{name: "predis", prefix: "`prefix`"},
+	{name: "prefect", uses: []libraryUse{
+		{call: "`RedisLockManager.acquire_lock(…, hold_timeout=30)`", does: "30 s", maxTTL: 30 * time.Second, without: "`acquire_lock` raises ResponseError"},
+		{call: "`acquire_lock` without `hold_timeout`, as transactions do", does: "no TTL", defaultTTL: time.Minute, without: "`acquire_lock` raises ResponseError; with default_ttl the lock ends after that time, and nobody renews it"},
+	}},
 	{name: "python-redis-lock", uses: []libraryUse{{call: "`Lock.release()`", refused: "it pushes to a list; the lock is granted, and stays until its TTL is over"}}},
+	{name: "quartz", uses: []libraryUse{
+		{call: "the lock of quartz-redis-jobstore", does: "30 s, deleted without comparing", maxTTL: 30 * time.Second, unguarded: []string{"lock"},
+			without: "the lock is granted, its release throws, and it stays until its TTL is over"},
+		{call: "jobs and triggers", refused: "they are hashes and sets without a TTL, over the same connection"},
+	}, client: "keep the job store at a Redis of its own. `keyPrefix` comes before `lock`, also in allow_unguarded"},
+	{name: "redbeat", uses: []libraryUse{
+		{call: "the scheduler's lock", does: "25 min", maxTTL: 25 * time.Minute, without: "beat raises ResponseError when it starts"},
+		{call: "the schedule", refused: "it is hashes and a sorted set without a TTL, over the same connection"},
+	}, client: "keep `redbeat_redis_url` at a Redis of its own. `redbeat_lock_timeout`, in seconds, makes the lock shorter"},
 	{name: "redigo"},
+	{name: "redis-lock", uses: []libraryUse{
+		{call: "`lock(name, 5000)`, npm's redis-lock", does: "5 s, deleted without comparing", maxTTL: 5 * time.Second, unguarded: []string{"lock.*"},
+			without: "the lock is granted, its release rejects with an error, and it stays until its TTL is over"},
+	}, client: "it takes each error for a lock that is held, tries again for ever, and says nothing: give it TTLs between min_ttl (1 s) and max_ttl"},
 	{name: "redis-pm"},
 	{name: "redis-py", uses: []libraryUse{
 		{call: "`lock(name, timeout=30)`"},
 		{call: "`lock(name)`", does: "no TTL", defaultTTL: time.Minute, without: "`acquire` raises ResponseError; with default_ttl the lock ends after that time, and nobody renews it"},
 	}},
 	{name: "redis-rb"},
-	{name: "redis-semaphore", uses: []libraryUse{{call: "`Mutex`, `Semaphore`", does: "10 s", maxTTL: 10 * time.Second, without: "taking the lock fails"}}},
+	{name: "redis-semaphore", uses: []libraryUse{{call: "`Mutex`, `Semaphore`", does: "10 s", maxTTL: 10 * time.Second, without: "taking the lock fails"}}, prefix: "ioredis' `keyPrefix`"},
 	{name: "redislock"},
 	{name: "redisson", uses: []libraryUse{
 		{call: "`getLock`, `getReadWriteLock`, `getSpinLock`", does: "30 s, renewed", maxTTL: 30 * time.Second, without: "taking the lock fails"},
@@ -109,9 +192,14 @@ var libraryTable = []libraryNeeds{
 	}, client: "a multi-lock with a lease extends its locks without comparing, and is refused by `lock()` until their names are in allow_unguarded. " +
 		"Users with `resources` need those of the keys beside a lock, too: `{report}:*` and `redisson_unlock_latch:{report}:*`. " +
 		"Where a process holds more than 40 read locks at a time: `setLockWatchdogBatchSize(40)`"},
-	{name: "redlock"},
+	{name: "redlock", prefix: "ioredis' `keyPrefix`"},
 	{name: "redlock-py"},
 	{name: "redsync", uses: []libraryUse{{call: "`NewMutex(name)`", does: "8 s", maxTTL: 8 * time.Second, without: "taking the lock fails"}}},
+	{name: "resque-scheduler", uses: []libraryUse{
+		{call: "the master's lock", does: "180 s, deleted without comparing", maxTTL: 3 * time.Minute, unguarded: []string{"resque:*resque_scheduler_master_lock"},
+			without: "the lock is granted, its release raises Redis::CommandError, and another scheduler takes over after up to 180 s"},
+		{call: "the queues and the schedule", refused: "they are lists, hashes and sorted sets without a TTL, over the same connection"},
+	}, client: "keep `Resque.redis` at a Redis of its own"},
 	{name: "rq", uses: []libraryUse{
 		{call: "the scheduler's lock, version 3", does: "61 s", maxTTL: 61 * time.Second, without: "taking the lock fails"},
 		{call: "the scheduler's lock, versions 1 and 2", does: "61 s, extended and deleted without comparing", maxTTL: 61 * time.Second, unguarded: []string{"rq:scheduler-lock:*"},
@@ -120,6 +208,8 @@ var libraryTable = []libraryNeeds{
 	}, client: "RQ keeps its jobs in the same Redis: this is only for a scheduler whose lock has a connection of its own"},
 	{name: "rslock"},
 	{name: "rueidislock", uses: []libraryUse{{call: "`WithContext(ctx, name)`", does: "5 s, renewed", maxTTL: 5 * time.Second, without: "taking the lock fails"}}},
+	{name: "sentry", uses: []libraryUse{{call: "`locks.get(key, duration=…)` with the backend `RedisLockBackend`"}},
+		client: "give the lock backend a cluster of its own in `redis.clusters`: Sentry's other Redis data is refused"},
 	{name: "shedlock", uses: []libraryUse{
 		{call: "`lockAtMostFor = \"10m\"` with `safeUpdate(true)`", does: "10 min", maxTTL: 10 * time.Minute, without: "the Redis client throws, and the task does not run"},
 		{call: "`lockAtMostFor = \"10m\"` without `safeUpdate`", does: "10 min, deleted and extended without comparing", maxTTL: 10 * time.Minute, unguarded: []string{"job-lock:*"},
@@ -127,11 +217,20 @@ var libraryTable = []libraryNeeds{
 	}, client: "use `safeUpdate(true)`. max_ttl must be no less than the longest `lockAtMostFor`"},
 	{name: "sherlock", uses: []libraryUse{{call: "`RedisLock(name)`", does: "60 s", maxTTL: time.Minute, without: "`acquire` raises ResponseError"}},
 		client: "give locks no `expire=None`: version 0.4 then answers True and locks nothing, on a Redis neither"},
+	{name: "sidekiq-unique-jobs", uses: []libraryUse{{call: "all its locks", refused: "they are lists, hashes and a sorted set of digests without a TTL, over Sidekiq's own connection"}},
+		client: "keep Sidekiq at a Redis of its own, and take a lock in `perform`"},
 	{name: "spring-integration", uses: []libraryUse{{call: "`RedisLockRegistry`", does: "60 s", maxTTL: time.Minute, without: "taking the lock fails"}}},
 	{name: "symfony", uses: []libraryUse{
 		{call: "`new RedisStore($redis, 30)` and `createLock($name, 30)`", does: "30 s", maxTTL: 30 * time.Second, without: "`acquire()` throws LockAcquiringException"},
 		{call: "`createLock($name)`, with a store from `redis://…`", does: "300 s", maxTTL: 5 * time.Minute, without: "`acquire()` throws LockAcquiringException"},
-	}, client: "both the store and `createLock` ask for 300 s by default; a shorter TTL for one of them is not enough"},
+	}, client: "both the store and `createLock` ask for 300 s by default; a shorter TTL for one of them is not enough", prefix: "phpredis' `OPT_PREFIX`, or Predis' `prefix`,"},
+	{name: "tooz", uses: []libraryUse{
+		{call: "`get_lock(name)`", does: "30 s, renewed with the heartbeat", maxTTL: 30 * time.Second, without: "`start` and `acquire` raise ToozError"},
+		{call: "groups and leaders", refused: "they are hashes without a TTL. With a default_ttl they are served, and end after that time"},
+	}},
+	{name: "walrus", uses: []libraryUse{{call: "`db.lock(name, ttl=…)`", refused: "its release pushes to a list, from which waiters pop; the lock is granted, and stays until its TTL is over"}}},
+	{name: "yii", uses: []libraryUse{{call: "`yii\\redis\\Mutex`", does: "30 s", maxTTL: 30 * time.Second, without: "`acquire` throws yii\\db\\Exception"}},
+		client: "give the mutex a `redis` component of its own: the cache and the session are refused"},
 }
 
 // silentInPHP is what becomes of an error behind the phpredis extension.
@@ -166,6 +265,8 @@ type libraryFinding struct {
 	Uses     []useFinding `json:"uses,omitempty"`
 	// Lines are those that config.toml lacks. They are TOML.
 	Lines string `json:"lines_for_config_toml,omitempty"`
+	// KeyPrefix warns of a setting of the client.
+	KeyPrefix string `json:"key_prefix,omitempty"`
 	// SetMaxTTL is what the membership needs; empty: nothing.
 	SetMaxTTL    string `json:"members_set_max_ttl,omitempty"`
 	AtTheLibrary string `json:"at_the_library,omitempty"`
@@ -188,7 +289,7 @@ func checkLibrary(call *cli.Call, name string) error {
 		return cli.Usage(err)
 	}
 	c := call.Settings
-	f := libraryFinding{Library: library.name, MaxTTLOf: "the settings", Lines: library.lines(c), AtTheLibrary: library.client}
+	f := libraryFinding{Library: library.name, MaxTTLOf: "the settings", Lines: library.lines(c), AtTheLibrary: library.client, KeyPrefix: library.warnOfPrefix()}
 	if c.Front.NoScripts {
 		f.Warning = "scripts = false is in force: most libraries release with a script, and then cannot"
 	}
@@ -243,6 +344,9 @@ func (f *libraryFinding) print(w io.Writer) error {
 	if f.Warning != "" {
 		fmt.Fprintf(&b, "# Warning: %s.\n", f.Warning)
 	}
+	if f.KeyPrefix != "" {
+		fmt.Fprintf(&b, "# Warning: %s.\n", f.KeyPrefix)
+	}
 	if f.AtTheLibrary != "" {
 		fmt.Fprintf(&b, "# At the library: %s.\n", f.AtTheLibrary)
 	}
@@ -254,6 +358,15 @@ func (f *libraryFinding) print(w io.Writer) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// warnOfPrefix says what a prefix of the client does to locks; empty: it has none.
+func (l *libraryNeeds) warnOfPrefix() string {
+	if l.prefix == "" {
+		return ""
+	}
+	return "where " + strings.TrimSuffix(l.prefix, ",") + " is set, SET and scripts lock the name with the prefix, and LOCK, UNLOCK and EXTEND the name without it: these do not exclude each other. " +
+		"Write the prefix into the names of LOCK, or use one kind only"
 }
 
 func (u *libraryUse) title() string { return u.call + strings.TrimSuffix(": "+u.does, ": ") }
