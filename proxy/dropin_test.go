@@ -136,6 +136,40 @@ func TestUnguardedIsRefused(t *testing.T) {
 		"; a lock is SET key token NX PX ms; or set default_ttl in [compat]")
 }
 
+// Many tasks may share a connection, so that it has set a key is no proof of whose the key is now. What does not compare is refused from it,
+// too, and the error says what helps. Where it is allowed, as in Redis, a task that has paused ends the lock of another one.
+func TestOwnConnectionMayNotEndALockBare(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
+		c := serve(t, func(o *Options) { o.AllowUnguarded = []string{"as-in-redis:*"} }).dial() // of all tasks
+		// hand has task 1 lock the key and stand still until it has ended, and task 2 lock it.
+		hand := func(key, first, second string) {
+			c.do("SET", key, first, "NX", "PX", "2000").is("+OK")
+			time.Sleep(4 * time.Second)
+			c.do("SET", key, second, "NX", "PX", "30000").is("+OK")
+		}
+		const ends, extends, takes = "release a lock with UNLOCK key token, DELEX key IFEQ token, or a script that compares first",
+			"extend a lock with EXTEND key token ms, SET key token IFEQ token PX ms, or a script that compares first", "extend it with SET key token IFEQ token PX ms or EXTEND"
+		for _, first := range []string{"task-1", "task-2"} { // the latter: all sign with one value
+			for _, test := range []struct{ bare, helps string }{
+				{"DEL k", ends}, {"UNLINK k", ends}, {"GETDEL k", ends}, {"EXPIRE k 10", extends}, {"PSETEX k 10000 v", takes}, {"SETEX k 10 v", takes}, {"SET k v XX PX 10000", takes},
+			} {
+				hand("k", first, "task-2")
+				words := strings.Fields(test.bare)
+				got := c.do(words...).err("ERR " + words[0] + " is refused, for it does not compare the token and could change another's lock: ").text
+				if !strings.Contains(got, test.helps) || !strings.Contains(got, "set allow_unguarded in [compat]") {
+					t.Errorf("%s: got %s\nwant in it: %s, and allow_unguarded", test.bare, got, test.helps)
+				}
+				c.do("SET", "k", "a-third", "NX", "PX", "30000").is("$nil")
+				c.do("DELEX", "k", "IFEQ", "task-2").is(":1") // what helps
+			}
+			hand("as-in-redis:k", first, "task-2")
+			c.do("DEL", "as-in-redis:k").is(":1")
+			c.do("SET", "as-in-redis:k", "a-third", "NX", "PX", "30000").is("+OK")
+			c.do("DEL", "as-in-redis:k").is(":1")
+		}
+	})
+}
+
 // Patterns allow it for the keys that match one of them, and for no others beside these.
 func TestUnguardedIsAllowedByPattern(t *testing.T) {
 	c := serve(t, func(o *Options) { o.AllowUnguarded = []string{"latch:*", "job-?"} }).dial()
