@@ -6,7 +6,6 @@ import (
 
 	"redlockd/proxy/fleet"
 	"redlockd/redlock"
-	"redlockd/redlock/loglimit"
 )
 
 // The top of the package: the one place that knows both the server and the commands that it serves.
@@ -36,7 +35,6 @@ func New(opts Options) (*Server, error) {
 		tracking:    tracking{max: trackedMax},
 		cpu:         newSemaphore(),
 		anonymous:   &account{asking: make(chan struct{}, 1)}, // of no user: it has no limits, and nothing is counted in it
-		refusals:    loglimit.Limiter{Burst: 16},              // a library that comes has several at once, each logged once
 	}
 	srv.audit = newAudit(opts.Audit, opts.AuditLocks, opts.Logger)
 	srv.fleet = fleet.New(fleet.Host{

@@ -80,13 +80,8 @@ func (s *session) countRefused(refusal *refusedError, cmd *command) {
 	if own := s.account().own; own != nil {
 		own.countRefused(kind)
 	}
-	srv, now := s.server, time.Now()
-	dropped, first := srv.stats.countRefused(usernameOf(s.user()), refuser{by, kind}, wordsOf(refusal.Error()), func() (int64, bool) {
-		if !mayLog { // strangers must not take the lines of others
-			return 0, false
-		}
-		return srv.refusals.Allow(now)
-	})
+	// Strangers are logged nowhere: they must not take the lines of others.
+	dropped, first := s.server.stats.countRefused(usernameOf(s.user()), refuser{by, kind}, wordsOf(refusal.Error()), mayLog, time.Now())
 	if !first {
 		return
 	}
@@ -95,7 +90,7 @@ func (s *session) countRefused(refusal *refusedError, cmd *command) {
 	if dropped > 0 {
 		attrs = append([]any{"more_since_last", dropped}, attrs...)
 	}
-	srv.log.With(attrs...).Warn("command refused",
+	s.server.log.With(attrs...).Warn("command refused",
 		"to_do", "run redlockd check --library with the name of the library, or see cmd/redlockd/libraries.md: the library may take the refusal for a lock that is held; INFO refusedstats counts all refusals")
 }
 

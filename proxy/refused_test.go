@@ -139,53 +139,65 @@ func TestRefusalsOfClientsWithoutNames(t *testing.T) {
 
 // The first line that finds room names a library, and no crowd of names fills the memory or the log.
 func TestRefusersAreBounded(t *testing.T) {
-	st := newStats(time.Now())
-	full := func() (int64, bool) { return 0, false }
-	room := func() (int64, bool) { return 3, true }
-	count := func(user, library, command string, why reason, words string, allow func() (int64, bool)) (int64, bool) {
-		return st.countRefused(user, refuser{library, refusedKind{command, why}}, words, allow)
+	now := time.Now()
+	st := newStats(now)
+	const full, room = false, true
+	count := func(user, library, command string, why reason, words string, allowed bool) bool {
+		if allowed {
+			now = now.Add(time.Second)
+		} else { // somebody takes all lines
+			for range 16 {
+				st.countRefused(user, refuser{fmt.Sprint(now.UnixNano()), refusedKind{"flood", reasonScript}}, "one", true, now)
+				now = now.Add(1)
+			}
+		}
+		_, first := st.countRefused(user, refuser{library, refusedKind{command, why}}, words, true, now)
+		return first
 	}
 	for i, c := range []struct {
 		library, command string
 		reason           reason
 		words            string
-		allow            func() (int64, bool)
+		room             bool
 		want             bool
 	}{{"a", "del", reasonUnguarded, "one", full, false}, {"a", "del", reasonUnguarded, "one", room, true}, {"a", "del", reasonUnguarded, "one", room, false},
 		{"a", "set", reasonUnguarded, "one", room, true}, {"", "del", reasonUnguarded, "one", room, true}, {"", "del", reasonUnguarded, "one", room, false},
 		{"b", "del", reasonUnguarded, "one", room, true}, {"a", "del", reasonUnguarded, "another", full, false}, {"a", "del", reasonUnguarded, "another", room, true},
 		{"a", "del", reasonUnguarded, "another", room, false}, {"a", "del", reasonUnguarded, "one", room, false}, {"a", "del", reasonNoTTL, "one", room, true}} {
-		if dropped, first := count("u", c.library, c.command, c.reason, c.words, c.allow); first != c.want || first && dropped != 3 {
-			t.Errorf("refusal %d, of %q: got %v, %d left out, want %v", i, c.library, first, dropped, c.want)
+		if first := count("u", c.library, c.command, c.reason, c.words, c.room); first != c.want {
+			t.Errorf("refusal %d, of %q: got %v, want %v", i, c.library, first, c.want)
 		}
+	}
+	if !count("v", "a", "del", reasonUnguarded, "one", room) {
+		t.Error("the lines that one user takes hide the refusals of another")
 	}
 	// Wordings are bounded, too: a script can put anything into its error. They hide no other reason.
 	few := 0
 	for i := range 2 * wordsMax {
-		if _, first := count("u", "c", "eval", reasonScript, strings.Repeat("x", i), room); first {
+		if count("u", "c", "eval", reasonScript, strings.Repeat("x", i), room) {
 			few++
 		}
 	}
 	if few != wordsMax {
 		t.Errorf("%d lines of one library, command and reason, want %d", few, wordsMax)
 	}
-	if _, first := count("u", "c", "eval", reasonNoTTL, "one", room); !first {
+	if !count("u", "c", "eval", reasonNoTTL, "one", room) {
 		t.Error("the wordings of one reason hide another")
 	}
-	const named = 7 // so far
+	named := len(st.logged["u"].words)
 	lines := 0
 	for i := range 2 * refusersMax {
-		if _, first := count("u", fmt.Sprint("pod-", i), "del", reasonUnguarded, "one", room); first {
+		if count("u", fmt.Sprint("pod-", i), "del", reasonUnguarded, "one", room) {
 			lines++
 		}
 	}
-	if lines != refusersMax-named || len(st.refusers["u"]) != refusersMax {
-		t.Errorf("got %d lines of %d, want %d, %d", lines, len(st.refusers["u"]), refusersMax-named, refusersMax)
+	if lines != refusersMax-named || len(st.logged["u"].words) != refusersMax {
+		t.Errorf("got %d lines of %d, want %d, %d", lines, len(st.logged["u"].words), refusersMax-named, refusersMax)
 	}
-	if n, most := st.refused[refusedKind{"del", reasonUnguarded}], uint64(2*refusersMax+10); n != most {
+	if n, most := st.refused[refusedKind{"del", reasonUnguarded}], uint64(2*refusersMax+11); n != most {
 		t.Errorf("got %d refusals of DEL, want %d", n, most)
 	}
-	if _, first := count("v", "a", "del", reasonUnguarded, "one", room); !first {
+	if !count("v", "b", "del", reasonUnguarded, "one", room) {
 		t.Error("the names that one user has made up hide the refusals of another")
 	}
 }
@@ -202,7 +214,7 @@ func TestRefusalsOfStrangeClients(t *testing.T) {
 	}
 	srv.stats.mu.Lock()
 	defer srv.stats.mu.Unlock()
-	for by := range srv.stats.refusers[defaultUser] {
+	for by := range srv.stats.logged[defaultUser].words {
 		if len(by.library) > libraryNameMax {
 			t.Fatalf("a name of %d bytes is kept, want at most %d", len(by.library), libraryNameMax)
 		}

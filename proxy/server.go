@@ -97,7 +97,6 @@ type Server struct {
 	refusedClients   loglimit.Limiter
 	protocolErrors   loglimit.Limiter
 	slowReaders      loglimit.Limiter
-	refusals         loglimit.Limiter
 }
 
 // counterID names one of the numbers that are counted since the start of the server. To add one: a line

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"redlockd/redlock/loglimit"
 )
 
 // What is counted, beyond Server.counters: errors by code, calls and refusals by command. And what
@@ -32,9 +34,9 @@ type stats struct {
 	refused map[refusedKind]uint64
 	// refusedReset has refused as it stood at the last CONFIG RESETSTAT.
 	refusedReset map[refusedKind]uint64
-	// refusers has, by the name of the user, for each of at most refusersMax the hashes of the wordings that
-	// the log has named, at most wordsMax. So no user can fill what is left for others.
-	refusers map[string]map[refuser][]uint64
+	// logged has by the name of the user the refusals that the log has named, so that no user takes the
+	// lines of others.
+	logged map[string]*loggedRefusals
 	// reset has the counters as they stood at the last CONFIG RESETSTAT.
 	reset totals
 	// rate is how many commands per second there were when it was measured last.
@@ -49,7 +51,7 @@ func newStats(now time.Time) *stats {
 	var id [20]byte
 	rand.Read(id[:])
 	return &stats{runID: hex.EncodeToString(id[:]), byCode: make(map[string]uint64), everByCode: everyCode(), rateTime: now,
-		refused: make(map[refusedKind]uint64), refusers: make(map[string]map[refuser][]uint64)}
+		refused: make(map[refusedKind]uint64), logged: make(map[string]*loggedRefusals)}
 }
 
 // codeOther stands for the codes that scripts make up.
@@ -101,29 +103,40 @@ func (st *stats) codesEver() map[string]uint64 {
 	return maps.Clone(st.everByCode)
 }
 
-// countRefused counts a refusal with these words (wordsOf). It returns true if it is the user's first one of
-// the library, command, reason and words, and allow has room for a line in the log; otherwise the next
-// refusal may be the first one.
-func (st *stats) countRefused(user string, by refuser, words string, allow func() (dropped int64, ok bool)) (dropped int64, first bool) {
+// loggedRefusals are those of one user.
+type loggedRefusals struct {
+	lines loglimit.Limiter
+	// words has for each of at most refusersMax the hashes of the wordings that the log has named, at most
+	// wordsMax.
+	words map[refuser][]uint64
+}
+
+// countRefused counts a refusal with these words (wordsOf). It returns true if the log is to name it: it
+// mayLog, it is the user's first one of the library, command, reason and words, and there is room for a
+// line; otherwise the next refusal may be the first one.
+func (st *stats) countRefused(user string, by refuser, words string, mayLog bool, now time.Time) (dropped int64, first bool) {
 	hash := fnv.New64a()
 	hash.Write([]byte(words))
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	st.refused[by.refusedKind]++
-	refusers := st.refusers[user]
-	logged := refusers[by]
-	if slices.Contains(logged, hash.Sum64()) || len(logged) == wordsMax || len(logged) == 0 && len(refusers) == refusersMax {
+	if !mayLog {
 		return 0, false
 	}
-	if dropped, first = allow(); !first {
-		return dropped, false
+	logged := st.logged[user]
+	if logged == nil {
+		logged = &loggedRefusals{words: make(map[refuser][]uint64)}
+		logged.lines.Burst = 16 // a library that comes has several at once, each logged once
+		st.logged[user] = logged
 	}
-	if refusers == nil {
-		refusers = make(map[refuser][]uint64)
-		st.refusers[user] = refusers
+	named := logged.words[by]
+	if slices.Contains(named, hash.Sum64()) || len(named) == wordsMax || len(named) == 0 && len(logged.words) == refusersMax {
+		return 0, false
 	}
-	refusers[by] = append(logged, hash.Sum64())
-	return dropped, true
+	if dropped, first = logged.lines.Allow(now); first {
+		logged.words[by] = append(named, hash.Sum64())
+	}
+	return dropped, first
 }
 
 // refusals counts the refusals by the command's name and the reason, since the start and since the last

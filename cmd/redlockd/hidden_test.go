@@ -82,7 +82,7 @@ echo json_encode($answers), "\n";`}.start(t, p.addr, "php", "").wantAnswer("[" +
 	if got := c.do("DEL lock.job"); !strings.HasPrefix(got, "ERR DEL is refused, for it does not compare the token") {
 		t.Errorf("DEL: got %s", got)
 	}
-	p.waitLog(`"command":"del"`) // the last line
+	p.waitLog(`"command":"del"`)   // the last line
 	for _, want := range []string{ // phpredis gives no name
 		`"command":"set","counted_as":"ttl_too_short","library":"redis-py"`, `"command":"set","counted_as":"ttl_too_long","library":""`, `"command":"incrby","counted_as":"counter","library":""`,
 		`"command":"eval","counted_as":"counter","library":""`, `"command":"lpush","counted_as":"queue","library":""`,
