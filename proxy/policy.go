@@ -149,7 +149,7 @@ func (o *liveOptions) fencedBy(req *redlock.LockRequest) *policy {
 // refuseJustToken refuses a LOCK whose reply has no place for the fence that the policy gives it.
 func (p *policy) refuseJustToken() error {
 	p.refused.fences.Add(1)
-	return refusedf("ERR JUSTTOKEN has no place for the fence that fence = \"always\" of %s gives this lock: leave JUSTTOKEN out, or change it in [[policy]]", p.name())
+	return refusedf(reasonNoFence, "ERR JUSTTOKEN has no place for the fence that fence = \"always\" of %s gives this lock: leave JUSTTOKEN out, or change it in [[policy]]", p.name())
 }
 
 // shortened is the ttl, and not more than the policies of the keys allow.

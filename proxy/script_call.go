@@ -70,7 +70,7 @@ func (caller *scriptCaller) Call(args []string) (resp.Value, error) {
 	}
 	switch {
 	case cmd.arity == 0 && slices.Contains(caller.table.native, strings.ToUpper(name)):
-		return resp.Value{}, &scriptRefusal{&refusedError{name, replyError("ERR the script calls " + strings.ToUpper(name) + ", and is refused as a whole: that cannot run inside a script, which is one change of keys. " +
+		return resp.Value{}, &scriptRefusal{&refusedError{name, reasonScript, replyError("ERR the script calls " + strings.ToUpper(name) + ", and is refused as a whole: that cannot run inside a script, which is one change of keys. " +
 			"Send it by itself; or have the script lock as on one Redis: SET key token NX PX ms, and GET to compare the token before DEL or PEXPIRE")}}
 	case cmd.arity == 0 && caller.table.redisHas(name):
 		return resp.Value{}, &scriptRefusal{caller.notServed(name)}
