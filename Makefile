@@ -69,7 +69,7 @@ test-fleet: servers
 	REDLOCK_SERVERS="$(FLEET)" go test -count=1 -timeout 10m -run '^TestReal(LockUnlockExtend|MastersFailAndComeBack|FencesGrow|KillLoop|FullMasterReleases|LostLeaseIsNoticed)$$' ./redlock
 	REDLOCK_SERVERS="$(FLEET)" go test -race -count=1 -timeout 10m -run '^Test(HeldOverADrain|RunExtendsTheLock|MembersChange)$$' ./cmd/redlockd
 
-MASTERS = ^Test(Real.*|LockScripts|ReaderScripts|Clamp|WaysToAMaster|FenceAtARedis)$$
+MASTERS = ^Test(Real.*|LockScripts|ReaderScripts|EndsAreExact|Clamp|WaysToAMaster|FenceAtARedis)$$
 PROGRAM = ^Test(Run.*|Members.*|Bootstrap.*|Check|Held.*|HoldingRecipes|LocksOfAFleet|MajorityIsLostForGood|AnotherListOfMasters|Assume.*|Serve.*|SignalWithoutMasters|ProtectedMode|RefoundAsks)$$
 
 test-versions: tools libraries ## the tests of real masters, and of the master in memory and the Lua of scripts against real ones, on each version, and on a fleet of all

@@ -278,9 +278,9 @@ func TestLockScripts(t *testing.T) {
 		{"commit too late", "a: A 4", lua.Commit, "a", []any{2, "A", 2, "", 0, 1}, "-2", ""},
 		{"commit for no less", "a: A 4", lua.Commit, "a", []any{2, "A", doSetLonger, "N", minutes(2), 0}, "1", "a: N 4"},
 		{"commit for longer", "a: A 4", lua.Commit, "a", []any{2, "A", doSetLonger, "N", minutes(6), 0}, "1", "a: N 6"},
-		{"commit of what ends when it did", "a: A 4; b: B", lua.Commit, "a b", []any{endOf{key: "a", later: 1, watched: true}, "A", 2, "", 0, "2@-1", "B", 2, "", 0, 0}, "1", "-"},
-		{"commit of what ends later", "a: A 4; b: B 4", lua.Commit, "a b", []any{2, "A", 2, "", 0, endOf{key: "b", later: -2, watched: true}, "B", 2, "", 0, 0}, "0", ""},
-		{"commit of what ends earlier", "a: A 4", lua.Commit, "a", []any{endOf{key: "a", later: 2, watched: true}, "A", 0, "", 0, 0}, "0", ""},
+		{"commit of what ends when it did", "a: A 4; b: B", lua.Commit, "a b", []any{endOf{key: "a", watched: true}, "A", 2, "", 0, "2@-1", "B", 2, "", 0, 0}, "1", "-"},
+		{"commit of what ends later", "a: A 4; b: B 4", lua.Commit, "a b", []any{2, "A", 2, "", 0, endOf{key: "b", later: -1, watched: true}, "B", 2, "", 0, 0}, "0", ""},
+		{"commit of what ends earlier", "a: A 4", lua.Commit, "a", []any{endOf{key: "a", later: 1, watched: true}, "A", 0, "", 0, 0}, "0", ""},
 		{"commit of what may have changed", "a: A 4", lua.Commit, "a", []any{fmt.Sprint("2@", endUnknown), "A", 2, "", 0, 0}, "0", ""},
 		{"commit of what never ends and may have changed", "a: A", lua.Commit, "a", []any{fmt.Sprint("2@", endUnknown), "A", 2, "", 0, 0}, "0", ""},
 		{"commit of a watched key that is another's", "a: A 4", lua.Commit, "a", []any{endOf{key: "a", watched: true}, "B", 2, "", 0, 0}, "0", ""},
@@ -367,6 +367,34 @@ func TestClamp(t *testing.T) {
 			// What is left is at most want, and above the next shorter of the lives.
 			if want < 0 && got != want || want > 0 && (got > want || got < want-30*time.Minute) {
 				t.Errorf("%s: lives %v, want %v", keys[i], got, want)
+			}
+		}
+	})
+}
+
+// A key that nobody changes ends at one millisecond, whenever that is read. Method: between TIME and PTTL the clock goes on a few times, as
+// where a master up to Redis 7.0 is paused there.
+func TestEndsAreExact(t *testing.T) {
+	const paused = `local call, now, pauses = redis.call, 1700000000000, tonumber(ARGV[2])
+		local redis = {call = function(name, ...)
+			if name == 'TIME' then
+				return {'1700000000', tostring((now - 1700000000000) * 1000)}
+			elseif name ~= 'PTTL' then
+				return call(name, ...)
+			end
+			if pauses > 0 then
+				pauses, now = pauses - 1, now + 3
+			end
+			return 1700000060000 - now
+		end}
+	`
+	fleettest.OnBothMasters(t, func(t *testing.T, client *redis.Client) {
+		ctx := context.Background()
+		client.Set(ctx, "k", "v", time.Minute)
+		for pauses := range 5 { // the first is at a PTTL that is not about the end
+			reply, err := client.Eval(ctx, paused+lua.Read.Text, []string{"k"}, "1", pauses).Slice()
+			if err != nil || len(reply) != 4 || reply[3] != int64(1700000060000) {
+				t.Errorf("%d pauses: got %v, %v, want the end 1700000060000", pauses, reply, err)
 			}
 		}
 	})

@@ -22,8 +22,8 @@ import (
 // What is left: two locks under one token whose ends are times of day (PXAT), if they are set within
 // 100 ms and end at the same moment on a quorum.
 
-// WatchPause is between the two readings of a key. It is more than the slack of two readings of one
-// end, for scripts of old masters read the clock anew for TIME and PTTL (lua/commit.lua).
+// WatchPause is between the two readings of a key. It is more than the millisecond within which a key can
+// be set twice with one end.
 const WatchPause = 3 * time.Millisecond
 
 // StartWatch is StartRead for a client that is going to change the keys if nobody else does: State.Seen

@@ -14,9 +14,8 @@
 -- keeps  where a key keeps its value and gets a time to live, its end is moved (moved_exactly.lua)
 -- from   writeCommit
 
--- How far apart two readings of one key's end may be, in milliseconds: see WatchPause (op_watch.go).
-local slack = 1
 --include late
+--include ends
 --include moved_exactly
 if late(ARGV[5 * #KEYS + 1]) then
   return -2
@@ -50,8 +49,7 @@ for i = 1, #KEYS do
     end
     reply = -1
   elseif ends ~= '' then
-    local left = redis.call('PTTL', KEYS[i])
-    if math.abs((left >= 0 and clock() + left or left) - ends) > slack then --mutant:a-commit-does-not-look-at-the-end
+    if endOf(KEYS[i]) ~= tonumber(ends) then --mutant:a-commit-does-not-look-at-the-end
       return 0
     end
   end

@@ -8,15 +8,15 @@
 -- from   writeRead
 
 --include clock
+--include ends
 local held = redis.call('MGET', unpack(KEYS))
-local reply, now = {}, ARGV[1] and clock()
+local reply = {}
 for i = 1, #KEYS do
   reply[#reply + 1] = held[i] and 'string' or redis.call('TYPE', KEYS[i]).ok
   reply[#reply + 1] = held[i] or ''
-  local left = redis.call('PTTL', KEYS[i])
-  reply[#reply + 1] = left
-  if now then
-    reply[#reply + 1] = left >= 0 and now + left or left
+  reply[#reply + 1] = redis.call('PTTL', KEYS[i])
+  if ARGV[1] then
+    reply[#reply + 1] = endOf(KEYS[i])
   end
 end
 return reply
