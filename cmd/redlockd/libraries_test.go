@@ -114,6 +114,11 @@ var libraries = slices.Concat(
 		// By default, it extends with SET XX and releases with DEL: whatever is there, its own or not.
 		library{name: "shedlock", short: 1_100, extend: "unsupported", inspect: "unsupported", refuses: "release", refusal: "del "},
 	),
+	rows("java", "java -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -cp BUILD/classes:BUILD/redisson3/* Main",
+		library{name: "redisson-3", extend: "unsupported", atToken: "wrongtype"},
+		library{name: "redisson-3-redlock", extend: "unsupported", inspect: "unsupported", lost: "ok", keys: []string{"%s:1", "%s:2", "%s:3"}, unguarded: everyLock},
+		library{name: "redisson-3-read", excludes: "redisson-3-write", renews: true},
+	),
 	rows("rust", "BUILD/debug/locks",
 		library{name: "rslock", released: "silent", lost: "silent"},
 	),

@@ -113,8 +113,12 @@ build_python() {
 }
 
 build_java() {
-  mvn --quiet --batch-mode -Dstyle.color=never --file java/pom.xml org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies \
-    -DoutputDirectory="$PWD/build/java/lib" -DincludeScope=runtime
+  local pom
+  for pom in pom redisson3; do
+    mvn --quiet --batch-mode -Dstyle.color=never --file "java/$pom.xml" org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies \
+      -DoutputDirectory="$PWD/build/java/$pom" -DincludeScope=runtime
+  done
+  mv build/java/pom build/java/lib
   javac -proc:none -d build/java/classes -cp 'build/java/lib/*' java/*.java
 }
 

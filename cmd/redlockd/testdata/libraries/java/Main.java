@@ -45,7 +45,7 @@ public final class Main {
             case "shedlock" -> new ShedLock(host, port, false);
             default -> {
                 if (args[2].startsWith("redisson")) {
-                    yield new RedissonLock(host, port, args[2].substring("redisson".length()));
+                    yield new RedissonLock(host, port, args[2].replaceFirst("^redisson(-3)?", ""));
                 }
                 throw new IllegalArgumentException("no such library: " + args[2]);
             }

@@ -16,7 +16,7 @@ final class RedissonLock implements Main.Lock {
     private final String kind;
     private RLock lock;
 
-    /** kind is the part of the library's name behind "redisson", see make. */
+    /** kind is the part of the library's name behind "redisson" or "redisson-3", see make. */
     RedissonLock(String host, int port, String kind) {
         address = "redis://" + host + ":" + port;
         redisson = Redisson.create(config(WATCHDOG_MS));
