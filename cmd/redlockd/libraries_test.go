@@ -46,6 +46,8 @@ type library struct {
 	unguarded []string
 	// Locks of the library can be held by several at a time, who exclude those of this one.
 	excludes string
+	// The library counts its holders, of whom there is one at most: its key stays, with the number 0.
+	counts bool
 	// The library keeps a lock in a hash or a sorted set, and fails with this word where it finds a
 	// token under its key.
 	atToken string
@@ -76,6 +78,9 @@ var libraries = slices.Concat(
 			keys: []string{"mutex:%s"}},
 		library{name: "semaphore", extend: "unsupported", released: "silent", lost: "silent", renews: true, atToken: "wrongtype",
 			keys: []string{"semaphore:%s"}},
+		library{name: "medusa", inspect: "unsupported", keys: []string{"medusa_lock:%s"}},
+		library{name: "medusa-execute", extend: "unsupported", released: "silent", lost: "silent", renews: true,
+			keys: []string{"medusa_lock:%s"}},
 		library{name: "ioredis5"},
 		library{name: "ioredis6"},
 		library{name: "node-redis"},
@@ -87,6 +92,10 @@ var libraries = slices.Concat(
 		library{name: "pottery", keys: []string{"redlock:%s"}},
 		// It takes a lock with SET, but its release pushes to a list.
 		library{name: "python-redis-lock", refuses: "release", refusal: "lpush"},
+		library{name: "redbeat"}, // its lock alone
+		library{name: "kombu", extend: "unsupported", inspect: "unsupported", released: "silent", lost: "silent"},
+		library{name: "prefect", extend: "unsupported", inspect: "unsupported", released: "silent", lost: "silent", keys: []string{"lock:%s"}},
+		library{name: "dramatiq", extend: "unsupported", inspect: "unsupported", released: "silent", counts: true},
 	),
 	rows("python", "BUILD/redis4/bin/python SOURCE/main.py",
 		library{name: "redis-py-4"},
@@ -127,8 +136,16 @@ var libraries = slices.Concat(
 		library{name: "symfony", released: "silent", lost: "silent", keepsTime: true},
 		library{name: "symfony-by-digest", released: "silent", lost: "silent", keepsTime: true},
 		library{name: "symfony-read", released: "silent", lost: "silent", excludes: "symfony"},
+		library{name: "laravel", extend: "unsupported", inspect: "unsupported", keys: []string{"cache:%s"}},
+		// No package has these two, and none has the two gems of Ruby: what they send is replayed.
+		library{name: "drupal", inspect: "unsupported", released: "silent", lost: "silent", keys: []string{"drupal:lock:%s"}},
+		library{name: "mediawiki", extend: "unsupported", inspect: "unsupported", atToken: "wrongtype"},
 	),
-	rows("ruby", "ruby SOURCE/main.rb", library{name: "redis-rb"}),
+	rows("ruby", "ruby SOURCE/main.rb",
+		library{name: "redis-rb"},
+		library{name: "redlock-rb", released: "silent", lost: "silent"},
+		library{name: "mastodon", extend: "unsupported"},
+	),
 	rows("perl", "perl SOURCE/main.pl", library{name: "redis-pm"}),
 	rows("c", "BUILD/main", library{name: "hiredis"}),
 )
@@ -220,6 +237,10 @@ func tryLibrary(t *testing.T, lib library) {
 	tr.b = talk.enter("B", lib, on.addr)
 	if lib.excludes != "" {
 		tr.sharing()
+		return
+	}
+	if lib.counts {
+		tr.counting()
 		return
 	}
 
@@ -321,6 +342,53 @@ func (tr *trial) sharing() {
 	w.want("try books 20000", "ok")
 	tr.a.want("try books 20000", "refused")
 	w.want("release", tr.lib.released)
+}
+
+// counting is the trial of limiters that let one in at a time. An increment that finds the key changed
+// since it was read is tried again.
+func (tr *trial) counting() {
+	wantCount := func(want string) {
+		tr.t.Helper()
+		tr.wantStored("limited", 1)
+		tr.on.dial(tr.t).want("GET limited", want)
+	}
+	change := func() {
+		tr.t.Helper()
+		tr.b.want("try limited 20000", "refused")
+		tr.b.send("acquire limited 20000")
+		tr.b.wantNoAnswer(50 * time.Millisecond)
+		tr.a.want("release", tr.lib.released)
+		tr.b.wantAnswer("ok")
+		tr.a.want("try limited 20000", "refused")
+		wantCount("1")
+		tr.b.want("release", tr.lib.released)
+		wantCount("0")
+	}
+	tr.stage("one at a time")
+	tr.a.want("try limited 20000", "ok")
+	change()
+	tr.stage("expiry")
+	tr.a.want(fmt.Sprint("try late ", short), "ok")
+	tr.wantGone("late")
+	tr.b.want("try late 20000", "ok")
+	tr.a.want("release", tr.lib.released)
+	tr.a.want("try late 20000", "ok") // too early: it has counted down what B had counted up
+	if tr.on.proxy == nil {
+		return
+	}
+	tr.on.dial(tr.t).want("LOCK limited 20000", "null")
+	tr.stage("redlockd is killed and started again")
+	tr.a.want("try limited 20000", "ok")
+	tr.on.restartProxy(tr.t)
+	tr.a.eventually("ping", "ok")
+	tr.b.eventually("ping", "ok")
+	change()
+	tr.stage("two of five masters are killed")
+	tr.takeEverywhere("limited", tr.a)
+	tr.on.masters[0].Kill()
+	tr.on.masters[3].Kill()
+	tr.b.wantKnown("try limited 20000", "refused")
+	change()
 }
 
 func (tr *trial) waiting() {

@@ -75,11 +75,17 @@ var libraryTable = []libraryNeeds{
 			without: "`add` raises ResponseError; without allow_unguarded alone, `delete` raises it, and the lock stays for 600 s"},
 	}, client: "give locks a timeout, and a cache of their own at redlockd: it stores no other data. Django's own Redis cache behaves alike, and has no `lock`"},
 	{name: "dramatiq", uses: []libraryUse{
-		{call: "`ConcurrentRateLimiter`", does: "15 min", maxTTL: 15 * time.Minute, without: "`acquire` raises ResponseError"},
-		{call: "`RedisBroker`, `Barrier`", refused: "it is a queue"},
-	}, client: "give the rate limiters' `RedisBackend` redlockd's address, and the broker a Redis of its own. `ttl`, in ms, makes the lock shorter"},
-	{name: "drupal", uses: []libraryUse{{call: "`\\Drupal::lock()` of the module redis", does: "30 s", maxTTL: 30 * time.Second, without: silentInPHP}},
-		client: "the module has one connection for locks and the cache, which is refused: use it for locks alone"},
+		{call: "`ConcurrentRateLimiter(backend, name, ttl=60000)`"},
+		{call: "`ConcurrentRateLimiter(backend, name)`", does: "15 min", maxTTL: 15 * time.Minute, without: "`acquire` raises ResponseError"},
+		{call: "`RedisBroker`, `Barrier`", refused: "they are lists"},
+	}, client: "give the limiter a `RedisBackend` of its own with redlockd's address, and a `ttl`, in ms, that an operation is sure to end in: to end one later lets another one in too early, as with a Redis. " +
+		"The key stays for so long with the number 0, so `LOCK` of its name is denied. Keep the broker at a Redis of its own"},
+	{name: "drupal", uses: []libraryUse{
+		{call: "`\\Drupal::lock()->acquire($name)`", does: "30 s", maxTTL: 30 * time.Second, without: silentInPHP},
+		{call: "`acquire('cron', 900)`, when cron runs", does: "15 min", maxTTL: 15 * time.Minute, without: "cron does not run, and says that it is already running: phpredis turns the error into false"},
+		{call: "the cache", refused: "it is data, which it keeps for a year"},
+	}, client: "the redis module has one connection for all that it is used for: take from its services.yml only the lock. " +
+		"And set `default_socket_timeout` of PHP, 60 s, to a few seconds: phpredis 5.3 waits for so long if `EXEC` fails (NOQUORUM)"},
 	{name: "flask-caching", uses: []libraryUse{
 		{call: "`cache.add(key, value)`", does: "no TTL at first, then 300 s, without comparing", maxTTL: 5 * time.Minute, unguarded: []string{"flask_cache_*"}, defaultTTL: 5 * time.Minute,
 			without: "it raises ResponseError; without allow_unguarded alone, the lock is granted for default_ttl, and it raises ResponseError"},
@@ -107,8 +113,8 @@ var libraryTable = []libraryNeeds{
 	{name: "ioredis", prefix: "`keyPrefix`"},
 	{name: "jedis"},
 	{name: "kombu", uses: []libraryUse{
-		{call: "`Mutex` of the Redis transport", does: "300 s", maxTTL: 5 * time.Minute, without: "the worker raises ResponseError"},
-		{call: "the broker", refused: "it is a queue, over the same connection"},
+		{call: "`Mutex(client, name, 30)`", does: "30 s", maxTTL: 30 * time.Second, without: "it raises ResponseError"},
+		{call: "the transport, and so Celery's broker", refused: "its queues are lists, and its own mutex is beside them"},
 	}, client: "keep Celery's broker at a Redis of its own"},
 	{name: "laravel", uses: []libraryUse{
 		{call: "`Cache::lock($name, 60)`"},
@@ -130,16 +136,20 @@ var libraryTable = []libraryNeeds{
 		{call: "`new PHPRedisMutex([$redis], $name)`, version 2", does: "4 s", maxTTL: 4 * time.Second, without: "`synchronized` throws TimeoutException after 3 s"},
 	}, client: "give version 3 its fourth argument, `$expireTimeout` in seconds, below max_ttl: it adds a millisecond. `DistributedMutex` has it as its third", prefix: "phpredis' `OPT_PREFIX`"},
 	{name: "mastodon", uses: []libraryUse{
-		{call: "`with_redis_lock(name)`", does: "15 min", maxTTL: 15 * time.Minute, without: "taking the lock fails"},
+		{call: "`with_redis_lock(name, autorelease: 30.seconds)`"},
+		{call: "`with_redis_lock(name)`", does: "15 min", maxTTL: 15 * time.Minute, without: "it raises Redis::CommandError"},
 		{call: "feeds, Sidekiq", refused: "they are sorted sets, lists and cache entries, over the same connections"},
-	}, client: "only locks with a pool of their own can use redlockd. `autorelease` makes them shorter"},
-	{name: "mediawiki", uses: []libraryUse{{call: "`RedisLockManager`", does: "2 h", maxTTL: 2 * time.Hour, without: "each lock fails with `lockmanager-fail-acquirelock`"}},
-		client: "its `lockServers` are of its own: one server with redlockd's address is enough. Object caches stay at another Redis"},
+	}, client: "only a `Lockable` whose locks have a pool of their own can use redlockd"},
+	{name: "mediawiki", uses: []libraryUse{
+		{call: "`RedisLockManager`", does: "2 h", maxTTL: 2 * time.Hour, without: "the lock fails (lockmanager-fail-acquirelock), as if another held it: phpredis turns the error into false"},
+		{call: "`lock` of a `RedisBagOStuff`", refused: "it is beside the cached data"},
+	}, client: "redlockd is the only one of `lockServers`: it asks a majority of masters itself. Object caches stay at another Redis"},
 	{name: "medusa", uses: []libraryUse{
-		{call: "`execute`, `acquire` with `expire`, `release` of `@medusajs/locking-redis`", does: "60 s, renewed", maxTTL: time.Minute, without: "it rejects with the error"},
-		{call: "`acquire` without `expire`", does: "no TTL", defaultTTL: time.Minute, without: "it rejects with the error; with default_ttl the lock ends after that time, and nobody renews it"},
-		{call: "`releaseAll`", refused: "it needs SCAN"},
-	}, client: "give the module a `redisUrl` of its own"},
+		{call: "`execute(keys, job)`", does: "60 s, renewed", maxTTL: time.Minute, without: "`execute` throws ReplyError"},
+		{call: "`acquire(keys, { expire: 30 })`"},
+		{call: "`acquire(keys)`", does: "no TTL", defaultTTL: time.Minute, without: "`acquire` throws ReplyError; with default_ttl the lock ends after that time, and nobody renews it"},
+		{call: "`releaseAll()`", refused: "it needs SCAN"},
+	}, client: "give the module a `redisUrl` of its own, each `acquire` an `expire`, and an `ownerId` of its own: a lock without one can be released by every caller"},
 	{name: "moodle", uses: []libraryUse{{call: "sessions in Redis", refused: "they are data; their locks are taken over the same connection, for 2 h"}},
 		client: "keep the sessions at a Redis of their own"},
 	{name: "n8n", uses: []libraryUse{
@@ -158,8 +168,9 @@ var libraryTable = []libraryNeeds{
 		client: "an `auto_release_time` below min_ttl (1 s) is refused: `acquire` answers False then, as if another held the lock, and logs ResponseError"},
 	{name: "predis", prefix: "`prefix`"},
 	{name: "prefect", uses: []libraryUse{
-		{call: "`RedisLockManager.acquire_lock(…, hold_timeout=30)`", does: "30 s", maxTTL: 30 * time.Second, without: "`acquire_lock` raises ResponseError"},
-		{call: "`acquire_lock` without `hold_timeout`, as transactions do", does: "no TTL", defaultTTL: time.Minute, without: "`acquire_lock` raises ResponseError; with default_ttl the lock ends after that time, and nobody renews it"},
+		{call: "`acquire_lock(key, holder, hold_timeout=30)` of a `RedisLockManager`"},
+		{call: "`acquire_lock` without `hold_timeout`, as a cache policy with a `RedisLockManager` does", does: "no TTL", defaultTTL: time.Minute, without: "it raises ResponseError, and the task fails; with default_ttl the lock ends after that time, and nobody renews it"},
+		{call: "leases and messages of the server", refused: "they are streams, and data without a TTL"},
 	}},
 	{name: "python-redis-lock", uses: []libraryUse{{call: "`Lock.release()`", refused: "it pushes to a list; the lock is granted, and stays until its TTL is over"}}},
 	{name: "quartz", uses: []libraryUse{
@@ -168,9 +179,10 @@ var libraryTable = []libraryNeeds{
 		{call: "jobs and triggers", refused: "they are hashes and sets without a TTL, over the same connection"},
 	}, client: "keep the job store at a Redis of its own. `keyPrefix` comes before `lock`, also in allow_unguarded"},
 	{name: "redbeat", uses: []libraryUse{
-		{call: "the scheduler's lock", does: "25 min", maxTTL: 25 * time.Minute, without: "beat raises ResponseError when it starts"},
+		{call: "the scheduler's lock", does: "25 min, extended at each tick", maxTTL: 25 * time.Minute, without: "the scheduler starts without a lock, and fails when it would extend it"},
 		{call: "the schedule", refused: "it is hashes and a sorted set without a TTL, over the same connection"},
-	}, client: "keep `redbeat_redis_url` at a Redis of its own. `redbeat_lock_timeout`, in seconds, makes the lock shorter"},
+	}, client: "keep `redbeat_redis_url` at a Redis of its own, set `redbeat_lock_key = None`, and start it with `redlockd run beat -- celery …`. " +
+		"`redbeat_lock_timeout`, in seconds, makes the lock shorter; it must be longer than `beat_max_loop_interval`"},
 	{name: "redigo"},
 	{name: "redis-lock", uses: []libraryUse{
 		{call: "`lock(name, 5000)`, npm's redis-lock", does: "5 s, deleted without comparing", maxTTL: 5 * time.Second, unguarded: []string{"lock.*"},
@@ -194,6 +206,7 @@ var libraryTable = []libraryNeeds{
 		"Where a process holds more than 40 read locks at a time: `setLockWatchdogBatchSize(40)`"},
 	{name: "redlock", prefix: "ioredis' `keyPrefix`"},
 	{name: "redlock-py"},
+	{name: "redlock-rb"},
 	{name: "redsync", uses: []libraryUse{{call: "`NewMutex(name)`", does: "8 s", maxTTL: 8 * time.Second, without: "taking the lock fails"}}},
 	{name: "resque-scheduler", uses: []libraryUse{
 		{call: "the master's lock", does: "180 s, deleted without comparing", maxTTL: 3 * time.Minute, unguarded: []string{"resque:*resque_scheduler_master_lock"},

@@ -36,7 +36,8 @@ missing() {
     rust) commands cargo gcc && recent_cargo || echo "cargo $CARGO_MIN or newer" ;;
     php) commands php && { php -r 'exit(extension_loaded("redis") ? 0 : 1);' || echo "the redis extension of php"; } &&
       { php -r '@include "Symfony/Component/Lock/autoload.php"; exit(class_exists("Symfony\Component\Lock\LockFactory") ? 0 : 1);' || echo "the Lock component of Symfony"; } &&
-      { php -r '@include "Predis/autoload.php"; exit(class_exists("Predis\Client") ? 0 : 1);' || echo "Predis"; } ;;
+      { php -r '@include "Predis/autoload.php"; exit(class_exists("Predis\Client") ? 0 : 1);' || echo "Predis"; } &&
+      { php -r '@include "Illuminate/Redis/autoload.php"; @include "Illuminate/Cache/autoload.php"; exit(class_exists("Illuminate\Cache\RedisLock") && class_exists("Illuminate\Redis\RedisManager") ? 0 : 1);' || echo "the cache of Laravel"; } ;;
     ruby) commands ruby && ruby -e 'require "redis"' 2>/dev/null || echo "the redis gem of ruby" ;;
     perl) commands perl && perl -MRedis -e 1 2>/dev/null || echo "the Redis module of perl" ;;
     c) commands gcc && echo '#include <hiredis/hiredis.h>' | gcc -E - >/dev/null 2>&1 || echo "the headers of hiredis" ;;
@@ -67,7 +68,7 @@ packages() {
     rust) local name
       for name in cargo-web rustup cargo; do apt-cache show "$name" >/dev/null 2>&1 && break; done
       echo "$name" gcc libc6-dev ;;
-    php) echo php-cli php-redis php-symfony-lock php-predis ;;
+    php) echo php-cli php-redis php-symfony-lock php-predis php-illuminate-cache php-illuminate-redis ;;
     ruby) echo ruby ruby-redis ;;
     perl) echo perl libredis-perl ;;
     c) echo gcc libc6-dev libhiredis-dev ;;
@@ -89,7 +90,7 @@ build_go() {
 
 # Where the system's node is too old, the registry of npm has a newer one.
 build_node() {
-  cp node/* build/node/
+  cp -R node/. build/node/
   (
     cd build/node
     npm ci --silent --no-audit --no-fund
@@ -110,6 +111,7 @@ build_python() {
     python3 -m venv "build/python/$name"
     "build/python/$name/bin/python" -m pip install --use-pep517 --quiet --disable-pip-version-check --require-hashes -r "python/requirements-$name.txt"
   done
+  build/python/current/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r python/requirements-apart.txt
 }
 
 build_java() {

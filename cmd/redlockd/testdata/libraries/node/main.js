@@ -5,7 +5,7 @@ const readline = require('node:readline')
 
 const libraries = {
   redlock4: './redlock4', redlock5: './redlock5', 'redis-semaphore': './redis-semaphore', semaphore: './semaphore',
-  ioredis5: './byhand', ioredis6: './byhand', 'node-redis': './byhand'
+  medusa: './medusa', 'medusa-execute': './medusa-execute', ioredis5: './byhand', ioredis6: './byhand', 'node-redis': './byhand'
 }
 
 async function main () {

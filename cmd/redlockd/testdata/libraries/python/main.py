@@ -3,6 +3,9 @@
 import importlib.metadata
 import logging
 import sys
+import time
+import types
+import uuid
 
 # Libraries report to logging what they also raise.
 logging.disable(logging.CRITICAL)
@@ -199,6 +202,157 @@ class PythonRedisLock:
         self.client.ping()
 
 
+class RedBeat:
+    """The lock of Celery's scheduler, which extends it at each tick. Its schedule is data, which redlockd keeps none of."""
+
+    packages = ["celery-redbeat", "celery", "redis"]
+
+    def __init__(self, host, port):
+        import celery
+        import redbeat.schedulers
+        import redis
+
+        # The interval is what it sleeps between two attempts.
+        self.app = celery.Celery(set_as_current=False)
+        self.app.conf.update(redbeat_redis_url=f"redis://{host}:{port}", beat_max_loop_interval=0.05)
+        self.redbeat = redbeat.schedulers
+        self.errors = redis.exceptions
+        self.redbeat.ensure_conf(self.app)
+        self.lock = None
+
+    def acquire(self, name, ttl, wait):
+        if not wait and self.redbeat.get_redis(self.app).exists(name):
+            return "refused"  # it always waits
+        scheduler = self.redbeat.RedBeatScheduler(self.app, lock_key=name, lock_timeout=ttl / 1000, lazy=True)
+        self.redbeat.acquire_distributed_beat_lock(types.SimpleNamespace(scheduler=scheduler))
+        self.lock = scheduler.lock
+        return "ok"
+
+    def extend(self, ttl):
+        return self.unless_lost(lambda: self.lock.extend(ttl // 1000))
+
+    def inspect(self):
+        return "held" if self.lock.owned() else "lost"
+
+    def release(self):
+        return self.unless_lost(self.lock.release)
+
+    def unless_lost(self, action):
+        try:
+            action()
+            return "ok"
+        except self.errors.LockError:
+            return "refused"
+
+    def ping(self):
+        self.redbeat.get_redis(self.app).ping()
+
+
+class Kombu:
+    """The mutex of kombu's transport over Redis, which is a broker otherwise."""
+
+    packages = ["kombu", "redis"]
+
+    def __init__(self, host, port):
+        import kombu.transport.redis
+        import redis
+
+        self.kombu = kombu.transport.redis
+        self.client = redis.Redis(host=host, port=port)
+        self.mutex = None
+
+    def acquire(self, name, ttl, wait):
+        end = time.monotonic() + WAIT_MAX
+        while True:
+            mutex = self.kombu.Mutex(self.client, name, ttl / 1000)
+            try:
+                mutex.__enter__()
+                self.mutex = mutex
+                return "ok"
+            except self.kombu.MutexHeld:
+                if not wait or time.monotonic() > end:
+                    return "refused"
+            time.sleep(0.05)
+
+    def release(self):
+        mutex, self.mutex = self.mutex, None
+        if mutex is not None:
+            mutex.__exit__(None, None, None)
+        return "silent"
+
+    def ping(self):
+        self.client.ping()
+
+
+class Prefect:
+    """The lock manager of prefect-redis. Prefect itself is not there: of it, that needs the name of a base class."""
+
+    packages = ["prefect-redis", "redis"]
+
+    def __init__(self, host, port):
+        for name in ("prefect", "prefect.locking", "prefect.locking.protocol", "prefect_redis"):
+            sys.modules[name] = types.ModuleType(name)
+        sys.modules["prefect.locking.protocol"].LockManager = object
+        sys.modules["prefect_redis"].__path__ = [str(importlib.metadata.distribution("prefect-redis").locate_file("prefect_redis"))]
+        import prefect_redis.locking
+        import redis
+
+        self.manager = prefect_redis.locking.RedisLockManager(host=host, port=port)
+        self.errors = redis.exceptions
+        self.key = self.holder = None
+
+    def acquire(self, name, ttl, wait):
+        holder = uuid.uuid4().hex
+        if not self.manager.acquire_lock(name, holder, acquire_timeout=WAIT_MAX if wait else 0, hold_timeout=ttl / 1000):
+            return "refused"
+        self.key, self.holder = name, holder
+        return "ok"
+
+    def release(self):
+        try:
+            self.manager.release_lock(self.key, self.holder)
+        except self.errors.LockError:
+            pass  # somebody else has it; if nobody has, there is no error
+        return "silent"
+
+    def ping(self):
+        self.manager.client.ping()
+
+
+class Dramatiq:
+    """The limiter that is a mutex where one operation may run at a time. It waits for nobody."""
+
+    packages = ["dramatiq", "redis"]
+
+    def __init__(self, host, port):
+        import dramatiq.rate_limits
+        import dramatiq.rate_limits.backends
+
+        self.limits = dramatiq.rate_limits
+        self.backend = dramatiq.rate_limits.backends.RedisBackend(host=host, port=port)
+        self.running = None
+
+    def acquire(self, name, ttl, wait):
+        limiter = self.limits.ConcurrentRateLimiter(self.backend, name, ttl=ttl)
+        end = time.monotonic() + WAIT_MAX
+        while True:
+            running = limiter.acquire(raise_on_failure=False)
+            if running.__enter__():
+                self.running = running
+                return "ok"
+            running.__exit__(None, None, None)
+            if not wait or time.monotonic() > end:
+                return "refused"
+            time.sleep(0.05)
+
+    def release(self):
+        self.running.__exit__(None, None, None)
+        return "silent"
+
+    def ping(self):
+        self.backend.client.ping()
+
+
 LIBRARIES = {
     "redis-py": RedisPy,
     "redis-py-asyncio": RedisPyAsyncio,
@@ -207,6 +361,10 @@ LIBRARIES = {
     "redlock-py": RedlockPy,
     "pottery": Pottery,
     "python-redis-lock": PythonRedisLock,
+    "redbeat": RedBeat,
+    "kombu": Kombu,
+    "prefect": Prefect,
+    "dramatiq": Dramatiq,
 }
 
 
