@@ -314,7 +314,7 @@ func TestChangeModel(t *testing.T) {
 			"Movable", "{}", "LongTTL", "1", "Together", "FALSE"),
 	}, []tlaRun{
 		{name: "1 to 3 seats", constants: grow, holds: exclusion},
-		{name: "max_ttl and the wait are lowered", constants: ttl, holds: exclusion},
+		{name: "the ceiling and the wait are lowered", constants: ttl, holds: exclusion},
 		{name: "a seat is reseated", constants: reseat, holds: exclusion},
 		{name: "5 to 3 seats", constants: fiveToThree, holds: exclusion},
 		{name: "3 to 4 seats, and back", constants: set("Seats", "{a, b, c, d}", "Movable", "{d}", "Ops", `{"add", "promote", "leave", "remove"}`, "MaxVersion", "5"),
@@ -324,12 +324,13 @@ func TestChangeModel(t *testing.T) {
 		{name: "votes of learners count", constants: grow, mutant: "MLearnerVotes", violated: "MutualExclusion"},
 		{name: "added as voters", constants: grow, mutant: "MDirect", violated: "MutualExclusion"},
 		{name: "removed without the wait", constants: fiveToThree, mutant: "MRemoveNow", violated: "MutualExclusion"},
-		{name: "the wait is lowered with max_ttl", constants: and(ttl, "MaxVersion", "3"), mutant: "MWaitWithTTL", violated: "MutualExclusion"},
+		{name: "a lock above the ceiling", constants: ttl, mutant: "MAboveCeiling", violated: "MutualExclusion"},
+		{name: "the wait is lowered with the ceiling", constants: and(ttl, "MaxVersion", "3"), mutant: "MWaitWithTTL", violated: "MutualExclusion"},
 		{name: "the wait is lowered after a short wait", constants: ttl, mutant: "MWaitEarly", violated: "MutualExclusion"},
 		{name: "the timer of an earlier listing", constants: and(one, "MaxVersion", "5"), mutant: "MOldTimer", violated: "MutualExclusion"},
 		{name: "the record is not compared", constants: and(one, "MaxVersion", "3"), mutant: "MOldRecord", violated: "MutualExclusion"},
 
-		{name: "max_ttl goes down and up", constants: set("First", "{a}", "Movable", "{b, c}", "Ops", `{"add", "promote", "raise", "lower", "lowerWait"}`,
+		{name: "the ceiling goes down and up", constants: set("First", "{a}", "Movable", "{b, c}", "Ops", `{"add", "promote", "raise", "lower", "lowerWait"}`,
 			"MaxVersion", "6", "LongTTL", "2"), holds: exclusion, large: true},
 		{name: "one seat after another is reseated", constants: set("Memories", "2", "Movable", "{b, c}", "Ops", `{"reseat", "promote"}`, "MaxVersion", "4"),
 			holds: exclusion, large: true},
@@ -363,6 +364,7 @@ func TestFoundModel(t *testing.T) {
 
 		// What a founding takes for granted.
 		{name: "names that stay different", constants: set("Split", "{q}"), violated: "MutualExclusion"},
+		// This, Ceiling.tla sees to.
 		{name: "a founder knows that max_ttl was raised", constants: and(raises, "Ignorant", "TRUE"), violated: "MutualExclusion", large: true},
 
 		{name: "max_ttl is lowered", constants: lowers, holds: both, large: true},
@@ -375,6 +377,37 @@ func TestFoundModel(t *testing.T) {
 		{name: "beside strict reseats", constants: set("MaxRecords", "4", "Reseats", "TRUE"), holds: both, large: true},
 		{name: "three seats change", constants: set("MaxRecords", "4", "Switchable", "{a, b, c}"), holds: both, large: true},
 		{name: "five records", constants: set("MaxRecords", "5"), holds: both, large: true},
+	})
+	one := set("Seats", "{a}", "Switchable", "{a}")
+	founders := and(one, "Twice", "{a}", "Founders", "{f, g}", "MaxRecords", "5", "MaxFounds", "2", "L", "0", "LongTTL", "2", "Kinds", `{"forgot"}`)
+	forget := set("L", "0", "LongTTL", "2", "Kinds", `{"forgot"}`)
+	reseats := and(forget, "Steps", `{"raise", "reseat"}`, "MaxRecords", "5")
+	moves := set("Switchable", "{a}", "Kinds", `{"other"}`)
+	checkTLA(t, tlaModel{
+		module: "Ceiling", values: "a b c p q f g", symmetry: "Perms",
+		constants: set("Seats", "{a, b, c}", "Proxies", "{p, q}", "Founders", "{f}", "L", "1", "T", "1", "MaxRecords", "4", "MaxFounds", "1", "Steps", `{"raise"}`,
+			"LongTTL", "3", "Kinds", `{"forgot", "other"}`, "Switchable", "{a, b, c}", "Twice", "{}", "AtOnce", "TRUE"),
+	}, []tlaRun{
+		{name: "one master", constants: one, holds: exclusion},
+		{name: "one master, two founders", constants: founders, holds: exclusion},
+		{name: "one master, the ceiling goes up and down", constants: and(one, "MaxRecords", "5", "Steps", `{"raise", "lower", "lowerWait"}`, "Kinds", `{"other"}`), holds: exclusion},
+		{name: "all masters forget", constants: forget, holds: exclusion},
+		{name: "the ceiling is raised at once", constants: one, mutant: "MRaiseAtOnce", violated: "MutualExclusion"},
+		{name: "the wait is raised with the ceiling", constants: one, mutant: "MOneStep", violated: "MutualExclusion"},
+		{name: "the wait is raised to the ceiling only", constants: one, mutant: "MRaiseShort", violated: "MutualExclusion"},
+		{name: "a note on a memory that shows another record", constants: one, mutant: "MNoteAnyRecord", violated: "MutualExclusion"},
+		{name: "a note on a minority", constants: forget, mutant: "MNoteOfFew", violated: "MutualExclusion"},
+		{name: "a note is gone while others count votes of what moved", constants: one, mutant: "MNoteGoneEarly", violated: "MutualExclusion"},
+		{name: "the record is trusted for ever", constants: one, mutant: "MTrustForEver", violated: "MutualExclusion"},
+		{name: "a founding that comes long after the loss", constants: founders, mutant: "MFoundLate", violated: "MutualExclusion"},
+		{name: "notes are read on memories that were listed just now", constants: reseats, mutant: "MNewListed", violated: "MutualExclusion", large: true},
+		{name: "a founder writes notes on", constants: moves, mutant: "MNoteAfter", violated: "MutualExclusion"},
+
+		{name: "all masters change", holds: exclusion, large: true},
+		{name: "one master, two founders, addresses that move", constants: and(founders, "L", "1", "LongTTL", "3", "Kinds", `{"forgot", "other"}`), holds: exclusion, large: true},
+		{name: "all masters forget, a seat is reseated", constants: reseats, holds: exclusion, large: true},
+		{name: "votes and notes come one after another", constants: and(forget, "AtOnce", "FALSE"), holds: exclusion, large: true},
+		{name: "all masters forget, the ceiling goes up and down", constants: and(forget, "Steps", `{"raise", "lower", "lowerWait"}`, "MaxRecords", "5"), holds: exclusion, large: true},
 	})
 	when := []string{"NotNeedless", "NotStuck"}
 	leaves := set("Seats", "{a, b, c, d}", "First", "{a, b, c, d}", "Leaves", "{d}", "Movable", "{d}", "Ops", `{"remove"}`)

@@ -2,7 +2,8 @@
 (***************************************************************************)
 (* What one step of the membership record may change, and which waits keep *)
 (* a lock exclusive meanwhile: demote, promote, reseat, let a seat leave,  *)
-(* remove it, add one, raise and lower max_ttl, lower the wait.            *)
+(* remove it, add one, raise and lower the ceiling (ttl, the longest TTL   *)
+(* that may run), raise and lower the wait.                                *)
 (*                                                                         *)
 (* The chosen records are one chain. Step.tla shows that no record has two *)
 (* chosen children, so a step is one action here: a quorum of the memories *)
@@ -30,16 +31,17 @@ CONSTANTS
   MaxVersion,\* versions of the record, from 1
   Ops,       \* which changes there are: a subset of AllOps
   Movable,   \* the seats that change
-  LongTTL,   \* max_ttl and wait of the first record, in ticks; the short max_ttl is 1
+  LongTTL,   \* ceiling and wait of the first record, in ticks; the short ceiling is 1
   Together,  \* TRUE: one step may change several things, FALSE: one
   MPromoteNow,  \* a learner gets its vote without the wait
   MRemoveNow,   \* a leaving seat is removed without the wait
   MDirect,      \* a newly listed memory is a voter at once
   MLearnerVotes,\* votes of learners count
-  MWaitWithTTL, \* the wait is lowered together with max_ttl
+  MWaitWithTTL, \* the wait is lowered together with the ceiling
   MWaitEarly,   \* the wait is lowered when the new, short wait has passed
   MOldTimer,    \* the timer of a memory that is listed again goes on from its first listing
-  MOldRecord    \* a vote counts though the memory shows another record
+  MOldRecord,   \* a vote counts though the memory shows another record
+  MAboveCeiling \* a lock of the long TTL is granted under a record with the short ceiling
 
 AllOps == {"demote", "promote", "reseat", "leave", "remove", "add", "raise", "lower", "lowerWait"}
 ASSUME Ops \subseteq AllOps /\ First \subseteq Seats /\ Movable \subseteq Seats /\ LongTTL \in {1, 2, 3}
@@ -51,7 +53,7 @@ VARIABLES
   age,   \* ticks since each of them was chosen
   rec,   \* the version that each memory shows; 0: none
   key,   \* whose key each memory holds
-  att    \* each proxy's attempt or lease: the version of its round, and the ticks that are left of its max_ttl
+  att    \* each proxy's attempt or lease: the version of its round, and the ticks that are left of its TTL, which is the ceiling
 vars == <<chain, age, rec, key, att>>
 
 Absent == [st |-> "absent", k |-> 0, since |-> 0]
@@ -87,12 +89,13 @@ Become(s, n) ==
    (IF "leave" \in Ops /\ x.st \in {"voter", "learner"} THEN {[x EXCEPT !.st = "leaving", !.since = n]} ELSE {}) \cup
    (IF "remove" \in Ops /\ x.st = "leaving" /\ (MRemoveNow \/ Waited(s)) THEN {Absent} ELSE {}))
 
-(* max_ttl is raised together with the wait. It is lowered alone; the wait follows when it has passed in full since then. *)
+(* The wait is raised first, and the ceiling by a step after that: Ceiling.tla has what lies between. The ceiling is lowered alone; the wait follows when it has  *)
+(* passed in full since then, or since it was raised.                                                                                                             *)
 Times(n) ==
   LET x == [ttl |-> Last.ttl, wait |-> Last.wait, ttlSince |-> Last.ttlSince] IN
   {x} \cup
   (IF "raise" \in Ops /\ x.ttl < LongTTL
-   THEN {[x EXCEPT !.ttl = LongTTL, !.wait = IF @ > LongTTL THEN @ ELSE LongTTL]} ELSE {}) \cup
+   THEN {IF x.wait < LongTTL THEN [x EXCEPT !.wait = LongTTL, !.ttlSince = n] ELSE [x EXCEPT !.ttl = LongTTL]} ELSE {}) \cup
   (IF "lower" \in Ops /\ x.ttl > 1
    THEN {[ttl |-> 1, ttlSince |-> n, wait |-> IF MWaitWithTTL THEN 1 ELSE x.wait]} ELSE {}) \cup
   (IF "lowerWait" \in Ops /\ x.wait > x.ttl /\ age[x.ttlSince] >= (IF MWaitEarly THEN x.ttl ELSE x.wait)
@@ -129,7 +132,7 @@ Begin(p) ==
   /\ att[p].st = "idle"
   /\ \E v \in 1..Len(chain) :
        /\ MOldRecord \/ \E m \in Votes(chain[v]) : rec[m] = v
-       /\ att' = [att EXCEPT ![p] = [st |-> "asks", v |-> v, left |-> chain[v].ttl]]
+       /\ att' = [att EXCEPT ![p] = [st |-> "asks", v |-> v, left |-> IF MAboveCeiling THEN LongTTL ELSE chain[v].ttl]]
   /\ UNCHANGED <<chain, age, rec, key>>
 
 (* The memory sets the key, and the batch closes with exactly the record of the round. *)
@@ -143,7 +146,7 @@ Vote(p, m) ==
      /\ att' = IF Cardinality(mine) >= Quorum(R) THEN [att EXCEPT ![p].st = "holds"] ELSE att
      /\ UNCHANGED <<chain, age, rec>>
 
-(* Time passes for all. An attempt ends with its max_ttl, whatever came of it. *)
+(* Time passes for all. An attempt ends with its TTL, whatever came of it. *)
 Tick ==
   /\ (\E p \in Proxies : att[p].st # "idle") \/ (\E v \in 1..Len(chain) : age[v] < LongTTL)
   /\ age' = [v \in 1..Len(chain) |-> IF age[v] < LongTTL THEN age[v] + 1 ELSE age[v]]

@@ -29,7 +29,7 @@
 (* go on: a reseat as a learner, and its promotion; max_ttl up and down,   *)
 (* the wait down; and several proxies found, from any record that they     *)
 (* know. A step that raises max_ttl goes over connections that were dialled*)
-(* now, and a founder knows of it.                                         *)
+(* now, and a founder knows of it: Ceiling.tla has what sees to that.      *)
 (*                                                                         *)
 (* What is allowed beyond what the code does, when attempts end, and which *)
 (* keys are left out: as in Change.tla.                                    *)

@@ -69,8 +69,9 @@ Recovered(P, m) == m \in Trace.copied /\ Cardinality({x \in Seats(P) : x.st = "v
 StepOfTimes(P, C, n) ==
   LET p == R(P)
       c == R(C)
-  IN /\ c.ttlSince = IF c.maxTTL < p.maxTTL THEN c.v ELSE p.ttlSince
-     /\ c.maxTTL < p.maxTTL => c.wait = p.wait
+  IN /\ c.ttlSince = IF c.maxTTL < p.maxTTL \/ c.wait > p.wait THEN c.v ELSE p.ttlSince
+     /\ c.maxTTL # p.maxTTL => c.wait = p.wait
+     /\ c.wait > p.wait => c.maxTTL = p.maxTTL
      /\ c.wait < p.wait => c.maxTTL = p.maxTTL /\ Waited(P, p.ttlSince, n)
 
 StepOfSeat(P, C, s, n) ==
@@ -104,7 +105,10 @@ FoundingAllowed(F) ==
       left(r) == Cardinality(Listed(F) \cap Listed(r))
       dead(r) == {x \in Seats(r) : \E s \in Seats(F) : s.n = x.n /\ s.memory # x.memory /\ s.memory # 0 /\ x.memory # 0
                                      /\ Trace.process[s.memory] = Trace.process[x.memory]}
-      outlasts(l) == /\ R(F).wait >= R(l).wait
+      \* The founder may have missed records that raised the wait, as long as none of them raised the ceiling.
+      between(r, l) == {q \in Chosen : SameLineage(q, l) /\ R(q).v > R(r).v /\ R(q).v <= R(l).v}
+      before(l) == {r \in Chosen : SameLineage(r, l) /\ R(r).v <= R(l).v /\ \A q \in between(r, l) : R(q).maxTTL <= R(r).maxTTL}
+      outlasts(l) == /\ \E r \in before(l) : R(F).wait >= R(r).wait
                      /\ \E r \in earlier : left(r) < Quorum(r) /\ (Cardinality(dead(r)) >= Quorum(r) \/ R(F).wait >= R(l).maxTTL + Recheck(R(l).maxTTL))
   IN /\ \A s \in Seats(F) : s.since = 0 /\ (s.st \in {"l", "-"} \/ (s.st = "v" /\ earlier = {}))
      /\ R(F).ttlSince = 0
