@@ -382,11 +382,12 @@ func TestFoundModel(t *testing.T) {
 	founders := and(one, "Twice", "{a}", "Founders", "{f, g}", "MaxRecords", "5", "MaxFounds", "2", "L", "0", "LongTTL", "2", "Kinds", `{"forgot"}`)
 	forget := set("L", "0", "LongTTL", "2", "Kinds", `{"forgot"}`)
 	reseats := and(forget, "Steps", `{"raise", "reseat"}`, "MaxRecords", "5")
+	learns := and(forget, "Reseated", "{b}", "Switchable", "{a, c}", "MaxRecords", "5")
 	moves := set("Switchable", "{a}", "Kinds", `{"other"}`)
 	checkTLA(t, tlaModel{
-		module: "Ceiling", values: "a b c p q f g", symmetry: "Perms",
+		module: "Ceiling", values: "a b c p q f g Nobody", symmetry: "Perms",
 		constants: set("Seats", "{a, b, c}", "Proxies", "{p, q}", "Founders", "{f}", "L", "1", "T", "1", "MaxRecords", "4", "MaxFounds", "1", "Steps", `{"raise"}`,
-			"LongTTL", "3", "Kinds", `{"forgot", "other"}`, "Switchable", "{a, b, c}", "Twice", "{}", "AtOnce", "TRUE"),
+			"LongTTL", "3", "Kinds", `{"forgot", "other"}`, "Switchable", "{a, b, c}", "Twice", "{}", "Reseated", "{}", "AtOnce", "TRUE"),
 	}, []tlaRun{
 		{name: "one master", constants: one, holds: exclusion},
 		{name: "one master, two founders", constants: founders, holds: exclusion},
@@ -400,12 +401,19 @@ func TestFoundModel(t *testing.T) {
 		{name: "a note is gone while others count votes of what moved", constants: one, mutant: "MNoteGoneEarly", violated: "MutualExclusion"},
 		{name: "the record is trusted for ever", constants: one, mutant: "MTrustForEver", violated: "MutualExclusion"},
 		{name: "a founding that comes long after the loss", constants: founders, mutant: "MFoundLate", violated: "MutualExclusion"},
-		{name: "notes are read on memories that were listed just now", constants: reseats, mutant: "MNewListed", violated: "MutualExclusion", large: true},
-		{name: "a founder writes notes on", constants: moves, mutant: "MNoteAfter", violated: "MutualExclusion"},
+		{name: "a founder writes on under its old name", constants: moves, mutant: "MSameName", violated: "MutualExclusion"},
+		{name: "too few voters have notes", constants: and(founders, "Founders", "{f}", "T", "2"), mutant: "MNoNobody", violated: "MutualExclusion"},
+		{name: "a new voter has no notes", constants: learns, mutant: "MNoteNotHanded", violated: "MutualExclusion"},
+		{name: "learners have notes", constants: learns, mutant: "MLearnersNotes", violated: "MutualExclusion"},
+		{name: "a new voter has notes as old as they are elsewhere", constants: and(learns, "T", "2"), mutant: "MNoteAsItWas", violated: "MutualExclusion", large: true},
 
 		{name: "all masters change", holds: exclusion, large: true},
 		{name: "one master, two founders, addresses that move", constants: and(founders, "L", "1", "LongTTL", "3", "Kinds", `{"forgot", "other"}`), holds: exclusion, large: true},
 		{name: "all masters forget, a seat is reseated", constants: reseats, holds: exclusion, large: true},
+		{name: "all masters forget, a seat was reseated", constants: learns, holds: exclusion, large: true},
+		{name: "all masters forget, a seat was reseated, notes last longer", constants: and(learns, "T", "2"), holds: exclusion, large: true},
+		{name: "one master, two founders, notes last longer", constants: and(founders, "T", "2"), holds: exclusion, large: true},
+		{name: "a seat was reseated, votes and notes come one after another", constants: and(learns, "AtOnce", "FALSE"), holds: exclusion, large: true},
 		{name: "votes and notes come one after another", constants: and(forget, "AtOnce", "FALSE"), holds: exclusion, large: true},
 		{name: "all masters forget, the ceiling goes up and down", constants: and(forget, "Steps", `{"raise", "lower", "lowerWait"}`, "MaxRecords", "5"), holds: exclusion, large: true},
 	})
