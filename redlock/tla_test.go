@@ -410,11 +410,10 @@ func TestFoundModel(t *testing.T) {
 		{name: "all masters change", holds: exclusion, large: true},
 		{name: "one master, two founders, addresses that move", constants: and(founders, "L", "1", "LongTTL", "3", "Kinds", `{"forgot", "other"}`), holds: exclusion, large: true},
 		{name: "all masters forget, a seat is reseated", constants: reseats, holds: exclusion, large: true},
-		{name: "all masters forget, a seat was reseated", constants: learns, holds: exclusion, large: true},
+		{name: "all masters forget, a seat was reseated", constants: and(learns, "Steps", `{"raise", "promote"}`), holds: exclusion, large: true},
 		{name: "all masters forget, a seat was reseated, notes last longer", constants: and(learns, "T", "2"), holds: exclusion, large: true},
 		{name: "one master, two founders, notes last longer", constants: and(founders, "T", "2"), holds: exclusion, large: true},
 		{name: "a seat was reseated, votes and notes come one after another", constants: and(learns, "AtOnce", "FALSE"), holds: exclusion, large: true},
-		{name: "votes and notes come one after another", constants: and(forget, "AtOnce", "FALSE"), holds: exclusion, large: true},
 		{name: "all masters forget, the ceiling goes up and down", constants: and(forget, "Steps", `{"raise", "lower", "lowerWait"}`, "MaxRecords", "5"), holds: exclusion, large: true},
 	})
 	when := []string{"NotNeedless", "NotStuck"}
