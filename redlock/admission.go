@@ -109,7 +109,8 @@ func (c *Client) startLocked(op *Op, bytes int, begin func(c *Client, op *Op, d 
 	}
 }
 
-// arrives takes note of an operation that is started now. room tells that it need not be queued.
+// arrives takes note of an operation that is started now. room tells that it need not be queued: neither
+// until the masters have room, nor behind an operation of its flow that waits.
 func (a *admission) arrives(op *Op) (room bool) {
 	if f, now := op.Flow, op.arrived; f != nil {
 		if f.burst++; now-f.lastAt > burstGap {
@@ -117,6 +118,9 @@ func (a *admission) arrives(op *Op) (room bool) {
 		}
 		if f.lastAt = now; f.burst >= deepBurst {
 			f.deepAt = now
+		}
+		if f.held { //mutant:the-order-of-a-flow-is-lost-at-the-ceiling
+			return false
 		}
 	}
 	return !a.full.Load()
@@ -136,17 +140,15 @@ func (a *admission) enqueue(op *Op, share *Share, bytes int, begin func(d *defer
 	case a.bytes+bytes > times*allMax:
 		return &ShareError{Limit: LimitAllBytes, Max: allMax}
 	}
-	if len(share.flows) == 0 {
-		a.turns = append(a.turns, share)
-	}
 	now, flow := time.Now(), share.flowOf(op)
 	if len(flow.queued) == 0 {
+		flow.share = share
+		if !flow.held {
+			a.joinTurns(flow)
+		}
 		if len(a.turns) > 1 || a.count > 0 && (op == nil || !flow.deep(op.arrived)) {
 			a.crowdedAt = now
 		}
-		flow.share = share
-		share.flows = append(share.flows, flow)
-		a.flows++
 	}
 	cost := min(1+(bytes-queuedOpBytes)/costBytes, costMax)
 	flow.queued = append(flow.queued, &queuedOp{begin: begin, op: op, bytes: bytes, cost: cost}) //mutant:the-last-come-of-a-share-begins-first
@@ -155,6 +157,37 @@ func (a *admission) enqueue(op *Op, share *Share, bytes int, begin func(d *defer
 	a.count++
 	a.setTurn(now)
 	return nil
+}
+
+// hold keeps the turns from a flow until resume: one of its operations waits that the others must not
+// overtake.
+func (a *admission) hold(f *Flow) {
+	f.held = true
+	if len(f.queued) == 0 {
+		return
+	}
+	a.flows--
+	f.share.flows = slices.DeleteFunc(f.share.flows, func(other *Flow) bool { return other == f })
+	if len(f.share.flows) == 0 {
+		a.turns = slices.DeleteFunc(a.turns, func(other *Share) bool { return other == f.share })
+	}
+}
+
+// resume ends hold. What the flow has queued begins with the next admit.
+func (a *admission) resume(f *Flow) {
+	f.held = false
+	if len(f.queued) > 0 {
+		a.joinTurns(f)
+		a.full.Store(true)
+	}
+}
+
+func (a *admission) joinTurns(f *Flow) {
+	if len(f.share.flows) == 0 {
+		a.turns = append(a.turns, f.share)
+	}
+	f.share.flows = append(f.share.flows, f)
+	a.flows++
 }
 
 // next takes the operation whose turn it is out of its queue, and returns it, or nil.
@@ -205,7 +238,10 @@ func (c *Client) admit() {
 	c.mu.Lock()
 	a := &c.admission
 	a.setTurn(d.now)
-	for c.admission.lookForRoom(); !a.full.Load(); {
+	if a.lookForRoom(); !a.full.Load() {
+		c.ceiling.goOnLocked(&d)
+	}
+	for a.lookForRoom(); !a.full.Load(); {
 		next := a.next()
 		if next == nil {
 			break

@@ -30,6 +30,7 @@ type Client struct {
 	mu        sync.Mutex
 	rounds    rounds
 	admission admission
+	ceiling   ceiling
 	leases    leases
 	holds     holds
 	waiting   waiting
@@ -82,6 +83,7 @@ func newClient(opts Options) *Client {
 	c.bounds.limits.Store(opts.limits())
 	c.fleet.init(c)
 	c.rounds.fleet, c.rounds.admission, c.rounds.waiting, c.admission.fleet = &c.fleet, &c.admission, &c.waiting, &c.fleet
+	c.ceiling.client, c.rounds.ceiling = c, &c.ceiling
 	c.admission.turn.Store(costMax)
 	c.admission.shareMax = opts.ShareQueueBytes()
 	c.leases.remember = 2 * opts.ConnectTimeout
@@ -119,6 +121,7 @@ func (c *Client) watch() {
 			c.releaseAgain(&d)
 			d.now = now
 			c.settling.again(&d)
+			c.ceiling.giveUp(&d)
 			// One lane after the other. A lane sends its heartbeat when nothing is in flight, and takes no vote
 			// meanwhile; so a quorum goes on. The number of lanes changes with the membership.
 			if longAgo := now.Add(-c.opts.Heartbeat); last.Before(longAgo) {

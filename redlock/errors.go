@@ -14,6 +14,7 @@ import (
 //	ErrHeld                            denied
 //	ErrNotHeld                         denied: the token holds nothing
 //	ErrNoQuorum        *NoQuorumError  unknown; a LOCK: not granted, what may have been set is being removed
+//	                   *CeilingError   denied, nothing was sent
 //	ErrBadRequest      *RequestError   denied, nothing was sent
 //	ErrDraining                        denied
 //	ErrTooManyWaiters  (*ShareError)   denied, nothing was sent
@@ -88,6 +89,21 @@ type NoQuorumError struct {
 	// Unchanged: nothing was sent to any master.
 	Unchanged bool
 }
+
+// CeilingError is an operation whose TTL is above what may run at present, where the masters did not agree
+// in time to let longer locks run. Nothing was granted.
+type CeilingError struct {
+	TTL, Ceiling time.Duration
+	// Why is what stands in the way, and what to do.
+	Why string
+}
+
+func (e *CeilingError) Error() string {
+	return fmt.Sprintf("ttl of %s ms is above what may run at present, %s ms, and the masters have not agreed to more yet: %s", inMs(e.TTL), inMs(e.Ceiling), e.Why)
+}
+
+// Is makes errors.Is(err, ErrNoQuorum) true: what it needs is a quorum.
+func (e *CeilingError) Is(target error) bool { return target == ErrNoQuorum }
 
 // MasterState is what a master is good for at the moment.
 type MasterState string

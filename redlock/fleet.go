@@ -21,10 +21,12 @@ import (
 // and its lanes; what the lanes have to tell the engine goes to client.
 type fleet struct {
 	// id names the client on the masters: one at a time.
-	id    string
-	opts  *Options
-	drift clock.Drift // of opts
-	own   *clock.Own  // this machine's clock
+	id   string
+	opts *Options
+	// followsAnew counts Host.FollowAnew.
+	followsAnew atomic.Int32
+	drift       clock.Drift // of opts
+	own         *clock.Own  // this machine's clock
 	// view is who the masters are. It is exchanged under gate.
 	view atomic.Pointer[view]
 	// gate is Client.mu.
@@ -63,10 +65,10 @@ type view struct {
 	// here.
 	record *member.Record
 	since  time.Time
-	// maxTTL is the longest TTL in force, and longestMs the longest that a master is asked for, in
-	// milliseconds.
-	maxTTL    time.Duration
-	longestMs int64
+	// maxTTL is the longest TTL that may be asked for, ceiling the longest that may run (member/ceiling.go),
+	// and longestMs what a master is asked for then, in milliseconds. Locks above withoutCeiling need it.
+	maxTTL, ceiling, withoutCeiling time.Duration
+	longestMs, withoutCeilingMs     int64
 	// wait is for how long a master has no vote that may have forgotten locks, and how long a clock is
 	// watched.
 	wait time.Duration
@@ -102,7 +104,8 @@ func (f *fleet) set(v *view) {
 
 // newView makes the view of these lanes, each of which has its index as its place.
 func newView(lanes []*lane, r *member.Record, f *fleet) *view {
-	v := &view{lanes: lanes, record: r, since: time.Now(), maxTTL: f.opts.MaxTTL, digestKey: f.id}
+	v := &view{lanes: lanes, record: r, since: time.Now(), maxTTL: f.opts.MaxTTL, ceiling: min(f.opts.MaxTTL, f.opts.members().LowestCeiling()), digestKey: f.id}
+	v.withoutCeiling = v.ceiling
 	v.Places = len(lanes)
 	for place, l := range lanes {
 		if l == nil {
@@ -114,15 +117,15 @@ func newView(lanes []*lane, r *member.Record, f *fleet) *view {
 		v.seats = append(v.seats, place)
 	}
 	v.Count = len(v.masters)
-	v.wait = clock.QuarantineOf(v.maxTTL, f.drift)
+	v.wait = clock.QuarantineOf(v.ceiling, f.drift)
 	if r != nil {
-		v.maxTTL = r.MaxTTL
-		v.wait = max(r.Wait, clock.QuarantineOf(r.MaxTTL, f.drift))
+		v.maxTTL, v.ceiling, v.withoutCeiling = r.MaxTTL, r.Ceiling, f.opts.members().WithoutCeiling(r.Ceiling)
+		v.wait = max(r.Wait, clock.QuarantineOf(r.Ceiling, f.drift))
 		v.stamps = member.TimersOf(r, f.drift)
 		v.lowering = r.Wait > r.Needed(f.drift)
 		v.digestKey = r.Lineage
 	}
-	v.longestMs = clock.Padded(v.maxTTL, f.drift).Milliseconds()
+	v.longestMs, v.withoutCeilingMs = clock.Padded(v.ceiling, f.drift).Milliseconds(), clock.Padded(v.withoutCeiling, f.drift).Milliseconds()
 	return v
 }
 
@@ -163,6 +166,9 @@ func (f *fleet) setRecord(r *member.Record) {
 	}
 	after := newView(lanes, r, f)
 	f.set(after)
+	if len(f.client.ceiling.waits) > 0 {
+		f.client.admission.full.Store(true) // admit goes on with them
+	}
 	f.gate.Unlock()
 	for _, l := range before.masters {
 		if l.index >= len(lanes) || lanes[l.index] != l {
@@ -286,8 +292,9 @@ func (f *fleet) hasRoom() bool {
 
 // keyLifeMax is how long a release is kept: no key that was set before lives for longer.
 func (f *fleet) keyLifeMax() time.Duration {
-	padded := clock.Padded(f.view.Load().maxTTL, f.drift)
-	return padded + clock.DriftOf(padded, f.drift)
+	v := f.view.Load()
+	padded := clock.Padded(v.ceiling, f.drift)
+	return max(padded+clock.DriftOf(padded, f.drift), v.wait) // the ceiling may have been higher
 }
 
 // waitsForStep tells whether operations should wait because a step of the membership is under way: the
@@ -325,6 +332,9 @@ func (h host) Places() map[int]conn.Master {
 	return places
 }
 
+func (h host) Follower() string       { return h.fleet.follower() }
+func (h host) FollowAnew()            { h.fleet.followsAnew.Add(1) }
+func (h host) FollowedAt() time.Time  { return h.fleet.followedAt() }
 func (h host) Answering() int         { return h.fleet.up() }
 func (h host) Adopt(r *member.Record) { h.fleet.setRecord(r) }
 func (h host) Recheck()               { h.fleet.recheck() }

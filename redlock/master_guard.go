@@ -343,7 +343,7 @@ func (l *lane) heartbeat(ctx context.Context, link *conn.Conn) error {
 	if err := l.track(ctx, link); err != nil {
 		return err
 	}
-	var beat, watch, set *redis.Cmd
+	var beat, watch, follow, set *redis.Cmd
 	var replication, memory, stats *redis.StringCmd
 	var fields *redis.SliceCmd
 	front, timed := redis.NewTimeCmd(ctx, "time"), redis.NewTimeCmd(ctx, "time")
@@ -354,10 +354,15 @@ func (l *lane) heartbeat(ctx context.Context, link *conn.Conn) error {
 	leaving := l.leaving
 	l.mu.Unlock()
 	args, first := l.watchArgs(leaving)
+	view := f.view.Load()
+	note := l.followArgs(view, leaving)
 	err := link.Pipelined(ctx, func(pipe redis.Pipeliner) {
 		pipe.BatchProcess(ctx, front)
-		beat = conn.QueueScript(ctx, pipe, lua.MemberBeat, []string{lua.MembersKey}, f.view.Load().beatArgs(l)...)
+		beat = conn.QueueScript(ctx, pipe, lua.MemberBeat, []string{lua.MembersKey}, view.beatArgs(l)...)
 		watch = conn.QueueScript(ctx, pipe, lua.Watch, []string{lua.MembersKey}, args...)
+		if note != nil {
+			follow = conn.QueueScript(ctx, pipe, lua.Follow, []string{lua.MembersKey}, note...)
+		}
 		set = pipe.Do(ctx, "set", conn.NoKey, "", "xx", "px", 1)
 		replication, memory, stats = pipe.Info(ctx, "replication"), pipe.Info(ctx, "memory"), pipe.Info(ctx, "stats")
 		fields = pipe.HMGet(ctx, lua.MembersKey, "v", "beat")
@@ -444,8 +449,13 @@ func (l *lane) heartbeat(ctx context.Context, link *conn.Conn) error {
 		return err
 	}
 	l.trustClock(readStatements(watch, first), counted)
+	if follow != nil && !leaving && l.guard.record == view.record {
+		if n, _ := follow.Int(); n == 1 {
+			l.followed.Store(&followed{view.record, sent})
+		}
+	}
 	if r := l.guard.record; r != nil { // else the next heartbeat that knows the wait does it
-		changed, err := l.guard.clock.clamp.run(ctx, link, l.guard.shown, clockNow.Received, max(r.Wait, clock.QuarantineOf(r.MaxTTL, f.drift)), f.opts.MasterTimeout/4)
+		changed, err := l.guard.clock.clamp.run(ctx, link, l.guard.shown, clockNow.Received, max(r.Wait, clock.QuarantineOf(r.Ceiling, f.drift)), f.opts.MasterTimeout/4)
 		if changed {
 			l.client.waiting.allInvalidated(l.index) //mutant:keys-that-are-shortened-say-nothing
 		}

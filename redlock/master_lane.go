@@ -71,6 +71,7 @@ type lane struct {
 	// leaving has the next heartbeat tell the master that this client says nothing more of its clock; left
 	// tells that it has.
 	leaving, left bool
+	followed      atomic.Pointer[followed] // nil: the master has no note of this client
 	inflight
 	// ticks counts the ticks of the watchdog so far.
 	ticks int

@@ -66,8 +66,8 @@ func (c *Client) Membership() Membership {
 	return all
 }
 
-// MaxTTL is the longest TTL in force: that of the membership, or of the options as long as none is
-// known.
+// MaxTTL is the longest TTL that may be asked for: that of the membership, or of the options as long as
+// none is known.
 func (c *Client) MaxTTL() time.Duration { return c.fleet.view.Load().maxTTL }
 
 // ChangeMembers has the masters choose a record with the change, and returns when they have: a new

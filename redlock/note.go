@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"log/slog"
+	"strings"
 	"time"
 )
 
@@ -26,6 +27,24 @@ func noteOf(now, before *HolderNote) *HolderNote {
 	merged := *now
 	merged.Text = before.Text
 	return &merged
+}
+
+// who is the caller, in a few words.
+func (n *HolderNote) who() string {
+	if n == nil || n.User+n.Client+n.Addr == "" {
+		return "a caller without a name"
+	}
+	var words []string
+	if n.User != "" {
+		words = append(words, "user "+n.User)
+	}
+	if n.Client != "" {
+		words = append(words, "client "+n.Client)
+	}
+	if n.Addr != "" {
+		words = append(words, "at "+n.Addr)
+	}
+	return strings.Join(words, " ")
 }
 
 // attr is the note in the log, with the time since when the lock has been held; zero: that is not

@@ -1,6 +1,13 @@
 package redlock
 
 import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"redlockd/redlock/clock"
+	"redlockd/redlock/member"
 	"redlockd/redlock/quorum"
 )
 
@@ -53,4 +60,182 @@ func (c *Client) beginAgainLocked(r *round, bytes int, begin func(c *Client, op 
 		c.admission.full.Store(true)
 	}
 	c.startLocked(r.op, bytes, begin, d)
+}
+
+// ceiling has operations whose locks would live for longer than may run wait until the ceiling is raised
+// (member/ceiling.go): a few round trips, once, and then for nobody as long as such locks are asked for.
+// What its flow begins behind such an operation waits, too. So the order of a flow is kept.
+type ceiling struct {
+	client *Client
+
+	// Client.mu guards what follows.
+	waits []aboveCeiling
+	// used is when locks were last asked for that need a step of the ceiling.
+	used map[time.Duration]time.Time
+}
+
+// aboveCeiling is one operation that waits.
+type aboveCeiling struct {
+	op    *Op
+	ttl   time.Duration
+	until time.Time
+	// again begins the operation, or goes on with it.
+	again func(d *deferred)
+}
+
+// ceilingHold is for how long an operation waits. One redlockd that was killed may keep the ceiling where
+// it is for longer.
+const ceilingHold = 2 * time.Second
+
+// fits tells whether a lock of this TTL may run. If not, again is called when it may.
+func (s *ceiling) fits(op *Op, ttl time.Duration, d *deferred, again func(d *deferred)) bool {
+	v := s.client.fleet.view.Load()
+	if ttl <= v.ceiling || ttl > v.maxTTL || v.record == nil { // the masters are asked for no more than may run
+		return true
+	}
+	if slices.ContainsFunc(s.waits, func(w aboveCeiling) bool { return w.op == op }) {
+		return false
+	}
+	w := aboveCeiling{op, ttl, d.now.Add(ceilingHold), again}
+	if op.waiter != nil {
+		w.until = d.now.Add(op.wait) // it is answered when its wait ends
+	}
+	if w.holdsFlow() {
+		s.client.admission.hold(op.Flow)
+	}
+	s.waits = append(s.waits, w)
+	s.use(ttl, v, d.now)
+	s.client.fleet.coordinator.Wake()
+	return false
+}
+
+// take takes those that match out of those that wait, and goes on with each.
+func (s *ceiling) take(match func(w *aboveCeiling) bool, goOn func(w *aboveCeiling)) {
+	var taken []aboveCeiling
+	s.waits = slices.DeleteFunc(s.waits, func(w aboveCeiling) bool {
+		is := match(&w)
+		if is {
+			taken = append(taken, w)
+		}
+		return is
+	})
+	for i := range taken {
+		w := &taken[i]
+		if w.holdsFlow() {
+			s.client.admission.resume(w.op.Flow)
+		}
+		goOn(w)
+	}
+}
+
+// waits tells whether somebody still waits for it.
+func (w *aboveCeiling) waits() bool { return w.op.waiter == nil || !w.op.waiter.answered }
+
+// holdsFlow tells whether those that its flow begins later wait with it. A waiter has a queue of its own.
+func (w *aboveCeiling) holdsFlow() bool { return w.op.waiter == nil && w.op.Flow != nil }
+
+// goOnLocked goes on with what may run by now. The lanes have room, and show the record in force.
+func (s *ceiling) goOnLocked(d *deferred) {
+	if len(s.waits) == 0 {
+		return
+	}
+	v := s.client.fleet.view.Load()
+	s.take(func(w *aboveCeiling) bool { return w.ttl <= v.ceiling || w.ttl > v.maxTTL }, func(w *aboveCeiling) { w.again(d) })
+}
+
+// giveUp ends what has waited for too long.
+func (s *ceiling) giveUp(d *deferred) {
+	c := s.client
+	c.mu.Lock()
+	v := c.fleet.view.Load()
+	s.take(func(w *aboveCeiling) bool { return w.ttl > v.ceiling && !d.now.Before(w.until) || !w.waits() }, func(w *aboveCeiling) {
+		if w.op.waiter != nil {
+			return
+		}
+		m, _ := c.fleet.coordinator.Membership()
+		d.deliver(w.op, Result{Err: &CeilingError{TTL: w.ttl, Ceiling: m.Ceiling, Why: cmp.Or(m.Behind, "redlockd members may say why; ask again in a moment")}})
+	})
+	c.mu.Unlock()
+	c.admit()
+	c.runDeferred(d)
+}
+
+// use takes note that a lock of this TTL is asked for.
+func (s *ceiling) use(ttl time.Duration, v *view, now time.Time) {
+	if ttl <= v.withoutCeiling {
+		return
+	}
+	if s.used == nil {
+		s.used = make(map[time.Duration]time.Time)
+	}
+	s.used[member.CeilingFor(ttl, v.maxTTL)] = now
+}
+
+// TTLs implements Host.
+func (h host) TTLs(within time.Duration) (wanted, inUse time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, w := range h.ceiling.waits {
+		if w.waits() {
+			wanted = max(wanted, w.ttl)
+		}
+	}
+	for ttl, at := range h.ceiling.used {
+		if time.Since(at) < within {
+			inUse = max(inUse, ttl)
+		}
+	}
+	return wanted, inUse
+}
+
+// WantedBy implements Host.
+func (h host) WantedBy() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, w := range h.ceiling.waits {
+		if w.waits() {
+			return fmt.Sprintf("%s asked for %s", w.op.Note.who(), clock.Text(w.ttl))
+		}
+	}
+	return ""
+}
+
+// followed is when a lane last began to note on its master that this client goes by a record.
+type followed struct {
+	record *member.Record
+	at     time.Time
+}
+
+// follower is the name of this client's notes.
+func (f *fleet) follower() string { return fmt.Sprintf("%s-%d", f.id, f.followsAnew.Load()) }
+
+// followedAt implements Host.FollowedAt: of the latest of the notes that a quorum of the voters has.
+func (f *fleet) followedAt() time.Time {
+	v := f.view.Load()
+	var times []time.Time
+	for _, l := range v.masters {
+		if n := l.followed.Load(); n != nil && n.record == v.record && v.record != nil {
+			times = append(times, n.at)
+		}
+	}
+	slices.SortFunc(times, time.Time.Compare)
+	if missing := len(times) - v.Quorum(); missing >= 0 { //mutant:a-note-on-one-master-counts
+		return times[missing]
+	}
+	return time.Time{}
+}
+
+// followArgs are the ARGV of lua.Follow; nil: there is nothing to note, because the master does not vote
+// under the record that this client goes by.
+func (l *lane) followArgs(v *view, leaving bool) []any {
+	r := l.guard.record
+	if r == nil || r != v.record {
+		return nil
+	}
+	text := ""
+	if !leaving {
+		_, inUse := host{l.client}.TTLs(v.wait)
+		text = member.FollowerText(r, inUse)
+	}
+	return []any{l.fleet.follower(), r.ShownBy(l.guard.memory), text, member.NoteKept.Milliseconds()}
 }

@@ -41,6 +41,7 @@ type commit struct {
 	changes []Change
 	one     [1]Change     // backs changes when there is one
 	ttl     time.Duration // the shortest TTL that the caller counts on; 0: none
+	longest time.Duration // longestOf the changes
 	born    time.Time     // first grant of what is extended or rotated; zero: not known
 }
 
@@ -138,6 +139,12 @@ func (c *Client) beginCommitLocked(op *Op, v verb, ttl time.Duration, changes []
 		d.deliver(op, Result{Err: ErrDraining})
 		return
 	}
+	if longest := longestOf(changes); longest > c.fleet.view.Load().withoutCeiling {
+		kept := slices.Clone(changes) // the caller's slice may change
+		if !c.ceiling.fits(op, longest, d, func(d *deferred) { c.beginCommitLocked(op, v, ttl, kept, d) }) {
+			return
+		}
+	}
 	born, err := c.leases.checkHeld(&c.bounds, op, changes, d.now)
 	if err != nil {
 		d.deliver(op, Result{Err: err})
@@ -195,7 +202,7 @@ func commitRound(v verb, changes []Change, now time.Time, d clock.Drift, places 
 	r, kept := &both.round, &both.commit
 	r.commit, kept.changes = kept, append(kept.one[:0], changes...)
 	first := &kept.changes[0]
-	r.token, r.ttlMs = first.becomes(), first.askedMs(d)
+	r.token, r.ttlMs, kept.longest = first.becomes(), first.askedMs(d), longestOf(changes)
 	r.keys = r.key[:0]
 	for i := range changes {
 		r.keys = append(r.keys, changes[i].Resource)
@@ -204,6 +211,16 @@ func commitRound(v verb, changes []Change, now time.Time, d clock.Drift, places 
 		}
 	}
 	return r
+}
+
+// longestOf is for how long the changes have keys live, the delays included; 0: for no longer than now.
+func longestOf(changes []Change) (longest time.Duration) {
+	for i := range changes {
+		if ch := &changes[i]; ch.lives() {
+			longest = max(longest, ch.TTL+ch.Delay)
+		}
+	}
+	return longest
 }
 
 // checkHeld bounds how long what the changes extend or hand to another value may be held.

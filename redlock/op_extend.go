@@ -25,6 +25,9 @@ func (c *Client) beginExtendLocked(op *Op, d *deferred) {
 	r := &round{verb: verbExtend, token: op.token, ttlMs: op.askedMs(c.drift), start: d.now, op: op}
 	r.setKeys(op.keys...)
 	op.keys = r.keys // the caller's slice may change from here on
+	if r.ttlMs > c.fleet.view.Load().longestMs && !c.ceiling.fits(op, op.ttl+op.delay(), d, func(d *deferred) { c.beginExtendLocked(op, d) }) {
+		return
+	}
 	if born, known := c.leases.birth(r.keys, r.token); known {
 		if err := c.bounds.checkHold(op, born, op.ttl, d.now); err != nil {
 			d.deliver(op, Result{Err: err})

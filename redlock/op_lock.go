@@ -107,6 +107,9 @@ func (c *Client) beginLockLocked(op *Op, d *deferred) {
 // launchAttemptLocked starts an attempt: one round to all masters. Implements steps 1 and 2 of "The
 // Redlock algorithm".
 func (c *Client) launchAttemptLocked(op *Op, d *deferred) {
+	if ttl := op.ttl + op.delay(); ttl > c.fleet.view.Load().ceiling && !c.ceiling.fits(op, ttl, d, func(d *deferred) { c.waiting.raisedLocked(op, d) }) {
+		return
+	}
 	if !op.callerToken { //mutant:a-made-token-serves-two-attempts
 		op.token = c.tokens.make(d.now) // each attempt has its own: the release of an earlier one cannot hit it, however late it comes
 	}

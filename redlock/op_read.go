@@ -231,12 +231,12 @@ func mergeStates(all []*answer, key, masters, pending int, elapsed time.Duration
 // nobody counts on it, and who sets an end by what was read would be refused. Not while locks of a
 // longer max_ttl may live.
 func (s *State) capAt(v *view) {
-	over := s.TTL + s.Spread - v.maxTTL
+	over := s.TTL + s.Spread - v.ceiling
 	if over <= 0 || over > 2*lua.EndMoveMs*time.Millisecond || v.record == nil || v.lowering { //mutant:the-longest-ttl-is-told-with-its-moves //mutant:locks-of-a-longer-max_ttl-are-told-short
 		return
 	}
-	s.TTL = min(s.TTL, v.maxTTL)
-	s.Spread = v.maxTTL - s.TTL
+	s.TTL = min(s.TTL, v.ceiling)
+	s.Spread = v.ceiling - s.TTL
 }
 
 // capByLease takes back what moving the end of a key has added to the TTL that the holder has asked

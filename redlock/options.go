@@ -85,8 +85,10 @@ type Options struct {
 	// an idle master has four small commands per second. No setting.
 	Heartbeat time.Duration
 	// MinTTL and MaxTTL bound what a caller may ask for. Default 20 ms (1 s in the command redlockd) and
-	// 60 s. MaxTTL is also about how long a master that may have forgotten locks has no vote. It is that
-	// of the first membership; later the membership counts (Client.MaxTTL).
+	// 5 min. MaxTTL is that of the first membership; later the membership counts (Client.MaxTTL). How long a
+	// master has no vote that may have forgotten locks follows from the longest that may run, the ceiling
+	// (Membership.Ceiling): a minute, and a step more where longer locks are asked for. It follows from
+	// MaxTTL only where neither a majority of the masters nor this client remembers the ceiling.
 	MinTTL, MaxTTL time.Duration
 	// MaxHold bounds how long one lock may be extended by EXTEND, counted from its birth. Default 24 h.
 	MaxHold time.Duration
@@ -151,6 +153,8 @@ type Options struct {
 	onLaneState func(master int, from, to laneState) // for tests: called with the lane's mutex held
 	noCopy      bool                                 // for tests of the wait: no learner is copied to
 	copyCount   int                                  // for tests: in the place of the constant
+
+	firstCeiling time.Duration // for tests; 0: member.FirstCeiling
 }
 
 // DefaultOptions returns the options with every default filled in, and no masters.
@@ -166,7 +170,7 @@ func (o Options) withDefaults() Options {
 	o.ClockStepMax = cmp.Or(o.ClockStepMax, 500*time.Millisecond)
 	o.Heartbeat = cmp.Or(o.Heartbeat, 250*time.Millisecond)
 	o.MinTTL = cmp.Or(o.MinTTL, 20*time.Millisecond)
-	o.MaxTTL = cmp.Or(o.MaxTTL, time.Minute)
+	o.MaxTTL = cmp.Or(o.MaxTTL, 5*time.Minute)
 	o.MaxHold = cmp.Or(o.MaxHold, 24*time.Hour)
 	o.FenceMarks = cmp.Or(o.FenceMarks, 16_000)
 	o.FoundingWait = cmp.Or(o.FoundingWait, time.Minute)
@@ -331,7 +335,7 @@ func validatePrefixes(prefixes []string) error {
 
 // members are the options that matter to the membership.
 func (o Options) members() member.Options {
-	return member.Options{Masters: o.Masters, Common: o.Common, ConnectTimeout: o.ConnectTimeout, Heartbeat: o.Heartbeat, MaxTTL: o.MaxTTL,
+	return member.Options{Masters: o.Masters, Common: o.Common, ConnectTimeout: o.ConnectTimeout, Heartbeat: o.Heartbeat, MaxTTL: o.MaxTTL, FirstCeiling: o.firstCeiling,
 		FoundingWait: o.FoundingWait, ClockSkewMax: o.ClockSkewMax, Drift: o.drift(), Logger: o.Logger, LogInterval: logInterval, LogBurst: logBurst, NoCopy: o.noCopy, CopyCount: o.copyCount}
 }
 

@@ -122,6 +122,7 @@ type rounds struct {
 	fleet     *fleet
 	admission *admission
 	waiting   *waiting
+	ceiling   *ceiling
 	// launched numbers the rounds in the order in which the lanes get them: see launchedAfter.
 	launched uint32
 }
@@ -146,12 +147,18 @@ func (rs *rounds) launch(r *round, targets quorum.Mask, d *deferred) {
 		r.flags.Or(flagTimely)
 	}
 	r.votes.Store(uint64(v.Gaps))
-	// It may have waited here while max_ttl was lowered.
+	// It may have waited here while the ceiling was lowered.
 	switch {
 	case r.verb <= verbExtend:
+		if r.ttlMs > v.withoutCeilingMs && r.op != nil {
+			rs.ceiling.use(r.op.ttl+r.op.delay(), v, d.now)
+		}
 		r.ttlMs = min(r.ttlMs, v.longestMs) //mutant:a-lock-outlives-max_ttl
-	case r.commit != nil && r.ttlMs > v.longestMs:
-		targets = 0
+	case r.commit != nil && r.commit.longest > v.withoutCeiling:
+		rs.ceiling.use(r.commit.longest, v, d.now)
+		if r.commit.longest > v.ceiling {
+			targets = 0
+		}
 	}
 	if verbs[r.verb].changes && rs.waiting.count > 0 {
 		rs.waiting.changesLocked(r, targets) //mutant:own-changes-are-not-counted
@@ -233,7 +240,7 @@ func (w *view) noQuorumError(start time.Time, v quorum.Votes, needed int, late t
 // validityOf is how long a LOCK or an EXTEND took, and what is left of its TTL: step 4 of "The Redlock
 // algorithm". The drift is in what the masters were asked for (clock.Padded).
 func (c *Client) validityOf(r *round, d *deferred) (elapsed, validity time.Duration) {
-	ttl := min(r.op.ttl, r.view.maxTTL-r.op.delay()) // a max_ttl may have been lowered before the launch //mutant:the-delay-is-told-as-validity
+	ttl := min(r.op.ttl, r.view.ceiling-r.op.delay()) // the ceiling may have been lowered before the launch //mutant:the-delay-is-told-as-validity
 	elapsed = c.elapsed(r, d)
 	return elapsed, ttl - elapsed //mutant:elapsed-left-out
 }

@@ -74,6 +74,7 @@ type Flow struct {
 	burst  int
 	lastAt time.Duration // when the last operation was started, on Client.own
 	deepAt time.Duration // when the last was that came in a deep pipeline
+	held   bool          // see admission.hold
 }
 
 const (

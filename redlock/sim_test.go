@@ -320,6 +320,9 @@ func simulate(t *testing.T, seed uint64, prepare ...func(*world)) {
 					o.MaxTTL, o.MaxHold = time.Minute, time.Hour
 				}
 				w.clocks.options(o)
+				if seed%2 == 0 && o.MaxTTL == w.maxTTL {
+					o.firstCeiling = (w.maxTTL / 3).Truncate(ms) // locks above it have it raised, and it falls again
+				}
 				if profile.members {
 					o.FoundingWait = 2 * w.maxTTL // no max_ttl is longer
 				}
@@ -380,6 +383,22 @@ func simulate(t *testing.T, seed uint64, prepare ...func(*world)) {
 			w.tallies.virtual = time.Since(w.began)
 		})
 	})
+}
+
+// keepCeiling raises the ceiling as far as it goes, and keeps it there: what follows is measured in round trips.
+func (w *world) keepCeiling() {
+	for _, p := range w.proxies {
+		p.Client.mu.Lock()
+		p.ceiling.used = map[time.Duration]time.Time{p.MaxTTL() + ms: time.Now().Add(time.Hour)} // no use of now takes its place
+		p.Client.mu.Unlock()
+		w.until("the ceiling has risen", func() bool {
+			c := p.lock(one("ceiling", p.MaxTTL()))
+			if c.Held {
+				p.unlock(c.Token, "ceiling")
+			}
+			return c.Held
+		})
+	}
 }
 
 // aftermath checks that nothing is left of all the faults: every master gets its vote back, every key ends within its TTL, nothing
@@ -447,6 +466,7 @@ func (w *world) aftermath() {
 		}
 		p.Client.mu.Unlock()
 	}
+	w.keepCeiling()
 	w.checkHead()
 	w.checkWakes()
 	w.checkSettles()

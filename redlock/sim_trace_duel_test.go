@@ -65,7 +65,7 @@ type duellist struct {
 // step looks at the masters, and does what follows, or something that an operator may ask for.
 func (d *duellist) step() {
 	rng, opts := d.rng, d.options().withDefaults()
-	opts.MaxTTL = 50 * ms
+	opts.MaxTTL, opts.firstCeiling = 80*ms, 50*ms
 	delay := func() time.Duration { return upTo(rng, 5*ms) }
 	for place := range d.paths {
 		a, b := delay(), delay()
@@ -102,24 +102,24 @@ func (d *duellist) step() {
 	v.Teach(ctx, told[:rng.IntN(len(told)+1)], chosen)
 }
 
-// child is the next record: what is due by itself, a voter that becomes a learner, or another max_ttl.
+// child is the next record: what is due by itself, a voter that becomes a learner, or a ceiling that rises or falls.
 func (d *duellist) child(v *member.Survey, parent *member.Record) *member.Record {
 	opts := d.options().withDefaults()
 	drift := opts.drift()
 	n := &member.Situation{Record: parent, Survey: v, Drift: drift, Paused: func(int) bool { return false },
-		Left: func(timer string) time.Duration { return parent.Wait - v.Began.Sub(d.since[parent.Lineage+timer]) }}
+		Left:         func(timer string) time.Duration { return parent.Wait - v.Began.Sub(d.since[parent.Lineage+timer]) },
+		FirstCeiling: opts.firstCeiling, InUse: parent.Ceiling}
+	switch d.rng.IntN(4) { // the ceiling rises, or falls
+	case 0:
+		n.Wanted = opts.MaxTTL
+	case 1:
+		n.InUse = 0
+	}
 	child := n.Next().Child
 	if child == nil {
 		child = parent.Child()
 		if one := &child.Seats[d.rng.IntN(len(child.Seats))]; d.rng.IntN(3) == 0 && one.State == member.Voter && parent.Voters() > parent.Quorum() {
 			one.State, one.Since = member.Learner, child.Version
-		}
-	}
-	if ttl := 50*ms + upTo(d.rng, 50*ms).Truncate(ms); d.rng.IntN(4) == 0 && child.Wait == parent.Wait {
-		if child.MaxTTL = ttl; ttl < parent.MaxTTL {
-			child.TTLSince = child.Version
-		} else {
-			child.Wait = max(child.Wait, child.Needed(drift))
 		}
 	}
 	if child.Seal(); member.CheckChild(parent, child) != nil {

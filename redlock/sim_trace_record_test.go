@@ -89,7 +89,7 @@ func (t *tracedRecords) tla() string {
 				masters = append(masters, strconv.Itoa(at))
 			}
 		}
-		list = append(list, fmt.Sprintf("[quorum |-> %d, maxTTL |-> %d, masters |-> {%s}]", len(r.Seats)/2+1, r.MaxTTL.Milliseconds(), strings.Join(masters, ", ")))
+		list = append(list, fmt.Sprintf("[quorum |-> %d, maxTTL |-> %d, masters |-> {%s}]", len(r.Seats)/2+1, r.Ceiling.Milliseconds(), strings.Join(masters, ", ")))
 	}
 	return "<<" + strings.Join(list, ", ") + ">>"
 }
@@ -129,7 +129,7 @@ func (r *traceRecorder) recordTrace() *trace {
 			seats = append(seats, fmt.Sprintf(`[n |-> %d, name |-> %d, memory |-> %d, st |-> "%s", since |-> %d]`, s.Number, names.of(s.Name), memory(s.Memory), letters[s.State], s.Since))
 		}
 		list = append(list, fmt.Sprintf("[gen |-> %d, lineage |-> %d, v |-> %d, parent |-> %d, maxTTL |-> %d, wait |-> %d, ttlSince |-> %d, roster |-> %d,\n  seats |-> <<%s>>]",
-			c.Generation, lineages.of(c.Lineage), c.Version, r.records.number[c.Parent], c.MaxTTL.Milliseconds(), c.Wait.Milliseconds(),
+			c.Generation, lineages.of(c.Lineage), c.Version, r.records.number[c.Parent], c.Ceiling.Milliseconds(), c.Wait.Milliseconds(),
 			c.TTLSince, c.Roster, strings.Join(seats, ", ")))
 	}
 	t := &trace{name: fmt.Sprintf("seed %d (%s), the membership", r.w.seed, r.w.profile.name)}

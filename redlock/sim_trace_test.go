@@ -431,7 +431,7 @@ func (r *traceRecorder) traceOf(key string) *trace {
 	t := &trace{name: fmt.Sprintf("seed %d (%s), %s", r.w.seed, r.w.profile.name, key)}
 	shortest := r.w.maxTTL
 	for _, record := range r.records.all {
-		shortest = min(shortest, record.MaxTTL)
+		shortest = min(shortest, record.Ceiling)
 	}
 	t.head = fmt.Sprintf("longest |-> %d, records |-> %s", shortest.Milliseconds(), r.records.tla())
 	// A token that no master has set, and that nobody was granted, is left out.

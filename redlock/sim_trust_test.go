@@ -172,7 +172,7 @@ func (n *nemesis) foreignName(p *incarnation) {
 	}
 	i := w.behind[other]
 	runID := conn.ParseInfo(outside(w, w.masters[i], "INFO", "server").(string))["run_id"]
-	fleet := (&member.Record{Generation: 1, Lineage: member.Nonce(), MaxTTL: w.maxTTL, Wait: 2 * w.maxTTL,
+	fleet := (&member.Record{Generation: 1, Lineage: member.Nonce(), MaxTTL: w.maxTTL, Ceiling: w.maxTTL, Wait: 2 * w.maxTTL,
 		Seats: []member.Seat{{Name: "theirs", Addr: addrOf(other), Memory: member.NewMemory(runID), State: member.Voter}}}).Seal()
 	outside(w, w.masters[i], "DEL", lua.MembersKey)
 	outside(w, w.masters[i], "HSET", lua.MembersKey, "v", fleet.ShownBy(fleet.Seats[0].Memory), "r", fleet.Text)

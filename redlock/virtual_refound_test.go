@@ -99,7 +99,7 @@ func TestRefound(t *testing.T) {
 					before.Wait+member.RecheckWithin(before.Wait))
 			}
 		}
-		if r := s.membership(5); r.Fleet() != before.Fleet() || r.Generation != before.Generation+1 || r.MaxTTL != before.MaxTTL || r.Roster != before.Roster+1 {
+		if r := s.membership(5); r.Fleet() != before.Fleet() || r.Generation != before.Generation+1 || r.Ceiling != before.Ceiling || r.Roster != before.Roster+1 {
 			s.Errorf("got %s, want the next founding of %s", r.Text, before.Text)
 		}
 		next := s.start(func(o *Options) { o.MaxTTL, o.Masters = 2*time.Second, s.refounds(0, 1, 5).Masters })

@@ -84,7 +84,8 @@ func (s *stage) proxy() *proxy {
 }
 
 func (p *proxy) options() Options {
-	o := Options{FoundingWait: 10 * ms, ClockStepMax: 10 * ms} // clocks in virtual time step only where a test has them step
+	// Clocks in virtual time step only where a test has them step, and the ceiling rises and falls only where a test has it do so.
+	o := Options{MaxTTL: time.Minute, FoundingWait: 10 * ms, ClockStepMax: 10 * ms, firstCeiling: 24 * time.Hour}
 	for i := range cmp.Or(p.s.named, len(p.s.masters)) {
 		o.Masters = append(o.Masters, Master{Addr: addrOf(i), Dialer: p.dial})
 	}

@@ -30,6 +30,16 @@ func (ws *waiting) attemptLocked(op *Op, d *deferred) {
 	}
 }
 
+// raisedLocked goes on with a LOCK whose ceiling was raised.
+func (ws *waiting) raisedLocked(op *Op, d *deferred) {
+	switch w := op.waiter; {
+	case w == nil:
+		ws.client.launchAttemptLocked(op, d)
+	case !w.answered && w.attempt == nil && w.isHead():
+		ws.attemptLocked(op, d)
+	}
+}
+
 // retryDelay is random, so that several clients do not split the votes again and again. free is how
 // long the holder's keys still live, if that is known, else 0: the delay ends by then.
 func (o *Options) retryDelay(free time.Duration) time.Duration {

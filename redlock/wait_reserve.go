@@ -61,7 +61,7 @@ type reservation struct {
 func (ws *waiting) startReservingLocked(op *Op, d *deferred) {
 	w := op.waiter
 	w.moves, w.reservation.held = 0, 0
-	w.reservation.patience = min(max(2*w.reservation.patience, reservePatience), ws.fleet.view.Load().maxTTL)
+	w.reservation.patience = min(max(2*w.reservation.patience, reservePatience), ws.fleet.view.Load().ceiling)
 	// A token for each reservation: the release of an earlier one cannot hit it.
 	w.reservation.token = ws.tokens.make(d.now)
 }
@@ -87,7 +87,7 @@ func (ws *waiting) limitReservingLocked(op *Op) {
 // their TTL, and the quorum of the last step has all of them.
 func (ws *waiting) reserveLocked(op *Op, d *deferred) {
 	w := op.waiter
-	ttl := min(2*w.reservation.patience, ws.fleet.view.Load().maxTTL)
+	ttl := min(2*w.reservation.patience, ws.fleet.view.Load().ceiling)
 	r := &round{verb: verbReserve, token: w.reservation.token, ttlMs: ttl.Milliseconds(), start: time.Now(), op: op}
 	r.setKeys(w.keys[:w.reservation.held+1]...)
 	ws.client.askLocked(r, d)

@@ -1,7 +1,8 @@
--- Raises the floor of fences of a master that is to vote.
+-- Raises the floor of fences of a master that is to vote, and gives it the notes of those who follow the
+-- membership.
 --
 -- KEYS   the membership (states.lua), the floor
--- ARGV   what the master shows, the floor
+-- ARGV   what the master shows, the floor; fields and values of the notes
 -- reply  1 done, 0 it shows something else, -2 the floor is more than a day ahead of the master's
 --        clock: as with a fence, somebody's clock is wrong, and the master would give no fence until
 --        then
@@ -19,5 +20,8 @@ if tonumber(redis.call('GET', KEYS[2]) or 0) < tonumber(ARGV[2]) then --mutant:a
     return -2
   end
   redis.call('SET', KEYS[2], ARGV[2])
+end
+for i = 3, #ARGV, 2 do
+  redis.call('HSET', KEYS[1], ARGV[i], ARGV[i + 1])
 end
 return 1

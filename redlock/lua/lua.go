@@ -46,6 +46,7 @@ var (
 	Clamp      = loaded("clamp")
 	MemberBeat = loaded("member_beat")
 	Watch      = loaded("watch")
+	Follow     = loaded("follow")
 
 	CopyRead    = loaded("copy_read")
 	CopyGive    = loaded("copy_give")

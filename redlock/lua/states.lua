@@ -17,6 +17,9 @@
 --   c:<client>
 --           TIME of this master, in ms, when a client last said something of its clock, and what
 --           (watch.lua)
+--   f:<client>
+--           TIME of this master, in ms, when a client last went by the record that it showed, the digest of
+--           that, and the longest TTL that the client was asked for lately (follow.lua)
 --   h:<seat>
 --           TIME of this master, in ms, when a proxy last said that it hears the listed memory of this
 --           seat

@@ -36,16 +36,16 @@ func checkDescent(parent, child *Record) error {
 
 func checkStepOfTimes(parent, child *Record) error {
 	ttlSince := parent.TTLSince
-	if child.MaxTTL < parent.MaxTTL {
+	if child.Ceiling < parent.Ceiling || child.Ceiling == parent.Ceiling && child.Wait > parent.Wait {
 		ttlSince = child.Version
 	}
 	switch {
-	case child.MaxTTL < parent.MaxTTL && child.Wait != parent.Wait: //mutant:the-wait-is-lowered-with-max_ttl
-		return fmt.Errorf("max_ttl is lowered from %s to %s together with the wait: locks of the longer max_ttl still live", parent.MaxTTL, child.MaxTTL)
-	case child.MaxTTL > parent.MaxTTL && child.Wait < parent.Wait:
-		return fmt.Errorf("max_ttl rises from %s to %s, and the wait is lowered from %s to %s", parent.MaxTTL, child.MaxTTL, parent.Wait, child.Wait)
+	case child.Ceiling < parent.Ceiling && child.Wait != parent.Wait: //mutant:the-wait-is-lowered-with-max_ttl
+		return fmt.Errorf("the ceiling is lowered from %s to %s together with the wait: locks of the longer one still live", parent.Ceiling, child.Ceiling)
+	case child.Ceiling > parent.Ceiling && child.Wait < parent.Wait:
+		return fmt.Errorf("the ceiling rises from %s to %s, and the wait is lowered from %s to %s", parent.Ceiling, child.Ceiling, parent.Wait, child.Wait)
 	case child.TTLSince != ttlSince:
-		return fmt.Errorf("it says that max_ttl was last lowered at version %d, and that was version %d", child.TTLSince, ttlSince)
+		return fmt.Errorf("it says that the ceiling was last lowered at version %d, and that was version %d", child.TTLSince, ttlSince)
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"redlockd/redlock/clock"
 	"redlockd/redlock/conn"
 )
 
@@ -23,7 +24,7 @@ import (
 
 // Founding decides whether the survey allows one, and returns its record. base is the last record that
 // is known of the fleet; nil: nothing is known of any, so the options name the seats. FoundingWait of
-// the options is 0 where base was in force until now.
+// the options is 0 where this client followed base until now: else locks of up to max_ttl may live.
 //
 // Nil: there is nothing to found, and why is ""; or it is not possible yet, and why says what is
 // missing. Else why names the master whose word alone makes the wait so long: nobody can tell whether
@@ -32,9 +33,16 @@ func (s *Survey) Founding(base *Record, opts Options) (f *Record, why string) {
 	f = Vacated(base, opts)
 	reached, longest := 0, f.Wait                                   // the longest wait, and the longest that a max_ttl needs
 	needed := max(f.Needed(opts.Drift), wholeMs(opts.FoundingWait)) //mutant:a-founding-forgets-founding_wait
+	mayLive := func(ttl time.Duration) {
+		if opts.FoundingWait > 0 {
+			needed = max(needed, wholeMs(clock.QuarantineOf(ttl, opts.Drift))) //mutant:a-founding-trusts-a-ceiling-of-long-ago
+		}
+	}
+	mayLive(f.MaxTTL)
 	know := func(r *Record) {
 		longest = max(longest, r.Wait)             //mutant:a-founding-forgets-a-longer-wait
 		needed = max(needed, r.Needed(opts.Drift)) //mutant:a-founding-forgets-a-longer-max_ttl
+		mayLive(r.MaxTTL)
 	}
 	others := make(map[string][]string) // names, by what keeps them from being members
 	for one := range f.EachSeat() {
@@ -101,6 +109,7 @@ func (s *Survey) Founding(base *Record, opts Options) (f *Record, why string) {
 // those that the options name where base is nil, without memories.
 func Vacated(base *Record, opts Options) *Record {
 	f := &Record{MaxTTL: opts.MaxTTL.Truncate(time.Millisecond), Lineage: Nonce()}
+	f.Ceiling = min(f.MaxTTL, opts.LowestCeiling())
 	f.Wait = f.Needed(opts.Drift)
 	if base == nil {
 		for i, m := range opts.Masters {
@@ -110,7 +119,8 @@ func Vacated(base *Record, opts Options) *Record {
 	}
 	f.Generation, f.Roster = base.Generation, base.Roster
 	f.Lineage = base.Lineage[:FleetLen] + f.Lineage[FleetLen:]
-	f.MaxTTL, f.Wait = base.MaxTTL, max(f.Wait, base.Wait)
+	f.MaxTTL, f.Ceiling, f.Wait = base.MaxTTL, base.Ceiling, base.Wait
+	f.Wait = max(f.Wait, f.Needed(opts.Drift))
 	for s := range base.EachSeat() {
 		if s.State != Leaving {
 			f.Seats = append(f.Seats, Seat{Number: s.Number, Name: s.Name, Addr: s.Addr, State: Vacant})

@@ -23,11 +23,17 @@ type Membership struct {
 	// Lineage is LineageText of the record, Version counts the steps since the founding.
 	Lineage string
 	Version int64
-	// MaxTTL is the longest TTL in force; Wait is how long a master has no vote that may have forgotten
-	// locks, where too few others can tell it what it held.
-	MaxTTL, Wait time.Duration
-	// Lowering: Wait is longer than MaxTTL needs, because longer locks may still live. It is lowered after
-	// WaitLeft.
+	// MaxTTL is the longest TTL that may be asked for, Ceiling the longest that may run: a lock above it has
+	// it raised first. RaisedBy says who last did so; "": it is not known, or was not raised.
+	MaxTTL, Ceiling time.Duration
+	RaisedBy        string
+	// Wait is how long a master has no vote that may have forgotten locks, where too few others can tell it
+	// what it held.
+	Wait time.Duration
+	// Behind says whom the ceiling waits for before it rises (Followers.Behind); "": nobody.
+	Behind string
+	// Lowering: Wait is longer than Ceiling needs, because longer locks may still live, or are about to. It
+	// is lowered after WaitLeft. What a founding, and a rise of the ceiling, have on top does not count.
 	Lowering bool
 	WaitLeft time.Duration
 	// Needed is how many votes a lock needs.
@@ -42,6 +48,22 @@ type Membership struct {
 	// "": write into the options what Seats says.
 	ToDo string
 }
+
+// RaisedField is the field of the hash that says, for people, who last had the ceiling raised.
+const RaisedField = "raised"
+
+// RaisedBy is what the voters of r say of that.
+func RaisedBy(s *Survey, r *Record) string {
+	for _, f := range VotersOf(s, r) {
+		if by := f.Fields[RaisedField]; by != "" {
+			return conn.Sanitize(by[:min(len(by), raisedMax)])
+		}
+	}
+	return ""
+}
+
+// raisedMax bounds it, in bytes.
+const raisedMax = 300
 
 // Voters is how many masters have a vote.
 func (m Membership) Voters() (n int) {
@@ -137,8 +159,8 @@ type Copying struct {
 
 // Membership is the record for people.
 func (r *Record) Membership(o Options) Membership {
-	all := Membership{Known: true, Lineage: r.LineageText(), Version: r.Version, MaxTTL: r.MaxTTL, Wait: r.Wait,
-		Lowering: r.Wait > r.Needed(o.Drift), Needed: r.Quorum(), Differences: FileDiffers(r, o), ToDo: CorrectsRecord(r, o)}
+	all := Membership{Known: true, Lineage: r.LineageText(), Version: r.Version, MaxTTL: r.MaxTTL, Ceiling: r.Ceiling, Wait: r.Wait,
+		Lowering: r.Wait > r.Needed(o.Drift)+RecheckWithin(r.Wait)+time.Millisecond, Needed: r.Quorum(), Differences: FileDiffers(r, o), ToDo: CorrectsRecord(r, o)}
 	for s := range r.EachSeat() {
 		all.Seats = append(all.Seats, SeatInfo{Name: s.Name, Addr: o.MasterAt(s.Name, s.Addr).FullAddr(), State: s.State, NeverVoted: r.neverVoted(s), Memory: s.Memory, Since: s.Since})
 	}

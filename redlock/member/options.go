@@ -27,4 +27,7 @@ type Options struct {
 
 	// ReadOnly has a survey name no memory.
 	ReadOnly bool
+
+	// FirstCeiling is for tests; 0: the one of this package.
+	FirstCeiling time.Duration
 }

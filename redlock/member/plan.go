@@ -51,6 +51,16 @@ type Situation struct {
 	// Skew is Options.ClockSkewMax.
 	Skew  time.Duration
 	Drift clock.Drift
+	// FirstCeiling is the lowest that there is.
+	FirstCeiling time.Duration
+	// Wanted is the longest TTL that operations here wait for to be allowed; 0: none does.
+	Wanted time.Duration
+	// Behind: somebody may still follow a record before this one (Followers.Behind).
+	Behind bool
+	// OlderClient is what the function says.
+	OlderClient bool
+	// InUse is the longest TTL that was asked for during one wait, as far as is known.
+	InUse time.Duration
 }
 
 // Next decides what the next record is, as far as no operator asks for anything. No change: the child
@@ -107,10 +117,7 @@ func (n *Situation) Next() Decision {
 			d.Raise = append(d.Raise, s.Number)
 		}
 	}
-	if needed := r.Needed(n.Drift); r.Wait > needed && n.Left(r.TTLStampField()) <= 0 { //mutant:the-wait-is-lowered-at-once
-		d.change("the wait is %v", needed)
-		child.Wait = needed
-	}
+	n.planTimes(&d)
 	if removed { // a smaller quorum must not miss what the larger one knew //mutant:a-smaller-quorum-knows-no-fences
 		told := 0
 		var silent []int

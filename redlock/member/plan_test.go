@@ -31,7 +31,7 @@ func processMemory(place, nth int) string { return fmt.Sprintf("run%d:%016x", pl
 // votersRecord is version 7 of n voters.
 func votersRecord(n int) *Record {
 	r := &Record{Generation: 3, Lineage: ourLineage, Version: 7, Parent: strings.Repeat("5a", DigestLen/2),
-		MaxTTL: 2 * time.Second, Wait: 3 * time.Second}
+		MaxTTL: 2 * time.Second, Ceiling: 2 * time.Second, Wait: 3 * time.Second}
 	for i := range n {
 		r.Seats = append(r.Seats, Seat{Number: i, Name: fmt.Sprint("m", i), Addr: fmt.Sprint("m", i), Memory: processMemory(i, 1), State: Voter})
 	}
@@ -395,7 +395,7 @@ func TestFounding(t *testing.T) {
 	long := func(r *Record) { r.Wait = time.Hour }
 	records := map[string]*Record{
 		"later": later, "last": later.Changed(func(r *Record) { r.Generation, r.Seats = 5, slices.Delete(r.Seats, 1, 2) }),
-		"raised": own.Changed(func(r *Record) { r.Version, r.Parent, r.MaxTTL = 8, own.Digest, 7900*ms }),
+		"raised": own.Changed(func(r *Record) { r.Version, r.Parent, r.MaxTTL, r.Ceiling = 8, own.Digest, 7900*ms, 7900*ms }),
 		"longer": own.Changed(long), "later with longer": later.Changed(long),
 		"child with longer": own.Changed(func(r *Record) { r.Version, r.Parent, r.Wait = 8, own.Digest, time.Hour }),
 	}
@@ -727,7 +727,7 @@ func TestPlanOfAClockOutOfStep(t *testing.T) {
 		for _, i := range tt.behind {
 			s.Reports[i].shown(r.Seats[i].Memory, r.Changed(func(r *Record) { r.Version-- }))
 		}
-		n := &Situation{Record: r, Survey: s, Left: func(string) time.Duration { return time.Hour }, Paused: func(place int) bool { return place == tt.paused },
+		n := &Situation{Record: r, Survey: s, Left: func(string) time.Duration { return time.Hour }, FirstCeiling: time.Minute, Paused: func(place int) bool { return place == tt.paused },
 			OutOfStep: func(place int) string {
 				if slices.Contains(tt.out, place) {
 					return "its clock gained"

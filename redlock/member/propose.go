@@ -29,12 +29,7 @@ func ChildToPropose(parent *Record, ready []*Report, settled []*Record, own *Rec
 		all = append(all, accepted{"~", r}) // above the digits of every ballot
 		shows[r.Digest]++
 	}
-	silent := -len(ready) - len(settled)
-	for s := range parent.EachSeat() {
-		if s.State.occupied() {
-			silent++
-		}
-	}
+	silent := listedBy(parent) - len(ready) - len(settled)
 	slices.SortStableFunc(all, func(a, b accepted) int { return strings.Compare(b.ballot, a.ballot) }) //mutant:the-child-of-a-lower-ballot-is-taken
 	for _, a := range all {
 		if shows[a.child.Digest]+silent >= parent.Quorum() && CheckChild(parent, a.child) == nil { //mutant:a-child-that-cannot-have-been-chosen-is-taken-over
@@ -45,11 +40,20 @@ func ChildToPropose(parent *Record, ready []*Report, settled []*Record, own *Rec
 }
 
 // FoundingToPropose is the founding to propose: the one of the highest ballot that was accepted, if a
-// quorum of what it lists is there, else own. One whose masters have forgotten since can never be
-// chosen.
+// quorum of what it lists is there and it can have been chosen, else own. One whose masters have forgotten
+// since can never be chosen, and one that few have accepted may wait for less than is needed by now.
 func FoundingToPropose(ready []*Report, own *Record) *Record {
+	shows := make(map[string]int)
+	for _, a := range ready {
+		if a.Accepted != nil {
+			shows[a.Accepted.Digest]++
+		}
+	}
 	founding, highest := own, ""
 	for _, a := range ready {
+		if a.Accepted != nil && shows[a.Accepted.Digest]+listedBy(a.Accepted)-len(a.Accepted.Among(ready)) < a.Accepted.Quorum() { //mutant:a-founding-that-cannot-have-been-chosen-is-taken-over
+			continue
+		}
 		if a.AcceptedBallot <= highest || !a.Accepted.founds() || len(a.Accepted.Among(ready)) < a.Accepted.Quorum() { //mutant:a-founding-of-lost-memories-is-in-the-way //mutant:a-founding-takes-over-a-child
 			continue
 		}

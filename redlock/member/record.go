@@ -59,8 +59,9 @@ import (
 const (
 	// RecordMax bounds the text of a record, in bytes.
 	RecordMax = 4 << 10
-	// recordForm begins the text of a record. A redlockd that reads another form refuses it.
-	recordForm = "2"
+	// recordForm begins the text of a record whose max_ttl is its ceiling, recordFormCeiling that of
+	// another one. A redlockd that reads another form refuses it.
+	recordForm, recordFormCeiling = "2", "3"
 	// countMax bounds versions, generations and the other counts, so that Lua's numbers hold them exactly.
 	countMax = 1_000_000_000_000_000
 	// recordWaitMax bounds the times of a record. A day is the longest max_ttl, and a wait is at most
@@ -121,12 +122,14 @@ type Record struct {
 	// Parent is the digest of the record before this one, "" at a founding.
 	Parent string
 
-	// MaxTTL and Wait are whole milliseconds.
+	// MaxTTL is the longest TTL that may be asked for. It, Ceiling and Wait are whole milliseconds.
 	MaxTTL time.Duration
-	// Wait is what passes before a seat gains a vote or is removed. It is lowered to what MaxTTL needs
+	// Ceiling is the longest TTL that may run (ceiling.go).
+	Ceiling time.Duration
+	// Wait is what passes before a seat gains a vote or is removed. It is lowered to what Ceiling needs
 	// when it has passed since TTLSince.
 	Wait time.Duration
-	// TTLSince is the version at which MaxTTL was last lowered, 0 at a founding.
+	// TTLSince is the version at which Ceiling was last lowered, or Wait raised alone; 0 at a founding.
 	TTLSince int64
 
 	// Roster counts the steps that added or removed seats.
@@ -221,6 +224,16 @@ func (r *Record) EachSeat() iter.Seq[*Seat] {
 	}
 }
 
+// listedBy is how many memories a record lists.
+func listedBy(r *Record) (n int) {
+	for s := range r.EachSeat() {
+		if s.State.occupied() {
+			n++
+		}
+	}
+	return n
+}
+
 // Voters is how many of its seats vote.
 func (r *Record) Voters() int {
 	n := 0
@@ -267,27 +280,31 @@ func (r *Record) Check() error {
 	return r.checkSeats()
 }
 
-// Needed is the wait that MaxTTL needs, by the drift of this client. Wait is longer after MaxTTL was
-// lowered, and after a founding.
-func (r *Record) Needed(d clock.Drift) time.Duration { return wholeMs(clock.QuarantineOf(r.MaxTTL, d)) }
+// Needed is the wait that Ceiling needs, by the drift of this client. Wait is longer while Ceiling is
+// raised, after it was lowered, and after a founding.
+func (r *Record) Needed(d clock.Drift) time.Duration {
+	return wholeMs(clock.QuarantineOf(r.Ceiling, d))
+}
 
 // Quarantine is for how long a memory has no vote under r that may have forgotten locks: its wait, or
 // longer where the drift of this client needs that.
 func (r *Record) Quarantine(d clock.Drift) time.Duration {
-	return max(r.Wait, clock.QuarantineOf(r.MaxTTL, d))
+	return max(r.Wait, clock.QuarantineOf(r.Ceiling, d))
 }
 
 func (r *Record) checkTimes() error {
-	for _, d := range []time.Duration{r.MaxTTL, r.Wait} {
+	for _, d := range []time.Duration{r.MaxTTL, r.Ceiling, r.Wait} {
 		if d <= 0 || d > recordWaitMax || d%time.Millisecond != 0 {
 			return fmt.Errorf("%s is no time in whole milliseconds up to %s", d, recordWaitMax)
 		}
 	}
 	switch {
-	case r.Wait < r.MaxTTL: //mutant:a-wait-shorter-than-max_ttl
-		return fmt.Errorf("the wait %s is shorter than max_ttl = %s", r.Wait, r.MaxTTL)
+	case r.Ceiling > r.MaxTTL:
+		return fmt.Errorf("the ceiling %s is above max_ttl = %s", r.Ceiling, r.MaxTTL)
+	case r.Wait < r.Ceiling: //mutant:a-wait-shorter-than-max_ttl
+		return fmt.Errorf("the wait %s is shorter than the ceiling %s", r.Wait, r.Ceiling)
 	case r.TTLSince > r.Version:
-		return fmt.Errorf("max_ttl was lowered at version %d, after this version %d", r.TTLSince, r.Version)
+		return fmt.Errorf("the ceiling was lowered at version %d, after this version %d", r.TTLSince, r.Version)
 	}
 	return nil
 }

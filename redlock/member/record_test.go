@@ -20,7 +20,7 @@ func memoryOf(process string) string { return fmt.Sprintf("%s:%016x", process, 7
 func testRecord() *Record {
 	r := &Record{
 		Generation: 3, Lineage: "0123456789abcdef", Version: 7, Parent: strings.Repeat("5a", DigestLen/2),
-		MaxTTL: 20 * time.Second, Wait: time.Minute, TTLSince: 4, Roster: 2,
+		MaxTTL: 20 * time.Second, Ceiling: 20 * time.Second, Wait: time.Minute, TTLSince: 4, Roster: 2,
 		Seats: []Seat{
 			{Number: 0, Name: "m0", Addr: "10.0.0.1:6379", Memory: memoryOf("a"), State: Voter},
 			{Number: 1, Name: "m1, ä|;%", Addr: "[::1]:6379", Memory: memoryOf("b"), State: Voter, Since: 2},
@@ -119,8 +119,10 @@ func TestRecordsAreRefused(t *testing.T) {
 		{"version", "no count", func(r *Record) { r.Version = countMax + 1 }},
 		{"generation", "no count", func(r *Record) { r.Generation = -1 }},
 		{"max_ttl of no time", "whole milliseconds", func(r *Record) { r.MaxTTL = 0 }},
+		{"a ceiling of no time", "whole milliseconds", func(r *Record) { r.Ceiling = 0 }},
+		{"a ceiling above max_ttl", "the ceiling 21s is above max_ttl = 20s", func(r *Record) { r.Ceiling = 21 * time.Second }},
 		{"a wait of years", "whole milliseconds", func(r *Record) { r.Wait = 2 * recordWaitMax }},
-		{"wait below max_ttl", "is shorter than max_ttl = 20s", func(r *Record) { r.Wait = r.MaxTTL - time.Millisecond }},
+		{"wait below the ceiling", "is shorter than the ceiling 20s", func(r *Record) { r.Wait = r.Ceiling - time.Millisecond }},
 		{"max_ttl of the future", "after this version", func(r *Record) { r.TTLSince = 8 }},
 		{"no seats", "0 seats", func(r *Record) { r.Seats = nil }},
 		{"too many seats", "16 seats", func(r *Record) {
@@ -161,13 +163,13 @@ func TestRecordsAreRefused(t *testing.T) {
 		}
 	}
 	r := testRecord()
-	r.MaxTTL += time.Microsecond // a text would lose it
+	r.Ceiling += time.Microsecond // a text would lose it
 	wantRefusal(t, "microseconds", r.Check(), "whole milliseconds")
 }
 
 func TestRecordsAtTheirBounds(t *testing.T) {
 	full := testRecord()
-	full.Generation, full.MaxTTL, full.Wait, full.Seats = countMax, recordWaitMax, recordWaitMax, nil
+	full.Generation, full.MaxTTL, full.Ceiling, full.Wait, full.Seats = countMax, recordWaitMax, recordWaitMax-time.Millisecond, recordWaitMax, nil
 	for i := range quorum.MaxMasters {
 		full.Seats = append(full.Seats, Seat{Number: i, Name: fmt.Sprint(i), Addr: fmt.Sprint(i), State: Vacant})
 	}
@@ -207,7 +209,9 @@ func TestTextsOfNoRecordAreRefused(t *testing.T) {
 	text := testRecord().Text
 	for _, tc := range []struct{ name, text, want string }{
 		{"nothing", "", "form"},
-		{"another form", "3" + text[1:], "reads form 2"},
+		{"another form", "4" + text[1:], "reads the forms 2 and 3"},
+		{"a ceiling without max_ttl", "3" + text[1:], "9 fields, not 10"},
+		{"the same ceiling and max_ttl, in the other form", strings.Replace("3"+text[1:], ";4;2;", ";4;2;20000;", 1), "not written as"},
 		{"long", text + strings.Repeat("x", RecordMax), "at most 4096"},
 		{"fields missing", "2;3-0123456789abcdef;7", "3 fields"},
 		{"fields too many", strings.Replace(text, ";7;", ";7;7;", 1), "10 fields"},
@@ -294,10 +298,12 @@ func TestStepsAreAllowed(t *testing.T) {
 			c.Seat(3).State = Voter
 		}},
 		{"raise max_ttl", "", func(c *Record) { c.MaxTTL = 50 * time.Second }},
-		{"raise max_ttl and wait", "", func(c *Record) { c.MaxTTL, c.Wait = 90*time.Second, 95*time.Second }},
-		{"lower max_ttl", "", func(c *Record) { c.MaxTTL, c.TTLSince = 2*time.Second, 8 }},
+		{"raise max_ttl and the ceiling", "", func(c *Record) { c.MaxTTL, c.Ceiling = 50*time.Second, 50*time.Second }},
+		{"raise max_ttl, the ceiling and the wait", "", func(c *Record) { c.MaxTTL, c.Ceiling, c.Wait = 90*time.Second, 90*time.Second, 95*time.Second }},
+		{"lower the ceiling", "", func(c *Record) { c.Ceiling, c.TTLSince = 2*time.Second, 8 }},
+		{"lower max_ttl and the ceiling", "", func(c *Record) { c.MaxTTL, c.Ceiling, c.TTLSince = 2*time.Second, 2*time.Second, 8 }},
 		{"lower the wait", "", func(c *Record) { c.Wait = 21 * time.Second }},
-		{"raise the wait", "", func(c *Record) { c.Wait += time.Second }},
+		{"raise the wait", "", func(c *Record) { c.Wait, c.TTLSince = c.Wait+time.Second, 8 }},
 	})
 }
 
@@ -310,14 +316,15 @@ func TestStepsAreRefused(t *testing.T) {
 		{"a version left out", "it follows version 7", func(c *Record) { c.Version = 9 }},
 		{"another parent", "made from another version 7", func(c *Record) { c.Parent = strings.Repeat("6b", DigestLen/2) }},
 
-		{"max_ttl raised above the wait", "is shorter than max_ttl = 1m30s", func(c *Record) { c.MaxTTL = 90 * time.Second }},
-		{"wait lowered with max_ttl", "locks of the longer max_ttl still live", func(c *Record) {
-			c.MaxTTL, c.Wait, c.TTLSince = 2*time.Second, 3*time.Second, 8
+		{"a ceiling raised above the wait", "is shorter than the ceiling 1m30s", func(c *Record) { c.MaxTTL, c.Ceiling = 90*time.Second, 90*time.Second }},
+		{"a wait raised without its version", "last lowered at version 4", func(c *Record) { c.Wait += time.Second }},
+		{"wait lowered with the ceiling", "locks of the longer one still live", func(c *Record) {
+			c.Ceiling, c.Wait, c.TTLSince = 2*time.Second, 3*time.Second, 8
 		}},
-		{"max_ttl lowered without its version", "last lowered at version 4", func(c *Record) { c.MaxTTL = 2 * time.Second }},
-		{"the version of max_ttl without lowering it", "last lowered at version 8", func(c *Record) { c.TTLSince = 8 }},
-		{"wait lowered while max_ttl is raised", "max_ttl rises from 20s to 30s, and the wait is lowered from 1m0s to 32s", func(c *Record) {
-			c.MaxTTL, c.Wait = 30*time.Second, 32*time.Second
+		{"a ceiling lowered without its version", "last lowered at version 4", func(c *Record) { c.Ceiling = 2 * time.Second }},
+		{"the version of a ceiling without lowering it", "last lowered at version 8", func(c *Record) { c.TTLSince = 8 }},
+		{"wait lowered while the ceiling is raised", "the ceiling rises from 20s to 30s, and the wait is lowered from 1m0s to 32s", func(c *Record) {
+			c.MaxTTL, c.Ceiling, c.Wait = 30*time.Second, 30*time.Second, 32*time.Second
 		}},
 
 		{"two addresses", "who is at m0 and at m1", func(c *Record) { c.Seat(0).Addr, c.Seat(1).Addr = "elsewhere:1", "elsewhere:2" }},

@@ -56,7 +56,7 @@ func sceneOf(t *testing.T, line []string, own *Record, clauses string, records m
 	for clause := range strings.SplitSeq(clauses, "; ") {
 		c.own = c.own.Changed(func(r *Record) { c.change(r, clause) })
 	}
-	c.Situation = &Situation{Record: c.own, Survey: surveyOf(c.own), Drift: usualDrift, Paused: func(int) bool { return false },
+	c.Situation = &Situation{Record: c.own, Survey: surveyOf(c.own), Drift: usualDrift, FirstCeiling: time.Minute, Paused: func(int) bool { return false },
 		Left: func(timer string) time.Duration {
 			if slices.ContainsFunc(c.over, func(suffix string) bool { return strings.HasSuffix(timer, suffix) }) {
 				return 0
@@ -73,7 +73,7 @@ func (c *scene) change(r *Record, clause string) {
 	case "":
 		return
 	case "max_ttl 1s since 5":
-		r.MaxTTL, r.Wait, r.TTLSince = time.Second, 3*time.Second, 5
+		r.MaxTTL, r.Ceiling, r.Wait, r.TTLSince = time.Second, time.Second, 3*time.Second, 5
 	case "wait as max_ttl needs":
 		r.Wait = r.Needed(usualDrift)
 	case "wait 8001ms":

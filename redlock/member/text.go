@@ -30,13 +30,21 @@ func recordDigest(text string) string {
 
 // print writes the record as ParseRecord reads it:
 //
-//	1;<generation>-<lineage>;<version>;<parent or ->;<max_ttl ms>;<wait ms>;<ttl since>;<roster>;<seat>|<seat>…
+//	2;<generation>-<lineage>;<version>;<parent or ->;<max_ttl ms>;<wait ms>;<ttl since>;<roster>;<seat>|<seat>…
+//	3;<generation>-<lineage>;<version>;<parent or ->;<ceiling ms>;<wait ms>;<ttl since>;<roster>;<max_ttl ms>;<seat>|<seat>…
 //
 // where a seat is <number>,<name>,<addr>,<memory or ->,<state>,<since>.
 func (r *Record) print() string {
 	b := make([]byte, 0, 256+128*len(r.Seats))
-	b = fmt.Appendf(b, "%s;%d-%s;%d;%s;%d;%d;%d;%d;", recordForm, r.Generation, r.Lineage, r.Version, orDash(r.Parent),
-		r.MaxTTL.Milliseconds(), r.Wait.Milliseconds(), r.TTLSince, r.Roster)
+	form := recordForm
+	if r.MaxTTL != r.Ceiling {
+		form = recordFormCeiling
+	}
+	b = fmt.Appendf(b, "%s;%d-%s;%d;%s;%d;%d;%d;%d;", form, r.Generation, r.Lineage, r.Version, orDash(r.Parent),
+		r.Ceiling.Milliseconds(), r.Wait.Milliseconds(), r.TTLSince, r.Roster)
+	if r.MaxTTL != r.Ceiling {
+		b = fmt.Appendf(b, "%d;", r.MaxTTL.Milliseconds())
+	}
 	for i := range r.Seats {
 		s := &r.Seats[i]
 		if i > 0 {
@@ -149,35 +157,44 @@ func readRecord(text string) (*Record, error) {
 	if len(text) > RecordMax {
 		return nil, fmt.Errorf("it has %d bytes, at most %d are possible", len(text), RecordMax)
 	}
-	fields := strings.SplitN(text, ";", 10)
-	if fields[0] != recordForm {
-		return nil, fmt.Errorf("it has the form %q, this redlockd reads form %s", conn.Sanitize(fields[0]), recordForm)
+	fields := strings.SplitN(text, ";", 11)
+	needed := 9
+	switch fields[0] {
+	case recordForm:
+	case recordFormCeiling:
+		needed = 10
+	default:
+		return nil, fmt.Errorf("it has the form %q, this redlockd reads the forms %s and %s", conn.Sanitize(fields[0]), recordForm, recordFormCeiling)
 	}
-	if len(fields) != 9 {
-		return nil, fmt.Errorf("it has %d fields, not 9", len(fields))
+	if len(fields) != needed {
+		return nil, fmt.Errorf("it has %d fields, not %d", len(fields), needed)
+	}
+	maxTTL := fields[4] // in the form without one of its own it is the ceiling
+	if fields[0] == recordFormCeiling {
+		maxTTL = fields[8]
 	}
 	r := &Record{Parent: fromDash(fields[3])}
 	var ok bool
 	if r.Generation, r.Lineage, ok = parseLineage(fields[1]); !ok {
 		return nil, fmt.Errorf("%q is no lineage", conn.Sanitize(fields[1]))
 	}
-	var ms [2]int64
+	var ms [3]int64
 	for _, f := range []struct {
 		what, text string
 		to         *int64
 	}{
 		{"version", fields[2], &r.Version},
-		{"max_ttl", fields[4], &ms[0]}, {"wait", fields[5], &ms[1]},
+		{"ceiling", fields[4], &ms[0]}, {"wait", fields[5], &ms[1]}, {"max_ttl", maxTTL, &ms[2]},
 		{"version of max_ttl", fields[6], &r.TTLSince}, {"roster", fields[7], &r.Roster},
 	} {
 		if *f.to, ok = parseCount(f.text); !ok {
 			return nil, fmt.Errorf("its %s %q is no number from 0 to %d", f.what, conn.Sanitize(f.text), int64(countMax))
 		}
 	}
-	for i, to := range []*time.Duration{&r.MaxTTL, &r.Wait} {
+	for i, to := range []*time.Duration{&r.Ceiling, &r.Wait, &r.MaxTTL} {
 		*to = time.Duration(min(ms[i], recordWaitMax.Milliseconds()+1)) * time.Millisecond
 	}
-	seats := strings.SplitN(fields[8], "|", quorum.MaxMasters+1)
+	seats := strings.SplitN(fields[needed-1], "|", quorum.MaxMasters+1)
 	for i, text := range seats {
 		if i == quorum.MaxMasters {
 			return nil, fmt.Errorf("it has more than %d seats", quorum.MaxMasters)

@@ -29,7 +29,7 @@ type anyReports struct {
 
 // anyRecord is a record of these masters: of one of two fleets, of any generation, version and states.
 func (a *anyReports) anyRecord() *member.Record {
-	r := &member.Record{Generation: 1 + a.Int63n(2), Lineage: []string{"0123456789abcdef", "01234567fedcba98", "fedcba9876543210"}[a.Intn(3)], MaxTTL: time.Minute, Wait: 70 * time.Second}
+	r := &member.Record{Generation: 1 + a.Int63n(2), Lineage: []string{"0123456789abcdef", "01234567fedcba98", "fedcba9876543210"}[a.Intn(3)], MaxTTL: time.Minute, Ceiling: time.Minute, Wait: 70 * time.Second}
 	if a.Intn(2) == 0 {
 		r.Version, r.Parent = 1+a.Int63n(3), strings.Repeat("5a", member.DigestLen/2)
 	}

@@ -147,25 +147,28 @@ func (q *memberRequest) disturbed(now *member.Record) error {
 func (q *memberRequest) apply(ctx context.Context, n *member.Situation, child *member.Record) (what string, err error) {
 	switch {
 	case q.change.SetMaxTTL != 0:
-		return q.setMaxTTL(n.Record, child), nil
+		return q.setMaxTTL(n, child)
 	case q.change.Remove != "":
 		return q.remove(n, child)
 	}
 	return q.seat(ctx, n, child)
 }
 
-func (q *memberRequest) setMaxTTL(r, child *member.Record) (what string) {
-	ttl := q.change.SetMaxTTL
+func (q *memberRequest) setMaxTTL(n *member.Situation, child *member.Record) (what string, err error) {
+	ttl, r := q.change.SetMaxTTL, n.Record
 	child.MaxTTL = ttl
 	switch {
 	case ttl == r.MaxTTL:
-		return ""
+		return "", nil
+	case ttl > r.MaxTTL && n.OlderClient:
+		return "", errors.New("a redlockd runs that is too old to read such a membership: upgrade all, and repeat the change")
 	case ttl > r.MaxTTL:
-		child.Wait = max(r.Wait, child.Needed(q.opts.Drift))
-		return fmt.Sprintf("max_ttl rises from %s to %s", clock.Text(r.MaxTTL), clock.Text(ttl))
+		return fmt.Sprintf("max_ttl rises from %s to %s", clock.Text(r.MaxTTL), clock.Text(ttl)), nil
+	case ttl >= r.Ceiling:
+		return fmt.Sprintf("max_ttl falls from %s to %s", clock.Text(r.MaxTTL), clock.Text(ttl)), nil
 	}
-	child.TTLSince = child.Version
-	return fmt.Sprintf("max_ttl falls from %s to %s, and the wait follows in %v", clock.Text(r.MaxTTL), clock.Text(ttl), r.Wait)
+	child.Ceiling, child.TTLSince = ttl, child.Version
+	return fmt.Sprintf("max_ttl falls from %s to %s, and the wait follows in %v", clock.Text(r.MaxTTL), clock.Text(ttl), r.Wait), nil
 }
 
 func (q *memberRequest) remove(n *member.Situation, child *member.Record) (what string, err error) {

@@ -42,6 +42,9 @@ type Coordinator struct {
 	quorumAt       time.Time      // when a quorum of the masters last showed the record in force
 	strays         map[int]string // what masters showed at the last look that a majority did not know, by place
 	heard          member.HeardAt
+	followers      member.Followers
+	ceilingSince   time.Time                  // since when the ceiling has been what it is, as far as is known here
+	ceilingWanted  time.Time                  // since when a higher one is wanted; zero: none is
 	leftOut        map[string]copying.LeftOut // sources that the last copy went on without, by name
 	splitSeenSince time.Time                  // since when a listed memory is heard by others and another one is found here; zero: it is not so
 	copier         *copying.Copier
@@ -62,6 +65,8 @@ type Coordinator struct {
 	minority map[string][]member.MinorityLock
 	// problem is why the membership is not as it should be; "": it is, or nothing is known against it.
 	problem string
+	// behind and raisedBy are those of member.Membership.
+	behind, raisedBy string
 	// problemEnds is when it is over, if nothing else happens; zero: not known.
 	problemEnds time.Time
 }
@@ -207,7 +212,11 @@ func (m *Coordinator) advance(ctx context.Context, s *survey.Masters, r *member.
 		// without a change ends it.
 		return m.propose(ctx, s, r, member.Decision{Child: r.Child().Seal()})
 	}
-	m.settle()
+	// No child of the record in force had been chosen when this poll began: a quorum would have accepted it,
+	// and one of those would have shown it now.
+	m.mu.Lock()
+	m.settled = true
+	m.mu.Unlock()
 	strays := m.repeatedStrays(s.Survey, r)
 	for _, f := range strays {
 		if s.Began.Before(m.pauses[f.Place].until) { //mutant:a-master-that-lies-keeps-everybody-busy
@@ -220,11 +229,13 @@ func (m *Coordinator) advance(ctx context.Context, s *survey.Masters, r *member.
 	}
 	m.recover(s.Survey, r)
 	m.takeMinority(s.Survey, r)
+	m.followers.Shown(s.Survey)
 	n := &member.Situation{Record: r, Survey: s.Survey, Left: func(timer string) time.Duration { return m.left(s.Survey, timer) },
 		Recovered: func(one *member.Seat) (string, bool) { return m.recovered(s.Survey, r, one) },
 		OutOfStep: m.host.OutOfStep, Patience: heardWithin * o.Heartbeat,
 		Paused: func(place int) bool { return s.Began.Before(m.pauses[place].until) },
-		Wall:   m.own.Date(time.Now()), Skew: o.ClockSkewMax, Drift: m.opts.Drift}
+		Wall:   m.own.Date(time.Now()), Skew: o.ClockSkewMax, Drift: m.opts.Drift, FirstCeiling: o.LowestCeiling()}
+	m.weighCeiling(n)
 	if o.NoCopy {
 		n.OutOfStep = nil
 	}
@@ -249,6 +260,11 @@ func (m *Coordinator) advance(ctx context.Context, s *survey.Masters, r *member.
 	}
 	if d.Demoted != nil { // for people: the step goes on without it
 		d.Demoted.Conn.Redis.HSet(ctx, lua.MembersKey, "why", d.Why)
+	}
+	if by := m.host.WantedBy(); by != "" && d.Child.Ceiling > r.Ceiling {
+		for _, f := range member.VotersOf(s.Survey, r) {
+			f.Conn.Redis.HSet(ctx, lua.MembersKey, member.RaisedField, by)
+		}
 	}
 	if !m.raiseFloors(ctx, n, d.Raise) {
 		return o.Heartbeat
@@ -336,6 +352,13 @@ func patienceForAll(r *member.Record) survey.Patience {
 // pause is how long nothing has to be done, as far as is known now.
 func (m *Coordinator) pause(n *member.Situation) time.Duration {
 	pause := member.RecheckWithin(n.Record.Wait) / 2
+	if n.Wanted > n.Record.Ceiling {
+		// Those who follow the record before note this one within a heartbeat. Who was killed does not.
+		pause = min(pause, m.opts.Heartbeat)
+		if time.Since(m.ceilingWanted) < 2*m.opts.Heartbeat {
+			pause = min(pause, m.opts.Heartbeat/8)
+		}
+	}
 	for timer := range m.waits {
 		if left := m.left(n.Survey, timer); left > 0 {
 			pause = min(pause, left-time.Since(n.Survey.Began))
@@ -379,8 +402,8 @@ func (m *Coordinator) leftOf(timer string) time.Duration {
 	return 0
 }
 
-// raiseFloors has the seats that will vote, or vote in a smaller quorum, know the fences of before. It
-// returns false if one of them cannot be told: then nothing is proposed.
+// raiseFloors has the seats that will vote, or vote in a smaller quorum, know the fences of before, and who
+// follows the membership. It returns false if one of them cannot be told: then nothing is proposed.
 func (m *Coordinator) raiseFloors(ctx context.Context, n *member.Situation, places []int) bool {
 	if len(places) == 0 {
 		return true
@@ -391,7 +414,7 @@ func (m *Coordinator) raiseFloors(ctx context.Context, n *member.Situation, plac
 		if !f.OK() {
 			return false
 		}
-		if err := survey.RaiseFloor(ctx, f, floor); err != nil { //mutant:a-voter-that-knows-no-fences
+		if err := survey.RaiseFloor(ctx, f, floor, m.followers.Notes(n.Survey, n.Record, m.opts, f.Clock)); err != nil { //mutant:a-voter-that-knows-no-fences
 			if err == survey.ErrFloorAhead {
 				m.setProblem(n.TooFarBehind(f), 0)
 			}
@@ -464,12 +487,11 @@ func (m *Coordinator) pauseReseat(place int, most time.Duration) {
 // found founds the membership anew, where that is allowed. base is as for founding.
 func (m *Coordinator) found(ctx context.Context, s *survey.Masters, base *member.Record) time.Duration {
 	o := m.opts
-	since := m.foundable
-	if since.IsZero() {
-		since = s.Began
-	}
-	// Somebody may have raised max_ttl meanwhile, and all masters have forgotten that, too.
-	if base != nil && base == m.record && since.Sub(m.quorumAt) <= member.RecheckWithin(base.Wait) { //mutant:a-proxy-that-was-cut-off-founds-with-its-own-wait
+	// Somebody may have raised the ceiling since this client was last noted to follow the record, and all
+	// masters have forgotten that, too.
+	at := m.host.FollowedAt()
+	m.own.Look()
+	if base != nil && base == m.record && !at.IsZero() && time.Since(at)+m.own.SleptSince(at) <= member.FollowedFor(base.Wait) { //mutant:a-proxy-that-was-cut-off-founds-with-its-own-wait
 		o.FoundingWait = 0
 	}
 	f, why := s.Founding(base, o)
@@ -480,11 +502,13 @@ func (m *Coordinator) found(ctx context.Context, s *survey.Masters, base *member
 	if m.foundable.IsZero() {
 		m.foundable = s.Began
 	}
-	silentIn, wait := base, f.Wait
-	if base != nil {
-		wait = base.Wait
-	} else {
+	silentIn := base
+	if base == nil {
 		silentIn = member.Vacated(nil, o)
+	}
+	wait := silentIn.Wait
+	if base == nil {
+		wait = max(wait, o.FoundingWait)
 	}
 	if left, who := m.heard.MayComeBack(s.Survey, silentIn, base == nil, wait); left > 0 { //mutant:silence-is-taken-for-amnesia
 		m.setProblem(member.SilenceText(base, who), left)
@@ -501,11 +525,41 @@ func (m *Coordinator) found(ctx context.Context, s *survey.Masters, base *member
 			return m.foundLater(s.HeardOnlyElsewhere(base, name))
 		}
 	}
+	if o.FoundingWait == 0 {
+		// It may be chosen later, without a reply. This client's notes stay as they are until that is over.
+		m.host.FollowAnew() //mutant:a-founding-under-way-is-forgotten
+	}
 	d := member.Decision{Child: f, Changes: []string{"founded: the masters are new, or too many have forgotten"}}
 	if why != "" {
 		d.Changes = append(d.Changes, why)
 	}
 	return m.propose(ctx, s, nil, d)
+}
+
+// weighCeiling finds what the ceiling of the next record depends on. As long as the present one was not
+// watched for one wait, all of it counts as in use.
+func (m *Coordinator) weighCeiling(n *member.Situation) {
+	s, r, own := n.Survey, n.Record, m.host.Follower()
+	within := r.Quarantine(m.opts.Drift)
+	wanted, inUse := m.host.TTLs(within)
+	n.Wanted = max(wanted, min(r.MaxTTL, n.FirstCeiling))
+	n.InUse = max(inUse, m.followers.InUse(s, r, own, m.opts))
+	if time.Since(m.ceilingSince) < within {
+		n.InUse = r.Ceiling
+	}
+	behind := ""
+	if n.Wanted <= r.Ceiling {
+		m.ceilingWanted = time.Time{}
+	} else {
+		behind = m.followers.Behind(s, r, own, m.opts)
+		if m.ceilingWanted.IsZero() {
+			m.ceilingWanted = time.Now()
+		}
+	}
+	n.Behind, n.OlderClient = behind != "", member.OlderClient(s, r, own)
+	m.mu.Lock()
+	m.behind, m.raisedBy = behind, member.RaisedBy(s, r)
+	m.mu.Unlock()
 }
 
 // foundLater says why the membership cannot be founded anew at present.
@@ -517,6 +571,9 @@ func (m *Coordinator) foundLater(why string) time.Duration {
 
 // adopt makes the record the one in force. It is known to be chosen.
 func (m *Coordinator) adopt(r *member.Record, changes []string) {
+	if m.record == nil || m.record.Ceiling != r.Ceiling {
+		m.ceilingSince = time.Now()
+	}
 	m.mu.Lock()
 	before := m.record
 	m.record, m.settled, m.waits, m.problem, m.problemEnds = r, false, m.waits.Under(r, m.opts.Drift, time.Now()), "", time.Time{}
@@ -538,27 +595,22 @@ func (m *Coordinator) current() *member.Record {
 	return m.record
 }
 
-// settle says that no child of the record in force had been chosen when this poll began. A quorum would
-// have accepted it, and one of those would have shown it now.
-func (m *Coordinator) settle() {
-	m.mu.Lock()
-	m.settled = true
-	m.mu.Unlock()
-}
-
 // Membership is what is known here of the membership, and the places of its seats.
 func (m *Coordinator) Membership() (all member.Membership, places []int) {
 	m.mu.Lock()
-	r, settled, problem := m.record, m.settled, m.problem
+	r, settled, problem, behind, raisedBy := m.record, m.settled, m.problem, m.behind, m.raisedBy
 	if !m.problemEnds.IsZero() {
 		problem += fmt.Sprintf(", in %v", max(0, time.Until(m.problemEnds)).Round(time.Millisecond))
 	}
 	m.mu.Unlock()
 	if r == nil {
-		return member.Membership{MaxTTL: m.opts.MaxTTL, Problem: problem}, nil
+		return member.Membership{MaxTTL: m.opts.MaxTTL, Ceiling: min(m.opts.MaxTTL, m.opts.LowestCeiling()), Problem: problem}, nil
 	}
 	all = r.Membership(m.opts)
-	all.Settled, all.Problem, all.WaitLeft = settled, problem, m.leftOf(r.TTLStampField())
+	all.Settled, all.Problem, all.Behind, all.WaitLeft = settled, problem, behind, m.leftOf(r.TTLStampField())
+	if all.Ceiling > m.opts.LowestCeiling() {
+		all.RaisedBy = raisedBy
+	}
 	for i := range r.Seats {
 		s, shown := &r.Seats[i], &all.Seats[i]
 		shown.Left = m.leftOf(r.StampField(s))

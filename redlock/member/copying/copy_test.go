@@ -374,7 +374,7 @@ func memory(name string) string { return fmt.Sprintf("run%s:%016s", name[:1], na
 
 // votersOf is version 7 of these memories.
 func votersOf(memories ...string) *member.Record {
-	r := &member.Record{Generation: 3, Lineage: "0123456789abcdef", Version: 7, Parent: strings.Repeat("5a", member.DigestLen/2), MaxTTL: 2 * time.Second, Wait: 3 * time.Second}
+	r := &member.Record{Generation: 3, Lineage: "0123456789abcdef", Version: 7, Parent: strings.Repeat("5a", member.DigestLen/2), MaxTTL: 2 * time.Second, Ceiling: 2 * time.Second, Wait: 3 * time.Second}
 	for i, name := range memories {
 		r.Seats = append(r.Seats, member.Seat{Number: i, Name: fmt.Sprint("m", i), Addr: fmt.Sprint("m", i), Memory: memory(name), State: member.Voter})
 	}

@@ -227,7 +227,7 @@ func (c *Copy) order(learner *copyEntry, entries [][]copyEntry, i, tries int) co
 		of = append(of, source[i])
 	}
 	r := c.Current()
-	return orderOf(learner, of, c.least(len(of)), tries, c.nobodys, clock.Padded(r.MaxTTL, c.Opts.Drift).Milliseconds(), r.Quarantine(c.Opts.Drift).Milliseconds())
+	return orderOf(learner, of, c.least(len(of)), tries, c.nobodys, clock.Padded(r.Ceiling, c.Opts.Drift).Milliseconds(), r.Quarantine(c.Opts.Drift).Milliseconds())
 }
 
 // compare is for keys that the learner has, whose entries are the last: what not all of these sources

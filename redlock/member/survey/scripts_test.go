@@ -226,6 +226,44 @@ func TestMemberScriptsLeaveAKeyOfAnotherTypeAlone(t *testing.T) {
 	})
 }
 
+func TestFollowScript(t *testing.T) {
+	fleettest.OnBothMasters(t, func(t *testing.T, client *redis.Client) {
+		const shows = "run:0000000000000007 3-0123456789abcdef.7 5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a"
+		now := fleettest.MasterMs(t, client)
+		lately, longAgo, ahead := fmt.Sprint(now-1000, " d 0"), fmt.Sprint(now-7_200_000, " d 0"), fmt.Sprint(now+7_200_000, " d 0")
+		others := hashFields{"f:b": lately, "f:c": longAgo, "f:d": ahead, "f:e": "x", "s:f": "1"}
+		for _, tc := range []struct {
+			name, v, text string
+			reply         int
+			after         hashFields // besides v; a value of "now" is one of now, with the text
+		}{
+			{"noted", shows, "digest 5", 1, hashFields{"f:a": "now", "f:b": lately, "s:f": "1"}},
+			{"deleted", shows, "", 1, hashFields{"f:b": lately, "s:f": "1"}},
+			{"a child is accepted", shows + " ? 00000001-x child", "digest 5", 0, others},
+			{"another record is shown", "run:0000000000000007 -", "digest 5", 0, others},
+			{"nothing is shown", "", "digest 5", 0, others},
+		} {
+			before := maps.Clone(others)
+			if tc.v != "" {
+				before["v"], tc.after = tc.v, maps.Clone(tc.after)
+				tc.after["v"] = tc.v
+			}
+			writeHash(t, client, before)
+			got, err := client.Eval(context.Background(), lua.Follow.Text, []string{lua.MembersKey}, "a", shows, tc.text, time.Hour.Milliseconds()).Int()
+			if err != nil || got != tc.reply {
+				t.Errorf("%s: got %d, %v, want %d", tc.name, got, err, tc.reply)
+			}
+			after := readHash(t, client)
+			if at, rest, _ := strings.Cut(after["f:a"], " "); rest == "digest 5" && len(at) == len(fmt.Sprint(now)) {
+				after["f:a"] = "now"
+			}
+			if !maps.Equal(after, tc.after) {
+				t.Errorf("%s: the hash then:\n got %q\nwant %q", tc.name, after, tc.after)
+			}
+		}
+	})
+}
+
 func TestAdmitFloor(t *testing.T) {
 	fleettest.OnBothMasters(t, func(t *testing.T, client *redis.Client) {
 		ctx := context.Background()

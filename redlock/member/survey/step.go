@@ -174,9 +174,14 @@ func (s *Masters) TeachUntaught(ctx context.Context, r *member.Record) (taught i
 // TextOfTheRecord is what cannot be read where Report.Unreadable is set.
 const TextOfTheRecord = "the field r of its " + lua.MembersKey + ", the text of the membership, cannot be read"
 
-// RaiseFloor has a master refuse fences up to the floor.
-func RaiseFloor(ctx context.Context, f *member.Report, floor int64) error {
-	raised, err := f.Conn.Redis.Eval(ctx, lua.AdmitFloor.Text, []string{lua.MembersKey, lua.FloorKey}, f.State.String(), floor).Int()
+// RaiseFloor has a master refuse fences up to the floor, and gives it notes of followers, by their
+// fields: what a voter must know.
+func RaiseFloor(ctx context.Context, f *member.Report, floor int64, notes map[string]string) error {
+	args := []any{f.State.String(), floor}
+	for field, note := range notes {
+		args = append(args, field, note)
+	}
+	raised, err := f.Conn.Redis.Eval(ctx, lua.AdmitFloor.Text, []string{lua.MembersKey, lua.FloorKey}, args...).Int()
 	switch {
 	case err == nil && raised == fence.Ahead:
 		return ErrFloorAhead

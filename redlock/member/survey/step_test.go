@@ -166,7 +166,7 @@ func TestFoundingOfLostMemories(t *testing.T) {
 		p := newProposer(s)
 		lost, _ := p.survey.Founding(nil, p.opts)
 		p.prepare(firstBallot, 0, 1, 2)
-		p.accept(firstBallot, lost, 0)
+		p.accept(firstBallot, lost, 0, 1, 2)
 		next := newProposer(s)
 		other, _ := next.survey.Founding(nil, next.opts)
 		got, err := next.step(other)
@@ -279,6 +279,35 @@ func TestFoundingOfOthersIsChosenByItsOwn(t *testing.T) {
 	}
 }
 
+// A founding that few have accepted is left alone where it cannot have been chosen: it may wait for less than is needed by now.
+func TestFoundingThatFewHaveAccepted(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		places []int // that are reached
+		taken  bool
+	}{
+		{"all are reached", []int{0, 1, 2, 3, 4}, false},
+		{"four are reached", []int{0, 1, 2, 3}, false},
+		{"three are reached, and the others may have accepted it", []int{0, 1, 2}, true},
+		{"who has accepted it is not reached", []int{1, 2, 3, 4}, false},
+	} {
+		fleettest.InVirtualTime(t, 5, func(s *fleettest.Fleet) {
+			p := newProposer(s)
+			few, _ := p.survey.Founding(nil, p.opts)
+			p.prepare(firstBallot, 0, 1, 2)
+			p.accept(firstBallot, few, 0)
+			next := newProposer(s)
+			own, _ := next.survey.Founding(nil, next.opts)
+			want := own
+			if tt.taken {
+				want = few
+			}
+			got, err := next.step(own, tt.places...)
+			wantChosen(s, tt.name, got, err, want)
+		})
+	}
+}
+
 // A proposer takes over the accepted founding of the highest ballot, in whatever order masters answer.
 func TestFoundingOfTheHighestBallot(t *testing.T) {
 	for slow := range 2 {
@@ -289,7 +318,7 @@ func TestFoundingOfTheHighestBallot(t *testing.T) {
 			p.prepare(firstBallot, 0, 1, 2)
 			p.accept(firstBallot, low, 0)
 			p.prepare(secondBallot, 1, 2, 3)
-			p.accept(secondBallot, high, 1)
+			p.accept(secondBallot, high, 1, 2, 3)
 			next := newProposer(s)
 			next.delay(10*time.Millisecond, 0, slow)
 			own, _ := next.survey.Founding(nil, next.opts)
@@ -496,19 +525,19 @@ func TestRaiseFloor(t *testing.T) {
 		f := newProposer(s).found(3)[0]
 		const now = 1000
 		for _, tt := range []struct{ floor, want int64 }{{now, now}, {now - 1, now}, {now + 1, now + 1}} {
-			if err := RaiseFloor(s.Context(), f, tt.floor); err != nil || s.Do(3, "GET", lua.FloorKey) != fmt.Sprint(tt.want) {
+			if err := RaiseFloor(s.Context(), f, tt.floor, nil); err != nil || s.Do(3, "GET", lua.FloorKey) != fmt.Sprint(tt.want) {
 				s.Errorf("raised to %d: got %v and %v, want %d", tt.floor, err, s.Do(3, "GET", lua.FloorKey), tt.want)
 			}
 		}
-		if err := RaiseFloor(s.Context(), f, 1<<52); err != ErrFloorAhead {
+		if err := RaiseFloor(s.Context(), f, 1<<52, nil); err != ErrFloorAhead {
 			s.Errorf("a floor that no clock reaches: got %v, want %v", err, ErrFloorAhead)
 		}
 		s.Do(3, "FLUSHALL")
-		if err := RaiseFloor(s.Context(), f, now+2); err != ErrOutrun {
+		if err := RaiseFloor(s.Context(), f, now+2, nil); err != ErrOutrun {
 			s.Errorf("it has forgotten meanwhile: got %v, want %v", err, ErrOutrun)
 		}
 		f.Conn.Socket.Close()
-		if err := RaiseFloor(s.Context(), f, now+2); err == nil || err == ErrOutrun || err == ErrFloorAhead {
+		if err := RaiseFloor(s.Context(), f, now+2, nil); err == nil || err == ErrOutrun || err == ErrFloorAhead {
 			s.Errorf("without a connection: got %v, want the reason", err)
 		}
 	})

@@ -1,0 +1,295 @@
+package redlock
+
+// Attacks on the ceiling of TTLs, in virtual time: it rises for who asks for longer locks, and falls; masters forget right after it has risen, and
+// proxies found that were cut off. member/ceiling.go has the rules.
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"redlockd/redlock/lua"
+	"redlockd/redlock/member/coordinator"
+)
+
+// low is a ceiling of two seconds that may rise to half a minute.
+func low(o *Options) { o.firstCeiling, o.MaxTTL = 2*time.Second, 30*time.Second }
+
+const long = 20 * time.Second
+
+// wantCeiling is for the ceiling and the wait that a client knows of.
+func (p *proxy) wantCeiling(what string, ceiling, least, most time.Duration) {
+	p.s.Helper()
+	if got := p.Membership(); got.Ceiling != ceiling || got.Wait < least || got.Wait > most {
+		p.s.Errorf("%s: the ceiling is %v with a wait of %v, want %v and %v to %v", what, got.Ceiling, got.Wait, ceiling, least, most)
+	}
+}
+
+func wantHeld(s *stage, what string, c *call) {
+	s.Helper()
+	if !c.Held {
+		s.Errorf("%s: got %+v, want held", what, c.Result)
+	}
+}
+
+// forgetAll has all masters forget at once.
+func (s *stage) forgetAll() {
+	for i := range s.masters {
+		s.do(i, "FLUSHALL")
+	}
+}
+
+// grantedBefore asks for the resource until the lease is over, and fails if that is granted before.
+func (p *proxy) grantedBefore(held *call, resource string) {
+	p.s.Helper()
+	for time.Now().Before(held.Until) {
+		if c := p.lock(one(resource, time.Second)); c.Held && time.Now().Before(held.Until) {
+			p.s.Fatalf("another got %s %v before the end of the first lease", resource, time.Until(held.Until))
+		}
+		time.Sleep(50 * ms)
+	}
+}
+
+func TestCeilingRisesForALongerLock(t *testing.T) {
+	for name, ask := range map[string]func(p *proxy) *call{
+		"LOCK":            func(p *proxy) *call { return p.lock(one("r", long)) },
+		"LOCK that waits": func(p *proxy) *call { return p.lock(one("r", long).waits(time.Minute)) },
+		"EXTEND":          func(p *proxy) *call { return p.extend(p.lock(one("r", time.Second)).Token, long, "r") },
+		"a commit": func(p *proxy) *call {
+			return p.commit(Change{Resource: "r", Was: WasAbsent, Do: Set, NewValue: "v", TTL: long})
+		},
+		"a lock with a delay": func(p *proxy) *call {
+			c := &call{Op: Op{Terms: &Terms{Delay: 3 * time.Second}}, began: time.Now()}
+			p.StartLock(&c.Op, one("r", time.Second), c)
+			p.finish(c)
+			return c
+		},
+	} {
+		for _, proxies := range []int{1, 3} {
+			t.Run(fmt.Sprint(name, ", of ", proxies, " proxies"), func(t *testing.T) {
+				inVirtualTime(t, 5, func(s *stage) {
+					p := s.open(low)
+					for range proxies - 1 {
+						s.open(low)
+					}
+					p.wantCeiling("at first", 2*time.Second, 2*time.Second, 4*time.Second)
+					began := time.Now()
+					c := ask(p)
+					wantHeld(s, name, c)
+					took := time.Since(began)
+					p.wantCeiling("then", 30*time.Second, 30*time.Second, 40*time.Second)
+					if most := p.opts.Heartbeat; took > most {
+						s.Errorf("it took %v, want less than a heartbeat, %v", took, most)
+					}
+					before := p.Membership().Version
+					wantHeld(s, "the next", p.lock(one("other", long)))
+					if after := p.Membership().Version; after != before {
+						s.Errorf("a lock below the ceiling has made version %d of %d", after, before)
+					}
+				})
+			})
+		}
+	}
+}
+
+// It falls when nothing long was asked for during one wait, and the wait follows when another one has passed.
+func TestCeilingFallsAgain(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p, other := s.open(low), s.open(low)
+		wantHeld(s, "LOCK", p.lock(one("r", long)))
+		for i := range 10 { // one proxy asks again and again, and the other hears of that
+			time.Sleep(long)
+			p.wantCeiling("while it is used", 30*time.Second, 30*time.Second, 40*time.Second)
+			wantHeld(s, "LOCK", p.lock(one(fmt.Sprint("r", i), long)))
+		}
+		wait := other.Membership().Wait
+		held := p.lock(one("last", 29*time.Second))
+		time.Sleep(wait + 3*time.Second)
+		p.wantCeiling("a wait later", 2*time.Second, 30*time.Second, 40*time.Second)
+		time.Sleep(wait + 3*time.Second)
+		p.wantCeiling("two waits later", 2*time.Second, 2*time.Second, 4*time.Second)
+		wantHeld(s, "the last", held)
+		// And again.
+		wantHeld(s, "LOCK", other.lock(one("r", long)))
+	})
+}
+
+// An idle fleet of long locks waits as shortly as one of short ones when its masters have all restarted empty.
+func TestIdleFleetWaitsForItsCeiling(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open(low, func(o *Options) { o.MaxTTL = 24 * time.Hour })
+		s.open(low, func(o *Options) { o.MaxTTL = 24 * time.Hour })
+		time.Sleep(time.Minute)
+		s.forgetAll()
+		began := time.Now()
+		s.until("a lock is granted", func() bool { return p.lock(one("r", time.Second)).Held })
+		if took := time.Since(began); took > 8*time.Second {
+			s.Errorf("granted after %v, want the wait of 2s", took)
+		}
+	})
+}
+
+// All masters forget at once, just behind a long lock, and who has raised the ceiling for it dies. Whoever founds waits for that lock.
+func TestMastersForgetRightAfterTheCeilingRose(t *testing.T) {
+	for _, later := range []time.Duration{0, ms, 5 * ms, 20 * ms, 100 * ms, time.Second} {
+		t.Run(later.String(), func(t *testing.T) {
+			inVirtualTime(t, 5, func(s *stage) {
+				p, other := s.open(low), s.open(low)
+				held := p.lock(one("r", long))
+				wantHeld(s, "LOCK", held)
+				time.Sleep(later)
+				s.forgetAll()
+				p.kill()
+				other.grantedBefore(held, "r")
+				other.lockable("r")
+			})
+		})
+	}
+}
+
+// A proxy is cut off from all masters, or stands still, and its ceiling is old when all have forgotten. While it may still count as a follower, the
+// ceiling does not rise; after that, it waits for max_ttl.
+func TestFoundingWithAnOldCeiling(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p, other := s.open(low), s.open(low)
+		other.cut(0, 1, 2, 3, 4)
+		c := p.lock(one("r", long))
+		var refused *CeilingError
+		if c.Held || !errors.As(c.Err, &refused) || !errors.Is(c.Err, ErrNoQuorum) {
+			s.Fatalf("while another proxy may follow the membership of before: got %+v", c.Result)
+		}
+		for _, want := range []string{"ttl of 20000 ms is above what may run at present, 2000 ms", "1 other redlockd may go by the membership of before"} {
+			if !strings.Contains(c.Err.Error(), want) {
+				s.Errorf("got %q, want it to say %q", c.Err, want)
+			}
+		}
+		wantHeld(s, "a shorter lock", p.lock(one("short", time.Second)))
+		held := p.lock(one("r", long).waits(time.Minute))
+		wantHeld(s, "LOCK that waits", held)
+		s.forgetAll()
+		p.kill()
+		other.heal(0, 1, 2, 3, 4)
+		other.grantedBefore(held, "r")
+		other.lockable("r")
+	})
+}
+
+// Masters forget one after the other, and are given what the others know: also who follows the membership of before.
+func TestFollowersAreHandedOver(t *testing.T) {
+	inVirtualTime(t, 3, func(s *stage) {
+		p, other := s.open(low), s.open(low)
+		other.cut(0, 1, 2)
+		for i := range 3 {
+			before := p.Membership().Seats[i].Memory
+			s.do(i, "FLUSHALL")
+			s.until("it has forgotten", func() bool { return p.Membership().Seats[i].Memory != before })
+			p.allUp()
+		}
+		for i := range 3 {
+			fields := s.do(i, "HKEYS", lua.MembersKey).([]any)
+			if !slices.ContainsFunc(fields, func(f any) bool { return f == "f:"+other.fleet.follower() }) {
+				s.Errorf("master %d was not told who follows the membership: it has %v", i+1, fields)
+			}
+		}
+	})
+}
+
+// What a caller sends behind a lock that waits for the ceiling is executed behind it.
+func TestOrderOfAFlowAtTheCeiling(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open(low)
+		s.open(low)
+		flow := &Flow{}
+		lock := &call{Op: Op{Flow: flow}, began: time.Now()}
+		p.StartLock(&lock.Op, one("r", long).as("chosen by its caller"), lock)
+		unlock := &call{Op: Op{Flow: flow}, began: time.Now()}
+		p.StartUnlock(&unlock.Op, []string{"r"}, "chosen by its caller", unlock)
+		other := &call{Op: Op{Flow: &Flow{}}, began: time.Now()}
+		p.StartLock(&other.Op, one("other", time.Second), other)
+		p.finish(other)
+		wantHeld(s, "LOCK of another", other)
+		p.finish(lock)
+		p.finish(unlock)
+		wantHeld(s, "LOCK", lock)
+		wantHeld(s, "UNLOCK behind it", unlock)
+		p.unlock(other.Token, "other")
+		s.wantNoLocks()
+	})
+}
+
+// A LOCK that was given up raises no ceiling, and what is behind one that cannot be granted goes on.
+func TestCeilingThatCannotRise(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open(low)
+		s.promiseAll()
+		flow := &Flow{}
+		lock := &call{Op: Op{Flow: flow}, began: time.Now()}
+		p.StartLock(&lock.Op, one("r", long), lock)
+		behind := &call{Op: Op{Flow: flow}, began: time.Now()}
+		p.StartLock(&behind.Op, one("other", time.Second), behind)
+		waits := p.begin(one("third", long).waits(time.Minute))
+		p.finish(lock)
+		if lock.Held || !errors.Is(lock.Err, ErrNoQuorum) {
+			s.Errorf("got %+v, want that the ceiling cannot rise", lock.Result)
+		}
+		p.finish(behind)
+		wantHeld(s, "LOCK behind it", behind)
+		p.Unblock(&waits.Op, nil)
+		p.finish(waits)
+		s.forgetPromises()
+		time.Sleep(10 * time.Second)
+		p.wantCeiling("nobody waits for more", 2*time.Second, 2*time.Second, 4*time.Second)
+	})
+}
+
+// max_ttl says what may be asked for, whatever the ceiling is.
+func TestMaxTTLBoundsTheCeiling(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open(low)
+		if c := p.lock(one("r", 31*time.Second)); !errors.Is(c.Err, ErrBadRequest) || !strings.Contains(c.Err.Error(), "above the most, 30000 ms (max_ttl)") {
+			s.Errorf("above max_ttl: got %+v", c.Result)
+		}
+		wantHeld(s, "LOCK", p.lock(one("r", long)))
+		p.change(coordinator.Change{SetMaxTTL: 5 * time.Second})
+		p.wantCeiling("max_ttl below the ceiling", 5*time.Second, 30*time.Second, 40*time.Second)
+		p.change(coordinator.Change{SetMaxTTL: time.Hour})
+		p.wantCeiling("max_ttl above it", 5*time.Second, 30*time.Second, 40*time.Second)
+		p.change(coordinator.Change{SetMaxTTL: time.Second})
+		p.change(coordinator.Change{SetMaxTTL: time.Hour})
+		s.until("the ceiling is the lowest again", func() bool { return p.Membership().Ceiling == 2*time.Second })
+	})
+}
+
+// A note counts that a quorum of the voters has.
+func TestFollowedByAQuorum(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open(low)
+		time.Sleep(2 * p.opts.Heartbeat)
+		if ago := time.Since(p.fleet.followedAt()); ago > 2*p.opts.Heartbeat {
+			s.Errorf("followed %v ago, want lately", ago)
+		}
+		p.cut(0, 1, 2, 3)
+		cut := time.Now()
+		time.Sleep(5 * time.Second)
+		if at := p.fleet.followedAt(); at.After(cut) {
+			s.Errorf("followed %v behind the moment when four of five were cut off", at.Sub(cut))
+		}
+	})
+}
+
+// A founding may be chosen without its founder being told. What it has noted before stays as it was.
+func TestFounderTakesAnotherName(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open(low)
+		time.Sleep(time.Second)
+		before := p.fleet.follower()
+		s.forgetAll()
+		p.lockable("r")
+		if after := p.fleet.follower(); after == before {
+			s.Errorf("it notes under the name %s, as before", after)
+		}
+	})
+}
