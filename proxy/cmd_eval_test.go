@@ -99,7 +99,7 @@ func TestEVALRefuses(t *testing.T) {
 		{`if redis.call('exists', KEYS[1]) == 1 then return redis.call('del', KEYS[1]) end`, `ERR the script changes key "k" without comparing`, nil},
 		{`if redis.call('get', KEYS[1]) then return redis.call('persist', KEYS[1]) end`, `ERR a lock without a TTL`, nil},
 		{`return redis.call('set', KEYS[2], 'x', 'NX')`, "ERR a lock without a TTL", nil},
-		{`return redis.call('set', KEYS[2], 'x', 'NX', 'EX', 3600)`, "ERR ttl of 3600000 ms is above the most, 60000 ms (max_ttl)", nil},
+		{`return redis.call('set', KEYS[2], 'x', 'NX', 'EX', 3600)`, "ERR ttl of 3600000 ms is above the most, 300000 ms (max_ttl)", nil},
 		{`return redis.call('set', KEYS[2], 'x', 'NX', 'PX', '288230376151712744')`, "ERR ttl of 9223372036854 ms or more is above the most", nil}, // 1000 + 1<<58
 		{`return redis.call('set', KEYS[2], string.rep('x', 1025), 'NX', 'EX', 5)`, `ERR key "free" would hold a string of 1025 bytes, at most 1024 are possible`, nil},
 		{`return redis.call('lpush', KEYS[1], 'v')`, "ERR the script calls LPUSH, and is refused as a whole: it asks for a queue, and redlockd keeps locks only: point only the connection for locks at it, and keep the rest at a Redis of its own; scripts can use keys that hold a string, a counter, or a small hash, set or sorted set, and have a TTL; a semaphore is LOCK with SLOTS", nil},

@@ -79,7 +79,7 @@ func TestINFO(t *testing.T) {
 		t.Errorf("INFO: master0: got %q", master)
 	}
 
-	for name, want := range map[string]string{"membership_voters": "5", "membership_learners": "0", "membership_max_ttl_ms": "60000", "membership_wait_left_s": "0",
+	for name, want := range map[string]string{"membership_voters": "5", "membership_learners": "0", "membership_max_ttl_ms": "300000", "membership_ceiling_ms": "60000", "membership_ceiling_raised_by": "", "membership_wait_left_s": "0",
 		"membership_problem": "", "membership_differences": ""} {
 		if value, there := got[name]; !there || value != want {
 			t.Errorf("INFO: %s: got %q (there: %v), want %q", name, value, there, want)

@@ -422,10 +422,11 @@ func (x *exchange) waitsForQuorum(err error) bool {
 // client may send it once more, and some do so by themselves.
 func (x *exchange) unchanged(err error) error {
 	few, ok := errors.AsType[*redlock.NoQuorumError](err)
-	if x.script == nil || x.tries > 0 || x.committing && !(ok && few.Unchanged) {
+	_, tooLong := errors.AsType[*redlock.CeilingError](err)
+	if x.script == nil || x.tries > 0 || x.committing && !(ok && few.Unchanged || tooLong) {
 		return err
 	}
-	if ok || strings.HasPrefix(err.Error(), "NOQUORUM ") {
+	if ok || tooLong || strings.HasPrefix(err.Error(), "NOQUORUM ") {
 		return errorf("TRYAGAIN nothing was changed: %s", strings.TrimPrefix(err.Error(), "NOQUORUM "))
 	}
 	return err

@@ -97,7 +97,7 @@ func TestPage(t *testing.T) {
 	}
 	wants(t, w.Body.String(), []string{
 		`data-tone="good"`, "<title>redlockd on ", ":" + port + "</title>", " UTC</div>", "<dt>audit</dt><dd>off</dd>", "Locks are granted: 5 of 5 masters have a vote, and 3 are needed.", "master-5:6379", "<dd>&lt;b&gt;9</dd>",
-		" of the membership: max_ttl 1 min; ", "Nobody can log in here: no users are configured: name them in [auth].",
+		" of the membership: max_ttl 5 min", "Nobody can log in here: no users are configured: name them in [auth].",
 	}, []string{"secret-resource", `href="login"`})
 	for i, c := range []struct {
 		has []string

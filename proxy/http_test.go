@@ -95,7 +95,7 @@ func TestMetrics(t *testing.T) {
 		`redlockd_membership_learners`:                                    "0",
 		`redlockd_membership_problem`:                                     "0",
 		`redlockd_membership_differs`:                                     "0",
-		`redlockd_membership_max_ttl_seconds`:                             "60",
+		`redlockd_membership_max_ttl_seconds`:                             "300",
 		`redlockd_membership_wait_left_seconds`:                           "0",
 		`redlockd_master_state{master="master-1:6379",state="up"}`:        "1",
 		`redlockd_master_state{master="master-1:6379",state="down"}`:      "0",

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"redlockd/redlock"
 	"regexp"
 	"slices"
 	"strings"
@@ -355,7 +356,7 @@ var validities = regexp.MustCompile(`:\d{4,}`)
 
 // playPipelines sends the commands of all callers, in one or more writes, on one connection or on one for each of them.
 func playPipelines(t *testing.T, callers []caller, shared bool, random *rand.Rand) {
-	srv := serve(t, func(o *Options) { o.DefaultTTL = time.Hour })
+	srv := serveWith(t, func(o *redlock.Options) { o.MaxTTL = time.Minute }, func(o *Options) { o.DefaultTTL = time.Hour })
 	srv.put("gate", "open", time.Hour, 0, 1, 2, 3, 4)
 	other := srv.dial()
 	for i := range callers {

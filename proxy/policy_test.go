@@ -354,8 +354,8 @@ func TestLockDelayEnds(t *testing.T) {
 		a.dial().do("LOCK", "r", "100").granted(1, 100)
 		b.dial().do("LOCK", "r", "100", "WAIT", "20000").granted(1, 100)
 		c := a.dial()
-		c.do("LOCK", "x", "59701").is("-ERR ttl of 59701 ms is above the most, 59700 ms (max_ttl less the lock_delay of policy *): ask for a shorter ttl, or change the limit in [[policy]]")
-		c.do("LOCK", "x", "59700").granted(1, 59700)
+		c.do("LOCK", "x", "299701").is("-ERR ttl of 299701 ms is above the most, 299700 ms (max_ttl less the lock_delay of policy *): ask for a shorter ttl, or change the limit in [[policy]]")
+		c.do("LOCK", "x", "299700").granted(1, 299700)
 	})
 }
 

@@ -33,14 +33,6 @@ func TestLibrariesAreInTheTable(t *testing.T) {
 	}
 }
 
-// maxTTLToCome is the default of max_ttl that libraryTable and libraries.md are about. It is the default soon: then take this out.
-const maxTTLToCome = "5m"
-
-// launchDefault starts a redlockd with the defaults.
-func launchDefault(t *testing.T, args ...string) *program {
-	return launch(t, append(args, "--max-ttl", maxTTLToCome)...)
-}
-
 // libraryCommands are commands of the libraries that redlockd refuses without the settings of the
 // library.
 var libraryCommands = map[string][]string{
@@ -79,8 +71,8 @@ const (
 	renewWords   = `EVAL "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('expire', KEYS[1], ARGV[2]) end return 0" 1 `
 )
 
-// servedByDefault are commands of libraries and applications that the tests do not run, each with the answer that redlockd gives
-// with the defaults.
+// servedByDefault are commands of libraries and applications, each with the answer that redlockd gives with the defaults. Of those that
+// the tests run, it has only what these runs have not.
 var servedByDefault = map[string][][2]string{
 	"bullmq": {{"SET bull:jobs:1:lock t NX PX 30000", "OK"}, {"EVAL \"if redis.call('get', KEYS[1]) == ARGV[1] and redis.call('set', KEYS[1], ARGV[1], 'PX', ARGV[2]) then " +
 		"redis.call('srem', KEYS[2], ARGV[3]) return 1 end return 0\" 2 bull:jobs:1:lock bull:jobs:stalled t 30000 1", "1"}, {releaseWords + "bull:jobs:1:lock t", "1"}},
@@ -106,15 +98,14 @@ var servedByDefault = map[string][][2]string{
 	"rq":       {{"EVAL \"if redis.call('set', KEYS[1], ARGV[1], 'NX', 'EX', ARGV[2]) then return 1 end return 0\" 1 rq:scheduler-lock:3 t 61", "1"}, {"SET rq:scheduler-lock:default 1 NX EX 61", "OK"}},
 	"sentry":   {{"SET l:report t EX 60 NX", "OK"}, {"GET l:report", "t"}, {releaseWords + "l:report t", "1"}},
 	"sherlock": {{`EVAL "if redis.call('setnx', KEYS[1], ARGV[1]) == 1 then redis.call('expire', KEYS[1], ARGV[2]) return 1 end return 0" 1 sherlock t 60`, "1"}, {releaseWords + "sherlock t", "1"}},
-	"symfony":  {{"SET report-symfony t NX PX 300000", "OK"}},
 	"tooz":     {{"PSETEX _tooz_beats:1 30000 alive", "OK"}, {"PSETEX _tooz_beats:1 30000 alive", "OK"}, {"SET lock-tooz t NX PX 30000", "OK"}, {"EVAL \"if redis.call('get', KEYS[1]) == ARGV[1] then redis.call('pexpire', KEYS[1], ARGV[2]) return 1 end return 0\" 1 lock-tooz t 30000", "1"}, {releaseWords + "lock-tooz t", "1"}},
 	"walrus":   {{"EVAL \"local taken = redis.call('setnx', KEYS[1], ARGV[1]) if taken == 1 then redis.call('pexpire', KEYS[1], ARGV[2]) end return taken\" 1 lock:walrus t 30000", "1"}},
 	"yii":      {{"SET mutex-yii t NX PX 30000", "OK"}, {releaseWords + "mutex-yii t", "1"}},
 }
 
-// Of the libraries that the tests do not run, commands that redlockd serves with the defaults.
+// What no test runs is served with the defaults.
 func TestCommandsServedByDefault(t *testing.T) {
-	p := launchDefault(t)
+	p := launch(t)
 	for name, commands := range servedByDefault {
 		client := p.dial()
 		for _, c := range commands {
@@ -160,7 +151,7 @@ var refusedAnyway = map[string][][2]string{
 
 // What libraryTable says to be refused is refused with the defaults, and counted for what it asks for.
 func TestUsesThatAreRefused(t *testing.T) {
-	p := launchDefault(t)
+	p := launch(t)
 	for _, name := range knownLibraries() {
 		_, text, _ := runCommand(nil, "check", "--library", name)
 		if commands := refusedAnyway[name]; strings.Contains(text, "#   refused: ") != (len(commands) > 0) {
@@ -190,12 +181,12 @@ func TestLibrariesAreTried(t *testing.T) {
 }
 
 func TestLinesForALibraryAreEnough(t *testing.T) {
-	bare := launchDefault(t)
+	bare := launch(t)
 	without := bare.dial()
 	for _, name := range knownLibraries() {
 		t.Run(name, func(t *testing.T) {
 			commands := libraryCommands[name]
-			code, lines, stderr := runCommand(nil, "check", "--library", name, "--max-ttl", maxTTLToCome)
+			code, lines, stderr := runCommand(nil, "check", "--library", name)
 			wantCode := cli.ExitOK
 			if len(commands) > 0 {
 				wantCode = cli.ExitFailed
@@ -206,9 +197,6 @@ func TestLinesForALibraryAreEnough(t *testing.T) {
 			t.Chdir(t.TempDir())
 			writeFile(t, "config.toml", lines, 0o600)
 			file := []string{"--config", "config.toml"}
-			if !strings.Contains(lines, "\nmax_ttl = ") {
-				file = append(file, "--max-ttl", maxTTLToCome)
-			}
 			if code, again, stderr := runCommand(nil, append([]string{"check", "--library", name}, file...)...); code != cli.ExitOK || stderr != "" || strings.Contains(again, "#   needs ") || strings.Contains(again, "Lines for config.toml") {
 				t.Errorf("with the lines: exit code %d, errors %q, got\n%s\nwant nothing needed", code, stderr, again)
 			}
@@ -326,7 +314,7 @@ func TestRefusalsInTheDocument(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, addrs := startMasters(t, 3) // embedded ones have other advice
-	p := launchDefault(t, "--masters", addrs, "--bootstrap")
+	p := launch(t, "--masters", addrs, "--bootstrap")
 	quoted := regexp.MustCompile("`([^`]+)`")
 	answers, rest := []string{}, ""
 	for line := range strings.Lines(string(text)) {

@@ -211,7 +211,7 @@ func TestMembersInterrupted(t *testing.T) {
 	_, addrs := startMembers(t, 3, 0)
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGKILL} {
 		p := begin(t, "members", "--masters", addrs, "set", "max_ttl", "2s")
-		p.waitLog("the wait follows max_ttl in ") // the change is chosen
+		p.waitLog("the wait follows in ") // the change is chosen
 		p.signal(sig)
 		if code := p.exitCode(); sig == syscall.SIGINT && code != cli.ExitSignal+int(sig) {
 			t.Errorf("exit code %d, want %d:\n%s", code, cli.ExitSignal+int(sig), p.log())

@@ -127,7 +127,7 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 		{"run r -- true", nil, "run needs masters outside of a server's process, and none are named: name them with --masters, or in the file of --config"},
 		{"run --masters a:1 --ttl 5 --wait 1 r -- true", nil, `--ttl: "5" is no duration: a number with a unit is needed, such as 50ms, 30s or 1h30m` + "\n" +
 			`--wait: "1" is no duration: a number with a unit is needed, such as 50ms, 30s or 1h30m`},
-		{"run --masters a:1 --ttl 2m r -- true", nil, "--ttl: 2m is outside 1s … 1m: at least 100ms, locks.min_ttl and four times master.timeout, at most locks.max_ttl; the lock is renewed for as long as the command runs"},
+		{"run --masters a:1 --ttl 10m r -- true", nil, "--ttl: 10m is outside 1s … 5m: at least 100ms, locks.min_ttl and four times master.timeout, at most locks.max_ttl; the lock is renewed for as long as the command runs"},
 		{"run --masters a:1 --slots 33 r -- true", nil, "--slots: \"33\" is no number from 1 to 32"},
 		{"run --masters a:1 --shared --fence r -- true", nil, "--shared goes neither with --fence nor with --slots: who shares writes nothing that a fence would keep in order, and a slot has one holder"},
 		{"run --masters a:1 --wait 2h r -- true", nil, "--wait: 2h is outside 0s … 1h: the most is locks.max_wait; to wait for longer, set REDLOCKD_LOCKS_MAX_WAIT, up to 24h"},

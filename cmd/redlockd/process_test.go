@@ -379,16 +379,16 @@ func TestServeOnEmbeddedMasters(t *testing.T) {
 	a.want("UNLOCK invoices t1", "1")
 	b.lock("invoices", "t2")
 	b.want("UNLOCK invoices t2", "1")
-	a.want("CONFIG GET locks.max_ttl", "[locks.max_ttl 1m]")
+	a.want("CONFIG GET locks.max_ttl", "[locks.max_ttl 5m]")
 
 	// Advice is for who has no file, and no masters that redlockd members could ask.
 	_, port, _ := net.SplitHostPort(p.addr)
 	p.waitLog("type this, to try it: redis-cli -p " + port + " LOCK invoices 30s")
-	a.want("LOCK invoices 5m", "ERR ttl of 300000 ms is above the most, 60000 ms (max_ttl): ask for less, or start redlockd with --masters embedded --max-ttl 5m")
-	a.want("LOCK invoices 25h", "ERR ttl of 90000000 ms is above the most, 60000 ms (max_ttl): ask for less")
+	a.want("LOCK invoices 10m", "ERR ttl of 600000 ms is above the most, 300000 ms (max_ttl): ask for less, or start redlockd with --masters embedded --max-ttl 10m")
+	a.want("LOCK invoices 25h", "ERR ttl of 90000000 ms is above the most, 300000 ms (max_ttl): ask for less")
 	t.Setenv("PATH", "")
-	longer := launch(t, "--masters", "embedded", "--max-ttl", "5m")
-	longer.dial().grant("LOCK invoices 5m")
+	longer := launch(t, "--masters", "embedded", "--max-ttl", "10m")
+	longer.dial().grant("LOCK invoices 10m")
 	longer.waitLog("redis-cli is not installed: apt-get install redis-tools")
 
 	p.signal(syscall.SIGTERM)
@@ -687,12 +687,12 @@ func TestAnotherListOfMasters(t *testing.T) {
 	launch(t, "--masters", addrs, "--bootstrap")
 	changed := strings.Replace(addrs, servers[2].Addr, replacement[0].Addr, 1)
 	for _, want := range []string{servers[2].Addr + " (" + servers[2].Addr + ") is a member, the settings do not name it", addr + " is no member, the settings name it"} {
-		p := launch(t, "--masters", changed, "--max-ttl", "5m", "--http-listen", "127.0.0.1:0")
+		p := launch(t, "--masters", changed, "--max-ttl", "10m", "--http-listen", "127.0.0.1:0")
 		if line := p.waitLog("the settings differ from the membership"); !strings.Contains(line, want) {
 			t.Errorf("got %s, want %q in it", line, want)
 		}
 		p.dial().lock("r", "t1")
-		p.dial().want("CONFIG GET locks.max_ttl", "[locks.max_ttl 1m]")
+		p.dial().want("CONFIG GET locks.max_ttl", "[locks.max_ttl 5m]")
 		if code, body := p.web().get("/readyz"); code != 200 {
 			t.Errorf("/readyz: got %d %s, want 200", code, body)
 		}

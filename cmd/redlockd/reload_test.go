@@ -80,7 +80,7 @@ func TestReload(t *testing.T) {
 
 	write("100", "200", "[log]", "[locks]\nmax_ttl = \"2m\"\n[log]")
 	root.want("CONFIG RELOAD", `server.max_clients; not in force, because the membership of the masters has the say: locks.max_ttl`)
-	root.want("CONFIG GET locks.max_ttl", "[locks.max_ttl 1m]")
+	root.want("CONFIG GET locks.max_ttl", "[locks.max_ttl 5m]")
 
 	// A command that logs in with a password that the server has not read says what helps.
 	write("100", "200", `name = "default", password_file = "password"`, `name = "default", password = "changed"`)

@@ -593,3 +593,11 @@ func clockText(at, now time.Time) string {
 	}
 	return at.Format("15:04:05")
 }
+
+// raisedText says who raised the ceiling, in brackets; "": it is not known.
+func raisedText(by string) string {
+	if by == "" {
+		return ""
+	}
+	return " (" + shownText(by) + ")"
+}

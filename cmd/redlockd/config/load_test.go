@@ -29,7 +29,7 @@ func TestPrecedence(t *testing.T) {
 		want    time.Duration
 		source  string
 	}{
-		{"nothing", "", nil, nil, time.Minute, "default"},
+		{"nothing", "", nil, nil, 5 * time.Minute, "default"},
 		{"file", file, nil, nil, 20 * time.Second, "config.toml:2"},
 		{"environment over file", file, environ, nil, 30 * time.Second, "REDLOCKD_LOCKS_MAX_TTL"},
 		{"flag over both", file, environ, flags, 40 * time.Second, "--max-ttl"},
@@ -373,7 +373,7 @@ func TestFrontSettingsHideSecrets(t *testing.T) {
 			t.Errorf("%s = %s gives a secret away", s.Name, s.Value)
 		}
 	}
-	for name, want := range map[string]string{"locks.max_ttl": "1m", "server.max_clients": "10000", "master.password": "(hidden)", "masters": `["a:1"]`} {
+	for name, want := range map[string]string{"locks.max_ttl": "5m", "server.max_clients": "10000", "master.password": "(hidden)", "masters": `["a:1"]`} {
 		if got[name] != want {
 			t.Errorf("%s: got %q, want %q", name, got[name], want)
 		}

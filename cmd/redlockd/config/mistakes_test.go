@@ -146,10 +146,10 @@ func TestMistakesInTheFile(t *testing.T) {
 			"config.toml:2: master.password: a string (in quotes) is needed, not a bare number"},
 		{"[locks]\nmin_ttl = \"50s\"\nmax_ttl = \"40s\"\n",
 			"config.toml:2: locks.min_ttl: 50s is above locks.max_ttl = 40s (locks.max_ttl: config.toml:3)"},
-		{"[locks]\nmin_ttl = \"5m\"\n",
-			"config.toml:2: locks.min_ttl: 5m is above locks.max_ttl = 1m (locks.max_ttl: default)"},
-		{"[compat]\ndefault_ttl = \"2m\"\n",
-			"config.toml:2: compat.default_ttl: 2m is not from min_ttl = 1s to max_ttl = 1m"},
+		{"[locks]\nmin_ttl = \"10m\"\n",
+			"config.toml:2: locks.min_ttl: 10m is above locks.max_ttl = 5m (locks.max_ttl: default)"},
+		{"[compat]\ndefault_ttl = \"10m\"\n",
+			"config.toml:2: compat.default_ttl: 10m is not from min_ttl = 1s to max_ttl = 5m"},
 		{"[server]\nlisten = [\"a:1\", \"b\", \"unix:run/s\", \"a:1\"]\n",
 			"config.toml:2: server.listen: \"b\" is no address: host:port is needed, or :port for all addresses of this machine, or unix:/path of a socket (did you mean \"b:6380\"?)\n" +
 				"config.toml:2: server.listen: unix:run/s is no absolute path: unix:/run/redlockd/redlockd.sock is the form\n" +
@@ -170,7 +170,7 @@ func TestMistakesInTheFile(t *testing.T) {
 			"config.toml:2: server.tls_client_ca: tls_cert and tls_key are needed too: without them the server speaks no TLS"},
 		{"[server]\noutput_total = 65536\n[master]\ntimeout = \"1h\"\n",
 			"config.toml:4: master.timeout: 1h is outside 1ms … 10s" + "\n" +
-				"config.toml:4: master.timeout: 1h is not small against locks.max_ttl = 1m: a master that hangs would use up the lock (locks.max_ttl: default)" + "\n" +
+				"config.toml:4: master.timeout: 1h is not small against locks.max_ttl = 5m: a master that hangs would use up the lock (locks.max_ttl: default)" + "\n" +
 				"config.toml:2: server.output_total: 65536 is outside 2097152 … 1073741824"},
 		{"[locks]\nmax_handovers = 16\n[master]\nheartbeat = \"1h\"\n",
 			"config.toml:2: locks.max_handovers is no setting any more: locks.handover_time (a time, 250ms by default) has taken its place; delete it" + "\n" +
@@ -206,8 +206,8 @@ func TestMistakesInTheFile(t *testing.T) {
 			"config.toml:2: auth.users[0].resources[0]: it is empty"},
 		{"[auth]\nusers = [{name=\"a\",password=\"x\",max_connections=-1}]\n",
 			`config.toml:2: auth.users: user "a": max_connections = -1 is outside 0 … 10000000`},
-		{"[auth]\nusers = [{name=\"a\",password=\"x\",max_ttl=\"5m\"}]\n",
-			`config.toml:2: auth.users[0]: max_ttl = 5m of user "a" is not from min_ttl = 1s to max_ttl = 1m in [locks]`},
+		{"[auth]\nusers = [{name=\"a\",password=\"x\",max_ttl=\"10m\"}]\n",
+			`config.toml:2: auth.users[0]: max_ttl = 10m of user "a" is not from min_ttl = 1s to max_ttl = 5m in [locks]`},
 		{"[[policy]]\nprefix = \"a\"\nmax_tll = \"1s\"\n",
 			"config.toml:3: policy[0].max_tll: unknown setting (did you mean max_ttl?); those of a table here are prefix, max_ttl, max_wait, max_waiters, max_hold, lock_delay, fence"},
 		{"[[policy]]\nprefix = \"a\"\nmax_ttl = 30\nfence = \"allways\"\n[policy]\n",
@@ -222,19 +222,19 @@ func TestMistakesInTheFile(t *testing.T) {
 				"config.toml:5: policy[1].prefix: the policy of \"b\" limits nothing: give it max_ttl, max_wait, max_waiters, max_hold, lock_delay or fence\n" +
 				"config.toml:8: policy[2].prefix: \"b\" is that of an earlier policy, and the first one that matches counts: put the limits of both into one\n" +
 				"config.toml:9: policy[2].max_waiters: -1 of the policy of \"b\" is outside 0 … 10000000"},
-		{"[[policy]]\nprefix = \"b\"\nmax_ttl = \"2m\"\nmax_wait = \"2h\"\nmax_waiters = 200000\nmax_hold = \"48h\"\n",
-			"config.toml:3: policy[0].max_ttl: 2m of the policy of \"b\" is above max_ttl = 1m in [locks], which counts for all: lower it, or raise that of [locks]\n" +
+		{"[[policy]]\nprefix = \"b\"\nmax_ttl = \"10m\"\nmax_wait = \"2h\"\nmax_waiters = 200000\nmax_hold = \"48h\"\n",
+			"config.toml:3: policy[0].max_ttl: 10m of the policy of \"b\" is above max_ttl = 5m in [locks], which counts for all: lower it, or raise that of [locks]\n" +
 				"config.toml:4: policy[0].max_wait: 2h of the policy of \"b\" is above max_wait = 1h in [locks], which counts for all: lower it, or raise that of [locks]\n" +
 				"config.toml:6: policy[0].max_hold: 48h of the policy of \"b\" is above max_hold = 24h in [locks], which counts for all: lower it, or raise that of [locks]\n" +
 				"config.toml:5: policy[0].max_waiters: 200000 of the policy of \"b\" is above max_waiters = 100000 in [locks], which counts for all: lower it, or raise that of [locks]"},
-		{"[[policy]]\nprefix = \"b\"\nmax_ttl = \"10ms\"\nlock_delay = \"1m\"\n\n[[policy]]\nprefix = \"c\"\nmax_ttl = \"50s\"\nlock_delay = \"11s\"\n\n" +
-			"[[policy]]\nprefix = \"d\"\nmax_hold = \"59s\"\n\n[[policy]]\nprefix = \"e\"\nmax_hold = \"30s\"\nmax_ttl = \"30s\"\n\n[[policy]]\nprefix = \"f\"\nlock_delay = \"10s\"\nmax_hold = \"50s\"\n\n" +
-			"[[policy]]\nprefix = \"g\"\nlock_delay = \"60s\"\n\n[[policy]]\nprefix = \"h\"\nlock_delay = \"10s\"\nmax_ttl = \"50s\"\n",
+		{"[[policy]]\nprefix = \"b\"\nmax_ttl = \"10ms\"\nlock_delay = \"5m\"\n\n[[policy]]\nprefix = \"c\"\nmax_ttl = \"290s\"\nlock_delay = \"11s\"\n\n" +
+			"[[policy]]\nprefix = \"d\"\nmax_hold = \"299s\"\n\n[[policy]]\nprefix = \"e\"\nmax_hold = \"30s\"\nmax_ttl = \"30s\"\n\n[[policy]]\nprefix = \"f\"\nlock_delay = \"10s\"\nmax_hold = \"290s\"\n\n" +
+			"[[policy]]\nprefix = \"g\"\nlock_delay = \"300s\"\n\n[[policy]]\nprefix = \"h\"\nlock_delay = \"10s\"\nmax_ttl = \"290s\"\n",
 			"config.toml:3: policy[0].max_ttl: 10ms of the policy of \"b\" is below min_ttl = 1s in [locks]: no lock would be possible\n" +
-				"config.toml:4: policy[0].lock_delay: 1m of the policy of \"b\" and its max_ttl = 10ms are together above max_ttl = 1m in [locks], for the masters keep a lock that long: shorten one of them, or raise that of [locks]\n" +
-				"config.toml:9: policy[1].lock_delay: 11s of the policy of \"c\" and its max_ttl = 50s are together above max_ttl = 1m in [locks], for the masters keep a lock that long: shorten one of them, or raise that of [locks]\n" +
-				"config.toml:13: policy[2].max_hold: 59s of the policy of \"d\" is below the longest TTL there, 1m: give the policy a max_ttl that is not longer\n" +
-				"config.toml:27: policy[5].lock_delay: 1m of the policy of \"g\" leaves no TTL: it and min_ttl = 1s are together above max_ttl = 1m in [locks]: shorten it, or raise max_ttl"},
+				"config.toml:4: policy[0].lock_delay: 5m of the policy of \"b\" and its max_ttl = 10ms are together above max_ttl = 5m in [locks], for the masters keep a lock that long: shorten one of them, or raise that of [locks]\n" +
+				"config.toml:9: policy[1].lock_delay: 11s of the policy of \"c\" and its max_ttl = 4m50s are together above max_ttl = 5m in [locks], for the masters keep a lock that long: shorten one of them, or raise that of [locks]\n" +
+				"config.toml:13: policy[2].max_hold: 4m59s of the policy of \"d\" is below the longest TTL there, 5m: give the policy a max_ttl that is not longer\n" +
+				"config.toml:27: policy[5].lock_delay: 5m of the policy of \"g\" leaves no TTL: it and min_ttl = 1s are together above max_ttl = 5m in [locks]: shorten it, or raise max_ttl"},
 		{"[auth]\nusers = [{name=\"a\",pasword=\"hunter2\"}]\n",
 			"config.toml:2: auth.users[0].pasword: unknown setting (did you mean password?); those of a table here are name, password, password_file, cert_cn, resources, admin, channels, commands, max_connections, max_locks, max_memory, max_waiters, max_ttl"},
 

@@ -132,6 +132,7 @@ type membershipFinding struct {
 	Version     int64  `json:"version"`
 	Lineage     string `json:"lineage"`
 	MaxTTLMs    int64  `json:"max_ttl_ms"`
+	CeilingMs   int64  `json:"ceiling_ms"`
 	WaitMs      int64  `json:"wait_ms"`
 	Seats       int    `json:"seats"`
 	Voters      int    `json:"voters"`    // seats that have a vote
@@ -245,7 +246,7 @@ const noMember = "none"
 // compare has the verdict show the membership.
 func (v *Verdict) compare(m redlock.Membership) {
 	if v.without = m.WithoutVote(); m.Known {
-		v.Membership = &membershipFinding{Version: m.Version, Lineage: m.Lineage, MaxTTLMs: m.MaxTTL.Milliseconds(), WaitMs: m.Wait.Milliseconds(),
+		v.Membership = &membershipFinding{Version: m.Version, Lineage: m.Lineage, MaxTTLMs: m.MaxTTL.Milliseconds(), CeilingMs: m.Ceiling.Milliseconds(), WaitMs: m.Wait.Milliseconds(),
 			Seats: len(m.Seats), Voters: m.Voters(), Unreached: m.Unreached(), Differences: m.Differences, toDo: m.ToDo}
 	}
 }
@@ -333,8 +334,8 @@ func (v *Verdict) print(w io.Writer) error {
 	}
 	list("all masters", v.Masters[0].Problems, func(p problemFinding) bool { return !v.ofAll(p) })
 	if m := v.Membership; m != nil {
-		fmt.Fprintf(&b, "\nThe membership has version %d, max_ttl %s, and a wait of %s.", m.Version,
-			config.FormatDuration(time.Duration(m.MaxTTLMs)*time.Millisecond), config.FormatDuration(time.Duration(m.WaitMs)*time.Millisecond))
+		fmt.Fprintf(&b, "\nThe membership has version %d, max_ttl %s, a ceiling of %s, and a wait of %s.", m.Version,
+			config.FormatDuration(time.Duration(m.MaxTTLMs)*time.Millisecond), config.FormatDuration(time.Duration(m.CeilingMs)*time.Millisecond), config.FormatDuration(time.Duration(m.WaitMs)*time.Millisecond))
 		if v.without != "" {
 			fmt.Fprintf(&b, " Without a vote now: %s.", v.without)
 		}

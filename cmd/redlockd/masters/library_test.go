@@ -16,13 +16,9 @@ import (
 	"redlockd/proxy"
 )
 
-// maxTTLToCome is the default of max_ttl that libraryTable and libraries.md are about. It is the default soon: then take this out.
-const maxTTLToCome = 5 * time.Minute
-
 // documentBlock is the library as libraries.md shows it; "" if it needs nothing.
 func (l *libraryNeeds) documentBlock() string {
 	c, special := config.Default(), l.client != ""
-	c.Engine.MaxTTL = max(c.Engine.MaxTTL, maxTTLToCome)
 	text := fmt.Sprintf("### %s\n\n| use | needs | without it |\n|---|---|---|\n", l.name)
 	for _, u := range l.uses {
 		needs, without := "nothing", ""

@@ -41,7 +41,7 @@ while locks are granted, without a moment without a quorum. It asks the masters 
   add NAME ADDR          a further seat, for the master at ADDR
   remove SEAT            the seat loses its vote, and is removed after the wait; add and remove in pairs, so that the number
                          of seats is odd again
-  set max_ttl DURATION   the longest TTL. When it falls, the wait follows after the wait
+  set max_ttl DURATION   the longest TTL that may be asked for. The ceiling, for as long as locks may run, follows by itself
   refound                founds the membership anew with the masters of the configuration, where a majority is gone for good
 
 SEAT is the seat's name, or the address that its master has now. A seat keeps its name for life: if none was
@@ -361,10 +361,10 @@ func (m *memberCommand) follow(signals <-chan os.Signal) error {
 // rest is what is still to come of the change; "": nothing.
 func (m *memberCommand) rest(now redlock.Membership) string {
 	if m.change.SetMaxTTL != 0 {
-		if !now.Lowering {
+		if !now.Lowering || m.change.SetMaxTTL > now.Ceiling { // it is no wait for the change
 			return ""
 		}
-		return "the wait follows max_ttl in " + roundSeconds(now.WaitLeft)
+		return "the wait follows in " + roundSeconds(now.WaitLeft)
 	}
 	name := cmp.Or(m.change.Replace, m.change.Add, m.change.Remove)
 	at := slices.IndexFunc(now.Seats, func(s redlock.Seat) bool { return s.Name == name })
@@ -429,13 +429,16 @@ func (m *memberCommand) print(now redlock.Membership, c *config.Config) error {
 		rows = append(rows, []string{s.Addr, s.Name, string(s.State), strconv.FormatInt(s.Since, 10), left, reached, cmp.Or(shortMemory(s.Memory), "-"), cmp.Or(s.Reason, "-")})
 	}
 	cli.WriteTable(&b, rows)
-	fmt.Fprintf(&b, "\nVersion %d of lineage %s: %s; max_ttl %s, wait %s.\n", now.Version, now.Lineage,
-		now.Standing(), config.FormatDuration(now.MaxTTL), config.FormatDuration(now.Wait))
+	fmt.Fprintf(&b, "\nVersion %d of lineage %s: %s; max_ttl %s, ceiling %s, wait %s.\n", now.Version, now.Lineage,
+		now.Standing(), config.FormatDuration(now.MaxTTL), config.FormatDuration(now.Ceiling), config.FormatDuration(now.Wait))
+	if now.RaisedBy != "" {
+		fmt.Fprintf(&b, "The ceiling was raised last when %s. It falls again when nothing so long was asked for during one wait.\n", now.RaisedBy)
+	}
 	if without := now.WithoutVote(); without != "" {
 		fmt.Fprintf(&b, "Without a vote now: %s.\n", without)
 	}
 	if now.Lowering {
-		fmt.Fprintf(&b, "The wait is longer than max_ttl needs, because longer locks may still live: it is lowered in %s.\n", roundSeconds(now.WaitLeft))
+		fmt.Fprintf(&b, "The wait is longer than the ceiling needs, because longer locks may still live: it is lowered in %s.\n", roundSeconds(now.WaitLeft))
 	}
 	for _, s := range now.Seats {
 		if s.State == redlock.SeatLearner && s.Copying != nil && now.Voters() > 0 { // without voters nobody has anything to give
@@ -527,8 +530,10 @@ type MembersTable struct {
 	Version     int64         `json:"version"`
 	Lineage     string        `json:"lineage"`
 	MaxTTLMs    int64         `json:"max_ttl_ms"`
+	CeilingMs   int64         `json:"ceiling_ms"`
+	RaisedBy    string        `json:"ceiling_raised_by,omitempty"`
 	WaitMs      int64         `json:"wait_ms"`
-	WaitLeftMs  int64         `json:"wait_left_ms"` // 0: it is as max_ttl needs it
+	WaitLeftMs  int64         `json:"wait_left_ms"` // 0: it is as the ceiling needs it
 	Voters      int           `json:"voters"`
 	Unreached   int           `json:"unreached"` // of the voters
 	Needed      int           `json:"needed"`
@@ -562,7 +567,8 @@ type copyEntry struct {
 }
 
 func printMembersJSON(w io.Writer, now redlock.Membership) error {
-	table := MembersTable{Version: now.Version, Lineage: now.Lineage, MaxTTLMs: now.MaxTTL.Milliseconds(), WaitMs: now.Wait.Milliseconds(),
+	table := MembersTable{Version: now.Version, Lineage: now.Lineage, MaxTTLMs: now.MaxTTL.Milliseconds(),
+		CeilingMs: now.Ceiling.Milliseconds(), RaisedBy: now.RaisedBy, WaitMs: now.Wait.Milliseconds(),
 		WaitLeftMs: now.WaitLeft.Milliseconds(), Voters: now.Voters(), Unreached: now.Unreached(), Needed: now.Needed,
 		Voting: now.Standing().Voting, MayFail: now.Standing().MayFail(), Problem: now.Problem, Differences: now.Differences}
 	for _, s := range now.Seats {

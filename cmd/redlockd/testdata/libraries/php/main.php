@@ -89,8 +89,8 @@ final class Symfony
     /** A reader shares the lock with other readers. */
     public function __construct(private Redis $redis, private bool $reads)
     {
-        // The store takes every lock for this time first: 300 s by default, which is above redlockd's max_ttl.
-        $this->factory = new LockFactory(new RedisStore($redis, 20.0));
+        // The store takes every lock for its 300 s first, and then sets the TTL of the lock.
+        $this->factory = new LockFactory(new RedisStore($redis));
     }
 
     public function acquire(string $name, int $ttl, bool $wait): string
