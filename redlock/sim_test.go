@@ -321,7 +321,7 @@ func simulate(t *testing.T, seed uint64, prepare ...func(*world)) {
 				}
 				w.clocks.options(o)
 				if seed%2 == 0 && o.MaxTTL == w.maxTTL {
-					o.firstCeiling = (w.maxTTL / 3).Truncate(ms) // locks above it have it raised, and it falls again
+					o.firstCeiling = (w.maxTTL / 3).Truncate(ms) + ms // locks above it have it raised, and it falls again
 				}
 				if profile.members {
 					o.FoundingWait = 2 * w.maxTTL // no max_ttl is longer

@@ -404,7 +404,7 @@ func TestFoundModel(t *testing.T) {
 		{name: "a founder writes on under its old name", constants: moves, mutant: "MSameName", violated: "MutualExclusion"},
 		{name: "too few voters have notes", constants: and(founders, "Founders", "{f}", "T", "2"), mutant: "MNoNobody", violated: "MutualExclusion"},
 		{name: "a new voter has no notes", constants: learns, mutant: "MNoteNotHanded", violated: "MutualExclusion"},
-		{name: "learners have notes", constants: learns, mutant: "MLearnersNotes", violated: "MutualExclusion"},
+		{name: "learners have notes", constants: learns, mutant: "MLearnersNotes", violated: "MutualExclusion", large: true},
 		{name: "a new voter has notes as old as they are elsewhere", constants: and(learns, "T", "2"), mutant: "MNoteAsItWas", violated: "MutualExclusion", large: true},
 
 		{name: "all masters change", holds: exclusion, large: true},
