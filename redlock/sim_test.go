@@ -320,7 +320,7 @@ func simulate(t *testing.T, seed uint64, prepare ...func(*world)) {
 					o.MaxTTL, o.MaxHold = time.Minute, time.Hour
 				}
 				w.clocks.options(o)
-				if seed%2 == 0 && o.MaxTTL == w.maxTTL {
+				if seed%4 == 0 && o.MaxTTL == w.maxTTL {
 					o.firstCeiling = (w.maxTTL / 3).Truncate(ms) + ms // locks above it have it raised, and it falls again
 				}
 				if profile.members {
