@@ -293,3 +293,24 @@ func TestFounderTakesAnotherName(t *testing.T) {
 		}
 	})
 }
+
+// Ten users who ask for long locks at once, through two proxies, have the ceiling raised once.
+func TestTenUsersRaiseTheCeiling(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		proxies := []*proxy{s.open(low), s.open(low)}
+		before := proxies[0].Membership().Version
+		var calls []*call
+		for i := range 10 {
+			c := &call{Op: Op{Share: &Share{}, Flow: &Flow{}}, began: time.Now()}
+			proxies[i%2].StartLock(&c.Op, one(fmt.Sprint("r", i), time.Duration(3+i)*time.Second), c)
+			calls = append(calls, c)
+		}
+		for i, c := range calls {
+			proxies[i%2].finish(c)
+			wantHeld(s, fmt.Sprint("user ", i), c)
+		}
+		if steps := proxies[0].Membership().Version - before; steps != 2 {
+			s.Errorf("the membership made %d steps, want 2", steps)
+		}
+	})
+}
