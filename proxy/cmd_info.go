@@ -240,6 +240,7 @@ func infoMasters(r *reading, t *infoText, s *session) {
 	}
 	t.field("membership_problem", infoWord(r.Membership.Problem))
 	t.field("membership_differences", infoWord(r.Membership.Differences))
+	t.field("membership_ceiling_raised_by", infoWord(r.Membership.RaisedBy))
 	// One field for each master, in the form of Redis's slave0: … in the section Replication: exporters
 	// split it at commas.
 	for i, m := range r.Masters {

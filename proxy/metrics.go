@@ -166,7 +166,6 @@ var metricTable = []metric{
 		func(r *reading) int { return len(status.Learners(r.Membership)) }).in("Masters", "membership_learners"),
 	fieldOnly("Masters", "membership_max_ttl_ms", func(r *reading) uint64 { return uint64(r.Membership.MaxTTL.Milliseconds()) }),
 	fieldOnly("Masters", "membership_ceiling_ms", func(r *reading) uint64 { return uint64(r.Membership.Ceiling.Milliseconds()) }),
-	{section: "Masters", field: "membership_ceiling_raised_by", text: func(r *reading) string { return infoWord(r.Membership.RaisedBy) }},
 	gauge("membership_wait_seconds", "How long a master has no vote that may have forgotten locks.",
 		func(r *reading) float64 { return r.Membership.Wait.Seconds() }).in("Masters", "membership_wait_s"),
 	gauge("membership_wait_left_seconds", "What is left until the wait falls to what the ceiling needs; 0: it has.",

@@ -214,7 +214,8 @@ func (c *Client) Close(ctx context.Context) error {
 		l.end()
 	}
 	c.fleet.running.Wait()
-	c.admit() // what waited is told that there is no quorum
+	c.ceiling.giveUp(&deferred{now: time.Now().Add(ceilingHold)}) //mutant:what-waits-for-the-ceiling-outlives-its-client
+	c.admit()                                                     // what waited is told that there is no quorum
 	return err
 }
 
@@ -222,7 +223,7 @@ func (c *Client) Close(ctx context.Context) error {
 func (c *Client) settle(ctx context.Context) error {
 	for {
 		c.mu.Lock()
-		idle := c.admission.count == 0
+		idle := c.admission.count+len(c.ceiling.waits) == 0
 		c.mu.Unlock()
 		for _, l := range c.fleet.view.Load().masters {
 			idle = idle && l.idle()

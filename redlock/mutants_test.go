@@ -488,6 +488,10 @@ var mutants = []mutant{
 
 	// The ceiling.
 	{"the-order-of-a-flow-is-lost-at-the-ceiling", never, "TestOrderOfAFlowAtTheCeiling"},
+	{"a-wait-at-the-ceiling-does-not-end", never, "TestWaitAtTheCeilingEnds"},
+	{"the-last-attempt-of-a-wait-waits-for-the-ceiling", never, "TestLastAttemptOfAWaitAtTheCeiling"},
+	{"what-waits-for-the-ceiling-outlives-its-client", skip, "TestCloseWhileTheCeilingIsWaitedFor"},
+	{"who-leaves-counts-on-its-note", never, "TestWhoLeavesFollowsNoMore"},
 	{"a-note-on-one-master-counts", replace(`v.Quorum()`, `pick(MUTANT, 1, v.Quorum())`), "TestFollowedByAQuorum"},
 	{"a-founding-under-way-is-forgotten", skip, "TestFounderTakesAnotherName"},
 	{"a-founding-from-a-raised-wait-trusts-addresses", replace(`RecheckWithin(needs)`, `pick(MUTANT, 0, RecheckWithin(needs))`), "TestCeilingOfTheNextRecord"},

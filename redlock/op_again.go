@@ -62,9 +62,9 @@ func (c *Client) beginAgainLocked(r *round, bytes int, begin func(c *Client, op 
 	c.startLocked(r.op, bytes, begin, d)
 }
 
-// ceiling has operations whose locks would live for longer than may run wait until the ceiling is raised
-// (member/ceiling.go): a few round trips, once, and then for nobody as long as such locks are asked for.
-// What its flow begins behind such an operation waits, too. So the order of a flow is kept.
+// ceiling holds operations whose locks would live for longer than may run, until the ceiling is raised
+// (member/ceiling.go). That takes a few round trips, and later operations find it raised. What a flow
+// begins behind such an operation is held with it, so the order of a flow is kept.
 type ceiling struct {
 	client *Client
 
@@ -78,7 +78,7 @@ type ceiling struct {
 type aboveCeiling struct {
 	op    *Op
 	ttl   time.Duration
-	until time.Time
+	until time.Time // without a waiter, whose wait has an end of its own (waitTimedOut)
 	// again begins the operation, or goes on with it.
 	again func(d *deferred)
 }
@@ -93,13 +93,18 @@ func (s *ceiling) fits(op *Op, ttl time.Duration, d *deferred, again func(d *def
 	if ttl <= v.ceiling || ttl > v.maxTTL || v.record == nil { // the masters are asked for no more than may run
 		return true
 	}
-	if slices.ContainsFunc(s.waits, func(w aboveCeiling) bool { return w.op == op }) {
-		return false
+	if waits := op.waiter; waits != nil {
+		switch {
+		case waits.last: //mutant:the-last-attempt-of-a-wait-waits-for-the-ceiling
+			s.client.waiting.leaveQueueLocked(op, d)
+			s.client.answerDenied(op, s.tooHigh(ttl), d)
+			return false
+		case waits.aboveCeiling:
+			return false
+		}
+		waits.aboveCeiling = true
 	}
 	w := aboveCeiling{op, ttl, d.now.Add(ceilingHold), again}
-	if op.waiter != nil {
-		w.until = d.now.Add(op.wait) // it is answered when its wait ends
-	}
 	if w.holdsFlow() {
 		s.client.admission.hold(op.Flow)
 	}
@@ -124,6 +129,9 @@ func (s *ceiling) take(match func(w *aboveCeiling) bool, goOn func(w *aboveCeili
 		if w.holdsFlow() {
 			s.client.admission.resume(w.op.Flow)
 		}
+		if w.op.waiter != nil {
+			w.op.waiter.aboveCeiling = false
+		}
 		goOn(w)
 	}
 }
@@ -143,21 +151,32 @@ func (s *ceiling) goOnLocked(d *deferred) {
 	s.take(func(w *aboveCeiling) bool { return w.ttl <= v.ceiling || w.ttl > v.maxTTL }, func(w *aboveCeiling) { w.again(d) })
 }
 
-// giveUp ends what has waited for too long.
+// giveUp ends what has waited for too long, and forgets waiters that are answered.
 func (s *ceiling) giveUp(d *deferred) {
 	c := s.client
 	c.mu.Lock()
 	v := c.fleet.view.Load()
-	s.take(func(w *aboveCeiling) bool { return w.ttl > v.ceiling && !d.now.Before(w.until) || !w.waits() }, func(w *aboveCeiling) {
-		if w.op.waiter != nil {
-			return
+	over := func(w *aboveCeiling) bool {
+		return !w.waits() || w.op.waiter == nil && w.ttl > v.ceiling && !d.now.Before(w.until)
+	}
+	s.take(over, func(w *aboveCeiling) {
+		switch {
+		case w.op.waiter != nil:
+		case w.op.kind != nil: // a LOCK
+			c.answerDenied(w.op, s.tooHigh(w.ttl), d)
+		default:
+			d.deliver(w.op, Result{Err: s.tooHigh(w.ttl)})
 		}
-		m, _ := c.fleet.coordinator.Membership()
-		d.deliver(w.op, Result{Err: &CeilingError{TTL: w.ttl, Ceiling: m.Ceiling, Why: cmp.Or(m.Behind, "redlockd members may say why; ask again in a moment")}})
 	})
 	c.mu.Unlock()
 	c.admit()
 	c.runDeferred(d)
+}
+
+// tooHigh is the error of an operation that cannot wait for the ceiling any longer.
+func (s *ceiling) tooHigh(ttl time.Duration) error {
+	m, _ := s.client.fleet.coordinator.Membership()
+	return &CeilingError{TTL: ttl, Ceiling: m.Ceiling, Why: cmp.Or(m.Behind, "redlockd members may say why; ask again in a moment")}
 }
 
 // use takes note that a lock of this TTL is asked for.
@@ -233,7 +252,9 @@ func (l *lane) followArgs(v *view, leaving bool) []any {
 		return nil
 	}
 	text := ""
-	if !leaving {
+	if leaving { // from here on nobody waits for this client //mutant:who-leaves-counts-on-its-note
+		l.followed.Store(nil)
+	} else {
 		_, inUse := host{l.client}.TTLs(v.wait)
 		text = member.FollowerText(r, inUse)
 	}

@@ -139,7 +139,7 @@ func (c *Client) beginCommitLocked(op *Op, v verb, ttl time.Duration, changes []
 		d.deliver(op, Result{Err: ErrDraining})
 		return
 	}
-	if longest := longestOf(changes); longest > c.fleet.view.Load().withoutCeiling {
+	if longest := longestOf(changes); longest > c.fleet.view.Load().ceiling {
 		kept := slices.Clone(changes) // the caller's slice may change
 		if !c.ceiling.fits(op, longest, d, func(d *deferred) { c.beginCommitLocked(op, v, ttl, kept, d) }) {
 			return

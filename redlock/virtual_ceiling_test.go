@@ -314,3 +314,74 @@ func TestTenUsersRaiseTheCeiling(t *testing.T) {
 		}
 	})
 }
+
+// A wait ends when its time is over, also at the ceiling: its caller is told.
+func TestWaitAtTheCeilingEnds(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p, other := s.open(low), s.open(low)
+		other.cut(0, 1, 2, 3, 4)
+		c := p.lock(one("r", long).waits(3 * time.Second))
+		if _, is := errors.AsType[*CeilingError](c.Err); !is || c.took < 3*time.Second || c.took > 4*time.Second {
+			s.Errorf("got %+v after %v, want that the ceiling has not risen, after 3s", c.Result, c.took)
+		}
+		p.lockable("short")
+	})
+}
+
+// The last attempt of a wait does not begin to wait for the ceiling.
+func TestLastAttemptOfAWaitAtTheCeiling(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open(low)
+		held := p.lock(one("r", time.Second))
+		c := p.begin(one("r", time.Second).waits(time.Minute))
+		s.until("it waits", func() bool { return p.Stats().Waiters == 1 })
+		d := p.enter()
+		c.Op.waiter.last = true
+		if p.ceiling.fits(&c.Op, long, d, nil) {
+			s.Error("a lock above the ceiling fits")
+		}
+		p.leave(d)
+		p.finish(c)
+		if _, is := errors.AsType[*CeilingError](c.Err); !is {
+			s.Errorf("got %+v, want that the ceiling has not risen", c.Result)
+		}
+		p.unlock(held.Token, "r")
+	})
+}
+
+// Who closes a client is not kept waiting, and what waited for the ceiling is answered.
+func TestCloseWhileTheCeilingIsWaitedFor(t *testing.T) {
+	for _, killed := range []bool{false, true} {
+		inVirtualTime(t, 5, func(s *stage) {
+			p, other := s.open(low), s.open(low)
+			other.cut(0, 1, 2, 3, 4)
+			c := p.begin(one("r", long))
+			if killed {
+				p.kill()
+			} else if err := p.Close(s.Context()); err != nil {
+				s.Error(err)
+			}
+			p.finish(c)
+			if c.Held || c.took > 3*time.Second {
+				s.Errorf("killed: %v: got %+v after %v", killed, c.Result, c.took)
+			}
+		})
+	}
+}
+
+// Who leaves counts on its notes no more: nobody waits for it from then on.
+func TestWhoLeavesFollowsNoMore(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open(low)
+		time.Sleep(2 * p.opts.Heartbeat)
+		s.until("all masters are told", p.fleet.leave)
+		if at := p.fleet.followedAt(); !at.IsZero() {
+			s.Errorf("it counts on notes of %v ago", time.Since(at))
+		}
+		for i := range s.masters {
+			if note := s.do(i, "HGET", lua.MembersKey, "f:"+p.fleet.follower()); note != nil {
+				s.Errorf("master %d has the note %v", i+1, note)
+			}
+		}
+	})
+}

@@ -72,6 +72,8 @@ type waiter struct {
 	answered bool
 	// last: the wait has run out while a round is in flight. An acquisition still decides.
 	last bool
+	// aboveCeiling: its next attempt waits for a higher ceiling (op_again.go).
+	aboveCeiling bool
 	// again: the resource may have become free while a round was in flight. Ask again at once.
 	again bool
 	// lastErr is the outcome of the last attempt: nil for "held by another".
@@ -245,6 +247,9 @@ func (ws *waiting) waitTimedOut(op *Op) {
 	w := op.waiter
 	switch {
 	case w.answered:
+	case w.aboveCeiling: //mutant:a-wait-at-the-ceiling-does-not-end
+		ws.leaveQueueLocked(op, d)
+		ws.client.answerDenied(op, ws.client.ceiling.tooHigh(op.ttl+op.delay()), d)
 	case w.attempt != nil:
 		w.last = true
 	case !ws.client.draining && w.retry != nil && w.isHead() && d.now.Sub(w.sentAt) > ws.opts.RetryDelayMax:

@@ -12,22 +12,22 @@ import (
 // it falls again when nothing so long was asked for during one wait. So who asks for long locks makes
 // the waits long, while he does.
 //
-//	wait 62 s, ceiling 1m ── step 1 ──> wait 307 s, ceiling 1m ── step 2 ──> wait 307 s, ceiling 5m
+//	wait 62 s, ceiling 1m ── step 1 ──> wait 310 s, ceiling 1m ── step 2 ──> wait 310 s, ceiling 5m
 //	                                    followers of before are over
 //
 // Why no founding waits for less than a lock may live:
 //
 //  1. A founding that knows no more than that the masters have forgotten waits for max_ttl. It waits for
 //     what its base needs only where the client followed that record when the masters forgot: a quorum of
-//     the voters had noted that (lua/member_beat.lua) no longer than FollowedFor before.
+//     the voters had noted that (lua/follow.lua) no longer than FollowedFor before.
 //  2. A voter notes a follower only while it shows exactly that record, without an accepted child.
 //  3. Whoever proposes step 2 has read, on a quorum of the voters that show step 1 already, that each
 //     follower of another record follows this one now, or is over: its note has not changed for
 //     FollowedFor and RecheckWithin, in which masters may still be counted by some whose address others
 //     find changed.
 //  4. A quorum that has noted a follower, and a quorum that shows step 1, share a voter. A memory that
-//     becomes a voter in between is given the notes first (survey.TellFollowers), as it is given the
-//     locks. One that waits instead, waits until they are over.
+//     becomes a voter in between is given the notes first (Followers.Notes), as it is given the locks; and
+//     one of nobody besides, where fewer than a quorum of voters were read.
 //
 // testdata/tla/Ceiling.tla has a model of this.
 
@@ -54,41 +54,41 @@ func ceilingFor(ttl, first, most time.Duration) time.Duration {
 // WithoutCeiling is the longest TTL for which nobody needs this ceiling: that of the step below it, or its
 // own, where there is none.
 func (o Options) WithoutCeiling(ceiling time.Duration) time.Duration {
-	longest := ceiling
-	for _, c := range append([]time.Duration{o.LowestCeiling()}, ceilings...) {
-		if c >= o.LowestCeiling() && c < ceiling && (c > longest || longest == ceiling) {
+	longest := min(o.LowestCeiling(), ceiling)
+	for _, c := range ceilings {
+		if longest < c && c < ceiling {
 			longest = c
 		}
 	}
 	return longest
 }
 
-// firstCeiling is the lowest ceiling, if max_ttl allows it.
+// LowestCeiling is the lowest ceiling, where max_ttl is no lower.
 func (o Options) LowestCeiling() time.Duration { return cmp.Or(o.FirstCeiling, FirstCeiling) }
 
 // CeilingFor is the step of the ceiling under which locks of this TTL may run, where max_ttl is most.
 func CeilingFor(ttl, most time.Duration) time.Duration { return ceilingFor(ttl, 0, most) }
 
-// FollowedFor is for how long a client that followed a record with this wait knows that no other one
-// with a longer wait was made without it.
+// FollowedFor is for how long a note keeps the ceiling from rising over the client that follows a record
+// with this wait: so long the client knows that no lock lives for longer than that record allows.
 func FollowedFor(wait time.Duration) time.Duration {
 	return min(30*time.Second, wait/2)
 }
 
-// stepTimeout is what a founding that was decided may take until the masters have it (survey.StepTimeout).
-const stepTimeout = 2 * time.Second
+// StepTimeout bounds a step of the membership, and what belongs to it: also the time from when a founding
+// is decided until the masters have it.
+const StepTimeout = 2 * time.Second
 
 // noteLife is for how long the note of a client counts that follows a record before r.
 func noteLife(r *Record) time.Duration {
-	return FollowedFor(r.Wait) + RecheckWithin(r.Wait) + stepTimeout
+	return FollowedFor(r.Wait) + RecheckWithin(r.Wait) + StepTimeout
 }
 
 // planTimes decides about the ceiling, and about the wait.
 func (n *Situation) planTimes(d *Decision) {
 	r, child := n.Record, d.Child
 	needed := r.Needed(n.Drift)
-	if n.Wanted > r.Ceiling {
-		to := ceilingFor(n.Wanted, n.FirstCeiling, r.MaxTTL)
+	if to := ceilingFor(n.Wanted, n.FirstCeiling, r.MaxTTL); n.Wanted > r.Ceiling && to > r.Ceiling {
 		needs := clock.QuarantineOf(to, n.Drift)
 		needs = wholeMs(needs + RecheckWithin(needs)) // a founding needs that, too //mutant:a-founding-from-a-raised-wait-trusts-addresses
 		switch {

@@ -61,6 +61,9 @@ func TestCeilingOfTheNextRecord(t *testing.T) {
 		{"the wait first, whoever is behind", func(n *Situation, _ *Record) { n.Wanted, n.Behind = 2*time.Minute, true }, time.Minute, raised, true},
 		{"then the ceiling", func(n *Situation, r *Record) { n.Wanted, r.Wait = 2*time.Minute, raised }, 5 * time.Minute, raised, false},
 		{"not over who may not know", func(n *Situation, r *Record) { n.Wanted, n.Behind, r.Wait = 2*time.Minute, true, raised }, 0, 0, false},
+		{"more than max_ttl, of which all may run", func(n *Situation, r *Record) {
+			n.Wanted, r.MaxTTL, r.Ceiling, r.Wait, n.InUse = time.Hour, 5*time.Minute, 5*time.Minute, needed(5*time.Minute), 5*time.Minute
+		}, 0, 0, false},
 		{"a wait that nobody needs any more", func(_ *Situation, r *Record) { r.Wait = raised }, time.Minute, needed(time.Minute), false},
 		{"a ceiling that nobody needs any more", func(_ *Situation, r *Record) { r.Ceiling, r.Wait = time.Hour, needed(time.Hour) }, time.Minute, needed(time.Hour), true},
 		{"one of which a part is needed", func(n *Situation, r *Record) {
@@ -219,7 +222,7 @@ func TestOlderClient(t *testing.T) {
 		{"none", nil, false},
 		{"one that follows", map[string]string{"c:a": "1800000000000 1 0 0 x", "f:a-0": "1800000000000 d 0"}, false},
 		{"one that does not", map[string]string{"c:a": "1800000000000 1 0 0 x"}, true},
-		{"of long ago", map[string]string{"c:a": "1799999990000 1 0 0 x"}, false},
+		{"of long ago", map[string]string{"c:a": "1799999930000 1 0 0 x"}, false},
 		{"this one", map[string]string{"c:own": "1800000000000 1 0 0 x"}, false},
 	} {
 		s := surveyOf(r)

@@ -85,7 +85,10 @@ func (all Followers) each(s *Survey, r *Record, own string, o Options, note func
 				continue
 			}
 			n := parseFollower(text)
-			age := s.Began.Sub(all[[2]string{f.State.Memory, field}].since)
+			age := time.Duration(0)
+			if seen, known := all[[2]string{f.State.Memory, field}]; known {
+				age = s.Began.Sub(seen.since)
+			}
 			if said, ok := StampAge(n.at, f.Clock, o.ClockSkewMax); ok && agreeing.Has(f.Place) {
 				age = max(age, said-2*o.ClockSkewMax)
 			}
@@ -143,7 +146,7 @@ func (all Followers) InUse(s *Survey, r *Record, own string, o Options) (longest
 // OlderClient tells whether some client states something of a voter's clock there, and notes nothing: it is
 // of a version that reads no record whose ceiling is not its max_ttl. own names this client.
 func OlderClient(s *Survey, r *Record, own string) bool {
-	const lately = 5 * time.Second
+	const lately = time.Minute // more than any heartbeat
 	for _, f := range VotersOf(s, r) {
 		follows := make(map[string]bool)
 		for field := range f.Fields {

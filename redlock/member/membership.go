@@ -56,14 +56,17 @@ const RaisedField = "raised"
 func RaisedBy(s *Survey, r *Record) string {
 	for _, f := range VotersOf(s, r) {
 		if by := f.Fields[RaisedField]; by != "" {
-			return conn.Sanitize(by[:min(len(by), raisedMax)])
+			return RaisedText(by)
 		}
 	}
 	return ""
 }
 
-// raisedMax bounds it, in bytes.
-const raisedMax = 300
+// RaisedText bounds what is said there.
+func RaisedText(by string) string {
+	const most = 300
+	return conn.Sanitize(by[:min(len(by), most)])
+}
 
 // Voters is how many masters have a vote.
 func (m Membership) Voters() (n int) {

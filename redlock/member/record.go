@@ -38,10 +38,10 @@ import (
 //     and a memory that forgets is not listed any more, so that no acceptor forgets.
 //  4. Two quorums of the parent share a seat. So once a child is chosen, no quorum of votes can be
 //     counted under its parent, nor under any record before that.
-//  5. Every lease of an old record therefore began before the child was chosen, and is over one max_ttl
-//     later.
+//  5. Every lease of an old record therefore began before the child was chosen, and is over one ceiling of
+//     the old record later.
 //  6. A memory never becomes a voter in the step that lists it. It is a learner first, and becomes a
-//     voter when a wait that is longer than max_ttl has passed since that step was seen chosen. A seat
+//     voter when a wait that is longer than the ceiling has passed since that step was seen chosen. A seat
 //     goes in the same way: first its vote, and the seat after the wait. A learner that is given what a
 //     quorum of voters remembers need not wait: package copying has the argument, which replaces 7 to 9.
 //  7. If such a wait lies between two records, every lease of the first is over before a round of the

@@ -101,7 +101,7 @@ func bootstrapOnce(ctx context.Context, o member.Options, anyway bool) (reports 
 	if len(errs) > 0 {
 		return reports, nil, errors.Join(errs...)
 	}
-	ctx, cancel := context.WithTimeout(ctx, survey.StepTimeout)
+	ctx, cancel := context.WithTimeout(ctx, member.StepTimeout)
 	defer cancel()
 	var next *member.Record
 	switch founded := whoShowARecord(s.Survey); {

@@ -63,7 +63,7 @@ func Refound(ctx context.Context, opts member.Options, dryRun bool) (*Refounding
 	if plan.Already {
 		return plan, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, survey.StepTimeout)
+	ctx, cancel := context.WithTimeout(ctx, member.StepTimeout)
 	defer cancel()
 	chosen, err := s.Step(ctx, nil, f)
 	if err != nil {

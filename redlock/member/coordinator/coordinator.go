@@ -39,7 +39,6 @@ type Coordinator struct {
 	// Owned by the goroutine.
 	pauses         map[int]reseatPause
 	foundable      time.Time      // since when a founding is allowed; zero: it is not
-	quorumAt       time.Time      // when a quorum of the masters last showed the record in force
 	strays         map[int]string // what masters showed at the last look that a majority did not know, by place
 	heard          member.HeardAt
 	followers      member.Followers
@@ -170,7 +169,7 @@ func (m *Coordinator) poll(ctx context.Context) time.Duration {
 	defer s.Close()
 	m.heard.Shown(s.Survey, m.record)
 	next, wrong := m.follow(ctx, s.Survey)
-	ctx, cancel := context.WithTimeout(ctx, survey.StepTimeout)
+	ctx, cancel := context.WithTimeout(ctx, member.StepTimeout)
 	defer cancel()
 	if next != nil {
 		m.adopt(next, nil)
@@ -203,7 +202,7 @@ func (m *Coordinator) poll(ctx context.Context) time.Duration {
 // advance does what is due under the record in force, and returns when to look again.
 func (m *Coordinator) advance(ctx context.Context, s *survey.Masters, r *member.Record) time.Duration {
 	o := m.opts
-	m.foundable, m.quorumAt = time.Time{}, s.Began
+	m.foundable = time.Time{}
 	if s.TeachUntaught(ctx, r) > 0 { // who is behind cannot promise anything, and would count as silent //mutant:who-is-behind-counts-as-silent
 		m.host.Recheck()
 	}
@@ -263,7 +262,7 @@ func (m *Coordinator) advance(ctx context.Context, s *survey.Masters, r *member.
 	}
 	if by := m.host.WantedBy(); by != "" && d.Child.Ceiling > r.Ceiling {
 		for _, f := range member.VotersOf(s.Survey, r) {
-			f.Conn.Redis.HSet(ctx, lua.MembersKey, member.RaisedField, by)
+			f.Conn.Redis.HSet(ctx, lua.MembersKey, member.RaisedField, member.RaisedText(by))
 		}
 	}
 	if !m.raiseFloors(ctx, n, d.Raise) {

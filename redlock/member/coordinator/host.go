@@ -33,7 +33,7 @@ type Host interface {
 	// TTLs are the longest that operations here wait for to be allowed, 0 for none, and the longest that was
 	// asked for within so long.
 	TTLs(within time.Duration) (wanted, inUse time.Duration)
-	// WantedBy says, for people, who asks for the longest that operations here wait for; "": nobody does.
+	// WantedBy says, for people, who asks for more than may run; "": nobody does.
 	WantedBy() string
 	// OutOfStep says why a voter's clock keeps its votes from counting here for longer than a copy to it
 	// would take, while a quorum of the others count; "": it does not.

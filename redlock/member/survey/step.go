@@ -211,6 +211,3 @@ func replyText(reply any) string {
 	s, _ := reply.(string)
 	return s
 }
-
-// StepTimeout bounds a step, and what belongs to it.
-const StepTimeout = 2 * time.Second
