@@ -22,7 +22,7 @@ type Lease struct {
 
 	client    *Client
 	ttl       time.Duration // as it was asked for first
-	keepAlive *keepAlive    // nil: nothing renews it
+	keepAlive func()        // ends the renewals; nil: nothing renews it
 
 	mu        sync.Mutex // guards what follows
 	until     time.Time

@@ -52,29 +52,48 @@ func (l *Lease) KeepAlive(ctx context.Context) context.Context {
 // KeepAliveWith is KeepAlive with options.
 func (l *Lease) KeepAliveWith(ctx context.Context, o KeepAliveOptions) context.Context {
 	l.stopKeepAlive()
-	held, cancel := context.WithCancelCause(ctx)
-	k := &keepAlive{lease: l, cancel: cancel, done: make(chan struct{}), ttl: l.ttl, early: o.Early, onRenewal: o.OnRenewal}
-	if k.early == 0 {
-		k.early = min(l.ttl/20, 100*time.Millisecond)
-	}
-	l.keepAlive = k
-	go k.run(held)
+	held, stop := KeepAlive(ctx, l, l.ttl, o)
+	l.keepAlive = stop
 	return held
 }
 
 // stopKeepAlive ends renewal, and waits for an EXTEND that is in flight: an UNLOCK comes behind it, and
 // nothing after the UNLOCK.
 func (l *Lease) stopKeepAlive() {
-	if k := l.keepAlive; k != nil {
-		k.cancel(context.Canceled)
-		<-k.done
+	if l.keepAlive != nil {
+		l.keepAlive()
 		l.keepAlive = nil
 	}
 }
 
-// keepAlive is the renewal of one lease.
+// Renewable is a lock that somebody can keep alive: a Lease, or one that is held through a server.
+// Validity is called while Extend runs.
+type Renewable interface {
+	// Validity is what is left of the validity, 0 or less when it is over.
+	Validity() time.Duration
+	// Extend renews the lock for ttl. ErrNotHeld: it is lost. Any other error: not known; the validity
+	// stays what it was.
+	Extend(ctx context.Context, ttl time.Duration) error
+}
+
+// KeepAlive is Lease.KeepAliveWith for whatever can be renewed. stop ends the renewals, and waits for
+// the one that is in flight.
+func KeepAlive(ctx context.Context, lock Renewable, ttl time.Duration, o KeepAliveOptions) (held context.Context, stop func()) {
+	held, cancel := context.WithCancelCause(ctx)
+	k := &keepAlive{lock: lock, cancel: cancel, done: make(chan struct{}), ttl: ttl, early: o.Early, onRenewal: o.OnRenewal}
+	if k.early == 0 {
+		k.early = min(ttl/20, 100*time.Millisecond)
+	}
+	go k.run(held)
+	return held, func() {
+		cancel(context.Canceled)
+		<-k.done
+	}
+}
+
+// keepAlive is the renewal of one lock.
 type keepAlive struct {
-	lease     *Lease
+	lock      Renewable
 	cancel    context.CancelCauseFunc // of the context that the caller has
 	done      chan struct{}           // closed when run has returned
 	ttl       time.Duration
@@ -82,7 +101,7 @@ type keepAlive struct {
 	onRenewal func(error)
 }
 
-// run renews the lease until the context is done, and ends the context in time.
+// run renews the lock until the context is done, and ends the context in time.
 //
 // Invariant: the context ends before the validity does, unless this process does not run then. So run
 // never waits for the masters: EXTEND has a goroutine of its own. And it looks at the clock often
@@ -99,10 +118,10 @@ func (k *keepAlive) run(held context.Context) {
 			<-extended
 		}
 	}()
-	extendAt := k.lease.Validity() * 2 / 3 // what is left of the validity when the lock is to be renewed
+	extendAt := k.lock.Validity() * 2 / 3 // what is left of the validity when the lock is to be renewed
 	var failed error
 	for {
-		left := k.lease.Validity()
+		left := k.lock.Validity()
 		if left <= k.early { //mutant:work-outlives-the-validity
 			if failed == nil {
 				failed = ErrLapsed
@@ -120,9 +139,9 @@ func (k *keepAlive) run(held context.Context) {
 		case <-ticks.C:
 		case err := <-extended:
 			extending = false
-			extendAt = k.lease.Validity() * 2 / 3
+			extendAt = k.lock.Validity() * 2 / 3
 			if failed = err; failed != nil {
-				extendAt = k.lease.Validity() - k.ttl/30
+				extendAt = k.lock.Validity() - k.ttl/30
 			}
 		}
 	}
@@ -131,7 +150,7 @@ func (k *keepAlive) run(held context.Context) {
 // extend tries once to renew the lock, and ends the context where the lock is lost: somebody else may
 // hold it already.
 func (k *keepAlive) extend(held context.Context) error {
-	err := k.lease.Extend(held, k.ttl)
+	err := k.lock.Extend(held, k.ttl)
 	stopped := held.Err() != nil
 	if errors.Is(err, ErrNotHeld) { //mutant:a-lost-lock-is-kept-alive
 		k.cancel(err)
