@@ -18,13 +18,13 @@ import (
 
 // importers lists, for each package of ours, which of ours may import it besides itself and its tests.
 var importers = map[string][]string{
-	"redlockd/cmd/redlockd/config":  {"cmd/redlockd/cli", "cmd/redlockd/serve", "cmd/redlockd/masters", "cmd/redlockd/client"},
+	"redlockd/cmd/redlockd/config":  {"cmd/redlockd/cli", "cmd/redlockd/serve", "cmd/redlockd/masters", "cmd/redlockd/client", "cmd/redlockd/run"},
 	"redlockd/proxy":                {"cmd/redlockd/config", "cmd/redlockd/cli", "cmd/redlockd/serve", "cmd/redlockd/masters"},
 	"redlockd/proxy/access":         {"proxy", "proxy/fleet", "proxy/status"},
 	"redlockd/proxy/fleet":          {"proxy"},
 	"redlockd/proxy/keyspace":       {"proxy"},
 	"redlockd/proxy/status":         {"proxy"},
-	"redlockd/redlock":              {"cmd/redlockd/config", "proxy", "proxy/access", "proxy/fleet", "proxy/keyspace", "proxy/status", "cmd/redlockd/serve", "cmd/redlockd/masters"}, // those of proxy: types alone, see TestPure
+	"redlockd/redlock":              {"cmd/redlockd/config", "proxy", "proxy/access", "proxy/fleet", "proxy/keyspace", "proxy/status", "cmd/redlockd/serve", "cmd/redlockd/masters", "cmd/redlockd/run"}, // those of proxy: types alone, see TestPure
 	"redlockd/redlock/rawio":        {"redlock", "proxy", "bench", "redlock/conn"},
 	"redlockd/redlock/loglimit":     {"redlock", "proxy", "redlock/member/coordinator"},
 	"redlockd/redlock/resp":         {"redlock/memmaster", "redlock/sandbox", "proxy", "proxy/keyspace", "cmd/redlockd/client", "redlock/conn", "bench"}, // cmd and bench: as a client
@@ -33,9 +33,10 @@ var importers = map[string][]string{
 	"redlockd/redlock/redisproc":    {"bench", "bench/torture", "redlock/member/fleettest"}, // everywhere else it serves tests
 	"redlockd/cmd/redlockd/serve":   {"cmd/redlockd"},
 	"redlockd/cmd/redlockd/masters": {"cmd/redlockd"},
-	"redlockd/cmd/redlockd/client":  {"cmd/redlockd"},
-	"redlockd/cmd/redlockd/cli":     {"cmd/redlockd", "cmd/redlockd/serve", "cmd/redlockd/masters", "cmd/redlockd/client"},
-	"redlockd/redlock/clock":        {"redlock", "redlock/member", "redlock/member/copying", "redlock/member/coordinator", "redlock/member/admin", "redlock/member/fleettest"},
+	"redlockd/cmd/redlockd/client":  {"cmd/redlockd", "cmd/redlockd/run"}, // run: its connection
+	"redlockd/cmd/redlockd/run":     {"cmd/redlockd"},
+	"redlockd/cmd/redlockd/cli":     {"cmd/redlockd", "cmd/redlockd/serve", "cmd/redlockd/masters", "cmd/redlockd/client", "cmd/redlockd/run"},
+	"redlockd/redlock/clock":        {"redlock", "cmd/redlockd/run", "redlock/member", "redlock/member/copying", "redlock/member/coordinator", "redlock/member/admin", "redlock/member/fleettest"},
 	"redlockd/redlock/conn":         {"redlock", "redlock/fence", "redlock/member", "redlock/member/survey", "redlock/member/copying", "redlock/member/coordinator", "redlock/member/admin", "redlock/member/fleettest"},
 	"redlockd/redlock/fence":        {"redlock", "redlock/member", "redlock/member/survey"},
 	// The membership: what is decided is pure, and those that ask masters stand on it.

@@ -4,12 +4,13 @@
 // This page puts its rooms together:
 //
 //	main → serve     the server as a process
-//	     → masters   check, bootstrap, members, run: what talks to the masters
+//	     → masters   check, bootstrap, members: what talks to the masters
 //	     → client    ping, locks, info, top, unlock, reload: what talks to a redlockd that runs
+//	     → run       holds a lock while a command runs, by the masters or through client
 //	        └ cli    flags, help, completion, exit codes, what commands print alike
 //	           └ config   files, flags and the environment become the options of proxy and redlock
 //
-// No room on one floor knows another. Tests that start the program as a process stand here.
+// No room on one floor knows another, but for run, which connects as client does. Tests that start the program as a process stand here.
 package main
 
 import (
@@ -18,11 +19,12 @@ import (
 	"redlockd/cmd/redlockd/cli"
 	"redlockd/cmd/redlockd/client"
 	"redlockd/cmd/redlockd/masters"
+	"redlockd/cmd/redlockd/run"
 	"redlockd/cmd/redlockd/serve"
 )
 
 // commands in the order of the help text. The first is the default: `redlockd --listen :6380` serves.
-var commands = []cli.Command{serve.Command, masters.Check, masters.Bootstrap, masters.Members, masters.Run, client.Ping, client.Locks, client.Info, client.Top, client.Unlock, client.Reload}
+var commands = []cli.Command{serve.Command, masters.Check, masters.Bootstrap, masters.Members, run.Command, client.Ping, client.Locks, client.Info, client.Top, client.Unlock, client.Reload}
 
 // version is set by the linker for releases: -ldflags "-X main.version=1.2.3". Empty: it was not.
 var version string

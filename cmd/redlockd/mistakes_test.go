@@ -12,7 +12,7 @@ import (
 
 	"redlockd/cmd/redlockd/cli"
 	"redlockd/cmd/redlockd/config"
-	"redlockd/cmd/redlockd/masters"
+	"redlockd/cmd/redlockd/run"
 	"redlockd/redlock/redisproc"
 )
 
@@ -117,16 +117,24 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 			"REDLOCKD_MASTER_QUEUE_MAX: master.queue_max is no setting any more: 16384 acquisitions can wait for one master; delete it"},
 		{"--max-ttl 5 --log-level x", []string{"REDLOCKD_MASTER_TIMEOUT=9"}, "REDLOCKD_MASTER_TIMEOUT: \"9\" is no duration: a number with a unit is needed, such as 50ms, 30s or 1h30m\n" +
 			"--log-level: \"x\" is none of debug, info, warn, error\n--max-ttl: \"5\" is no duration: a number with a unit is needed, such as 50ms, 30s or 1h30m"},
-		{"run", nil, "no resource is named: " + masters.Run.Form + "; redlockd run --help lists the flags"},
-		{"run --wait 1s -- true", nil, "no resource is named: " + masters.Run.Form + "; redlockd run --help lists the flags"},
-		{"run r", nil, `-- and a command are missing behind the resource "r": ` + masters.Run.Form + "; redlockd run --help lists the flags"},
-		{"run r true", nil, `-- is missing between the resource "r" and the command "true": ` + masters.Run.Form + "; redlockd run --help lists the flags"},
-		{"run r --wait 1s -- true", nil, `unexpected "--wait" behind the resource "r": ` + masters.Run.Form + "; redlockd run --help lists the flags"},
-		{"run r --", nil, "no command stands behind --: " + masters.Run.Form + "; redlockd run --help lists the flags"},
+		{"run", nil, "no resource is named: " + run.Command.Form + "; redlockd run --help lists the flags"},
+		{"run --wait 1s -- true", nil, "no resource is named: " + run.Command.Form + "; redlockd run --help lists the flags"},
+		{"run r", nil, `-- and a command are missing behind the resource "r": ` + run.Command.Form + "; redlockd run --help lists the flags"},
+		{"run r true", nil, `-- is missing between the resource "r" and the command "true": ` + run.Command.Form + "; redlockd run --help lists the flags"},
+		{"run r --wait 1s -- true", nil, `unexpected "--wait" behind the resource "r": ` + run.Command.Form + "; redlockd run --help lists the flags"},
+		{"run r --", nil, "no command stands behind --: " + run.Command.Form + "; redlockd run --help lists the flags"},
 		{"run --fense r -- true", nil, "unknown flag --fense (did you mean --fence?); redlockd run --help lists the flags"},
-		{"run r -- true", nil, "run needs masters outside of a server's process, and none are named: name them with --masters, or in the file of --config"},
-		{"run --masters a:1 --ttl 5 --wait 1 r -- true", nil, `--ttl: "5" is no duration: a number with a unit is needed, such as 50ms, 30s or 1h30m` + "\n" +
-			`--wait: "1" is no duration: a number with a unit is needed, such as 50ms, 30s or 1h30m`},
+		{"run --masters a:1 --server b:1 r -- true", nil, "--server and --masters: name the servers, or the masters that are to be asked without one"},
+		{"run --server b r -- true", nil, `--server: "b" is no address: host:port is needed, or the path of a unix socket (did you mean "b:6380"?)`},
+		{"run --server b:1,c:70000 r -- true", nil, `--server: "70000" is no port: a number up to 65535 is needed`},
+		{"run --masters a:1 --ttl 5 --wait 1x r -- true", nil, `--ttl: "5" is no duration: a number with a unit is needed, such as 50ms, 30s or 1h30m` + "\n" +
+			`--wait: "1x" is no duration: a number with a unit is needed, such as 50ms, 30s or 1h30m`},
+		{"run --masters a:1 -w 1 -n r -- true", nil, "--wait and --nonblock: one waits, the other does not"},
+		{"run --masters a:1 -E 256 r -- true", nil, `--conflict-exit-code: "256" is no number from 0 to 255`},
+		{"run --masters a:1 --leader --at-least 5s r -- true", nil, "--at-least goes not with --leader, which keeps the lock for as long as the command runs"},
+		{"run --masters a:1 --leader -n r -- true", nil, "--nonblock goes not with --leader, which waits until it leads"},
+		{"run --masters a:1 --at-least 6m r -- true", nil, "--at-least: 6m is outside 0s … 5m: the most is locks.max_ttl: the lock lives as long if redlockd is killed before"},
+		{"run --server a:1 --at-least 25h r -- true", nil, "--at-least: 25h is outside 0s … 24h: the most is locks.max_ttl: the lock lives as long if redlockd is killed before"},
 		{"run --masters a:1 --ttl 10m r -- true", nil, "--ttl: 10m is outside 1s … 5m: at least 100ms, locks.min_ttl and four times master.timeout, at most locks.max_ttl; the lock is renewed for as long as the command runs"},
 		{"run --masters a:1 --slots 33 r -- true", nil, "--slots: \"33\" is no number from 1 to 32"},
 		{"run --masters a:1 --shared --fence r -- true", nil, "--shared goes neither with --fence nor with --slots: who shares writes nothing that a fence would keep in order, and a slot has one holder"},

@@ -75,6 +75,7 @@ const (
 	ForServer                  // all but those of [client]
 	ForMasters                 // the same, but those that only a server uses are hidden
 	ForClient                  // those of [client]; the others are hidden
+	ForEither                  // those of ForMasters and of [client]
 )
 
 // Call is the command line of a command.

@@ -17,6 +17,7 @@ import (
 // reads them, so that a wrong value gets the same error from whatever source it comes.
 type Flag struct {
 	Name, Arg, Usage string   // arg empty: a switch
+	Short            string   // one letter that means the same; empty: none
 	Words            []string // the values that are possible; nil: nobody can list them
 	Hidden           bool     // the command accepts and ignores it
 }
@@ -26,14 +27,14 @@ func (c *Command) AllFlags() []Flag {
 	all := []Flag{{Name: config.FileFlag, Arg: "file", Usage: "read the settings in this file (default /etc/redlockd/config.toml, if it exists)"}}
 	for _, s := range config.Default().Settings {
 		ofClient := s.Group() == "client"
-		if s.Flag == "" || ofClient && c.Audience != ForClient {
+		if s.Flag == "" || ofClient && c.Audience != ForClient && c.Audience != ForEither {
 			continue
 		}
 		h := Flag{Name: s.Flag, Arg: s.Arg, Words: s.Words, Usage: fmt.Sprintf("%s (default %s)", s.Usage, s.Text())}
 		switch c.Audience {
 		case ForClient:
 			h.Hidden = !ofClient
-		case ForMasters:
+		case ForMasters, ForEither:
 			// Only serve uses these. The other commands accept them, so that all commands can be given
 			// the same flags.
 			h.Hidden = slices.Contains([]string{"server", "http", "log"}, s.Group())
@@ -82,16 +83,21 @@ func (c *Call) parse() error {
 			c.Given[h.Name] = text
 			return nil
 		}
-		if h.Arg == "" {
-			set.BoolFunc(h.Name, h.Usage, func(text string) error {
-				on, err := strconv.ParseBool(text)
-				if err != nil {
-					return errors.New("neither true nor false")
-				}
-				return take(strconv.FormatBool(on))
-			})
-		} else {
-			set.Func(h.Name, h.Usage, take)
+		for _, name := range []string{h.Name, h.Short} {
+			if name == "" {
+				continue
+			}
+			if h.Arg == "" {
+				set.BoolFunc(name, h.Usage, func(text string) error {
+					on, err := strconv.ParseBool(text)
+					if err != nil {
+						return errors.New("neither true nor false")
+					}
+					return take(strconv.FormatBool(on))
+				})
+			} else {
+				set.Func(name, h.Usage, take)
+			}
 		}
 		names = append(names, "--"+h.Name)
 	}

@@ -57,7 +57,11 @@ func (c *Command) writeHelp(w io.Writer) {
 	fmt.Fprint(w, "\nFlags:\n")
 	for _, h := range c.AllFlags() {
 		if !h.Hidden {
-			fmt.Fprintf(w, "  %-28s %s\n", strings.TrimSuffix("--"+h.Name+" "+h.Arg, " "), h.Usage)
+			form := strings.TrimSuffix("--"+h.Name+" "+h.Arg, " ")
+			if h.Short != "" {
+				form += " (-" + h.Short + ")"
+			}
+			fmt.Fprintf(w, "  %-28s %s\n", form, h.Usage)
 		}
 	}
 	fmt.Fprint(w, "\n"+helpSources)

@@ -20,14 +20,19 @@ import (
 	"redlockd/redlock/resp"
 )
 
-// connection leads to a redlockd that runs, for the commands that ask one: ping, locks, info, top,
-// unlock and reload. One goroutine uses it.
-type connection struct {
+// Connection leads to a redlockd that runs, for the commands that ask one: ping, locks, info, top,
+// unlock, reload and run. One goroutine uses it, except for Close.
+type Connection struct {
+	// Timeout is how long each command may take.
+	Timeout time.Duration
+
 	to      *config.Endpoint
 	conn    net.Conn
 	replies resp.ReplyReader
-	timeout time.Duration // of one command
 }
+
+// Addr is where the server was reached.
+func (c *Connection) Addr() string { return c.to.Addr }
 
 // clientTimeout is how long the commands wait for a connection, and then for each answer, without
 // --timeout. LOCKS ALL takes 1 s at most.
@@ -38,11 +43,11 @@ func timeoutFlag(standard time.Duration) cli.Flag {
 	return cli.Flag{Name: "timeout", Arg: "duration", Usage: fmt.Sprintf("how long to wait for the server: from 10ms to 1m (default %s)", config.FormatDuration(standard))}
 }
 
-// endpoint reads where a redlockd runs, and how long to wait for it.
-func endpoint(c *cli.Call, standard time.Duration) (to *config.Endpoint, timeout time.Duration, err error) {
+// servers reads where redlockds run, and how long to wait for one.
+func servers(c *cli.Call, standard time.Duration) (to []*config.Endpoint, timeout time.Duration, err error) {
 	timeout, err = c.Duration("timeout", standard, 10*time.Millisecond, time.Minute, "")
 	if err == nil {
-		to, err = c.Settings.Client()
+		to, err = c.Settings.Servers()
 	}
 	if err != nil {
 		return nil, 0, cli.Usage(err)
@@ -52,14 +57,14 @@ func endpoint(c *cli.Call, standard time.Duration) (to *config.Endpoint, timeout
 }
 
 // withServer has a command talk to a server.
-func withServer(c *cli.Call, talk func(server *connection) error) error {
-	to, timeout, err := endpoint(c, clientTimeout)
+func withServer(c *cli.Call, talk func(server *Connection) error) error {
+	to, timeout, err := servers(c, clientTimeout)
 	if err != nil {
 		return err
 	}
-	server, err := connect(context.Background(), to, timeout)
+	server, err := connectFirst(context.Background(), to, timeout)
 	if err == nil {
-		defer server.close()
+		defer server.Close()
 		err = talk(server)
 	}
 	if err != nil {
@@ -68,9 +73,9 @@ func withServer(c *cli.Call, talk func(server *connection) error) error {
 	return nil
 }
 
-// connect connects and logs in. All of it takes no longer than timeout. When ctx ends, so does the
+// Connect connects and logs in. All of it takes no longer than timeout. When ctx ends, so does the
 // connection, also under a command that waits for its reply.
-func connect(ctx context.Context, to *config.Endpoint, timeout time.Duration) (*connection, error) {
+func Connect(ctx context.Context, to *config.Endpoint, timeout time.Duration) (*Connection, error) {
 	whole := ctx
 	ctx, cancel := context.WithTimeout(whole, timeout)
 	defer cancel()
@@ -89,23 +94,35 @@ func connect(ctx context.Context, to *config.Endpoint, timeout time.Duration) (*
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", to.Addr, withHint(to, err))
 	}
-	c := &connection{to: to, conn: conn, timeout: timeout}
-	context.AfterFunc(whole, c.close)
+	c := &Connection{to: to, conn: conn, Timeout: timeout}
+	context.AfterFunc(whole, c.Close)
 	if deadline, ok := ctx.Deadline(); ok {
 		conn.SetDeadline(deadline)
 	}
 	if to.Password != "" {
 		if _, err := c.exchange("AUTH", cmp.Or(to.Username, "default"), to.Password); err != nil {
-			c.close()
+			c.Close()
 			return nil, fmt.Errorf("log in to %s: %w", to.Addr, withHint(to, err))
 		}
 	}
 	return c, nil
 }
 
+// connectFirst is Connect to the first of the servers that can be reached, within timeout in all. The
+// error is that of the last one.
+func connectFirst(ctx context.Context, to []*config.Endpoint, timeout time.Duration) (c *Connection, err error) {
+	for _, server := range to {
+		if c, err = Connect(ctx, server, timeout/time.Duration(len(to))); err == nil {
+			c.Timeout = timeout
+			return c, nil
+		}
+	}
+	return nil, err
+}
+
 // withHint says what to look at, where err is why there is no connection, or no answer.
 func withHint(to *config.Endpoint, err error) error {
-	refused, _ := errors.AsType[serverError](err)
+	refused, _ := errors.AsType[ServerError](err)
 	dns, _ := errors.AsType[*net.DNSError](err)
 	_, noTLS := errors.AsType[tls.RecordHeaderError](err)
 	_, unknown := errors.AsType[x509.UnknownAuthorityError](err)
@@ -134,27 +151,28 @@ func withHint(to *config.Endpoint, err error) error {
 	return fmt.Errorf("%w%s", err, hint)
 }
 
-func (c *connection) close() { c.conn.Close() }
+// Close ends the connection, also under a command that waits for its reply.
+func (c *Connection) Close() { c.conn.Close() }
 
-// serverError is an error that the server has replied; it begins with its code.
-type serverError string
+// ServerError is an error that the server has replied; it begins with its code.
+type ServerError string
 
-func (e serverError) Error() string { return string(e) }
+func (e ServerError) Error() string { return string(e) }
 
-// do sends a command and returns its reply. The error is a serverError if the server has replied one.
-func (c *connection) do(args ...string) (resp.Value, error) {
-	c.conn.SetDeadline(time.Now().Add(c.timeout))
+// Do sends a command and returns its reply. The error is a ServerError if the server has replied one.
+func (c *Connection) Do(args ...string) (resp.Value, error) {
+	c.conn.SetDeadline(time.Now().Add(c.Timeout))
 	v, err := c.exchange(args...)
 	if err == nil {
 		return v, nil
 	}
-	if _, replied := errors.AsType[serverError](err); !replied {
+	if _, replied := errors.AsType[ServerError](err); !replied {
 		err = fmt.Errorf("%s does not answer %s: %w", c.to.Addr, args[0], err)
 	}
 	return v, withHint(c.to, err)
 }
 
-func (c *connection) exchange(args ...string) (resp.Value, error) {
+func (c *Connection) exchange(args ...string) (resp.Value, error) {
 	frame := resp.AppendArray(nil, len(args))
 	for _, arg := range args {
 		frame = resp.AppendBulkString(frame, arg)
@@ -165,7 +183,7 @@ func (c *connection) exchange(args ...string) (resp.Value, error) {
 	values := valuesMax
 	v, err := c.readValue(&values, 0)
 	if err == nil && v.Kind == resp.Error {
-		err = serverError(v.Text)
+		err = ServerError(v.Text)
 	}
 	return v, err
 }
@@ -175,7 +193,7 @@ func (c *connection) exchange(args ...string) (resp.Value, error) {
 const valuesMax = 4 << 20
 
 // readValue reads one reply as a tree. Sizes are bounded by resp, depth and number here.
-func (c *connection) readValue(left *int, depth int) (resp.Value, error) {
+func (c *Connection) readValue(left *int, depth int) (resp.Value, error) {
 	if *left--; *left < 0 || depth > resp.DepthMax {
 		return resp.Value{}, errors.New("the reply is larger than any that redlockd sends")
 	}
@@ -205,8 +223,8 @@ func (c *connection) readValue(left *int, depth int) (resp.Value, error) {
 	return v, nil
 }
 
-// field is the value behind a name in a map, which RESP2 has as an array; null if there is none.
-func field(v resp.Value, name string) resp.Value {
+// Field is the value behind a name in a map, which RESP2 has as an array; null if there is none.
+func Field(v resp.Value, name string) resp.Value {
 	for i := 0; i+1 < len(v.Elems); i += 2 {
 		if v.Elems[i].Text == name {
 			return v.Elems[i+1]
@@ -221,7 +239,7 @@ func decode(v resp.Value, into reflect.Value) {
 	case reflect.Struct:
 		for i := range into.NumField() {
 			name, _, _ := strings.Cut(into.Type().Field(i).Tag.Get("json"), ",")
-			decode(field(v, strings.ReplaceAll(name, "_", "-")), into.Field(i))
+			decode(Field(v, strings.ReplaceAll(name, "_", "-")), into.Field(i))
 		}
 	case reflect.Pointer:
 		if v.Kind == resp.Array {

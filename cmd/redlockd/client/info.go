@@ -23,8 +23,8 @@ Exit codes: 0 done; 1 the server does not answer, or refuses; 2 the command line
 
 // runInfo prints INFO of a server.
 func runInfo(c *cli.Call) error {
-	return withServer(c, func(server *connection) error {
-		v, err := server.do(append([]string{"INFO"}, c.Args...)...)
+	return withServer(c, func(server *Connection) error {
+		v, err := server.Do(append([]string{"INFO"}, c.Args...)...)
 		switch {
 		case err != nil:
 			return err

@@ -56,7 +56,7 @@ func runLocks(c *cli.Call) (err error) {
 			return c.Misused("--count: %q is not a number from 1 to %d", text, most)
 		}
 	}
-	return withServer(c, func(server *connection) error {
+	return withServer(c, func(server *Connection) error {
 		list, err := ask.of(server)
 		if err != nil {
 			return err
@@ -138,7 +138,7 @@ type clientEntry struct {
 }
 
 // of asks a server.
-func (r locksRequest) of(c *connection) (*LockList, error) {
+func (r locksRequest) of(c *Connection) (*LockList, error) {
 	args := []string{"LOCKS"}
 	if r.all {
 		args = append(args, "ALL")
@@ -149,7 +149,7 @@ func (r locksRequest) of(c *connection) (*LockList, error) {
 	if r.count != 0 {
 		args = append(args, "COUNT", strconv.Itoa(r.count))
 	}
-	v, err := c.do(args...)
+	v, err := c.Do(args...)
 	if err != nil {
 		return nil, err
 	}

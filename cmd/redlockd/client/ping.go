@@ -30,35 +30,37 @@ Exit codes: 0 it has answered; 1 it has not, or has refused the password; 2 the 
 
 // runPing asks a server for a sign of life.
 func runPing(c *cli.Call) error {
-	to, timeout, err := endpoint(c, pingTimeout)
+	to, timeout, err := servers(c, pingTimeout)
 	if err != nil {
 		return err
 	}
 	began := time.Now()
-	answer, err := pingOnce(to, timeout)
+	addr, answer, err := pingOnce(to, timeout)
 	if err != nil {
 		return fmt.Errorf("ping: %w", err)
 	}
-	fmt.Fprintf(c.Stdout, "%s: %s in %s\n", to.Addr, answer, cli.InMs(time.Since(began)))
+	fmt.Fprintf(c.Stdout, "%s: %s in %s\n", addr, answer, cli.InMs(time.Since(began)))
 	return nil
 }
 
 // pingOnce connects and asks. Both together take no longer than timeout.
-func pingOnce(to *config.Endpoint, timeout time.Duration) (answer string, err error) {
+func pingOnce(to []*config.Endpoint, timeout time.Duration) (addr, answer string, err error) {
 	deadline := time.Now().Add(timeout)
-	c, err := connect(context.Background(), to, timeout)
+	c, err := connectFirst(context.Background(), to, timeout)
+	addr = to[len(to)-1].Addr
 	if err == nil {
-		defer c.close()
-		c.timeout = max(time.Until(deadline), time.Millisecond)
+		addr = c.Addr()
+		defer c.Close()
+		c.Timeout = max(time.Until(deadline), time.Millisecond)
 		var v resp.Value
-		v, err = c.do("PING")
+		v, err = c.Do("PING")
 		answer = v.Text
 	}
-	switch refusal, _ := errors.AsType[serverError](err); {
+	switch refusal, _ := errors.AsType[ServerError](err); {
 	case strings.HasPrefix(string(refusal), "NOAUTH "):
-		return "alive, and wants a login", nil
+		return addr, "alive, and wants a login", nil
 	case strings.HasPrefix(string(refusal), "ERR max number of clients reached"):
-		return "alive, and has no room for one more client (max_clients)", nil
+		return addr, "alive, and has no room for one more client (max_clients)", nil
 	}
-	return answer, err
+	return addr, answer, err
 }

@@ -25,8 +25,8 @@ Exit codes: 0 the settings of the file are in force; 1 they are not, or not know
 
 // runReload has a server read its settings again.
 func runReload(c *cli.Call) error {
-	err := withServer(c, func(server *connection) error {
-		v, err := server.do("CONFIG", "RELOAD")
+	err := withServer(c, func(server *Connection) error {
+		v, err := server.Do("CONFIG", "RELOAD")
 		if err != nil {
 			return err
 		}
@@ -36,7 +36,7 @@ func runReload(c *cli.Call) error {
 		}
 		return nil
 	})
-	if refusal, _ := errors.AsType[serverError](err); strings.HasPrefix(string(refusal), "WRONGPASS ") {
+	if refusal, _ := errors.AsType[ServerError](err); strings.HasPrefix(string(refusal), "WRONGPASS ") {
 		err = fmt.Errorf("%w. If you have changed the password in the file, the server still has the one before: send it SIGHUP (systemctl reload redlockd, or kill -HUP and its pid)", err)
 	}
 	return err

@@ -51,7 +51,7 @@ func runTop(c *cli.Call) error {
 	if err != nil {
 		return cli.Usage(err)
 	}
-	to, timeout, err := endpoint(c, clientTimeout)
+	to, timeout, err := servers(c, clientTimeout)
 	if err != nil {
 		return err
 	}
@@ -79,9 +79,9 @@ func runTop(c *cli.Call) error {
 
 // topView is what top shows, and what it has seen before.
 type topView struct {
-	to       *config.Endpoint
+	to       []*config.Endpoint
 	timeout  time.Duration
-	client   *connection // nil: there is none now
+	client   *Connection // nil: there is none now
 	ask      locksRequest
 	interval time.Duration
 	before   topLook
@@ -89,6 +89,7 @@ type topView struct {
 
 // topLook is what the server has answered at one time.
 type topLook struct {
+	from  string // its address
 	at    time.Time
 	info  map[string]string
 	locks *LockList
@@ -97,20 +98,20 @@ type topLook struct {
 // look asks the server. After an error, the next look makes another connection.
 func (t *topView) look(ctx context.Context) (l topLook, err error) {
 	if t.client == nil {
-		if t.client, err = connect(ctx, t.to, t.timeout); err != nil {
+		if t.client, err = connectFirst(ctx, t.to, t.timeout); err != nil {
 			return l, err
 		}
 	}
-	v, err := t.client.do("INFO", "server", "clients", "masters", "locks")
+	v, err := t.client.Do("INFO", "server", "clients", "masters", "locks")
 	if err == nil {
-		l = topLook{at: time.Now(), info: make(map[string]string)}
+		l = topLook{from: t.client.Addr(), at: time.Now(), info: make(map[string]string)}
 		for _, fields := range infoOf(v.Text) {
 			maps.Copy(l.info, fields)
 		}
 		l.locks, err = t.ask.of(t.client)
 	}
 	if err != nil {
-		t.client.close()
+		t.client.Close()
 		t.client = nil
 	}
 	return l, err
@@ -118,7 +119,7 @@ func (t *topView) look(ctx context.Context) (l topLook, err error) {
 
 // refusesUser reports whether another try would end with the same error.
 func refusesUser(err error) bool {
-	refusal, _ := errors.AsType[serverError](err)
+	refusal, _ := errors.AsType[ServerError](err)
 	code, _, _ := strings.Cut(string(refusal), " ")
 	return slices.Contains([]string{"NOAUTH", "WRONGPASS", "NOPERM"}, code)
 }
@@ -269,7 +270,7 @@ func (t *topView) head(now topLook) []string {
 		state = "NO QUORUM: no locks are granted"
 	}
 	lines := []string{
-		fmt.Sprintf("redlockd %s at %s, up %s   %s", now.info["redlockd_version"], t.to.Addr, shortTime(time.Duration(number(now.info["uptime_in_seconds"]))*time.Second), now.at.Format("15:04:05")),
+		fmt.Sprintf("redlockd %s at %s, up %s   %s", now.info["redlockd_version"], now.from, shortTime(time.Duration(number(now.info["uptime_in_seconds"]))*time.Second), now.at.Format("15:04:05")),
 		fmt.Sprintf("masters %s of %s vote: %s", up, all, state),
 		fmt.Sprintf("per second: %s granted, %s denied, %s NOQUORUM, %s extended, %s released", rate("locks_granted"), rate("locks_denied"), rate("locks_noquorum"), rate("extends_granted"), rate("unlocks_released")),
 		fmt.Sprintf("now: %s leases (%s renewed), %s waiters, %s clients; lost so far: %s", now.info["leases"], now.info["bound"], now.info["waiters"],

@@ -47,16 +47,16 @@ func runUnlock(c *cli.Call) error {
 			return cli.Usage(errors.New("no reason is given: nothing was released"))
 		}
 	}
-	return withServer(c, func(server *connection) error { return force(c, server, resource, reason) })
+	return withServer(c, func(server *Connection) error { return force(c, server, resource, reason) })
 }
 
 // force sends the command, and says what it has done.
-func force(c *cli.Call, server *connection, resource, reason string) error {
-	v, err := server.do("UNLOCK", resource, "FORCE", reason)
+func force(c *cli.Call, server *Connection, resource, reason string) error {
+	v, err := server.Do("UNLOCK", resource, "FORCE", reason)
 	if err != nil {
 		return err
 	}
-	n := func(name string) int64 { return field(v, name).Int }
+	n := func(name string) int64 { return Field(v, name).Int }
 	if n("released") == 0 {
 		return fmt.Errorf("nobody holds %q: %d of %d masters of %s have said so", resource, n("masters"), n("of"), server.to.Addr)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"strings"
 
 	"redlockd/proxy"
 )
@@ -22,7 +23,7 @@ var clientFlags = map[string][2]string{"username": {"user", "name"}, "password_f
 
 // clientSettings are the settings of [client]: those of one master, but for its database and its name.
 func clientSettings(m *masterSettings) []*Setting {
-	all := []*Setting{{Name: "client.server", place: &m.Addr, Flag: "server", Arg: "host:port", Usage: "the redlockd to ask; empty: the one that listens at server.listen"}}
+	all := []*Setting{{Name: "client.server", place: &m.Addr, Flag: "server", Arg: "host:port,…", Usage: "the redlockd to ask, of several the first that answers; empty: the one at server.listen"}}
 	for _, s := range m.settings("client.") {
 		if s.Key() != "db" {
 			s.Flag, s.Arg = clientFlags[s.Key()][0], clientFlags[s.Key()][1]
@@ -35,10 +36,30 @@ func clientSettings(m *masterSettings) []*Setting {
 	return all
 }
 
-// Client is the redlockd that the commands for a running one ask. It reads the files that [client]
-// names. Only these commands call it, so that a server does not depend on files that only they need.
-func (c *Config) Client() (*Endpoint, error) {
+// Servers are the redlockds of which the commands for a running one ask the first that answers. It
+// reads the files that [client] names. Only these commands call it, so that a server does not depend
+// on files that only they need.
+func (c *Config) Servers() (all []*Endpoint, err error) {
+	for addr := range strings.SplitSeq(c.client.Addr, ",") {
+		server, err := c.server(strings.TrimSpace(addr))
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, server)
+	}
+	return all, nil
+}
+
+// ThroughServer reports whether a command that can ask either asks a server, and not the masters: one
+// is named at least as directly as the masters are, or no masters are named.
+func (c *Config) ThroughServer() bool {
+	return len(c.Engine.Masters) == 0 || c.client.Addr != "" && c.Find("client.server").source.kind >= c.Find("masters").source.kind
+}
+
+// server is the redlockd at addr; "": the one of these settings.
+func (c *Config) server(addr string) (*Endpoint, error) {
 	m := c.client
+	m.Addr = addr
 	if m.Password != "" && m.passwordFile != "" {
 		if c.Find("client.password").source.kind > c.Find("client.password_file").source.kind {
 			m.passwordFile = ""
@@ -50,7 +71,7 @@ func (c *Config) Client() (*Endpoint, error) {
 	if own {
 		c.useOwn(&m)
 	}
-	host, err := hostOf(m.Addr)
+	host, err := hostOf(m.Addr, "6380")
 	if err != nil {
 		return nil, c.errorAt("client.server", err)
 	}

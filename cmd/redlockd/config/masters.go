@@ -278,7 +278,7 @@ func (c *Config) resolveMasters() error {
 			continue
 		}
 		seen[m.Addr] = i
-		host, err := hostOf(m.Addr)
+		host, err := hostOf(m.Addr, "6379")
 		if err != nil {
 			add(c.errorAt(name, err))
 			continue
@@ -324,14 +324,15 @@ func (c *Config) readFilesOf(m *masterSettings, host string) error {
 	return errors.Join(passwordErr, tlsErr)
 }
 
-// hostOf is the host of an address host:port; it is empty for the path of a unix socket.
-func hostOf(addr string) (string, error) {
+// hostOf is the host of an address host:port; it is empty for the path of a unix socket. usual is the
+// port that an error proposes.
+func hostOf(addr, usual string) (string, error) {
 	if strings.HasPrefix(addr, "/") {
 		return "", nil
 	}
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil || host == "" || strings.HasPrefix(addr, "unix:/") {
-		meant := meantAddress(addr, "6379", "127.0.0.1")
+		meant := meantAddress(addr, usual, "127.0.0.1")
 		if path, isSocket := SocketPath(addr); isSocket {
 			meant = path
 		}

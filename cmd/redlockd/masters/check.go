@@ -3,7 +3,6 @@
 //	Check     → check.go, library.go   what is wrong with the masters; what a lock library needs
 //	Bootstrap → bootstrap.go           admits brand-new masters
 //	Members   → members.go, refound.go shows the membership, and changes it
-//	Run       → run.go, hold.go        holds a lock while a command runs
 package masters
 
 import (

@@ -1,4 +1,4 @@
-package masters
+package run
 
 import (
 	"context"
@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"os/signal"
 	"runtime"
-	"slices"
 	"syscall"
 	"time"
 
@@ -17,19 +16,21 @@ import (
 	"redlockd/redlock"
 )
 
-// holding is a lock that is held for a command.
+// holding is a lock that is held for a command, once.
 //
 // Invariant: the command does not run past the validity of the lock. So the validity, which shrinks
 // also while the machine sleeps, is looked at first of all when anything wakes us; and while the
-// command runs, nothing here waits for the masters (Lease.KeepAlive does), or for somebody to read what
-// we write.
+// command runs, nothing here waits for masters or servers (redlock.KeepAlive does), or for somebody to
+// read what we write.
 type holding struct {
 	runOptions
-	client  *redlock.Client
+	way     way
 	say     func(format string, args ...any)
 	signals chan os.Signal
 
-	lease *redlock.Lease // nil: not granted
+	lock         lock      // nil: not granted
+	granted      time.Time // when that was known
+	stopRenewing func()    // nil: nothing renews it
 
 	command *exec.Cmd
 	group   bool // the command has a process group of its own: that gets the signals
@@ -37,6 +38,25 @@ type holding struct {
 	lost   error     // why the command was told to end; nil: it was not
 	killAt time.Time // set with lost: the command is killed then, if the validity is not over before
 	killed bool
+	told   bool // somebody has told us to end, too
+}
+
+// way is how locks are had: of the masters, or through servers.
+type way interface {
+	// take asks for the lock. The error is one of package redlock, or of a server.
+	take(ctx context.Context, o *runOptions) (lock, error)
+	// obstacle says what a lock is waited for.
+	obstacle() string
+	close(ctx context.Context)
+}
+
+// lock is one that was granted. One goroutine uses it, except for Validity.
+type lock interface {
+	redlock.Renewable
+	// Unlock releases it. ErrNotHeld: it was not held any more.
+	Unlock(ctx context.Context) error
+	// name is what is locked, a slot where it is one of several. fence: 0 if none was asked for.
+	name() (resource, token string, fence int64)
 }
 
 // endIn bounds the release of the lock. On a master that is down, it ends with its TTL.
@@ -45,18 +65,22 @@ const endIn = 2 * time.Second
 // waitToldAfter is how long a lock is waited for in silence.
 const waitToldAfter = 500 * time.Millisecond
 
-func newHolding(e runOptions, client *redlock.Client, say func(string, ...any)) *holding {
-	h := &holding{runOptions: e, client: client, say: say, signals: make(chan os.Signal, 16)}
+// leaderPause is how long one who wants to lead waits after an answer that is none.
+const leaderPause = 500 * time.Millisecond
+
+// catchSignals are those that end programs, and those that mean something to some.
+func catchSignals() chan os.Signal {
+	signals := make(chan os.Signal, 16)
 	for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2} {
 		// What nohup, or a shell that starts us in the background, has us ignore stays ignored, by the
 		// command too.
 		if !signal.Ignored(s) {
-			signal.Notify(h.signals, s)
+			signal.Notify(signals, s)
 		}
 	}
 	// A message to a pipe that nobody reads any more must not end us, and leave the command alone.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
-	return h
+	return signals
 }
 
 // take locks the resource. If it cannot, it says why, and returns the exit code for that.
@@ -71,8 +95,13 @@ func (h *holding) take() int {
 	for told := false; ; {
 		select {
 		case <-silence.C:
-			if told = h.wait > 0; told {
-				h.say("waiting for %q, for %s at most: %s", h.resource, config.FormatDuration(h.wait), h.obstacle())
+			if told = h.wait > 0; !told {
+				break
+			}
+			if h.leader {
+				h.say("waiting to lead %q: %s", h.resource, h.way.obstacle())
+			} else {
+				h.say("waiting for %q, for %s at most: %s", h.resource, config.FormatDuration(h.wait), h.way.obstacle())
 			}
 		case s := <-h.signals:
 			cancel()
@@ -89,59 +118,62 @@ func (h *holding) take() int {
 
 // refused says why there is no lock, and returns the exit code for that: exitOK without an error.
 func (h *holding) refused(err error) int {
+	text, wrong := explain(err)
 	switch {
 	case err == nil:
 		return cli.ExitOK
-	case errors.Is(err, redlock.ErrBadRequest):
-		h.say("%v", err)
+	case wrong:
+		h.say("%s", text)
 		return cli.ExitUsage
 	case errors.Is(err, redlock.ErrHeld) && h.wait == 0:
 		h.say("%q is held by another; --wait 1m would wait for it", h.resource)
-		return cli.ExitHeld
+		return h.heldCode
 	case errors.Is(err, redlock.ErrHeld):
 		h.say("%q is held by another, after %s still", h.resource, config.FormatDuration(h.wait))
-		return cli.ExitHeld
+		return h.heldCode
 	default:
-		h.say("%s; redlockd check says more", reasonOf(err))
+		h.say("%s", text)
 		return cli.ExitNoQuorum
 	}
 }
 
+// acquire has the lock, or an error. A leader asks until there is one, or an error that stays.
 func (h *holding) acquire(ctx context.Context) error {
-	o := h.client.Options()
-	ready, cancel := context.WithTimeout(ctx, o.ConnectTimeout)
-	defer cancel()
-	if h.client.Ready(ready) == nil {
-		// A lock on all masters outlives more of them than one on those that were there first.
-		out := func(s redlock.MasterStatus) bool { return s.State != redlock.MasterUp }
-		for began := time.Now(); time.Since(began) < o.MasterTimeout && ready.Err() == nil && slices.ContainsFunc(h.client.Masters(), out); {
-			time.Sleep(2 * time.Millisecond)
+	said := ""
+	for {
+		err := h.acquireOnce(ctx)
+		text, wrong := explain(err)
+		if err == nil || !h.leader || wrong || ctx.Err() != nil {
+			return err
 		}
-	} // else LOCK says what is missing, or waits for it
+		if errors.Is(err, redlock.ErrHeld) {
+			said = ""
+			continue
+		}
+		if said == "" {
+			h.say("%s; asking again until this process leads %q", text, h.resource)
+		}
+		said = text
+		pause(ctx, leaderPause)
+	}
+}
+
+// acquireOnce asks for the lock, and once more if too little of the validity is left of it.
+func (h *holding) acquireOnce(ctx context.Context) error {
 	for range 2 {
-		lease, err := h.client.Acquire(ctx, redlock.LockRequest{Resources: []string{h.resource}, TTL: h.ttl, Wait: h.wait, Fence: h.fence, Shared: h.shared, Slots: h.slots})
+		l, err := h.way.take(ctx, &h.runOptions)
 		if err != nil {
 			return err
 		}
-		if lease.Validity() > h.grace+h.margin() {
-			h.lease = lease
+		if l.Validity() > h.grace+h.margin() {
+			h.lock, h.granted = l, time.Now()
 			return nil
 		}
 		// The machine slept while we waited, and nobody knows whether the lock was granted before that or
 		// after.
-		lease.Unlock(ctx)
+		l.Unlock(ctx)
 	}
 	return redlock.ErrLapsed
-}
-
-// obstacle says what the lock is waited for.
-func (h *holding) obstacle() string {
-	now, cancel := context.WithCancel(context.Background())
-	cancel()
-	if err := h.client.Ready(now); err != nil {
-		return reasonOf(err)
-	}
-	return "it is held by another"
 }
 
 // run starts the command, keeps the lock until it has ended, and returns the exit code.
@@ -187,7 +219,8 @@ func (h *holding) start(command *exec.Cmd) error {
 func (h *holding) keep(ended <-chan struct{}) bool {
 	ticks := time.NewTicker(h.pause())
 	defer ticks.Stop()
-	held := h.lease.KeepAliveWith(context.Background(), redlock.KeepAliveOptions{Early: h.grace + h.margin(), OnRenewal: h.renewal()})
+	held, stop := redlock.KeepAlive(context.Background(), h.lock, h.ttl, redlock.KeepAliveOptions{Early: h.grace + h.margin(), OnRenewal: h.renewal()})
+	h.stopRenewing = stop
 	over := held.Done()
 	for {
 		h.enforce()
@@ -214,7 +247,7 @@ func (h *holding) renewal() func(error) {
 		case err == nil && failing:
 			h.say("%q is renewed again", h.resource)
 		case err != nil && !failing:
-			h.say("%q could not be renewed: %s; if that stays so, the command gets SIGTERM in %v", h.resource, reasonOf(err), (h.lease.Validity() - h.grace - h.margin()).Round(time.Millisecond))
+			h.say("%q could not be renewed: %s; if that stays so, the command gets SIGTERM in %v", h.resource, reasonOf(err), (h.lock.Validity() - h.grace - h.margin()).Round(time.Millisecond))
 		}
 		failing = err != nil
 	}
@@ -227,7 +260,7 @@ func (h *holding) margin() time.Duration { return min(h.ttl/20, 100*time.Millise
 
 // left is how long the command may run on.
 func (h *holding) left() time.Duration {
-	left := h.lease.Validity() - h.margin()
+	left := h.lock.Validity() - h.margin()
 	if h.lost != nil {
 		left = min(left, time.Until(h.killAt))
 	}
@@ -271,8 +304,14 @@ func (h *holding) lose(why error) {
 	h.say("%q is lost: %s; the command gets SIGTERM now, and SIGKILL in %v", h.resource, reasonOf(why), max(0, h.left()).Round(time.Millisecond))
 }
 
+// endsPrograms reports whether whoever sends the signal wants programs to end by it.
+func endsPrograms(s os.Signal) bool {
+	return s == syscall.SIGINT || s == syscall.SIGTERM || s == syscall.SIGHUP || s == syscall.SIGQUIT
+}
+
 // pass passes a signal on to the command.
 func (h *holding) pass(s syscall.Signal) {
+	h.told = h.told || endsPrograms(s)
 	switch {
 	case !h.group && (s == syscall.SIGINT || s == syscall.SIGQUIT): // the terminal has told the command, too
 	case s == syscall.SIGTSTP:
@@ -298,7 +337,7 @@ func (h *holding) signal(s syscall.Signal) {
 // ended is called when the command has ended. What it leaves running in the background does not count;
 // but when the lock is lost, that has to end as well.
 func (h *holding) ended() (kept bool) {
-	if h.lost == nil && h.lease.Validity() > 0 {
+	if h.lost == nil && h.lock.Validity() > 0 {
 		return true
 	}
 	h.enforce()
@@ -309,24 +348,47 @@ func (h *holding) ended() (kept bool) {
 	return false
 }
 
-// end releases the lock and ends the client, in bounded time. It returns false if the lock was not held
-// any more.
+// linger keeps the lock until --at-least is over. It returns false if somebody tells us to end before:
+// the lock is left to its TTL, which is as long.
+func (h *holding) linger() bool {
+	left := h.atLeast - time.Since(h.granted)
+	over := time.NewTimer(left)
+	defer over.Stop()
+	for !h.told || left <= 0 {
+		select {
+		case <-over.C:
+			return true
+		case s := <-h.signals:
+			h.told = endsPrograms(s)
+		}
+	}
+	return false
+}
+
+// end releases the lock, in bounded time. It returns false if the lock was not held any more.
 func (h *holding) end() (held bool) {
-	ctx, cancel := context.WithTimeout(context.Background(), endIn)
-	defer cancel()
-	defer h.client.Close(ctx)
-	if h.lease == nil {
+	if h.lock == nil {
 		return true
 	}
+	if h.lost == nil && h.atLeast > 0 && !h.linger() {
+		return true
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), endIn)
+	defer cancel()
 	done := make(chan error, 1)
-	go func() { done <- h.lease.Unlock(context.Background()) }()
+	go func() {
+		if h.stopRenewing != nil {
+			h.stopRenewing()
+		}
+		done <- h.lock.Unlock(ctx)
+	}()
 	var err error
 	select {
 	case err = <-done:
 	case <-ctx.Done():
 		err = fmt.Errorf("no answer within %v", endIn)
 	}
-	left := h.lease.Validity().Round(time.Second)
+	left := h.lock.Validity().Round(time.Second)
 	switch {
 	case errors.Is(err, redlock.ErrNotHeld):
 		if h.lost == nil {
@@ -337,12 +399,4 @@ func (h *holding) end() (held bool) {
 		h.say("%q could not be released: %s; its TTL ends it in about %v", h.resource, reasonOf(err), left)
 	}
 	return true
-}
-
-// reasonOf is the error in the words that a client of a server gets.
-func reasonOf(err error) string {
-	if errors.Is(err, redlock.ErrNoQuorum) {
-		return "NOQUORUM " + err.Error()
-	}
-	return err.Error()
 }
