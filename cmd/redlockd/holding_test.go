@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -32,6 +33,20 @@ ttl = 6.0
 conn = connect("HOST", PORT, ttl)
 `
 
+const goPrelude = `package main
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+RECIPE
+`
+
 var holdingRecipes = map[string]holdingRecipe{
 	"python": {"python", "hold.py", "BUILD/current/bin/python FILE", pythonPrelude + `asked = time.monotonic()
 token, validity = conn.execute_command("LOCK", "NAME", "6s", "TOKEN", "NAME", "HOLD")
@@ -41,12 +56,50 @@ print("held", flush=True)
 while time.monotonic() < held.end: time.sleep(0.01)
 print("over", flush=True)
 `},
-	"leader": {"python", "lead.py", "BUILD/current/bin/python FILE", pythonPrelude + `said = []
+	// The leaders lead again and again, and say each time when they begin and end.
+	"leader in python": {"python", "lead.py", "BUILD/current/bin/python FILE", pythonPrelude + `said = []
 def work(held):
     if not said: print("held", flush=True); said.append(1)
     time.sleep(0.01)
-lead(conn, work, ttl)
-print("over", flush=True)
+while True:
+    try: lead(conn, work, ttl, "NAME")
+    except redis.RedisError: time.sleep(0.1)
+    if said: print("over", flush=True); said.clear()
+`},
+	"leader in javascript": {"node", "lead.js", "node FILE", `const Redis = require('BUILD/node_modules/ioredis6')
+RECIPE
+;(async () => {
+  const conn = new (Redis.Redis ?? Redis)(PORT, 'HOST')
+  conn.on('error', () => { })
+  for (;;) {
+    let said = false
+    await lead(conn, async () => {
+      if (!said) console.log('held')
+      said = true
+      await new Promise(resolve => setTimeout(resolve, 10))
+    }, 6000, 'NAME').catch(() => new Promise(resolve => setTimeout(resolve, 100)))
+    if (said) console.log('over')
+  }
+})()
+`},
+	"leader in go": {"go", "lead.go", "FILE.program", goPrelude + `
+func main() {
+	client := redis.NewClient(&redis.Options{Addr: "HOST:PORT"})
+	for {
+		said := false
+		lead(context.Background(), client, func(*atomic.Pointer[time.Time]) {
+			if !said {
+				fmt.Println("held")
+			}
+			said = true
+			time.Sleep(10 * time.Millisecond)
+		}, 6*time.Second, "NAME")
+		if said {
+			fmt.Println("over")
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+}
 `},
 	"javascript": {"node", "hold.js", "node FILE", `const Redis = require('BUILD/node_modules/ioredis6')
 RECIPE
@@ -83,19 +136,7 @@ RECIPE
     }
 }
 `},
-	"go": {"go", "hold.go", "go run FILE", `package main
-
-import (
-	"context"
-	"fmt"
-	"sync/atomic"
-	"time"
-
-	"github.com/redis/go-redis/v9"
-)
-
-RECIPE
-
+	"go": {"go", "hold.go", "FILE.program", goPrelude + `
 func main() {
 	ctx := context.Background()
 	conn := redis.NewClient(&redis.Options{Addr: "HOST:PORT"}).Conn()
@@ -130,21 +171,44 @@ func TestHoldingRecipes(t *testing.T) {
 	masters, addrs := startMasters(t, 3)
 	p := launch(t, "--masters", addrs, "--bootstrap")
 	for name, recipe := range holdingRecipes {
-		block := blocks[name]
-		if name == "leader" {
-			block = blocks["python"]
-		}
-		if name == "leader" {
-			t.Run("a leader that stands still", func(t *testing.T) {
+		language, leads := strings.CutPrefix(name, "leader in ")
+		block, resource := blocks[language], language
+		if leads {
+			resource = strings.ReplaceAll(name, " ", "-")
+			leader := func(t *testing.T, addr, resource string) *player {
+				return recipe.start(t, addr, resource, leading(block, resource))
+			}
+			t.Run(name+" that stands still", func(t *testing.T) {
 				t.Parallel()
-				leader := recipe.start(t, p.addr, "still", strings.ReplaceAll(block, `"leader"`, `"still"`))
-				leader.wantAnswer("held")
-				leader.freeze() // its connection stands
-				if got := redisCLI(t, p.addr, "LOCK", "still", "5s", "WAIT", "1m"); got == "" {
+				resource := resource + "-still"
+				still := leader(t, p.addr, resource)
+				still.wantAnswer("held")
+				still.freeze() // its connection stands
+				if got := redisCLI(t, p.addr, "LOCK", resource, "5s", "WAIT", "1m"); got == "" {
 					t.Error("nobody else may lead while the process of the leader stands still")
 				}
-				leader.thaw()
-				leader.wantAnswer("over")
+				still.thaw()
+				still.wantAnswer("over")
+			})
+			// The only redlockd is killed and restarted: the leader leads again, and nobody else has the lock meanwhile.
+			t.Run(name+" whose server restarts", func(t *testing.T) {
+				t.Parallel()
+				resource := resource + "-restart"
+				only := launch(t, "--masters", addrs)
+				leads := leader(t, only.addr, resource)
+				leads.wantAnswer("held")
+				only.signal(syscall.SIGKILL)
+				only.exitCode()
+				w := only.again().dial()
+				w.want("LOCK "+resource+" 1s", "null")
+				w.eventually("LOCKINFO "+resource, func(got string) bool {
+					if strings.Contains(got, "[held 0 ") {
+						t.Fatalf("nobody has the lock: %s", got)
+					}
+					return strings.Contains(got, "renewed") || w.info("bound") == 1
+				})
+				leads.wantAnswer("over")
+				leads.wantAnswer("held")
 			})
 		}
 		take := func(t *testing.T, resource string) {
@@ -154,7 +218,7 @@ func TestHoldingRecipes(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			recipe.run(t, p.addr, name, block, take)
+			recipe.run(t, p.addr, resource, leading(block, resource), take)
 		})
 		if name == "java" || name == "go" {
 			continue // they report that the reply was lost
@@ -162,10 +226,15 @@ func TestHoldingRecipes(t *testing.T) {
 		t.Run(name+" after a lost reply", func(t *testing.T) {
 			t.Parallel()
 			relay := startLosingRelay(t, p.addr)
-			recipe.run(t, relay.addr, name+"-lost", strings.ReplaceAll(block, `"leader"`, `"leader-lost"`), take)
+			recipe.run(t, relay.addr, resource+"-lost", leading(block, resource+"-lost"), take)
 			relay.wantLost(t)
 		})
 	}
+}
+
+// leading is a recipe with another resource to lead.
+func leading(block, resource string) string {
+	return strings.NewReplacer(`"leader"`, `"`+resource+`"`, "'leader'", "'"+resource+"'").Replace(block)
 }
 
 // start starts the program, around a block of a page.
@@ -178,6 +247,9 @@ func (r holdingRecipe) start(t *testing.T, addr, name, block string) *player {
 	file := filepath.Join(t.TempDir(), r.file)
 	places := strings.NewReplacer("RECIPE", block, "HOST", host, "PORT", port, "NAME", name, "BUILD", build, "FILE", file)
 	writeFile(t, file, places.Replace(r.text), 0o600)
+	if r.language == "go" { // not go run, which would stand between it and our signals
+		output(t, ".", "go", "build", "-o", file+".program", file)
+	}
 	args := strings.Fields(r.command)
 	for i := range args {
 		args[i] = places.Replace(args[i])
