@@ -3,6 +3,18 @@
 {{- if contains "redlockd" .Release.Name }}{{ .Release.Name | trunc 40 | trimSuffix "-" }}{{ else }}{{ .Release.Name | trunc 31 | trimSuffix "-" }}-redlockd{{ end }}
 {{- end -}}
 
+{{- /* The name of an image, for a list of where the values have it, and what they have. */ -}}
+{{- define "redlockd.image" -}}
+{{- $name := index . 0 }}{{ $image := index . 1 }}
+{{- if not (kindIs "map" $image) }}
+{{- fail (printf "%s: name its parts: %s.repository=registry.example.org/redlockd and %s.tag=1.2.0, in place of %s=%v" $name $name $name $name $image) }}
+{{- else if not (and $image.repository (or $image.tag $image.digest)) }}
+{{- fail (printf "%s.repository and %s.tag: there is no image without both: name the one that you have built, as --set %s.repository=registry.example.org/redlockd --set %s.tag=1.2.0 (or %s.digest)" $name $name $name $name $name) }}
+{{- else }}
+{{- $image.repository }}{{ with $image.tag }}:{{ . }}{{ end }}{{ with $image.digest }}@{{ . }}{{ end }}
+{{- end }}
+{{- end -}}
+
 {{- /* The labels that Kubernetes recommends, for a list of the chart, the component and its image. Selectors go by the label app alone, because
 they can never be changed: the version is one of these labels. */ -}}
 {{- define "redlockd.labels" -}}
@@ -13,11 +25,11 @@ they can never be changed: the version is one of these labels. */ -}}
 {{- end -}}
 
 {{- define "redlockd.serverLabels" -}}
-{{ include "redlockd.labels" (list . "server" .Values.image) }}
+{{ include "redlockd.labels" (list . "server" (include "redlockd.image" (list "image" .Values.image))) }}
 {{- end -}}
 
 {{- define "redlockd.masterLabels" -}}
-{{ include "redlockd.labels" (list . "master" .Values.masters.image) }}
+{{ include "redlockd.labels" (list . "master" (include "redlockd.image" (list "masters.image" .Values.masters.image))) }}
 {{- end -}}
 
 {{- /* The labels of what Prometheus and Grafana find by them, for a list of the chart and the labels of the values, which win. */ -}}

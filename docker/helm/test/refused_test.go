@@ -13,7 +13,17 @@ func TestBadValues(t *testing.T) {
 		{`replicas: two`, "/replicas"},
 		{`goMemLimit: 2GiB`, "goMemLimit"}, // of an earlier chart: redlockd heeds the limit by itself
 
-		{`image: ""`, "/image"},
+		{`image: {}`, "image.repository and image.tag: there is no image without both: name the one that you have built, as --set image.repository=registry.example.org/redlockd --set image.tag=1.2.0"},
+		{`image: {repository: redlockd}`, "image.repository and image.tag: there is no image without both"},
+		{`image: {tag: "1.2.0"}`, "image.repository and image.tag: there is no image without both"},
+		{`image: redlockd:1.2.0`, "image: name its parts: image.repository=registry.example.org/redlockd and image.tag=1.2.0, in place of image=redlockd:1.2.0"},
+		{`image: {repository: "example.org/redlockd:1.2.0", tag: "1.2.0"}`, "/image/repository"},
+		{`image: {repository: "example.org/redlockd@sha256:00", tag: "1.2.0"}`, "/image/repository"},
+		{`image: {repository: redlockd, tag: 1.2}`, "/image/tag"}, // 1.20 would be 1.2
+		{`image: {repository: redlockd, digest: "sha256:0"}`, "/image/digest"},
+		{`masters: {image: "redis:7.4"}`, "masters.image: name its parts"},
+		{`masters: {image: {repository: ""}}`, "masters.image.repository and masters.image.tag: there is no image without both"},
+
 		{`{masters: {existingSecret: s}, settings: {master: {password: p}}}`, "settings.master.password: the chart sets the password of the masters"},
 
 		{`maxTTLSeconds: 1m`, "/maxTTLSeconds"},
@@ -62,6 +72,7 @@ func TestBadValues(t *testing.T) {
 // What is near to a bad value, and runs.
 func TestGoodValues(t *testing.T) {
 	for _, values := range []string{
+		`image: {repository: redlockd, tag: dev}`, // of a cluster that has it already, such as kind
 		`settings: {compat: {allow_unguarded: ["a*"]}, server: {idle_timeout: 1h30m, drain_delay: 0s}}`,
 	} {
 		if _, err := render("redlockd", values); err != nil {
