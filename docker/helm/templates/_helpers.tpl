@@ -15,6 +15,11 @@
 {{- end }}
 {{- end -}}
 
+{{- /* The Secret with the password of the masters; empty: they have none. */ -}}
+{{- define "redlockd.mastersSecret" -}}
+{{- .Values.masters.existingSecret }}
+{{- end -}}
+
 {{- /* The labels that Kubernetes recommends, for a list of the chart, the component and its image. Selectors go by the label app alone, because
 they can never be changed: the version is one of these labels. */ -}}
 {{- define "redlockd.labels" -}}
@@ -51,27 +56,14 @@ they can never be changed: the version is one of these labels. */ -}}
 
 {{- /* The settings, with those that the chart sets. */ -}}
 {{- define "redlockd.config" -}}
-{{- range $name, $instead := dict "server.listen" "it is :6380" "http.listen" "it is :9121" "locks.max_ttl" "set maxTTLSeconds" "server.tls_cert" "set tls.existingSecret" "server.tls_key" "set tls.existingSecret" "server.tls_client_ca" "set tls.clientCA" }}
-{{- $group := splitList "." $name | first }}
-{{- if hasKey (get $.Values.settings $group | default dict) (splitList "." $name | last) }}
-{{- fail (printf "settings.%s: the chart sets this, so take it out: %s" $name $instead) }}
-{{- end }}
-{{- end }}
 {{- $tls := .Values.tls }}
 {{- $own := dict "server" (dict "listen" ":6380") "http" (dict "listen" ":9121") "locks" (dict "max_ttl" (printf "%ds" (int64 .Values.maxTTLSeconds))) }}
 {{- if $tls.existingSecret }}
 {{- $_ := set $own.server "tls_cert" "/run/secrets/redlockd-tls/tls.crt" }}
 {{- $_ := set $own.server "tls_key" "/run/secrets/redlockd-tls/tls.key" }}
 {{- if $tls.clientCA }}{{ $_ := set $own.server "tls_client_ca" "/run/secrets/redlockd-tls/ca.crt" }}{{ end }}
-{{- else if $tls.clientCA }}
-{{- fail "tls.clientCA needs tls.existingSecret: the Secret with tls.crt, tls.key and ca.crt" }}
 {{- end }}
-{{- if .Values.masters.existingSecret }}
-{{- range $name := list "password" "password_file" }}
-{{- if hasKey (get $.Values.settings "master" | default dict) $name }}
-{{- fail (printf "settings.master.%s: the chart sets the password of the masters, so take it out, or masters.existingSecret" $name) }}
-{{- end }}
-{{- end }}
+{{- if include "redlockd.mastersSecret" . }}
 {{- $_ := set $own "master" (dict "password_file" "/run/secrets/redlockd-masters/password") }}
 {{- end }}
 {{- $addresses := .Values.masters.addresses }}
@@ -79,9 +71,6 @@ they can never be changed: the version is one of these labels. */ -}}
 {{- range $i := until (int .Values.masters.replicas) }}
 {{- $addresses = append $addresses (printf "%s-master-%d.%s-master:6379" (include "redlockd.name" $) $i (include "redlockd.name" $)) }}
 {{- end }}
-{{- end }}
-{{- if not (mod (len $addresses) 2) }}
-{{- fail (printf "masters.addresses: %d masters tolerate no more failures than %d: name an odd number (5 is usual)" (len $addresses) (sub (len $addresses) 1)) }}
 {{- end -}}
 masters = [
 {{- range $addresses }}

@@ -185,7 +185,7 @@ metrics: {namespace: prometheus, serviceMonitor: {enabled: true, labels: {releas
 `
 
 const scheduled = `
-masters: {replicas: 3, existingSecret: masters, priorityClassName: important, nodeSelector: {disk: none}, tolerations: [{key: locks, operator: Exists}]}
+masters: {replicas: 3, existingSecret: masters, maxmemory: 1gb, resources: {requests: {memory: 2Gi}, limits: {memory: 2Gi}}, priorityClassName: important, nodeSelector: {disk: none}, tolerations: [{key: locks, operator: Exists}]}
 imagePullSecrets: [{name: registry}]
 maxTTLSeconds: 5
 `
@@ -555,7 +555,7 @@ func TestNotesNameTheSecret(t *testing.T) {
 }
 
 func TestNotesNameTheMastersSecretAndTheAddress(t *testing.T) {
-	files, err := render("redlockd", "{masters: {existingSecret: mine}, service: {type: LoadBalancer}}")
+	files, err := render("redlockd", "{masters: {existingSecret: mine}, service: {type: NodePort, withoutTLS: true}}")
 	if err != nil {
 		t.Fatal(err)
 	}

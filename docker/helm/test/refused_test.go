@@ -8,6 +8,7 @@ import (
 )
 
 func TestBadValues(t *testing.T) {
+	const lb = "service: {type: LoadBalancer, loadBalancerSourceRanges: ['10.0.0.0/8']}"
 	for _, c := range []struct{ values, want string }{
 		{`replica: 3`, "replica"},
 		{`replicas: two`, "/replicas"},
@@ -24,8 +25,6 @@ func TestBadValues(t *testing.T) {
 		{`masters: {image: "redis:7.4"}`, "masters.image: name its parts"},
 		{`masters: {image: {repository: ""}}`, "masters.image.repository and masters.image.tag: there is no image without both"},
 
-		{`{masters: {existingSecret: s}, settings: {master: {password: p}}}`, "settings.master.password: the chart sets the password of the masters"},
-
 		{`maxTTLSeconds: 1m`, "/maxTTLSeconds"},
 		{`maxTTLSeconds: 0`, "/maxTTLSeconds"},
 		{`existingSecret: "my secret"`, "/existingSecret"},
@@ -36,6 +35,18 @@ func TestBadValues(t *testing.T) {
 		{`masters: {addresses: ["a:1"]}`, "/masters/addresses"},
 		{`masters: {enabled: false, addresses: ["redis://user:password@a:1"]}`, "/masters/addresses/0"},
 		{`masters: {existingSecret: "my secret"}`, "/masters/existingSecret"},
+		{`{masters: {existingSecret: s}, settings: {master: {password: p}}}`, "settings.master.password: the chart sets the password of the masters, so take it out: the Secret is s"},
+		{`{masters: {existingSecret: s}, settings: {master: {password_file: p}}}`, "settings.master.password_file: the chart sets the password of the masters, so take it out: the Secret is s"},
+		{`settings: {master: {tls: true}}`, "settings.master.tls: the masters that the chart starts speak no TLS"},
+		{`settings: {master: {username: redlockd}}`, `settings.master.username: the masters that the chart starts have no user "redlockd"`},
+		{`masters: {resources: {requests: {memory: 320Mi}, limits: {memory: 320Mi}}}`,
+			"masters.resources.limits.memory: 320Mi is less than 1.5 times maxmemory, which is 256mb (redis.conf). The kernel would end a master that is not full, and it would forget its locks: set at least 384Mi, or lower masters.maxmemory"},
+		{`masters: {maxmemory: 1gb}`, "masters.resources.limits.memory: 384Mi is less than 1.5 times maxmemory, which is 1gb (masters.maxmemory). The kernel would end a master that is not full, and it would forget its locks: set at least 1536Mi"},
+		{`masters: {maxmemory: 1gb, resources: {limits: {memory: 1610612735}}}`, "is less than 1.5 times maxmemory"},
+		{`masters: {maxmemory: 256}`, "/masters/maxmemory"},
+		{`masters: {maxmemory: 256m}`, "/masters/maxmemory"},
+		{`masters: {resources: {limits: {memory: 512MB}}}`, `masters.resources.limits.memory: "512MB" is no quantity: write it as 384Mi, 1.5Gi or 250m`},
+		{`masters: {resources: {requests: {memory: 1Gi}}}`, "masters.resources.requests.memory: 1Gi is more than masters.resources.limits.memory: 384Mi"},
 
 		{`settings: {lock: {max_wait: 1m}}`, "lock"},
 		{`settings: {server: {bogus: 1}}`, "bogus"},
@@ -45,16 +56,28 @@ func TestBadValues(t *testing.T) {
 		{`settings: {policy: [{prefix: "a:*", max_tll: 1s}]}`, "max_tll"},
 		{`settings: {auth: {users: [{name: a, pasword: b}]}}`, "pasword"},
 		{`settings: {auth: {users: []}}`, "/settings/auth/users"},
+		{`settings: {auth: {users: null}}`, "settings.auth.users: there is none, and redlockd does not start without users, because every pod can reach it: name one, or set settings.server.protected_mode: false"},
 		{`settings: {masters: [a]}`, "masters"},
 		{`settings: {server: {listen: ":1"}}`, "settings.server.listen: the chart sets this"},
 		{`settings: {http: {listen: ":1"}}`, "settings.http.listen: the chart sets this"},
 		{`settings: {locks: {max_ttl: 2m}}`, "settings.locks.max_ttl: the chart sets this, so take it out: set maxTTLSeconds"},
+		{`settings: {server: {tls_cert: /a}}`, "settings.server.tls_cert: the chart sets this, so take it out: set tls.existingSecret"},
 		{`settings: {server: 5}`, "/settings/server"},
 
 		{`service: {type: ExternalName}`, "/service/type"},
 		{`service: {annotations: {a: true}}`, "/service/annotations/a"},
 		{`service: {loadBalancerSourceRanges: ["10.0.0.0/8"]}`, "/service/loadBalancerSourceRanges"},
 		{`service: {type: LoadBalancer, loadBalancerSourceRanges: ["10.0.0.1"]}`, "/service/loadBalancerSourceRanges/0"},
+		{lb, "service.type: a LoadBalancer without TLS shows passwords and tokens to all who can listen on the way: set tls.existingSecret, or service.withoutTLS: true if the network is yours alone"},
+		{`service: {type: NodePort}`, "service.type: a NodePort without TLS shows passwords"},
+		{`{service: {type: LoadBalancer}, tls: {existingSecret: s}}`, `service.loadBalancerSourceRanges: none is named, so a LoadBalancer lets everybody connect: name who may, as ["10.0.0.0/8"], or say that everybody may: ["0.0.0.0/0", "::/0"]`},
+		{`service: {type: LoadBalancer, withoutTLS: true}`, "service.loadBalancerSourceRanges: none is named"},
+
+		{`resources: {limits: {memory: 16Mi}, requests: {memory: 16Mi}}`, "resources.limits.memory: 16Mi is too little: redlockd takes 20 MB before the first client comes: set at least 32Mi"},
+		{`resources: {limits: {memory: 64Mi}}`, "resources.requests.memory: 128Mi is more than resources.limits.memory: 64Mi. Kubernetes takes no such pod: lower the request, or raise the limit"},
+		{`resources: {limits: {cpu: 250m}}`, "resources.requests.cpu: 500m is more than resources.limits.cpu: 250m"},
+		{`resources: {limits: {memory: lots}}`, `resources.limits.memory: "lots" is no quantity`},
+		{`resources: {limit: {memory: 1Gi}}`, "limit"},
 
 		{`priorityClassName: 5`, "/priorityClassName"},
 		{`masters: {priorityClassName: "A B"}`, "/masters/priorityClassName"},
@@ -73,7 +96,16 @@ func TestBadValues(t *testing.T) {
 func TestGoodValues(t *testing.T) {
 	for _, values := range []string{
 		`image: {repository: redlockd, tag: dev}`, // of a cluster that has it already, such as kind
+		`masters: {maxmemory: 1gb, resources: {limits: {memory: 1610612736}}}`,
+		`masters: {maxmemory: 100mb, resources: {requests: {memory: 150Mi}, limits: {memory: 0.15Gi}}}`,
+		`masters: {resources: {limits: {memory: null}}}`,
+		`settings: {auth: {users: null}, server: {protected_mode: false}}`,
+		`settings: {master: {username: default, db: 3}}`,
 		`settings: {compat: {allow_unguarded: ["a*"]}, server: {idle_timeout: 1h30m, drain_delay: 0s}}`,
+		`{service: {type: LoadBalancer, loadBalancerSourceRanges: ["0.0.0.0/0", "::/0"]}, tls: {existingSecret: s}}`,
+		`service: {type: NodePort, withoutTLS: true}`,
+		`resources: {requests: {memory: 32Mi, cpu: 0.1}, limits: {memory: 3.3e7k, cpu: 1}}`,
+		`resources: {limits: null, requests: null}`,
 	} {
 		if _, err := render("redlockd", values); err != nil {
 			t.Errorf("%s: %v", values, err)
