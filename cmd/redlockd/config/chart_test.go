@@ -1,11 +1,13 @@
 package config
 
-// Goal: the Helm chart knows the settings. Method: its schema of values is compared with the table of settings.
+// Goal: the Helm chart knows the settings. Method: its schema of values is compared with the table of settings, and its list of
+// those that name files too.
 
 import (
 	"encoding/json"
 	"os"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -96,5 +98,24 @@ func TestChartKnowsTheSettings(t *testing.T) {
 	}
 	if len(got) > 0 {
 		t.Errorf("values.schema.json has groups of settings that redlockd has not: %v", got)
+	}
+}
+
+// The chart refuses a file that is in no volume, so it has a list of the settings that name files.
+func TestChartKnowsTheFiles(t *testing.T) {
+	text, err := os.ReadFile(chartDir + "templates/_checks.tpl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := Default().Settings
+	for _, s := range new(userEntry).settings() {
+		names = append(names, &Setting{Name: "auth.users[%d]." + s.Name})
+	}
+	for _, s := range names {
+		if regexp.MustCompile(`^(file|password_file|tls_cert|tls_key|tls_ca|tls_client_ca)$`).MatchString(s.Key()) || strings.HasPrefix(s.Usage, "file ") {
+			if !strings.Contains(string(text), s.Name) {
+				t.Errorf("_checks.tpl does not ask whether the file of %s is in a volume", s.Name)
+			}
+		}
 	}
 }

@@ -3,6 +3,7 @@
 {{- include "redlockd.checkSettings" . }}
 {{- include "redlockd.checkMasters" . }}
 {{- include "redlockd.checkService" . }}
+{{- include "redlockd.checkFiles" . }}
 {{- include "redlockd.checkResources" (list "resources" .Values.resources) }}
 {{- with dig "limits" "memory" "" .Values.resources }}
 {{- if lt (include "redlockd.number" (list "resources.limits.memory" .) | float64) 33554432.0 }}
@@ -94,5 +95,56 @@
 {{- end }}
 {{- if and (eq $service.type "LoadBalancer") (not $service.loadBalancerSourceRanges) }}
 {{- fail "service.loadBalancerSourceRanges: none is named, so a LoadBalancer lets everybody connect: name who may, as [\"10.0.0.0/8\"], or say that everybody may: [\"0.0.0.0/0\", \"::/0\"]" }}
+{{- end }}
+{{- end -}}
+
+{{- /* Every file that a setting names must be in a volume, because nothing else is in the image. */ -}}
+{{- define "redlockd.checkFiles" -}}
+{{- $volumes := list "config" "secret" "masters" "tls" }}
+{{- range .Values.extraVolumes }}
+{{- if has .name $volumes }}
+{{- fail (printf "extraVolumes: there are two volumes %q: the chart or the list has it, so choose another name" .name) }}
+{{- end }}
+{{- $volumes = append $volumes .name }}
+{{- end }}
+{{- $mounts := list "/etc/redlockd" "/run/secrets/redlockd" }}
+{{- if include "redlockd.mastersSecret" . }}{{ $mounts = append $mounts "/run/secrets/redlockd-masters" }}{{ end }}
+{{- if .Values.tls.existingSecret }}{{ $mounts = append $mounts "/run/secrets/redlockd-tls" }}{{ end }}
+{{- $writable := list }}
+{{- range .Values.extraVolumeMounts }}
+{{- if not (has .name $volumes) }}
+{{- fail (printf "extraVolumeMounts: there is no volume %q: add it to extraVolumes" .name) }}
+{{- end }}
+{{- $path := trimSuffix "/" .mountPath }}
+{{- if has $path $mounts }}
+{{- fail (printf "extraVolumeMounts: there are two mounts at %s: the chart or the list has it, so choose another mountPath" .mountPath) }}
+{{- end }}
+{{- $mounts = append $mounts $path }}
+{{- if not (get . "readOnly") }}{{ $writable = append $writable $path }}{{ end }}
+{{- end }}
+{{- $files := dict }}
+{{- range $name := list "http.tls_cert" "http.tls_key" "client.password_file" "client.tls_ca" "client.tls_cert" "client.tls_key" "master.password_file" "master.tls_ca" "master.tls_cert" "master.tls_key" }}
+{{- with get (get $.Values.settings (splitList "." $name | first) | default dict) (splitList "." $name | last) }}{{ $_ := set $files $name . }}{{ end }}
+{{- end }}
+{{- range $i, $user := dig "auth" "users" list .Values.settings }}
+{{- with get $user "password_file" }}{{ $_ := set $files (printf "auth.users[%d].password_file" $i) . }}{{ end }}
+{{- end }}
+{{- range $name, $file := $files }}
+{{- if not (include "redlockd.isIn" (list $file $mounts)) }}
+{{- fail (printf "settings.%s: %s is in no volume of the pod: add the one that has it to extraVolumes and extraVolumeMounts; there are %s" $name $file (join ", " $mounts)) }}
+{{- end }}
+{{- end }}
+{{- with dig "audit" "file" "" .Values.settings }}
+{{- if not (or (eq . "stdout") (include "redlockd.isIn" (list . $writable))) }}
+{{- fail (printf "settings.audit.file: %s is in no volume that can be written, and the root of the container is read-only: add one to extraVolumes and extraVolumeMounts, or write to stdout" .) }}
+{{- end }}
+{{- end }}
+{{- end -}}
+
+{{- /* "yes" if the file of the list is in one of its folders, or is mounted itself. */ -}}
+{{- define "redlockd.isIn" -}}
+{{- $file := index . 0 }}
+{{- range index . 1 }}
+{{- if or (eq . $file) (hasPrefix (printf "%s/" .) $file) }}yes{{ end }}
 {{- end }}
 {{- end -}}

@@ -171,12 +171,15 @@ settings:
   server: {max_clients: 20000, drain_delay: 6s}
   locks: {drift_factor: 0.02, max_wait: 10s}
   auth: {users: [{name: a, password_file: /run/secrets/redlockd/a, resources: ["a:*", "b"], max_locks: 10000}]}
+  audit: {file: /var/log/redlockd/audit.jsonl}
   http: {tls_cert: /run/secrets/redlockd-tls/tls.crt, tls_key: /run/secrets/redlockd-tls/tls.key}
   master: {tls: true, username: redlockd, password_file: /run/secrets/redlockd/masters}
   log: {format: null}
   policy: [{prefix: "billing:*", max_ttl: 30s, fence: always}, {prefix: "cron:*", max_waiters: 5}]
 tls: {existingSecret: certificate, clientCA: true}
 resources: {limits: {cpu: 2}}
+extraVolumes: [{name: audit, emptyDir: {sizeLimit: 1Gi}}]
+extraVolumeMounts: [{name: audit, mountPath: /var/log/redlockd}]
 priorityClassName: important
 nodeSelector: {disk: none}
 tolerations: [{key: locks, operator: Exists}]
@@ -191,7 +194,7 @@ maxTTLSeconds: 5
 `
 
 // varied are values that differ much.
-var varied = map[string]string{"defaults": "", "many": many, "scheduled": scheduled}
+var varied = map[string]string{"defaults": "", "many": many, "scheduled": scheduled, "files": files}
 
 func TestObjectsAreValid(t *testing.T) {
 	for name, values := range varied {
@@ -312,6 +315,7 @@ func TestValuesReachTheObjects(t *testing.T) {
 		"masters": []any{"10.0.0.1:6379", "10.0.0.2:6379", "[fd00::3]:6379"},
 		"server": map[string]any{"listen": ":6380", "max_clients": int64(20000), "drain_delay": "6s",
 			"tls_cert": "/run/secrets/redlockd-tls/tls.crt", "tls_key": "/run/secrets/redlockd-tls/tls.key", "tls_client_ca": "/run/secrets/redlockd-tls/ca.crt"},
+		"audit":  map[string]any{"file": "/var/log/redlockd/audit.jsonl"},
 		"http":   map[string]any{"listen": ":9121", "tls_cert": "/run/secrets/redlockd-tls/tls.crt", "tls_key": "/run/secrets/redlockd-tls/tls.key"},
 		"locks":  map[string]any{"max_ttl": "30s", "drift_factor": 0.02, "max_wait": "10s"},
 		"auth":   map[string]any{"users": []map[string]any{{"name": "a", "password_file": "/run/secrets/redlockd/a", "resources": []any{"a:*", "b"}, "max_locks": int64(10000)}}},
