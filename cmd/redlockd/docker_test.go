@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"redlockd/cmd/redlockd/cli"
 	"redlockd/cmd/redlockd/config"
 	"redlockd/redlock"
 )
@@ -71,8 +72,8 @@ func ownAddress() string {
 }
 
 // A stranger copies redis.conf to a machine that others can reach: as it stands it serves that machine
-// alone, and by its advice nobody without the password. compose.yaml and Kubernetes open it in a
-// network of their own.
+// alone, and by its advice nobody without the password. compose.yaml opens it in a network of its own;
+// in Kubernetes a password is demanded (TestKubernetesMastersGetAPassword).
 func TestRedisConfIsSafeWhereItIsCopied(t *testing.T) {
 	path, err := filepath.Abs(filepath.Join(dockerDir, "helm", "redis.conf"))
 	if err != nil {
@@ -123,15 +124,12 @@ func TestRedisConfIsSafeWhereItIsCopied(t *testing.T) {
 		servers[0].Close()
 	}
 
-	open := `["redis-server", "FILE", "--bind", "*", "-::*", "--protected-mode", "no"]`
-	for file, in := range map[string]string{"compose.yaml": "/etc/redis.conf", "kubernetes.yaml": "/etc/redis/redis.conf"} {
-		if want := "command: " + strings.Replace(open, "FILE", in, 1); !strings.Contains(readDocker(t, file), want) {
-			t.Errorf("%s has no %s", file, want)
-		}
+	if want := `command: ["redis-server", "/etc/redis.conf", "--bind", "*", "-::*", "--protected-mode", "no"]`; !strings.Contains(readDocker(t, "compose.yaml"), want) {
+		t.Errorf("compose.yaml has no %s", want)
 	}
 	_, addr = startMasters(t, 1, "--include", path, "--bind", "*", "-::*", "--protected-mode", "no")
 	if ok, why := votes(redlock.Master{Addr: at(addr)}); !ok {
-		t.Errorf("as compose.yaml and Kubernetes start it: got %v, want a vote", why)
+		t.Errorf("as compose.yaml starts it: got %v, want a vote", why)
 	}
 }
 
@@ -203,8 +201,9 @@ func TestKubernetesStopsInTime(t *testing.T) {
 }
 
 // readinessOf runs the command with which Kubernetes asks a master whether it is Ready. On a pod the
-// master has redis-cli's own port.
-func readinessOf(t *testing.T, addr string) (ready bool) {
+// master has redis-cli's own port. It logs in with the password of the pod's environment; empty: it has
+// none, and so has the master.
+func readinessOf(t *testing.T, addr, password string) (ready bool) {
 	t.Helper()
 	block := regexp.MustCompile(`readinessProbe:\n(?: +#.*\n)* +exec:\n +command:\n +- sh\n +- -c\n +- \|\n((?: {18}\S.*\n)+)`).FindStringSubmatch(readDocker(t, "kubernetes.yaml"))
 	if block == nil {
@@ -218,7 +217,7 @@ func readinessOf(t *testing.T, addr string) (ready bool) {
 	_, port, _ := net.SplitHostPort(addr)
 	writeFile(t, dir+"/redis-cli", fmt.Sprintf("#!/bin/sh\nexec %s -p %s \"$@\"\n", path, port), 0o700)
 	cmd := exec.Command("sh", "-c", block[1])
-	cmd.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"))
+	cmd.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"), "REDISCLI_AUTH="+password)
 	out, err := cmd.CombinedOutput()
 	if status, _ := errors.AsType[*exec.ExitError](err); err != nil && status == nil {
 		t.Fatalf("%v: %s", err, out)
@@ -232,7 +231,7 @@ func readinessOf(t *testing.T, addr string) (ready bool) {
 func TestKubernetesMastersAreReadyWhenTheyVote(t *testing.T) {
 	s, addrs := startMembers(t, 3, 1)
 	for i, want := range []bool{true, true, true, false} {
-		if got := readinessOf(t, s[i].Addr); got != want {
+		if got := readinessOf(t, s[i].Addr, ""); got != want {
 			t.Errorf("master %d of three members and a new one: ready %v, want %v", i, got, want)
 		}
 	}
@@ -252,22 +251,69 @@ func TestKubernetesMastersAreReadyWhenTheyVote(t *testing.T) {
 		"one without a membership":           {v, "", false},
 	} {
 		redisCLI(t, s[3].Addr, "HSET", "redlockd:members", "v", c.v, "r", c.r)
-		if got := readinessOf(t, s[3].Addr); got != c.want {
+		if got := readinessOf(t, s[3].Addr, ""); got != c.want {
 			t.Errorf("%s: ready %v, want %v", name, got, c.want)
 		}
 	}
 	s[0].Kill()
-	if readinessOf(t, s[0].Addr) {
+	if readinessOf(t, s[0].Addr, "") {
 		t.Error("a dead master is Ready")
 	}
 	if err := s[0].Restart(); err != nil {
 		t.Fatal(err)
 	}
-	if readinessOf(t, s[0].Addr) {
+	if readinessOf(t, s[0].Addr, "") {
 		t.Error("a master that was just restarted is Ready")
 	}
 	launch(t, "--masters", addrs)
-	until(t, "a master that was restarted is Ready when a redlockd has found it", func() bool { return readinessOf(t, s[0].Addr) })
+	until(t, "a master that was restarted is Ready when a redlockd has found it", func() bool { return readinessOf(t, s[0].Addr, "") })
+}
+
+// A fleet that runs without a password gets one as README says: first redlockds know it, then the masters
+// that restart, one after the other, demand it. Locks are granted all the time, and none is lost. The
+// readiness logs in, too: without it, the rolling update of the masters would wait for the first one for
+// ever.
+func TestKubernetesMastersGetAPassword(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "redis.conf")
+	writeFile(t, file, "", 0o600)
+	t.Setenv("REDLOCKD_MASTER_FOUNDING_WAIT", "10ms")
+	s, addrs := startMasters(t, 3, "--include", file)
+	wantRun(t, cli.ExitOK, "admitted", "", "bootstrap", "--masters", addrs)
+	before := launch(t, "--masters", addrs).dial()
+	t.Setenv("REDLOCKD_MASTER_PASSWORD", "secret")
+	after := launch(t, "--masters", addrs).dial()
+	granted := func(who string, c *wire) {
+		t.Helper()
+		if got := c.do("LOCK r 1000 TOKEN t"); !strings.HasPrefix(got, "[t ") {
+			t.Errorf("LOCK through %s: got %q, want it granted", who, got)
+		}
+	}
+	granted("a redlockd without the password, beside masters without one", before)
+	granted("a redlockd with the password, beside masters without one", after)
+	if got := after.do("LOCK held 1m TOKEN h"); !strings.HasPrefix(got, "[h ") {
+		t.Fatalf("got %q, want a lock to be held meanwhile", got)
+	}
+
+	writeFile(t, file, "requirepass secret\n", 0o600)
+	for i, master := range s {
+		until(t, "a redlockd with the password counts all masters", func() bool { return strings.Contains(after.do("INFO masters"), "masters_up:3") })
+		master.Kill()
+		granted("a redlockd with the password, while a master restarts", after)
+		if err := master.Restart(); err != nil {
+			t.Fatal(err)
+		}
+		until(t, fmt.Sprintf("master %d, which demands the password now, is Ready", i), func() bool { return readinessOf(t, master.Addr, "secret") })
+		if readinessOf(t, master.Addr, "") || readinessOf(t, master.Addr, "another") {
+			t.Errorf("master %d shows its membership without the password", i)
+		}
+		granted("a redlockd with the password, beside masters with and without one", after)
+	}
+	if got := after.do("UNLOCK held h"); got != "1" {
+		t.Errorf("a lock that was held meanwhile: UNLOCK: got %q, want 1", got)
+	}
+	if got := before.do("LOCK r 1000"); !strings.HasPrefix(got, "NOQUORUM") {
+		t.Errorf("a redlockd without the password, beside masters with one: got %q, want NOQUORUM …", got)
+	}
 }
 
 // The kernel ends a pod at its limit, and with it the locks of its connections (HOLD). So redlockd lowers what clients may take to what

@@ -57,7 +57,7 @@
 {{- end -}}
 
 {{- define "redlockd.checkMasters" -}}
-{{- $masters := .Values.masters }}
+{{- $name := include "redlockd.name" . }}{{ $masters := .Values.masters }}
 {{- $settings := get .Values.settings "master" | default dict }}
 {{- if and (not $masters.enabled) (not (mod (len $masters.addresses) 2)) }}
 {{- fail (printf "masters.addresses: %d masters tolerate no more failures than %d: name an odd number (5 is usual)" (len $masters.addresses) (sub (len $masters.addresses) 1)) }}
@@ -83,6 +83,13 @@
 {{- $bytes := include "redlockd.number" (list $from ($maxmemory | replace "mb" "Mi" | replace "gb" "Gi")) | float64 }}
 {{- if lt (include "redlockd.number" (list "masters.resources.limits.memory" .) | float64) (mulf $bytes 1.5) }}
 {{- fail (printf "masters.resources.limits.memory: %v is less than 1.5 times maxmemory, which is %s (%s). The kernel would end a master that is not full, and it would forget its locks: set at least %dMi, or lower masters.maxmemory" . $maxmemory $from (int64 (divf (mulf $bytes 1.5) 1048576))) }}
+{{- end }}
+{{- end }}
+{{- if $masters.auth.enabled }}
+{{- $set := lookup "apps/v1" "StatefulSet" .Release.Namespace (printf "%s-master" $name) }}
+{{- $deployment := lookup "apps/v1" "Deployment" .Release.Namespace $name }}
+{{- if and $set $deployment (not (contains "REDISCLI_AUTH" (dig "spec" "template" dict $set | toJson))) (not (contains "/run/secrets/redlockd-masters" (dig "spec" "template" dict $deployment | toJson))) }}
+{{- fail (printf "masters.auth.enabled: the masters of this release run without a password, and its redlockds have none. They would lose each master that starts again. Take two steps: make the Secret %s, and upgrade with masters.existingSecret=%s and masters.auth.enabled=false; when the rollout is over, upgrade with masters.auth.enabled=true. Or keep masters.auth.enabled=false" (include "redlockd.mastersSecret" .) (include "redlockd.mastersSecret" .)) }}
 {{- end }}
 {{- end }}
 {{- end }}

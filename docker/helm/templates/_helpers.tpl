@@ -17,7 +17,9 @@
 
 {{- /* The Secret with the password of the masters; empty: they have none. */ -}}
 {{- define "redlockd.mastersSecret" -}}
-{{- .Values.masters.existingSecret }}
+{{- if .Values.masters.existingSecret }}{{ .Values.masters.existingSecret }}
+{{- else if and .Values.masters.enabled .Values.masters.auth.enabled }}{{ include "redlockd.name" . }}-masters
+{{- end }}
 {{- end -}}
 
 {{- /* The labels that Kubernetes recommends, for a list of the chart, the component and its image. Selectors go by the label app alone, because
