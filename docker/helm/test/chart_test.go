@@ -214,6 +214,27 @@ func TestObjectsAreValid(t *testing.T) {
 	}
 }
 
+// Whatever is set, the pods may do no more than they need.
+func TestPodsMayDoLittle(t *testing.T) {
+	for _, values := range varied {
+		for name, object := range objects(t, manifest(t, "redlockd", values)) {
+			if !strings.HasPrefix(name, "Deployment ") && !strings.HasPrefix(name, "StatefulSet ") {
+				continue
+			}
+			var of appsv1.Deployment // a StatefulSet has its pods at the same place
+			if err := json.Unmarshal(object, &of); err != nil {
+				t.Fatal(err)
+			}
+			pod := of.Spec.Template.Spec
+			may := pod.Containers[0].SecurityContext
+			if len(pod.Containers) != 1 || !*may.ReadOnlyRootFilesystem || *may.AllowPrivilegeEscalation || fmt.Sprint(may.Capabilities.Drop) != "[ALL]" ||
+				!*pod.SecurityContext.RunAsNonRoot || pod.SecurityContext.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault || *pod.AutomountServiceAccountToken {
+				t.Errorf("%s: got %+v of the pod and %+v of its container", name, pod.SecurityContext, may)
+			}
+		}
+	}
+}
+
 // A check that finds nothing proves nothing: these are objects that it must refuse.
 func TestInvalidObjectsAreFound(t *testing.T) {
 	whole := manifest(t, "redlockd", "")
