@@ -43,9 +43,13 @@ func timeoutFlag(standard time.Duration) cli.Flag {
 	return cli.Flag{Name: "timeout", Arg: "duration", Usage: fmt.Sprintf("how long to wait for the server: from 10ms to 1m (default %s)", config.FormatDuration(standard))}
 }
 
+func timeoutOf(c *cli.Call, standard time.Duration) (time.Duration, error) {
+	return c.Duration("timeout", standard, 10*time.Millisecond, time.Minute, "")
+}
+
 // servers reads where redlockds run, and how long to wait for one.
 func servers(c *cli.Call, standard time.Duration) (to []*config.Endpoint, timeout time.Duration, err error) {
-	timeout, err = c.Duration("timeout", standard, 10*time.Millisecond, time.Minute, "")
+	timeout, err = timeoutOf(c, standard)
 	if err == nil {
 		to, err = c.Settings.Servers()
 	}

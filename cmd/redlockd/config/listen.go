@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
+	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,6 +27,19 @@ func SocketPath(addr string) (path string, ok bool) {
 	path = strings.TrimPrefix(addr, "unix:")
 	return path, strings.HasPrefix(addr, "unix:") || strings.HasPrefix(addr, "/")
 }
+
+// HealthSocket is where a server says that it is alive, to `ping --inside`: an abstract unix socket, because the file system of a container may be read-only,
+// and called by the mount namespace, because each container has one of its own, also where it shares the network with others. Empty: only Linux has such sockets.
+func HealthSocket() string {
+	if runtime.GOOS != "linux" {
+		return ""
+	}
+	namespace, _ := os.Readlink("/proc/self/ns/mnt") // where the kernel shows none, there is no other
+	return "@redlockd/health/" + namespace
+}
+
+// Alive is what the server says there.
+const Alive = "alive\n"
 
 // SocketMode is the mode of the files of unix sockets.
 func (c *Config) SocketMode() fs.FileMode {

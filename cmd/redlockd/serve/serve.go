@@ -4,6 +4,7 @@
 //	Command → serve.go   listen, start, run until a signal, drain
 //	        → listen.go, systemd.go   addresses, unix sockets, and the sockets and messages of a service manager
 //	        → http.go                 the port of the status page, metrics and probes
+//	        → health.go               the socket of ping --inside
 //	        → quorum.go               what the log says of the quorum
 //	        → reload.go, audit_file.go   what SIGHUP and CONFIG RELOAD change; the file of the audit
 package serve
@@ -125,6 +126,7 @@ func runServer(call *cli.Call) error {
 	if err := s.open(call.On("bootstrap")); err != nil {
 		return cli.Usage(err)
 	}
+	defer s.serveHealth()()
 	if web != nil {
 		defer s.serveHTTP(web)()
 	}

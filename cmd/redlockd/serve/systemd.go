@@ -60,15 +60,13 @@ func watchdogPause() time.Duration {
 	return time.Duration(us) * time.Microsecond / 2
 }
 
-// feedWatchdog gives signs of life until ctx ends. Each comes only after the engine and the server have
-// answered, for which they take all locks that a command takes. If one of them hangs, none comes any
-// more, and the service manager restarts the process. Masters that do not answer are no reason: a
-// restart would not help.
+// feedWatchdog gives signs of life until ctx ends. Each comes only after alive. If the engine or the
+// server hangs, none comes any more, and the service manager restarts the process. Masters that do not
+// answer are no reason: a restart would not help.
 func (s *server) feedWatchdog(ctx context.Context) {
 	every := watchdogPause()
 	for every > 0 && pause(ctx, every) {
-		s.engine.Stats()
-		s.front.Clients()
+		s.alive()
 		notify("WATCHDOG=1")
 	}
 }
