@@ -22,6 +22,7 @@ import (
 	"redlockd/cmd/redlockd/cli"
 	"redlockd/cmd/redlockd/config"
 	"redlockd/redlock"
+	"redlockd/redlock/redisproc"
 )
 
 const dockerDir = "../../docker"
@@ -145,7 +146,7 @@ func TestDockerNamesExist(t *testing.T) {
 		}
 	}
 	// Flags of docker, kubectl, helm and their files, and of redis-server.
-	flags = append(flags, "--bind", "--protected-mode", "--from", "--mount", "--rm", "--build-arg", "--build", "--network", "--from-file", "--from-literal", "--replicas", "--set")
+	flags = append(flags, "--bind", "--protected-mode", "--from", "--mount", "--rm", "--build-arg", "--build", "--no-deps", "--memory", "--network", "--from-file", "--from-literal", "--replicas", "--set")
 	entries, err := os.ReadDir(dockerDir)
 	if err != nil {
 		t.Fatal(err)
@@ -379,7 +380,38 @@ func TestDockerSaysWhoMayConnect(t *testing.T) {
 	if !strings.Contains(compose, `command: ["serve", "--bootstrap"]`) {
 		t.Error("compose.yaml does not admit its new masters at once")
 	}
-	if !strings.Contains(compose, `ports: ["127.0.0.1:6380:6380"]`) {
-		t.Error("compose.yaml needs no password, and publishes its port to others than this machine")
+	ports := regexp.MustCompile(`(?m)^ +ports: (.*)$`).FindAllStringSubmatch(compose, -1)
+	if len(ports) != 2 || ports[0][1] != `["127.0.0.1:6380:6380"]` || ports[1][1] != `["127.0.0.1:6381:6380"]` {
+		t.Errorf("compose.yaml needs no password, and publishes %q: want 6380 and 6381, to this machine alone", ports)
+	}
+}
+
+// The image says what it is, and asks for its health in a way that no setting can break: TestHealthWithAnySettings tries that, and TestContainerImage the built one.
+func TestDockerfileSaysWhatItIs(t *testing.T) {
+	text := readDocker(t, "Dockerfile")
+	for _, want := range []string{
+		`org.opencontainers.image.title="redlockd"`, `org.opencontainers.image.version="${VERSION}"`,
+		`org.opencontainers.image.revision="${REVISION}"`, `org.opencontainers.image.source="${SOURCE}"`,
+		"\nHEALTHCHECK CMD [\"/redlockd\", \"ping\", \"--inside\"]\n", "\nUSER 65532:65532\n", "\nENTRYPOINT [\"/redlockd\"]\n",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("Dockerfile has no %q", want)
+		}
+	}
+	// The licences in the label are those of all that is linked.
+	redisproc.Need(t, "bash")
+	var named []string
+	for _, l := range regexp.MustCompile(`(?m)^License: (.+)$`).FindAllStringSubmatch(output(t, ".", filepath.Join(dockerDir, "package/licenses.sh"), binary(t)), -1) {
+		named = append(named, l[1])
+	}
+	slices.Sort(named)
+	label := regexp.MustCompile(`org.opencontainers.image.licenses="(.*)"`).FindStringSubmatch(text)
+	if label == nil {
+		t.Fatal("Dockerfile names no licences")
+	}
+	labelled := strings.Split(label[1], " AND ")
+	slices.Sort(labelled)
+	if named = slices.Compact(named); !slices.Equal(labelled, named) {
+		t.Errorf("Dockerfile names the licences %q, and the program has %q", labelled, named)
 	}
 }
