@@ -3,7 +3,7 @@
 STATICCHECK = go run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 BENCHSTAT = go run golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
 
-.PHONY: soak-simulation replay run build generate dist test test-all test-packages test-processes-1 test-processes-2 test-redlock-1 test-redlock-2 test-engine test-release test-fleet test-versions test-bench test-chart test-simulation test-models test-mutants mutants-generated test-scenarios test-generated lint walk bench bench-full bench-libraries benchmarks scenarios torture fuzz redis tools libraries servers tlc model
+.PHONY: soak-simulation replay run build generate dist test test-all test-packages test-processes-1 test-processes-2 test-redlock-1 test-redlock-2 test-engine test-release test-fleet test-versions test-bench test-chart test-docker test-simulation test-models test-mutants mutants-generated test-scenarios test-generated lint walk bench bench-full bench-libraries benchmarks scenarios torture fuzz redis tools libraries servers tlc model
 
 run: ## serve on 127.0.0.1:6380 with five masters inside the process
 	go run ./cmd/redlockd
@@ -23,7 +23,7 @@ test: redis ## the tests that need nothing but Go and redis-server, briefly: wha
 
 # What REDLOCK_TESTS means is in redlock/redisproc/need.go.
 test-packages test-processes-1 test-processes-2 test-redlock-1 test-redlock-2 test-engine test-simulation test-fleet test-versions: export REDLOCK_TESTS = all
-test-release test-mutants mutants-generated test-models test-scenarios test-generated test-bench model: export REDLOCK_TESTS = release
+test-release test-mutants mutants-generated test-models test-scenarios test-generated test-bench test-docker model: export REDLOCK_TESTS = release
 
 # The race detector sees a few cases of these tests, or none (redlock/cases_test.go): test-engine runs them without it, in full, and
 # test-simulation the first of them, which takes longest.
@@ -80,7 +80,7 @@ test-versions: tools libraries ## the tests of real masters, and of the master i
 	  go test -count=1 -timeout 20m -run '$(MASTERS)' ./redlock && go test -count=1 -timeout 20m -run '$(PROGRAM)' ./cmd/redlockd || exit; \
 	done
 
-test-release: test-all test-versions test-mutants test-models test-scenarios test-generated test-bench test-chart ## before a release: `make test-all`, and what takes long
+test-release: test-all test-versions test-mutants test-models test-scenarios test-generated test-bench test-chart test-docker ## before a release: `make test-all`, and what takes long
 	PROGRAMS=25600 go test -count=1 -timeout 10m -run '^TestPrograms$$' ./redlock/sandbox
 	CEILING=200000 go test -count=1 -timeout 20m -run '^TestCeiling$$' ./redlock/sandbox
 	@[ "$$(id -u)" = 0 ] || { echo "make torture needs root, and a release needs it: run make test-release as root"; exit 1; }
@@ -114,6 +114,13 @@ test-chart: ## the Helm chart, rendered by Helm and checked by the schemas of Ku
 
 walk: ## how many functions and files of the engine each operation executes; OPERATION=LOCK names them
 	@REDLOCK_WALK=$(OPERATION) go test -count=1 -run '^TestWalk$$' -v ./redlock
+
+# An engine, its containers and their networks end with the command, see docker/package/engine.sh.
+test-docker: ## the image and compose.yaml in a docker engine that it starts for itself, with images made of this machine's Debian; needs Debian and root
+	@[ "$$(id -u)" = 0 ] || { echo "make test-docker needs root, because it starts a docker engine: run it with sudo"; exit 1; }
+	@command -v apt-get >/dev/null || { echo "make test-docker needs Debian, of which it makes its images"; exit 1; }
+	$(call install,dockerd debootstrap docker-compose ip setpriv,docker.io debootstrap docker-compose iproute2 util-linux)
+	docker/package/engine.sh go test -count=1 -timeout 60m -run '^TestContainer' ./cmd/redlockd
 
 test-simulation: ## SEEDS=50 of the simulation, on half of the processors
 	REDLOCK_SIM_SEEDS=$(or $(SEEDS),50) nice -n 10 go test -count=1 -timeout $(if $(SEEDS),0,40m) -run '^TestSimulation$$' -v ./redlock
