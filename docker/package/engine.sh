@@ -15,11 +15,10 @@ fail() {
   exit 1
 }
 
-# prepare makes what needs the network: once.
+# prepare makes what needs the network: once. $1 is a folder for what is on the way.
 prepare() {
-  local compose=v2.40.3 tmp
-  tmp=$(mktemp -d)
-  trap 'rm -rf "$tmp"' RETURN
+  local compose=v2.40.3 tmp=$1
+  mkdir "$tmp"
   "$top/docker/package/debian.sh" "$build/debian.tar" ca-certificates redis-server
   # The Go modules of redlockd, as a proxy in files.
   (cd "$top" && GOPROXY="file://$(go env GOMODCACHE)/cache/download,$(go env GOPROXY)" GOFLAGS=-modcacherw GOMODCACHE=$tmp go mod download)
@@ -74,10 +73,10 @@ fi
 [ $# -ge 1 ] || fail "want: engine.sh COMMAND..."
 [ "$(id -u)" = 0 ] || fail "a docker engine needs root: run it with sudo"
 mkdir -p "$build"
-prepare
 state=$(mktemp -d /tmp/engine.XXXXXX)
 trap 'rm -rf --one-file-system "$state"; find /sys/fs/cgroup -depth -type d -path "*/${state##*/}*" -exec rmdir {} + || true' EXIT
-trap 'kill -KILL $namespaces; wait $namespaces || true; exit 130' INT TERM HUP # unshare itself ignores the first two
+prepare "$state/prepare"
 setpriv --pdeathsig KILL unshare --mount --net --pid --fork --kill-child --mount-proc -- "$0" --inside "$state" "$@" &
 namespaces=$!
+trap 'kill -KILL $namespaces; wait $namespaces || true; exit 130' INT TERM HUP # unshare itself ignores the first two
 wait $namespaces
