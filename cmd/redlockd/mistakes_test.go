@@ -170,3 +170,30 @@ func TestWarningsAreTold(t *testing.T) {
 		}
 	}
 }
+
+// What an upgrade of the package asks: it finds what a start would find, and makes nothing.
+func TestServeChecksItsConfiguration(t *testing.T) {
+	dir := t.TempDir()
+	audit := "masters = [\"127.0.0.1:1\"]\n[audit]\nfile = \"" + dir + "/audit\"\n"
+	for name, c := range map[string]struct {
+		text, fault string
+	}{
+		"right":     {audit, ""},
+		"a fault":   {"masters = [\"127.0.0.1:1\"]\nbogus = 1\n", "config.toml:2: unknown setting bogus"},
+		"no master": {"[server]\n", "masters: none are named"},
+		"protected": {"masters = [\"127.0.0.1:1\"]\n[server]\nlisten = \":6380\"\n", "protected mode"},
+		"no audit":  {strings.ReplaceAll(audit, dir, dir+"/none"), "the audit cannot be written"},
+		"a file":    {"masters = [\"127.0.0.1:1\"]\n[auth]\nusers = [{name = \"default\", password_file = \"" + dir + "/none\"}]\n", "cannot be read"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			code := cli.ExitOK
+			if c.fault != "" {
+				code = cli.ExitUsage
+			}
+			wantRun(t, code, "", c.fault, "serve", "--check-config", "--config", configFile(t, c.text))
+		})
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("%v, %v: want nothing", left, err)
+	}
+}

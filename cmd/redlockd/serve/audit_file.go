@@ -1,11 +1,16 @@
 package serve
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 
 	"redlockd/cmd/redlockd/config"
 )
@@ -37,9 +42,29 @@ func (s *server) openAudit(c *config.Config) (io.Writer, error) {
 	a := &auditFile{path: c.AuditFile, log: s.log}
 	var err error
 	if a.file, err = openForAudit(a.path); err != nil {
-		return nil, fmt.Errorf("audit.file (%s): the audit cannot be written: let redlockd create and write the file, or name another one: %w", c.Find("audit.file").Source(), err)
+		return nil, auditError(c, err)
 	}
 	return a, nil
+}
+
+// checkAudit tells whether openAudit could open the file. It makes none: the user who asks may be
+// another one than the server's.
+func checkAudit(c *config.Config) error {
+	if c.AuditFile == "" || c.AuditFile == auditStdout {
+		return nil
+	}
+	err := unix.Access(c.AuditFile, unix.W_OK)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = unix.Access(filepath.Dir(c.AuditFile), unix.W_OK|unix.X_OK)
+	}
+	if err != nil {
+		return auditError(c, err)
+	}
+	return nil
+}
+
+func auditError(c *config.Config, err error) error {
+	return fmt.Errorf("audit.file (%s): the audit cannot be written: let redlockd create and write the file, or name another one: %w", c.Find("audit.file").Source(), err)
 }
 
 // unclosed is standard output, which stays open when a reload ends the audit there.

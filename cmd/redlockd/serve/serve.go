@@ -42,7 +42,8 @@ import (
 const closeTimeout = 2 * time.Second
 
 var Command = cli.Command{Name: "serve", Summary: "serve locks (this is what redlockd does without a command)", Audience: cli.ForServer, Run: runServer,
-	Flags: []cli.Flag{{Name: "bootstrap", Usage: "admit brand-new masters at once, without waiting for max_ttl: only where no client can still hold a lock"}},
+	Flags: []cli.Flag{{Name: "bootstrap", Usage: "admit brand-new masters at once, without waiting for max_ttl: only where no client can still hold a lock"},
+		{Name: "check-config", Usage: "say what is wrong with the configuration, as a start would, and exit: nothing is opened or asked"}},
 	Help: `Usage: redlockd [serve] [flags]
 
 Serves locks until SIGTERM or SIGINT. Then /readyz answers 503, and after drain_delay (0s by default) the server drains:
@@ -71,6 +72,13 @@ sockets in the ordinary way, with more CPU per lock: try that if you suspect the
 // must change nothing on the masters.
 func runServer(call *cli.Call) error {
 	c := call.Settings
+	if call.On("check-config") {
+		call.Warn()
+		if err := errors.Join(c.CheckServed(c.Listen, c.HTTPListen), checkAudit(c)); err != nil {
+			return cli.Usage(err)
+		}
+		return nil
+	}
 	level := new(slog.LevelVar)
 	log := newLogger(call.Stderr, c, level)
 	for _, warning := range c.Warnings {
