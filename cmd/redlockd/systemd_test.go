@@ -75,6 +75,67 @@ func TestServiceManagerHears(t *testing.T) {
 	p.wantExit(cli.ExitOK)
 }
 
+// The service manager's ExecReload= is answered whatever a client needs to log in, says whether all of the file is in force, and so does the status.
+func TestReloadForTheServiceManager(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("RUNTIME_DIRECTORY", dir+":/elsewhere")
+	m := newServiceManager(t)
+	const settings = "masters = \"embedded\"\n[auth]\nusers = [{name = \"default\", password = \"sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08\"}]\n[server]\n"
+	file := configFile(t, settings)
+	p := launch(t, "--config", file)
+	m.hears("STATUS=locks are granted")
+	const socket = "reload.sock"
+	if info, err := os.Stat(dir + "/" + socket); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v: want a socket for its user alone", info, err)
+	}
+	ask := []string{"reload", "--socket", dir + "/" + socket}
+	reloads := func(wantCode int, wantOut, wantErr string) {
+		t.Helper()
+		code, stdout, stderr := runCommand([]string{"REDLOCKD_NONSENSE=1"}, ask...) // its own settings do not matter
+		if code != wantCode || stdout != wantOut || stderr != wantErr {
+			t.Errorf("got %d, %q, %q; want %d, %q, %q", code, stdout, stderr, wantCode, wantOut, wantErr)
+		}
+	}
+	writeFile(t, file, settings+"max_clients = 100\n", 0o600)
+	reloads(cli.ExitOK, "server.max_clients\n", "")
+
+	writeFile(t, file, settings+"bogus = 1\n[log]\nlevel = \"loud\"\n", 0o600)
+	fault := file + ":5: unknown setting server.bogus"
+	reloads(cli.ExitFailed, "", "redlockd: reload: ERR nothing was changed: "+fault+"; "+file+":7: log.level: \"loud\" is none of debug, info, warn, error\n")
+	m.hears("STATUS=locks are granted; the last reload failed, the settings before it are in force: " + fault + ` \(and 1 more in the log\)`)
+	p.waitLog("redlockd serve --check-config with the same flags tries it without changing anything")
+
+	writeFile(t, file, settings+"max_clients = 100\nsocket_mode = \"0666\"\n", 0o600)
+	reloads(cli.ExitFailed, "nothing; not in force before a restart: server.socket_mode\n", "")
+	m.hears("STATUS=locks are granted; settings not in force before a restart: server.socket_mode")
+
+	writeFile(t, file, settings+"max_clients = 100\n\""+strings.Repeat("é", 2000)+"\" = 1\n", 0o600)
+	if code, _, _ := runCommand(nil, ask...); code != cli.ExitFailed {
+		t.Errorf("exit code %d, want %d", code, cli.ExitFailed)
+	}
+	m.hears("STATUS=locks are granted; the last reload failed.{100,1000}…") // systemd reads 4 KiB
+	writeFile(t, file, settings+"max_clients = 100\n", 0o600)
+	reloads(cli.ExitOK, "nothing\n", "")
+	m.hears("STATUS=locks are granted")
+
+	conn, err := net.Dial("unix", dir+"/"+socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := newWire(t, conn)
+	w.want("CONFIG REVEAL", "ERR only CONFIG RELOAD is taken here")
+	p.dial().want("LOCK r 30s", "NOAUTH Authentication required.")
+
+	p.signal(syscall.SIGTERM)
+	p.wantExit(cli.ExitOK)
+	reloads(cli.ExitFailed, "", "redlockd: reload: "+dir+"/"+socket+": no redlockd listens there. One that systemd starts with RuntimeDirectory= does; "+
+		"if it is of an older version, restart it: systemctl restart redlockd\n")
+	refused(t, cli.ExitUsage, `--socket: "reload.sock" is no absolute path`, nil, "reload", "--socket", socket)
+
+	t.Setenv("RUNTIME_DIRECTORY", dir+"/none")
+	launch(t, "--config", file).waitLog("systemctl reload will fail: its socket cannot be opened")
+}
+
 // passOn starts redlockd with these files as the descriptors of a service manager.
 func passOn(t *testing.T, names string, files []*os.File, args ...string) *program {
 	t.Helper()

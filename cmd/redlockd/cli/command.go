@@ -63,7 +63,7 @@ type Command struct {
 	Wraps bool
 	// Words are those with which its operands can begin; nil: nobody can list them.
 	Words []string
-	// NoSettings is the switch with which it reads no settings; empty: there is none.
+	// NoSettings is the flag with which it reads no settings; empty: there is none.
 	NoSettings string
 	// Run does the work. Its error is an ExitCode, of Usage, or the reason why the work failed.
 	Run func(c *Call) error
@@ -88,7 +88,7 @@ type Call struct {
 	Given    map[string]string // flags by name
 	Args     []string          // operands
 	Wrapped  []string          // what stands behind --; nil: there is no --
-	Settings *config.Config    // nil for forNobody, and with the switch NoSettings
+	Settings *config.Config    // nil for forNobody, and with the flag NoSettings
 }
 
 // ExitCode is an error that needs no words: the command has said what there was to say.
@@ -167,7 +167,7 @@ func (c *Call) configure() error {
 	if err != nil {
 		return err
 	}
-	if c.On(c.NoSettings) {
+	if text, given := c.Given[c.NoSettings]; given && text != "false" {
 		return c.Run(c)
 	}
 	if c.Settings, err = c.Load(); err != nil {

@@ -47,7 +47,7 @@ func (s *server) watchQuorum(ctx context.Context, clients net.Addr) {
 		return // stopped before
 	}
 	s.log.Info("quorum reached: locks are granted", "needed", needed(), "masters", total())
-	notify("STATUS=locks are granted")
+	s.status.setLocks("locks are granted")
 	// The slowest healthy master may still be connecting.
 	awaitAll(patience, s.engine)
 	if out := missing(s.engine.Masters()); out != "" && ctx.Err() == nil {
@@ -68,12 +68,12 @@ func (s *server) watchQuorum(ctx context.Context, clients net.Addr) {
 			continue
 		case err == nil:
 			s.log.Info("quorum is back: locks are granted", "needed", needed(), "masters", total())
-			notify("STATUS=locks are granted")
+			s.status.setLocks("locks are granted")
 		default:
 			s.log.Error("quorum lost: commands are answered with NOQUORUM until it is back",
 				"needed", needed(), "masters", total(), "missing", missing(s.engine.Masters()),
 				"to_do", s.toDo("bring back masters that are down, and restart none of the others; those in quarantine or doubted vote again by themselves, unless their reason says what to do"))
-			notify("STATUS=no quorum of masters: no locks are granted")
+			s.status.setLocks("no quorum of masters: no locks are granted")
 		}
 		hasQuorum = !hasQuorum
 	}

@@ -33,15 +33,33 @@ func (s *server) reload() (changed string, err error) {
 	notifyReloading()
 	defer notify("READY=1")
 	changed, err = s.replaceSettings()
+	s.status.setReload(statusOfReload(changed, err))
 	if err != nil {
 		for _, fault := range config.Flatten(err) {
 			s.log.Warn("the settings could not be read again: those before stay in force", "reason", fault.Error(),
-				"to_do", "correct it and send SIGHUP or CONFIG RELOAD again; redlockd --print-config with the same flags tries it without changing anything")
+				"to_do", "correct it and send SIGHUP or CONFIG RELOAD again; redlockd serve --check-config with the same flags tries it without changing anything")
 		}
 		return "", err
 	}
 	s.log.Info("the settings were read again", "changed", changed)
 	return changed, nil
+}
+
+// statusOfReload names what is not in force after a reload; empty: nothing.
+func statusOfReload(changed string, err error) string {
+	if err != nil {
+		faults := config.Flatten(err)
+		more := ""
+		if n := len(faults) - 1; n > 0 {
+			more = fmt.Sprintf(" (and %d more in the log)", n)
+		}
+		return "the last reload failed, the settings before it are in force: " + faults[0].Error() + more
+	}
+	_, late, found := strings.Cut(changed, config.NotInForce)
+	if !found {
+		return ""
+	}
+	return "settings" + strings.TrimPrefix(config.NotInForce, ";") + late
 }
 
 func (s *server) replaceSettings() (changed string, err error) {

@@ -60,6 +60,7 @@ Exit codes: 0 a signal stopped it; 1 it failed while it ran; 2 it cannot start, 
 
 Under systemd (docker/redlockd.service is a unit) it says when it serves, reloads and stops, gives signs of life for
 WatchdogSec=, and takes over the sockets of a .socket unit in place of --listen, one with FileDescriptorName=http for HTTP.
+With RuntimeDirectory=, redlockd reload --socket /run/redlockd/reload.sock needs no password.
 
 The Go runtime's variables apply: GOGC (400 by default), GOMEMLIMIT (nine tenths of what the container or the control
 group may take), and GOMAXPROCS (by default half of the processors, but two if there are two). max_clients,
@@ -153,7 +154,8 @@ type server struct {
 	closeEmbedded func()    // ends the embedded masters, if there are any
 	bootstraps    bool      // masters are still missing for the bootstrap that was asked for
 
-	passed    []string                      // addresses for clients that the service manager has opened; none: those of server.listen count
+	passed    []string // addresses for clients that the service manager has opened; none: those of server.listen count
+	status    statusText
 	reloading sync.Mutex                    // held by reload
 	current   atomic.Pointer[config.Config] // the settings in force
 }
@@ -245,6 +247,10 @@ func (s *server) run(listeners []net.Listener, signals, hangups <-chan os.Signal
 	defer running.Wait()
 	defer started()
 	go s.reloadOn(starting, hangups)
+	if l := s.listenForReloads(); l != nil {
+		defer l.Close()
+		go s.answerReloads(l) // nobody waits for it, as for reloadOn
+	}
 
 	var told os.Signal
 	for told == nil {

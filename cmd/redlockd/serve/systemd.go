@@ -1,12 +1,16 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -15,7 +19,8 @@ import (
 
 // Implements the two protocols of service managers, as sd_notify(3), sd_watchdog_enabled(3) and
 // sd_listen_fds(3) describe them: messages on the socket $NOTIFY_SOCKET, and listeners that are open
-// before the process starts ($LISTEN_FDS).
+// before the process starts ($LISTEN_FDS). And the other end of ExecReload=, a socket in the directory
+// of RuntimeDirectory=.
 //
 // Rejected: github.com/coreos/go-systemd. It needs as many lines around it, and passes over a
 // descriptor that is no listener without a word.
@@ -45,6 +50,102 @@ func notifyReloading() {
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err == nil {
 		notify("RELOADING=1", fmt.Sprintf("MONOTONIC_USEC=%d", now.Nano()/1000))
 	}
+}
+
+// statusMax bounds the text of a status: the service manager reads 4 KiB of a message.
+const statusMax = 1000
+
+// statusText is what systemctl status shows of the server, in one line.
+type statusText struct {
+	mu     sync.Mutex
+	locks  string // whether they are granted; empty: not known yet
+	reload string // what the last reload has not put into force; empty: nothing
+}
+
+func (s *statusText) setLocks(text string)  { s.set(&s.locks, text) }
+func (s *statusText) setReload(text string) { s.set(&s.reload, text) }
+
+// set changes a part of the status, and sends the whole.
+func (s *statusText) set(part *string, text string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if *part == text {
+		return
+	}
+	*part = text
+	all := cmp.Or(s.locks, "starting")
+	if s.reload != "" {
+		all += "; " + s.reload
+	}
+	all = strings.Join(strings.Fields(all), " ") // a new line would begin another message
+	if len(all) > statusMax {
+		all = all[:statusMax] + "…"
+	}
+	notify("STATUS=" + strings.ToValidUTF8(all, "�"))
+}
+
+// Reloads for the service manager. Its ExecReload= has to tell whether a reload has failed. Of a signal
+// it learns nothing, and the files may name no password with which a client could log in. So the server
+// listens on a socket that only root and its own user can open, and takes one command there.
+//
+// Rejected: Type=notify-reload. systemd 252 of Debian 12 does not know it. Where it is known, READY=1
+// ends a reload whatever came of it: a server has no message for a reload that failed.
+const reloadSocket = "reload.sock"
+
+// reloadCommand is CONFIG RELOAD, as redlockd reload sends it.
+const reloadCommand = "*2\r\n$6\r\nCONFIG\r\n$6\r\nRELOAD\r\n"
+
+// reloadReadTimeout bounds the wait for the command on the socket.
+const reloadReadTimeout = 5 * time.Second
+
+// listenForReloads opens the socket in the first directory of RuntimeDirectory=. nil: there is none.
+// The server runs without it.
+func (s *server) listenForReloads() net.Listener {
+	dir, _, _ := strings.Cut(os.Getenv("RUNTIME_DIRECTORY"), ":")
+	if dir == "" {
+		return nil
+	}
+	path := filepath.Join(dir, reloadSocket)
+	l, err := listenSocket(path, 0o600, "")
+	if err != nil {
+		s.log.Warn("systemctl reload will fail: its socket cannot be opened", "path", path, "err", err,
+			"to_do", "let redlockd make the file, then restart it; SIGHUP and redlockd reload work meanwhile")
+		return nil
+	}
+	return l
+}
+
+// answerReloads takes one connection after the other, until l is closed.
+func (s *server) answerReloads(l net.Listener) {
+	for {
+		conn, err := l.Accept()
+		if err != nil {
+			return
+		}
+		s.answerReload(conn)
+	}
+}
+
+func (s *server) answerReload(conn net.Conn) {
+	defer conn.Close()
+	conn.SetDeadline(time.Now().Add(reloadReadTimeout))
+	command, n := make([]byte, len(reloadCommand)), 0
+	for n < len(command) && strings.HasPrefix(reloadCommand, string(command[:n])) {
+		more, err := conn.Read(command[n:])
+		if n += more; err != nil {
+			return
+		}
+	}
+	reply := "-ERR only CONFIG RELOAD is taken here"
+	if string(command) == reloadCommand {
+		if changed, err := s.reload(); err != nil {
+			reply = "-ERR nothing was changed: " + strings.ReplaceAll(err.Error(), "\n", "; ")
+		} else {
+			reply = "+" + changed
+		}
+	}
+	conn.SetDeadline(time.Now().Add(reloadReadTimeout)) // the files may have taken long
+	io.WriteString(conn, strings.Join(strings.Fields(reply), " ")+"\r\n")
 }
 
 // watchdogPause is the pause between two signs of life that the service manager asks for: half of its
