@@ -5,7 +5,9 @@ package main
 
 import (
 	"debug/buildinfo"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -38,6 +40,9 @@ func TestDebianPackage(t *testing.T) {
 	for line := range strings.Lines(output(t, dir, "dpkg-deb", "--contents", deb)) {
 		if strings.HasPrefix(line, "d") && !strings.HasPrefix(line, "drwxr-xr-x root/root ") {
 			t.Errorf("a directory that is not root's, or not open to all: %s", line)
+		}
+		if strings.HasSuffix(line, "config.toml\n") && !strings.HasPrefix(line, "-rw-r----- root/root ") {
+			t.Errorf("passwords may stand in it, and others can read it: %s", line)
 		}
 	}
 	for _, script := range []string{"postinst", "prerm", "postrm"} {
@@ -108,4 +113,49 @@ func TestDebianPackage(t *testing.T) {
 	w := p.dial()
 	w.lock("r", "t1")
 	w.want("UNLOCK r t1", "1")
+}
+
+// An installation leaves the file to root and the service, an upgrade where everybody can read it; and neither where the administrator wants
+// another mode. It works also on a root that is none of a running system. TestPackage plays the rest.
+func TestPostinstKeepsTheFileSecret(t *testing.T) {
+	script, err := filepath.Abs(filepath.Join(dockerDir, "package/postinst"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const closed = "only root and the group redlockd can read /etc/redlockd/config.toml from now on"
+	for _, c := range []struct {
+		before      string // the version that was installed; empty: none
+		mode        os.FileMode
+		override    string // the exit code of dpkg-statoverride: 0 if it has the file
+		want        os.FileMode
+		wantMessage string
+	}{
+		{"", 0o640, "1", 0o640, ""},
+		{"0.9", 0o644, "1", 0o640, closed},
+		{"0.9", 0o600, "1", 0o600, ""},
+		{"0.9", 0o644, "0", 0o644, ""},
+	} {
+		root, tools := t.TempDir(), t.TempDir()
+		if err := os.MkdirAll(root+"/etc/redlockd", 0o755); err != nil {
+			t.Fatal(err)
+		}
+		writeFile(t, root+"/etc/group", fmt.Sprintf("root:x:0:\nredlockd:x:%d:\n", os.Getgid()), 0o644)
+		config := root + "/etc/redlockd/config.toml"
+		writeFile(t, config, "", c.mode)
+		if err := os.Chmod(config, c.mode); err != nil { // whatever the umask
+			t.Fatal(err)
+		}
+		writeFile(t, tools+"/systemd-sysusers", "#!/bin/sh\n[ \"$1\" = --root="+root+" ]\n", 0o755)
+		writeFile(t, tools+"/dpkg-statoverride", "#!/bin/sh\nexit "+c.override+"\n", 0o755)
+		writeFile(t, tools+"/systemctl", "#!/bin/sh\necho this system is none of its business\n", 0o755)
+		cmd := exec.Command("sh", script, "configure", c.before)
+		cmd.Env = append(os.Environ(), "DPKG_ROOT="+root, "PATH="+tools+":"+os.Getenv("PATH"))
+		out, err := cmd.CombinedOutput()
+		if err != nil || !strings.Contains(string(out), c.wantMessage) || (len(out) > 0) != (c.wantMessage != "") {
+			t.Errorf("%+v: %v, %s", c, err, out)
+		}
+		if info, err := os.Stat(config); err != nil || info.Mode() != c.want {
+			t.Errorf("%+v: %v, %v", c, info.Mode(), err)
+		}
+	}
 }

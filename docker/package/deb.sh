@@ -25,7 +25,7 @@ trap 'rm -rf "$tree"' EXIT
 chmod 755 "$tree" # it stands for / in the package
 put() { install -D -m "$1" "$2" "$tree/$3"; }
 put 755 "$binary" usr/bin/redlockd
-put 644 <(sed 's/^masters = "embedded"$/masters = []/' "$docker/../config.toml") etc/redlockd/config.toml # it does not start before they are named
+put 640 <(sed 's/^masters = "embedded"$/masters = []/' "$docker/../config.toml") etc/redlockd/config.toml # it does not start before they are named
 put 644 <(sed 's#/usr/local/bin/#/usr/bin/#; s#/etc/systemd/system/#/usr/lib/systemd/system/#' "$docker/redlockd.service") usr/lib/systemd/system/redlockd.service
 put 644 "$docker/sysusers.conf" usr/lib/sysusers.d/redlockd.conf
 put 644 <("$printer" man | gzip -9n) usr/share/man/man1/redlockd.1.gz
@@ -46,6 +46,8 @@ EOF
 put 644 /dev/stdin usr/share/lintian/overrides/redlockd <<'EOF'
 # A Go program: it needs no library, and the licences of all that is in it are in its copyright file.
 redlockd: statically-linked-binary
+# Passwords may stand in it.
+redlockd: non-standard-file-perm 0640 != 0644 [etc/redlockd/config.toml]
 # Only where systemd runs, as deb-systemd-invoke would.
 redlockd: maintainer-script-calls-systemctl
 EOF
@@ -72,22 +74,8 @@ Description: distributed locks over the Redis protocol
  then run systemctl enable --now redlockd.
 EOF
 echo /etc/redlockd/config.toml >"$tree/DEBIAN/conffiles"
-# As dh_installsysusers does it, the user stays when the package goes: files may belong to it. A redlockd that runs goes on as the new
-# version; one that does not is not started. chmod o= keeps the file for redlockd when a password is written into it.
-cat >"$tree/DEBIAN/postinst" <<'EOF'
-#!/bin/sh
-set -e
-case "$1" in configure | abort-upgrade | abort-deconfigure | abort-remove)
-  systemd-sysusers ${DPKG_ROOT:+--root="$DPKG_ROOT"} redlockd.conf ;;
-esac
-if [ "$1" = configure ] && [ -z "$2" ]; then
-  chgrp redlockd "$DPKG_ROOT/etc/redlockd/config.toml"
-fi
-if [ "$1" = configure ] && [ -d /run/systemd/system ]; then
-  systemctl daemon-reload
-  systemctl try-restart redlockd.service
-fi
-EOF
+# As dh_installsysusers does it, the user stays when the package goes: files may belong to it. A server that does not run is not started.
+put 755 "$docker/package/postinst" DEBIAN/postinst
 cat >"$tree/DEBIAN/prerm" <<'EOF'
 #!/bin/sh
 set -e
@@ -102,6 +90,6 @@ if [ -d /run/systemd/system ]; then
   systemctl daemon-reload
 fi
 EOF
-chmod 755 "$tree/DEBIAN/postinst" "$tree/DEBIAN/prerm" "$tree/DEBIAN/postrm"
+chmod 755 "$tree/DEBIAN/prerm" "$tree/DEBIAN/postrm"
 find "$tree" -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +
 dpkg-deb --root-owner-group "-Z${COMPRESSION:-xz}" --build "$tree" "$out" >/dev/null
