@@ -116,11 +116,12 @@ walk: ## how many functions and files of the engine each operation executes; OPE
 	@REDLOCK_WALK=$(OPERATION) go test -count=1 -run '^TestWalk$$' -v ./redlock
 
 # An engine, its containers and their networks end with the command, see docker/package/engine.sh.
-test-docker: ## the image and compose.yaml in a docker engine that it starts for itself, with images made of this machine's Debian; needs Debian and root
+test-docker: ## the image and compose.yaml in a docker engine that it starts for itself, and the package under a systemd of its own, with images made of this machine's Debian; needs Debian and root
 	@[ "$$(id -u)" = 0 ] || { echo "make test-docker needs root, because it starts a docker engine: run it with sudo"; exit 1; }
 	@command -v apt-get >/dev/null || { echo "make test-docker needs Debian, of which it makes its images"; exit 1; }
 	$(call install,dockerd debootstrap docker-compose ip setpriv,docker.io debootstrap docker-compose iproute2 util-linux)
 	docker/package/engine.sh go test -count=1 -timeout 60m -run '^TestContainer' ./cmd/redlockd
+	go test -count=1 -timeout 20m -run '^TestPackageOnDebian$$' ./cmd/redlockd
 
 test-simulation: ## SEEDS=50 of the simulation, on half of the processors
 	REDLOCK_SIM_SEEDS=$(or $(SEEDS),50) nice -n 10 go test -count=1 -timeout $(if $(SEEDS),0,40m) -run '^TestSimulation$$' -v ./redlock
