@@ -3,6 +3,7 @@ package serve
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -119,10 +120,14 @@ func (s *server) listenForReloads() net.Listener {
 func (s *server) answerReloads(l net.Listener) {
 	for {
 		conn, err := l.Accept()
-		if err != nil {
+		switch {
+		case errors.Is(err, net.ErrClosed):
 			return
+		case err != nil: // no file can be opened at present
+			time.Sleep(time.Second)
+		default:
+			s.answerReload(conn)
 		}
-		s.answerReload(conn)
 	}
 }
 
