@@ -4,8 +4,8 @@ package proxy
 // Method: dialogues with a server over five masters in this process.
 
 import (
+	"bytes"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -216,7 +216,9 @@ func TestNativeCommandsRefuse(t *testing.T) {
 		{"MLOCK 2 a a 1000", `ERR resource "a" is named twice`},
 		{"MUNLOCK 1 a b t", "ERR syntax error: numkeys says 1, which does not fit the 3 arguments behind it"},
 		{"MEXTEND 1 a t", "ERR wrong number of arguments for 'mextend' command: MEXTEND numkeys resource [resource ...] token ttl"},
-		{"LOCKS MATCH *", "ERR syntax error: 'MATCH' is no option of LOCKS; ALL, PATTERN glob and COUNT n are"},
+		{"LOCKS MATCH *", "ERR syntax error: 'MATCH' is no option of LOCKS; ALL, BY HELD|WAITED|WAITERS|LOST, PATTERN glob and COUNT n are"},
+		{"LOCKS BY age", "ERR BY 'age' is no order of LOCKS; HELD, WAITED, WAITERS and LOST are"},
+		{"LOCKS BY", "ERR syntax error: BY lacks its value"},
 		{"LOCKS COUNT 0", "ERR COUNT '0' is not an integer from 1 to 10000"},
 		{"LOCKS PATTERN", "ERR syntax error: PATTERN lacks its value"},
 		{"LOCKS PATTERN a PATTERN b", "ERR syntax error: PATTERN is given twice"},
@@ -269,6 +271,19 @@ func TestLOCKS(t *testing.T) {
 	c.do("LOCKS", "pattern", "invoice:[2-9]").matches(`\[` + lease(`"invoice:2"`) + `\]`)
 	c.do("LOCKS", "COUNT", "1", "PATTERN", "*").matches(`\[` + lease(`"invoice:1"`) + `\]`)
 	c.do("LOCKS", "PATTERN", "nothing").is("[]")
+	c.do("LOCKS", "BY", "held", "COUNT", "1").matches(`\[` + lease(`"invoice:1"`) + `\]`)
+	c.do("LOCKS", "BY", "HELD", "PATTERN", "*[12]", "COUNT", "9").matches(`\[` + lease(`"invoice:1"`) + " " + lease(`"invoice:2"`) + " " + lease(`"order:1" "order:2"`) + `\]`)
+	c.do("LOCKS", "BY", "WAITED").is("[]")
+	c.do("LOCKS", "BY", "LOST").is("[]")
+
+	// The first of many readers, of whom LOCKINFO has a few.
+	stuck := srv.dial()
+	stuck.do("CLIENT", "SETNAME", "stuck").is("+OK")
+	stuck.do("LOCK", "read", "20000", "SHARED", "TOKEN", "z").granted(1, 20000)
+	for i := range 300 {
+		c.do("LOCK", "read", "20000", "SHARED", "TOKEN", strconv.Itoa(i)).granted(1, 20000)
+	}
+	c.do("LOCKS", "BY", "HELD", "PATTERN", "read", "COUNT", "1").matches(`\[\["resources" \["read"\] .* "mode" "shared" "holder" \["client" "stuck" .*`)
 }
 
 // Goal: LOCKS takes a bounded time and amount of memory, waits for no other LOCKS without end, and its client is seen to leave meanwhile.
@@ -284,10 +299,17 @@ func TestLOCKSIsBounded(t *testing.T) {
 		if leases := srv.opts.Engine.Leases(search.match, search.limit); len(leases) > 0 || !search.late {
 			t.Errorf("behind the deadline: got %d leases, want that it is too late", len(leases))
 		}
-		one := redlock.LeaseInfo{Resources: []string{strings.Repeat("x", 1000)}}
-		l.appendLeases(slices.Repeat([]redlock.LeaseInfo{one}, 10_000))
+		long := func(int) fields {
+			return srv.leaseFields(nil, redlock.LeaseInfo{Resources: []string{strings.Repeat("x", 1000)}})
+		}
+		l.appendLeases(10_000, long)
 		if len(l.out) > locksBytesMax+2000 {
 			t.Errorf("a list has %d bytes, want %d at most and one lease", len(l.out), locksBytesMax)
+		}
+		l.out, l.by = nil, redlock.ByHeld
+		l.appendLeases(10_000, long)
+		if listed := bytes.Count(l.out, []byte("minority")); len(l.out) > locksFit+10 || !bytes.HasPrefix(l.out, fmt.Appendf(nil, "*%d\r\n", listed)) || listed < 1000 {
+			t.Errorf("LOCKS BY HELD lists %d leases in %d bytes, and begins with %.20q; want as many as fit into %d, and their number", listed, len(l.out), l.out, locksFit)
 		}
 
 		srv.listing <- struct{}{} // somebody else's
@@ -337,6 +359,7 @@ func TestLOCKSIsBounded(t *testing.T) {
 		}
 		c.do("LOCKS", "COUNT", "1000").is("-ERR the list has more than 4194304 bytes: list fewer leases with COUNT, or others with PATTERN")
 		c.do("LOCKS", "PATTERN", "7x*").matches(`\[\["resources" \["7x+"\] .*`)
+		c.do("LOCKS", "BY", "HELD", "COUNT", "1000").matches(`\[\["resources" \["0x+"\] .*`) // as many as fit
 	})
 }
 

@@ -27,6 +27,8 @@ const (
 	locksMax = 10_000
 	// locksBytesMax bounds the bytes of the reply: one lease can have 64 names of 1 KB.
 	locksBytesMax = 4 << 20
+	// locksFit bounds the bytes of the leases that LOCKS BY lists. Who answered has room behind them.
+	locksFit = locksBytesMax - 64<<10
 )
 
 // locksTime bounds how long one LOCKS looks for leases, the wait for others included. Comparing one
@@ -165,6 +167,8 @@ type listing struct {
 
 // locksOptions are the options of LOCKS.
 type locksOptions struct {
+	// by is which leases are listed first, and in which order. With redlock.ByAny they are in order of name.
+	by redlock.Reason
 	// pattern is a glob that one name of a lease must match; "": any does.
 	pattern string
 	// limit is how many leases are listed at most, with all: of each redlockd.
@@ -173,7 +177,7 @@ type locksOptions struct {
 	all bool
 }
 
-// cmdLOCKS is LOCKS [ALL] [PATTERN glob] [COUNT n]. It blocks the client's commands behind it, so that
+// cmdLOCKS is LOCKS [ALL] [BY reason] [PATTERN glob] [COUNT n]. It blocks the client's commands behind it, so that
 // one client has one list made at a time.
 func cmdLOCKS(s *session, c *call) error {
 	options, refusal := parseLocks(c)
@@ -198,7 +202,7 @@ func cmdLOCKS(s *session, c *call) error {
 // run makes the list of this server.
 func (l *listing) run() {
 	refusal := l.s.server.listInTurn(l.search(), func(leases []redlock.LeaseInfo) {
-		l.appendLeases(leases)
+		l.appendLeases(len(leases), func(i int) fields { return l.s.server.leaseFields(l.user, shownTo(l.user, leases[i])) })
 		l.finish(nil)
 	})
 	if refusal != nil {
@@ -206,13 +210,20 @@ func (l *listing) run() {
 	}
 }
 
-// appendLeases appends the reply. It stops beyond locksBytesMax: finish then answers with an error in
-// its place.
-func (l *listing) appendLeases(leases []redlock.LeaseInfo) {
-	l.out = resp.AppendArray(l.out, len(leases))
-	for i := 0; i < len(leases) && len(l.out) <= locksBytesMax; i++ {
-		l.out = appendValue(l.out, l.proto, l.s.server.leaseFields(l.user, shownTo(l.user, leases[i])))
+// appendLeases appends an array of n leases. With BY, these are the first ones that fit into locksFit. In
+// order of name, it stops beyond locksBytesMax: finish then answers with an error in its place.
+func (l *listing) appendLeases(n int, lease func(i int) fields) {
+	var list []byte
+	listed := 0
+	for ; listed < n && len(list) <= locksBytesMax; listed++ {
+		before := len(list)
+		list = appendValue(list, l.proto, lease(listed))
+		if l.by != redlock.ByAny && len(list) > locksFit {
+			list = list[:before]
+			break
+		}
 	}
+	l.out = append(resp.AppendArray(l.out, listed), list...)
 }
 
 // finish answers with the list that was appended, or with the error.
@@ -230,11 +241,12 @@ func (l *listing) finish(refusal error) {
 
 // search is what the engine has to look for.
 func (l *listing) search() *leaseSearch {
-	return &leaseSearch{pattern: l.pattern, limit: l.limit, deadline: l.deadline, may: l.user.May, gone: l.s.conn.closed.Load}
+	return &leaseSearch{by: l.by, pattern: l.pattern, limit: l.limit, deadline: l.deadline, may: l.user.May, gone: l.s.conn.closed.Load}
 }
 
 // leaseSearch finds leases to list.
 type leaseSearch struct {
+	by       redlock.Reason
 	pattern  string
 	limit    int
 	deadline time.Time
@@ -256,7 +268,7 @@ func (srv *Server) findLeases(q *leaseSearch) (leases []redlock.LeaseInfo, refus
 
 // leasesForFleet finds what another redlockd asks for.
 func (srv *Server) leasesForFleet(q *fleet.Question, deadline time.Time) (leases []redlock.LeaseInfo, total int, err error) {
-	search := &leaseSearch{pattern: string(q.Pattern), limit: q.Count, deadline: deadline, may: q.Permits}
+	search := &leaseSearch{by: q.Reason(), pattern: string(q.Pattern), limit: q.Count, deadline: deadline, may: q.Permits}
 	leases, err = srv.findLeases(search)
 	return leases, search.matched, err
 }
@@ -279,7 +291,7 @@ func (srv *Server) listInTurn(q *leaseSearch, list func([]redlock.LeaseInfo)) (r
 	case <-srv.done:
 		return errGone
 	}
-	leases := srv.opts.Engine.Leases(q.match, q.limit)
+	leases := redlock.LeasesBy(srv.opts.Engine, q.by, q.match, q.limit)
 	if q.late {
 		return errorf("ERR LOCKS took longer than %v: there are too many leases for this pattern", locksTime)
 	}
@@ -333,13 +345,18 @@ func (srv *Server) leaseFields(u *access.User, lease redlock.LeaseInfo) fields {
 	}
 }
 
-// parseLocks reads [ALL] [PATTERN glob] [COUNT n].
+// parseLocks reads [ALL] [BY reason] [PATTERN glob] [COUNT n].
 func parseLocks(c *call) (o locksOptions, refusal error) {
 	o.limit = locksDefault
 	refusal = parseOptions(c.cmd.name, c.cmd.arguments, c.args[1:], func(option string, value []byte) error {
 		switch option {
 		case "ALL":
 			o.all = true
+		case "BY":
+			var known bool
+			if o.by, known = redlock.ReasonOf(string(value)); !known || len(value) == 0 {
+				return replyError("ERR BY '" + clipped(value, 32) + "' is no order of LOCKS; HELD, WAITED, WAITERS and LOST are")
+			}
 		case "PATTERN":
 			if o.pattern = string(value); o.pattern == "" {
 				return replyError("ERR the pattern is empty: leave it out to list all")

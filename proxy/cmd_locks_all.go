@@ -8,6 +8,7 @@ import (
 	"redlockd/proxy/access"
 	"redlockd/proxy/fleet"
 	"redlockd/proxy/status"
+	"redlockd/redlock"
 	"redlockd/redlock/resp"
 )
 
@@ -36,7 +37,7 @@ func askable(u *access.User) error {
 
 // fleetList is what the redlockds over the same masters have granted, as a user may see it.
 type fleetList struct {
-	leases   []status.Lease // by name, who holds a resource before who waits for it
+	leases   []status.Lease // by name, who holds a resource before who waits for it; or in the order that was asked for
 	answered []fleetMember  // this server is the first
 	missing  []fleet.Member
 }
@@ -80,7 +81,7 @@ func (srv *Server) listFleet(a *account, user *access.User, q leaseSearch) (list
 	}) {
 		return list, errGone
 	}
-	ask := fleet.Question{Pattern: []byte(q.pattern), Count: min(q.limit, fleet.CountMax)}
+	ask := fleet.Question{By: q.by.String(), Pattern: []byte(q.pattern), Count: min(q.limit, fleet.CountMax)}
 	if user.Confined() {
 		for _, pattern := range user.Resources {
 			ask.May = append(ask.May, []byte(pattern))
@@ -98,9 +99,11 @@ func (srv *Server) listFleet(a *account, user *access.User, q leaseSearch) (list
 	list.answered = []fleetMember{{srv.fleet.Name(), len(list.leases), q.matched, false}}
 	for i := range answers {
 		n := 0
-		for _, lease := range answers[i].Leases {
-			if filter.match(lease.Resources) {
-				list.leases = append(list.leases, status.Lease{Redlockd: answers[i].Name, LeaseInfo: lease})
+		theirs := answers[i].Leases
+		// One that does not know BY has sent others, too.
+		for _, at := range redlock.RankLeases(q.by, len(theirs), len(theirs), func(at int) *redlock.LeaseInfo { return &theirs[at] }) {
+			if filter.match(theirs[at].Resources) {
+				list.leases = append(list.leases, status.Lease{Redlockd: answers[i].Name, LeaseInfo: theirs[at]})
 				n++
 			}
 		}
@@ -112,6 +115,12 @@ func (srv *Server) listFleet(a *account, user *access.User, q leaseSearch) (list
 	slices.SortStableFunc(list.leases, func(a, b status.Lease) int {
 		return cmp.Or(slices.Compare(a.Resources, b.Resources), cmp.Compare(oneIf(a.TokenDigest == ""), oneIf(b.TokenDigest == "")), cmp.Compare(a.Redlockd, b.Redlockd))
 	})
+	if q.by != redlock.ByAny {
+		byName := slices.Clone(list.leases)
+		for i, at := range redlock.RankLeases(q.by, len(byName), len(byName), func(at int) *redlock.LeaseInfo { return &byName[at].LeaseInfo }) {
+			list.leases[i] = byName[at]
+		}
+	}
 	for i := range list.leases {
 		list.leases[i].LeaseInfo = shownTo(user, list.leases[i].LeaseInfo)
 	}
@@ -134,10 +143,9 @@ func (l *listing) runAll() {
 	}
 	l.out = resp.AppendMap(l.out, l.proto, 3)
 	l.out = appendValue(l.out, l.proto, "locks")
-	l.out = resp.AppendArray(l.out, len(list.leases))
-	for i := 0; i < len(list.leases) && len(l.out) <= locksBytesMax; i++ {
-		l.out = appendValue(l.out, l.proto, append(l.s.server.leaseFields(l.user, list.leases[i].LeaseInfo), "redlockd", l.memberName(list.leases[i].Redlockd)))
-	}
+	l.appendLeases(len(list.leases), func(i int) fields {
+		return append(l.s.server.leaseFields(l.user, list.leases[i].LeaseInfo), "redlockd", l.memberName(list.leases[i].Redlockd))
+	})
 	l.out = appendValue(l.out, l.proto, "answered")
 	l.out = appendValue(l.out, l.proto, answered)
 	l.out = appendValue(l.out, l.proto, "missing")

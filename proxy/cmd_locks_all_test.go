@@ -31,6 +31,7 @@ func TestLOCKSALL(t *testing.T) {
 		clients[i] = srv.dial()
 		clients[i].do("CLIENT", "SETNAME", fmt.Sprint("client-", i)).is("+OK")
 		clients[i].do("LOCK", fmt.Sprint("job:", i), "50s", "TOKEN", "mine").granted(1, 50_000)
+		time.Sleep(2 * time.Millisecond) // so that BY HELD tells them apart: messages have milliseconds
 	}
 	clients[2].do("LOCK", "bin\xff\x00", "50s", "TOKEN", "mine").granted(1, 50_000)
 	waiting := servers[2].dial()
@@ -51,6 +52,8 @@ func TestLOCKSALL(t *testing.T) {
 	}
 	clients[0].until(`.*"name" "`+name(2)+`" "leases" :1 "cut" :0 "total" :3\].*`, "LOCKS", "ALL", "COUNT", "1") // two, and one that is waited for
 	clients[1].until(`\["locks" \[`+lease(2)+`\] `+noneMissing, "LOCKS", "ALL", "PATTERN", "job:2", "COUNT", "5")
+	clients[1].until(`\["locks" \[\["resources" \["job:1"\] [^\]]*"waiters" :1 .*"redlockd" "`+name(2)+`"\]\] `+noneMissing, "LOCKS", "ALL", "BY", "WAITED")
+	clients[1].until(`\["locks" \[`+lease(0)+" "+lease(1)+" "+lease(2)+` .*bin.*\] `+noneMissing, "LOCKS", "ALL", "BY", "HELD")
 	for _, i := range []int{0, 1, 2} {
 		if want := fmt.Sprintf(`"name" "%s" "leases"`, servers[i].name()); !strings.Contains(all.text, want) {
 			t.Errorf("got %s, want %s", all.text, want)

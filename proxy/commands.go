@@ -68,8 +68,8 @@ var commandRows = []command{
 		"generic", "1.0.0", "Answers for how many ms all that this connection holds is held, counted from when you sent this; and what was lost. With silence, locks are renewed only while you send something so often"),
 	row("lockinfo resource:key", cmdLOCKINFO, flagReadOnly|flagNoScript|flagNative,
 		"generic", "1.0.0", "Show what the masters know of a resource, who holds it and who waits for it here"),
-	row("locks [ALL] [PATTERN glob:pattern] [COUNT n:integer]", cmdLOCKS, flagReadOnly|flagNoScript|flagNative,
-		"generic", "1.0.0", "List the leases that were granted through this server and still run, who holds them and who waits. With ALL: those of every redlockd over the same masters, which of these answered and which did not"),
+	row("locks [ALL] [BY <HELD | WAITED | WAITERS | LOST>] [PATTERN glob:pattern] [COUNT n:integer]", cmdLOCKS, flagReadOnly|flagNoScript|flagNative,
+		"generic", "1.0.0", "List the leases that were granted through this server and still run, who holds them and who waits. With BY: the first of those that are held, waited for, waited for by most, or lost, in this order. With ALL: those of every redlockd over the same masters, which of these answered and which did not"),
 
 	// Redis commands by which libraries lock: each becomes a reading and a guarded commit (dropin.go,
 	// exchange.go). Which of them may change a lock is no property of the command: see keyspace.Space.

@@ -58,8 +58,8 @@ func TestLeasesAreRankedInPieces(t *testing.T) {
 		limit, count := 1+random.IntN(20), random.IntN(400)
 		pieces, whole := leaseList{limit: limit}, leaseList{limit: limit}
 		for i, score := range random.Perm(count) {
-			l := listedLease{info: LeaseInfo{Resources: []string{fmt.Sprintf("%03d", i)}}, scores: scores{int64(1 + score)}}
-			for reason := 1; reason < reasons; reason++ {
+			l := listedLease{info: LeaseInfo{Resources: []string{fmt.Sprintf("%03d", i)}}, scores: scores{ByHeld: int64(1 + score)}}
+			for reason := ByWaited; reason < reasons; reason++ {
 				if random.IntN(10) == 0 {
 					l.scores[reason] = 1 + random.Int64()
 				}
@@ -82,4 +82,47 @@ func TestLeasesAreRankedInPieces(t *testing.T) {
 			t.Fatalf("%d of %d: got %q piece by piece, %q at once", limit, count, got, want)
 		}
 	}
+}
+
+// A list by one reason has the leases that have it, in its order, and no others.
+func TestLeasesByReason(t *testing.T) {
+	inVirtualTime(t, 3, func(s *stage) {
+		p := s.open()
+		for i := range 600 { // more than two pieces, the last by name first
+			if _, err := p.TryLock(context.Background(), fmt.Sprintf("job:%03d", 599-i), time.Minute); err != nil {
+				s.Fatal(err)
+			}
+			time.Sleep(time.Millisecond)
+		}
+		for i, waiters := range []int{1, 3, 2} {
+			for range waiters {
+				p.begin(one(fmt.Sprintf("job:%03d", 100+i), time.Minute).waits(time.Minute))
+			}
+			time.Sleep(time.Second)
+		}
+		for _, tc := range []struct {
+			by    string
+			limit int
+			want  []string
+		}{
+			{"held", 3, []string{"job:599", "job:598", "job:597"}},
+			{"HELD", 1, []string{"job:599"}},
+			{"waited", 10, []string{"job:100", "job:101", "job:102"}},
+			{"waiters", 10, []string{"job:101", "job:102", "job:100"}},
+			{"waiters", 1, []string{"job:101"}},
+			{"lost", 10, nil},
+		} {
+			by, ok := ReasonOf(tc.by)
+			var got []string
+			for _, l := range LeasesBy(p.Client, by, func([]string) bool { return true }, tc.limit) {
+				got = append(got, l.Resources[0])
+			}
+			if !ok || !slices.Equal(got, tc.want) {
+				s.Errorf("the first %d by %s: got %q, want %q", tc.limit, tc.by, got, tc.want)
+			}
+		}
+		if by, ok := ReasonOf("age"); ok {
+			s.Errorf("age: got %q, want that it is none", by)
+		}
+	})
 }

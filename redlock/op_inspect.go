@@ -170,13 +170,19 @@ const leasesPiece = 256
 // lists those that RankLeases says. Locks go on meanwhile, so what changes during the call is listed as
 // it was before or as it is after.
 func (c *Client) Leases(match func(resources []string) bool, limit int) []LeaseInfo {
+	return LeasesBy(c, ByAny, match, limit)
+}
+
+// LeasesBy is Client.Leases of the leases that have a reason, in its order. It looks at all leases, and
+// keeps twice limit of them at most.
+func LeasesBy(c *Client, by Reason, match func(resources []string) bool, limit int) []LeaseInfo {
 	now := time.Now()
 	found := leaseList{limit: limit}
 	var piece []listedLease
 	looked := 0
 	add := func(l listedLease, queues ...string) {
 		waiters, waited := c.waitersOfLocked(queues, now)
-		l.scores = scoresOf(l.info.Since, l.info.Lost, waiters, waited)
+		l.scores = scoresOf(l.info.Since, l.info.Lost, waiters, waited).only(by)
 		piece = append(piece, l)
 	}
 	// pauseLocked frees the mutex after each piece. match may take long, and nobody is to wait for
@@ -214,6 +220,9 @@ func (c *Client) Leases(match func(resources []string) bool, limit int) []LeaseI
 	found.add(piece, match)
 	found.shorten()
 	found.sort()
+	if by != ByAny {
+		slices.SortStableFunc(found.leases, func(a, b listedLease) int { return cmp.Compare(b.scores[by], a.scores[by]) })
+	}
 	list := make([]LeaseInfo, len(found.leases))
 	for i, l := range found.leases {
 		list[i] = l.info

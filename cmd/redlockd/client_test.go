@@ -290,7 +290,17 @@ func TestListsHaveTheLongestHeld(t *testing.T) {
 				t.Errorf("locks --count %s %v: got %s, want the longest held, and the one with the longest wait", count, all, list)
 			}
 		}
-		wantOutput(t, p.ask(append([]string{"top", "--once", "--interval", "200ms"}, all...)...), `.*\n1000? of 3002 leases: .*lost\n.*\n.*MOST WAITED FOR\nWAITERS .*\n1 +\d+\.\ds .* y-waited\n\nHELD FOR LONGEST .*\nHOLDER .*\n.* z-held\n.*`)
+		wantOutput(t, p.ask(append([]string{"top", "--once", "--interval", "200ms"}, all...)...), `.*\n240 of 3002 leases: .*lost\n.*\n.*MOST WAITED FOR\nWAITERS .*\n1 +\d+\.\ds .* y-waited\n\nHELD FOR LONGEST .*\nHOLDER .*\n.* z-held\n.*`)
+		wantOutput(t, p.ask(append([]string{"top", "--once", "--interval", "200ms", "--by", "held"}, all...)...),
+			`.*\nthe first 60 of 3002 leases by what --by held says\n.*\nLOCKS BY HELD .*\nHOLDER +HELD +LEFT +RESOURCE\n127\S+ .* z-held\n127\S+ .* y-waited\n127\S+ .* job:0000\n.*`)
+		for _, by := range []string{"waited", "waiters"} {
+			wantOutput(t, p.ask(append([]string{"top", "--once", "--interval", "200ms", "--by", by}, all...)...), `.*lost so far: 0\n\n.*\nLOCKS BY `+strings.ToUpper(by)+`\nWAITERS .*\n1 +\d+\.\ds +127\S+ .* y-waited\n`)
+		}
+		wantOutput(t, p.ask(append([]string{"locks", "--by", "held", "--count", "2"}, all...)...), `RESOURCE .*\nz-held .*\ny-waited .*\n  waiter 1 .*\n\n2 of 3002 leases are listed, by what --by held says\. --count .*`)
+		wantOutput(t, p.ask(append([]string{"locks", "--by", "lost"}, all...)...), `No locks\.\n(\nAnswered: \S+\.\n)?`)
+	}
+	for _, command := range []string{"top", "locks"} {
+		refused(t, cli.ExitUsage, `--by: "age" is none of held, waited, waiters and lost`, nil, command, "--by", "age", "--server", p.addr)
 	}
 }
 

@@ -137,7 +137,7 @@ func largestCircle(uses map[string]map[string]bool) (most int) {
 
 // TestLines: what users run does not grow in silence. redisproc and fleettest are for tests.
 func TestLines(t *testing.T) {
-	const budget = 62_900
+	const budget = 63_200
 	lines := 0
 	for _, root := range []string{"../../cmd", "../../proxy", "../../redlock"} {
 		err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {

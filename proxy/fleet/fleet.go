@@ -276,7 +276,7 @@ func (f *Fleet) answer() bool {
 	if err != nil {
 		return true
 	}
-	all := answerOf(leases)
+	all := answerOf(first.Reason(), leases)
 	all.Total = total
 	body := []byte(all.text())
 	pieces := slices.Collect(slices.Chunk(body, pieceMax))

@@ -167,13 +167,16 @@ func TestFleetIsBounded(t *testing.T) {
 	for i := range leases {
 		leases[i].Resources = []string{strings.Repeat("y", 1000)}
 	}
-	cut := answerOf(leases)
+	cut := answerOf(redlock.ByAny, leases)
 	if n := len(cut.text()); n > answerMax || n < answerMax/2 || !cut.Cut || (n+pieceMax-1)/pieceMax > piecesMax {
 		t.Errorf("an answer has %d bytes, cut: %v; want it cut below %d", n, cut.Cut, answerMax)
 	}
 	leases = append(leases, redlock.LeaseInfo{Resources: []string{"z"}, Since: time.Now()})
-	if first := answerOf(leases).Locks[0]; string(first.Resources[0]) != "z" {
+	if first := answerOf(redlock.ByAny, leases).Locks[0]; string(first.Resources[0]) != "z" {
 		t.Errorf("an answer without room for all begins with %s, want what has been held for longest", first.Resources[0])
+	}
+	if held := answerOf(redlock.ByHeld, leases).Locks; len(held) != 1 || string(held[0].Resources[0]) != "z" {
+		t.Errorf("an answer by what is held has %d leases, want the only one that anybody holds", len(held))
 	}
 	longest := message{Kind: kindAnswer, From: strings.Repeat("f", idLen), Name: strings.Repeat("n", nameMax), ID: newID(),
 		Piece: piecesMax - 1, Pieces: piecesMax, body: body}
@@ -243,9 +246,9 @@ func FuzzMessage(f *testing.F) {
 	f.Add(message{Kind: kindHello, From: "00112233445566aa", Name: "a:1"}.text())
 	f.Add(message{Kind: kindAsk, From: "00112233445566aa", Name: "a:1", ID: "00112233445566bb", Question: Question{Pattern: []byte("*"), Count: 1, May: [][]byte{[]byte("a*")}}}.text())
 	f.Add(message{Kind: kindAnswer, From: "00112233445566aa", Name: "a:1", ID: "00112233445566bb", Pieces: 1,
-		body: answerOf([]redlock.LeaseInfo{{Resources: []string{"a"}, Note: &redlock.HolderNote{User: "u"}, Queue: []redlock.WaiterInfo{{}}}}).text()}.text())
+		body: answerOf(redlock.ByAny, []redlock.LeaseInfo{{Resources: []string{"a"}, Note: &redlock.HolderNote{User: "u"}, Queue: []redlock.WaiterInfo{{}}}}).text()}.text())
 	f.Add(message{Kind: kindAnswer, From: "00112233445566aa", Name: "a:1", ID: "00112233445566bb", Pieces: 1,
-		body: answerOf([]redlock.LeaseInfo{{Resources: []string{"a"}, Note: &redlock.HolderNote{Addr: "\x1b[2J"}}}).text()}.text())
+		body: answerOf(redlock.ByAny, []redlock.LeaseInfo{{Resources: []string{"a"}, Note: &redlock.HolderNote{Addr: "\x1b[2J"}}}).text()}.text())
 	f.Fuzz(func(t *testing.T, payload string) {
 		m, err := parseMessage(payload)
 		if err != nil {

@@ -51,6 +51,9 @@ const (
 type Question struct {
 	// Pattern is a glob that one resource of a lease must match; empty: any does.
 	Pattern []byte `json:"pattern,omitempty"`
+	// By is the name of a redlock.Reason: which leases are listed, the first to list first; empty: all. A
+	// redlockd that does not know it lists all.
+	By string `json:"by,omitempty"`
 	// Count is how many leases each redlockd lists at most, 1 to CountMax.
 	Count int `json:"count,omitempty"`
 	// May are the patterns of the resources that the one who asks may use; none: all.
@@ -125,7 +128,7 @@ func parseMessage(payload string) (m message, err error) {
 }
 
 func (m *message) checkQuestion() error {
-	if !isID(m.ID) || m.Count < 1 || m.Count > CountMax || len(m.Pattern) > access.PatternMax || len(m.May) > access.ResourcesMax {
+	if _, ok := redlock.ReasonOf(m.By); !ok || !isID(m.ID) || m.Count < 1 || m.Count > CountMax || len(m.Pattern) > access.PatternMax || len(m.May) > access.ResourcesMax {
 		return errors.New("a question that is none")
 	}
 	for _, pattern := range m.May {
@@ -138,7 +141,7 @@ func (m *message) checkQuestion() error {
 
 // asksTheSame reports whether two questions have the same answer.
 func (m *message) asksTheSame(other *message) bool {
-	return m.Count == other.Count && bytes.Equal(m.Pattern, other.Pattern) && slices.EqualFunc(m.May, other.May, bytes.Equal)
+	return m.By == other.By && m.Count == other.Count && bytes.Equal(m.Pattern, other.Pattern) && slices.EqualFunc(m.May, other.May, bytes.Equal)
 }
 
 // isID reports whether the text can be a mailbox, or the id of a question.
@@ -189,11 +192,17 @@ type noteJSON struct {
 	User   string `json:"user,omitempty"`
 }
 
+// Reason is By, of a question that was checked.
+func (q *Question) Reason() redlock.Reason {
+	by, _ := redlock.ReasonOf(q.By)
+	return by
+}
+
 // answerOf takes as many of the leases as fit into one answer, the first to list first.
-func answerOf(leases []redlock.LeaseInfo) answerJSON {
+func answerOf(by redlock.Reason, leases []redlock.LeaseInfo) answerJSON {
 	answer := answerJSON{Locks: []leaseJSON{}}
 	room := answerMax - len(`{"cut":true,"total":9223372036854775807,"locks":[]}`)
-	for _, i := range redlock.RankLeases(len(leases), len(leases), func(i int) *redlock.LeaseInfo { return &leases[i] }) {
+	for _, i := range redlock.RankLeases(by, len(leases), len(leases), func(i int) *redlock.LeaseInfo { return &leases[i] }) {
 		l := leaseOf(leases[i])
 		if room -= len(marshal(l)) + len(","); room < 0 {
 			answer.Cut = true

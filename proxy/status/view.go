@@ -396,7 +396,7 @@ func (v *locksView) filtered(filter string) *shownLocks {
 		}
 	}
 	shown.Found = len(found)
-	rows := redlock.RankLeases(len(found), pageLocksMax, func(i int) *redlock.LeaseInfo { return &v.Leases[found[i]].LeaseInfo })
+	rows := redlock.RankLeases(redlock.ByAny, len(found), pageLocksMax, func(i int) *redlock.LeaseInfo { return &v.Leases[found[i]].LeaseInfo })
 	slices.Sort(rows) // in the order of Leases
 	for _, i := range rows {
 		shown.Rows = append(shown.Rows, newLockView(v.Leases[found[i]], v.At))

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -20,6 +21,7 @@ const locksForm = "redlockd locks [flags] [pattern]"
 var Locks = cli.Command{Name: "locks", Summary: "list who holds which lock, and who waits for it", Audience: cli.ForClient, Form: locksForm, Run: runLocks,
 	Flags: []cli.Flag{
 		{Name: "all", Usage: "list the leases of all redlockds over the same masters"},
+		byFlag,
 		{Name: "json", Usage: "print the list as JSON; times are milliseconds"},
 		{Name: "count", Arg: "n", Usage: "list so many leases: from 1 to 10000, with --all to 1000 of each redlockd (default 100)"},
 		timeoutFlag(clientTimeout),
@@ -35,6 +37,9 @@ connected (HOLD). LOST: the masters do not have the lock any more, and its holde
 have a line each, and HELD says how long they have waited. If there are more leases than --count, it lists the longest held, those with
 the longest waits and with most waiters, and lost ones, in order of name.
 
+--by held lists the leases that have been held for longest, the longest held first; --by waited those with the longest waits, --by waiters
+those with most waiters, --by lost those that are LOST. The server puts them in order, however many there are.
+
 --all lists the leases of every redlockd over the same masters, with the name of the redlockd that granted each, and says which
 redlockds answered, and which were heard within the last hour and did not answer.
 
@@ -47,6 +52,9 @@ func runLocks(c *cli.Call) (err error) {
 		return c.Misused("one pattern is possible, in quotes: %s", locksForm)
 	}
 	ask := locksRequest{pattern: strings.Join(c.Args, ""), all: c.On("all")}
+	if ask.by, err = orderOf(c); err != nil {
+		return err
+	}
 	most := 10_000
 	if ask.all {
 		most = 1000
@@ -65,7 +73,11 @@ func runLocks(c *cli.Call) (err error) {
 		if ask.count < most {
 			hint = fmt.Sprintf("--count %d lists more, and a pattern selects others", most)
 		}
-		if len(list.Locks) == cmp.Or(ask.count, 100) && !ask.all {
+		what := ": the longest held, those with the longest waits and with most waiters, and lost ones"
+		if ask.by != "" {
+			what = ", by what --by " + ask.by + " says"
+		}
+		if len(list.Locks) == cmp.Or(ask.count, locksDefault) && !ask.all {
 			// LOCKS does not say how many there are. An error: those do not fit into a reply.
 			ask.count = most
 			if whole, err := ask.of(server); err == nil {
@@ -77,13 +89,31 @@ func runLocks(c *cli.Call) (err error) {
 		if c.On("json") {
 			return cli.PrintJSON(c.Stdout, list)
 		}
-		return list.print(c.Stdout, hint)
+		return list.print(c.Stdout, what+". "+hint)
 	})
+}
+
+// locksDefault is how many leases LOCKS lists by itself.
+const locksDefault = 100
+
+// orders are what LOCKS BY takes.
+var orders = []string{"held", "waited", "waiters", "lost"}
+
+var byFlag = cli.Flag{Name: "by", Arg: "order", Usage: "list the first by held or waited (for longest), waiters (most), or those that are lost"}
+
+// orderOf is the value of --by; "": it is not given.
+func orderOf(c *cli.Call) (by string, err error) {
+	by, given := c.Given["by"]
+	if given && !slices.Contains(orders, by) {
+		return "", c.Misused("--by: %q is none of %s", by, cli.ListOf(orders))
+	}
+	return by, nil
 }
 
 // locksRequest is what is asked of LOCKS.
 type locksRequest struct {
 	pattern string // "": all
+	by      string // one of orders; "": in order of name
 	count   int    // 0: as many as LOCKS lists by itself
 	all     bool   // of all redlockds
 }
@@ -143,6 +173,9 @@ func (r locksRequest) of(c *Connection) (*LockList, error) {
 	if r.all {
 		args = append(args, "ALL")
 	}
+	if r.by != "" {
+		args = append(args, "BY", r.by)
+	}
 	if r.pattern != "" {
 		args = append(args, "PATTERN", r.pattern)
 	}
@@ -159,12 +192,16 @@ func (r locksRequest) of(c *Connection) (*LockList, error) {
 	list := new(LockList)
 	decode(v, reflect.ValueOf(list).Elem())
 	for _, a := range list.Answered {
+		if r.by != "" && a.Leases < int64(cmp.Or(r.count, locksDefault)) {
+			list.Total += a.Leases // it has no more of this kind
+			continue
+		}
 		list.Total += max(a.Total, a.Leases)
 	}
 	return list, nil
 }
 
-// print writes the table. hint says what lists the leases that are not in it.
+// print writes the table. hint says which leases are in it, if not all are, and what lists others.
 func (l *LockList) print(w io.Writer, hint string) error {
 	var b strings.Builder
 	rows := [][]string{{"RESOURCE", "MODE", "HOLDER", "ADDRESS", "USER", "HELD", "LEFT", "NOTE"}}
@@ -184,7 +221,7 @@ func (l *LockList) print(w io.Writer, hint string) error {
 		if l.OrMore {
 			of += " or more"
 		}
-		fmt.Fprintf(&b, "\n%d of %s leases are listed: the longest held, those with the longest waits and with most waiters, and lost ones. %s.\n", n, of, hint)
+		fmt.Fprintf(&b, "\n%d of %s leases are listed%s.\n", n, of, hint)
 	}
 	b.WriteString(l.redlockds())
 	_, err := io.WriteString(w, b.String())

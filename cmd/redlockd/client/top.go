@@ -22,7 +22,7 @@ import (
 	"redlockd/cmd/redlockd/config"
 )
 
-// topCount is how many leases top looks at. More do not fit on a screen, and LOCKS lists the ones to look at.
+// topCount bounds how many leases top asks for.
 const topCount = 1000
 
 var Top = cli.Command{Name: "top", Summary: "show what a redlockd that runs does, anew every second", Audience: cli.ForClient, Run: runTop,
@@ -30,6 +30,7 @@ var Top = cli.Command{Name: "top", Summary: "show what a redlockd that runs does
 		{Name: "interval", Arg: "duration", Usage: "the pause between two looks: from 200ms to 1m (default 1s)"},
 		{Name: "once", Usage: "print once, and end"},
 		{Name: "all", Usage: "look at the locks of all redlockds over the same masters"},
+		byFlag,
 		timeoutFlag(clientTimeout),
 	},
 	Help: `Usage: redlockd top [flags]
@@ -39,8 +40,10 @@ longest wait and those that most wait for, and those that have been held for lon
 does not answer, top says so and tries again. Where the output is no terminal, and with --once, it prints once and ends; rates then count
 over one interval.
 
-It looks at up to 1000 leases: the longest held, those with the longest waits and with most waiters, and lost ones. --all looks at those
-of all redlockds over the same masters, a hundred of each; the rates and masters are those of the one that it asks.
+The server says which locks are the first of each list, however many it has. --by shows one list, which fills the screen: "held" the
+locks that have been held for longest, "waited" those with the longest waits, "waiters" those with most waiters, "lost" those that the
+masters do not have any more. --all looks at the locks of all redlockds over the same masters; the rates and masters are those of the
+one that it asks.
 
 Exit codes: 0 done; 1 the server refuses, or, where it prints once, does not answer; 2 the command line or the configuration is wrong.
 `}
@@ -55,9 +58,9 @@ func runTop(c *cli.Call) error {
 	if err != nil {
 		return err
 	}
-	t := &topView{to: to, timeout: timeout, ask: locksRequest{count: topCount, all: c.On("all")}, interval: interval}
-	if t.ask.all {
-		t.ask.count = 0
+	t := &topView{to: to, timeout: timeout, ask: locksRequest{all: c.On("all")}, interval: interval}
+	if t.ask.by, err = orderOf(c); err != nil {
+		return err
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
@@ -95,8 +98,13 @@ type topLook struct {
 	locks *LockList
 }
 
-// look asks the server. After an error, the next look makes another connection.
-func (t *topView) look(ctx context.Context) (l topLook, err error) {
+// look asks the server for what fits into so many lines. After an error, the next look makes another
+// connection.
+func (t *topView) look(ctx context.Context, height int) (l topLook, err error) {
+	t.ask.count = min(height, topCount)
+	if t.ask.by == "" {
+		t.ask.count = min(4*height, topCount) // a quarter are those held for longest, see redlock.RankLeases
+	}
 	if t.client == nil {
 		if t.client, err = connectFirst(ctx, t.to, t.timeout); err != nil {
 			return l, err
@@ -126,7 +134,7 @@ func refusesUser(err error) bool {
 
 // once prints what the server does within one interval.
 func (t *topView) once(ctx context.Context, w io.Writer) (err error) {
-	if t.before, err = t.look(ctx); err != nil {
+	if t.before, err = t.look(ctx, onceHeight); err != nil {
 		return err
 	}
 	select {
@@ -134,13 +142,16 @@ func (t *topView) once(ctx context.Context, w io.Writer) (err error) {
 	case <-ctx.Done():
 		return nil
 	}
-	now, err := t.look(ctx)
+	now, err := t.look(ctx, onceHeight)
 	if err != nil {
 		return err
 	}
-	_, err = io.WriteString(w, strings.Join(t.lines(now, 80, 60), "\n")+"\n")
+	_, err = io.WriteString(w, strings.Join(t.lines(now, 80, onceHeight), "\n")+"\n")
 	return err
 }
+
+// onceHeight is how many lines top prints at most where its output is no terminal.
+const onceHeight = 60
 
 // Sequences of a terminal: the other screen and a hidden cursor, and back; the top left corner; the end
 // of a line and of the screen erased.
@@ -165,12 +176,9 @@ func (t *topView) show(ctx context.Context, stop context.CancelFunc, screen *os.
 	resized := make(chan os.Signal, 1)
 	signal.Notify(resized, syscall.SIGWINCH)
 	defer signal.Stop(resized)
-	now, err := t.look(ctx)
+	now, err := t.look(ctx, int(sizeOf(screen).Row))
 	for ctx.Err() == nil && !refusesUser(err) {
-		size, unknown := unix.IoctlGetWinsize(int(screen.Fd()), unix.TIOCGWINSZ)
-		if unknown != nil || size.Col == 0 || size.Row == 0 {
-			size = &unix.Winsize{Col: 80, Row: 24}
-		}
+		size := sizeOf(screen)
 		lines := []string{"There is no answer, top tries again:"}
 		if err == nil {
 			lines = t.lines(now, int(size.Col), int(size.Row)-1)
@@ -188,9 +196,18 @@ func (t *topView) show(ctx context.Context, stop context.CancelFunc, screen *os.
 		case <-tick.C:
 		}
 		t.before = now
-		now, err = t.look(ctx)
+		now, err = t.look(ctx, int(size.Row))
 	}
 	return err
+}
+
+// sizeOf is the size of a terminal.
+func sizeOf(screen *os.File) *unix.Winsize {
+	size, err := unix.IoctlGetWinsize(int(screen.Fd()), unix.TIOCGWINSZ)
+	if err != nil || size.Col == 0 || size.Row == 0 {
+		return &unix.Winsize{Col: 80, Row: 24}
+	}
+	return size
 }
 
 // readKeys has the terminal pass on each key at once, unseen, and calls quit for q. Signals of keys
@@ -229,6 +246,10 @@ func readKeys(keys *os.File, quit func()) (restore func()) {
 // lines is the view, each line at most width letters, at most height lines.
 func (t *topView) lines(now topLook, width, height int) []string {
 	out := append(t.head(now), table("MASTERS", t.masters(now), height)...)
+	if t.ask.by != "" {
+		out = append(out, table("LOCKS BY "+strings.ToUpper(t.ask.by), t.inOrder(now.locks.Locks), height-len(out)-2)...)
+		return shape(out, width, height)
+	}
 	// Half of what is left for each of the two lists. A table has three lines more than it has rows, and
 	// the view ends without the empty one.
 	hot, held := hottest(now.locks.Locks), longestHeld(now.locks.Locks)
@@ -238,6 +259,20 @@ func (t *topView) lines(now topLook, width, height int) []string {
 	}
 	out = append(out, table("MOST WAITED FOR", hot, most)...)
 	out = append(out, table("HELD FOR LONGEST", held, height-len(out)-2)...)
+	return shape(out, width, height)
+}
+
+// inOrder are the rows of the locks as the server has put them in order, with columns for what they are
+// ordered by.
+func (t *topView) inOrder(locks []lockEntry) [][]string {
+	if t.ask.by == "waited" || t.ask.by == "waiters" {
+		return waitedFor(locks)
+	}
+	return heldBy(locks)
+}
+
+// shape cuts the lines to the screen.
+func shape(out []string, width, height int) []string {
 	for i, line := range out {
 		out[i] = clip(line, width)
 	}
@@ -280,7 +315,11 @@ func (t *topView) head(now topLook) []string {
 	if !t.ask.all {
 		total = number(now.info["leases"])
 	}
-	if n := len(now.locks.Locks); total > int64(n) && (t.ask.all || n >= topCount) {
+	switch n := len(now.locks.Locks); {
+	case total <= int64(n) || n < t.ask.count:
+	case t.ask.by != "":
+		lines = append(lines, fmt.Sprintf("the first %d of %d leases by what --by %s says", n, total, t.ask.by))
+	default:
 		lines = append(lines, fmt.Sprintf("%d of %d leases: the longest held and waited for, most waiters, lost", n, total))
 	}
 	for _, r := range now.locks.Missing {
@@ -313,13 +352,20 @@ func (t *topView) masters(now topLook) [][]string {
 func hottest(locks []lockEntry) [][]string {
 	waited := slices.DeleteFunc(slices.Clone(locks), func(e lockEntry) bool { return e.Waiters == 0 })
 	slices.SortStableFunc(waited, func(a, b lockEntry) int { return cmp.Compare(b.longestWait(), a.longestWait()) })
-	if len(waited) == 0 {
+	if len(waited) > 0 {
+		slices.SortStableFunc(waited[1:], func(a, b lockEntry) int { return cmp.Compare(b.Waiters, a.Waiters) })
+	}
+	return waitedFor(waited)
+}
+
+// waitedFor are the rows of locks, with who waits for them.
+func waitedFor(locks []lockEntry) [][]string {
+	if len(locks) == 0 {
 		return nil
 	}
-	slices.SortStableFunc(waited[1:], func(a, b lockEntry) int { return cmp.Compare(b.Waiters, a.Waiters) })
 	rows := [][]string{{"WAITERS", "LONGEST", "HOLDER", "HELD", "LEFT", "RESOURCE"}}
-	for i := range waited {
-		rows = append(rows, append([]string{strconv.FormatInt(waited[i].Waiters, 10), tenths(waited[i].longestWait())}, waited[i].brief()...))
+	for i := range locks {
+		rows = append(rows, append([]string{strconv.FormatInt(locks[i].Waiters, 10), tenths(locks[i].longestWait())}, locks[i].brief()...))
 	}
 	return rows
 }
@@ -336,12 +382,17 @@ func (e *lockEntry) longestWait() (longest int64) {
 func longestHeld(locks []lockEntry) [][]string {
 	held := slices.DeleteFunc(slices.Clone(locks), func(e lockEntry) bool { return e.Holder == nil })
 	slices.SortStableFunc(held, func(a, b lockEntry) int { return cmp.Compare(b.Holder.HeldMs, a.Holder.HeldMs) })
-	if len(held) == 0 {
+	return heldBy(held)
+}
+
+// heldBy are the rows of locks, with who holds them.
+func heldBy(locks []lockEntry) [][]string {
+	if len(locks) == 0 {
 		return nil
 	}
 	rows := [][]string{{"HOLDER", "HELD", "LEFT", "RESOURCE"}}
-	for i := range held {
-		rows = append(rows, held[i].brief())
+	for i := range locks {
+		rows = append(rows, locks[i].brief())
 	}
 	return rows
 }
