@@ -2,8 +2,11 @@ package proxy
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"math"
+	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -17,6 +20,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
 
 	"redlockd/proxy/status"
 	"redlockd/redlock"
@@ -210,6 +214,67 @@ func TestHistograms(t *testing.T) {
 		}
 		if last := h.Bucket[test.n-1]; last.GetCumulativeCount() != 8 {
 			t.Errorf("%s: got %v below the largest bound, want 8", name, last)
+		}
+	}
+}
+
+// Goal: Prometheus gets the round trips of each master as a native histogram with the buckets that its own library would have made, if it asks for
+// the format that has these; who asks for text gets text, with the sum and the count.
+func TestRoundTripsAreANativeHistogram(t *testing.T) {
+	theirs := prometheus.NewHistogram(prometheus.HistogramOpts{Name: "theirs", NativeHistogramBucketFactor: 1.19, NativeHistogramZeroThreshold: redlock.RoundTrips{}.BucketMax(0)})
+	var ours redlock.RoundTrips
+	random := rand.New(rand.NewPCG(5, 6))
+	for range 1000 {
+		took := time.Duration(math.Exp(random.Float64() * math.Log(float64(50*time.Second))))
+		theirs.Observe(took.Seconds())
+		ours.Count, ours.Sum = ours.Count+1, ours.Sum+took
+		i := 0
+		for took.Seconds() > ours.BucketMax(i) {
+			i++
+		}
+		ours.Buckets[i]++
+	}
+	var got, want dto.Metric
+	if err := errors.Join(nativeHistogram(&ours, time.Now()).Write(&got), theirs.Write(&want)); err != nil {
+		t.Fatal(err)
+	}
+	g, w := got.Histogram, want.Histogram
+	if g.GetSchema() != w.GetSchema() || g.GetZeroCount() != w.GetZeroCount() || g.GetSampleCount() != 1000 || fmt.Sprint(g.PositiveSpan, g.PositiveDelta) != fmt.Sprint(w.PositiveSpan, w.PositiveDelta) {
+		t.Errorf("got %v, want what Prometheus's library makes of the same times: %v", g, w)
+	}
+
+	srv := serve(t)
+	srv.awaitUp(5)
+	srv.dial().do("LOCK", "r", "60000").granted(1, 60000)
+	families := func(accept string) (contentType string, histogram *dto.Histogram) {
+		request := httptest.NewRequest("GET", "/metrics", nil)
+		request.Header.Set("Accept", accept)
+		w := httptest.NewRecorder()
+		srv.HTTPHandler().ServeHTTP(w, request)
+		decoder := expfmt.NewDecoder(w.Body, expfmt.ResponseFormat(w.Result().Header))
+		for {
+			var family dto.MetricFamily
+			if err := decoder.Decode(&family); err != nil {
+				t.Fatalf("%s: no round trips: %v", accept, err)
+			}
+			if family.GetName() == "redlockd_master_batch_seconds" {
+				if len(family.Metric) != 5 || family.Metric[0].GetLabel()[0].GetValue() != "master-1:6379" {
+					t.Errorf("got %v, want one for each master", family.Metric)
+				}
+				return w.Result().Header.Get("Content-Type"), family.Metric[0].Histogram
+			}
+		}
+	}
+	// What Prometheus 2.42 sends with native histograms, and without.
+	const protobuf = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited,application/openmetrics-text;version=1.0.0;q=0.8,application/openmetrics-text;version=0.0.1;q=0.75,text/plain;version=0.0.4;q=0.5,*/*;q=0.1"
+	contentType, h := families(protobuf)
+	if !strings.HasPrefix(contentType, "application/vnd.google.protobuf") || h.GetSchema() != redlock.RoundTripsSchema || len(h.Bucket) > 0 || len(h.PositiveSpan) == 0 || h.GetSampleCount() == 0 {
+		t.Errorf("protobuf: got %s with %v, want a native histogram", contentType, h)
+	}
+	for _, accept := range []string{"", "*/*", "text/plain", "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,text/plain;version=0.0.4;q=0.5,*/*;q=0.1"} {
+		contentType, h := families(accept)
+		if !strings.HasPrefix(contentType, "text/plain; version=0.0.4") || len(h.Bucket) != 1 || h.GetSampleCount() == 0 || h.GetSampleSum() <= 0 {
+			t.Errorf("%q: got %s with %v, want text, with one bucket, the sum and the count", accept, contentType, h)
 		}
 	}
 }

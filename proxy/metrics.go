@@ -385,6 +385,25 @@ var histogramTable = []histogram{
 		func(p *redlock.PrefixStats) buckets { return bucketsOfCounts(&p.Rounds) }),
 }
 
+// roundTrips is the one native histogram: a Prometheus that takes these has one series for each master, and
+// any other gets the sum and the count. Its name differs from that of the gauge of the last round trip,
+// which is older.
+var roundTrips = prometheus.NewDesc("redlockd_master_batch_seconds",
+	"How long the master took to answer batches of commands and heartbeats: a native histogram, of which the text format has the sum and the count alone.", []string{"master"}, nil)
+
+// nativeHistogram makes a native histogram of Prometheus of the round trips. The first bucket is its zero
+// bucket, because how fast the fastest were is all the same.
+func nativeHistogram(t *redlock.RoundTrips, since time.Time) prometheus.Metric {
+	counts := make(map[int]int64)
+	for i, n := range t.Buckets[1:] {
+		if n > 0 {
+			counts[i+1+redlock.RoundTripsFirst] = int64(n)
+		}
+	}
+	return prometheus.MustNewConstNativeHistogram(roundTrips, t.Count, t.Sum.Seconds(), counts, nil, t.Buckets[0],
+		redlock.RoundTripsSchema, t.BucketMax(0), since, t.Addr)
+}
+
 // roundsBuckets is how many buckets the histogram of rounds has: up to 4 s. A round takes
 // master.timeout at most, mostly.
 const roundsBuckets = 18
@@ -467,6 +486,7 @@ func (srv *Server) Describe(descs chan<- *prometheus.Desc) {
 	for i := range histogramTable {
 		descs <- histogramTable[i].desc
 	}
+	descs <- roundTrips
 }
 
 // Collect implements prometheus.Collector. It is called for each scrape, up to scrapesMax at the same
@@ -482,5 +502,8 @@ func (srv *Server) Collect(out chan<- prometheus.Metric) {
 	}
 	for _, h := range histogramTable {
 		h.read(&r.Locks, func(b buckets, label ...string) { out <- b.metric(h.desc, label...) })
+	}
+	for _, t := range redlock.RoundTripsOf(srv.opts.Engine) {
+		out <- nativeHistogram(&t, srv.started)
 	}
 }

@@ -292,3 +292,17 @@ func (c *Client) Masters() []MasterStatus {
 	}
 	return all
 }
+
+// RoundTripsOf are those of the masters since this client knows them, in the order of Masters. A heartbeat
+// counts, too, and so does an answer that came too late; what was never answered does not.
+func RoundTripsOf(c *Client) []RoundTrips {
+	lanes := c.fleet.view.Load().masters
+	all := make([]RoundTrips, len(lanes))
+	for i, l := range lanes {
+		l.mu.Lock()
+		all[i] = l.roundTrips
+		l.mu.Unlock()
+		all[i].Addr = l.master.Addr
+	}
+	return all
+}

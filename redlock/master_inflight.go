@@ -381,6 +381,7 @@ func (l *lane) deliverVotes(b *batch, err error) {
 // answeredLocked records how long the master took to answer a batch, or a heartbeat where b is nil.
 func (l *lane) answeredLocked(b *batch, rtt time.Duration) {
 	l.rtt = rtt
+	l.roundTrips.add(rtt)
 	if l.rttMin == 0 || rtt < l.rttMin {
 		l.rttMin = rtt
 	}

@@ -96,11 +96,12 @@ type lane struct {
 	invalidations *conn.Conn
 
 	// Counters and the last round trip, for MasterStatus.
-	rtt      time.Duration
-	batches  uint64
-	ops      uint64
-	timeouts uint64
-	shed     uint64
+	rtt        time.Duration
+	roundTrips RoundTrips
+	batches    uint64
+	ops        uint64
+	timeouts   uint64
+	shed       uint64
 
 	// invalidationsID is the client id of invalidations at the master; 0: there is none.
 	invalidationsID atomic.Int64

@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"math"
 	"math/bits"
 	"strings"
 	"time"
@@ -81,6 +82,52 @@ func (Times) BucketMax(i int) time.Duration { return timesFirst << i }
 
 func (t *Times) add(d time.Duration) {
 	t.Buckets[min(bits.Len64(uint64(max(d-1, 0)/timesFirst)), TimesBuckets-1)]++
+	t.Sum += d
+}
+
+// RoundTrips counts how long a master took to answer, in the buckets of a native histogram of Prometheus
+// (its schema 2): four for each power of two. So a bound is 19 % above the one before it.
+type RoundTrips struct {
+	Addr string // of the master
+	// Buckets[i] is how many took at most BucketMax(i), and more than BucketMax(i-1). The last one has no
+	// upper bound.
+	Buckets [RoundTripsBuckets]uint64
+	Count   uint64
+	Sum     time.Duration
+}
+
+const (
+	// RoundTripsSchema is the exponent of the base: bounds are powers of 2^(2^-RoundTripsSchema) seconds.
+	RoundTripsSchema = 2
+	// RoundTripsFirst is the power that bounds the first bucket: 2^-18 s, 4 µs.
+	RoundTripsFirst = -18 << RoundTripsSchema
+	// RoundTripsBuckets is how many buckets there are. All but the last end at 54 s.
+	RoundTripsBuckets = 24 << RoundTripsSchema
+)
+
+// roundTripsBounds are the bounds from 1/2 to 1, which is how far math.Frexp brings a number: 2^-1, 2^-3/4,
+// 2^-1/2, 2^-1/4.
+var roundTripsBounds = [1 << RoundTripsSchema]float64{0.5, 0.5946035575013605, 0.7071067811865476, 0.8408964152537145}
+
+// BucketMax is the longest duration of a bucket, in seconds.
+func (RoundTrips) BucketMax(i int) float64 {
+	return math.Exp2(float64(i+RoundTripsFirst) / (1 << RoundTripsSchema))
+}
+
+// add counts one. It is called once for each batch, under the lock that the caller holds anyway.
+func (t *RoundTrips) add(d time.Duration) {
+	i := RoundTripsFirst
+	if d > 0 {
+		frac, exp := math.Frexp(d.Seconds()) // frac is in [1/2, 1)
+		i = (exp - 1) << RoundTripsSchema
+		for _, bound := range roundTripsBounds {
+			if frac > bound {
+				i++
+			}
+		}
+	}
+	t.Buckets[min(max(i-RoundTripsFirst, 0), RoundTripsBuckets-1)]++
+	t.Count++
 	t.Sum += d
 }
 

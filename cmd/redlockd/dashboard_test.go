@@ -1,17 +1,19 @@
 package main
 
-// Goal: every panel of the dashboard shows something, and Grafana can lay it out. Method: a Prometheus scrapes a redlockd that has work to do,
-// and is asked each expression of the dashboard. Grafana itself is not tried.
+// Goal: every panel of the dashboard shows something, and Grafana can lay it out. Method: two Prometheis scrape a redlockd that has work to do, one
+// with native histograms and one without, and are asked each expression of the dashboard. Grafana itself is not tried.
 
 import (
 	"crypto/tls"
 	"encoding/json"
 	"fmt"
+	"math"
 	"net/http"
 	"net/url"
 	"os/exec"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -119,8 +121,8 @@ func TestDashboardLayout(t *testing.T) {
 	}
 }
 
-// prometheus runs one that scrapes the address, and returns its own.
-func prometheus(t *testing.T, target string) (addr string) {
+// prometheus runs one that scrapes the address, with these flags, and returns its own.
+func prometheus(t *testing.T, target string, flags ...string) (addr string) {
 	t.Helper()
 	redisproc.Need(t, "prometheus")
 	dir := t.TempDir()
@@ -131,7 +133,7 @@ scrape_configs: [{job_name: redlockd, static_configs: [{targets: [%q]}]}]
 `, target), 0o600)
 	addr = redisproc.KeepAddr(t)
 	var log strings.Builder
-	cmd := exec.Command("prometheus", "--config.file="+dir+"/prometheus.yml", "--storage.tsdb.path="+dir+"/data", "--web.listen-address="+addr)
+	cmd := exec.Command("prometheus", append(flags, "--config.file="+dir+"/prometheus.yml", "--storage.tsdb.path="+dir+"/data", "--web.listen-address="+addr)...)
 	cmd.Stderr, cmd.SysProcAttr = &log, &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -146,36 +148,47 @@ scrape_configs: [{job_name: redlockd, static_configs: [{targets: [%q]}]}]
 	return addr
 }
 
-// query returns how many values an expression has that are numbers, or why it has none.
-func query(addr, expr string) (values int, problem string) {
+// query returns the values of an expression that are numbers, with their labels, or why it has none.
+func query(addr, expr string) (values []sample, problem string) {
 	resp, err := http.Get("http://" + addr + "/api/v1/query?query=" + url.QueryEscape(expr))
 	if err != nil {
-		return 0, err.Error()
+		return nil, err.Error()
 	}
 	defer resp.Body.Close()
 	var answer struct {
 		Status, Error string
 		Data          struct {
-			Result []struct{ Value [2]any }
+			Result []struct {
+				Metric map[string]string
+				Value  [2]any
+			}
 		}
 	}
 	if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil {
-		return 0, resp.Status + ": " + err.Error()
+		return nil, resp.Status + ": " + err.Error()
 	}
 	for _, r := range answer.Data.Result {
-		if r.Value[1] != "NaN" {
-			values++
+		if value, err := strconv.ParseFloat(fmt.Sprint(r.Value[1]), 64); err == nil && !math.IsNaN(value) {
+			values = append(values, sample{r.Metric, value})
 		}
 	}
 	return values, answer.Error
 }
 
+// sample is one value of an expression.
+type sample struct {
+	labels map[string]string
+	value  float64
+}
+
 func TestDashboardShowsData(t *testing.T) {
 	redisproc.Need(t, "prometheus")
+	const maxMemory = 50 << 20
+	_, masters := startMasters(t, 3, "--maxmemory", strconv.Itoa(maxMemory))
 	dir := t.TempDir()
 	writeGoodCertificate(t, dir, 1)
-	writeFile(t, dir+"/config.toml", strings.ReplaceAll(`
-		masters = "embedded"
+	writeFile(t, dir+"/config.toml", strings.NewReplacer("DIR", dir, "MASTERS", strings.ReplaceAll(masters, ",", `", "`)).Replace(`
+		masters = ["MASTERS"]
 		[server]
 		tls_cert = "DIR/cert.pem"
 		tls_key = "DIR/key.pem"
@@ -185,9 +198,12 @@ func TestDashboardShowsData(t *testing.T) {
 		listen = "127.0.0.1:0"
 		[metrics]
 		prefixes = ["billing:*"]
-		`, "DIR", dir), 0o600)
-	p := launch(t, "--config", dir+"/config.toml")
-	addr := prometheus(t, p.web().addr)
+		[[policy]]
+		prefix = "short:*"
+		max_ttl = "5s"
+		`), 0o600)
+	p := launch(t, "--config", dir+"/config.toml", "--bootstrap")
+	plain, native := prometheus(t, p.web().addr), prometheus(t, p.web().addr, "--enable-feature=native-histograms")
 	conn, err := tls.Dial("tcp", p.addr, &tls.Config{InsecureSkipVerify: true}) // the test is not about certificates
 	if err != nil {
 		t.Fatal(err)
@@ -196,14 +212,21 @@ func TestDashboardShowsData(t *testing.T) {
 	w.want("AUTH "+secret, "OK")
 	w.do("INCR x")
 
-	open := make(map[string]string) // the expressions that have no data yet, and why
+	type question struct{ addr, expr string }
+	open := make(map[question]string) // the expressions that have no data yet, and their panels
 	variables := strings.NewReplacer("$__rate_interval", "1m", "$job", ".*", "$instance", ".*", "$prefix", ".*")
+	exprs := make(map[string][]string) // by panel
 	for _, panel := range readDashboard(t).Panels {
 		for _, target := range panel.Targets {
-			open[variables.Replace(target.Expr)] = panel.Title
+			expr := variables.Replace(target.Expr)
+			exprs[panel.Title] = append(exprs[panel.Title], expr)
+			open[question{native, expr}] = panel.Title
+			if panel.Title != "Round trips" || !strings.HasPrefix(expr, "histogram_quantile(") { // its 99 % need native histograms
+				open[question{plain, expr}] = panel.Title
+			}
 		}
 	}
-	if len(open) < 40 {
+	if len(open) < 80 {
 		t.Fatalf("got %d expressions: this does not read the dashboard", len(open))
 	}
 	for deadline := time.Now().Add(patience); len(open) > 0; time.Sleep(100 * time.Millisecond) {
@@ -213,16 +236,46 @@ func TestDashboardShowsData(t *testing.T) {
 			w.want("UNLOCK "+resource+" t1", "1")
 		}
 		w.do("INCR x")
+		w.do("LOCK short:1 30s")
 		problems := ""
-		for expr, title := range open {
-			if values, problem := query(addr, expr); values > 0 {
-				delete(open, expr)
+		for q, title := range open {
+			if values, problem := query(q.addr, q.expr); len(values) > 0 {
+				delete(open, q)
 			} else {
-				problems += fmt.Sprintf("%s: %s: no data %s\n", title, expr, problem)
+				problems += fmt.Sprintf("%s: %s: no data %s\n", title, q.expr, problem)
 			}
 		}
 		if time.Now().After(deadline) {
 			t.Fatalf("after %v:\n%s", patience, problems)
 		}
+	}
+
+	// What these panels show is what is the case.
+	shows := func(title string, n int, holds func(values []sample) bool) {
+		t.Helper()
+		if values, problem := query(native, exprs[title][n]); !holds(values) {
+			t.Errorf("%s: got %v %s from %s", title, values, problem, exprs[title][n])
+		}
+	}
+	ofThree := func(holds func(value float64) bool) func(values []sample) bool {
+		return func(values []sample) bool {
+			return len(values) == 3 && !slices.ContainsFunc(values, func(s sample) bool { return !strings.Contains(masters, s.labels["master"]) || !holds(s.value) })
+		}
+	}
+	refused := func(label, limit string) func(values []sample) bool {
+		return func(values []sample) bool {
+			return slices.ContainsFunc(values, func(s sample) bool { return s.labels[label] == limit && s.value > 0 })
+		}
+	}
+	shows("Memory of masters", 0, ofThree(func(v float64) bool { return v > 100_000 && v < maxMemory }))
+	shows("Memory of masters", 1, ofThree(func(v float64) bool { return v == maxMemory }))
+	shows("Round trips", 0, ofThree(func(v float64) bool { return v > 0 && v < 60 }))
+	shows("Round trips", 1, ofThree(func(v float64) bool { return v > 0 && v < 60 }))
+	shows("Refusals by reason", 0, refused("reason", "counter"))
+	shows("Refusals by reason", 2, refused("limit", "max_ttl"))
+
+	// A native histogram is one series for each master, whatever its buckets.
+	if series, problem := query(native, `count({__name__=~"redlockd_master_batch_seconds.*"})`); len(series) != 1 || series[0].value != 3 {
+		t.Errorf("round trips: got %v series %s, want one for each of the three masters", series, problem)
 	}
 }
