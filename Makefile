@@ -196,10 +196,10 @@ redis:
 # namespace with ip, unpack the package for Debian, and check the unit for systemd (Linux); read the manual page, and try the completions
 # in their shells.
 tools: redis
-	$(call install,sqlite3 gcc promtool prometheus groff zsh fish $$([ "$$(uname)" != Linux ] || echo ip dpkg-deb jq chromium systemd-analyze), \
-	  sqlite3 gcc libc6-dev iproute2 prometheus groff zsh fish dpkg jq chromium systemd, \
-	  sqlite gcc glibc-devel iproute golang-github-prometheus groff zsh fish dpkg jq chromium systemd, \
-	  sqlite gcc prometheus groff zsh fish)
+	$(call install,sqlite3 gcc promtool prometheus groff zsh fish openssl $$([ "$$(uname)" != Linux ] || echo ip dpkg-deb jq chromium systemd-analyze), \
+	  sqlite3 gcc libc6-dev iproute2 prometheus groff zsh fish openssl dpkg jq chromium systemd, \
+	  sqlite gcc glibc-devel iproute golang-github-prometheus groff zsh fish openssl dpkg jq chromium systemd, \
+	  sqlite gcc prometheus groff zsh fish openssl)
 
 libraries: ## programs with lock libraries of other people, in many languages: the tests run them against redlockd
 	@cmd/redlockd/testdata/libraries/build.sh

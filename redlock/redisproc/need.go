@@ -14,7 +14,7 @@ import (
 )
 
 // tools are the programs that tests of this repository may need, `make tools` installs them.
-var tools = []string{"redis-server", "redis-cli", "redis-benchmark", "sqlite3", "gcc", "ip", "chromium", "promtool", "prometheus", "groff", "zsh", "fish", "dpkg-deb", "jq", "systemd-analyze"}
+var tools = []string{"redis-server", "redis-cli", "redis-benchmark", "sqlite3", "gcc", "ip", "chromium", "promtool", "prometheus", "groff", "zsh", "fish", "dpkg-deb", "jq", "openssl", "systemd-analyze"}
 
 // extent is the environment variable that says which tests run:
 //   - none, as in `go test ./...`: those that take seconds, and for which this machine has the tools;
