@@ -240,8 +240,9 @@ func (c *Client) admit() {
 	a.setTurn(d.now)
 	if a.lookForRoom(); !a.full.Load() {
 		c.ceiling.goOnLocked(&d)
-	}
-	for a.lookForRoom(); !a.full.Load(); {
+		a.lookForRoom() // what goes on may have filled the lanes
+	} // else not once more: what gets room from here on calls admit, for what waits for the ceiling, too
+	for !a.full.Load() {
 		next := a.next()
 		if next == nil {
 			break

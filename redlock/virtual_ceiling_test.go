@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -383,5 +385,42 @@ func TestWhoLeavesFollowsNoMore(t *testing.T) {
 				s.Errorf("master %d has the note %v", i+1, note)
 			}
 		}
+	})
+}
+
+// What may run by now goes on, whenever masters get room: while admit looks for it, too.
+func TestWhatMayRunIsNotForgotten(t *testing.T) {
+	inVirtualTime(t, 3, func(s *stage) {
+		p := s.open(low)
+		lanes := p.fleet.view.Load().masters
+		var stop atomic.Bool
+		var flips sync.WaitGroup
+		flips.Go(func() { // two of three masters are in step, and are not, and are …
+			for on := true; !stop.Load(); on = !on {
+				for _, l := range lanes[1:] {
+					l.mu.Lock()
+					l.toResolve.recheck = on
+					l.mu.Unlock()
+				}
+			}
+		})
+		for range 20_000 {
+			p.mu.Lock()
+			p.ceiling.waits = []aboveCeiling{{op: new(Op), ttl: time.Second, again: func(*deferred) {}}}
+			p.admission.full.Store(true)
+			p.mu.Unlock()
+			p.admit()
+			p.mu.Lock()
+			forgotten := !p.admission.full.Load() && len(p.ceiling.waits) > 0
+			p.ceiling.waits = nil
+			p.mu.Unlock()
+			if forgotten {
+				s.Error("nobody will call admit, and an operation waits for it")
+				break
+			}
+		}
+		stop.Store(true)
+		flips.Wait()
+		p.fleet.recheck()
 	})
 }
