@@ -146,7 +146,7 @@ func TestDockerNamesExist(t *testing.T) {
 		}
 	}
 	// Flags of docker, kubectl, helm and their files, and of redis-server.
-	flags = append(flags, "--bind", "--now", "--protected-mode", "--from", "--mount", "--rm", "--build-arg", "--build", "--no-deps", "--memory", "--network", "--from-file", "--from-literal", "--replicas", "--set")
+	flags = append(flags, "--bind", "--now", "--since", "--enable-feature", "--protected-mode", "--from", "--mount", "--rm", "--build-arg", "--build", "--no-deps", "--memory", "--network", "--from-file", "--from-literal", "--replicas", "--set")
 	entries, err := os.ReadDir(dockerDir)
 	if err != nil {
 		t.Fatal(err)
