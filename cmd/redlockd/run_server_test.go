@@ -6,6 +6,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -263,6 +264,52 @@ func TestRunAsksTheWrongServer(t *testing.T) {
 	// Nothing is named: the server of these settings.
 	t.Setenv("REDLOCKD_SERVER_LISTEN", p.addr)
 	begin(t, "run", "cron:a", "--", "true").wantExit(cli.ExitOK, "redlockd: no masters are named: asking the redlockd at "+p.addr)
+}
+
+// Whatever answers, the command does not run for longer than the lock that was asked for, without an answer to the renewal.
+func TestRunBelievesNoServerForLonger(t *testing.T) {
+	t.Parallel()
+	liar, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer liar.Close()
+	go func() {
+		for first := true; ; first = false {
+			conn, err := liar.Accept()
+			if err != nil {
+				return
+			}
+			defer conn.Close()
+			if first {
+				io.WriteString(conn, "*2\r\n$1\r\nx\r\n:9223372036854775807\r\n")
+			} else {
+				io.WriteString(conn, "*-7\r\n")
+			}
+		}
+	}()
+	begin(t, "run", "--server", liar.Addr().String(), "--ttl", "4s", "r", "--", "sleep", "1000").wantExit(cli.ExitLost, `redlockd: "r" is lost: `)
+	for reply, code := range map[string]int{":1\r\n": cli.ExitHeld, "*1\r\n*0\r\n": cli.ExitHeld, "*2\r\n$1\r\nx\r\n:-5\r\n": cli.ExitNoQuorum, "$-1\r\n": cli.ExitHeld, "-\r\n": cli.ExitNoQuorum, "*99999999\r\n": cli.ExitNoQuorum} {
+		other, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer other.Close()
+		go func() {
+			for {
+				conn, err := other.Accept()
+				if err != nil {
+					return
+				}
+				io.WriteString(conn, reply)
+				time.AfterFunc(time.Second, func() { conn.Close() })
+			}
+		}()
+		p := begin(t, "run", "--server", other.Addr().String(), "r", "--", "true")
+		if got := p.exitCode(); got != code {
+			t.Errorf("%q: exit code %d, want %d: %s", reply, got, code, p.log())
+		}
+	}
 }
 
 // A server that drains sends its clients to another; where there is none, that is said.

@@ -134,7 +134,7 @@ func (l *serverLock) lock(at int, conn *client.Connection, o *runOptions, wait t
 	if len(v.Elems) < 2 {
 		return redlock.ErrHeld
 	}
-	l.setUntil(asked.Add(time.Duration(v.Elems[1].Int)*time.Millisecond), suspended)
+	l.setUntil(asked.Add(l.within(v.Elems[1].Int)), suspended)
 	for _, e := range v.Elems[2:] {
 		if e.Text != "" {
 			l.resource = e.Text // the slot
@@ -162,7 +162,7 @@ func (l *serverLock) Extend(ctx context.Context, ttl time.Duration) error {
 	l.conn.Timeout = min(answerIn, ttl/6)
 	asked, suspended := time.Now(), clock.Suspended()
 	v, err := l.conn.Do("KEEPALIVE")
-	held := time.Duration(client.Field(v, "validity").Int) * time.Millisecond
+	held := l.within(client.Field(v, "validity").Int)
 	switch {
 	case err == nil && held <= 0:
 		return redlock.ErrNotHeld
@@ -219,9 +219,14 @@ func (l *serverLock) extend(conn *client.Connection, ttl time.Duration) error {
 		err = redlock.ErrNotHeld
 	}
 	if err == nil {
-		l.setUntil(asked.Add(time.Duration(v.Int)*time.Millisecond), suspended)
+		l.setUntil(asked.Add(l.within(v.Int)), suspended)
 	}
 	return err
+}
+
+// within is a validity as a server says it, in ms: no more than was asked for, whatever answers there.
+func (l *serverLock) within(n int64) time.Duration {
+	return time.Duration(min(max(n, 0), l.ttl.Milliseconds())) * time.Millisecond
 }
 
 // setUntil moves the end of the validity. suspended is from before the server was asked, so that a
