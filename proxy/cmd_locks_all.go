@@ -116,9 +116,10 @@ func (srv *Server) listFleet(a *account, user *access.User, q leaseSearch) (list
 		return cmp.Or(slices.Compare(a.Resources, b.Resources), cmp.Compare(oneIf(a.TokenDigest == ""), oneIf(b.TokenDigest == "")), cmp.Compare(a.Redlockd, b.Redlockd))
 	})
 	if q.by != redlock.ByAny {
-		byName := slices.Clone(list.leases)
-		for i, at := range redlock.RankLeases(q.by, len(byName), len(byName), func(at int) *redlock.LeaseInfo { return &byName[at].LeaseInfo }) {
-			list.leases[i] = byName[at]
+		byName := list.leases
+		list.leases = nil
+		for _, at := range redlock.RankLeases(q.by, len(byName), len(byName), func(at int) *redlock.LeaseInfo { return &byName[at].LeaseInfo }) {
+			list.leases = append(list.leases, byName[at])
 		}
 	}
 	for i := range list.leases {

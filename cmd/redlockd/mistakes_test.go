@@ -132,6 +132,7 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 		{"run --masters a:1 -w 1 -n r -- true", nil, "--wait and --nonblock: one waits, the other does not"},
 		{"run --masters a:1 -E 256 r -- true", nil, `--conflict-exit-code: "256" is no number from 0 to 255`},
 		{"run --masters a:1 --leader --at-least 5s r -- true", nil, "--at-least goes not with --leader, which keeps the lock for as long as the command runs"},
+		{"run --masters a:1 --leader --wait 0s r -- true", nil, "--wait: 0s is outside 1s … 1h: the most is locks.max_wait; to wait for longer, set REDLOCKD_LOCKS_MAX_WAIT, up to 24h"},
 		{"run --masters a:1 --leader -n r -- true", nil, "--nonblock goes not with --leader, which waits until it leads"},
 		{"run --masters a:1 --at-least 6m r -- true", nil, "--at-least: 6m is outside 0s … 5m: the most is locks.max_ttl: the lock lives as long if redlockd is killed before"},
 		{"run --server a:1 --at-least 25h r -- true", nil, "--at-least: 25h is outside 0s … 24h: the most is locks.max_ttl: the lock lives as long if redlockd is killed before"},

@@ -265,14 +265,14 @@ func (e *runOptions) readFlags(c *cli.Call, o redlock.Options) error {
 	e.ttl = read("ttl", min(runTTL, o.MaxTTL), max(o.MinTTL, 4*o.MasterTimeout, runTTLMin), o.MaxTTL,
 		"at least 100ms, locks.min_ttl and four times master.timeout, at most locks.max_ttl; the lock is renewed for as long as the command runs")
 	e.ttl = max(e.ttl, e.atLeast)
-	usual := time.Duration(0)
-	if e.leader {
-		usual = min(leaderWait, o.MaxWait)
+	usual, least := time.Duration(0), time.Duration(0)
+	if e.leader { // it asks again and again
+		usual, least = min(leaderWait, o.MaxWait), min(time.Second, o.MaxWait)
 	}
 	if text := c.Given["wait"]; seconds.MatchString(text) {
 		c.Given["wait"] = text + "s"
 	}
-	e.wait = read("wait", usual, 0, o.MaxWait, "the most is locks.max_wait; to wait for longer, set REDLOCKD_LOCKS_MAX_WAIT, up to 24h")
+	e.wait = read("wait", usual, least, o.MaxWait, "the most is locks.max_wait; to wait for longer, set REDLOCKD_LOCKS_MAX_WAIT, up to 24h")
 	if _, given := c.Given["wait"]; given && c.On("nonblock") {
 		errs = append(errs, errors.New("--wait and --nonblock: one waits, the other does not"))
 	}
