@@ -227,6 +227,12 @@ func (c *Connection) readValue(left *int, depth int) (resp.Value, error) {
 	return v, nil
 }
 
+// IsNull reports whether a reply is null: the server has said no.
+func IsNull(v resp.Value) bool { return v.Kind == resp.Nil }
+
+// IsInt reports whether a reply is an integer. The Int of another one is 0, and says nothing.
+func IsInt(v resp.Value) bool { return v.Kind == resp.Int }
+
 // Field is the value behind a name in a map, which RESP2 has as an array; null if there is none.
 func Field(v resp.Value, name string) resp.Value {
 	for i := 0; i+1 < len(v.Elems); i += 2 {

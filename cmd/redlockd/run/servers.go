@@ -131,8 +131,11 @@ func (l *serverLock) lock(at int, conn *client.Connection, o *runOptions, wait t
 	if err != nil {
 		return err
 	}
-	if len(v.Elems) < 2 {
+	switch {
+	case client.IsNull(v):
 		return redlock.ErrHeld
+	case len(v.Elems) < 2 || !client.IsInt(v.Elems[1]):
+		return noAnswer(conn, "LOCK")
 	}
 	l.setUntil(asked.Add(l.within(v.Elems[1].Int)), suspended)
 	for _, e := range v.Elems[2:] {
@@ -162,18 +165,21 @@ func (l *serverLock) Extend(ctx context.Context, ttl time.Duration) error {
 	l.conn.Timeout = min(answerIn, ttl/6)
 	asked, suspended := time.Now(), clock.Suspended()
 	v, err := l.conn.Do("KEEPALIVE")
-	held := l.within(client.Field(v, "validity").Int)
+	validity := client.Field(v, "validity")
+	held := l.within(validity.Int)
 	switch {
-	case err == nil && held <= 0:
+	case err == nil && !client.IsInt(validity):
+		err = noAnswer(l.conn, "KEEPALIVE")
+	case err == nil && held == 0:
 		return redlock.ErrNotHeld
 	case err == nil:
 		l.setUntil(asked.Add(held), suspended)
 		if held < ttl/2 { // the server does not renew it: EXTEND says why
 			err = l.extend(l.conn, ttl)
 		}
-		if err == nil && client.Field(v, "leaving").Int == 1 && l.move(ctx) != nil {
-			return nil // it is held here for as long as this server is there
-		}
+		if err == nil && client.Field(v, "leaving").Int == 1 && errors.Is(l.move(ctx), redlock.ErrNotHeld) {
+			return redlock.ErrNotHeld
+		} // any other error: it is held here for as long as this server is there
 	}
 	_, replied := errors.AsType[client.ServerError](err)
 	if err == nil || !anotherMayDo(err) || replied && len(l.way.all) == 1 {
@@ -200,8 +206,10 @@ func (l *serverLock) move(ctx context.Context) error {
 		switch {
 		case err != nil:
 			return err
-		case len(v.Elems) < 2:
+		case client.IsNull(v):
 			return redlock.ErrNotHeld
+		case len(v.Elems) < 2:
+			return noAnswer(conn, "LOCK")
 		}
 		if l.conn != nil {
 			l.conn.Close()
@@ -215,7 +223,10 @@ func (l *serverLock) move(ctx context.Context) error {
 func (l *serverLock) extend(conn *client.Connection, ttl time.Duration) error {
 	asked, suspended := time.Now(), clock.Suspended()
 	v, err := conn.Do("EXTEND", l.resource, l.token, ms(ttl))
-	if err == nil && v.Int == 0 {
+	switch {
+	case err == nil && !client.IsInt(v):
+		err = noAnswer(conn, "EXTEND")
+	case err == nil && v.Int == 0:
 		err = redlock.ErrNotHeld
 	}
 	if err == nil {
@@ -265,7 +276,10 @@ func (l *serverLock) Unlock(ctx context.Context) error {
 
 func (l *serverLock) release(conn *client.Connection) error {
 	v, err := conn.Do("UNLOCK", l.resource, l.token)
-	if err == nil && v.Int == 0 {
+	switch {
+	case err == nil && !client.IsInt(v):
+		err = noAnswer(conn, "UNLOCK")
+	case err == nil && v.Int == 0:
 		err = redlock.ErrNotHeld
 	}
 	return err
@@ -276,6 +290,12 @@ func (l *serverLock) forget() {
 	ctx, cancel := context.WithTimeout(context.Background(), endIn)
 	defer cancel()
 	l.Unlock(ctx)
+}
+
+// noAnswer is what a reply counts as that no redlockd gives: nothing is known by it, least of all that
+// the lock is another's.
+func noAnswer(conn *client.Connection, command string) error {
+	return fmt.Errorf("%s answers %s with something that no redlockd says", conn.Addr(), command)
 }
 
 // anotherMayDo reports whether another server, or the same one later, may do what failed: this one gave
