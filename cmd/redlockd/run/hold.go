@@ -304,7 +304,7 @@ func (h *holding) lose(why error) {
 	h.say("%q is lost: %s; the command gets SIGTERM now, and SIGKILL in %v", h.resource, reasonOf(why), max(0, h.left()).Round(time.Millisecond))
 }
 
-// endsPrograms reports whether whoever sends the signal wants programs to end by it.
+// endsPrograms reports whether the signal asks a program to end.
 func endsPrograms(s os.Signal) bool {
 	return s == syscall.SIGINT || s == syscall.SIGTERM || s == syscall.SIGHUP || s == syscall.SIGQUIT
 }

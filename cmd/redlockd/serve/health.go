@@ -13,8 +13,8 @@ import (
 const healthPause = 10 * time.Millisecond
 
 // serveHealth answers `redlockd ping --inside` until the function that it returns is called, also while the server starts and drains. Every process of the
-// network namespace can connect, so whoever does is read nothing from, and gets one line: when the engine and the front have answered, see alive. Connections
-// are served one after the other; the kernel bounds how many wait.
+// network namespace can connect. So the server reads nothing there, and writes one line, once the engine and the front have answered (alive). It serves one
+// connection after the other; the kernel bounds how many wait.
 //
 // Of two servers in one container, or on one machine without containers, the first has the socket.
 func (s *server) serveHealth() (end func()) {
