@@ -826,7 +826,7 @@ func TestMutants(t *testing.T) {
 func TestSoakSimulation(t *testing.T) {
 	seeds, _ := strconv.Atoi(os.Getenv(simSeeds))
 	if os.Getenv(simFirst) == "" || seeds == 0 {
-		t.Skip("`make soak-simulation` runs it")
+		redisproc.Skip(t, "`make soak-simulation` runs it")
 	}
 	binary := buildMutants(t, ".")["."]
 	found := 0

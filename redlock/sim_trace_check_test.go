@@ -293,7 +293,7 @@ var tracedMutants = []string{"quorum-off-by-one", "the-undo-does-not-look-at-the
 // TestTraceMutantsModel runs the mutants one by one; -run 'TestTraceMutantsModel$/^name$' runs one.
 func TestTraceMutantsModel(t *testing.T) {
 	if os.Getenv(modelSize) != "large" {
-		t.Skip("`make model` runs it; TestMutants has some")
+		redisproc.Skip(t, "`make model` runs it; TestMutants has some")
 	}
 	needTLC(t)
 	t.Setenv(traceSeeds, "4") // the first with changes of the members is the fourth

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -143,6 +144,26 @@ func TestArrows(t *testing.T) {
 	}
 	if files < 20 {
 		t.Errorf("%d files were read: this does not look at the module", files)
+	}
+}
+
+// TestSkips: a test that is left out is named at the end of the gate, with the reason, so no test skips itself but by redisproc.
+func TestSkips(t *testing.T) {
+	skip := regexp.MustCompile(`\b[tb]\.Skip(f|Now)?\(`)
+	for _, root := range []string{".", "../../proxy", "../../redlock"} {
+		err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || filepath.Base(path) == "arrows_test.go" {
+				return err
+			}
+			text, err := os.ReadFile(path)
+			if n := len(skip.FindAll(text, -1)); n > 0 && !(n == 1 && strings.HasSuffix(path, "redisproc/need.go")) {
+				t.Errorf("%s skips by itself: redisproc.Skip(t, reason) writes down what is left out", path)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

@@ -222,7 +222,7 @@ redlockd
 func TestPackage(t *testing.T) {
 	redisproc.Need(t, "dpkg-deb")
 	if _, err := os.Stat("/etc/debian_version"); err != nil {
-		t.Skip("this machine does not run Debian, nor what is made from it")
+		redisproc.Skip(t, "this machine does not run Debian, nor what is made from it")
 	}
 	playPackage(t, "/")
 }

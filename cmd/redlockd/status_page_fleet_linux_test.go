@@ -22,7 +22,7 @@ import (
 
 func TestStatusPageOfAFleet(t *testing.T) {
 	if os.Getenv("UPDATE") == "" && os.Getenv("REDLOCK_PICTURES") == "" {
-		t.Skip("makes pictures: UPDATE=1 runs it")
+		redisproc.Skip(t, "makes pictures: UPDATE=1 runs it")
 	}
 	if os.Getenv("APART") == "" {
 		redisproc.Need(t, "unshare", "ip", "redis-server", "chromium", "pngquant")

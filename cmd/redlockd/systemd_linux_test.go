@@ -5,6 +5,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -59,10 +60,10 @@ func needSystemd(t *testing.T) {
 	t.Helper()
 	redisproc.Need(t, "systemctl", "systemd-sysusers", "unshare", "redis-cli")
 	if os.Geteuid() != 0 {
-		t.Skip("only root can start a systemd")
+		redisproc.Skip(t, "only root can start a systemd")
 	}
 	if out, err := exec.Command("unshare", append(slices.Clone(systemdNamespaces), "mount", "-t", "cgroup2", "none", "/sys/fs/cgroup")...).CombinedOutput(); err != nil {
-		t.Skipf("no systemd can be started here: %v, %s", err, out)
+		redisproc.Skip(t, fmt.Sprintf("no systemd can be started here: %v, %s", err, out))
 	}
 }
 

@@ -190,7 +190,7 @@ func TestInheritedListeners(t *testing.T) {
 // systemd itself reads the unit.
 func TestUnitIsValid(t *testing.T) {
 	if runtime.GOOS != "linux" {
-		t.Skip("systemd runs on Linux")
+		redisproc.Skip(t, "systemd runs on Linux")
 	}
 	redisproc.Need(t, "systemd-analyze")
 	unit := filepath.Join(t.TempDir(), "redlockd.service")

@@ -32,7 +32,7 @@ func release() bool { return os.Getenv(extent) == "release" }
 func Long(t testing.TB) {
 	t.Helper()
 	if !All() {
-		t.Skip("takes long: `make test-all` runs it")
+		Skip(t, "takes long: `make test-all` runs it")
 	}
 }
 
@@ -40,7 +40,7 @@ func Long(t testing.TB) {
 func Release(t testing.TB) {
 	t.Helper()
 	if !release() {
-		t.Skip("takes minutes: `make test-release` runs it")
+		Skip(t, "takes minutes: `make test-release` runs it")
 	}
 }
 
@@ -69,6 +69,25 @@ func LeaveOut(t testing.TB, reason string) {
 		t.Fatal(reason)
 	}
 	leftOut()
+	Skip(t, reason)
+}
+
+// skipped is the environment variable that names the file to which Skip adds a line: the gate shows it at its end.
+const skipped = "REDLOCK_SKIPPED"
+
+// Skip leaves out a test that this run does not have, and says why.
+func Skip(t testing.TB, reason string) {
+	t.Helper()
+	if name := os.Getenv(skipped); name != "" {
+		file, err := os.OpenFile(name, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+		if err != nil {
+			t.Fatalf("%s: %v", skipped, err)
+		}
+		defer file.Close()
+		if _, err := fmt.Fprintf(file, "%s: %s\n", t.Name(), strings.Join(strings.Fields(reason), " ")); err != nil {
+			t.Fatalf("%s: %v", skipped, err)
+		}
+	}
 	t.Skip(reason)
 }
 

@@ -54,7 +54,7 @@ func leaveOut(t testing.TB, why string) {
 	t.Helper()
 	line := t.Name() + ": left out on " + why
 	say(line + "\n")
-	t.Skip(line)
+	Skip(t, line)
 }
 
 // Alike compares a reply with that of the server. What we imitate are the words of Redis 7.0. Of another version an error
