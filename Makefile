@@ -27,7 +27,7 @@ test-release test-mutants mutants-generated test-models test-scenarios test-gene
 
 # The race detector sees a few cases of these tests, or none (redlock/cases_test.go): test-engine runs them without it, in full, and
 # test-simulation the first of them, which takes longest.
-ENGINE = TestSimulation|TestPlayRepeats$$|TestTraceModel$$|TestRecordTraceModel$$|TestOverloadSlowsDown|TestSeveralAreGranted|TestStepIsCaught|TestUndoSpares|TestPanicLoses|TestMaxTTLLowered|TestFastClock|TestNewClientBelieves|TestNoStepCostsAnAnswer$$|TestNoRestartCostsAnAnswer$$|TestForgetfulMaster|TestWaitersAreWokenWhateverMastersDo|TestSmallSteps|TestListOfTests$$|TestMutantMarks$$|TestExplanations$$|TestWalk$$
+ENGINE = TestSimulation|TestPlayRepeats$$|TestTraceModel$$|TestRecordTraceModel$$|TestOverloadSlowsDown|TestSeveralAreGranted|TestStepIsCaught|TestUndoSpares|TestPanicLoses|TestMaxTTLLowered|TestFastClock|TestNewClientBelieves|TestNoStepCostsAnAnswer$$|TestNoRestartCostsAnAnswer$$|TestForgetfulMaster|TestWaitersAreWokenWhateverMastersDo|TestSmallSteps|TestListOfTests$$|TestMutantMarks$$|TestExplanations$$|TestWalk$$|TestMastersForgetRightAfterTheCeilingRose|TestCeilingFallsAgain|TestIdleFleetWaits|TestDelayBehindALoss|TestClockThatStepsHasNoVote|TestDropInMaxHold
 
 # The tests of processes wait for most of their time, and those of redlock keep one processor busy: both run in two parts beside the other packages.
 PROCESSES = ./cmd/redlockd

@@ -919,6 +919,7 @@ func TestDropInQuarantine(t *testing.T) {
 }
 
 func TestDropInMaxHold(t *testing.T) {
+	withoutRaceDetector(t)
 	inVirtualTime(t, 5, func(s *stage) {
 		p := s.open(func(o *Options) { o.MaxHold = 90 * time.Second })
 		p.commit(setNX("r", longValue, time.Minute))
