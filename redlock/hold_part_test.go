@@ -53,7 +53,7 @@ func TestPartEndsTheWholeHold(t *testing.T) {
 		}, true},
 	} {
 		for _, elsewhere := range []bool{false, true} {
-			for _, resource := range []string{"a", "b", "c"} {
+			for _, resource := range some(1, []string{"b", "a", "c"}) {
 				inVirtualTime(t, 5, func(s *stage) {
 					p := s.open()
 					q := p.orElse(elsewhere)

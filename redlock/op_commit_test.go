@@ -853,6 +853,7 @@ func TestCommitOfSeveralKeysFillsHoles(t *testing.T) {
 
 // A lock of two keys that is only ever renewed as such outlives a restart of all masters, one after another.
 func TestSeveralKeysOutliveRestarts(t *testing.T) {
+	withoutRaceDetector(t)
 	inVirtualTime(t, 5, func(s *stage) {
 		p := s.open()
 		p.commit(setNX("a", longValue, 10*time.Second), setNX("b", otherValue, 10*time.Second)).want(s, "both", "held", 0)

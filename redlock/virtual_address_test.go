@@ -67,7 +67,7 @@ func TestSettingsWithAnotherDatabase(t *testing.T) {
 
 // The settings name one or most of the masters in another database than the membership.
 func TestSettingsWithTwoDatabases(t *testing.T) {
-	for _, others := range [][]int{{2}, {2, 3, 4}} {
+	for _, others := range some(1, [][]int{{2}, {2, 3, 4}}) {
 		inVirtualTime(t, 5, func(s *stage) {
 			s.found(briefly)
 			p := s.start(briefly, database(0, others...))
@@ -171,7 +171,7 @@ func (c *recordedConn) Write(b []byte) (int, error) {
 // name that address.
 func TestPasswordsStayAtTheAddressesOfTheSettings(t *testing.T) {
 	password := func(i int) string { return "password-of-" + addrOf(i) }
-	for _, tt := range []struct {
+	for _, tt := range some(2, []struct {
 		name    string
 		options func(o *Options)
 		sent    string // to the new address
@@ -185,7 +185,7 @@ func TestPasswordsStayAtTheAddressesOfTheSettings(t *testing.T) {
 			o.Masters[0] = Master{Name: "m1", Addr: "m6", Password: password(5), Dialer: o.Masters[0].Dialer}
 		}, password(5), true},
 		{"the settings have no names, and name the new address", func(o *Options) { o.Masters[0].Addr, o.Masters[0].Password = "m6", password(5) }, password(5), true},
-	} {
+	}) {
 		masters := make([]memmaster.Options, 6)
 		for i := range masters {
 			masters[i].Password = password(i)
