@@ -97,7 +97,7 @@ func (q *memberRequest) decide(ctx context.Context, n *member.Situation) *member
 		case err != nil:
 		case q.from == nil:
 			q.from = n.Record
-		case q.from.Digest != n.Record.Digest && n.Record.Version > q.from.Version:
+		default:
 			// Steps that come by themselves change nothing that the operator has looked at; another operator's
 			// may.
 			err = q.disturbed(n.Record)
