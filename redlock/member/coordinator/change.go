@@ -92,16 +92,9 @@ func (q *memberRequest) decide(ctx context.Context, n *member.Situation) *member
 	child := n.Record.Child()
 	what, err := q.apply(ctx, n, child)
 	if q.what = what; err == nil && what != "" {
-		err = member.CheckChild(n.Record, child.Seal())
-		switch {
-		case err != nil:
-		case q.from == nil:
-			q.from = n.Record
-		default:
-			// Steps that come by themselves change nothing that the operator has looked at; another operator's
-			// may.
-			err = q.disturbed(n.Record)
-		}
+		q.from = cmp.Or(q.from, n.Record)
+		// Steps that come by themselves change nothing that the operator has looked at; another operator's may.
+		err = cmp.Or(q.disturbed(n.Record), member.CheckChild(n.Record, child.Seal()))
 	}
 	switch {
 	case err != nil:

@@ -12,8 +12,10 @@ import (
 	"time"
 
 	"redlockd/redlock/conn"
+	"redlockd/redlock/lua"
 	"redlockd/redlock/member"
 	"redlockd/redlock/member/fleettest"
+	"redlockd/redlock/member/survey"
 	"redlockd/redlock/quorum"
 )
 
@@ -60,7 +62,10 @@ func (q *memberRequest) decided(r *member.Record, more ...func(n *member.Situati
 		change(n)
 	}
 	if d := q.decide(context.Background(), n); d != nil {
-		return d.Child, q.what, nil
+		if !d.Asked || len(d.Changes) != 1 || d.Changes[0] != q.what {
+			err = fmt.Errorf("the decision is %+v, want what was asked for", d)
+		}
+		return d.Child, q.what, err
 	}
 	reply := <-q.done
 	return nil, reply.what, reply.err
@@ -226,4 +231,153 @@ func TestChangeOfAnotherOperatorIsTold(t *testing.T) {
 			}
 		}
 	}
+}
+
+// What is so already is no change, whoever has made it meanwhile. What the masters cannot be asked to choose is refused, also where it could be when
+// it was first decided.
+func TestChangeIsDecidedAgain(t *testing.T) {
+	r := votersOf(3)
+	next := func(change func(r *member.Record)) *member.Record {
+		return changed(r, func(r *member.Record) { r.Version, r.Parent = 8, r.Digest; change(r) })
+	}
+	vacant := func(r *member.Record) { r.Seats[0].Memory, r.Seats[0].State, r.Seats[0].Since = "", member.Vacant, 8 }
+	down := func(n *member.Situation) { n.Survey.Reports[0].Err = fleettest.ErrAway }
+	for _, tt := range []struct {
+		name   string
+		change Change
+		again  *member.Record
+		more   []func(n *member.Situation)
+		want   string
+	}{
+		{"another operator has done the same", Change{SetMaxTTL: 30 * time.Second}, next(func(r *member.Record) { r.MaxTTL = 30 * time.Second }), nil, "done"},
+		{"a seat has lost its master", Change{Remove: "m3"}, next(vacant), nil, "m1 waits for its vote; without m3, 1 would vote and 2 are needed"},
+		{"a master is not reached any more", Change{Remove: "m3"}, r, []func(n *member.Situation){down}, "2 of 3 masters vote now, m1 is not reached; without m3, 1 would vote and 2 are needed"},
+	} {
+		q := asked(tt.change)
+		if child, _, err := q.decided(r); child == nil {
+			t.Fatal(err)
+		}
+		child, what, err := q.decided(tt.again, tt.more...)
+		if got := fmt.Sprint(map[bool]any{true: "done", false: err}[err == nil]); child != nil || what != "" || !strings.Contains(got, tt.want) {
+			t.Errorf("%s: got %q, %v, a record: %v; want %s", tt.name, what, err, child != nil, tt.want)
+		}
+	}
+}
+
+// change decides a change as it would be decided now.
+func (s *scene) change(change Change, dryRun bool) (child *member.Record, what string, err error) {
+	s.Helper()
+	r := s.current()
+	all := survey.Ask(s.Context(), s.opts.PlacesOf(r), survey.Patience{Enough: len(r.Seats)}, s.opts)
+	defer all.Close()
+	q := asked(change)
+	q.opts, q.dryRun = s.opts, dryRun
+	return q.decided(r, func(n *member.Situation) { n.Survey = all.Survey })
+}
+
+// A seat gets the master at an address only where that is fit for it: a Redis of its own, which nobody else uses, and which can learn what the
+// others have chosen. What it had is written nowhere by a dry run.
+func TestMasterIsSeated(t *testing.T) {
+	fewer := "; until it votes, one master fewer may fail"
+	replace, add := Change{Replace: "m2", Addr: "m4"}, Change{Add: "new", Addr: "m4"}
+	elsewhere := func(version int64, change func(r *member.Record)) func(s *scene) {
+		return func(s *scene) { // m4 shows another record
+			r := changed(s.record, func(r *member.Record) {
+				if r.Version = version; version > 0 {
+					r.Parent = r.Digest
+				}
+				change(r)
+			})
+			runID := s.Do(3, "INFO", "server").(string)
+			_, runID, _ = strings.Cut(runID, "run_id:")
+			runID, _, _ = strings.Cut(runID, "\r\n")
+			s.Do(3, "HSET", lua.MembersKey, "v", r.ShownBy(member.NewMemory(runID)), "r", r.Text)
+		}
+	}
+	same := func(*member.Record) {}
+	for _, tt := range []struct {
+		name    string
+		prepare func(s *scene)
+		change  Change
+		want    string // what it is, or the error; "": nothing is to be done
+		refused bool
+		seats   string // of the record then
+	}{
+		{"in the place of another", nil, replace, "m2 is the master at m4, which votes when it was given what the others remember, or in WAIT" + fewer, false, "0 m1 m1 voter, 1 m2 m4 learner since 1, 2 m3 m3 voter"},
+		{"at a new seat", nil, add, "new (m4) is added, and votes when it was given what the others remember, or in WAIT" + fewer, false, "0 m1 m1 voter, 1 m2 m2 voter, 2 m3 m3 voter, 3 new m4 learner since 1"},
+		{"in the place of a dead one", func(s *scene) { s.Masters[1].Crash(false) }, replace, "m2 is the master at m4, which votes when it was given what the others remember, or in WAIT", false, "0 m1 m1 voter, 1 m2 m4 learner since 1, 2 m3 m3 voter"},
+		{"the same as before", nil, Change{Replace: "m2", Addr: "m2"}, "", false, ""},
+		{"the same at another address", func(s *scene) { s.Do(1, "SET", "lock", "x") }, Change{Replace: "m2", Addr: "alias2"}, "m2 has the address alias2", false, "0 m1 m1 voter, 1 m2 alias2 voter, 2 m3 m3 voter"},
+		{"a new seat for one that has a seat", nil, Change{Add: "new", Addr: "alias2"}, "the master at alias2 is the same Redis as m2: each vote must come from a master of its own", true, ""},
+		{"a new seat for one with locks", func(s *scene) { s.Do(1, "SET", "lock", "x") }, Change{Add: "new", Addr: "alias2"}, "the master at alias2 holds 1 keys", true, ""},
+		{"in the place of another one, that has a seat", nil, Change{Replace: "m2", Addr: "alias3"}, "the master at alias3 is the same Redis as m3: each vote must come from a master of its own", true, ""},
+		{"it was flushed", func(s *scene) { s.forget(1) }, Change{Replace: "m2", Addr: "m2"}, "m2 is the master at m2, which votes when it was given what the others remember, or in WAIT", false, "0 m1 m1 voter, 1 m2 m2 learner since 1, 2 m3 m3 voter"},
+		{"it holds a key", func(s *scene) { s.Do(3, "SET", "key", "x") }, replace, "the master at m4 holds 1 keys: give it to nobody else, and run FLUSHALL on it", true, ""},
+		{"it is not reached", func(s *scene) { s.Masters[3].Crash(false) }, replace, "the master at m4 cannot be seated: ", true, ""},
+		{"nobody is called so", nil, Change{Replace: "m2", Addr: "m9"}, "the master at m9 cannot be seated: no such host; see that a Redis runs there and can be reached from here, or name another address", true, ""},
+		{"it may evict", func(s *scene) { s.Do(3, "CONFIG", "SET", "maxmemory", "1000000", "maxmemory-policy", "allkeys-lru") }, replace,
+			"the master at m4 cannot be seated: refused: it may evict locks when its memory is full: maxmemory-policy is allkeys-lru, set noeviction; fix that, or name another master", true, ""},
+		{"of another fleet", elsewhere(0, func(r *member.Record) { r.Lineage = "fedcba9876543210" }), replace, "the master at m4 cannot be seated: it belongs to another fleet", true, ""},
+		{"it shows a later version", elsewhere(1, same), replace, "the master at m4 cannot be seated: it shows version 1 of the membership, and the masters have version 0: run FLUSHALL on it", true, ""},
+		{"it shows this version", elsewhere(0, same), replace, "m2 is the master at m4, which votes when it was given what the others remember, or in WAIT" + fewer, false, "0 m1 m1 voter, 1 m2 m4 learner since 1, 2 m3 m3 voter"},
+		{"it shows a later version of another founding", elsewhere(1, func(r *member.Record) { r.Lineage = r.Lineage[:member.FleetLen] + "fedcba98" }), replace,
+			"m2 is the master at m4, which votes when it was given what the others remember, or in WAIT" + fewer, false, "0 m1 m1 voter, 1 m2 m4 learner since 1, 2 m3 m3 voter"},
+		{"a quorum needs the vote", func(s *scene) { s.Masters[0].Crash(false) }, replace, "2 of 3 masters vote now, m1 is not reached; without m2, 1 would vote and 2 are needed", true, ""},
+	} {
+		for _, dryRun := range []bool{true, false} {
+			onScene(t, 4, func(s *scene) {
+				r := s.settle()
+				if tt.prepare != nil {
+					tt.prepare(s)
+				}
+				before := fmt.Sprint(s.Masters[3].Keys())
+				child, what, err := s.change(tt.change, dryRun)
+				want := strings.Replace(tt.want, "WAIT", r.Wait.String(), 1)
+				switch {
+				case tt.refused:
+					if child != nil || what != "" || err == nil || !strings.HasPrefix(err.Error(), want) {
+						s.Errorf("%s, dry run %v: got %q, %v, want it refused: %s", tt.name, dryRun, what, err, want)
+					}
+				case err != nil || dryRun && what != want || !dryRun && child != nil && what != want || (child != nil) != (tt.seats != "" && !dryRun):
+					s.Errorf("%s, dry run %v: got %q, %v, a record: %v; want %q", tt.name, dryRun, what, err, child != nil, want)
+				case child != nil:
+					var seats []string
+					for one := range child.EachSeat() {
+						text := fmt.Sprintf("%d %s %s %s", one.Number, one.Name, one.Addr, one.State)
+						if one.Since > 0 {
+							text += fmt.Sprint(" since ", one.Since)
+						}
+						seats = append(seats, text)
+					}
+					if got := strings.Join(seats, ", "); got != tt.seats || child.Roster != r.Roster+int64(len(child.Seats)-len(r.Seats)) {
+						s.Errorf("%s: got the seats %s, roster %d; want %s", tt.name, got, child.Roster, tt.seats)
+					}
+				}
+				if after := fmt.Sprint(s.Masters[3].Keys()); dryRun && after != before {
+					s.Errorf("%s: a dry run leaves %v on m4, before it were %v", tt.name, after, before)
+				}
+			}, named(3))
+		}
+	}
+}
+
+// A new seat takes the lowest number that no seat has, and stands in the order of the numbers.
+func TestNewSeatTakesAHole(t *testing.T) {
+	onScene(t, 5, func(s *scene) {
+		r := s.settle()
+		s.record = changed(r, func(r *member.Record) {
+			r.Seats = slices.Delete(r.Seats, 1, 2)
+			r.Version, r.Parent, r.Roster = 1, r.Digest, 1
+		})
+		for _, f := range s.record.Seats {
+			s.Do(f.Number, "HSET", lua.MembersKey, "v", s.record.ShownBy(f.Memory), "r", s.record.Text)
+		}
+		child, _, err := s.change(Change{Add: "new", Addr: "m5"}, false)
+		if err != nil {
+			s.Fatal(err)
+		}
+		if got := child.Seats[1]; got.Name != "new" || got.Number != 1 || len(child.Seats) != 4 {
+			s.Errorf("got the seats %+v, want the new one second, with the number 1", child.Seats)
+		}
+	}, named(4))
 }

@@ -6,8 +6,10 @@ package coordinator
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -77,6 +79,9 @@ func onScene(t *testing.T, n int, test func(s *scene), change ...func(o *member.
 	fleettest.InVirtualTime(t, n, func(f *fleettest.Fleet) {
 		s := &scene{Fleet: f, paths: f.Links(), log: new(bytes.Buffer)}
 		o := f.Options(s.paths)
+		for i := range o.Masters {
+			o.Masters[i].Dialer = s.dial
+		}
 		o.Logger, o.LogInterval, o.LogBurst, o.NoCopy = slog.New(slog.NewTextHandler(s.log, nil)), time.Second, 100, true
 		for _, c := range change {
 			c(&o)
@@ -91,6 +96,21 @@ func onScene(t *testing.T, n int, test func(s *scene), change ...func(o *member.
 		s.Coordinator = New(s.host, o, own, ctx, &running)
 		test(s)
 	})
+}
+
+// dial takes the path to m1, m2 …, which are called alias1, alias2 … as well.
+func (s *scene) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	for i, path := range s.paths {
+		if n := fmt.Sprint(i + 1); addr == "m"+n || addr == "alias"+n {
+			return path.Dial(ctx, network, addr)
+		}
+	}
+	return nil, errors.New("no such host")
+}
+
+// named is for a scene whose first n masters the settings name. The others are spare.
+func named(n int) func(o *member.Options) {
+	return func(o *member.Options) { o.Masters = o.Masters[:n] }
 }
 
 // vote founds a membership in which all masters vote.
