@@ -47,6 +47,7 @@ type hostOfScene struct {
 	wantedBy      string
 	confirmed     []string
 	unreached     []int
+	outOfStep     string // says why m2 is; "": it is in step
 }
 
 func (h *hostOfScene) Places() map[int]conn.Master {
@@ -66,15 +67,30 @@ func (h *hostOfScene) Follower() string               { return "own-0" }
 func (h *hostOfScene) FollowAnew()                    { h.anew++ }
 func (h *hostOfScene) FollowedAt() time.Time          { return h.followedAt }
 func (h *hostOfScene) WantedBy() string               { return h.wantedBy }
-func (h *hostOfScene) OutOfStep(int) string           { return "" }
 func (h *hostOfScene) Source(int) copying.Source      { return copying.Source{} }
 func (h *hostOfScene) Saw(int, string, clock.Reading) {}
 func (h *hostOfScene) Copied(int, string, time.Time)  {}
+
+func (h *hostOfScene) OutOfStep(place int) string {
+	if place != 1 {
+		return ""
+	}
+	return h.outOfStep
+}
 
 func (h *hostOfScene) TTLs(time.Duration) (wanted, inUse time.Duration) { return h.wanted, h.inUse }
 
 // onScene runs a test with n masters, which vote, and a coordinator that has not looked at them yet.
 func onScene(t *testing.T, n int, test func(s *scene), change ...func(o *member.Options)) {
+	t.Helper()
+	onNewMasters(t, n, func(s *scene) {
+		s.vote(s.opts)
+		test(s)
+	}, change...)
+}
+
+// onNewMasters is onScene with masters that nobody has used.
+func onNewMasters(t *testing.T, n int, test func(s *scene), change ...func(o *member.Options)) {
 	t.Helper()
 	fleettest.InVirtualTime(t, n, func(f *fleettest.Fleet) {
 		s := &scene{Fleet: f, paths: f.Links(), log: new(bytes.Buffer)}
@@ -87,7 +103,6 @@ func onScene(t *testing.T, n int, test func(s *scene), change ...func(o *member.
 			c(&o)
 		}
 		s.host = &hostOfScene{opts: &o}
-		s.vote(o)
 		own := &clock.Own{Faults: &clock.Faults{}}
 		own.Start(time.Now())
 		ctx, cancel := context.WithCancel(f.Context())
