@@ -60,6 +60,15 @@ func TestOwn(t *testing.T) {
 		slept("noise beside a step", time.Now(), 0)
 		f.Suspended.Add(int64(2 * time.Millisecond))
 		slept("a suspension of 3 ms", time.Now(), time.Duration(f.Suspended.Load()))
+
+		// The clock stands still from a moment on.
+		stood := o.At(time.Now())
+		f.StandsAt.Store(int64(stood))
+		check("a second before it stands", o.At(time.Now().Add(-time.Second)), stood-time.Second)
+		time.Sleep(time.Second)
+		check("a second later", o.At(time.Now()), stood)
+		f.StandsAt.Store(0)
+		check("it runs again", o.At(time.Now()), stood+time.Second)
 	})
 	var o Own
 	begin := time.Now()
@@ -67,7 +76,7 @@ func TestOwn(t *testing.T) {
 	if at, date := o.At(begin.Add(time.Second)), o.Date(begin); at != time.Second || date != begin {
 		t.Errorf("without faults: got %v and %v, want 1s and %v", at, date, begin)
 	}
-	if got, want := o.Wall(begin), time.Duration(begin.UnixNano()); got != want || (o.Suspended()-Suspended()).Abs() > time.Second {
+	if got, want := o.Wall(begin.Add(time.Second)), time.Duration(begin.UnixNano()); got != want || (o.Suspended()-Suspended()).Abs() > time.Second {
 		t.Errorf("without faults: got a wall clock of %v, want %v", got, want)
 	}
 }

@@ -162,10 +162,8 @@ func (r *Ring) Sleep(asleep time.Duration, rate float64) {
 			slot.gained -= drift
 		}
 	}
-	if r.Begun {
-		r.last += asleep + drift
-		r.least += asleep
-	}
+	r.last += asleep + drift
+	r.least += asleep
 	r.sum()
 }
 

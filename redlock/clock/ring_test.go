@@ -345,6 +345,72 @@ func TestRingSleeps(t *testing.T) {
 	}
 }
 
+// A ring with readings in several slots keeps, over a suspension, what each of them says: no gain that was none, and every gain that was one.
+func TestRingSleepsWithItsSlots(t *testing.T) {
+	const asleep, hour = time.Minute, time.Hour
+	for _, tt := range []struct {
+		name  string
+		rate  float64
+		ahead []time.Duration // of our clock, each second
+		after time.Duration   // at once after the suspension
+		gain  time.Duration
+		plain time.Duration
+	}{
+		{"in step", 0, []time.Duration{0, 0, 0}, 0, 0, 0},
+		{"a gain meanwhile", 0, []time.Duration{0, 0, 0}, 9 * ms, 9 * ms, 9 * ms},
+		{"as fast as it may be, meanwhile", 0.005, []time.Duration{0, 0, 0}, 300 * ms, 0, 300 * ms},
+		{"a gain before, and one meanwhile", 0, []time.Duration{0, 4 * ms, 4 * ms}, 9 * ms, 9 * ms, 9 * ms},
+		{"a gain before it went back", 0, []time.Duration{0, 8 * ms, 8 * ms}, -time.Second, 8 * ms, 8 * ms},
+		{"a gain before it went back, and before it went back", 0, []time.Duration{0, 8 * ms, -time.Second}, -2 * time.Second, 8 * ms, 8 * ms},
+		{"a gain of before, which the rate allows by now", 0.005, []time.Duration{0, 400 * ms, -time.Second}, -time.Second, 400*ms - 300*ms - 10*ms, 400 * ms},
+	} {
+		var ring Ring
+		at := time.Duration(0)
+		for _, ahead := range tt.ahead {
+			ring.Add(ReadingOf(at, at, hour+at+ahead), tt.rate, ringWait)
+			at += time.Second
+		}
+		ring.Sleep(asleep, tt.rate)
+		at -= time.Second
+		now := ReadingOf(at, at, hour+at+asleep+tt.after)
+		if got := ring.Gain(now, tt.rate); (got - tt.gain).Abs() > 6*ms {
+			t.Errorf("%s: got a gain of %v, want %v", tt.name, got, tt.gain)
+		}
+		ring.Add(now, tt.rate, ringWait)
+		if got := ring.Plain(); (got - tt.plain).Abs() > 2*time.Microsecond {
+			t.Errorf("%s: got a gain of %v without any allowance, want %v", tt.name, got, tt.plain)
+		}
+	}
+}
+
+// What the other one has seen the clock gain, and what it has gained since this one watches, is gained already, and shows with the first reading.
+// Without that a clock is believed that has nearly used up what it may gain.
+func TestGainIsInherited(t *testing.T) {
+	var ring Ring
+	for i, ahead := range []time.Duration{0, -ms, 3 * ms} {
+		at := time.Duration(i) * time.Second
+		ring.Add(ReadingOf(at, at, time.Hour+at+ahead), 0, ringWait)
+	}
+	if got := ring.Plain(); got != 4*ms-time.Microsecond {
+		t.Errorf("got %v gained since the first reading, want 4ms", got)
+	}
+	now := ReadingOf(3*time.Second, 3*time.Second, time.Hour+3*time.Second+3*ms)
+	if ring.Watched(3*time.Second, ringWait) {
+		t.Error("nobody vouches for the time before")
+	}
+	vouched := ring
+	if vouched.Vouch(); !vouched.Watched(3*time.Second, ringWait) {
+		t.Error("somebody vouches for the time before, and it does not count")
+	}
+	ring.Inherit(5*ms, now, 0, ringWait)
+	if got := ring.Gain(now, 0); got != 9*ms-time.Microsecond {
+		t.Errorf("got a gain of %v, want 5ms of the other one and 4ms since", got)
+	}
+	if !ring.Watched(3*time.Second, ringWait) || ring.Plain() > 0 {
+		t.Errorf("watched: %v, %v gained since; want that it begins anew, and that the time before is watched", ring.Watched(3*time.Second, ringWait), ring.Plain())
+	}
+}
+
 func TestVouched(t *testing.T) {
 	const skew = time.Second
 	for _, tt := range []struct {

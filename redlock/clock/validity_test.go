@@ -43,3 +43,23 @@ func TestPaddedCoversTheDrift(t *testing.T) {
 		}
 	}
 }
+
+// A lock lives for max_ttl on the holder's clock, which may be slower than all, and longer on a master's, which may be slower than that: twice the
+// drift. A quarter of the drift is for two clients that both watch a master.
+func TestQuarantineOf(t *testing.T) {
+	for _, tt := range []struct {
+		maxTTL time.Duration
+		d      Drift
+		want   time.Duration
+	}{
+		{time.Minute, Drift{0.01, 500 * ms}, time.Minute + 2*(600+500)*ms + 10*ms},
+		{24 * time.Hour, Drift{0.01, 10 * ms}, 24*time.Hour + 2*(864_000+10)*ms + 10*ms},
+	} {
+		if got := QuarantineOf(tt.maxTTL, tt.d); got != tt.want {
+			t.Errorf("%v, %+v: got %v, want %v", tt.maxTTL, tt.d, got, tt.want)
+		}
+		if got := Allowed(time.Hour, tt.d.Rate()); got != 27*time.Second {
+			t.Errorf("%+v: a clock may gain %v in an hour, want three quarters of the drift", tt.d, got)
+		}
+	}
+}
