@@ -224,15 +224,15 @@ func (q *memberRequest) seat(ctx context.Context, n *member.Situation, child *me
 	found := survey.Ask(ctx, map[int]conn.Master{s.Number: at}, survey.Patience{Enough: 1}, o)
 	defer found.Close()
 	f := found.Reports[0]
-	same := m.Replace != "" && s.Memory == f.State.Memory && f.OK()
+	same := s.Memory == f.State.Memory
 	switch {
-	case f.Err != nil && conn.IsRefused(f.Err):
+	case conn.IsRefused(f.Err):
 		return "", fmt.Errorf("the master at %s cannot be seated: %w; fix that, or name another master", m.Addr, f.Err)
 	case f.Err != nil:
 		return "", fmt.Errorf("the master at %s cannot be seated: %w; see that a Redis runs there and can be reached from here, or name another address", m.Addr, f.Err)
 	case f.OfAnotherFleet(r) != "":
 		return "", fmt.Errorf("the master at %s cannot be seated: %s: name another master, or, if that fleet is gone, run FLUSHALL on this one", m.Addr, f.OfAnotherFleet(r))
-	case !f.State.Fresh && f.State.Record.SameLineage(r.ID()) && f.State.Record.Version > r.Version:
+	case f.State.Record.SameLineage(r.ID()) && f.State.Record.Version > r.Version:
 		// It cannot learn what the others have chosen, so it would never vote.
 		return "", fmt.Errorf("the master at %s cannot be seated: it shows version %d of the membership, and the masters have version %d: run FLUSHALL on it",
 			m.Addr, f.State.Record.Version, r.Version)
@@ -260,7 +260,7 @@ func (q *memberRequest) seat(ctx context.Context, n *member.Situation, child *me
 		}
 	}
 	fewer := ""
-	if before := r.Seat(s.Number); before == nil && child.Quorum() > r.Quorum() || before != nil && n.Votes(before) {
+	if before := r.Seat(s.Number); child.Quorum() > r.Quorum() || before != nil && n.Votes(before) {
 		fewer = "; until it votes, one master fewer may fail"
 	}
 	becomes := "is the master at " + m.Addr + ", which votes"

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -33,6 +34,18 @@ type scene struct {
 	paths []*memmaster.Link
 	host  *hostOfScene
 	log   *bytes.Buffer
+	open  atomic.Int64 // connections to the masters
+}
+
+// countedConn is one of them.
+type countedConn struct {
+	net.Conn
+	closed func()
+}
+
+func (c *countedConn) Close() error {
+	c.closed()
+	return c.Conn.Close()
 }
 
 // hostOfScene stands for the engine.
@@ -117,7 +130,12 @@ func onNewMasters(t *testing.T, n int, test func(s *scene), change ...func(o *me
 func (s *scene) dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	for i, path := range s.paths {
 		if n := fmt.Sprint(i + 1); addr == "m"+n || addr == "alias"+n {
-			return path.Dial(ctx, network, addr)
+			c, err := path.Dial(ctx, network, addr)
+			if err != nil {
+				return nil, err
+			}
+			s.open.Add(1)
+			return &countedConn{c, sync.OnceFunc(func() { s.open.Add(-1) })}, nil
 		}
 	}
 	return nil, errors.New("no such host")

@@ -31,11 +31,21 @@ func (s *scene) took() time.Duration {
 	return time.Since(began)
 }
 
-// settled has the masters at these places settle on a record, each with the memory that it has.
+// runID names the process of a master.
+func (s *scene) runID(i int) string {
+	_, id, _ := strings.Cut(s.Do(i, "INFO", "server").(string), "run_id:")
+	id, _, _ = strings.Cut(id, "\r\n")
+	return id
+}
+
+// settleOn has the masters at these places settle on a record, each with the memory that it has.
 func (s *scene) settleOn(r *member.Record, places ...int) {
 	s.Helper()
 	for _, i := range places {
-		memory, _, _ := strings.Cut(s.Do(i, "HGET", lua.MembersKey, "v").(string), " ")
+		memory, _, _ := strings.Cut(s.shows(i, "v"), " ")
+		if memory == "" {
+			memory = member.NewMemory(s.runID(i))
+		}
 		s.Do(i, "HSET", lua.MembersKey, "v", r.ShownBy(memory), "r", r.Text)
 	}
 }
@@ -136,9 +146,7 @@ func TestAddressesAreConfirmed(t *testing.T) {
 		s.look()
 		var want []string
 		for _, i := range []int{0, 1, 3, 4} {
-			_, id, _ := strings.Cut(s.Do(i, "INFO", "server").(string), "run_id:")
-			id, _, _ = strings.Cut(id, "\r\n")
-			want = append(want, id)
+			want = append(want, s.runID(i))
 		}
 		slices.Sort(want)
 		slices.Sort(s.host.confirmed)
@@ -629,4 +637,48 @@ func TestRun(t *testing.T) {
 			s.Errorf("a dry run: got %q, %v, max_ttl %v", what, err, s.current().MaxTTL)
 		}
 	})
+}
+
+// No look leaves a connection open, whatever it finds: masters would run out of them.
+func TestLooksLeaveNoConnection(t *testing.T) {
+	for name, prepare := range map[string]func(s *scene){
+		"nothing":       func(s *scene) {},
+		"one is behind": func(s *scene) { s.settleOn(fleettest.Demotes(s.record, 1), 0, 1) },
+		"it does not know of three steps": func(s *scene) {
+			s.settleOn(changed(s.record, func(r *member.Record) { r.Version, r.Parent, r.Seats[1].Addr = 3, r.Digest, "m4" }), 0, 1, 3)
+		},
+		"all forget": func(s *scene) { s.forget() },
+		"two forget, and one shows a later record with another master": func(s *scene) {
+			s.forget(1, 2)
+			s.settleOn(changed(s.record, func(r *member.Record) { r.Version, r.Parent, r.Seats[1].Addr = 3, r.Digest, "m4" }), 0)
+		},
+		"one hangs": func(s *scene) { s.hang(2) },
+	} {
+		onScene(t, 4, func(s *scene) {
+			s.settle()
+			prepare(s)
+			for range 5 {
+				time.Sleep(s.look())
+				synctest.Wait()
+				if n := s.open.Load(); n != 0 {
+					s.Errorf("%s: a look leaves %d connections open", name, n)
+				}
+			}
+		}, named(3))
+	}
+}
+
+// Two have forgotten. The one that remembers shows a later record than this client has seen, with another master in a seat: the founding asks that
+// one, and seats it. It is not a member by the record of before.
+func TestFoundingAsksTheMastersOfTheLaterRecord(t *testing.T) {
+	onScene(t, 4, func(s *scene) {
+		r := s.settle()
+		s.forget(1, 2)
+		s.settleOn(changed(r, func(r *member.Record) { r.Version, r.Parent, r.Seats[1].Addr = 3, r.Digest, "m4" }), 0)
+		got, _ := s.foundAgain()
+		memory, _, _ := strings.Cut(s.shows(3, "v"), " ")
+		if one := got.Seats[1]; one.Addr != "m4" || one.Memory != memory || memory == "" {
+			s.Errorf("got the seat %+v, want the master at m4, with the memory %s", one, memory)
+		}
+	}, named(3))
 }
