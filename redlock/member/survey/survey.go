@@ -95,11 +95,8 @@ func Ask(ctx context.Context, masters map[int]conn.Master, p Patience, opts memb
 		case <-over:
 		case <-late:
 		}
-		cancel()
-		over, late = nil, nil
-		p.Enough, p.Fewer = len(masters)+1, 0
+		cancel() // the others answer at once
 	}
-	s.asking.Wait()
 	slices.SortFunc(s.Reports, func(a, b *member.Report) int { return a.Place - b.Place })
 	for _, f := range s.Reports {
 		if twin := s.TwinOf(f); twin != nil {
