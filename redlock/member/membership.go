@@ -56,16 +56,10 @@ const RaisedField = "raised"
 func RaisedBy(s *Survey, r *Record) string {
 	for _, f := range VotersOf(s, r) {
 		if by := f.Fields[RaisedField]; by != "" {
-			return RaisedText(by)
+			return conn.Sanitize(by)
 		}
 	}
 	return ""
-}
-
-// RaisedText bounds what is said there.
-func RaisedText(by string) string {
-	const most = 300
-	return conn.Sanitize(by[:min(len(by), most)])
 }
 
 // Voters is how many masters have a vote.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"redlockd/redlock/clock"
+	"redlockd/redlock/conn"
 	"redlockd/redlock/loglimit"
 	"redlockd/redlock/lua"
 	"redlockd/redlock/member"
@@ -262,7 +263,7 @@ func (m *Coordinator) advance(ctx context.Context, s *survey.Masters, r *member.
 	}
 	if by := m.host.WantedBy(); by != "" && d.Child.Ceiling > r.Ceiling {
 		for _, f := range member.VotersOf(s.Survey, r) {
-			f.Conn.Redis.HSet(ctx, lua.MembersKey, member.RaisedField, member.RaisedText(by))
+			f.Conn.Redis.HSet(ctx, lua.MembersKey, member.RaisedField, conn.Sanitize(by))
 		}
 	}
 	if !m.raiseFloors(ctx, n, d.Raise) {
