@@ -316,7 +316,7 @@ func (m *Coordinator) join(ctx context.Context, s *member.Survey) (best *member.
 	fleet, wrong := s.Fleet(o)
 	leads := s.Settled()
 	var match func(r *member.Record) bool
-	if own != nil && (fleet == "" || fleet == own.Fleet() || s.Shows(own.Fleet())) { //mutant:a-client-leaves-its-fleet
+	if own != nil && (fleet == "" || s.Shows(own.Fleet())) { //mutant:a-client-leaves-its-fleet
 		match = func(r *member.Record) bool { return r.Follows(own) }
 		named := survey.Ask(ctx, o.Places(), survey.Patience{Enough: len(o.Masters), Grace: survey.Grace}, o)
 		leads = append(leads, named.Settled()...)

@@ -115,13 +115,14 @@ func onNewMasters(t *testing.T, n int, test func(s *scene), change ...func(o *me
 		for _, c := range change {
 			c(&o)
 		}
-		s.host = &hostOfScene{opts: &o}
+		s.host = &hostOfScene{}
 		own := &clock.Own{Faults: &clock.Faults{}}
 		own.Start(time.Now())
 		ctx, cancel := context.WithCancel(f.Context())
 		var running sync.WaitGroup
 		f.Cleanup(func() { cancel(); running.Wait() })
 		s.Coordinator = New(s.host, o, own, ctx, &running)
+		s.host.opts = &s.opts
 		test(s)
 	})
 }

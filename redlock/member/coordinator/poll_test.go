@@ -174,23 +174,6 @@ func TestSettingsThatLeadToNoFleet(t *testing.T) {
 	})
 }
 
-// Settings that name another database than the membership must not join it: locks in two databases do not exclude each other.
-func TestSettingsOfAnotherDatabase(t *testing.T) {
-	onScene(t, 3, func(s *scene) {
-		s.opts.Masters = slices.Clone(s.opts.Masters)
-		s.host.opts = &s.opts
-		o := s.opts
-		for i := range s.opts.Masters {
-			s.opts.Masters[i].DB = 1
-		}
-		s.look()
-		if s.record != nil || !strings.Contains(s.problem, "database") {
-			s.Errorf("got the record %v, %q; want that it is not joined", s.record, s.problem)
-		}
-		o.Masters = nil
-	})
-}
-
 // Brand-new masters get a membership of learners, when all are there; the first wait is founding_wait at least.
 func TestFirstFounding(t *testing.T) {
 	onNewMasters(t, 3, func(s *scene) {
