@@ -318,7 +318,7 @@ func (m *Coordinator) join(ctx context.Context, s *member.Survey) (best *member.
 	var match func(r *member.Record) bool
 	if own != nil && (fleet == "" || s.Shows(own.Fleet())) { //mutant:a-client-leaves-its-fleet
 		match = func(r *member.Record) bool { return r.Follows(own) }
-		named := survey.Ask(ctx, o.Places(), survey.Patience{Enough: len(o.Masters), Grace: survey.Grace}, o)
+		named := survey.Ask(ctx, o.Places(), survey.Patience{Enough: len(o.Masters)}, o)
 		leads = append(leads, named.Settled()...)
 		named.Close()
 	} else if fleet == "" {
@@ -446,8 +446,7 @@ func (m *Coordinator) propose(ctx context.Context, s *survey.Masters, parent *me
 		}
 		return o.Heartbeat
 	}
-	ours := chosen.Digest == d.Child.Digest
-	if !ours {
+	if chosen.Digest != d.Child.Digest {
 		d = member.Decision{Child: chosen}
 	}
 	for one := range chosen.EachSeat() {
@@ -462,7 +461,7 @@ func (m *Coordinator) propose(ctx context.Context, s *survey.Masters, parent *me
 	m.adopt(chosen, d.Changes)
 	s.Teach(ctx, chosen.Among(s.Reports), chosen)
 	m.host.Recheck()
-	if ours && d.Asked { //mutant:a-founding-is-taken-for-the-change
+	if d.Asked { //mutant:a-founding-is-taken-for-the-change
 		m.request.reply(m.request.what, nil)
 		m.request = nil
 	}
@@ -491,7 +490,7 @@ func (m *Coordinator) found(ctx context.Context, s *survey.Masters, base *member
 	// masters have forgotten that, too.
 	at := m.host.FollowedAt()
 	m.own.Look()
-	if base != nil && base == m.record && !at.IsZero() && time.Since(at)+m.own.SleptSince(at) <= member.FollowedFor(base.Wait) { //mutant:a-proxy-that-was-cut-off-founds-with-its-own-wait
+	if base == m.record && !at.IsZero() && time.Since(at)+m.own.SleptSince(at) <= member.FollowedFor(base.Wait) { //mutant:a-proxy-that-was-cut-off-founds-with-its-own-wait
 		o.FoundingWait = 0
 	}
 	f, why := s.Founding(base, o)

@@ -305,6 +305,100 @@ func TestPatienceOfAFounding(t *testing.T) {
 	})
 }
 
+// Of three one has forgotten and one is silent: it may come back and be a quorum with the one that remembers. The founding waits for it as long as
+// it would have the fleet wait itself, from when it was heard last, whatever the settings say of a first founding.
+func TestSilenceOfAMember(t *testing.T) {
+	onScene(t, 3, func(s *scene) {
+		r := s.settle()
+		time.Sleep(10 * time.Second)
+		s.look() // all are heard
+		heard := time.Now()
+		time.Sleep(20 * time.Second)
+		s.forget(1)
+		s.paths[2].Partition()
+		defer s.paths[2].Heal()
+		s.foundAgain()
+		if took := time.Since(heard); took < r.Wait || took > r.Wait+3*time.Second {
+			s.Errorf("founded %v after it was heard, want after %v", took, r.Wait)
+		}
+		if log := s.log.String(); !strings.Contains(log, `change="founded: the masters are new, or too many have forgotten"`+"\n") {
+			s.Errorf("got the log %s", log)
+		}
+	}, func(o *member.Options) { o.FoundingWait = 10 * time.Minute })
+}
+
+// Other redlockds hear a memory that is listed, and this client finds another one at the address: it founds nothing, because its way there may be
+// wrong.
+func TestFoundingIsVetoed(t *testing.T) {
+	onScene(t, 5, func(s *scene) {
+		s.settle()
+		s.forget(2, 4)
+		s.Masters[3].Crash(false) // it is another process
+		s.Masters[3].Restart()
+		hear := func(age time.Duration) {
+			for i := range 2 {
+				s.Do(i, "HSET", lua.MembersKey, member.HeardField(3), time.Now().Add(-age).UnixMilli())
+			}
+		}
+		for range 20 {
+			hear(100 * time.Millisecond)
+			time.Sleep(max(s.look(), pollPause))
+		}
+		if all, _ := s.Membership(); s.record.Generation != 1 || all.Problem != "m4 is heard by another redlockd and shows another memory here: see what its address means on both machines" {
+			s.Errorf("got generation %d, %q; want that nothing is founded, and why", s.record.Generation, all.Problem)
+		}
+		if r, _ := s.foundAgain(); r.Generation != 2 {
+			s.Errorf("nobody hears it any more: got generation %d", r.Generation)
+		}
+	})
+}
+
+// One master alone says how long waits were: the log names it, because nobody can tell whether it lies.
+func TestWaitOfOneMaster(t *testing.T) {
+	onScene(t, 3, func(s *scene) {
+		own := s.settle()
+		s.forget(1, 2)
+		s.settleOn(changed(own, func(r *member.Record) { r.Version, r.Parent, r.Wait = 1, r.Digest, 2*time.Hour }), 0)
+		s.foundAgain()
+		if log := s.log.String(); !strings.Contains(log, "change=\"founded: the masters are new, or too many have forgotten; m1 alone remembers that waits were 2h0m0s\"") {
+			s.Errorf("got the log %s", log)
+		}
+	})
+}
+
+// A founding that is not wanted any more, because enough masters remember again, begins its patience anew the next time.
+func TestPatienceBeginsAnew(t *testing.T) {
+	onScene(t, 3, func(s *scene) {
+		r := s.settle()
+		s.forget(1, 2)
+		s.look()
+		if s.foundable.IsZero() {
+			s.Fatal("no founding is ahead")
+		}
+		for _, i := range []int{1, 2} {
+			s.Do(i, "HSET", lua.MembersKey, "v", r.ShownBy(r.Seats[i].Memory), "r", r.Text)
+		}
+		if s.look(); !s.foundable.IsZero() || s.record.Generation != 1 {
+			s.Errorf("all remember again: a founding is ahead since %v", s.foundable)
+		}
+	})
+}
+
+// Masters say that a wait began long ago: that is known as soon as the record is.
+func TestWaitOfTheStamps(t *testing.T) {
+	onScene(t, 3, func(s *scene) {
+		next := fleettest.Demotes(s.settle(), 1)
+		s.settleOn(next, 0, 1, 2)
+		for i := range s.Masters {
+			s.Do(i, "HSET", lua.MembersKey, next.StampField(next.Seat(1)), time.Now().Add(-30*time.Second).UnixMilli())
+		}
+		s.look()
+		if got, want := s.Left(1), next.Quarantine(s.opts.Drift)+2*s.opts.ClockSkewMax-30*time.Second; s.record.Version != 1 || got != want {
+			s.Errorf("version %d: got %v left, want %v", s.record.Version, got, want)
+		}
+	})
+}
+
 // A master that forgets again and again changes the record after a second, after two, four … at most, and after a second again when it was
 // quiet for so long.
 func TestPausesOfASeat(t *testing.T) {
@@ -396,6 +490,7 @@ func TestCeilingInUse(t *testing.T) {
 		if n := weigh(s.record); n.InUse != 5*time.Minute {
 			s.Errorf("another step: got %v in use, want what was asked for here", n.InUse)
 		}
+		time.Sleep(24 * time.Hour)
 		s.adopt(changed(high, func(r *member.Record) { r.Version, r.Parent, r.Ceiling = 3, r.Digest, 20*time.Minute }), nil)
 		if n := weigh(s.record); n.InUse != 20*time.Minute {
 			s.Errorf("another ceiling: got %v in use, want all of it", n.InUse)
@@ -455,7 +550,7 @@ func TestChangeWithoutAMembership(t *testing.T) {
 		if s.request != nil {
 			s.Error("the change still waits")
 		}
-		if all, _ := s.Membership(); !strings.HasPrefix(all.Problem, "1 of 3 masters can be reached") {
+		if all, _ := s.Membership(); !strings.HasPrefix(all.Problem, "1 of 3 masters can be reached") || strings.Contains(all.Problem, ", in ") {
 			s.Errorf("people are told: %q", all.Problem)
 		}
 		s.paths[0].Heal()
@@ -467,7 +562,7 @@ func TestChangeWithoutAMembership(t *testing.T) {
 func TestMembershipForPeople(t *testing.T) {
 	onScene(t, 3, func(s *scene) {
 		all, places := s.Membership()
-		if all.Known || places != nil || all.MaxTTL != time.Hour || all.Ceiling != time.Minute {
+		if s.Left(0) != 0 || all.Known || places != nil || all.MaxTTL != time.Hour || all.Ceiling != time.Minute {
 			s.Errorf("without a record: got %+v, %v; want the settings", all, places)
 		}
 		r := s.settle()
@@ -489,12 +584,17 @@ func TestMembershipForPeople(t *testing.T) {
 		if all.Settled || all.Problem != "" || all.Seats[0].Left != 0 || all.Seats[1].Left != left || all.Seats[2].Left != left {
 			s.Errorf("another record: got %+v; want %v of the waits left", all, left)
 		}
+		s.recoveries = map[int]*recovery{0: {problem: "a voter"}, 1: {problem: "too few"}}
+		all, _ = s.Membership()
+		if all.Seats[0].Copying != nil || all.Seats[1].Copying == nil || all.Seats[1].Copying.Problem != "too few" {
+			s.Errorf("got %+v and %+v of copies; want that of the learner alone", all.Seats[0].Copying, all.Seats[1].Copying)
+		}
 		for place, want := range []time.Duration{0, left, 0, 0} {
 			if got := s.Left(place); got != want {
 				s.Errorf("place %d: got %v left before it votes, want %v", place, got, want)
 			}
 		}
-		if log := s.log.String(); strings.Count(log, "msg=membership version") != 2 || strings.Count(log, "change=") != 1 || !strings.Contains(log, `change="m2 becomes a learner"`) {
+		if log := s.log.String(); strings.Count(log, "msg=membership version") != 2 || strings.Count(log, "change=") != 1 || strings.Count(log, "the settings differ from the membership") != 1 || !strings.Contains(log, `change="m2 becomes a learner"`) {
 			s.Errorf("got the log %s; want a line for each record, and what changes where it is known", log)
 		}
 	}, func(o *member.Options) { o.MaxTTL = time.Hour })

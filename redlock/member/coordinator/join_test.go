@@ -56,6 +56,7 @@ func TestWhoWasAwayFollows(t *testing.T) {
 		{"one master leads to it", []int{0, 1, 2}, []int{0, 1}, nil, nil, []int{2, 3, 4}, nil, nil, true},
 		{"the settings lead to it", []int{0, 1, 2}, []int{0, 1, 2}, nil, []int{3, 4, 5}, []int{3, 4, 5}, nil, nil, true},
 		{"the settings lead to it, and all of its own have forgotten", []int{0, 1, 2}, nil, []int{0, 1, 2}, []int{3, 4, 5}, []int{3, 4, 5}, nil, nil, true},
+		{"it has one master", []int{0}, []int{0}, nil, []int{1}, []int{1}, nil, nil, true},
 		{"nobody leads to it", []int{0, 1, 2}, []int{0, 1, 2}, nil, nil, []int{3, 4, 5}, nil, nil, false},
 		{"a later founding, at which more stand", []int{0, 1, 2, 3, 4}, []int{3, 4}, nil, nil, []int{2, 5, 6}, nil, laterFounding, true},
 		{"a later founding, at which as many stand", []int{0, 1, 2, 3, 4}, []int{3, 4}, nil, nil, []int{2, 5, 6}, []int{6}, laterFounding, false},

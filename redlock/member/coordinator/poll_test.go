@@ -12,6 +12,7 @@ import (
 
 	"redlockd/redlock/lua"
 	"redlockd/redlock/member"
+	"redlockd/redlock/member/copying"
 	"redlockd/redlock/member/fleettest"
 	"redlockd/redlock/member/survey"
 )
@@ -71,8 +72,9 @@ func TestPatienceWithAMasterThatHangs(t *testing.T) {
 		{"it has answered until now", true, 3, false, 750 * time.Millisecond},
 		{"an operator waits for what all say", true, 2, true, 750 * time.Millisecond},
 	} {
-		onScene(t, 3, func(s *scene) {
+		onScene(t, 5, func(s *scene) {
 			s.settle()
+			s.opts.Masters = s.opts.Masters[:5] // what the settings name by now decides nothing
 			s.host.answering = tt.answering
 			if tt.request {
 				s.request = asked(Change{SetMaxTTL: 30 * time.Second})
@@ -81,7 +83,7 @@ func TestPatienceWithAMasterThatHangs(t *testing.T) {
 			if got := s.took(); got != tt.want {
 				s.Errorf("%s: a look takes %v, want %v", tt.name, got, tt.want)
 			}
-		})
+		}, named(3))
 	}
 }
 
@@ -220,24 +222,28 @@ func TestSilenceAtAFirstFounding(t *testing.T) {
 // Somebody chose the next record and has told this client alone: it tells the masters, and looks at them again at once. One that shows an older
 // record is told as well, and lanes are asked to look there.
 func TestWhoIsBehindIsTold(t *testing.T) {
-	for _, behind := range [][]int{{0, 1, 2}, {2}} {
+	for _, behind := range [][]int{{0, 1, 2}, {2}, {0}, {}} {
 		onScene(t, 3, func(s *scene) {
 			r := s.settle()
+			if slices.Equal(behind, []int{0}) { // the quorum needs the one that is behind
+				s.Masters[1].Crash(true)
+				defer s.Masters[1].Restart()
+			}
 			next := fleettest.Demotes(r, 1)
 			for i := range s.Masters {
-				if !slices.Contains(behind, i) {
+				if !slices.Contains(behind, i) && (i != 1 || len(behind) != 1 || behind[0] != 0) {
 					s.settleOn(next, i)
 				}
 			}
 			s.adopt(next, nil)
 			s.host.rechecks = 0
 			again := s.look()
-			for i := range s.Masters {
+			for _, i := range behind {
 				if !strings.HasSuffix(s.shows(i, "v"), next.ID().String()) {
 					s.Errorf("%v were behind: m%d shows %q, want version 1", behind, i+1, s.shows(i, "v"))
 				}
 			}
-			if all := len(behind) == 3; all && again > time.Microsecond || !all && s.host.rechecks != 1 {
+			if few := len(behind) == 3 || slices.Contains(behind, 0); few && again > time.Microsecond || !few && s.host.rechecks != len(behind) {
 				s.Errorf("%v were behind: looks again in %v, lanes were asked %d times to look", behind, again, s.host.rechecks)
 			}
 		})
@@ -270,6 +276,68 @@ func TestStepOfAnotherIsFinishedFirst(t *testing.T) {
 			s.Error("then: not settled")
 		}
 	})
+}
+
+// Also where nobody asks for anything: until it is finished, two masters have no vote.
+func TestStepOfAnotherIsFinished(t *testing.T) {
+	onScene(t, 3, func(s *scene) {
+		r := s.settle()
+		child := fleettest.Demotes(r, 2)
+		s.Do(0, "HSET", lua.MembersKey, "v", r.ShownBy(r.Seats[0].Memory)+" ? 00000001.0000000000000000 "+child.Digest, "a", child.Text)
+		s.look()
+		if s.record.Version != 1 || s.record.Voters() != 3 {
+			s.Errorf("got version %d with %d voters, want a step that changes nothing: one of three was no quorum", s.record.Version, s.record.Voters())
+		}
+	})
+}
+
+// A step is asked for, and the masters choose what another client has begun: the operator is not told that it was made, and the log does not say so.
+func TestAnotherStepIsChosen(t *testing.T) {
+	onScene(t, 3, func(s *scene) {
+		r := s.settle()
+		theirs := fleettest.Demotes(r, 2)
+		for i := range 2 {
+			s.Do(i, "HSET", lua.MembersKey, "v", r.ShownBy(r.Seats[i].Memory)+" ? 00000001.0000000000000000 "+theirs.Digest, "a", theirs.Text)
+		}
+		s.request = asked(Change{SetMaxTTL: 30 * time.Second})
+		s.log.Reset()
+		s.host.rechecks = 0
+		s.propose(s.Context(), s.ask(), r, member.Decision{Child: fleettest.Demotes(r, 1), Changes: []string{"ours"}, Asked: true})
+		if s.record.Digest != theirs.Digest || len(s.request.done) != 0 || strings.Contains(s.log.String(), "ours") || s.host.rechecks != 1 {
+			s.Errorf("got version %d, the operator is told: %v, the log %q, lanes were asked to look %d times", s.record.Version, len(s.request.done) > 0, s.log, s.host.rechecks)
+		}
+	})
+}
+
+// Only a learner that was listed, or has lost its vote, in this step waits before its seat changes again.
+func TestWhoPauses(t *testing.T) {
+	onScene(t, 6, func(s *scene) {
+		s.settle()
+		step := func(what string, want string, change func(r *member.Record)) {
+			s.pauses = make(map[int]reseatPause)
+			s.propose(s.Context(), s.ask(), s.record, member.Decision{Child: changed(s.record.Child(), change)})
+			got := ""
+			for place := range 7 {
+				if _, pauses := s.pauses[place]; pauses {
+					got += s.record.Seat(place).Name + " "
+				}
+			}
+			if got != want {
+				s.Errorf("%s: %q pause, want %q", what, got, want)
+			}
+		}
+		s.settleOn(s.record, 5) // it has a memory
+		memory, _, _ := strings.Cut(s.shows(5, "v"), " ")
+		step("a voter loses its vote", "m2 ", func(r *member.Record) { r.Seats[1].State, r.Seats[1].Since = member.Learner, r.Version })
+		step("max_ttl is raised", "", func(r *member.Record) { r.MaxTTL += time.Minute })
+		step("a seat leaves", "", func(r *member.Record) {
+			r.Seats[2].Memory, r.Seats[2].State, r.Seats[2].Since = "", member.Leaving, r.Version
+		})
+		step("a seat is added", "m6 ", func(r *member.Record) {
+			r.Roster++
+			r.Seats = append(r.Seats, member.Seat{Number: 5, Name: "m6", Addr: "m6", Memory: memory, State: member.Learner, Since: r.Version})
+		})
+	}, named(5))
 }
 
 // A change that needs nothing is answered, and not asked for again. Its poll goes on with what else is due.
@@ -408,6 +476,10 @@ func TestWhoRaisedTheCeiling(t *testing.T) {
 		if all, _ := s.Membership(); all.RaisedBy != s.host.wantedBy {
 			s.Errorf("people are told that %q raised it", all.RaisedBy)
 		}
+		s.record = changed(s.record, func(r *member.Record) { r.Ceiling = time.Minute })
+		if all, _ := s.Membership(); all.RaisedBy != "" {
+			s.Errorf("at the lowest ceiling people are told that %q raised it", all.RaisedBy)
+		}
 	}, func(o *member.Options) { o.MaxTTL = time.Hour })
 }
 
@@ -439,6 +511,7 @@ func TestFloorsAreRaisedFirst(t *testing.T) {
 			if tt.spoil != nil {
 				tt.spoil(s, n)
 			}
+			logged := s.log.Len()
 			if got := s.raiseFloors(s.Context(), n, tt.places); got != tt.want {
 				s.Errorf("%s: got %v, want %v", tt.name, got, tt.want)
 			}
@@ -447,6 +520,9 @@ func TestFloorsAreRaisedFirst(t *testing.T) {
 				if raised := slices.Contains(tt.places, i); tt.want && (floor == "12345") != raised {
 					s.Errorf("%s: m%d has the floor %q; want it raised: %v", tt.name, i+1, floor, raised)
 				}
+			}
+			if tt.want && s.log.Len() != logged {
+				s.Errorf("%s: got the log %s", tt.name, s.log.String()[logged:])
 			}
 			if far := strings.Contains(tt.name, "clock"); far != strings.Contains(s.problem, "it must refuse all fences of before") {
 				s.Errorf("%s: people are told %q", tt.name, s.problem)
@@ -529,6 +605,14 @@ func TestPause(t *testing.T) {
 			n.Wanted, s.ceilingWanted = n.Record.Ceiling+1, time.Now().Add(-2*heartbeat)
 		}, heartbeat},
 		{"as high as it is", func(s *scene, n *member.Situation) { n.Wanted = n.Record.Ceiling }, 1500 * time.Millisecond},
+		{"a seat that leaves, whose master answers", func(s *scene, n *member.Situation) {
+			n.Record = changed(n.Record, func(r *member.Record) { r.Seats[1].Memory, r.Seats[1].State = "", member.Leaving })
+			s.waits = nil
+		}, 1500 * time.Millisecond},
+		{"a learner that is copied to", func(s *scene, n *member.Situation) {
+			s.recoveries = map[int]*recovery{1: {copy: new(copying.Copy)}}
+			s.Cleanup(func() { s.recoveries = nil })
+		}, 1500 * time.Millisecond},
 		{"a learner that nobody copies to", func(s *scene, n *member.Situation) { s.recoveries = map[int]*recovery{1: {}} }, 2 * heartbeat},
 	} {
 		onScene(t, 3, func(s *scene) {
@@ -555,7 +639,11 @@ func TestPause(t *testing.T) {
 			s.Errorf("a second before the wait ends: looks again in %v, version %d", again, s.record.Version)
 		}
 		n := &member.Situation{Record: next, Survey: s.ask().Survey}
-		time.Sleep(time.Second)
+		time.Sleep(100 * time.Millisecond)
+		if got := s.pause(n); got != 900*time.Millisecond {
+			s.Errorf("a second before the wait ends, a tenth of a second later: looks again in %v, want 900ms", got)
+		}
+		time.Sleep(900 * time.Millisecond)
 		n.Survey.Began = time.Now()
 		for _, f := range n.Survey.Reports {
 			f.Clock = f.Clock.Add(time.Second)
@@ -658,8 +746,13 @@ func TestFoundingAsksTheMastersOfTheLaterRecord(t *testing.T) {
 		r := s.settle()
 		s.forget(1, 2)
 		s.settleOn(changed(r, func(r *member.Record) { r.Version, r.Parent, r.Seats[1].Addr = 3, r.Digest, "m4" }), 0)
+		late := func() time.Duration { return time.Millisecond }
+		s.paths[2].SetDelay(late, late)
 		got, _ := s.foundAgain()
 		memory, _, _ := strings.Cut(s.shows(3, "v"), " ")
+		if got.Seats[2].Memory == "" {
+			s.Error("m3, which answers a little later, is no member")
+		}
 		if one := got.Seats[1]; one.Addr != "m4" || one.Memory != memory || memory == "" {
 			s.Errorf("got the seat %+v, want the master at m4, with the memory %s", one, memory)
 		}
