@@ -143,6 +143,9 @@ var equivalent = map[string]map[string]string{
 		"ParseState: never: len(v) > StateMax":    "nothing so long has the form: the bound spares reading it",
 		"ParseState: >= for >: len(v) > StateMax": "nothing so long has the form: the bound spares reading it",
 	},
+	"member/silence.go": {
+		"HeardAt.MayComeBack: 1: 0 #2": "a nanosecond",
+	},
 	"member/plan.go": {
 		"Situation.Next: operand dropped: s.State == Learner": "who shows the record and is no voter is a learner: other seats have no memory",
 		"Situation.Floor: 1: 0 #3":                            "no fence is below 1",

@@ -168,7 +168,7 @@ func (s *Survey) WhoBelongs(addrs map[string][]string) string {
 		if fleet != "" {
 			to = " to fleet " + fleet
 		}
-		if at := slices.IndexFunc(s.Reports, func(f *Report) bool { return f.OK() && f.Known() != nil && f.Known().Fleet() == fleet }); at >= 0 {
+		if at := slices.IndexFunc(s.Reports, func(f *Report) bool { return f.Known() != nil && f.Known().Fleet() == fleet }); at >= 0 {
 			to += " (" + SeatNames(s.Reports[at].Known()) + ")"
 		}
 		parts = append(parts, strings.Join(addrs[fleet], ", ")+to)
@@ -179,7 +179,7 @@ func (s *Survey) WhoBelongs(addrs map[string][]string) string {
 // Untaught are the masters that the record lists and that show an older one.
 func (s *Survey) Untaught(r *Record) (list []*Report) {
 	for _, f := range s.Reports {
-		if f.lists(r) && (f.State.Fresh || f.State.Record != r.ID() && r.NewerThan(f.State.Record)) {
+		if f.lists(r) && r.NewerThan(f.State.Record) {
 			list = append(list, f)
 		}
 	}
@@ -190,7 +190,7 @@ func (s *Survey) Untaught(r *Record) (list []*Report) {
 // and no child of it is under way. They cannot learn r.
 func (s *Survey) Strays(r *Record) (list []*Report) {
 	for _, f := range s.Reports {
-		if id := f.State.Record; f.OK() && !f.State.Fresh && !f.Foreign(r) && id != r.ID() && !r.NewerThan(id) {
+		if id := f.State.Record; f.OK() && !f.Foreign(r) && id != r.ID() && !r.NewerThan(id) {
 			list = append(list, f)
 		}
 	}

@@ -65,7 +65,7 @@ func (f *Report) Minority() (list []MinorityLock) {
 	for line := range strings.Lines(text) {
 		var ms int64
 		one := MinorityLock{By: conn.Sanitize(f.Master.SeatName())}
-		if n, err := fmt.Sscanf(line, "%d %s %q %q\n", &ms, &one.Digest, &one.On, &one.Resource); n < 4 || err != nil {
+		if _, err := fmt.Sscanf(line, "%d %s %q %q\n", &ms, &one.Digest, &one.On, &one.Resource); err != nil {
 			continue
 		}
 		one.On = conn.Sanitize(one.On)

@@ -84,6 +84,12 @@ func TestMinorityAtItsBounds(t *testing.T) {
 	if got := read(one + strings.Repeat("x\n", (minorityMax*(4*minorityNameMax+1024)-len(one))/2)); len(got) != 1 {
 		t.Errorf("a text as long as may be: got %d locks", len(got))
 	}
+	if got := MinorityText(map[string]MinorityLock{longest + "x": {Digest: "d", On: "m1", Ends: now.Add(time.Second)}}, 0); got != "" {
+		t.Errorf("a name of a byte more: it is told, in %d bytes", len(got))
+	}
+	if got := read(strings.Repeat("1800000001000 d \"m1\" \"r\"\n", minorityMax+1)); len(got) != minorityMax {
+		t.Errorf("a lock more than may be: got %d locks, want %d", len(got), minorityMax)
+	}
 	for _, line := range []string{"1800000001000 d \"m1\"", "x d \"m1\" \"r\"", "1800000000000 d \"m1\" \"ended\""} {
 		if got := read(line + "\n" + one); len(got) != 1 {
 			t.Errorf("%s: got %d locks, want the line behind it alone", line, len(got))

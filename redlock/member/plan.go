@@ -274,7 +274,7 @@ func (n *Situation) KeepsQuorum(child *Record, s *Seat) error {
 	}
 	needed := child.Quorum() //mutant:a-new-seat-does-not-count
 	before := r.Seat(s.Number)
-	if after >= needed || before != nil && r.neverVoted(before) && needed <= r.Quorum() { // such a seat gives up nothing
+	if after >= needed || before != nil && r.neverVoted(before) { // such a seat gives up nothing
 		return nil
 	}
 	with := ""

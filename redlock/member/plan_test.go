@@ -226,6 +226,75 @@ func TestAdoptedRecord(t *testing.T) {
 	}
 }
 
+// Masters that have come in since say nothing to a client that does not know their seats: with them counted, two clients could each have a quorum, of other masters.
+func TestStrangersLeadNobody(t *testing.T) {
+	own := votersRecord(3)
+	wider := votersRecord(5).Changed(func(r *Record) { r.Version = 9 })
+	s := surveyOf(wider)
+	showing(own, 1, 2)(s)
+	if got := s.Successor(own); got != nil {
+		t.Errorf("one of three seats, and two that nobody knew: got version %d, want none", got.Version)
+	}
+	if showing(wider, 1)(s); s.Successor(own) == nil {
+		t.Error("two of three seats: got none, want their record")
+	}
+}
+
+// The record at which most stand leads, and of two the newer one, in whatever order the masters answer.
+func TestBestRecord(t *testing.T) {
+	own := votersRecord(5)
+	next := own.Child().Seal()
+	for _, tc := range []struct {
+		shows   string
+		version int64 // of those that match, at most
+		want    *Record
+		most    int
+	}{
+		{"all is well", 99, own, 5},
+		{"all at next; m0 forgot, at own", 99, next, 4},
+		{"all at next; m4 forgot, at own", 99, next, 4},
+		{"m0 m1 at next", 99, own, 5},
+		{"m2 m3 m4 silent", 99, nil, 0},
+		{"all at next; m4 forgot, at own", 7, own, 4},
+		{"all at next", 7, nil, 0},
+	} {
+		c := sceneOf(t, []string{tc.shows}, own, "", map[string]*Record{"next": next})
+		c.show(tc.shows)
+		got, most := c.Survey.Best(func(r *Record) bool { return r.Version <= tc.version })
+		if (got == nil) != (tc.want == nil) || got != nil && got.Digest != tc.want.Digest || most != tc.most {
+			t.Errorf("%s, up to version %d: got %v, at which %d stand, want %v and %d", tc.shows, tc.version, got, most, tc.want, tc.most)
+		}
+	}
+}
+
+// A master is seated only if it belongs to no other fleet, nor did before it forgot; the newest record is that of a master that is reached.
+func TestWhoBelongsToAnotherFleet(t *testing.T) {
+	own := votersRecord(5)
+	other := own.Changed(func(r *Record) { r.Lineage = otherLineage })
+	for _, tc := range []struct{ shows, want string }{
+		{"m4 is well", ""},
+		{"m4 fresh", ""},
+		{"m4 forgot, was at own", ""},
+		{"m4 forgot, was at version 9", ""},
+		{"m4 forgot, was at another fleet", "before it restarted it belonged to another fleet, whose masters are m0, m1, m2, m3, m4"},
+		{"m4 at another fleet", BelongsElsewhere + ", whose masters are m0, m1, m2, m3, m4"},
+		{"m4 at another fleet; m4 has lost the text", BelongsElsewhere},
+	} {
+		c := sceneOf(t, []string{tc.shows}, own, "", map[string]*Record{"another fleet": other})
+		c.show(tc.shows)
+		if got := c.Survey.At(4).OfAnotherFleet(own); got != tc.want {
+			t.Errorf("%s: got %q, want %q", tc.shows, got, tc.want)
+		}
+	}
+	for shows, want := range map[string]int64{"all is well": 7, "m4 at version 9": 9, "m4 at version 9; m4 silent": 7, "m4 forgot, was at version 9": 9, "m4 at version 5": 7} {
+		c := sceneOf(t, []string{shows}, own, "", nil)
+		c.show(shows)
+		if got := c.Survey.Newest(own); got.Version != want {
+			t.Errorf("%s: the newest is version %d, want %d", shows, got.Version, want)
+		}
+	}
+}
+
 // Who has gone on to a record does not stay at the one before, and who is not reached says nothing.
 func TestWhoStaysAtARecord(t *testing.T) {
 	own := votersRecord(5)
@@ -274,6 +343,7 @@ func TestFleetOfAList(t *testing.T) {
 			r.Seats[i].Name, r.Seats[i].Addr = fmt.Sprint("s", i), fmt.Sprint("s", i)
 		}
 	})
+	rival := own.Changed(func(r *Record) { r.Lineage = otherLineage }) // of masters at the same addresses
 	forgot := func(hint *Record, places ...int) func(s *Survey) {
 		return func(s *Survey) {
 			for _, i := range places {
@@ -306,6 +376,8 @@ func TestFleetOfAList(t *testing.T) {
 		{"one of two is of another fleet", []func(s *Survey){showing(other, 0), away(1, 2, 3)}, "", "m4 to fleet 01234567 (m0, m1, m2, m3, m4)"},
 		{"one is reached", []func(s *Survey){away(0, 1, 2, 3)}, ours, ""},
 		{"four have forgotten, and one leads to their seats", []func(s *Survey){forgot(nil, 0, 1, 2, 3)}, ours, ""},
+		{"four have forgotten, and the one that led to their seats is not reached", []func(s *Survey){forgot(nil, 0, 1, 2, 3), away(4)}, "", ""},
+		{"three have forgotten whose addresses are of seats of two fleets", []func(s *Survey){forgot(nil, 0, 1, 2), showing(rival, 4)}, "", "m0, m1, m2 to none; m3 to fleet"},
 		{"all have forgotten, and some know what they were", []func(s *Survey){forgot(nil, 0, 1, 2), forgot(own, 3, 4)}, ours, ""},
 		{"all have forgotten, and know what they were", []func(s *Survey){forgot(own, all...)}, ours, ""},
 		{"four are new, and one is of another fleet", []func(s *Survey){elsewhere(0, 1, 2, 3)}, "", "new0, new1, new2, new3 to none; m4 to fleet"},
@@ -374,6 +446,10 @@ func TestUnfinishedStep(t *testing.T) {
 	if s.Unfinished(r) {
 		t.Error("nobody has accepted anything: got unfinished")
 	}
+	if showing(r.Child().Seal(), 3)(s); !s.Unfinished(r) {
+		t.Error("one has settled on a child, which the others do not know yet: got nothing unfinished")
+	}
+	showing(r, 3)(s)
 	s.Reports[3].State.Child = strings.Repeat("c4", DigestLen/2)
 	if !s.Unfinished(r) {
 		t.Error("one has accepted a child: got nothing unfinished")
@@ -436,6 +512,32 @@ func TestFounding(t *testing.T) {
 		if f.Generation != generation || f.Version != 0 {
 			t.Errorf("%s: got generation %d, version %d, want %d, 0", c.line, f.Generation, f.Version, generation)
 		}
+	}
+}
+
+// The settings may have times that no record can: a founding has whole milliseconds. It waits at once for as long as its max_ttl needs.
+func TestFoundingOfOddTimes(t *testing.T) {
+	f := Vacated(nil, Options{Masters: []conn.Master{{Addr: "m0"}}, MaxTTL: 2*time.Second + 300*time.Microsecond, Drift: usualDrift})
+	if err := f.Seal().Check(); err != nil || f.MaxTTL != 2*time.Second || f.Wait != f.Needed(usualDrift) {
+		t.Errorf("got max_ttl %v, a wait of %v, %v, want 2s and %v", f.MaxTTL, f.Wait, err, f.Needed(usualDrift))
+	}
+}
+
+// A bootstrap admits the masters that it was shown, and nobody at the place of one that has another memory now or is not fit. Nothing has been locked before, so that
+// the wait is as short as max_ttl needs.
+func TestWhoIsAdmitted(t *testing.T) {
+	r := votersRecord(5).Changed(func(r *Record) {
+		r.Wait = time.Hour
+		for i := range r.Seats {
+			r.Seats[i].State = Learner
+		}
+	})
+	s := surveyOf(r)
+	s.Reports[3].shown(processMemory(3, 2), nil)
+	away(4)(s)
+	r.Admit(s.Reports[1:], Options{Drift: usualDrift})
+	if got := stateLetters(r); got != "lvvll" || r.Wait != r.Needed(usualDrift) {
+		t.Errorf("got %s, wait %v, want lvvll, %v", got, r.Wait, r.Needed(usualDrift))
 	}
 }
 
@@ -572,6 +674,143 @@ func TestHeardElsewhere(t *testing.T) {
 	heard(4, 0)(s)
 	if got := s.HeardElsewhere(vacant, 4*heartbeat); got != "" {
 		t.Errorf("nobody has the seat that was heard before: got %q, want none", got)
+	}
+}
+
+// What an operator changes leaves enough masters that vote at once, or is refused with who is missing. A voter that has accepted a child does not vote: it may be part of
+// the quorum of that. A seat that has never voted gives nothing up.
+func TestWhatKeepsAQuorum(t *testing.T) {
+	first := func(r *Record) { r.Generation = 1 }
+	leaves := func(place int) func(child *Record) {
+		return func(child *Record) {
+			s := child.Seat(place)
+			s.Memory, s.State, s.Since = "", Leaving, child.Version
+		}
+	}
+	never := func(places ...int) func(r *Record) {
+		return func(r *Record) {
+			for _, i := range places {
+				r.Seats[i].State = Learner
+			}
+		}
+	}
+	added := Seat{Number: 9, Name: "m9", Addr: "m9", Memory: processMemory(9, 1), State: Learner}
+	add := func(child *Record) { child.Seats = append(child.Seats, added) }
+	for _, tc := range []struct {
+		name   string
+		record []func(r *Record)
+		shows  string
+		change func(child *Record)
+		seat   Seat
+		want   string // a part of the refusal
+	}{
+		{name: "all vote", shows: "all is well", change: leaves(4), seat: Seat{Number: 4}},
+		{name: "three vote, and one of them would not", shows: "m0 m1 silent", change: leaves(4), seat: Seat{Number: 4, Name: "m4"},
+			want: "3 of 5 masters vote now, m0 is not reached, m1 is not reached; without m4, 2 would vote and 3 are needed: bring back"},
+		{name: "one that does not vote leaves", shows: "m4 silent; m0 m1 silent", change: leaves(4), seat: Seat{Number: 4, Name: "m4"},
+			want: "2 of 5 masters vote now, m0 is not reached, m1 is not reached; 2 would vote"},
+		{name: "one was not asked", shows: "m0 unasked; m1 refused", change: leaves(4), seat: Seat{Number: 4, Name: "m4"}, want: "m0 is not reached, m1 is refused: a replica; without m4"},
+		{name: "two have accepted a child", shows: "m0 m1 accepted version 8", change: leaves(4), seat: Seat{Number: 4, Name: "m4"},
+			want: "3 of 5 masters vote now, m0 waits for its vote, m1 waits for its vote; without m4, 2 would vote"},
+		{name: "a sixth, while three vote", shows: "m0 m1 silent", change: add, seat: added, want: "with m9, which does not vote at once, 3 would vote and 4 are needed"},
+		{name: "a sixth, while four vote", shows: "m0 silent", change: add, seat: added},
+		{name: "one that has never voted leaves, while the others are too few anyway", record: []func(r *Record){first, never(3, 4)}, shows: "m0 silent", change: leaves(4), seat: Seat{Number: 4}},
+		{name: "the same, where it may have voted", record: []func(r *Record){never(3, 4)}, shows: "m0 silent", change: leaves(4), seat: Seat{Number: 4, Name: "m4"}, want: "2 would vote"},
+		{name: "a voter leaves, and others have never voted", record: []func(r *Record){first, never(3, 4)}, shows: "all is well", change: leaves(0), seat: Seat{Number: 0, Name: "m0"},
+			want: "3 of 5 masters vote now, m3 waits for its vote, m4 waits for its vote; without m0, 2 would vote"},
+	} {
+		r := votersRecord(5)
+		for _, change := range tc.record {
+			r = r.Changed(change)
+		}
+		c := sceneOf(t, []string{tc.name}, r, "", nil)
+		c.show(tc.shows)
+		child := r.Child()
+		tc.change(child)
+		err := c.KeepsQuorum(child.Seal(), &tc.seat)
+		if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: got %v, want %q", tc.name, err, tc.want)
+		}
+	}
+}
+
+// What others hear and this client does not find: it is told what to look at.
+func TestHeardOnlyElsewhere(t *testing.T) {
+	for shows, want := range map[string]string{
+		"m4 unasked":            "m4 is heard by another redlockd and cannot be reached from here: see the network between",
+		"m4 silent":             "cannot be reached from here (" + errAway.Error() + "): see the network between",
+		"m4 is another process": "shows another memory here: see what its address means on both machines",
+	} {
+		c := sceneOf(t, []string{shows}, votersRecord(5), "", nil)
+		c.show(shows)
+		if got := c.Survey.HeardOnlyElsewhere(c.own, "m4"); !strings.Contains(got, want) {
+			t.Errorf("%s: got %q, want %q", shows, got, want)
+		}
+	}
+}
+
+// What a master shows counts only for the process that shows it, and only in the form that is known here.
+func TestReportIsRead(t *testing.T) {
+	r := votersRecord(3)
+	child := r.Child().Seal()
+	const ballot = "00000001.0000000000000000"
+	mine, gone := processMemory(0, 1), processMemory(0, 2)
+	for _, tc := range []struct {
+		name                  string
+		v, r, a               string
+		record, before, child *Record
+		memory                string
+		unreadable, refused   bool
+	}{
+		{name: "a record", v: r.ShownBy(mine), r: r.Text, record: r, memory: mine},
+		{name: "a record, and a child that it has accepted", v: r.ShownBy(mine) + " ? " + ballot + " " + child.Digest, r: r.Text, a: child.Text, record: r, child: child, memory: mine},
+		{name: "the text of another child", v: r.ShownBy(mine) + " ? " + ballot + " " + child.Digest, r: r.Text, a: r.Text, record: r, memory: mine},
+		{name: "the text of another record", v: r.ShownBy(mine), r: child.Text, unreadable: true, memory: mine},
+		{name: "no text", v: r.ShownBy(mine), unreadable: true, memory: mine},
+		{name: "fresh", v: gone + " -", r: r.Text, before: r, memory: gone},
+		{name: "of another process", v: r.ShownBy("another:0000000000000001"), r: r.Text, a: child.Text},
+		{name: "nothing", r: r.Text},
+		{name: "of this process, by a newer redlockd", v: r.ShownBy(mine) + " !", r: r.Text, refused: true},
+	} {
+		f := &Report{RunID: "run0", Fields: map[string]string{"v": tc.v, "r": tc.r, "a": tc.a}}
+		err := f.Parse()
+		same := func(got, want *Record) bool {
+			return (got == nil) == (want == nil) && (got == nil || got.Digest == want.Digest)
+		}
+		if (err != nil) != tc.refused || (f.Unreadable != nil) != tc.unreadable || f.State.Memory != tc.memory || !same(f.Record, tc.record) || !same(f.Before, tc.before) || !same(f.Child, tc.child) {
+			t.Errorf("%s: got %+v, %v", tc.name, f, err)
+		}
+	}
+}
+
+// Two that are one process would vote twice; of those that are not reached nobody knows which process they are.
+func TestTwins(t *testing.T) {
+	s := surveyOf(votersRecord(3))
+	if s.Reports[2].RunID = s.Reports[0].RunID; s.TwinOf(s.Reports[2]) != s.Reports[0] || s.TwinOf(s.Reports[0]) != nil || s.TwinOf(s.Reports[1]) != nil {
+		t.Error("the third is the first once more, and no other is")
+	}
+	s.Reports[0].RunID, s.Reports[2].RunID = "", ""
+	if twin := s.TwinOf(s.Reports[2]); twin != nil {
+		t.Errorf("two that are not reached: got %s, want no twin", twin.Master.Addr)
+	}
+}
+
+// Why a master has forgotten is said as far as it is known. A bootstrap admits one of which nothing is known, and no other.
+func TestAmnesia(t *testing.T) {
+	v := votersRecord(3).ShownBy(processMemory(0, 1))
+	for _, tc := range []struct {
+		v    string
+		knew bool
+		want string
+	}{
+		{"", false, reasonNew},
+		{"", true, "its membership is gone"},
+		{v, false, "its membership is of another run"},
+		{v, true, "its membership is of another run"},
+	} {
+		if got := Amnesia(tc.v, tc.knew); !strings.HasPrefix(got, tc.want) {
+			t.Errorf("%q, it was a voter: %v: got %q, want %q", tc.v, tc.knew, got, tc.want)
+		}
 	}
 }
 

@@ -58,7 +58,7 @@ func (f *Report) OK() bool { return f != nil && f.Err == nil }
 // Shows tells whether it shows this record as settled or with an accepted child, with a memory that the
 // record lists.
 func (f *Report) Shows(r *Record) bool {
-	return f.lists(r) && !f.State.Fresh && f.State.Record == r.ID()
+	return f.lists(r) && f.State.Record == r.ID()
 }
 
 // lists tells whether the record lists the memory for the seat of this place.
@@ -121,7 +121,7 @@ func (s *Survey) TwinOf(f *Report) *Report {
 func (f *Report) Parse() error {
 	f.V, f.Record, f.Before, f.Child, f.Unreadable = f.Fields["v"], nil, nil, nil, nil
 	state, err := StateOf(f.V, f.RunID)
-	if f.State = state; err != nil || state.Memory == "" {
+	if f.State = state; state.Memory == "" {
 		return err
 	}
 	switch r, err := ParseRecord(f.Fields["r"]); {
@@ -169,7 +169,7 @@ const reasonNew = "it has no membership: it is new, has restarted without its da
 // MayStandAt tells whether the master has the memory that r lists for its place, and stands at r, or may
 // do so when it is told: it has not gone on to another founding.
 func (f *Report) MayStandAt(r *Record) bool {
-	return f.lists(r) && (f.State.Fresh || f.standsAt(r) || r.NewerThan(f.State.Record))
+	return f.lists(r) && (f.standsAt(r) || r.NewerThan(f.State.Record))
 }
 
 // Foreign tells whether the master shows a record of another fleet than r, or has shown it before it
@@ -196,10 +196,7 @@ func (f *Report) ShownID() RecordID {
 // standsAt tells whether the master has settled on the record, or on a child of it, which it could do
 // only after the record was chosen.
 func (f *Report) standsAt(r *Record) bool {
-	if !f.OK() || f.State.Fresh {
-		return false
-	}
-	return f.State.Record.Digest == r.Digest || f.IsPast(r) //mutant:versions-are-compared-without-digests
+	return f.OK() && (f.State.Record.Digest == r.Digest || f.IsPast(r)) //mutant:versions-are-compared-without-digests
 }
 
 // IsPast tells whether the master has settled on a child of the record, whose text is there.

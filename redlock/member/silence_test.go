@@ -82,6 +82,65 @@ func TestHeardIsForgotten(t *testing.T) {
 	}
 }
 
+// What is not listed yet stays for as long as any wait may be: the next record may list it, and its silence began when it was last heard. A seat without a master is
+// silent from the start.
+func TestHeardIsKept(t *testing.T) {
+	base := votersRecord(3).Changed(func(r *Record) { r.Seats[2].Memory, r.Seats[2].State = "", Vacant })
+	s, h := surveyOf(base), make(HeardAt)
+	away(0, 1, 2)(s)
+	h.note("at its end", s.Began.Add(-recordWaitMax))
+	h.note("past it", s.Began.Add(-recordWaitMax-1))
+	h.Shown(s, nil)
+	if len(h) != 1 || h["at its end"].IsZero() {
+		t.Errorf("got %v, want what was heard %v ago", h, recordWaitMax)
+	}
+	h.Listed(base, nil, s.Began)
+	s = surveyOf(base)
+	s.Reports[0].Fields[HeardField(2)] = fmt.Sprint(s.Began.UnixMilli()) // of the master that had the seat
+	s.Reports = s.Reports[:2]
+	if h.Shown(s, base); len(h) != 3 {
+		t.Errorf("got %v, want the two memories that are listed, and the other one", h)
+	}
+}
+
+// A founding waits until the record cannot have a quorum again: for as many of the silent as that takes, those first whose time is over first.
+func TestWhoMayComeBack(t *testing.T) {
+	const wait = 20 * time.Second
+	base := votersRecord(5).Changed(func(r *Record) { r.Wait = wait })
+	for _, tc := range []struct {
+		shows string
+		left  time.Duration
+	}{
+		{"m1 m2 m3 silent", 19 * time.Second},
+		{"m1 m2 m3 silent; m0 forgot", 18 * time.Second},
+		{"m1 m2 m3 silent; m0 forgot, at own", 18 * time.Second}, // it is told of the record, and has no vote under it
+		{"m1 m2 m3 silent; m0 m4 forgot", 17 * time.Second},
+		{"m1 m2 silent; m0 m3 m4 forgot", 0},
+		{"m1 unasked; m2 m3 silent; m0 m4 forgot", 17 * time.Second},
+	} {
+		c := sceneOf(t, []string{tc.shows}, base, "", nil)
+		c.show(tc.shows)
+		h := make(HeardAt)
+		for i := range 4 {
+			h.note(base.Seats[i].Memory, c.Survey.Began.Add(-time.Duration(i)*time.Second)) // m1 has 19 s left, m2 18, m3 17
+		}
+		if left, who := h.MayComeBack(c.Survey, base, false, wait); left != tc.left {
+			t.Errorf("%s: waits %v for %s, want %v", tc.shows, left, who, tc.left)
+		}
+	}
+}
+
+func TestTextOfSilence(t *testing.T) {
+	for _, tc := range []struct {
+		base *Record
+		want string
+	}{{nil, "no membership yet, and not all masters that the settings name are there: start m1"}, {votersRecord(3), "some are silent that may: m1. If they are lost for good, `redlockd members refound`"}} {
+		if got := SilenceText(tc.base, "m1"); !strings.Contains(got, tc.want) {
+			t.Errorf("got %q, want %q", got, tc.want)
+		}
+	}
+}
+
 // A master that shows another memory, or another record, each time it is asked fills nobody's memory. What the record lists stays.
 func TestHeardIsBounded(t *testing.T) {
 	base, h := votersRecord(3), make(HeardAt)

@@ -60,6 +60,7 @@ func TestStateOf(t *testing.T) {
 	}{
 		{mine + " -", "a", mine, false},
 		{another + " -", "a", "", false},
+		{memoryOf("ab") + " -", "a", "", false}, // another process whose name has this one's in it
 		{mine + " - ? of the future", "a", "", true},
 		{another + " - ? of the future", "c", "", false},
 		{mine + " - ? of the future", "", "", false},

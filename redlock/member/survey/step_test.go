@@ -181,6 +181,25 @@ func TestFoundingOfLostMemories(t *testing.T) {
 	})
 }
 
+// A step is chosen by the memories that are listed before it, not by those that it lists: with a newcomer counted, two quorums need not have a memory in common, and
+// a record would have two children.
+func TestStepIsChosenByThoseOfBefore(t *testing.T) {
+	fleettest.InVirtualTime(t, 5, func(s *fleettest.Fleet) {
+		found(s)
+		s.Do(4, "FLUSHALL")
+		p := newProposer(s)
+		child := p.demotes(4)
+		child.Seat(4).Memory = p.found(4)[0].State.Memory
+		child.Seal()
+		if got, err := p.step(child, 2, 3, 4); err == nil || !strings.Contains(err.Error(), "2 of 2 masters agreed, 3 are needed") {
+			s.Errorf("two of before, and the memory that comes in: got %v, %v, want that three are needed", stateLettersOf(got), err)
+		}
+		p.look()
+		got, err := p.step(child, 0, 1, 2)
+		wantChosen(s, "three of before", got, err, child)
+	})
+}
+
 // A seat without a memory has accepted nothing: it does not count among those that may have chosen a child.
 func TestVacantSeatHasChosenNothing(t *testing.T) {
 	fleettest.InVirtualTime(t, 5, func(s *fleettest.Fleet) {
@@ -202,18 +221,22 @@ func TestVacantSeatHasChosenNothing(t *testing.T) {
 
 // A founding needs no record of before: a master that has lost the text chooses it, too.
 func TestFoundingWithoutTheRecordOfBefore(t *testing.T) {
-	fleettest.InVirtualTime(t, 3, func(s *fleettest.Fleet) {
-		found(s)
-		p := newProposer(s)
-		s.Do(0, "FLUSHALL")
-		s.Do(1, "FLUSHALL")
-		s.Do(2, "HDEL", lua.MembersKey, "r")
-		before := p.parent
-		p.look()
-		own, _ := p.survey.Founding(before, p.opts)
-		got, err := p.step(own, 1, 2)
-		wantChosen(s, "one has forgotten, and one has lost the text", got, err, own)
-	})
+	for _, has := range []string{"the text", "lost the text"} {
+		fleettest.InVirtualTime(t, 3, func(s *fleettest.Fleet) {
+			found(s)
+			p := newProposer(s)
+			s.Do(0, "FLUSHALL")
+			s.Do(1, "FLUSHALL")
+			if has != "the text" {
+				s.Do(2, "HDEL", lua.MembersKey, "r")
+			}
+			before := p.parent
+			p.look()
+			own, _ := p.survey.Founding(before, p.opts)
+			got, err := p.step(own, 1, 2)
+			wantChosen(s, "one has forgotten, and one has "+has, got, err, own)
+		})
+	}
 }
 
 // Masters that learn the record in force are counted, and show it from then on. One that has forgotten since the survey is not told.
