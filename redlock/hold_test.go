@@ -25,6 +25,8 @@ type testOwner struct {
 	idle atomic.Int64
 	mu   sync.Mutex
 	told []string
+
+	flushed atomic.Int64 // how often what LockLost has left behind was sent
 }
 
 func (p *proxy) holder() *testOwner {
@@ -37,8 +39,10 @@ func (o *testOwner) LockLost(resources []string) Flusher {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.told = append(o.told, resources...)
-	return nil
+	return o
 }
+
+func (o *testOwner) Flush() { o.flushed.Add(1) }
 
 func (o *testOwner) Idle() time.Duration { return time.Duration(o.idle.Load()) }
 
@@ -212,11 +216,16 @@ func TestHoldWithoutQuorumIsLostInTime(t *testing.T) {
 		p.lock(one("a", holdTTL).heldBy(o))
 		time.Sleep(holdTTL)
 		v := o.wantKept(true, 1)
+		var heard atomic.Value // the receivers of this client need no master to be told
+		p.OnMessage(func(channel, payload string) { heard.Store(channel + " " + payload) })
 		s.freeze(0, 1, 2)
 		time.Sleep(v - 30*ms)
 		o.wantTold()
 		time.Sleep(60 * ms)
 		o.wantTold("a")
+		if got := heard.Load(); got != "redlockd:lost a" || o.flushed.Load() != 1 {
+			s.Errorf("got the message %v, and what the owner has left behind was sent %d times, want that a is lost, once", got, o.flushed.Load())
+		}
 		s.thaw(0, 1, 2)
 	})
 }
@@ -385,6 +394,26 @@ func TestLockAgainTellsTheLoss(t *testing.T) {
 		o.wantKept(false, 1, "a")
 		o.wantKept(true, 1)
 	})
+}
+
+// RenewHeld waits for each lock once: one that is renewed and then released, or that is bound meanwhile, stands for no other.
+func TestRenewHeldCountsEachLockOnce(t *testing.T) {
+	s := &holds{awaited: 2, noneAwaited: make(chan struct{})}
+	renewed, slow, later := &binding{awaited: true}, &binding{awaited: true}, &binding{}
+	for _, b := range []*binding{renewed, renewed, later} {
+		s.arrived(b)
+	}
+	select {
+	case <-s.noneAwaited:
+		t.Fatal("one was renewed, then released, and another one came: got that none is awaited, want the slow one")
+	default:
+	}
+	s.arrived(slow)
+	select {
+	case <-s.noneAwaited:
+	default:
+		t.Error("both are renewed: got that one is awaited")
+	}
 }
 
 // RenewHeld waits for no lock that has been released meanwhile, and for each other one.

@@ -218,6 +218,7 @@ func TestLockScripts(t *testing.T) {
 		{"denied by a reader", "a: r:A 4, redlockd:end 4", lua.Acquire, "a", acquire("A", 2), "-3", ""},
 		{"an intent is nobody", "a: redlockd:end 4, writer 4", lua.Acquire, "a", acquire("A", 2), "1", "a: A 2"},
 		{"a reservation", "a: R 4", lua.Acquire, "a b", acquire("A", 2, "R"), "1", "a: A 2; b: A 2"},
+		{"set again, beside a reservation", "a: A 4; b: R 4", lua.Acquire, "a b", acquire("A", 9, "R"), "2", "a: A 9; b: A 9"},
 		{"another's reservation", "a: S 4", lua.Acquire, "a b", acquire("A", 2, "R"), "-3", ""},
 		{"a version that is over", "a: " + version("lineage", 1) + " 4", lua.Acquire, "a", acquire(version("lineage", 2), 2, "-", "1"), "1", "a: " + version("lineage", 2) + " 2"},
 		{"set again, beside a version that is over", "a: " + version("lineage", 2) + " 4; b: " + version("lineage", 1) + " 4", lua.Acquire, "a b",
@@ -258,6 +259,12 @@ func TestLockScripts(t *testing.T) {
 		{"extend another type", "a: #", lua.Extend, "a", []any{"A", minutes(9), longest}, "0", ""},
 		{"extend what is absent", "", lua.Extend, "a b", []any{"A", minutes(9), longest}, "-1", ""},
 		{"extend a part, the rest is another's", "a: A 4; b: B 4", lua.Extend, "a b", []any{"A", minutes(9), longest}, "4", ""},
+		{"extend a part, what comes before is another's", "a: B 4; b: A 4", lua.Extend, "a b", []any{"A", minutes(9), longest}, "4", ""},
+		{"extend a part, the rest is of another type", "a: A 4; b: #", lua.Extend, "a b", []any{"A", minutes(9), longest}, "4", ""},
+		{"extend a part, what comes before is of another type", "a: #; b: A 4", lua.Extend, "a b", []any{"A", minutes(9), longest}, "4", ""},
+		{"extend what is absent beside another type", "b: #", lua.Extend, "a b", []any{"A", minutes(9), longest}, "0", ""},
+		{"extend a part, the rest is a stranger's set", "a: A 4; b: {x 1}", lua.Extend, "a b", []any{"A", minutes(9), longest}, "4", ""},
+		{"extend a part, the rest has other readers", "a: A 4; b: r:B 5, redlockd:end 5", lua.Extend, "a b", []any{"A", minutes(9), longest}, "5", ""},
 		{"extend a part, the rest is absent", "a: A 4", lua.Extend, "a b", []any{"A", minutes(9), longest}, "5", ""},
 		{"extend a reader and a writer", "a: A 4; b: r:A 2, r:B 5, redlockd:end 5", lua.Extend, "a b", []any{"A", minutes(9), longest}, "3", "a: A 9; b: r:A 9, r:B 5, redlockd:end 9"},
 
@@ -330,6 +337,23 @@ func TestLockScripts(t *testing.T) {
 			if got := heldByMaster(t, client); got != tc.after {
 				t.Errorf("%s: the master holds then:\n got %q\nwant %q", tc.name, got, tc.after)
 			}
+		}
+	})
+}
+
+// A reader that is extended gives the others no time: the ends of all are on one axis, which goes by the end of the key.
+func TestExtensionOfOneReader(t *testing.T) {
+	fleettest.OnBothMasters(t, func(t *testing.T, client *redis.Client) {
+		fillMaster(t, client, "a: r:A 4, r:B 5, redlockd:end 5")
+		const times = 100
+		for range times {
+			if got := client.Eval(t.Context(), lua.Extend.Text, []string{"a"}, "A", 540_000, 3_600_000).Val(); got != int64(3) {
+				t.Fatalf("got %v, want 3", got)
+			}
+		}
+		left := client.PTTL(t.Context(), "a").Val().Milliseconds() - int64(client.ZScore(t.Context(), "a", "redlockd:end").Val()-client.ZScore(t.Context(), "a", "r:B").Val())
+		if left > 300_000 {
+			t.Errorf("the other one has %d ms after %d extensions, and had 300000", left, times)
 		}
 	})
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"redlockd/redlock/clock"
+	"redlockd/redlock/member/fleettest"
 	"redlockd/redlock/quorum"
 )
 
@@ -96,6 +97,68 @@ func TestCommitVerbs(t *testing.T) {
 			t.Errorf("TTLs %v: got %v, want 1s", ttls, ttl)
 		}
 	}
+}
+
+// A master that has lost a key gets it back. One that holds something else gets what was made of a version: it may have missed the change before. Anybody else's value
+// stays.
+func TestWhoHasMissedACommit(t *testing.T) {
+	votes := quorum.Cast(0, quorum.Granted) | quorum.Cast(1, quorum.Absent) | quorum.Cast(2, quorum.Denied) | quorum.Cast(3, quorum.Hole) | quorum.Cast(4, quorum.Unknown)
+	lost := quorum.Mask(0).With(1).With(3)
+	one, two := versionOf("lineage", 1, "one"), versionOf("lineage", 2, "two")
+	for _, tt := range []struct {
+		name   string
+		change Change
+		want   quorum.Mask
+	}{
+		{"a version of a version", rotate("r", one, two, time.Second), lost.With(2)},
+		{"a version that is extended", compareAndExpire("r", one, time.Second), lost.With(2)},
+		{"a version that is set first", setNX("r", one, time.Second), lost},
+		{"a version that is deleted", compareAndDelete("r", one), lost},
+		{"a value that is extended", compareAndExpire("r", longValue, time.Second), lost},
+		{"a value of a value", rotate("r", longValue, otherValue, time.Second), lost},
+	} {
+		k := &commit{changes: []Change{setNX("a", "v", time.Second), tt.change}}
+		if got := k.missed(votes, 5); got != tt.want {
+			t.Errorf("%s: got %05b, want %05b", tt.name, got, tt.want)
+		}
+	}
+}
+
+// The values of a commit weigh on a master as much as its keys do.
+func TestCostOfACommit(t *testing.T) {
+	long := strings.Repeat("v", 10*costBytes)
+	for _, tt := range []struct {
+		name   string
+		change Change
+		want   int
+	}{
+		{"set", setNX("r", long, time.Second), 1 + 2*10}, // the token of the round, and the value
+		{"rotation", rotate("r", long, long, time.Second), 1 + 3*10},
+		{"short", setNX("r", "v", time.Second), 1},
+	} {
+		if got := commitRound(verbCommitReplace, []Change{tt.change}, time.Now(), fleettest.Drift, 5).costOfCommit(); got != tt.want {
+			t.Errorf("%s: got %d, want %d", tt.name, got, tt.want)
+		}
+	}
+}
+
+// A master that tells late that it has released nothing, because it has lost one of the keys, is cleared of the others, also where nobody knows whether the release
+// was done.
+func TestLateAnswerToAReleaseOfSeveral(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		p.commit(setNX("a", longValue, 10*time.Second), setNX("b", longValue, 10*time.Second)).want(s, "SET NX", "held", 0)
+		s.doOn([]int{0, 1}, "DEL", "b")
+		p.delay(0, 10*ms, 0, 1)
+		p.holdReplies(2, 3, 4)
+		c := p.beginCommit(compareAndDelete("a", longValue), compareAndDelete("b", longValue))
+		for _, i := range []int{2, 3, 4} {
+			p.paths[i].Cut()
+		}
+		p.finish(c).want(s, "DEL whose answers are lost", "of 5 masters voted", c.took)
+		time.Sleep(30 * ms)
+		s.wantOn("a", longValue, "00000")
+	})
 }
 
 func TestCommitRefuses(t *testing.T) {

@@ -8,7 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"redlockd/redlock/clock"
 	"redlockd/redlock/lua"
+	"redlockd/redlock/member/fleettest"
 	"redlockd/redlock/quorum"
 )
 
@@ -180,6 +182,29 @@ func TestAbandonSparesTheRetry(t *testing.T) {
 				s.Error("a lock that was abandoned is still bound")
 			}
 		})
+	}
+}
+
+// A value that was set is taken back, and where it is in the place of another that one comes back: a reader whose takeover has failed would be out of the set of readers
+// otherwise, and writers would be let in. What was deleted, extended or compared stays as it is.
+func TestWhatIsTakenBackOfAChange(t *testing.T) {
+	const at = 1_800_000_000_000
+	asked := clock.Padded(time.Minute, fleettest.Drift).Milliseconds()
+	for _, tt := range []struct {
+		name   string
+		change Change
+		want   string // the value, when it ends, what is done, the value of before
+	}{
+		{"set", setNX("r", "new", time.Minute), fmt.Sprintf("new %d %d ", at+asked, undoDelete)},
+		{"rotation", rotate("r", "old", "new", time.Minute), fmt.Sprintf("new %d %d old", at+asked, undoPutBack)},
+		{"set of the same", rotate("r", "old", "old", time.Minute), " 0 0 "},
+		{"delete", compareAndDelete("r", "old"), " 0 0 "},
+		{"expire", compareAndExpire("r", "old", time.Minute), " 0 0 "},
+	} {
+		value, latest, what, before := tt.change.undo(at, fleettest.Drift)
+		if got := fmt.Sprint(value, " ", latest, " ", what, " ", before); got != tt.want {
+			t.Errorf("%s: got %q, want %q", tt.name, got, tt.want)
+		}
 	}
 }
 
