@@ -158,7 +158,7 @@ func (c *Copy) entriesOf(p *Place, cmd *redis.Cmd, n int) ([]copyEntry, error) {
 	for i := range entries {
 		entries[i].master = p.Name
 	}
-	if gained := (p.used + time.Millisecond - 1).Milliseconds(); gained > 0 && p != c.learner { //mutant:a-copy-has-the-padding-that-its-source-has-left
+	if gained := (p.used + time.Millisecond - 1).Milliseconds(); p != c.learner { //mutant:a-copy-has-the-padding-that-its-source-has-left
 		for i := range entries {
 			entries[i].lengthen(gained)
 		}

@@ -49,6 +49,7 @@ func TestOrderOf(t *testing.T) {
 		{"one of four where two would have to", nothing, []copyEntry{nothing, v("a", 300), nothing, nothing}, 2, 0, copyOrder{do: copyLeave}},
 		{"two of four", nothing, []copyEntry{nothing, v("a", 300), nothing, v("a", 1)}, 2, 0, give("a", 308)},
 		{"beside what too few have", nothing, []copyEntry{v("b", 900), v("a", 300), nothing, v("a", 1)}, 2, 0, give("a", 308)},
+		{"at the longest TTL it is moved", nothing, []copyEntry{v("a", 1000)}, 1, 0, give("a", 1008)},
 		{"above the longest TTL it is not moved", nothing, []copyEntry{v("a", 1001)}, 1, 0, give("a", 1001)},
 		{"nothing lives longer than a lock", nothing, []copyEntry{v("a", 9999)}, 1, 0, give("a", most)},
 		{"whatever the learner has", v("old", 900), []copyEntry{v("a", 300)}, 1, 0, give("a", 308)},
@@ -72,6 +73,10 @@ func TestOrderOf(t *testing.T) {
 		{"two values of three", nothing, []copyEntry{v("a", 100), v("b", 300), v("c", 200), nothing}, 2, 0, copyOrder{do: copyAgain}},
 		{"two values of three, again and again", nothing, []copyEntry{v("a", 100), v("b", 300), v("c", 200), nothing}, 2, copyTries - 1,
 			copyOrder{do: copyGive, value: "nobody", left: 308, whatever: true}},
+		{"an empty value, and readers", nothing, []copyEntry{v("", 100), readers(ends{"r:a": 100})}, 1, 0, copyOrder{do: copyAgain}},
+		{"two values, again and again, beside what is no lock", nothing, []copyEntry{v("a", 100), v("b", 300), {kind: copyForeign, left: 900}}, 1, copyTries - 1,
+			copyOrder{do: copyGive, value: "nobody", left: 308, whatever: true}},
+		{"two values that nobody owns, where one would do", nothing, []copyEntry{nobody(500), v(RecoveredPrefix+"y", 600)}, 1, 0, give(RecoveredPrefix+"x", 608)},
 		{"as many others as must deny", nothing, []copyEntry{v("a", 100), v("a", 300), v("b", 200), v("c", 200)}, 2, 0, copyOrder{do: copyAgain}},
 		{"one such value of four", nothing, []copyEntry{nobody(500), nothing, nothing, nothing}, 2, 0, copyOrder{do: copyLeave}},
 		{"readers", nothing, []copyEntry{readers(ends{"r:a": 100, "r:b": 50}), readers(ends{"r:a": 200})}, 1, 0,
@@ -119,6 +124,7 @@ func TestOrderOfAMinority(t *testing.T) {
 		{"two of five, one source is left out", "a-a", 1, "-", 0, "m0 m2"},
 		{"two of five, and another value", "aba-", 2, "-", 0, "m0 m2"},
 		{"two values, again and again", "ab", 1, "-", copyTries - 1, "m0 m1"},
+		{"two values, again and again, and one has nothing", "a-b", 1, "-", copyTries - 1, "m0 m2"},
 		{"readers of both", "RR", 1, "-", 0, ""},
 		{"readers of one", "R-", 1, "-", 0, "m0"},
 	} {
@@ -159,6 +165,18 @@ func TestMinorityIsCounted(t *testing.T) {
 	all.decided("a", &copyOrder{do: copyGive, left: 1000, readers: map[string]int64{"r:x": 1000}, minority: true, on: []string{"m1"}}, now)
 	if got, want := all.sample(), fmt.Sprintf("a, r1, r10, r100, r1000, r1001, r1002, r1003 and %d more", minorityRead+10-minorityLogged); got != want {
 		t.Errorf("for the log: got %s, want %s", got, want)
+	}
+	if len(all.named) != minorityRead {
+		t.Errorf("%d are to be read once more, want %d", len(all.named), minorityRead)
+	}
+	for n, want := range map[int]string{minorityLogged: "a?, b0, b1, b2, b3, b4, b5, b6", minorityLogged + 1: "a?, b0, b1, b2, b3, b4, b5, b6 and 1 more"} {
+		few := minorityLocks{named: map[string]member.MinorityLock{"a\n": {}}}
+		for i := range n - 1 {
+			few.named[fmt.Sprint("b", i)] = member.MinorityLock{}
+		}
+		if got := few.sample(); got != want {
+			t.Errorf("%d for the log: got %q, want %q", n, got, want)
+		}
 	}
 	if got, want := all.named["a"], (member.MinorityLock{Resource: "a", Digest: "-", On: "m1", Ends: now.Add(time.Second)}); got != want {
 		t.Errorf("readers: got %+v, want %+v", got, want)
@@ -475,6 +493,7 @@ func TestSourceIsJudged(t *testing.T) {
 		{"a2", version(8), 12, at(2*time.Second, time.Hour), "it has forgotten"},
 		{"a1", version(6), 12, at(2*time.Second, time.Hour), "it shows an older membership"},
 		{"a1", version(7), 12, at(2*time.Second, 0), ""},
+		{"a1", version(7), 12, at(2*time.Second, time.Hour+8*time.Millisecond), ""},
 	} {
 		gained, err := p.judge(member.Trailer{Shown: test.record.ShownBy(memory(test.memory)), Beat: test.beat}, version(7).ID(), test.now, fleettest.Drift)
 		got := fmt.Sprint(err)
@@ -484,6 +503,105 @@ func TestSourceIsJudged(t *testing.T) {
 		if test.want == "" && got != "<nil>" || !strings.Contains(got, test.want) {
 			t.Errorf("beat %d: got %s, want %q", test.beat, got, test.want)
 		}
+	}
+	if p.used <= 0 || p.used > fleettest.Drift.StepMax {
+		t.Errorf("its clock may have gained a little: got that keys have used up %v of what they live for longer", p.used)
+	}
+	if _, err := p.judge(member.Trailer{Shown: version(7).ShownBy(memory("a1")), Beat: 12}, version(7).ID(), at(3*time.Second, 0), fleettest.Drift); err != nil || p.used != 0 {
+		t.Errorf("its clock has lost an hour: got %v, and that keys have used up %v", err, p.used)
+	}
+	p.ring = nil // it is this process's clock
+	if _, err := p.judge(member.Trailer{Shown: version(7).ShownBy(memory("a1")), Beat: 12}, version(7).ID(), at(3*time.Second, 0), fleettest.Drift); err != nil {
+		t.Errorf("a clock that nobody compares: got %v", err)
+	}
+}
+
+// What a master replies is read as it was written, and what no script of ours replies is refused: of a key whose end or holder nobody has read right, the learner would
+// have less than the lock needs.
+func TestRepliesOfCopies(t *testing.T) {
+	for _, tt := range []struct {
+		left, value any
+		want        string // the entry, or the error
+	}{
+		{int64(5), "v", "{ 1 v 5 map[]}"},
+		{int64(5), "", "{ 1  5 map[]}"},
+		{int64(-2), int64(0), "{ 0  -2 map[]}"},
+		{int64(-1), int64(-1), "{ 3  -1 map[]}"},
+		{int64(5), []any{"redlockd:end", "9", "r:a", "1", "r:b", "0", "r:c", "-3"}, "{ 2  5 map[r:a:1]}"},
+		{int64(5), []any{"r:a", "1", "r:b"}, "{ 2  5 map[r:a:1]}"},
+		{int64(5), []any{"r:a", "1", "r:b", "soon"}, "[r:b soon] for a reader"},
+		{int64(5), []any{"", "1"}, "[ 1] for a reader"},
+		{int64(5), []any{int64(7), "1"}, "[7 1] for a reader"},
+		{"5", "v", "5 for the time that a key lives"},
+		{int64(5), nil, "<nil> for a key"},
+	} {
+		e, err := copyEntryOf(tt.left, tt.value)
+		if got := fmt.Sprint(e); err == nil && got != tt.want || err != nil && !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%v, %v: got %s, %v, want %s", tt.left, tt.value, got, err, tt.want)
+		}
+	}
+	cmd := redis.NewCmd(t.Context())
+	cmd.SetVal([]any{int64(5), "v", int64(5), nil})
+	if got, err := copyEntriesOf(cmd, 2); err == nil {
+		t.Errorf("one of two cannot be read: got %v", got)
+	}
+	cmd.SetErr(fleettest.ErrAway)
+	if _, err := copyEntriesOf(cmd, 2); err != fleettest.ErrAway {
+		t.Errorf("no reply: got %v, want %v", err, fleettest.ErrAway)
+	}
+}
+
+// The learner is given a key only while it holds what it has shown, so that a lock that has come there meanwhile stays.
+func TestWhatALearnerIsGiven(t *testing.T) {
+	give, remove := copyOrder{do: copyGive, value: "v", left: 7}, copyOrder{do: copyRemove, value: "v", left: 7}
+	whatever := give
+	whatever.whatever = true
+	for _, tt := range []struct {
+		order   copyOrder
+		learner *copyEntry
+		want    string // what it has to hold: - nothing, = a value, * whatever; the value; what it gets, for how long
+	}{
+		{give, nil, "[-  v 7]"},
+		{give, &copyEntry{}, "[-  v 7]"},
+		{give, &copyEntry{kind: copyString, value: "old"}, "[= old v 7]"},
+		{give, &copyEntry{kind: copyReaders}, "[*  v 7]"},
+		{whatever, &copyEntry{kind: copyString, value: "old"}, "[*  v 7]"},
+		{remove, &copyEntry{kind: copyString, value: "v"}, "[= v  0]"},
+	} {
+		if got := fmt.Sprint(tt.order.giveArgs(tt.learner)); got != tt.want {
+			t.Errorf("%+v for %+v: got %s, want %s", tt.order, tt.learner, got, tt.want)
+		}
+	}
+}
+
+// How far a copy is: it says that it is whole only by its end. A lock that is valid is denied by as many of the sources as a quorum leaves at most, and one more.
+func TestProgressOfACopy(t *testing.T) {
+	c := &Copy{id: "one", ended: make(chan struct{}), quorum: 3}
+	c.setSources([]*Place{{Name: "m1"}, {Name: "m2"}})
+	c.given.Store(5)
+	for _, tt := range []struct {
+		looked, total int64
+		done          int
+	}{{0, 0, 0}, {1, 0, 99}, {1, 4, 25}, {99, 100, 99}, {100, 100, 99}, {300, 100, 99}} {
+		c.looked.Store(tt.looked)
+		c.total.Store(tt.total)
+		if got, want := c.Progress(), (member.CopyNote{By: "one", Given: 5, Done: tt.done, From: "m1,m2"}); got != want {
+			t.Errorf("%d of %d: got %+v, want %+v", tt.looked, tt.total, got, want)
+		}
+	}
+	if len(c.Sources) != 2 || c.Over() {
+		t.Errorf("got %d sources, and that it is over: %v", len(c.Sources), c.Over())
+	}
+	if close(c.ended); !c.Over() {
+		t.Error("it has ended: got that it is not over")
+	}
+	for n, want := range map[int]int{3: 1, 4: 2, 5: 3} {
+		if got := c.least(n); got != want {
+			t.Errorf("a quorum of 3, and %d sources: %d of them deny a lock that is valid, want %d", n, got, want)
+		}
+	}
+	if got := NoteLife(member.Options{Heartbeat: time.Second}); got != 4*time.Second {
+		t.Errorf("a note counts for %v, want 4 heartbeats", got)
 	}
 }
 

@@ -201,5 +201,5 @@ func heldBy(sources []copyEntry, least int) (held copyEntry, differ bool) {
 
 // nobodys tells whether the value was made by a copy.
 func (e *copyEntry) nobodys() bool {
-	return e.kind == copyString && strings.HasPrefix(e.value, RecoveredPrefix)
+	return strings.HasPrefix(e.value, RecoveredPrefix)
 }

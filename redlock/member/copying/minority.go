@@ -28,7 +28,7 @@ type minorityLocks struct {
 func (all *minorityLocks) decided(name string, o *copyOrder, now time.Time) {
 	delete(all.named, name) // another reading has said something else
 	switch {
-	case o.do != copyGive || !o.minority:
+	case !o.minority:
 	case len(all.named) == minorityRead:
 		all.others++
 	default:
