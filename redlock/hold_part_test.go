@@ -176,6 +176,20 @@ func TestWholeHoldThatEndsElsewhereIsNoLoss(t *testing.T) {
 	}
 }
 
+// A client that extends its lock and is told that it does not hold it is told of the end as well, and not only when the next renewal is due.
+func TestExtendFindsTheEndOfAHold(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p, q := s.open(), s.open()
+		o := p.holder()
+		token := p.lock(several(time.Minute, "a", "b").heldBy(o)).Token
+		q.unlock(token, "a", "b")
+		p.extend(token, time.Minute, "a", "b").want(s, "EXTEND", "no", 0)
+		o.wantTold("a", "b")
+		o.wantKept(false, 0, "a", "b")
+		p.wantNoLoss("MUNLOCK through another redlockd")
+	})
+}
+
 func (p *proxy) wantNoLoss(name string) {
 	p.s.Helper()
 	if st := p.Stats(); st.HeldLost != 0 || st.Lost != 0 {

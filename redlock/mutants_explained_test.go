@@ -36,6 +36,8 @@ var equivalent = map[string]map[string]string{
 		"Client.commitDecided: 1: 0 #5":                                                        "a nanosecond",
 		"Client.committedLocked: dropped: continue":                                            "a lease that is over when it begins",
 		"Client.commitAgainLocked: - for +: stringsBytes(r.keys)+changesBytes(k.changes)":      "some bytes of memory, while it waits for room",
+		"Client.commitDecided: operand dropped: o == quorum.Yes":                               "what was released by force is not held, whatever the votes come to",
+		"Client.clearRemainsLocked: operand dropped: r.commit.committed.Load()":                "a release of versions that has failed goes on in any case, until all have answered",
 	},
 	"master_guard.go": {
 		"guard.judgeMemory: 1: 0":                            "a nanosecond",
@@ -48,7 +50,8 @@ var equivalent = map[string]map[string]string{
 		"lane.shows: 0: time.Millisecond":                                                                       "more digits in the log",
 		"lane.heartbeat: never: err != nil":                                                                     "the next command of a broken connection fails as well",
 		`lane.heartbeat: operand dropped: result.suspicion == ""`:                                               "another of two reasons is told",
-		"lane.resolve: 1: 0": "a nanosecond",
+		"lane.resolve: 1: 0":                        "a nanosecond",
+		"lane.resolve: always: result.unresolved()": "a record that was adopted meanwhile is looked at once more",
 		"lane.inStep: <= for <: time.Since(l.since) < stepHold*l.fleet.opts.MasterTimeout": "a nanosecond",
 	},
 	"hold.go": {
@@ -63,6 +66,8 @@ var equivalent = map[string]map[string]string{
 		"Client.renewHeld: >= for >: h.owner.Idle() > h.silence":         "a nanosecond",
 		"Client.renewHeld: min for max: max(c.opts.Heartbeat, b.ttl/30)": "when a renewal that failed is tried again, before the end in any case",
 		"binding.renewedLocked: >= for >: at > b.until":                  "the same end once more",
+		"holds.bind: always: h.unheard || b.unheard":                     "all bindings are gone through once more",
+		"Client.renewHeld: dropped: c.runDeferred(d)":                    "the watchdog goes on to what settles changes, which runs it in the same tick",
 	},
 	"hold_keepalive.go": {
 		"Client.StartKeepAlive: dropped: h.unheard = false": "all bindings are gone through once more",
@@ -109,6 +114,29 @@ var equivalent = map[string]map[string]string{
 		"1: 0 in mark = tonumber(redis.call('GET', floor) or 0)":                                 "no fence is 1",
 		"operand dropped: held and":                                                              "where nothing is held it is false, and no argument is",
 		"0: 1 in elseif ARGV[7] and string.sub(held, 1, 10) == '\\000redlockd:' and #held >= 27": "a text begins at 0 as at 1",
+	},
+	"lua/extend.lua": {
+		"0: 1 in for i = 1, #KEYS do":                                     "no key has the number 0: what is absent is looked for once more",
+		"always: missing in if missing then":                              "what is absent is looked for, and nothing is",
+		"operand dropped: not now[i] or":                                  "what is absent has no reader",
+		"0: 1 in for i = 1, (reply == 1 or reply == 3) and #KEYS or 0 do": "no key has the number 0",
+	},
+	"master_clamp.go": {
+		"clamp.run: > for >=: now-k.back >= wait":         "a nanosecond",
+		"clamp.run: <= for <: time.Since(began) < budget": "a nanosecond",
+		"clamp.run: 0: foldMax":                           "SCAN names ten at a time",
+	},
+	"member/copying/ask.go": {
+		"Copy.pipe: dropped: defer cancel()": "a timer more, until the time of a connection is over",
+		"Copy.begin: never: err != nil #2":   "what is still waited for then is no learner, and a quorum is left without it",
+	},
+	"member/copying/place.go": {
+		"Place.judge: >= for >: gain > d.StepMax": "a nanosecond",
+	},
+	"member/copying/key.go": {
+		"heldBy: negated: false":                   "where too few hold anything, nobody asks whether they differ",
+		"heldBy: 1: 0 #4":                          "a millisecond",
+		"heldBy: always: held.kind == copyReaders": "of another kind nobody reads the readers",
 	},
 	"member/trailer.go": {
 		"ReadTrailer: always: !value.Is(shown)": "a copy of the same text",

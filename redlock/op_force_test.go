@@ -361,6 +361,25 @@ func TestForceOvertakesWhatIsUnderWay(t *testing.T) {
 			})
 		})
 	}
+	t.Run("SET NX that some masters get behind the release", func(t *testing.T) {
+		inVirtualTime(t, 5, func(s *stage) {
+			p, admin := s.open(), s.open()
+			all := []int{0, 1, 2, 3, 4}
+			p.delay(10*ms, 30*ms, 0, 1, 2)
+			p.delay(35*ms, 0, 3, 4)
+			c := p.beginCommit(setNX("r", longValue, 20*time.Second))
+			time.Sleep(12 * ms)
+			admin.delay(0, 10*ms, all...)
+			force := &call{began: time.Now()}
+			admin.StartForce(&force.Op, "r", force)
+			time.Sleep(10 * ms)
+			p.delay(0, 0, all...)
+			admin.finish(force).want(s, "the force", "held", 20*ms)
+			p.finish(c).want(s, "SET NX", "no", 40*ms)
+			time.Sleep(100 * ms)
+			s.wantNoLocks()
+		})
+	})
 	t.Run("EXTEND through the client that forces", func(t *testing.T) {
 		inVirtualTime(t, 5, func(s *stage) {
 			p := s.openFar(func(o *Options) { o.Heartbeat = 10 * time.Second })

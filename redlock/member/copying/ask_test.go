@@ -137,10 +137,13 @@ func TestSourceThatIsLeftOut(t *testing.T) {
 // seeing is a host that writes down whose gains it is told of.
 type seeing struct {
 	Host
-	saw []int
+	saw  []int
+	last clock.Reading
 }
 
-func (h *seeing) Saw(place int, _ string, _ clock.Reading) { h.saw = append(h.saw, place) }
+func (h *seeing) Saw(place int, _ string, now clock.Reading) {
+	h.saw, h.last = append(h.saw, place), now
+}
 
 // stage is a copy from the first masters of a fleet to the last one, over connections that are there.
 type stage struct {
@@ -227,6 +230,9 @@ func TestMastersOfACopyAreJudged(t *testing.T) {
 		s.wantOf("a source whose clock has gained", source, "its clock gained")
 		if !slices.Equal(s.host.saw, []int{0}) {
 			s.Errorf("got gains of %v, want of m0", s.host.saw)
+		}
+		if took := s.host.last.Received - s.host.last.Sent; took != 10*time.Millisecond {
+			s.Errorf("the clock was read within %v, want the 10ms that the round trip takes", took)
 		}
 		s.shows(1, &before)
 		s.wantOf("a source that is behind", s.Sources[1], "it shows an older membership")
