@@ -854,6 +854,31 @@ func TestClampRuns(t *testing.T) {
 	}
 }
 
+// SCAN names many keys in parts, the last of which may have one alone: all are shortened.
+func TestClampShortensAllKeys(t *testing.T) {
+	const wait = time.Minute
+	b := standing(t, newMemMaster(t))
+	do := b.conn.Redis.Do
+	names := make([]string, foldMax) // and the membership
+	for i := range names {
+		names[i] = fmt.Sprintf("z%04d", i)
+		if err := do(t.Context(), "SET", names[i], "x", "PX", time.Hour.Milliseconds()).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	k := clamp{due: true}
+	for range 10 {
+		if _, err := k.run(t.Context(), b.conn, b.lane.guard.shown, wait, wait, time.Second); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range names {
+		if left, _ := do(t.Context(), "PTTL", name).Int64(); k.due || left > wait.Milliseconds() {
+			t.Fatalf("%s lives for %d ms, want %v; it goes on: %v", name, left, wait, k.due)
+		}
+	}
+}
+
 // A heartbeat that finds a clock in step has those look again whose clocks it vouches for, if that can end their doubt.
 func TestHeartbeatVouchesForOthers(t *testing.T) {
 	b := standing(t, newMemMaster(t))

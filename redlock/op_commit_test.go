@@ -742,6 +742,24 @@ func TestRotationClearsTheOldValue(t *testing.T) {
 	})
 }
 
+// Nothing is kept for a master that is away of a value that was replaced there: whoever holds the same value again, through another redlockd, would lose it there when
+// the master comes back.
+func TestReplacedValueIsNotOwed(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p, q := s.open(), s.open()
+		p.commit(setNX("r", longValue, 30*time.Second)).want(s, "SET NX", "held", 0)
+		p.paths[4].Partition()
+		p.commit(rotate("r", longValue, otherValue, 30*time.Second)).want(s, "rotation", "held", 0)
+		p.paths[4].Cut()
+		time.Sleep(time.Second)
+		q.commit(rotate("r", otherValue, longValue, 30*time.Second)).want(s, "back, through another redlockd", "held", 0)
+		p.heal(4)
+		p.allUp()
+		time.Sleep(100 * ms)
+		s.wantOn("r", longValue, "11111")
+	})
+}
+
 // What is cleared behind a release goes to masters that have not done it. On the others the caller may hold the same value again.
 func TestReleaseOfSeveralSparesTheNextLock(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
