@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"redlockd/redlock/conn"
 )
 
 func TestCheckLeases(t *testing.T) {
@@ -48,6 +50,70 @@ func TestCheckLeases(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) { wantFound(t, checkLeases(tt.leases, map[string]int{"jobs": 2}), tt.want) })
 	}
+}
+
+// A forced lease is worth nothing from the FORCE on, and only that one.
+func TestApplyForces(t *testing.T) {
+	const lineage = "0123456789abcdef"
+	hold := func(token string, asked, granted, until int64) *lease {
+		return &lease{who: "w", resource: "r", token: token, grants: []grant{{0, asked, granted}}, spans: []span{{granted, until}}}
+	}
+	force := func(from, to int64, tokens ...string) forced {
+		f := forced{resource: "r", from: from, to: to, released: len(tokens) > 0}
+		for _, token := range tokens {
+			f.tokens = append(f.tokens, conn.KeyedDigest(lineage, token))
+		}
+		return f
+	}
+	extended := hold("a", 0, 1, 100)
+	extended.renew(answer{Start: 30, End: 31}, 70)
+	again := hold("a", 0, 1, 100)
+	again.grant(answer{Start: 25, End: 26}, nil, 40)
+	again.renew(answer{Start: 30, End: 31}, 70)
+	marked := func(fence, from, to int64) forced {
+		f := force(from, to, "a")
+		f.fence = fence
+		return f
+	}
+	fenced := func(token string, fence, asked, granted int64) *lease {
+		l := hold(token, asked, granted, granted+1)
+		l.fence, l.grants[0].fence = fence, fence
+		return l
+	}
+	for _, tt := range []struct {
+		name   string
+		forces []forced
+		leases []*lease
+		want   string
+	}{
+		{"no FORCE", nil, []*lease{hold("a", 0, 1, 100), hold("b", 20, 25, 50)}, "two holders"},
+		{"the holder is forced", []forced{force(20, 22, "a")}, []*lease{hold("a", 0, 1, 100), hold("b", 20, 25, 50)}, ""},
+		{"another is forced", []forced{force(20, 22, "c")}, []*lease{hold("a", 0, 1, 100), hold("b", 20, 25, 50)}, "two holders"},
+		{"another resource is forced", []forced{{resource: "s", from: 20, to: 22}}, []*lease{hold("a", 0, 1, 100), hold("b", 20, 25, 50)}, "two holders"},
+		{"forced too late", []forced{force(26, 27, "a")}, []*lease{hold("a", 0, 1, 100), hold("b", 20, 25, 50)}, "two holders"},
+		{"nobody knows whether it was forced", []forced{force(20, 22)}, []*lease{hold("a", 0, 1, 100), hold("b", 20, 25, 50)}, ""},
+		{"a library's token is not known", []forced{force(20, 22, "a")}, []*lease{hold("", 0, 1, 100), hold("b", 20, 25, 50)}, ""},
+		{"who comes next is not forced", []forced{force(20, 22, "a")}, []*lease{hold("a", 0, 1, 100), hold("b", 10, 25, 50), hold("c", 23, 30, 50)}, "two holders"},
+		{"extended after FORCE", []forced{force(20, 22, "a")}, []*lease{extended}, "was extended"},
+		{"locked again with its token, and extended", []forced{force(20, 22, "a")}, []*lease{again}, ""},
+		{"a fence of FORCE that fits", []forced{marked(5, 20, 22)}, []*lease{fenced("a", 4, 0, 1), fenced("b", 6, 23, 24)}, ""},
+		{"a fence below that of FORCE", []forced{marked(5, 20, 22)}, []*lease{fenced("b", 4, 23, 24)}, "a stale fence"},
+		{"a FORCE below a fence", []forced{marked(5, 20, 22)}, []*lease{fenced("a", 6, 0, 1)}, "a stale fence"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			marks, found := applyForces(tt.leases, tt.forces, map[string]bool{lineage: true})
+			wantFound(t, append(found, checkLeases(append(marks, tt.leases...), nil)...), tt.want)
+		})
+	}
+}
+
+// The register may refuse a holder only after FORCE, or after its validity.
+func TestUnjustRefusals(t *testing.T) {
+	l := &lease{resource: "r", grants: []grant{{1, 0, 1}}, spans: []span{{1, 100}}}
+	refused := []refusal{{l, 50, 100}}
+	wantFound(t, unjust(refused, nil, nil), "the register refused")
+	wantFound(t, unjust(refused, []forced{{resource: "r", from: 40, to: 41}}, nil), "")
+	wantFound(t, unjust(refused, []forced{{resource: "r", from: 60, to: 61}}, nil), "the register refused")
 }
 
 func TestCheckRegisters(t *testing.T) {

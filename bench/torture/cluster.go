@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -24,7 +23,8 @@ import (
 )
 
 const (
-	masterCount   = 5
+	masterCount   = 5 // that vote, except while the membership is changed
+	spareCount    = 2
 	redlockdCount = 3
 	redlockdPort  = "6380"
 	maxTTL        = 4 * time.Second // also about the length of a quarantine
@@ -65,6 +65,11 @@ func onHost(h *host, s *redisproc.Server) string {
 }
 
 func (m *master) restart() error { return m.host.do(m.server.Restart) }
+
+func (m *master) close() {
+	m.admin.Close()
+	m.server.Close()
+}
 
 // command runs one at the master.
 func (m *master) command(ctx context.Context, args ...any) error {
@@ -108,11 +113,16 @@ func (r *redlockd) start() error {
 func (c *cluster) redlockdCommand(args ...string) (*exec.Cmd, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	return c.redlockdOver(c.listed, "config.toml", args...)
+}
+
+// redlockdOver is redlockd with settings that name these masters, in a file of that name.
+func (c *cluster) redlockdOver(seats []seat, file string, args ...string) (*exec.Cmd, error) {
 	var settings strings.Builder
-	for i, m := range c.seats {
-		fmt.Fprintf(&settings, "[[masters]]\nname = %q\naddr = %q\n", c.seatNames[i], m.addr)
+	for _, s := range seats {
+		fmt.Fprintf(&settings, "[[masters]]\nname = %q\naddr = %q\n", s.name, s.master.addr)
 	}
-	path := filepath.Join(c.scratch, "config.toml")
+	path := filepath.Join(c.scratch, file)
 	if err := os.WriteFile(path+".new", []byte(settings.String()), 0o644); err != nil {
 		return nil, err
 	}
@@ -162,83 +172,16 @@ type cluster struct {
 	register  *redisproc.Server
 	clients   []*client
 	operator  *host // no fault reaches it
+	shim      string
 
-	mu    sync.Mutex
-	seats []*master // the voters
-	spare *master   // takes the seat of another
-	// seatNames are those of the seats, which stay when another master takes one.
-	seatNames []string
-}
-
-// masters are those that vote now.
-func (c *cluster) masters() []*master {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return slices.Clone(c.seats)
-}
-
-// replaceTries bounds how often a change is asked for. Where too few masters would vote, redlockd refuses it.
-const replaceTries = 4
-
-// replace has one of two masters, which is the spare, take the seat of the other.
-func (c *cluster) replace(ctx context.Context, one, other *master) error {
-	var err error
-	for range replaceTries {
-		if err = c.replaceOnce(ctx, one, other); err == nil || ctx.Err() != nil {
-			return err
-		}
-		time.Sleep(maxTTL / 2) // until more masters vote
-	}
-	return err
-}
-
-func (c *cluster) replaceOnce(ctx context.Context, one, other *master) error {
-	if err := c.lookAtSeats(ctx); err != nil {
-		return err
-	}
-	seats := c.masters()
-	seat, spare := slices.Index(seats, one), other
-	if seat < 0 {
-		seat, spare = slices.Index(seats, other), one
-	}
-	if seat < 0 || slices.Contains(seats, spare) {
-		return errors.New("both masters vote, or none: the masters had all forgotten, and a redlockd founded the membership by its older configuration")
-	}
-	spare.server.Kill() // it must be empty, and a redlockd that was frozen or cut off may have written to it
-	if err := spare.restart(); err != nil {
-		return err
-	}
-	if _, err := c.members(ctx, "replace", c.seatNames[seat], spare.addr); err != nil {
-		return err
-	}
-	return c.lookAtSeats(ctx)
-}
-
-// lookAtSeats learns who votes.
-func (c *cluster) lookAtSeats(ctx context.Context) error {
-	said, err := c.members(ctx, "--json")
-	if err != nil {
-		return err
-	}
-	var table struct{ Seats []struct{ Seat, Addr string } }
-	if err := json.Unmarshal(said, &table); err != nil || len(table.Seats) != masterCount {
-		return fmt.Errorf("redlockd members --json said %s: %w", said, err)
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	all := append(slices.Clone(c.seats), c.spare)
-	var seats []*master
-	var names []string
-	for _, s := range table.Seats {
-		i := slices.IndexFunc(all, func(m *master) bool { return m.addr == s.Addr })
-		if i < 0 {
-			return fmt.Errorf("redlockd members --json shows a master at %s, which is none of ours", s.Addr)
-		}
-		seats, names = append(seats, all[i]), append(names, s.Seat)
-		all = slices.Delete(all, i, i+1)
-	}
-	c.seats, c.seatNames, c.spare = seats, names, all[0]
-	return nil
+	mu     sync.Mutex
+	seats  []seat    // the members
+	spares []*master // take seats of others
+	listed []seat    // what the settings name: the seats, when their number was odd last
+	strays []string  // names of seats whose masters are gone
+	named  int       // how many names seats have had
+	// lineages are those that the membership has had, as far as noteLineages has seen.
+	lineages map[string]bool
 }
 
 // languages are those of the clients, a program each.
@@ -246,7 +189,7 @@ var languages = []string{"go", "python", "node"}
 
 // startCluster starts everything and returns when each redlockd grants locks.
 func startCluster(ctx context.Context, o options, scratch string, log *os.File) (c *cluster, err error) {
-	c = &cluster{scratch: scratch, log: log}
+	c = &cluster{scratch: scratch, log: log, lineages: map[string]bool{}}
 	defer func() {
 		if err != nil {
 			c.close()
@@ -265,12 +208,11 @@ func startCluster(ctx context.Context, o options, scratch string, log *os.File) 
 			return c, fmt.Errorf("build redlockd: %w\n%s", err, out)
 		}
 	}
-	shim, err := redisproc.BuildClockShim(scratch)
-	if err != nil {
+	if c.shim, err = redisproc.BuildClockShim(scratch); err != nil {
 		return c, err
 	}
 	var names []string
-	for i := range masterCount + 1 {
+	for i := range masterCount + spareCount {
 		names = append(names, fmt.Sprint("master", i+1))
 	}
 	for i := range redlockdCount {
@@ -281,17 +223,18 @@ func startCluster(ctx context.Context, o options, scratch string, log *os.File) 
 		return c, err
 	}
 	c.operator = c.network.host("operator")
-	for i := range masterCount + 1 {
-		m, err := startMaster(c.network.hosts[i], shim)
+	for i := range masterCount + spareCount {
+		m, err := startMaster(c.network.hosts[i], c.shim)
 		if err != nil {
 			return c, err
 		}
-		if i == masterCount {
-			c.spare = m
-			break
+		if i >= masterCount {
+			c.spares = append(c.spares, m)
+			continue
 		}
-		c.seats, c.seatNames = append(c.seats, m), append(c.seatNames, fmt.Sprint("seat", i+1))
+		c.seats = append(c.seats, seat{c.newName(), m})
 	}
+	c.listed = slices.Clone(c.seats)
 	if _, err = c.operate(ctx, "bootstrap"); err != nil {
 		return c, err
 	}
@@ -328,16 +271,7 @@ func (c *cluster) awaitLocks(ctx context.Context, atMost time.Duration) error {
 	deadline := began.Add(atMost)
 	var met []string
 	for _, r := range c.redlockds {
-		conn := redis.NewClient(&redis.Options{
-			Dialer: func(ctx context.Context, _, addr string) (conn net.Conn, err error) {
-				err = c.operator.do(func() error {
-					conn, err = net.DialTimeout("tcp", addr, time.Second)
-					return err
-				})
-				return conn, err
-			},
-			Addr: r.addr, MaxRetries: -1, Protocol: 2,
-		})
+		conn := c.connect(r)
 		defer conn.Close()
 		for i := 0; i < resources; {
 			name := fmt.Sprint("r", i)
@@ -366,10 +300,24 @@ func (c *cluster) awaitLocks(ctx context.Context, atMost time.Duration) error {
 	return nil
 }
 
+// connect is an operator's connection to a redlockd.
+func (c *cluster) connect(r *redlockd) *redis.Client {
+	return redis.NewClient(&redis.Options{
+		Dialer: func(_ context.Context, _, addr string) (conn net.Conn, err error) {
+			err = c.operator.do(func() error {
+				conn, err = net.DialTimeout("tcp", addr, time.Second)
+				return err
+			})
+			return conn, err
+		},
+		Addr: r.addr, MaxRetries: -1, Protocol: 2,
+	})
+}
+
 // keysLeft waits until no master has a lock left, and says which has.
 func (c *cluster) keysLeft(ctx context.Context, atMost time.Duration) error {
 	deadline := time.Now().Add(atMost)
-	for _, m := range append(c.masters(), c.spare) {
+	for _, m := range c.allMasters() {
 		for {
 			var left []string
 			keys, err := m.admin.Keys(ctx, "*").Result()
@@ -399,12 +347,8 @@ func (c *cluster) close() {
 		r.signal(syscall.SIGKILL)
 		r.wait(10 * time.Second)
 	}
-	for _, m := range append(c.masters(), c.spare) {
-		if m == nil {
-			continue
-		}
-		m.admin.Close()
-		m.server.Close()
+	for _, m := range c.allMasters() {
+		m.close()
 	}
 	if c.register != nil {
 		c.register.Close()

@@ -36,7 +36,7 @@ var faults = []fault{
 	}},
 	{"power cut: all masters", familyMemory, func(n *nemesis) *strike {
 		free := n.freeMasters()
-		if len(free) < masterCount {
+		if len(free) < len(n.cluster.masters()) {
 			return nil
 		}
 		return n.atMasters(free, n.between(0, time.Second), kill, (*master).restart)
@@ -125,62 +125,11 @@ var faults = []fault{
 			func(c *client) error { return c.signal(syscall.SIGSTOP) },
 			func(c *client) error { return c.signal(syscall.SIGCONT) })
 	}},
-	{"max_ttl changed", familyMembers, func(n *nemesis) *strike {
-		if n.busy[membership] {
-			return nil
-		}
-		to := maxTTLLow
-		if n.random.IntN(2) == 0 {
-			to = maxTTL
-		}
-		return &strike{parties: hostNames(n.cluster.redlockds, redlockdHost), reserved: []string{membership}, detail: to.String(),
-			begin: func(ctx context.Context) error {
-				_, err := n.cluster.members(ctx, "set", "max_ttl", to.String())
-				return err
-			}}
-	}},
-	{"master replaced by an empty one", familyMembers, func(n *nemesis) *strike {
-		free := n.freeMasters()
-		if n.busy[membership] || len(free) == 0 {
-			return nil
-		}
-		n.cluster.mu.Lock()
-		old, spare := free[n.random.IntN(len(free))], n.cluster.spare
-		n.cluster.mu.Unlock()
-		names := []string{old.host.name, spare.host.name}
-		s := &strike{parties: names, reserved: append([]string{membership}, names...)}
-		s.begin = func(ctx context.Context) error { return n.cluster.replace(ctx, old, spare) }
-		return s
-	}},
-}
-
-// membership is reserved by what changes it.
-const membership = "membership"
-
-// members runs `redlockd members` from a host that no fault reaches, and waits until a change is done.
-func (c *cluster) members(ctx context.Context, args ...string) ([]byte, error) {
-	return c.operate(ctx, append([]string{"members"}, args...)...)
-}
-
-// operate runs redlockd as operators do, and returns what it says.
-func (c *cluster) operate(ctx context.Context, args ...string) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
-	defer cancel()
-	var said, failed text
-	process, err := c.redlockdCommand(args...)
-	if err != nil {
-		return nil, err
-	}
-	process.Stdout, process.Stderr = &said, &failed
-	if err := c.operator.do(process.Start); err != nil {
-		return nil, err
-	}
-	stop := context.AfterFunc(ctx, func() { process.Process.Kill() })
-	defer stop()
-	if err := process.Wait(); err != nil {
-		return nil, fmt.Errorf("redlockd %v: %w: %s", args, err, clip(string(failed), 300))
-	}
-	return said, nil
+	{"lock ended by FORCE", familyClient, (*nemesis).force},
+	{"max_ttl changed", familyMembers, (*nemesis).otherMaxTTL},
+	{"master replaced by an empty one", familyMembers, (*nemesis).replaceMaster},
+	{"masters added, and as many removed", familyMembers, (*nemesis).addAndRemove},
+	{"majority lost for good, refounded by an operator", familyMembers, (*nemesis).refound},
 }
 
 type text []byte
@@ -190,11 +139,14 @@ func (t *text) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// Each clock that is off has one of these.
+const firstClock, secondClock = "first clock", "second clock"
+
 // clock steps the clocks of one or two masters by about 10 s, each by its own, and later back to the true time. A redlockd that has just
 // started believes the clocks of a majority, so those of two masters at most may be off, or have been within max_ttl.
 func (n *nemesis) clock(sign time.Duration) *strike {
 	var places []string
-	for _, p := range []string{"first clock", "second clock"} {
+	for _, p := range []string{firstClock, secondClock} {
 		if !n.busy[p] {
 			places = append(places, p)
 		}

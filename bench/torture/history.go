@@ -17,8 +17,10 @@ type lease struct {
 	who      string // the session, and what it did
 	resource string
 	shared   bool
-	fence    int64 // the latest; 0: not asked for
+	token    string // empty: a library's, which keeps it to itself
+	fence    int64  // the latest; 0: not asked for
 	grants   []grant
+	renewals []grant // replies to EXTEND that say extended; without a fence
 	spans    []span
 }
 
@@ -40,6 +42,12 @@ func (l *lease) believe(sent, answered, valid int64) {
 	if sent+valid > answered {
 		l.spans = append(l.spans, span{answered, sent + valid})
 	}
+}
+
+// renew adds what a reply to EXTEND says.
+func (l *lease) renew(a answer, valid int64) {
+	l.renewals = append(l.renewals, grant{0, a.Start, a.End})
+	l.believe(a.Start, a.End, valid)
 }
 
 // end cuts what the client believed: it has sent UNLOCK, or was told that the lock is lost.
@@ -81,7 +89,10 @@ type history struct {
 	byKind   map[string]int // leases
 	errors   map[string]int // what else LOCK and the like ended with, by its code
 	calls    int
-	refused  int // writes that the register refused: their fence was too low
+	refused  int       // writes that the register refused: their fence was too low
+	refusals []refusal // those before the end of the holder's validity
+	forces   []forced
+	byForce  map[string]int // what operators were told
 	found    []violation
 }
 
@@ -90,6 +101,10 @@ type violation struct {
 	at       int64
 	resource string
 	text     string
+}
+
+func newHistory() *history {
+	return &history{byKind: map[string]int{}, errors: map[string]int{}, byForce: map[string]int{}}
 }
 
 func (h *history) grant(l *lease, kind string) {

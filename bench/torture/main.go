@@ -8,6 +8,8 @@
 //	                                 hosts_linux.go: the switch                          loses, delays, cuts
 //	                                      │
 //	                                 cluster.go: 3 × redlockd ─> 5 × redis-server        killed, frozen, flushed, clocks stepped: faults.go
+//	                                      │                                              replaced, added, lost for good: membership.go
+//	                                 the operator                                        ends locks of others: force.go
 //	history.go ─> check.go           no two believed to hold at once; fences grow; slots are not exceeded
 //	           └> register.go        porcupine: what holders read and wrote could have been one after another
 //	report.go, timeline.go           report.md, timeline.svg; exit code 1 if anything was violated
@@ -159,8 +161,8 @@ func run(ctx context.Context, o options, progress io.Writer) (*report, error) {
 	}
 	end := sync.OnceFunc(c.close)
 	defer end()
-	h := &history{byKind: map[string]int{}, errors: map[string]int{}}
-	n := newNemesis(c, o)
+	h := newHistory()
+	n := newNemesis(c, h, o)
 	r := newReport(o, c, h, n)
 	fmt.Fprintf(progress, "torture: --for %v --seed %d; servers and clients say what they have to say in %s\n", o.length, o.seed, log.Name())
 

@@ -40,6 +40,7 @@ func (s *strike) String() string {
 
 type nemesis struct {
 	cluster *cluster
+	history *history
 	random  *rand.Rand // of the scheduling goroutine
 	options options
 	deck    []int // kinds that are still to come, until all have come and it is filled again
@@ -50,8 +51,8 @@ type nemesis struct {
 	running sync.WaitGroup
 }
 
-func newNemesis(c *cluster, o options) *nemesis {
-	return &nemesis{cluster: c, random: rand.New(rand.NewPCG(o.seed, 0x6e656d)), options: o, busy: map[string]bool{}}
+func newNemesis(c *cluster, h *history, o options) *nemesis {
+	return &nemesis{cluster: c, history: h, random: rand.New(rand.NewPCG(o.seed, 0x6e656d)), options: o, busy: map[string]bool{}}
 }
 
 // run starts faults until the context ends, and returns when all are undone.

@@ -77,7 +77,10 @@ func (r *report) show(ctx context.Context, out io.Writer) {
 // judge checks the history. Nothing runs any more.
 func (r *report) judge() {
 	h := r.history
-	r.found = append(slices.Clone(h.found), checkLeases(h.leases, map[string]int{slotGroup: slotsMost})...)
+	r.found = append(slices.Clone(h.found), unjust(h.refusals, h.forces, r.cluster.lineages)...)
+	marks, found := applyForces(h.leases, h.forces, r.cluster.lineages)
+	r.found = append(r.found, found...)
+	r.found = append(r.found, checkLeases(append(marks, h.leases...), map[string]int{slotGroup: slotsMost})...)
 	done, found := checkRegisters(h.accesses)
 	r.register, r.found = done, append(r.found, found...)
 	slices.SortStableFunc(r.found, func(a, b violation) int { return cmp.Compare(a.at, b.at) })
@@ -170,6 +173,13 @@ func (r *report) markdown() []byte {
 		p("| %s | %d |", kind, h.byKind[kind])
 	}
 	p("| **all** | **%d**, %.1f/s |\n", len(h.leases), float64(len(h.leases))/length.Seconds())
+	if len(h.byForce) > 0 {
+		p("Locks that an operator ended:\n\n| | |\n|---|---|")
+		for _, outcome := range sortedKeys(h.byForce) {
+			p("| %s | %d |", outcome, h.byForce[outcome])
+		}
+		p("")
+	}
 	p("What else asking for a lock ended with:\n\n| | |\n|---|---|")
 	for _, code := range sortedKeys(h.errors) {
 		p("| %s | %d |", strings.ReplaceAll(code, "|", "/"), h.errors[code])

@@ -165,8 +165,8 @@ func number(v any) float64 {
 }
 
 // lease notes what was granted.
-func (s *session) lease(kind, resource string, shared bool, fence any, a answer, valid int64) *lease {
-	l := &lease{who: fmt.Sprintf("%s/%d %s", s.client.host.name, s.number, kind), resource: resource, shared: shared}
+func (s *session) lease(kind, resource string, shared bool, token string, fence any, a answer, valid int64) *lease {
+	l := &lease{token: token, who: fmt.Sprintf("%s/%d %s", s.client.host.name, s.number, kind), resource: resource, shared: shared}
 	l.grant(a, fence, valid)
 	s.history.grant(l, kind)
 	return l
@@ -181,7 +181,7 @@ func (s *session) lockCycle(ctx context.Context) {
 	if !ok || len(rest) != 1 {
 		return
 	}
-	l := s.lease("LOCK FENCE", resource, false, rest[0], a, valid)
+	l := s.lease("LOCK FENCE", resource, false, token, rest[0], a, valid)
 	if wait != nil { // it may have waited for the most of its validity
 		s.extend(l, to, token, ttl)
 	}
@@ -203,7 +203,7 @@ func (s *session) extend(l *lease, to int, token string, ttl int) bool {
 		l.end(a.End)
 		return false
 	}
-	l.believe(a.Start, a.End, valid)
+	l.renew(a, valid)
 	return true
 }
 
@@ -265,7 +265,8 @@ func (s *session) update(ctx context.Context, l *lease) {
 	s.history.access(a)
 }
 
-// register reads a reply of the register. It refuses nobody who holds: that would mean that somebody else was granted a fence.
+// register reads a reply of the register. It refuses nobody who holds: that would mean that somebody else was granted a fence, or that an operator
+// ended the lock by force.
 func (s *session) register(l *lease, a answer) (value string, ok bool) {
 	parts, _ := a.Reply.([]any)
 	if a.gone() || a.Error != "" || len(parts) != 2 {
@@ -275,10 +276,10 @@ func (s *session) register(l *lease, a answer) (value string, ok bool) {
 		return value, true
 	}
 	s.history.mu.Lock()
+	defer s.history.mu.Unlock()
 	s.history.refused++
-	s.history.mu.Unlock()
 	if a.End < l.until() {
-		s.history.report(a.End, l.resource, "the register refused the fence of %s, %.3f ms before the end of its validity", l, float64(l.until()-a.End)/1e6)
+		s.history.refusals = append(s.history.refusals, refusal{l, a.End, l.until()})
 	}
 	return "", false
 }
@@ -296,7 +297,7 @@ func (s *session) tokenCycle(ctx context.Context) {
 		}
 		switch {
 		case ok && len(rest) == 1 && l == nil:
-			l = s.lease(kind, resource, false, rest[0], a, valid)
+			l = s.lease(kind, resource, false, token, rest[0], a, valid)
 		case ok && len(rest) == 1:
 			// Granted again. The fence is another: what is written from now on bears it.
 			l.grant(a, rest[0], valid)
@@ -320,12 +321,12 @@ func (s *session) tokenCycle(ctx context.Context) {
 func (s *session) holdCycle(ctx context.Context) {
 	resource, to, ttl := s.anyResource(), s.anyRedlockd(), max(s.anyTTL(), 900)
 	a := s.call(to, "do", append([]any{"LOCK", resource, ttl, "FENCE", "HOLD"}, s.wait()...)...)
-	_, valid, rest, ok := s.granted(a)
+	token, valid, rest, ok := s.granted(a)
 	if !ok || len(rest) != 1 {
 		s.call(to, "close") // what it may hold all the same ends with it
 		return
 	}
-	l := s.lease("LOCK HOLD", resource, false, rest[0], a, valid)
+	l := s.lease("LOCK HOLD", resource, false, token, rest[0], a, valid)
 	for range 1 + s.random.IntN(5) {
 		s.work(ctx, l)
 		s.sleep(ctx, time.Duration(ttl/4)*time.Millisecond)
@@ -357,7 +358,7 @@ func (s *session) sharedCycle(ctx context.Context) {
 	if !ok {
 		return
 	}
-	l := s.lease("LOCK SHARED", resource, true, nil, a, valid)
+	l := s.lease("LOCK SHARED", resource, true, token, nil, a, valid)
 	for range 1 + s.random.IntN(3) {
 		if monotonic() >= l.until() {
 			break
@@ -382,7 +383,7 @@ func (s *session) slotsCycle(ctx context.Context) {
 	if !ok || len(rest) != 2 {
 		return
 	}
-	l := s.lease("LOCK SLOTS", fmt.Sprint(rest[0]), false, rest[1], a, valid)
+	l := s.lease("LOCK SLOTS", fmt.Sprint(rest[0]), false, token, rest[1], a, valid)
 	s.work(ctx, l)
 	s.sleep(ctx, time.Duration(s.random.IntN(ttl))*time.Millisecond)
 	if s.random.IntN(3) == 0 {
@@ -399,7 +400,7 @@ func (s *session) dropinCycle(ctx context.Context) {
 	if !ok {
 		return
 	}
-	l := s.lease("library's SET NX", resource, false, nil, a, valid)
+	l := s.lease("library's SET NX", resource, false, "", nil, a, valid)
 	s.sleep(ctx, time.Duration(s.random.IntN(ttl/2))*time.Millisecond)
 	if s.random.IntN(3) == 0 {
 		if a := s.call(to, "extend", resource, ttl); !a.gone() && a.Error == "" {
@@ -428,7 +429,7 @@ func (s *session) mlockCycle(ctx context.Context) {
 	}
 	var both []*lease
 	for _, name := range names {
-		both = append(both, s.lease("MLOCK", name, false, rest[0], a, valid))
+		both = append(both, s.lease("MLOCK", name, false, token, rest[0], a, valid))
 	}
 	for _, l := range both {
 		s.work(ctx, l)
