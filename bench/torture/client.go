@@ -1,6 +1,6 @@
 package main
 
-// The driver's side of a client program. There is one program for each of three languages, on a host of its own. It carries out
+// The driver's side of a client program. There is one program for each language, on a host of its own. It carries out
 // calls and says how they ended, each with CLOCK_MONOTONIC before and after: one line of JSON down, one line of JSON up. What is called
 // and when is decided in workload.go, for all languages alike.
 
@@ -12,6 +12,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -157,22 +158,34 @@ func childAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
-// clientCommands are the programs of the three languages, or an error that says what is missing.
-func clientCommands(top, addresses string) (map[string][]string, error) {
+// languages are those of the clients, a program each.
+var languages = []string{"go", "python", "node", "java"}
+
+// clientCommands are the programs of some languages, or an error that says what is missing. scratch is for what is compiled.
+func clientCommands(wanted []string, top, scratch, addresses string) (map[string][]string, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
 	installed, scripts := top+"/cmd/redlockd/testdata/libraries/build/", top+"/bench/torture/"
-	for _, language := range []string{"python", "node"} {
-		if _, err := os.Stat(installed + language + "/stamp"); err != nil {
-			return nil, fmt.Errorf("the clients in Python and Node are not installed: run `make bench-libraries` (%w)", err)
+	for _, language := range wanted {
+		if _, err := os.Stat(installed + language + "/stamp"); language != "go" && err != nil {
+			return nil, fmt.Errorf("the client in %s is not installed: run `make bench-libraries` (%w)", language, err)
 		}
 	}
 	ms := fmt.Sprint(callTimeout.Milliseconds())
+	jars := installed + "java/lib/*"
+	if slices.Contains(wanted, "java") {
+		// Each process of an hour would compile it again.
+		compile := exec.Command("javac", "-proc:none", "-d", scratch, "-cp", jars, scripts+"Client.java")
+		if out, err := compile.CombinedOutput(); err != nil {
+			return nil, fmt.Errorf("compile the client in java: %w\n%s", err, out)
+		}
+	}
 	return map[string][]string{
 		"go":     {self, clientCommand, addresses, ms},
 		"python": {installed + "python/current/bin/python", scripts + "client.py", addresses, ms},
 		"node":   {installed + "node/node", scripts + "client.js", installed + "node", addresses, ms},
+		"java":   {"java", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", scratch + ":" + jars, "Client", addresses, ms},
 	}, nil
 }

@@ -184,9 +184,6 @@ type cluster struct {
 	lineages map[string]bool
 }
 
-// languages are those of the clients, a program each.
-var languages = []string{"go", "python", "node"}
-
 // startCluster starts everything and returns when each redlockd grants locks.
 func startCluster(ctx context.Context, o options, scratch string, log *os.File) (c *cluster, err error) {
 	c = &cluster{scratch: scratch, log: log, lineages: map[string]bool{}}
@@ -218,7 +215,7 @@ func startCluster(ctx context.Context, o options, scratch string, log *os.File) 
 	for i := range redlockdCount {
 		names = append(names, fmt.Sprint("redlockd", i+1))
 	}
-	names = append(append(names, languages...), "register", "operator")
+	names = append(append(names, o.languages...), "register", "operator")
 	if c.network, err = newNetwork(names, o.seed); err != nil {
 		return c, err
 	}
@@ -251,11 +248,11 @@ func startCluster(ctx context.Context, o options, scratch string, log *os.File) 
 		c.redlockds, addrs = append(c.redlockds, r), append(addrs, r.addr)
 	}
 	addrs = append(addrs, onHost(c.network.host("register"), c.register))
-	commands, err := clientCommands(module, strings.Join(addrs, ","))
+	commands, err := clientCommands(o.languages, module, scratch, strings.Join(addrs, ","))
 	if err != nil {
 		return c, err
 	}
-	for _, language := range languages {
+	for _, language := range o.languages {
 		client := &client{host: c.network.host(language), command: commands[language], log: log}
 		if err := client.start(); err != nil {
 			return c, err
@@ -285,7 +282,7 @@ func (c *cluster) awaitLocks(ctx context.Context, atMost time.Duration) error {
 				continue
 			}
 			why := "held by another"
-			if err != nil {
+			if err != nil && !errors.Is(err, redis.Nil) {
 				why = clip(err.Error(), 400)
 			}
 			if entry := fmt.Sprintf("%s through %s: %s", name, r.host.name, why); len(met) == 0 || !strings.HasSuffix(met[len(met)-1], entry) {
@@ -298,6 +295,18 @@ func (c *cluster) awaitLocks(ctx context.Context, atMost time.Duration) error {
 		}
 	}
 	return nil
+}
+
+// dump writes into the log who holds what, and who is connected, for whoever asks why a lock cannot be taken.
+func (c *cluster) dump(ctx context.Context) {
+	for _, r := range c.redlockds {
+		conn := c.connect(r)
+		defer conn.Close()
+		for _, command := range [][]any{{"LOCKS", "ALL"}, {"CLIENT", "LIST"}} {
+			said, err := conn.Do(ctx, command...).Result()
+			fmt.Fprintf(c.log, "%s: %v: %v %v\n", r.host.name, command, said, err)
+		}
+	}
 }
 
 // connect is an operator's connection to a redlockd.

@@ -203,7 +203,7 @@ func (n *nemesis) mastersAndRedlockds() sides {
 }
 
 func (n *nemesis) clientsAndRedlockds() sides {
-	return sides{hosts(some(n, n.cluster.clients, len(languages)), clientHost), hosts(some(n, n.cluster.redlockds, redlockdCount), redlockdHost)}
+	return sides{hosts(some(n, n.cluster.clients, len(n.cluster.clients)), clientHost), hosts(some(n, n.cluster.redlockds, redlockdCount), redlockdHost)}
 }
 
 func (n *nemesis) anyLinks() sides {

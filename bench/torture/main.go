@@ -1,9 +1,9 @@
-// Command torture runs redlockd as users do, under faults, and judges what its clients saw: 5 real masters, 3 redlockds and clients in Go, Python
-// and Node, each in a network namespace of its own, for as long as asked.
+// Command torture runs redlockd as users do, under faults, and judges what its clients saw: 5 real masters, 3 redlockds and clients in Go, Python,
+// Node and Java, each in a network namespace of its own, for as long as asked.
 //
 //	go run -C bench ./torture --help
 //
-//	workload.go ── lines of JSON ──> client.go: client_go.go, client.py, client.js      sessions take locks, and use what they guard
+//	workload.go ── lines of JSON ──> client.go: client_go.go, client.py, client.js, Client.java      sessions take locks, and use what they guard
 //	                                      │ RESP
 //	                                 hosts_linux.go: the switch                          loses, delays, cuts
 //	                                      │
@@ -41,15 +41,16 @@ import (
 
 // options are the flags, checked.
 type options struct {
-	length   time.Duration
-	seed     uint64
-	out      string
-	every    time.Duration
-	sessions int
-	pace     time.Duration
-	redlockd string
-	only     string
-	faults   []fault // those that only names
+	length    time.Duration
+	seed      uint64
+	out       string
+	every     time.Duration
+	sessions  int
+	languages []string
+	pace      time.Duration
+	redlockd  string
+	only      string
+	faults    []fault // those that only names
 }
 
 func main() {
@@ -85,8 +86,8 @@ func main() {
 	}
 }
 
-const usage = `Runs 5 redis-servers, 3 redlockds and clients in Go, Python and Node in network namespaces under random faults, and judges what the
-clients saw. It needs Linux, root, and what make tools and make bench-libraries install. Ctrl-C ends it early, with its report.
+const usage = `Runs 5 redis-servers, 3 redlockds and clients in Go, Python, Node and Java in network namespaces under random faults, and judges what
+the clients saw. It needs Linux, root, and what make tools and make bench-libraries install. Ctrl-C ends it early, with its report.
 
 usage: go run -C bench ./torture [flags]
 
@@ -100,8 +101,9 @@ func parseOptions(args []string, out io.Writer) (o options, err error) {
 	flags.Uint64Var(&o.seed, "seed", 0, "the order of the faults and of what clients do; 0: by chance")
 	flags.StringVar(&o.out, "out", "local/torture", "directory for report.md and timeline.svg")
 	flags.DurationVar(&o.every, "every", 4*time.Second, "mean time from one fault to the next; at least 100ms")
-	flags.IntVar(&o.sessions, "sessions", 8, "threads of each of the three client programs; 1 to 100")
+	flags.IntVar(&o.sessions, "sessions", 8, "threads of each client program; 1 to 100")
 	flags.DurationVar(&o.pace, "pace", 100*time.Millisecond, "mean pause of a session between two locks; at least 1ms")
+	names := flags.String("languages", strings.Join(languages, ","), "of the client programs, comma-separated")
 	flags.StringVar(&o.redlockd, "redlockd", "", "the program to torture; empty: build it from this repository")
 	flags.StringVar(&o.only, "only", "", "only faults with one of these words in their name, comma-separated; empty: all")
 	if err = flags.Parse(args); errors.Is(err, flag.ErrHelp) {
@@ -115,6 +117,12 @@ func parseOptions(args []string, out io.Writer) (o options, err error) {
 	for _, f := range faults {
 		if slices.ContainsFunc(strings.Split(o.only, ","), func(word string) bool { return strings.Contains(f.name, word) }) {
 			o.faults = append(o.faults, f)
+		}
+	}
+	o.languages = strings.Split(*names, ",")
+	for i, name := range o.languages {
+		if !slices.Contains(languages, name) || slices.Contains(o.languages[:i], name) {
+			return o, fmt.Errorf("--languages %q: want some of %s, each once", *names, strings.Join(languages, ","))
 		}
 	}
 	switch {
@@ -188,6 +196,7 @@ func run(ctx context.Context, o options, progress io.Writer) (*report, error) {
 		fmt.Fprintln(progress, "torture: all faults are undone; are all locks there again?")
 		if err := c.awaitLocks(context.Background(), healing); err != nil {
 			h.report(monotonic(), "", "not healed: %v", err)
+			c.dump(context.Background())
 		}
 		r.healed = monotonic()
 		if err := c.keysLeft(context.Background(), maxTTL+healing); err != nil {

@@ -356,7 +356,7 @@ func (c *cluster) refound(ctx context.Context, lost []*master, spare *host) erro
 			fleet = append(fleet, s)
 		}
 	}
-	fleet = append(fleet, seat{c.newName(), fresh})
+	fleet = append(fleet, seat{fresh.addr, fresh}) // the redlockds that run know no other name of it
 	c.mu.Unlock()
 	ctx = context.WithoutCancel(ctx) // what is lost must not come back, so this is done to its end
 	err = insist(ctx, func() error {

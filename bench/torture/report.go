@@ -147,10 +147,13 @@ func (r *report) markdown() []byte {
 	o, h := r.options, r.history
 	length := time.Duration(r.faultsEnded - r.began)
 	p("# Torture of redlockd\n\n**%s**\n", r.verdict())
-	p("Five redis-servers, three redlockds and clients in Go, Python and Node, each in a network namespace of its own. To repeat it:\n")
+	p("Five redis-servers, three redlockds and clients in %s, each in a network namespace of its own. To repeat it:\n", strings.Join(o.languages, ", "))
 	only := ""
 	if o.only != "" {
 		only = fmt.Sprintf(" --only %q", o.only)
+	}
+	if len(o.languages) < len(languages) {
+		only += " --languages " + strings.Join(o.languages, ",")
 	}
 	p("    make tools bench-libraries && go run -C bench ./torture --for %v --seed %d --every %v --sessions %d --pace %v%s\n", o.length, o.seed, o.every, o.sessions, o.pace, only)
 	p("A run of the same seed is similar and not the same. Times are seconds since the beginning.\n")

@@ -26,7 +26,7 @@ func (r *report) timeline() []byte {
 	var out text
 	p := func(format string, args ...any) { fmt.Fprintf(&out, format+"\n", args...) }
 	var rows []string
-	for _, h := range r.cluster.network.hosts[:masterCount+spareCount+redlockdCount+len(languages)] {
+	for _, h := range r.cluster.network.hosts[:masterCount+spareCount+redlockdCount+len(r.cluster.clients)] {
 		rows = append(rows, h.name)
 	}
 	end := max(r.faultsEnded, r.began+1)

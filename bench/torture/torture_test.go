@@ -34,7 +34,7 @@ func TestTorture(t *testing.T) {
 		t.Skip("the torture takes root, for its network namespaces")
 	}
 	redisproc.Need(t, "redis-server", "gcc", "ip")
-	if _, err := clientCommands("../..", ""); err != nil {
+	if _, err := clientCommands(languages, "../..", t.TempDir(), ""); err != nil {
 		redisproc.LeaveOut(t, err.Error())
 	}
 	if n, err := newNetwork([]string{"host"}, 1); err != nil {
@@ -68,7 +68,7 @@ func TestTorture(t *testing.T) {
 			t.Errorf("%s was not undone before the faults ended", s)
 		}
 	}
-	for _, want := range []string{"violations = 0", "redis-py", "ioredis", "go-redis", "--seed", timelineFile, "| FLUSHALL |"} {
+	for _, want := range []string{"violations = 0", "redis-py", "ioredis", "go-redis", "Redisson", "--seed", timelineFile, "| FLUSHALL |"} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("the report lacks %q:\n%s", want, text)
 		}
@@ -91,7 +91,7 @@ func TestParseOptions(t *testing.T) {
 	if err != nil || o.length != 10*time.Minute || o.seed == 0 {
 		t.Errorf("no flags: got %+v, %v; want 10 minutes and a seed", o, err)
 	}
-	for _, args := range []string{"--for 1ms", "--every 0s", "--sessions 0", "--pace 0s", "--seed x", "--only nothing", "more"} {
+	for _, args := range []string{"--for 1ms", "--every 0s", "--sessions 0", "--pace 0s", "--seed x", "--only nothing", "--languages cobol", "--languages go,go", "--languages ,", "--for soon", "--seed -1", "more"} {
 		if _, err := parseOptions(strings.Fields(args), nil); err == nil {
 			t.Errorf("%s: got no error", args)
 		}

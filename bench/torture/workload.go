@@ -49,7 +49,7 @@ var kinds = []struct {
 	{"LOCK HOLD", 10, (*session).holdCycle},
 	{"LOCK SHARED", 16, (*session).sharedCycle},
 	{"LOCK SLOTS", 12, (*session).slotsCycle},
-	{"library's SET NX", 12, (*session).dropinCycle},
+	{"library's lock", 12, (*session).dropinCycle},
 	{"MLOCK", 6, (*session).mlockCycle},
 }
 
@@ -400,14 +400,14 @@ func (s *session) dropinCycle(ctx context.Context) {
 	if !ok {
 		return
 	}
-	l := s.lease("library's SET NX", resource, false, "", nil, a, valid)
+	l := s.lease("library's lock", resource, false, "", nil, a, valid)
 	s.sleep(ctx, time.Duration(s.random.IntN(ttl/2))*time.Millisecond)
 	if s.random.IntN(3) == 0 {
 		if a := s.call(to, "extend", resource, ttl); !a.gone() && a.Error == "" {
 			if number(a.Reply) == 0 {
 				l.end(a.End)
 			} else {
-				l.believe(a.Start, a.End, int64(ttl)*int64(time.Millisecond))
+				l.believe(a.Start, a.End, int64(ttl)*int64(time.Millisecond)) // not renew: an RLock that had ended is taken anew
 			}
 		}
 		s.sleep(ctx, time.Duration(s.random.IntN(ttl/2))*time.Millisecond)
