@@ -99,7 +99,7 @@ func parseOptions(args []string, out io.Writer) (o options, err error) {
 	flags.SetOutput(io.Discard)
 	flags.DurationVar(&o.length, "for", 10*time.Minute, "how long there are faults; at least 1s")
 	flags.Uint64Var(&o.seed, "seed", 0, "the order of the faults and of what clients do; 0: by chance")
-	flags.StringVar(&o.out, "out", "local/torture", "directory for report.md and timeline.svg")
+	flags.StringVar(&o.out, "out", "local/torture", "directory for report.md and timeline.svg; those that are committed are in results/torture")
 	flags.DurationVar(&o.every, "every", 4*time.Second, "mean time from one fault to the next; at least 100ms")
 	flags.IntVar(&o.sessions, "sessions", 8, "threads of each client program; 1 to 100")
 	flags.DurationVar(&o.pace, "pace", 100*time.Millisecond, "mean pause of a session between two locks; at least 1ms")

@@ -122,6 +122,17 @@ func outages(granted []int64, from, to int64) (all []span) {
 	return all
 }
 
+// longest is the longest time without a grant.
+func (r *report) longest() (longest time.Duration) {
+	last := r.began
+	for _, at := range append(slices.Clone(r.granted), r.faultsEnded) {
+		at = min(at, r.faultsEnded)
+		longest = max(longest, time.Duration(at-last))
+		last = max(last, at)
+	}
+	return longest
+}
+
 func (r *report) good() bool {
 	return len(r.found) == 0 && r.register.undecided == 0 && len(r.history.leases) > 0 && r.register.accesses > 0
 }
@@ -147,6 +158,7 @@ func (r *report) markdown() []byte {
 	o, h := r.options, r.history
 	length := time.Duration(r.faultsEnded - r.began)
 	p("# Torture of redlockd\n\n**%s**\n", r.verdict())
+	p("%s, seed %d, %v of faults; the longest time without a grant was %.1f s.\n", r.commit, o.seed, length.Round(time.Second), r.longest().Seconds())
 	p("Five redis-servers, three redlockds and clients in %s, each in a network namespace of its own. To repeat it:\n", strings.Join(o.languages, ", "))
 	only := ""
 	if o.only != "" {
@@ -176,6 +188,16 @@ func (r *report) markdown() []byte {
 		p("| %s | %d |", kind, h.byKind[kind])
 	}
 	p("| **all** | **%d**, %.1f/s |\n", len(h.leases), float64(len(h.leases))/length.Seconds())
+	p("| language | leases |\n|---|---|")
+	byLanguage := map[string]int{}
+	for _, l := range h.leases {
+		language, _, _ := strings.Cut(l.who, "/")
+		byLanguage[language]++
+	}
+	for _, language := range o.languages {
+		p("| %s | %d |", language, byLanguage[language])
+	}
+	p("")
 	if len(h.byForce) > 0 {
 		p("Locks that an operator ended:\n\n| | |\n|---|---|")
 		for _, outcome := range sortedKeys(h.byForce) {
@@ -291,13 +313,13 @@ func (r *report) writeOutages(p func(string, ...any)) {
 func commit() string {
 	out, err := exec.Command("git", "log", "-1", "--format=%h of %cs").Output()
 	if err != nil {
-		return "unknown"
+		return "Commit unknown"
 	}
-	name := strings.TrimSpace(string(out))
+	name := "Commit " + strings.TrimSpace(string(out))
 	if changed, err := exec.Command("git", "status", "--porcelain", "--untracked-files=no").Output(); err == nil && len(changed) > 0 {
 		name += ", with changes"
 	}
-	return "commit " + name
+	return name
 }
 
 func redisVersion() string {

@@ -68,7 +68,7 @@ func TestTorture(t *testing.T) {
 			t.Errorf("%s was not undone before the faults ended", s)
 		}
 	}
-	for _, want := range []string{"violations = 0", "redis-py", "ioredis", "go-redis", "Redisson", "--seed", timelineFile, "| FLUSHALL |"} {
+	for _, want := range []string{"violations = 0", "redis-py", "ioredis", "go-redis", "Redisson", "--seed", "Commit ", "longest time without a grant was ", "| java | ", timelineFile, "| FLUSHALL |"} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("the report lacks %q:\n%s", want, text)
 		}
