@@ -160,9 +160,9 @@ scenarios: tools ## what redlockd, redsync, node-redlock and etcd (if it is inst
 	@cmd/redlockd/testdata/libraries/build.sh node
 	cd bench && REDLOCK_PEERS=$(or $(TRIALS),10) go test -count=1 -timeout 0 -run PeerScenarios -v ./peers
 
-torture: tools ## masters, redlockds and clients in four languages under faults in network namespaces, for TORTURE=10m or as long as asked; SEED=n; OUT=results/torture for the report that is committed. Needs Linux and root
+torture: tools ## masters, redlockds and clients in four languages under faults in network namespaces, for TORTURE=10m or as long as asked; SEED=n; OUT=results/torture for the report that is committed; PLANTED=quorum, token or memory for a redlockd with that bug, which must be found. Needs Linux and root
 	@cmd/redlockd/testdata/libraries/build.sh node python java
-	go run -C bench ./torture --for $(or $(TORTURE),10m) $(if $(SEED),--seed $(SEED)) $(if $(OUT),--out $(OUT))
+	go run -C bench ./torture --for $(or $(TORTURE),10m) $(if $(SEED),--seed $(SEED)) $(if $(OUT),--out $(OUT)) $(if $(PLANTED),--planted $(PLANTED))
 
 model: tlc ## the large runs of the TLA+ models, at most nine minutes each
 	REDLOCK_MODEL=large go test -count=1 -timeout 0 -run '^Test(Members|Step|Adopt|Change|Found|Clock|Hold|Slots|Shared|Algorithm|Trace|RecordTrace|TraceMutants)Model$$' -v ./redlock

@@ -43,6 +43,8 @@ func heldInOrder(leases []*lease) (all []held) {
 	return all
 }
 
+const twoHolders = "two holders"
+
 // overlaps finds two that believed to hold one resource at once, unless both are readers.
 func overlaps(leases []*lease) (found []violation) {
 	var open []held
@@ -50,7 +52,7 @@ func overlaps(leases []*lease) (found []violation) {
 		open = slices.DeleteFunc(open, func(o held) bool { return o.to <= h.from })
 		for _, o := range open {
 			if o.lease != h.lease && !(o.lease.shared && h.lease.shared) {
-				found = append(found, violation{h.from, h.lease.resource, fmt.Sprintf("two holders: %s until %.3f ms after %s began",
+				found = append(found, violation{h.from, h.lease.resource, fmt.Sprintf(twoHolders+": %s until %.3f ms after %s began",
 					o.lease, float64(o.to-h.from)/1e6, h.lease)})
 			}
 		}

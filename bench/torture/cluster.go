@@ -198,11 +198,8 @@ func startCluster(ctx context.Context, o options, scratch string, log *os.File) 
 	}
 	module := strings.TrimSpace(string(top))
 	if c.program = o.redlockd; c.program == "" {
-		c.program = filepath.Join(scratch, "redlockd")
-		build := exec.CommandContext(ctx, "go", "build", "-o", c.program, "./cmd/redlockd")
-		build.Dir = module
-		if out, err := build.CombinedOutput(); err != nil {
-			return c, fmt.Errorf("build redlockd: %w\n%s", err, out)
+		if c.program, err = buildRedlockd(ctx, module, scratch, o.edits()); err != nil {
+			return c, err
 		}
 	}
 	if c.shim, err = redisproc.BuildClockShim(scratch); err != nil {

@@ -50,7 +50,8 @@ type options struct {
 	pace      time.Duration
 	redlockd  string
 	only      string
-	faults    []fault // those that only names
+	planted   *planted // nil: none
+	faults    []fault  // those that only names
 }
 
 func main() {
@@ -105,6 +106,7 @@ func parseOptions(args []string, out io.Writer) (o options, err error) {
 	flags.DurationVar(&o.pace, "pace", 100*time.Millisecond, "mean pause of a session between two locks; at least 1ms")
 	names := flags.String("languages", strings.Join(languages, ","), "of the client programs, comma-separated")
 	flags.StringVar(&o.redlockd, "redlockd", "", "the program to torture; empty: build it from this repository")
+	plant := flags.String("planted", "", "torture a redlockd with this bug, and fail unless two holders are found: "+strings.Join(plantNames(), ", "))
 	flags.StringVar(&o.only, "only", "", "only faults with one of these words in their name, comma-separated; empty: all")
 	if err = flags.Parse(args); errors.Is(err, flag.ErrHelp) {
 		fmt.Fprint(out, usage)
@@ -125,7 +127,16 @@ func parseOptions(args []string, out io.Writer) (o options, err error) {
 			return o, fmt.Errorf("--languages %q: want some of %s, each once", *names, strings.Join(languages, ","))
 		}
 	}
+	for _, p := range plants {
+		if p.name == *plant {
+			o.planted = &p
+		}
+	}
 	switch {
+	case *plant != "" && o.planted == nil:
+		err = fmt.Errorf("--planted %q: want one of %s", *plant, strings.Join(plantNames(), ", "))
+	case o.planted != nil && o.redlockd != "":
+		err = errors.New("--planted needs the redlockd of this repository: leave --redlockd out")
 	case len(o.faults) == 0:
 		err = fmt.Errorf("--only %q: no fault has that in its name; the report lists them", o.only)
 	case flags.NArg() > 0:
@@ -143,6 +154,14 @@ func parseOptions(args []string, out io.Writer) (o options, err error) {
 		o.seed = uint64(rand.Uint32())
 	}
 	return o, err
+}
+
+// edits are those of the redlockd that is built.
+func (o options) edits() (edits []edit) {
+	if o.planted != nil {
+		edits = append(edits, o.planted.edit)
+	}
+	return edits
 }
 
 // healing is how long all locks may take to be there again after the last fault: some quarantines, and a founding.
@@ -192,7 +211,7 @@ func run(ctx context.Context, o options, progress io.Writer) (*report, error) {
 	rest()
 	sessions.Wait()
 	r.workEnded = monotonic()
-	if r.interrupted = ctx.Err() != nil; !r.interrupted { // Ctrl-C has reached the masters, too
+	if r.interrupted = ctx.Err() != nil || o.planted != nil; !r.interrupted { // Ctrl-C has reached the masters, too; a bug may keep it from healing
 		fmt.Fprintln(progress, "torture: all faults are undone; are all locks there again?")
 		if err := c.awaitLocks(context.Background(), healing); err != nil {
 			h.report(monotonic(), "", "not healed: %v", err)

@@ -37,7 +37,7 @@ type report struct {
 	commit  string
 
 	began, faultsEnded, workEnded, healed int64
-	interrupted                           bool // nobody has looked whether it heals
+	interrupted                           bool // or with a bug: nobody has looked whether it heals
 
 	granted  []int64 // when, in order
 	outages  []span
@@ -133,12 +133,30 @@ func (r *report) longest() (longest time.Duration) {
 	return longest
 }
 
+// twoHolders is how often two believed to hold one resource.
+func (r *report) twoHolders() (n int) {
+	for _, v := range r.found {
+		if strings.HasPrefix(v.text, twoHolders) {
+			n++
+		}
+	}
+	return n
+}
+
+// good says whether the run shows what it should: no violation, or, of a planted bug, two holders.
 func (r *report) good() bool {
+	if r.options.planted != nil {
+		return r.twoHolders() > 0
+	}
 	return len(r.found) == 0 && r.register.undecided == 0 && len(r.history.leases) > 0 && r.register.accesses > 0
 }
 
 func (r *report) verdict() string {
-	return fmt.Sprintf("violations = %d in %v under %d faults: %d leases, %d accesses to registers in %d windows (%d undecided)",
+	text := ""
+	if p := r.options.planted; p != nil {
+		text = fmt.Sprintf("planted: %s. Two holders were found %d times: ", p.what, r.twoHolders())
+	}
+	return text + fmt.Sprintf("violations = %d in %v under %d faults: %d leases, %d accesses to registers in %d windows (%d undecided)",
 		len(r.found), time.Duration(r.faultsEnded-r.began).Round(time.Second), len(r.nemesis.strikes), len(r.history.leases), r.register.accesses, r.register.windows, r.register.undecided)
 }
 
@@ -164,6 +182,9 @@ func (r *report) markdown() []byte {
 	if o.only != "" {
 		only = fmt.Sprintf(" --only %q", o.only)
 	}
+	if o.planted != nil {
+		only += " --planted " + o.planted.name
+	}
 	if len(o.languages) < len(languages) {
 		only += " --languages " + strings.Join(o.languages, ",")
 	}
@@ -177,7 +198,7 @@ func (r *report) markdown() []byte {
 	p("| a fence that the register refused before the end of its holder's validity | %d late writes were refused, as they should be |", h.refused)
 	healed := fmt.Sprintf("after %.1f s", float64(r.healed-r.workEnded)/1e9)
 	if r.interrupted {
-		healed = "interrupted: nobody has looked"
+		healed = "nobody has looked"
 	}
 	p("| all resources can be locked again through all redlockds after the last fault, and no key is left | %s |", healed)
 	p("| **violations** | **%d** |\n", len(r.found))

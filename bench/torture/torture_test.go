@@ -28,12 +28,13 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// Everything at once, for a few seconds: what is tried here is the torture itself, more than redlockd.
-func TestTorture(t *testing.T) {
+// canTorture skips a test that needs what is not there.
+func canTorture(t *testing.T) {
+	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("the torture takes root, for its network namespaces")
 	}
-	redisproc.Need(t, "redis-server", "gcc", "ip")
+	redisproc.Need(t, "redis-server", "gcc", "ip", "javac")
 	if _, err := clientCommands(languages, "../..", t.TempDir(), ""); err != nil {
 		redisproc.LeaveOut(t, err.Error())
 	}
@@ -42,7 +43,12 @@ func TestTorture(t *testing.T) {
 	} else {
 		n.close()
 	}
-	o, err := parseOptions([]string{"--for", "6s", "--every", "600ms", "--out", t.TempDir()}, nil)
+}
+
+// torture plays one and returns its report, and the report's text.
+func torture(t *testing.T, args ...string) (*report, string) {
+	t.Helper()
+	o, err := parseOptions(append(args, "--out", t.TempDir()), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,6 +66,33 @@ func TestTorture(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Log(r.verdict())
+	return r, string(text)
+}
+
+// A torture that finds nothing proves something only if it finds what is there: two bugs of different kinds, in a minute each.
+func TestTortureFindsPlantedBugs(t *testing.T) {
+	for _, p := range plants { // a rule that has moved is named without root, too
+		if _, err := p.apply("../.."); err != nil {
+			t.Error(err)
+		}
+	}
+	canTorture(t)
+	if testing.Short() {
+		t.Skip("takes two minutes")
+	}
+	for _, name := range []string{"quorum", "token"} {
+		t.Run(name, func(t *testing.T) {
+			if r, text := torture(t, "--for", "60s", "--every", "1s", "--planted", name); !r.good() {
+				t.Errorf("no two holders were found\n%s", text)
+			}
+		})
+	}
+}
+
+// Everything at once, for a few seconds: what is tried here is the torture itself, more than redlockd.
+func TestTorture(t *testing.T) {
+	canTorture(t)
+	r, text := torture(t, "--for", "6s", "--every", "600ms")
 	if !r.good() || len(r.nemesis.strikes) == 0 {
 		t.Errorf("%s: want leases, faults and accesses, and no violation\n%s", r.verdict(), text)
 	}
@@ -69,11 +102,11 @@ func TestTorture(t *testing.T) {
 		}
 	}
 	for _, want := range []string{"violations = 0", "redis-py", "ioredis", "go-redis", "Redisson", "--seed", "Commit ", "longest time without a grant was ", "| java | ", timelineFile, "| FLUSHALL |"} {
-		if !strings.Contains(string(text), want) {
+		if !strings.Contains(text, want) {
 			t.Errorf("the report lacks %q:\n%s", want, text)
 		}
 	}
-	drawn, err := os.ReadFile(filepath.Join(o.out, timelineFile))
+	drawn, err := os.ReadFile(filepath.Join(r.options.out, timelineFile))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +124,7 @@ func TestParseOptions(t *testing.T) {
 	if err != nil || o.length != 10*time.Minute || o.seed == 0 {
 		t.Errorf("no flags: got %+v, %v; want 10 minutes and a seed", o, err)
 	}
-	for _, args := range []string{"--for 1ms", "--every 0s", "--sessions 0", "--pace 0s", "--seed x", "--only nothing", "--languages cobol", "--languages go,go", "--languages ,", "--for soon", "--seed -1", "more"} {
+	for _, args := range []string{"--for 1ms", "--every 0s", "--sessions 0", "--pace 0s", "--seed x", "--only nothing", "--languages cobol", "--planted weeds", "--planted quorum --redlockd x", "--languages go,go", "--languages ,", "--for soon", "--seed -1", "more"} {
 		if _, err := parseOptions(strings.Fields(args), nil); err == nil {
 			t.Errorf("%s: got no error", args)
 		}
