@@ -17,7 +17,10 @@
 (*                                                                         *)
 (* A lock is held at the start, with keys on a quorum, on masters that are *)
 (* in step and watched. No second one may be granted while its lease lasts.*)
-(* Attempts that fail are taken back.                                      *)
+(* Attempts that fail are taken back, or, with Extends, what they have set *)
+(* is left, and an EXTEND, a renewal or a HOLD finds it. They count only   *)
+(* where the clock is in step, as a LOCK does: a master that is not may    *)
+(* have ended the key of somebody else before it set this one.             *)
 (*                                                                         *)
 (* How a proxy comes to count a clock is in Clock.tla: here it is told in  *)
 (* one action, by one that counts it. As the clock is not set back, what a *)
@@ -39,11 +42,13 @@ CONSTANTS
   MaxGain,  \* by how much clocks go forward, in all
   MaxVersion, \* of the record
   Restarts, \* how many proxies are replaced by new ones
+  Extends,  \* TRUE: what a master executes without a vote is left there, and found by an EXTEND or a HOLD
   MAnySource,  \* sources are masters whose clocks the copier does not count
   MNoLook,     \* the promotion does not look at the sources' clocks again
   MNoPadAnew,  \* the learner gets a key with what is left of it
   MLateRing,   \* the copier's readings of the learner began after the copy
-  MBelieves    \* a proxy counts the clock of a master that another one has copied to, and is not told
+  MBelieves,   \* a proxy counts the clock of a master that another one has copied to, and is not told
+  MFoundCounts \* an EXTEND, a renewal or a HOLD that finds its token counts, whatever the clock
 
 Quorum == Cardinality(Masters) \div 2 + 1
 Max(x, y) == IF x > y THEN x ELSE y
@@ -145,12 +150,17 @@ Learn(m) ==
 ---------------------------------------------------------------------------------
 (* The second lock. *)
 
+(* A LOCK sets the key, an EXTEND, a renewal or a HOLD finds it there. Where the clock is out of step that is no vote, and is done all the same. *)
 Vote(p, m) ==
-  LET votes == ask.votes \cup {m}
+  LET found == key[m].of = "second"
+      counts == Counts(p, m) \/ (found /\ MFoundCounts)
+      votes == IF counts THEN ask.votes \cup {m} ELSE ask.votes
       granted == Cardinality(votes) >= Quorum
   IN
   /\ ask.by \in {Nobody, p} /\ ask.v \in {0, rec[m]} /\ m \notin ask.votes
-  /\ m \notin learners[rec[m]] /\ key[m] = NoKey /\ Counts(p, m)
+  /\ m \notin learners[rec[m]]
+  /\ key[m] = NoKey \/ (found /\ Extends)
+  /\ counts \/ Extends
   /\ Reads(p, {m})
   /\ key' = [key EXCEPT ![m] = [of |-> "second", left |-> TTL + Tol]]
   /\ ask' = [by |-> p, v |-> rec[m], votes |-> votes]
@@ -160,7 +170,8 @@ Vote(p, m) ==
 TakeBack ==
   /\ ask.by # Nobody
   /\ ask' = NoAsk
-  /\ key' = [m \in Masters |-> IF key[m].of = "second" THEN NoKey ELSE key[m]]
+  /\ \/ key' = [m \in Masters |-> IF key[m].of = "second" THEN NoKey ELSE key[m]]
+     \/ Extends /\ key' = key
   /\ UNCHANGED <<learners, rec, held, two, gain, know, cop, news>>
 ---------------------------------------------------------------------------------
 (* Copies. *)
@@ -180,13 +191,12 @@ ReadKey(x) ==
   /\ cop' = [cop EXCEPT !.todo = @ \ {x}, !.left = Max(@, h.left), !.of = IF @ = Nobody THEN h.of ELSE IF h.of \in {@, Nobody} THEN @ ELSE "nobody"]
   /\ UNCHANGED <<learners, rec, key, held, ask, two, gain, know, news>>
 
+(* The code does not bring nearer the end of a key that the learner has already. Nothing here needs that. *)
 Write ==
-  LET h == key[cop.m]
-      left == cop.left + IF MNoPadAnew THEN 0 ELSE Tol
-  IN
+  LET left == cop.left + IF MNoPadAnew THEN 0 ELSE Tol IN
   /\ cop.by # Nobody /\ cop.todo = {} /\ ~cop.done
   /\ rec[cop.m] >= cop.v /\ cop.m \in learners[rec[cop.m]]
-  /\ key' = [key EXCEPT ![cop.m] = IF cop.of = Nobody \/ left = 0 THEN NoKey ELSE [of |-> cop.of, left |-> Max(left, IF h.of = cop.of THEN h.left ELSE 0)]]
+  /\ key' = [key EXCEPT ![cop.m] = IF cop.of = Nobody \/ left = 0 THEN NoKey ELSE [of |-> cop.of, left |-> left]]
   /\ cop' = [cop EXCEPT !.done = TRUE, !.of = Nobody, !.left = 0]
   /\ UNCHANGED <<learners, rec, held, ask, two, gain, know, news>>
 

@@ -15,13 +15,13 @@
 (* 2. Key by key: m is read, then the sources. The readings decide when    *)
 (* they are those of all sources that have not failed, n of them, and n >= *)
 (* Q. Let least be n - Q + 1. Where fewer than least sources hold          *)
-(* anything, what m held is deleted there. Else m gets the value that most *)
-(* of them hold, whatever m held before, with the latest of the ends of    *)
-(* that value (and of the sentinel). Where m holds it already its end is   *)
-(* not brought nearer. If least sources or more hold something else, the   *)
-(* key is read again, or m gets a value that nobody owns, the sentinel,    *)
-(* with the latest of all ends. Readers share a lock: m gets the readers   *)
-(* of all sources.                                                         *)
+(* anything, what m holds is deleted there. Else m gets the value that     *)
+(* most of them hold, whatever m holds by then, with the latest of the     *)
+(* ends of that value (and of the sentinel). If least sources or more hold *)
+(* something else, the key is read again, or m gets a value that nobody    *)
+(* owns, the sentinel, with the latest of all ends. Readers share a lock:  *)
+(* m gets the readers of all sources, and may keep others. A HOLD gives a  *)
+(* reader another token: to the copy that is one reader more.              *)
 (* 3. After the last key all that m holds is read once more, and decided   *)
 (* likewise.                                                               *)
 (* 4. m becomes a voter by a step from the newest record, if each key was  *)
@@ -44,7 +44,9 @@
 (* source had failed by then. A failure that is found otherwise (Hides:    *)
 (* keys are evicted) may have spoilt readings that counted. Then the copy  *)
 (* is of no use, also if that source was left out since; and a second copy *)
-(* may do harm before it finds out.                                        *)
+(* may do harm before it finds out. A source can tell of it as long as the *)
+(* newest record lists it: so Q of them have to be voters there when m     *)
+(* becomes one (MSourcesGo).                                               *)
 (*                                                                         *)
 (* A vote counts where the memory shows exactly the record of the round as *)
 (* settled, and that record lists it as a voter: Members.tla. The chosen   *)
@@ -59,6 +61,12 @@
 (* of a memory has to happen: a learner that has forgotten is one that     *)
 (* does nothing any more. A voter that fails holds nothing from then on,   *)
 (* and its votes do not count.                                             *)
+(*                                                                         *)
+(* The code does more for the sake of those who wait, which excludes       *)
+(* nobody: it writes where m still holds what it has shown, and reads the  *)
+(* key again where not, the eighth time whatever m holds; of a value that  *)
+(* m holds already it brings no end nearer; and it moves ends, for what    *)
+(* takes failed attempts back (Lock.tla).                                  *)
 (*                                                                         *)
 (* Also allowing more than the code does: a copier begins under any record *)
 (* that has listed m as a learner, also when m is a voter already; it      *)
@@ -117,9 +125,6 @@ CONSTANTS
   Fences,    \* those that rounds may have, from 1; {}: there are none
   Scans,     \* TRUE: a key is read when a source has named it; FALSE: all keys are
   Anew,      \* FALSE: a copier begins once, under the newest record, and reads each key once
-  Compares,  \* FALSE: what m holds is not compared when it is written or deleted: that is not needed
-  SourcesStay,  \* FALSE: sources need not be voters any more when m becomes one: that is not needed
-  LeastOne,  \* TRUE: what one source holds is copied: that is safe, too
   MNotLeft,     \* a source is read before it has left earlier records
   MMinority,    \* a reading less
   MLearnerSource,\* a source may be a learner
@@ -129,6 +134,7 @@ CONSTANTS
   MDifferMore,  \* a lock on a bare quorum is overruled by another value
   MByValue,     \* … by another value that more hold than each of the lock's
   MFailedCounts,\* a source is read that shows that it failed
+  MSourcesGo,   \* sources need not be voters any more when m becomes one
   MHiddenCounts,\* sources that were left out are not asked for what their replies do not show
   MScanLess,    \* the names of a source less
   MSmallerEnd,  \* m gets the smallest end
@@ -159,7 +165,7 @@ VARIABLES
   ill,   \* which memories have failed, and whether their replies show it
   key,   \* what each memory holds for each key: a token, a set of readers, …; which of a lock's values that is
   tok,   \* each token's round or lease: the votes for it (or its EXTEND) and their version, the ticks that are left, and those of the EXTEND; its fence
-  cop,   \* each copier: of which m, under which record; at which key, which are done, what m held, what was read, and what is to be written
+  cop,   \* each copier: of which m, under which record; at which key, which are done, what was read, and what is to be written
   mark,  \* the highest fence that each memory has accepted
   granted\* the highest fence that was granted, of all keys; whether they grew
 vars == <<chain, rec, ill, key, tok, cop, mark, granted>>
@@ -170,7 +176,7 @@ Seen == UNION {Listed(chain[v]) : v \in 1..Len(chain)}
 None == [val |-> Nobody, end |-> 0, of |-> 0]
 New == [st |-> "asks", v |-> 0, votes |-> {}, left |-> 0, more |-> 0, fence |-> 0]
 Over(t) == [New EXCEPT !.st = "over", !.fence = tok[t].fence]
-Idle == [st |-> "idle", m |-> Nobody, v |-> 0, k |-> 0, done |-> {}, held |-> Nobody, got |-> <<>>, scanned |-> {}, counted |-> {}, give |-> None, floor |-> 0]
+Idle == [st |-> "idle", m |-> Nobody, v |-> 0, k |-> 0, done |-> {}, sentinel |-> FALSE, got |-> <<>>, scanned |-> {}, counted |-> {}, give |-> None, floor |-> 0]
 Shared(h) == h.val \notin {Nobody, Sentinel} \cup AllTokens
 Holds(h, t) == h.val = t \/ (Shared(h) /\ t \in h.val)
 
@@ -286,9 +292,9 @@ Sources(q) == IF MLearnerSource THEN Listed(chain[q.v]) \ {q.m} ELSE chain[q.v].
 (* The memories that are read where source x is meant. *)
 Behind(q, x) == {x} \cup IF MSourcesForget /\ x \notin Listed(Last) THEN Last.L \ {q.m} ELSE {}
 Answers(q, x) == (MNotLeft \/ rec[x] >= q.v) /\ (ill[x] # "shown" \/ MFailedCounts)
-Rest(q) == [q EXCEPT !.st = "rests", !.k = 0, !.held = Nobody, !.got = <<>>, !.scanned = {}, !.give = None]
+Rest(q) == [q EXCEPT !.st = "rests", !.k = 0, !.sentinel = FALSE, !.got = <<>>, !.scanned = {}, !.give = None]
 (* m is read, and then the sources are to be read. *)
-ReadKey(q, k) == [Rest(q) EXCEPT !.st = "reads", !.k = k, !.held = key[q.m][k].val]
+ReadKey(q, k) == [Rest(q) EXCEPT !.st = "reads", !.k = k, !.sentinel = MSentinelGoes /\ key[q.m][k].val = Sentinel]
 Scan(q, k) == IF Scans THEN [Rest(q) EXCEPT !.st = "scans", !.k = k] ELSE ReadKey(q, k)
 Done(q) == LET r == [q EXCEPT !.done = @ \cup {q.k}] IN IF r.done # 1..Keys /\ q.k < Keys THEN Scan(r, q.k + 1) ELSE Rest(r)
 
@@ -319,8 +325,7 @@ Again(p) ==
 (* What m is to get by what was read. *)
 Decisions(q, got) ==
   LET n == Cardinality(DOMAIN got)
-      least == IF LeastOne THEN 1
-               ELSE Max(1, (IF MLeastOfAll THEN Cardinality(Sources(q)) ELSE n) - Quorum + 1) + IF MLeastMore THEN 1 ELSE 0
+      least == Max(1, (IF MLeastOfAll THEN Cardinality(Sources(q)) ELSE n) - Quorum + 1) + IF MLeastMore THEN 1 ELSE 0
       holders == {x \in DOMAIN got : got[x].val # Nobody}
       Same(x, y) == (got[x].val = got[y].val /\ got[x].of = got[y].of) \/ (Shared(got[x]) /\ Shared(got[y]))
       alike(x) == {y \in holders : Same(x, y)}
@@ -332,7 +337,7 @@ Decisions(q, got) ==
            ELSE Cardinality(others) >= least + IF MDifferMore THEN 1 ELSE 0
       ends(S) == {got[y].end : y \in S}
   IN
-  IF Cardinality(holders) < least \/ (MSentinelGoes /\ q.held = Sentinel /\ \A x \in holders : got[x].val # Sentinel) THEN {None}
+  IF Cardinality(holders) < least \/ (q.sentinel /\ \A x \in holders : got[x].val # Sentinel) THEN {None}
   ELSE {IF differ(x) THEN [val |-> Sentinel, end |-> MaxOf(ends(holders)), of |-> 0]
         ELSE [val |-> IF Shared(got[x]) /\ ~MOneReader THEN UNION {got[y].val : y \in alike(x)} ELSE got[x].val,
               end |-> IF MSmallerEnd THEN MinOf(ends(alike(x))) ELSE MaxOf(ends(alike(x) \cup {y \in holders : got[y].val = Sentinel})),
@@ -352,36 +357,37 @@ Read(p) ==
                                                       !.counted = IF Hides = 0 THEN {} ELSE @ \cup DOMAIN got]]
   /\ UNCHANGED <<chain, rec, ill, key, tok, mark, granted>>
 
-(* What m gets. A copy whose time is over is a key that has ended. *)
+(* What m may hold when it was written to, in the place of h. Of readers that it has beside those of the sources, any may stay. A copy whose time is over is *)
+(* a key that has ended. *)
 Given(g, h) ==
-  IF g.val = Nobody THEN None
-  ELSE IF h.val = g.val /\ h.of = g.of THEN [h EXCEPT !.end = Max(@, g.end)]
-  ELSE IF MOnlyAbsent /\ h.val # Nobody THEN h
-  ELSE IF g.end = 0 THEN None ELSE g
+  IF g.val = Nobody THEN {None}
+  ELSE IF MOnlyAbsent /\ h.val # Nobody THEN {h}
+  ELSE IF g.end = 0 THEN {None}
+  ELSE IF Shared(g) /\ Shared(h) THEN {[g EXCEPT !.val = @ \cup S] : S \in SUBSET h.val}
+  ELSE {g}
 
 Write(p) ==
   LET q == cop[p]
       h == key[q.m][q.k]
       deletes == q.give.val = Nobody
-      same == h.val = q.held \/ ~Compares
       told == IsLearner(q) \/ (MLateWrite /\ ~deletes) \/ (MLateDelete /\ deletes)
   IN
   /\ q.st = "writes"
-  /\ deletes \/ (same /\ told) \* what is not deleted can stay: the copier goes on
-  /\ key' = IF same /\ told THEN [key EXCEPT ![q.m][q.k] = Given(q.give, h)] ELSE key
+  /\ deletes \/ told \* what is not deleted can stay: the copier goes on
+  /\ \E g \in IF told THEN Given(q.give, h) ELSE {h} : key' = [key EXCEPT ![q.m][q.k] = g]
   /\ cop' = [cop EXCEPT ![p] = Done(q)]
   /\ UNCHANGED <<chain, rec, ill, tok, mark, granted>>
 
 Promote(p) ==
   LET q == cop[p]
-      there == {x \in Sources(q) : /\ ill[x] = "no" \/ (ill[x] = "shown" /\ MFloorFailed)
-                                   /\ ~SourcesStay \/ x \in Last.V \/ (MLearnerSource /\ x \in Last.L) \/ MSourcesForget}
+      there == {x \in Sources(q) : /\ ill[x] = "no" \/ (ill[x] = "hidden" /\ x \notin Listed(Last)) \/ (ill[x] = "shown" /\ MFloorFailed)
+                                   /\ x \in Last.V \/ MSourcesGo \/ (MLearnerSource /\ x \in Last.L) \/ MSourcesForget}
       enough == Quorum - IF MMinority \/ MFloorFewer THEN 1 ELSE 0
   IN
   /\ \/ q.st = "rests" /\ q.done = 1..Keys
      \/ MBeforeLast /\ q.st = "reads" /\ q.k = Keys /\ q.got # <<>>
   /\ q.m \in Last.L
-  /\ MHiddenCounts \/ \A x \in q.counted : ill[x] # "hidden"
+  /\ MHiddenCounts \/ \A x \in q.counted \cap Listed(Last) : ill[x] # "hidden"
   /\ Cardinality(there) >= enough
   /\ Choose([V |-> Last.V \cup {q.m}, L |-> Last.L \ {q.m}])
   /\ IF Fences = {} THEN UNCHANGED mark

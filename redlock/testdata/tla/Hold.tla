@@ -18,6 +18,12 @@
 (* one. UNLOCK, and the end of a connection, end the renewals. Only a      *)
 (* connection that its client has closed releases.                         *)
 (*                                                                         *)
+(* A grant, a renewal and a takeover do not ask here whether clocks are in *)
+(* step: each counts from now on, as the key does. The code asks, because  *)
+(* a quorum of masters is more than one key: a master whose clock has gone *)
+(* forward may hold the token of an attempt that failed where it has ended *)
+(* the key of somebody else (ClockCopy.tla, MFoundCounts).                 *)
+(*                                                                         *)
 (* Each CONSTANT named M... breaks one rule.                               *)
 (***************************************************************************)
 EXTENDS Integers, FiniteSets, TLC
@@ -28,6 +34,7 @@ CONSTANTS
   Tokens,     \* how many tokens are made, in all
   MaxPause,   \* for how many ticks clocks of proxies stand still, in all
   MNoBarrier,   \* KEEPALIVE is answered from memory alone
+  MForgives,    \* a barrier counts as soon as the gain is not new any more
   MFromAnswer,  \* the client counts from when the answer came
   MNoRotation,  \* a takeover keeps the token
   MRenewsOn,    \* a renewal follows the UNLOCK
@@ -69,11 +76,11 @@ Init ==
 InStep(p) == still[p] = 0 /\ watch[p] = 0
 Reads(p) ==
   /\ still' = [still EXCEPT ![p] = 0]
-  /\ watch' = [watch EXCEPT ![p] = IF still[p] > 0 THEN TTL ELSE @]
+  /\ watch' = [watch EXCEPT ![p] = IF still[p] > 0 /\ ~MForgives THEN TTL ELSE @]
 Unread == UNCHANGED <<still, watch>>
 ---------------------------------------------------------------------------------
 Lock(c, p) ==
-  /\ cl[c] = Idle /\ key = NoKey /\ InStep(p) /\ next <= Tokens
+  /\ cl[c] = Idle /\ key = NoKey /\ next <= Tokens
   /\ key' = [tok |-> next, left |-> TTL]
   /\ bound' = [bound EXCEPT ![p] = [tok |-> next, left |-> TTL]]
   /\ cl' = [cl EXCEPT ![c] = [tok |-> next, at |-> p, left |-> TTL]]
@@ -81,20 +88,20 @@ Lock(c, p) ==
   /\ over' = -1
   /\ UNCHANGED <<ka, sent, used>> /\ Unread
 
-(* The proxy renews what is bound, or finds it lost. Votes count only behind a reading in step; the key is extended all the same. *)
+(* The proxy renews what is bound, or finds it lost. All that are due go to the masters in one batch, each by itself. *)
 Renew(p) ==
   /\ bound[p].tok # 0
   /\ Reads(p)
   /\ IF key.tok = bound[p].tok
      THEN /\ key' = [key EXCEPT !.left = TTL]
-          /\ bound' = IF InStep(p) THEN [bound EXCEPT ![p].left = TTL] ELSE bound
+          /\ bound' = [bound EXCEPT ![p].left = TTL]
      ELSE key' = key /\ bound' = [bound EXCEPT ![p] = NoKey]
   /\ UNCHANGED <<cl, ka, sent, over, next, used>>
 
 (* HOLD on another proxy, by a client that knows the token. It does not hear the old connection any more, which ends when it ends. *)
 Takeover(c, p) ==
   LET new == IF MNoRotation THEN cl[c].tok ELSE next IN
-  /\ cl[c].tok # 0 /\ cl[c].at # p /\ key.tok = cl[c].tok /\ InStep(p) /\ new <= Tokens
+  /\ cl[c].tok # 0 /\ cl[c].at # p /\ key.tok = cl[c].tok /\ new <= Tokens
   /\ key' = [tok |-> new, left |-> TTL]
   /\ bound' = [bound EXCEPT ![p] = [tok |-> new, left |-> TTL]]
   /\ cl' = [cl EXCEPT ![c] = [tok |-> new, at |-> p, left |-> TTL]]
