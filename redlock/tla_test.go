@@ -548,6 +548,32 @@ func TestHoldModel(t *testing.T) {
 	})
 }
 
+// Commands that are executed after their votes were given up.
+func TestLateModel(t *testing.T) {
+	made := []string{"MutualExclusion", "StaysUnmade"}
+	expires := set("Kinds", `{"short", "long"}`)
+	versions := set("Held", "FALSE", "Versions", "TRUE")
+	checkTLA(t, tlaModel{
+		module: "Late", values: "a b c", symmetry: "Perms",
+		constants: set("Masters", "{a, b, c}", "Rounds", "2", "Kinds", `{"lock", "free"}`, "Timeout", "2", "Margin", "1", "Long", "3", "Short", "1", "Held", "TRUE",
+			"Versions", "FALSE", "Wanders", "FALSE", "Back", "0"),
+	}, []tlaRun{
+		{name: "UNLOCK and LOCK again", holds: exclusion},
+		{name: "PEXPIRE, farther and nearer", constants: expires, holds: exclusion},
+		{name: "a version is set", constants: versions, holds: made},
+		{name: "a release is executed late", mutant: "MFreeLate", violated: "MutualExclusion"},
+		{name: "a PEXPIRE is executed late", constants: expires, mutant: "MExpireLate", violated: "MutualExclusion"},
+		{name: "a version is set late", constants: versions, mutant: "MSetLate", violated: "StaysUnmade"},
+		{name: "no room for what is not known of the clock", mutant: "MNoMargin", violated: "MutualExclusion"},
+
+		// What is taken for granted.
+		{name: "a caller stays with the redlockd that answers", constants: set("Wanders", "TRUE"), violated: "MutualExclusion"},
+		{name: "clocks are not set back meanwhile", constants: set("Back", "1"), violated: "MutualExclusion"},
+
+		{name: "three commands of all kinds", constants: set("Rounds", "3", "Kinds", `{"lock", "free", "short", "long"}`), holds: exclusion, large: true},
+	})
+}
+
 // LOCK … SLOTS: one token in a slot, one slot for a token.
 func TestSlotsModel(t *testing.T) {
 	both := []string{"OneHolder", "OneSlot"}
