@@ -614,6 +614,27 @@ func TestWakeModel(t *testing.T) {
 	})
 }
 
+// Waiters of several redlockds for one resource: all get it after a bounded number of holds.
+func TestTurnsModel(t *testing.T) {
+	served := []string{"Served"}
+	checkTLA(t, tlaModel{
+		module: "Turns", values: "a b c f g", symmetry: "Perms",
+		constants: set("Near", "{a, b}", "Far", "{f}", "HandoverTime", "2", "OutrunMax", "3", "YieldLife", "3", "Bound", "13"),
+	}, []tlaRun{
+		{name: "two are near, one is far", holds: served},
+		{name: "three are near", constants: set("Near", "{a, b, c}", "Far", "{}"), holds: served},
+		{name: "one is near, two are far", constants: set("Near", "{a}", "Far", "{f, g}"), holds: served},
+		{name: "hand-overs without end", mutant: "MNoWindow", violated: "Served"},
+		{name: "windows that nobody is told of", mutant: "MNotTold", violated: "Served"},
+		{name: "hand-overs are forgotten when nobody waits", mutant: "MForgets", violated: "Served"},
+		{name: "who is kept waiting says nothing", mutant: "MSilent", violated: "Served"},
+		{name: "nobody leaves it a window", mutant: "MNoYield", violated: "Served"},
+
+		// What is taken for granted.
+		{name: "three want it all the time, not more", constants: set("Near", "{a, b, c}", "Bound", "60"), violated: "Served"},
+	})
+}
+
 // LOCK … SHARED: any number of readers, or one writer.
 func TestSharedModel(t *testing.T) {
 	both := []string{"Exclusion", "NewReadersWait"}
