@@ -127,6 +127,7 @@ Adoptable(p, R) ==
   /\ CASE MOne -> \E m \in SeatsOf(known[p]) : Shows(m, R, R)
        [] MNewQuorum -> Showing(Listed(R), R, R) >= Quorum(R)
        [] OTHER -> Showing(SeatsOf(known[p]), R, R) >= Quorum(known[p])
+\* code: member.Survey.Successor, member.Record.Follows, coordinator.Coordinator.follow
 Adopt(p) == known[p] # None /\ \E R \in Records : Adoptable(p, R) /\ GoBy(p, R)
 
 (* The newest record that a proxy which starts may join. S answer. *)
@@ -134,13 +135,16 @@ Joinable(S, lie) ==
   LET can == {R \in Records : /\ Showing(S \cap Listed(R), R, lie) >= Quorum(R)
                               /\ MNewest \/ 2 * Showing(S, R, lie) > Cardinality(S)}
   IN {R \in can : \A x \in can : Len(x) <= Len(R)}
+\* code: coordinator.Coordinator.join, member.Survey.Best, member.Survey.Prevailing
 Join(p) ==
   /\ known[p] = None
   /\ \E S \in {x \in SUBSET Seats : Cardinality(Seats \ x) <= Silent}, lie \in {None} \cup {R \in Records : Liar # {}} :
        \E R \in Joinable(S, lie) : GoBy(p, R)
+\* code: Open, Client.newCoordinator
 Start(p) == Starts /\ known[p] # None /\ GoBy(p, None)
 
 Behind(R) == {m \in Listed(R) \ Liar : Version(rec[m]) < Version(R)}
+\* code: member.Survey.Untaught, survey.Masters.TeachUntaught, lua/learn.lua; trace: RecordTrace
 Learn(p, m) ==
   /\ known[p] # None /\ m \in Behind(known[p])
   /\ rec' = [rec EXCEPT ![m] = known[p]]
@@ -161,6 +165,7 @@ On(R, S) == IF MNoSettled THEN {} ELSE {m \in Listed(R) \cap S \cap Honest : IsC
 (* Children of it that the liar may have heard of. *)
 Children(R) == {c \in {acc[m].c : m \in Honest} \cup {rec[m] : m \in Honest} \cup {prop[p].c : p \in Proxies} : IsChild(c, R)}
 
+\* code: survey.Masters.Step, member.Survey.Acceptors, member.ChildToPropose, lua/prepare.lua; trace: RecordTrace
 Prepare(p) ==
   LET R == known[p] IN
   /\ R # None /\ bal < MaxBallots /\ Len(R) < MaxVersion
@@ -186,6 +191,7 @@ Prepare(p) ==
   /\ bal' = bal + 1
   /\ UNCHANGED <<inc, known, chosen>>
 
+\* code: survey.Masters.Step, lua/accept.lua, coordinator.Coordinator.adopt; trace: RecordTrace
 Accept(p, m) ==
   LET R == known[p]
       c == prop[p].c
@@ -208,6 +214,7 @@ Newest == CHOOSE R \in chosen : \A x \in chosen : Len(x) <= Len(R)
 RECURSIVE Sum(_)
 Sum(S) == IF S = {} THEN 0 ELSE LET m == CHOOSE x \in S : TRUE IN inc[m] + Sum(S \ {m})
 (* Those that live are still a quorum of the newest record. *)
+\* code: none: a master restarts without its data, or is flushed
 Forget(m) ==
   /\ m \in Honest /\ Sum(Seats) < MaxForgets
   /\ rec[m] # None

@@ -112,10 +112,12 @@ Init ==
                                                           ELSE IF m \in W THEN [r |-> 1, age |-> 0] ELSE IF old THEN [r |-> 1, age |-> 1] ELSE NoMark]]
 ---------------------------------------------------------------------------------
 More == Len(recs) < MaxRecords
+\* code: none: a master forgets, or a name comes to mean another one
 Switch(s, how) ==
   /\ now[s].k = 0 /\ s \in Switchable /\ More
   /\ now' = [now EXCEPT ![s] = [k |-> 1, how |-> how, ago |-> IF how = "other" THEN 0 ELSE L + 1]]
   /\ UNCHANGED <<recs, age, rec, att, note, mark, told>>
+\* code: none: a master forgets once more
 Forget(s) ==
   /\ now[s].k = 1 /\ s \in Twice /\ More
   /\ now' = [now EXCEPT ![s].k = 2]
@@ -158,6 +160,7 @@ Given(all) ==
       oldest == {x \in live : \A y \in live : y.age <= x.age}
   IN IF live = {} THEN NoMark ELSE IF MNoteAsItWas THEN CHOOSE x \in oldest : TRUE ELSE [r |-> (CHOOSE x \in newest : TRUE).r, age |-> 0]
 (* A learner of the last record is given what the voters V have, by somebody who is about to make it a voter. *)
+\* code: coordinator.Coordinator.raiseFloors, member.Followers.Notes, survey.RaiseFloor, lua/admit_floor.lua
 Tell(m) ==
   /\ More /\ m \notin told /\ ~Dead(m)
   /\ \E i \in 1..Len(recs) :
@@ -172,6 +175,7 @@ Tell(m) ==
 
 (* A step within a lineage, chosen by a quorum of the memories that the last record lists. Who becomes a voter before its wait is over has the key of each lock:   *)
 (* see Copy.tla.                                                                                                                                                  *)
+\* code: member.Situation.Next, member.Situation.planTimes, member.Followers.Behind, member.CheckChild; trace: RecordTrace
 Strict ==
   /\ Len(recs) < MaxRecords
   /\ \E i \in {x \in 1..Len(recs) : Last(x)}, S \in Quorums :
@@ -198,6 +202,7 @@ Trusts(f) ==
   /\ (MTrustForEver \/ note[f].age < T \/ note[f].saw)
 Lost(i) == Cardinality({m \in Listed(i) : now[m[1]].k = m[2]}) < Quorum
 
+\* code: coordinator.Coordinator.found, member.Survey.Founding, member.Record.Needed; trace: RecordTrace
 Found(f) ==
   /\ Len(recs) < MaxRecords /\ Cardinality({recs[i].lin : i \in 1..Len(recs)}) <= MaxFounds
   /\ \E B \in Quorums : \E S \in {x \in SUBSET Seats : B \subseteq x} :
@@ -213,6 +218,7 @@ Found(f) ==
           /\ Add(F, by, TRUE, IF Trusts(f) /\ ~MSameName THEN {f} ELSE {}, {})
 
 (* A listed memory is told a newer record of its lineage, or its first one. *)
+\* code: survey.Masters.Teach, lua/learn.lua; trace: RecordTrace
 Learn(m) ==
   /\ \E i \in 1..Len(recs) :
        /\ m \in Listed(i)
@@ -222,6 +228,7 @@ Learn(m) ==
   /\ UNCHANGED <<recs, age, now, att, note, mark, told>>
 
 (* The memories W take a note: a new one, or the one that others have taken. *)
+\* code: lane.heartbeat, lane.followArgs, fleet.follower, member.FollowerText, lua/follow.lua
 Note(f, W) ==
   /\ More
   /\ W # {} /\ IF AtOnce THEN MNoteOfFew \/ Cardinality(W) = Quorum ELSE Cardinality(W) = 1
@@ -231,6 +238,7 @@ Note(f, W) ==
   /\ mark' = [mark EXCEPT ![<<f, note[f].n>>] = [m \in Mems |-> IF m \in W THEN [r |-> note[f].r, age |-> 0] ELSE @[m]]]
   /\ UNCHANGED <<recs, age, rec, now, att, told>>
 (* A founder goes by the newest record that it finds. *)
+\* code: coordinator.Coordinator.adopt, fleet.setRecord
 Adopt(f) ==
   /\ More
   /\ \E s \in Seats :
@@ -238,12 +246,14 @@ Adopt(f) ==
        /\ i # 0 /\ Newer(i, note[f].r)
        /\ note' = [note EXCEPT ![f] = NoNote(i, note[f].n)]
   /\ UNCHANGED <<recs, age, rec, now, att, mark, told>>
+\* code: none: only MFoundLate has it
 Observe(f) ==
   /\ MFoundLate /\ Trusts(f) /\ Lost(note[f].r) /\ ~note[f].saw
   /\ note' = [note EXCEPT ![f].saw = TRUE]
   /\ UNCHANGED <<recs, age, rec, now, att, mark, told>>
 ---------------------------------------------------------------------------------
 Held(m) == \E p \in Proxies : m \in att[p].on \cup att[p].kept
+\* code: guard.judgeMemory, guard.unconfirmed, ceiling.take; trace: Trace
 Vote(p, i, W) ==
   /\ Cardinality(W) = (IF AtOnce THEN Quorum ELSE 1)
   /\ \A m \in W : rec[m] = i /\ Checked(m) /\ ~Held(m)
@@ -252,6 +262,7 @@ Vote(p, i, W) ==
   /\ UNCHANGED <<recs, age, rec, now, note, mark, told>>
 
 (* Time passes for all. An attempt ends with its TTL, whatever came of it. *)
+\* code: none: time passes
 Tick ==
   /\ age' = [i \in 1..Len(recs) |-> IF age[i] < Most THEN age[i] + 1 ELSE age[i]]
   /\ now' = [s \in Seats |-> IF now[s].k > 0 /\ now[s].ago <= L THEN [now[s] EXCEPT !.ago = @ + 1] ELSE now[s]]

@@ -111,6 +111,7 @@ Children ==
   IN {R \in all : Changes(R) > 0 /\ (Together \/ Changes(R) = 1)}
 
 (* A quorum of the memories that the last record lists go on to the child. It lists enough memories for the step after it. *)
+\* code: member.Situation.Next, member.CheckChild, survey.Masters.Step; trace: RecordTrace
 Choose ==
   /\ Len(chain) < MaxVersion
   /\ \E R \in Children :
@@ -122,12 +123,14 @@ Choose ==
   /\ UNCHANGED <<key, att>>
 
 (* A memory is shown a chosen record that is newer than its own, be it listed there or not. *)
+\* code: survey.Masters.Teach, lua/learn.lua; trace: RecordTrace
 Learn(m) ==
   /\ \E v \in rec[m] + 1..Len(chain) : rec' = [rec EXCEPT ![m] = v]
   /\ UNCHANGED <<chain, age, key, att>>
 ---------------------------------------------------------------------------------
 (* Locks. *)
 
+\* code: rounds.launch, ceiling.take, bounds.checkTTL
 Begin(p) ==
   /\ att[p].st = "idle"
   /\ \E v \in 1..Len(chain) :
@@ -136,6 +139,7 @@ Begin(p) ==
   /\ UNCHANGED <<chain, age, rec, key>>
 
 (* The memory sets the key, and the batch closes with exactly the record of the round. *)
+\* code: guard.judgeMemory, lane.shows, Client.vote, quorum.Votes.Of; trace: Trace
 Vote(p, m) ==
   LET R == chain[att[p].v]
       mine == {x \in Mems : key[x] = p} \cup {m}
@@ -147,6 +151,7 @@ Vote(p, m) ==
      /\ UNCHANGED <<chain, age, rec>>
 
 (* Time passes for all. An attempt ends with its TTL, whatever came of it. *)
+\* code: none: time passes
 Tick ==
   /\ (\E p \in Proxies : att[p].st # "idle") \/ (\E v \in 1..Len(chain) : age[v] < LongTTL)
   /\ age' = [v \in 1..Len(chain) |-> IF age[v] < LongTTL THEN age[v] + 1 ELSE age[v]]

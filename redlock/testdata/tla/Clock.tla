@@ -161,6 +161,7 @@ Apart == IF Common THEN 0 ELSE used.gain - used.back - Behind
 Agree == Apart \in -Skew..Skew
 
 (* A batch. *)
+\* code: guard.judge, clockGuard.judge, clock.Ring.Gain, clock.Ring.Add, lane.doubtClock, clockGuard.doubt
 Read(p) ==
   /\ px[p].begun
   /\ Knows(p, Judged(px[p]))
@@ -170,6 +171,7 @@ Read(p) ==
 Joins(x, g) == [x EXCEPT !.ring = Needed({[gain |-> g, age |-> IF MOverlap THEN x.fresh.age ELSE 0]}),
                          !.age = TTL, !.debt = 0, !.fresh = NoFresh, !.offer = None]
 
+\* code: clockGuard.trust, clock.Ring.Inherit
 Told(p) ==
   LET x == Judged(px[p])
       g == x.offer + x.fresh.gain
@@ -181,6 +183,7 @@ Told(p) ==
 (* Heartbeats. *)
 
 (* The reading before. *)
+\* code: lane.heartbeat, clockGuard.begin
 Front(p) ==
   LET x == IF px[p].begun /\ ~MFront THEN px[p] ELSE Judged(px[p])
       hb == [NoBeat EXCEPT !.st = "front", !.alone = MStaleLook /\ px[p].hb.alone, !.g = IF MFront /\ Good(x) THEN Uses(x) ELSE None]
@@ -193,11 +196,13 @@ Without(x, p) == [x EXCEPT !.hb.beat = @ \ {p}]
 
 NobodySpeaks(p) == ~Elsewhere \/ \A q \in Proxies \ {p} : ~px[q].speaks
 
+\* code: none: only MStaleLook has it
 Early(p) ==
   /\ MStaleLook /\ ~px[p].begun /\ NobodySpeaks(p)
   /\ px' = [px EXCEPT ![p].hb.alone = TRUE]
   /\ UNCHANGED <<key, lease, two, went, used>>
 
+\* code: lane.heartbeat, lua/member_beat.lua
 Count(p) ==
   LET x == px[p]
       first == x.fresh.on /\ ~x.fresh.first
@@ -211,6 +216,7 @@ Count(p) ==
   /\ UNCHANGED <<key, lease, two, went, used>>
 
 (* The reading after. What is told is known at once. *)
+\* code: lane.watchArgs, readStatements, lane.trustClock, clockGuard.trust, fleet.nobodyWatches, fleet.vouched, lua/watch.lua
 Back(p) ==
   LET h == px[p].hb
       x == [Judged(px[p]) EXCEPT !.hb = NoBeat]
@@ -228,6 +234,7 @@ Back(p) ==
   /\ UNCHANGED <<key, lease, two, used>>
 
 (* A proxy is stopped, and another one started. *)
+\* code: Open, newClockGuard
 Restart(p) ==
   /\ Restarts /\ px[p].begun
   /\ ~Elsewhere \/ Gap \/ \E q \in Proxies \ {p} : px[q].speaks
@@ -235,17 +242,20 @@ Restart(p) ==
   /\ went' = [went EXCEPT ![p] = 0]
   /\ UNCHANGED <<key, lease, two, used>>
 
+\* code: none: the statements of a proxy are deleted when it is silent
 Lapse(p) ==
   /\ Silence
   /\ px' = [px EXCEPT ![p].speaks = FALSE]
   /\ UNCHANGED <<key, lease, two, went, used>>
 
+\* code: none: only MForgets has it
 Reconnect(p) ==
   /\ MForgets
   /\ px' = [px EXCEPT ![p] = InStep]
   /\ UNCHANGED <<key, lease, two, went, used>>
 ---------------------------------------------------------------------------------
 (* The master sets the key, and its clock is read behind it. *)
+\* code: clock.DriftOf, clock.Padded, guard.verdict, Client.vote
 Lock(p, T) ==
   LET x == IF MEarly THEN px[p] ELSE Judged(px[p]) IN
   /\ key = 0 /\ Good(x) /\ (x.speaks \/ ~Elsewhere \/ Silence \/ MUnsaid)
@@ -266,6 +276,7 @@ Aging(x) ==
             !.fresh.age = IF x.fresh.on /\ MOverlap THEN Min(TTL, @ + 1) ELSE 0]
 
 (* True time goes on. The clocks of the proxies P stand still: the master gains on them. *)
+\* code: none: time passes, and the clocks of paused machines stand still
 Tick(P) ==
   /\ used.pause + Cardinality(P) <= MaxPause
   /\ used' = [used EXCEPT !.pause = @ + Cardinality(P)]
@@ -277,6 +288,7 @@ Tick(P) ==
 MayGo(way) == Blind \/ \A p \in Proxies : went[p] # -way
 Went(way) == [p \in Proxies |-> IF MaxBack > 0 /\ px[p].begun THEN way ELSE went[p]]
 
+\* code: none: the master's clock goes forward
 Forward(d) ==
   /\ used.gain + d <= MaxGain /\ MayGo(1)
   /\ went' = Went(1)
@@ -285,6 +297,7 @@ Forward(d) ==
   /\ px' = [p \in Proxies |-> Gaining(px[p], d)]
   /\ UNCHANGED <<lease, two>>
 
+\* code: none: the master's clock goes back
 Backward ==
   /\ used.back < MaxBack /\ MayGo(-1)
   /\ went' = Went(-1)
@@ -294,6 +307,7 @@ Backward ==
   /\ UNCHANGED <<lease, two>>
 
 (* A key that would live longer than any is cut, by anybody, at any time. *)
+\* code: clamp.run, lua/clamp.lua
 Clamp ==
   /\ key > Life(TTL)
   /\ key' = Life(TTL)

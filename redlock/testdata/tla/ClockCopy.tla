@@ -91,11 +91,13 @@ Read(k, m) ==
 Reads(p, S) == know' = [know EXCEPT ![p] = [m \in Masters |-> IF m \in S THEN Read(know[p][m], m) ELSE know[p][m]]]
 Counts(p, m) == Read(know[p][m], m).counts
 
+\* code: clockGuard.judge, lane.saw, lane.takeReported
 Look(p, m) ==
   /\ Reads(p, {m})
   /\ UNCHANGED <<learners, rec, key, held, ask, two, gain, cop, news>>
 
 (* q tells p how much of the tolerance is used up. *)
+\* code: clockGuard.trust, clock.Ring.Inherit
 Told(p, q, m) ==
   LET k == Read(know[p][m], m)
       since == know[q][m].since - (gain[m] - k.fresh)
@@ -104,11 +106,13 @@ Told(p, q, m) ==
   /\ know' = [know EXCEPT ![p][m] = [counts |-> TRUE, since |-> since, fresh |-> None]]
   /\ UNCHANGED <<learners, rec, key, held, ask, two, gain, cop, news>>
 
+\* code: none: only MBelieves has it
 Believes(p, m) ==
   /\ MBelieves /\ m \notin Last /\ m \in UNION {learners[v] : v \in 1..Len(learners)}
   /\ know' = [know EXCEPT ![p][m] = [counts |-> TRUE, since |-> gain[m], fresh |-> None]]
   /\ UNCHANGED <<learners, rec, key, held, ask, two, gain, cop, news>>
 
+\* code: Open, newClockGuard
 Restart(p) ==
   /\ news < Restarts /\ news' = news + 1
   /\ ask.by # p /\ cop.by # p
@@ -119,12 +123,14 @@ Left(k, d) == IF k.left <= d THEN NoKey ELSE [k EXCEPT !.left = @ - d]
 RECURSIVE Sum(_)
 Sum(S) == IF S = {} THEN 0 ELSE LET m == CHOOSE x \in S : TRUE IN gain[m] + Sum(S \ {m})
 
+\* code: none: a master's clock goes forward
 Forward(m, d) ==
   /\ Sum(Masters) + d <= MaxGain
   /\ gain' = [gain EXCEPT ![m] = @ + d]
   /\ key' = [key EXCEPT ![m] = Left(@, d)]
   /\ UNCHANGED <<learners, rec, held, ask, two, know, cop, news>>
 
+\* code: none: time passes
 Tick ==
   /\ held > 0 /\ held' = held - 1
   /\ key' = [m \in Masters |-> Left(key[m], 1)]
@@ -138,11 +144,13 @@ Choose(L) ==
   /\ learners' = Append(learners, L)
   /\ \E X \in {Y \in SUBSET Masters : Cardinality(Y) = Quorum} : rec' = [m \in Masters |-> IF m \in X THEN Len(learners) + 1 ELSE rec[m]]
 
+\* code: fleet.outOfStep, member.Situation.demotes
 Demote(m) ==
   /\ m \notin Last /\ Cardinality(Masters \ (Last \cup {m})) >= Quorum
   /\ Choose(Last \cup {m})
   /\ UNCHANGED <<key, held, ask, two, gain, know, cop, news>>
 
+\* code: survey.Masters.Teach, lua/learn.lua; trace: RecordTrace
 Learn(m) ==
   /\ rec[m] < Len(learners)
   /\ rec' = [rec EXCEPT ![m] = Len(learners)]
@@ -151,6 +159,7 @@ Learn(m) ==
 (* The second lock. *)
 
 (* A LOCK sets the key, an EXTEND, a renewal or a HOLD finds it there. Where the clock is out of step that is no vote, and is done all the same. *)
+\* code: guard.judge, Client.vote
 Vote(p, m) ==
   LET found == key[m].of = "second"
       counts == Counts(p, m) \/ (found /\ MFoundCounts)
@@ -167,6 +176,7 @@ Vote(p, m) ==
   /\ two' = (granted /\ held > 0)
   /\ UNCHANGED <<learners, rec, held, gain, cop, news>>
 
+\* code: Client.undoLocked
 TakeBack ==
   /\ ask.by # Nobody
   /\ ask' = NoAsk
@@ -176,6 +186,7 @@ TakeBack ==
 ---------------------------------------------------------------------------------
 (* Copies. *)
 
+\* code: coordinator.Coordinator.recoverOne, copying.Copier.Start, lane.source
 Begin(p) ==
   /\ cop.by = Nobody
   /\ \E m \in Last : \E S \in {X \in SUBSET (Masters \ Last) : Cardinality(X) = Quorum} :
@@ -185,6 +196,7 @@ Begin(p) ==
   /\ UNCHANGED <<learners, rec, key, held, ask, two, gain, news>>
 
 (* The key of a source. Two that differ are one that nobody owns. *)
+\* code: copying.Copy.read, copying.Copy.readCommand, lua/copy_read.lua
 ReadKey(x) ==
   LET h == key[x] IN
   /\ x \in cop.todo /\ rec[x] >= cop.v
@@ -192,6 +204,7 @@ ReadKey(x) ==
   /\ UNCHANGED <<learners, rec, key, held, ask, two, gain, know, news>>
 
 (* The code does not bring nearer the end of a key that the learner has already. Nothing here needs that. *)
+\* code: copying.Place.judge, copying.Copy.settle, copying.Copy.giveCommand, lua/copy_give.lua
 Write ==
   LET left == cop.left + IF MNoPadAnew THEN 0 ELSE Tol IN
   /\ cop.by # Nobody /\ cop.todo = {} /\ ~cop.done
@@ -200,6 +213,7 @@ Write ==
   /\ cop' = [cop EXCEPT !.done = TRUE, !.of = Nobody, !.left = 0]
   /\ UNCHANGED <<learners, rec, held, ask, two, gain, know, news>>
 
+\* code: coordinator.Coordinator.recovered, copying.Copy.StillGood, coordinator.Coordinator.propose, lane.gave
 Promote ==
   LET p == cop.by m == cop.m k == Read(know[p][m], m)
       good == IF MLateRing THEN [counts |-> TRUE, since |-> gain[m], fresh |-> None]
@@ -213,6 +227,7 @@ Promote ==
   /\ cop' = NoCopy
   /\ UNCHANGED <<key, held, ask, two, gain, news>>
 
+\* code: coordinator.Coordinator.recoverOne, copying.Copy.Over
 GiveUp ==
   /\ cop.by # Nobody
   /\ cop' = NoCopy

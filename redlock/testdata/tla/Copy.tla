@@ -204,16 +204,19 @@ Choose(R) ==
        /\ rec' = [x \in Mems |-> IF x \in X THEN Len(chain) + 1 ELSE rec[x]]
        /\ key' = [x \in Mems |-> IF Idles(x, rec'[x], R) THEN [k \in 1..Keys |-> None] ELSE key[x]]
 
+\* code: member.Situation.Next; trace: RecordTrace
 Replace ==
   /\ \E x \in Listed(Last) \cap Goes, y \in Spares \ Seen :
        LET R == [V |-> Last.V \ {x}, L |-> (Last.L \ {x}) \cup {y}] IN Cardinality(R.L) <= Losses /\ Choose(R)
   /\ UNCHANGED <<ill, tok, cop, mark, granted>>
 
+\* code: survey.Masters.Teach, lua/learn.lua; trace: RecordTrace
 Learn(x) ==
   /\ \E v \in rec[x] + 1..Len(chain) : x \in Listed(chain[v]) /\ rec' = [rec EXCEPT ![x] = v]
   /\ UNCHANGED <<chain, ill, key, tok, cop, mark, granted>>
 
 (* A voter forgets, or what it holds ends early. *)
+\* code: none: a voter forgets, or what it holds ends early
 Fail(x, how) ==
   /\ x \in Last.V /\ (ill[x] = "no" \/ (ill[x] = "hidden" /\ how = "shown"))
   /\ Cardinality({y \in Mems : ill[y] = how}) < IF how = "shown" THEN Fails ELSE Hides
@@ -232,6 +235,7 @@ Must(t, x) == MayCount(t, x) /\ tok[t].v # 0
 Besides(t, x) == t \in Late /\ x \in Listed(Last) \cup UNION {chain[cop[p].v].V : p \in {q \in Copiers : cop[q].v > 0}}
 Wins(t, x) == Cardinality(VotesWith(t, x)) + 1 >= Quorum
 
+\* code: Client.launchAttemptLocked, lua/acquire.lua, lua/join.lua; trace: Trace
 Set(t, x) ==
   LET h == key[x][KeyOf(t)] IN
   /\ ill[x] = "no"
@@ -250,6 +254,7 @@ Set(t, x) ==
   /\ key' = [key EXCEPT ![x][KeyOf(t)] = [val |-> IF t \notin Readers THEN t ELSE IF h.val = Nobody THEN {t} ELSE h.val \cup {t}, end |-> Max(h.end, TTL), of |-> h.of]]
   /\ UNCHANGED <<chain, rec, ill, cop>>
 
+\* code: Client.beginExtendLocked, lua/extend.lua; trace: Trace
 Extend(t, x) ==
   /\ Longer > 0 /\ tok[t].st = "holds" /\ key[x][KeyOf(t)].val = t
   /\ \/ /\ MayCount(t, x)
@@ -261,12 +266,14 @@ Extend(t, x) ==
   /\ UNCHANGED <<chain, rec, ill, cop, mark, granted>>
 
 (* Another value takes the place of the lock's, or that is taken back. *)
+\* code: Client.beginCommitLocked, lua/commit.lua, lua/undo.lua
 Change(t, x) ==
   /\ t \in Changes /\ key[x][KeyOf(t)].val = t
   /\ key' = [key EXCEPT ![x][KeyOf(t)].of = 1 - @]
   /\ UNCHANGED <<chain, rec, ill, tok, cop, mark, granted>>
 
 (* A release, or what takes a failed round back. Before the first one nothing has ended. *)
+\* code: rounds.drop, Client.releaseLocked, lua/release.lua, lua/undo.lua; trace: Trace
 Delete(t, x) ==
   LET h == key[x][KeyOf(t)] IN
   /\ Holds(h, t)
@@ -274,6 +281,7 @@ Delete(t, x) ==
   /\ tok' = [tok EXCEPT ![t] = Over(t)]
   /\ UNCHANGED <<chain, rec, ill, cop, mark, granted>>
 
+\* code: none: time passes
 Tick ==
   /\ Ticks
   /\ key' = [x \in Mems |-> [k \in 1..Keys |-> IF key[x][k].end <= 1 THEN None ELSE [key[x][k] EXCEPT !.end = @ - 1]]]
@@ -298,6 +306,7 @@ ReadKey(q, k) == [Rest(q) EXCEPT !.st = "reads", !.k = k, !.sentinel = MSentinel
 Scan(q, k) == IF Scans THEN [Rest(q) EXCEPT !.st = "scans", !.k = k] ELSE ReadKey(q, k)
 Done(q) == LET r == [q EXCEPT !.done = @ \cup {q.k}] IN IF r.done # 1..Keys /\ q.k < Keys THEN Scan(r, q.k + 1) ELSE Rest(r)
 
+\* code: coordinator.Coordinator.recoverOne, copying.Copier.Start, copying.Copy.begin
 Begin(p) ==
   /\ Anew \/ cop[p].st = "idle"
   /\ \E v \in IF Anew THEN 1..Len(chain) ELSE {Len(chain)} : \E m \in chain[v].L \cap Listed(Last) :
@@ -305,6 +314,7 @@ Begin(p) ==
   /\ UNCHANGED <<chain, rec, ill, key, tok, mark, granted>>
 
 (* A source names its keys. When a quorum have not named this one, it is not read. *)
+\* code: copying.Copy.pass, copying.Copy.named, copying.Copy.toRead
 Name(p) ==
   LET q == cop[p] IN
   /\ q.st = "scans"
@@ -317,6 +327,7 @@ Name(p) ==
   /\ UNCHANGED <<chain, rec, ill, key, tok, mark, granted>>
 
 (* A key is read again: the sources differ, m holds something else by now, or all that m holds is compared once more. *)
+\* code: copying.Copy.compare, copying.Copy.settleAll
 Again(p) ==
   /\ Anew /\ cop[p].st \in {"reads", "writes", "rests"}
   /\ \E k \in IF cop[p].st = "rests" THEN 1..Keys ELSE {cop[p].k} : cop' = [cop EXCEPT ![p] = ReadKey(@, k)]
@@ -344,6 +355,7 @@ Decisions(q, got) ==
               of |-> got[x].of] : x \in most}
 
 (* A source is read. The readings of a quorum are enough: who has not been read then was left out. *)
+\* code: copying.Copy.ask, copying.Copy.read, copying.Copy.least, copying.orderOf, lua/copy_read.lua, lua/copy_readers.lua
 Read(p) ==
   LET q == cop[p] IN
   /\ q.st = "reads"
@@ -366,6 +378,7 @@ Given(g, h) ==
   ELSE IF Shared(g) /\ Shared(h) THEN {[g EXCEPT !.val = @ \cup S] : S \in SUBSET h.val}
   ELSE {g}
 
+\* code: copying.Copy.order, copying.Copy.settledOn, copying.Copy.giveCommand, copying.Copy.writeReaders, lua/copy_give.lua, lua/copy_readers.lua; trace: Trace
 Write(p) ==
   LET q == cop[p]
       h == key[q.m][q.k]
@@ -378,6 +391,7 @@ Write(p) ==
   /\ cop' = [cop EXCEPT ![p] = Done(q)]
   /\ UNCHANGED <<chain, rec, ill, tok, mark, granted>>
 
+\* code: coordinator.Coordinator.recovered, copying.Copy.StillGood, coordinator.Coordinator.raiseFloors, survey.RaiseFloor, lua/admit_floor.lua; trace: Trace
 Promote(p) ==
   LET q == cop[p]
       there == {x \in Sources(q) : /\ ill[x] = "no" \/ (ill[x] = "hidden" /\ x \notin Listed(Last)) \/ (ill[x] = "shown" /\ MFloorFailed)

@@ -88,10 +88,12 @@ Init ==
   /\ key = [m \in Mems |-> Nobody]
   /\ att = [p \in Proxies |-> Idle]
 ---------------------------------------------------------------------------------
+\* code: none: a master forgets, or a name comes to mean another one
 Switch(s, how) ==
   /\ now[s].k = 0 /\ s \in Switchable
   /\ now' = [now EXCEPT ![s] = [k |-> 1, how |-> how, ago |-> 0]]
   /\ UNCHANGED <<recs, age, rec, key, att>>
+\* code: none: a master forgets once more
 Forget(s) ==
   /\ now[s].k = 1 /\ s \in Twice
   /\ now' = [now EXCEPT ![s].k = 2]
@@ -112,6 +114,7 @@ Add(R, S) ==
 (* A step within a lineage, chosen by a quorum of the memories that the last record lists. *)
 Waited(i, since) == LET c == CHOOSE c \in 1..Len(recs) : recs[c].lin = recs[i].lin /\ recs[c].v = since
                     IN age[c] >= recs[i].wait
+\* code: member.Situation.Next, member.CheckChild, survey.Masters.Step; trace: RecordTrace
 Strict ==
   /\ Len(recs) < MaxRecords
   /\ \E i \in 1..Len(recs), S \in SUBSET Seats :
@@ -132,6 +135,7 @@ Strict ==
                   /\ Add([child EXCEPT !.ttl = t, !.wait = Max(@, t), !.ttlSince = IF t < R.ttl THEN R.v + 1 ELSE @], by)
 
 (* A founding by a proxy that knows record i and reaches the seats S. *)
+\* code: coordinator.Coordinator.found, member.Survey.Founding, member.FoundingToPropose, survey.Masters.Step; trace: RecordTrace
 Found ==
   /\ Len(recs) < MaxRecords /\ Cardinality({recs[i].lin : i \in 1..Len(recs)}) <= MaxFounds
   /\ \E i \in 1..Len(recs), S \in SUBSET Seats, B \in SUBSET Seats :
@@ -153,6 +157,7 @@ Found ==
           /\ Add(F, by)
 
 (* A listed memory is told a newer record of its lineage, or its first one. *)
+\* code: survey.Masters.Teach, lua/learn.lua; trace: RecordTrace
 Learn(m) ==
   /\ \E i \in 1..Len(recs) :
        /\ m \in Listed(i)
@@ -166,11 +171,13 @@ Checked(p, m) ==
   LET n == now[m[1]] IN
   IF m[2] > 0 THEN n.k = m[2] /\ p \notin Split ELSE n.k = 0 \/ (n.how = "other" /\ (n.ago <= L \/ MNoCheck \/ p \in Split))
 
+\* code: rounds.launch
 Begin(p) ==
   /\ att[p].st = "idle"
   /\ \E i \in 1..Len(recs) : Cardinality(Votes(i)) >= Quorum /\ att' = [att EXCEPT ![p] = [st |-> "asks", r |-> i, left |-> recs[i].ttl]]
   /\ UNCHANGED <<recs, age, rec, now, key>>
 
+\* code: lane.confirm, guard.unconfirmed, member.RecheckWithin, guard.judgeMemory
 Vote(p, m) ==
   LET mine == {x \in Mems : key[x] = p} \cup {m} IN
   /\ att[p].st = "asks" /\ m \in Votes(att[p].r) /\ rec[m] = att[p].r /\ Checked(p, m) /\ key[m] = Nobody
@@ -179,6 +186,7 @@ Vote(p, m) ==
   /\ UNCHANGED <<recs, age, rec, now>>
 
 (* Time passes for all. An attempt ends with its max_ttl, whatever came of it. *)
+\* code: none: time passes
 Tick ==
   /\ age' = [i \in 1..Len(recs) |-> IF age[i] < Most THEN age[i] + 1 ELSE age[i]]
   /\ now' = [s \in Seats |-> IF now[s].k > 0 /\ now[s].ago <= L THEN [now[s] EXCEPT !.ago = @ + 1] ELSE now[s]]

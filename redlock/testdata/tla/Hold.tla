@@ -79,6 +79,7 @@ Reads(p) ==
   /\ watch' = [watch EXCEPT ![p] = IF still[p] > 0 /\ ~MForgives THEN TTL ELSE @]
 Unread == UNCHANGED <<still, watch>>
 ---------------------------------------------------------------------------------
+\* code: Client.grantedLocked, holds.bind; trace: Trace
 Lock(c, p) ==
   /\ cl[c] = Idle /\ key = NoKey /\ next <= Tokens
   /\ key' = [tok |-> next, left |-> TTL]
@@ -89,6 +90,7 @@ Lock(c, p) ==
   /\ UNCHANGED <<ka, sent, used>> /\ Unread
 
 (* The proxy renews what is bound, or finds it lost. All that are due go to the masters in one batch, each by itself. *)
+\* code: Client.renewHeld, binding.renewedLocked, binding.deniedLocked, lua/extend.lua; trace: Trace
 Renew(p) ==
   /\ bound[p].tok # 0
   /\ Reads(p)
@@ -99,6 +101,7 @@ Renew(p) ==
   /\ UNCHANGED <<cl, ka, sent, over, next, used>>
 
 (* HOLD on another proxy, by a client that knows the token. It does not hear the old connection any more, which ends when it ends. *)
+\* code: Client.StartHold, Client.takeover, Client.committedLocked, holds.moved, lua/commit.lua; trace: Trace
 Takeover(c, p) ==
   LET new == IF MNoRotation THEN cl[c].tok ELSE next IN
   /\ cl[c].tok # 0 /\ cl[c].at # p /\ key.tok = cl[c].tok /\ new <= Tokens
@@ -110,6 +113,7 @@ Takeover(c, p) ==
   /\ UNCHANGED <<sent, over, used>> /\ Unread
 
 (* The end of a connection whose client is on it no more: the proxy releases what is bound there. *)
+\* code: Client.EndHolder, holds.unbind, Client.releaseLocked; trace: Trace
 OldEnds(p) ==
   /\ bound[p].tok # 0 /\ \A c \in Clients : cl[c].at # p
   /\ sent' = sent \cup {bound[p].tok}
@@ -117,6 +121,7 @@ OldEnds(p) ==
   /\ UNCHANGED <<key, cl, ka, over, next, used>> /\ Unread
 
 (* The network ends a connection, and its client does not know: the lock lapses. *)
+\* code: Client.EndHolder; trace: Trace
 Cut(c) ==
   LET p == cl[c].at IN
   /\ p # Nobody /\ bound[p].tok = cl[c].tok
@@ -125,6 +130,7 @@ Cut(c) ==
   /\ ka' = [ka EXCEPT ![c] = Quiet]
   /\ UNCHANGED <<key, cl, over, next, used>> /\ Unread
 
+\* code: Client.StartUnlock, holds.released; trace: Trace
 Unlock(c) ==
   LET p == cl[c].at IN
   /\ cl[c].tok # 0
@@ -135,6 +141,7 @@ Unlock(c) ==
   /\ ka' = [ka EXCEPT ![c] = Quiet]
   /\ UNCHANGED <<key, next, used>> /\ Unread
 
+\* code: writeRelease, readRelease, flushReleases, lua/release.lua; trace: Trace
 Released(t) ==
   /\ t \in sent
   /\ sent' = sent \ {t}
@@ -144,12 +151,14 @@ Released(t) ==
 ---------------------------------------------------------------------------------
 (* KEEPALIVE. *)
 
+\* code: Client.StartKeepAlive, Client.beginKeepAliveLocked
 Ask(c) ==
   /\ cl[c].tok # 0 /\ ka[c].st = "none"
   /\ ka' = [ka EXCEPT ![c] = [st |-> "sent", age |-> 0, v |-> 0]]
   /\ UNCHANGED <<key, bound, cl, sent, over, next, used>> /\ Unread
 
 (* The barrier, and the answer behind it. Without the barrier's quorum there is none. *)
+\* code: Client.keepAliveDecided, holds.lapse, holds.left; trace: Trace
 Answer(c) ==
   LET p == cl[c].at
       held == IF bound[p].tok = cl[c].tok THEN bound[p].left ELSE 0 IN
@@ -158,6 +167,7 @@ Answer(c) ==
   /\ IF MNoBarrier THEN Unread ELSE Reads(p)
   /\ UNCHANGED <<key, bound, cl, sent, over, next, used>>
 
+\* code: none: the client counts the validity from when it sent KEEPALIVE
 Hear(c) ==
   LET v == ka[c].v - (IF MFromAnswer THEN 0 ELSE ka[c].age) IN
   /\ ka[c].st = "answered"
@@ -166,6 +176,7 @@ Hear(c) ==
   /\ UNCHANGED <<key, bound, sent, over, next, used>> /\ Unread
 
 (* A client that believes in nothing any more gives its token up. *)
+\* code: none: the client gives its token up
 Forget(c) ==
   /\ cl[c].tok # 0 /\ cl[c].left = 0
   /\ cl' = [cl EXCEPT ![c] = Idle]
@@ -173,6 +184,7 @@ Forget(c) ==
   /\ UNCHANGED <<key, bound, sent, over, next, used>> /\ Unread
 ---------------------------------------------------------------------------------
 (* True time goes on. The clocks of the proxies P stand still. *)
+\* code: none: time passes, and the clocks of paused machines stand still
 Tick(P) ==
   /\ used + Cardinality(P) <= MaxPause
   /\ used' = used + Cardinality(P)

@@ -93,6 +93,7 @@ Held(m, c) == IF key[m].end > c THEN key[m] ELSE NoKey
 Touches(old, new, c, ttl, longest, move) == new >= old /\ new >= c + ttl /\ (new >= old + move \/ old - c > longest)
 
 (* A master executes a LOCK or an EXTEND for the token, and the key then ends at e. A lease may count on it until w. *)
+\* code: Client.askLocked, writeSet, writeAcquire, writeExtend, lua/acquire.lua, lua/extend.lua, lua/ends.lua, Client.vote; trace: Trace
 Vote(m, p, t, c, ttl, e, w, longest, move) ==
   LET held == Held(m, c) IN
   /\ \/ held.of = Nobody /\ e = c + ttl
@@ -106,6 +107,7 @@ Vote(m, p, t, c, ttl, e, w, longest, move) ==
 Backing(p, t, u) == {Q \in SUBSET {m \in Masters : worth[p][t][m] >= u} : Cardinality(Q) = Quorum}
 
 (* The caller is told that it holds the lock until u, because of the votes of one of these quorums. They are not taken back any more. *)
+\* code: Client.acquisitionDecided, verdictOf, Client.validityOf, Client.grantedLocked, Client.extensionDecided; trace: Trace
 Grant(p, t, n, u, backing) ==
   /\ t \notin over
   /\ n <= u
@@ -115,6 +117,7 @@ Grant(p, t, n, u, backing) ==
   /\ UNCHANGED <<key, votes, lost, worth, over, forgets>>
 
 (* The caller believes in the lock no more, and sends UNLOCK or does not. Or the attempt has failed, under a token of the proxy's own. *)
+\* code: Client.StartUnlock, leases.end; trace: Trace
 GiveUp(t) ==
   /\ over' = over \cup {t}
   /\ lease' = [lease EXCEPT ![t] = 0]
@@ -122,6 +125,7 @@ GiveUp(t) ==
   /\ UNCHANGED <<key, votes, lost, set, forgets>>
 
 (* A release is executed: any number of times, at any time, or never. *)
+\* code: Client.releaseLocked, rounds.drop, Client.releaseDecided, flushReleases, lua/release.lua; trace: Trace
 Release(m, t) ==
   /\ t \in over \/ MReleaseHeld
   /\ key[m].of = t \/ (MBlindRelease /\ key[m].of # Nobody)
@@ -138,6 +142,7 @@ ReleaseFailed(m, t) ==
   /\ UNCHANGED <<votes, lost, set, lease, forgets>>
 
 (* A proxy takes back what an attempt has set under a token that its caller has chosen. *)
+\* code: Client.undoLocked, Client.takeBackLocked, Client.lateAttempt, attempt.setOn, lua/undo.lua; trace: Trace
 Undo(m, p, t) ==
   /\ set[p][t][m] # 0
   /\ key[m].of = t
@@ -149,6 +154,7 @@ Undo(m, p, t) ==
 
 (* A forced release has found a caller's token on a quorum of masters: from now on Undo may delete these keys. It is taken for granted that they end so *)
 (* soon, by `latest', that no key which is set from now on ends then, too. *)
+\* code: Client.StartForce, Client.markRaised, Client.releaseHoldersLocked, lua/raise.lua, lua/force.lua
 Force(p, t, c, latest) ==
   LET found == {m \in Masters : Held(m, c).of = t} IN
   /\ Cardinality(found) >= Quorum
@@ -159,6 +165,7 @@ Force(p, t, c, latest) ==
   /\ UNCHANGED <<key, votes, lost, over, forgets>>
 
 (* A master restarts without its data, or is flushed. *)
+\* code: none: a master restarts without its data, or is flushed
 Forget(m, n) ==
   /\ key' = [key EXCEPT ![m] = NoKey]
   /\ votes' = [votes EXCEPT ![m] = FALSE]
@@ -167,12 +174,14 @@ Forget(m, n) ==
   /\ UNCHANGED <<worth, set, lease, over>>
 
 (* It gets its vote back. *)
+\* code: member.Situation.promotes, member.wait.Left, lane.shows; trace: Trace
 Admit(m, n, wait) ==
   /\ n >= lost[m] + wait
   /\ votes' = [votes EXCEPT ![m] = TRUE]
   /\ UNCHANGED <<key, lost, worth, set, lease, over, forgets>>
 
 (* Nobody will hear of a token again that nobody believes in. *)
+\* code: none: nobody hears of the token again
 Gone(t, n) ==
   /\ lease[t] <= n
   /\ worth' = [p \in Proxies |-> [worth[p] EXCEPT ![t] = Nothing]]
@@ -208,6 +217,7 @@ Step ==
   \/ \E m \in Masters : ~votes[m] /\ Admit(m, now, IF MHalfWait THEN Longest - 1 ELSE Longest)
   \/ \E t \in over : Again /\ (\A m \in Masters : Held(m, now).of # t) /\ Gone(t, now)
 
+\* code: none: time passes
 Tick ==
   /\ now' = now + 1
   /\ UNCHANGED <<key, votes, lost, worth, set, lease, over, forgets>>

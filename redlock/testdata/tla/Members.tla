@@ -106,11 +106,13 @@ Init ==
 ---------------------------------------------------------------------------------
 (* What happens to machines, names and time. *)
 
+\* code: none: a name comes to mean another machine
 Move(p) ==
   /\ p \in Movers /\ at[p] = c
   /\ at' = [at EXCEPT ![p] = d]
   /\ UNCHANGED <<key, inc, rec, acc, known, wait, hist, att>>
 
+\* code: none: a master restarts without its data, or is flushed
 Forget(m) ==
   /\ Forgets < MaxForgets
   /\ key' = [key EXCEPT ![m] = Nobody]
@@ -119,6 +121,7 @@ Forget(m) ==
   /\ acc' = [acc EXCEPT ![m] = NoRec]
   /\ UNCHANGED <<at, known, wait, hist, att>>
 
+\* code: none: time passes
 Tick ==
   /\ wait.run # {} /\ \A p \in Proxies : att[p].st = "idle"
   /\ wait' = [run |-> {}, over |-> wait.run \cup wait.over]
@@ -153,6 +156,7 @@ Boot(p) ==
 Accepted(p) == {acc[x] : x \in {y \in Reached(p) : rec[y] = known[p] /\ acc[y] # NoRec}}
 
 (* A memory that shows no record may accept, too: it is told the parent with the child. *)
+\* code: member.Situation.Next, member.Survey.Founding, admin.Bootstrap, member.ChildToPropose, lua/accept.lua; trace: RecordTrace
 Accept(p, m) ==
   /\ m \in Reached(p) /\ rec[m] \in {known[p], NoRec} /\ known[p].v < MaxVersion
   /\ \E ch \in Reseat(p) \cup Promote(p) \cup Found(p) \cup Boot(p) \cup Accepted(p) :
@@ -170,6 +174,7 @@ Count(R, ch) ==
   IN Cardinality(IF MCountNew THEN by(R) \cup by(ch) ELSE IF IsFound(ch) THEN by(ch) ELSE by(R))
 
 (* A proxy that sees a child chosen tells the memories that have accepted it at once. *)
+\* code: survey.Masters.Step, survey.Masters.Teach, coordinator.Coordinator.adopt; trace: RecordTrace
 Choose(p) ==
   \E h \in hist :
     /\ h[2] = known[p] /\ Count(known[p], h[3]) >= Enough
@@ -181,11 +186,13 @@ Choose(p) ==
     /\ UNCHANGED <<key, inc, at, hist, att>>
 
 (* A proxy tells a memory a newer record, or is told one, here by a single memory: Adopt.tla has the rule, which asks for more. *)
+\* code: survey.Masters.Teach, lua/learn.lua; trace: RecordTrace
 Learn(p, m) ==
   /\ m \in Reached(p) /\ rec[m].v < known[p].v
   /\ rec' = [rec EXCEPT ![m] = known[p]]
   /\ acc' = [acc EXCEPT ![m] = NoRec]
   /\ UNCHANGED <<key, inc, at, known, wait, hist, att>>
+\* code: member.Survey.Successor, coordinator.Coordinator.follow, coordinator.Coordinator.adopt
 Adopt(p) ==
   \E m \in Reached(p) :
     /\ rec[m].v > known[p].v
@@ -199,6 +206,7 @@ Good(m, R) ==
   /\ MNoMemory \/ R.seat[SeatOf(m)].n = Mem(m)
   /\ R.seat[SeatOf(m)].ok
 
+\* code: rounds.launch, newView
 Begin(p) ==
   /\ att[p].st = "idle" /\ Cardinality({s \in Seats : known[p].seat[s].ok}) >= Quorum
   /\ att' = [att EXCEPT ![p] = [st |-> "asks", r |-> known[p], votes |-> {},
@@ -206,6 +214,7 @@ Begin(p) ==
   /\ UNCHANGED <<key, inc, rec, acc, at, known, wait, hist>>
 
 (* The memory sets the key, and the batch closes behind it. *)
+\* code: guard.judgeMemory, lane.shows, member.ReadTrailer, Client.vote; trace: Trace
 Vote(p, m) ==
   LET votes == att[p].votes \cup {SeatOf(m)} IN
   /\ att[p].st = "asks" /\ m \in Reached(p) /\ SeatOf(m) \notin att[p].votes /\ key[m] = Nobody

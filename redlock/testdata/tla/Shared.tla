@@ -112,6 +112,7 @@ Ended(k) == IF Longest(k) = 0 THEN NoKey ELSE [k EXCEPT !.ends = Longest(k)]
 Gone(keys) == {t \in Tokens : \A m \in Masters : keys[m].life[t] = 0}
 
 (* What each step makes of bar. A new token is that of a reader which was one before. *)
+\* code: none: what NewReadersWait is about
 Watch ==
   LET live == {m \in Masters : key'[m].intent > 0}
       on == IF Cardinality(bar.on \cap live) >= Quorum THEN bar.on \cap live ELSE IF Cardinality(live) >= Quorum THEN live ELSE {}
@@ -151,14 +152,17 @@ Grant(p, a, m) ==
      /\ UNCHANGED spent
 ---------------------------------------------------------------------------------
 (* An attempt begins with its first vote. *)
+\* code: Client.beginLockLocked, Client.beginExtendLocked, writeJoin, lua/join.lua, lua/acquire.lua
 Begin(p, m) ==
   /\ att[p] = Idle
   /\ \E mode \in {"r", "w"} : \E t \in (IF mode = "r" THEN Readers ELSE Writers) \ (spent \cup Changing) : \E ttl \in TTLs, ext \in IF Extends THEN BOOLEAN ELSE {FALSE} :
        /\ (ext /\ MAnyMode) => Leased(t, mode)
        /\ Grant(p, [Idle EXCEPT !.token = t, !.mode = mode, !.ext = ext, !.ttl = ttl, !.left = ttl], m)
 
+\* code: writeJoin, writeAcquire, writeExtend, lua/join.lua, lua/acquire.lua, lua/extend.lua, lua/lengthen.lua
 Vote(p, m) == att[p] # Idle /\ ~att[p].failed /\ m \notin att[p].votes /\ Grant(p, att[p], m)
 
+\* code: Client.refillLocked, writeRefill, lua/join.lua, lua/acquire.lua
 Refill(p, m) ==
   LET a == att[p]
       k == key[m]
@@ -170,6 +174,7 @@ Refill(p, m) ==
      /\ UNCHANGED spent
 
 (* An attempt ends, or a lease that nobody counts on any more. *)
+\* code: none: an attempt ends, or nobody counts on a lease any more
 End(p) ==
   /\ att[p] # Idle
   /\ att' = [att EXCEPT ![p] = Idle]
@@ -178,6 +183,7 @@ End(p) ==
 
 (* HOLD of a reader's lease: master m has the new token, which nobody has used. The client believes in the lease as it was, until it is
    answered. *)
+\* code: Client.takeover, lua/commit.lua, lua/moved.lua
 Exchange(p, m) ==
   LET a == att[p]
       k == key[m]
@@ -194,11 +200,13 @@ Exchange(p, m) ==
              /\ spent' = IF Cardinality(took) < Quorum THEN spent ELSE spent \cup ({a.token} \ Gone(key'))
 
 (* HOLD has found too few. *)
+\* code: Client.commitDecided
 Quit(p) ==
   /\ att[p].to # Nobody /\ ~att[p].quit
   /\ att' = [att EXCEPT ![p].quit = TRUE]
   /\ UNCHANGED <<key, spent>>
 
+\* code: Client.takeBackCommitLocked, Change.undo, lua/undo.lua
 PutBack(p, m) ==
   LET a == att[p]
       k == key[m]
@@ -209,11 +217,13 @@ PutBack(p, m) ==
      /\ UNCHANGED spent
 
 (* A failed attempt takes back what it has set, at any time later. *)
+\* code: Client.failedLocked, Client.undoLocked
 Fail(p) ==
   /\ Undoes /\ ~att[p].failed /\ att[p].to = Nobody /\ att[p].set # {}
   /\ att' = [att EXCEPT ![p] = [Idle EXCEPT !.token = att[p].token, !.set = att[p].set, !.failed = TRUE]]
   /\ UNCHANGED <<key, spent>>
 
+\* code: Client.takeBackLocked, lua/undo.lua, lua/leave.lua
 Undo(p, m) ==
   LET a == att[p]
   IN /\ a.failed /\ m \in a.set
@@ -222,12 +232,14 @@ Undo(p, m) ==
      /\ UNCHANGED spent
 
 (* From here on nobody counts on the token. Before HOLD answers, nobody knows the new one. *)
+\* code: Client.StartUnlock, leases.endReaders
 Unlock(t) ==
   /\ t \in Tokens \ (spent \cup Gone(key) \cup New)
   /\ spent' = spent \cup {t} \cup ({att[q].to : q \in {x \in Proxies : att[x].token = t}} \ (Gone(key) \cup {Nobody}))
   /\ att' = [q \in Proxies |-> IF att[q].token = t THEN Idle ELSE att[q]]
   /\ UNCHANGED key
 
+\* code: writeRelease, lua/release.lua, lua/leave.lua
 Released(t, m) ==
   /\ t \in spent /\ key[m].life[t] > 0
   /\ key' = [key EXCEPT ![m] = Remove(@, t)]
@@ -235,6 +247,7 @@ Released(t, m) ==
   /\ UNCHANGED att
 
 (* A writer waits that readers have denied. *)
+\* code: waiting.observeLocked, writeAnnounce, lua/announce.lua
 Announce(m) ==
   LET k == [key[m] EXCEPT !.intent = IntentTTL]
   IN /\ IntentTTL > key[m].intent /\ In(key[m]) # {} /\ Writers # {}
@@ -242,11 +255,13 @@ Announce(m) ==
      /\ UNCHANGED <<att, spent>>
 
 (* A writer waits no more. The intent may be that of another one, who sets it again. *)
+\* code: waiting.withdrawLocked, writeWithdraw, lua/withdraw.lua
 Withdraw(m) ==
   /\ key[m].intent > 0
   /\ key' = [key EXCEPT ![m] = IF MWithdrawAll THEN NoKey ELSE Ended([@ EXCEPT !.intent = 0])]
   /\ UNCHANGED <<att, spent>>
 
+\* code: none: time passes
 Tick ==
   /\ key' = [m \in Masters |->
        LET k == key[m]

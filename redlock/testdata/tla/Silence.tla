@@ -73,15 +73,18 @@ Init ==
 ---------------------------------------------------------------------------------
 (* Processes. *)
 
+\* code: none: a process hangs
 Hang(s) ==
   /\ s \in Faulty /\ proc[s].hung = -1
   /\ proc' = [proc EXCEPT ![s].hung = 0]
   /\ UNCHANGED <<recs, child, ver, known, heard>>
+\* code: none: a process answers again
 Return(s) ==
   /\ proc[s].hung # -1
   /\ proc' = [proc EXCEPT ![s].hung = -1]
   /\ heard' = [heard EXCEPT ![<<s, proc[s].k>>] = 0]
   /\ UNCHANGED <<recs, child, ver, known>>
+\* code: none: a process is replaced by one without its data
 Restart(s) ==
   /\ s \in Faulty /\ proc[s].k = 0
   /\ proc' = [proc EXCEPT ![s] = [k |-> 1, hung |-> -1]]
@@ -99,6 +102,7 @@ Become(s) ==
      \/ "promote" \in Ops /\ x.st = "learner" /\ y.st = "voter"}
 Children == UNION {{[Last EXCEPT ![s] = y] : y \in Become(s)} : s \in Movable}
 
+\* code: survey.Masters.Step, lua/accept.lua; trace: RecordTrace
 Accept(m) ==
   /\ Len(recs) < MaxVersion /\ m \in Up /\ m \in Listed(Last) /\ ver[m] = Len(recs) /\ m \notin child.by
   /\ \E R \in IF child = NoChild THEN {C \in Children : Cardinality(Listed(C)) >= Quorum(Of(C))} ELSE {child.r} :
@@ -108,6 +112,7 @@ Accept(m) ==
        ELSE recs' = recs /\ child' = [r |-> R, by |-> by] /\ known' = known
   /\ UNCHANGED <<ver, proc, heard>>
 
+\* code: survey.Masters.Teach, lua/learn.lua; trace: RecordTrace
 Tell(m) ==
   /\ m \in Up /\ m \in Listed(Last) /\ ver[m] < Len(recs)
   /\ ver' = [ver EXCEPT ![m] = Len(recs)]
@@ -131,12 +136,14 @@ Reached(R) ==
 Founds == Lost(recs[Base]) /\ Reached(recs[Base])
 
 Hears(m) == m \in Up /\ recs[Base][m[1]].st # "absent"
+\* code: coordinator.Coordinator.poll, member.HeardAt.Shown, member.HeardAt.Listed, member.HeardAt.MayComeBack, member.Survey.Remains
 Tick ==
   /\ known' = Base
   /\ proc' = [s \in Seats |-> IF proc[s].hung \in 0..W - 1 THEN [proc[s] EXCEPT !.hung = @ + 1] ELSE proc[s]]
   /\ heard' = [m \in Mems |-> IF Hears(m) \/ ~(MNeverHeard \/ m \in Listed(recs[Base])) THEN 0
                               ELSE IF heard[m] < W THEN heard[m] + 1 ELSE W]
   /\ UNCHANGED <<recs, child, ver>>
+\* code: Open, Client.newCoordinator
 Start ==
   /\ Starts
   /\ heard' = [m \in Mems |-> 0]

@@ -47,6 +47,7 @@ Init ==
   /\ att = [p \in Proxies |-> Idle]
   /\ spent = {}
 
+\* code: Client.beginLockLocked, slotSearch.aim, slotSearch.heldBy
 Begin(p) ==
   /\ att[p].st = "idle"
   /\ \E t \in Tokens \ spent, s \in Seen(p) :
@@ -54,6 +55,7 @@ Begin(p) ==
   /\ UNCHANGED <<key, spent>>
 
 (* A master executes the script. *)
+\* code: writeSlot, readSlot, lua/slot.lua
 Vote(p, m) ==
   LET a == att[p]
       elsewhere == {s \in Seen(p) \ {a.slot} : key[m][s].of = a.token}
@@ -63,17 +65,20 @@ Vote(p, m) ==
      /\ key' = IF grants /\ ~MMask THEN [key EXCEPT ![m][a.slot] = [of |-> a.token, left |-> Max(@.left, TTL)]] ELSE key
      /\ UNCHANGED spent
 
+\* code: Client.acquisitionDecided, slotSearch.granted; trace: Trace
 Grant(p) ==
   /\ att[p].st = "asks" /\ Cardinality(att[p].votes) >= Quorum
   /\ att' = [att EXCEPT ![p].st = "holds"]
   /\ UNCHANGED <<key, spent>>
 
+\* code: Client.failedLocked, Client.undoLocked
 Fail(p) ==
   /\ att[p].st = "asks"
   /\ att' = [att EXCEPT ![p] = Idle]
   /\ UNCHANGED <<key, spent>>
 
 (* The next round of an attempt asks for another slot. *)
+\* code: slotSearch.denied, slotSearch.aim
 Another(p) ==
   /\ att[p].st = "asks"
   /\ \E s \in Seen(p) \ {att[p].slot} :
@@ -81,6 +86,7 @@ Another(p) ==
   /\ UNCHANGED <<key, spent>>
 
 (* UNLOCK reaches any of the masters. Nobody who has the token counts on it any more. *)
+\* code: Client.StartUnlock, leases.slotReleased, lua/release.lua; trace: Trace
 Unlock(p) ==
   LET a == att[p]
   IN /\ a.st = "holds"
@@ -89,6 +95,7 @@ Unlock(p) ==
      /\ \E U \in SUBSET Masters :
           key' = [m \in Masters |-> IF m \in U /\ key[m][a.slot].of = a.token THEN [key[m] EXCEPT ![a.slot] = NoKey] ELSE key[m]]
 
+\* code: none: time passes
 Tick ==
   /\ key' = [m \in Masters |-> [s \in Slots |-> IF key[m][s].left <= 1 THEN NoKey ELSE [key[m][s] EXCEPT !.left = @ - 1]]]
   /\ att' = [p \in Proxies |-> IF att[p].left <= 1 THEN Idle ELSE [att[p] EXCEPT !.left = @ - 1]]

@@ -50,6 +50,7 @@ Init ==
   /\ dead = {} /\ m1 = {} /\ m2 = {}
   /\ proposed = [b \in Ballots |-> None]
 
+\* code: none: a memory is gone
 Die(x) ==
   /\ Cardinality(dead) < MaxDeaths /\ x \notin dead
   /\ dead' = dead \cup {x}
@@ -58,12 +59,14 @@ Die(x) ==
   /\ UNCHANGED <<m1, m2, proposed>>
 Alive(x) == MRevives \/ x \notin dead
 
+\* code: survey.Masters.Step, lua/prepare.lua; trace: RecordTrace
 Prepare(x, b) ==
   /\ Alive(x) /\ b > promised[x]
   /\ promised' = [promised EXCEPT ![x] = b]
   /\ m1' = m1 \cup {[x |-> x, b |-> b, a |-> accepted[x]]}
   /\ UNCHANGED <<accepted, dead, m2, proposed>>
 
+\* code: survey.Masters.Step, member.ChildToPropose, member.FoundingToPropose; trace: RecordTrace
 Propose(b) ==
   LET replies == {m \in m1 : m.b = b}
       with(y) == {m \in replies : m.a.child = y.child /\ (MApart => m.a.ballot = y.ballot)}
@@ -78,6 +81,7 @@ Propose(b) ==
           /\ proposed' = [proposed EXCEPT ![b] = ch]
      /\ UNCHANGED <<promised, accepted, dead, m1, m2>>
 
+\* code: survey.Masters.Step, lua/accept.lua; trace: RecordTrace
 Accept(x, b) ==
   /\ Alive(x) /\ proposed[b] # None
   /\ MNoPromise \/ promised[x] <= b

@@ -62,6 +62,7 @@ Generation(c) == IF change[c].was = Nothing THEN 0 ELSE 1 + Generation(change[c]
 Init == key = [m \in Masters |-> Nothing] /\ change = <<>>
 
 (* A change counts from the moment when the first master makes it. *)
+\* code: Client.beginCommitLocked, NextVersion, Change.becomes, lua/commit.lua
 Begin(m, deletes) ==
   /\ Cardinality(Begun) < Most
   /\ key[m] = Nothing => ~deletes
@@ -69,23 +70,27 @@ Begin(m, deletes) ==
   /\ change' = Append(change, [was |-> key[m], deletes |-> deletes, by |-> {m}, is |-> "open"])
   /\ key' = [key EXCEPT ![m] = IF deletes THEN Nothing ELSE Cardinality(Begun) + 1]
 
+\* code: writeCommit, lua/commit.lua, settling.forwardLocked
 Make(c, m) ==
   /\ m \notin change[c].by /\ key[m] = change[c].was
   /\ key' = [key EXCEPT ![m] = IF change[c].deletes THEN Nothing ELSE c]
   /\ change' = [change EXCEPT ![c].by = @ \cup {m}]
 
+\* code: Client.commitDecided, Client.committedLocked, Client.deletedLocked
 Decide(c) ==
   /\ change[c].is = "open"
   /\ \/ Cardinality(change[c].by) >= Quorum /\ change' = [change EXCEPT ![c].is = "made"]
      \/ change' = [change EXCEPT ![c].is = "given up"]
   /\ UNCHANGED key
 
+\* code: Client.takeBackCommitLocked, Change.undo, settling.takeBackLocked, lua/undo.lua
 Undo(c, m) ==
   /\ change[c].is = "given up" /\ ~change[c].deletes
   /\ key[m] = c \/ (MUndoBlind /\ m \in change[c].by)
   /\ key' = [key EXCEPT ![m] = change[c].was]
   /\ UNCHANGED change
 
+\* code: Client.refillKeysLocked, commit.missed, follows
 Repair(c, m) ==
   /\ Repairs /\ ~change[c].deletes
   /\ change[c].is = "made" \/ MNotMade
@@ -96,6 +101,7 @@ Repair(c, m) ==
   /\ UNCHANGED change
 
 (* What it changes is compared. What became of the change may be anything. *)
+\* code: settling.helpLocked, settling.launch
 Help(c, m) ==
   /\ Helps /\ ~change[c].deletes
   /\ c \in {key[n] : n \in Masters}
@@ -106,11 +112,13 @@ Help(c, m) ==
   /\ UNCHANGED change
 
 Holds(x) == {m \in Masters : key[m] = x}
+\* code: none: only MFinderDeletes has it
 FinderDeletes(m) ==
   /\ MFinderDeletes /\ key[m] # Nothing /\ Cardinality(Holds(key[m])) < Quorum
   /\ key' = [key EXCEPT ![m] = Nothing]
   /\ UNCHANGED change
 
+\* code: none: only MGivesBack has it
 GivesBack(c, m) ==
   /\ MGivesBack /\ change[c].deletes /\ change[c].is = "given up" /\ m \in change[c].by
   /\ key' = [key EXCEPT ![m] = change[c].was]

@@ -70,10 +70,13 @@ Hear(ms) ==
 Change(m) ==
   /\ word' = IF m \in armed THEN word \cup {m} ELSE word
   /\ armed' = armed \ {m}
+\* code: none: others lock
 Set(m) == m \notin key /\ key' = key \cup {m} /\ Change(m) /\ UNCHANGED <<sub, reply, changed, sleeps>>
+\* code: none: others release, or the key ends
 Remove(m) == m \in key /\ key' = key \ {m} /\ Change(m) /\ UNCHANGED <<sub, reply, changed, sleeps>>
 
 (* Its own client removes the key there. *)
+\* code: tracked.change, waiting.changesLocked
 OwnRemove(m) ==
   /\ m \in key
   /\ key' = key \ {m}
@@ -82,12 +85,14 @@ OwnRemove(m) ==
   /\ UNCHANGED <<sub, word, reply>>
 
 (* It changes the key there, which stays. *)
+\* code: tracked.change, waiting.changesLocked
 OwnChange(m) ==
   /\ m \in key
   /\ armed' = armed \ {m}
   /\ IF MOwnKeeps THEN UNCHANGED <<changed, sleeps>> ELSE Hear({m})
   /\ UNCHANGED <<key, sub, word, reply>>
 
+\* code: none: a master is flushed
 Flush(m) ==
   /\ key' = key \ {m}
   /\ armed' = armed \ {m}
@@ -95,6 +100,7 @@ Flush(m) ==
   /\ UNCHANGED <<sub, reply, changed, sleeps>>
 
 (* The connection for announcements breaks, with what was on its way. The master may have died, and come back without data. *)
+\* code: lane.unsubscribed, waiting.allInvalidated
 Break(m) ==
   /\ m \in sub
   /\ sub' = sub \ {m}
@@ -102,8 +108,10 @@ Break(m) ==
   /\ word' = IF MBroken THEN word \ {m} ELSE word \cup {m}
   /\ key' \in {key, key \ {m}}
   /\ UNCHANGED <<reply, changed, sleeps>>
+\* code: lane.keepSubscribed, lane.subscribe
 Subscribe(m) == m \notin sub /\ sub' = sub \cup {m} /\ UNCHANGED <<key, armed, word, reply, changed, sleeps>>
 
+\* code: waiting.invalidated, waiting.invalidatedLocked, tracked.change, waiting.wakeHeadLocked
 Announce(m) ==
   /\ m \in word
   /\ word' = word \ {m}
@@ -111,6 +119,7 @@ Announce(m) ==
   /\ UNCHANGED <<key, sub, armed, reply>>
 
 (* The waiter launches an observation. *)
+\* code: waiting.observeLocked, tracked.begin, Client.observationDecided
 Launch ==
   /\ ~sleeps
   /\ \A m \in Masters : reply[m] # "wanted"
@@ -119,6 +128,7 @@ Launch ==
   /\ UNCHANGED <<key, sub, armed, word, sleeps>>
 
 (* A master reads it, and may have timed out before its reply comes; or it does not read it. *)
+\* code: lane.tracks, batch.arm, batch.readArmed
 Answer(m) ==
   /\ reply[m] = "wanted"
   /\ \/ \E late \in BOOLEAN :
@@ -128,6 +138,7 @@ Answer(m) ==
   /\ UNCHANGED <<key, sub, word, changed, sleeps>>
 
 (* All have answered or are silent: it sleeps if it may. *)
+\* code: tracked.observe, tracked.bound, waiting.pauseAfter
 Decide ==
   /\ ~sleeps
   /\ Said("none") = {} /\ Said("wanted") = {}
