@@ -65,16 +65,16 @@ func TestTraceModel(t *testing.T) {
 	if inRepeatable(t) {
 		return
 	}
-	var traces []*trace
+	var traces, slots []*trace
 	for _, seed := range tracedSeeds(tracedProfiles, seedsToTrace(t, 1, 60)) {
-		locks, _ := traceSeed(t, seed)
-		traces = append(traces, locks...)
+		recorded := traceSeed(t, seed)
+		traces, slots = append(traces, recorded.lockTraces()...), append(slots, recorded.slotsTrace())
 	}
 	changes := 0
 	if os.Getenv("REDLOCK_MUTANT") == "" {
 		for _, seed := range tracedSeeds(tracedProfiles, mildSeeds) {
-			locks, _ := traceSeed(t, seed, mild)
-			traces = append(traces, locks...)
+			recorded := traceSeed(t, seed, mild)
+			traces, slots = append(traces, recorded.lockTraces()...), append(slots, recorded.slotsTrace())
 		}
 		if changes = changesOfKind; os.Getenv("REDLOCK_TESTS") == "release" {
 			changes *= 10
@@ -89,6 +89,9 @@ func TestTraceModel(t *testing.T) {
 	}
 	for group := range slices.Chunk(traces, seedsAtOnce*len(tracedKeys)) {
 		checkAll(t, lockTraces, group)
+	}
+	for group := range slices.Chunk(slots, seedsAtOnce*len(tracedKeys)) {
+		checkAll(t, slotsTraces, group)
 	}
 	if changes > 0 {
 		checkChanges(t, traces, changes)
@@ -288,7 +291,8 @@ func fenced(events []string, fence int) (others []string) {
 
 // tracedMutants are mutants of the code whose traces the model must refuse, whether or not two callers come to hold a lock by them.
 var tracedMutants = []string{"quorum-off-by-one", "the-undo-does-not-look-at-the-end", "votes-counted-in-quarantine", "a-learner-votes", "a-native-lock-is-not-padded",
-	"elapsed-left-out", "ends-are-not-moved-far-enough", "lock-shortens", "extend-shortens", "the-record-is-not-compared", "fence-not-above-the-mark"}
+	"elapsed-left-out", "ends-are-not-moved-far-enough", "lock-shortens", "extend-shortens", "the-record-is-not-compared", "fence-not-above-the-mark",
+	"a-token-takes-two-slots"}
 
 // TestTraceMutantsModel runs the mutants one by one; -run 'TestTraceMutantsModel$/^name$' runs one.
 func TestTraceMutantsModel(t *testing.T) {
@@ -320,18 +324,22 @@ func wantRefused(t *testing.T, binary, name, test string) {
 
 var modelRefuses = regexp.MustCompile(`[^\n]*the model refuses event[^\n]*`)
 
-// traceSeed runs the simulation and returns the trace of each resource, and that of the membership.
-func traceSeed(t *testing.T, seed uint64, prepare ...func(*world)) (locks []*trace, membership *trace) {
+// traceSeed runs the simulation and returns what was recorded.
+func traceSeed(t *testing.T, seed uint64, prepare ...func(*world)) (recorder *traceRecorder) {
 	debug.FreeOSMemory() // nothing collects garbage while the world goes on: inRepeatable
-	var recorder *traceRecorder
 	simulate(t, seed, append(prepare, func(w *world) {
 		recorder = traceFrom(w)
 		w.trace = recorder
 	})...)
+	return recorder
+}
+
+// lockTraces are the traces of the resources, one by one.
+func (r *traceRecorder) lockTraces() (locks []*trace) {
 	for _, key := range tracedKeys {
-		locks = append(locks, recorder.traceOf(key))
+		locks = append(locks, r.traceOf(key))
 	}
-	return locks, recorder.recordTrace()
+	return locks
 }
 
 // checkTraces tells for each trace how many events the model accepts: all, all but the last, or -1 for fewer.

@@ -34,8 +34,7 @@ func TestRecordTraceModel(t *testing.T) {
 	}
 	for group := range slices.Chunk(seeds, 2*seedsAtOnce) {
 		for _, seed := range group {
-			_, membership := traceSeed(t, seed)
-			traces = append(traces, membership)
+			traces = append(traces, traceSeed(t, seed).recordTrace())
 		}
 		for _, trace := range traces {
 			steps += strings.Count(trace.head, "[gen |->")

@@ -57,6 +57,7 @@ type traceEvent struct {
 	record        int           // of a traceAdmit; 0: it has no vote. Of a traceDecision: the votes are of its masters
 	shown         string        // of a traceVote: what the master showed of the membership
 	counts        bool          // of a traceVote: the batch has ended with the master showing the same
+	among         int           // of a traceVote: at how many slots of a semaphore the master has looked; 0: it is no LOCK of a slot
 	fence         int64         // 0: none. In a trace its number
 	start         time.Duration // of a traceDecision: when the round began
 	by            []int         // of a traceDecision: whose votes it counts
@@ -250,7 +251,7 @@ func (r *traceRecorder) keyLocked(i int, key string, change tracedChange, clock 
 	before, was := known.keys[key]
 	token, ends, is := e.Get(key)
 	after := tracedKey{token, ends - r.w.began.UnixMilli()}
-	event := traceEvent{kind: change.kind, master: i + 1, proxy: r.proxies[e.Conn], key: key, token: change.token, clock: clock, ttl: change.ttl, ends: after.ends, fence: change.fence}
+	event := traceEvent{kind: change.kind, master: i + 1, proxy: r.proxies[e.Conn], key: key, token: change.token, clock: clock, ttl: change.ttl, ends: after.ends, fence: change.fence, among: change.among}
 	switch change.kind {
 	case traceVote:
 		if !is || token != change.token {
@@ -343,6 +344,7 @@ type tracedChange struct {
 	// from is the token in whose place the new one may have come: that of a reservation, or of a lock that is taken over.
 	from  string
 	fence int64 // 0: none
+	among int   // slots; 0: none
 }
 
 // readTraced reads a command and its reply. It returns what was done to each key; nil: nothing. held tells what a key of the master held before.
@@ -376,7 +378,13 @@ func readTraced(e *memmaster.Executed, held func(key string) string) map[string]
 		return tracedVotes(keys, argv[0], argv[1], "", "0")
 	case sha == lua.Slot.SHA && done:
 		slot, _ := strconv.Atoi(argv[5])
-		return tracedVotes(keys[slot-1:slot], argv[0], argv[1], "", argv[3])
+		if argv[3] != "0" { // the marks and the floor
+			keys = keys[:len(keys)-2]
+		}
+		for key, change := range tracedVotes(keys[slot-1:slot], argv[0], argv[1], "", argv[3]) {
+			change.among = len(keys)
+			changes[key] = change
+		}
 	case sha == lua.Commit.SHA && done:
 		for i, key := range keys {
 			if was, do := argv[5*i], argv[5*i+2]; was == "2" && do == "4" { // the others are of drop-in clients

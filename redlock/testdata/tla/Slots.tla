@@ -55,7 +55,7 @@ Begin(p) ==
   /\ UNCHANGED <<key, spent>>
 
 (* A master executes the script. *)
-\* code: writeSlot, readSlot, lua/slot.lua
+\* code: writeSlot, readSlot, lua/slot.lua; trace: SlotsTrace
 Vote(p, m) ==
   LET a == att[p]
       elsewhere == {s \in Seen(p) \ {a.slot} : key[m][s].of = a.token}
@@ -65,7 +65,7 @@ Vote(p, m) ==
      /\ key' = IF grants /\ ~MMask THEN [key EXCEPT ![m][a.slot] = [of |-> a.token, left |-> Max(@.left, TTL)]] ELSE key
      /\ UNCHANGED spent
 
-\* code: Client.acquisitionDecided, slotSearch.granted; trace: Trace
+\* code: Client.acquisitionDecided, slotSearch.granted; trace: Trace, SlotsTrace
 Grant(p) ==
   /\ att[p].st = "asks" /\ Cardinality(att[p].votes) >= Quorum
   /\ att' = [att EXCEPT ![p].st = "holds"]
@@ -78,7 +78,7 @@ Fail(p) ==
   /\ UNCHANGED <<key, spent>>
 
 (* The next round of an attempt asks for another slot. *)
-\* code: slotSearch.denied, slotSearch.aim
+\* code: slotSearch.denied, slotSearch.aim; trace: SlotsTrace
 Another(p) ==
   /\ att[p].st = "asks"
   /\ \E s \in Seen(p) \ {att[p].slot} :
@@ -86,7 +86,7 @@ Another(p) ==
   /\ UNCHANGED <<key, spent>>
 
 (* UNLOCK reaches any of the masters. Nobody who has the token counts on it any more. *)
-\* code: Client.StartUnlock, leases.slotReleased, lua/release.lua; trace: Trace
+\* code: Client.StartUnlock, leases.slotReleased, lua/release.lua; trace: Trace, SlotsTrace
 Unlock(p) ==
   LET a == att[p]
   IN /\ a.st = "holds"
