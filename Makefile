@@ -27,7 +27,7 @@ test-release test-mutants mutants-generated test-models test-scenarios test-gene
 
 # The race detector sees a few cases of these tests, or none (redlock/cases_test.go): test-engine runs them without it, in full, and
 # test-simulation the first of them, which takes longest.
-ENGINE = TestSimulation|TestPlayRepeats$$|TestTraceModel$$|TestRecordTraceModel$$|TestOverloadSlowsDown|TestSeveralAreGranted|TestStepIsCaught|TestUndoSpares|TestPanicLoses|TestMaxTTLLowered|TestFastClock|TestNewClientBelieves|TestNoStepCostsAnAnswer$$|TestNoRestartCostsAnAnswer$$|TestForgetfulMaster|TestWaitersAreWokenWhateverMastersDo|TestSmallSteps|TestListOfTests$$|TestMutantMarks$$|TestExplanations$$|TestWalk$$|TestMastersForgetRightAfterTheCeilingRose|TestCeilingFallsAgain|TestIdleFleetWaits|TestDelayBehindALoss|TestClockThatStepsHasNoVote|TestDropInMaxHold|TestReleaseEndsTheDelay|TestSourceFailsWhileItIsCopied|TestReleasedWhileItIsCopied|TestRetryThroughAnotherProxy|TestSettingsWithTwoDatabases|TestPasswordsStay|TestSeveralKeysOutlive|TestPartEndsTheWholeHold
+ENGINE = TestSimulation|TestPlayRepeats$$|TestTraceModel$$|TestRecordTraceModel$$|TestOverloadSlowsDown|TestSeveralAreGranted|TestStepIsCaught|TestUndoSpares|TestPanicLoses|TestMaxTTLLowered|TestFastClock|TestNewClientBelieves|TestNoStepCostsAnAnswer$$|TestNoRestartCostsAnAnswer$$|TestForgetfulMaster|TestWaitersAreWokenWhateverMastersDo|TestSmallSteps|TestListOfTests$$|TestMutantMarks$$|TestExplanations$$|TestWalk$$|TestMastersForgetRightAfterTheCeilingRose|TestCeilingFallsAgain|TestIdleFleetWaits|TestDelayBehindALoss|TestClockThatStepsHasNoVote|TestDropInMaxHold|TestReleaseEndsTheDelay|TestSourceFailsWhileItIsCopied|TestReleasedWhileItIsCopied|TestRetryThroughAnotherProxy|TestSettingsWithTwoDatabases|TestPasswordsStay|TestSeveralKeysOutlive|TestPartEndsTheWholeHold|TestMutantsReport$$|TestMutantsResults$$
 
 # The tests of processes wait for most of their time, and those of redlock keep one processor busy: both run in two parts beside the other packages.
 PROCESSES = ./cmd/redlockd
@@ -91,7 +91,7 @@ test-release: test-all test-versions test-mutants test-models test-scenarios tes
 test-mutants: tools tlc ## each rule of the engine is broken on purpose, and the test that holds it must fail
 	go test -count=1 -timeout 40m -run '^TestMutants$$' ./redlock
 
-mutants-generated: redis ## every place of the rules of the engine, broken in every way that is made by rule, into redlock/testdata/mutants.txt; FILES="hold.go lua/undo.lua", MUTANT=hold.go:12. An hour for all
+mutants-generated: redis ## each place of the rules of redlock, and of what proxy and cmd decide, broken in each way that is made by rule, into redlock/testdata/mutants.txt. CHANGED=1 what has changed, NEW=1 also what has not run yet, AGAIN=1 what survives; FILES="hold.go lua/undo.lua", MUTANT=hold.go:12. Hours for all
 	go test -count=1 -timeout 0 -run '^TestGeneratedMutants$$' -v ./redlock
 
 test-models: tlc ## the small runs of the TLA+ models, and traces of the simulation

@@ -2,18 +2,18 @@
 
 package redlock
 
-// Goal: in the files of generatedFiles, no rule can be broken without a test that fails, whether somebody thought of it or not. Method: mutants are made
+// Goal: in the files of generatedGroups, no rule can be broken without a test that fails, whether somebody thought of it or not. Method: mutants are made
 // by rule (mutation_generated_test.go). Each test runs once alone, to see which mutants it comes across, and how long it takes. Then each
-// mutant is turned on in turn, for those tests, the fastest first, until one fails, and then for seeds of the simulation. testdata/mutants.txt is what came of it: `make
-// mutants-generated` renews it. What survives is code that does nothing, or lacks a test, or is explained below.
+// mutant is turned on in turn, for those tests, the fastest first, until one fails, and then for seeds of the simulation. testdata/mutants.txt is what came
+// of it (mutants_report_test.go): `make mutants-generated` renews it. What survives is code that does nothing, or lacks a test, or is explained in
+// mutants_explained_test.go.
 
 import (
 	"cmp"
 	"context"
-	"crypto/sha1"
 	"encoding/json"
 	"fmt"
-	"io/fs"
+	"hash/crc32"
 	"maps"
 	"os"
 	"os/exec"
@@ -30,104 +30,141 @@ import (
 	"redlockd/redlock/redisproc"
 )
 
-// generatedFiles are the files whose mutants are made by rule.
-var generatedFiles = []string{
-	"quorum/*.go", "fence/*.go", "op_undo.go", "op_change.go", "op_commit.go", "hold*.go", "master_guard.go", "master_clock.go", "master_clamp.go", "clock/*.go",
-	"member/*.go", "member/survey/*.go", "member/copying/*.go", "member/coordinator/*.go", "member/admin/*.go", "lua/*.lua",
+// generatedGroup is files whose mutants are made by rule, as patterns, and the packages whose tests kill them, as folders. What a test of one group
+// comes across in another has no mutants in it.
+type generatedGroup struct{ files, rooms []string }
+
+var generatedGroups = []generatedGroup{
+	{
+		files: []string{
+			"*.go", "quorum/*.go", "fence/*.go", "clock/*.go", "conn/*.go",
+			"member/*.go", "member/survey/*.go", "member/copying/*.go", "member/coordinator/*.go", "member/admin/*.go", "lua/*.lua",
+		},
+		rooms: mutantRooms,
+	},
+	{
+		files: []string{"../proxy/exchange.go", "../proxy/script_*.go", "../proxy/slot.go", "../proxy/session.go", "../proxy/policy.go", "../proxy/keyspace/*.go", "../proxy/access/*.go"},
+		rooms: []string{"../proxy", "../proxy/keyspace", "../proxy/access"},
+	},
+	{
+		files: []string{"../cmd/redlockd/masters/*.go"},
+		rooms: []string{"../cmd/redlockd/masters"},
+	},
 }
 
-const generatedReport = "testdata/mutants.txt"
-
-// TestGeneratedMutants renews the report, for the files that FILES names (as "hold.go lua/undo.lua"), or for all. AGAIN=1 runs only the mutants that
-// survive in the report, or have not run, and MUTANT=hold.go:12 only those whose names begin so, which the report does not show: both for all tests, however long.
+// TestGeneratedMutants renews the report, for the files that FILES names (as "hold.go lua/undo.lua"), or for all. CHANGED=1 runs only the mutants of
+// functions that have changed since their run, or are new; NEW=1 also those of the list "Not run yet". AGAIN=1 runs those that survive in the report,
+// or have not run, and MUTANT=hold.go:12 those whose names begin so, which the report does not show: both for all tests, however long.
 func TestGeneratedMutants(t *testing.T) {
 	redisproc.Release(t)
 	redisproc.Need(t, "redis-server", "redis-cli") // for tests that kill mutants
-	files := filesWithGenerated(t)
-	wanted := files
-	if names := strings.Fields(os.Getenv("FILES")); len(names) > 0 {
-		wanted = names
+	wanted := wantedFiles(t)
+	known := readResults(t)
+	only, again, fresh, changed := os.Getenv("MUTANT"), os.Getenv("AGAIN") != "", os.Getenv("NEW") != "", os.Getenv("CHANGED") != ""
+	g := &generatedRun{t: t, killers: map[string][]*generatedTest{}, outcome: map[*generated]string{}, lastTime: map[*generated]string{}, places: map[string][]generatedPlace{}, most: testsMost}
+	if again || only != "" {
+		g.most = time.Hour
 	}
+	for _, file := range wanted {
+		g.places[file] = placesInFile(t, file)
+	}
+	if changed && !fresh { // the mutants of others need not be made
+		wanted = slices.DeleteFunc(wanted, func(file string) bool { return len(known.changed(file, g.places[file])) == 0 })
+	}
+	g.all = generate(t, wanted)
+	of := map[string][]*generated{} // by file and function
+	for _, m := range g.all.mutants {
+		of[m.place()] = append(of[m.place()], m)
+	}
+	var run []*generated
+	for _, file := range wanted {
+		for _, p := range g.places[file] {
+			mutants := of[file+" "+p.name]
+			outcomes, isFresh := known.of(file, p, len(mutants))
+			for i, m := range mutants {
+				is := notRun
+				if isFresh {
+					is = outcomes[i]
+					g.lastTime[m] = is
+				}
+				var runs bool
+				switch {
+				case only != "":
+					runs = strings.HasPrefix(m.name, only)
+				case again:
+					runs = !isKilled(is) && equivalent[m.file][m.key] == ""
+				case fresh:
+					runs = is == notRun
+				case changed:
+					runs = is == notRun && !known.never(file, p.name)
+				default:
+					runs = true
+				}
+				if runs {
+					run = append(run, m)
+				}
+				if isFresh { // until it has run once more
+					g.outcome[m] = is
+				}
+			}
+		}
+	}
+	if len(run) == 0 && only != "" {
+		if len(wanted) > 1 {
+			t.Fatalf("MUTANT: no mutant's name begins with %q; with FILES=hold.go all of that file are listed", only)
+		}
+		var names []string
+		for _, m := range g.all.mutants {
+			names = append(names, m.name)
+		}
+		t.Fatalf("MUTANT: no mutant's name begins with %q, but there are:\n%s", only, strings.Join(names, "\n"))
+	}
+	t.Logf("%d of %d mutants run, in %d files", len(run), len(g.all.mutants), len(wanted))
+	g.known = known
+	if len(run) > 0 {
+		files := map[string]bool{}
+		for _, m := range run {
+			files[m.file] = true
+		}
+		g.compile(slices.DeleteFunc(slices.Clone(g.all.mutants), func(m *generated) bool { return !files[m.file] }), nil)
+		g.measure()
+		g.runAll(run, only == "")
+	}
+	if only == "" {
+		g.report(wanted)
+	}
+	for _, key := range slices.Sorted(maps.Keys(g.tests)) {
+		if test := g.tests[key]; test.kills > 0 {
+			t.Logf("test %s: %v, first to kill %d", key, test.Took.Round(time.Millisecond), test.kills)
+		}
+	}
+}
+
+// wantedFiles are those that FILES names, or all.
+func wantedFiles(t *testing.T) []string {
+	files := filesWithGenerated(t)
+	wanted := strings.Fields(os.Getenv("FILES"))
 	for _, name := range wanted {
 		if !slices.Contains(files, name) {
 			t.Fatalf("FILES: mutants are not made of %q, but of: %s", name, strings.Join(files, " "))
 		}
 	}
-	mutants, sources := generate(t, files)
-	of := slices.DeleteFunc(slices.Clone(mutants), func(m *generated) bool { return !slices.Contains(wanted, m.file) })
-	only, again := os.Getenv("MUTANT"), os.Getenv("AGAIN") != ""
-	left := reportedSurvivors()
-	run := slices.DeleteFunc(slices.Clone(of), func(m *generated) bool {
-		return !strings.HasPrefix(m.name, only) || again && (!left[m.file][m.key] || equivalent[m.file][m.key] != "")
-	})
-	if len(run) == 0 && !again {
-		if len(wanted) > 1 {
-			t.Fatalf("MUTANT: no mutant's name begins with %q; with FILES=hold.go all of that file are listed", only)
-		}
-		var names []string
-		for _, m := range of {
-			names = append(names, m.name)
-		}
-		t.Fatalf("MUTANT: no mutant's name begins with %q, but there are:\n%s", only, strings.Join(names, "\n"))
-	}
-	g := &generatedRun{t: t, killers: map[string][]*generatedTest{}, outcome: map[*generated]string{}, unfinished: map[*generated]string{}, most: testsMost}
-	if again || only != "" {
-		g.most = time.Hour
-	}
-	for _, m := range of {
-		if g.most > testsMost && !left[m.file][m.key] {
-			g.outcome[m] = "an earlier run"
-		}
-	}
-	g.compile(sources, mutants)
-	g.measure()
-	for _, file := range wanted {
-		another := func(m *generated) bool { return m.file != file }
-		report := func() {
-			if only == "" {
-				g.report(file, slices.DeleteFunc(slices.Clone(of), another))
-			}
-		}
-		g.runAll(slices.DeleteFunc(slices.Clone(run), another), report)
-		report()
-	}
-	for _, key := range slices.Sorted(maps.Keys(g.tests)) {
-		test := g.tests[key]
-		t.Logf("test %s: %v, meets %d, first to kill %d", key, test.Took.Round(time.Millisecond), len(test.meets), test.kills)
-	}
-}
-
-func (g *generatedRun) hasRun(m *generated) bool {
-	_, ok := g.outcome[m]
-	return ok
-}
-
-// filesWithGenerated are the files of generatedFiles.
-func filesWithGenerated(t *testing.T) (files []string) {
-	t.Helper()
-	for _, pattern := range generatedFiles {
-		names, err := filepath.Glob(pattern)
-		if err != nil || names == nil {
-			t.Fatal("no such files: ", pattern)
-		}
-		for _, name := range names {
-			if !strings.HasSuffix(name, "_test.go") {
-				files = append(files, name)
-			}
-		}
+	if len(wanted) > 0 {
+		return wanted
 	}
 	return files
 }
 
-// TestExplanations finds the mutant of every explanation.
+// TestExplanations finds the mutant of every explanation, and as many mutants of each function as the report has.
 func TestExplanations(t *testing.T) {
-	mutants, _ := generate(t, filesWithGenerated(t))
-	keys := map[string]map[string]bool{}
-	for _, m := range mutants {
+	all := generate(t, filesWithGenerated(t))
+	keys, count := map[string]map[string]bool{}, map[string]int{}
+	for _, m := range all.mutants {
 		if keys[m.file] == nil {
 			keys[m.file] = map[string]bool{}
 		}
 		keys[m.file][m.key] = true
+		count[m.place()]++
 	}
 	for file, reasons := range equivalent {
 		for key := range reasons {
@@ -136,33 +173,43 @@ func TestExplanations(t *testing.T) {
 			}
 		}
 	}
+	for file, f := range readResults(t).files {
+		for _, p := range placesInFile(t, file) {
+			if is := f.functions[p.name]; is.hash == p.hash && len(is.outcomes) != count[file+" "+p.name] {
+				t.Errorf("%s: %s has %d mutants, and in the report %d: `make mutants-generated NEW=1 FILES=%s` runs them anew", file, p.name, count[file+" "+p.name], len(is.outcomes), file)
+			}
+		}
+	}
 }
 
-// generatedTest is a test that may kill mutants.
+// generatedTest is a test that may kill mutants. A table of them in the cache of the user spares the time to measure them again.
 type generatedTest struct {
-	Name  string
-	Room  string
-	Hash  string
-	Took  time.Duration
-	Meets []string // mutants, and scripts by their SHA1
+	Name, Room string
+	Hash       string // of its text
+	Took       time.Duration
+	Files      map[string]bool                // of which the mutants were there when it was measured
+	Meets      map[string]map[string][]uint32 // by file and function: the mutants that it comes across, as hashes of their keys
+	Scripts    []string                       // that masters in memory have executed for it
 
 	file   string
-	meets  map[string]bool
 	binary string
 	kills  int
 }
 
 type generatedRun struct {
 	t        *testing.T
-	binaries map[string]string // by room
+	all      *generation
+	known    *generatedResults
+	places   map[string][]generatedPlace // by file
+	binaries map[string]string           // by room
+	mutated  map[string]bool             // the files that have their mutants in the binaries
+	rooms    map[string][]string         // whose tests kill the mutants of a file
 	mu       sync.Mutex
 	tests    map[string]*generatedTest
 	killers  map[string][]*generatedTest // by file and function: what has killed mutants there, the latest first
-	outcome  map[*generated]string       // what has killed it; "" if it survives
-
-	most       time.Duration         // of a processor, for a mutant
-	unfinished map[*generated]string // of those that survive: how many tests there was time for, or that there is none
-	lastTime   map[string]string     // the test that killed it in an earlier run, by file and key
+	outcome  map[*generated]string       // as in the report
+	lastTime map[*generated]string       // that of an earlier run
+	most     time.Duration               // of a processor, for a mutant
 }
 
 const (
@@ -176,10 +223,54 @@ const (
 // bySimulation names the simulation as what kills a mutant.
 const bySimulation = "TestSimulation"
 
-// compile builds the tests of all rooms with all mutants.
-func (g *generatedRun) compile(sources map[string]string, mutants []*generated) {
-	rooms := append([]string{"lua", "memmaster"}, mutantRooms...)
-	addSwitch(sources, generatedSwitch, rooms)
+// compile builds the tests of the rooms of each group with these mutants: of all that come across them, or of those that are wanted.
+func (g *generatedRun) compile(mutants []*generated, wanted map[string]bool) {
+	g.binaries, g.mutated, g.rooms = map[string]string{}, map[string]bool{}, map[string][]string{}
+	for _, m := range mutants {
+		g.mutated[m.file] = true
+	}
+	for _, group := range generatedGroups {
+		files := group.list(g.t)
+		for _, file := range files {
+			g.rooms[file] = group.rooms
+		}
+		of := slices.DeleteFunc(slices.Clone(mutants), func(m *generated) bool { return !slices.Contains(files, m.file) })
+		if len(of) == 0 {
+			continue
+		}
+		sources := g.all.sources(of)
+		switched := map[string]bool{}
+		for file := range sources {
+			switched[filepath.Dir(file)] = true
+		}
+		if slices.Contains(files, "lua/acquire.lua") {
+			switched["lua"], switched["memmaster"] = true, true
+			g.scripts(sources, of)
+		}
+		addSwitch(sources, generatedSwitch, slices.Collect(maps.Keys(switched)))
+		maps.Copy(g.binaries, compileMutants(g.t, sources, slices.DeleteFunc(slices.Clone(group.rooms), func(room string) bool {
+			tests, _ := filepath.Glob(filepath.Join(room, "*_test.go"))
+			return len(tests) == 0 || wanted != nil && !wanted[room] || !dependsOn(g.t, room, switched)
+		})...))
+	}
+}
+
+// dependsOn reports whether the tests of a room run code of one of the folders.
+func dependsOn(t *testing.T, room string, folders map[string]bool) bool {
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for dir := range strings.Lines(run(t, "go", "list", "-test", "-deps", "-f", "{{.Dir}}", "./"+room)) {
+		if folder, err := filepath.Rel(here, strings.TrimSpace(dir)); err == nil && folders[folder] {
+			return true
+		}
+	}
+	return false
+}
+
+// scripts adds the mutants of scripts to the packages that load and execute them.
+func (g *generatedRun) scripts(sources map[string]string, mutants []*generated) {
 	replace := func(file, old, new string) {
 		text, err := os.ReadFile(file)
 		if err != nil {
@@ -199,10 +290,6 @@ func (g *generatedRun) compile(sources map[string]string, mutants []*generated) 
 		}
 	}
 	sources["lua/mutant_scripts.go"] = fmt.Sprintf(generatedScripts, scripts.String())
-	g.binaries = compileMutants(g.t, sources, slices.DeleteFunc(slices.Clone(mutantRooms), func(room string) bool {
-		tests, _ := filepath.Glob(filepath.Join(room, "*_test.go"))
-		return len(tests) == 0 // those of the engine test it
-	})...)
 }
 
 const generatedScripts = `package lua
@@ -223,56 +310,124 @@ func readFile(name string) ([]byte, error) {
 }
 `
 
-// measure runs each test alone. A table in the cache of the user has what it found, and spares the time where neither the code nor the test has changed.
+// measured is the table in the cache of the user: the tests by room and name, and the hashes of functions when all tests were measured for them.
+type measured struct {
+	Tests  map[string]*generatedTest
+	Places map[string]string
+}
+
+const measuredFile = "redlockd-mutants-tests.json"
+
+// measure runs tests alone: those that are new or have changed, and where a function has changed those that came across it before. To miss one that comes
+// across it now is a mutant that survives, and no other harm.
 func (g *generatedRun) measure() {
-	known := map[string]*generatedTest{}
-	readCached("redlockd-generated-mutants.json", &known)
-	code, texts := hashOfCode(g.t), textsOfTests(g.t)
+	var table measured
+	readCached(measuredFile, &table)
+	if table.Tests == nil {
+		table = measured{map[string]*generatedTest{}, map[string]string{}}
+	}
+	byName, changed := map[string]*generated{}, map[string]bool{}
+	for _, m := range g.all.mutants {
+		byName[m.name] = m
+	}
+	for file := range g.mutated {
+		for _, p := range g.places[file] {
+			if filepath.Ext(file) != ".lua" && table.Places[file+" "+p.name] != p.hash {
+				changed[file+" "+p.name] = true
+			}
+		}
+	}
 	dir := g.t.TempDir()
-	var all []*generatedTest
+	g.tests = map[string]*generatedTest{}
+	var again []*generatedTest
 	for room, binary := range g.binaries {
+		texts := textsOfTests(g.t, room)
 		for name := range strings.FieldsSeq(run(g.t, binary, "-test.list", "^(Test|Example|Fuzz)")) {
 			if name == bySimulation || name == "TestWalk" || name == "TestPlayRepeats" { // the first and the last run the simulation
 				continue
 			}
-			all = append(all, &generatedTest{Name: name, Room: room, Hash: hashOf(code + texts[room+" "+name].text), file: texts[room+" "+name].file, binary: binary})
+			key := room + " " + name
+			test, hash := table.Tests[key], hashOf(texts[name].text)
+			if test == nil || test.Hash != hash {
+				test = &generatedTest{Name: name, Room: room, Files: map[string]bool{}, Meets: map[string]map[string][]uint32{}}
+			}
+			test.file, test.binary = texts[name].file, binary
+			g.tests[key] = test
+			for file := range g.mutated {
+				if test.Hash == "" || slices.Contains(g.rooms[file], room) && (!test.Files[measuredAs(file)] || test.mayMeet(file, g.places[file], changed, table.Places)) {
+					again = append(again, test)
+					break
+				}
+			}
+			test.Hash = hash
 		}
 	}
-	g.parallel(len(all), func(i int) {
-		test := all[i]
-		if old := known[test.Room+" "+test.Name]; old != nil && old.Hash == test.Hash {
-			test.Took, test.Meets = old.Took, old.Meets
-			return
-		}
+	g.t.Logf("%d of %d tests are measured", len(again), len(g.tests))
+	g.parallel(len(again), func(i int) {
+		test := again[i]
 		file := filepath.Join(dir, fmt.Sprint(i))
 		begin := time.Now()
-		output, _, err := g.execute("none", []*generatedTest{test}, testMost, "REDLOCK_MUTANTS_TO_FILE="+file)
+		output, _, _, err := g.execute("none", []*generatedTest{test}, testMost, "REDLOCK_MUTANTS_TO_FILE="+file)
 		test.Took = time.Since(begin)
 		if err != nil {
 			test.Hash = ""
 			g.t.Logf("%s kills nothing: without a mutant it fails, or takes longer than %v:\n%s", test.Name, testMost, output)
 			return
 		}
-		if text, err := os.ReadFile(file); err == nil {
-			test.Meets = strings.Split(strings.TrimSpace(string(text)), "\n")
+		test.Scripts = nil
+		test.Files[allScripts] = true
+		for file := range g.mutated {
+			test.Files[measuredAs(file)] = true
+			delete(test.Meets, file)
 		}
-	})
-	var sum time.Duration
-	table := map[string]*generatedTest{}
-	for _, test := range all {
-		table[test.Room+" "+test.Name] = test
-		if len(test.Meets) > 0 {
-			sum += test.Took
-			test.meets = map[string]bool{}
-			for _, name := range test.Meets {
-				test.meets[name] = true
+		text, _ := os.ReadFile(file)
+		for name := range strings.FieldsSeq(string(text)) {
+			if m := byName[name]; m != nil {
+				if test.Meets[m.file] == nil {
+					test.Meets[m.file] = map[string][]uint32{}
+				}
+				test.Meets[m.file][m.function] = append(test.Meets[m.file][m.function], m.id())
+			} else if script := scriptOf(name); script != "" {
+				test.Scripts = append(test.Scripts, script)
 			}
 		}
+	})
+	maps.Copy(table.Tests, g.tests)
+	for file := range g.mutated {
+		for _, p := range g.places[file] {
+			table.Places[file+" "+p.name] = p.hash
+		}
 	}
-	g.tests = table
-	writeCached("redlockd-generated-mutants.json", table)
-	g.t.Logf("%d tests; those that come across mutants take %v", len(g.tests), sum.Round(time.Second))
+	writeCached(measuredFile, table)
 }
+
+// measuredAs is the name of a file in generatedTest.Files. Which scripts a test executes is always found out.
+func measuredAs(file string) string {
+	if filepath.Ext(file) == ".lua" {
+		return allScripts
+	}
+	return file
+}
+
+const allScripts = "lua/*.lua"
+
+// mayMeet reports whether a test has come across one of the functions that have changed, or, for one that is new, across another of the file.
+func (test *generatedTest) mayMeet(file string, places []generatedPlace, changed map[string]bool, known map[string]string) bool {
+	return slices.ContainsFunc(places, func(p generatedPlace) bool {
+		if !changed[file+" "+p.name] {
+			return false
+		}
+		if known[file+" "+p.name] == "" {
+			return len(test.Meets[file]) > 0
+		}
+		return len(test.Meets[file][p.name]) > 0
+	})
+}
+
+// id stands for a mutant in the table of tests.
+func (m *generated) id() uint32 { return crc32.ChecksumIEEE([]byte(m.key)) }
+
+func (m *generated) place() string { return m.file + " " + m.function }
 
 func readCached(name string, value any) {
 	if dir, err := os.UserCacheDir(); err == nil {
@@ -290,35 +445,17 @@ func writeCached(name string, value any) {
 	}
 }
 
-// hashOfCode is that of all files but tests.
-func hashOfCode(t *testing.T) string {
-	var all strings.Builder
-	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
-		if ext := filepath.Ext(path); err == nil && (ext == ".lua" || ext == ".go" && !strings.HasSuffix(path, "_test.go")) {
-			text, err := os.ReadFile(path)
-			all.Write(text)
-			return err
-		}
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return hashOf(all.String())
-}
-
-func hashOf(text string) string { return fmt.Sprintf("%x", sha1.Sum([]byte(text))) }
-
-// textsOfTests are the functions, by room and name.
-func textsOfTests(t *testing.T) map[string]struct{ file, text string } {
+// textsOfTests are the functions of the tests of a room, by name.
+func textsOfTests(t *testing.T, room string) map[string]struct{ file, text string } {
 	texts := map[string]struct{ file, text string }{}
-	for _, file := range filesOf(t, "*_test.go") {
+	files, _ := filepath.Glob(filepath.Join(room, "*_test.go"))
+	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, f := range regexp.MustCompile(`(?ms)^func (\w+)\(.*?^}`).FindAllSubmatch(text, -1) {
-			texts[filepath.Dir(file)+" "+string(f[1])] = struct{ file, text string }{file, string(f[0])}
+			texts[string(f[1])] = struct{ file, text string }{file, string(f[0])}
 		}
 	}
 	return texts
@@ -342,8 +479,9 @@ func (g *generatedRun) parallel(n int, do func(int)) {
 	wait.Wait()
 }
 
-// execute runs tests of one binary with a mutant. The limits of memory and of the processor end one that never stops to allocate, or stops at all.
-func (g *generatedRun) execute(mutant string, tests []*generatedTest, limit time.Duration, env ...string) (output string, used time.Duration, err error) {
+// execute runs tests of one binary with a mutant. The limits of memory and of the processor end one that never stops to allocate, or stops at all. late
+// says that the clock has ended it.
+func (g *generatedRun) execute(mutant string, tests []*generatedTest, limit time.Duration, env ...string) (output string, used time.Duration, late bool, err error) {
 	var names []string
 	for _, test := range tests {
 		names = append(names, test.Name)
@@ -356,52 +494,123 @@ func (g *generatedRun) execute(mutant string, tests []*generatedTest, limit time
 	cmd.Env = append(os.Environ(), "REDLOCK_TESTS=", "REDLOCK_MUTANT="+mutant)
 	cmd.Env = append(cmd.Env, env...)
 	text, err := cmd.CombinedOutput()
-	return string(text), cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime(), err
+	output = string(text)
+	late = err != nil && (ctx.Err() != nil || strings.Contains(output, "panic: test timed out after"))
+	return output, cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime(), late, err
 }
 
-// runAll runs the mutants, and reports after each, so that the report keeps what an interrupted run has done. What kills them is in the cache of the user as well: it comes first the next time.
-func (g *generatedRun) runAll(mutants []*generated, report func()) {
-	g.lastTime = map[string]string{}
-	readCached("redlockd-generated-killers.json", &g.lastTime)
+// fails runs tests that take so long with a mutant, and reports whether one fails. Those that the clock has ended have failed only if the same tests,
+// straight after, pass without the mutant in half that time. If they do not, the machine is busy, and both get twice the time: three times, then nothing is known.
+func (g *generatedRun) fails(m *generated, tests []*generatedTest, took time.Duration) (output string, used time.Duration, failed bool) {
+	limit := 10*time.Second + 5*took
+	for range 3 {
+		var late bool
+		var err error
+		output, used, late, err = g.execute(m.name, tests, limit)
+		if !late {
+			return output, used, err != nil
+		}
+		if _, _, _, err := g.execute("none", tests, limit/2); err == nil {
+			return output, used, true
+		}
+		limit *= 2
+	}
+	g.t.Logf("%s: the machine is too busy for %s: %s", m.name, tests[0].Name, output)
+	return "", used, false
+}
+
+// runAll runs the mutants, and reports from time to time, so that the report keeps what an interrupted run has done.
+func (g *generatedRun) runAll(mutants []*generated, report bool) {
+	for place, names := range g.killersBefore(mutants) {
+		for _, name := range names {
+			if test := g.tests[name]; test != nil {
+				g.killers[place] = append(g.killers[place], test)
+			}
+		}
+	}
+	unreported := map[string]bool{}
+	last := time.Now()
 	g.parallel(len(mutants), func(i int) {
 		m := mutants[i]
 		begin := time.Now()
-		killer := g.kill(m)
+		outcome := g.kill(m)
 		g.mu.Lock()
 		defer g.mu.Unlock()
-		g.outcome[m] = killer
-		if killer != "" {
-			g.lastTime[m.file+" "+m.key] = killer
-			writeCached("redlockd-generated-killers.json", g.lastTime)
-		}
-		report()
+		g.outcome[m] = outcome
 		if testing.Verbose() {
-			g.t.Logf("%s: %s: %s (%v)", m.name, m.key, cmp.Or(killer, "survives"+g.unfinished[m]), time.Since(begin).Round(time.Millisecond))
+			g.t.Logf("%s: %s: %s (%v)", m.name, m.key, outcome, time.Since(begin).Round(time.Millisecond))
+		}
+		if reason := equivalent[m.file][m.key]; reason != "" && isKilled(outcome) {
+			g.t.Errorf("%s: %q is explained, but %s kills it", m.file, m.key, outcome)
+		}
+		unreported[m.file] = true
+		if report && time.Since(last) > 10*time.Second {
+			g.report(slices.Collect(maps.Keys(unreported)))
+			clear(unreported)
+			last = time.Now()
 		}
 	})
 }
 
+// killersBefore are the tests that have killed mutants of a function in the report, as room and name.
+func (g *generatedRun) killersBefore(mutants []*generated) map[string][]string {
+	killers := map[string][]string{}
+	for _, m := range mutants {
+		if f := g.known.files[m.file]; f != nil && killers[m.place()] == nil {
+			for _, outcome := range f.functions[m.function].outcomes {
+				if name := testOf(m.file, outcome); isKilled(outcome) && !slices.Contains(killers[m.place()], name) {
+					killers[m.place()] = append(killers[m.place()], name)
+				}
+			}
+		}
+	}
+	return killers
+}
+
+// testOf is the room and the name of a test that the report says kills a mutant of the file: that of its own package has no room there.
+func testOf(file, outcome string) string {
+	if i := strings.LastIndex(outcome, "/"); i >= 0 {
+		return outcome[:i] + " " + outcome[i+1:]
+	}
+	return filepath.Dir(file) + " " + outcome
+}
+
+func (test *generatedTest) outcome(m *generated) string {
+	if test.Room == filepath.Dir(m.file) {
+		return test.Name
+	}
+	return test.Room + "/" + test.Name
+}
+
+// report writes what has come of the mutants of the files. The rest of the report stays as it is now.
+func (g *generatedRun) report(files []string) {
+	r := readResults(g.t)
+	for _, file := range files {
+		r.report(file, g.places[file], slices.DeleteFunc(slices.Clone(g.all.mutants), func(m *generated) bool { return m.file != file }), g.outcome)
+	}
+	if err := os.WriteFile(generatedReport, []byte(r.String(filesWithGenerated(g.t))), 0o600); err != nil {
+		g.t.Fatal(err)
+	}
+}
+
 var failedTest = regexp.MustCompile(`(?m)^--- FAIL: (\w+)`)
 
-// kill runs the tests that come across a mutant, and returns the one that fails. One process has tests of about as long as all before them together,
-// so that a mutant that dies at once costs little, and one that survives few processes. The tests of a rule that is marked in the line come first, then
-// those that have killed others of the same function, then those of the file's own tests, and of files whose names begin like its own. Several mutants in one process were not worth it: nineteen of twenty die.
+// kill runs the tests that come across a mutant, and returns what came of it. One process has tests of about as long as all before them together,
+// so that a mutant that dies at once costs little, and one that survives few processes. What killed it in an earlier run and the tests of a rule that is
+// marked in the line come first, then those that have killed others of the same function, then those of the file's own tests, and of files whose names begin
+// like its own. Several mutants in one process were not worth it: nineteen of twenty die.
 func (g *generatedRun) kill(m *generated) string {
-	place := m.file
-	if function, _, found := strings.Cut(m.key, ": "); found && filepath.Ext(m.file) != ".lua" {
-		place += " " + function
-	}
 	g.mu.Lock()
-	first, last, ofRule := slices.Clone(g.killers[place]), g.lastTime[m.file+" "+m.key], killersMarked(g.t, m)
+	first, last, ofRule := slices.Clone(g.killers[m.place()]), testOf(m.file, g.lastTime[m]), killersMarked(g.t, m)
 	var tests []*generatedTest
 	for _, test := range g.tests {
-		if test.mayKill(m) {
+		if test.Hash != "" && test.mayKill(m) {
 			tests = append(tests, test)
 		}
 	}
 	g.mu.Unlock()
 	rank := func(test *generatedTest) int {
-		if test.Name == last || slices.Contains(ofRule, test.Name) {
+		if test.Room+" "+test.Name == last || slices.Contains(ofRule, test.Name) {
 			return -1
 		}
 		if i := slices.Index(first, test); i >= 0 {
@@ -416,24 +625,23 @@ func (g *generatedRun) kill(m *generated) string {
 		return len(first) + 2
 	}
 	slices.SortFunc(tests, func(a, b *generatedTest) int { return cmp.Or(rank(a)-rank(b), cmp.Compare(a.Took, b.Took)) })
-	if last == bySimulation && g.simulated(m) {
-		return last
+	bySeeds := &generatedTest{Name: bySimulation, Room: ".", binary: g.binaries["."]}
+	wasBySeeds := last == ". "+bySimulation
+	if wasBySeeds && g.simulated(m) {
+		return bySeeds.outcome(m)
 	}
 	all, most := len(tests), g.most
 	if equivalent[m.file][m.key] != "" {
 		most = min(most, explainedMost)
 	}
+	outcome := survives
 	if all == 0 {
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		g.unfinished[m] = " (no test comes across it)"
+		outcome = unmet
 	}
 	var before, spent time.Duration
 	for len(tests) > 0 {
 		if spent >= most {
-			g.mu.Lock()
-			defer g.mu.Unlock()
-			g.unfinished[m] = fmt.Sprintf(" (%d of %d tests)", all-len(tests), all)
+			outcome = fmt.Sprintf("%s:%d/%d", survives, all-len(tests), all)
 			break
 		}
 		var group, rest []*generatedTest
@@ -447,26 +655,26 @@ func (g *generatedRun) kill(m *generated) string {
 			group = append(group, test)
 			took += test.Took
 		}
-		output, used, err := g.execute(m.name, group, 10*time.Second+5*took)
-		if err != nil {
+		output, used, failed := g.fails(m, group, took)
+		if failed {
 			killer := group[0]
-			if failed := failedTest.FindStringSubmatch(output); failed != nil {
-				killer = cmp.Or(g.tests[killer.Room+" "+failed[1]], killer)
+			if name := failedTest.FindStringSubmatch(output); name != nil {
+				killer = cmp.Or(g.tests[killer.Room+" "+name[1]], killer)
 			}
 			g.mu.Lock()
 			defer g.mu.Unlock()
 			killer.kills++
-			list := slices.DeleteFunc(g.killers[place], func(test *generatedTest) bool { return test == killer })
-			g.killers[place] = slices.Insert(list, 0, killer)
-			return killer.Name
+			list := slices.DeleteFunc(g.killers[m.place()], func(test *generatedTest) bool { return test == killer })
+			g.killers[m.place()] = slices.Insert(list, 0, killer)
+			return killer.outcome(m)
 		}
 		before, spent = before+took, spent+used
 		tests = rest
 	}
-	if g.most > testsMost && last != bySimulation && equivalent[m.file][m.key] == "" && g.simulated(m) {
-		return bySimulation
+	if g.most > testsMost && !wasBySeeds && equivalent[m.file][m.key] == "" && g.simulated(m) {
+		return bySeeds.outcome(m)
 	}
-	return ""
+	return outcome
 }
 
 // killersMarked are the tests of the rules that are marked in the line of the mutant.
@@ -491,32 +699,31 @@ func killersMarked(t *testing.T, m *generated) (tests []string) {
 
 // simulated tells whether the simulation fails with a mutant.
 func (g *generatedRun) simulated(m *generated) bool {
-	play := &generatedTest{Name: bySimulation, Room: ".", binary: g.binaries["."]}
-	output, _, err := g.execute(m.name, []*generatedTest{play}, mutantLimit, fmt.Sprint(simSeeds, "=", generatedSeeds), simFirst+"=1", simSeed+"=", simBriefly+"=1")
+	binary := g.binaries["."]
+	if binary == "" || !slices.Contains(g.rooms[m.file], ".") {
+		return false
+	}
+	play := &generatedTest{Name: bySimulation, Room: ".", binary: binary}
+	output, _, _, err := g.execute(m.name, []*generatedTest{play}, mutantLimit, fmt.Sprint(simSeeds, "=", generatedSeeds), simFirst+"=1", simSeed+"=", simBriefly+"=1")
 	return err != nil && foundIn.MatchString(output)
 }
 
 // mayKill tells whether a test comes across a mutant. Of a script it is known whether masters have run it.
 func (test *generatedTest) mayKill(m *generated) bool {
 	if filepath.Ext(m.file) != ".lua" {
-		return test.meets[m.name]
+		return slices.Contains(test.Meets[m.file][m.function], m.id())
 	}
-	for _, sha := range scriptsWith(strings.TrimSuffix(filepath.Base(m.file), ".lua")) {
-		if test.meets[sha] {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(test.Scripts, func(script string) bool { return includes(script, m.function) })
 }
 
-// scriptsWith are the SHA1s of the scripts that have a part.
-func scriptsWith(part string) (shas []string) {
+// scriptOf is the name of the script with a SHA1.
+func scriptOf(sha string) string {
 	for _, s := range append(slices.Clone(lua.Loaded), lua.Mint, lua.Prepare, lua.Accept, lua.Learn, lua.AdmitFloor) {
-		if includes(s.Name, part) {
-			shas = append(shas, s.SHA)
+		if s.SHA == sha {
+			return s.Name
 		}
 	}
-	return shas
+	return ""
 }
 
 func includes(script, part string) bool {
@@ -531,72 +738,3 @@ func includes(script, part string) bool {
 	}
 	return false
 }
-
-// reportedSections are those of the report, by file.
-func reportedSections() map[string]string {
-	sections := map[string]string{}
-	text, _ := os.ReadFile(generatedReport)
-	for _, section := range strings.Split(string(text), "\n## ")[1:] {
-		file, _, _ := strings.Cut(section, ":")
-		sections[file] = strings.TrimRight(section, "\n") + "\n"
-	}
-	return sections
-}
-
-// reportedSurvivors are the keys of mutants that survive in the report, by file.
-func reportedSurvivors() map[string]map[string]bool {
-	left := map[string]map[string]bool{}
-	for file, section := range reportedSections() {
-		left[file] = map[string]bool{}
-		for _, m := range regexp.MustCompile(`(?m)^(?:survives   |explained  |not run    )(.*?)(?: \((?:\d+ of \d+ tests|no test comes across it)\))?$`).FindAllStringSubmatch(section, -1) {
-			left[file][m[1]] = true
-		}
-	}
-	return left
-}
-
-// report writes the section of a file whose mutants have run. Those of other files stay.
-func (g *generatedRun) report(file string, mutants []*generated) {
-	var lines strings.Builder
-	killed, explained, left, notYet := 0, 0, 0, 0
-	for _, m := range mutants {
-		reason := equivalent[file][m.key]
-		switch {
-		case g.outcome[m] != "":
-			killed++
-			if reason != "" {
-				g.t.Errorf("%s: %q is explained, but %s kills it", file, m.key, g.outcome[m])
-			}
-		case reason != "":
-			explained++
-			fmt.Fprintf(&lines, "explained  %s\n           %s\n", m.key, reason)
-		case !g.hasRun(m):
-			notYet++
-			fmt.Fprintf(&lines, "not run    %s\n", m.key)
-		default:
-			left++
-			fmt.Fprintf(&lines, "survives   %s%s\n", m.key, g.unfinished[m])
-		}
-	}
-	sections := reportedSections()
-	sections[file] = fmt.Sprintf("%s: %d mutants, %d killed, %d explained, %d survive, %d not run\n%s", file, len(mutants), killed, explained, left, notYet, lines.String())
-	var body, notRun string
-	for _, file := range filesWithGenerated(g.t) {
-		if sections[file] != "" {
-			body += "\n## " + sections[file]
-		} else {
-			notRun += " " + file
-		}
-	}
-	if notRun != "" {
-		notRun = "Files that have not run:" + notRun + ".\n"
-	}
-	if err := os.WriteFile(generatedReport, []byte(generatedHead+notRun+body), 0o600); err != nil {
-		g.t.Fatal(err)
-	}
-}
-
-const generatedHead = `Mutants that were made by rule (mutation_generated_test.go). "make mutants-generated" writes this file.
-A line is a mutant that no test kills: function, rule, and the text that it changes. Where it names a number of tests, there was time for no more
-(testsMost): AGAIN=1 runs them all, and the simulation.
-`

@@ -855,11 +855,7 @@ func buildMutants(t *testing.T, rooms ...string) map[string]string {
 // addSwitch adds a file to each of the packages.
 func addSwitch(sources map[string]string, text string, rooms []string) {
 	for _, room := range rooms {
-		name := "redlock"
-		if room != "." {
-			name = filepath.Base(room)
-		}
-		sources[filepath.Join(room, "mutant_switch.go")] = fmt.Sprintf(text, name)
+		sources[filepath.Join(room, "mutant_switch.go")] = fmt.Sprintf(text, packageOf(room))
 	}
 }
 
@@ -882,13 +878,23 @@ func compileMutants(t *testing.T, sources map[string]string, rooms ...string) ma
 		t.Fatal(err)
 	}
 	binaries := map[string]string{}
+	build := []string{"test", "-c", "-vet=off", "-overlay", overlay, "-ldflags", repeatableFlag, "-o", dir + "/"}
 	for _, room := range rooms {
-		binaries[room] = filepath.Join(dir, strings.ReplaceAll(room, "/", "_")+".test")
-		if output, err := exec.Command("go", "test", "-c", "-vet=off", "-overlay", overlay, "-ldflags", repeatableFlag, "-o", binaries[room], "./"+room).CombinedOutput(); err != nil {
-			t.Fatalf("compile the mutants: %v\n%s", err, output)
-		}
+		binaries[room] = filepath.Join(dir, packageOf(room)+".test")
+		build = append(build, "./"+room)
+	}
+	if output, err := exec.Command("go", build...).CombinedOutput(); err != nil {
+		t.Fatalf("compile the mutants: %v\n%s", err, output)
 	}
 	return binaries
+}
+
+// packageOf is the name of the package of a room.
+func packageOf(room string) string {
+	if room == "." {
+		return "redlock"
+	}
+	return filepath.Base(room)
 }
 
 func runMutant(binary, name, tests string, seeds int, limit time.Duration) (string, error) {

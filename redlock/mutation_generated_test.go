@@ -7,10 +7,12 @@ package redlock
 
 import (
 	"cmp"
+	"crypto/sha1"
 	"fmt"
 	"go/ast"
 	"go/importer"
 	"go/parser"
+	"go/scanner"
 	"go/token"
 	"go/types"
 	"io"
@@ -27,37 +29,60 @@ import (
 
 // generated is a mutant that was made by rule.
 type generated struct {
-	name  string // its switch: file:line:rule, and a number if the line has several
-	file  string
-	key   string // function: rule: text. It does not change when lines above do: explanations go by it
-	index int    // in the file: what stands around others comes first
-	edits []edit // the first begins it and the last ends it. Mutants nest, so all but operators are put in between, and nothing is replaced
+	name     string // its switch: file:line:rule, and a number if the line has several
+	file     string
+	function string // or the variable, or the script
+	key      string // function: rule: text. It does not change when lines above do: explanations go by it
+	index    int    // in the file: what stands around others comes first
+	edits    []edit // the first begins it and the last ends it. Mutants nest, so all but operators are put in between, and nothing is replaced
 }
 
-// generate makes the mutants of the files, and returns the files with all of them.
-func generate(t *testing.T, files []string) (mutants []*generated, sources map[string]string) {
+// generation is the mutants of some files.
+type generation struct {
+	mutants []*generated
+	ends    []*generated      // no mutants: with these at their ends, functions compile without their last return
+	texts   map[string]string // of the Go files
+}
+
+// generate makes the mutants of the files.
+func generate(t *testing.T, files []string) *generation {
 	t.Helper()
+	all := &generation{texts: map[string]string{}}
 	exports := map[string]string{}
-	for line := range strings.Lines(run(t, "go", "list", "-export", "-deps", "-f", "{{.ImportPath}} {{.Export}}", ".")) {
-		path, export, _ := strings.Cut(strings.TrimSpace(line), " ")
-		exports[path] = export
-	}
-	sources = map[string]string{}
 	rooms := map[string][]string{}
 	for _, file := range files {
 		if filepath.Ext(file) == ".lua" {
-			mutants = append(mutants, scriptMutants(t, file)...)
+			all.mutants = append(all.mutants, scriptMutants(t, file)...)
 		} else {
 			rooms[filepath.Dir(file)] = append(rooms[filepath.Dir(file)], file)
 		}
 	}
-	for room, files := range rooms {
-		mutants = append(mutants, generateRoom(t, room, files, exports, sources)...)
+	list := []string{"list", "-export", "-deps", "-f", "{{.ImportPath}} {{.Export}}", "."}
+	for room := range rooms {
+		list = append(list, "./"+room)
 	}
-	slices.SortFunc(mutants, func(a, b *generated) int {
+	for line := range strings.Lines(run(t, "go", list...)) {
+		path, export, _ := strings.Cut(strings.TrimSpace(line), " ")
+		exports[path] = export
+	}
+	for room, files := range rooms {
+		all.room(t, room, files, exports)
+	}
+	slices.SortStableFunc(all.mutants, func(a, b *generated) int {
 		return cmp.Or(slices.Index(files, a.file)-slices.Index(files, b.file), a.index-b.index)
 	})
-	return mutants, sources
+	return all
+}
+
+// sources are the Go files with these mutants in them.
+func (all *generation) sources(mutants []*generated) map[string]string {
+	sources := map[string]string{}
+	for _, m := range mutants {
+		if text, ok := all.texts[m.file]; ok && sources[m.file] == "" {
+			sources[m.file], _ = apply(m.file, text, slices.Concat(all.ends, mutants))
+		}
+	}
+	return sources
 }
 
 func run(t *testing.T, name string, args ...string) string {
@@ -69,8 +94,9 @@ func run(t *testing.T, name string, args ...string) string {
 	return string(out)
 }
 
-// generateRoom makes the mutants of files of one package. Those that do not compile are left out: the package is checked until it has no error.
-func generateRoom(t *testing.T, room string, files []string, exports, sources map[string]string) (mutants []*generated) {
+// room makes the mutants of files of one package. Those that do not compile are left out: the package is checked until it has no error.
+func (all *generation) room(t *testing.T, room string, files []string, exports map[string]string) {
+	var mutants []*generated
 	fset := token.NewFileSet()
 	imports := importer.ForCompiler(fset, "gc", func(path string) (io.ReadCloser, error) { return os.Open(exports[path]) })
 	texts, trees := map[string]string{}, map[string]*ast.File{}
@@ -114,8 +140,10 @@ func generateRoom(t *testing.T, room string, files []string, exports, sources ma
 		spans := map[string][]span{}
 		for _, file := range files {
 			if trees[file] != nil {
-				sources[file], spans[file] = apply(file, texts[file], mutants)
-				parse(file, sources[file])
+				var text string
+				text, spans[file] = apply(file, texts[file], mutants)
+				parse(file, text)
+				all.texts[file] = texts[file]
 			}
 		}
 		invalid := map[*generated]bool{}
@@ -127,12 +155,18 @@ func generateRoom(t *testing.T, room string, files []string, exports, sources ma
 			}
 			invalid[m] = true
 		}) == 0 {
-			return slices.DeleteFunc(mutants, func(m *generated) bool { return m.key == "" })
+			for _, m := range mutants {
+				if m.key == "" {
+					all.ends = append(all.ends, m)
+				} else {
+					all.mutants = append(all.mutants, m)
+				}
+			}
+			return
 		}
 		mutants = slices.DeleteFunc(mutants, func(m *generated) bool { return invalid[m] })
 	}
 	t.Fatalf("%s: each check finds more mutants that do not compile", room)
-	return nil
 }
 
 // span is where the text of a mutant stands.
@@ -202,32 +236,108 @@ type generator struct {
 }
 
 func (g *generator) declarations(tree *ast.File) {
-	for _, d := range tree.Decls {
-		f, ok := d.(*ast.FuncDecl)
-		if !ok || f.Body == nil {
-			continue
+	for _, p := range generatedPlaces(g.fset, tree, g.source) {
+		g.inside = p.name
+		switch n := p.node.(type) {
+		case *ast.FuncDecl:
+			if n.Type.Results != nil {
+				end := g.offset(n.Body.Rbrace)
+				g.mutants = append(g.mutants, &generated{file: g.file, index: len(g.mutants), edits: []edit{{end, end, `; panic("a mutant has left out a return");`}}})
+			}
+			g.visit(n.Body)
+		case *ast.ValueSpec:
+			for _, e := range n.Values {
+				g.visit(e)
+			}
 		}
-		g.inside = f.Name.Name
-		if f.Recv != nil {
-			g.inside = strings.TrimLeft(g.text(f.Recv.List[0].Type), "*") + "." + g.inside
-		}
-		if f.Type.Results != nil { // a function without its last return must compile
-			end := g.offset(f.Body.Rbrace)
-			g.mutants = append(g.mutants, &generated{file: g.file, index: len(g.mutants), edits: []edit{{end, end, `; panic("a mutant has left out a return");`}}})
-		}
-		g.visit(f.Body)
 	}
 }
+
+// generatedPlace is where mutants are made: a function, a variable that has a value, or a script.
+type generatedPlace struct {
+	name string
+	hash string // of its text, without comments
+	node ast.Node
+}
+
+func generatedPlaces(fset *token.FileSet, tree *ast.File, source string) (places []generatedPlace) {
+	count := map[string]int{}
+	text := func(n ast.Node) string { return source[fset.Position(n.Pos()).Offset:fset.Position(n.End()).Offset] }
+	add := func(name string, n ast.Node) {
+		places = append(places, generatedPlace{numbered(count, name), hashOf(withoutComments(text(n))), n})
+	}
+	for _, d := range tree.Decls {
+		switch d := d.(type) {
+		case *ast.FuncDecl:
+			name := d.Name.Name
+			if d.Recv != nil {
+				name = strings.TrimLeft(text(d.Recv.List[0].Type), "*") + "." + name
+			}
+			if d.Body != nil {
+				add(name, d)
+			}
+		case *ast.GenDecl:
+			for _, s := range d.Specs {
+				if s, ok := s.(*ast.ValueSpec); ok && d.Tok == token.VAR && len(s.Values) > 0 && s.Names[0].Name != "_" {
+					add(s.Names[0].Name, s)
+				}
+			}
+		}
+	}
+	return places
+}
+
+// placesOfFile are those of a Go file or a script.
+func placesInFile(t *testing.T, file string) []generatedPlace {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if filepath.Ext(file) == ".lua" {
+		code := scriptComment.ReplaceAllStringFunc(string(text), func(comment string) string {
+			if strings.HasPrefix(comment, "--include ") {
+				return comment
+			}
+			return ""
+		})
+		code = strings.Join(strings.Fields(code), " ")
+		return []generatedPlace{{strings.TrimSuffix(filepath.Base(file), ".lua"), hashOf(code), nil}}
+	}
+	fset := token.NewFileSet()
+	tree, err := parser.ParseFile(fset, file, text, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return generatedPlaces(fset, tree, string(text))
+}
+
+// withoutComments is code as a list of its tokens.
+func withoutComments(code string) string {
+	var s scanner.Scanner
+	s.Init(token.NewFileSet().AddFile("", -1, len(code)), []byte(code), nil, 0)
+	var tokens strings.Builder
+	for {
+		_, is, text := s.Scan()
+		if is == token.EOF {
+			return tokens.String()
+		}
+		tokens.WriteString(cmp.Or(text, is.String()) + " ")
+	}
+}
+
+func hashOf(text string) string { return fmt.Sprintf("%x", sha1.Sum([]byte(text)))[:8] }
 
 // add makes a mutant: before and after are put around the node.
 func (g *generator) add(n ast.Node, rule, before, after string, operator ...edit) {
 	from, to := g.offset(n.Pos()), g.offset(n.End())
 	g.mutants = append(g.mutants, &generated{
-		name:  numbered(g.count, fmt.Sprintf("%s:%d:%s", g.file, g.fset.Position(n.Pos()).Line, strings.ReplaceAll(rule, " ", "-"))),
-		key:   numbered(g.count, fmt.Sprintf("%s: %s: %s", g.inside, rule, inOneLine(g.text(n)))),
-		file:  g.file,
-		index: len(g.mutants),
-		edits: slices.Concat([]edit{{from, from, before}}, operator, []edit{{to, to, after}}),
+		name:     numbered(g.count, fmt.Sprintf("%s:%d:%s", g.file, g.fset.Position(n.Pos()).Line, strings.ReplaceAll(rule, " ", "-"))),
+		key:      numbered(g.count, fmt.Sprintf("%s: %s: %s", g.inside, rule, inOneLine(g.text(n)))),
+		file:     g.file,
+		function: g.inside,
+		index:    len(g.mutants),
+		edits:    slices.Concat([]edit{{from, from, before}}, operator, []edit{{to, to, after}}),
 	})
 }
 
@@ -360,10 +470,10 @@ func (g *generator) statements(list []ast.Stmt, conditional bool) {
 
 // mayGo reports whether a statement is left out. What the log says is no rule, and a mutex that is not locked is for the race detector.
 func (g *generator) mayGo(s ast.Stmt, last bool) bool {
-	call, _ := s.(*ast.ExprStmt)
 	switch s := s.(type) {
 	case *ast.ExprStmt:
-		return !g.logs(call.X.(*ast.CallExpr))
+		call, ok := s.X.(*ast.CallExpr)
+		return !ok || !g.logs(call) // else it receives from a channel
 	case *ast.DeferStmt:
 		return !g.logs(s.Call)
 	case *ast.AssignStmt:
@@ -535,6 +645,7 @@ var (
 	scriptStatement = regexp.MustCompile(`(?m)^ *((?:redis\.call\(|[a-z]\w*\(|return\b|[a-z][\w.\[\]#+ ]* = ).*)$`)
 	scriptOperator  = regexp.MustCompile(`<=|>=|==|~=|<|>| [-+] |\bmath\.(?:min|max)\b`)
 	scriptNumber    = regexp.MustCompile(`(?:KEYS|ARGV)\[\d+\]|\b\d+\b`)
+	scriptComment   = regexp.MustCompile(`--.*`)
 	scriptHidden    = regexp.MustCompile(`--.*|'[^'\n]*'`)
 )
 
@@ -566,11 +677,12 @@ func scriptMutants(t *testing.T, file string) (mutants []*generated) {
 			what += " in " + whole
 		}
 		mutants = append(mutants, &generated{
-			name:  numbered(count, fmt.Sprintf("%s:%d:%s", file, line+1, strings.ReplaceAll(rule, " ", "-"))),
-			key:   numbered(count, rule+": "+inOneLine(what)),
-			file:  file,
-			index: from,
-			edits: []edit{{from, to, other}},
+			name:     numbered(count, fmt.Sprintf("%s:%d:%s", file, line+1, strings.ReplaceAll(rule, " ", "-"))),
+			key:      numbered(count, rule+": "+inOneLine(what)),
+			file:     file,
+			function: strings.TrimSuffix(filepath.Base(file), ".lua"),
+			index:    from,
+			edits:    []edit{{from, to, other}},
 		})
 	}
 	var operands func(from, to int)
