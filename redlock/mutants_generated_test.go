@@ -381,7 +381,7 @@ func (g *generatedRun) measure() {
 			delete(test.Meets, file)
 		}
 		text, _ := os.ReadFile(file)
-		for name := range strings.FieldsSeq(string(text)) {
+		for name := range strings.SplitSeq(string(text), "\n") {
 			if m := byName[name]; m != nil {
 				if test.Meets[m.file] == nil {
 					test.Meets[m.file] = map[string][]uint32{}
