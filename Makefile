@@ -3,7 +3,7 @@
 STATICCHECK = go run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 BENCHSTAT = go run golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
 
-.PHONY: soak-simulation replay run build generate dist test test-all test-packages test-processes-1 test-processes-2 test-redlock-1 test-redlock-2 test-engine test-release test-fleet test-versions test-bench test-chart test-docker test-simulation test-models test-mutants mutants-generated test-scenarios test-generated lint walk bench bench-full bench-libraries benchmarks scenarios torture fuzz redis tools libraries servers tlc model
+.PHONY: soak-simulation replay run build generate dist test test-all test-packages test-processes-1 test-processes-2 test-redlock-1 test-redlock-2 test-engine test-release test-fleet test-versions test-bench test-chart test-docker test-simulation test-models test-mutants test-mutants-sample mutants-generated test-scenarios test-generated lint walk bench bench-full bench-libraries benchmarks scenarios torture fuzz redis tools libraries servers tlc model
 
 run: ## serve on 127.0.0.1:6380 with five masters inside the process
 	go run ./cmd/redlockd
@@ -22,12 +22,12 @@ test: redis ## the tests that need nothing but Go and redis-server, briefly: wha
 	go test ./...
 
 # What REDLOCK_TESTS means is in redlock/redisproc/need.go.
-test-packages test-processes-1 test-processes-2 test-redlock-1 test-redlock-2 test-engine test-simulation test-fleet test-versions: export REDLOCK_TESTS = all
+test-packages test-processes-1 test-processes-2 test-redlock-1 test-redlock-2 test-engine test-simulation test-mutants-sample test-fleet test-versions: export REDLOCK_TESTS = all
 test-release test-mutants mutants-generated test-models test-scenarios test-generated test-bench test-docker model: export REDLOCK_TESTS = release
 
 # The race detector sees a few cases of these tests, or none (redlock/cases_test.go): test-engine runs them without it, in full, and
 # test-simulation the first of them, which takes longest.
-ENGINE = TestSimulation|TestPlayRepeats$$|TestTraceModel$$|TestRecordTraceModel$$|TestOverloadSlowsDown|TestSeveralAreGranted|TestStepIsCaught|TestUndoSpares|TestPanicLoses|TestMaxTTLLowered|TestFastClock|TestNewClientBelieves|TestNoStepCostsAnAnswer$$|TestNoRestartCostsAnAnswer$$|TestForgetfulMaster|TestWaitersAreWokenWhateverMastersDo|TestSmallSteps|TestListOfTests$$|TestMutantMarks$$|TestExplanations$$|TestWalk$$|TestMastersForgetRightAfterTheCeilingRose|TestCeilingFallsAgain|TestIdleFleetWaits|TestDelayBehindALoss|TestClockThatStepsHasNoVote|TestDropInMaxHold|TestReleaseEndsTheDelay|TestSourceFailsWhileItIsCopied|TestReleasedWhileItIsCopied|TestRetryThroughAnotherProxy|TestSettingsWithTwoDatabases|TestPasswordsStay|TestSeveralKeysOutlive|TestPartEndsTheWholeHold|TestMutantsReport$$|TestMutantsResults$$
+ENGINE = TestSimulation|TestPlayRepeats$$|TestTraceModel$$|TestRecordTraceModel$$|TestOverloadSlowsDown|TestSeveralAreGranted|TestStepIsCaught|TestUndoSpares|TestPanicLoses|TestMaxTTLLowered|TestFastClock|TestNewClientBelieves|TestNoStepCostsAnAnswer$$|TestNoRestartCostsAnAnswer$$|TestForgetfulMaster|TestWaitersAreWokenWhateverMastersDo|TestSmallSteps|TestListOfTests$$|TestMutantMarks$$|TestExplanations$$|TestWalk$$|TestMastersForgetRightAfterTheCeilingRose|TestCeilingFallsAgain|TestIdleFleetWaits|TestDelayBehindALoss|TestClockThatStepsHasNoVote|TestDropInMaxHold|TestReleaseEndsTheDelay|TestSourceFailsWhileItIsCopied|TestReleasedWhileItIsCopied|TestRetryThroughAnotherProxy|TestSettingsWithTwoDatabases|TestPasswordsStay|TestSeveralKeysOutlive|TestPartEndsTheWholeHold|TestMutantsReport$$|TestMutantsResults$$|TestMutantsSample$$
 
 # The tests of processes wait for most of their time, and those of redlock keep one processor busy: both run in two parts beside the other packages.
 PROCESSES = ./cmd/redlockd
@@ -36,7 +36,7 @@ HALF = ^Test[A-N]
 
 test-all: tools libraries tlc ## the gate: all tests of the product with the race detector, against real redis-server processes, and the simulation without it; some eighteen minutes on two processors
 	@REDLOCK_SKIPPED=$$(mktemp) && export REDLOCK_SKIPPED && { \
-	  failed=0; $(MAKE) --no-print-directory -j7 test-processes-1 test-processes-2 test-packages test-redlock-1 test-redlock-2 test-simulation test-engine test-fleet || failed=1; \
+	  failed=0; $(MAKE) --no-print-directory -j8 test-processes-1 test-processes-2 test-packages test-redlock-1 test-redlock-2 test-simulation test-engine test-fleet test-mutants-sample || failed=1; \
 	  echo "== skipped, and why:"; sort -u "$$REDLOCK_SKIPPED"; rm -f "$$REDLOCK_SKIPPED"; exit $$failed; }
 
 # What waits for processes and clocks goes first, what only computes last: tests of processes are seldom late then.
@@ -56,7 +56,7 @@ test-processes-2:
 	go test -race -timeout 40m -skip '$(PART)' $(PROCESSES)
 
 test-engine:
-	nice -n 10 go test -count=1 -timeout 40m -run '$(ENGINE)' -skip '^TestSimulation$$' ./redlock
+	nice -n 10 go test -count=1 -timeout 40m -run '$(ENGINE)' -skip '^Test(Simulation|MutantsSample)$$' ./redlock
 	nice -n 10 go test -count=1 -timeout 10m -run '^Test(Ceiling|Floods)$$' ./redlock/sandbox
 
 # Masters of other versions than the system's. A version that cannot be had is named, and test-fleet goes on without it.
@@ -90,6 +90,9 @@ test-release: test-all test-versions test-mutants test-models test-scenarios tes
 
 test-mutants: tools tlc ## each rule of the engine is broken on purpose, and the test that holds it must fail
 	go test -count=1 -timeout 40m -run '^TestMutants$$' ./redlock
+
+test-mutants-sample: redis ## 200 drawn from the mutants that redlock/testdata/mutants.txt says are killed: each must die. SEED=n plays those again that a run has printed
+	nice -n 10 go test -count=1 -timeout 40m -run '^TestMutantsSample$$' -v ./redlock
 
 mutants-generated: redis ## each place of the rules of redlock, and of what proxy and cmd decide, broken in each way that is made by rule, into redlock/testdata/mutants.txt. CHANGED=1 what has changed, NEW=1 also what has not run yet, AGAIN=1 what survives; FILES="hold.go lua/undo.lua", MUTANT=hold.go:12. Hours for all
 	go test -count=1 -timeout 0 -run '^TestGeneratedMutants$$' -v ./redlock
