@@ -168,7 +168,7 @@ torture: tools ## masters, redlockds and clients in four languages under faults 
 	go run -C bench ./torture --for $(or $(TORTURE),10m) $(if $(SEED),--seed $(SEED)) $(if $(OUT),--out $(OUT)) $(if $(PLANTED),--planted $(PLANTED))
 
 model: tlc ## the large runs of the TLA+ models, at most nine minutes each
-	REDLOCK_MODEL=large go test -count=1 -timeout 0 -run '^Test(Members|Step|Adopt|Change|Found|Clock|Hold|Slots|Shared|Algorithm|Trace|RecordTrace|TraceMutants)Model$$' -v ./redlock
+	REDLOCK_MODEL=large go test -count=1 -timeout 0 -run '^Test(Members|Copy|Step|Adopt|Change|Found|Clock|Hold|Late|Slots|Shared|Versions|Algorithm|Trace|RecordTrace|TraceMutants)Model$$' -v ./redlock
 
 fuzz: ## every fuzz target for FUZZ=30s, 100 000 random Lua programs and 200 000 random commands against redis-server
 	PROGRAMS_SEED=random PROGRAMS=100000 go test ./redlock/sandbox -run '^TestPrograms$$' -count=1 -timeout 20m

@@ -123,3 +123,26 @@ func TestEachRuleOfAModelIsNeeded(t *testing.T) {
 		t.Errorf("%d constants break rules: this does not find them", count)
 	}
 }
+
+// Goal: `make model` has all large runs.
+// Method: by the text of the Makefile, each test whose rows say large is among those that it names.
+func TestLargeRunsAreNamed(t *testing.T) {
+	makefile, err := os.ReadFile("../Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := regexp.MustCompile(`REDLOCK_MODEL=large go test .*-run '(.*)Model\$\$'`).FindSubmatch(makefile)
+	if line == nil {
+		t.Fatal("the Makefile has no run with REDLOCK_MODEL=large")
+	}
+	named := regexp.MustCompile(string(line[1]) + "Model$")
+	text, err := os.ReadFile("tla_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, function := range regexp.MustCompile(`(?ms)^func (Test\w+Model)\(.*?^}`).FindAllSubmatch(text, -1) {
+		if strings.Contains(string(function[0]), "large: true") && !named.Match(function[1]) {
+			t.Errorf("%s has large runs, and `make model` does not name it: nobody runs them", function[1])
+		}
+	}
+}
