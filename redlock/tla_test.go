@@ -219,6 +219,7 @@ func TestCopyModel(t *testing.T) {
 		{name: "five memories, sources name their keys", constants: and(five, "Scans", "TRUE"), holds: exclusion, large: true},
 		{name: "five memories, one evicts keys", constants: and(five, "Hides", "1"), holds: exclusion, large: true},
 		{name: "five memories, three tokens", constants: and(five, "Tokens", "{t, u, x}"), holds: exclusion, large: true},
+		{name: "five memories, two readers and a writer", constants: and(readers, "First", "{a, b, c, f, g}", "Anew", "FALSE"), holds: exclusion, large: true},
 		{name: "five memories, fences, a source fails", constants: and(five, "Fences", "{1, 2}", "Fails", "1"), holds: both, large: true},
 		{name: "five memories, a token is repeated, a value changes", constants: and(five, "Repeats", "{t}", "Changes", "{u}"), holds: exclusion, large: true},
 		{name: "five memories, a copier begins anew", constants: and(five, "Anew", "TRUE"), holds: exclusion, large: true},
