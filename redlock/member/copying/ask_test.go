@@ -23,7 +23,6 @@ import (
 	"redlockd/redlock/member"
 	"redlockd/redlock/member/fleettest"
 	"redlockd/redlock/member/survey"
-	"redlockd/redlock/memmaster"
 )
 
 // sourcesOf has a copy from n sources, to a learner that nobody asks, of which a quorum of three must be left.
@@ -149,17 +148,23 @@ func (h *seeing) Saw(place int, _ string, now clock.Reading) {
 type stage struct {
 	*fleettest.Fleet
 	*Copy
-	links []*memmaster.Link
-	host  *seeing
-	log   bytes.Buffer
-	r     *member.Record
+	host *seeing
+	log  bytes.Buffer
+	r    *member.Record
+	cut  func(place int)                    // its connections break
+	slow func(place int, way time.Duration) // a request and a reply take so long each
 }
 
 func onMasters(t *testing.T, n int, test func(s *stage)) {
 	t.Helper()
 	fleettest.InVirtualTime(t, n, func(fleet *fleettest.Fleet) {
-		s := &stage{Fleet: fleet, links: fleet.Links(), host: &seeing{}}
-		o := s.Options(s.links)
+		links := fleet.Links()
+		s := &stage{Fleet: fleet, host: &seeing{}, cut: func(place int) { links[place].Cut() }}
+		s.slow = func(place int, way time.Duration) {
+			delay := func() time.Duration { return way }
+			links[place].SetDelay(delay, delay)
+		}
+		o := s.Options(links)
 		o.Logger = slog.New(slog.NewTextHandler(&s.log, nil))
 		found := survey.Ask(fleet.Context(), o.Places(), survey.Patience{Enough: n}, o)
 		fleet.Cleanup(found.Close)
@@ -215,7 +220,7 @@ func TestMastersOfACopyAreJudged(t *testing.T) {
 		source.ring = &clock.Ring{}
 		now := s.Own.Reading(time.Now())
 		source.ring.Add(now, fleettest.Drift.Rate(), time.Hour)
-		s.links[0].SetDelay(func() time.Duration { return 5 * time.Millisecond }, func() time.Duration { return 5 * time.Millisecond })
+		s.slow(0, 5*time.Millisecond)
 		s.wantOf("a source", source, "")
 		s.wantOf("the learner", s.learner, "")
 		if len(s.host.saw) != 0 {
@@ -243,7 +248,7 @@ func TestMastersOfACopyAreJudged(t *testing.T) {
 		s.Do(1, "DEL", lua.MembersKey)
 		s.Do(1, "SET", lua.MembersKey, "a text")
 		s.wantOf("a source whose membership is something else", s.Sources[1], "is no membership")
-		s.links[1].Cut()
+		s.cut(1)
 		if err := s.pipe(s.Context(), s.Sources[1], func(redis.Pipeliner) {}); err == nil || errors.Is(err, errForgotten) {
 			s.Errorf("a connection that is cut: got %v, want that", err)
 		}
@@ -312,8 +317,8 @@ func TestMinorityIsTold(t *testing.T) {
 		}
 		told("")
 		s.minority.named["a"] = member.MinorityLock{}
-		for _, link := range s.links[:3] {
-			link.Cut()
+		for i := range 3 {
+			s.cut(i)
 		}
 		s.log.Reset()
 		if err := s.tellMinority(s.Context()); err == nil || strings.Contains(s.log.String(), "fewer than a quorum") {
@@ -322,7 +327,7 @@ func TestMinorityIsTold(t *testing.T) {
 	})
 	onMasters(t, 5, func(s *stage) {
 		s.minority.others = 1
-		s.links[4].Cut()
+		s.cut(4)
 		if err := s.tellMinority(s.Context()); err == nil || s.log.Len() > 0 {
 			s.Errorf("the learner cannot be told: got %v, and the log %q", err, s.log.String())
 		}
