@@ -78,8 +78,8 @@ var owners = map[string][]string{
 // testsBelow lists what tests may import beyond that: masters to try things on, and the client libraries as users have
 // them.
 var testsBelow = map[string][]string{
-	"redlockd/redlock/memmaster":        {"redlock", "redlock/member/survey", "proxy", "cmd/redlockd"},
-	"redlockd/redlock/member/fleettest": {"redlock", "redlock/member/survey", "redlock/member/copying", "redlock/member/admin"},
+	"redlockd/redlock/memmaster":        {"redlock", "redlock/member/survey", "redlock/member/coordinator", "proxy", "cmd/redlockd"},
+	"redlockd/redlock/member/fleettest": {"redlock", "redlock/member/survey", "redlock/member/copying", "redlock/member/coordinator", "redlock/member/admin"},
 	"redlockd/redlock/resp":             {"redlock"},
 	"redlockd/redlock/sandbox":          {"redlock"}, // parses the Lua that mutants are made of
 	"redlockd/proxy":                    {"redlock"}, // from outside its package: the simulation's servers
