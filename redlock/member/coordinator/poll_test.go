@@ -4,6 +4,7 @@ package coordinator
 // have begun is finished, and only then something new is proposed. Method: as for coordinator_test.go.
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -483,6 +484,55 @@ func TestWhoRaisedTheCeiling(t *testing.T) {
 	}, func(o *member.Options) { o.MaxTTL = time.Hour })
 }
 
+// A memory that others hear is not replaced, though this client finds another one at the address: its way there may be wrong.
+func TestMemoryThatIsHeardStays(t *testing.T) {
+	onScene(t, 5, func(s *scene) {
+		s.settle()
+		s.Masters[3].Crash(false) // it is another process
+		s.Masters[3].Restart()
+		for i := range 3 {
+			s.Do(i, "HSET", lua.MembersKey, member.HeardField(3), time.Now().UnixMilli())
+		}
+		time.Sleep(heardWithin*s.opts.Heartbeat - 1)
+		if s.look(); s.record.Version != 0 {
+			s.Errorf("it was heard just now: got version %d", s.record.Version)
+		}
+		time.Sleep(1)
+		if s.look(); s.record.Version != 1 || s.record.Seats[3].State != member.Learner {
+			s.Errorf("it is not heard any more: got version %d, m4 is %s", s.record.Version, s.record.Seats[3].State)
+		}
+	})
+}
+
+// What masters tell of locks that a minority held is kept by resource, as far as they show the record in force.
+func TestMinorityOfMasters(t *testing.T) {
+	onScene(t, 5, func(s *scene) {
+		s.settle()
+		s.forget(3)
+		for i, resource := range []string{"r", "r", "other", "r"} {
+			s.Do(i, "HSET", lua.MembersKey, member.MinorityField, fmt.Sprintf("%d 0123456789abcdef %q %q\n", time.Now().Add(time.Minute).UnixMilli(), "m9", resource))
+		}
+		s.look()
+		if got := s.Minority("r"); len(got) != 2 || got[0].By != "m1" || got[1].By != "m2" || len(s.Minority("other")) != 1 || s.Minority("none") != nil {
+			s.Errorf("got %+v, %+v", got, s.Minority("other"))
+		}
+	})
+}
+
+// Where nobody says who asks, nothing is written.
+func TestNobodyRaisedTheCeiling(t *testing.T) {
+	onScene(t, 3, func(s *scene) {
+		s.settle()
+		s.host.wanted = 10 * time.Minute
+		for range 100 {
+			time.Sleep(max(s.look(), pollPause))
+		}
+		if got := s.Do(0, "HGET", lua.MembersKey, member.RaisedField); s.record.Ceiling != 15*time.Minute || got != nil {
+			s.Errorf("the ceiling is %v, and m1 says %v", s.record.Ceiling, got)
+		}
+	}, func(o *member.Options) { o.MaxTTL = time.Hour })
+}
+
 // A seat gets no vote that could not be told of the fences of before: nothing is proposed then.
 func TestFloorsAreRaisedFirst(t *testing.T) {
 	for _, tt := range []struct {
@@ -579,7 +629,7 @@ func TestStepThatIsNotChosen(t *testing.T) {
 			}
 			times[again] = true
 		}
-		if len(times) < 10 || !strings.HasPrefix(s.problem, "the membership cannot be changed at present: prepare: somebody else changes the membership at the same time") {
+		if all, _ := s.Membership(); len(times) < 10 || strings.Contains(all.Problem, ", in ") || !strings.HasPrefix(s.problem, "the membership cannot be changed at present: prepare: somebody else changes the membership at the same time") {
 			s.Errorf("outrun: looks again in %d different times, %q", len(times), s.problem)
 		}
 		s.hang(0, 1)
