@@ -362,6 +362,7 @@ func TestRingSleepsWithItsSlots(t *testing.T) {
 		{"a gain before, and one meanwhile", 0, []time.Duration{0, 4 * ms, 4 * ms}, 9 * ms, 9 * ms, 9 * ms},
 		{"a gain before it went back", 0, []time.Duration{0, 8 * ms, 8 * ms}, -time.Second, 8 * ms, 8 * ms},
 		{"a gain before it went back, and before it went back", 0, []time.Duration{0, 8 * ms, -time.Second}, -2 * time.Second, 8 * ms, 8 * ms},
+		{"two gains before it went back", 0, []time.Duration{0, 40 * ms, 80 * ms}, -time.Second, 80 * ms, 80 * ms},
 		{"it went back, and was read again: that is no gain", 0, []time.Duration{0, 0, -time.Second, -time.Second}, -time.Second, 0, 0},
 		{"a gain of before, which the rate allows by now", 0.005, []time.Duration{0, 400 * ms, -time.Second}, -time.Second, 400*ms - 300*ms - 10*ms, 400 * ms},
 	} {

@@ -473,7 +473,7 @@ func TestCeilingInUse(t *testing.T) {
 		if n := weigh(high); n.InUse != high.Ceiling {
 			s.Errorf("a nanosecond before the wait is over: got %v in use, want the ceiling", n.InUse)
 		}
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		s.host.inUse = 5 * time.Minute
 		if n := weigh(high); n.InUse != 5*time.Minute {
 			s.Errorf("when it is over: got %v in use, want what was asked for here", n.InUse)
