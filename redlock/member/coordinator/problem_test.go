@@ -117,6 +117,7 @@ func TestSettingsAreCompared(t *testing.T) {
 			{"max_ttl, as before", longer, longer, ""},
 			{"a seat without a master", vacant, nil, "vacant m2"},
 			{"a seat without a master, since this step", vacant, r, "vacant m2"},
+			{"a new seat without a master", vacant, changed(r, func(r *member.Record) { r.Seats = append(r.Seats[:1:1], r.Seats[2]) }), "vacant m2"},
 			{"a seat without a master, as before", vacant, vacant, ""},
 			{"a new seat without a master, that the settings do not name", leaving, r, "differ"},
 		} {
