@@ -923,3 +923,26 @@ func TestHeartbeatVouchesForOthers(t *testing.T) {
 		t.Error("a clock of our own is compared")
 	}
 }
+
+// A gain costs votes in proportion to what it is above the tolerance: what it has ended early is over the sooner the smaller it was. It never costs
+// more than a wait, from when it was found.
+func TestDoubtLastsInProportion(t *testing.T) {
+	const wait = time.Minute
+	drift := clock.Drift{Factor: 0.01, StepMax: 100 * ms}
+	for _, tt := range []struct{ gain, since, want time.Duration }{
+		{100*ms + 75*ms, 0, 10 * time.Second},
+		{100*ms + 75*ms, 55 * time.Second, 5 * time.Second},
+		{100 * ms, 0, 0},
+		{50 * ms, 0, 0},
+		{time.Hour, 0, wait},
+		{time.Hour, 10 * time.Second, wait - 10*time.Second},
+		{time.Hour, 2 * wait, 0},
+	} {
+		k := clockGuard{gain: tt.gain}
+		k.ring.Add(clock.ReadingOf(time.Hour, time.Hour, time.Hour), drift.Rate(), wait)
+		k.found, k.last.Received = time.Hour, time.Hour+tt.since
+		if got := k.left(drift, wait); (got - tt.want).Abs() > ms {
+			t.Errorf("a gain of %v, found %v ago: got %v, want %v", tt.gain, tt.since, got, tt.want)
+		}
+	}
+}
