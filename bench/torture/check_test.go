@@ -7,8 +7,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"redlockd/redlock/conn"
 )
 
 func TestCheckLeases(t *testing.T) {
@@ -61,7 +59,7 @@ func TestApplyForces(t *testing.T) {
 	force := func(from, to int64, tokens ...string) forced {
 		f := forced{resource: "r", from: from, to: to, released: len(tokens) > 0}
 		for _, token := range tokens {
-			f.tokens = append(f.tokens, conn.KeyedDigest(lineage, token))
+			f.tokens = append(f.tokens, keyedDigest(lineage, token))
 		}
 		return f
 	}

@@ -82,6 +82,7 @@ type redlockd struct {
 	cluster *cluster
 	log     io.Writer
 	addr    string
+	clock   *ownClock // nil: the machine's
 
 	mu      sync.Mutex
 	process *exec.Cmd
@@ -94,6 +95,9 @@ func (r *redlockd) start() error {
 		return err
 	}
 	process.Stdout, process.Stderr = r.log, r.log
+	if r.clock != nil {
+		process.Env = append(process.Env, clockVariable+"="+r.clock.path)
+	}
 	if err := r.host.do(process.Start); err != nil {
 		return err
 	}
@@ -173,6 +177,7 @@ type cluster struct {
 	clients   []*client
 	operator  *host // no fault reaches it
 	shim      string
+	clocked   bool // redlockds have clocks that faults move
 
 	mu     sync.Mutex
 	seats  []seat    // the members
@@ -198,7 +203,12 @@ func startCluster(ctx context.Context, o options, scratch string, log *os.File) 
 	}
 	module := strings.TrimSpace(string(top))
 	if c.program = o.redlockd; c.program == "" {
-		if c.program, err = buildRedlockd(ctx, module, scratch, o.edits()); err != nil {
+		edits := clockEdits(goroot())
+		c.clocked = len(edits) > 0
+		if o.planted != nil {
+			edits = append(edits, o.planted.edit)
+		}
+		if c.program, err = buildRedlockd(ctx, module, scratch, edits); err != nil {
 			return c, err
 		}
 	}
@@ -239,6 +249,11 @@ func startCluster(ctx context.Context, o options, scratch string, log *os.File) 
 	for i := range redlockdCount {
 		h := c.network.host(fmt.Sprint("redlockd", i+1))
 		r := &redlockd{host: h, cluster: c, log: log, addr: net.JoinHostPort(h.addr.String(), redlockdPort)}
+		if c.clocked {
+			if r.clock, err = newOwnClock(scratch, h.name); err != nil {
+				return c, err
+			}
+		}
 		if err := r.start(); err != nil {
 			return c, err
 		}

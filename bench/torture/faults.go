@@ -11,13 +11,14 @@ import (
 )
 
 const (
-	familyMemory  = "a master forgets"
-	familyMaster  = "a master stands still or is disturbed"
-	familyClock   = "a master's clock steps"
-	familyNetwork = "the network"
-	familyServer  = "redlockd"
-	familyMembers = "the membership changes"
-	familyClient  = "clients"
+	familyMemory   = "a master forgets"
+	familyMaster   = "a master stands still or is disturbed"
+	familyClock    = "a master's clock steps"
+	familyOwnClock = "a redlockd's clock"
+	familyNetwork  = "the network"
+	familyServer   = "redlockd"
+	familyMembers  = "the membership changes"
+	familyClient   = "clients"
 )
 
 var errKilled = errors.New("did not end in time and was killed")
@@ -59,6 +60,17 @@ var faults = []fault{
 	}},
 	{"clock of a master steps forward", familyClock, func(n *nemesis) *strike { return n.clock(1) }},
 	{"clock of a master steps back", familyClock, func(n *nemesis) *strike { return n.clock(-1) }},
+	{"wall clock of a redlockd steps", familyOwnClock, func(n *nemesis) *strike {
+		offset := n.between(-wallStepMost, wallStepMost)
+		s := n.onRedlockds(2, n.between(time.Second, 8*time.Second), func(r *redlockd) error { return r.clock.step(offset) }, func(r *redlockd) error { return r.clock.step(0) })
+		if s != nil {
+			s.detail = fmt.Sprintf("%+.2f s", offset.Seconds())
+		}
+		return s
+	}},
+	{"clock of a redlockd stands still", familyOwnClock, func(n *nemesis) *strike {
+		return n.onRedlockds(2, n.between(50*time.Millisecond, 3*time.Second), func(r *redlockd) error { return r.clock.stand() }, func(r *redlockd) error { return r.clock.goOn() })
+	}},
 	{"master may evict", familyMaster, func(n *nemesis) *strike {
 		return n.onMasters(2, n.between(time.Second, 5*time.Second), command("CONFIG", "SET", "maxmemory-policy", "allkeys-lru"),
 			func(m *master) error {
@@ -169,6 +181,9 @@ func (n *nemesis) clock(sign time.Duration) *strike {
 	s.reserved, s.rest = append(places[:len(drawn)], s.reserved...), maxTTL+maxTTL/4
 	return s
 }
+
+// wallStepMost: two redlockds are then off by less than clock_skew_max, see program_clock.go.
+const wallStepMost = 450 * time.Millisecond
 
 // onRedlockds is a fault of processes at some redlockds that are free.
 func (n *nemesis) onRedlockds(most int, length time.Duration, do, undo func(*redlockd) error) *strike {

@@ -5,14 +5,13 @@ package main
 
 import (
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
-
-	"redlockd/redlock/conn"
-	"redlockd/redlock/lua"
-	"redlockd/redlock/member"
 )
 
 // forced is one UNLOCK … FORCE. It took effect between from and to, if at all.
@@ -91,15 +90,22 @@ func (f forced) mayEnd(l *lease, lineages map[string]bool) bool {
 	if l.resource != f.resource || l.grants[0].asked >= f.to {
 		return false
 	}
-	if !f.released || l.token == "" {
+	if !f.released || l.token == "" || len(lineages) == 0 {
 		return true
 	}
 	for lineage := range lineages {
-		if slices.Contains(f.tokens, conn.KeyedDigest(lineage, l.token)) {
+		if slices.Contains(f.tokens, keyedDigest(lineage, l.token)) {
 			return true
 		}
 	}
 	return false
+}
+
+// keyedDigest is what people are shown of a token.
+func keyedDigest(lineage, token string) string {
+	sum := hmac.New(sha256.New, []byte(lineage))
+	sum.Write([]byte(token))
+	return hex.EncodeToString(sum.Sum(nil)[:8])
 }
 
 // applyForces ends the leases that were forced, and finds what must not be: one that was extended though it was forced, and fences of nobody's
@@ -130,11 +136,13 @@ func (c *cluster) noteLineages(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
 	for _, m := range c.masters() {
-		text, _ := m.admin.HGet(ctx, lua.MembersKey, "r").Result()
-		if record, err := member.ParseRecord(text); err == nil {
-			c.mu.Lock()
-			c.lineages[record.Lineage] = true
-			c.mu.Unlock()
+		record, _ := m.admin.HGet(ctx, "redlockd:members", "r").Result() // format;generation-lineage;…
+		if parts := strings.Split(record, ";"); len(parts) > 1 {
+			if _, lineage, ok := strings.Cut(parts[1], "-"); ok {
+				c.mu.Lock()
+				c.lineages[lineage] = true
+				c.mu.Unlock()
+			}
 		}
 	}
 }

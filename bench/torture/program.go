@@ -13,8 +13,15 @@ import (
 	"strings"
 )
 
-// edit replaces what must stand in a file exactly once.
+// edit replaces what must stand in a file exactly once. Nothing old: the file is new. The path is from the top of the module, or absolute.
 type edit struct{ file, old, new string }
+
+func (e edit) path(root string) string {
+	if filepath.IsAbs(e.file) {
+		return e.file
+	}
+	return filepath.Join(root, e.file)
+}
 
 // planted is a bug that the torture must find, as two holders of one resource.
 type planted struct {
@@ -41,7 +48,10 @@ func plantNames() (names []string) {
 
 // apply makes the text of the file with the edit.
 func (e edit) apply(root string) (string, error) {
-	text, err := os.ReadFile(filepath.Join(root, e.file))
+	if e.old == "" {
+		return e.new, nil
+	}
+	text, err := os.ReadFile(e.path(root))
 	if err != nil {
 		return "", err
 	}
@@ -51,7 +61,13 @@ func (e edit) apply(root string) (string, error) {
 	return strings.Replace(string(text), e.old, e.new, 1), nil
 }
 
-// buildRedlockd builds it from the module into scratch, with edits of its files.
+// goroot is where Go's library is.
+func goroot() string {
+	out, _ := exec.Command("go", "env", "GOROOT").Output()
+	return strings.TrimSpace(string(out))
+}
+
+// buildRedlockd builds it from the module into scratch, with edits of its files and of Go's.
 func buildRedlockd(ctx context.Context, module, scratch string, edits []edit) (program string, err error) {
 	program = filepath.Join(scratch, "redlockd")
 	overlay := struct{ Replace map[string]string }{map[string]string{}}
@@ -64,7 +80,7 @@ func buildRedlockd(ctx context.Context, module, scratch string, edits []edit) (p
 		if err := os.WriteFile(copied, []byte(text), 0o600); err != nil {
 			return "", err
 		}
-		overlay.Replace[filepath.Join(module, e.file)] = copied
+		overlay.Replace[e.path(module)] = copied
 	}
 	list, _ := json.Marshal(overlay)
 	path := filepath.Join(scratch, "overlay.json")

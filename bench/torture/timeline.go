@@ -19,7 +19,7 @@ const (
 )
 
 var familyColors = []struct{ family, color string }{
-	{familyMemory, "#d55e00"}, {familyMaster, "#e69f00"}, {familyClock, "#cc79a7"}, {familyNetwork, "#0072b2"}, {familyServer, "#009e73"}, {familyMembers, "#56b4e9"}, {familyClient, "#666666"},
+	{familyMemory, "#d55e00"}, {familyMaster, "#e69f00"}, {familyClock, "#cc79a7"}, {familyNetwork, "#0072b2"}, {familyServer, "#009e73"}, {familyMembers, "#56b4e9"}, {familyClient, "#666666"}, {familyOwnClock, "#8c564b"},
 }
 
 func (r *report) timeline() []byte {

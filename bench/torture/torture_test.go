@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"flag"
 	"os"
@@ -86,6 +87,49 @@ func TestTortureFindsPlantedBugs(t *testing.T) {
 				t.Errorf("no two holders were found\n%s", text)
 			}
 		})
+	}
+}
+
+// What moves the clocks of redlockds must fit the Go that builds it, and do what it says.
+func TestClocksOfARedlockd(t *testing.T) {
+	edits := clockEdits(goroot())
+	if len(edits) == 0 {
+		t.Skip("the clocks of a redlockd are moved on amd64 alone")
+	}
+	for _, e := range edits {
+		if _, err := e.apply("../.."); err != nil {
+			t.Error(err)
+		}
+	}
+	c, err := newOwnClock(t.TempDir(), "r")
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := func() int64 { // as the changed runtime reads it
+		page, err := os.ReadFile(c.path)
+		if err != nil || len(page) != 24 {
+			t.Fatal(len(page), err)
+		}
+		number := func(i int) int64 { return int64(binary.NativeEndian.Uint64(page[8*i:])) }
+		return min(monotonic()-number(1), number(0))
+	}
+	last := shown()
+	for range 3 {
+		if err := c.stand(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(5 * time.Millisecond)
+		stood := shown()
+		time.Sleep(5 * time.Millisecond)
+		if again := shown(); again != stood || stood < last {
+			t.Errorf("the clock shows %d, then %d, then %d: want that it stands still", last, stood, again)
+		}
+		if err := c.goOn(); err != nil {
+			t.Fatal(err)
+		}
+		if last = shown(); last < stood || last > monotonic() {
+			t.Errorf("the clock went on from %d at %d", stood, last)
+		}
 	}
 }
 
