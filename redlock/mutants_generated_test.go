@@ -491,7 +491,7 @@ func (g *generatedRun) execute(mutant string, tests []*generatedTest, limit time
 	cmd := exec.CommandContext(ctx, "sh", "-c", `ulimit -v 8000000; ulimit -t 120; exec "$@"`, "sh", tests[0].binary,
 		"-test.run", "^("+strings.Join(names, "|")+")$", "-test.failfast", "-test.timeout", limit.String())
 	cmd.Dir = tests[0].Room
-	cmd.Env = append(os.Environ(), "REDLOCK_TESTS=", "REDLOCK_MUTANT="+mutant)
+	cmd.Env = append(os.Environ(), "REDLOCK_TESTS=", "REDLOCK_SKIPPED=", "REDLOCK_MUTANT="+mutant)
 	cmd.Env = append(cmd.Env, env...)
 	text, err := cmd.CombinedOutput()
 	output = string(text)
