@@ -128,12 +128,12 @@ test-docker: ## the image and compose.yaml in a docker engine that it starts for
 	docker/package/engine.sh go test -count=1 -timeout 60m -run '^TestContainer' ./cmd/redlockd
 	go test -count=1 -timeout 20m -run '^TestPackageOnDebian$$' ./cmd/redlockd
 
-test-simulation: ## SEEDS=50 of the simulation, on half of the processors
-	REDLOCK_SIM_SEEDS=$(or $(SEEDS),50) nice -n 10 go test -count=1 -timeout $(if $(SEEDS),0,40m) -run '^TestSimulation$$' -v ./redlock
+test-simulation: ## SEEDS=50 of the simulation, on half of the processors: half of them are always the same, and half are drawn; from FIRST=n on, if that is given
+	REDLOCK_SIM_SEEDS=$(or $(SEEDS),50) REDLOCK_SIM_FIRST=$(or $(FIRST),half) nice -n 10 go test -count=1 -timeout $(if $(SEEDS),0,40m) -run '^TestSimulation$$' -v ./redlock
 
 soak-simulation: export REDLOCK_TESTS = release
-soak-simulation: ## SEEDS=1000 of the simulation from one on that is drawn, and how many of the marked bugs that it must find it finds in so many
-	REDLOCK_SIM_SEEDS=$(or $(SEEDS),1000) REDLOCK_SIM_FIRST=$(or $(FIRST),random) go test -count=1 -timeout 0 -run '^Test(Simulation|SoakSimulation)$$' -v ./redlock
+soak-simulation: ## SEEDS=2000 of the simulation from one on that is drawn, and which of the marked bugs that it must find it finds in HUNTS=150; into redlock/testdata/soak.txt. Hours
+	REDLOCK_SIM_REPORT=testdata/soak.txt REDLOCK_SIM_HUNTS=$(or $(HUNTS),150) REDLOCK_SIM_SEEDS=$(or $(SEEDS),2000) REDLOCK_SIM_FIRST=$(or $(FIRST),random) go test -count=1 -timeout 0 -run '^Test(Simulation|SoakSimulation)$$' -v ./redlock
 
 replay: ## the history of the simulation in the file HISTORY once more, compared line by line
 	REDLOCK_SIM_REPLAY=$(abspath $(HISTORY)) go test -count=1 -timeout 0 -run '^TestSimulation$$' -v ./redlock

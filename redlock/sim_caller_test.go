@@ -83,7 +83,7 @@ func (w *world) spawn(id int, change ...func(*Options)) *incarnation {
 	}
 	p.Client, p.opened = client, time.Now()
 	if id < simProxies {
-		p.serve(o.Logger, w.maxTTL)
+		p.serve(o.Logger, w.maxTTL, w.sizes.places)
 	}
 	w.trace.opened(p)
 	p.ahead(upTo(w.rng(2000+uint64(id)), o.ClockSkewMax*4/5)) // clocks tell nothing about the order of fences
@@ -101,7 +101,7 @@ func (f logWriter) Write(line []byte) (int, error) {
 
 // setDelay gives a path delays of its own: usually short, sometimes so long that the master is given up.
 func (w *world) setDelay(proxy, master int, path *memmaster.Link) {
-	rng := w.rng(1000 + uint64(proxy*10+master))
+	rng := w.rng(1000 + uint64(proxy*20+master))
 	base := 50*time.Microsecond + upTo(rng, ms)
 	delay := func() time.Duration { // never called twice at a time on one link
 		if rng.IntN(200) == 0 {
@@ -159,6 +159,8 @@ type caller struct {
 	conns map[int]*simConn // by the number of the proxy
 	// operates: its user is an operator.
 	operates bool
+	// uncounted: what it is granted or denied does not count among what the others are (sim_hoard_test.go).
+	uncounted bool
 }
 
 // beside is the same caller on other connections, for what it does at the same time.
@@ -218,7 +220,7 @@ func (c *caller) turn() {
 		return
 	}
 	p := w.present(rng.IntN(simProxies))
-	req := LockRequest{Resources: []string{simResources[rng.IntN(len(simResources))]}, TTL: w.maxTTL/3 + upTo(rng, w.maxTTL*2/3), Fence: rng.IntN(3) == 0}
+	req := LockRequest{Resources: []string{simResources[rng.IntN(len(simResources))]}, TTL: w.ttl(rng), Fence: rng.IntN(3) == 0}
 	if w.trace == nil && rng.IntN(6) == 0 {
 		req.Resources[0], req.TTL = SimDelayed, w.delayedTTL()
 		if rng.IntN(2) == 0 {
@@ -262,7 +264,7 @@ func (c *caller) lockAndWork(p *incarnation, req LockRequest) {
 			p = w.present(rng.IntN(simProxies))
 		}
 		if rng.IntN(2) == 0 {
-			req.TTL = w.maxTTL/3 + upTo(rng, w.maxTTL*2/3)
+			req.TTL = w.ttl(rng)
 		}
 		if rng.IntN(2) == 0 {
 			c.sleep(60 * ms)
@@ -403,8 +405,14 @@ func (c *caller) lockOn(s *simConn, req LockRequest, hold bool) (got *ledgerLeas
 			w.ledger.slotGranted(req, result)
 		}
 	}
+	if result.Held && req.Shared {
+		w.readerChanges()
+	}
 	w.count(func(t *tallies) {
 		switch {
+		case c.uncounted && result.Held:
+			t.hoarded++
+		case c.uncounted:
 		case result.Held:
 			t.granted++
 			if len(req.Resources) > 1 {
@@ -497,16 +505,21 @@ func (c *caller) checkInfo(p *incarnation, l *ledgerLease) (still bool) {
 	return true
 }
 
-func (c *caller) unlock(p *incarnation, l *ledgerLease) {
+// unlock tells whether it was answered.
+func (c *caller) unlock(p *incarnation, l *ledgerLease) (answered bool) {
 	s := c.to(p)
 	c.w.ledger.releasing(l, p)
+	if l.shared {
+		c.w.readerChanges()
+	}
 	began := time.Now()
 	v, err := s.do(append(commandFor("UNLOCK", l.resources), l.token)...)
 	result := resultOf(v, err, began)
 	c.w.ledger.released(l, p, result)
-	if result.Held {
+	if result.Held && !c.uncounted {
 		c.w.count(func(t *tallies) { t.released++ })
 	}
+	return result.Err == nil
 }
 
 func (w *world) count(f func(*tallies)) {

@@ -39,7 +39,7 @@ type clocksAxis struct {
 
 func clocksOf(p *profile, rng *rand.Rand) (c clocksAxis) {
 	if c.on = rng.IntN(2) == 0; c.on && !p.members {
-		c.maxTTL = []time.Duration{0, 2 * time.Second, 8 * time.Second, 10 * time.Minute, 24 * time.Hour}[rng.IntN(5)]
+		c.maxTTL = []time.Duration{0, 2 * time.Second, 8 * time.Second, 5 * time.Minute, 24 * time.Hour}[rng.IntN(5)]
 	}
 	return c
 }
@@ -105,7 +105,7 @@ func (n *nemesis) spared(fault string, at, machine int, p *incarnation) bool {
 			return false
 		case "kill", "close", "stale", "foreign name", "isolate", "split", "stand still", "pause", "suspend", "own rate", "reload", "stall":
 			return w.by == p
-		case "move", "rename", "roll", "betray", "betray by clock", "change", "change beside dead", "operator", "refound", "lie":
+		case "move", "rename", "roll", "betray", "betray by clock", "change", "change beside dead", "operator", "operators", "refound", "lie":
 			return true
 		}
 		return w.by == p || slices.Contains(w.machines, machine)
@@ -126,7 +126,7 @@ func (n *nemesis) watcher(machines ...int) *incarnation {
 				status := l.status()
 				l.mu.Lock()
 				defer l.mu.Unlock()
-				return status.RunID == run && status.State == MasterUp && l.guard.clock.asked > p.own.At(time.Now())-2*simHeartbeat && l.guard.clock.asked > p.own.At(n.stepped[machine])
+				return status.RunID == run && status.State == MasterUp && l.guard.clock.asked > p.own.At(time.Now())-2*n.w.sizes.heartbeat && l.guard.clock.asked > p.own.At(n.stepped[machine])
 			})
 		}
 		if !p.dead.Load() && !n.w.blind(p) && len(states) > 0 && !slices.ContainsFunc(machines, func(machine int) bool { return !sees(machine) }) {
@@ -305,9 +305,12 @@ func (c *caller) dayTurn() {
 // longest is the longest TTL that is waited for when all is over.
 func longest(p *incarnation) time.Duration { return min(p.MaxTTL(), time.Minute) }
 
+// keepsLong tells whether what is locked may outlive the simulation.
+func (w *world) keepsLong() bool { return w.clocks.on || w.longLocks() }
+
 // forgetLong removes, once all is over, what has so long a TTL, or was locked before a clock went back, that it outlives the simulation.
 func (w *world) forgetLong() {
-	if !w.clocks.on {
+	if !w.keepsLong() {
 		return
 	}
 	for _, m := range w.masters {

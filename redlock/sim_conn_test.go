@@ -33,7 +33,7 @@ type SimServer interface {
 }
 
 // NewSimServer makes a server. It is set by a file that may import package proxy.
-var NewSimServer func(engine *Client, maxTTL time.Duration, log *slog.Logger) (SimServer, error)
+var NewSimServer func(engine *Client, maxTTL time.Duration, places int, log *slog.Logger) (SimServer, error)
 
 // What the policies of the servers are for.
 const (
@@ -43,8 +43,8 @@ const (
 )
 
 // serve has the proxy serve clients.
-func (i *incarnation) serve(log *slog.Logger, maxTTL time.Duration) {
-	server, err := NewSimServer(i.Client, maxTTL, log)
+func (i *incarnation) serve(log *slog.Logger, maxTTL time.Duration, places int) {
+	server, err := NewSimServer(i.Client, maxTTL, places, log)
 	if err != nil {
 		i.s.Fatal(err)
 	}

@@ -64,6 +64,7 @@ type ledger struct {
 	unsettled map[string]time.Time
 	leases    []*ledgerLease
 	late      []*ledgerLease // those that are late, or were
+	hoarded   []string       // resources of hoarders, as they were first granted
 	record    simRecord
 	losses    int // faults so far by which a master may lose or misjudge a lock; -1: there is one all the time
 	story     []string
@@ -127,7 +128,7 @@ func (b *ledger) running(rng *rand.Rand) *ledgerLease {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var running []*ledgerLease
-	for _, r := range append(slices.Clone(simResources), simDay) {
+	for _, r := range slices.Concat(simResources, []string{simDay}, b.hoarded[:min(3, len(b.hoarded))]) {
 		for _, l := range b.listedLocked(r) {
 			if l.runs(time.Now()) {
 				running = append(running, l)
@@ -219,8 +220,10 @@ func (b *ledger) granted(c *caller, p *incarnation, req LockRequest, result Resu
 func (b *ledger) listLocked(l *ledgerLease) {
 	if l.late = !l.runs(time.Now()); l.late {
 		b.late = append(b.late, l)
+		b.w.count(func(t *tallies) { t.late++ })
 		return
 	}
+	b.listHoardedLocked(l)
 	for _, r := range l.resources {
 		for _, other := range b.listedLocked(r) {
 			if other.token != l.token || other.shared != l.shared {

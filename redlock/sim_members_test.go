@@ -179,6 +179,8 @@ func (n *nemesis) strikeMembers(fault string, at, i int, p *incarnation, d time.
 			note("the operator is killed")
 			operator.kill()
 		})
+	case "operators":
+		n.operators()
 	case "stale":
 		note("proxy %d starts with settings of before", p.id)
 		w.count(func(t *tallies) { t.stale++ })
@@ -200,6 +202,31 @@ func (n *nemesis) strikeMembers(fault string, at, i int, p *incarnation, d time.
 			path.Partition()
 			n.later(d, n.mendPath(path, p.id, at))
 		}
+	}
+}
+
+// operators has several change the members at the same time. The first is cut off in the middle, and goes on with what it knew when the others are done.
+func (n *nemesis) operators() {
+	w, rng := n.w, n.rng
+	for k := range 2 + rng.IntN(2) {
+		w.count(func(t *tallies) { t.operators++ })
+		operator := w.spawn(simProxies, w.knows)
+		n.change(operator.proxy, fmt.Sprint("operator ", k), time.Minute)
+		life := upTo(rng, 400*ms)
+		if k == 0 {
+			w.count(func(t *tallies) { t.staleOperators++ })
+			stopped := upTo(rng, 30*ms)
+			life = 300*ms + upTo(rng, time.Second)
+			for at, path := range slices.Clone(operator.paths) {
+				n.later(stopped, path.HoldRequests)
+				n.later(life, n.mendPath(path, operator.id, at))
+			}
+			life += upTo(rng, 400*ms)
+		}
+		n.later(life, func() {
+			w.ledger.note("operator %d is killed", k)
+			operator.kill()
+		})
 	}
 }
 
@@ -269,7 +296,7 @@ func (n *nemesis) refound(d time.Duration) {
 			}
 		}
 	})
-	n.later(refoundWithin+d, func() {
+	n.later(time.Second+d, func() {
 		<-ended
 		for _, i := range lost {
 			w.ledger.note("m%d is found again", i+1)
@@ -329,7 +356,9 @@ func (n *nemesis) ask(p *proxy, who string, patience time.Duration, change coord
 		}
 	}
 	n.note("%s changes the membership: %+v", who, change)
-	w.changing.Add(1)
+	if w.changing.Add(1) > 1 {
+		w.count(func(t *tallies) { t.together++ })
+	}
 	w.changes.Go(func() {
 		defer w.changing.Add(-1)
 		ctx, cancel := context.WithTimeout(context.Background(), patience)

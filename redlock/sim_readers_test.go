@@ -17,7 +17,7 @@ func (w *world) readMostly() string {
 // readTurn is a turn of a reader, or sometimes of a writer that waits for readers.
 func (c *caller) readTurn() {
 	w, rng := c.w, c.rng
-	req := LockRequest{Resources: []string{w.readMostly()}, Shared: true, TTL: w.maxTTL/3 + upTo(rng, w.maxTTL*2/3)}
+	req := LockRequest{Resources: []string{w.readMostly()}, Shared: true, TTL: w.ttl(rng)}
 	if rng.IntN(4) == 0 {
 		req.Shared, req.Wait = false, w.maxTTL
 	}
@@ -121,6 +121,23 @@ func (b *ledger) countReadersLocked(l *ledgerLease, began time.Time) {
 			}
 		}
 	})
+}
+
+// readerChanges counts a reader that comes or goes while a master is copied to.
+func (w *world) readerChanges() {
+	if w.copying() {
+		w.count(func(t *tallies) { t.readsCopied++ })
+	}
+}
+
+// copying tells whether a master is given what the others remember, as far as its proxies know.
+func (w *world) copying() bool {
+	for id := range simProxies {
+		if slices.ContainsFunc(w.present(id).Membership().Seats, func(s Seat) bool { return s.Copying != nil }) {
+			return true
+		}
+	}
+	return false
 }
 
 // checkReaders has readers come all the time through all proxies, and go without UNLOCK: nobody keeps them out at first, and a writer that waits

@@ -13,7 +13,7 @@ const (
 // slotTurn is a turn of such a caller.
 func (c *caller) slotTurn() {
 	w, rng := c.w, c.rng
-	req := LockRequest{Resources: []string{simSemaphore}, Slots: simSlots, TTL: w.maxTTL/3 + upTo(rng, w.maxTTL*2/3), Fence: rng.IntN(4) == 0}
+	req := LockRequest{Resources: []string{simSemaphore}, Slots: simSlots, TTL: w.ttl(rng), Fence: rng.IntN(4) == 0}
 	c.lockAndWork(w.present(rng.IntN(simProxies)), req)
 }
 

@@ -2,16 +2,18 @@ package redlock
 
 // Goal: whatever happens to masters, networks, clocks and proxies, no two leases of a resource are valid at the same time; and when it is
 // over, everything is as if nothing had been. Method: a simulation in virtual time. Three redlockds (proxies), each a real server of
-// package proxy over the real engine over the real go-redis, lock a few resources on five in-process masters, each over a network path of its
+// package proxy over the real engine over the real go-redis, lock a few resources on one to nine in-process masters, each over a network path of its
 // own; callers speak RESP to them over networks of their own (sim_conn_test.go); a nemesis
 // delays, holds, loses, freezes, crashes, flushes, evicts, steps clocks and kills proxies; a ledger watches (sim_ledger_test.go). When all is
-// repaired, it must soon be as if nothing had been (sim_liveness_test.go).
+// repaired, it must soon be as if nothing had been (sim_liveness_test.go). Each seed draws its sizes (sim_sizes_test.go), and at its end masters forget and
+// are lost for good (sim_finale_test.go).
 //
 // A play of a seed repeats to the byte (sim_play_test.go). A failure leaves out faults until few are left that fail, and prints the command that
 // plays it again. REDLOCK_SIM_SEED=n plays one seed, REDLOCK_SIM_FAULTS=3,17 only these of its faults, and REDLOCK_SIM_HISTORY=file keeps all that
 // happens; REDLOCK_SIM_REPLAY=file plays the history of a file again and compares. REDLOCK_SIM_SEEDS=n plays so many seeds (50 in `make test-all`)
-// from REDLOCK_SIM_FIRST=n on, usually 1, or one that is drawn if it says random, and REDLOCK_SIM_PROFILE=name of them those with this profile. Each
-// change of the code gives each seed another story; the same code has the same, so a gate is red where its author could see it.
+// from REDLOCK_SIM_FIRST=n on, usually 1, or one that is drawn if it says random; if it says half, as the gate does, half of them from 1 on and half from
+// one that is drawn. REDLOCK_SIM_PROFILE=name plays those of them with this profile. Each change of the code gives each seed another story; the same code
+// has the same, so that a failure of a seed, drawn or not, is there for everybody who plays it.
 //
 // # Track record
 //
@@ -76,7 +78,6 @@ import (
 	"cmp"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"reflect"
 	"slices"
 	"strconv"
@@ -99,6 +100,8 @@ const (
 	simFirst   = "REDLOCK_SIM_FIRST"
 	simProfile = "REDLOCK_SIM_PROFILE"
 	simReplay  = "REDLOCK_SIM_REPLAY"
+	simReport  = "REDLOCK_SIM_REPORT"  // the file that says what a soak has come to (sim_soak_test.go)
+	simHunts   = "REDLOCK_SIM_HUNTS"   // in how many seeds at most a soak looks for each marked bug
 	simBriefly = "REDLOCK_SIM_BRIEFLY" // a failure is not made shorter
 )
 
@@ -124,48 +127,123 @@ const simSeedMax = 1_000_000
 
 // simWanted is what the variables choose.
 type simWanted struct {
-	first   uint64
-	count   int
+	first   uint64 // of the consecutive seeds, or of those that are drawn
+	fixed   int    // how many are played from 1 on, before them
+	count   int    // how many in all
 	faults  []int
 	history string
 	profile string
 }
 
-func wantedSeeds(t *testing.T) (w simWanted) {
-	number := func(name string, usual uint64) uint64 {
-		text := os.Getenv(name)
+// wantedSeeds reads the variables. An error is a sentence that says what is wrong with one.
+func wantedSeeds(variable func(name string) string) (w simWanted, err error) {
+	number := func(name string, usual uint64, others string) uint64 {
+		text := variable(name)
 		if text == "" {
 			return usual
 		}
-		n, err := strconv.ParseUint(text, 10, 63)
-		if err != nil {
-			t.Fatalf("%s=%s: want a number from 0 on", name, text)
+		n, wrong := strconv.ParseUint(text, 10, 63)
+		if wrong != nil {
+			err = cmp.Or(err, fmt.Errorf("%s=%s: want a number from 0 on%s", name, text, others))
 		}
 		return n
 	}
-	first := rand.Uint64N(simSeedMax)
-	if os.Getenv(simFirst) != "random" {
-		first = number(simFirst, 1)
+	w = simWanted{count: int(number(simSeeds, 8, "")), history: variable(simHistory), profile: variable(simProfile)}
+	switch first := variable(simFirst); first {
+	case "random", "half":
+		w.first = simSeedMax/10 + rand.Uint64N(simSeedMax)
+		if first == "half" {
+			w.fixed = (w.count + 1) / 2
+		}
+	default:
+		w.first = number(simFirst, 1, ", or random, or half")
 	}
-	w = simWanted{first: first, count: int(number(simSeeds, 8)), history: os.Getenv(simHistory), profile: os.Getenv(simProfile)}
-	if os.Getenv(simSeed) != "" {
-		w.first, w.count = number(simSeed, 0), 1
+	if variable(simSeed) != "" {
+		w.first, w.fixed, w.count = number(simSeed, 0, ""), 0, 1
+	}
+	if err == nil && w.count < 1 {
+		err = fmt.Errorf("%s=%s: want how many seeds to play, 1 or more", simSeeds, variable(simSeeds))
 	}
 	if w.profile != "" && !slices.ContainsFunc(profiles, func(p profile) bool { return p.name == w.profile }) {
 		var names []string
 		for _, p := range profiles {
 			names = append(names, p.name)
 		}
-		t.Fatalf("%s=%s: there are the profiles %s", simProfile, w.profile, strings.Join(names, ", "))
+		err = cmp.Or(err, fmt.Errorf("%s=%s: there are the profiles %s", simProfile, w.profile, strings.Join(names, ", ")))
 	}
-	var err error
-	if w.faults, err = parseFaults(cmp.Or(os.Getenv(simFaults), "all")); err != nil {
-		t.Fatalf("%s=%s: %v", simFaults, os.Getenv(simFaults), err)
+	faults, wrong := parseFaults(cmp.Or(variable(simFaults), "all"))
+	if w.faults = faults; wrong != nil {
+		err = cmp.Or(err, fmt.Errorf("%s=%s: %w", simFaults, variable(simFaults), wrong))
 	}
 	if w.count > 1 && (w.faults != nil || w.history != "") {
-		t.Fatalf("%s and %s are about one seed: %s says which", simFaults, simHistory, simSeed)
+		err = cmp.Or(err, fmt.Errorf("%s and %s are about one seed: %s says which", simFaults, simHistory, simSeed))
 	}
-	return w
+	return w, err
+}
+
+// What chooses seeds is read as it is meant, and what cannot be meant is refused with a sentence.
+func TestWantedSeeds(t *testing.T) {
+	for _, tt := range []struct{ variables, want string }{
+		{"", "[1 2 3 4 5 6 7 8]"},
+		{simSeeds + "=3", "[1 2 3]"},
+		{simSeeds + "=2 " + simFirst + "=77", "[77 78]"},
+		{simSeed + "=5 " + simSeeds + "=9", "[5]"},
+		{simSeeds + "=3 " + simFirst + "=half", "[1 2 drawn]"},
+		{simSeeds + "=2 " + simFirst + "=random", "[drawn drawn]"},
+		{simSeeds + "=many", simSeeds + "=many: want a number from 0 on"},
+		{simSeeds + "=0", simSeeds + "=0: want how many seeds to play, 1 or more"},
+		{simFirst + "=-1", simFirst + "=-1: want a number from 0 on, or random, or half"},
+		{simSeed + "=one", simSeed + "=one: want a number from 0 on"},
+		{simSeed + "=1 " + simFaults + "=x", simFaults + `=x: "x" is no number of a fault: want such as 3,17, or all, or none`},
+		{simFaults + "=1", simFaults + " and " + simHistory + " are about one seed: " + simSeed + " says which"},
+	} {
+		values := map[string]string{}
+		for variable := range strings.FieldsSeq(tt.variables) {
+			name, value, _ := strings.Cut(variable, "=")
+			values[name] = value
+		}
+		w, err := wantedSeeds(func(name string) string { return values[name] })
+		got := fmt.Sprint(w.seeds())
+		if err != nil {
+			got = err.Error()
+		} else if drawn := w.first >= simSeedMax/10; drawn {
+			var all []string
+			for _, seed := range w.seeds() {
+				if seed >= simSeedMax/10 {
+					all = append(all, "drawn")
+				} else {
+					all = append(all, fmt.Sprint(seed))
+				}
+			}
+			got = fmt.Sprint(all)
+		}
+		if got != tt.want {
+			t.Errorf("%q: got %s, want %s", tt.variables, got, tt.want)
+		}
+	}
+}
+
+// seeds are those that are played, in order.
+func (w *simWanted) seeds() (all []uint64) {
+	for i := range w.count {
+		seed := w.first + uint64(i-w.fixed)
+		if i < w.fixed {
+			seed = uint64(1 + i)
+		}
+		if w.profile == "" || w.profile == profileOf(seed).name {
+			all = append(all, seed)
+		}
+	}
+	return all
+}
+
+// String says which seeds are played, and how to play them again.
+func (w *simWanted) String() string {
+	drawn := fmt.Sprintf("%d from %d on (%s=%d %s=%d plays these again)", w.count-w.fixed, w.first, simFirst, w.first, simSeeds, w.count-w.fixed)
+	if w.fixed > 0 {
+		return fmt.Sprintf("seeds: %d from 1 on, which are always the same, and %s", w.fixed, drawn)
+	}
+	return "seeds: " + drawn
 }
 
 // parseFaults reads numbers of faults with commas between them, "none", or "all", which is nil.
@@ -200,6 +278,8 @@ type tallies struct {
 	changed, moved, operators, stale, refounded                                     int
 	evictions, elsewhere, unordered, probes, forced                                 int
 	cameBack, copies, wakes                                                         int
+	hoarded, coveted, marks                                                         int
+	founded, together, staleOperators, late, readsCopied                            int
 	struck                                                                          map[string]int // faults that did something, by name
 	refused                                                                         map[string]int // errors that callers got, by their first words
 	unfair                                                                          float64        // the most grants of a caller ÷ the fewest, at the end
@@ -227,7 +307,7 @@ type world struct {
 	profile profile
 	opts    func(*Options)
 	maxTTL  time.Duration
-	stepMax time.Duration // Options.ClockStepMax
+	sizes   sizes
 	clocks  clocksAxis
 	calm    time.Duration // faults are so many times as far apart as the profile says
 	began   time.Time
@@ -260,7 +340,7 @@ const (
 	simCallers = 14
 	simLength  = 20 * time.Second
 
-	simHeartbeat    = 60 * ms
+	simHeartbeat    = 60 * ms // of most seeds
 	simShortTimeout = 20 * ms // the shorter MasterTimeout
 )
 
@@ -268,20 +348,18 @@ var simResources = []string{"r0", "r1", "r2", "r3"}
 
 func profileOf(seed uint64) profile { return profiles[int(seed)%len(profiles)] }
 
-// seatsOf is how many masters the membership is founded with: five in most seeds.
-func (p *profile) seatsOf(seed uint64) int {
-	if p.members || p.long {
-		return 5
-	}
-	return []int{5, 5, 3, 5, 1, 5}[seed/uint64(len(profiles))%6]
-}
-
 // simulate runs the world of a seed, after it was prepared.
 func simulate(t *testing.T, seed uint64, prepare ...func(*world)) {
+	profile := profileOf(seed)
+	simulateSizes(t, seed, sizesOf(seed, &profile), prepare...)
+}
+
+// simulateSizes is simulate, with other sizes than those of the seed.
+func simulateSizes(t *testing.T, seed uint64, sizes sizes, prepare ...func(*world)) {
 	t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
 		cryptotest.SetGlobalRandom(t, seed)
 		profile := profileOf(seed)
-		named := profile.seatsOf(seed)
+		named := sizes.masters
 		addresses, masters := named, make([]memmaster.Options, named)
 		if profile.members {
 			addresses, masters = named+simSpares, make([]memmaster.Options, named+simSpares+simNameless)
@@ -290,32 +368,16 @@ func simulate(t *testing.T, seed uint64, prepare ...func(*world)) {
 			masters[i].IFEQ, masters[i].DELIFEQ = seed%3 == 1 && i%2 == 0, seed%3 == 2
 		}
 		onMasters(t, masters, func(s *stage) {
-			w := &world{stage: s, seed: seed, profile: profile, began: time.Now(), tallies: tallies{struck: map[string]int{}, refused: map[string]int{}}}
+			w := &world{stage: s, seed: seed, profile: profile, sizes: sizes, began: time.Now(), tallies: tallies{struck: map[string]int{}, refused: map[string]int{}}}
 			for i := range addresses {
 				w.behind = append(w.behind, i)
 			}
 			s.named = named
-			rng := w.rng(0)
-			w.calm = []time.Duration{1, 4, 8}[rng.IntN(3)]
-			small := rng.IntN(3) == 0
-			w.maxTTL = []time.Duration{300 * ms, 600 * ms, time.Second}[rng.IntN(3)]
-			if profile.long {
-				w.maxTTL = []time.Duration{500 * ms, time.Second, 2 * time.Second}[rng.IntN(3)] // of a caller's locks
-			}
+			w.calm, w.maxTTL = sizes.calm, sizes.maxTTL
 			w.clocks = clocksOf(&profile, w.rng(4))
-			timeout := []time.Duration{simShortTimeout, 50 * ms}[rng.IntN(2)]
-			w.stepMax = 10*ms + upTo(w.rng(3), 490*ms)
 			w.opts = func(o *Options) {
-				o.MaxTTL, o.MasterTimeout, o.ConnectTimeout = w.maxTTL, timeout, 400*ms
-				if o.ClockStepMax = w.stepMax; w.trace != nil {
-					o.ClockStepMax = 10 * ms // no clock steps by less, and a larger pad hides a validity that is too long
-				}
-				o.HandoverTime = 30 * ms // TTLs are short here, too, and checkStarvation is
-				o.Heartbeat, o.ReconnectDelayMax, o.copyCount = simHeartbeat, 100*ms, 1
+				w.sizes.options(o)
 				o.ClockSkewMax = 25 * time.Second
-				if small {
-					o.MaxHold, o.FenceMarks, o.MaxWaiters, o.MaxBound, o.QueueMax = max(time.Second, 2*w.maxTTL), 2, 5, 2, 16
-				}
 				if profile.long {
 					o.MaxTTL, o.MaxHold = time.Minute, time.Hour
 				}
@@ -344,6 +406,8 @@ func simulate(t *testing.T, seed uint64, prepare ...func(*world)) {
 			}
 			if profile.long || w.clocks.long() { // else nothing would be granted before it ends
 				w.found(w.opts)
+			} else {
+				w.tallies.founded++
 			}
 			for i := range simProxies {
 				w.proxies = append(w.proxies, w.spawn(i))
@@ -362,6 +426,9 @@ func simulate(t *testing.T, seed uint64, prepare ...func(*world)) {
 				c := &caller{w: w, id: simCallers + simHolders, rng: w.rng(300)}
 				callers.Go(func() { w.operate(c) })
 			}
+			if w.sizes.hoard > 0 {
+				w.hoards(callers.Go)
+			}
 			n := newNemesis(w)
 			length := simLength
 			if w.trace != nil {
@@ -376,6 +443,7 @@ func simulate(t *testing.T, seed uint64, prepare ...func(*world)) {
 			w.trace.end()
 			probed()
 			w.aftermath()
+			w.finale()
 			for _, p := range w.spawned {
 				w.tallies.copies += int(p.Stats().Copies)
 			}
@@ -425,11 +493,11 @@ func (w *world) aftermath() {
 		}
 	}
 	w.forgetLong()
-	time.Sleep(max(2*w.maxTTL, w.maxTTL+intentLife) + w.stepMax)
+	time.Sleep(max(2*w.maxTTL, w.maxTTL+intentLife) + w.sizes.stepMax)
 	w.wantNoLocks()
-	time.Sleep(w.maxTTL + w.stepMax) // leases are remembered somewhat longer than their keys live
+	time.Sleep(w.maxTTL + w.sizes.stepMax) // leases are remembered somewhat longer than their keys live
 	for _, p := range w.proxies {
-		if st := p.Stats(); st.Waiters != 0 || st.Leases != 0 && !w.clocks.on || st.Bound != 0 { // leases of simDay last longer
+		if st := p.Stats(); st.Waiters != 0 || st.Leases != 0 && !w.keepsLong() || st.Bound != 0 { // leases of simDay and of hoarders last longer
 			w.Errorf("proxy %d at the end: %d waiters, %d leases, %d of them bound, want none", p.id, st.Waiters, st.Leases, st.Bound)
 		}
 		for _, m := range p.Masters() {
@@ -460,7 +528,7 @@ func (w *world) aftermath() {
 		}
 		p.Client.mu.Lock()
 		for name := range p.leases.entries {
-			if name != simDay || !w.clocks.on { // such a lease may have been lost, and is remembered until its validity is over
+			if !w.keepsLong() || name != simDay && !strings.HasPrefix(name, simHoard) { // such a lease may have been lost, and is remembered until its validity is over
 				w.Errorf("proxy %d at the end: remembers %s, want nothing", p.id, name)
 			}
 		}
@@ -475,6 +543,6 @@ func (w *world) aftermath() {
 	}
 	w.checkReaders()
 	// The last releases reach the masters that were not needed for the answer, and what readers have left ends.
-	time.Sleep(w.maxTTL + intentLife + w.stepMax)
+	time.Sleep(w.maxTTL + intentLife + w.sizes.stepMax)
 	w.wantNoLocks()
 }

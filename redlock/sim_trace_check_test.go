@@ -327,7 +327,8 @@ var modelRefuses = regexp.MustCompile(`[^\n]*the model refuses event[^\n]*`)
 // traceSeed runs the simulation and returns what was recorded.
 func traceSeed(t *testing.T, seed uint64, prepare ...func(*world)) (recorder *traceRecorder) {
 	debug.FreeOSMemory() // nothing collects garbage while the world goes on: inRepeatable
-	simulate(t, seed, append(prepare, func(w *world) {
+	profile := profileOf(seed)
+	simulateSizes(t, seed, plainSizes(seed, &profile), append(prepare, func(w *world) {
 		recorder = traceFrom(w)
 		w.trace = recorder
 	})...)

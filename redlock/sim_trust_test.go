@@ -236,7 +236,7 @@ func (n *nemesis) stepAll(withProxies bool) {
 			p.opts.clockFaults.Ahead.Add(int64(by))
 		}
 	}
-	time.Sleep(3 * simHeartbeat) // all that watch have seen it
+	time.Sleep(3 * w.sizes.heartbeat) // all that watch have seen it
 }
 
 // changeBesideDead has an operator change the members while as many are dead as may be, or fewer. Nothing else is about to change.

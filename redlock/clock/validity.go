@@ -42,7 +42,7 @@ func DriftOf(ttl time.Duration, d Drift) time.Duration {
 // Departure from "The Redlock algorithm", step 4 (Distributed Locks with Redis), which takes CLOCK_DRIFT
 // off the validity: many libraries do not, and a clock may step by more than a short TTL.
 func Padded(ttl time.Duration, d Drift) time.Duration {
-	padded := float64(ttl+d.StepMax+DriftConstant) / (1 - d.Factor) //mutant:ttl-not-padded //mutant:steps-not-padded
+	padded := float64(ttl+d.StepMax+DriftConstant) / (1 - d.Factor) //mutant:ttl-not-padded //mutant:steps-not-padded //mutant:the-drift-of-a-ttl-is-a-constant //mutant:the-constant-of-the-drift-is-left-out
 	return time.Duration(math.Ceil(padded/float64(time.Millisecond))) * time.Millisecond
 }
 

@@ -18,7 +18,7 @@ for i = 2, #KEYS do
   local key, at = KEYS[i], 4 * i - 6
   local kind, had, value, left = ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3]
   local done = '1'
-  if kind == '-' then
+  if kind == '-' then --mutant:only-the-first-key-of-a-batch-is-given
     done = redis.call('SET', key, value, 'PX', left, 'NX') and '1' or '0'
   else
     local held = redis.call('MGET', key)[1]

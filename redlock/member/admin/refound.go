@@ -149,7 +149,7 @@ func refounding(ctx context.Context, o member.Options) (s *survey.Masters, base,
 	if f == nil {
 		return refuse("%s: start them, or name others", why)
 	}
-	return s, base, f, refoundingTo(o, f, base, s.Survey), nil
+	return s, base, f, refoundingTo(o, f, base, s.Survey), nil //mutant:a-refounding-does-not-wait
 }
 
 // names tells whether the seats of the record are the masters that the options name.
