@@ -52,22 +52,35 @@ func (w *world) finale() {
 // brief tells whether a finale has time for the wait of a founding.
 func (w *world) brief() bool { return w.newest().MaxTTL <= finaleWaits/4 }
 
+// keptLock is a lock that is held when masters forget, or are lost.
+type keptLock struct {
+	*call
+	resource string
+}
+
 // holdSome has each proxy lock something for as long as possible.
-func (w *world) holdSome() (held []*call) {
+func (w *world) holdSome() (held []keptLock) {
+	w.finales++
 	for _, p := range w.proxies {
 		for range finaleLocks {
-			c := p.lock(one(fmt.Sprint("finale", len(held)), min(p.MaxTTL(), simStepMax)))
+			resource := fmt.Sprintf("finale%d.%d", w.finales, len(held)) // of which no key of before is left
+			ask := func() *call { return p.lock(one(resource, min(p.MaxTTL(), simStepMax))) }
+			c := ask()
+			for tries := 0; !c.Held && tries < 5; tries++ { // one of a bare quorum may be slow
+				time.Sleep(20 * ms)
+				c = ask()
+			}
 			if !c.Held {
 				w.Errorf("LOCK through proxy %d before masters are lost: got %+v, want held", p.id, c.Result)
 			}
-			held = append(held, c)
+			held = append(held, keptLock{c, resource})
 		}
 	}
 	return held
 }
 
 // excluded tries to get what is held until it ends, or for some time.
-func (w *world) excluded(held []*call, why string) {
+func (w *world) excluded(held []keptLock, why string) {
 	end, taken := time.Now().Add(finaleWatched), map[int]bool{}
 	for len(taken) < len(held) && time.Now().Before(end) {
 		for i, c := range held {
@@ -76,12 +89,12 @@ func (w *world) excluded(held []*call, why string) {
 				continue
 			}
 			p := w.proxies[(i+1)%len(w.proxies)]
-			again := p.lock(one(fmt.Sprint("finale", i), min(p.MaxTTL(), simStepMax)))
+			again := p.lock(one(c.resource, min(p.MaxTTL(), simStepMax)))
 			if taken[i] = again.Held || !time.Now().Before(c.Until); again.Held && time.Now().Before(c.Until) {
-				w.ledger.violated("when %s, finale%d was granted through proxy %d, and is held for another %v", why, i, p.id, time.Until(c.Until))
+				w.ledger.violated("when %s, %s was granted through proxy %d, and is held for another %v", why, c.resource, p.id, time.Until(c.Until))
 			}
 			if again.Held {
-				p.unlock(again.Token, fmt.Sprint("finale", i))
+				p.unlock(again.Token, c.resource)
 			}
 		}
 		time.Sleep(20 * ms)
@@ -194,6 +207,13 @@ func (w *world) addMachine() (at int) {
 	return at
 }
 
+// cutOff does something to the path of each proxy to a master.
+func (w *world) cutOff(at int, do func(*memmaster.Link)) {
+	for _, p := range w.proxies {
+		do(p.paths[at])
+	}
+}
+
 // refoundFleet loses a majority for good. An operator names those that are left, and new ones, as the fleet. He may be interrupted, and repeats the command.
 func (w *world) refoundFleet() {
 	if w.brief() {
@@ -204,10 +224,22 @@ func (w *world) refoundFleet() {
 	if len(seats) < 3 {
 		return
 	}
+	order, lost := rng.Perm(len(seats)), len(seats)-quorum.Of(len(seats))+1
+	bare := rng.IntN(4) > 0 && lost >= quorum.Of(len(seats))
+	if bare { // what is held is held by those alone that will be lost
+		for _, one := range order[lost:] {
+			w.cutOff(numberOf(seats[one].Addr), (*memmaster.Link).Partition)
+		}
+	}
 	lineage, held := w.newest().Lineage, w.holdSome()
+	if bare {
+		for _, one := range order[lost:] {
+			w.cutOff(numberOf(seats[one].Addr), func(l *memmaster.Link) { l.Cut(); l.Heal() })
+		}
+		time.Sleep(100 * ms)
+	}
 	var masters []Master
-	lost := len(seats) - quorum.Of(len(seats)) + 1
-	for k, one := range rng.Perm(len(seats)) {
+	for k, one := range order {
 		if k < lost {
 			w.ledger.note("%s is lost for good", seats[one].Addr)
 			w.masters[w.behind[numberOf(seats[one].Addr)]].Crash(false)
@@ -215,7 +247,7 @@ func (w *world) refoundFleet() {
 			masters = append(masters, Master{Name: seats[one].Name, Addr: seats[one].Addr})
 		}
 	}
-	for fresh := 1 + rng.IntN(3); fresh > 0 || len(masters) < 3 || len(masters)%2 == 0; fresh-- {
+	for fresh := []int{1, 1, 1, 2, 3}[rng.IntN(5)]; fresh > 0 || len(masters) < 3 || len(masters)%2 == 0; fresh-- {
 		masters = append(masters, Master{Addr: addrOf(w.addMachine())})
 	}
 	operator := w.stage.proxy()

@@ -327,6 +327,7 @@ type world struct {
 	spawned []*incarnation // all that ever were
 	changes sync.WaitGroup // of the membership, under way
 	walls   time.Duration  // by how much the clocks of all machines have stepped
+	finales int            // how often something was held in the finale
 
 	changing  atomic.Int32 // how many changes are under way
 	refounded atomic.Pointer[refounded]
