@@ -196,8 +196,8 @@ func (c *caller) turn() {
 		return
 	}
 	kind := rng.IntN(20)
-	if w.trace != nil && (kind < 4 || kind >= 9 && kind < 15) {
-		kind = 19 // only what the model has: no drop-in clients, no readers
+	if w.trace != nil && (kind < 4 || kind >= 9 && kind < 13 || (kind == 13 || kind == 14) && w.trace.noReaders()) {
+		kind = 19 // only what the models have: no drop-in clients, and readers in worlds of their own
 	}
 	switch kind {
 	case 0, 1, 2, 3:

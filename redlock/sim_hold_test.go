@@ -56,8 +56,8 @@ func (h *holder) turn() {
 	case 0:
 		req.Resources = []string{simResources[0], simResources[2]}
 	case 1:
-		if w.trace != nil {
-			break // the model has no readers
+		if w.trace.noReaders() {
+			break // the model of locks has none
 		}
 		req.Resources[0], req.Shared = w.readMostly(), true
 	}
@@ -170,7 +170,7 @@ func (b *ledger) kept(l *ledgerLease, p *incarnation, sent time.Time, validity t
 		b.stillLocked("KEEPALIVE", l, until)
 	}
 	if time.Now().Before(until) {
-		b.w.trace.believes(p, l.resources, l.token, until)
+		b.w.trace.believes(p, l, until)
 	}
 	b.record.add(b.w, l.caller, simStep{kind: stepExtend}, l, sent, sent)
 }

@@ -153,7 +153,7 @@ func (b *ledger) granted(c *caller, p *incarnation, req LockRequest, result Resu
 	defer b.mu.Unlock()
 	now := time.Now()
 	if now.Before(result.Until) {
-		b.w.trace.granted(p, req.Resources, result)
+		b.w.trace.granted(p, req.Resources, req.Shared, result)
 	}
 	b.noteLocked("caller %d: LOCK %v %s through %d: granted until %v, fence %d", c.id, req.Resources, short(result.Token), p.id, result.Until.Sub(b.w.began), result.Fence)
 	l := &ledgerLease{resources: req.Resources, shared: req.Shared, token: result.Token, until: result.Until, losses: losses, caller: c.id, asked: began, hash: isOwner(result.Token), changes: isOwner(result.Token)}
@@ -278,7 +278,7 @@ func (b *ledger) extended(l *ledgerLease, p *incarnation, result Result, began t
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if time.Now().Before(result.Until) {
-		b.w.trace.believes(p, l.resources, l.token, result.Until)
+		b.w.trace.believes(p, l, result.Until)
 	}
 	b.noteLocked("caller %d: EXTEND %v %s through %d: granted until %v", l.caller, l.resources, short(l.token), p.id, result.Until.Sub(b.w.began))
 	b.stillLocked("EXTEND", l, result.Until)

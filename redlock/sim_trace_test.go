@@ -57,6 +57,7 @@ type traceEvent struct {
 	record        int           // of a traceAdmit; 0: it has no vote. Of a traceDecision: the votes are of its masters
 	shown         string        // of a traceVote: what the master showed of the membership
 	counts        bool          // of a traceVote: the batch has ended with the master showing the same
+	reader        bool          // what a caller is told, or does, is about a lock that it has as a reader
 	among         int           // of a traceVote: at how many slots of a semaphore the master has looked; 0: it is no LOCK of a slot
 	fence         int64         // 0: none. In a trace its number
 	start         time.Duration // of a traceDecision: when the round began
@@ -80,6 +81,7 @@ type traceRecorder struct {
 	chosen map[string]bool
 	// unclosed are the votes of the batches whose trailers have not been executed.
 	unclosed map[net.Conn][]int
+	shared   *sharedRecorder // nil: the world has no readers
 }
 
 // tracedMaster is what the recorder knows of a master: what it showed behind the last command.
@@ -117,7 +119,7 @@ func (r *traceRecorder) opened(p *incarnation) {
 // decided: the votes of a quorum are yes.
 func (r *traceRecorder) decided(p *incarnation, d *round, v quorum.Votes) {
 	switch d.verb {
-	case verbSet, verbAcquire, verbSlot, verbReserve, verbExtend, verbCommitReplace:
+	case verbSet, verbAcquire, verbSlot, verbJoin, verbReserve, verbExtend, verbCommitReplace:
 	default:
 		return
 	}
@@ -138,6 +140,7 @@ func (r *traceRecorder) decided(p *incarnation, d *round, v quorum.Votes) {
 	}
 	for _, e.key = range d.keys {
 		r.addLocked(e)
+		r.shared.decided(r, d, v, &e)
 	}
 }
 
@@ -151,19 +154,19 @@ func (r *traceRecorder) dialed(conn net.Conn, p *incarnation) {
 }
 
 // granted: a caller was told that it holds a lock.
-func (r *traceRecorder) granted(p *incarnation, resources []string, result Result) {
-	r.caller(traceEvent{kind: traceGrant, token: result.Token, fence: result.Fence}, p, resources, result.Until)
+func (r *traceRecorder) granted(p *incarnation, resources []string, shared bool, result Result) {
+	r.caller(traceEvent{kind: traceGrant, token: result.Token, fence: result.Fence, reader: shared}, p, resources, result.Until)
 }
 
 // believes: a caller was told that it holds a lock until then. What is over already is nothing to believe in.
-func (r *traceRecorder) believes(p *incarnation, resources []string, token string, until time.Time) {
-	r.caller(traceEvent{kind: traceGrant, token: token}, p, resources, until)
+func (r *traceRecorder) believes(p *incarnation, l *ledgerLease, until time.Time) {
+	r.caller(traceEvent{kind: traceGrant, token: l.token, reader: l.shared}, p, l.resources, until)
 }
 
 // gaveUp: a caller sends UNLOCK, or has another token now.
 func (r *traceRecorder) gaveUp(l *ledgerLease) {
 	if r != nil {
-		r.caller(traceEvent{kind: traceGiveUp, token: l.token}, nil, l.resources, r.w.began)
+		r.caller(traceEvent{kind: traceGiveUp, token: l.token, reader: l.shared}, nil, l.resources, r.w.began)
 	}
 }
 
@@ -179,7 +182,7 @@ func (r *traceRecorder) lost(l *ledgerLease) {
 		r.gaveUp(l)
 		return
 	}
-	r.caller(traceEvent{kind: traceLoss, token: l.token}, nil, l.resources, r.w.began)
+	r.caller(traceEvent{kind: traceLoss, token: l.token, reader: l.shared}, nil, l.resources, r.w.began)
 }
 
 func (r *traceRecorder) caller(e traceEvent, p *incarnation, resources []string, until time.Time) {
@@ -193,6 +196,7 @@ func (r *traceRecorder) caller(e traceEvent, p *incarnation, resources []string,
 	}
 	for _, e.key = range resources {
 		r.addLocked(e)
+		r.shared.caller(r, &e)
 	}
 }
 
@@ -227,6 +231,7 @@ func (r *traceRecorder) executed(i int, e *memmaster.Executed) {
 	defer r.mu.Unlock()
 	r.membershipLocked(i, e)
 	clock := e.UnixMilli - r.w.began.UnixMilli()
+	r.shared.executed(r, i, e, clock)
 	changes := readTraced(e, func(key string) string { return r.masters[i].keys[key].token })
 	for _, key := range tracedKeys {
 		r.keyLocked(i, key, changes[key], clock, e)

@@ -54,6 +54,18 @@ func (e *Executed) ZScore(key, member string) float64 {
 	return 0
 }
 
+// ZSet returns the members of a sorted set by their scores, and when it ends, as Get does; nil if it is
+// none, or has expired.
+func (e *Executed) ZSet(key string) (scores map[string]float64, endsAt int64) {
+	if found := e.data.entries[key]; found != nil && found.kind == isZset && !e.data.expired(found) {
+		scores, endsAt = map[string]float64{}, found.expireAt
+		for name, m := range found.zset.members {
+			scores[name] = m.score
+		}
+	}
+	return scores, endsAt
+}
+
 // observe executes a client's command and tells the observer.
 func (m *Master) observe(c *client, args [][]byte) {
 	before := len(c.out)

@@ -152,17 +152,17 @@ Grant(p, a, m) ==
      /\ UNCHANGED spent
 ---------------------------------------------------------------------------------
 (* An attempt begins with its first vote. *)
-\* code: Client.beginLockLocked, Client.beginExtendLocked, writeJoin, lua/join.lua, lua/acquire.lua
+\* code: Client.beginLockLocked, Client.beginExtendLocked, writeJoin, lua/join.lua, lua/acquire.lua; trace: SharedTrace
 Begin(p, m) ==
   /\ att[p] = Idle
   /\ \E mode \in {"r", "w"} : \E t \in (IF mode = "r" THEN Readers ELSE Writers) \ (spent \cup Changing) : \E ttl \in TTLs, ext \in IF Extends THEN BOOLEAN ELSE {FALSE} :
        /\ (ext /\ MAnyMode) => Leased(t, mode)
        /\ Grant(p, [Idle EXCEPT !.token = t, !.mode = mode, !.ext = ext, !.ttl = ttl, !.left = ttl], m)
 
-\* code: writeJoin, writeAcquire, writeExtend, lua/join.lua, lua/acquire.lua, lua/extend.lua, lua/lengthen.lua
+\* code: writeJoin, writeAcquire, writeExtend, lua/join.lua, lua/acquire.lua, lua/extend.lua, lua/lengthen.lua; trace: SharedTrace
 Vote(p, m) == att[p] # Idle /\ ~att[p].failed /\ m \notin att[p].votes /\ Grant(p, att[p], m)
 
-\* code: Client.refillLocked, writeRefill, lua/join.lua, lua/acquire.lua
+\* code: Client.refillLocked, writeRefill, lua/join.lua, lua/acquire.lua; trace: SharedTrace
 Refill(p, m) ==
   LET a == att[p]
       k == key[m]
@@ -183,7 +183,7 @@ End(p) ==
 
 (* HOLD of a reader's lease: master m has the new token, which nobody has used. The client believes in the lease as it was, until it is
    answered. *)
-\* code: Client.takeover, lua/commit.lua, lua/moved.lua
+\* code: Client.takeover, lua/commit.lua, lua/moved.lua; trace: SharedTrace
 Exchange(p, m) ==
   LET a == att[p]
       k == key[m]
@@ -206,7 +206,7 @@ Quit(p) ==
   /\ att' = [att EXCEPT ![p].quit = TRUE]
   /\ UNCHANGED <<key, spent>>
 
-\* code: Client.takeBackCommitLocked, Change.undo, lua/undo.lua
+\* code: Client.takeBackCommitLocked, Change.undo, lua/undo.lua; trace: SharedTrace
 PutBack(p, m) ==
   LET a == att[p]
       k == key[m]
@@ -223,7 +223,7 @@ Fail(p) ==
   /\ att' = [att EXCEPT ![p] = [Idle EXCEPT !.token = att[p].token, !.set = att[p].set, !.failed = TRUE]]
   /\ UNCHANGED <<key, spent>>
 
-\* code: Client.takeBackLocked, lua/undo.lua, lua/leave.lua
+\* code: Client.takeBackLocked, lua/undo.lua, lua/leave.lua; trace: SharedTrace
 Undo(p, m) ==
   LET a == att[p]
   IN /\ a.failed /\ m \in a.set
@@ -232,14 +232,14 @@ Undo(p, m) ==
      /\ UNCHANGED spent
 
 (* From here on nobody counts on the token. Before HOLD answers, nobody knows the new one. *)
-\* code: Client.StartUnlock, leases.endReaders
+\* code: Client.StartUnlock, leases.endReaders; trace: SharedTrace
 Unlock(t) ==
   /\ t \in Tokens \ (spent \cup Gone(key) \cup New)
   /\ spent' = spent \cup {t} \cup ({att[q].to : q \in {x \in Proxies : att[x].token = t}} \ (Gone(key) \cup {Nobody}))
   /\ att' = [q \in Proxies |-> IF att[q].token = t THEN Idle ELSE att[q]]
   /\ UNCHANGED key
 
-\* code: writeRelease, lua/release.lua, lua/leave.lua
+\* code: writeRelease, lua/release.lua, lua/leave.lua; trace: SharedTrace
 Released(t, m) ==
   /\ t \in spent /\ key[m].life[t] > 0
   /\ key' = [key EXCEPT ![m] = Remove(@, t)]
@@ -247,7 +247,7 @@ Released(t, m) ==
   /\ UNCHANGED att
 
 (* A writer waits that readers have denied. *)
-\* code: waiting.observeLocked, writeAnnounce, lua/announce.lua
+\* code: waiting.observeLocked, writeAnnounce, lua/announce.lua; trace: SharedTrace
 Announce(m) ==
   LET k == [key[m] EXCEPT !.intent = IntentTTL]
   IN /\ IntentTTL > key[m].intent /\ In(key[m]) # {} /\ Writers # {}
@@ -255,7 +255,7 @@ Announce(m) ==
      /\ UNCHANGED <<att, spent>>
 
 (* A writer waits no more. The intent may be that of another one, who sets it again. *)
-\* code: waiting.withdrawLocked, writeWithdraw, lua/withdraw.lua
+\* code: waiting.withdrawLocked, writeWithdraw, lua/withdraw.lua; trace: SharedTrace
 Withdraw(m) ==
   /\ key[m].intent > 0
   /\ key' = [key EXCEPT ![m] = IF MWithdrawAll THEN NoKey ELSE Ended([@ EXCEPT !.intent = 0])]
