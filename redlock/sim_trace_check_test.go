@@ -42,19 +42,53 @@ func tracedSeeds(profiles []string, count int) (seeds []uint64) {
 
 // seedsToTrace is how many seeds to record: few in each `make test-all`, 1 with a mutant, or as many as is asked for.
 func seedsToTrace(t *testing.T, few, large int) int {
-	switch asked := os.Getenv(traceSeeds); {
+	t.Helper()
+	n, err := seedsOf(os.Getenv(traceSeeds), os.Getenv(modelSize), os.Getenv("REDLOCK_MUTANT") != "", few, large)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func seedsOf(asked, size string, mutant bool, few, large int) (int, error) {
+	switch {
+	case size != "" && size != "large":
+		return 0, fmt.Errorf(`%s=%q: want "large", or nothing for the small models`, modelSize, size)
 	case asked != "":
 		n, err := strconv.Atoi(asked)
 		if err != nil || n < 1 {
-			t.Fatalf("%s=%q: want how many seeds to record, 1 or more", traceSeeds, asked)
+			return 0, fmt.Errorf("%s=%q: want how many seeds to record, 1 or more", traceSeeds, asked)
 		}
-		return n
-	case os.Getenv("REDLOCK_MUTANT") != "":
-		return 1
-	case os.Getenv(modelSize) == "large":
-		return large
+		return n, nil
+	case mutant:
+		return 1, nil
+	case size == "large":
+		return large, nil
 	}
-	return few
+	return few, nil
+}
+
+// What asks for traces that there cannot be is refused in a sentence.
+func TestSeedsToTrace(t *testing.T) {
+	for _, c := range []struct {
+		asked, size string
+		mutant      bool
+		want        int
+		err         string
+	}{
+		{"", "", false, 2, ""},
+		{"", "large", false, 60, ""},
+		{"", "large", true, 1, ""},
+		{"4", "large", true, 4, ""},
+		{"0", "", false, 0, `REDLOCK_TRACE_SEEDS="0": want how many seeds to record, 1 or more`},
+		{"all", "", false, 0, `REDLOCK_TRACE_SEEDS="all": want how many seeds to record, 1 or more`},
+		{"", "huge", false, 0, `REDLOCK_MODEL="huge": want "large", or nothing for the small models`},
+	} {
+		got, err := seedsOf(c.asked, c.size, c.mutant, 2, 60)
+		if got != c.want || (err == nil) != (c.err == "") || err != nil && err.Error() != c.err {
+			t.Errorf("%+v: got %d, %v", c, got, err)
+		}
+	}
 }
 
 // TestTraceModel checks what some seeds have recorded of locks, and traces by hand, of which the model must refuse those that are wrong. It must also refuse
