@@ -690,8 +690,7 @@ var hunted = []string{
 	"a-takeover-keeps-the-token",
 	"a-reader-does-not-look-at-the-writer", "the-key-ends-with-the-first-reader",
 	"promoted-before-the-last-key", "a-lock-on-a-bare-quorum-is-not-copied",
-	// These show only at production's sizes (sim_sizes_test.go).
-	"the-drift-of-a-ttl-is-a-constant", "only-the-first-key-of-a-batch-is-given", "marks-pushed-out-without-a-floor", "a-refounding-does-not-wait",
+	"marks-pushed-out-without-a-floor", // it shows only where more marks were set than a master keeps (sim_hoard_test.go)
 }
 
 const (
