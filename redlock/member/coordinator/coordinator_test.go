@@ -58,7 +58,8 @@ type hostOfScene struct {
 	answering     int
 	wanted, inUse time.Duration
 	wantedBy      string
-	confirmed     []string
+	mu            sync.Mutex
+	confirmed     []string // guarded by mu where the coordinator runs
 	unreached     []int
 	outOfStep     string // says why m2 is; "": it is in step
 }
@@ -73,8 +74,17 @@ func (h *hostOfScene) Answering() int         { return h.answering }
 func (h *hostOfScene) Adopt(r *member.Record) { h.record = r }
 func (h *hostOfScene) Recheck()               { h.rechecks++ }
 func (h *hostOfScene) Confirm(p int, runID string, _ time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	h.confirmed = append(h.confirmed, runID)
 }
+
+func (h *hostOfScene) confirmations() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.confirmed)
+}
+
 func (h *hostOfScene) Unreached(p int, _ error)       { h.unreached = append(h.unreached, p) }
 func (h *hostOfScene) Follower() string               { return "own-0" }
 func (h *hostOfScene) FollowAnew()                    { h.anew++ }

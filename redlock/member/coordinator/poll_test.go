@@ -729,7 +729,7 @@ func TestRun(t *testing.T) {
 		}
 		time.Sleep(100 * time.Millisecond)
 		synctest.Wait()
-		looks := func() int { return len(s.host.confirmed) / 3 }
+		looks := func() int { return s.host.confirmations() / 3 }
 		before := looks()
 		time.Sleep(1400 * time.Millisecond)
 		synctest.Wait()
