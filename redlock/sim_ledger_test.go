@@ -337,6 +337,9 @@ func (b *ledger) released(l *ledgerLease, p *incarnation, result Result) {
 	// Open: while masters are slow to answer an UNLOCK, the audit of the proxy that granted may find the lock released by others, and remove what is left
 	// before the UNLOCK has come there: then that is answered that it is not held.
 	slow := time.Since(l.sent) > simShortTimeout
+	if result.Err != nil {
+		l.losses = -1 // it may be released, and a repetition may find that
+	}
 	if result.Err == nil && !result.Held && !readWrite && !slow && time.Now().Before(l.until) && b.nothingLostLocked(l) {
 		b.failLocked("UNLOCK of %v for %s of caller %d says 0 before its validity is over, and nothing has happened that can lose it", l.resources, short(l.token), l.caller)
 	}
