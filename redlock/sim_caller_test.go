@@ -99,16 +99,13 @@ func (f logWriter) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// simSlowest is by how much one of two hundred messages is slower than others, at most.
-const simSlowest = 60 * ms
-
 // setDelay gives a path delays of its own: usually short, sometimes so long that the master is given up.
 func (w *world) setDelay(proxy, master int, path *memmaster.Link) {
 	rng := w.rng(1000 + uint64(proxy*20+master))
 	base := 50*time.Microsecond + upTo(rng, ms)
 	delay := func() time.Duration { // never called twice at a time on one link
 		if rng.IntN(200) == 0 {
-			return base + upTo(rng, simSlowest)
+			return base + upTo(rng, 60*ms)
 		}
 		return base + upTo(rng, base)
 	}

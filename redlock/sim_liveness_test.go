@@ -202,9 +202,8 @@ func (w *world) checkWakes() {
 		}
 		p.finish(c)
 		w.count(func(t *tallies) { t.wakes++ })
-		within := wakeWithin + simSlowest + 5*ms // where a bare quorum goes on, all wait for its slowest message
-		if took := c.began.Add(c.took).Sub(began); !c.Held || took > within {
-			w.Errorf("proxy %d, %+v: %s: got %+v %v after it was free on a quorum, want held within %v", p.id, kind.request, m.story, c.Result, took, within)
+		if took := c.began.Add(c.took).Sub(began); !c.Held || took > wakeWithin+5*ms {
+			w.Errorf("proxy %d, %+v: %s: got %+v %v after it was free on a quorum, want held within %v", p.id, kind.request, m.story, c.Result, took, wakeWithin)
 		}
 		for at := range m.down {
 			w.thaw(at)

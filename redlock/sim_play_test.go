@@ -359,14 +359,14 @@ func (c *profileCounts) String() string {
 
 // eventFloors are how often each kind of event happens in a hundred seeds at least. Most happen about three times as often.
 var eventFloors = map[string]int{
-	"faults": 3_000, "granted": 20_000, "denied": 30_000, "noQuorum": 5_000, "extended": 25_000, "lost": 50, "released": 13_000, "repeated": 15_000, "elsewhere": 5_000,
+	"faults": 3_000, "granted": 20_000, "denied": 30_000, "noQuorum": 5_000, "extended": 25_000, "lost": 80, "released": 13_000, "repeated": 15_000, "elsewhere": 5_000,
 	"fences": 4_500, "slots": 8_000, "slotsFull": 4_500, "several": 180, "reserved": 1_200, "ordered": 350, "unordered": 100,
 	"transactions": 500, "looked": 3_000, "unblocked": 1_200, "UNBLOCKED": 500,
 	"dropIn": 2_000, "dropInLater": 2_000, "rotated": 650, "read": 700, "scripts": 60_000, "scriptsUnknown": 1_000, "counted": 1_000, "shared": 1_900,
 	"kept": 4_000, "takenOver": 400, "heldLost": 120, "reads": 2_900, "readsTogether": 1_000, "readsMoved": 120, "readsKeptOut": 1_000, "behindReaders": 240,
-	"changed": 100, "refounded": 100, "founded": 100, "moved": 100, "operators": 200, "together": 50, "staleOperators": 100, "stale": 10, "cameBack": 10, "copies": 200, "evictions": 50,
+	"changed": 100, "refounded": 100, "founded": 100, "moved": 100, "operators": 200, "together": 50, "staleOperators": 100, "stale": 50, "cameBack": 100, "copies": 200, "evictions": 50,
 	"late": 1_000, "readsCopied": 100, "hoarded": 5_000, "coveted": 10_000, "marks": 1_500, "forced": 250, "restarts": 120, "probes": 300, "wakes": 400,
-	"BUSYWAIT": 4_000, "LEAVING": 100, "ERR ttl": 4_000, "ERR the lock was first": 50, "ERR 2 locks are held": 120, "ERR max number of locks": 1_500,
+	"BUSYWAIT": 4_000, "LEAVING": 100, "ERR ttl": 4_000, "ERR the lock was first": 120, "ERR 2 locks are held": 120, "ERR max number of locks": 1_500,
 	"ERR max number of connections": 2_500,
 }
 

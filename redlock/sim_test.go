@@ -11,7 +11,7 @@ package redlock
 // A play of a seed repeats to the byte (sim_play_test.go). A failure leaves out faults until few are left that fail, and prints the command that
 // plays it again. REDLOCK_SIM_SEED=n plays one seed, REDLOCK_SIM_FAULTS=3,17 only these of its faults, and REDLOCK_SIM_HISTORY=file keeps all that
 // happens; REDLOCK_SIM_REPLAY=file plays the history of a file again and compares. REDLOCK_SIM_SEEDS=n plays so many seeds (50 in `make test-all`)
-// from REDLOCK_SIM_FIRST=n on, usually 1, or one that is drawn if it says random; if it says half, as the gate does, half of them from 1 on and half from
+// from REDLOCK_SIM_FIRST=n on, usually 1, or one that is drawn if it says random; if it says half, half of them from 1 on and half from
 // one that is drawn. REDLOCK_SIM_PROFILE=name plays those of them with this profile. Each change of the code gives each seed another story; the same code
 // has the same, so that a failure of a seed, drawn or not, is there for everybody who plays it.
 //
