@@ -22,7 +22,7 @@ const sampleSize = 200
 
 // TestMutantsSample draws with SEED, or with a seed of its own, which it prints. Mutants that only the simulation kills are left out: it takes too long.
 func TestMutantsSample(t *testing.T) {
-	redisproc.Long(t)
+	redisproc.Release(t)
 	seed := rand.Uint32()
 	if text := os.Getenv("SEED"); text != "" {
 		n, err := strconv.ParseUint(text, 10, 32)
