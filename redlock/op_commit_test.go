@@ -742,7 +742,7 @@ func TestRotationClearsTheOldValue(t *testing.T) {
 	})
 }
 
-// Nothing is kept for a master that is away of a value that was replaced there: whoever holds the same value again, through another redlockd, would lose it there when
+// Nothing is kept for a master that is away of a value that was replaced there: a caller who holds the same value again, through another redlockd, would lose it there when
 // the master comes back.
 func TestReplacedValueIsNotOwed(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {

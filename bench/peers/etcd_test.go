@@ -60,10 +60,10 @@ type etcdFault struct {
 func TestEtcdPeerScenarios(t *testing.T) {
 	trials, _ := strconv.Atoi(os.Getenv("REDLOCK_PEERS"))
 	if trials == 0 {
-		t.Skip("a benchmark: REDLOCK_PEERS is the number of trials")
+		redisproc.Skip(t, "a benchmark: REDLOCK_PEERS is the number of trials")
 	}
 	if _, err := exec.LookPath("etcd"); err != nil {
-		t.Skip("etcd (Debian's package etcd-server) is not installed: there is no control")
+		redisproc.Skip(t, "etcd (Debian's package etcd-server) is not installed: there is no control")
 	}
 	var rows []string
 	for _, row := range etcdRows {

@@ -63,7 +63,7 @@ var rows = []row{
 func TestPeerScenarios(t *testing.T) {
 	trials, _ := strconv.Atoi(os.Getenv("REDLOCK_PEERS"))
 	if trials == 0 {
-		t.Skip("a benchmark: REDLOCK_PEERS is the number of trials")
+		redisproc.Skip(t, "a benchmark: REDLOCK_PEERS is the number of trials")
 	}
 	redisproc.Need(t, "gcc")
 	shim, err := redisproc.BuildClockShim(t.TempDir())

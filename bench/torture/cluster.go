@@ -309,7 +309,7 @@ func (c *cluster) awaitLocks(ctx context.Context, atMost time.Duration) error {
 	return nil
 }
 
-// dump writes into the log who holds what, and who is connected, for whoever asks why a lock cannot be taken.
+// dump writes into the log who holds what, and who is connected, for people who ask why a lock cannot be taken.
 func (c *cluster) dump(ctx context.Context) {
 	for _, r := range c.redlockds {
 		conn := c.connect(r)

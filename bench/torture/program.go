@@ -32,7 +32,7 @@ type planted struct {
 var plants = []planted{
 	{"quorum", "two of five masters are taken for a majority",
 		edit{"redlock/quorum/quorum.go", "return masters/2 + 1 }", "return masters / 2 }"}},
-	{"token", "UNLOCK ends whatever lock is there, whoever holds it",
+	{"token", "UNLOCK ends a lock without a look at its token",
 		edit{"redlock/lua/release.lua", "all = all and held[i] == (ARGV[i + 1] or ARGV[2])", "all = all and held[i]"}},
 	{"memory", "votes of masters that may have forgotten count",
 		edit{"redlock/quorum/quorum.go", "func (v Vote) Uncounted() Vote { //mutant:votes-counted-in-quarantine\n", "func (v Vote) Uncounted() Vote {\n\tif v != Pending {\n\t\treturn v\n\t}\n"}},

@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 func canTorture(t *testing.T) {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		t.Skip("the torture takes root, for its network namespaces")
+		redisproc.Skip(t, "the torture takes root, for its network namespaces")
 	}
 	redisproc.Need(t, "redis-server", "gcc", "ip", "javac")
 	if _, err := clientCommands(languages, "../..", t.TempDir(), ""); err != nil {
@@ -79,7 +79,7 @@ func TestTortureFindsPlantedBugs(t *testing.T) {
 	}
 	canTorture(t)
 	if testing.Short() {
-		t.Skip("takes two minutes")
+		redisproc.Skip(t, "takes two minutes")
 	}
 	for _, name := range []string{"quorum", "token"} {
 		t.Run(name, func(t *testing.T) {
@@ -94,7 +94,7 @@ func TestTortureFindsPlantedBugs(t *testing.T) {
 func TestClocksOfARedlockd(t *testing.T) {
 	edits := clockEdits(goroot())
 	if len(edits) == 0 {
-		t.Skip("the clocks of a redlockd are moved on amd64 alone")
+		redisproc.Skip(t, "the clocks of a redlockd are moved on amd64 alone")
 	}
 	for _, e := range edits {
 		if _, err := e.apply("../.."); err != nil {

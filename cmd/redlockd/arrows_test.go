@@ -150,7 +150,7 @@ func TestArrows(t *testing.T) {
 // TestSkips: a test that is left out is named at the end of the gate, with the reason, so no test skips itself but by redisproc.
 func TestSkips(t *testing.T) {
 	skip := regexp.MustCompile(`\b[tb]\.Skip(f|Now)?\(`)
-	for _, root := range []string{".", "../../proxy", "../../redlock"} {
+	for _, root := range []string{".", "../../proxy", "../../redlock", "../../bench"} {
 		err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 			if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || filepath.Base(path) == "arrows_test.go" {
 				return err

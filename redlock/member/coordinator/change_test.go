@@ -232,7 +232,7 @@ func TestChangeOfAnotherOperatorIsTold(t *testing.T) {
 	}
 }
 
-// What is so already is no change, whoever has made it meanwhile. What the masters cannot be asked to choose is refused, also where it could be when
+// What is so already is no change, also where another operator has made it meanwhile. What the masters cannot be asked to choose is refused, also where it could be when
 // it was first decided.
 func TestChangeIsDecidedAgain(t *testing.T) {
 	r := votersOf(3)

@@ -152,7 +152,7 @@ func TestStartAmongRecords(t *testing.T) {
 	})
 }
 
-// Settings that name one master in another database than the membership must not join it, whoever leads there.
+// Settings that name one master in another database than the membership must not join it, also where others lead there.
 func TestStartWithAnotherDatabase(t *testing.T) {
 	onScene(t, 3, func(s *scene) {
 		s.opts.Masters[2].DB = 1
