@@ -8,8 +8,10 @@ package redlock
 //   - which of several ready cases a select takes, which of several timers of one instant comes first, in which order a map is read, and the
 //     functions of math/rand/v2: inside a bubble they draw from one source here, which begins with the process;
 //   - the seeds of the maps that a process makes before;
-//   - a goroutine is interrupted after 10 ms, a mutex whose waiter has waited for 1 ms is handed over, and every 61st turn goes to another queue:
-//     never here.
+//   - the children of a context are cancelled in the order of a map with their addresses, which depend on whatever else has allocated: here it is
+//     the order in which they began;
+//   - a goroutine is interrupted after 10 ms, others run while one is in a system call for 20 µs, a mutex whose waiter has waited for 1 ms is handed
+//     over, and every 61st turn goes to another queue: never here.
 //
 // A test binary with these changes is made by `go test -overlay`. Each is one line of the runtime.
 
@@ -37,7 +39,21 @@ const (
 		return hi ^ lo
 	}
 `
-	randBegins    = "\tmp := getg().m\n\tc := &mp.chacha8\n"
+	randBegins      = "\tmp := getg().m\n\tc := &mp.chacha8\n"
+	childrenInOrder = `func inOrder(children map[canceler]int, born int) (ordered []canceler) {
+	all := make([]canceler, born+1)
+	for child, n := range children {
+		all[n] = child
+	}
+	for _, child := range all {
+		if child != nil {
+			ordered = append(ordered, child)
+		}
+	}
+	return ordered
+}
+
+`
 	processSeeded = "globalRand.state.Init(*seed)"
 )
 
@@ -47,8 +63,13 @@ var runtimeEdits = []runtimeEdit{
 	{"runtime/rand.go", processSeeded, "*seed = [32]byte{1}\n\t" + processSeeded},
 	{"runtime/select.go", "j := cheaprandn(uint32(norder + 1))", "j := uint32(rand() % uint64(norder+1))"},
 	{"runtime/time.go", "t.rand = cheaprand()", "t.rand = uint32(rand())"},
-	{"runtime/proc.go", "const forcePreemptNS = 10 * 1000 * 1000", "const forcePreemptNS = 1 << 60"},
+	{"runtime/proc.go", "func retake(now int64) uint32 {", "func retake(now int64) uint32 {\n\tif true {\n\t\treturn 0\n\t}"},
 	{"runtime/proc.go", "pp.schedtick%61 == 0", "pp.schedtick%61 == 61"},
+	{"context/context.go", "children map[canceler]struct{} // set", "born int\n\tchildren map[canceler]int // set"},
+	{"context/context.go", "p.children = make(map[canceler]struct{})", "p.children = make(map[canceler]int)"},
+	{"context/context.go", "p.children[child] = struct{}{}", "p.born++\n\t\t\tp.children[child] = p.born"},
+	{"context/context.go", "for child := range c.children {", "for _, child := range inOrder(c.children, c.born) {"},
+	{"context/context.go", "// A cancelCtx can be canceled.", childrenInOrder + "// A cancelCtx can be canceled."},
 	{"internal/sync/mutex.go", "starvationThresholdNs = 1e6", "starvationThresholdNs = 1 << 60"},
 }
 
