@@ -317,7 +317,10 @@ func (b *ledger) releasing(l *ledgerLease, p *incarnation) {
 	if time.Now().After(l.until) {
 		l.losses = -1 // it may have ended before it is released
 	}
-	l.over, l.sent = true, time.Now()
+	l.over = true
+	if l.sent.IsZero() { // a repetition does not move it: the first one may have released it
+		l.sent = time.Now()
+	}
 	for _, r := range l.resources { // a LOCK of the same token that was answered too late is a lease of its own
 		for _, other := range b.listedLocked(r) {
 			if other.token == l.token {

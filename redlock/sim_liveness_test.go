@@ -40,13 +40,15 @@ func (w *world) probe() (check func()) {
 		running.Go(func() {
 			lineage := p.Membership().Lineage
 			var longest time.Duration // the wait of a membership, which a founding may have lengthened
-			for !c.done.Load() || errors.Is(c.Err, ErrTooManyWaiters) {
+			for {
 				longest = max(longest, p.fleet.view.Load().wait)
-				time.Sleep(10 * ms)
-				if c.done.Load() && errors.Is(c.Err, ErrTooManyWaiters) {
+				if done := c.done.Load(); done && !errors.Is(c.Err, ErrTooManyWaiters) && !(errors.Is(c.Err, ErrNoQuorum) && time.Since(c.began) <= longest) {
+					break
+				} else if done {
 					c = &call{began: c.began}
 					ask()
 				}
+				time.Sleep(10 * ms)
 			}
 			w.count(func(t *tallies) { t.probes++ })
 			longest = max(longest, p.fleet.view.Load().wait)

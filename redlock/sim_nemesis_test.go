@@ -468,7 +468,7 @@ func (n *nemesis) freeze(i int, d time.Duration) {
 }
 
 // evict has the memory of a master be full, which may evict then. It begins with that when every proxy has had a heartbeat since: what a master evicts
-// before is a caveat of doc.go.
+// before is a caveat of doc.go. Healed before that, it has evicted nothing.
 func (n *nemesis) evict(i int, d time.Duration) {
 	w, m := n.w, n.w.masters[i]
 	set := func(maxmemory, policy string) {
@@ -477,10 +477,11 @@ func (n *nemesis) evict(i int, d time.Duration) {
 	}
 	n.note("m%d may evict keys, and does so in %v for %v", i+1, evictAfter, d)
 	n.evicts[i] = true
+	told := time.Now()
 	set("1", "volatile-lru")
 	for t := time.Duration(0); t < d; t += 30 * ms {
 		n.later(evictAfter+t, func() {
-			if m.Evict(func(string) bool { return n.rng.IntN(2) == 0 }) {
+			if time.Since(told) >= evictAfter && m.Evict(func(string) bool { return n.rng.IntN(2) == 0 }) {
 				w.ledger.lossy()
 				w.count(func(t *tallies) { t.evictions++ })
 			}
