@@ -96,6 +96,12 @@ func (f *fleet) start(l *lane) {
 	f.running.Go(l.keepSubscribed)
 }
 
+// heartbeat is the pause between two looks at a master: Options.Heartbeat, and less where a wait is short.
+// A clock that nobody has read for a wait is not trusted any more.
+func (f *fleet) heartbeat() time.Duration {
+	return min(f.opts.Heartbeat, f.view.Load().wait/3) //mutant:a-clock-is-read-once-in-a-long-heartbeat
+}
+
 // set makes the view the one in force.
 func (f *fleet) set(v *view) {
 	f.view.Store(v)

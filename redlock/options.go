@@ -82,7 +82,8 @@ type Options struct {
 	ClockStepMax time.Duration
 	// Heartbeat is the pause between two looks at a master: at its role and memory policy, and, where
 	// no batch has done so meanwhile, at its clock and what it shows of the membership. Default 250 ms:
-	// an idle master has four small commands per second. No setting.
+	// an idle master has four small commands per second. It is a third of a wait at most, where MaxTTL and
+	// ClockStepMax are so short. No setting.
 	Heartbeat time.Duration
 	// MinTTL and MaxTTL bound what a caller may ask for. Default 20 ms (1 s in the command redlockd) and
 	// 5 min. MaxTTL is that of the first membership; later the membership counts (Client.MaxTTL). How long a

@@ -306,3 +306,20 @@ func TestShortLivedProxiesBesideAWrongClock(t *testing.T) {
 		})
 	}
 }
+
+// Locks so short that a fleet's wait is shorter than a heartbeat: each master's clock is read often enough all the same, and votes go on.
+func TestWaitIsShorterThanAHeartbeat(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.start(func(o *Options) { o.MaxTTL, o.MasterTimeout, o.ClockStepMax = 60*ms, 20*ms, 10*ms })
+		p.allUp()
+		if whole := p.opts.Heartbeat; p.wait() >= whole {
+			s.Fatalf("the wait is %v, want less than a heartbeat (%v)", p.wait(), whole)
+		}
+		for round := range 200 {
+			time.Sleep(70 * ms)
+			if got := p.states(); got != "uuuuu" {
+				s.Fatalf("at look %d the masters are %q, want all up", round, got)
+			}
+		}
+	})
+}
