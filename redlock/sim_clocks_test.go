@@ -191,9 +191,10 @@ func (n *nemesis) bare() (machine int, by time.Duration) {
 	return holders[n.rng.IntN(len(holders))], by
 }
 
-// remember tells whether a quorum of masters other than this one votes and remembers, and no clock of theirs was touched lately.
+// remember tells whether a quorum of masters other than this one votes and remembers, none of them is about to evict keys, and no clock of theirs was
+// touched lately.
 func (n *nemesis) remember(machine int) bool {
-	return n.quorumOf(func(k int) bool { return k != machine && time.Since(n.stepped[k]) >= 3*time.Second })
+	return n.quorumOf(func(k int) bool { return k != machine && !n.evicts[k] && time.Since(n.stepped[k]) >= 3*time.Second })
 }
 
 func (n *nemesis) strikeClocks(fault string, machine int, p *incarnation, d time.Duration) {

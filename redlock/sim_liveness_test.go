@@ -194,7 +194,7 @@ func (w *world) checkWakes() {
 				free--
 			}
 		}
-		began := time.Now()
+		began, version, within := time.Now(), p.Membership().Version, wakeWithin
 		for _, at := range m.drawn() {
 			if free < majority && !m.down[at] && slices.Contains(holders, at) {
 				w.do(at, "DEL", kind.keys[len(kind.keys)-1])
@@ -204,8 +204,11 @@ func (w *world) checkWakes() {
 		}
 		p.finish(c)
 		w.count(func(t *tallies) { t.wakes++ })
-		if took := c.began.Add(c.took).Sub(began); !c.Held || took > wakeWithin+5*ms {
-			w.Errorf("proxy %d, %+v: %s: got %+v %v after it was free on a quorum, want held within %v", p.id, kind.request, m.story, c.Result, took, wakeWithin)
+		if p.Membership().Version != version { // while it changes, no vote counts
+			within += member.StepTimeout
+		}
+		if took := c.began.Add(c.took).Sub(began); !c.Held || took > within+5*ms {
+			w.Errorf("proxy %d, %+v: %s: got %+v %v after it was free on a quorum, want held within %v", p.id, kind.request, m.story, c.Result, took, within)
 		}
 		for at := range m.down {
 			w.thaw(at)
