@@ -237,9 +237,11 @@ func (i *incarnation) subscribed() bool {
 	return !slices.ContainsFunc(i.fleet.view.Load().masters, func(l *lane) bool { return l.invalidationsID.Load() == 0 })
 }
 
-// checkStarvation has callers of all proxies lock one resource over and over.
+// checkStarvation has callers of all proxies lock one resource over and over, for so many turns of theirs that one more or less does not matter.
 func (w *world) checkStarvation() {
-	const each, length, patience = 3, 2 * time.Second, 5 * time.Second
+	const each, turns, patience = 3, 24, 5 * time.Second
+	turn := w.proxies[0].opts.HandoverTime
+	length, hold := max(2*time.Second, turns*turn), max(ms, turn/30)
 	resource := simResources[2]
 	for _, p := range w.proxies {
 		for at, path := range p.paths {
@@ -271,7 +273,7 @@ func (w *world) checkStarvation() {
 					return
 				}
 				grants[i]++
-				time.Sleep(ms)
+				time.Sleep(hold)
 				u := &call{}
 				p.StartUnlock(&u.Op, []string{resource}, c.Token, u)
 				for !u.done.Load() {
