@@ -24,6 +24,8 @@ const (
 	liveWithin = time.Second
 	// headRounds are the attempts that a waiter alone makes at most behind the release.
 	headRounds = 1
+	// simWaitMost bounds the waits of a membership that a simulation sees out. Where they are longer, a quorum remembers (clocksAxis.long).
+	simWaitMost = 3 * time.Minute
 	// starveFactor is how many times as often as the unluckiest caller the luckiest one may be granted a lock that all want all the time, where all proxies
 	// are as near to the masters as each other. Those of one proxy take turns. For one that is farther away: TestClientThatIsFartherAwayIsNotStarved.
 	starveFactor = 3
@@ -42,7 +44,7 @@ func (w *world) probe() (check func()) {
 			var longest time.Duration // the wait of a membership, which a founding may have lengthened
 			for {
 				longest = max(longest, p.fleet.view.Load().wait)
-				if done := c.done.Load(); done && !errors.Is(c.Err, ErrTooManyWaiters) && !(errors.Is(c.Err, ErrNoQuorum) && time.Since(c.began) <= longest) {
+				if done := c.done.Load(); done && !errors.Is(c.Err, ErrTooManyWaiters) && !(errors.Is(c.Err, ErrNoQuorum) && time.Since(c.began) <= min(longest, simWaitMost)) {
 					break
 				} else if done {
 					c = &call{began: c.began}

@@ -112,28 +112,33 @@ func (s *Survey) Prevailing() *Record {
 const BelongsElsewhere = "it belongs to another fleet"
 
 // Fleet is what a client without a record is led to by the masters that its settings name: the fleet
-// that more than half of those show that have answered. A master that shows nothing counts for the
-// fleet that has a seat at its address. The fleet is "" where nobody shows anything. Where masters show
-// fleets, and none of them is the one of more than half, wrong says who belongs where.
+// that more than half of those belong to. A master that shows nothing, or is silent, belongs to the fleet
+// that has a seat at its address. A silent one that has none may belong to any. The fleet is "" where
+// nobody shows anything. Where masters show fleets, and none of them is the one of more than half, wrong
+// says who belongs where.
 func (s *Survey) Fleet(o Options) (fleet, wrong string) {
-	members, answered := make(map[string][]string), 0
+	members := make(map[string][]string)
+	var silent []string
 	for _, f := range s.Reports {
-		if f.OK() {
-			answered++
-			of := s.fleetOf(f, o)
+		if of := s.fleetOf(f, o); of == "" && !f.OK() {
+			silent = append(silent, f.Master.Addr)
+		} else {
 			members[of] = append(members[of], f.Master.Addr)
 		}
 	}
-	if len(members[""]) == answered {
+	if len(members[""])+len(silent) == len(s.Reports) {
 		return "", ""
 	}
 	for of, addrs := range members {
-		if of != "" && 2*len(addrs) > answered { //mutant:a-minority-leads-to-another-fleet
+		if of != "" && 2*len(addrs) > len(s.Reports) { //mutant:a-minority-leads-to-another-fleet
 			return of, ""
 		}
 	}
-	return "", "the masters that the settings name lead to no fleet: more than half of those that answer would have to belong to one, and they belong: " + s.WhoBelongs(members) +
-		": name the masters of one fleet, as `redlockd members` prints them there; if a fleet is gone, run FLUSHALL on what is left of it"
+	wrong = "the masters that the settings name lead to no fleet: more than half of them would have to belong to one, and they belong: " + s.WhoBelongs(members)
+	if len(silent) > 0 {
+		wrong += "; without an answer: " + strings.Join(silent, ", ")
+	}
+	return "", wrong + ": name the masters of one fleet, as `redlockd members` prints them there; if a fleet is gone, run FLUSHALL on what is left of it"
 }
 
 // fleetOf names the fleet that a master leads to; "": none.

@@ -334,7 +334,7 @@ func away(places ...int) func(s *Survey) {
 	}
 }
 
-// A list of masters leads to the fleet of more than half of those that answer, or nowhere.
+// A list of masters leads to the fleet to which more than half of them belong, or nowhere. Silence is no vote for any.
 func TestFleetOfAList(t *testing.T) {
 	own := votersRecord(5)
 	other := own.Changed(func(r *Record) {
@@ -372,8 +372,13 @@ func TestFleetOfAList(t *testing.T) {
 		{"all are new", []func(s *Survey){forgot(nil, all...)}, "", ""},
 		{"one is of another fleet", []func(s *Survey){showing(other, 0)}, ours, ""},
 		{"three are of another fleet", []func(s *Survey){showing(other, 0, 1, 2)}, theirs, ""},
-		{"two are of another fleet, one is not reached", []func(s *Survey){showing(other, 0, 1), away(2)}, "", "m0, m1 to fleet fedcba98 (s0, s1, s2, s3, s4)"},
-		{"one of two is of another fleet", []func(s *Survey){showing(other, 0), away(1, 2, 3)}, "", "m4 to fleet 01234567 (m0, m1, m2, m3, m4)"},
+		{"two are of another fleet, and one is silent that has a seat", []func(s *Survey){showing(other, 0, 1), away(2)}, ours, ""},
+		{"two are of another fleet, and one is silent that has none", []func(s *Survey){showing(other, 0, 1), elsewhere(2), away(2)}, "",
+			"m0, m1 to fleet fedcba98 (s0, s1, s2, s3, s4); without an answer: new2: name"},
+		{"one of two is of another fleet, and the others have seats", []func(s *Survey){showing(other, 0), away(1, 2, 3)}, ours, ""},
+		{"one is of another fleet, and the others are silent", []func(s *Survey){showing(other, 0), away(1, 2, 3, 4)}, "", "; without an answer: m1, m2, m3, m4: name"},
+		{"two of five are of one fleet, and the others are silent that have no seat", []func(s *Survey){elsewhere(0, 1, 2), away(0, 1, 2)}, "", "without an answer: new0, new1, new2"},
+		{"nobody answers", []func(s *Survey){away(all...)}, "", ""},
 		{"one is reached", []func(s *Survey){away(0, 1, 2, 3)}, ours, ""},
 		{"four have forgotten, and one leads to their seats", []func(s *Survey){forgot(nil, 0, 1, 2, 3)}, ours, ""},
 		{"four have forgotten, and the one that led to their seats is not reached", []func(s *Survey){forgot(nil, 0, 1, 2, 3), away(4)}, "", ""},
