@@ -293,10 +293,11 @@ func (t *trouble) settle() {
 			t.Logf("%s: %s", t.story, t.proxies[0].states())
 		}
 	}()
-	t.until("masters that go on vote", func() bool {
+	t.until("masters that go on vote, and will for a while", func() bool {
 		for _, p := range t.proxies {
+			lanes := p.fleet.view.Load().masters
 			for i, state := range p.states() {
-				if !t.down[t.members[i]] && state != 'u' {
+				if !t.down[t.members[i]] && (state != 'u' || lanes[i].unconfirmedIn(2*wakeWithin)) {
 					return false
 				}
 			}
@@ -304,6 +305,13 @@ func (t *trouble) settle() {
 		return true
 	})
 	t.proxies[0].align()
+}
+
+// unconfirmedIn tells whether the vote of a master counts no more after so long, or a third of that for which it counts, unless a new connection reaches it.
+func (l *lane) unconfirmedIn(ahead time.Duration) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.guard.unconfirmed(l.fleet.own.At(time.Now())+min(ahead, l.guard.recheckWithin/3)) > 0
 }
 
 // A hundred such stories for each kind.
