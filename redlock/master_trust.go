@@ -284,7 +284,9 @@ func (l *lane) trustClock(said clockStatements, beat int64) {
 	l.mu.Unlock()
 	if !k.good && !k.inStep && k.agrees {
 		for _, other := range stale {
-			other.requestHeartbeat()
+			if other.clockView().asked < k.last.Sent { // else two lanes could ask each other without end
+				other.requestHeartbeat()
+			}
 		}
 	}
 	for _, other := range f.view.Load().masters {
