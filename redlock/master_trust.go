@@ -55,6 +55,9 @@ type trusting struct {
 	// statedGain is what it has gained, if that was no pause.
 	stated     int64
 	statedGain time.Duration
+	// witnessed: stepped has once been true of the gain that this client has seen. The masters that have
+	// shown it may step later.
+	witnessed bool
 	// activity is clockStatements.activity of the last heartbeat, and activeAt when it was first read.
 	activity string
 	activeAt time.Duration
@@ -256,7 +259,7 @@ func (l *lane) trustClock(said clockStatements, beat int64) {
 	if !k.good {
 		nobody, stale = f.nobodyWatches(l)
 	}
-	stepped := f.stepped(l, 1)
+	stepped := k.witnessed || f.stepped(l, 1) //mutant:a-witness-that-steps-has-shown-nothing
 	l.mu.Lock()
 	k.agrees, k.copiedBeat = agreeing.Has(l.index), l.guard.beat
 	if k.trust(said, l.guard.memory, nobody, agreeing == 0, enough, now, f.own, f.drift, wait) {
@@ -267,6 +270,7 @@ func (l *lane) trustClock(said clockStatements, beat int64) {
 			l.heartbeatDue = true //mutant:what-is-known-is-told-a-heartbeat-later
 		}
 	}
+	k.witnessed = stepped && k.gained > 0
 	k.took, k.offset = k.last.Received-k.last.Sent, (k.last.Offset.Low+k.last.Offset.High)/2-f.own.Wall(now)
 	k.copied, k.vouched = k.ring, k.inStep
 	if !k.inStep {

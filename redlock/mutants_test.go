@@ -406,6 +406,7 @@ var mutants = []mutant{
 	{"a-floor-for-another-record", script(`shows() ~= ARGV[1]`, `false`), "TestAdmitFloor"},
 	{"a-floor-is-lowered", script(`tonumber(redis.call('GET', KEYS[2]) or 0) < tonumber(ARGV[2])`, `true`), "TestAdmitFloor"},
 	{"a-record-that-nobody-can-change", never, "TestRecordThatNobodyCouldChange"},
+	{"a-witness-that-steps-has-shown-nothing", replace(`k.witnessed ||`, `k.witnessed && !MUTANT ||`), "TestNewClientAfterTheWitnessesStepped"},
 	{"a-clock-is-read-once-in-a-long-heartbeat", replace(`wait/3`, `wait/3*pick[time.Duration](MUTANT, 1000, 1)`), "TestWaitIsShorterThanAHeartbeat"},
 	{"no-heartbeats-after-a-removal", when(`COND && len(lanes) >= len(c.opts.Masters)`), "TestHeartbeatsGoOnAfterARemoval"},
 	{"a-proxy-that-is-behind-vetoes", never, "TestProxyThatIsBehindVetoesNothing"},

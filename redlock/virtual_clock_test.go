@@ -403,6 +403,25 @@ func TestNewClientAfterAMajoritySteps(t *testing.T) {
 	}
 }
 
+// First a majority of the clocks steps, and then the others, which had shown that it was no pause: they showed it. A client that starts then grants
+// nothing that another one holds.
+func TestNewClientAfterTheWitnessesStepped(t *testing.T) {
+	for _, after := range []time.Duration{0, 300 * ms, 600 * ms, 2 * time.Second} {
+		inVirtualTime(t, 5, func(s *stage) {
+			o := func(o *Options) { o.ClockSkewMax, o.MaxTTL, o.ClockStepMax = 25*time.Second, 8*time.Second, 500*ms }
+			p, _ := s.open(o), s.open(o)
+			time.Sleep(10 * time.Second)
+			held := p.lock(one("r", 7*time.Second))
+			held.want(s, "LOCK", "held", 0)
+			s.stepClocks(8*time.Second, 0, 1, 2)
+			time.Sleep(600 * ms)
+			s.stepClocks(8*time.Second, 3, 4)
+			time.Sleep(after)
+			s.nobodyElse(held, "r", s.start(o))
+		})
+	}
+}
+
 // A master whose memory is full keeps nothing of what a client says. The client says it again, five times with each heartbeat at most.
 func TestFullMasterIsNotAskedAgainAndAgain(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
