@@ -385,7 +385,7 @@ func TestFleetOfAList(t *testing.T) {
 		{"three have forgotten whose addresses are of seats of two fleets", []func(s *Survey){forgot(nil, 0, 1, 2), showing(rival, 4)}, "", "m0, m1, m2 to none; m3 to fleet"},
 		{"all have forgotten, and some know what they were", []func(s *Survey){forgot(nil, 0, 1, 2), forgot(own, 3, 4)}, ours, ""},
 		{"all have forgotten, and know what they were", []func(s *Survey){forgot(own, all...)}, ours, ""},
-		{"four are new, and one is of another fleet", []func(s *Survey){elsewhere(0, 1, 2, 3)}, "", "new0, new1, new2, new3 to none; m4 to fleet"},
+		{"four are new, and one is of another fleet", []func(s *Survey){elsewhere(0, 1, 2, 3)}, "", "new0, new1, new2, new3 to none; m4 to fleet 01234567 (m0, m1, m2, m3, m4): name the masters"},
 	} {
 		s := surveyOf(own)
 		for _, find := range tc.find {
