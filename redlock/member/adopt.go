@@ -111,11 +111,12 @@ func (s *Survey) Prevailing() *Record {
 // BelongsElsewhere is why a master cannot be a member that shows a record of another fleet.
 const BelongsElsewhere = "it belongs to another fleet"
 
-// Fleet is what a client without a record is led to by the masters that its settings name: the fleet
-// that more than half of those belong to. A master that shows nothing, or is silent, belongs to the fleet
-// that has a seat at its address. A silent one that has none may belong to any. The fleet is "" where
-// nobody shows anything. Where masters show fleets, and none of them is the one of more than half, wrong
-// says who belongs where.
+// Fleet is what a client without a record is led to by the masters that its settings name: the fleet to
+// which more than half of those belong that are known to belong anywhere. A master that shows nothing, or
+// is silent, belongs to the fleet that has a seat at its address, and a silent one to the fleet that has
+// replaced it there. Any other that is silent may belong to any, so one master alone leads to no fleet
+// beside others that are silent. The fleet is "" where nobody shows anything. Where masters show fleets,
+// and lead to none, wrong says who belongs where.
 func (s *Survey) Fleet(o Options) (fleet, wrong string) {
 	members := make(map[string][]string)
 	var silent []string
@@ -126,15 +127,16 @@ func (s *Survey) Fleet(o Options) (fleet, wrong string) {
 			members[of] = append(members[of], f.Master.Addr)
 		}
 	}
-	if len(members[""])+len(silent) == len(s.Reports) {
+	known := len(s.Reports) - len(silent)
+	if len(members[""]) == known {
 		return "", ""
 	}
 	for of, addrs := range members {
-		if of != "" && 2*len(addrs) > len(s.Reports) { //mutant:a-minority-leads-to-another-fleet
+		if of != "" && 2*len(addrs) > known && (len(addrs) > 1 || 2 > len(s.Reports)) { //mutant:a-minority-leads-to-another-fleet
 			return of, ""
 		}
 	}
-	wrong = "the masters that the settings name lead to no fleet: more than half of them would have to belong to one, and they belong: " + s.WhoBelongs(members)
+	wrong = "the masters that the settings name lead to no fleet: more than half of them, and more than one, would have to belong to one, and they belong: " + s.WhoBelongs(members)
 	if len(silent) > 0 {
 		wrong += "; without an answer: " + strings.Join(silent, ", ")
 	}
@@ -153,7 +155,8 @@ func (s *Survey) fleetOf(f *Report, o Options) string {
 			continue
 		}
 		for one := range r.EachSeat() {
-			if o.MasterAt(one.Name, one.Addr).Addr == f.Master.Addr {
+			// A seat without a name of its own is called by the address that it had first.
+			if o.MasterAt(one.Name, one.Addr).Addr == f.Master.Addr || !f.OK() && one.Name == f.Master.Addr {
 				if of != "" && of != r.Fleet() {
 					return ""
 				}

@@ -334,7 +334,7 @@ func away(places ...int) func(s *Survey) {
 	}
 }
 
-// A list of masters leads to the fleet to which more than half of them belong, or nowhere. Silence is no vote for any.
+// A list of masters leads to the fleet to which more than half of them belong that are known to belong anywhere, or nowhere. One alone speaks for no fleet.
 func TestFleetOfAList(t *testing.T) {
 	own := votersRecord(5)
 	other := own.Changed(func(r *Record) {
@@ -360,6 +360,17 @@ func TestFleetOfAList(t *testing.T) {
 			}
 		}
 	}
+	replaced := func(r *Record, places ...int) func(s *Survey) { // seats that are called as the masters were that they had first
+		return func(s *Survey) {
+			now := r.Changed(func(r *Record) {
+				for _, i := range places {
+					r.Seats[i].Name, r.Seats[i].Addr = fmt.Sprint("old", i), fmt.Sprint("new", i)
+					s.Reports[i].Master.Addr = fmt.Sprint("old", i)
+				}
+			})
+			showing(now, 4)(s)
+		}
+	}
 	ours, theirs := ourLineage[:FleetLen], otherLineage[:FleetLen]
 	all := []int{0, 1, 2, 3, 4}
 	for _, tc := range []struct {
@@ -377,7 +388,10 @@ func TestFleetOfAList(t *testing.T) {
 			"m0, m1 to fleet fedcba98 (s0, s1, s2, s3, s4); without an answer: new2: name"},
 		{"one of two is of another fleet, and the others have seats", []func(s *Survey){showing(other, 0), away(1, 2, 3)}, ours, ""},
 		{"one is of another fleet, and the others are silent", []func(s *Survey){showing(other, 0), away(1, 2, 3, 4)}, "", "; without an answer: m1, m2, m3, m4: name"},
-		{"two of five are of one fleet, and the others are silent that have no seat", []func(s *Survey){elsewhere(0, 1, 2), away(0, 1, 2)}, "", "without an answer: new0, new1, new2"},
+		{"two of five are of one fleet, and the others are silent that have no seat", []func(s *Survey){elsewhere(0, 1, 2), away(0, 1, 2)}, ours, ""},
+		{"one of five is of a fleet, and the others are silent that have no seat", []func(s *Survey){elsewhere(0, 1, 2, 3), away(0, 1, 2, 3)}, "", "without an answer: new0, new1, new2, new3"},
+		{"one is reached, and the others were replaced", []func(s *Survey){replaced(own, 0, 1, 2, 3), away(0, 1, 2, 3)}, ours, ""},
+		{"one is reached, and new masters are where the replaced ones were", []func(s *Survey){replaced(own, 0, 1, 2, 3), forgot(nil, 0, 1, 2, 3)}, "", "m4 to fleet"},
 		{"nobody answers", []func(s *Survey){away(all...)}, "", ""},
 		{"one is reached", []func(s *Survey){away(0, 1, 2, 3)}, ours, ""},
 		{"four have forgotten, and one leads to their seats", []func(s *Survey){forgot(nil, 0, 1, 2, 3)}, ours, ""},

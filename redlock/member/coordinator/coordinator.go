@@ -309,14 +309,15 @@ func (m *Coordinator) follow(ctx context.Context, s *member.Survey) (next *membe
 // here leads to it. The masters that those records name are asked, for the settings, or the record that
 // this client has seen last, may be older than the membership.
 //
-// A client that has a record keeps to its fleet as long as one master shows that. Where all have
-// forgotten it, and another client has founded another one with them, this client follows.
+// A client that has a record keeps to its fleet as long as one master shows that, or half of them show no
+// other one: those that are silent may still remember. Where all have forgotten it, and another client
+// has founded another one with them, this client follows.
 func (m *Coordinator) join(ctx context.Context, s *member.Survey) (best *member.Record, wrong string) {
 	o, own, most := m.opts, m.record, 0
 	fleet, wrong := s.Fleet(o)
 	leads := s.Settled()
 	var match func(r *member.Record) bool
-	if own != nil && (fleet == "" || s.Shows(own.Fleet())) { //mutant:a-client-leaves-its-fleet
+	if own != nil && (fleet == "" || s.Shows(own.Fleet()) || 2*s.Count(func(f *member.Report) bool { return f.ShownID().Fleet() == fleet }) <= len(s.Reports)) { //mutant:a-client-leaves-its-fleet
 		match = func(r *member.Record) bool { return r.Follows(own) }
 		named := survey.Ask(ctx, o.Places(), survey.Patience{Enough: len(o.Masters)}, o)
 		leads = append(leads, named.Settled()...)
