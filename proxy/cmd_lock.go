@@ -168,7 +168,7 @@ func cmdLOCK(s *session, c *call) error {
 func (l *lockCall) startInTurn() {
 	req := *l.request
 	if req.Wait > 0 {
-		req.Wait = max(0, req.Wait-time.Duration(l.s.server.now()-l.since).Truncate(time.Millisecond))
+		req.Waited = time.Duration(l.s.server.now() - l.since)
 	}
 	l.startLock(&l.op, req, l)
 	if l.request.Wait > 0 {

@@ -148,7 +148,7 @@ func TestNativeCommandsRefuse(t *testing.T) {
 		{"MLOCK 1 a 1h", "ERR ttl of 3600000 ms is above the most, 300000 ms (max_ttl)"},
 		{"MEXTEND 1 a t 1h", "ERR ttl of 3600000 ms is above the most, 300000 ms (max_ttl)"},
 		{"LOCK a 1s WAIT 0s", "ERR WAIT of 0 ms is below the least, 1 ms; leave it out to not wait"},
-		{"LOCK a 1s WAIT 2h", "ERR WAIT of 7"},
+		{"LOCK a 1s WAIT 2h", "ERR WAIT of 7200000 is outside 0 … 3600000 ms (max_wait)"},
 		{"LOCK a 0", "ERR ttl of 0 ms is below the least, 20 ms (min_ttl): ask for more, or lower min_ttl in [locks]"},
 		{"LOCK a -1", "ERR ttl of -1 ms is below the least, 20 ms (min_ttl): ask for more, or lower min_ttl in [locks]"},
 		{"LOCK a 9", "ERR ttl of 9 ms is below the least, 20 ms (min_ttl): did you mean 9s? If not, ask for more, or lower min_ttl in [locks]"},

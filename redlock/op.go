@@ -44,6 +44,8 @@ type LockRequest struct {
 	// is missing. Zero: do not wait. A LOCK of several resources is granted in bounded time too,
 	// see wait_reserve.go.
 	Wait time.Duration
+	// Waited is how much of Wait is over when the operation is started. If nothing is left, it does not wait.
+	Waited time.Duration
 }
 
 // Result is what is known at the end of an operation.

@@ -28,7 +28,7 @@ type Op struct {
 	keys    []string
 	token   string
 	ttl     time.Duration // that is asked for, without the Delay, and that a held lock is renewed to
-	wait    time.Duration // LockRequest.Wait
+	wait    time.Duration // LockRequest.Wait, less LockRequest.Waited
 	arrived time.Duration // when it came, on clock.Own (LOCK, commit)
 	rounds  uint32        // rounds of acquisition so far. Guarded by Client.mu
 	stale   int16         // rounds of the present attempt whose fence was too low
@@ -58,7 +58,7 @@ type Op struct {
 func (c *Client) StartLock(op *Op, req LockRequest, to Completer) {
 	err := c.bounds.checkLock(op, &req)
 	if err == nil {
-		op.keys, op.ttl, op.wait, op.fenced = req.Resources, req.TTL, req.Wait, req.Fence || c.opts.FenceAlways
+		op.keys, op.ttl, op.wait, op.fenced = req.Resources, req.TTL, max(0, req.Wait-req.Waited), req.Fence || c.opts.FenceAlways
 		op.token, op.callerToken = req.Token, req.Token != ""
 		op.setKind(&req)
 		op.holder, op.release, op.Note = req.Holder, req.Release, cmp.Or(req.Note, op.Note)

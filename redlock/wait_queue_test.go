@@ -543,3 +543,25 @@ func TestQueueMaxShedsAcquisitionsOnly(t *testing.T) {
 		}
 	})
 }
+
+// What is over of a wait when its LOCK is started is not waited for again. The limit is for the whole of it.
+func TestWaitThatIsPartlyOver(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		p.lock(one("r", time.Minute)).want(s, "LOCK", "held", 0)
+		for _, tt := range []struct{ wait, waited, took time.Duration }{
+			{time.Second, 0, time.Second}, {time.Second, 700 * ms, 300 * ms}, {time.Second, time.Second, 0}, {time.Second, time.Hour, 0},
+		} {
+			req := one("r", time.Minute).waits(tt.wait)
+			req.Waited = tt.waited
+			if c := p.lock(req); c.Err != nil || c.Held || (c.took-tt.took).Abs() > 5*ms {
+				s.Errorf("WAIT %v of which %v are over: got %+v after %v, want denied after %v", tt.wait, tt.waited, c.Result, c.took, tt.took)
+			}
+		}
+		req := one("r", time.Minute).waits(2 * time.Hour)
+		req.Waited = 90 * time.Minute
+		if c := p.lock(req); c.Err == nil || !strings.Contains(c.Err.Error(), "WAIT of 7200000 is outside") {
+			s.Errorf("WAIT of 2 h of which the half is over: got %+v, want that it is too long", c.Result)
+		}
+	})
+}
