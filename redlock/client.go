@@ -124,11 +124,11 @@ func (c *Client) watch() {
 			c.ceiling.giveUp(&d)
 			// One lane after the other. A lane sends its heartbeat when nothing is in flight, and takes no vote
 			// meanwhile; so a quorum goes on. The number of lanes changes with the membership.
-			round := c.fleet.heartbeat()
-			if longAgo := now.Add(-round); last.Before(longAgo) {
+			heartbeat := c.fleet.heartbeat()
+			if longAgo := now.Add(-heartbeat); last.Before(longAgo) {
 				last = longAgo
 			}
-			for pause := round / time.Duration(len(lanes)); now.Sub(last) >= pause; last = last.Add(pause) { //mutant:no-heartbeats-after-a-removal
+			for pause := heartbeat / time.Duration(len(lanes)); now.Sub(last) >= pause; last = last.Add(pause) { //mutant:no-heartbeats-after-a-removal
 				heartbeats++
 				lanes[heartbeats%len(lanes)].requestHeartbeat()
 				if heartbeats%len(lanes) == 0 {

@@ -415,6 +415,7 @@ var mutants = []mutant{
 	{"a-minority-leads-to-another-fleet", without(2), "TestFleetOfAList"},
 	{"a-start-is-judged-by-the-first-answers", never, "TestFarMastersOfTheSettings"},
 	{"a-client-leaves-its-fleet", without(2, 2), "TestMajorityOfAnotherFleet"},
+	{"silence-leads-to-another-fleet", without(2, 3), "TestSilenceLeadsToNoOtherFleet"},
 	{"who-is-behind-counts-as-silent", never, "TestOneMasterInventsAChange"},
 	{"a-child-that-cannot-have-been-chosen-is-taken-over", without(1), "TestStepBesideWhoKnowsTheChild"},
 	{"a-step-moves-several-seats", never, "TestStepsAreRefused"},

@@ -339,7 +339,7 @@ func (b *ledger) released(l *ledgerLease, p *incarnation, result Result) {
 	readWrite := l.shared && l.hash
 	// Open: while masters are slow to answer an UNLOCK, the audit of the proxy that granted may find the lock released by others, and remove what is left
 	// before the UNLOCK has come there: then that is answered that it is not held.
-	slow := time.Since(l.sent) > simShortTimeout/2
+	slow := time.Since(l.sent) > simShortTimeout
 	if result.Err != nil {
 		l.losses = -1 // it may be released, and a repetition may find that
 	}

@@ -42,11 +42,13 @@ func (w *world) probe() (check func()) {
 		running.Go(func() {
 			lineage := p.Membership().Lineage
 			var longest time.Duration // the wait of a membership, which a founding may have lengthened
-			for {
+			// again tells whether the LOCK ended for want of room, or its WAIT while the masters' wait ran.
+			again := func() bool {
+				return errors.Is(c.Err, ErrTooManyWaiters) || errors.Is(c.Err, ErrNoQuorum) && time.Since(c.began) <= min(longest, simWaitMost)
+			}
+			for !c.done.Load() || again() {
 				longest = max(longest, p.fleet.view.Load().wait)
-				if done := c.done.Load(); done && !errors.Is(c.Err, ErrTooManyWaiters) && !(errors.Is(c.Err, ErrNoQuorum) && time.Since(c.began) <= min(longest, simWaitMost)) {
-					break
-				} else if done {
+				if c.done.Load() {
 					c = &call{began: c.began}
 					ask()
 				}

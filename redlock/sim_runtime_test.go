@@ -13,7 +13,7 @@ package redlock
 //   - a goroutine is interrupted after 10 ms, others run while one is in a system call for 20 µs, a mutex whose waiter has waited for 1 ms is handed
 //     over, and every 61st turn goes to another queue: never here.
 //
-// A test binary with these changes is made by `go test -overlay`. Each is one line of the runtime.
+// A test binary with these changes is made by `go test -overlay`. Each edits one line of Go's library.
 
 import (
 	"encoding/json"

@@ -18,9 +18,9 @@ import (
 // A wrong guess costs votes, and no lock: a vote counts only where the master shows the record of the
 // round.
 
-// Shows tells whether some master shows a record of the fleet.
-func (s *Survey) Shows(fleet string) bool {
-	return slices.ContainsFunc(s.Reports, func(f *Report) bool { return f.ShownID().Fleet() == fleet })
+// Showing is how many masters show a record of the fleet.
+func (s *Survey) Showing(fleet string) int {
+	return s.Count(func(f *Report) bool { return f.ShownID().Fleet() == fleet })
 }
 
 // Acceptors are the memories that r lists, as far as they stand at it: those choose its child, and some
@@ -112,11 +112,11 @@ func (s *Survey) Prevailing() *Record {
 const BelongsElsewhere = "it belongs to another fleet"
 
 // Fleet is what a client without a record is led to by the masters that its settings name: the fleet to
-// which more than half of those belong that are known to belong anywhere. A master that shows nothing, or
-// is silent, belongs to the fleet that has a seat at its address, and a silent one to the fleet that has
+// which more than half of those belong that answer, or have a seat. A master that shows nothing, or is
+// silent, belongs to the fleet that has a seat at its address, and a silent one to the fleet that has
 // replaced it there. Any other that is silent may belong to any, so one master alone leads to no fleet
-// beside others that are silent. The fleet is "" where nobody shows anything. Where masters show fleets,
-// and lead to none, wrong says who belongs where.
+// beside such. The fleet is "" where nobody shows anything. Where masters show fleets, and lead to none,
+// wrong says who belongs where.
 func (s *Survey) Fleet(o Options) (fleet, wrong string) {
 	members := make(map[string][]string)
 	var silent []string
@@ -132,11 +132,11 @@ func (s *Survey) Fleet(o Options) (fleet, wrong string) {
 		return "", ""
 	}
 	for of, addrs := range members {
-		if of != "" && 2*len(addrs) > known && (len(addrs) > 1 || 2 > len(s.Reports)) { //mutant:a-minority-leads-to-another-fleet
+		if of != "" && 2*len(addrs) > known && (len(addrs) > 1 || len(silent) == 0) { //mutant:a-minority-leads-to-another-fleet
 			return of, ""
 		}
 	}
-	wrong = "the masters that the settings name lead to no fleet: more than half of them, and more than one, would have to belong to one, and they belong: " + s.WhoBelongs(members)
+	wrong = "the masters that the settings name lead to no fleet: more than half of those that answer, and more than one where others are silent, would have to belong to one, and they belong: " + s.WhoBelongs(members)
 	if len(silent) > 0 {
 		wrong += "; without an answer: " + strings.Join(silent, ", ")
 	}

@@ -334,7 +334,7 @@ func away(places ...int) func(s *Survey) {
 	}
 }
 
-// A list of masters leads to the fleet to which more than half of them belong that are known to belong anywhere, or nowhere. One alone speaks for no fleet.
+// A list of masters leads to the fleet to which more than half of those belong that answer, or have a seat, or nowhere. One alone speaks for none.
 func TestFleetOfAList(t *testing.T) {
 	own := votersRecord(5)
 	other := own.Changed(func(r *Record) {

@@ -317,7 +317,7 @@ func (m *Coordinator) join(ctx context.Context, s *member.Survey) (best *member.
 	fleet, wrong := s.Fleet(o)
 	leads := s.Settled()
 	var match func(r *member.Record) bool
-	if own != nil && (fleet == "" || s.Shows(own.Fleet()) || 2*s.Count(func(f *member.Report) bool { return f.ShownID().Fleet() == fleet }) <= len(s.Reports)) { //mutant:a-client-leaves-its-fleet
+	if own != nil && (fleet == "" || s.Showing(own.Fleet()) > 0 || 2*s.Showing(fleet) <= len(s.Reports)) { //mutant:a-client-leaves-its-fleet //mutant:silence-leads-to-another-fleet
 		match = func(r *member.Record) bool { return r.Follows(own) }
 		named := survey.Ask(ctx, o.Places(), survey.Patience{Enough: len(o.Masters)}, o)
 		leads = append(leads, named.Settled()...)
