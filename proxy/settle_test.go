@@ -187,7 +187,9 @@ func TestChangeOfADeadServerIsMade(t *testing.T) {
 		time.Sleep(time.Second)
 		srv.frozen([]int{0, 1, 2}, 300*time.Millisecond, func() {
 			a.send("EVAL", rLockScript, "1", "k", "30000", "A")
-			time.Sleep(20 * time.Millisecond)
+			for began := time.Now(); srv.shown("k") != "aaabb" && time.Since(began) < settleWithin; {
+				time.Sleep(time.Millisecond) // a master may be at a heartbeat
+			}
 			srv.die()
 		})
 		srv.onMaster(2, "DEL", "k").is(":1")
@@ -197,7 +199,9 @@ func TestChangeOfADeadServerIsMade(t *testing.T) {
 		began := time.Now()
 		for time.Since(began) < settleWithin && b.rLock("A").text != "$nil" {
 		}
-		if got := srv.shown("k"); time.Since(began) > settleWithin || strings.Count(got, "a") < 3 {
+		got := srv.shown("k")
+		most := max(strings.Count(got, "a"), strings.Count(got, "b"), strings.Count(got, "c")) // the first master may be one of those that have yet to get it
+		if time.Since(began) > settleWithin || most < 3 {
 			t.Errorf("masters hold %s after %v, want one value on a quorum within %v", got, time.Since(began), settleWithin)
 		}
 		for i, want := range []string{":0", ":0", ":1"} {
