@@ -116,24 +116,30 @@ func (n *nemesis) spared(fault string, at, machine int, p *incarnation) bool {
 func (n *nemesis) watcher(machines ...int) *incarnation {
 	for _, id := range n.rng.Perm(simProxies) {
 		p := n.w.present(id)
-		lanes, states := p.fleet.view.Load().masters, p.states()
-		sees := func(machine int) bool {
-			if n.down[machine] || n.cold[machine] || n.evicts[machine] {
-				return false
-			}
-			run := conn.ParseInfo(outside(n.w, n.w.masters[machine], "INFO", "server").(string))["run_id"]
-			return slices.ContainsFunc(lanes, func(l *lane) bool {
-				status := l.status()
-				l.mu.Lock()
-				defer l.mu.Unlock()
-				return status.RunID == run && status.State == MasterUp && l.guard.clock.asked > p.own.At(time.Now())-2*n.w.sizes.heartbeat && l.guard.clock.asked > p.own.At(n.stepped[machine])
-			})
-		}
-		if !p.dead.Load() && !n.w.blind(p) && len(states) > 0 && !slices.ContainsFunc(machines, func(machine int) bool { return !sees(machine) }) {
+		if n.w.sees(p) && !slices.ContainsFunc(machines, func(machine int) bool { return !n.counts(p, machine) }) {
 			return p
 		}
 	}
 	return nil
+}
+
+// counts tells whether a proxy counts the votes of a machine, and has read its clock lately.
+func (n *nemesis) counts(p *incarnation, machine int) bool {
+	if n.down[machine] || n.cold[machine] || n.evicts[machine] {
+		return false
+	}
+	run := conn.ParseInfo(outside(n.w, n.w.masters[machine], "INFO", "server").(string))["run_id"]
+	return slices.ContainsFunc(p.fleet.view.Load().masters, func(l *lane) bool {
+		status := l.status()
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return status.RunID == run && status.State == MasterUp && l.guard.clock.asked > p.own.At(time.Now())-2*n.w.sizes.heartbeat && l.guard.clock.asked > p.own.At(n.stepped[machine])
+	})
+}
+
+// sees tells whether a proxy goes on, and its clock did.
+func (w *world) sees(p *incarnation) bool {
+	return !p.dead.Load() && !w.blind(p) && len(p.states()) > 0
 }
 
 // blind tells whether the clock of a proxy stands still, or may have while a lock ran that it still holds: how long that is valid it cannot know.
@@ -191,10 +197,16 @@ func (n *nemesis) bare() (machine int, by time.Duration) {
 	return holders[n.rng.IntN(len(holders))], by
 }
 
-// remember tells whether a quorum of masters other than this one votes and remembers, none of them is about to evict keys, and no clock of theirs was
-// touched lately.
+// remember tells whether a quorum of masters other than this one votes and remembers, some proxy counts all these votes, none of them is about to evict
+// keys, and no clock of theirs was touched lately.
 func (n *nemesis) remember(machine int) bool {
-	return n.quorumOf(func(k int) bool { return k != machine && !n.evicts[k] && time.Since(n.stepped[k]) >= 3*time.Second })
+	for id := range simProxies {
+		p := n.w.present(id)
+		if n.w.sees(p) && n.quorumOf(func(k int) bool { return k != machine && n.counts(p, k) && time.Since(n.stepped[k]) >= 3*time.Second }) {
+			return true
+		}
+	}
+	return false
 }
 
 func (n *nemesis) strikeClocks(fault string, machine int, p *incarnation, d time.Duration) {

@@ -213,11 +213,6 @@ func (n *nemesis) flush(i int) {
 	outside(n.w, n.w.masters[i], "FLUSHALL")
 }
 
-// enoughRemember tells whether a quorum of the masters votes and remembers without this one.
-func (n *nemesis) enoughRemember(without int) bool {
-	return n.quorumOf(func(k int) bool { return k != without && !n.evicts[k] })
-}
-
 // quorumOf tells whether a quorum of the masters votes, remembers, and matches.
 func (n *nemesis) quorumOf(matches func(machine int) bool) bool {
 	w, count := n.w, 0
@@ -317,7 +312,7 @@ func (n *nemesis) inflict(fault string) {
 			n.flush(i)
 		}
 	case "evict":
-		if !n.cold[i] && !n.down[i] && !n.evicts[i] && (!w.clocks.long() || n.enoughRemember(i)) {
+		if !n.cold[i] && !n.down[i] && !n.evicts[i] && (!w.clocks.long() || n.remember(i)) {
 			n.evict(i, d)
 		}
 	case "crash", "crash with data":
@@ -326,7 +321,7 @@ func (n *nemesis) inflict(fault string) {
 		}
 	case "come back":
 		// A master forgets while a quorum of the others remembers, often a second one while the first is copied to.
-		if n.down[i] || n.cold[i] || !n.enoughRemember(i) {
+		if n.down[i] || n.cold[i] || !n.remember(i) {
 			return
 		}
 		w.count(func(t *tallies) { t.cameBack++ })
