@@ -233,9 +233,9 @@ func (n *nemesis) strikeClocks(fault string, machine int, p *incarnation, d time
 		p.blind.Store(int64(time.Since(w.began) + 2*by + w.maxTTL))
 		w.ledger.lossy()
 		f.StandsAt.Store(int64(p.fleet.own.At(time.Now())))
-		n.later(by, func() { // it never goes back
+		n.later(by, func() { // it goes on where it stands, also if all is repaired earlier, or the machine was suspended meanwhile
 			w.ledger.lossy()
-			f.StoodStill.Add(int64(by))
+			f.StoodStill.Store(int64(time.Since(p.fleet.own.Zero)) - f.StandsAt.Load())
 			f.StandsAt.Store(0)
 		})
 	case "newcomer":
