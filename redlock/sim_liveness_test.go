@@ -113,8 +113,8 @@ func (w *world) checkSettles() {
 		for _, m := range stopped {
 			w.masters[m].Thaw()
 		}
-		// What is not released stays for more than twice as long: masters keep keys for half a second more than their TTL.
-		thawed, within := time.Now(), 4*p.opts.MasterTimeout
+		// What is not released stays for longer: masters keep keys for half a second more than their TTL.
+		thawed, within := time.Now(), 400*ms
 		for !ask(b, q) && time.Since(thawed) <= within {
 			time.Sleep(5 * ms)
 		}
