@@ -95,9 +95,12 @@ type watch struct {
 	until    time.Time
 }
 
-// spared tells whether a fault would end what a proxy watches.
+// spared tells whether a fault would end what a proxy watches. Where no wait ends within a simulation, the last proxy that counts a quorum is spared, too.
 func (n *nemesis) spared(fault string, at, machine int, p *incarnation) bool {
 	now := time.Now()
+	if n.w.clocks.long() && slices.Contains([]string{"kill", "close", "stand still", "pause", "suspend", "own rate"}, fault) && !n.quorumCounts(p, -1) {
+		return true
+	}
 	n.watches = slices.DeleteFunc(n.watches, func(w watch) bool { return now.After(w.until) })
 	return slices.ContainsFunc(n.watches, func(w watch) bool {
 		switch fault {
@@ -199,10 +202,13 @@ func (n *nemesis) bare() (machine int, by time.Duration) {
 
 // remember tells whether a quorum of masters other than this one votes and remembers, some proxy counts all these votes, none of them is about to evict
 // keys, and no clock of theirs was touched lately.
-func (n *nemesis) remember(machine int) bool {
+func (n *nemesis) remember(machine int) bool { return n.quorumCounts(nil, machine) }
+
+// quorumCounts tells whether remember is true by a proxy other than that one.
+func (n *nemesis) quorumCounts(without *incarnation, machine int) bool {
 	for id := range simProxies {
 		p := n.w.present(id)
-		if n.w.sees(p) && n.quorumOf(func(k int) bool { return k != machine && n.counts(p, k) && time.Since(n.stepped[k]) >= 3*time.Second }) {
+		if p != without && n.w.sees(p) && n.quorumOf(func(k int) bool { return k != machine && n.counts(p, k) && time.Since(n.stepped[k]) >= 3*time.Second }) {
 			return true
 		}
 	}

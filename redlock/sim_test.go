@@ -376,6 +376,9 @@ func simulateSizes(t *testing.T, seed uint64, sizes sizes, prepare ...func(*worl
 			s.named = named
 			w.calm, w.maxTTL = sizes.calm, sizes.maxTTL
 			w.clocks = clocksOf(&profile, w.rng(4))
+			if profile.long || w.clocks.long() { // by far most of such a play would be heartbeats
+				w.sizes.heartbeat = 0
+			}
 			w.opts = func(o *Options) {
 				w.sizes.options(o)
 				o.ClockSkewMax = 25 * time.Second
@@ -454,7 +457,8 @@ func simulateSizes(t *testing.T, seed uint64, sizes sizes, prepare ...func(*worl
 	})
 }
 
-// keepCeiling raises the ceiling as far as it goes, and keeps it there: what follows is measured in round trips.
+// keepCeiling raises the ceiling as far as it goes, and keeps it there: what follows is measured in round trips. Behind a proxy that was killed that takes
+// half a minute.
 func (w *world) keepCeiling() {
 	for _, p := range w.proxies {
 		p.Client.mu.Lock()
@@ -500,6 +504,7 @@ func (w *world) aftermath() {
 	w.forgetLong()
 	time.Sleep(max(2*w.maxTTL, w.maxTTL+intentLife) + w.sizes.stepMax)
 	w.wantNoLocks()
+	w.keepCeiling()
 	time.Sleep(w.maxTTL + w.sizes.stepMax) // leases are remembered somewhat longer than their keys live
 	for _, p := range w.proxies {
 		if st := p.Stats(); st.Waiters != 0 || st.Leases != 0 && !w.keepsLong() || st.Bound != 0 { // leases of simDay and of hoarders last longer
@@ -539,7 +544,6 @@ func (w *world) aftermath() {
 		}
 		p.Client.mu.Unlock()
 	}
-	w.keepCeiling()
 	w.checkHead()
 	w.checkWakes()
 	w.checkSettles()
