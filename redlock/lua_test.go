@@ -8,6 +8,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"regexp"
 	"slices"
 	"strconv"
@@ -521,11 +522,23 @@ func TestFullMasterSaysThatSomebodyMayWatch(t *testing.T) {
 	if said := watch(); said != (clockStatements{first: 30, watched: true}) {
 		t.Errorf("without room: got %+v", said)
 	}
-	for _, reply := range []any{nil, []any{int64(-1), "", int64(0)}, []any{"x", nil, 1.5, int64(7), nil}, []any{int64(1) << 62, "7", int64(1), "a\nb", int64(0)}} {
+	for _, tt := range []struct {
+		reply any
+		want  clockStatements
+	}{
+		{nil, clockStatements{first: 30, watched: true}},
+		{[]any{int64(-1), "", int64(0)}, clockStatements{first: 30, watched: true}},
+		{[]any{int64(-1), "", int64(0), "", int64(1), int64(1)}, clockStatements{first: 30, watched: true}},
+		{[]any{"x", nil, 1.5, int64(7), nil}, clockStatements{first: 30, watched: true}},
+		{[]any{int64(0), "", int64(0), "", int64(1)}, clockStatements{covered: true, first: 30, stored: true}},
+		{[]any{int64(-1), "", int64(0), "", int64(-1)}, clockStatements{first: 30}},
+		{[]any{int64(5), "7", int64(1), "a", int64(1)}, clockStatements{covered: true, first: 30, gain: 5 * time.Microsecond, activity: "7", requested: true, padding: "a", stored: true}},
+		{[]any{int64(1) << 62, "7", int64(1), "a\nb", int64(0)}, clockStatements{covered: true, first: 30, gain: math.MaxInt64 / 1000 * time.Microsecond, watched: true, activity: "7", requested: true, padding: "a?b"}},
+	} {
 		cmd := redis.NewCmd(ctx)
-		cmd.SetVal(reply)
-		if said := readStatements(cmd, 30); !said.watched || said.gain < 0 || strings.Contains(said.padding, "\n") {
-			t.Errorf("%v: got %+v", reply, said)
+		cmd.SetVal(tt.reply)
+		if said := readStatements(cmd, 30); said != tt.want {
+			t.Errorf("%v: got %+v, want %+v", tt.reply, said, tt.want)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -671,6 +672,141 @@ func TestGainThatIsTooMuchTogether(t *testing.T) {
 			t.Errorf("given its locks: %v: got in step %v, a watch that goes on %v, from beat %d; want in step %v, none", given, k.inStep, k.fresh.Begun, k.first, given)
 		}
 	}
+	// What a standstill of ours has left is no gain to others. A gain of the clock is, which leaves nothing to go on with.
+	for _, tt := range []struct {
+		what string
+		said clockStatements
+		want bool
+	}{
+		{"of a clock that gained much", clockStatements{covered: true, first: 7, gain: drift.StepMax - clock.Noise, watched: true}, true},
+		{"of a clock that gained too much", clockStatements{covered: true, first: 7, gain: drift.StepMax - clock.Noise + 1, watched: true}, false},
+		{"of an earlier beat", clockStatements{covered: true, first: 6, gain: 200 * ms, watched: true}, false},
+		{"of none", clockStatements{first: 7, gain: 200 * ms, watched: true}, false},
+	} {
+		k := clockGuard{last: clock.ReadingOf(began+ms, began+ms, began+401*ms)}
+		k.fresh.Add(clock.ReadingOf(began, began, began), 0, wait)
+		k.fresh.Add(k.last, 0, wait)
+		k.first = 7
+		if again := k.trust(tt.said, "m", false, false, true, now, own, drift, wait); again != tt.want || k.fresh.Begun == tt.want || (k.first == 0) != tt.want || k.inStep {
+			t.Errorf("a statement %s: got a watch that begins anew %v, want %v: %+v", tt.what, again, tt.want, k)
+		}
+	}
+}
+
+// A first reading begins the watch, and the beat that was counted behind it is the one that others are asked about.
+func TestWatchBegins(t *testing.T) {
+	_, _, drift := guardStage()
+	front := clock.ReadingOf(time.Second, time.Second, time.Hour)
+	for _, tt := range []struct {
+		what   string
+		change func(k *clockGuard)
+		begun  bool
+		first  int64
+	}{
+		{"nothing was read", func(k *clockGuard) {}, true, 9},
+		{"nothing was read since a gain", func(k *clockGuard) { k.first = 7 }, true, 9},
+		{"it was read, and no beat counted", func(k *clockGuard) { k.fresh.Add(front, 0, time.Minute) }, true, 9},
+		{"it was read", func(k *clockGuard) { k.fresh.Add(front, 0, time.Minute); k.first = 7 }, true, 7},
+		{"it is in step", func(k *clockGuard) { k.inStep = true }, false, 0},
+		{"it is our own", func(k *clockGuard) { k.same = true }, false, 0},
+	} {
+		var k clockGuard
+		tt.change(&k)
+		if k.begin(front, 9, drift, time.Minute); k.fresh.Begun != tt.begun || k.first != tt.first {
+			t.Errorf("%s: got a watch %v, from beat %d; want %v, %d", tt.what, k.fresh.Begun, k.first, tt.begun, tt.first)
+		}
+	}
+}
+
+// What a heartbeat states of the clock, and what it requests.
+func TestWhatAHeartbeatStates(t *testing.T) {
+	l := standing(t, newMemMaster(t)).lane
+	k, pad := &l.guard.clock, paddingOf(l.fleet.drift)
+	for _, tt := range []struct {
+		what                 string
+		leaving, inStep      bool
+		stated               int64
+		gain                 time.Duration
+		first                int64
+		wantStated, wantGain int64
+		wantFirst            int64
+	}{
+		{what: "in step", inStep: true, stated: 9, gain: 1500 * time.Nanosecond, first: 7, wantStated: 9, wantGain: 2},
+		{what: "in step, and has not gained", inStep: true, stated: 9, wantStated: 9},
+		{what: "not in step", gain: 3 * time.Microsecond, first: 7, wantGain: 3, wantFirst: 7},
+		{what: "not watched", wantFirst: -1},
+		{what: "leaving", leaving: true, inStep: true, stated: 9, first: 7, wantStated: -1},
+	} {
+		k.inStep, k.stated, k.statedGain, k.first = tt.inStep, tt.stated, tt.gain, tt.first
+		args, first := l.watchArgs(tt.leaving)
+		if want := []any{l.fleet.id, tt.wantStated, tt.wantGain, tt.wantFirst, pad, time.Minute.Milliseconds()}; !reflect.DeepEqual(args, want) || first != tt.wantFirst {
+			t.Errorf("%s: got %v, %d, want %v", tt.what, args, first, want)
+		}
+	}
+	l.fleet.opts.Heartbeat = time.Hour
+	if args, _ := l.watchArgs(false); args[5] != (2 * time.Hour).Milliseconds() {
+		t.Errorf("a heartbeat of an hour: a statement is deleted after %v ms, want two hours", args[5])
+	}
+}
+
+// What another client states is heard for two heartbeats behind its last change, and for as long as the answers take. Since when the clock was read is
+// known of a watch only.
+func TestStatementGoesStale(t *testing.T) {
+	l := standing(t, newMemMaster(t)).lane
+	k, f := &l.guard.clock, l.fleet
+	f.opts.Heartbeat = time.Hour
+	for _, tt := range []struct {
+		what          string
+		before, now   string
+		age           time.Duration
+		inStep, begun bool
+		unknown       bool // whether somebody watches, because the memory is full
+		watched       bool
+	}{
+		{what: "new", now: "1", age: 9 * time.Hour, inStep: true, begun: true, watched: true},
+		{what: "another one", before: "1", now: "2", age: 9 * time.Hour, begun: true, watched: true},
+		{what: "of a moment ago", before: "1", now: "1", age: 4*time.Hour - time.Minute, watched: true},
+		{what: "stale", before: "1", now: "1", age: 4*time.Hour + time.Minute},
+		{what: "stale, and the memory is full", before: "1", now: "1", age: 5 * time.Hour, unknown: true, watched: true},
+		{what: "none any more", before: "1", age: time.Minute},
+	} {
+		at := f.own.At(time.Now())
+		k.good, k.inStep, k.activity, k.activeAt = false, tt.inStep, tt.before, at-tt.age
+		k.last.Sent, k.last.Received = at-time.Hour, at
+		k.ring, k.fresh = clock.Ring{Begun: true, Began: 7}, clock.Ring{Begun: tt.begun, Began: 8}
+		l.trustClock(clockStatements{activity: tt.now, watched: tt.unknown}, 7)
+		if k.watched != tt.watched || k.activity != tt.now || (k.activeAt >= at) != (tt.before != tt.now) {
+			t.Errorf("%s: got that somebody watches %v, want %v; %q of %v ago", tt.what, k.watched, tt.watched, k.activity, at-k.activeAt)
+		}
+		if known := map[bool]time.Duration{true: 7, false: 8}[tt.inStep]; tt.inStep || tt.begun {
+			if k.began != known {
+				t.Errorf("%s: got that it was read since %v, want %v", tt.what, k.began, known)
+			}
+		} else if k.began < at {
+			t.Errorf("%s: got that it was read for %v, and there is no watch", tt.what, at-k.began)
+		}
+	}
+}
+
+// A client that leaves has each lane say so once, and waits for those whose master takes work.
+func TestLeavingIsSaidOnce(t *testing.T) {
+	l := standing(t, newMemMaster(t)).lane
+	for _, tt := range []struct {
+		what          string
+		state         laneState
+		leaving, left bool
+		due, done     bool
+	}{
+		{what: "it takes work", state: laneIdle, due: true},
+		{what: "it was told", state: laneIdle, leaving: true},
+		{what: "it has said so", state: laneIdle, leaving: true, left: true, done: true},
+		{what: "its master is down", state: laneConnecting, done: true},
+	} {
+		l.state, l.leaving, l.left, l.heartbeatDue = tt.state, tt.leaving, tt.left, false
+		if done := l.leave(); done != tt.done || l.heartbeatDue != tt.due || l.leaving != (tt.leaving || tt.due) {
+			t.Errorf("%s: got done %v, a heartbeat due %v, leaving %v; want %v, %v", tt.what, done, l.heartbeatDue, l.leaving, tt.done, tt.due)
+		}
+	}
 }
 
 func TestClockGuardTrusts(t *testing.T) {
@@ -710,6 +846,9 @@ func TestClockGuardTrusts(t *testing.T) {
 		{name: "it differs", nobody: true, reason: "its clock differs by 2s from"},
 	} {
 		k := clockGuard{reason: "before", logged: true}
+		if k.skew = time.Minute; !tt.gained {
+			k.gained = time.Minute // when the one before was there
+		}
 		k.agrees, k.given, k.givenMemory = tt.agrees, tt.given, tt.of
 		k.last = clock.ReadingOf(began+tt.watched, began+tt.watched, own.Wall(now)+2*time.Second)
 		k.last.Offset = clock.Interval{Low: own.Wall(now) + 2*time.Second, High: own.Wall(now) + 2*time.Second}
@@ -744,6 +883,12 @@ func TestClockGuardTrusts(t *testing.T) {
 			t.Errorf("%s: what others have seen it gain is not added", tt.name)
 		case !tt.want && !strings.Contains(k.reason, tt.reason):
 			t.Errorf("%s: got the reason %q, want %q", tt.name, k.reason, tt.reason)
+		case !tt.want && (k.skew == 2*time.Second) != (tt.alone || tt.reason == "its clock differs by 2s from") || k.skew != 0 && k.skew != 2*time.Second:
+			t.Errorf("%s: got that it is ahead by %v", tt.name, k.skew)
+		case !tt.want && tt.reason != "before" && tt.said.padding == "" && (k.gained != 0 || k.until != now.Add(wait-tt.watched)):
+			t.Errorf("%s: got a gain of %v, a doubt for %v, want %v", tt.name, k.gained, k.until.Sub(now), wait-tt.watched)
+		case tt.said.padding != "" && k.until != now.Add(wait):
+			t.Errorf("%s: got a doubt for %v, want a wait", tt.name, k.until.Sub(now))
 		case tt.want && k.trust(clockStatements{}, "m", false, false, true, now, own, drift, wait):
 			t.Errorf("%s: it votes again twice", tt.name)
 		}

@@ -103,10 +103,11 @@ func readStatements(reply *redis.Cmd, first int64) clockStatements {
 		n, _ := values[i].(int64)
 		return n
 	}
+	gain, stated := values[0].(int64)
 	activity, _ := values[1].(string)
 	padding, _ := values[3].(string)
 	return clockStatements{
-		covered: number(0) >= 0, first: first, gain: time.Duration(min(max(0, number(0)), math.MaxInt64/1000)) * time.Microsecond,
+		covered: stated && gain >= 0, first: first, gain: time.Duration(min(max(0, gain), math.MaxInt64/1000)) * time.Microsecond,
 		watched: number(4) == 0, activity: activity, requested: number(2) != 0, padding: conn.Sanitize(padding), stored: number(4) == 1,
 	}
 }
@@ -192,7 +193,7 @@ func (k *clockGuard) trust(said clockStatements, memory string, nobody, alone, e
 		k.ring = k.fresh
 		k.ring.Vouch()
 	default:
-		again = said.covered && said.first == k.first && said.gain+clock.Noise <= drift.StepMax && k.fresh.Plain() > clock.Noise
+		again = said.covered && said.first == k.first && said.gain+clock.Noise <= drift.StepMax
 		if again { // what it gained since the first reading is in what others state from now on, or was a pause of ours
 			k.fresh, k.first = clock.Ring{}, 0 //mutant:what-is-left-of-a-standstill-is-a-gain
 		}
