@@ -289,6 +289,7 @@ func TestFounderTakesAnotherName(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		p := s.open(low)
 		time.Sleep(time.Second)
+		s.until("what it goes by is noted", func() bool { return !p.fleet.followedAt().IsZero() }) // a heartbeat behind the last change
 		before := p.fleet.follower()
 		s.forgetAll()
 		p.lockable("r")
