@@ -130,6 +130,7 @@ type simWanted struct {
 	first   uint64 // of the consecutive seeds, or of those that are drawn
 	fixed   int    // how many are played from 1 on, before them
 	count   int    // how many in all
+	drawn   bool   // some of them are others each time
 	faults  []int
 	history string
 	profile string
@@ -151,7 +152,7 @@ func wantedSeeds(variable func(name string) string) (w simWanted, err error) {
 	w = simWanted{count: int(number(simSeeds, 8, "")), history: variable(simHistory), profile: variable(simProfile)}
 	switch first := variable(simFirst); first {
 	case "random", "half":
-		w.first = simSeedMax/10 + rand.Uint64N(simSeedMax)
+		w.first, w.drawn = simSeedMax/10+rand.Uint64N(simSeedMax), true
 		if first == "half" {
 			w.fixed = (w.count + 1) / 2
 		}
