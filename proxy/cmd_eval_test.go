@@ -86,56 +86,58 @@ func TestEVAL(t *testing.T) {
 
 // What would make another's lock free, or a lock that never ends, is refused, and the error says what to do.
 func TestEVALRefuses(t *testing.T) {
-	srv := serve(t)
-	c := srv.dial()
-	c.do("LOCK", "k", "20000", "TOKEN", "holder").granted(1, 20000)
-	for _, test := range []struct {
-		source, want string
-		args         []string
-	}{
-		{`return redis.call('del', KEYS[1])`, `ERR the script changes key "k" without comparing what it holds, and so could change another's lock: compare the token, or set allow_unguarded in [compat]`, nil},
-		{`return redis.call('pexpire', KEYS[1], 1000)`, `ERR the script changes key "k" without comparing`, nil},
-		{`return redis.call('set', KEYS[1], 'x', 'PX', 1000)`, `ERR the script changes key "k" without comparing`, nil},
-		{`if redis.call('exists', KEYS[1]) == 1 then return redis.call('del', KEYS[1]) end`, `ERR the script changes key "k" without comparing`, nil},
-		{`if redis.call('get', KEYS[1]) then return redis.call('persist', KEYS[1]) end`, `ERR a lock without a TTL`, nil},
-		{`return redis.call('set', KEYS[2], 'x', 'NX')`, "ERR a lock without a TTL", nil},
-		{`return redis.call('set', KEYS[2], 'x', 'NX', 'EX', 3600)`, "ERR ttl of 3600000 ms is above the most, 300000 ms (max_ttl)", nil},
-		{`return redis.call('set', KEYS[2], 'x', 'NX', 'PX', '288230376151712744')`, "ERR ttl of 9223372036854 ms or more is above the most", nil}, // 1000 + 1<<58
-		{`return redis.call('set', KEYS[2], string.rep('x', 1025), 'NX', 'EX', 5)`, `ERR key "free" would hold a string of 1025 bytes, at most 1024 are possible`, nil},
-		{`return redis.call('lpush', KEYS[1], 'v')`, "ERR the script calls LPUSH, and is refused as a whole: it asks for a queue, and redlockd keeps locks only: point only the connection for locks at it, and keep the rest at a Redis of its own; scripts can use keys that hold a string, a counter, or a small hash, set or sorted set, and have a TTL; a semaphore is LOCK with SLOTS", nil},
-		{`return redis.call('hset', KEYS[2], 'f', 'v')`, "ERR a lock without a TTL would be held for ever if its owner dies: give it one (SET key token NX PX ms, or PEXPIRE in the same script), or set default_ttl in [compat]. A semaphore is LOCK with SLOTS; what has no end is data: keep it at a Redis of its own", nil},
-		{`return redis.call('incr', KEYS[2])`, "ERR this asks for a counter without a TTL, and redlockd keeps locks only", nil},
-		{`redis.call('set', KEYS[2], 'x', 'NX', 'PX', 9000) return redis.pcall('zpopmin', KEYS[1])`, "ERR the script calls ZPOPMIN, and is refused as a whole", nil},
-		{`pcall(redis.call, 'append', KEYS[1], 'x') return 1`, "ERR the script calls APPEND, and is refused as a whole", nil},
-		{`return redis.call('eval', 'return 1', 0)`, "ERR the script calls EVAL, and is refused as a whole", nil},
-		{`return cmsgpack.pack({})`, "ERR the script cannot run here: cmsgpack is not available", nil},
-		{`redis.call('set', KEYS[2], 'x', 'NX', 'PX', 9000) return redis.call('zrange', 'sorted', '-', '+', 'BYLEX')`, "ERR BYLEX is not served: this endpoint serves locks only", nil},
-		{`for i = 1, 65 do redis.pcall('hset', KEYS[2], i, 1) end return 1`, `ERR key "free" would have 65 fields, at most 64 are possible`, nil},
-		{`for i = 1, 65 do pcall(redis.call, 'zadd', KEYS[2], 1, i) end return 1`, `ERR key "free" would have 65 members, at most 64 are possible`, nil},
-		{`redis.pcall('sadd', KEYS[2], string.rep('x', 9000), string.rep('y', 9000)) return 1`, `ERR key "free" would take 18039 bytes with all its members, at most 16384 are possible`, nil},
-		{`return redis.call('get', 'redlockd:epoch')`, `ERR the script uses the key "redlockd:epoch": names that begin with redlockd: are redlockd's own`, nil},
-		{`for i = 1, 127 do redis.pcall('set', 'k' .. i, 'v', 'NX', 'PX', 9000) end return 1`, `ERR the script uses more than 128 keys, which is the most that is possible: "k127" is one too many`, nil},
-		{`return redis.call('get', '')`, "ERR a resource name is empty", nil},
-		{`redis.call('set', 'made', 'x', 'NX', 'PX', 9000) return redis.call('del', 'k')`, `ERR the script changes key "k" without comparing`, []string{"0"}},
-		{`return redis.call('get', KEYS[1])`, "ERR resource names that begin with redlockd: are kept for redlockd itself", []string{"1", "redlockd:epoch"}},
-		{`return redis.call('get', KEYS[1])`, "ERR a resource name is empty", []string{"1", ""}},
-		{`return redis.call('get', KEYS[1])`, "ERR a resource name has", []string{"1", strings.Repeat("k", redlock.MaxResourceLen+1)}},
-		{`return 1`, "ERR the script has 129 keys: scripts here can have 128", append([]string{"129"}, strings.Split(strings.Repeat("k", 129), "")...)},
-	} {
-		args := test.args
-		if args == nil {
-			args = []string{"2", "k", "free"}
+	inVirtualTime(t, func(t *testing.T) { // a busy machine stops no script
+		srv := serve(t)
+		c := srv.dial()
+		c.do("LOCK", "k", "20000", "TOKEN", "holder").granted(1, 20000)
+		for _, test := range []struct {
+			source, want string
+			args         []string
+		}{
+			{`return redis.call('del', KEYS[1])`, `ERR the script changes key "k" without comparing what it holds, and so could change another's lock: compare the token, or set allow_unguarded in [compat]`, nil},
+			{`return redis.call('pexpire', KEYS[1], 1000)`, `ERR the script changes key "k" without comparing`, nil},
+			{`return redis.call('set', KEYS[1], 'x', 'PX', 1000)`, `ERR the script changes key "k" without comparing`, nil},
+			{`if redis.call('exists', KEYS[1]) == 1 then return redis.call('del', KEYS[1]) end`, `ERR the script changes key "k" without comparing`, nil},
+			{`if redis.call('get', KEYS[1]) then return redis.call('persist', KEYS[1]) end`, `ERR a lock without a TTL`, nil},
+			{`return redis.call('set', KEYS[2], 'x', 'NX')`, "ERR a lock without a TTL", nil},
+			{`return redis.call('set', KEYS[2], 'x', 'NX', 'EX', 3600)`, "ERR ttl of 3600000 ms is above the most, 300000 ms (max_ttl)", nil},
+			{`return redis.call('set', KEYS[2], 'x', 'NX', 'PX', '288230376151712744')`, "ERR ttl of 9223372036854 ms or more is above the most", nil}, // 1000 + 1<<58
+			{`return redis.call('set', KEYS[2], string.rep('x', 1025), 'NX', 'EX', 5)`, `ERR key "free" would hold a string of 1025 bytes, at most 1024 are possible`, nil},
+			{`return redis.call('lpush', KEYS[1], 'v')`, "ERR the script calls LPUSH, and is refused as a whole: it asks for a queue, and redlockd keeps locks only: point only the connection for locks at it, and keep the rest at a Redis of its own; scripts can use keys that hold a string, a counter, or a small hash, set or sorted set, and have a TTL; a semaphore is LOCK with SLOTS", nil},
+			{`return redis.call('hset', KEYS[2], 'f', 'v')`, "ERR a lock without a TTL would be held for ever if its owner dies: give it one (SET key token NX PX ms, or PEXPIRE in the same script), or set default_ttl in [compat]. A semaphore is LOCK with SLOTS; what has no end is data: keep it at a Redis of its own", nil},
+			{`return redis.call('incr', KEYS[2])`, "ERR this asks for a counter without a TTL, and redlockd keeps locks only", nil},
+			{`redis.call('set', KEYS[2], 'x', 'NX', 'PX', 9000) return redis.pcall('zpopmin', KEYS[1])`, "ERR the script calls ZPOPMIN, and is refused as a whole", nil},
+			{`pcall(redis.call, 'append', KEYS[1], 'x') return 1`, "ERR the script calls APPEND, and is refused as a whole", nil},
+			{`return redis.call('eval', 'return 1', 0)`, "ERR the script calls EVAL, and is refused as a whole", nil},
+			{`return cmsgpack.pack({})`, "ERR the script cannot run here: cmsgpack is not available", nil},
+			{`redis.call('set', KEYS[2], 'x', 'NX', 'PX', 9000) return redis.call('zrange', 'sorted', '-', '+', 'BYLEX')`, "ERR BYLEX is not served: this endpoint serves locks only", nil},
+			{`for i = 1, 65 do redis.pcall('hset', KEYS[2], i, 1) end return 1`, `ERR key "free" would have 65 fields, at most 64 are possible`, nil},
+			{`for i = 1, 65 do pcall(redis.call, 'zadd', KEYS[2], 1, i) end return 1`, `ERR key "free" would have 65 members, at most 64 are possible`, nil},
+			{`redis.pcall('sadd', KEYS[2], string.rep('x', 9000), string.rep('y', 9000)) return 1`, `ERR key "free" would take 18039 bytes with all its members, at most 16384 are possible`, nil},
+			{`return redis.call('get', 'redlockd:epoch')`, `ERR the script uses the key "redlockd:epoch": names that begin with redlockd: are redlockd's own`, nil},
+			{`for i = 1, 127 do redis.pcall('set', 'k' .. i, 'v', 'NX', 'PX', 9000) end return 1`, `ERR the script uses more than 128 keys, which is the most that is possible: "k127" is one too many`, nil},
+			{`return redis.call('get', '')`, "ERR a resource name is empty", nil},
+			{`redis.call('set', 'made', 'x', 'NX', 'PX', 9000) return redis.call('del', 'k')`, `ERR the script changes key "k" without comparing`, []string{"0"}},
+			{`return redis.call('get', KEYS[1])`, "ERR resource names that begin with redlockd: are kept for redlockd itself", []string{"1", "redlockd:epoch"}},
+			{`return redis.call('get', KEYS[1])`, "ERR a resource name is empty", []string{"1", ""}},
+			{`return redis.call('get', KEYS[1])`, "ERR a resource name has", []string{"1", strings.Repeat("k", redlock.MaxResourceLen+1)}},
+			{`return 1`, "ERR the script has 129 keys: scripts here can have 128", append([]string{"129"}, strings.Split(strings.Repeat("k", 129), "")...)},
+		} {
+			args := test.args
+			if args == nil {
+				args = []string{"2", "k", "free"}
+			}
+			c.do(append([]string{"EVAL", test.source}, args...)...).err(test.want)
+			c.do("MGET", "k", "free").is(`["holder" $nil]`)
 		}
-		c.do(append([]string{"EVAL", test.source}, args...)...).err(test.want)
-		c.do("MGET", "k", "free").is(`["holder" $nil]`)
-	}
-	permissive := serve(t, permissive).dial()
-	permissive.do("LOCK", "k", "20000", "TOKEN", "holder").granted(1, 20000)
-	permissive.do("EVAL", `return redis.call('del', KEYS[1])`, "1", "k").is(":1")
-	permissive.do("EVAL", `return redis.call('setnx', KEYS[1], 'x')`, "1", "k").is(":1")
-	permissive.do("EVAL", `redis.call('set', KEYS[1], 'y') return redis.call('getset', KEYS[1], 'z')`, "1", "k").is(`"y"`)
-	permissive.do("EVAL", lookScript, "1", "k").matches(`\["z" :(1\d|20)\d\d\d\]`)
-	permissive.do("EVAL", `return redis.call('persist', KEYS[1])`, "1", "k").is(":1") // it has default_ttl then
+		permissive := serve(t, permissive).dial()
+		permissive.do("LOCK", "k", "20000", "TOKEN", "holder").granted(1, 20000)
+		permissive.do("EVAL", `return redis.call('del', KEYS[1])`, "1", "k").is(":1")
+		permissive.do("EVAL", `return redis.call('setnx', KEYS[1], 'x')`, "1", "k").is(":1")
+		permissive.do("EVAL", `redis.call('set', KEYS[1], 'y') return redis.call('getset', KEYS[1], 'z')`, "1", "k").is(`"y"`)
+		permissive.do("EVAL", lookScript, "1", "k").matches(`\["z" :(1\d|20)\d\d\d\]`)
+		permissive.do("EVAL", `return redis.call('persist', KEYS[1])`, "1", "k").is(":1") // it has default_ttl then
+	})
 }
 
 func TestReadOnlyScripts(t *testing.T) {
