@@ -130,7 +130,7 @@ test-docker: ## the image and compose.yaml in a docker engine that it starts for
 
 # The gate draws no seeds as long as some fail for sizes that an expectation of the simulation does not know.
 test-simulation: ## SEEDS=50 of the simulation, on half of the processors, from FIRST=1 on; FIRST=half draws half of them
-	REDLOCK_SIM_SEEDS=$(or $(SEEDS),50) REDLOCK_SIM_FIRST=$(or $(FIRST),1) nice -n 10 go test -count=1 -timeout $(if $(SEEDS),0,40m) -run '^TestSimulation$$' -v ./redlock
+	REDLOCK_SIM_SEEDS=$(or $(SEEDS),50) REDLOCK_SIM_FIRST=$(or $(FIRST),1) nice -n 10 go test -count=1 -timeout $(if $(SEEDS),0,60m) -run '^TestSimulation$$' -v ./redlock
 
 soak-simulation: export REDLOCK_TESTS = release
 soak-simulation: ## SEEDS=2000 of the simulation from one on that is drawn, and which of the marked bugs that it must find it finds in HUNTS=150; into redlock/testdata/soak.txt. Hours
