@@ -265,7 +265,7 @@ func TestSuspensionIsNoStep(t *testing.T) {
 		p.suspend(2 * time.Second)
 		time.Sleep(time.Second)
 		p.wantStates("uuuuu")
-		s.passes(50 * ms) // a clock that was put back would take readings of before for later ones
+		p.pauseClock(50 * ms)
 		s.until("it doubts all clocks", func() bool { return p.states() == "ooooo" })
 		time.Sleep(4 * p.opts.Heartbeat) // by then it has asked all masters, and all say that they gained
 		q := s.start(briefly, func(o *Options) { o.ClockStepMax = 10 * ms })
