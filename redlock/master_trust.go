@@ -438,8 +438,8 @@ func (f *fleet) nobodyWatches(of *lane) (nobody bool, stale []*lane) {
 
 // stepped tells whether a clock that gained stepped, or runs too fast; false: as far as is known, this
 // machine was paused. It was no pause if
-//   - the clocks of so many other masters, witnesses, whose votes count here, did not gain meanwhile, and
-//     were read fast enough to show it;
+//   - the clocks of so many other masters, witnesses, did not gain meanwhile, and were read fast enough to
+//     show it. That they had gained before does not matter, nor whether their votes count;
 //   - our wall clock gained on our monotonic one, too: a pause stops both. So the clocks stepped, and
 //     ours with them;
 //   - the master's clock agrees with our wall clock now, and did not before: a pause would have left
@@ -459,7 +459,7 @@ func (f *fleet) stepped(l *lane, witnesses int) bool {
 		throughout := o.began < k.before && o.found < k.before && o.asked > k.found //mutant:a-clock-that-gained-too-is-a-witness //mutant:a-clock-that-was-not-asked-is-a-witness
 		// A pause shows there as its length less what the answers took, now and before.
 		couldShow := 2*o.took+f.opts.ClockStepMax < k.gained //mutant:a-far-clock-is-a-witness
-		if throughout && couldShow && other.mayVote() {      //mutant:a-pause-of-ours-takes-votes
+		if throughout && couldShow {
 			witnesses--
 		}
 	}

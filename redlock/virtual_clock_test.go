@@ -263,9 +263,9 @@ func TestSuspensionIsNoStep(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		p := s.open(briefly, withFaults, func(o *Options) { o.ClockStepMax = 10 * ms })
 		p.suspend(2 * time.Second)
-		time.Sleep(time.Second)
+		time.Sleep(3 * time.Second) // suspend puts its clock back: by then it reads what is later than before
 		p.wantStates("uuuuu")
-		p.pauseClock(50 * ms)
+		s.passes(50 * ms)
 		s.until("it doubts all clocks", func() bool { return p.states() == "ooooo" })
 		time.Sleep(4 * p.opts.Heartbeat) // by then it has asked all masters, and all say that they gained
 		q := s.start(briefly, func(o *Options) { o.ClockStepMax = 10 * ms })
@@ -286,7 +286,7 @@ func TestWitnesses(t *testing.T) {
 		what     string
 		change   func(k *clockGuard)            // of the one that gained
 		others   func(i int, other *clockGuard) // of the four others
-		stepped  bool                           // by one witness
+		stepped  bool                           // by one witness, whether its votes count or not
 		outOfIt  bool
 		votesNot int // of the others
 	}{
@@ -298,6 +298,8 @@ func TestWitnesses(t *testing.T) {
 		{what: "all are too far", others: func(_ int, k *clockGuard) { k.took = 4800 * ms }},
 		{what: "all are just near enough", others: func(_ int, k *clockGuard) { k.took = 4700 * ms }, stepped: true, outOfIt: true},
 		{what: "two do not vote", votesNot: 2, stepped: true},
+		{what: "none votes", votesNot: 4, stepped: true},
+		{what: "the votes of none count since they gained before", others: func(_ int, k *clockGuard) { k.good = false }, stepped: true},
 		{what: "it is good", change: func(k *clockGuard) { k.good, k.gained = true, 0 }},
 		{what: "it is soon over", change: func(k *clockGuard) { k.until = time.Now().Add(second) }, stepped: true},
 		{what: "it is not connected", change: func(k *clockGuard) { k.known = false }, stepped: true},
@@ -403,19 +405,25 @@ func TestNewClientAfterAMajoritySteps(t *testing.T) {
 	}
 }
 
-// First a majority of the clocks steps, and then the others, which had shown that it was no pause: they showed it. A client that starts then grants
-// nothing that another one holds.
-func TestNewClientAfterTheWitnessesStepped(t *testing.T) {
-	for _, after := range []time.Duration{0, 300 * ms, 600 * ms, 2 * time.Second} {
+// First a majority of the clocks steps, and then the others, which had shown that it was no pause: they showed it. And the other way round: those
+// whose votes count no more, since they have stepped, show that it was no pause in which the others gained. A client that starts then grants nothing
+// that another one holds.
+func TestNewClientAfterAllStepped(t *testing.T) {
+	majority, others := []int{0, 1, 2}, []int{3, 4}
+	for i := range 8 {
+		first, then, after := majority, others, []time.Duration{0, 300 * ms, 600 * ms, 2 * time.Second}[i/2]
+		if i%2 == 1 {
+			first, then = others, majority
+		}
 		inVirtualTime(t, 5, func(s *stage) {
 			o := func(o *Options) { o.ClockSkewMax, o.MaxTTL, o.ClockStepMax = 25*time.Second, 8*time.Second, 500*ms }
 			p, _ := s.open(o), s.open(o)
 			time.Sleep(10 * time.Second)
 			held := p.lock(one("r", 7*time.Second))
 			held.want(s, "LOCK", "held", 0)
-			s.stepClocks(8*time.Second, 0, 1, 2)
-			time.Sleep(600 * ms)
-			s.stepClocks(8*time.Second, 3, 4)
+			s.stepClocks(8*time.Second, first...)
+			time.Sleep(250 * ms)
+			s.stepClocks(8*time.Second, then...)
 			time.Sleep(after)
 			s.nobodyElse(held, "r", s.start(o))
 		})
