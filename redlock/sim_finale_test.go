@@ -81,23 +81,23 @@ func (w *world) holdSome() (held []keptLock) {
 
 // excluded tries to get what is held until it ends, or for some time.
 func (w *world) excluded(held []keptLock, why string) {
-	end, taken := time.Now().Add(finaleWatched), map[int]bool{}
-	for len(taken) < len(held) && time.Now().Before(end) {
+	held = slices.DeleteFunc(held, func(c keptLock) bool { return !c.Held })
+	for end := time.Now().Add(finaleWatched); len(held) > 0 && time.Now().Before(end); time.Sleep(20 * ms) {
+		rest := held[:0]
 		for i, c := range held {
-			if taken[i] || !c.Held {
-				taken[i] = true
-				continue
-			}
 			p := w.proxies[(i+1)%len(w.proxies)]
 			again := p.lock(one(c.resource, min(p.MaxTTL(), simStepMax)))
-			if taken[i] = again.Held || !time.Now().Before(c.Until); again.Held && time.Now().Before(c.Until) {
-				w.ledger.violated("when %s, %s was granted through proxy %d, and is held for another %v", why, c.resource, p.id, time.Until(c.Until))
+			left := time.Until(c.Until)
+			if again.Held && left > 0 {
+				w.ledger.violated("when %s, %s was granted through proxy %d, and is held for another %v", why, c.resource, p.id, left)
 			}
 			if again.Held {
 				p.unlock(again.Token, c.resource)
+			} else if left > 0 {
+				rest = append(rest, c)
 			}
 		}
-		time.Sleep(20 * ms)
+		held = rest
 	}
 }
 
