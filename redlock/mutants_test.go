@@ -692,7 +692,10 @@ var hunted = []string{
 	"a-takeover-keeps-the-token",
 	"a-reader-does-not-look-at-the-writer", "the-key-ends-with-the-first-reader",
 	"promoted-before-the-last-key", "a-lock-on-a-bare-quorum-is-not-copied",
-	"marks-pushed-out-without-a-floor", // it shows only where more marks were set than a master keeps (sim_hoard_test.go)
+	"a-refounding-does-not-wait",
+	// These show only at sizes of production: where more marks were set than a master keeps, where several keys are copied at a time, and where a
+	// lock is long against the tolerance of clocks.
+	"marks-pushed-out-without-a-floor", "only-the-first-key-of-a-batch-is-given", "the-drift-of-a-ttl-is-a-constant",
 }
 
 const (
