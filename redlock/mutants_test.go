@@ -917,7 +917,7 @@ func runMutant(binary, name, tests string, seeds int, limit time.Duration) (stri
 		ctx = context.Background()
 	}
 	cmd := exec.CommandContext(ctx, binary, "-test.run", tests, "-test.timeout", limit.String())
-	cmd.Env = append(os.Environ(), "REDLOCK_MUTANT="+name)
+	cmd.Env = append(os.Environ(), "REDLOCK_MUTANT="+name, onProcessors)
 	if seeds > 0 {
 		cmd.Env = append(cmd.Env, fmt.Sprint(simSeeds, "=", seeds), simFirst+"=1", simSeed+"=", simBriefly+"=1", simReport+"=")
 	}

@@ -21,8 +21,11 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
+
+	"redlockd/redlock/redisproc"
 )
 
 const (
@@ -283,6 +286,23 @@ func TestPlayRepeats(t *testing.T) {
 		if digests[0] == "" || digests[0] != digests[2] {
 			t.Errorf("seed %d has another history (digest %q) when nobody writes it than when somebody does (%q)", seed, digests[2], digests[0])
 		}
+	}
+}
+
+// In the same binary, on several processors, tests wait for real processes, as those do that kill mutants.
+func TestRepeatableBinaryStartsProcesses(t *testing.T) {
+	redisproc.Need(t, "redis-server")
+	binary, err := repeatableBinary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // where it hangs, its own timeout does, too
+	defer cancel()
+	cmd := exec.CommandContext(ctx, binary, "-test.run", "^TestReaderScripts$")
+	cmd.Env = append(os.Environ(), onProcessors)
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGQUIT) }
+	if output, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("TestReaderScripts there: %v\n%s", err, output)
 	}
 }
 
