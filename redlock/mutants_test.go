@@ -658,7 +658,7 @@ var mutants = []mutant{
 	{"go-redis-reads-unchecked", doBefore(`return socket, nil`), "TestHostileReplyWhileConnecting"},
 	{"a-panic-ends-the-process", doBefore(`return`), "TestPanicLosesOneMaster"},
 	{"votes-that-no-trailer-closes", never, "TestHalfABatchCountsNoVote"},
-	{"a-second-pipeline-excuses-the-first", skip, "TestClockThatStepsHasNoVote"},
+	{"a-second-pipeline-excuses-the-first", skip, "TestSecondPipelineExcusesNothing"},
 	{"a-second-pipeline-hides-a-suspicion", skip, "TestFindingsOfTwoPipelines"},
 	{"a-second-pipeline-hides-another-record", skip, "TestFindingsOfTwoPipelines"},
 	{"a-second-pipeline-hides-a-gain", skip, "TestFindingsOfTwoPipelines"},

@@ -168,9 +168,10 @@ func TestSettingsThatNameTwoFleets(t *testing.T) {
 	})
 }
 
-// The masters of the settings that answer last belong to another fleet than the first ones. Nobody goes by the first answers.
+// The masters of the settings that answer last belong to another fleet than the first ones. Nobody goes by the first answers, also where none of them
+// tells of the others' fleet.
 func TestFarMastersOfTheSettings(t *testing.T) {
-	withSpares(t, 5, 3, func(s *stage) {
+	withSpares(t, 5, 4, func(s *stage) {
 		far := func(o *Options) { o.MaxTTL, o.MasterTimeout, o.ConnectTimeout = 10*time.Second, 500*ms, 5*time.Second }
 		s.found(far)
 		staging := s.start(far, func(o *Options) {
@@ -189,6 +190,17 @@ func TestFarMastersOfTheSettings(t *testing.T) {
 		s.until("it knows its membership", func() bool { return p.Membership().Known })
 		if got := p.Membership(); len(got.Seats) != 5 {
 			s.Errorf("got %+v, want the fleet of three of the five masters", got)
+		}
+		undecided := s.start(far, func(o *Options) {
+			o.Masters = append(o.Masters, o.Masters[:2]...)
+			for i, master := range []int{5, 6, 7, 8, 0, 1, 2} { // 8 belongs to nobody
+				o.Masters[i].Addr = addrOf(master)
+			}
+		})
+		undecided.delay(60*ms, 60*ms, 0, 1, 2)
+		time.Sleep(2 * time.Second)
+		if got := undecided.Membership(); got.Known {
+			s.Errorf("with three masters of each fleet: got %+v, want none", got)
 		}
 	})
 }

@@ -91,10 +91,10 @@ func TestDisplacedHeadAsksAgain(t *testing.T) {
 		single := p.begin(one("y", time.Minute).waits(time.Minute))
 		time.Sleep(100 * ms) // both pause, for they will hear of a release
 		other.unlock(x.Token, "x")
-		time.Sleep(100 * ms) // the older one has moved to the queue of y
+		time.Sleep(ms) // the older one has moved to the queue of y
 		x = other.lock(one("x", time.Minute))
 		x.want(s, "LOCK of x by another", "held", 0)
-		time.Sleep(100 * ms)
+		time.Sleep(ms) // and the other one still pauses
 		other.unlock(y.Token, "y")
 		time.Sleep(10 * ms)
 		if !single.done.Load() || !single.Held {
