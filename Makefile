@@ -3,7 +3,7 @@
 STATICCHECK = go run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 BENCHSTAT = go run golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
 
-.PHONY: soak-simulation replay run build generate dist test test-all test-packages test-processes-1 test-processes-2 test-redlock-1 test-redlock-2 test-engine test-release test-fleet test-versions test-bench test-chart test-docker test-simulation test-models test-mutants test-mutants-sample mutants-generated test-scenarios test-generated lint walk bench bench-full bench-libraries benchmarks scenarios torture fuzz redis tools libraries servers tlc model
+.PHONY: soak-simulation cover-simulation replay run build generate dist test test-all test-packages test-processes-1 test-processes-2 test-redlock-1 test-redlock-2 test-engine test-release test-fleet test-versions test-bench test-chart test-docker test-simulation test-models test-mutants test-mutants-sample mutants-generated test-scenarios test-generated lint walk bench bench-full bench-libraries benchmarks scenarios torture fuzz redis tools libraries servers tlc model
 
 run: ## serve on 127.0.0.1:6380 with five masters inside the process
 	go run ./cmd/redlockd
@@ -135,6 +135,9 @@ test-simulation: ## SEEDS=50 of the simulation, on half of the processors, from 
 soak-simulation: export REDLOCK_TESTS = release
 soak-simulation: ## SEEDS=2000 of the simulation from one on that is drawn, and which of the marked bugs that it must find it finds in HUNTS=150; into redlock/testdata/soak.txt. Hours
 	REDLOCK_SIM_REPORT=testdata/soak.txt REDLOCK_SIM_HUNTS=$(or $(HUNTS),150) REDLOCK_SIM_SEEDS=$(or $(SEEDS),2000) REDLOCK_SIM_FIRST=$(or $(FIRST),random) go test -count=1 -timeout 0 -run '^Test(Simulation|SoakSimulation)$$' -v ./redlock
+
+cover-simulation: ## SEEDS=50 of the simulation, and which functions of the engine none of them has entered, into redlock/testdata/cover.txt
+	REDLOCK_TESTS=all REDLOCK_SIM_COVER=testdata/cover.txt REDLOCK_SIM_SEEDS=$(or $(SEEDS),50) REDLOCK_SIM_FIRST=$(or $(FIRST),1) go test -count=1 -timeout 0 -run '^TestSimulation$$' -v ./redlock
 
 replay: ## the history of the simulation in the file HISTORY once more, compared line by line
 	REDLOCK_SIM_REPLAY=$(abspath $(HISTORY)) go test -count=1 -timeout 0 -run '^TestSimulation$$' -v ./redlock

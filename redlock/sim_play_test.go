@@ -80,6 +80,9 @@ func (p simPlay) run(t *testing.T) (done played) {
 	ctx, cancel := context.WithTimeout(t.Context(), playLimit)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, binary, "-test.run", "^TestSimulation$", "-test.timeout", "0")
+	if dir := coverProfiles(); dir != "" {
+		cmd.Args = append(cmd.Args, "-test.coverprofile", filepath.Join(dir, fmt.Sprint(p.Seed)))
+	}
 	cmd.Env = append(append(os.Environ(), repeatableEnvironment...), playVariable+"="+string(text))
 	output, err := cmd.CombinedOutput()
 	for line := range bytes.Lines(output) {
@@ -218,6 +221,7 @@ func TestSimulation(t *testing.T) {
 	if !t.Failed() && wanted.profile == "" {
 		checkWorth(t, total, wanted.drawn)
 	}
+	writeCover(t, &wanted)
 	writeSoak(t, func(s *soak) { s.played(&wanted, total, time.Since(began), t.Failed()) })
 }
 

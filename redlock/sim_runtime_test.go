@@ -136,7 +136,15 @@ func makeRepeatable() (path string, err error) {
 		return "", err
 	}
 	path = filepath.Join(repeatableDir, "redlock.test")
-	output, err := exec.Command("go", "test", "-c", "-vet=off", "-overlay", overlay, "-ldflags", repeatableFlag, "-o", path, ".").CombinedOutput()
+	build := []string{"test", "-c", "-vet=off", "-overlay", overlay, "-ldflags", repeatableFlag, "-o", path}
+	if coverProfiles() != "" {
+		cover, err := coverBuild()
+		if err != nil {
+			return "", err
+		}
+		build = append(build, cover...)
+	}
+	output, err := exec.Command("go", append(build, ".")...).CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("make the test binary in which a play repeats: %w\n%s", err, output)
 	}

@@ -101,6 +101,7 @@ const (
 	simProfile = "REDLOCK_SIM_PROFILE"
 	simReplay  = "REDLOCK_SIM_REPLAY"
 	simReport  = "REDLOCK_SIM_REPORT"  // the file that says what a soak has come to (sim_soak_test.go)
+	simCover   = "REDLOCK_SIM_COVER"   // the file that says what no seed has entered (sim_cover_test.go)
 	simHunts   = "REDLOCK_SIM_HUNTS"   // in how many seeds at most a soak looks for each marked bug
 	simBriefly = "REDLOCK_SIM_BRIEFLY" // a failure is not made shorter
 )
