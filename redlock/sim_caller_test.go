@@ -104,7 +104,7 @@ func (w *world) setDelay(proxy, master int, path *memmaster.Link) {
 	rng := w.rng(1000 + uint64(proxy*20+master))
 	base := 50*time.Microsecond + upTo(rng, ms)
 	delay := func() time.Duration { // never called twice at a time on one link
-		if rng.IntN(200) == 0 {
+		if rng.IntN(200) == 0 && !w.prompt.Load() {
 			return base + upTo(rng, 60*ms)
 		}
 		return base + upTo(rng, base)

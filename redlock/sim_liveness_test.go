@@ -160,6 +160,8 @@ func (w *world) release(holder, p *incarnation) (rounds uint64, took time.Durati
 // checkWakes has a library hold a resource on some masters, and a waiter wait for it while masters and connections come and go. When it is free on a
 // quorum of those that go on, the waiter is granted it at once.
 func (w *world) checkWakes() {
+	w.prompt.Store(true) // beside masters that are down, one slow answer is waited for
+	defer w.prompt.Store(false)
 	rng := w.rng(4000)
 	for i, kind := range []struct {
 		request LockRequest

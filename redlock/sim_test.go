@@ -317,6 +317,7 @@ type world struct {
 	faults  []int          // the numbers of those that are inflicted; nil: all
 	strikes int            // how many the nemesis has drawn
 	over    atomic.Bool    // callers stop
+	prompt  atomic.Bool    // no message takes longer than usual
 	left    sync.WaitGroup // connections that their callers have left, and that have not ended yet
 	trace   *traceRecorder // nil: nothing is recorded (sim_trace_test.go)
 

@@ -410,7 +410,7 @@ func TestNewClientAfterAMajoritySteps(t *testing.T) {
 // that another one holds.
 func TestNewClientAfterAllStepped(t *testing.T) {
 	majority, others := []int{0, 1, 2}, []int{3, 4}
-	for i := range 8 {
+	for _, i := range some(2, []int{0, 1, 2, 3, 4, 5, 6, 7}) {
 		first, then, after := majority, others, []time.Duration{0, 300 * ms, 600 * ms, 2 * time.Second}[i/2]
 		if i%2 == 1 {
 			first, then = others, majority
