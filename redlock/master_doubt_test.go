@@ -606,9 +606,71 @@ func TestClockGuardJudges(t *testing.T) {
 	if first.good = true; first.judge(clock.ReadingOf(time.Minute, time.Minute, time.Hour), own, drift, wait).counts {
 		t.Error("a clock counts of whose past nobody knows")
 	}
+	if k.fresh.Begun || first.fresh.Begun {
+		t.Error("a reading has begun a watch: that is for a heartbeat")
+	}
 	same := newClockGuard(own, true)
 	if same.beat(clock.ReadingOf(time.Minute, time.Minute, time.Hour), own, drift); same.last != (clock.Reading{}) {
 		t.Errorf("a clock of our own is watched: got %+v", same)
+	}
+}
+
+// The same of single readings, of a clock that has been read a second ago, with a ring and a fresh one.
+func TestClockGuardJudgesAtItsLimits(t *testing.T) {
+	const wait, most = 10 * time.Second, 10*ms + time.Microsecond // of which the precision of TIME is not known to be a gain
+	for _, tt := range []struct {
+		what          string
+		gained        time.Duration
+		later         time.Duration // than a second
+		asleep        time.Duration
+		doubted       bool // before, and out of step
+		inStep        bool // doubted, but in step
+		counts        bool
+		gain          time.Duration // that is told
+		unwatched     bool
+		fresh, stands bool // the fresh ring goes on, and the clock is in step
+	}{
+		{what: "as much as the tolerance", gained: most, counts: true, fresh: true, stands: true},
+		{what: "a bit more", gained: most + 1, gain: 10*ms + 1 + 7500*time.Microsecond},
+		{what: "as much as the tolerance, beside a suspension that does not show", gained: most, asleep: 2 * time.Second, counts: true, fresh: true, stands: true},
+		{what: "a suspension", gained: 2 * time.Second, asleep: 2 * time.Second, fresh: true, stands: true},
+		{what: "a suspension of a wait", gained: wait, asleep: wait, fresh: true, stands: true},
+		{what: "a longer one", gained: wait + ms, asleep: wait + ms, unwatched: true},
+		{what: "a gain, long after the reading before", gained: 2 * time.Second, later: 8 * time.Second, gain: 2*time.Second + 67500*time.Microsecond},
+		{what: "a gain of a clock whose votes do not count yet", inStep: true, gained: time.Second, gain: time.Second + 7500*time.Microsecond},
+		{what: "a gain of a clock that is out of step", doubted: true, gained: time.Second},
+	} {
+		f := &clock.Faults{}
+		own := &clock.Own{Faults: f}
+		own.Start(time.Now())
+		drift := clock.Drift{Factor: 0.01, StepMax: 10 * ms}
+		k := newClockGuard(own, false)
+		k.good, k.inStep, k.first = !tt.doubted && !tt.inStep, !tt.doubted, 7
+		k.ring.Add(clock.ReadingOf(0, 0, time.Hour), drift.Rate(), wait)
+		k.fresh.Add(clock.ReadingOf(0, 0, time.Hour), drift.Rate(), wait)
+		f.Suspended.Store(int64(tt.asleep))
+		at := time.Second + tt.later
+		got := k.judge(clock.ReadingOf(at, at, time.Hour+at+tt.gained), own, drift, wait)
+		if got.counts != tt.counts || got.unwatched != tt.unwatched || (got.gain-tt.gain).Abs() > 2*time.Microsecond || k.inStep != tt.stands {
+			t.Errorf("%s: got %+v, in step %v, want %+v", tt.what, got, k.inStep, tt)
+		}
+		if k.fresh.Begun != tt.fresh || !tt.unwatched && (k.first == 7) != tt.fresh || !tt.fresh && !tt.unwatched && k.first != 0 {
+			t.Errorf("%s: the fresh ring goes on: %v, before beat %d, want %v", tt.what, k.fresh.Begun, k.first, tt.fresh)
+		}
+		if gain := max(0, k.gain); !tt.unwatched && (gain > drift.StepMax) == tt.stands {
+			t.Errorf("%s: it has gained %v by now, and is in step: %v", tt.what, gain, tt.stands)
+		}
+	}
+	own, _, drift := guardStage()
+	for _, tt := range []struct {
+		back time.Duration
+		want bool
+	}{{0, false}, {clock.Noise, false}, {clock.Noise + ms, true}} {
+		k := newClockGuard(own, false)
+		k.last = clock.ReadingOf(time.Second, time.Second, time.Hour)
+		if k.beat(clock.ReadingOf(time.Second, time.Second, time.Hour-tt.back), own, drift); k.clamp.due != tt.want {
+			t.Errorf("a clock that went back by %v: keys are shortened: %v, want %v", tt.back, k.clamp.due, tt.want)
+		}
 	}
 }
 
@@ -1107,6 +1169,25 @@ func TestDoubtLastsInProportion(t *testing.T) {
 		k.found, k.last.Received = time.Hour, time.Hour+tt.since
 		if got := k.left(drift, wait); (got - tt.want).Abs() > ms {
 			t.Errorf("a gain of %v, found %v ago: got %v, want %v", tt.gain, tt.since, got, tt.want)
+		}
+	}
+	own, now, _ := guardStage()
+	for _, since := range []time.Duration{0, 10 * time.Second} { // nobody vouches for what was before
+		k := clockGuard{last: clock.ReadingOf(time.Hour+since, time.Hour+since, time.Hour)}
+		if got := k.left(drift, wait); got != wait {
+			t.Errorf("a clock that nobody has read: got %v, want %v", got, wait)
+		}
+		k.fresh.Add(clock.ReadingOf(time.Hour, time.Hour, time.Hour), drift.Rate(), wait)
+		if got, want := k.left(drift, wait), wait-since; got != want {
+			t.Errorf("a clock that has been read for %v: got %v, want %v", since, got, want)
+		}
+		for _, gain := range []time.Duration{0, time.Second} {
+			k.good, k.logged, k.gained = true, true, time.Hour
+			gained := k.doubt(clockResult{gain: gain, before: 7}, now, own, drift, wait)
+			if gained != (gain > 0) || k.good || k.logged || k.gained != gain || k.until != now.Add(wait-since) || (k.before == 7) != gained || (k.reason == reasonUnwatched) == gained {
+				t.Errorf("in doubt for a gain of %v: got %v, %+v", gain, gained, k)
+			}
+			k.before = 0
 		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"redlockd/redlock/fence"
 	"redlockd/redlock/member"
 	"redlockd/redlock/memmaster"
+	"redlockd/redlock/quorum"
 )
 
 // force is an UNLOCK … FORCE that is run to its end.
@@ -515,4 +516,148 @@ func FuzzForced(f *testing.F) {
 			t.Errorf("%q is read as %q", list, again)
 		}
 	})
+}
+
+// What masters show of a resource, counted: who holds it on a quorum, whether somebody may beside those that are silent, and what is not a lock.
+func TestKeyHolders(t *testing.T) {
+	holds := func(token string, ends int64, left time.Duration) answer {
+		return answer{known: true, kind: "string", value: token, ends: ends, ttl: left}
+	}
+	readers := func(n int32, tokens ...string) answer {
+		a := answer{known: true, kind: "zset", readers: n}
+		for i, token := range tokens {
+			a.keys = append(a.keys, answer{value: token, ends: int64(100 + i), ttl: time.Second})
+		}
+		return a
+	}
+	silent, free, hash := answer{}, answer{known: true, kind: "none", readers: -1}, answer{known: true, kind: "hash", readers: -1}
+	emptied := answer{known: true, kind: "zset"} // it had readers
+	b := standing(t, newMemMaster(t))
+	client := b.lane.client
+	of := func(token string) string { return TokenDigest(client, token) }
+	for _, tt := range []struct {
+		what     string
+		answers  []answer
+		all      []keyHolder
+		readers  int
+		free     int
+		silent   int
+		possible bool
+		split    string
+	}{
+		{what: "three hold it", answers: []answer{holds("t", 7, time.Second), free, holds("t", 9, 3*time.Second), emptied, holds("t", 8, 2*time.Second)}, all: []keyHolder{{"t", false}}, free: 2,
+			split: "3 hold the token " + of("t") + ", which ends in 3s"},
+		{what: "two and one, and two are silent", answers: []answer{holds("t", 0, -1), holds("t", 0, -1), holds("u", 9, 4*time.Second), silent, silent}, silent: 2, possible: true,
+			split: "2 hold the token " + of("t") + ", which does not end: remove it there by hand; 1 holds the token " + of("u") + ", which ends in 4s; 2 have not answered"},
+		{what: "two and two, and one is silent", answers: []answer{holds("t", 7, 0), holds("u", 7, time.Second), holds("u", 7, 0), holds("t", 7, 0), silent}, silent: 1, possible: true,
+			split: "2 hold the token " + of("u") + ", which ends in 1s; 2 hold the token " + of("t") + ", which ends in 0s; 1 has not answered"},
+		{what: "two and two, and one is free", answers: []answer{holds("t", 7, time.Second), holds("t", 7, time.Second), holds("u", 7, 0), holds("u", 7, 0), free}, free: 1,
+			split: "2 hold the token " + of("t") + ", which ends in 1s; 2 hold the token " + of("u") + ", which ends in 0s"},
+		{what: "readers", answers: []answer{readers(2, "b", "a"), readers(2, "b", "a"), readers(3, "b", "a", "c"), readers(1, "c"), hash}, all: []keyHolder{{"a", true}, {"b", true}}, readers: 3,
+			split: "3 hold the reader's token " + of("a") + ", which ends in 1s; 3 hold the reader's token " + of("b") + ", which ends in 1s; 2 hold the reader's token " + of("c") +
+				", which ends in 1s; 1 holds a hash that redlockd has not written: remove it there by hand"},
+		{what: "as many as are shown", answers: []answer{readers(8, "a", "b", "c", "d", "e", "f", "g", "h"), free, free, free, free}, readers: 8, free: 4, split: "1 holds the reader's token " + of("a")},
+		{what: "one more", answers: []answer{readers(9, "a", "b", "c", "d", "e", "f", "g", "h", "i"), free, free, free, free}, readers: 9, free: 4, split: "1 token is left out here"},
+		{what: "two more", answers: []answer{readers(9, "a", "b", "c", "d", "e", "f", "g", "h", "i"), holds("j", 1, time.Minute), free, free, free}, readers: 9, free: 3, split: "2 tokens are left out here"},
+	} {
+		v := &view{Electorate: quorum.Electorate{Places: 5, Count: 5, Masters: quorum.All >> 10}}
+		for i := range tt.answers {
+			v.masters = append(v.masters, &lane{index: i})
+		}
+		r := &round{view: v, answers: tt.answers}
+		h := r.keyHolders()
+		if !slices.Equal(h.all, tt.all) || h.readers != tt.readers || h.free != tt.free || h.silent != tt.silent || h.possible != tt.possible {
+			t.Errorf("%s: got %+v, want %+v", tt.what, h, tt)
+		}
+		got := h.split(client)
+		if whole := !strings.Contains(tt.what, "more") && !strings.Contains(tt.what, "shown"); whole && got != tt.split || !strings.Contains(got, tt.split) {
+			t.Errorf("%s:\ngot  %s\nwant %s", tt.what, got, tt.split)
+		}
+		if strings.Contains(tt.what, "shown") && strings.Contains(got, "left out") {
+			t.Errorf("%s: got %s", tt.what, got)
+		}
+		for holder, s := range h.found {
+			for i, a := range tt.answers {
+				want := int64(0)
+				for _, key := range append([]answer{a}, a.keys...) {
+					if key.value == holder.token {
+						want = key.ends
+					}
+				}
+				if s.ends[i] != want {
+					t.Errorf("%s: %q ends at %d on master %d, want %d", tt.what, holder.token, s.ends[i], i, want)
+				}
+			}
+		}
+	}
+}
+
+// A split that is there for long is released if it is the same, and so is what a caller chose if it ends.
+func TestSightings(t *testing.T) {
+	at := func(masters int, ends ...int64) *sighting {
+		s := &sighting{masters: masters}
+		copy(s.ends[:], ends)
+		return s
+	}
+	for _, tt := range []struct {
+		a, b *sighting
+		want bool
+	}{
+		{at(2, 100, 200), at(2, 100, 200), true},
+		{at(2, 100, 200), at(2, 100, 200+endSlackMs), true},
+		{at(2, 100, 200), at(2, 100, 200-endSlackMs), true},
+		{at(2, 100, 200), at(2, 100, 201+endSlackMs), false},
+		{at(2, 100, 200), at(2, 100, 199-endSlackMs), false},
+		{at(2, 100, 200), at(3, 100, 200), false},
+	} {
+		if got := tt.a.same(tt.b); got != tt.want {
+			t.Errorf("%+v and %+v are the same: got %v, want %v", tt.a, tt.b, got, tt.want)
+		}
+	}
+	for _, tt := range []struct {
+		s     *sighting
+		token string
+		want  bool
+	}{{at(1, 7), "a caller's", true}, {at(1), "a caller's", false}, {at(1, 7), madeToken, false}, {at(1), madeToken, false}} {
+		if got := tt.s.callers(tt.token); got != tt.want {
+			t.Errorf("a caller chose %q, of %+v: got %v, want %v", tt.token, tt.s, got, tt.want)
+		}
+	}
+	for _, tt := range []struct {
+		ends int64
+		want time.Duration
+	}{{0, -1}, {5000, 2 * time.Second}, {2000, -time.Second}, {1, -2999 * ms}} {
+		a := answer{ends: tt.ends}
+		if a.endsIn(3000); a.ttl != tt.want {
+			t.Errorf("a key that ends at %d, read at 3000: got %v left, want %v", tt.ends, a.ttl, tt.want)
+		}
+	}
+}
+
+// Readers as lua.Raise lists them, and what no redlockd lists so.
+func TestReadersIn(t *testing.T) {
+	long := strings.Repeat("x", MaxTokenLen+1)
+	many := func(n int) string { return strings.Repeat("1:7:a", n) }
+	for _, tt := range []struct {
+		text string
+		want []answer // nil: refused
+	}{
+		{"1:5:a", []answer{{value: "a", ends: 5}}},
+		{"3:7:abc2:0:xy", []answer{{value: "abc", ends: 7}, {value: "xy"}}},
+		{fmt.Sprintf("%d:7:%s", MaxTokenLen, long[1:]), []answer{{value: long[1:], ends: 7}}},
+		{fmt.Sprintf("%d:7:%s%s", MaxTokenLen+1, long, long), nil},
+		{"x", nil}, {":5:a", nil}, {"1:5", nil}, {"1::a", nil}, {"1:x:a", nil}, {"0:5:", nil}, {"0:5:a", nil}, {"-1:5:a", nil}, {"2:5:a", nil}, {"1:5:ab", nil},
+		{many(forceReadersMax + 3), nil},
+	} {
+		got, err := readersIn([]byte(tt.text))
+		if !slices.EqualFunc(got, tt.want, func(a, b answer) bool { return a.value == b.value && a.ends == b.ends }) || (err == nil) != (tt.want != nil) {
+			t.Errorf("%.40q: got %d readers, %v, want %d", tt.text, len(got), err, len(tt.want))
+		}
+	}
+	if got, err := readersIn([]byte(many(forceReadersMax + 2))); err != nil || len(got) != forceReadersMax+2 {
+		t.Errorf("as many readers as a master lists: got %d, %v", len(got), err)
+	}
+	if _, err := readersIn([]byte(long)); err == nil || !strings.HasSuffix(err.Error(), " "+long[:32]) {
+		t.Errorf("got %v, want an error with the first 32 bytes", err)
+	}
 }
