@@ -661,3 +661,44 @@ func TestReadersIn(t *testing.T) {
 		t.Errorf("got %v, want an error with the first 32 bytes", err)
 	}
 }
+
+// Which rounds a forced release has ended: those that were launched before it, for what it has released.
+func TestForcedReleaseEndsRounds(t *testing.T) {
+	now := time.Now()
+	of := func(launched uint32, token string, keys ...string) *round {
+		return &round{launched: launched, token: token, keys: keys}
+	}
+	changing := func(ch Change) *round {
+		return &round{launched: 10, keys: []string{"x", ch.Resource}, commit: &commit{changes: []Change{setNX("x", "unforced", time.Second), ch}}}
+	}
+	for _, tt := range []struct {
+		what    string
+		r       *round
+		pending bool // too few masters have told of it
+		late    time.Duration
+		want    bool
+	}{
+		{what: "before it", r: of(9, "T", "r"), want: true},
+		{what: "the last one before it", r: of(10, "T", "r"), want: true},
+		{what: "behind it", r: of(11, "T", "r")},
+		{what: "of several resources", r: of(10, "T", "x", "r"), want: true},
+		{what: "of another resource", r: of(10, "T", "x")},
+		{what: "of another token", r: of(10, "U", "r")},
+		{what: "before a quorum has told of it", r: of(10, "T", "r"), pending: true},
+		{what: "for as long as it is remembered", r: of(10, "T", "r"), late: forcedLife, want: true},
+		{what: "later", r: of(10, "T", "r"), late: forcedLife + 1},
+		{what: "a new value", r: changing(setNX("r", "T", time.Second)), want: true},
+		{what: "another new value", r: changing(setNX("r", "U", time.Second))},
+		{what: "what puts another value in its place", r: changing(rotate("r", "T", "U", time.Second)), want: true},
+		{what: "what puts its value in another's place", r: changing(rotate("r", "U", "T", time.Second)), want: true},
+		{what: "a rotation of others", r: changing(rotate("r", "U", "V", time.Second))},
+		{what: "what removes it", r: changing(compareAndDelete("r", "T")), want: true},
+	} {
+		other := &forcedRelease{resource: "another", digests: []string{conn.Digest("T")}, applied: true, launched: 10, since: now}
+		f := &forcedRelease{resource: "r", digests: []string{conn.Digest("of a reader"), conn.Digest("T")}, applied: !tt.pending, launched: 10, since: now}
+		fs := &forcedReleases{all: []*forcedRelease{other, f}}
+		if got := fs.ended(tt.r, now.Add(tt.late)); got != tt.want {
+			t.Errorf("%s: it is ended: got %v, want %v", tt.what, got, tt.want)
+		}
+	}
+}
