@@ -72,3 +72,69 @@ func TestSlowAnswersSayNothingOfAClock(t *testing.T) {
 		}
 	})
 }
+
+// Which rounds a master must not execute late, and until when.
+func TestRoundsThatMustBeTimely(t *testing.T) {
+	version := versionOf("a", 3, "of a library")
+	commits := func(changes ...Change) *round { return &round{commit: &commit{changes: changes}} }
+	op := &Op{}
+	for _, tt := range []struct {
+		what string
+		r    *round
+		want bool
+	}{
+		{"a release of a token that a redlockd made", &round{token: madeToken, op: op}, false},
+		{"of one that its caller chose", &round{token: "a caller's", op: op}, true},
+		{"of one that its caller chose, for a master that was away", &round{token: "a caller's"}, true},
+		{"of a version, for its caller", &round{token: version, op: op}, true},
+		{"of a version, for a master that was away", &round{token: version}, false},
+		{"a key that is set", commits(setNX("r", "a caller's", time.Second)), false},
+		{"to a version", commits(setNX("r", version, time.Second)), true},
+		{"a key that is removed", commits(compareAndDelete("r", "T")), true},
+		{"one of several", commits(setNX("x", "T", time.Second), setNX("y", "T", time.Second), compareAndDelete("r", "T")), true},
+		{"a key that is kept for longer", commits(compareAndExpire("r", "T", time.Second)), true},
+		{"one that is compared", commits(Change{Resource: "r", Was: WasValue, Value: version}), false},
+	} {
+		if got := tt.r.mustBeTimely(); got != tt.want {
+			t.Errorf("%s must be timely: got %v, want %v", tt.what, got, tt.want)
+		}
+	}
+	b := standing(t, newMemMaster(t))
+	r := &round{}
+	for _, timely := range []bool{false, true} {
+		r.flags.Store(^uint32(flagTimely))
+		if timely {
+			r.flags.Store(flagTimely)
+		}
+		if got := r.timely(); got != timely {
+			t.Errorf("with the flags %b it is timely: got %v", r.flags.Load(), got)
+		}
+	}
+	l := b.lane
+	for _, tt := range []struct {
+		what         string
+		ahead        time.Duration
+		before, want int64
+	}{
+		{"a clock that nobody has read", 0, 0, 0},
+		{"a clock that is an hour ahead", time.Hour, 0, (time.Hour + l.fleet.opts.MasterTimeout*3/4).Milliseconds()},
+		{"one that is behind", -time.Hour, 0, (l.fleet.opts.MasterTimeout*3/4 - time.Hour).Milliseconds()},
+		{"the second one in a batch", time.Hour, 7, 7},
+	} {
+		l.guard.ahead.Store(int64(tt.ahead))
+		if b.latestAt = tt.before; tt.before == 0 && tt.ahead != 0 {
+			tt.want += l.fleet.own.At(time.Now()).Milliseconds()
+		}
+		if got := b.latestMs(); got < tt.want || got > tt.want+10_000 {
+			t.Errorf("%s: got %d, want %d", tt.what, got, tt.want)
+		}
+		sent := len(b.wire.Out)
+		if b.latest(r); string(b.wire.Out[sent:]) == "$1\r\n0\r\n" != (tt.want == 0) {
+			t.Errorf("%s: it is sent as %q", tt.what, b.wire.Out[sent:])
+		}
+	}
+	sent := len(b.wire.Out)
+	if b.latest(&round{}); string(b.wire.Out[sent:]) != "$1\r\n0\r\n" {
+		t.Errorf("what may be late is sent with %q", b.wire.Out[sent:])
+	}
+}

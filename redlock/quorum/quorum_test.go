@@ -219,3 +219,22 @@ func TestGapsDoNotVote(t *testing.T) {
 		}
 	}
 }
+
+func TestStanding(t *testing.T) {
+	for _, tt := range []struct {
+		s       Standing
+		quorum  bool
+		mayFail int
+		text    string
+	}{
+		{Standing{Seats: 5, Voting: 5}, true, 2, "5 of 5 seats vote, 3 are needed: 2 may fail"},
+		{Standing{Seats: 5, Voting: 4}, true, 1, "4 of 5 seats vote, 3 are needed: 1 may fail"},
+		{Standing{Seats: 5, Voting: 3}, true, 0, "3 of 5 seats vote, 3 are needed: none may fail"},
+		{Standing{Seats: 5, Voting: 2}, false, 0, "2 of 5 seats vote, 3 are needed: no lock is granted"},
+		{Standing{Seats: 1, Voting: 1}, true, 0, "1 of 1 seats vote, 1 are needed: none may fail"},
+	} {
+		if q, n, text := tt.s.Quorum(), tt.s.MayFail(), tt.s.String(); q != tt.quorum || n != tt.mayFail || text != tt.text {
+			t.Errorf("%+v: got %v, %d, %q, want %v, %d, %q", tt.s, q, n, text, tt.quorum, tt.mayFail, tt.text)
+		}
+	}
+}
