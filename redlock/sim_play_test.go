@@ -300,7 +300,7 @@ func TestRepeatableBinaryStartsProcesses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // where it hangs, its own timeout does, too
+	ctx, cancel := context.WithTimeout(t.Context(), playLimit) // where it hangs, its own timeout does, too
 	defer cancel()
 	cmd := exec.CommandContext(ctx, binary, "-test.run", "^TestReaderScripts$")
 	cmd.Env = append(os.Environ(), onProcessors)
