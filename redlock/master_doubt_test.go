@@ -617,7 +617,7 @@ func TestClockGuardJudges(t *testing.T) {
 
 // The same of single readings, of a clock that has been read a second ago, with a ring and a fresh one.
 func TestClockGuardJudgesAtItsLimits(t *testing.T) {
-	const wait, most = 10 * time.Second, 10*ms + time.Microsecond // of which the precision of TIME is not known to be a gain
+	const wait, most = 10 * time.Second, 10*ms + time.Microsecond // TIME is precise to a microsecond, which may be no gain
 	for _, tt := range []struct {
 		what          string
 		gained        time.Duration

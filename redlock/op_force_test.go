@@ -592,7 +592,7 @@ func TestKeyHolders(t *testing.T) {
 	}
 }
 
-// A split that is there for long is released if it is the same, and so is what a caller chose if it ends.
+// Whether two readings of split votes show the same, whether a token is a caller's that ends, and how long a key lives that a master tells the end of.
 func TestSightings(t *testing.T) {
 	at := func(masters int, ends ...int64) *sighting {
 		s := &sighting{masters: masters}

@@ -15,8 +15,8 @@ import (
 	"testing"
 )
 
-// coverProfiles is the folder of one profile per seed; empty: nothing is measured.
-func coverProfiles() string {
+// coverFolder is where each play writes what it has executed; empty: nothing is measured.
+func coverFolder() string {
 	if os.Getenv(simCover) == "" {
 		return ""
 	}
@@ -29,16 +29,16 @@ func coverBuild() ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("go list -deps: %w", err)
 	}
-	return []string{"-cover", "-covermode=set", "-coverpkg=" + strings.Join(strings.Fields(string(engine)), ",")}, os.Mkdir(coverProfiles(), 0o700)
+	return []string{"-cover", "-covermode=set", "-coverpkg=" + strings.Join(strings.Fields(string(engine)), ",")}, os.Mkdir(coverFolder(), 0o700)
 }
 
 // writeCover writes what all seeds together have entered to the file of REDLOCK_SIM_COVER, if there is one.
 func writeCover(t *testing.T, wanted *simWanted) {
 	t.Helper()
-	if coverProfiles() == "" {
+	if coverFolder() == "" {
 		return
 	}
-	report, err := coverReport(coverProfiles())
+	report, err := coverReport(coverFolder())
 	if err == nil {
 		report = "# What seeds of the simulation have entered of the engine, which `make cover-simulation` writes.\n\ncommit   " + commitText() +
 			"\nseeds    " + strings.TrimPrefix(wanted.String(), "seeds: ") + "\n\n" + report
@@ -52,32 +52,11 @@ func writeCover(t *testing.T, wanted *simWanted) {
 // coveredFunction is a line of `go tool cover -func`: a place, a name, and the part of its statements that was executed.
 var coveredFunction = regexp.MustCompile(`^redlockd/redlock/([^:]+):\d+:\s+(\S+)\s+([\d.]+)%$`)
 
-// coverReport merges the profiles, in which each line is a block and whether it was executed.
+// coverReport is about all that processes have written to the folder.
 func coverReport(dir string) (string, error) {
-	profiles, err := filepath.Glob(filepath.Join(dir, "*"))
-	if err != nil || len(profiles) == 0 {
-		return "", fmt.Errorf("no profile is in %s: %w", dir, err)
-	}
-	entered := map[string]bool{}
-	for _, name := range profiles {
-		text, err := os.ReadFile(name)
-		if err != nil {
-			return "", err
-		}
-		for line := range strings.Lines(string(text)) {
-			if block, count, ok := strings.Cut(strings.TrimSpace(line), " "); ok && block != "mode:" {
-				n, executed, _ := strings.Cut(count, " ")
-				entered[block+" "+n] = entered[block+" "+n] || executed != "0"
-			}
-		}
-	}
-	merged := []string{"mode: set"}
-	for _, block := range sortedKeys(entered) {
-		merged = append(merged, fmt.Sprint(block, map[bool]string{true: " 1", false: " 0"}[entered[block]]))
-	}
 	all := filepath.Join(dir, "all")
-	if err := os.WriteFile(all, []byte(strings.Join(merged, "\n")+"\n"), 0o600); err != nil {
-		return "", err
+	if output, err := exec.Command("go", "tool", "covdata", "textfmt", "-i", dir, "-o", all).CombinedOutput(); err != nil {
+		return "", fmt.Errorf("go tool covdata: %w\n%s", err, output)
 	}
 	output, err := exec.Command("go", "tool", "cover", "-func", all).Output()
 	if err != nil {

@@ -80,8 +80,8 @@ func (p simPlay) run(t *testing.T) (done played) {
 	ctx, cancel := context.WithTimeout(t.Context(), playLimit)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, binary, "-test.run", "^TestSimulation$", "-test.timeout", "0")
-	if dir := coverProfiles(); dir != "" {
-		cmd.Args = append(cmd.Args, "-test.coverprofile", filepath.Join(dir, fmt.Sprint(p.Seed)))
+	if dir := coverFolder(); dir != "" {
+		cmd.Args = append(cmd.Args, "-test.gocoverdir", dir)
 	}
 	cmd.Env = append(append(os.Environ(), repeatableEnvironment...), playVariable+"="+string(text))
 	output, err := cmd.CombinedOutput()
@@ -397,7 +397,7 @@ var eventFloors = map[string]int{
 	"transactions": 500, "looked": 3_000, "unblocked": 1_200, "UNBLOCKED": 500,
 	"dropIn": 2_000, "dropInLater": 2_000, "rotated": 650, "read": 700, "scripts": 60_000, "scriptsUnknown": 1_000, "counted": 1_000, "shared": 1_900,
 	"kept": 4_000, "takenOver": 400, "heldLost": 120, "reads": 2_900, "readsTogether": 1_000, "readsMoved": 120, "readsKeptOut": 1_000, "behindReaders": 240,
-	"changed": 100, "refounded": 100, "founded": 100, "moved": 100, "operators": 200, "together": 50, "staleOperators": 100, "stale": 50, "cameBack": 80, "copies": 200, "evictions": 50,
+	"changed": 100, "refounded": 100, "founded": 100, "moved": 100, "operators": 200, "together": 50, "staleOperators": 100, "stale": 50, "cameBack": 100, "copies": 200, "evictions": 50,
 	"late": 1_000, "readsCopied": 100, "hoarded": 5_000, "coveted": 10_000, "marks": 1_500, "forced": 250, "restarts": 120, "probes": 300, "wakes": 400,
 	"BUSYWAIT": 4_000, "LEAVING": 100, "ERR ttl": 4_000, "ERR the lock was first": 60, "ERR 2 locks are held": 120, "ERR max number of locks": 1_500,
 	"ERR max number of connections": 2_500,

@@ -137,7 +137,7 @@ func makeRepeatable() (path string, err error) {
 	}
 	path = filepath.Join(repeatableDir, "redlock.test")
 	build := []string{"test", "-c", "-vet=off", "-overlay", overlay, "-ldflags", repeatableFlag, "-o", path}
-	if coverProfiles() != "" {
+	if coverFolder() != "" {
 		cover, err := coverBuild()
 		if err != nil {
 			return "", err
