@@ -99,6 +99,16 @@ func TestRealRefusalOfACommandIsAState(t *testing.T) {
 					o.Masters[i].Username, o.Masters[i].Password = "locks", "secret"
 				}
 			})
+			// logged waits for a line of the log: a state is told before it is logged.
+			logged := func(text string) (lines []string) {
+				eventually(t, "the log has it", func() error {
+					if lines = append(lines, log.take(text)...); len(lines) == 0 {
+						return errors.New("it has no line")
+					}
+					return nil
+				})
+				return lines
+			}
 			allUp(t, c)
 			held, err := c.TryLock(ctx, "held", time.Minute)
 			if err != nil || held == nil {
@@ -134,14 +144,7 @@ func TestRealRefusalOfACommandIsAState(t *testing.T) {
 					t.Errorf("UNLOCK: got %v, want released", err)
 				}
 			}
-			var begun []string
-			eventually(t, "the log has it", func() error {
-				if begun = append(begun, log.take(`msg="master refused" master=`+servers[0].Addr)...); len(begun) == 0 {
-					return errors.New("it has no line")
-				}
-				return nil
-			})
-			if len(begun) != 1 || !strings.Contains(begun[0], tt.reason) || !strings.Contains(begun[0], "to_do=") {
+			if begun := logged(`msg="master refused" master=` + servers[0].Addr); len(begun) != 1 || !strings.Contains(begun[0], tt.reason) || !strings.Contains(begun[0], "to_do=") {
 				t.Errorf("the log: got %q, want one line", begun)
 			}
 			for _, master := range masters[:2] {
@@ -160,7 +163,7 @@ func TestRealRefusalOfACommandIsAState(t *testing.T) {
 				}
 				return err
 			})
-			if ended := log.take(`msg="master up" master=` + servers[0].Addr); len(ended) != 1 {
+			if ended := logged(`msg="master up" master=` + servers[0].Addr); len(ended) != 1 {
 				t.Errorf("the log at the end: got %q, want one line", ended)
 			}
 			if !tt.releases {
