@@ -27,7 +27,8 @@ test-release test-mutants test-mutants-sample mutants-generated test-models test
 
 # The race detector sees a few cases of these tests, or none (redlock/cases_test.go): test-engine runs them without it, in full, and
 # test-simulation the first of them, which takes longest.
-ENGINE = TestSimulation|TestPlayRepeats$$|TestRepeatableBinary|TestTraceModel$$|TestRecordTraceModel$$|TestOverloadSlowsDown|TestSeveralAreGranted|TestStepIsCaught|TestUndoSpares|TestPanicLoses|TestMaxTTLLowered|TestFastClock|TestNewClientBelieves|TestNoStepCostsAnAnswer$$|TestNoRestartCostsAnAnswer$$|TestForgetfulMaster|TestWaitersAreWokenWhateverMastersDo|TestSmallSteps|TestListOfTests$$|TestMutantMarks$$|TestExplanations$$|TestWalk$$|TestMastersForgetRightAfterTheCeilingRose|TestCeilingFallsAgain|TestIdleFleetWaits|TestDelayBehindALoss|TestClockThatStepsHasNoVote|TestDropInMaxHold|TestReleaseEndsTheDelay|TestSourceFailsWhileItIsCopied|TestReleasedWhileItIsCopied|TestRetryThroughAnotherProxy|TestSettingsWithTwoDatabases|TestPasswordsStay|TestSeveralKeysOutlive|TestPartEndsTheWholeHold|TestMutantsReport$$|TestMutantsResults$$|TestSeedsToTrace|TestNewClientAfterAllStepped
+ENGINE = TestSimulation|TestFenceTakesOneRound|TestPlayRepeats$$|TestRepeatableBinary|TestTraceModel$$|TestRecordTraceModel$$|TestOverloadSlowsDown|TestSeveralAreGranted|TestStepIsCaught|TestUndoSpares|TestPanicLoses|TestMaxTTLLowered|TestFastClock|TestNewClientBelieves|TestNoStepCostsAnAnswer$$|TestNoRestartCostsAnAnswer$$|TestForgetfulMaster|TestWaitersAreWokenWhateverMastersDo|TestSmallSteps|TestListOfTests$$|TestMutantMarks$$|TestExplanations$$|TestWalk$$|TestMastersForgetRightAfterTheCeilingRose|TestCeilingFallsAgain|TestIdleFleetWaits|TestDelayBehindALoss|TestClockThatStepsHasNoVote|TestDropInMaxHold|TestReleaseEndsTheDelay|TestSourceFailsWhileItIsCopied|TestReleasedWhileItIsCopied|TestRetryThroughAnotherProxy|TestSettingsWithTwoDatabases|TestPasswordsStay|TestSeveralKeysOutlive|TestPartEndsTheWholeHold|TestMutantsReport$$|TestMutantsResults$$|TestSeedsToTrace|TestNewClientAfterAllStepped|TestNewClientAfterAMajoritySteps|TestSilenceForGood|TestOwnPauseTakesNoVotesFromOthers|TestMasterThatFlapsDoesNotFloodTheLog|TestNewClientDoesNotVouchForCommonSteps|TestFoundingIsVetoedByWhoHears|TestFoundingByAProxyThatWasCutOff|TestTokenNeverHoldsTwoSlots|TestRecoveryAfterAmnesiaOfThree|TestStateOfANewerVersionIsRefused|TestSecondEpisode|TestQuarantineIsExplained|TestQuarantineHasItsTime|TestFoundingHasPatience|TestLaneTransitions|TestAssumeStepsShowBehindTheNetwork|TestBatchEqualsOneByOne
+ENGINE_PROXY = TestScriptEndToEnd|TestScriptDifferential|TestScriptGuardsSuffice|TestPipelinesOfManyCallers|TestCallersOfSharedConnectionsUnderFaults|TestThousandLocksThatWait|TestWhatTakesALock|TestUnlockBesideMastersThatStandStill|TestEveryCommandOfAReader|TestWatchIsAboutChanges|TestAnothersLockStands
 
 # The tests of processes wait for most of their time, and those of redlock keep one processor busy: both run in two parts beside the other packages.
 PROCESSES = ./cmd/redlockd
@@ -58,6 +59,7 @@ test-processes-2:
 
 test-engine:
 	nice -n 10 go test -count=1 -timeout 40m -run '$(ENGINE)' -skip '^TestSimulation$$' ./redlock
+	nice -n 10 go test -count=1 -timeout 10m -run '$(ENGINE_PROXY)' ./proxy
 	nice -n 10 go test -count=1 -timeout 10m -run '^Test(Ceiling|Floods)$$' ./redlock/sandbox
 
 # Masters of other versions than the system's. A version that cannot be had is named, and test-fleet goes on without it.

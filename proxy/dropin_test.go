@@ -15,6 +15,7 @@ import (
 
 	"redlockd/proxy/keyspace"
 	"redlockd/redlock"
+	"redlockd/redlock/redisproc"
 )
 
 func permissive(o *Options) { o.AllowUnguarded, o.DefaultTTL = everyKey, 20*time.Second }
@@ -693,7 +694,7 @@ func TestAnothersLockStandsWhateverIsSent(t *testing.T) {
 		}
 	}
 	more := []string{"1", "8", "mine", "-1", "100"}
-	for i, lock := range locks {
+	for i, lock := range redisproc.Some(2, locks) {
 		key := fmt.Sprint("k", i)
 		line := func(text string) []string {
 			return strings.Fields(strings.ReplaceAll(text, "$", key))
@@ -738,7 +739,7 @@ func TestAnothersLockStandsWhateverIsSent(t *testing.T) {
 // Goal: EXEC does nothing once a watched key was changed, also if it holds the same value again, and does its work if it was not. Method: what
 // others may do between WATCH and EXEC, through the same redlockd and through another one, in no time at all.
 func TestWatchIsAboutChanges(t *testing.T) {
-	for _, value := range []string{"v", "a-token-that-is-long-enough-to-be-unique"} {
+	for _, value := range redisproc.Some(1, []string{"v", "a-token-that-is-long-enough-to-be-unique"}) {
 		for _, test := range []struct {
 			between string
 			changed bool

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"redlockd/redlock"
+	"redlockd/redlock/redisproc"
 	"regexp"
 	"slices"
 	"strings"
@@ -92,6 +93,7 @@ func TestUnlockGoesAheadOfALockThatWaits(t *testing.T) {
 // What may take a lock stays behind a LOCK that waits, whatever command takes it: its validity would run while its reply waits. So does what
 // names the token of a LOCK that waits.
 func TestWhatTakesALockStaysBehindALockThatWaits(t *testing.T) {
+	redisproc.NotRaced(t)
 	inVirtualTime(t, func(t *testing.T) {
 		srv := serve(t, func(o *Options) { o.DefaultTTL = time.Minute })
 		srv.put("gate", "open", time.Hour, 0, 1, 2, 3, 4)
@@ -202,7 +204,7 @@ func TestThousandLocksThatWaitOnOneConnection(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
 		srv := serve(t)
 		other := srv.dial()
-		for _, end := range []string{"closes", "half-closes", "is killed", "is granted"} {
+		for _, end := range redisproc.Some(1, []string{"closes", "half-closes", "is killed", "is granted"}) {
 			other.do("LOCK", "k", "60s", "TOKEN", "a").granted(1, 60000)
 			c := srv.dial()
 			id := c.id()
@@ -291,7 +293,7 @@ type caller struct {
 // Random pipelines on one connection get the replies that each caller gets on one of his own: no command of a caller is executed in another order
 // than he sent it in, and none is lost. Each caller has a token and keys of his own, and waits for keys that a stranger holds for a while.
 func TestPipelinesOfManyCallers(t *testing.T) {
-	for seed := range uint64(40) {
+	for seed := range redisproc.SomeOf[uint64](8, 40) {
 		inVirtualTime(t, func(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 0))
 			callers := make([]caller, 1+random.IntN(8))
@@ -452,7 +454,7 @@ func (m *mux) call(args ...string) <-chan string {
 // time, whatever took it; nobody waits for longer than his WAIT and what was before it; and in the end all is free.
 func TestCallersOfSharedConnectionsUnderFaults(t *testing.T) {
 	const callers, ttl = 12, 20 * time.Second
-	for seed := range uint64(8) {
+	for seed := range redisproc.SomeOf[uint64](2, 8) {
 		inVirtualTime(t, func(t *testing.T) {
 			srv := serve(t)
 			twin := srv.twin()

@@ -12,6 +12,7 @@ import (
 
 	"redlockd/proxy/access"
 	"redlockd/redlock"
+	"redlockd/redlock/redisproc"
 )
 
 // lookers are users that may look, with one that may lock beside them.
@@ -91,6 +92,7 @@ func TestReaderLearnsNothingByGuessing(t *testing.T) {
 }
 
 func TestEveryCommandOfAReaderShowsNoToken(t *testing.T) {
+	redisproc.NotRaced(t)
 	const secret = "Secret-of-the-owner-4711"
 	srv := serve(t, lookers)
 	owner := srv.dialAs("owner")

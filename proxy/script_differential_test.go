@@ -263,7 +263,7 @@ func TestScriptDifferential(t *testing.T) {
 	seed := scriptSeed(t)
 	g := &scriptGenerator{Rand: rand.New(rand.NewPCG(seed, 0)), real: true}
 	refused, wrote, failed := 0, 0, 0
-	const rounds = 4000
+	rounds := redisproc.SomeOf(1000, 4000)
 	for range rounds {
 		source, keys := g.script(), g.state()
 		script, err := sandbox.Compile(source)
@@ -365,7 +365,7 @@ func TestScriptGuardsSuffice(t *testing.T) {
 	seed := scriptSeed(t)
 	g := &scriptGenerator{Rand: rand.New(rand.NewPCG(seed, 0))}
 	changed := 0
-	for range 6000 {
+	for range redisproc.SomeOf(1000, 6000) {
 		source, keys := g.script(), g.state()
 		script, err := sandbox.Compile(source)
 		if err != nil {

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"redlockd/redlock"
+	"redlockd/redlock/redisproc"
 	"redlockd/redlock/sandbox"
 )
 
@@ -115,7 +116,7 @@ func (g *sequence) step() [][]string {
 
 func TestScriptEndToEnd(t *testing.T) {
 	for _, seed := range []uint64{1, scriptSeed(t)} {
-		t.Run(fmt.Sprint("SCRIPT_SEED=", seed), func(t *testing.T) { endToEnd(t, seed, 600) })
+		t.Run(fmt.Sprint("SCRIPT_SEED=", seed), func(t *testing.T) { endToEnd(t, seed, redisproc.SomeOf(100, 600)) })
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"redlockd/redlock/memmaster"
+	"redlockd/redlock/redisproc"
 )
 
 // priced gives the commands of all masters a price: so much each, and so much for every 1000 bytes.
@@ -117,7 +118,7 @@ func TestOverloadSlowsDown(t *testing.T) {
 		start    func(p *proxy, op *Op, i int, to Completer)
 		longest  time.Duration // that a LOCK of another share may take
 	}
-	for _, tt := range some(2, []testCase{
+	for _, tt := range redisproc.Some(2, []testCase{
 		{"LOCK of short names", 4096, 100 * time.Microsecond, 0, func(p *proxy, op *Op, i int, to Completer) {
 			p.StartLock(op, one(fmt.Sprint("k", i), time.Minute), to)
 		}, 40 * ms},

@@ -1,7 +1,7 @@
 package redlock
 
-// How many cases of the long tests run. Under the race detector everything takes ten times as long: there a few cases run, and ENGINE in the
-// Makefile names the tests of which `make test-all` runs all cases without it.
+// How many cases of the long tests run is told by redisproc.Some and its like: under the race detector a few, and ENGINE and ENGINE_PROXY in the Makefile name
+// the tests of which `make test-all` runs all cases without it.
 
 import (
 	"maps"
@@ -11,42 +11,27 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"redlockd/redlock/redisproc"
 )
 
-// fewCases reports whether a few cases of a long test are enough.
-func fewCases() bool { return raced || !redisproc.All() }
-
-// some are the first n cases of a long test, or all.
-func some[T any](n int, all []T) []T {
-	if fewCases() {
-		return all[:n]
-	}
-	return all
-}
-
-// withoutRaceDetector leaves a test out under the race detector: it plays minutes of heartbeats, and what it executes others execute there.
-func withoutRaceDetector(t *testing.T) {
-	if raced {
-		redisproc.Skip(t, "runs without the race detector (ENGINE in the Makefile)")
-	}
-}
-
-// TestListOfTests compares the list ENGINE of the Makefile with the tests. Whatever it names is there, and it has the tests of
+// TestListOfTests compares the lists of the Makefile with the tests. What they name is there, and they have the tests of
 // which the race detector sees only some cases: otherwise nobody runs all of them.
 func TestListOfTests(t *testing.T) {
 	makefile, err := os.ReadFile("../Makefile")
 	if err != nil {
 		t.Fatal(err)
 	}
-	line := regexp.MustCompile(`(?m)^ENGINE = (.*)$`).FindSubmatch(makefile)
-	if line == nil {
-		t.Fatal("the Makefile has no list ENGINE")
+	for list, folder := range map[string]string{"ENGINE": ".", "ENGINE_PROXY": "../proxy"} {
+		line := regexp.MustCompile(`(?m)^` + list + ` = (.*)$`).FindSubmatch(makefile)
+		if line == nil {
+			t.Fatal("the Makefile has no list ", list)
+		}
+		checkListOfTests(t, list, strings.Split(strings.ReplaceAll(string(line[1]), "$$", "$"), "|"), folder)
 	}
-	engine := strings.Split(strings.ReplaceAll(string(line[1]), "$$", "$"), "|")
+}
+
+func checkListOfTests(t *testing.T, list string, names []string, folder string) {
 	tests, raceless := map[string]string{}, map[string]bool{} // what they do, and whether the race detector leaves them out
-	files, _ := filepath.Glob("*_test.go")
+	files, _ := filepath.Glob(filepath.Join(folder, "*_test.go"))
 	for _, name := range files {
 		text, err := os.ReadFile(name)
 		if err != nil {
@@ -57,27 +42,28 @@ func TestListOfTests(t *testing.T) {
 			raceless[string(function[1])] = strings.HasPrefix(string(text), "//go:build !race\n")
 		}
 	}
-	for _, name := range engine {
+	for _, name := range names {
 		pattern := regexp.MustCompile(name)
 		if !slices.ContainsFunc(slices.Collect(maps.Keys(tests)), pattern.MatchString) {
-			t.Errorf("the Makefile names tests %s, and there are none", name)
+			t.Errorf("%s in the Makefile names tests %s, and there are none", list, name)
 		}
 	}
-	inList := regexp.MustCompile(strings.Join(engine, "|"))
+	inList := regexp.MustCompile(strings.Join(names, "|"))
 	parts := 0
 	for name, text := range tests {
-		release := strings.Contains(text, "redisproc.Release(") || strings.Contains(text, "redisproc.Skip(") || strings.HasSuffix(name, "Model") || name == "TestMain"
+		release := strings.Contains(text, "redisproc.Release(") || strings.Contains(text, "redisproc.Skip(") || strings.HasSuffix(name, "Model") || name == "TestMain" ||
+			strings.HasSuffix(name, "Sample") // test-mutants-sample
 		if raceless[name] && !release && !inList.MatchString(name) {
-			t.Errorf("%s is not in the list ENGINE of the Makefile, and the race detector leaves it out: nobody runs it", name)
+			t.Errorf("%s is not in the list %s of the Makefile, and the race detector leaves it out: nobody runs it", name, list)
 		}
-		if !strings.Contains(text, " some(") && !strings.Contains(text, "withoutRaceDetector(t)") || name == "TestListOfTests" {
+		if !regexp.MustCompile(`redisproc\.(Some|SomeRaced|SomeOf|Few|NotRaced)\b`).MatchString(text) {
 			continue
 		}
 		if parts++; !inList.MatchString(name) {
-			t.Errorf("%s is not in the list ENGINE of the Makefile, so nobody runs all of it", name)
+			t.Errorf("%s is not in the list %s of the Makefile, so nobody runs all of it", name, list)
 		}
 	}
 	if parts < 4 {
-		t.Errorf("%d tests call some: this does not find them", parts)
+		t.Errorf("%d tests of %s run some of their cases: this does not find them", parts, folder)
 	}
 }

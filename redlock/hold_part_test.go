@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"redlockd/redlock/redisproc"
 )
 
 func TestPartEndsTheWholeHold(t *testing.T) {
@@ -53,7 +55,7 @@ func TestPartEndsTheWholeHold(t *testing.T) {
 		}, true},
 	} {
 		for _, elsewhere := range []bool{false, true} {
-			for _, resource := range some(1, []string{"b", "a", "c"}) {
+			for _, resource := range redisproc.Some(1, []string{"b", "a", "c"}) {
 				inVirtualTime(t, 5, func(s *stage) {
 					p := s.open()
 					q := p.orElse(elsewhere)

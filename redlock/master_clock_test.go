@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"redlockd/redlock/redisproc"
 )
 
 // Three masters hold a lock, the clock of one of them steps forward: its key is gone. The vote that comes next from it does not count,
@@ -17,7 +19,7 @@ func TestStepIsCaughtWithTheVote(t *testing.T) {
 		step   time.Duration
 		reason string
 	}
-	for _, tt := range some(2, []testCase{
+	for _, tt := range redisproc.Some(2, []testCase{
 		{20 * time.Second, "its clock gained 20s"},
 		{50 * ms, "its clock gained 50ms"},
 	}) {
@@ -99,7 +101,7 @@ func TestSmallStepsStayInsideTheValidity(t *testing.T) {
 	usual, long := 500*ms, func(o *Options) {
 		o.MaxTTL, o.MasterTimeout, o.Heartbeat = 24*time.Hour, 10*time.Second, 10*time.Second
 	} // few beats and ticks in hours
-	for _, ttl := range some(2, []time.Duration{20 * ms, time.Minute, 50 * ms, 200 * ms, 500 * ms, time.Second, 4 * time.Second, time.Hour}) {
+	for _, ttl := range redisproc.Some(2, []time.Duration{20 * ms, time.Minute, 50 * ms, 200 * ms, 500 * ms, time.Second, 4 * time.Second, time.Hour}) {
 		inVirtualTime(t, 5, func(s *stage) {
 			change := func(o *Options) {
 				if o.ClockStepMax = 0; ttl >= time.Minute { // the default

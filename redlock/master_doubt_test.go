@@ -17,6 +17,7 @@ import (
 
 	"redlockd/redlock/clock"
 	"redlockd/redlock/lua"
+	"redlockd/redlock/redisproc"
 )
 
 // withFaults opens a client whose own clocks can go wrong.
@@ -92,7 +93,7 @@ func (s *stage) nobodyElse(held *call, resource string, clients ...*proxy) {
 // A master whose clock stepped forward has lost the locks it voted for. Its votes count neither for those that watched it nor for those
 // that begin then; and no memory is lost.
 func TestClockThatStepsHasNoVote(t *testing.T) {
-	for _, masters := range some(1, [][]int{{0, 1}, {0}, {0, 1, 2}}) {
+	for _, masters := range redisproc.Some(1, [][]int{{0, 1}, {0}, {0, 1, 2}}) {
 		for _, lost := range []bool{false, true} {
 			inVirtualTime(t, 5, func(s *stage) {
 				p, other := s.open(briefly), s.open(briefly)
@@ -174,8 +175,8 @@ func TestClocksGoBackAndForth(t *testing.T) {
 
 // Clocks that run 2 % or 8.3 % fast, as chrony's slew makes them, are found under a constant load as when idle, and end no lock early.
 func TestFastClocks(t *testing.T) {
-	for _, ppm := range some(1, []float64{20_000, 83_000}) {
-		for _, busy := range some(1, []bool{false, true}) {
+	for _, ppm := range redisproc.Some(1, []float64{20_000, 83_000}) {
+		for _, busy := range redisproc.Some(1, []bool{false, true}) {
 			inVirtualTime(t, 5, func(s *stage) {
 				p, other := s.open(briefly), s.open(briefly)
 				what := fmt.Sprintf("%v ppm, busy: %v", ppm, busy)
@@ -282,6 +283,7 @@ func TestOwnClockIsWrong(t *testing.T) {
 // A client that stands still for a moment sees clocks gain: those of masters that answer fast enough to show it. That takes their votes from nobody
 // else, and from no client that starts then; and another one that did not stand still tells it in a moment that they are in step.
 func TestOwnPauseTakesNoVotesFromOthers(t *testing.T) {
+	redisproc.NotRaced(t)
 	for _, tt := range []struct{ pause, away time.Duration }{ // how far masters 3, 4 and 5 are
 		{50 * ms, 0}, {50 * ms, 6 * ms}, {15 * ms, 6 * ms}, {15 * ms, 100 * time.Microsecond}, {3 * time.Second, 0},
 	} {
@@ -528,6 +530,7 @@ func TestNewClientDoesNotVouchForAClockThatStepped(t *testing.T) {
 // All masters' clocks step at once, so that no master's clock tells that it was no pause. A client that has watched them knows by its own wall clock,
 // and says so: one that starts then finds clocks that agree, and must not believe them.
 func TestNewClientDoesNotVouchForCommonSteps(t *testing.T) {
+	redisproc.NotRaced(t)
 	for _, tt := range []struct {
 		name string
 		step time.Duration

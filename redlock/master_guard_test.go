@@ -23,6 +23,7 @@ import (
 	"redlockd/redlock/member"
 	"redlockd/redlock/member/survey"
 	"redlockd/redlock/memmaster"
+	"redlockd/redlock/redisproc"
 )
 
 func TestQuarantineLastsLongerThanAnyKey(t *testing.T) {
@@ -68,7 +69,7 @@ var forgetting = []struct {
 // it. Nobody may be granted the lock until it has ended, neither through a proxy that knew the master before nor through a
 // new one.
 func TestForgetfulMasterHasNoVote(t *testing.T) {
-	for _, f := range some(2, forgetting) {
+	for _, f := range redisproc.Some(2, forgetting) {
 		inVirtualTime(t, 5, func(s *stage) {
 			change := func(o *Options) { o.MaxTTL = 10 * time.Second }
 			p, other := s.open(change, uncopied), s.open(change, uncopied)
@@ -745,7 +746,7 @@ func TestExtendFillsAQuarantinedMaster(t *testing.T) {
 }
 
 func TestQuarantineHasItsTime(t *testing.T) {
-	for _, f := range forgetting {
+	for _, f := range redisproc.SomeRaced(1, forgetting) {
 		inVirtualTime(t, 5, func(s *stage) {
 			const maxTTL = 4 * time.Second
 			p := s.open(func(o *Options) { o.MaxTTL = maxTTL }, uncopied)
@@ -773,7 +774,7 @@ func TestQuarantineHasItsTime(t *testing.T) {
 
 // The reason for a missing quorum names the quarantine, its cause, and how long it lasts.
 func TestQuarantineIsExplained(t *testing.T) {
-	for _, f := range forgetting {
+	for _, f := range redisproc.SomeRaced(1, forgetting) {
 		inVirtualTime(t, 5, func(s *stage) {
 			const maxTTL = time.Second
 			p := s.open(func(o *Options) { o.MaxTTL = maxTTL })
@@ -797,7 +798,7 @@ func TestQuarantineIsExplained(t *testing.T) {
 
 // A master that forgets again while it is quarantined: the timer of the first time must not end the second.
 func TestSecondEpisode(t *testing.T) {
-	for _, f := range forgetting {
+	for _, f := range redisproc.SomeRaced(1, forgetting) {
 		inVirtualTime(t, 5, func(s *stage) {
 			const maxTTL = 4 * time.Second
 			change := func(o *Options) { o.MaxTTL = maxTTL }

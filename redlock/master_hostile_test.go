@@ -14,13 +14,14 @@ import (
 	"time"
 
 	"redlockd/redlock/quorum"
+	"redlockd/redlock/redisproc"
 )
 
 // Panics are the second line of defence, for whatever the checks have missed. Two reads panic: one of a connection that stands, and one of
 // those that make the next.
 func TestPanicLosesOneMaster(t *testing.T) {
 	for _, distance := range []time.Duration{0, ms} { // batch after batch, and several on their way
-		testPanics(t, distance, some(4, []int64{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23}))
+		testPanics(t, distance, redisproc.Some(4, []int64{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23}))
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"redlockd/redlock/conn"
+	"redlockd/redlock/redisproc"
 )
 
 // take returns the lines since the last take that contain the text.
@@ -36,6 +37,7 @@ func (j *journal) take(text string) []string {
 func (j *journal) option(o *Options) { o.Logger = slog.New(slog.NewTextHandler(j, nil)) }
 
 func TestMasterThatFlapsDoesNotFloodTheLog(t *testing.T) {
+	redisproc.NotRaced(t)
 	inVirtualTime(t, 5, func(s *stage) {
 		var log journal
 		p := s.open(log.option)

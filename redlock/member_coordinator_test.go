@@ -13,6 +13,7 @@ import (
 	"redlockd/redlock/lua"
 	"redlockd/redlock/member"
 	"redlockd/redlock/member/coordinator"
+	"redlockd/redlock/redisproc"
 )
 
 // membership is the record that a master has settled on.
@@ -310,7 +311,7 @@ func TestShortLivedProxiesGetTheirLock(t *testing.T) {
 // Three of five forget at once, which the next heartbeat finds if nothing else does. Locks are granted again after the wait and two heartbeats more. Where
 // the processes are others, it may be that the addresses are, too: then it takes recheckWithin longer.
 func TestRecoveryAfterAmnesiaOfThree(t *testing.T) {
-	for _, restarted := range []bool{false, true} {
+	for _, restarted := range redisproc.SomeRaced(1, []bool{false, true}) {
 		inVirtualTime(t, 5, func(s *stage) {
 			p := s.open()                                                                                     // with the max_ttl that is the default
 			most := p.opts.Heartbeat + p.wait() + member.RecheckWithin(p.wait()) + 2*p.opts.Heartbeat + 10*ms // two pauses between looks
@@ -350,7 +351,7 @@ func TestProblemIsLoggedOnce(t *testing.T) {
 
 // Too few masters remember the membership, and others may only be slow: a founding has patience.
 func TestFoundingHasPatience(t *testing.T) {
-	for _, back := range []bool{true, false} {
+	for _, back := range redisproc.SomeRaced(1, []bool{true, false}) {
 		inVirtualTime(t, 5, func(s *stage) {
 			p := s.open(briefly)
 			wait := p.fleet.view.Load().wait
@@ -409,6 +410,7 @@ func TestFoundingBesideOneThatIsBeingTold(t *testing.T) {
 
 // To one proxy three addresses mean other machines. It must not found a membership of its own while another proxy hears those that are listed.
 func TestFoundingIsVetoedByWhoHears(t *testing.T) {
+	redisproc.NotRaced(t)
 	inVirtualTime(t, 8, func(s *stage) {
 		s.found(first(5), briefly)
 		other := s.open(first(5), briefly)
@@ -496,11 +498,11 @@ func TestFencesGrowOverARemoval(t *testing.T) {
 // A master shows what a newer redlockd may have written: its process lives, and somebody may count on it. It is refused until it shows something
 // else, or is another process. What does not name its process is of nobody who lives.
 func TestStateOfANewerVersionIsRefused(t *testing.T) {
-	for _, form := range []func(v string) string{
+	for _, form := range redisproc.SomeRaced(1, []func(v string) string{
 		func(v string) string { return v + " newer" },
 		func(v string) string { return "2 " + v },
 		func(v string) string { return v + strings.Repeat(" ", member.StateMax) },
-	} {
+	}) {
 		inVirtualTime(t, 5, func(s *stage) {
 			p := s.open(briefly, uncopied)
 			v := s.do(0, "HGET", lua.MembersKey, "v").(string)

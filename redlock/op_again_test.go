@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"redlockd/redlock/member/coordinator"
+	"redlockd/redlock/redisproc"
 )
 
 // stepLoad sends operations of every kind through a client, one after the other, until it is stopped, on resources of that name. Each must be
@@ -97,7 +98,7 @@ func (p *proxy) done(ctx context.Context, start func(*Op, Completer)) error {
 // Members and max_ttl change through one client while others work. Those find each step with a batch whose votes do not count, and have to
 // follow it; no caller sees that.
 func TestNoStepCostsAnAnswer(t *testing.T) {
-	for _, way := range some(1, []time.Duration{5 * ms, ms}) {
+	for _, way := range redisproc.Some(1, []time.Duration{5 * ms, ms}) {
 		t.Run(way.String(), func(t *testing.T) {
 			withSpares(t, 3, 3, func(s *stage) {
 				s.found(maxTTL(300 * ms))
@@ -132,7 +133,7 @@ func TestNoStepCostsAnAnswer(t *testing.T) {
 
 // Masters restart one after the other, and each is a learner, and a voter again, within a second. No caller sees that.
 func TestNoRestartCostsAnAnswer(t *testing.T) {
-	for _, way := range some(1, []time.Duration{5 * ms, ms}) {
+	for _, way := range redisproc.Some(1, []time.Duration{5 * ms, ms}) {
 		t.Run(way.String(), func(t *testing.T) {
 			inVirtualTime(t, 5, func(s *stage) {
 				s.found(maxTTL(time.Hour))

@@ -16,6 +16,7 @@ import (
 	"redlockd/redlock/clock"
 	"redlockd/redlock/member/fleettest"
 	"redlockd/redlock/quorum"
+	"redlockd/redlock/redisproc"
 )
 
 // madeToken has the form of the tokens that redlockd makes.
@@ -934,7 +935,7 @@ func TestCommitOfSeveralKeysFillsHoles(t *testing.T) {
 
 // A lock of two keys that is only ever renewed as such outlives a restart of all masters, one after another.
 func TestSeveralKeysOutliveRestarts(t *testing.T) {
-	withoutRaceDetector(t)
+	redisproc.NotRaced(t)
 	inVirtualTime(t, 5, func(s *stage) {
 		p := s.open()
 		p.commit(setNX("a", longValue, 10*time.Second), setNX("b", otherValue, 10*time.Second)).want(s, "both", "held", 0)
@@ -1001,7 +1002,7 @@ func TestDropInQuarantine(t *testing.T) {
 }
 
 func TestDropInMaxHold(t *testing.T) {
-	withoutRaceDetector(t)
+	redisproc.NotRaced(t)
 	inVirtualTime(t, 5, func(s *stage) {
 		p := s.open(func(o *Options) { o.MaxHold = 90 * time.Second })
 		p.commit(setNX("r", longValue, time.Minute))

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"redlockd/redlock/redisproc"
 )
 
 func (r LockRequest) of(slots int) LockRequest { r.Slots = slots; return r }
@@ -196,6 +198,7 @@ func TestRepeatedLockBesideWaitersGetsItsSlot(t *testing.T) {
 
 // Two LOCKs with one token that are under way through two clients at the same time get one slot between them.
 func TestTokenNeverHoldsTwoSlots(t *testing.T) {
+	redisproc.NotRaced(t)
 	inVirtualTime(t, 5, func(s *stage) {
 		p, other := s.open(), s.open()
 		const k = 8

@@ -12,6 +12,7 @@ import (
 	"redlockd/redlock/lua"
 	"redlockd/redlock/member/fleettest"
 	"redlockd/redlock/quorum"
+	"redlockd/redlock/redisproc"
 )
 
 // asks are the ways in which a caller takes a lock under its own token.
@@ -41,7 +42,7 @@ func TestRetryThroughAnotherProxy(t *testing.T) {
 			{"answers lost", func(p *proxy, i int) { p.paths[i].HoldReplies() }},
 			{"late", func(p *proxy, i int) { p.paths[i].HoldRequests() }},
 		} {
-			for _, away := range some(1, []time.Duration{100 * ms, 0, 3 * time.Second}) {
+			for _, away := range redisproc.Some(1, []time.Duration{100 * ms, 0, 3 * time.Second}) {
 				t.Run(fmt.Sprintf("%s/%s/%v", name, lose.name, away), func(t *testing.T) {
 					inVirtualTime(t, 5, func(s *stage) {
 						p, other := s.open(), s.open()
@@ -76,7 +77,7 @@ func TestRetryThroughAnotherProxy(t *testing.T) {
 // The undo of an attempt that was denied is held back on its way to two masters. Meanwhile the caller is granted the lock through another
 // proxy, or renews what it holds, and counts on these two: the undo leaves their keys alone, whatever TTL was asked for.
 func TestUndoSparesWhatSomebodyCountsOn(t *testing.T) {
-	ttls := some(2, []time.Duration{10 * time.Second, 10*time.Second + ms, 10*time.Second - 5*ms, 2 * time.Second, 20 * time.Second})
+	ttls := redisproc.Some(2, []time.Duration{10 * time.Second, 10*time.Second + ms, 10*time.Second - 5*ms, 2 * time.Second, 20 * time.Second})
 	for name, ask := range asks {
 		if name == "SET NX" || name == "script" {
 			continue // a client that finds its value there is denied, and does not count on it

@@ -267,7 +267,7 @@ func TestPlayRepeats(t *testing.T) {
 		t.Fatalf("no play of the simulation repeats: %v", err)
 	}
 	dir := t.TempDir()
-	for _, seed := range some(1, []uint64{1, 8, 14}) {
+	for _, seed := range redisproc.Some(1, []uint64{1, 8, 14}) {
 		// Two of them write their history, and one does not: it allocates other memory.
 		plays := []simPlay{{Seed: seed, History: filepath.Join(dir, fmt.Sprint(seed, "a"))}, {Seed: seed, History: filepath.Join(dir, fmt.Sprint(seed, "b"))}, {Seed: seed}}
 		digests := make([]string, len(plays))

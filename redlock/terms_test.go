@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"redlockd/redlock/redisproc"
 )
 
 const (
@@ -85,7 +87,7 @@ var waysToLock = []struct {
 }
 
 func TestDelayBehindALoss(t *testing.T) {
-	for _, way := range some(1, waysToLock) {
+	for _, way := range redisproc.Some(1, waysToLock) {
 		t.Run(way.name, func(t *testing.T) {
 			inVirtualTime(t, 5, func(s *stage) {
 				p, q := s.open(), s.open()
@@ -116,7 +118,7 @@ func TestDelayBehindALoss(t *testing.T) {
 }
 
 func TestReleaseEndsTheDelay(t *testing.T) {
-	for _, way := range some(1, waysToLock) {
+	for _, way := range redisproc.Some(1, waysToLock) {
 		for _, after := range []time.Duration{time.Second, delayTTL + time.Second} {
 			t.Run(way.name+" "+after.String(), func(t *testing.T) {
 				inVirtualTime(t, 5, func(s *stage) {

@@ -15,6 +15,7 @@ import (
 
 	"redlockd/redlock/member/coordinator"
 	"redlockd/redlock/memmaster"
+	"redlockd/redlock/redisproc"
 )
 
 // database is an option of a client: it reaches these masters, or all, in another database.
@@ -67,7 +68,7 @@ func TestSettingsWithAnotherDatabase(t *testing.T) {
 
 // The settings name one or most of the masters in another database than the membership.
 func TestSettingsWithTwoDatabases(t *testing.T) {
-	for _, others := range some(1, [][]int{{2}, {2, 3, 4}}) {
+	for _, others := range redisproc.Some(1, [][]int{{2}, {2, 3, 4}}) {
 		inVirtualTime(t, 5, func(s *stage) {
 			s.found(briefly)
 			p := s.start(briefly, database(0, others...))
@@ -171,7 +172,7 @@ func (c *recordedConn) Write(b []byte) (int, error) {
 // name that address.
 func TestPasswordsStayAtTheAddressesOfTheSettings(t *testing.T) {
 	password := func(i int) string { return "password-of-" + addrOf(i) }
-	for _, tt := range some(2, []struct {
+	for _, tt := range redisproc.Some(2, []struct {
 		name    string
 		options func(o *Options)
 		sent    string // to the new address

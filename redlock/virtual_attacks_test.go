@@ -12,6 +12,7 @@ import (
 
 	"redlockd/redlock/member"
 	"redlockd/redlock/member/coordinator"
+	"redlockd/redlock/redisproc"
 )
 
 // contest is what clients were granted that want the same resource.
@@ -237,7 +238,7 @@ func TestMaxTTLLoweredWhileMastersRestart(t *testing.T) {
 		withData bool
 		survives bool // the client of before
 	}
-	for _, tt := range some(2, []testCase{
+	for _, tt := range redisproc.Some(2, []testCase{
 		{"settings, one after the other", false, 3 * time.Second, false, false},
 		{"change, quickly, with their data", true, 300 * ms, true, true},
 		{"settings, one after the other, with their data", false, 3 * time.Second, true, false},

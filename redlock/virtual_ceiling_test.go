@@ -15,6 +15,7 @@ import (
 
 	"redlockd/redlock/lua"
 	"redlockd/redlock/member/coordinator"
+	"redlockd/redlock/redisproc"
 )
 
 // low is a ceiling of two seconds that may rise to half a minute.
@@ -99,7 +100,7 @@ func TestCeilingRisesForALongerLock(t *testing.T) {
 
 // It falls when nothing long was asked for during one wait, and the wait follows when another one has passed.
 func TestCeilingFallsAgain(t *testing.T) {
-	withoutRaceDetector(t)
+	redisproc.NotRaced(t)
 	inVirtualTime(t, 5, func(s *stage) {
 		p, other := s.open(low), s.open(low)
 		wantHeld(s, "LOCK", p.lock(one("r", long)))
@@ -122,7 +123,7 @@ func TestCeilingFallsAgain(t *testing.T) {
 
 // An idle fleet of long locks waits as shortly as one of short ones when its masters have all restarted empty.
 func TestIdleFleetWaitsForItsCeiling(t *testing.T) {
-	withoutRaceDetector(t)
+	redisproc.NotRaced(t)
 	inVirtualTime(t, 5, func(s *stage) {
 		p := s.open(low, func(o *Options) { o.MaxTTL = 24 * time.Hour })
 		s.open(low, func(o *Options) { o.MaxTTL = 24 * time.Hour })
@@ -138,7 +139,7 @@ func TestIdleFleetWaitsForItsCeiling(t *testing.T) {
 
 // All masters forget at once, just behind a long lock, and who has raised the ceiling for it dies. Whoever founds waits for that lock.
 func TestMastersForgetRightAfterTheCeilingRose(t *testing.T) {
-	for _, later := range some(1, []time.Duration{5 * ms, 0, ms, 20 * ms, 100 * ms, time.Second}) {
+	for _, later := range redisproc.Some(1, []time.Duration{5 * ms, 0, ms, 20 * ms, 100 * ms, time.Second}) {
 		t.Run(later.String(), func(t *testing.T) {
 			inVirtualTime(t, 5, func(s *stage) {
 				p, other := s.open(low), s.open(low)

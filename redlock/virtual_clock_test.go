@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"redlockd/redlock/lua"
+	"redlockd/redlock/redisproc"
 )
 
 // aDay has locks that may live for a day, so that what costs one wait shows.
@@ -100,10 +101,11 @@ func TestClocksThatStepTogetherCostNoFounding(t *testing.T) {
 
 // A clock that runs 8 % fast for ever does not have the fleet copy to its master for ever.
 func TestFastClockKeepsNobodyCopying(t *testing.T) {
+	redisproc.NotRaced(t)
 	inVirtualTime(t, 3, func(s *stage) {
 		p := s.open(func(o *Options) { o.MaxTTL = 10 * time.Minute }, func(o *Options) { o.ClockStepMax = 500 * ms })
 		s.setClockRates(83_000, 0)
-		minutes := some(1, []int{10, 50})
+		minutes := redisproc.Some(1, []int{10, 50})
 		for _, n := range minutes {
 			for range 60 * n {
 				p.lockable("r")
@@ -132,7 +134,7 @@ func TestNewClientBelievesNoClockThatSteppedBeforeIt(t *testing.T) {
 		{"at once, and a copy", func(s *stage, p *proxy) {}, func(s *stage, p *proxy) {}, true},
 		{"its requests are late", func(s *stage, p *proxy) { p.paths[2].HoldRequests() }, func(s *stage, p *proxy) { p.paths[2].Heal() }, true},
 	} {
-		for _, after := range some(1, []time.Duration{100 * ms, 0, 300 * ms}) {
+		for _, after := range redisproc.Some(1, []time.Duration{100 * ms, 0, 300 * ms}) {
 			inVirtualTime(t, 5, func(s *stage) {
 				// Where nothing restarts nothing is copied either: else the master would soon have its locks again.
 				long := func(o *Options) { o.MaxTTL, o.ClockStepMax, o.noCopy = 8*time.Second, 500*ms, !tt.restarts }
@@ -387,6 +389,7 @@ func TestNobodyWatches(t *testing.T) {
 // A client that starts after the clocks of a majority have stepped grants nothing that another one still holds, though by these clocks others have
 // said nothing for long. Where all masters step at once by less than clock_skew_max, nobody can tell that from a pause: guarantees.md says so.
 func TestNewClientAfterAMajoritySteps(t *testing.T) {
+	redisproc.NotRaced(t)
 	for _, n := range []int{3, 5} {
 		for _, after := range []time.Duration{0, 300 * ms, 600 * ms, 2 * time.Second} {
 			inVirtualTime(t, n, func(s *stage) {
@@ -410,7 +413,7 @@ func TestNewClientAfterAMajoritySteps(t *testing.T) {
 // that another one holds.
 func TestNewClientAfterAllStepped(t *testing.T) {
 	majority, others := []int{0, 1, 2}, []int{3, 4}
-	for _, i := range some(2, []int{0, 1, 2, 3, 4, 5, 6, 7}) {
+	for _, i := range redisproc.Some(2, []int{0, 1, 2, 3, 4, 5, 6, 7}) {
 		first, then, after := majority, others, []time.Duration{0, 300 * ms, 600 * ms, 2 * time.Second}[i/2]
 		if i%2 == 1 {
 			first, then = others, majority

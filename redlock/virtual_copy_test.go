@@ -17,6 +17,7 @@ import (
 	"redlockd/redlock/clock"
 	"redlockd/redlock/lua"
 	"redlockd/redlock/member"
+	"redlockd/redlock/redisproc"
 )
 
 // restart has a master restart without its data.
@@ -217,7 +218,7 @@ func TestSourceFailsWhileItIsCopied(t *testing.T) {
 			s.masters[i].Evict(func(key string) bool { return !strings.HasPrefix(key, ReservedPrefix) })
 		},
 	} {
-		for _, at := range some(1, []int64{4, 1, 9}) {
+		for _, at := range redisproc.Some(1, []int64{4, 1, 9}) {
 			t.Run(fmt.Sprintf("%s at %d", name, at), func(t *testing.T) {
 				inVirtualTime(t, 5, func(s *stage) {
 					p := s.open(maxTTL(time.Hour), oneKey)
@@ -488,7 +489,7 @@ func TestCopyNoteBehindTheCopy(t *testing.T) {
 
 // What is released while it is copied is gone everywhere, and what the restarted master remembers of an earlier time as well.
 func TestReleasedWhileItIsCopied(t *testing.T) {
-	for _, at := range some(2, []int64{3, 6, 1, 2, 4, 5, 7, 8}) {
+	for _, at := range redisproc.Some(2, []int64{3, 6, 1, 2, 4, 5, 7, 8}) {
 		t.Run(fmt.Sprint(at), func(t *testing.T) {
 			inVirtualTime(t, 5, func(s *stage) {
 				p := s.open(maxTTL(time.Hour), oneKey)

@@ -13,6 +13,7 @@ import (
 	"redlockd/redlock/member"
 	"redlockd/redlock/member/coordinator"
 	"redlockd/redlock/member/survey"
+	"redlockd/redlock/redisproc"
 )
 
 // withSpares runs a test with masters that the options name, which vote at once, and spare ones.
@@ -258,6 +259,7 @@ func TestFoundingThatCameToNothing(t *testing.T) {
 // A proxy that was cut off while max_ttl was raised, and comes back when all masters have forgotten, does not know how long locks may live. It
 // waits for founding_wait. While it may still go by the membership of before, nobody gets a longer lock.
 func TestFoundingByAProxyThatWasCutOff(t *testing.T) {
+	redisproc.NotRaced(t)
 	inVirtualTime(t, 5, func(s *stage) {
 		slow := func(o *Options) { o.MaxTTL, o.FoundingWait = 2*time.Second, 30*time.Second }
 		s.found(maxTTL(2 * time.Second))

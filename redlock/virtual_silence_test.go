@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"redlockd/redlock/member/coordinator"
+	"redlockd/redlock/redisproc"
 )
 
 // founding is the number of the founding whose membership is in force.
@@ -73,6 +74,7 @@ func TestHangBesideARestart(t *testing.T) {
 
 // What does not come back costs the wait before the founding, and the founding's. A client that has just started has heard nobody yet.
 func TestSilenceForGood(t *testing.T) {
+	redisproc.NotRaced(t)
 	for name, starts := range map[string]bool{"a client that runs": false, "one that starts": true} {
 		inVirtualTime(t, 3, func(s *stage) {
 			p := s.open(maxTTL(20 * time.Second))

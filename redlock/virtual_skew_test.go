@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"redlockd/redlock/fence"
+	"redlockd/redlock/redisproc"
 )
 
 func TestFenceTakesOneRound(t *testing.T) {
@@ -20,10 +21,7 @@ func TestFenceTakesOneRound(t *testing.T) {
 		oneWay = 200 * time.Microsecond
 		spare  = 2
 	)
-	grants := int64(3000)
-	if fewCases() {
-		grants = 300
-	}
+	grants := redisproc.SomeOf[int64](300, 3000)
 	for _, tt := range []struct {
 		name               string
 		callers, resources int

@@ -15,6 +15,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"redlockd/redlock/redisproc"
 )
 
 // The holder of x takes y while somebody waits for both: the order x, y that all keep must not end in a circle.
@@ -145,7 +147,7 @@ func TestSeveralAreGrantedBesideSingleOnes(t *testing.T) {
 		name string
 		with func(LockRequest) LockRequest
 	}
-	for _, tt := range some(1, []testCase{
+	for _, tt := range redisproc.Some(1, []testCase{
 		{"a token of ours", func(r LockRequest) LockRequest { return r }},
 		{"a token of the caller", func(r LockRequest) LockRequest { return r.as("T" + fmt.Sprint(rand.Int64())) }},
 		{"a fence", func(r LockRequest) LockRequest { r.Fence = true; return r }},

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"redlockd/redlock/quorum"
+	"redlockd/redlock/redisproc"
 )
 
 // wakeWithin is what passes at most from the moment when a quorum of masters is free of what a waiter waits for, beside two round trips.
@@ -322,7 +323,7 @@ func TestWaitersAreWokenWhateverMastersDo(t *testing.T) {
 	}
 	for _, kind := range waitKinds(time.Minute) {
 		t.Run(kind.name, func(t *testing.T) {
-			for _, seed := range some(10, drawn) {
+			for _, seed := range redisproc.Some(10, drawn) {
 				inVirtualTime(t, 5, func(s *stage) {
 					p, other := s.open(), s.open()
 					p.subscribed()

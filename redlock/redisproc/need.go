@@ -26,6 +26,42 @@ const extent = "REDLOCK_TESTS"
 // All reports whether tests run with all their cases.
 func All() bool { return os.Getenv(extent) == "all" || release() }
 
+// Few reports whether a few cases of a long test are enough: where not all are wanted, and under the race detector, with which
+// everything takes ten times as long. Of which tests `make test-all` runs all cases without it, ENGINE and ENGINE_PROXY in the Makefile name.
+func Few() bool { return raced || !All() }
+
+// Some are the first n cases of a long test where Few are enough, or all.
+func Some[T any](n int, all []T) []T {
+	if Few() {
+		return all[:n]
+	}
+	return all
+}
+
+// SomeRaced are the first n cases of a test that is long under the race detector alone, or all.
+func SomeRaced[T any](n int, all []T) []T {
+	if raced {
+		return all[:n]
+	}
+	return all
+}
+
+// SomeOf is how many cases of a long test that makes them run: few, or all.
+func SomeOf[N uint64 | int64 | int](few, all N) N {
+	if Few() {
+		return few
+	}
+	return all
+}
+
+// NotRaced leaves a test out under the race detector: it plays minutes of heartbeats, and what it executes others execute there.
+func NotRaced(t testing.TB) {
+	t.Helper()
+	if raced {
+		Skip(t, "runs without the race detector (ENGINE in the Makefile)")
+	}
+}
+
 func release() bool { return os.Getenv(extent) == "release" }
 
 // Long leaves out a test that takes long, unless all are wanted.

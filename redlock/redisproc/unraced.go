@@ -1,5 +1,5 @@
 //go:build !race
 
-package redlock
+package redisproc
 
 const raced = false

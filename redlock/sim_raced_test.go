@@ -4,7 +4,5 @@ package redlock
 
 import "testing"
 
-const raced = true
-
 // TestSimulation plays a seed in this process, for the race detector. Nothing repeats here: sim_play_test.go.
 func TestSimulation(t *testing.T) { simulate(t, 0) }

@@ -1,0 +1,5 @@
+//go:build race
+
+package redisproc
+
+const raced = true
