@@ -22,8 +22,8 @@ test: redis ## the tests that need nothing but Go and redis-server, briefly: wha
 	go test ./...
 
 # What REDLOCK_TESTS means is in redlock/redisproc/need.go.
-test-packages test-processes-1 test-processes-2 test-redlock-1 test-redlock-2 test-engine test-simulation test-fleet test-versions: export REDLOCK_TESTS = all
-test-release test-mutants test-mutants-sample mutants-generated test-models test-scenarios test-generated test-bench test-docker model: export REDLOCK_TESTS = release
+test-packages test-processes-1 test-processes-2 test-redlock-1 test-redlock-2 test-engine test-simulation test-fleet test-versions test-mutants-sample: export REDLOCK_TESTS = all
+test-release test-mutants mutants-generated test-models test-scenarios test-generated test-bench test-docker model: export REDLOCK_TESTS = release
 
 # The race detector sees a few cases of these tests, or none (redlock/cases_test.go): test-engine runs them without it, in full, and
 # test-simulation the first of them, which takes longest.
@@ -37,7 +37,7 @@ HALF = ^Test[A-N]
 
 test-all: tools libraries tlc ## the gate: all tests of the product with the race detector, against real redis-server processes, and the simulation without it; twenty to forty minutes on two processors
 	@REDLOCK_SKIPPED=$$(mktemp) && export REDLOCK_SKIPPED && { \
-	  failed=0; $(MAKE) --no-print-directory -j4 test-processes-1 test-processes-2 test-packages test-redlock-1 test-redlock-2 test-simulation test-engine test-fleet || failed=1; \
+	  failed=0; $(MAKE) --no-print-directory -j4 test-processes-1 test-processes-2 test-packages test-redlock-1 test-redlock-2 test-simulation test-engine test-mutants-sample test-fleet || failed=1; \
 	  echo "== skipped, and why:"; sort -u "$$REDLOCK_SKIPPED"; rm -f "$$REDLOCK_SKIPPED"; exit $$failed; }
 
 # What waits for processes and clocks goes first, what only computes last, and four at a time: tests of processes are seldom late then. With seven,
@@ -85,7 +85,7 @@ test-versions: tools libraries ## the tests of real masters, and of the master i
 	  go test -count=1 -timeout 20m -run '$(MASTERS)' ./redlock && go test -count=1 -timeout 20m -run '$(PROGRAM)' ./cmd/redlockd || exit; \
 	done
 
-test-release: test-all test-versions test-mutants test-mutants-sample test-models test-scenarios test-generated test-bench test-chart test-docker ## before a release: `make test-all`, and what takes long
+test-release: test-all test-versions test-mutants test-models test-scenarios test-generated test-bench test-chart test-docker ## before a release: `make test-all`, and what takes long
 	PROGRAMS=25600 go test -count=1 -timeout 10m -run '^TestPrograms$$' ./redlock/sandbox
 	CEILING=200000 go test -count=1 -timeout 20m -run '^TestCeiling$$' ./redlock/sandbox
 	@[ "$$(id -u)" = 0 ] || { echo "make torture needs root, and a release needs it: run make test-release as root"; exit 1; }
@@ -94,8 +94,8 @@ test-release: test-all test-versions test-mutants test-mutants-sample test-model
 test-mutants: tools tlc ## each rule of the engine is broken on purpose, and the test that holds it must fail
 	go test -count=1 -timeout 40m -run '^TestMutants$$' ./redlock
 
-test-mutants-sample: redis ## 200 drawn from the mutants that redlock/testdata/mutants.txt says are killed: each must die. SEED=n plays those again that a run has printed
-	nice -n 10 go test -count=1 -timeout 40m -run '^TestMutantsSample$$' -v ./redlock
+test-mutants-sample: redis ## 200 mutants that are drawn, 40 of the marked ones and 160 of those that redlock/testdata/mutants.txt says are killed: each must die. SEED=n plays those again that a run has printed
+	nice -n 10 go test -count=1 -timeout 40m -run '^Test(Marked|Mutants)Sample$$' -v ./redlock
 
 mutants-generated: redis ## each place of the rules of redlock, and of what proxy and cmd decide, broken in each way that is made by rule, into redlock/testdata/mutants.txt. CHANGED=1 what has changed, NEW=1 also what has not run yet, AGAIN=1 what survives; FILES="hold.go lua/undo.lua", MUTANT=hold.go:12. Hours for all
 	go test -count=1 -timeout 0 -run '^TestGeneratedMutants$$' -v ./redlock

@@ -343,7 +343,7 @@ func (g *generatedRun) measure() {
 	for room, binary := range g.binaries {
 		texts := textsOfTests(g.t, room)
 		for name := range strings.FieldsSeq(run(g.t, binary, "-test.list", "^(Test|Example|Fuzz)")) {
-			if name == bySimulation || name == "TestWalk" || name == "TestPlayRepeats" { // the first and the last run the simulation
+			if slices.Contains([]string{bySimulation, "TestWalk", "TestPlayRepeats", "TestRepeatableBinaryStartsProcesses"}, name) { // they run the simulation, or others
 				continue
 			}
 			key := room + " " + name
@@ -600,7 +600,7 @@ func (g *generatedRun) report(files []string) {
 var failedTest = regexp.MustCompile(`(?m)^--- FAIL: (\w+)`)
 
 // kill runs the tests that come across a mutant, and returns what came of it. One process has tests of about as long as all before them together,
-// so that a mutant that dies at once costs little, and one that survives few processes. What killed it in an earlier run and the tests of a rule that is
+// so that a mutant that dies at once costs little, and one that survives few processes. What killed it in an earlier run and the fast tests of a rule that is
 // marked in the line come first, then those that have killed others of the same function, then those of the file's own tests, and of files whose names begin
 // like its own. Several mutants in one process were not worth it: nineteen of twenty die.
 func (g *generatedRun) kill(m *generated) string {
@@ -614,7 +614,12 @@ func (g *generatedRun) kill(m *generated) string {
 	}
 	g.mu.Unlock()
 	rank := func(test *generatedTest) int {
-		if test.Room+" "+test.Name == last || slices.Contains(ofRule, test.Name) {
+		switch {
+		case test.Room+" "+test.Name == last:
+			return -1
+		case test.Took > testsMost/3: // or it leaves no time for others
+			return len(first) + 3
+		case slices.Contains(ofRule, test.Name):
 			return -1
 		}
 		if i := slices.Index(first, test); i >= 0 {

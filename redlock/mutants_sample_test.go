@@ -2,8 +2,9 @@
 
 package redlock
 
-// Goal: what testdata/mutants.txt says is killed dies today. Method: some of those mutants are drawn, compiled alone, and each is turned on for the test
-// that killed it; if that passes, for all tests of its package and of that test's.
+// Goal: the gate notices when mutants do not die any more, or cannot be run. Method: some are drawn, of those that are marked (mutants_test.go) and of
+// those that testdata/mutants.txt says are killed. The latter are compiled alone, and each is turned on for the test that killed it; if that passes, for
+// all tests of its package and of that test's.
 
 import (
 	"maps"
@@ -18,11 +19,13 @@ import (
 	"redlockd/redlock/redisproc"
 )
 
-const sampleSize = 200
+const (
+	sampleSize   = 160 // of the mutants that are made by rule
+	sampleMarked = 40
+)
 
-// TestMutantsSample draws with SEED, or with a seed of its own, which it prints. Mutants that only the simulation kills are left out: it takes too long.
-func TestMutantsSample(t *testing.T) {
-	redisproc.Release(t)
+// drawn are n that are drawn of all with SEED, or with a seed of its own, which it prints.
+func drawn[T any](t *testing.T, n int, all []T) []T {
 	seed := rand.Uint32()
 	if text := os.Getenv("SEED"); text != "" {
 		n, err := strconv.ParseUint(text, 10, 32)
@@ -31,14 +34,30 @@ func TestMutantsSample(t *testing.T) {
 		}
 		seed = uint32(n)
 	}
-	type drawn struct {
+	n = min(n, len(all))
+	t.Logf("SEED=%d: %d of %d mutants. `make test-mutants-sample SEED=%d` plays these again", seed, n, len(all), seed)
+	random := rand.New(rand.NewPCG(uint64(seed), 0))
+	random.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	return all[:n]
+}
+
+// TestMarkedSample plays mutants that are drawn of the marked ones.
+func TestMarkedSample(t *testing.T) {
+	redisproc.Long(t)
+	playMarked(t, drawn(t, sampleMarked, slices.Clone(mutants)))
+}
+
+// TestMutantsSample leaves out mutants that only the simulation kills: it takes too long.
+func TestMutantsSample(t *testing.T) {
+	redisproc.Long(t)
+	type recorded struct {
 		file     string
 		place    generatedPlace
 		index    int // in the place
 		outcomes int // of the place
 		killer   string
 	}
-	var all []drawn
+	var all []recorded
 	known := readResults(t)
 	for _, file := range filesWithGenerated(t) {
 		for _, p := range placesInFile(t, file) {
@@ -48,7 +67,7 @@ func TestMutantsSample(t *testing.T) {
 			outcomes := known.files[file].functions[p.name].outcomes
 			for i, outcome := range outcomes {
 				if isKilled(outcome) && outcome != "killed" && !strings.HasSuffix(outcome, bySimulation) {
-					all = append(all, drawn{file, p, i, len(outcomes), testOf(file, outcome)})
+					all = append(all, recorded{file, p, i, len(outcomes), testOf(file, outcome)})
 				}
 			}
 		}
@@ -56,11 +75,7 @@ func TestMutantsSample(t *testing.T) {
 	if len(all) == 0 {
 		t.Fatalf("%s has no mutant of which it says what test kills it: `make mutants-generated NEW=1`", generatedReport)
 	}
-	random := rand.New(rand.NewPCG(uint64(seed), 0))
-	random.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
-	sample := all[:min(sampleSize, len(all))]
-	t.Logf("SEED=%d: %d of %d mutants. `make test-mutants-sample SEED=%d` plays these again", seed, len(sample), len(all), seed)
-
+	sample := drawn(t, sampleSize, all)
 	files, rooms := map[string]bool{}, map[string]bool{}
 	for _, d := range sample {
 		files[d.file] = true

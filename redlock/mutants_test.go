@@ -779,57 +779,77 @@ func killerRooms(t *testing.T) map[string]string {
 // TestMutants runs one mutant with REDLOCK_TESTS=release and -run 'TestMutants$/^name$'.
 func TestMutants(t *testing.T) {
 	redisproc.Release(t)
-	redisproc.Need(t, "redis-server", "redis-cli", "gcc") // as the tests that kill them
-	rooms, all := killerRooms(t), map[string][]string{}
-	for _, m := range mutants {
-		first, _, _ := strings.Cut(m.killers, "|")
-		all[rooms[first]] = append(all[rooms[first]], m.killers)
-	}
-	binaries := buildMutants(t, slices.Sorted(maps.Keys(all))...)
-	for room, killers := range all {
-		t.Run("none in "+room, func(t *testing.T) {
-			t.Parallel()
-			if output, err := runMutant(binaries[room], "none", "^("+strings.Join(append(killers, "TestSimulation"), "|")+")$", noneSeeds, allLimit); err != nil {
-				t.Errorf("with no mutant on, the tests must pass: %v\n%s", err, output)
-			}
-		})
-	}
-	slots := make(chan struct{}, 2)
-	survives := func(run, name, killers string, seeds int, limit time.Duration) {
-		t.Run(run, func(t *testing.T) {
-			t.Parallel()
-			slots <- struct{}{}
-			defer func() { <-slots }()
-			first, _, _ := strings.Cut(killers, "|")
-			output, err := runMutant(binaries[rooms[first]], name, "^("+killers+")$", seeds, limit)
-			switch {
-			case err == nil:
-				t.Errorf("mutant %q survives %s", name, killers)
-			case seeds > 0 && strings.Contains(output, "panic: test timed out"): // no hang: these seeds were not enough, or the machine too slow
-				t.Errorf("mutant %q: %s has not found it within %v", name, killers, limit)
-			case !strings.Contains(output, "--- FAIL") && !strings.Contains(output, "panic: ") && !strings.Contains(output, "fatal error: "):
-				t.Errorf("mutant %q: %v, and no test has failed:\n%s", name, err, output)
-			}
-		})
-	}
-	for _, m := range mutants {
-		survives(m.name, m.name, m.killers, 0, mutantLimit)
-	}
+	p := playMarked(t, mutants)
 	for _, name := range hunted {
-		survives(name+" in the simulation", name, "TestSimulation", huntSeeds, huntLimit)
+		p.survives(name+" in the simulation", name, "TestSimulation", huntSeeds, huntLimit)
 	}
 	refused := func(name, test string) {
 		t.Run(name+" in its traces", func(t *testing.T) {
 			t.Parallel()
-			slots <- struct{}{}
-			defer func() { <-slots }()
-			wantRefused(t, binaries["."], name, test)
+			defer p.slot()()
+			wantRefused(t, p.binaries["."], name, test)
 		})
 	}
 	for _, name := range tracedMutants[:2] {
 		refused(name, "TestTraceModel")
 	}
 	refused(tracedRecordMutants[0], "TestRecordTraceModel")
+}
+
+// markedRun is a run of mutants that are marked.
+type markedRun struct {
+	t        *testing.T
+	rooms    map[string]string // of tests
+	binaries map[string]string // of rooms
+	slots    chan struct{}
+}
+
+// playMarked runs each of these mutants for the tests that must kill it. Without one these tests must pass.
+func playMarked(t *testing.T, chosen []mutant) *markedRun {
+	redisproc.Need(t, "redis-server", "redis-cli", "gcc") // as the tests that kill them
+	p := &markedRun{t: t, rooms: killerRooms(t), slots: make(chan struct{}, 2)}
+	all := map[string][]string{}
+	for _, m := range chosen {
+		first, _, _ := strings.Cut(m.killers, "|")
+		all[p.rooms[first]] = append(all[p.rooms[first]], m.killers)
+	}
+	p.binaries = buildMutants(t, slices.Sorted(maps.Keys(all))...)
+	for room, killers := range all {
+		t.Run("none in "+room, func(t *testing.T) {
+			t.Parallel()
+			if output, err := runMutant(p.binaries[room], "none", "^("+strings.Join(append(killers, "TestSimulation"), "|")+")$", noneSeeds, allLimit); err != nil {
+				t.Errorf("with no mutant on, the tests must pass: %v\n%s", err, output)
+			}
+		})
+	}
+	for _, m := range chosen {
+		p.survives(m.name, m.name, m.killers, 0, mutantLimit)
+	}
+	return p
+}
+
+// slot waits until a mutant may run, and returns what lets the next one run.
+func (p *markedRun) slot() (free func()) {
+	p.slots <- struct{}{}
+	return func() { <-p.slots }
+}
+
+// survives fails the test if no killer fails with a mutant.
+func (p *markedRun) survives(run, name, killers string, seeds int, limit time.Duration) {
+	p.t.Run(run, func(t *testing.T) {
+		t.Parallel()
+		defer p.slot()()
+		first, _, _ := strings.Cut(killers, "|")
+		output, err := runMutant(p.binaries[p.rooms[first]], name, "^("+killers+")$", seeds, limit)
+		switch {
+		case err == nil:
+			t.Errorf("mutant %q survives %s", name, killers)
+		case seeds > 0 && strings.Contains(output, "panic: test timed out"): // no hang: these seeds were not enough, or the machine too slow
+			t.Errorf("mutant %q: %s has not found it within %v", name, killers, limit)
+		case !strings.Contains(output, "--- FAIL") && !strings.Contains(output, "panic: ") && !strings.Contains(output, "fatal error: "):
+			t.Errorf("mutant %q: %v, and no test has failed:\n%s", name, err, output)
+		}
+	})
 }
 
 // TestSoakSimulation plays seeds with each marked bug that the simulation must find, and says in which it has found it: `make soak-simulation`.
