@@ -817,7 +817,7 @@ func playMarked(t *testing.T, chosen []mutant) *markedRun {
 	for room, killers := range all {
 		t.Run("none in "+room, func(t *testing.T) {
 			t.Parallel()
-			if output, err := runMutant(p.binaries[room], "none", "^("+strings.Join(append(killers, "TestSimulation"), "|")+")$", noneSeeds, allLimit); err != nil {
+			if output, err := runMutant(room, p.binaries[room], "none", "^("+strings.Join(append(killers, "TestSimulation"), "|")+")$", noneSeeds, allLimit); err != nil {
 				t.Errorf("with no mutant on, the tests must pass: %v\n%s", err, output)
 			}
 		})
@@ -840,7 +840,8 @@ func (p *markedRun) survives(run, name, killers string, seeds int, limit time.Du
 		t.Parallel()
 		defer p.slot()()
 		first, _, _ := strings.Cut(killers, "|")
-		output, err := runMutant(p.binaries[p.rooms[first]], name, "^("+killers+")$", seeds, limit)
+		room := p.rooms[first]
+		output, err := runMutant(room, p.binaries[room], name, "^("+killers+")$", seeds, limit)
 		switch {
 		case err == nil:
 			t.Errorf("mutant %q survives %s", name, killers)
@@ -861,7 +862,7 @@ func TestSoakSimulation(t *testing.T) {
 	binary := buildMutants(t, ".")["."]
 	found, lines := 0, []string(nil)
 	for _, name := range hunted {
-		output, err := runMutant(binary, name, "^TestSimulation$", seeds, 0)
+		output, err := runMutant(".", binary, name, "^TestSimulation$", seeds, 0)
 		what := fmt.Sprintf("%s: not in %d seeds", name, seeds)
 		if where := foundIn.FindString(output); err != nil && where != "" {
 			found++
@@ -930,13 +931,15 @@ func packageOf(room string) string {
 	return filepath.Base(room)
 }
 
-func runMutant(binary, name, tests string, seeds int, limit time.Duration) (string, error) {
+// runMutant runs tests of a room with a mutant, in its folder: a test that does not find its files fails whatever the mutant.
+func runMutant(room, binary, name, tests string, seeds int, limit time.Duration) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), limit+10*time.Second)
 	defer cancel()
 	if limit == 0 {
 		ctx = context.Background()
 	}
 	cmd := exec.CommandContext(ctx, binary, "-test.run", tests, "-test.timeout", limit.String())
+	cmd.Dir = room
 	cmd.Env = append(os.Environ(), "REDLOCK_MUTANT="+name, onProcessors)
 	if seeds > 0 {
 		cmd.Env = append(cmd.Env, fmt.Sprint(simSeeds, "=", seeds), simFirst+"=1", simSeed+"=", simBriefly+"=1", simReport+"=")

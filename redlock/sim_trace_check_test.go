@@ -347,7 +347,7 @@ func TestTraceMutantsModel(t *testing.T) {
 func wantRefused(t *testing.T, binary, name, test string) {
 	t.Helper()
 	needTLC(t)
-	output, err := runMutant(binary, name, "^"+test+"$", 0, 3*mutantLimit)
+	output, err := runMutant(".", binary, name, "^"+test+"$", 0, 3*mutantLimit)
 	why := modelRefuses.FindString(output)
 	if err == nil || why == "" {
 		t.Errorf("mutant %q: %v, and the model refuses none of its traces", name, err)
