@@ -154,7 +154,9 @@ var exactScripts = []exactScript{
 	{"readers for who has none", "HSET M v this", lua.CopyReaders, "M k", "this 4 r:A 500 r:B 1", "1", "M=[v this]; k={r:B 1, r:A 500, redlockd:end 500}/500"},
 	{"a reader for a millisecond is copied", "HSET M v this", lua.CopyReaders, "M k", "this 2 r:A 1", "1", "M=[v this]; k={r:A 1, redlockd:end 1}/1"},
 	{"readers that go", "HSET M v this; " + exactReaders("400 r:A", "600 r:B"), lua.CopyReaders, "M k", "this 2 r:A 300 r:B r:X", "1", "M=[v this]; k={r:A 400, redlockd:end 400}/300"},
-	{"another copies", "HSET M v this copy aa", lua.CopyNote, "M", "bb far 1", "[1]", "M=[copy bb ~ far, v this]"},
+	{"another copies", "HSET M v this copy aa_~_far", lua.CopyNote, "M", "bb near 1", "[0 aa ~ far]", ""},
+	{"another has copied", "HSET M v this copy aa_~-9_far", lua.CopyNote, "M", "bb near 9", "[1]", "M=[copy bb ~ near, v this]"},
+	{"what says nothing of a copier", "HSET M v this copy aa", lua.CopyNote, "M", "bb near 9", "[1]", "M=[copy bb ~ near, v this]"},
 	// stamp.lua, member_beat.lua
 	{"a heartbeat without a membership", "", lua.MemberBeat, "M", "this 1 1 0 10 s:1", "[0]", ""},
 	{"a heartbeat", "HSET M v this", lua.MemberBeat, "M", "this 1 1 1 10 s:1 h:1", "[1 this ~]", "M=[beat 1, h:1 ~, s:1 ~, v this]"},
@@ -166,7 +168,8 @@ var exactScripts = []exactScript{
 	{"a ballot that is the same", "HSET M v this p 12", lua.Prepare, "M", "this 12", "[-1 12]", ""},
 	{"a ballot that is lower", "HSET M v this p 12", lua.Prepare, "M", "this 119", "[-1 12]", ""},
 	// follow.lua
-	{"notes that are as old as they may be", "HSET M v this f:a ~-9 f:b ~+9", lua.Follow, "M", "me this note 9", "1", "M=[f:me ~ note, v this]"},
+	{"notes that are as old as they may be", "HSET M v this f:a ~-9_x f:b ~+9_x", lua.Follow, "M", "me this note 9", "1", "M=[f:a ~-9 x, f:b ~+9 x, f:me ~ note, v this]"},
+	{"notes that are older", "HSET M v this f:a ~-10_x f:b ~+10_x f:c x", lua.Follow, "M", "me this note 9", "1", "M=[f:me ~ note, v this]"},
 	// admit_floor.lua, ahead.lua: a day has 353894400000 fences, and virtual time begins where fences do
 	{"the least floor", "HSET M v this", lua.AdmitFloor, "M floor", "this 1", "1", "M=[v this]; floor=1"},
 	{"a day ahead", "HSET M v this", lua.AdmitFloor, "M floor", "this 353894400000", "1", "M=[v this]; floor=353894400000"},
@@ -174,6 +177,19 @@ var exactScripts = []exactScript{
 	{"more than a day ahead, and there", "HSET M v this; SET floor 353894400001", lua.AdmitFloor, "M floor", "this 353894400001", "1", ""},
 	// bound_marks.lua
 	{"as many marks as are bounded", exactMarks(73), lua.Acquire, "k marks floor", "a 500 1000 999 10", "1", "floor=163; k=a/500; marks={m164 164, m165 165, m166 166, m167 167, m168 168, m169 169, m170 170, m171 171, m172 172, k 999}"},
+	// raise.lua
+	{"a mark of what is not held", "", lua.Raise, "marks floor k", "5 10 3", "[1 none  0 -1  ~]", "marks={k 5}"},
+	{"a mark of what never ends", "SET k v", lua.Raise, "marks floor k", "5 10 3", "[1 string v 0 -1  ~]", "k=v; marks={k 5}"},
+	{"a mark of what ends now", "SET k v PX 1; ZADD marks 4 k", lua.Raise, "marks floor k", "5 10 3", "[1 string v ~+1 -1  ~]", "k=v/1; marks={k 5}"},
+	{"a mark that is there", "ZADD marks 5 k", lua.Raise, "marks floor k", "5 10 3", "[5 none  0 -1  ~]", ""},
+	{"a mark of readers", exactReaders("550 writer", "400 r:A", "300 r:B"), lua.Raise, "marks floor k", "5 10 1", "[1 zset  0 2 1:~+300:A ~]",
+		"k={r:B 300, r:A 400, writer 550, redlockd:end 600}/500; marks={k 5}"},
+	{"as many bytes as are listed", exactReaders("400 r:"+strings.Repeat("x", 59_978), "300 r:B"), lua.Raise, "marks floor k", "5 10 3",
+		"[1 zset  0 2 59978:~+300:" + strings.Repeat("x", 59_978) + " ~]", "k={r:B 300, r:" + strings.Repeat("x", 59_978) + " 400, redlockd:end 600}/500; marks={k 5}"},
+	{"a byte less", exactReaders("400 r:"+strings.Repeat("x", 59_977), "300 r:B"), lua.Raise, "marks floor k", "5 10 3",
+		"[1 zset  0 2 59977:~+300:" + strings.Repeat("x", 59_977) + "1:~+200:B ~]", "k={r:B 300, r:" + strings.Repeat("x", 59_977) + " 400, redlockd:end 600}/500; marks={k 5}"},
+	{"a mark more than are kept", exactMarks(73), lua.Raise, "marks floor k", "999 10 3", "[1 none  0 -1  ~]",
+		"floor=163; marks={m164 164, m165 165, m166 166, m167 167, m168 168, m169 169, m170 170, m171 171, m172 172, k 999}"},
 	// slot.lua
 	{"free slots", "SET k A PX 500; HSET m f v", lua.Slot, "k l m n", "B 500 1000 0 0 0", "-20", ""},
 	{"a slot that another holds", "SET k A PX 500", lua.Slot, "k l", "B 500 1000 0 0 1", "-12", ""},

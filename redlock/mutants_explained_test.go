@@ -121,10 +121,99 @@ var equivalent = map[string]map[string]string{
 		"operand dropped: held and":                                                              "where nothing is held it is false, and no argument is",
 		"0: 1 in elseif ARGV[7] and string.sub(held, 1, 10) == '\\000redlockd:' and #held >= 27": "a text begins at 0 as at 1",
 	},
+	"lua/announce.lua": {
+		"0: 1 in if string.sub(top[i], 1, 2) == 'r:' then": "Lua counts from 1",
+	},
+	"lua/axis.lua": {
+		"<= for <: < in if not last or left < 0 then": "a key that lives for 0 ms is over",
+		"1: 0 in if not last or left < 0 then":        "a key that lives for 0 ms is over",
+	},
+	"lua/bound_marks.lua": {
+		"1: 0 in local highest = math.max(tonumber(redis.call('GET', floor) or 0), tonumber(out[#out]))": "no fence is 1",
+	},
+	"lua/clamp.lua": {
+		"0: 1 in local own = string.sub(KEYS[i], 1, 9) == 'redlockd:'": "Lua counts from 1",
+		"< for <=: <= in if tonumber(ends[m + 1]) <= most then":        "an end that is set once more",
+	},
+	"lua/commit.lua": {
+		"operand dropped: not held[i] and": "a string has no axis",
+		"0: 1 in for i = 1, #KEYS do #2":   "for a key that is none there is nothing to do",
+	},
+	"lua/copy_give.lua": {
+		"<= for <: < in if redis.call('PTTL', key) < tonumber(left) then": "an end that is set once more",
+	},
+	"lua/copy_read.lua": {
+		"> for >=: >= in if left >= 0 then": "a key that lives for 0 ms is over",
+		"1: 0 in if left >= 0 then":         "a key that lives for 0 ms is over",
+	},
+	"lua/copy_readers.lua": {
+		">= for >: > in if later > tonumber(redis.call('ZSCORE', key, ARGV[i]) or 0) then": "an end that is set once more",
+		"0: 1 in for i = last + 1, #ARGV do":                                               "no reader has the name of a time",
+	},
+	"lua/ends.lua": {
+		"0: 1 in for _ = 1, 5 do":                                    "once more",
+		"> for >=: >= in ends = left >= 0 and before + left or left": "a key that lives for 0 ms is over",
+		"1: 0 in ends = left >= 0 and before + left or left":         "a key that lives for 0 ms is over",
+		"<= for <: < in if left < 0 or clock() == before then":       "a key that lives for 0 ms is over",
+		"1: 0 in if left < 0 or clock() == before then":              "a key that lives for 0 ms is over",
+		"operand dropped: left < 0 or":                               "a key that has no end has none when that is read once more",
+	},
+	"lua/join.lua": {
+		"always: i == 1 or ARGV[i + 1] ~= ARGV[i - 3]":                  "the end of a reader is computed once more",
+		"operand dropped: i == 1 or":                                    "there is no argument before the first",
+		"0: 1 in if i == 1 or ARGV[i + 1] ~= ARGV[i - 3] then":          "there is no argument before the first",
+		"~= for ==: == in if i == 1 or ARGV[i + 1] ~= ARGV[i - 3] then": "there is no argument before the first",
+		"- for +: + in if i == 1 or ARGV[i + 1] ~= ARGV[i - 3] then":    "the end of a reader is computed once more",
+		"0: 1 in if i == 1 or ARGV[i + 1] ~= ARGV[i - 3] then #2":       "the end of a reader is computed once more",
+		"+ for -: - in if i == 1 or ARGV[i + 1] ~= ARGV[i - 3] then":    "the end of a reader is computed once more",
+		"0: 3 in if i == 1 or ARGV[i + 1] ~= ARGV[i - 3] then":          "the end of a reader is computed once more",
+	},
+	"lua/follow.lua": {
+		"0: 1 in if string.sub(field, 1, 2) == 'f:' and field ~= mine then": "Lua counts from 1",
+		"operand dropped: and field ~= mine":                                "what is deleted is set behind that",
+	},
+	"lua/leave.lua": {
+		"always: ends ~= set.last": "an end that is set once more",
+	},
+	"lua/moved.lua": {
+		"> for >=: >= in if left > longest or ttl >= left + endMove then": "the same end",
+	},
+	"lua/moved_exactly.lua": {
+		">= for >: > in if left > 0 and math.abs(ttl - left) < endMove then": "a key that lives for 0 ms is over",
+	},
+	"lua/slot.lua": {
+		"0: 1 in for i = 1, slots do":      "Lua counts from 1",
+		"operand dropped: or held[wanted]": "what holds a text is there",
+		"operand dropped: not held[i] and": "what holds a text is there",
+	},
+	"lua/raise.lua": {
+		">= for >: > in ends = left > 0 and ms + left or 0":                                                           "a key that lives for 0 ms is over",
+		"0: 1 in if string.sub(members[i], 1, 2) == 'r:' and bytes < most then":                                       "Lua counts from 1",
+		"1: 0 in local mark = math.max(tonumber(redis.call('GET', KEYS[2]) or 0), tonumber(redis.call('ZSCORE', …":    "no fence is 1",
+		"1: 0 in local mark = math.max(tonumber(redis.call('GET', KEYS[2]) or 0), tonumber(redis.call('ZSCORE', … #2": "no fence is 1",
+	},
+	"lua/read.lua": {
+		"operand dropped: held[i] and 'string' or": "the master says so, too",
+	},
+	"lua/states.lua": {
+		"0: 1 in local i = string.find(v, ' ? ', 1, true)":  "Lua counts from 1",
+		"0: 1 in return i and string.sub(v, 1, i - 1) or v": "Lua counts from 1",
+		"0: 1 in for i = 1, math.min(#a, #b) do":            "Lua counts from 1",
+		"<= for <: < in return x < y":                       "the two differ",
+	},
+	"lua/undo.lua": {
+		"1: 0 in redis.call('ZADD', KEYS[i], math.max(tonumber(score), tonumber(redis.call('ZSCORE', KEYS[i], 'r…": "no reader's end is less than 1",
+		"operand dropped: not held[i] and":                                                  "a string has no axis",
+		">= for >: > in if left > 0 and ends >= latest - early and ends <= latest + 1 then": "a key that lives for 0 ms is over",
+	},
+	"lua/watch.lua": {
+		"<= for <: < in elseif first > 0 and stated > first and stated <= counted and (covered < 0 or gain < covered) t… #2": "the same gain",
+		"0: 1 in if string.sub(field, 1, 2) == 'c:' and field ~= mine then":                                                  "Lua counts from 1",
+	},
 	"lua/extend.lua": {
-		"0: 1 in for i = 1, #KEYS do":                                     "no key has the number 0: what is absent is looked for once more",
-		"always: missing in if missing then":                              "what is absent is looked for, and nothing is",
-		"operand dropped: not now[i] or":                                  "what is absent has no reader",
+		"0: 1 in for i = 1, #KEYS do":                                     "where no key is absent, none has an axis",
+		"always: missing in if missing then":                              "where no key is absent, none has an axis",
+		"operand dropped: not now[i] or":                                  "what has no axis has no reader",
 		"0: 1 in for i = 1, (reply == 1 or reply == 3) and #KEYS or 0 do": "no key has the number 0",
 	},
 	"master_clamp.go": {
