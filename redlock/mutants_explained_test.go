@@ -216,6 +216,18 @@ var equivalent = map[string]map[string]string{
 		"operand dropped: not now[i] or":                                  "what has no axis has no reader",
 		"0: 1 in for i = 1, (reply == 1 or reply == 3) and #KEYS or 0 do": "no key has the number 0",
 	},
+	"member/ceiling.go": {
+		"ceilingFor: operand dropped: c > first":        "a step below the first is passed",
+		"ceilingFor: >= for >: c > first":               "the same step",
+		"Options.WithoutCeiling: <= for <: longest < c": "the same step",
+		"CeilingFor: 1: 0":                              "a nanosecond",
+	},
+	"member/follower.go": {
+		"Followers.Shown: operand dropped: !known":                          "no note is empty",
+		"Followers.Shown: never: !strings.HasPrefix(field, followerPrefix)": "keeps what nobody reads",
+		"Followers.Shown: never: !f.OK()":                                   "what could not be read has no fields",
+		"Followers.each: operand dropped: ok":                               "an age that is not known is 0",
+	},
 	"master_clamp.go": {
 		"clamp.run: > for >=: now-k.back >= wait":         "a nanosecond",
 		"clamp.run: <= for <: time.Since(began) < budget": "a nanosecond",
@@ -274,6 +286,7 @@ var equivalent = map[string]map[string]string{
 		"Situation.Floor: 1: 0 #3":                            "no fence is below 1",
 	},
 	"member/waits.go": {
+		"wait.Left: operand dropped: ok":       "an age of 0 is as good as none",
 		"Survey.agreeing: always: f.OK()":      "the clock of a failed report is of the year 1, and agrees with no other",
 		"Survey.agreeing: 0: time.Microsecond": "a microsecond of clock_skew_max",
 		"Survey.agreeing: 1: 0":                "a microsecond of clock_skew_max",

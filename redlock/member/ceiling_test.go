@@ -6,6 +6,7 @@ package member
 import (
 	"fmt"
 	"maps"
+	"strings"
 	"testing"
 	"time"
 
@@ -25,6 +26,9 @@ func TestStepsOfTheCeiling(t *testing.T) {
 		{5 * time.Hour, time.Minute, 24 * time.Hour, 24 * time.Hour},
 		{time.Second, time.Minute, 10 * time.Second, 10 * time.Second},
 		{3 * time.Second, 2 * time.Second, 30 * time.Second, 30 * time.Second},
+		{5 * time.Hour, time.Minute, 48 * time.Hour, 24 * time.Hour},
+		{30 * time.Hour, time.Minute, 48 * time.Hour, 48 * time.Hour},
+		{30 * time.Second, 0, 48 * time.Hour, time.Minute},
 	} {
 		if got := ceilingFor(tt.ttl, tt.first, tt.most); got != tt.want {
 			t.Errorf("%v, of %v to %v: got %v, want %v", tt.ttl, tt.first, tt.most, got, tt.want)
@@ -33,6 +37,22 @@ func TestStepsOfTheCeiling(t *testing.T) {
 	for ceiling, want := range map[time.Duration]time.Duration{time.Minute: time.Minute, 5 * time.Minute: time.Minute, time.Hour: 15 * time.Minute, 7 * time.Minute: 5 * time.Minute} {
 		if got := (Options{}).WithoutCeiling(ceiling); got != want {
 			t.Errorf("below a ceiling of %v: got %v, want %v", ceiling, got, want)
+		}
+	}
+	if got := (Options{FirstCeiling: 10 * time.Minute}).WithoutCeiling(12 * time.Minute); got != 10*time.Minute {
+		t.Errorf("below a ceiling of 12 minutes, where 10 is the lowest: got %v", got)
+	}
+}
+
+// For how long the note of a follower counts: no longer than locks of its record may live, nor than half a minute, where its own record says so; and
+// beside a record behind that, until it is over, and addresses are looked up.
+func TestNotesCountForAWhile(t *testing.T) {
+	for wait, want := range map[time.Duration]time.Duration{10 * time.Second: 5 * time.Second, time.Hour: 30 * time.Second} {
+		if got := FollowedFor(wait); got != want {
+			t.Errorf("a wait of %v: a note counts for %v, want %v", wait, got, want)
+		}
+		if got := noteLife(&Record{Wait: wait}); got != want+RecheckWithin(wait)+2*time.Second {
+			t.Errorf("a wait of %v: the note of before counts for %v", wait, got)
 		}
 	}
 }
@@ -72,6 +92,15 @@ func TestCeilingOfTheNextRecord(t *testing.T) {
 		{"one that is in use", func(n *Situation, r *Record) {
 			r.Ceiling, r.Wait, n.InUse = time.Hour, needed(time.Hour), 16*time.Minute
 		}, 0, 0, false},
+		{"less than a ceiling that is no step", func(n *Situation, r *Record) {
+			n.Wanted, n.InUse, r.Ceiling, r.Wait = 6*time.Minute, 6*time.Minute, 7*time.Minute, needed(7*time.Minute)
+		}, 0, 0, false},
+		{"all of a ceiling that is no step", func(n *Situation, r *Record) {
+			n.Wanted, n.InUse, r.Ceiling, r.Wait = 7*time.Minute, 7*time.Minute, 7*time.Minute, needed(7*time.Minute)
+		}, 0, 0, false},
+		{"a ceiling below max_ttl, and an older client", func(n *Situation, r *Record) {
+			n.OlderClient, r.Ceiling, r.Wait = true, time.Hour, needed(time.Hour)
+		}, time.Minute, needed(time.Hour), true},
 		{"not while the wait is longer still", func(n *Situation, r *Record) {
 			r.Ceiling, r.Wait = time.Hour, needed(2*time.Hour)
 			n.Left = func(string) time.Duration { return time.Minute }
@@ -136,6 +165,12 @@ func TestFollowers(t *testing.T) {
 			s.Reports[1].Clock = s.Reports[1].Clock.Add(time.Hour)
 		}, true, 0},
 		{"few voters", func(s *Survey) { s.Reports = s.Reports[:2] }, true, 0},
+		{"as many voters as are needed", func(s *Survey) { s.Reports = s.Reports[:3] }, false, 0},
+		{"a note of a master that shows another record", func(s *Survey) {
+			note(s.Reports[4], "a-0", before, 0, time.Hour)
+			s.Reports[4].Record = before
+			s.Reports[4].State = State{Memory: s.Reports[4].State.Memory, Record: before.ID()}
+		}, false, 0},
 		{"a learner's note of before", func(s *Survey) {
 			s.Reports[4].Record = r
 			note(s.Reports[4], "a-0", before, 0, 0)
@@ -185,6 +220,26 @@ func TestFollowers(t *testing.T) {
 	if all.Behind(s, r, "own-0", Options{}) == "" {
 		t.Error("a note that has changed: it is over")
 	}
+	// Of notes of several ages the youngest tells for how long they count.
+	s.Reports[1].Fields["f:a-0"], s.Reports[1].Fields["f:b-0"] = "x", "x"
+	later := *s
+	later.Began = s.Began.Add(10 * time.Second)
+	all.Shown(&later)
+	for _, fresh := range []int{1, 2} { // as there, and when one of them has not been seen before
+		want := fmt.Sprintf("2 other redlockd may go by the membership of before: they follow in a moment, or were killed, and count for %v at most", life.Round(time.Second))
+		if got := all.Behind(&later, r, "own-0", Options{}); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+		s.Reports[0].Fields["f:a-0"], s.Reports[1].Fields["f:a-0"], s.Reports[1].Fields["f:b-0"] = "z", "x", fmt.Sprint("x", fresh)
+		later.Began = later.Began.Add(time.Second)
+		all.Shown(&later)
+	}
+	s.Reports[0].Fields, s.Reports[1].Fields = map[string]string{}, map[string]string{"f:b-0": "x2"}
+	later.Began = later.Began.Add(30 * time.Second)
+	all.Shown(&later)
+	if got, want := all.Behind(&later, r, "own-0", Options{}), fmt.Sprintf("count for %v at most", (life-30*time.Second).Round(time.Second)); !strings.Contains(got, want) {
+		t.Errorf("half a minute later: got %q, want %q", got, want)
+	}
 }
 
 // What a new voter is given: all notes of voters whose clients are not gone, as if they were written now, and where these voters were too few, one that
@@ -205,7 +260,11 @@ func TestNotesForANewVoter(t *testing.T) {
 	if got := all.Notes(s, r, o, now); !maps.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	s.Reports = s.Reports[1:3]
+	s.Reports = s.Reports[:3]
+	if got := all.Notes(s, r, o, now); !maps.Equal(got, want) {
+		t.Errorf("of as many voters as are needed: got %q, want %q", got, want)
+	}
+	s.Reports = s.Reports[1:]
 	want = map[string]string{"f:b-0": "77 b 0", noteOfNobody: "77 - 0"}
 	if got := all.Notes(s, r, o, now); len(got) < 2 || got["f:b-0"] != "77 b 0" || got[noteOfNobody] != "77 - 0" {
 		t.Errorf("of two voters: got %q, want %q", got, want)

@@ -182,7 +182,9 @@ func TestRecordsAtTheirBounds(t *testing.T) {
 	for i := 0; len(long.print()) < RecordMax; i = (i + 1) % 3 {
 		long.Seats[i].Name += "n"
 	}
-	for _, r := range []*Record{full, long} {
+	short := testRecord() // whose wait is no longer than its ceiling
+	short.Wait = short.Ceiling
+	for _, r := range []*Record{full, long, short} {
 		if _, err := ParseRecord(r.Seal().Text); err != nil || r.Check() != nil {
 			t.Errorf("got %v, %v, want that it is accepted: %s", r.Check(), err, r.Text)
 		}

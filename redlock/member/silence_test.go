@@ -145,9 +145,14 @@ func TestTextOfSilence(t *testing.T) {
 func TestHeardIsBounded(t *testing.T) {
 	base, h := votersRecord(3), make(HeardAt)
 	s := surveyOf(base)
-	h.Shown(s, base)
+	for i := range heardMax - 3 {
+		h[processMemory(1, 2*i+10_000)] = s.Began
+	}
+	if h.Shown(s, base); len(h) != heardMax {
+		t.Errorf("%d memories are kept of %d for which there is room", len(h), heardMax)
+	}
 	away(0)(s)
-	for i := range 4 * heardMax {
+	for i := range 8 {
 		r := base.Changed(func(r *Record) { r.Seats[1].Memory = processMemory(1, 2*i+10) })
 		s.Reports[2] = foundAt(2, processMemory(2, 2*i+11), r)
 		s.Reports[2].Fields = map[string]string{HeardField(1): fmt.Sprint(s.Reports[2].Clock.UnixMilli())}
