@@ -427,7 +427,7 @@ func TestEndsAreExact(t *testing.T) {
 		ctx := context.Background()
 		client.Set(ctx, "k", "v", time.Minute)
 		client.Eval(ctx, lua.Read.Text, []string{"k"}, "1") // so that mutants of the script know this test: the text of the others is another
-		for pauses := range 5 { // the first is at a PTTL that is not about the end
+		for pauses := range 5 {                             // the first is at a PTTL that is not about the end
 			reply, err := client.Eval(ctx, paused+lua.Read.Text, []string{"k"}, "1", pauses).Slice()
 			if err != nil || len(reply) != 4 || reply[3] != int64(1700000060000) {
 				t.Errorf("%d pauses: got %v, %v, want the end 1700000060000", pauses, reply, err)
