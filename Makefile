@@ -97,7 +97,7 @@ test-mutants: tools tlc ## each rule of the engine is broken on purpose, and the
 test-mutants-sample: redis ## 200 mutants that are drawn, 40 of the marked ones and 160 of those that redlock/testdata/mutants.txt says are killed: each must die. SEED=n plays those again that a run has printed
 	nice -n 10 go test -count=1 -timeout 40m -run '^Test(Marked|Mutants)Sample$$' -v ./redlock
 
-mutants-generated: redis ## each place of the rules of redlock, and of what proxy and cmd decide, broken in each way that is made by rule, into redlock/testdata/mutants.txt. CHANGED=1 what has changed, NEW=1 also what has not run yet, AGAIN=1 what survives; FILES="hold.go lua/undo.lua", MUTANT=hold.go:12. Hours for all
+mutants-generated: redis ## each place of the rules of redlock, and of what proxy and cmd decide, broken in each way that is made by rule, into redlock/testdata/mutants.txt. CHANGED=1 what has changed, NEW=1 also what has not run yet, AGAIN=1 what survives, AGAIN=all with all the time that takes; FILES="hold.go lua/undo.lua", MUTANT=hold.go:12. Hours for all
 	go test -count=1 -timeout 0 -run '^TestGeneratedMutants$$' -v ./redlock
 
 test-models: tlc ## the small runs of the TLA+ models, and traces of the simulation

@@ -54,7 +54,8 @@ var generatedGroups = []generatedGroup{
 
 // TestGeneratedMutants renews the report, for the files that FILES names (as "hold.go lua/undo.lua"), or for all. CHANGED=1 runs only the mutants of
 // functions that have changed since their run, or are new; NEW=1 also those of the list "Not run yet". AGAIN=1 runs those that survive in the report,
-// or have not run, and MUTANT=hold.go:12 those whose names begin so, which the report does not show: both for all tests, however long.
+// or have not run: a test that kills them may have come since. AGAIN=all runs them, and MUTANT=hold.go:12 those whose names begin so, which the report
+// does not show, for all tests, however long, and the simulation.
 func TestGeneratedMutants(t *testing.T) {
 	redisproc.Release(t)
 	redisproc.Need(t, "redis-server", "redis-cli") // for tests that kill mutants
@@ -62,7 +63,7 @@ func TestGeneratedMutants(t *testing.T) {
 	known := readResults(t)
 	only, again, fresh, changed := os.Getenv("MUTANT"), os.Getenv("AGAIN") != "", os.Getenv("NEW") != "", os.Getenv("CHANGED") != ""
 	g := &generatedRun{t: t, killers: map[string][]*generatedTest{}, outcome: map[*generated]string{}, lastTime: map[*generated]string{}, places: map[string][]generatedPlace{}, most: testsMost}
-	if again || only != "" {
+	if os.Getenv("AGAIN") == "all" || only != "" {
 		g.most = time.Hour
 	}
 	for _, file := range wanted {

@@ -22,7 +22,7 @@ const (
 	generatedFormat = "Mutants that were made by rule, format 2.\n"
 	generatedHead   = generatedFormat + `"make mutants-generated" writes this file, and mutants_report_test.go reads it. "function" is a function, a variable or a script: its name, a hash
 of its text, and what came of its mutants in their order: the test that kills it, "survives", "unmet" (no test comes across it) or "not-run".
-What survives is listed below with its rule and the text that it changes. Where a number of tests stands there was time for no more (testsMost): AGAIN=1
+What survives is listed below with its rule and the text that it changes. Where a number of tests stands there was time for no more (testsMost): AGAIN=all
 runs them all, and the simulation. "at least" is the best score so far in percent, or 95.
 `
 	scoreWanted = 95 // percent of the mutants of a file that are killed or explained
