@@ -25,7 +25,7 @@ func (r reply) justToken() string {
 
 func TestJUSTTOKEN(t *testing.T) {
 	for protocol, null := range map[string]string{"2": nullIn2, "3": nullIn3} {
-		t.Run("RESP"+protocol, func(t *testing.T) {
+		inVirtualTime(t, func(t *testing.T) {
 			srv := serve(t)
 			c, other := srv.dial(), srv.dial()
 			c.do("HELLO", protocol)
@@ -48,6 +48,7 @@ func TestJUSTTOKEN(t *testing.T) {
 			id := other.do("CLIENT", "ID").matches(`:(\d+)`)[0]
 			other.send("LOCK", "a", "20s", "WAIT", "20s", "JUSTTOKEN")
 			srv.waiting(1)
+			time.Sleep(time.Second) // until it is denied
 			c.do("CLIENT", "UNBLOCK", id).is(":1")
 			other.read().is(null)
 

@@ -34,23 +34,28 @@ func TestWaitingLOCKHoldsBackWhatIsBehind(t *testing.T) {
 	b.read().is(`"sent while it waits"`)
 }
 
+// What waits is unblocked when it knows of a holder: before its first answer it would be told how many masters have voted so far.
 func TestCLIENTUNBLOCK(t *testing.T) {
-	srv := serve(t)
-	a, b := srv.dial(), srv.dial()
-	a.do("LOCK", "r", "10000", "TOKEN", "a").granted(1, 10000)
-	id := b.do("CLIENT", "ID").matches(`:(\d+)`)[0]
+	inVirtualTime(t, func(t *testing.T) {
+		srv := serve(t)
+		a, b := srv.dial(), srv.dial()
+		a.do("LOCK", "r", "10000", "TOKEN", "a").granted(1, 10000)
+		id := b.do("CLIENT", "ID").matches(`:(\d+)`)[0]
 
-	a.do("CLIENT", "UNBLOCK", id).is(":0") // it does not wait
-	b.send("LOCK", "r", "10000", "WAIT", "60000")
-	srv.waiting(1)
-	a.do("CLIENT", "UNBLOCK", id).is(":1")
-	b.read().is("*nil")
+		a.do("CLIENT", "UNBLOCK", id).is(":0") // it does not wait
+		b.send("LOCK", "r", "10000", "WAIT", "60000")
+		srv.waiting(1)
+		time.Sleep(time.Second)
+		a.do("CLIENT", "UNBLOCK", id).is(":1")
+		b.read().is("*nil")
 
-	b.raw(frameOf("LOCK", "r", "10000", "WAIT", "60000") + frameOf("PING"))
-	srv.waiting(1)
-	a.do("CLIENT", "UNBLOCK", id, "ERROR").is(":1")
-	b.read().is("-UNBLOCKED client unblocked via CLIENT UNBLOCK")
-	b.read().is("+PONG")
+		b.raw(frameOf("LOCK", "r", "10000", "WAIT", "60000") + frameOf("PING"))
+		srv.waiting(1)
+		time.Sleep(time.Second)
+		a.do("CLIENT", "UNBLOCK", id, "ERROR").is(":1")
+		b.read().is("-UNBLOCKED client unblocked via CLIENT UNBLOCK")
+		b.read().is("+PONG")
+	})
 }
 
 // Whatever is answered at once, and whatever later and in whatever order, replies are in the order of the commands.

@@ -85,6 +85,7 @@ type NoQuorumError struct {
 	// Out lists the masters that gave no vote, with what is known of each.
 	Out []MasterError
 	// Pending is how many masters were not waited for: whatever they would have said, there was no quorum.
+	// Of a LOCK whose wait was ended before its first answer, how many have not answered yet.
 	Pending int
 	// Unchanged: nothing was sent to any master.
 	Unchanged bool
@@ -181,7 +182,10 @@ func (e *NoQuorumError) text(out func(b *strings.Builder)) string {
 		b.WriteString("; out: ")
 		out(&b)
 	}
-	if e.Pending > 0 {
+	switch {
+	case e.Pending > 0 && e.Voted < e.Needed && e.Voted+e.Pending >= e.Needed: // a wait was ended before
+		fmt.Fprintf(&b, "; %d more have not answered yet", e.Pending)
+	case e.Pending > 0:
 		fmt.Fprintf(&b, "; %d more could not have made a quorum and were not waited for", e.Pending)
 	}
 	return b.String()

@@ -120,7 +120,7 @@ func TestWaitRunsOutBeforeTheHeadIsAnswered(t *testing.T) {
 		p.begin(one("c", time.Minute).waits(time.Second))
 		unblocked := p.begin(one("c", time.Minute).waits(time.Second))
 		p.Unblock(&unblocked.Op, nil)
-		p.finish(unblocked).want(s, "UNBLOCK before the head is answered", "masters voted, 3 needed", 0)
+		p.finish(unblocked).want(s, "UNBLOCK before the head is answered", "2 of 5 masters voted, 3 needed; 3 more have not answered yet", 0)
 	})
 }
 
