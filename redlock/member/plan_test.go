@@ -492,6 +492,7 @@ func TestFounding(t *testing.T) {
 		"later": later, "last": later.Changed(func(r *Record) { r.Generation, r.Seats = 5, slices.Delete(r.Seats, 1, 2) }),
 		"raised": own.Changed(func(r *Record) { r.Version, r.Parent, r.MaxTTL, r.Ceiling = 8, own.Digest, 7900*ms, 7900*ms }),
 		"higher": own.Changed(func(r *Record) { r.Version, r.Parent, r.MaxTTL = 8, own.Digest, 20*time.Second }),
+		"before": own.Changed(func(r *Record) { r.Version, r.MaxTTL = 6, 20*time.Second }),
 		"longer": own.Changed(long), "later with longer": later.Changed(long),
 		"child with longer": own.Changed(func(r *Record) { r.Version, r.Parent, r.Wait = 8, own.Digest, time.Hour }),
 	}
