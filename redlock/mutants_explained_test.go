@@ -229,7 +229,6 @@ var equivalent = map[string]map[string]string{
 		"Followers.each: operand dropped: ok":                               "an age that is not known is 0",
 	},
 	"master_clamp.go": {
-		"clamp.run: > for >=: now-k.back >= wait":         "a nanosecond",
 		"clamp.run: <= for <: time.Since(began) < budget": "a nanosecond",
 		"clamp.run: 0: foldMax":                           "SCAN names ten at a time",
 	},

@@ -93,7 +93,7 @@ func TestGeneratedMutants(t *testing.T) {
 				case only != "":
 					runs = strings.HasPrefix(m.name, only)
 				case again:
-					runs = !isKilled(is) && equivalent[m.file][m.key] == ""
+					runs = is == notRun || !isKilled(is) && equivalent[m.file][m.key] == ""
 				case fresh:
 					runs = is == notRun
 				case changed:
