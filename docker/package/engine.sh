@@ -73,7 +73,7 @@ fi
 [ $# -ge 1 ] || fail "want: engine.sh COMMAND..."
 [ "$(id -u)" = 0 ] || fail "a docker engine needs root: run it with sudo"
 mkdir -p "$build"
-state=$(mktemp -d /tmp/engine.XXXXXX)
+state=$(mktemp -d -t engine.XXXXXX)
 trap 'rm -rf --one-file-system "$state"; find /sys/fs/cgroup -depth -type d -path "*/${state##*/}*" -exec rmdir {} + || true' EXIT
 prepare "$state/prepare"
 setpriv --pdeathsig KILL unshare --mount --net --pid --fork --kill-child --mount-proc -- "$0" --inside "$state" "$@" &
