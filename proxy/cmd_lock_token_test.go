@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -47,8 +48,7 @@ func TestJUSTTOKEN(t *testing.T) {
 
 			id := other.do("CLIENT", "ID").matches(`:(\d+)`)[0]
 			other.send("LOCK", "a", "20s", "WAIT", "20s", "JUSTTOKEN")
-			srv.waiting(1)
-			time.Sleep(time.Second) // until it is denied
+			synctest.Wait() // until it is denied
 			c.do("CLIENT", "UNBLOCK", id).is(":1")
 			other.read().is(null)
 

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -44,14 +45,12 @@ func TestCLIENTUNBLOCK(t *testing.T) {
 
 		a.do("CLIENT", "UNBLOCK", id).is(":0") // it does not wait
 		b.send("LOCK", "r", "10000", "WAIT", "60000")
-		srv.waiting(1)
-		time.Sleep(time.Second)
+		synctest.Wait()
 		a.do("CLIENT", "UNBLOCK", id).is(":1")
 		b.read().is("*nil")
 
 		b.raw(frameOf("LOCK", "r", "10000", "WAIT", "60000") + frameOf("PING"))
-		srv.waiting(1)
-		time.Sleep(time.Second)
+		synctest.Wait()
 		a.do("CLIENT", "UNBLOCK", id, "ERROR").is(":1")
 		b.read().is("-UNBLOCKED client unblocked via CLIENT UNBLOCK")
 		b.read().is("+PONG")

@@ -183,7 +183,7 @@ func (e *NoQuorumError) text(out func(b *strings.Builder)) string {
 		out(&b)
 	}
 	switch {
-	case e.Pending > 0 && e.Voted < e.Needed && e.Voted+e.Pending >= e.Needed: // a wait was ended before
+	case e.Pending > 0 && e.Voted < e.Needed && e.Voted+e.Pending >= e.Needed: // the wait was ended before that
 		fmt.Fprintf(&b, "; %d more have not answered yet", e.Pending)
 	case e.Pending > 0:
 		fmt.Fprintf(&b, "; %d more could not have made a quorum and were not waited for", e.Pending)
