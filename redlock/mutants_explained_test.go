@@ -122,7 +122,7 @@ var equivalent = map[string]map[string]string{
 		"0: 1 in elseif ARGV[7] and string.sub(held, 1, 10) == '\\000redlockd:' and #held >= 27": "a text begins at 0 as at 1",
 	},
 	"lua/announce.lua": {
-		"0: 1 in if string.sub(top[i], 1, 2) == 'r:' then": "Lua counts from 1",
+		"0: 1 in if string.sub(top[i], 1, 2) == 'r:' then": "a text begins at 0 as at 1",
 	},
 	"lua/axis.lua": {
 		"<= for <: < in if not last or left < 0 then": "a key that lives for 0 ms is over",
@@ -132,7 +132,7 @@ var equivalent = map[string]map[string]string{
 		"1: 0 in local highest = math.max(tonumber(redis.call('GET', floor) or 0), tonumber(out[#out]))": "no fence is 1",
 	},
 	"lua/clamp.lua": {
-		"0: 1 in local own = string.sub(KEYS[i], 1, 9) == 'redlockd:'": "Lua counts from 1",
+		"0: 1 in local own = string.sub(KEYS[i], 1, 9) == 'redlockd:'": "a text begins at 0 as at 1",
 		"< for <=: <= in if tonumber(ends[m + 1]) <= most then":        "an end that is set once more",
 	},
 	"lua/commit.lua": {
@@ -151,7 +151,7 @@ var equivalent = map[string]map[string]string{
 		"0: 1 in for i = last + 1, #ARGV do":                                               "no reader has the name of a time",
 	},
 	"lua/ends.lua": {
-		"0: 1 in for _ = 1, 5 do":                                    "once more",
+		"0: 1 in for _ = 1, 5 do":                                    "an end is read once more",
 		"> for >=: >= in ends = left >= 0 and before + left or left": "a key that lives for 0 ms is over",
 		"1: 0 in ends = left >= 0 and before + left or left":         "a key that lives for 0 ms is over",
 		"<= for <: < in if left < 0 or clock() == before then":       "a key that lives for 0 ms is over",
@@ -169,8 +169,8 @@ var equivalent = map[string]map[string]string{
 		"0: 3 in if i == 1 or ARGV[i + 1] ~= ARGV[i - 3] then":          "the end of a reader is computed once more",
 	},
 	"lua/follow.lua": {
-		"0: 1 in if string.sub(field, 1, 2) == 'f:' and field ~= mine then": "Lua counts from 1",
-		"operand dropped: and field ~= mine":                                "what is deleted is set behind that",
+		"0: 1 in if string.sub(field, 1, 2) == 'f:' and field ~= mine then": "a text begins at 0 as at 1",
+		"operand dropped: and field ~= mine":                                "its own note is written right behind that",
 	},
 	"lua/leave.lua": {
 		"always: ends ~= set.last": "an end that is set once more",
@@ -182,13 +182,13 @@ var equivalent = map[string]map[string]string{
 		">= for >: > in if left > 0 and math.abs(ttl - left) < endMove then": "a key that lives for 0 ms is over",
 	},
 	"lua/slot.lua": {
-		"0: 1 in for i = 1, slots do":      "Lua counts from 1",
+		"0: 1 in for i = 1, slots do":      "nothing has the number 0",
 		"operand dropped: or held[wanted]": "what holds a text is there",
 		"operand dropped: not held[i] and": "what holds a text is there",
 	},
 	"lua/raise.lua": {
 		">= for >: > in ends = left > 0 and ms + left or 0":                                                           "a key that lives for 0 ms is over",
-		"0: 1 in if string.sub(members[i], 1, 2) == 'r:' and bytes < most then":                                       "Lua counts from 1",
+		"0: 1 in if string.sub(members[i], 1, 2) == 'r:' and bytes < most then":                                       "a text begins at 0 as at 1",
 		"1: 0 in local mark = math.max(tonumber(redis.call('GET', KEYS[2]) or 0), tonumber(redis.call('ZSCORE', …":    "no fence is 1",
 		"1: 0 in local mark = math.max(tonumber(redis.call('GET', KEYS[2]) or 0), tonumber(redis.call('ZSCORE', … #2": "no fence is 1",
 	},
@@ -196,9 +196,9 @@ var equivalent = map[string]map[string]string{
 		"operand dropped: held[i] and 'string' or": "the master says so, too",
 	},
 	"lua/states.lua": {
-		"0: 1 in local i = string.find(v, ' ? ', 1, true)":  "Lua counts from 1",
-		"0: 1 in return i and string.sub(v, 1, i - 1) or v": "Lua counts from 1",
-		"0: 1 in for i = 1, math.min(#a, #b) do":            "Lua counts from 1",
+		"0: 1 in local i = string.find(v, ' ? ', 1, true)":  "a text begins at 0 as at 1",
+		"0: 1 in return i and string.sub(v, 1, i - 1) or v": "a text begins at 0 as at 1",
+		"0: 1 in for i = 1, math.min(#a, #b) do":            "nothing has the number 0",
 		"<= for <: < in return x < y":                       "the two differ",
 	},
 	"lua/undo.lua": {
@@ -208,7 +208,7 @@ var equivalent = map[string]map[string]string{
 	},
 	"lua/watch.lua": {
 		"<= for <: < in elseif first > 0 and stated > first and stated <= counted and (covered < 0 or gain < covered) t… #2": "the same gain",
-		"0: 1 in if string.sub(field, 1, 2) == 'c:' and field ~= mine then":                                                  "Lua counts from 1",
+		"0: 1 in if string.sub(field, 1, 2) == 'c:' and field ~= mine then":                                                  "a text begins at 0 as at 1",
 	},
 	"lua/extend.lua": {
 		"0: 1 in for i = 1, #KEYS do":                                     "where no key is absent, none has an axis",

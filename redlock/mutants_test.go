@@ -780,6 +780,12 @@ func killerRooms(t *testing.T) map[string]string {
 func TestMutants(t *testing.T) {
 	redisproc.Release(t)
 	p := playMarked(t, mutants)
+	t.Run("none in the simulation", func(t *testing.T) {
+		t.Parallel()
+		if output, err := runMutant(".", p.binaries["."], "none", "^TestSimulation$", noneSeeds, allLimit); err != nil {
+			t.Errorf("with no mutant on, the simulation must pass: %v\n%s", err, output)
+		}
+	})
 	for _, name := range hunted {
 		p.survives(name+" in the simulation", name, "TestSimulation", huntSeeds, huntLimit)
 	}
@@ -817,7 +823,7 @@ func playMarked(t *testing.T, chosen []mutant) *markedRun {
 	for room, killers := range all {
 		t.Run("none in "+room, func(t *testing.T) {
 			t.Parallel()
-			if output, err := runMutant(room, p.binaries[room], "none", "^("+strings.Join(append(killers, "TestSimulation"), "|")+")$", noneSeeds, allLimit); err != nil {
+			if output, err := runMutant(room, p.binaries[room], "none", "^("+strings.Join(killers, "|")+")$", 0, allLimit); err != nil {
 				t.Errorf("with no mutant on, the tests must pass: %v\n%s", err, output)
 			}
 		})

@@ -26,30 +26,23 @@ const extent = "REDLOCK_TESTS"
 // All reports whether tests run with all their cases.
 func All() bool { return os.Getenv(extent) == "all" || release() }
 
-// Few reports whether a few cases of a long test are enough: where not all are wanted, and under the race detector, with which
-// everything takes ten times as long. Of which tests `make test-all` runs all cases without it, ENGINE and ENGINE_PROXY in the Makefile name.
-func Few() bool { return raced || !All() }
-
-// Some are the first n cases of a long test where Few are enough, or all.
-func Some[T any](n int, all []T) []T {
-	if Few() {
-		return all[:n]
-	}
-	return all
-}
-
-// SomeRaced are the first n cases of a test that is long under the race detector alone, or all.
-func SomeRaced[T any](n int, all []T) []T {
-	if raced {
-		return all[:n]
-	}
-	return all
-}
-
-// SomeOf is how many cases of a long test that makes them run: few, or all.
+// SomeOf is how many cases a long test runs: all, or few of them where not all are wanted, and under the race detector, with which
+// everything takes ten times as long. ENGINE and ENGINE_PROXY in the Makefile name the tests of which `make test-all` runs all
+// cases without it.
 func SomeOf[N uint64 | int64 | int](few, all N) N {
-	if Few() {
+	if raced || !All() {
 		return few
+	}
+	return all
+}
+
+// Some are the first few cases of a long test, or all, as SomeOf says.
+func Some[T any](few int, all []T) []T { return all[:SomeOf(few, len(all))] }
+
+// SomeRaced are the first few cases of a test that is long under the race detector alone, or all.
+func SomeRaced[T any](few int, all []T) []T {
+	if raced {
+		return all[:few]
 	}
 	return all
 }
