@@ -17,6 +17,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -213,21 +214,30 @@ func TestSimulation(t *testing.T) {
 		t.Logf("a failure here may not fail again: %v", err)
 	}
 	t.Log(&wanted)
-	began := time.Now()
-	total := playSeeds(t, wanted)
-	for _, name := range sortedKeys(total) {
-		t.Logf("%s: %v", name, total[name])
+	plays := playSeeds(t, wanted)
+	for _, name := range sortedKeys(plays.profiles) {
+		t.Logf("%s: %v", name, plays.profiles[name])
 	}
 	if !t.Failed() && wanted.profile == "" {
-		checkWorth(t, total, wanted.drawn)
+		checkWorth(t, plays.profiles, wanted.drawn)
 	}
 	writeCover(t, &wanted)
-	writeSoak(t, func(s *soak) { s.played(&wanted, total, time.Since(began), t.Failed()) })
+	writeSoak(t, func(s *soak) { s.played(&wanted, plays, t.Failed()) })
 }
 
-// playSeeds plays seeds, several at a time where there are many processors, and returns what they have gone through by profile.
-func playSeeds(t *testing.T, wanted simWanted) (all map[string]*profileCounts) {
-	all = map[string]*profileCounts{}
+// simPlays is what seeds have gone through.
+type simPlays struct {
+	began    time.Time
+	profiles map[string]*profileCounts // by the name of the profile
+	seeds    int
+	failed   []string // a line about each seed that fails
+}
+
+// playSeeds plays seeds, several at a time where there are many processors. The first that fails is the last, but a soak plays all, and writes what
+// it knows every hundred seeds: hours are not lost with the last of them.
+func playSeeds(t *testing.T, wanted simWanted) *simPlays {
+	all := &simPlays{began: time.Now(), profiles: map[string]*profileCounts{}}
+	soaks := os.Getenv(simReport) != ""
 	var mu sync.Mutex
 	seeds := make(chan uint64)
 	var running sync.WaitGroup
@@ -237,12 +247,12 @@ func playSeeds(t *testing.T, wanted simWanted) (all map[string]*profileCounts) {
 				p := simPlay{Seed: seed, Faults: wanted.faults, History: wanted.history}
 				done := p.run(t)
 				mu.Lock()
-				if all[done.Profile] == nil {
-					all[done.Profile] = &profileCounts{}
-				}
-				all[done.Profile].add(done)
-				if done.failed && !t.Failed() {
+				all.add(p, done)
+				if done.failed && (soaks || !t.Failed()) {
 					p.explain(t, done)
+				}
+				if soaks && all.seeds%100 == 0 {
+					writeSoak(t, func(s *soak) { s.played(&wanted, all, t.Failed()) })
 				}
 				mu.Unlock()
 			}
@@ -252,7 +262,7 @@ func playSeeds(t *testing.T, wanted simWanted) (all map[string]*profileCounts) {
 		mu.Lock()
 		failed := t.Failed()
 		mu.Unlock()
-		if !failed {
+		if soaks || !failed {
 			seeds <- seed
 		}
 	}
@@ -260,6 +270,24 @@ func playSeeds(t *testing.T, wanted simWanted) (all map[string]*profileCounts) {
 	running.Wait()
 	return all
 }
+
+func (a *simPlays) add(p simPlay, done played) {
+	if a.profiles[done.Profile] == nil {
+		a.profiles[done.Profile] = &profileCounts{}
+	}
+	a.profiles[done.Profile].add(done)
+	a.seeds++
+	if done.failed {
+		what := "it has no message"
+		if message := failureMessage.FindStringSubmatch(done.output); message != nil {
+			what = message[1]
+		}
+		a.failed = append(a.failed, fmt.Sprintf("%d, %s: %s", p.Seed, done.Profile, what))
+	}
+}
+
+// failureMessage finds the first line that a test, or a panic, has told.
+var failureMessage = regexp.MustCompile(`(?m)^(?:\s+\w+\.go:\d+: |panic: )(.*)$`)
 
 // TestPlayRepeats: the same play has the same history, byte for byte, whatever else the machine does, and whether it is written or not.
 func TestPlayRepeats(t *testing.T) {

@@ -17,6 +17,7 @@ import (
 // soak is what is known of it so far: each of its two tests adds its part.
 type soak struct {
 	head   []string
+	failed []string
 	counts []string
 	hunted []string
 }
@@ -36,27 +37,29 @@ func writeSoak(t *testing.T, add func(s *soak)) {
 	}
 }
 
-// played adds what the seeds have gone through.
-func (s *soak) played(wanted *simWanted, total map[string]*profileCounts, took time.Duration, failed bool) {
-	all, seeds := map[string]int{}, 0
-	for _, c := range total {
-		seeds += c.seeds
+// played says what the seeds have gone through so far.
+func (s *soak) played(wanted *simWanted, plays *simPlays, failed bool) {
+	all := map[string]int{}
+	for _, c := range plays.profiles {
 		for name, n := range c.counts {
 			all[name] += n
 		}
 	}
 	result := "no seed fails"
-	if failed {
-		result = "a seed fails, or there was too little of something: not all were played"
+	if len(plays.failed) > 0 {
+		result = fmt.Sprintf("%d seeds fail", len(plays.failed))
+	} else if failed {
+		result += ", and there was too little of something"
 	}
 	s.head = []string{
 		"commit   " + commitText(),
 		"date     " + time.Now().UTC().Format(time.DateOnly),
 		"go       " + runtime.Version(),
 		"seeds    " + strings.TrimPrefix(wanted.String(), "seeds: "),
-		fmt.Sprintf("played   %d, in %v", seeds, took.Round(time.Second)),
+		fmt.Sprintf("played   %d, in %v", plays.seeds, time.Since(plays.began).Round(time.Second)),
 		"result   " + result,
 	}
+	s.failed = plays.failed
 	s.counts = nil
 	for _, name := range sortedKeys(all) {
 		s.counts = append(s.counts, fmt.Sprintf("%8d  %s", all[name], name))
@@ -65,6 +68,9 @@ func (s *soak) played(wanted *simWanted, total map[string]*profileCounts, took t
 
 func (s *soak) String() string {
 	parts := []string{"# A soak of the simulation, which `make soak-simulation` writes.", strings.Join(s.head, "\n")}
+	if len(s.failed) > 0 {
+		parts = append(parts, "## Seeds that fail\n"+strings.Join(s.failed, "\n"))
+	}
 	if len(s.counts) > 0 {
 		parts = append(parts, "## How often each event has happened\n"+strings.Join(s.counts, "\n"))
 	}
@@ -86,4 +92,20 @@ func commitText() string {
 		text += ", with changes"
 	}
 	return text
+}
+
+// A soak goes on behind a seed that fails, and its report names each of them, with the first that it told.
+func TestSoakReport(t *testing.T) {
+	plays := &simPlays{began: time.Now(), profiles: map[string]*profileCounts{}}
+	plays.add(simPlay{Seed: 7}, played{Profile: "calm", Counts: map[string]int{"grant": 3}})
+	plays.add(simPlay{Seed: 8}, played{Profile: "calm", Counts: map[string]int{"grant": 4}, failed: true, output: "exit status 1\n--- FAIL: TestSimulation (1.0s)\n    sim_ledger_test.go:9: two hold a\n    sim_test.go:5: and more\n"})
+	plays.add(simPlay{Seed: 9}, played{failed: true, output: "signal: killed\n"})
+	var s soak
+	s.played(&simWanted{first: 7, count: 3}, plays, true)
+	report := s.String()
+	for _, want := range []string{"played   3, in ", "result   2 seeds fail\n", "## Seeds that fail\n8, calm: two hold a\n9, : it has no message\n", "       7  grant\n"} {
+		if !strings.Contains(report, want) {
+			t.Errorf("no %q in\n%s", want, report)
+		}
+	}
 }
