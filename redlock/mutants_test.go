@@ -18,7 +18,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -858,31 +857,6 @@ func (p *markedRun) survives(run, name, killers string, seeds int, limit time.Du
 		}
 	})
 }
-
-// TestSoakSimulation plays seeds with each marked bug that the simulation must find, and says in which it has found it: `make soak-simulation`.
-func TestSoakSimulation(t *testing.T) {
-	seeds, _ := strconv.Atoi(os.Getenv(simHunts))
-	if seeds == 0 {
-		redisproc.Skip(t, "`make soak-simulation` runs it")
-	}
-	binary := buildMutants(t, ".")["."]
-	found, lines := 0, []string(nil)
-	for _, name := range hunted {
-		output, err := runMutant(".", binary, name, "^TestSimulation$", seeds, 0)
-		what := fmt.Sprintf("%s: not in %d seeds", name, seeds)
-		if where := foundIn.FindString(output); err != nil && where != "" {
-			found++
-			what = name + ": " + where
-		}
-		lines = append(lines, what)
-		t.Log(what)
-	}
-	lines = append(lines, fmt.Sprintf("%d of %d marked bugs are found within %d seeds", found, len(hunted), seeds))
-	t.Log(lines[len(lines)-1])
-	writeSoak(t, func(s *soak) { s.hunted = lines })
-}
-
-var foundIn = regexp.MustCompile(`seed \d+, [a-z ]+`)
 
 // buildMutants compiles a test binary of each of these rooms, with all mutants in it.
 func buildMutants(t *testing.T, rooms ...string) map[string]string {

@@ -8,10 +8,14 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"regexp"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"redlockd/redlock/redisproc"
 )
 
 // soak is what is known of it so far: each of its two tests adds its part.
@@ -109,3 +113,29 @@ func TestSoakReport(t *testing.T) {
 		}
 	}
 }
+
+// TestSoakSimulation plays seeds with each marked bug that the simulation must find, and says in which it has found it: `make soak-simulation`, behind
+// the seeds without one.
+func TestSoakSimulation(t *testing.T) {
+	seeds, _ := strconv.Atoi(os.Getenv(simHunts))
+	if seeds == 0 {
+		redisproc.Skip(t, "`make soak-simulation` runs it")
+	}
+	binary := buildMutants(t, ".")["."]
+	found, lines := 0, []string(nil)
+	for _, name := range hunted {
+		output, err := runMutant(".", binary, name, "^TestSimulation$", seeds, 0)
+		what := fmt.Sprintf("%s: not in %d seeds", name, seeds)
+		if where := foundIn.FindString(output); err != nil && where != "" {
+			found++
+			what = name + ": " + where
+		}
+		lines = append(lines, what)
+		t.Log(what)
+	}
+	lines = append(lines, fmt.Sprintf("%d of %d marked bugs are found within %d seeds", found, len(hunted), seeds))
+	t.Log(lines[len(lines)-1])
+	writeSoak(t, func(s *soak) { s.hunted = lines })
+}
+
+var foundIn = regexp.MustCompile(`seed \d+, [a-z ]+`)
