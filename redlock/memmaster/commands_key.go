@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"redlockd/redlock/resp"
 )
@@ -98,13 +99,11 @@ func cmdSCAN(c *client, args [][]byte) {
 			return
 		}
 	}
-	keys := c.m.data.keys()
-	slices.SortStableFunc(keys, func(a, b string) int { return cmp.Compare(scanPlace(a), scanPlace(b)) })
-	keys = slices.DeleteFunc(keys, func(key string) bool { return scanPlace(key) < cursor })
+	keys := c.m.data.keysFrom(cursor)
 	n, next := len(keys), int64(0)
 	if int64(n) > count {
 		n = int(count)
-		for next = scanPlace(keys[n-1]) + 1; n < len(keys) && scanPlace(keys[n]) < next; { // those of one place are named together
+		for next = keys[n-1].place + 1; n < len(keys) && keys[n].place < next; { // those of one place are named together
 			n++
 		}
 		if n == len(keys) {
@@ -114,7 +113,26 @@ func cmdSCAN(c *client, args [][]byte) {
 	c.array(2)
 	c.texts(strconv.FormatInt(next, 10))
 	c.array(n)
-	c.texts(keys[:n]...)
+	for _, k := range keys[:n] {
+		c.texts(k.key)
+	}
+}
+
+// scanned is a key, and where it is in the order of SCAN.
+type scanned struct {
+	place int64
+	key   string
+}
+
+// keysFrom are those from the cursor on, in the order of SCAN.
+func (s *store) keysFrom(cursor int64) (keys []scanned) {
+	for key, e := range s.entries {
+		if place := scanPlace(key); place >= cursor && !s.expired(e) {
+			keys = append(keys, scanned{place, key})
+		}
+	}
+	slices.SortFunc(keys, func(a, b scanned) int { return cmp.Or(cmp.Compare(a.place, b.place), strings.Compare(a.key, b.key)) })
+	return keys
 }
 
 // scanPlace is where a key is in the order of SCAN, from 1 on.

@@ -3,6 +3,7 @@ package memmaster
 import (
 	"crypto/sha1"
 	"strings"
+	"sync"
 	"time"
 
 	"redlockd/redlock/resp"
@@ -96,7 +97,7 @@ func (s *scripting) load(text string) (sha string, script *sandbox.Script, err e
 	if script = s.cached[sha]; script != nil {
 		return sha, script, nil
 	}
-	if script, err = sandbox.Compile(text); err != nil {
+	if script, err = compile(sha, text); err != nil {
 		return "", nil, err
 	}
 	if len(s.order) == scriptsMax {
@@ -106,6 +107,35 @@ func (s *scripting) load(text string) (sha string, script *sandbox.Script, err e
 	s.cached[sha] = script
 	s.order = append(s.order, sha)
 	return sha, script, nil
+}
+
+// compiled are scripts that masters of this process have compiled, by SHA1: those of a fleet get the same ones, and get them again when they restart.
+var compiled struct {
+	sync.Mutex
+	scripts map[string]*sandbox.Script
+}
+
+// compiledMax bounds them. At the bound all are forgotten.
+const compiledMax = 256
+
+func compile(sha, text string) (*sandbox.Script, error) {
+	compiled.Lock()
+	script := compiled.scripts[sha]
+	compiled.Unlock()
+	if script != nil {
+		return script, nil
+	}
+	script, err := sandbox.Compile(text)
+	if err != nil {
+		return nil, err
+	}
+	compiled.Lock()
+	defer compiled.Unlock()
+	if compiled.scripts == nil || len(compiled.scripts) == compiledMax {
+		compiled.scripts = map[string]*sandbox.Script{}
+	}
+	compiled.scripts[sha] = script
+	return script, nil
 }
 
 // cmdSCRIPTLOAD compiles the script now, so that an error in it is found before it is needed.
