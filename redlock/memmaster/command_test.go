@@ -4,9 +4,13 @@
 package memmaster
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
+
+	"redlockd/redlock/resp"
+	"redlockd/redlock/sandbox"
 )
 
 func TestAuth(t *testing.T) {
@@ -187,5 +191,62 @@ func TestScriptLimits(t *testing.T) {
 	c.expect("evalsha e0e1f9fabfc9d4800c877a703b823ac0578ff8db 0", "-NOSCRIPT No matching script. Please use EVAL.|") // "return 1", the oldest
 	if got, want := len(m.scripts.cached), scriptsMax; got != want {
 		t.Errorf("cached scripts: got %d, want %d", got, want)
+	}
+}
+
+// What masters of a process share of scripts is bounded, and no master executes what it was not sent.
+func TestScriptsAreCompiledOnce(t *testing.T) {
+	one, other := newMaster(t, Options{}), newMaster(t, Options{})
+	load := func(m *Master, text string) *sandbox.Script {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		_, script, err := m.scripts.load(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return script
+	}
+	const text = "return 'compiled once'"
+	first := load(one, text)
+	dial(t, other).expect("evalsha "+sandbox.SHA(text)+" 0", "-NOSCRIPT No matching script. Please use EVAL.|")
+	if load(other, text) != first {
+		t.Error("the other master has compiled it again")
+	}
+	for i := range compiledMax + 1 {
+		load(one, fmt.Sprint("return ", i))
+	}
+	if n := len(compiled.scripts); n > compiledMax {
+		t.Errorf("%d compiled scripts are kept, more than %d", n, compiledMax)
+	}
+}
+
+// SCAN names each key once, in steps of any size, and none that has expired or come behind the cursor.
+func TestScanInSteps(t *testing.T) {
+	m := newMaster(t, Options{})
+	c := dial(t, m)
+	for i := range 20 {
+		c.expectArgs("+OK|", "set", fmt.Sprint("key", i), "v")
+	}
+	c.expectArgs("+OK|", "set", "short", "v", "px", "1")
+	m.StepClock(time.Second)
+	for _, count := range []string{"1", "3", "20", "1000"} {
+		times, cursor := map[string]int{}, "0"
+		for range 30 {
+			reply, _ := resp.CutValue([]byte(c.Do("scan", cursor, "count", count)))
+			for _, key := range reply.Elems[1].Elems {
+				times[key.Text]++
+			}
+			if cursor = reply.Elems[0].Text; cursor == "0" {
+				break
+			}
+		}
+		for i := range 20 {
+			if name := fmt.Sprint("key", i); times[name] != 1 {
+				t.Errorf("count %s: %s is named %d times", count, name, times[name])
+			}
+		}
+		if len(times) != 20 || cursor != "0" {
+			t.Errorf("count %s: %d keys, and the cursor is %s at the end", count, len(times), cursor)
+		}
 	}
 }
