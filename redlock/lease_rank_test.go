@@ -126,3 +126,44 @@ func TestLeasesByReason(t *testing.T) {
 		}
 	})
 }
+
+// Each reason has its order, and leases that have it not are not in it. With none they take turns.
+func TestRankOfLeases(t *testing.T) {
+	began := time.Unix(1_800_000_000, 0)
+	leases := []LeaseInfo{
+		{Resources: []string{"waited a little"}, Waiters: 1, Queue: []WaiterInfo{{Waited: time.Second}}},
+		{Resources: []string{"waited by two"}, Waiters: 2, Queue: []WaiterInfo{{Waited: 5 * time.Second}}},
+		{Resources: []string{"held longest"}, Since: began},
+		{Resources: []string{"lost"}, Since: began.Add(2 * time.Second), Lost: true},
+		{Resources: []string{"held long"}, Since: began.Add(time.Second)},
+		{Resources: []string{"waited longest"}, Since: began.Add(3 * time.Second), Waiters: 1, Queue: []WaiterInfo{{Waited: 2 * time.Second}, {Waited: 9 * time.Second}, {}}},
+		{Resources: []string{"waited since now"}, Since: began.Add(4 * time.Second), Waiters: 1, Queue: []WaiterInfo{{}}},
+	}
+	for _, tt := range []struct {
+		by   string
+		n    int
+		want []string
+	}{
+		{"held", 9, []string{"held longest", "held long", "lost", "waited longest", "waited since now"}},
+		{"held", 2, []string{"held longest", "held long"}},
+		{"waited", 9, []string{"waited longest", "waited by two", "waited a little", "waited since now"}},
+		{"waiters", 9, []string{"waited by two", "waited a little", "waited longest", "waited since now"}},
+		{"Lost", 9, []string{"lost"}},
+		{"", 9, []string{"held longest", "waited longest", "waited by two", "lost", "held long", "waited a little", "waited since now"}},
+		{"", 5, []string{"held longest", "waited longest", "waited by two", "lost", "held long"}},
+		{"", 0, nil},
+	} {
+		by, ok := ReasonOf(tt.by)
+		var got []string
+		for _, i := range RankLeases(by, len(leases), tt.n, func(i int) *LeaseInfo { return &leases[i] }) {
+			got = append(got, leases[i].Resources[0])
+		}
+		if !ok || !slices.Equal(got, tt.want) {
+			t.Errorf("the first %d by %q (%v): got %q, want %q", tt.n, tt.by, ok, got, tt.want)
+		}
+	}
+	only := leases[:2] // nobody holds these: the reasons take turns all the same, in the order of the list where they have no other
+	if got := RankLeases(ByAny, len(only), 2, func(i int) *LeaseInfo { return &only[i] }); !slices.Equal(got, []int{0, 1}) {
+		t.Errorf("of two that are only waited for: got %v, want the first first", got)
+	}
+}
