@@ -62,6 +62,7 @@ type hostOfScene struct {
 	confirmed     []string // guarded by mu where the coordinator runs
 	unreached     []int
 	outOfStep     string // says why m2 is; "": it is in step
+	sources       map[int]copying.Source
 }
 
 func (h *hostOfScene) Places() map[int]conn.Master {
@@ -90,7 +91,7 @@ func (h *hostOfScene) Follower() string               { return "own-0" }
 func (h *hostOfScene) FollowAnew()                    { h.anew++ }
 func (h *hostOfScene) FollowedAt() time.Time          { return h.followedAt }
 func (h *hostOfScene) WantedBy() string               { return h.wantedBy }
-func (h *hostOfScene) Source(int) copying.Source      { return copying.Source{} }
+func (h *hostOfScene) Source(p int) copying.Source    { return h.sources[p] }
 func (h *hostOfScene) Saw(int, string, clock.Reading) {}
 func (h *hostOfScene) Copied(int, string, time.Time)  {}
 

@@ -516,6 +516,15 @@ func TestMinorityOfMasters(t *testing.T) {
 		if got := s.Minority("r"); len(got) != 2 || got[0].By != "m1" || got[1].By != "m2" || len(s.Minority("other")) != 1 || s.Minority("none") != nil {
 			s.Errorf("got %+v, %+v", got, s.Minority("other"))
 		}
+		all := shownByAll(s.record)
+		for _, f := range all.Reports {
+			f.Fields[member.MinorityField] = fmt.Sprintf("%d 0123456789abcdef %q %q\n", time.Now().Add(time.Minute).UnixMilli(), "m9", "r")
+		}
+		all.Reports[1].State.Record = changed(s.record, func(r *member.Record) { r.Version = 9 }).ID()
+		all.Reports[4].Err = fleettest.ErrAway
+		if s.takeMinority(all, s.record); len(s.Minority("r")) != 3 || s.Minority("other") != nil {
+			s.Errorf("m2 shows another record, and m5 is away: got %+v, %+v, want what the others tell of", s.Minority("r"), s.Minority("other"))
+		}
 	})
 }
 
