@@ -120,7 +120,6 @@ func Vacated(base *Record, opts Options) *Record {
 	f.Generation, f.Roster = base.Generation, base.Roster
 	f.Lineage = base.Lineage[:FleetLen] + f.Lineage[FleetLen:]
 	f.MaxTTL, f.Ceiling, f.Wait = base.MaxTTL, base.Ceiling, base.Wait
-	f.Wait = max(f.Wait, f.Needed(opts.Drift))
 	for s := range base.EachSeat() {
 		if s.State != Leaving {
 			f.Seats = append(f.Seats, Seat{Number: s.Number, Name: s.Name, Addr: s.Addr, State: Vacant})
