@@ -231,7 +231,7 @@ func CorrectsRecord(r *Record, o Options) string {
 func (r *Record) WhyNoVote(seat *Seat, shown State) (why, fix string) {
 	of := shown.Record.Fleet()
 	switch {
-	case !shown.Fresh && of != "" && of != r.Fleet():
+	case of != "" && of != r.Fleet():
 		return "it shows a membership of another fleet", "run FLUSHALL on it if that fleet is gone; else name another master here"
 	case seat == nil:
 		return "", ""

@@ -147,6 +147,7 @@ func TestWhyThereIsNoVote(t *testing.T) {
 		{"restarted", r, func(*Seat) {}, shown(processMemory(9, 1), nil), "", "it has another run id than before: it has restarted, or another master stands at its address"},
 		{"a learner", r, func(s *Seat) { s.State, s.Since = Learner, 5 }, shown(processMemory(0, 1), r), "", ""},
 		{"a learner of a founding", r, func(s *Seat) { s.State, s.Since = Learner, 0 }, shown(processMemory(0, 1), r), born, "the fleet was founded anew, because too many had forgotten: all wait, those as well that remember"},
+		{"a learner of a founding, flushed since", r, func(s *Seat) { s.State, s.Since = Learner, 0 }, shown(processMemory(0, 2), nil), "", "it was flushed: the same run has forgotten its membership"},
 		{"a voter since a founding", r, func(s *Seat) { s.Since = 0 }, shown(processMemory(0, 1), r), "", ""},
 		{"a learner of the first founding", r.Changed(func(r *Record) { r.Generation = 1 }), func(s *Seat) { s.State, s.Since = Learner, 0 }, shown(processMemory(0, 1), r), "", ""},
 	} {
