@@ -227,6 +227,9 @@ var equivalent = map[string]map[string]string{
 		"Followers.Shown: never: !strings.HasPrefix(field, followerPrefix)": "keeps what nobody reads",
 		"Followers.Shown: never: !f.OK()":                                   "what could not be read has no fields",
 		"Followers.each: operand dropped: ok":                               "an age that is not known is 0",
+		"Followers.each: 1: 0":                                              "a nanosecond",
+		"Followers.Behind: 1: 0 #2":                                         "a nanosecond",
+		"OlderClient: always: is":                                           "no other field has the name of a client",
 	},
 	"master_clamp.go": {
 		"clamp.run: <= for <: time.Since(began) < budget": "a nanosecond",

@@ -307,7 +307,7 @@ func TestFoundingAndTheCeiling(t *testing.T) {
 		want         time.Duration
 	}{
 		{"it has followed", r, 0, time.Minute},
-		{"it has not", r, time.Second, 24 * time.Hour},
+		{"it has not", r, time.Nanosecond, 24 * time.Hour},
 		{"nothing is known", nil, time.Second, 15 * time.Minute},
 	} {
 		s := surveyOf(r)
