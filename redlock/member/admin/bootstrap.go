@@ -23,7 +23,8 @@ import (
 // address, is no obstacle.
 //
 // A seat that the settings do not name any more is given to a master that they name: it has never voted,
-// so nobody counts on it.
+// so nobody counts on it. A step that nobody could read, or after which too few seats prove that nobody
+// has voted, is not made: then the operator has the masters forget the membership.
 //
 // Why no wait is needed: the record proves that no quorum of its seats has ever voted, under it or a
 // record before it (IsNew). If somebody gives votes meanwhile, after the wait, that is a child of the
@@ -109,10 +110,10 @@ func bootstrapOnce(ctx context.Context, o member.Options, anyway bool) (reports 
 		next, err = bootstrapStep(o, parent, named, founded)
 	case founded != "":
 		err = fmt.Errorf("%w; if no redlockd runs, run FLUSHALL on %s, and repeat this: a majority does not know the membership there, in which nobody has ever voted", errFounding, founded)
+	case !slices.Equal(s.Reports, named): // a founding goes by places, and those are of a record that nobody shows any more
+		err = errFounding
 	default:
-		if next, _ = s.Founding(nil, o); next == nil {
-			return reports, nil, errFounding
-		}
+		next, _ = s.Founding(nil, o) // as many are there as it needs
 		next.Admit(named, o)
 	}
 	if err != nil {
@@ -124,7 +125,8 @@ func bootstrapOnce(ctx context.Context, o member.Options, anyway bool) (reports 
 	if chosen, err = s.Step(ctx, parent, next.Seal()); err != nil {
 		return reports, nil, err
 	}
-	s.Teach(ctx, chosen.Among(s.Reports), chosen)
+	strangers := func(f *member.Report) bool { return chosen.Lists(f.State.Memory) == nil }
+	s.Teach(ctx, slices.DeleteFunc(slices.Clone(s.Reports), strangers), chosen) // one that has just got its seat was asked at another place
 	for i, f := range named {
 		seat := chosen.Lists(f.State.Memory)
 		reports[i].Admitted = f.OK() && seat != nil && seat.State == member.Voter
@@ -149,12 +151,10 @@ func surveyNamed(ctx context.Context, o member.Options) (s *survey.Masters, name
 	places := o.PlacesOf(lead)
 	where := make([]int, len(o.Masters))
 	free := 0
-	for i, m := range o.Masters {
-		at := lead.Lists(named[i].State.Memory)
-		if at == nil {
-			if at = lead.SeatOf(m); at != nil && places[at.Number].FullAddr() != m.FullAddr() {
-				at = nil
-			}
+	for i, at := range seatsOf(lead, o, named) {
+		m := o.Masters[i]
+		if at != nil && at.Memory != named[i].State.Memory && places[at.Number].FullAddr() != m.FullAddr() {
+			at = nil // it has another address in the membership, at which a master of the membership may be
 		}
 		if at != nil {
 			where[i] = at.Number
@@ -172,8 +172,29 @@ func surveyNamed(ctx context.Context, o member.Options) (s *survey.Masters, name
 	s = survey.Ask(ctx, places, survey.Patience{Enough: reached, Grace: survey.Grace}, o)
 	for i := range named {
 		named[i] = s.At(where[i])
+		// A seat that the settings do not name any more may be the same Redis by another address.
+		if twin := s.TwinOf(named[i]); twin != nil && !slices.Contains(where, twin.Place) {
+			named[i] = twin
+		}
 	}
 	return s, named
+}
+
+// seatsOf are the seats of r for the masters that the options name, each for one of them: that which lists
+// what the master remembers, else that which the options mean by it; nil: it has none.
+func seatsOf(r *member.Record, o member.Options, named []*member.Report) []*member.Seat {
+	seats := make([]*member.Seat, len(named))
+	for _, seatOf := range []func(i int) *member.Seat{
+		func(i int) *member.Seat { return r.Lists(named[i].State.Memory) },
+		func(i int) *member.Seat { return r.SeatOf(o.Masters[i]) },
+	} {
+		for i := range named {
+			if at := seatOf(i); seats[i] == nil && !slices.Contains(seats, at) {
+				seats[i] = at
+			}
+		}
+	}
+	return seats
 }
 
 // whoShowARecord are the masters that have settled on one; "": there are none.
@@ -196,33 +217,26 @@ func bootstrapStep(o member.Options, parent *member.Record, named []*member.Repo
 		return nil, others
 	}
 	child := parent.Child()
-	seats := make([]*member.Seat, len(named)) // of those that have one
-	taken := make(map[*member.Seat]bool)
-	for _, seatOf := range []func(i int) *member.Seat{
-		func(i int) *member.Seat { return child.Lists(named[i].State.Memory) },
-		func(i int) *member.Seat { return child.SeatOf(o.Masters[i]) },
-	} {
-		for i := range named {
-			if at := seatOf(i); seats[i] == nil && at != nil && !taken[at] {
-				seats[i], taken[at] = at, true
-			}
-		}
-	}
+	seats := seatsOf(child, o, named)
 	for i, m := range o.Masters {
 		f := named[i]
-		if parent.Lists(f.State.Memory) != nil {
+		if !f.OK() || parent.Lists(f.State.Memory) != nil {
 			continue
 		}
-		at := cmp.Or(seats[i], child.SeatWhere(func(one *member.Seat) bool { return !taken[one] }))
+		at := cmp.Or(seats[i], child.SeatWhere(func(one *member.Seat) bool { return !slices.Contains(seats, one) }))
 		switch {
-		case !f.OK():
-			continue
-		case at == nil || m.Name != "" && at.Name != m.Name:
+		case m.Name != "" && at.Name != m.Name:
 			return nil, others
 		case m.Name == "":
 			at.Addr = m.SeatAddr()
 		}
 		at.Memory, at.State, at.Since = f.State.Memory, member.Learner, child.Version
+		if err := member.CheckChild(parent, child.Seal()); err != nil {
+			return nil, fmt.Errorf("%w (%w)", others, err)
+		}
+		if !child.IsNew() { // the next step would be refused
+			return nil, fmt.Errorf("%w (too few of its seats are as they were at first)", others)
+		}
 		return child, nil
 	}
 	child.Admit(named, o)
@@ -240,8 +254,6 @@ func bootstrapReportOf(f *member.Report, parent *member.Record) BootstrapReport 
 	switch {
 	case f.Record != nil && f.Record.IsNew():
 		r.Shows = "founded, waits"
-	case f.Record != nil:
-		r.Shows = fmt.Sprintf("version %d", f.Record.Version)
 	case !f.State.Fresh:
 		r.Shows = fmt.Sprintf("version %d", f.State.Record.Version)
 	case f.Before != nil:

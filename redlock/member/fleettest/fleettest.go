@@ -63,14 +63,15 @@ func (s *Fleet) Options(paths []*memmaster.Link) member.Options {
 	return o
 }
 
-// OptionsOf name the masters at these places, in this order. At a place below 0 there is nobody.
+// OptionsOf name the masters at these places, in this order. At a place below 0 there is nobody. The
+// addresses alias1, alias2 … lead to the masters as well.
 func (s *Fleet) OptionsOf(places ...int) member.Options {
 	links := s.Links()
 	o := s.Options(links)
 	o.Masters = nil
 	dial := func(ctx context.Context, network, addr string) (net.Conn, error) {
 		for i, link := range links {
-			if addr == fmt.Sprint("m", i+1) {
+			if n := fmt.Sprint(i + 1); addr == "m"+n || addr == "alias"+n {
 				return link.Dial(ctx, network, addr)
 			}
 		}
