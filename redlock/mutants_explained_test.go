@@ -293,6 +293,11 @@ var equivalent = map[string]map[string]string{
 		"Survey.agreeing: 0: time.Microsecond": "a microsecond of clock_skew_max",
 		"Survey.agreeing: 1: 0":                "a microsecond of clock_skew_max",
 	},
+	"member/admin/bootstrap.go": {
+		"bootstrapOnce: dropped: defer cancel()": "a timer lives for StepTimeout",
+		"surveyNamed: 1: 0":                      "0 is the place of a seat",
+		"surveyNamed: operand dropped: places[at.Number].FullAddr() != m.FullAddr()": "the same Redis is asked at two places, and either answer counts",
+	},
 	"member/coordinator/change.go": {
 		"memberRequest.setMaxTTL: >= for >: ttl > r.MaxTTL":    "the same max_ttl is the case before",
 		"memberRequest.setMaxTTL: >= for >: ttl > r.MaxTTL #2": "the same max_ttl is the case before",
