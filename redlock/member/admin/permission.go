@@ -94,12 +94,12 @@ func (r *MasterReport) tryCommandsForOthers(ctx context.Context, o member.Option
 	for _, args := range commandsForOthers {
 		err := r.shown.Conn.Redis.Process(ctx, redis.NewCmd(ctx, args...))
 		switch {
-		case err != nil && !conn.Replied(err):
+		case !conn.Replied(err):
 			if r.Votes() { // else that has been said
 				r.broken(ctx, err, o, "broke off while its permissions were tried")
 			}
 			return
-		case err == nil || !conn.HasCode(err, "NOPERM"): // an older server does not know them
+		case !conn.HasCode(err, "NOPERM"): // an older server does not know them
 			continue
 		}
 		command := commandName(args)

@@ -95,6 +95,27 @@ func TestProbeCannotReadTheMembership(t *testing.T) {
 	})
 }
 
+// A master that breaks off while commands are tried is told so, once, whichever command it was, and not as one that lacks permissions.
+func TestProbeOfAMasterThatBreaksOff(t *testing.T) {
+	for _, command := range []string{"SET", "UNLINK", "PUBLISH", "SUBSCRIBE"} {
+		fleettest.InVirtualTime(t, 1, func(s *fleettest.Fleet) {
+			links := s.Links()
+			o := s.Options(links)
+			w := watch(&o)
+			w.onWrite = func(_ string, b []byte) {
+				if strings.Contains(string(b), "\r\n"+command+"\r\n") {
+					links[0].Cut()
+				}
+			}
+			o.ReadOnly = true
+			r := probe(s.Context(), o.Masters[0], o)
+			if got := problems(r); r.Votes() || len(r.Problems) != 1 || !strings.HasPrefix(got, "no vote: broke off while its permissions were tried: ") || len(r.Lacks) > 0 {
+				s.Errorf("at %s: got %q, and %q is not allowed; want that it broke off", command, got, r.Lacks)
+			}
+		})
+	}
+}
+
 // A master that stops now and then is seen. On a slow machine it may stop after the probe, so there
 // are several.
 func TestProbeFindsAPause(t *testing.T) {
@@ -123,6 +144,8 @@ func TestProbeFindsAPause(t *testing.T) {
 	}
 	t.Error("no probe has seen a pause of 700ms")
 }
+
+var notAllowed = regexp.MustCompile(`its ACL does not allow ([A-Z ]+)[,:]`)
 
 func TestProbeNamesWhatIsWrong(t *testing.T) {
 	for _, c := range []struct {
@@ -194,7 +217,7 @@ func TestProbeNamesWhatIsWrong(t *testing.T) {
 			votes:  true,
 		}, {
 			name:   "permissions that lack some commands",
-			setup:  [][]string{{"ACL", "SETUSER", "locks", "on", ">pw", "~*", "+@all", "-client|kill", "-pexpire", "-hset", "-scan", "-hgetall", "-dbsize"}},
+			setup:  [][]string{{"ACL", "SETUSER", "locks", "on", ">pw", "~*", "+@all", "-client|kill", "-script|load", "-pexpire", "-hset", "-scan", "-hgetall", "-dbsize"}},
 			master: conn.Master{Username: "locks", Password: "pw"},
 			want: []string{
 				"no vote: its ACL does not allow PEXPIRE: NOPERM",
@@ -202,6 +225,7 @@ func TestProbeNamesWhatIsWrong(t *testing.T) {
 				"no vote: its ACL does not allow HSET: NOPERM",
 				"no vote: its ACL does not allow DBSIZE: NOPERM",
 				"no vote: its ACL does not allow SCAN: NOPERM",
+				"no vote: its ACL does not allow SCRIPT LOAD: NOPERM",
 				"no vote: its ACL does not allow CLIENT KILL: NOPERM",
 			},
 		}, {
@@ -261,6 +285,13 @@ func TestProbeNamesWhatIsWrong(t *testing.T) {
 			}
 			if c.only && len(got) > len(c.want) {
 				t.Errorf("got\n%s\nwant only %q", strings.Join(got, "\n"), c.want)
+			}
+			var lacks []string
+			for _, found := range notAllowed.FindAllStringSubmatch(problems(r), -1) {
+				lacks = append(lacks, found[1])
+			}
+			if !slices.Equal(r.Lacks, lacks) {
+				t.Errorf("got %q as commands that are not allowed, want those of the problems, %q", r.Lacks, lacks)
 			}
 			if !r.Reachable || r.Votes() != c.votes {
 				t.Errorf("reachable %v, votes %v: want true, %v", r.Reachable, r.Votes(), c.votes)
