@@ -32,17 +32,11 @@ func Match(pattern, s string) bool {
 	if s == "" {
 		return pattern == ""
 	}
-	var p, i int
-	star, retry := -1, 0 // the place behind the last *, and where in s it is tried next
+	var p, i, star, retry int // star: the place behind the last *; 0: there was none. retry: where in s it is tried next
 	for i < len(s) {
 		if p < len(pattern) && pattern[p] == '*' {
 			p++
 			star, retry = p, i
-			continue
-		}
-		if p < len(pattern) && pattern[p] == s[i] && pattern[p] != '\\' && pattern[p] != '[' { // for speed
-			p++
-			i++
 			continue
 		}
 		if p < len(pattern) {
@@ -52,7 +46,7 @@ func Match(pattern, s string) bool {
 				continue
 			}
 		}
-		if star < 0 {
+		if star == 0 {
 			return false
 		}
 		retry++

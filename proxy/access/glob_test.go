@@ -39,6 +39,11 @@ func TestGlobMatch(t *testing.T) {
 		{"a[]c", "ac", false},
 		{"A*", "abc", false},
 		{"lock:*:[0-9]", "lock:x:7", true},
+		{"abc**", "abc", true},
+		{"**b", "b", true},  // a * after another may be no byte, too
+		{"[[a]", "[", true}, // a set has what begins one
+		{`\a`, `\a`, false}, // a backslash is no byte of its own, but for the last one
+		{`a\`, `a\`, true},
 	} {
 		if got := Match(tc.pattern, tc.s); got != tc.want {
 			t.Errorf("Match(%q, %q): got %v, want %v", tc.pattern, tc.s, got, tc.want)
