@@ -25,7 +25,7 @@ func (r *round) mustBeTimely() bool {
 		return !madeHere(r.token) && (r.op != nil || !isVersion(r.token)) //mutant:a-release-is-executed-late
 	}
 	for i := range r.commit.changes {
-		if what := r.commit.changes[i].Do; what == Expire || what == Delete || what == Set && isVersion(r.commit.changes[i].NewValue) { //mutant:a-commit-is-executed-late
+		if what := r.commit.changes[i].Do; what == Expire || what == Delete || isVersion(r.commit.changes[i].NewValue) { //mutant:a-commit-is-executed-late
 			return true
 		}
 	}
