@@ -175,6 +175,8 @@ var exactScripts = []exactScript{
 	{"a day ahead", "HSET M v this", lua.AdmitFloor, "M floor", "this 353894400000", "1", "M=[v this]; floor=353894400000"},
 	{"more than a day ahead", "HSET M v this", lua.AdmitFloor, "M floor", "this 353894400001", "-2", ""},
 	{"more than a day ahead, and there", "HSET M v this; SET floor 353894400001", lua.AdmitFloor, "M floor", "this 353894400001", "1", ""},
+	// acquire.lua
+	{"beside what is held already, a reservation", "SET k a PX 500; SET l w PX 100", lua.Acquire, "k l", "a 500 1000 0 0 w", "2", "k=a/508; l=a/500"},
 	// bound_marks.lua
 	{"as many marks as are bounded", exactMarks(73), lua.Acquire, "k marks floor", "a 500 1000 999 10", "1", "floor=163; k=a/500; marks={m164 164, m165 165, m166 166, m167 167, m168 168, m169 169, m170 170, m171 171, m172 172, k 999}"},
 	// raise.lua

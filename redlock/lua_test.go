@@ -410,14 +410,15 @@ func TestClamp(t *testing.T) {
 // A key that nobody changes ends at one millisecond, whenever that is read. Method: between TIME and PTTL the clock goes on a few times, as
 // where a master up to Redis 7.0 is paused there.
 func TestEndsAreExact(t *testing.T) {
-	const paused = `local call, now, pauses = redis.call, 1700000000000, tonumber(ARGV[2])
+	const paused = `local call, now, first, pauses = redis.call, 1700000000000, tonumber(ARGV[2]), tonumber(ARGV[3])
 		local redis = {call = function(name, ...)
 			if name == 'TIME' then
 				return {'1700000000', tostring((now - 1700000000000) * 1000)}
 			elseif name ~= 'PTTL' then
 				return call(name, ...)
 			end
-			if pauses > 0 then
+			first = first - 1
+			if first < 1 and pauses > 0 then
 				pauses, now = pauses - 1, now + 3
 			end
 			return 1700000060000 - now
@@ -427,10 +428,13 @@ func TestEndsAreExact(t *testing.T) {
 		ctx := context.Background()
 		client.Set(ctx, "k", "v", time.Minute)
 		client.Eval(ctx, lua.Read.Text, []string{"k"}, "1") // so that mutants of the script know this test: the text of the others is another
-		for pauses := range 5 {                             // the first is at a PTTL that is not about the end
-			reply, err := client.Eval(ctx, paused+lua.Read.Text, []string{"k"}, "1", pauses).Slice()
-			if err != nil || len(reply) != 4 || reply[3] != int64(1700000060000) {
-				t.Errorf("%d pauses: got %v, %v, want the end 1700000060000", pauses, reply, err)
+		// The first PTTL is not about the end, and five at most are. A pause at a later one is no matter where an earlier one was read without.
+		for first := range 7 {
+			for pauses := range 5 {
+				reply, err := client.Eval(ctx, paused+lua.Read.Text, []string{"k"}, "1", first, pauses).Slice()
+				if err != nil || len(reply) != 4 || reply[3] != int64(1700000060000) {
+					t.Errorf("%d pauses, from PTTL %d on: got %v, %v, want the end 1700000060000", pauses, first, reply, err)
+				}
 			}
 		}
 	})
