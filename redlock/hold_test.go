@@ -230,6 +230,22 @@ func TestHoldWithoutQuorumIsLostInTime(t *testing.T) {
 	})
 }
 
+// A renewal that had no quorum is tried again as soon as the masters are back, and not only when the lock has ended.
+func TestFailedRenewalIsTriedAgain(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		o := p.holder()
+		const ttl = 5 * holdTTL
+		ends := time.Now().Add(p.lock(one("a", ttl).heldBy(o)).Validity)
+		s.freeze(0, 1, 2)
+		time.Sleep(ttl / 2) // it was due at a third, when the masters had been away for long
+		s.thaw(0, 1, 2)
+		time.Sleep(time.Until(ends) + 100*ms)
+		o.wantKept(true, 1)
+		o.wantTold()
+	})
+}
+
 // What is known to be lost is told by KEEPALIVE also where no quorum answers: the client would wait for an answer that cannot change it.
 func TestKeepAliveTellsALossWithoutAQuorum(t *testing.T) {
 	for _, voted := range []quorum.Mask{0, 0b11} { // by none, and by two of five
@@ -239,6 +255,11 @@ func TestKeepAliveTellsALossWithoutAQuorum(t *testing.T) {
 			p.lock(one("a", holdTTL).heldBy(o))
 			p.lock(one("b", 5*holdTTL).heldBy(o))
 			ends := time.Now().Add(p.lock(one("c", holdTTL).heldBy(other)).Validity)
+			other.wantKept(true, 1)
+			third := p.holder() // who asks when it has a lock that lives for longer, and then takes one
+			p.lock(one("d", 5*holdTTL).heldBy(third))
+			third.wantKept(true, 1)
+			p.lock(one("e", holdTTL).heldBy(third))
 			for i := range 5 {
 				if !voted.Has(i) {
 					s.freeze(i)
@@ -254,6 +275,7 @@ func TestKeepAliveTellsALossWithoutAQuorum(t *testing.T) {
 			time.Sleep(time.Until(ends))
 			other.wantKept(false, 0, "c")
 			other.wantTold("c")
+			third.wantKept(false, 1, "e")
 			other.wantKept(false, 0) // what has nothing holds nothing, whatever the masters say
 			time.Sleep(200 * ms)
 			o.wantTold("a")
