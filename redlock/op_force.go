@@ -1,7 +1,6 @@
 package redlock
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
 	"log/slog"
@@ -93,8 +92,7 @@ type force struct {
 	raises   int // rounds of verbRaise so far
 	// split is what masters held at the last reading, if no quorum held anything and too few nothing.
 	split   map[keyHolder]*sighting
-	splitAt time.Time // when that was read
-	splits  int       // how many such readings there were
+	splits  int // how many such readings there were
 	result  Forced
 	pending int // releases that are not decided
 	removed bool
@@ -160,8 +158,9 @@ func readRaise(b *batch, cmd command, first conn.Reply) (v quorum.Vote, refused,
 		case 4:
 			a.readers = int32(min(max(element.N, -1), 1<<30))
 		case 5:
-			if b.kept += len(element.Text); b.kept <= readingsMax {
-				a.keys, over = readersIn(element.Text)
+			var list string
+			if list, over = b.keep(element); over == nil {
+				a.keys, over = readersIn(list)
 			}
 		default:
 			a.endsIn(element.N)
@@ -194,16 +193,16 @@ func (a *answer) endsIn(now int64) {
 }
 
 // readersIn reads the tokens of readers as lua.Raise lists them.
-func readersIn(text []byte) (readers []answer, err error) {
+func readersIn(text string) (readers []answer, err error) {
 	for len(text) > 0 {
-		length, rest, _ := bytes.Cut(text, []byte(":"))
-		ends, rest, found := bytes.Cut(rest, []byte(":"))
-		n, err := strconv.Atoi(string(length))
-		end, endErr := strconv.ParseInt(string(ends), 10, 64)
-		if !found || err != nil || endErr != nil || n < 1 || n > min(MaxTokenLen, len(rest)) || len(readers) > forceReadersMax+1 {
-			return nil, conn.Error("ERR the readers are listed as no redlockd lists them: " + conn.Sanitize(string(text[:min(len(text), 32)])))
+		length, rest, _ := strings.Cut(text, ":")
+		ends, rest, _ := strings.Cut(rest, ":")
+		n, _ := strconv.Atoi(length) // of no number it makes a length that no token has
+		end, err := strconv.ParseInt(ends, 10, 64)
+		if err != nil || n < 1 || n > min(MaxTokenLen, len(rest)) || len(readers) > forceReadersMax+1 {
+			return nil, conn.Error("ERR the readers are listed as no redlockd lists them: " + conn.Sanitize(text[:min(len(text), 32)]))
 		}
-		readers = append(readers, answer{value: string(rest[:n]), ends: end})
+		readers = append(readers, answer{value: rest[:n], ends: end})
 		text = rest[n:]
 	}
 	return readers, nil
@@ -245,12 +244,6 @@ type sighting struct {
 	masters int
 	ends    [MaxMasters]int64 // by place: when the key, or the reader's place in it, ends by the master's clock. 0: it was not found there, or has no TTL
 	left    time.Duration     // what is left until the last of these ends; negative: it has no TTL
-}
-
-// callers tells whether the token is one that a caller chose, which may be repeated. Without a TTL it
-// is no lock, and has nothing to compare.
-func (s *sighting) callers(token string) bool {
-	return !madeHere(token) && s.ends != [MaxMasters]int64{}
 }
 
 // keyHolders are the holders that a round of verbRaise has found.
@@ -376,7 +369,7 @@ func (c *Client) releaseHoldersLocked(f *force, r *round, v quorum.Votes, d *def
 		switch force.setKeys(f.resource); {
 		case madeHere(h.token) && f.split == nil:
 			force.keepFor = c.fleet.view.Load().Masters
-		case holders.found[h].callers(h.token) || f.split != nil && holders.found[h].ends != [MaxMasters]int64{}:
+		case holders.found[h].ends != [MaxMasters]int64{}: // without a TTL it is no lock, and has nothing to compare
 			force.verb, force.answers = verbForceCallers, make([]answer, MaxMasters)
 			for i := range force.answers {
 				force.answers[i].ends = holders.found[h].ends[i]
@@ -400,11 +393,11 @@ func (c *Client) releaseHoldersLocked(f *force, r *round, v quorum.Votes, d *def
 // quorum. It returns true if these are to be released: they have been there for splitAfter. Else they are
 // read again, or the caller is told what is there.
 func (f *force) forcesSplitLocked(c *Client, r *round, h *keyHolders, d *deferred) bool {
-	if f.split != nil && maps.EqualFunc(f.split, h.found, (*sighting).same) && d.now.Sub(f.splitAt) >= c.opts.splitAfter() { //mutant:split-votes-are-forced-at-once
+	if f.split != nil && maps.EqualFunc(f.split, h.found, (*sighting).same) { //mutant:split-votes-are-forced-at-once
 		h.all = slices.SortedFunc(maps.Keys(h.found), func(a, b keyHolder) int { return strings.Compare(a.token, b.token) })
 		return true
 	}
-	f.split, f.splitAt = h.found, d.now
+	f.split = h.found
 	if f.splits++; f.splits == splitReadings || len(h.found) == 0 {
 		d.deliver(f.caller, Result{Err: badRequest("%q is held by nobody, but free on only %d of %d masters: %s. Nothing was released, because clients are changing it: try again",
 			f.resource, h.free, r.view.Count, h.split(c))})

@@ -4,7 +4,11 @@ package redlock
 // keep the old holder's writes apart from the next one's. Method: virtual time, several clients of the same masters.
 
 import (
+	"cmp"
 	"fmt"
+	"io"
+	"net"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -502,8 +506,8 @@ func TestForceSparesARepeatedLock(t *testing.T) {
 }
 
 func FuzzForced(f *testing.F) {
-	f.Add("0123456789abcdef 0123456789abcdef,0123456789abcdef r", []byte("1:a3:b:c"))
-	f.Fuzz(func(t *testing.T, text string, list []byte) {
+	f.Add("0123456789abcdef 0123456789abcdef,0123456789abcdef r", "1:a3:b:c")
+	f.Fuzz(func(t *testing.T, text, list string) {
 		if release, ok := parseForced(text); ok && release.text() != forcedPrefix+text {
 			t.Errorf("%q is read as %q", text, release.text())
 		}
@@ -592,7 +596,7 @@ func TestKeyHolders(t *testing.T) {
 	}
 }
 
-// Whether two readings of split votes show the same, whether a token is a caller's that ends, and how long a key lives that a master tells the end of.
+// Whether two readings of split votes show the same, and how long a key lives that a master tells the end of.
 func TestSightings(t *testing.T) {
 	at := func(masters int, ends ...int64) *sighting {
 		s := &sighting{masters: masters}
@@ -612,15 +616,6 @@ func TestSightings(t *testing.T) {
 	} {
 		if got := tt.a.same(tt.b); got != tt.want {
 			t.Errorf("%+v and %+v are the same: got %v, want %v", tt.a, tt.b, got, tt.want)
-		}
-	}
-	for _, tt := range []struct {
-		s     *sighting
-		token string
-		want  bool
-	}{{at(1, 7), "a caller's", true}, {at(1), "a caller's", false}, {at(1, 7), madeToken, false}, {at(1), madeToken, false}} {
-		if got := tt.s.callers(tt.token); got != tt.want {
-			t.Errorf("a caller chose %q, of %+v: got %v, want %v", tt.token, tt.s, got, tt.want)
 		}
 	}
 	for _, tt := range []struct {
@@ -646,21 +641,97 @@ func TestReadersIn(t *testing.T) {
 		{"3:7:abc2:0:xy", []answer{{value: "abc", ends: 7}, {value: "xy"}}},
 		{fmt.Sprintf("%d:7:%s", MaxTokenLen, long[1:]), []answer{{value: long[1:], ends: 7}}},
 		{fmt.Sprintf("%d:7:%s%s", MaxTokenLen+1, long, long), nil},
-		{"x", nil}, {":5:a", nil}, {"1:5", nil}, {"1::a", nil}, {"1:x:a", nil}, {"0:5:", nil}, {"0:5:a", nil}, {"-1:5:a", nil}, {"2:5:a", nil}, {"1:5:ab", nil},
+		{"x", nil}, {":5:a", nil}, {"1:5", nil}, {"1::a", nil}, {"1:x:a", nil}, {"0:5:", nil}, {"0:5:a", nil}, {"99999999999999999999:5:a", nil}, {"-99999999999999999999:5:a", nil}, {"1x:5:a", nil}, {"-1:5:a", nil}, {"2:5:a", nil}, {"1:5:ab", nil},
 		{many(forceReadersMax + 3), nil},
 	} {
-		got, err := readersIn([]byte(tt.text))
+		got, err := readersIn(tt.text)
 		if !slices.EqualFunc(got, tt.want, func(a, b answer) bool { return a.value == b.value && a.ends == b.ends }) || (err == nil) != (tt.want != nil) {
 			t.Errorf("%.40q: got %d readers, %v, want %d", tt.text, len(got), err, len(tt.want))
 		}
 	}
-	if got, err := readersIn([]byte(many(forceReadersMax + 2))); err != nil || len(got) != forceReadersMax+2 {
+	if got, err := readersIn(many(forceReadersMax + 2)); err != nil || len(got) != forceReadersMax+2 {
 		t.Errorf("as many readers as a master lists: got %d, %v", len(got), err)
 	}
-	if _, err := readersIn([]byte(long)); err == nil || !strings.HasSuffix(err.Error(), " "+long[:32]) {
+	if _, err := readersIn(long); err == nil || !strings.HasSuffix(err.Error(), " "+long[:32]) {
 		t.Errorf("got %v, want an error with the first 32 bytes", err)
 	}
 }
+
+// What a master replies to the first round: a vote, and what it holds; why it has refused; or that the connection is of no more use.
+func TestRepliesToTheFirstRound(t *testing.T) {
+	b := standing(t, newMemMaster(t))
+	const last = ":3000\r\n" // its clock
+	text := func(s string) string { return fmt.Sprintf("$%d\r\n%s\r\n", len(s), s) }
+	reply := func(raised int64, kind, value string, ends, readers int64, list string) string {
+		return fmt.Sprintf("*7\r\n:%d\r\n%s%s:%d\r\n:%d\r\n%s", raised, text(kind), text(value), ends, readers, text(list)) + last
+	}
+	held := answer{known: true, kind: "string", value: "t", ends: 5000, readers: -1, ttl: 2 * time.Second}
+	reader := answer{known: true, kind: "zset", readers: 1, ttl: -1, keys: []answer{{value: "a", ends: 5000, ttl: 2 * time.Second}}}
+	for _, tt := range []struct {
+		what    string
+		reply   string
+		kept    int // bytes that the batch has kept before
+		vote    quorum.Vote
+		mark    int64   // that is known then
+		reading *answer // nil: none
+		refused string
+		err     string
+	}{
+		{what: "the mark is raised", reply: reply(1, "string", "t", 5000, -1, ""), vote: quorum.Granted, reading: &held},
+		{what: "the same, and the value just fits", reply: reply(1, "string", "t", 5000, -1, ""), kept: readingsMax - 1, vote: quorum.Granted, reading: &held},
+		{what: "a reader", reply: reply(1, "zset", "", 0, 1, "1:5000:a"), vote: quorum.Granted, reading: &reader},
+		{what: "a reader, and the list just fits", reply: reply(1, "zset", "", 0, 1, "1:5000:a"), kept: readingsMax - 8, vote: quorum.Granted, reading: &reader},
+		{what: "a list that does not fit", reply: reply(1, "zset", "", 0, 1, "1:5000:a"), kept: readingsMax - 7, refused: "ERR the values that were asked for together"},
+		{what: "a list that no redlockd makes", reply: reply(1, "zset", "", 0, 1, "a"), refused: "ERR the readers are listed as no redlockd lists them: a"},
+		{what: "a value that does not fit", reply: reply(1, "string", "t", 5000, -1, ""), kept: readingsMax, refused: "ERR the values that were asked for together"},
+		{what: "the mark is as high", reply: reply(100, "string", "t", 5000, -1, ""), vote: quorum.Stale, mark: 100, reading: &held},
+		{what: "the mark is higher", reply: reply(101, "string", "t", 5000, -1, ""), vote: quorum.Stale, mark: 101, reading: &held},
+		{what: "a mark that is lower refuses nothing", reply: reply(99, "string", "t", 5000, -1, ""), err: `:99 ""`},
+		{what: "a day ahead of the master's clock", reply: reply(fence.Ahead, "string", "t", 5000, -1, ""), reading: &held, refused: "ahead of the master's clock"},
+		{what: "the master refuses", reply: "-OOM command not allowed\r\n", refused: "OOM command not allowed"},
+		{what: "the connection breaks in the reply", reply: strings.TrimSuffix(reply(1, "string", "t", 5000, -1, ""), last), err: "EOF"},
+		{what: "a reply of another kind", reply: strings.Replace(reply(1, "string", "t", 5000, -1, ""), last, text("3000"), 1), err: "which no Redis would here"},
+	} {
+		r := newRound(verbRaise, "", 0, "r")
+		r.fence, r.view = 100, b.lane.fleet.view.Load()
+		b.rounds, b.readings, b.kept = []*round{r}, nil, tt.kept
+		b.wire = &conn.Wire{Socket: saying{strings.NewReader(tt.reply)}}
+		first, err := b.wire.ReadReply()
+		if err != nil {
+			t.Fatalf("%s: %v", tt.what, err)
+		}
+		vote, refused, err := readRaise(b, command{}, first)
+		if want := cmp.Or(tt.vote, quorum.Unknown); vote != want || r.mark.Load() != tt.mark {
+			t.Errorf("%s: got the vote %d, and the mark %d, want %d and %d", tt.what, vote, r.mark.Load(), want, tt.mark)
+		}
+		for what, is := range map[string]struct {
+			got  error
+			want string
+		}{"refusal": {refused, tt.refused}, "error": {err, tt.err}} {
+			if (is.got != nil) != (is.want != "") || is.got != nil && !strings.Contains(is.got.Error(), is.want) {
+				t.Errorf("%s: got the %s %v, want %q", tt.what, what, is.got, is.want)
+			}
+		}
+		var want []reading
+		if tt.reading != nil {
+			want = []reading{{round: r, answer: *tt.reading}}
+		}
+		if !reflect.DeepEqual(b.readings, want) {
+			t.Errorf("%s: got %+v, want %+v", tt.what, b.readings, want)
+		}
+	}
+}
+
+// saying is a connection from which a text is read, and nothing more.
+type saying struct{ io.Reader }
+
+func (saying) Write(p []byte) (int, error)      { return len(p), nil }
+func (saying) Close() error                     { return nil }
+func (saying) LocalAddr() net.Addr              { return nil }
+func (saying) RemoteAddr() net.Addr             { return nil }
+func (saying) SetDeadline(time.Time) error      { return nil }
+func (saying) SetReadDeadline(time.Time) error  { return nil }
+func (saying) SetWriteDeadline(time.Time) error { return nil }
 
 // Which rounds a forced release has ended: those that were launched before it, for what it has released.
 func TestForcedReleaseEndsRounds(t *testing.T) {
