@@ -39,6 +39,10 @@ var equivalent = map[string]map[string]string{
 		"Client.commitDecided: operand dropped: o == quorum.Yes":                               "what was released by force is not held, whatever the votes come to",
 		"Client.clearRemainsLocked: operand dropped: r.commit.committed.Load()":                "a release of versions that has failed goes on in any case, until all have answered",
 	},
+	"op_force.go": {
+		"Client.releaseHoldersLocked: always: h.reader":                      "a release with it is a script's, which finds a writer's token, too",
+		"Client.forcedElsewhereLocked: always: lease == nil || lease.reader": "a release with it is a script's, which finds a writer's token, too",
+	},
 	"master_guard.go": {
 		"guard.judgeMemory: 1: 0":                            "a nanosecond",
 		"lane.verify: never: err != nil && err != redis.Nil": "the naming of the memory fails for the same reason",

@@ -5,6 +5,7 @@ package redlock
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -17,6 +18,7 @@ import (
 
 	"redlockd/redlock/conn"
 	"redlockd/redlock/fence"
+	"redlockd/redlock/lua"
 	"redlockd/redlock/member"
 	"redlockd/redlock/memmaster"
 	"redlockd/redlock/quorum"
@@ -133,8 +135,9 @@ func TestForceNeedsAQuorumOfMarks(t *testing.T) {
 		held := p.lock(one("r", 30*time.Second))
 		s.stepClocks(5*time.Second, 0, 1, 2)
 		s.until("three masters are doubted", func() bool { return admin.states() == "ooouu" })
+		admin.delay(5*ms, 5*ms, 0, 1, 2, 3, 4)
 		c := admin.force("r")
-		c.want(s, "a force with two votes", "2 of 5 masters voted", c.took)
+		c.want(s, "a force with two votes", "2 of 5 masters voted", 10*ms) // a higher mark would not get more
 		s.wantOn("r", held.Token, "11111")
 		s.masters[3].Crash(false)
 		s.masters[4].Crash(false)
@@ -142,6 +145,55 @@ func TestForceNeedsAQuorumOfMarks(t *testing.T) {
 			s.Errorf("a force without any vote: got %+v, want an error", c.Result)
 		}
 	})
+}
+
+// A mark that is too low for some masters is followed by a higher one: fenceRetries times in all, for each reading of what masters hold, and where a
+// quorum answers.
+func TestForceOfMarksThatRise(t *testing.T) {
+	for _, tt := range []struct {
+		what  string
+		rises int  // how often other clients raise the marks before the next one of the force comes
+		split bool // different tokens hold the resource, so it is read twice, and the marks rise beside the second reading
+		want  string
+		took  time.Duration
+	}{
+		{"the last try", fenceRetries - 1, false, "held", fenceRetries*10*ms + 10*ms},
+		{"one more", fenceRetries, false, "3 of 5 masters voted", fenceRetries * 10 * ms},
+		{"the last try of the second reading", fenceRetries - 1, true, "held", fenceRetries*10*ms + 20*ms},
+	} {
+		t.Run(tt.what, func(t *testing.T) {
+			inVirtualTime(t, 5, func(s *stage) {
+				admin := s.open(func(o *Options) { o.Heartbeat = 10 * time.Second }) // no heartbeat takes its time between two rounds
+				all := []int{0, 1, 2, 3, 4}
+				if s.doOn(all[:2], "set", "r", "one", "px", "20000"); tt.split {
+					s.doOn(all[2:4], "set", "r", "two", "px", "20000")
+					tt.took += admin.opts.splitAfter()
+				} else {
+					s.do(2, "set", "r", "one", "px", "20000")
+					s.freeze(3, 4)
+					s.until("two masters are away", func() bool { return admin.states() == "uuudd" })
+					all = all[:3]
+				}
+				admin.delay(5*ms, 5*ms, 0, 1, 2, 3, 4)
+				c := &call{began: time.Now()}
+				admin.StartForce(&c.Op, "r", c)
+				if tt.split {
+					time.Sleep(10*ms + admin.opts.splitAfter())
+				}
+				time.Sleep(3 * ms)
+				mark := fence.Time(time.Now())
+				for range tt.rises {
+					mark += 1 << 30
+					s.doOn(all, "zadd", lua.MarksKey, fmt.Sprint(mark), "r")
+					time.Sleep(10 * ms)
+				}
+				admin.finish(c).want(s, "a force", tt.want, tt.took)
+				if held := tt.want == "held"; !held {
+					s.wantOn("r", "one", "11100")
+				}
+			})
+		})
+	}
 }
 
 // What fewer than a quorum of masters shows may be an attempt under way elsewhere, whose votes count there already.
@@ -220,6 +272,31 @@ func TestForceOfSplitVotes(t *testing.T) {
 		if f := admin.wantForced("r"); f.Gone != 5 {
 			s.Errorf("three masters are free: got %+v, want that nobody holds it", f)
 		}
+
+		// What its holder renews between the last reading and the release is spared, and so is a token that a redlockd made.
+		for _, token := range []string{"two", madeToken} {
+			set("one", "20000", 0, 1)
+			set(token, "20000", 2, 3)
+			admin.delay(0, 10*ms, 0, 1, 2, 3, 4)
+			c = &call{began: time.Now()}
+			admin.StartForce(&c.Op, "r", c)
+			time.Sleep(admin.opts.splitAfter() + 15*ms)
+			admin.delay(0, 0, 0, 1, 2, 3, 4)
+			s.doOn([]int{2, 3}, "pexpire", "r", "40000")
+			admin.finish(c).want(s, "a force of what is renewed last", "held", admin.opts.splitAfter()+20*ms)
+			if c.Forced == nil || c.Forced.Renewed != 2 {
+				s.Errorf("a force of what is renewed last: got %+v, want that it was renewed on 2 masters", c.Forced)
+			}
+			s.wantOn("r", token, "00110")
+			s.wantSet("r", "00110")
+			s.doAll("del", "r")
+		}
+
+		// What never ends cannot be renewed.
+		s.doOn([]int{0, 1}, "set", "r", "one")
+		s.doOn([]int{2, 3}, "set", "r", "two")
+		admin.force("r").want(s, "a force of what never ends", "held", admin.opts.splitAfter())
+		s.wantNoLocks()
 	})
 }
 
@@ -241,7 +318,12 @@ func TestForceElsewhereEndsAHeldLock(t *testing.T) {
 		o.wantKept(true, 1)
 		// The same where the holder is of the client that forces, and of a reader.
 		reader := p.lock(one("books", 30*time.Second).sharing().heldBy(o))
+		waits = p.begin(one("books", 5*time.Second).waits(time.Minute))
 		p.wantForced("books", reader.Token)
+		p.finish(waits).want(s, "the next in line", "held", 0)
+		if n := p.Stats().Handovers; n != 1 {
+			s.Errorf("got %d hand-overs, want that the next in line asks right behind the release", n)
+		}
 		o.wantTold("r", "books")
 		o.wantKept(false, 1, "books")
 		for range 20 {
@@ -255,7 +337,8 @@ func TestForceElsewhereEndsAHeldLock(t *testing.T) {
 // A message that fewer masters than a quorum have sent is one that false masters have made up. Of others' tokens it says nothing.
 func TestForgedForce(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
-		p := s.open()
+		var log journal
+		p := s.open(log.option)
 		o := p.holder()
 		held := p.lock(one("r", 30*time.Second).heldBy(o))
 		publish := func(f *forcedRelease, masters ...int) { s.doOn(masters, "publish", windowsChannel, f.text()) }
@@ -267,6 +350,7 @@ func TestForgedForce(t *testing.T) {
 		for range 2 * forcedMax {
 			publish(&forcedRelease{id: member.Nonce(), resource: "r", digests: f.digests}, 0)
 		}
+		s.doAll("publish", windowsChannel, forcedPrefix+"no-id-at-all "+conn.Digest(held.Token)+" r")
 		o.wantTold()
 		o.wantKept(true, 1)
 		synctest.Wait()
@@ -282,6 +366,9 @@ func TestForgedForce(t *testing.T) {
 		o.wantKept(true, 1)
 		publish(f, 1, 2)
 		o.wantTold("r")
+		if lines := log.take("released by force through another redlockd"); len(lines) != 1 {
+			s.Errorf("got the lines %q, want one", lines)
+		}
 		for range 2 * forcedMax {
 			publish(&forcedRelease{id: member.Nonce(), resource: "r", digests: f.digests}, 0)
 		}
@@ -290,6 +377,49 @@ func TestForgedForce(t *testing.T) {
 			s.Error("one master's messages have a forced release forgotten that a quorum has sent")
 		}
 		s.wantNoLocks()
+		if tokens := p.leases.tokensOf("what nobody has locked here"); len(tokens) != 0 {
+			s.Errorf("got the tokens %q of what nobody has locked here", tokens)
+		}
+	})
+}
+
+// A forced release is applied once, to what it names. A lock that was granted here since is left alone: also under the same token, which its caller had
+// chosen, when a late master sends the message.
+func TestForceIsAppliedOnce(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		first, second := p.holder(), p.holder()
+		publish := func(f *forcedRelease, masters ...int) { s.doOn(masters, "publish", windowsChannel, f.text()) }
+		req := one("r", 30*time.Second).as("a caller's own token")
+		p.lock(req.heldBy(first)).want(s, "LOCK", "held", 0)
+		f := &forcedRelease{id: member.Nonce(), resource: "r", digests: []string{conn.Digest(req.Token)}}
+		publish(f, 0, 1, 2)
+		first.wantTold("r")
+		p.lock(req.heldBy(second)).want(s, "LOCK again", "held", 0)
+		publish(f, 3, 4)
+		second.wantTold()
+		second.wantKept(true, 1)
+
+		// What was forced is still bound to its holder here when the lock is the next one's already. On the last master it is still there.
+		held := p.lock(one("s", 30*time.Second).heldBy(first))
+		s.doAll("del", "s")
+		next := p.lock(one("s", 30*time.Second))
+		next.want(s, "LOCK by the next one", "held", 0)
+		s.do(4, "set", "s", held.Token, "px", "20000")
+		publish(&forcedRelease{id: member.Nonce(), resource: "s", digests: []string{conn.Digest(held.Token)}}, 0, 1, 2)
+		first.wantTold("r", "s")
+		s.wantOn("s", next.Token, "11110")
+		s.wantSet("s", "11110")
+		p.unlock(next.Token, "s").want(s, "UNLOCK by the next one", "held", 0)
+
+		// What is released here for nobody is handed over.
+		held = p.lock(one("t", 30*time.Second).heldBy(first))
+		waits := p.begin(one("t", 5*time.Second).waits(time.Minute))
+		publish(&forcedRelease{id: member.Nonce(), resource: "t", digests: []string{conn.Digest(held.Token)}}, 0, 1, 2)
+		p.finish(waits).want(s, "the next in line", "held", 0)
+		if n := p.Stats().Handovers; n != 1 {
+			s.Errorf("got %d hand-overs, want that the next in line asks right behind the release", n)
+		}
 	})
 }
 
@@ -385,6 +515,27 @@ func TestForceOvertakesWhatIsUnderWay(t *testing.T) {
 			s.wantNoLocks()
 		})
 	})
+	t.Run("a commit that puts a value that others may use in the place, and locks another key", func(t *testing.T) {
+		inVirtualTime(t, 5, func(s *stage) {
+			p, admin := s.open(), s.open()
+			held := p.lock(one("r", 10*time.Second))
+			p.delay(10*ms, 30*ms, 0, 1, 2)
+			p.delay(10*ms, 40*ms, 3, 4) // these vote when it is decided
+			short := Change{Resource: "r", Was: WasValue, Value: held.Token, Do: Set, NewValue: "short", TTL: 20 * time.Second}
+			c := p.beginCommit(setNX("x", longValue, 20*time.Second), short)
+			admin.delay(0, 20*ms, 0, 1, 2, 3, 4)
+			force := &call{began: time.Now()}
+			admin.StartForce(&force.Op, "r", force)
+			time.Sleep(15 * ms)
+			p.delay(0, 0, 0, 1, 2, 3, 4)
+			admin.finish(force).want(s, "the force", "changed hands", 40*ms)
+			p.finish(c).want(s, "the commit", "no", 40*ms)
+			time.Sleep(200 * ms)
+			// It may be of others since, and ends with its TTL. What was released does not come back.
+			s.wantOn("r", "short", "11111")
+			s.wantOn("x", longValue, "11111")
+		})
+	})
 	t.Run("EXTEND through the client that forces", func(t *testing.T) {
 		inVirtualTime(t, 5, func(s *stage) {
 			p := s.openFar(func(o *Options) { o.Heartbeat = 10 * time.Second })
@@ -402,17 +553,25 @@ func TestForceOvertakesWhatIsUnderWay(t *testing.T) {
 
 // A refill that a master gets late does not outlive the forced release: the client that has sent it releases behind it.
 func TestForceGoesBehindRefills(t *testing.T) {
-	inVirtualTime(t, 5, func(s *stage) {
-		p, admin := s.open(), s.open()
-		held := p.lock(one("r", 20*time.Second))
-		s.do(4, "del", "r")
-		p.delay(20*ms, 0, 4)
-		p.extend(held.Token, 20*time.Second, "r").want(s, "EXTEND", "held", 0)
-		time.Sleep(21 * ms) // the master has said that the key is absent, and the refill is on its way
-		admin.wantForced("r", held.Token)
-		time.Sleep(60 * ms)
-		s.wantNoLocks()
-	})
+	for _, shared := range []bool{false, true} {
+		masters := make([]memmaster.Options, 5)
+		for i := range masters {
+			masters[i].IFEQ = shared // a release that is not for readers is no script there
+		}
+		onMasters(t, masters, func(s *stage) {
+			p, admin := s.open(), s.open()
+			req := one("r", 20*time.Second)
+			req.Shared = shared
+			held := p.lock(req)
+			s.do(4, "del", "r")
+			p.delay(20*ms, 0, 4)
+			p.extend(held.Token, 20*time.Second, "r").want(s, "EXTEND", "held", 0)
+			time.Sleep(21 * ms) // the master has said that the key is absent, and the refill is on its way
+			admin.wantForced("r", held.Token)
+			time.Sleep(60 * ms)
+			s.wantNoLocks()
+		})
+	}
 }
 
 // A master that is away keeps a token that a redlockd made no longer than until it is back.
@@ -420,7 +579,11 @@ func TestForceIsKeptForMastersThatAreAway(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		p, admin := s.open(), s.open()
 		held := p.lock(one("r", 30*time.Second))
+		s.doAll("set", "of a redlockd that has gone", madeToken, "px", "30000")
 		s.freeze(3, 4)
+		if f := admin.wantForced("of a redlockd that has gone", madeToken); f.Gone != 3 {
+			s.Errorf("of a redlockd that has gone: got %+v, want gone on 3 masters", f)
+		}
 		if f := admin.wantForced("free"); f.Gone != 3 || f.Masters != 5 {
 			s.Errorf("nobody holds it: got %+v, want that 3 masters of 5 have said so", f)
 		}
@@ -429,6 +592,7 @@ func TestForceIsKeptForMastersThatAreAway(t *testing.T) {
 		}
 		s.thaw(3, 4)
 		s.until("the masters that were away have released it", func() bool { return s.on("r", held.Token) == "00000" })
+		s.wantSet("of a redlockd that has gone", "00000")
 		held = p.lock(one("r", 30*time.Second))
 		s.freeze(2, 3, 4)
 		if c := admin.force("r"); c.Err == nil || c.Held {
@@ -448,11 +612,51 @@ func TestForceOfAStrangersKey(t *testing.T) {
 			s.do(i, "hset", "h", "field", "1")
 			s.do(i, "zadd", "z", "1", "member")
 		}
-		for _, key := range []string{"h", "z"} {
-			admin.force(key).want(s, "a force of "+key, "that redlockd has not written", 0)
-			s.wantSet(key, "111")
+		s.do(0, "zadd", "on two", "1", "member")
+		s.do(2, "hset", "on two", "field", "1")
+		for _, tt := range []struct{ key, kind, on string }{{"h", "hash", "111"}, {"z", "zset", "111"}, {"on two", "zset", "101"}} {
+			admin.force(tt.key).want(s, "a force of "+tt.key, fmt.Sprintf("%q is a %s on the masters that redlockd has not written: nothing was released", tt.key, tt.kind), 0)
+			s.wantSet(tt.key, tt.on)
 		}
 		admin.force(ReservedPrefix+"marks").want(s, "a force of our own key", "kept for redlockd itself", 0)
+	})
+}
+
+// While masters are away, what the others hold may have a quorum with them, or nobody can tell what keeps the resource from being locked. Nothing is
+// released then, at once or later, and no client is told of a release.
+func TestForceThatFindsNoHolder(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		admin := s.open()
+		s.freeze(4)
+		s.doOn([]int{0, 1}, "hset", "h", "field", "1")
+		s.until("a master is away", func() bool { return admin.states() == "uuuud" })
+		const hash = "1 holds a hash that redlockd has not written: remove it there by hand; "
+		admin.force("h").want(s, "a force of a key that is another's on two masters", "free on only 2 of 5 masters: "+hash+hash+"1 has not answered. Nothing was released", 0)
+		s.wantSet("h", "11000")
+
+		s.freeze(3)
+		s.until("two masters are away", func() bool { return admin.states() == "uuudd" })
+		s.doOn([]int{0, 1}, "set", "r", "one", "px", "20000")
+		c := admin.force("r")
+		var few *NoQuorumError
+		if !errors.As(c.Err, &few) || few.Voted != 3 || few.Late != 0 || c.took != 0 {
+			s.Errorf("a force of what a quorum may hold: got %+v in %v, want that 3 masters of 5 have answered", c.Result, c.took)
+		}
+		time.Sleep(splitReadings * admin.opts.splitAfter())
+		s.wantOn("r", "one", "11000")
+		if len(admin.forced.all) != 0 {
+			s.Errorf("got %d messages of forced releases, want none", len(admin.forced.all))
+		}
+		s.thaw(3, 4)
+		s.until("the masters are back", func() bool { return admin.states() == "uuuuu" })
+		s.do(2, "set", "r", "two", "px", "20000")
+		s.do(3, "set", "r", "three", "px", "20000")
+		s.do(4, "set", "r", "four", "px", "20000")
+		admin.force("r").want(s, "a force of four tokens", "held", admin.opts.splitAfter())
+		s.wantSet("r", "00000")
+		if len(admin.forced.all) != 1 {
+			s.Errorf("got %d messages of a forced release that has read twice, want one", len(admin.forced.all))
+		}
 	})
 }
 
@@ -733,6 +937,74 @@ func (saying) SetDeadline(time.Time) error      { return nil }
 func (saying) SetReadDeadline(time.Time) error  { return nil }
 func (saying) SetWriteDeadline(time.Time) error { return nil }
 
+// What the votes of the second round come to, one round for each token: who holds it no more, whether something was released, and the error of the round
+// that failed.
+func TestVotesOfTheSecondRound(t *testing.T) {
+	const changed, renewed = "has changed hands meanwhile, and nothing was released", "was renewed meanwhile, and is still held on %d masters"
+	votes := map[rune]quorum.Vote{'g': quorum.Granted, 'd': quorum.Denied, 'r': quorum.Renewed, 'a': quorum.Absent, 'x': quorum.Unknown}
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		for _, tt := range []struct {
+			rounds string // the votes of each: granted, denied, renewed, absent, or x: not known
+			held   bool
+			want   Forced
+			err    string
+		}{
+			{"ggggg", true, Forced{Gone: 5}, ""},
+			{"ggggg aaaaa", true, Forced{Gone: 5}, ""},
+			{"aaaaa ggggg", true, Forced{Gone: 5}, ""},
+			{"aaaaa", false, Forced{Gone: 5}, ""},
+			{"ggaxx ggggg", true, Forced{Gone: 3}, ""},
+			{"gggrr", true, Forced{Gone: 3, Renewed: 2}, ""},
+			{"ggggr gggrr ggggg", true, Forced{Gone: 3, Renewed: 2}, ""},
+			{"ggrrr", true, Forced{Gone: 2, Renewed: 3}, fmt.Sprintf(renewed, 3)},
+			{"ggrxx", true, Forced{Gone: 2, Renewed: 1}, fmt.Sprintf(renewed, 1)},
+			{"ggxxx", true, Forced{Gone: 2}, "2 of 5 masters voted"},
+			{"grxxx", true, Forced{Gone: 1, Renewed: 1}, "2 of 5 masters voted"},
+			{"ggxxx ggggg", true, Forced{Gone: 2}, "2 of 5 masters voted"},
+			{"ggrrr ggggg", true, Forced{Gone: 2, Renewed: 3}, fmt.Sprintf(renewed, 3)},
+			{"rrrrr ddddd", false, Forced{Another: 5, Renewed: 5}, fmt.Sprintf(renewed, 5)},
+			{"ddddd", false, Forced{Gone: 5, Another: 5}, changed},
+			{"dddxx", false, Forced{Gone: 3, Another: 3}, changed},
+			{"ddaxx", false, Forced{Gone: 3, Another: 2}, ""},
+			{"gdddd", true, Forced{Gone: 5, Another: 4}, ""},
+		} {
+			c := &call{began: time.Now()}
+			c.Op.to = c
+			rounds := strings.Fields(tt.rounds)
+			f := &force{caller: &c.Op, resource: "r", pending: len(rounds), result: Forced{Gone: 5}}
+			f.op.force = f
+			before := p.Stats().Forced
+			for i, letters := range rounds {
+				if c.done.Load() {
+					t.Errorf("%s: reported behind %d rounds", tt.rounds, i)
+				}
+				r := &round{verb: verbForce, op: &f.op, start: time.Now(), view: p.fleet.view.Load()}
+				var v quorum.Votes
+				for place, letter := range letters {
+					v += quorum.Cast(place, votes[letter])
+				}
+				d := &deferred{now: time.Now()}
+				p.forceDecided(r, quorum.Yes, v, d)
+				p.runDeferred(d)
+			}
+			if !c.done.Load() || c.Held != tt.held || !reflect.DeepEqual(c.Forced, &tt.want) || (c.Err != nil) != (tt.err != "") || c.Err != nil && !strings.Contains(c.Err.Error(), tt.err) {
+				t.Errorf("%s: got %+v, %+v, want held %v, %+v and the error %q", tt.rounds, c.Result, c.Forced, tt.held, tt.want, tt.err)
+			}
+			if few, ok := errors.AsType[*NoQuorumError](c.Err); ok && few.Late != 0 {
+				t.Errorf("%s: got an error of a grant that came late: %v", tt.rounds, c.Err)
+			}
+			want := before
+			if tt.held && tt.err == "" {
+				want++
+			}
+			if got := p.Stats().Forced; got != want {
+				t.Errorf("%s: %d forced releases are counted, want %d", tt.rounds, got-before, want-before)
+			}
+		}
+	})
+}
+
 // Which rounds a forced release has ended: those that were launched before it, for what it has released.
 func TestForcedReleaseEndsRounds(t *testing.T) {
 	now := time.Now()
@@ -766,7 +1038,7 @@ func TestForcedReleaseEndsRounds(t *testing.T) {
 		{what: "what removes it", r: changing(compareAndDelete("r", "T")), want: true},
 	} {
 		other := &forcedRelease{resource: "another", digests: []string{conn.Digest("T")}, applied: true, launched: 10, since: now}
-		f := &forcedRelease{resource: "r", digests: []string{conn.Digest("of a reader"), conn.Digest("T")}, applied: !tt.pending, launched: 10, since: now}
+		f := &forcedRelease{resource: "r", digests: []string{conn.Digest("of a reader"), conn.Digest(""), conn.Digest("T")}, applied: !tt.pending, launched: 10, since: now}
 		fs := &forcedReleases{all: []*forcedRelease{other, f}}
 		if got := fs.ended(tt.r, now.Add(tt.late)); got != tt.want {
 			t.Errorf("%s: it is ended: got %v, want %v", tt.what, got, tt.want)
