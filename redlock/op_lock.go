@@ -273,7 +273,6 @@ func (c *Client) grantedLocked(r *round, validity time.Duration, v quorum.Votes,
 		}
 		op.lease = granted
 	}
-	op.stale = 0
 	c.stats.Granted++
 	now := c.own.At(d.now)
 	c.outcomes = outcomes{quorumAt: now}
