@@ -180,11 +180,11 @@ func (w *world) checkWakes() {
 		holders, majority := m.drawn(), quorum.Of(len(m.members))
 		holders = holders[:majority+rng.IntN(len(holders)-majority+1)]
 		for _, key := range kind.keys {
-			w.doOn(holders, "SET", key, "a library", "PX", 60_000)
+			w.doOn(holders, "SET", key, "a library", "PX", (time.Minute + 2*m.patience()).Milliseconds())
 		}
 		m.note("on %v of %v", holders, m.members)
 		kind.request.TTL = longest(p)
-		c := p.startLock(kind.request.waits(20 * time.Second))
+		c := p.startLock(kind.request.waits(20*time.Second + 2*m.patience()))
 		for range rng.IntN(5) {
 			m.change()
 		}

@@ -51,7 +51,7 @@ func (s *soak) played(wanted *simWanted, plays *simPlays, failed bool) {
 	}
 	result := "no seed fails"
 	if len(plays.failed) > 0 {
-		result = fmt.Sprintf("%d seeds fail", len(plays.failed))
+		result = fmt.Sprintf("seeds that fail: %d", len(plays.failed))
 	} else if failed {
 		result += ", and there was too little of something"
 	}
@@ -107,7 +107,7 @@ func TestSoakReport(t *testing.T) {
 	var s soak
 	s.played(&simWanted{first: 7, count: 3}, plays, true)
 	report := s.String()
-	for _, want := range []string{"played   3, in ", "result   2 seeds fail\n", "## Seeds that fail\n8, calm: two hold a\n9, : it has no message\n", "       7  grant\n"} {
+	for _, want := range []string{"played   3, in ", "result   seeds that fail: 2\n", "## Seeds that fail\n8, calm: two hold a\n9, : it has no message\n", "       7  grant\n"} {
 		if !strings.Contains(report, want) {
 			t.Errorf("no %q in\n%s", want, report)
 		}

@@ -186,14 +186,19 @@ func (p *proxy) align() {
 // until waits for a condition for at most a virtual minute.
 func (s *stage) until(what string, condition func() bool) {
 	s.Helper()
-	for range 60_000 {
+	s.untilIn(time.Minute, what, condition)
+}
+
+func (s *stage) untilIn(limit time.Duration, what string, condition func() bool) {
+	s.Helper()
+	for range limit / ms {
 		synctest.Wait()
 		if condition() {
 			return
 		}
 		time.Sleep(ms)
 	}
-	s.Fatalf("%s: not within a minute", what)
+	s.Fatalf("%s: not within %v", what, limit)
 }
 
 func (p *proxy) allUp() {

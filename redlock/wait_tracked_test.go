@@ -287,14 +287,23 @@ func (t *trouble) change() {
 	time.Sleep(pause)
 }
 
+// patience is for how long a master may be doubted. Where clocks drift nearly as much as is allowed, a second without a reading shows as a gain that
+// passes so slowly that a wait ends it first.
+func (t *trouble) patience() time.Duration {
+	return min(max(time.Minute, t.proxies[0].fleet.view.Load().wait), 10*time.Minute)
+}
+
 // settle waits until all masters vote that do not stand still.
 func (t *trouble) settle() {
 	defer func() {
 		if t.Failed() {
-			t.Logf("%s: %s", t.story, t.proxies[0].states())
+			t.Log(t.story)
+			for _, m := range t.proxies[0].Masters() {
+				t.Logf("%s: %s %s", m.Addr, m.State, m.Reason)
+			}
 		}
 	}()
-	t.until("masters that go on vote, and will for a while", func() bool {
+	t.untilIn(t.patience(), "masters that go on vote, and will for a while", func() bool {
 		for _, p := range t.proxies {
 			lanes := p.fleet.view.Load().masters
 			for i, state := range p.states() {
