@@ -37,11 +37,11 @@ HALF = ^Test[A-N]
 
 test-all: tools libraries tlc ## the gate: all tests of the product with the race detector, against real redis-server processes, and the simulation without it; twenty to forty minutes on two processors
 	@REDLOCK_SKIPPED=$$(mktemp) && export REDLOCK_SKIPPED && { \
-	  failed=0; $(MAKE) --no-print-directory -j4 test-processes-1 test-processes-2 test-packages test-redlock-1 test-redlock-2 test-simulation test-engine test-mutants-sample test-fleet || failed=1; \
+	  failed=0; $(MAKE) --no-print-directory -k -j4 test-processes-1 test-processes-2 test-packages test-redlock-1 test-redlock-2 test-simulation test-engine test-mutants-sample test-fleet || failed=1; \
 	  echo "== skipped, and why:"; sort -u "$$REDLOCK_SKIPPED"; rm -f "$$REDLOCK_SKIPPED"; exit $$failed; }
 
 # What waits for processes and clocks goes first, what only computes last, and four at a time: tests of processes are seldom late then. With seven,
-# a proxy on a slow machine got no processor for seconds.
+# a proxy on a slow machine got no processor for seconds. A part that fails keeps no other from being run.
 test-packages:
 	nice -n 5 go test -race -timeout 40m $$(go list ./... | grep -v -e '$(PROCESSES:./%=/%)$$' -e '/redlock$$')
 
