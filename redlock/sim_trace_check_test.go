@@ -446,8 +446,15 @@ CONSTANTS
 	cmd := exec.CommandContext(t.Context(), "java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx2g", "-Djava.io.tmpdir="+dir, "-cp", tlcPath(t),
 		"tlc2.TLC", "-workers", "1", "-config", "run.cfg", model.modules[0]+".tla")
 	cmd.Dir = dir
-	out, err := cmd.CombinedOutput()
-	if report = string(out); err != nil || !strings.Contains(report, "No error has been found") {
+	output, err := os.Create(filepath.Join(dir, "output")) // a pipe would not be read: the runtime of this binary waits for the process, and for nothing else
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer output.Close()
+	cmd.Stdout, cmd.Stderr = output, output
+	err = cmd.Run()
+	text, _ := os.ReadFile(output.Name())
+	if report = string(text); err != nil || !strings.Contains(report, "No error has been found") {
 		t.Fatalf("%v\n%s", err, report)
 	}
 	return report, cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
