@@ -411,13 +411,13 @@ func whyRefused(t *testing.T, model traceModel, refused *trace) string {
 		n, _ := strconv.Atoi(found[1])
 		most = max(most, n)
 	}
-	const shown = 40
+	const shown = 40 // events on either side
 	what := ""
 	if most < len(refused.steps) {
 		what = refused.steps[most].what
 	}
-	return fmt.Sprintf("%s: the model refuses event %d of %d, %s %s, behind\n%s\nof\n%s", refused.name, most+1, len(refused.events), refused.events[most], what,
-		strings.Join(refused.events[max(0, most-shown):most], "\n"), refused.head)
+	return fmt.Sprintf("%s: the model refuses event %d of %d, %s %s, behind\n%s\nand before\n%s\nof\n%s", refused.name, most+1, len(refused.events), refused.events[most], what,
+		strings.Join(refused.events[max(0, most-shown):most], "\n"), strings.Join(refused.events[most+1:min(most+1+shown, len(refused.events))], "\n"), refused.head)
 }
 
 // runTraces has TLC look at traces, and returns what it says. Verbose: it tells each event that the model accepts.
