@@ -248,6 +248,7 @@ type trouble struct {
 	members  []int // which of the masters they are, in the order of Client.Masters
 	restarts bool  // also without their data
 	down     map[int]bool
+	patience time.Duration // for how long a master may be doubted
 	story    string
 }
 
@@ -287,12 +288,6 @@ func (t *trouble) change() {
 	time.Sleep(pause)
 }
 
-// patience is for how long a master may be doubted. Where clocks drift nearly as much as is allowed, a second without a reading shows as a gain that
-// passes so slowly that a wait ends it first.
-func (t *trouble) patience() time.Duration {
-	return min(max(time.Minute, t.proxies[0].fleet.view.Load().wait), 10*time.Minute)
-}
-
 // settle waits until all masters vote that do not stand still.
 func (t *trouble) settle() {
 	defer func() {
@@ -303,7 +298,7 @@ func (t *trouble) settle() {
 			}
 		}
 	}()
-	t.untilIn(t.patience(), "masters that go on vote, and will for a while", func() bool {
+	t.untilIn(t.patience, "masters that go on vote, and will for a while", func() bool {
 		for _, p := range t.proxies {
 			lanes := p.fleet.view.Load().masters
 			for i, state := range p.states() {
@@ -336,7 +331,7 @@ func TestWaitersAreWokenWhateverMastersDo(t *testing.T) {
 				inVirtualTime(t, 5, func(s *stage) {
 					p, other := s.open(), s.open()
 					p.subscribed()
-					m := &trouble{stage: s, rng: rand.New(rand.NewPCG(seed, 1)), proxies: []*proxy{p, other}, members: []int{0, 1, 2, 3, 4}, restarts: true, down: map[int]bool{}}
+					m := &trouble{stage: s, rng: rand.New(rand.NewPCG(seed, 1)), proxies: []*proxy{p, other}, members: []int{0, 1, 2, 3, 4}, restarts: true, down: map[int]bool{}, patience: time.Minute}
 					m.change()
 					m.settle()
 					release := kind.hold(other)
