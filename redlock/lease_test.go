@@ -1,6 +1,7 @@
 package redlock
 
-// Goal: the calls of Go code that wait for their answer tell it as it is. Method: in virtual time, each call where the lock is held, is another's, and is nobody's.
+// Goal: a call that waits for its answer returns what the operation came to. Method: in virtual time, each call where the caller holds the lock, where
+// another does, and where the resource is free.
 
 import (
 	"errors"

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"reflect"
 	"slices"
 	"strings"
@@ -412,7 +411,7 @@ func TestForceIsAppliedOnce(t *testing.T) {
 		s.wantSet("s", "11110")
 		p.unlock(next.Token, "s").want(s, "UNLOCK by the next one", "held", 0)
 
-		// What is released here for nobody is handed over.
+		// The next in line asks as soon as the message has released the lock.
 		held = p.lock(one("t", 30*time.Second).heldBy(first))
 		waits := p.begin(one("t", 5*time.Second).waits(time.Minute))
 		publish(&forcedRelease{id: member.Nonce(), resource: "t", digests: []string{conn.Digest(held.Token)}}, 0, 1, 2)
@@ -899,7 +898,7 @@ func TestRepliesToTheFirstRound(t *testing.T) {
 		r := newRound(verbRaise, "", 0, "r")
 		r.fence, r.view = 100, b.lane.fleet.view.Load()
 		b.rounds, b.readings, b.kept = []*round{r}, nil, tt.kept
-		b.wire = &conn.Wire{Socket: saying{strings.NewReader(tt.reply)}}
+		b.wire = &conn.Wire{Socket: saying{Reader: strings.NewReader(tt.reply)}}
 		first, err := b.wire.ReadReply()
 		if err != nil {
 			t.Fatalf("%s: %v", tt.what, err)
@@ -927,15 +926,10 @@ func TestRepliesToTheFirstRound(t *testing.T) {
 }
 
 // saying is a connection from which a text is read, and nothing more.
-type saying struct{ io.Reader }
-
-func (saying) Write(p []byte) (int, error)      { return len(p), nil }
-func (saying) Close() error                     { return nil }
-func (saying) LocalAddr() net.Addr              { return nil }
-func (saying) RemoteAddr() net.Addr             { return nil }
-func (saying) SetDeadline(time.Time) error      { return nil }
-func (saying) SetReadDeadline(time.Time) error  { return nil }
-func (saying) SetWriteDeadline(time.Time) error { return nil }
+type saying struct {
+	nowhere
+	io.Reader
+}
 
 // What the votes of the second round come to, one round for each token: who holds it no more, whether something was released, and the error of the round
 // that failed.
