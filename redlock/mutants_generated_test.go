@@ -207,7 +207,7 @@ type generatedRun struct {
 	rooms    map[string][]string         // whose tests kill the mutants of a file
 	mu       sync.Mutex
 	tests    map[string]*generatedTest
-	killers  map[string][]*generatedTest // by file and function: what has killed mutants there, the latest first
+	killers  map[string][]*generatedTest // by file and function, and by file: what has killed mutants there, the latest first
 	outcome  map[*generated]string       // as in the report
 	lastTime map[*generated]string       // that of an earlier run
 	most     time.Duration               // of a processor, for a mutant
@@ -492,7 +492,7 @@ func (g *generatedRun) execute(mutant string, tests []*generatedTest, limit time
 	cmd := exec.CommandContext(ctx, "sh", "-c", `ulimit -v 8000000; ulimit -t 120; exec "$@"`, "sh", tests[0].binary,
 		"-test.run", "^("+strings.Join(names, "|")+")$", "-test.failfast", "-test.timeout", limit.String())
 	cmd.Dir = tests[0].Room
-	cmd.Env = append(os.Environ(), "REDLOCK_TESTS=", "REDLOCK_SKIPPED=", "REDLOCK_MUTANT="+mutant)
+	cmd.Env = append(os.Environ(), "REDLOCK_TESTS=", "REDLOCK_SKIPPED=", "GOGC=400", "REDLOCK_MUTANT="+mutant) // the collector is a fifth of the time
 	cmd.Env = append(cmd.Env, env...)
 	text, err := cmd.CombinedOutput()
 	output = string(text)
@@ -526,10 +526,10 @@ func (g *generatedRun) fails(m *generated, tests []*generatedTest, took time.Dur
 
 // runAll runs the mutants, and reports from time to time, so that the report keeps what an interrupted run has done.
 func (g *generatedRun) runAll(mutants []*generated, report bool) {
-	for place, names := range g.killersBefore(mutants) {
+	for of, names := range g.killersBefore(mutants) {
 		for _, name := range names {
 			if test := g.tests[name]; test != nil {
-				g.killers[place] = append(g.killers[place], test)
+				g.killers[of] = append(g.killers[of], test)
 			}
 		}
 	}
@@ -557,16 +557,24 @@ func (g *generatedRun) runAll(mutants []*generated, report bool) {
 	})
 }
 
-// killersBefore are the tests that have killed mutants of a function in the report, as room and name.
+// killersBefore are the tests that have killed mutants of a function, or of a file, in the report, as room and name.
 func (g *generatedRun) killersBefore(mutants []*generated) map[string][]string {
 	killers := map[string][]string{}
-	for _, m := range mutants {
-		if f := g.known.files[m.file]; f != nil && killers[m.place()] == nil {
-			for _, outcome := range f.functions[m.function].outcomes {
-				if name := testOf(m.file, outcome); isKilled(outcome) && !slices.Contains(killers[m.place()], name) {
-					killers[m.place()] = append(killers[m.place()], name)
-				}
+	add := func(of, file string, outcomes []string) {
+		for _, outcome := range outcomes {
+			if name := testOf(file, outcome); isKilled(outcome) && !slices.Contains(killers[of], name) {
+				killers[of] = append(killers[of], name)
 			}
+		}
+	}
+	for _, m := range mutants {
+		f := g.known.files[m.file]
+		if f == nil || killers[m.file] != nil {
+			continue
+		}
+		for function, is := range f.functions {
+			add(m.file+" "+function, m.file, is.outcomes)
+			add(m.file, m.file, is.outcomes)
 		}
 	}
 	return killers
@@ -602,11 +610,11 @@ var failedTest = regexp.MustCompile(`(?m)^--- FAIL: (\w+)`)
 
 // kill runs the tests that come across a mutant, and returns what came of it. One process has tests of about as long as all before them together,
 // so that a mutant that dies at once costs little, and one that survives few processes. What killed it in an earlier run and the fast tests of a rule that is
-// marked in the line come first, then those that have killed others of the same function, then those of the file's own tests, and of files whose names begin
-// like its own. Several mutants in one process were not worth it: nineteen of twenty die.
+// marked in the line come first, then those that have killed others of the same function, then of the same file, then the file's own tests, and those of files
+// whose names begin like its own. Several mutants in one process were not worth it: nineteen of twenty die.
 func (g *generatedRun) kill(m *generated) string {
 	g.mu.Lock()
-	first, last, ofRule := slices.Clone(g.killers[m.place()]), testOf(m.file, g.lastTime[m]), killersMarked(g.t, m)
+	first, last, ofRule := append(slices.Clone(g.killers[m.place()]), g.killers[m.file]...), testOf(m.file, g.lastTime[m]), killersMarked(g.t, m)
 	var tests []*generatedTest
 	for _, test := range g.tests {
 		if test.Hash != "" && test.mayKill(m) {
@@ -674,8 +682,10 @@ func (g *generatedRun) kill(m *generated) string {
 			g.mu.Lock()
 			defer g.mu.Unlock()
 			killer.kills++
-			list := slices.DeleteFunc(g.killers[m.place()], func(test *generatedTest) bool { return test == killer })
-			g.killers[m.place()] = slices.Insert(list, 0, killer)
+			for _, of := range []string{m.place(), m.file} {
+				list := slices.DeleteFunc(g.killers[of], func(test *generatedTest) bool { return test == killer })
+				g.killers[of] = slices.Insert(list, 0, killer)
+			}
 			return killer.outcome(m)
 		}
 		before, spent = before+took, spent+used
