@@ -68,7 +68,7 @@ type view struct {
 	// maxTTL is the longest TTL that may be asked for, ceiling the longest that may run (member/ceiling.go),
 	// and longestMs what a master is asked for then, in milliseconds. Locks above withoutCeiling need it.
 	maxTTL, ceiling, withoutCeiling time.Duration
-	longestMs, withoutCeilingMs     int64
+	longestMs                       int64
 	// wait is for how long a master has no vote that may have forgotten locks, and how long a clock is
 	// watched.
 	wait time.Duration
@@ -131,7 +131,7 @@ func newView(lanes []*lane, r *member.Record, f *fleet) *view {
 		v.lowering = r.Wait > r.Needed(f.drift)
 		v.digestKey = r.Lineage
 	}
-	v.longestMs, v.withoutCeilingMs = clock.Padded(v.ceiling, f.drift).Milliseconds(), clock.Padded(v.withoutCeiling, f.drift).Milliseconds()
+	v.longestMs = clock.Padded(v.ceiling, f.drift).Milliseconds()
 	return v
 }
 

@@ -60,6 +60,21 @@ func TestNothingIsTakenBackLate(t *testing.T) {
 	}
 }
 
+// Nobody locks again with a token that was made here: its release is executed however late it comes.
+func TestReleaseOfAMadeTokenMayBeLate(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		held := p.lock(one("r", 10*time.Second))
+		time.Sleep(100 * ms)
+		late := 2 * p.opts.MasterTimeout
+		p.delay(late, 0, 0, 1, 2)
+		c := p.startUnlock(held.Token, "r")
+		time.Sleep(late + ms)
+		s.wantSet("r", "00000")
+		p.finish(c)
+	})
+}
+
 // How far a master's clock is ahead is taken from answers that came soon: others would have it execute what is late.
 func TestSlowAnswersSayNothingOfAClock(t *testing.T) {
 	inVirtualTime(t, 3, func(s *stage) {

@@ -143,6 +143,30 @@ func TestCostOfACommit(t *testing.T) {
 	}
 }
 
+// What a round costs a master goes by its verb, where the keys alone do not tell it.
+func TestCostByVerb(t *testing.T) {
+	inVirtualTime(t, 3, func(s *stage) {
+		p := s.open()
+		long := strings.Repeat("v", 10*costBytes)
+		for what, tt := range map[string]struct {
+			r    *round
+			want uint16
+		}{
+			"a LOCK":   {&round{verb: verbSet, keys: []string{"r"}, token: "T"}, 1},
+			"a slot":   {&round{verb: verbSlot, keys: []string{"r"}, token: "T", slots: MaxSlots}, 1 + MaxSlots/4},
+			"a commit": {commitRound(verbCommitReplace, []Change{rotate("r", long, long, time.Second)}, time.Now(), p.drift, 3), 1 + 3*10},
+		} {
+			d := deferred{now: time.Now()}
+			p.mu.Lock()
+			p.rounds.launch(tt.r, 0, &d)
+			p.mu.Unlock()
+			if tt.r.cost != tt.want {
+				s.Errorf("%s costs %d, want %d", what, tt.r.cost, tt.want)
+			}
+		}
+	})
+}
+
 // A master that tells late that it has released nothing, because it has lost one of the keys, is cleared of the others, also where nobody knows whether the release
 // was done.
 func TestLateAnswerToAReleaseOfSeveral(t *testing.T) {

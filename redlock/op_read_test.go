@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"redlockd/redlock/clock"
+	"redlockd/redlock/conn"
 	"redlockd/redlock/member/coordinator"
 )
 
@@ -29,6 +30,16 @@ func TestTTLOfAStateIsSureOrEnding(t *testing.T) {
 		s, is := mergeStates([]*answer{a}, 0, 1, 0, tt.elapsed, d)
 		if is != mergeDone || !s.Found || s.TTL != tt.ttl || s.Ending != tt.ending {
 			t.Errorf("%v left, %v elapsed: got TTL %v ending %v, want %v ending %v", tt.left, tt.elapsed, s.TTL, s.Ending, tt.ttl, tt.ending)
+		}
+	}
+}
+
+// A key may end between the two commands of a script that tell its type and its TTL: it is gone, as the latter says.
+func TestKeyThatEndsWhileItIsRead(t *testing.T) {
+	for pttl, want := range map[int64]bool{-2: false, -1: true, 0: true, 5: true} {
+		a := answer{kind: "string", value: "v"}
+		if a.lives(conn.Reply{Kind: ':', N: pttl}); a.found != want || a.ttl != time.Duration(pttl)*ms {
+			t.Errorf("a string with a PTTL of %d: got %+v, want it found: %v", pttl, a, want)
 		}
 	}
 }

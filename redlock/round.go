@@ -104,11 +104,10 @@ type answer struct {
 	kind      string   // where a script tells it: the type of the key, "none" where it is absent
 }
 
-// lives takes in what PTTL says of a key whose kind is known. A key can end between two commands of a
-// script in no Redis, but in a copy of one.
+// lives takes in what PTTL says of a key, in the same script as its kind and its value. It decides whether
+// the key is there: a key can end between two commands of a script in no Redis, but in a copy of one.
 func (a *answer) lives(pttl conn.Reply) {
-	a.ttl = time.Duration(pttl.N) * time.Millisecond
-	a.found = a.kind != "none" && pttl.N != -2
+	a.ttl, a.found = time.Duration(pttl.N)*time.Millisecond, pttl.N != -2
 }
 
 // setKeys says what the round is about. It keeps none of the caller's memory, for the round
@@ -150,11 +149,11 @@ func (rs *rounds) launch(r *round, targets quorum.Mask, d *deferred) {
 	// It may have waited here while the ceiling was lowered.
 	switch {
 	case r.verb <= verbExtend:
-		if r.ttlMs > v.withoutCeilingMs && r.op != nil {
+		if r.op != nil {
 			rs.ceiling.use(r.op.ttl+r.op.delay(), v, d.now)
 		}
 		r.ttlMs = min(r.ttlMs, v.longestMs) //mutant:a-lock-outlives-max_ttl
-	case r.commit != nil && r.commit.longest > v.withoutCeiling:
+	case r.commit != nil:
 		rs.ceiling.use(r.commit.longest, v, d.now)
 		if r.commit.longest > v.ceiling {
 			targets = 0

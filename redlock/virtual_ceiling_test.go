@@ -15,6 +15,7 @@ import (
 
 	"redlockd/redlock/lua"
 	"redlockd/redlock/member/coordinator"
+	"redlockd/redlock/quorum"
 	"redlockd/redlock/redisproc"
 )
 
@@ -426,5 +427,51 @@ func TestWhatMayRunIsNotForgotten(t *testing.T) {
 		stop.Store(true)
 		flips.Wait()
 		p.fleet.recheck()
+	})
+}
+
+// Whatever is asked for that may run under this ceiling alone, with its delay, is noted: the ceiling stays for it. What was launched under a higher
+// ceiling than there is now is cut, or sent to nobody.
+func TestWhatNeedsTheCeilingIsNoted(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open(low)
+		held := p.lock(one("r", long))
+		needs := func(what string, c *call, want bool) {
+			s.Helper()
+			wantHeld(s, what, c)
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			if _, got := p.ceiling.used[30*time.Second]; got != want {
+				s.Errorf("%s: it needs the ceiling: %v, want %v", what, got, want)
+			}
+			clear(p.ceiling.used)
+		}
+		needs("LOCK", held, true)
+		needs("LOCK of as much as runs under the step below", p.lock(one("short", 2*time.Second)), false)
+		delayed := &call{Op: Op{Terms: &Terms{Delay: time.Second}}, began: time.Now()}
+		p.StartLock(&delayed.Op, one("delayed", 1500*ms), delayed)
+		needs("LOCK with a delay", p.finish(delayed), true)
+		s.do(0, "DEL", "r") // which is filled again, for nobody
+		needs("EXTEND", p.extend(held.Token, long, "r"), true)
+		s.wantOn("r", held.Token, "11111")
+		needs("a commit of all that may run", p.commit(setNX("set", "v", 30*time.Second)), true)
+		needs("a commit of as much as runs under the step below", p.commit(setNX("other", "v", 2*time.Second)), false)
+		needs("a commit that deletes", p.commit(compareAndDelete("set", "v")), false)
+
+		d := deferred{now: time.Now()}
+		p.mu.Lock()
+		p.rounds.launch(commitRound(verbCommitSet, []Change{setNX("late", "v", 31*time.Second)}, d.now, p.drift, 5), quorum.All, &d)
+		p.mu.Unlock()
+		if len(d.abstentions) != 1 || d.abstentions[0].masters != 1<<5-1 {
+			s.Errorf("a commit above the ceiling: got %+v, want all masters to abstain", d.abstentions)
+		}
+		view := *p.fleet.view.Load()
+		view.ceiling = 10 * time.Second
+		for delay, want := range map[time.Duration]time.Duration{0: 10 * time.Second, time.Second: 9 * time.Second} {
+			r := &round{op: &Op{ttl: long, Terms: &Terms{Delay: delay}}, view: &view, start: d.now}
+			if _, got := p.validityOf(r, &d); got != want {
+				s.Errorf("a LOCK of %v that a ceiling of 10s has cut, with a delay of %v: valid for %v, want %v", long, delay, got, want)
+			}
+		}
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"redlockd/redlock/member/coordinator"
 	"redlockd/redlock/quorum"
 )
 
@@ -640,5 +641,37 @@ func TestLateVoteIsNotCountedAgain(t *testing.T) {
 		p.allUp()
 		time.Sleep(time.Second) // the releases that came behind the quorum
 		s.wantNoLocks()
+	})
+}
+
+// Who has not voted yet is said to be under way only if it can still answer.
+func TestPendingMasterThatIsDown(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		s.masters[4].Crash(true)
+		s.until("down", func() bool { return p.states() == "uuuud" })
+		v := p.fleet.view.Load()
+		if e := v.noQuorumError(time.Now(), v.Gaps, v.Quorum(), 0); e.Pending != 4 || len(e.Out) != 1 || e.Out[0].Addr != "m5" {
+			s.Errorf("nobody has voted, and m5 is down: got %+v, want 4 to be waited for, and m5 out", e)
+		}
+	})
+}
+
+// A place that nobody has any more is no master whose vote is waited for.
+func TestVotesBesideAGap(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open(maxTTL(time.Second))
+		for range 2 {
+			seats := p.Membership().Seats
+			p.change(coordinator.Change{Remove: seats[1].Name})
+			s.until("it is removed", func() bool { return p.fleet.view.Load().Count < len(seats) })
+		}
+		p.allUp()
+		s.freeze(4)
+		time.Sleep(600 * ms) // it is known, so it is not waited for
+		held := p.lock(one("r", time.Second))
+		held.want(s, "LOCK, which two of three grant", "held", 0)
+		p.extend(held.Token, time.Second, "r").want(s, "EXTEND", "held", 0)
+		p.unlock(held.Token, "r").want(s, "UNLOCK", "held", 0)
 	})
 }
