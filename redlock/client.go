@@ -89,7 +89,7 @@ func newClient(opts Options) *Client {
 	c.leases.remember = 2 * opts.ConnectTimeout
 	c.holds = holds{client: c, own: &c.own, bounds: &c.bounds, logger: opts.Logger, log: newLogLimiter()}
 	c.waiting = newWaiting(c)
-	c.settling.client = c
+	c.settling = settling{client: c, rounds: make(map[*round]*unsettled), found: make(map[string]found)}
 	c.audits = audits{client: c, log: newLogLimiter()}
 	c.messages.init(&c.fleet, &c.mu)
 	return c

@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"maps"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -177,10 +178,10 @@ type unsettled struct {
 	expiresAt time.Time     // what goes has ended by then
 }
 
-// found is a change that this client finds begun: from and to are the values on masters.
+// found is a change that this client finds begun: the value that it sets, which tells what it was made of.
 type found struct {
-	from, to string
-	since    time.Time
+	to    string
+	since time.Time
 }
 
 // settling is what this client has to settle. Client.mu guards it.
@@ -271,18 +272,11 @@ func (s *settling) takeBackLocked(r *round, silent quorum.Mask, d *deferred) {
 func (s *settling) again(d *deferred) {
 	c := s.client
 	c.mu.Lock()
-	if len(s.all) > 0 {
-		masters := c.fleet.view.Load().Masters
-		s.all = slices.DeleteFunc(s.all, func(u *unsettled) bool {
-			return u.asking == 0 && (u.open&masters == 0 || d.now.After(u.expiresAt))
-		})
-		if len(s.all) == 0 {
-			s.all = nil
-		}
-		for _, u := range s.all {
-			if u.asking == 0 && d.now.After(u.next) {
-				s.askLocked(u, d)
-			}
+	masters := c.fleet.view.Load().Masters
+	s.all = slices.DeleteFunc(s.all, func(u *unsettled) bool { return u.open&masters == 0 || d.now.After(u.expiresAt) })
+	for _, u := range s.all {
+		if u.asking == 0 && d.now.After(u.next) {
+			s.askLocked(u, d)
 		}
 	}
 	c.mu.Unlock()
@@ -307,16 +301,8 @@ func (s *settling) askLocked(u *unsettled, d *deferred) {
 	}
 	r := &round{verb: verbSettleRead, start: d.now}
 	r.setKeys(u.keys...)
-	s.asked(r, u)
-	s.client.rounds.launch(r, quorum.All, d)
-}
-
-// asked notes whose round it is.
-func (s *settling) asked(r *round, u *unsettled) {
-	if s.rounds == nil {
-		s.rounds = make(map[*round]*unsettled)
-	}
 	s.rounds[r] = u
+	s.client.rounds.launch(r, quorum.All, d)
 }
 
 // launch makes changes for nobody. u: it is settled by that; nil: another client's change is.
@@ -325,9 +311,7 @@ func (s *settling) launch(u *unsettled, changes []Change, targets quorum.Mask, d
 	for i := range changes {
 		r.keys = append(r.keys, changes[i].Resource)
 	}
-	if u != nil {
-		s.asked(r, u)
-	}
+	s.rounds[r] = u
 	s.client.rounds.launch(r, targets, d)
 }
 
@@ -348,7 +332,7 @@ func settleDecided(c *Client, r *round, _ quorum.Outcome, v quorum.Votes, _ *def
 		u.count(v, r.view.Places)
 	}
 	var tell LateCompleter
-	if u != nil && u.forward && u.made && u.answered.Count() >= r.view.Quorum() {
+	if u != nil && u.made && u.answered.Count() >= r.view.Quorum() {
 		tell, u.to = u.to, nil
 	}
 	c.mu.Unlock()
@@ -382,7 +366,7 @@ func settleRead(c *Client, r *round, _ quorum.Outcome, v quorum.Votes, d *deferr
 		case holders&u.open != 0:
 			back := []Change{{Resource: ch.Resource, Was: WasValue, Value: ch.NewValue, Do: Delete}}
 			if ch.rotates() {
-				back[0].Do, back[0].NewValue, back[0].Longer, back[0].TTL = Set, ch.Value, true, time.Millisecond
+				back[0].Do, back[0].NewValue, back[0].Longer = Set, ch.Value, true
 			}
 			cleared &^= holders
 			u.asking++
@@ -402,31 +386,31 @@ func (s *settling) helpLocked(r *round, key int, v quorum.Votes, d *deferred) {
 		if v.Of(i) != quorum.Granted {
 			continue
 		}
-		if a := &r.answers[i].keys[key]; a.found && isVersion(a.value) && a.ttl > 0 {
+		if a := &r.answers[i].keys[key]; isVersion(a.value) {
 			on[a.value] = on[a.value].With(i)
 			ttl[a.value] = max(ttl[a.value], a.ttl)
 		}
 	}
 	var from, to string
-	for next := range on {
+	for _, next := range slices.Sorted(maps.Keys(on)) { // in order: all clients make the same of two
 		for before := range on {
 			if !follows(next, before) { //mutant:made-in-the-place-of-any-value
 				continue
 			}
-			if n, most := on[next].Count(), on[to].Count(); n > most || n == most && next < to {
+			if on[next].Count() > on[to].Count() {
 				from, to = before, next
 			}
 		}
 	}
-	before, known := s.found[resource]
+	before := s.found[resource]
 	switch {
 	case to == "":
 		delete(s.found, resource)
-	case !known || before.from != from || before.to != to:
-		if s.found == nil || len(s.found) >= foundMax {
-			s.found = make(map[string]found)
+	case before.to != to:
+		if len(s.found) >= foundMax {
+			clear(s.found)
 		}
-		s.found[resource] = found{from, to, d.now}
+		s.found[resource] = found{to, d.now}
 	case d.now.Sub(before.since) >= helpAfter*s.client.opts.MasterTimeout:
 		delete(s.found, resource)
 		help := []Change{{Resource: resource, Was: WasValue, Value: from, Do: Set, NewValue: to, Longer: true, TTL: ttl[to]}}
