@@ -12,7 +12,7 @@ import (
 // knowledge, not truth: the masters alone decide who holds what. Client.mu guards it.
 type leases struct {
 	entries map[string]*entry
-	// inflight are rounds that are not decided, by the key that they are to leave with a token that
+	// inflight are rounds that are not decided, by each key that they are to leave with a token that
 	// somebody knows already: attempts under callers' tokens, extensions, and commits of what lives
 	// on. An UNLOCK of the token can be launched behind them.
 	inflight map[string][]*round
@@ -154,29 +154,31 @@ func (s *leases) birth(resources []string, token string) (born time.Time, known 
 	return born, false
 }
 
-// beginInflight records a round as in flight, until endInflight.
-func (s *leases) beginInflight(r *round, key string) {
-	list := s.inflight[key]
-	r.inflightIndex = int32(len(list))
-	s.inflight[key] = append(list, r)
+// beginInflight records a round as in flight under these keys, until endInflight.
+func (s *leases) beginInflight(r *round, keys ...string) {
+	for _, key := range keys {
+		list := s.inflight[key]
+		r.inflightIndex = int32(len(list))
+		s.inflight[key] = append(list, r)
+	}
 }
 
-// endInflight takes a round that is decided out of the list of its key. Every beginInflight must be
-// followed by one, or the list grows.
-func (s *leases) endInflight(r *round, key string) {
-	list := s.inflight[key]
-	i, last := int(r.inflightIndex), len(list)-1
-	if i > last || list[i] != r { // it is in flight for several keys, and the index is that under another one
-		i = slices.Index(list, r)
-	}
-	if moved := list[last]; moved != r {
-		moved.inflightIndex, list[i] = int32(i), moved
-	}
-	list[last] = nil
-	if last == 0 {
-		delete(s.inflight, key)
-	} else {
-		s.inflight[key] = list[:last]
+// endInflight takes a round that is decided out of the lists of its keys. Every beginInflight must be
+// followed by one, or the lists grow.
+func (s *leases) endInflight(r *round, keys ...string) {
+	for _, key := range keys {
+		list := s.inflight[key]
+		i, last := int(r.inflightIndex), len(list)-1
+		if i > last || list[i] != r { // the index is that under another of its keys
+			i = slices.Index(list, r)
+		}
+		list[last].inflightIndex, list[i] = int32(i), list[last]
+		list[last] = nil
+		if last == 0 {
+			delete(s.inflight, key)
+		} else {
+			s.inflight[key] = list[:last]
+		}
 	}
 }
 

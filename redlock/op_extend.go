@@ -34,7 +34,7 @@ func (c *Client) beginExtendLocked(op *Op, d *deferred) {
 			return
 		}
 	}
-	c.leases.beginInflight(r, r.keys[0])
+	c.leases.beginInflight(r, r.keys...)
 	c.rounds.launch(r, quorum.All, d)
 }
 
@@ -47,7 +47,7 @@ func (c *Client) extensionDecided(r *round, o quorum.Outcome, _ quorum.Votes, d 
 	// Also those behind the deciding one, for which refillLate has found no lease yet.
 	v := quorum.Votes(r.votes.Load())
 	op := r.op
-	defer c.leases.endInflight(r, r.keys[0])
+	defer c.leases.endInflight(r, r.keys...)
 	if o == quorum.Yes && len(c.forced.all) > 0 && c.forced.ended(r, d.now) { //mutant:an-extension-outlives-the-force
 		o = quorum.No
 	}

@@ -69,8 +69,8 @@ func (plainLock) heldBy(all *leases, op *Op, now time.Time) *lease {
 }
 
 func (plainLock) asks(*waitQueue) bool                                  { return false }
-func (plainLock) beginInflight(all *leases, r *round)                   { all.beginInflight(r, r.keys[0]) }
-func (plainLock) endInflight(all *leases, r *round)                     { all.endInflight(r, r.keys[0]) }
+func (plainLock) beginInflight(all *leases, r *round)                   { all.beginInflight(r, r.keys...) }
+func (plainLock) endInflight(all *leases, r *round)                     { all.endInflight(r, r.keys...) }
 func (plainLock) granted(*Client, *Op, *lease, *deferred) (slot string) { return "" }
 func (plainLock) givenBack(*Client, *round, *deferred)                  {}
 func (plainLock) denied(_ *round, tooLow bool, _ quorum.Outcome, _ quorum.Votes, err error) (bool, error) {

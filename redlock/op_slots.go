@@ -190,13 +190,11 @@ func (op *Op) lookFirst() bool {
 // beginInflight records the round under the queue, too: an UNLOCK of the token in any slot must find
 // it.
 func (s *slotSearch) beginInflight(all *leases, r *round) {
-	all.beginInflight(r, r.keys[0])
-	all.beginInflight(r, s.queue)
+	all.beginInflight(r, r.keys[0], s.queue)
 }
 
 func (s *slotSearch) endInflight(all *leases, r *round) {
-	all.endInflight(r, r.keys[0])
-	all.endInflight(r, s.queue)
+	all.endInflight(r, r.keys[0], s.queue)
 }
 
 // slotReleased is for an UNLOCK: rounds of the token that are under way for another slot must not ask

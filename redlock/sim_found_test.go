@@ -208,6 +208,24 @@ func TestLockAgainBehindUnlockOfADeniedLock(t *testing.T) {
 	})
 }
 
+// And with a LOCK of several of which the resource is the last, which is still under way when the first is found to be denied.
+func TestLockOfSeveralBehindUnlockOfADeniedLock(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		s.doOn([]int{1, 2, 3, 4}, "SET", "r", "X", "PX", 30_000)
+		p.delay(0, 20*ms, 2, 3, 4)
+		first := p.begin(one("r", 10*time.Second).as("T"))
+		p.startUnlock("T", "r")
+		synctest.Wait()
+		s.doOn([]int{1, 2, 3, 4}, "DEL", "r")
+		second := p.begin(several(10*time.Second, "q", "r").as("T"))
+		p.finish(first).want(s, "LOCK", "no", 20*ms)
+		p.finish(second).want(s, "LOCK of several", "held", second.took)
+		time.Sleep(20 * ms)
+		s.wantOn("r", "T", "11111")
+	})
+}
+
 // A LOCK repeated with its token, which a quorum holds, while one of the masters that hold it is silent: what the others say does not make
 // the lock another's.
 func TestRepetitionIsNotDeniedByAMinority(t *testing.T) {
@@ -524,23 +542,25 @@ func TestIdleMasterIsAdmittedAfterAStep(t *testing.T) {
 	})
 }
 
-// EXTEND finds a hole, and UNLOCK comes right behind it: the hole must not be filled any more.
+// EXTEND finds a hole, and UNLOCK comes right behind it: the hole must not be filled any more. So it is with an UNLOCK of any one of several
+// resources that are extended together.
 func TestExtendDoesNotRefillWhatIsReleased(t *testing.T) {
-	inVirtualTime(t, 5, func(s *stage) {
-		p := s.open()
-		held := p.lock(one("r", 10*time.Second))
-		s.do(4, "DEL", "r")
-		p.delay(ms, ms, 0, 1, 2, 3, 4)
-		p.startExtend(held.Token, 10*time.Second, "r")
-		synctest.Wait()
-		released := p.startUnlock(held.Token, "r")
-		p.finish(released).want(s, "UNLOCK", "held", 4*ms)
-		time.Sleep(20 * ms)
-		s.wantNoLocks()
-		if n := p.Stats().Leases; n != 0 {
-			s.Errorf("leases: got %d, want 0", n)
-		}
-	})
+	for released, resources := range map[string][]string{"r": {"r"}, "the first": {"the first", "the other"}, "the last": {"another", "the last"}} {
+		inVirtualTime(t, 5, func(s *stage) {
+			p := s.open()
+			held := p.lock(several(10*time.Second, resources...))
+			s.do(4, "DEL", resources[0], resources[len(resources)-1])
+			p.delay(ms, ms, 0, 1, 2, 3, 4)
+			p.startExtend(held.Token, 10*time.Second, resources...)
+			synctest.Wait()
+			p.finish(p.startUnlock(held.Token, released)).want(s, "UNLOCK of "+released, "held", 4*ms)
+			time.Sleep(20 * ms)
+			s.wantOn(released, held.Token, "00000")
+			if n := p.Stats().Leases; n != 0 {
+				s.Errorf("%s: leases: got %d, want 0", released, n)
+			}
+		})
+	}
 }
 
 // While a quarantine is over and the fences are still being relearned, nobody is told of a time that is negative.
