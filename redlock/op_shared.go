@@ -141,7 +141,6 @@ func (ws *waiting) readersFollowLocked(q *waitQueue, d *deferred) {
 		return
 	}
 	for w := q.head.next; w != nil && w.op.isReader() && w.attempt == nil; w = w.next { //mutant:readers-pass-a-writer
-		w.endPause()
 		ws.attemptLocked(w.op, d)
 	}
 }

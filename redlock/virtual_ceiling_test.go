@@ -475,3 +475,16 @@ func TestWhatNeedsTheCeilingIsNoted(t *testing.T) {
 		}
 	})
 }
+
+// A LOCK of a slot that is repeated does not wait behind those who wait for its slot, also where its TTL needs a higher ceiling.
+func TestRepeatedLockOfASlotAtTheCeiling(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p, other := s.open(low), s.open(low)
+		mine := p.lock(one("jobs", 2*time.Second).of(1).as("mine"))
+		waiter := other.begin(one("jobs", time.Second).of(1).waits(time.Minute))
+		again := other.lock(one("jobs", long).of(1).as("mine").waits(time.Minute))
+		if !again.Held || again.Slot != mine.Slot || again.took > time.Second || waiter.done.Load() {
+			s.Errorf("LOCK again beside a waiter: got %+v after %v, and the waiter is done: %v; want %s at once", again.Result, again.took, waiter.done.Load(), mine.Slot)
+		}
+	})
+}

@@ -18,9 +18,11 @@ import (
 // hand-over or a window comes while an attempt is. Without a quorum, the head waits for one
 // (wait_quorum.go).
 
-// attemptLocked has the head of a queue ask the masters, or wait for a quorum of them.
+// attemptLocked ends the pause of a waiter, usually the head of a queue, and has it ask the masters, or
+// wait for a quorum of them.
 func (ws *waiting) attemptLocked(op *Op, d *deferred) {
 	w := op.waiter
+	w.endPause()
 	switch {
 	case w.lastErr != nil && ws.waitForQuorumLocked(op):
 	case w.reservation.token != "" && w.reservation.held < len(w.keys):
@@ -30,12 +32,13 @@ func (ws *waiting) attemptLocked(op *Op, d *deferred) {
 	}
 }
 
-// raisedLocked goes on with a LOCK whose ceiling was raised.
+// raisedLocked goes on with a LOCK whose ceiling was raised. One that only looks for the slot that it may
+// hold need not be the head.
 func (ws *waiting) raisedLocked(op *Op, d *deferred) {
 	switch w := op.waiter; {
 	case w == nil:
 		ws.client.launchAttemptLocked(op, d)
-	case !w.answered && w.attempt == nil && w.isHead():
+	case !w.answered && w.attempt == nil && (w.isHead() || op.lookFirst()):
 		ws.attemptLocked(op, d)
 	}
 }
@@ -58,7 +61,7 @@ func (ws *waiting) pauseLocked(op *Op, delay time.Duration) {
 	timer = time.AfterFunc(delay, func() {
 		d := ws.client.enter()
 		defer ws.client.leave(d)
-		if w.retry != timer || w.answered || w.attempt != nil {
+		if w.retry != timer { // the pause was ended
 			return
 		}
 		w.retry = nil
@@ -91,7 +94,7 @@ func (ws *waiting) deniedLocked(op *Op, err error, d *deferred) {
 	}
 	w.attempt, w.lastErr, op.stale = nil, err, 0 //mutant:the-first-attempt-decides
 	from := w.entry
-	if !w.last && err == nil && !reserving && len(w.keys) > 1 {
+	if !w.last && err == nil && !reserving && w.keys != nil {
 		ws.moveToDenierLocked(op, r, d)
 	}
 	queue := &w.entry.queue

@@ -105,7 +105,6 @@ func (ws *waiting) handOverLocked(resource string, d *deferred) {
 	}
 	f.windowOpen = false
 	ws.client.stats.Handovers++ //mutant:hand-over-not-in-the-same-batch
-	w.endPause()
 	ws.attemptLocked(w.op, d)
 }
 

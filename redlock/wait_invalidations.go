@@ -356,7 +356,6 @@ func (ws *waiting) wakeHeadLocked(op *Op, d *deferred) {
 	case w.attempt != nil:
 		w.again = true
 	case w.retry != nil:
-		w.endPause()
 		ws.attemptLocked(op, d)
 	}
 }

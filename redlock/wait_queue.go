@@ -196,9 +196,7 @@ func (ws *waiting) leaveQueueLocked(op *Op, d *deferred) {
 	w.answered = true
 	ws.countWaiter(op, -1)
 	w.deadline.Stop()
-	if w.retry != nil {
-		w.endPause()
-	}
+	w.endPause()
 	e := w.entry
 	e.queue.remove(w)
 	if w.reservation.token != "" { //mutant:a-reservation-outlives-the-wait

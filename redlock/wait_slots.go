@@ -109,7 +109,6 @@ func (ws *waiting) slotWindowEnded(resource string) {
 
 // askForSlotLocked has a waiter ask for a slot.
 func (ws *waiting) askForSlotLocked(w *waiter, slot int, d *deferred) {
-	w.endPause()
 	w.attempt = nil
 	s := w.slots()
 	s.next = slot + 1 //mutant:the-wrong-slot-is-handed-over
@@ -130,7 +129,6 @@ func (s *slotSearch) newHead(c *Client, head *waiter, d *deferred) {
 	q := &head.entry.queue
 	if !q.denied {
 		if w := q.nextFor(0); w != nil {
-			w.endPause()
 			w.attempt = nil
 			c.waiting.attemptLocked(w.op, d)
 		}
