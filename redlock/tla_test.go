@@ -619,20 +619,23 @@ func TestWakeModel(t *testing.T) {
 func TestTurnsModel(t *testing.T) {
 	served := []string{"Served"}
 	checkTLA(t, tlaModel{
-		module: "Turns", values: "a b c f g", symmetry: "Perms",
-		constants: set("Near", "{a, b}", "Far", "{f}", "HandoverTime", "2", "OutrunMax", "3", "YieldLife", "3", "Bound", "13"),
+		module: "Turns", values: "a b c d f g", symmetry: "Perms",
+		constants: set("Near", "{a, b, c}", "Far", "{f}", "HandoverTime", "2", "OutrunMax", "3", "YieldLife", "3", "Bound", "16"),
 	}, []tlaRun{
-		{name: "two are near, one is far", holds: served},
-		{name: "three are near", constants: set("Near", "{a, b, c}", "Far", "{}"), holds: served},
+		{name: "three are near, one is far", holds: served},
+		{name: "two are near, one is far", constants: set("Near", "{a, b}", "Bound", "13"), holds: served},
+		{name: "three are near", constants: set("Far", "{}", "Bound", "13"), holds: served},
+		{name: "four are near", constants: set("Near", "{a, b, c, d}", "Far", "{}"), holds: served},
 		{name: "one is near, two are far", constants: set("Near", "{a}", "Far", "{f, g}"), holds: served},
+		{name: "two are near, two are far", constants: set("Near", "{a, b}", "Far", "{f, g}"), holds: served},
+		{name: "four are near, one is far", constants: set("Near", "{a, b, c, d}", "Bound", "19"), holds: served},
 		{name: "hand-overs without end", mutant: "MNoWindow", violated: "Served"},
 		{name: "windows that nobody is told of", mutant: "MNotTold", violated: "Served"},
 		{name: "hand-overs are forgotten when nobody waits", mutant: "MForgets", violated: "Served"},
 		{name: "who is kept waiting says nothing", mutant: "MSilent", violated: "Served"},
 		{name: "nobody leaves it a window", mutant: "MNoYield", violated: "Served"},
-
-		// What is taken for granted.
-		{name: "three want it all the time, not more", constants: set("Near", "{a, b, c}", "Bound", "60"), violated: "Served"},
+		{name: "whom a window is left to is forgotten when nobody waits", mutant: "MForgetsWho", constants: set("Bound", "60"), violated: "Served"},
+		{name: "a window is left to who has said so last", mutant: "MLast", constants: set("Bound", "60"), violated: "Served"},
 	})
 }
 

@@ -182,7 +182,7 @@ func (ws *waiting) pauseAfter(w *waiter, v *view, absent bool, free time.Duratio
 		if absent {
 			return ws.windowLength() + queue.fairness.yields(time.Now())
 		}
-		queue.fairness.windowOpen = false
+		queue.fairness.closeWindow()
 	}
 	if absent {
 		w.splits++

@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -21,20 +22,24 @@ import (
 //   - The window ends when another client takes the resource and releases it, which invalidates the
 //     key, or after windowLength.
 //   - Who wins a window is decided on the masters, where a client that is farther away than two others
-//     comes too late each time. A head that others have kept waiting for outrunMax says so, and how far
-//     away it is (missedPrefix). The others leave it the next window, which is longer by that distance.
+//     comes too late each time. A head that others have kept waiting for outrunMax says so, for how long
+//     that is, and how far away it is (missedPrefix). The others leave the next window, which is longer by
+//     that distance, to the one that waits for longest, however many clients there are.
 
 // fairness is what the queue of a resource knows of other clients that want it.
 type fairness struct {
 	// since is when the hand-overs here began that follow each other, on clock.Own. If outrun, it is since
-	// when others keep the head here waiting, or when it has said so last. 0: neither.
+	// when others keep the head here waiting. 0: neither.
 	since time.Duration
+	// said is when a head here has said so last, or began to be kept waiting.
+	said time.Duration
 	// futileWakeups counts the wake-ups by invalidations in a row after which the head was denied.
 	futileWakeups int32
 	// yield is what a client has said last that others keep waiting; nil: none has.
 	yield  *yield
 	outrun bool
-	// windowOpen: the resource is left to others, and nothing tells yet whether they took it.
+	// windowOpen: the resource is left to others, as the window of this client or of one that leaves it to
+	// yield, and nothing tells yet whether they took it.
 	windowOpen bool
 	// windowAnnouncedBy are the masters that have passed on another client's window since the head's last
 	// attempt.
@@ -44,8 +49,9 @@ type fairness struct {
 // yield is what a client has said that others keep waiting: the next window is left to it.
 type yield struct {
 	id        string        // by which the copies of the message are known
+	since     time.Duration // when it began to wait, on clock.Own
 	roundTrip time.Duration // to its farthest master
-	until     time.Time     // its window must come by then; zero: it has come, or the client is this one
+	until     time.Time     // its window must come by then; zero: it was left one
 }
 
 const (
@@ -54,7 +60,8 @@ const (
 	windowMin = 5 * time.Millisecond
 	// outrunMax is for how long others keep a head waiting before it says so, in times of HandoverTime.
 	outrunMax = 3
-	// missedPrefix begins the text that does so on windowsChannel; an id, a round trip in microseconds and
+	// missedPrefix begins the text that does so on windowsChannel. The id of the client and that of the
+	// text, with the milliseconds that it was kept waiting behind a colon, a round trip in microseconds and
 	// the resource follow, with blanks between them. No resource begins so, and so proxies of versions
 	// before ignore it.
 	missedPrefix = ReservedPrefix + "missed:"
@@ -103,7 +110,7 @@ func (ws *waiting) handOverLocked(resource string, d *deferred) {
 		ws.observeLocked(w.op, d) //mutant:no-invalidations-in-a-window
 		return
 	}
-	f.windowOpen = false
+	f.closeWindow()
 	ws.client.stats.Handovers++ //mutant:hand-over-not-in-the-same-batch
 	ws.attemptLocked(w.op, d)
 }
@@ -121,21 +128,36 @@ func (f *fairness) leave(now, most time.Duration) bool {
 	return false
 }
 
+// closeWindow is for a resource that is not left to others any more: whom the window was left to has had
+// it.
+func (f *fairness) closeWindow() {
+	if f.windowOpen && f.yield != nil {
+		f.yield.until = time.Time{} //mutant:windows-are-left-to-one-again-and-again
+	}
+	f.windowOpen = false
+}
+
+// nobodyWaits keeps what is known of turns. Who has the resource here often asks for it again at once.
+func (f *fairness) nobodyWaits() {
+	f.closeWindow() //mutant:hand-overs-are-forgotten-when-nobody-waits //mutant:who-waits-is-forgotten-when-nobody-waits
+	f.futileWakeups, f.windowAnnouncedBy = 0, 0
+}
+
 // outrunLocked is for a head that was denied the resource of its queue. If others have it, and keep it
 // for long, it says so. A queue of slots says nothing: which slots are here, and whether others have
 // them, is not known.
 func (ws *waiting) outrunLocked(w *waiter, d *deferred) {
 	e, f := w.entry, &w.entry.queue.fairness
-	f.windowOpen = false
+	f.closeWindow()
 	if e.lease != nil || w.slots() != nil { // the holder is here, or may be
 		return
 	}
 	switch now := ws.own.At(d.now); {
 	case !f.outrun:
-		f.since, f.outrun = now, true
-	case now-f.since >= outrunMax*ws.bounds.limits.Load().handoverTime: //mutant:a-client-that-is-outrun-says-nothing
-		f.since, f.yield = now, &yield{id: member.Nonce()} // its copies come back
-		ws.rounds.publish(windowsChannel, missedPrefix+f.yield.id+" "+strconv.FormatInt(ws.fleet.farthest().Microseconds(), 10)+" "+e.resource, d)
+		f.since, f.said, f.outrun = now, now, true
+	case now-f.said >= outrunMax*ws.bounds.limits.Load().handoverTime: //mutant:a-client-that-is-outrun-says-nothing
+		f.said = now
+		ws.rounds.publish(windowsChannel, fmt.Sprintf("%s%s%s:%d %d %s", missedPrefix, ws.fleet.id, member.Nonce(), (now-f.since).Milliseconds(), ws.fleet.farthest().Microseconds(), e.resource), d)
 	}
 }
 
@@ -186,9 +208,11 @@ func (ws *waiting) windowAnnounced(master int, text []byte) {
 	f.windowAnnouncedBy = 0
 	head := e.queue.head
 	if slot < 0 {
-		if more := f.yields(d.now); more > 0 && head.retry != nil && head.attempt == nil {
-			f.yield.until = time.Time{}
-			ws.pauseLocked(head.op, ws.windowLength()+more)
+		if more := f.yields(d.now); more > 0 {
+			f.windowOpen = true
+			if head.retry != nil && head.attempt == nil {
+				ws.pauseLocked(head.op, ws.windowLength()+more)
+			}
 			return
 		}
 	}
@@ -196,18 +220,29 @@ func (ws *waiting) windowAnnounced(master int, text []byte) {
 	ws.wakeHeadLocked(head.op, d)
 }
 
-// yieldLocked has the next window of a resource left to another client.
+// yieldLocked has the next window of a resource left to another client. If several say that they wait, it
+// is the one that waits for longest, and none if the head here waits for as long: who leaves a window to
+// each that has said so last may be passed over for ever (Turns.tla).
 func (ws *waiting) yieldLocked(text string, d *deferred) {
 	id, rest, _ := strings.Cut(text, " ")
 	micros, resource, _ := strings.Cut(rest, " ")
 	distance, err := strconv.ParseInt(micros, 10, 32)
 	e := ws.leases.entries[resource]
-	if err != nil || distance < 0 || e == nil || e.queue.head == nil {
+	if err != nil || distance < 0 || e == nil {
 		return
 	}
-	f := &e.queue.fairness
-	if f.yield != nil && f.yield.id == id { //mutant:each-copy-has-a-window-left
-		return
+	handoverTime := ws.bounds.limits.Load().handoverTime
+	waited := outrunMax * handoverTime // versions before do not say for how long
+	if _, text, ok := strings.Cut(id, ":"); ok {
+		ms, _ := strconv.ParseUint(text, 10, 32)
+		waited = time.Duration(ms) * time.Millisecond
 	}
-	f.yield = &yield{id, min(time.Duration(distance)*time.Microsecond, yieldMost), d.now.Add(yieldLife * ws.bounds.limits.Load().handoverTime)}
+	f, since := &e.queue.fairness, ws.own.At(d.now)-waited
+	switch before := f.yield; {
+	case before != nil && before.id == id, strings.HasPrefix(id, ws.fleet.id): //mutant:each-copy-has-a-window-left
+	case f.outrun && f.since <= since: //mutant:a-window-is-left-to-one-that-waits-for-less
+	case f.yields(d.now) > 0 && before.since < since: //mutant:who-waits-for-less-comes-before
+	default:
+		f.yield = &yield{id, since, min(time.Duration(distance)*time.Microsecond, yieldMost), d.now.Add(yieldLife * handoverTime)}
+	}
 }

@@ -77,6 +77,89 @@ func (p *proxy) lockAndUnlock(req LockRequest, hold time.Duration) int64 {
 	return 1
 }
 
+// However many clients want a resource all the time, each gets it again and again: of those that others keep waiting, the one that waits for longest comes
+// next (testdata/tla/Turns.tla).
+func TestManyClientsTakeTurns(t *testing.T) {
+	const length, near = 6 * time.Second, 100 * time.Microsecond
+	for _, tt := range []struct {
+		clients int
+		far     time.Duration // the last one is so much farther away than the others
+	}{{4, 10 * ms}, {6, 0}, {6, 10 * ms}} {
+		inVirtualTime(t, 5, func(s *stage) {
+			var running sync.WaitGroup
+			longest := make([]time.Duration, tt.clients)
+			var proxies []*proxy
+			for i := range tt.clients {
+				p := s.open()
+				way := near + time.Duration(i)*10*time.Microsecond
+				if i == tt.clients-1 {
+					way += tt.far
+				}
+				p.delay(way, way, 0, 1, 2, 3, 4)
+				p.subscribed()
+				p.allUp()
+				proxies = append(proxies, p)
+			}
+			end := time.Now().Add(length)
+			for i, p := range proxies {
+				last := time.Now()
+				for range 2 {
+					running.Go(func() {
+						for time.Now().Before(end) {
+							p.lockAndUnlock(one("r", 10*time.Second).waits(10*time.Second), ms)
+							longest[i] = max(longest[i], time.Since(last))
+							last = time.Now()
+						}
+					})
+				}
+			}
+			running.Wait()
+			most := time.Duration(outrunMax+2*tt.clients) * proxies[0].opts.HandoverTime
+			for i, wait := range longest {
+				if wait > most {
+					s.Errorf("of %d clients, one %v farther away: client %d had to wait for %v, want it within %v", tt.clients, tt.far, i+1, wait, most)
+				}
+			}
+		})
+	}
+}
+
+// Of clients that are kept waiting, the one that waits for longest has the next window left, and that may be the one that hears of the others. A client of
+// a version before does not say for how long it waits.
+func TestWindowIsLeftToWhoWaitsForLongest(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p, other := s.open(), s.open()
+		other.lock(one("r", time.Minute))
+		waiter := p.begin(one("r", time.Minute).waits(30 * time.Second))
+		time.Sleep(100 * ms)
+		for i, tt := range []struct {
+			says string
+			want string // to whom a window is left then
+		}{{"a:80 300 r", ""}, {"b:300 300 r", "b:300"}, {"c:200 300 r", "b:300"}, {p.fleet.id + ":900 300 r", "b:300"}, {"d 300 r", "d"}, {"e:2000 300 r", "e:2000"}} {
+			p.waiting.windowAnnounced(0, []byte(missedPrefix+tt.says))
+			p.mu.Lock()
+			got := ""
+			if f := &waiter.waiter.entry.queue.fairness; f.yields(time.Now()) > 0 {
+				got = f.yield.id
+			}
+			p.mu.Unlock()
+			if got != tt.want {
+				s.Errorf("%d: after %q a window is left to %q, want %q", i, tt.says, got, tt.want)
+			}
+		}
+		for _, master := range []int{0, 1, 2} {
+			p.waiting.windowAnnounced(master, []byte("r"))
+		}
+		time.Sleep(20 * ms)
+		p.waiting.windowAnnounced(0, []byte(missedPrefix+"f:400 300 r"))
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if f := &waiter.waiter.entry.queue.fairness; f.yield.id != "f:400" {
+			s.Errorf("a window was left to one: the next is left to %q", f.yield.id)
+		}
+	})
+}
+
 // The message of a client that is kept waiting comes from every master, and to that client too. Each copy that is late must not have another
 // window left to nobody.
 func TestCopiesOfAMessageLeaveOneWindow(t *testing.T) {
@@ -100,6 +183,7 @@ func TestCopiesOfAMessageLeaveOneWindow(t *testing.T) {
 			s.Fatal("a client was kept waiting: no window is left to it")
 		}
 		announce("r", 0, 1, 2)
+		time.Sleep(20 * ms) // until it is over
 		announce(missedPrefix+"1 300 r", 2, 3, 4)
 		if left() {
 			s.Error("late copies of the message have another window left")

@@ -260,7 +260,7 @@ func (ws *waiting) invalidatedLocked(e *entry, slot, master int, d *deferred) {
 		return
 	}
 	keys[i].begin() // what it asks next says more
-	e.queue.fairness.windowOpen = false
+	e.queue.fairness.closeWindow()
 	w.suggestSlot(slot)
 	if w.retry != nil && w.attempt == nil {
 		if delay := ws.wakeDelay(w); delay > 0 {

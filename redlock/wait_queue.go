@@ -148,7 +148,8 @@ func (q *waitQueue) remove(w *waiter) {
 	q.length--
 	q.writers -= w.op.writers
 	if q.head == nil {
-		q.denied, q.fairness = false, fairness{since: q.fairness.since, outrun: q.fairness.outrun} //mutant:hand-overs-are-forgotten-when-nobody-waits
+		q.denied = false
+		q.fairness.nobodyWaits()
 	}
 }
 

@@ -99,7 +99,7 @@ func (ws *waiting) slotWindowEnded(resource string) {
 	if e == nil || slot < 0 || ws.client.draining {
 		return
 	}
-	e.queue.fairness.windowOpen = false
+	e.queue.fairness.closeWindow()
 	if w := e.queue.nextFor(slot); w != nil {
 		ws.askForSlotLocked(w, slot, d)
 	} else {

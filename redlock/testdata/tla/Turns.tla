@@ -10,17 +10,14 @@
 (*    the others of it, whose heads ask at once. When nobody takes it, the *)
 (*    one that has left it goes on.                                        *)
 (* 2. A window is won by who is near: two that are nearer come before. A   *)
-(*    head that was denied for OutrunMax times HandoverTime says so. The   *)
-(*    others leave it the next window that they are told of, once, within  *)
-(*    YieldLife times HandoverTime.                                        *)
-(* 3. What a queue knows of its hand-overs stays when nobody waits there   *)
-(*    for a moment: else a client alone, which locks again each time, is   *)
-(*    never at the end of its time.                                        *)
-(*                                                                         *)
-(* That is taken for granted of three redlockds at most. Of two heads that *)
-(* say so before the next window, the last one gets it. With four that     *)
-(* want the resource all the time, each is kept waiting for so long in     *)
-(* turn that all of them say so, and one may be passed over each time.     *)
+(*    head that was denied for OutrunMax times HandoverTime says so, and   *)
+(*    for how long it waits. The others leave it their next window, or the *)
+(*    next that they are told of, once, within YieldLife times             *)
+(*    HandoverTime; not those whose own head waits for as long, nor those   *)
+(*    that leave it to one that waits for longer.                          *)
+(* 3. What a queue knows of its hand-overs, and of others that wait, stays *)
+(*    when nobody waits there for a moment: else a client alone, which     *)
+(*    locks again each time, is never at the end of its time.              *)
 (*                                                                         *)
 (* Time is in holds: each step one holder releases, and somebody has it    *)
 (* next. A head is denied, or told, in each. Who wins among those that may *)
@@ -43,7 +40,9 @@ CONSTANTS
   MNotTold,    \* the masters tell nobody of a window
   MForgets,    \* hand-overs are forgotten when nobody waits
   MSilent,     \* a head that others have kept waiting says nothing
-  MNoYield     \* nobody leaves it a window
+  MNoYield,    \* nobody leaves it a window
+  MForgetsWho, \* whom a window is left to is forgotten when nobody waits
+  MLast        \* it is left to who has said so last, for however short that one waits
 
 All == Near \cup Far
 Less(i) == IF i > 0 THEN i - 1 ELSE 0
@@ -53,28 +52,36 @@ VARIABLES
   row,    \* for how long its hand-overs follow each other; -1: there was none
   lag,    \* for how long others keep each head waiting, or since when it has said so; -1: they do not
   yield,  \* for how long each one leaves a window to another
+  whose,  \* for how long that one has waited
   wait    \* for how long each one has not had it
-vars == <<holder, row, lag, yield, wait>>
+vars == <<holder, row, lag, yield, whose, wait>>
 
 Init ==
   /\ holder \in All
   /\ row = -1
   /\ lag = [p \in All |-> -1]
   /\ yield = [p \in All |-> 0]
+  /\ whose = [p \in All |-> 0]
   /\ wait = [p \in All |-> 0]
 
 (* Somebody has it next. Those in used have left it a window, those in said say that they were kept waiting, one of them last. *)
 Passes(next, newRow, used) ==
   LET late == [p \in All |-> IF p = next THEN -1 ELSE lag[p] + 1]
+      waited == [p \in All |-> IF p = next THEN 0 ELSE IF wait[p] > Bound THEN wait[p] ELSE wait[p] + 1]
       said == {p \in All : late[p] >= OutrunMax * HandoverTime /\ ~MSilent}
+      left == [p \in All |-> IF p \in used \/ (MForgetsWho /\ p = holder) THEN 0 ELSE Less(yield[p])]
+      whom == [p \in All |-> IF left[p] = 0 THEN 0 ELSE whose[p] + 1]
+      longest == [p \in All |-> CHOOSE w \in {waited[q] : q \in said \ {p}} \cup {0} : \A q \in said \ {p} : waited[q] <= w]
   IN
   \E last \in IF said = {} THEN {next} ELSE said :
+  LET heeds(p) == /\ ~MNoYield /\ said # {}
+                  /\ IF MLast THEN p # last ELSE longest[p] > waited[p] /\ longest[p] >= whom[p]
+  IN
   /\ holder' = next /\ row' = newRow
   /\ lag' = [p \in All |-> IF p \in said THEN 0 ELSE IF late[p] > OutrunMax * HandoverTime THEN OutrunMax * HandoverTime ELSE late[p]]
-  /\ yield' = [p \in All |-> IF MNoYield THEN 0
-                             ELSE IF said # {} THEN IF p = last THEN 0 ELSE YieldLife * HandoverTime
-                             ELSE IF p \in used THEN 0 ELSE Less(yield[p])]
-  /\ wait' = [p \in All |-> IF p = next THEN 0 ELSE IF wait[p] > Bound THEN wait[p] ELSE wait[p] + 1]
+  /\ yield' = [p \in All |-> IF heeds(p) THEN YieldLife * HandoverTime ELSE IF MLast /\ p \in said THEN 0 ELSE left[p]]
+  /\ whose' = [p \in All |-> IF heeds(p) /\ ~MLast THEN longest[p] ELSE IF yield'[p] = 0 THEN 0 ELSE whom[p]]
+  /\ wait' = waited
 
 Full == row >= HandoverTime
 
@@ -92,8 +99,8 @@ Window ==
       asks == {p \in others \ yields : Cardinality(Nearer(p, others \ yields)) < 2}
   IN
   /\ Full /\ ~MNoWindow
-  /\ \/ \E p \in asks : Passes(p, -1, yields)
-     \/ (asks = {} \/ MNotTold) /\ Passes(holder, -1, yields)
+  /\ \/ \E p \in asks : Passes(p, -1, yields \cup {holder})
+     \/ (asks = {} \/ MNotTold \/ (asks \subseteq Far /\ yield[holder] = 0)) /\ Passes(holder, -1, yields \cup {holder})
 
 Next == HandsOver \/ Window
 Spec == Init /\ [][Next]_vars
