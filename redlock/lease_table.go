@@ -157,9 +157,7 @@ func (s *leases) birth(resources []string, token string) (born time.Time, known 
 // beginInflight records a round as in flight under these keys, until endInflight.
 func (s *leases) beginInflight(r *round, keys ...string) {
 	for _, key := range keys {
-		list := s.inflight[key]
-		r.inflightIndex = int32(len(list))
-		s.inflight[key] = append(list, r)
+		s.inflight[key] = append(s.inflight[key], r)
 	}
 }
 
@@ -168,16 +166,11 @@ func (s *leases) beginInflight(r *round, keys ...string) {
 func (s *leases) endInflight(r *round, keys ...string) {
 	for _, key := range keys {
 		list := s.inflight[key]
-		i, last := int(r.inflightIndex), len(list)-1
-		if i > last || list[i] != r { // the index is that under another of its keys
-			i = slices.Index(list, r)
-		}
-		list[last].inflightIndex, list[i] = int32(i), list[last]
-		list[last] = nil
-		if last == 0 {
+		i := slices.Index(list, r)
+		if list = slices.Delete(list, i, i+1); len(list) == 0 {
 			delete(s.inflight, key)
 		} else {
-			s.inflight[key] = list[:last]
+			s.inflight[key] = list
 		}
 	}
 }

@@ -43,7 +43,6 @@ type round struct {
 	flags atomic.Uint32 // see flagAnswered
 
 	// Client.mu guards these two.
-	inflightIndex int32 // in leases.inflight, under one of its keys
 	// released: an UNLOCK of its token was launched behind it while it was in flight. What it is
 	// granted is gone already.
 	released bool

@@ -31,10 +31,10 @@ type fairness struct {
 	// since is when the hand-overs here began that follow each other, on clock.Own. If outrun, it is since
 	// when others keep the head here waiting. 0: neither.
 	since time.Duration
-	// said is when a head here has said so last, or began to be kept waiting.
-	said time.Duration
 	// futileWakeups counts the wake-ups by invalidations in a row after which the head was denied.
 	futileWakeups int32
+	// said is for how long others kept the head waiting when it said so last, in times of outrunMax.
+	said int32
 	// yield is what a client has said last that others keep waiting; nil: none has.
 	yield  *yield
 	outrun bool
@@ -152,11 +152,12 @@ func (ws *waiting) outrunLocked(w *waiter, d *deferred) {
 	if e.lease != nil || w.slots() != nil { // the holder is here, or may be
 		return
 	}
-	switch now := ws.own.At(d.now); {
+	now, most := ws.own.At(d.now), outrunMax*ws.bounds.limits.Load().handoverTime
+	switch {
 	case !f.outrun:
-		f.since, f.said, f.outrun = now, now, true
-	case now-f.said >= outrunMax*ws.bounds.limits.Load().handoverTime: //mutant:a-client-that-is-outrun-says-nothing
-		f.said = now
+		f.since, f.said, f.outrun = now, 0, true
+	case int32((now-f.since)/most) > f.said: //mutant:a-client-that-is-outrun-says-nothing
+		f.said = int32((now - f.since) / most)
 		ws.rounds.publish(windowsChannel, fmt.Sprintf("%s%s%s:%d %d %s", missedPrefix, ws.fleet.id, member.Nonce(), (now-f.since).Milliseconds(), ws.fleet.farthest().Microseconds(), e.resource), d)
 	}
 }
