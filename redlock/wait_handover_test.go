@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"redlockd/redlock/redisproc"
 )
 
 // One client is farther away than the other two, and comes too late for each window. It must not be left with next to nothing.
@@ -81,10 +83,10 @@ func (p *proxy) lockAndUnlock(req LockRequest, hold time.Duration) int64 {
 // next (testdata/tla/Turns.tla).
 func TestManyClientsTakeTurns(t *testing.T) {
 	const length, near = 6 * time.Second, 100 * time.Microsecond
-	for _, tt := range []struct {
+	for _, tt := range redisproc.Some(1, []struct {
 		clients int
 		far     time.Duration // the last one is so much farther away than the others
-	}{{4, 10 * ms}, {6, 0}, {6, 10 * ms}} {
+	}{{4, 10 * ms}, {6, 0}, {6, 10 * ms}}) {
 		inVirtualTime(t, 5, func(s *stage) {
 			var running sync.WaitGroup
 			longest := make([]time.Duration, tt.clients)
