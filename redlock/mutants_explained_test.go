@@ -55,6 +55,9 @@ var equivalent = map[string]map[string]string{
 		"Client.committedLocked: dropped: continue":                                            "a lease that is over when it begins",
 		"Client.commitAgainLocked: - for +: stringsBytes(r.keys)+changesBytes(k.changes)":      "some bytes of memory, while it waits for room",
 		"Client.commitDecided: operand dropped: o == quorum.Yes":                               "what was released by force is not held, whatever the votes come to",
+		"Client.beginCommitLocked: always: longest > c.fleet.view.Load().ceiling":              "ceiling.fits compares by itself: a copy of the changes more",
+		"Client.beginCommitLocked: >= for >: longest > c.fleet.view.Load().ceiling":            "ceiling.fits compares by itself: a copy of the changes more",
+		"round.costOfCommit: - for +: len(r.token)+changesBytes(r.commit.changes)":             "a price that is some bytes lower",
 		"Client.clearRemainsLocked: operand dropped: r.commit.committed.Load()":                "a release of versions that has failed goes on in any case, until all have answered",
 	},
 	"op_force.go": {

@@ -60,6 +60,56 @@ func (p *proxy) states1(resource string) *call {
 	return p.finish(c)
 }
 
+// A commit that deletes one key and sets another hands the deleted one over in the batch that deletes it, and is an UNLOCK for the one that waits there.
+func TestCommitHandsOverWhatItDeletes(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		p.commit(setNX("r", longValue, 30*time.Second)).want(s, "SET NX", "held", 0)
+		waits := p.begin(one("r", time.Second).waits(time.Minute))
+		time.Sleep(100 * ms)
+		moved := p.beginCommit(compareAndDelete("r", longValue), setNX("other", otherValue, 30*time.Second))
+		if n := p.Stats().Handovers; n != 1 {
+			s.Errorf("got %d hand-overs behind the commit, want 1", n)
+		}
+		p.finish(moved).want(s, "the commit", "held", 0)
+		p.finish(waits).want(s, "who waits for what it deletes", "held", 100*ms)
+	})
+}
+
+// What says for how long no LOCK has had a quorum counts commits that lock or rotate, not those that release or extend; and those that
+// only release are accepted when a share has no room for others.
+func TestWhichCommitsCountAsLocks(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		p.commit(setNX("r", longValue, time.Minute)).want(s, "SET NX", "held", 0)
+		p.commit(setNX("q", otherValue, time.Minute)).want(s, "SET NX", "held", 0)
+		s.freeze(0, 1, 2)
+		time.Sleep(time.Second)
+		for _, tt := range []struct {
+			what    string
+			changes []Change
+			counts  bool
+		}{
+			{"an extension", []Change{compareAndExpire("r", longValue, time.Minute)}, false},
+			{"a release", []Change{compareAndDelete("r", longValue), compareAndDelete("q", otherValue)}, false},
+			{"a rotation", []Change{rotate("r", longValue, otherValue, time.Minute)}, true},
+		} {
+			p.commit(tt.changes...)
+			time.Sleep(ms)
+			c := p.commit(tt.changes...)
+			if c.Held || c.Err == nil {
+				s.Errorf("%s without a quorum: got %+v", tt.what, c.Result)
+			}
+			if got := p.Stats().NoQuorumFor > 0; got != tt.counts {
+				s.Errorf("%s without a quorum: it counts as a LOCK: %v, want %v", tt.what, got, tt.counts)
+			}
+			if got, want := c.onlyReleases, tt.what == "a release"; got != want {
+				s.Errorf("%s only releases: %v, want %v", tt.what, got, want)
+			}
+		}
+	})
+}
+
 func TestCommitVerbs(t *testing.T) {
 	keep := Change{Resource: "k", Was: WasValue, Value: "v"}
 	absent := Change{Resource: "k", Was: WasAbsent}
