@@ -5,6 +5,7 @@ package redlock
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -91,6 +92,56 @@ func TestOneLineForEachThingThatHappensToAMaster(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A master whose memory is nearly full, and one that new connections do not reach: a line when it begins, and one when it is over.
+func TestLittleMemoryIsLoggedOnce(t *testing.T) {
+	inVirtualTime(t, 3, func(s *stage) {
+		var log journal
+		l := s.open(log.option).fleet.view.Load().lanes[0]
+		log.take("")
+		for i, tt := range []struct {
+			used, limit string
+			refusal     string // why it takes no new locks
+			want        string
+		}{
+			{"70", "100", "", ""}, {"80", "100", "", "little memory left"}, {"90", "100", "", ""}, {"75", "100", "", ""}, {"74", "100", "", "enough memory"},
+			{"75", "100", "", ""}, {"99", "100", "memory is full", ""}, {"99", "100", "", "little memory left"}, {"99", "0", "", "enough memory"},
+		} {
+			l.guard.lockRefusal = tt.refusal
+			l.noteMemory(map[string]string{"used_memory": tt.used, "maxmemory": tt.limit})
+			told := strings.Join(log.take(""), "")
+			if !strings.Contains(told, tt.want) || (told == "") != (tt.want == "") {
+				s.Errorf("%d: %s bytes of %s: got %q, want %q", i, tt.used, tt.limit, told, tt.want)
+			}
+		}
+	})
+}
+
+func TestUnreachedMasterIsLoggedOnce(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		var log journal
+		p := s.open(log.option)
+		l := p.fleet.view.Load().lanes[0]
+		log.take("")
+		refused := errors.New("no more connections")
+		now := p.own.At(time.Now())
+		for i, tt := range []struct {
+			why  error
+			ago  time.Duration // when a connection has reached it last
+			want string
+		}{
+			{refused, 0, ""}, {refused, time.Hour, "no more connections; see whether it accepts"}, {refused, time.Hour, ""}, {refused, 0, ""}, {nil, 0, "master up"},
+			{nil, 0, ""}, {refused, time.Hour, "no more connections; see"},
+		} {
+			l.guard.confirmed.Store(int64(now - tt.ago))
+			l.unreached(tt.why)
+			told := strings.Join(log.take(""), "")
+			if !strings.Contains(told, tt.want) || (told == "") != (tt.want == "") {
+				s.Errorf("%d: reached %v ago: got %q, want %q", i, tt.ago, told, tt.want)
+			}
+		}
+	})
 }
 
 // Nobody can look at a master inside this process, nor restart it: advice for others would be none.
