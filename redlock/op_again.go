@@ -179,11 +179,8 @@ func (s *ceiling) tooHigh(ttl time.Duration) error {
 	return &CeilingError{TTL: ttl, Ceiling: m.Ceiling, Why: cmp.Or(m.Behind, "redlockd members may say why; ask again in a moment")}
 }
 
-// use takes note that a lock of this TTL is asked for.
+// use takes note that a lock of this TTL is asked for, which needs the ceiling.
 func (s *ceiling) use(ttl time.Duration, v *view, now time.Time) {
-	if ttl <= v.withoutCeiling {
-		return
-	}
 	if s.used == nil {
 		s.used = make(map[time.Duration]time.Time)
 	}

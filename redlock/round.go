@@ -148,11 +148,11 @@ func (rs *rounds) launch(r *round, targets quorum.Mask, d *deferred) {
 	// It may have waited here while the ceiling was lowered.
 	switch {
 	case r.verb <= verbExtend:
-		if r.op != nil {
+		if r.op != nil && r.op.ttl+r.op.delay() > v.withoutCeiling {
 			rs.ceiling.use(r.op.ttl+r.op.delay(), v, d.now)
 		}
 		r.ttlMs = min(r.ttlMs, v.longestMs) //mutant:a-lock-outlives-max_ttl
-	case r.commit != nil:
+	case r.commit != nil && r.commit.longest > v.withoutCeiling:
 		rs.ceiling.use(r.commit.longest, v, d.now)
 		if r.commit.longest > v.ceiling {
 			targets = 0

@@ -137,12 +137,6 @@ func (f *fairness) closeWindow() {
 	f.windowOpen = false
 }
 
-// nobodyWaits keeps what is known of turns. Who has the resource here often asks for it again at once.
-func (f *fairness) nobodyWaits() {
-	f.closeWindow() //mutant:hand-overs-are-forgotten-when-nobody-waits //mutant:who-waits-is-forgotten-when-nobody-waits
-	f.futileWakeups, f.windowAnnouncedBy = 0, 0
-}
-
 // outrunLocked is for a head that was denied the resource of its queue. If others have it, and keep it
 // for long, it says so. A queue of slots says nothing: which slots are here, and whether others have
 // them, is not known.

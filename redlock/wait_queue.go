@@ -149,7 +149,9 @@ func (q *waitQueue) remove(w *waiter) {
 	q.writers -= w.op.writers
 	if q.head == nil {
 		q.denied = false
-		q.fairness.nobodyWaits()
+		// What is known of turns stays: who has the resource here often asks for it again at once.
+		f := &q.fairness
+		f.futileWakeups, f.windowOpen, f.windowAnnouncedBy = 0, false, 0 //mutant:hand-overs-are-forgotten-when-nobody-waits //mutant:who-waits-is-forgotten-when-nobody-waits
 	}
 }
 
@@ -197,7 +199,9 @@ func (ws *waiting) leaveQueueLocked(op *Op, d *deferred) {
 	w.answered = true
 	ws.countWaiter(op, -1)
 	w.deadline.Stop()
-	w.endPause()
+	if w.retry != nil {
+		w.endPause()
+	}
 	e := w.entry
 	e.queue.remove(w)
 	if w.reservation.token != "" { //mutant:a-reservation-outlives-the-wait
