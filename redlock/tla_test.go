@@ -620,15 +620,15 @@ func TestTurnsModel(t *testing.T) {
 	served := []string{"Served"}
 	checkTLA(t, tlaModel{
 		module: "Turns", values: "a b c d f g", symmetry: "Perms",
-		constants: set("Near", "{a, b, c}", "Far", "{f}", "HandoverTime", "2", "OutrunMax", "3", "YieldLife", "3", "Bound", "16"),
+		constants: set("Near", "{a, b, c}", "Far", "{f}", "HandoverTime", "2", "YieldLife", "3", "Bound", "13"),
 	}, []tlaRun{
 		{name: "three are near, one is far", holds: served},
-		{name: "two are near, one is far", constants: set("Near", "{a, b}", "Bound", "13"), holds: served},
-		{name: "three are near", constants: set("Far", "{}", "Bound", "13"), holds: served},
+		{name: "two are near, one is far", constants: set("Near", "{a, b}", "Bound", "9"), holds: served},
+		{name: "three are near", constants: set("Far", "{}", "Bound", "9"), holds: served},
 		{name: "four are near", constants: set("Near", "{a, b, c, d}", "Far", "{}"), holds: served},
-		{name: "one is near, two are far", constants: set("Near", "{a}", "Far", "{f, g}"), holds: served},
+		{name: "one is near, two are far", constants: set("Near", "{a}", "Far", "{f, g}", "Bound", "9"), holds: served},
 		{name: "two are near, two are far", constants: set("Near", "{a, b}", "Far", "{f, g}"), holds: served},
-		{name: "four are near, one is far", constants: set("Near", "{a, b, c, d}", "Bound", "19"), holds: served},
+		{name: "four are near, one is far", constants: set("Near", "{a, b, c, d}", "Bound", "16"), holds: served},
 		{name: "hand-overs without end", mutant: "MNoWindow", violated: "Served"},
 		{name: "windows that nobody is told of", mutant: "MNotTold", violated: "Served"},
 		{name: "hand-overs are forgotten when nobody waits", mutant: "MForgets", violated: "Served"},

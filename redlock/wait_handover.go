@@ -22,9 +22,9 @@ import (
 //   - The window ends when another client takes the resource and releases it, which invalidates the
 //     key, or after windowLength.
 //   - Who wins a window is decided on the masters, where a client that is farther away than two others
-//     comes too late each time. A head that others have kept waiting for outrunMax says so, for how long
-//     that is, and how far away it is (missedPrefix). The others leave the next window, which is longer by
-//     that distance, to the one that waits for longest, however many clients there are.
+//     comes too late each time. A head that others keep waiting for Options.HandoverTime says so, for how
+//     long that is, and how far away it is (missedPrefix). The others leave the next window, which is
+//     longer by that distance, to the one that waits for longest, however many clients there are.
 
 // fairness is what the queue of a resource knows of other clients that want it.
 type fairness struct {
@@ -33,7 +33,7 @@ type fairness struct {
 	since time.Duration
 	// futileWakeups counts the wake-ups by invalidations in a row after which the head was denied.
 	futileWakeups int32
-	// said is for how long others kept the head waiting when it said so last, in times of outrunMax.
+	// said is for how long others kept the head waiting when it said so last, in times of HandoverTime.
 	said int32
 	// yield is what a client has said last that others keep waiting; nil: none has.
 	yield  *yield
@@ -58,8 +58,6 @@ const (
 	// windowMin is the part of a window that does not depend on the distance of the masters: other
 	// processes may be short of CPU.
 	windowMin = 5 * time.Millisecond
-	// outrunMax is for how long others keep a head waiting before it says so, in times of HandoverTime.
-	outrunMax = 3
 	// missedPrefix begins the text that does so on windowsChannel. The id of the client and that of the
 	// text, with the milliseconds that it was kept waiting behind a colon, a round trip in microseconds and
 	// the resource follow, with blanks between them. No resource begins so, and so proxies of versions
@@ -146,7 +144,7 @@ func (ws *waiting) outrunLocked(w *waiter, d *deferred) {
 	if e.lease != nil || w.slots() != nil { // the holder is here, or may be
 		return
 	}
-	now, most := ws.own.At(d.now), outrunMax*ws.bounds.limits.Load().handoverTime
+	now, most := ws.own.At(d.now), ws.bounds.limits.Load().handoverTime
 	switch {
 	case !f.outrun:
 		f.since, f.said, f.outrun = now, 0, true
@@ -227,7 +225,7 @@ func (ws *waiting) yieldLocked(text string, d *deferred) {
 		return
 	}
 	handoverTime := ws.bounds.limits.Load().handoverTime
-	waited := outrunMax * handoverTime // versions before do not say for how long
+	waited := 3 * handoverTime // versions before said so after that, and not for how long
 	if _, text, ok := strings.Cut(id, ":"); ok {
 		ms, _ := strconv.ParseUint(text, 10, 32)
 		waited = time.Duration(ms) * time.Millisecond

@@ -10,11 +10,11 @@
 (*    the others of it, whose heads ask at once. When nobody takes it, the *)
 (*    one that has left it goes on.                                        *)
 (* 2. A window is won by who is near: two that are nearer come before. A   *)
-(*    head that was denied for OutrunMax times HandoverTime says so, and   *)
-(*    for how long it waits. The others leave it their next window, or the *)
-(*    next that they are told of, once, within YieldLife times             *)
-(*    HandoverTime; not those whose own head waits for as long, nor those   *)
-(*    that leave it to one that waits for longer.                          *)
+(*    head that others keep waiting for HandoverTime says so, and for how  *)
+(*    long it waits. The others leave it their next window, or the next    *)
+(*    that they are told of, once, within YieldLife times HandoverTime;    *)
+(*    not those whose own head waits for as long, nor those that leave it  *)
+(*    to one that waits for longer.                                        *)
 (* 3. What a queue knows of its hand-overs, and of others that wait, stays *)
 (*    when nobody waits there for a moment: else a client alone, which     *)
 (*    locks again each time, is never at the end of its time.              *)
@@ -33,7 +33,6 @@ EXTENDS Integers, FiniteSets, TLC
 CONSTANTS
   Near, Far,     \* redlockds: those that are near the masters, and those farther away than these
   HandoverTime,  \* in holds
-  OutrunMax,     \* in HandoverTimes
   YieldLife,     \* in HandoverTimes
   Bound,         \* for how many holds a redlockd waits at most
   MNoWindow,   \* hand-overs go on without end
@@ -68,7 +67,7 @@ Init ==
 Passes(next, newRow, used) ==
   LET late == [p \in All |-> IF p = next THEN -1 ELSE lag[p] + 1]
       waited == [p \in All |-> IF p = next THEN 0 ELSE IF wait[p] > Bound THEN wait[p] ELSE wait[p] + 1]
-      said == {p \in All : late[p] >= OutrunMax * HandoverTime /\ ~MSilent}
+      said == {p \in All : late[p] >= HandoverTime /\ ~MSilent}
       left == [p \in All |-> IF p \in used \/ (MForgetsWho /\ p = holder) THEN 0 ELSE Less(yield[p])]
       whom == [p \in All |-> IF left[p] = 0 THEN 0 ELSE whose[p] + 1]
       longest == [p \in All |-> CHOOSE w \in {waited[q] : q \in said \ {p}} \cup {0} : \A q \in said \ {p} : waited[q] <= w]
@@ -78,7 +77,7 @@ Passes(next, newRow, used) ==
                   /\ IF MLast THEN p # last ELSE longest[p] > waited[p] /\ longest[p] >= whom[p]
   IN
   /\ holder' = next /\ row' = newRow
-  /\ lag' = [p \in All |-> IF p \in said THEN 0 ELSE IF late[p] > OutrunMax * HandoverTime THEN OutrunMax * HandoverTime ELSE late[p]]
+  /\ lag' = [p \in All |-> IF p \in said THEN 0 ELSE IF late[p] > HandoverTime THEN HandoverTime ELSE late[p]]
   /\ yield' = [p \in All |-> IF heeds(p) THEN YieldLife * HandoverTime ELSE IF MLast /\ p \in said THEN 0 ELSE left[p]]
   /\ whose' = [p \in All |-> IF heeds(p) /\ ~MLast THEN longest[p] ELSE IF yield'[p] = 0 THEN 0 ELSE whom[p]]
   /\ wait' = waited
