@@ -8,6 +8,18 @@ var equivalent = map[string]map[string]string{
 		"Clock.Next: 1: 0":           "the next line takes the clock, which is above 1",
 		"HighWaterCommands: 1: 0 #2": "reads two marks, of which the first is the highest",
 	},
+	"lease_token.go": {
+		"newTokenSource: 0: 100*tokenRandomBytes": "the smallest buffer: more system calls",
+	},
+	"lease_rank.go": {
+		"scoresOf: >= for >: since.Unix() > 0": "a lease of the first second of 1970",
+		"scoresOf: 1: 0":                       "a lease of the first second of 1970",
+		"RankLeases: 1: 0":                     "a nanosecond",
+		"rank: dropped: order[reason] = rest":  "those that are taken are skipped once more",
+	},
+	"lease_table.go": {
+		"leases.forget: dropped: s.all[last] = nil": "keeps memory for longer",
+	},
 	"op_lock.go": {
 		"Client.beginLockLocked: always: op.callerToken":                                                             "no lease has an empty token",
 		"Client.beginLockLocked: 1: 0 #3":                                                                            "a nanosecond",
