@@ -379,16 +379,5 @@ func launchedAfter(launched, other uint32) bool { return int32(launched-other) >
 
 // sameKeys compares two sets of resources, which are named once each.
 func sameKeys(a, b []string) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	if len(a) == 1 || slices.Equal(a, b) {
-		return a[0] == b[0]
-	}
-	for _, key := range a {
-		if !slices.Contains(b, key) {
-			return false
-		}
-	}
-	return true
+	return len(a) == len(b) && !slices.ContainsFunc(a, func(key string) bool { return !slices.Contains(b, key) })
 }

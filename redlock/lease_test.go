@@ -88,3 +88,24 @@ func TestUnlockEndsKeepAlive(t *testing.T) {
 		}
 	})
 }
+
+// Who names the same resources in another order has the same lock; who names fewer, more or others has not.
+func TestSameKeys(t *testing.T) {
+	for _, c := range []struct {
+		a, b []string
+		want bool
+	}{
+		{[]string{"a"}, []string{"a"}, true},
+		{[]string{"a"}, []string{"b"}, false},
+		{[]string{"a", "b"}, []string{"a", "b"}, true},
+		{[]string{"a", "b"}, []string{"b", "a"}, true},
+		{[]string{"a", "b"}, []string{"a", "c"}, false},
+		{[]string{"a", "b"}, []string{"c", "b"}, false},
+		{[]string{"a"}, []string{"a", "b"}, false},
+		{[]string{"a", "b"}, []string{"a"}, false},
+	} {
+		if got := sameKeys(c.a, c.b); got != c.want {
+			t.Errorf("%q and %q: got %v, want %v", c.a, c.b, got, c.want)
+		}
+	}
+}
