@@ -61,17 +61,9 @@ func (ws *waiting) pauseLocked(op *Op, delay time.Duration) {
 	timer = time.AfterFunc(delay, func() {
 		d := ws.client.enter()
 		defer ws.client.leave(d)
-		if w.retry != timer { // the pause was ended
-			return
+		if w.retry == timer { // else the pause was ended
+			ws.attemptLocked(op, d)
 		}
-		w.retry = nil
-		if !w.isHead() { // an older waiter has moved before it
-			return
-		}
-		if f := &w.entry.queue.fairness; !f.outrun {
-			f.since = 0
-		}
-		ws.attemptLocked(op, d)
 	})
 	w.retry = timer
 }
@@ -239,7 +231,7 @@ func freeByQuorum(answers []answer, quorum int) time.Duration {
 	remaining := make([]time.Duration, 0, len(answers))
 	for _, a := range answers {
 		switch {
-		case !a.known || a.err != nil || !a.found:
+		case a.err != nil || !a.found:
 			remaining = append(remaining, 0) //mutant:a-silent-master-holds-the-key
 		case a.ttl >= 0:
 			remaining = append(remaining, a.ttl)

@@ -277,3 +277,25 @@ func TestProxiesShare(t *testing.T) {
 		})
 	}
 }
+
+// So it is also where more than one wait here, so that the next of them asks while another one holds.
+func TestLongHoldsOfManyLeaveWindows(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p, other := s.open(), s.open()
+		p.subscribed()
+		hold := 3 * p.opts.RetryDelayMax
+		held := p.lock(one("r", time.Minute))
+		for range 30 {
+			c := p.begin(one("r", time.Minute).waits(time.Minute))
+			c.after = func() { time.AfterFunc(hold, func() { p.release(c) }) }
+		}
+		foreign := other.begin(one("r", time.Minute).waits(3 * time.Second))
+		p.unlock(held.Token, "r")
+		other.finish(foreign)
+		if most := p.opts.HandoverTime + 2*hold; !foreign.Held || foreign.took > most {
+			s.Errorf("held here for %v by each of 30: another client waited for %v, want at most %v: %+v", hold, foreign.took, most, foreign.Result)
+		}
+		other.unlock(foreign.Token, "r")
+		p.Drain()
+	})
+}
