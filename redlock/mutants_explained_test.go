@@ -38,6 +38,21 @@ var equivalent = map[string]map[string]string{
 		"Client.grantedLocked: dropped: r.op = nil":                                                                  "keeps memory for longer",
 		"Client.undoLocked: always: targets != 0":                                                                    "a round that no master gets",
 	},
+	"round.go": {
+		"rounds.launch: operand dropped: rs.waiting.count > 0": "looks for waiters where nobody waits",
+		"rounds.launch: >= for >: rs.waiting.count > 0":        "looks for waiters where nobody waits",
+		"Client.elapsed: always: !d.looked":                    "the clock is looked at once more",
+		"Client.elapsed: dropped: d.looked = true":             "the clock is looked at once more",
+		"Client.elapsed: negated: true":                        "the clock is looked at once more",
+	},
+	"wait_attempt.go": {
+		"waiting.pauseLocked: dropped: w.endPause()":     "the timer of the pause before fires, and does nothing",
+		"waiter.endPause: dropped: w.retry.Stop()":       "the timer of a pause that was ended fires, and does nothing",
+		"waiting.deniedLocked: operand dropped: !w.last": "it leaves the queue to which it moves at once",
+		"waiting.deniedLocked: 1: 0":                     "seven rounds for a higher fence, or eight",
+		"waiting.pauseAfter: 0: 1":                       "a nanosecond",
+		"waiting.pauseAfter: - for +: min(splitDelay<<min(w.splits-1, 10), ws.opts.RetryDelayMax) + 1": "two nanoseconds",
+	},
 	"op_undo.go": {
 		"newAttempt: always: masters > len(a.few)":            "one allocation more",
 		"newAttempt: >= for >: masters > len(a.few)":          "one allocation more",

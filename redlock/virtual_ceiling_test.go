@@ -356,6 +356,48 @@ func TestLastAttemptOfAWaitAtTheCeiling(t *testing.T) {
 	})
 }
 
+// When the ceiling has risen, only who still waits, is the head, and does not ask already goes on; and one that has reserved all that it wants asks for it.
+func TestWhoGoesOnAboveTheCeiling(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p, other := s.open(), s.open()
+		for _, resource := range []string{"a", "b", "c", "x"} {
+			other.lock(one(resource, time.Minute))
+		}
+		raised := func(c *call) (asks uint64) {
+			before := p.Stats().Attempts
+			d := p.enter()
+			p.waiting.raisedLocked(&c.Op, d)
+			p.leave(d)
+			return p.Stats().Attempts - before
+		}
+		left := p.begin(one("a", time.Minute).waits(time.Minute))
+		head, behind := p.begin(one("b", time.Minute).waits(time.Minute)), p.begin(one("b", time.Minute).waits(time.Minute))
+		reserved := p.begin(several(time.Minute, "x", "y").waits(time.Minute))
+		time.Sleep(10 * ms)
+		p.Unblock(&left.Op, nil)
+		p.delay(5*ms, 5*ms, 0, 1, 2, 3, 4)
+		asking := p.begin(one("c", time.Minute).waits(time.Minute))
+		for what, tt := range map[string]struct {
+			c    *call
+			want uint64
+		}{"one that has left": {left, 0}, "the head": {head, 1}, "one behind the head": {behind, 0}, "one that asks": {asking, 0}} {
+			if got := raised(tt.c); got != tt.want {
+				s.Errorf("%s: %d attempts, want %d", what, got, tt.want)
+			}
+		}
+		p.mu.Lock()
+		w := reserved.waiter
+		w.reservation.token, w.reservation.held = "reserved", 2
+		p.mu.Unlock()
+		raised(reserved)
+		p.mu.Lock()
+		if w.attempt == nil || w.attempt.verb != verbAcquire {
+			s.Errorf("all are reserved: got %+v, want an attempt for all", w.attempt)
+		}
+		p.mu.Unlock()
+	})
+}
+
 // Who closes a client is not kept waiting, and what waited for the ceiling is answered.
 func TestCloseWhileTheCeilingIsWaitedFor(t *testing.T) {
 	for _, killed := range []bool{false, true} {

@@ -9,6 +9,27 @@ import (
 	"time"
 )
 
+// A head that was denied before, and is handed the lock while no quorum can vote, asks as soon as one can.
+func TestHandOverWithoutAQuorum(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open(func(o *Options) { o.RetryDelayMin, o.RetryDelayMax = time.Minute, time.Minute })
+		held := p.lock(one("r", time.Minute))
+		c := p.begin(one("r", time.Minute).waits(50 * time.Second))
+		time.Sleep(100 * ms)
+		s.freeze(0, 1, 2)
+		s.until("no quorum", func() bool { return !p.fleet.quorumCanVote() })
+		p.unlock(held.Token, "r")
+		time.Sleep(time.Second)
+		s.thaw(0, 1, 2)
+		s.until("a quorum", p.fleet.quorumCanVote)
+		back := time.Now()
+		p.finish(c)
+		if at := c.began.Add(c.took).Sub(back); !c.Held || at > 100*ms {
+			s.Errorf("got %+v %v after the quorum was back, want held soon", c.Result, at)
+		}
+	})
+}
+
 func TestWaitersAskNobodyWithoutQuorum(t *testing.T) {
 	for _, tt := range []struct {
 		name        string

@@ -385,6 +385,109 @@ func TestOwnChangeIsNotReliedOn(t *testing.T) {
 	}
 }
 
+// What the masters have answered to an observation, each by itself: what is tracked, on how many the key is absent, and when a quorum is free of it. A
+// master that sent an error has said nothing, and may be free of the key.
+func TestWhatAnObservationShows(t *testing.T) {
+	held := func(ttl time.Duration) answer { return answer{known: true, found: true, ttl: ttl} }
+	armed := answer{known: true, found: true, ttl: time.Second, armed: true}
+	free, silent := answer{known: true}, answer{}
+	failed := answer{known: true, err: ErrNoQuorum}
+	half := answer{known: true, found: true, ttl: 9 * time.Second, armed: true, err: ErrNoQuorum} // it has the key, and an error came for its TTL
+	for _, tt := range []struct {
+		answers         []answer
+		absent, awaited quorum.Mask
+		absentOn        int
+		freeIn          time.Duration
+	}{
+		{[]answer{held(5), held(4), held(3), held(2), held(1)}, 0, 0, 0, 3},
+		{[]answer{held(5), held(4), held(3), free, free}, 0b11000, 0, 2, 3},
+		{[]answer{held(5), held(4), held(3), silent, failed}, 0, 0, 0, 3},
+		{[]answer{held(5), held(4), held(3), half, silent}, 0, 0, 0, 3},
+		{[]answer{held(5), held(4), free, half, failed}, 0b100, 0, 1, 0},
+		{[]answer{held(0), held(7), held(8), held(-1), held(-1)}, 0, 0, 0, 8},
+		{[]answer{held(7), held(8), held(-1), held(-1), held(-1)}, 0, 0, 0, 0},
+		{[]answer{armed, held(1), armed, free, half}, 0b01000, 0b00101, 1, 1},
+		{[]answer{free, free, free, armed, armed}, 0b00111, 0b11000, 3, 0},
+	} {
+		k := tracked{awaited: quorum.All, changed: 0b10}
+		k.observe(tt.answers)
+		if want := (tracked{awaited: tt.awaited, absent: tt.absent, changed: 0b10}); k != want {
+			t.Errorf("%+v: tracked: got %+v, want %+v", tt.answers, k, want)
+		}
+		if n, in := absentOn(tt.answers), freeByQuorum(tt.answers, 3); n != tt.absentOn || in != tt.freeIn {
+			t.Errorf("%+v: absent on %d, free in %d ns, want %d and %d", tt.answers, n, in, tt.absentOn, tt.freeIn)
+		}
+	}
+}
+
+// How long a head pauses after an observation. It asks soon where the key is free and the votes were split; late where masters must announce the end; and
+// no later than the end of the keys.
+func TestPauseAfterAnObservation(t *testing.T) {
+	const delay = 30 * ms
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open(func(o *Options) { o.RetryDelayMin, o.RetryDelayMax = delay, delay })
+		v := p.fleet.view.Load()
+		pause := func(w *waiter, absent bool, free time.Duration) time.Duration {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			return p.waiting.pauseAfter(w, v, absent, free)
+		}
+		waits := func(awaited, changed quorum.Mask) *waiter {
+			return &waiter{op: &Op{kind: plainLock{}}, entry: &entry{}, tracked: [1]tracked{{awaited: awaited, changed: changed}}}
+		}
+		for splits, most := range map[int]time.Duration{0: ms, 1: 2 * ms, 4: 16 * ms, 5: delay, 40: delay} {
+			longest := time.Duration(0)
+			for range 200 {
+				w := waits(0, 0)
+				w.splits = splits
+				if longest = max(longest, pause(w, true, 0)); w.splits != splits+1 {
+					t.Fatalf("the votes were split %d times before: %d now", splits, w.splits)
+				}
+			}
+			if longest > most || longest < most*8/10 {
+				t.Errorf("the votes were split %d times before: the longest pause of 200 is %v, want nearly %v", splits, longest, most)
+			}
+		}
+		for _, tt := range []struct {
+			what             string
+			awaited, changed quorum.Mask
+			free, want       time.Duration
+		}{
+			{"three must announce it", 0b111, 0, 0, invalidationPatience * delay},
+			{"three must announce it, before the keys end", 0b111, 0, time.Second, time.Second + ms},
+			{"which is now", 0b111, 0, 1, ms + 1},
+			{"two promise to announce it", 0b11, 0, 0, delay},
+			{"two promise to announce it, before the keys end", 0b11, 0, 5 * ms, 6 * ms},
+			{"the keys end later", 0b11, 0, time.Minute, delay},
+			{"one of three has announced it", 0b111, 1, 0, 0},
+		} {
+			w := waits(tt.awaited, tt.changed)
+			w.splits, w.entry.queue.fairness.windowOpen = 3, true
+			if got := pause(w, false, tt.free); got != tt.want || w.splits != 0 || w.entry.queue.fairness.windowOpen {
+				t.Errorf("%s: a pause of %v, %d splits in a row, a window %v; want %v, none and none", tt.what, got, w.splits, w.entry.queue.fairness.windowOpen, tt.want)
+			}
+			if tt.changed != 0 && w.tracked[0] != (tracked{awaited: quorum.All}) {
+				t.Errorf("%s: tracked: got %+v, want it anew", tt.what, w.tracked[0])
+			}
+		}
+		w := waits(0, 0)
+		search := &slotSearch{count: 3, tracked: []tracked{{awaited: 0b111}, {awaited: 0b111}, {awaited: 0b111, changed: 1}}}
+		w.op.kind = search
+		if got := pause(w, false, time.Second); got != 0 || search.next != 2+1 {
+			t.Errorf("the third slot may be free: a pause of %v, and the next attempt is for slot %d, want none, for the third", got, search.next)
+		}
+		for _, free := range []time.Duration{0, 1, ms, time.Minute} {
+			want := delay
+			if free > 0 {
+				want = min(delay, free+ms)
+			}
+			if got := p.opts.retryDelay(free); got != want {
+				t.Errorf("the delay of a retry while the keys live for %v: got %v, want %v", free, got, want)
+			}
+		}
+	})
+}
+
 // Nor does it announce that it has shortened keys after clocks went back.
 func TestKeysThatAreShortenedAreNotReliedOn(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
