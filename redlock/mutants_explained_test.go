@@ -50,7 +50,7 @@ var equivalent = map[string]map[string]string{
 		"waiter.endPause: dropped: w.retry.Stop()":       "the timer of a pause that was ended fires, and does nothing",
 		"waiting.deniedLocked: operand dropped: !w.last": "it leaves the queue to which it moves at once",
 		"waiting.deniedLocked: 1: 0":                     "seven rounds for a higher fence, or eight",
-		"waiting.pauseAfter: 0: 1":                       "a nanosecond",
+		"waiting.pauseAfter: 0: 1 #2":                    "a nanosecond",
 		"waiting.pauseAfter: - for +: min(splitDelay<<min(w.splits-1, 10), ws.opts.RetryDelayMax) + 1": "two nanoseconds",
 	},
 	"op_undo.go": {
