@@ -346,13 +346,14 @@ func TestBegunChangeIsMadeByOthers(t *testing.T) {
 		"what came of one that does not count":  {[]string{successor(rival), held, successor(rival), held, ""}, "10100"},
 		"the change and a later one of another": {[]string{next, rival, next, rival, ""}, "10100"},
 		"two begun, and what they were made of": {[]string{next, successor(held) + "2", next, held, ""}, "10110"},
+		"most masters have nothing":             {[]string{next, held, "", "", ""}, "11000"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inVirtualTime(t, 5, func(s *stage) {
 				p := s.open()
 				for i, value := range tt.on {
 					if value != "" {
-						s.do(i, "SET", "r", value, "PX", "10000")
+						s.do(i, "SET", "r", value, "PX", []string{"10000", "5000", "8000", "5000", "8000"}[i])
 					}
 				}
 				p.states1("r")
@@ -364,7 +365,7 @@ func TestBegunChangeIsMadeByOthers(t *testing.T) {
 				time.Sleep(ms)
 				s.wantOn("r", tt.on[0], tt.want)
 				if _, left, _ := s.masters[1].Get("r"); tt.want[1] == '1' && left < 9*time.Second {
-					s.Errorf("%s: the master has it for %v, want as long as before", name, left)
+					s.Errorf("%s: the master has it for %v, want as long as where it is longest", name, left)
 				}
 			})
 		})
@@ -380,4 +381,17 @@ func placesOf(values []string, value string) string {
 		}
 	}
 	return string(b)
+}
+
+// A client that has many changes to settle forgets the oldest.
+func TestUnsettledChangesAreBounded(t *testing.T) {
+	var s settling
+	var all []*unsettled
+	for range unsettledMax + 1 {
+		all = append(all, new(unsettled))
+		s.add(all[len(all)-1])
+	}
+	if len(s.all) != unsettledMax || s.all[0] != all[1] || s.all[unsettledMax-1] != all[unsettledMax] {
+		t.Errorf("got %d changes, want the %d newest", len(s.all), unsettledMax)
+	}
 }
