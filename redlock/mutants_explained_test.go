@@ -45,6 +45,13 @@ var equivalent = map[string]map[string]string{
 		"Client.elapsed: dropped: d.looked = true":             "the clock is looked at once more",
 		"Client.elapsed: negated: true":                        "the clock is looked at once more",
 	},
+	"wait_queue.go": {
+		"waitQueue.insertByArrival: <= for <: before.arrival < w.arrival": "no two arrive as one",
+		"waitQueue.insertByArrival: >= for >: after.arrival > w.arrival":  "no two arrive as one",
+		"waitQueue.remove: dropped: w.prev, w.next = nil, nil":            "both are set anew in the next queue, and nobody looks before",
+		"waiting.leaveQueueLocked: dropped: w.deadline.Stop()":            "the timer fires later, and finds that the caller was answered",
+		"waiting.leaveQueueLocked: always: w.retry != nil":                "endPause looks by itself: one call more",
+	},
 	"wait_attempt.go": {
 		"waiting.pauseLocked: dropped: w.endPause()":     "the timer of the pause before fires, and does nothing",
 		"waiter.endPause: dropped: w.retry.Stop()":       "the timer of a pause that was ended fires, and does nothing",

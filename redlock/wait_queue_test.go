@@ -312,6 +312,28 @@ func TestHeadLeaves(t *testing.T) {
 	})
 }
 
+// A waiter that pauses until the lock of another client ends, and whose caller gives up before, asks for nothing when the pause would have been over.
+func TestWaiterThatHasGivenUpAsksNoMore(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p, other := s.open(), s.open()
+		other.lock(one("r", 2*time.Second))
+		waiter := p.begin(one("r", time.Minute).waits(time.Minute))
+		time.Sleep(time.Second)
+		p.mu.Lock()
+		if waiter.waiter.retry == nil {
+			s.Error("the head does not pause: this test shows nothing")
+		}
+		p.mu.Unlock()
+		p.Unblock(&waiter.Op, nil)
+		p.finish(waiter).want(s, "the waiter", "no", time.Second)
+		before := p.Stats().Attempts
+		time.Sleep(5 * time.Minute)
+		if n := p.Stats().Attempts - before; n > 0 {
+			s.Errorf("got %d attempts for a caller that was answered", n)
+		}
+	})
+}
+
 func TestUnblock(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		p := s.open()
