@@ -113,8 +113,8 @@ func TestManyClientsTakeTurns(t *testing.T) {
 							p.lockAndUnlock(one("r", 10*time.Second).waits(10*time.Second), ms)
 							mu.Lock()
 							longest[i] = max(longest[i], time.Since(last))
-							mu.Unlock()
 							last = time.Now()
+							mu.Unlock()
 						}
 					})
 				}
