@@ -316,7 +316,7 @@ func TestExtendFillsHoles(t *testing.T) {
 		held := p.lock(one("r", 10*time.Second))
 		s.do(1, "DEL", "r")
 		time.Sleep(time.Second + ms) // master 5 is known to have denied it
-		p.delay(0, ms, 0, 1, 2, 3) // what master 5 says is known before the decision
+		p.delay(0, ms, 0, 1, 2, 3)   // what master 5 says is known before the decision
 		p.extend(held.Token, 20*time.Second, "r").want(s, "EXTEND", "held", ms)
 		p.delay(0, 0, 0, 1, 2, 3)
 		s.wantOn("r", held.Token, "11111")
