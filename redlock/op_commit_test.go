@@ -84,7 +84,7 @@ func TestWhichCommitsCountAsLocks(t *testing.T) {
 		p.commit(setNX("r", longValue, time.Minute)).want(s, "SET NX", "held", 0)
 		p.commit(setNX("q", otherValue, time.Minute)).want(s, "SET NX", "held", 0)
 		s.freeze(0, 1, 2)
-		time.Sleep(time.Second)
+		s.until("no quorum can vote", func() bool { return !p.fleet.quorumCanVote() })
 		for _, tt := range []struct {
 			what    string
 			changes []Change

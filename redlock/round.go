@@ -42,7 +42,8 @@ type round struct {
 	mark  atomic.Int64
 	flags atomic.Uint32 // see flagAnswered
 
-	// Client.mu guards these two.
+	// Client.mu guards released and unlocked.
+
 	// released: an UNLOCK of its token was launched behind it while it was in flight. What it is
 	// granted is gone already.
 	released bool

@@ -493,7 +493,7 @@ func TestWhatNeedsTheCeilingIsNoted(t *testing.T) {
 		delayed := &call{Op: Op{Terms: &Terms{Delay: time.Second}}, began: time.Now()}
 		p.StartLock(&delayed.Op, one("delayed", 1500*ms), delayed)
 		needs("LOCK with a delay", p.finish(delayed), true)
-		s.do(0, "DEL", "r") // which is filled again, for nobody
+		s.do(0, "DEL", "r") // EXTEND gives it back there, in a round of its own that nobody waits for
 		needs("EXTEND", p.extend(held.Token, long, "r"), true)
 		s.wantOn("r", held.Token, "11111")
 		needs("a commit of all that may run", p.commit(setNX("set", "v", 30*time.Second)), true)

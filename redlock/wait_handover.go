@@ -35,7 +35,8 @@ type fairness struct {
 	futileWakeups int32
 	// said is for how long others kept the head waiting when it said so last, in times of HandoverTime.
 	said int32
-	// yield is what a client has said last that others keep waiting; nil: none has.
+	// yield is the client that waits for longest of those that have said that others keep them waiting;
+	// nil: none has.
 	yield  *yield
 	outrun bool
 	// windowOpen: the resource is left to others, as the window of this client or of one that leaves it to
@@ -46,7 +47,7 @@ type fairness struct {
 	windowAnnouncedBy quorum.Mask
 }
 
-// yield is what a client has said that others keep waiting: the next window is left to it.
+// yield is a client that has said that others keep it waiting: the next window is left to it.
 type yield struct {
 	id        string        // by which the copies of the message are known
 	since     time.Duration // when it began to wait, on clock.Own

@@ -143,13 +143,7 @@ func TestWindowIsLeftToWhoWaitsForLongest(t *testing.T) {
 			want string // to whom a window is left then
 		}{{"a:80 300 r", ""}, {"b:300 300 r", "b:300"}, {"c:200 300 r", "b:300"}, {p.fleet.id + ":900 300 r", "b:300"}, {"d 300 r", "d"}, {"e:2000 300 r", "e:2000"}} {
 			p.waiting.windowAnnounced(0, []byte(missedPrefix+tt.says))
-			p.mu.Lock()
-			got := ""
-			if f := &waiter.waiter.entry.queue.fairness; f.yields(time.Now()) > 0 {
-				got = f.yield.id
-			}
-			p.mu.Unlock()
-			if got != tt.want {
+			if got := p.leavesWindowTo(waiter); got != tt.want {
 				s.Errorf("%d: after %q a window is left to %q, want %q", i, tt.says, got, tt.want)
 			}
 		}
@@ -158,12 +152,21 @@ func TestWindowIsLeftToWhoWaitsForLongest(t *testing.T) {
 		}
 		time.Sleep(20 * ms)
 		p.waiting.windowAnnounced(0, []byte(missedPrefix+"f:400 300 r"))
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		if f := &waiter.waiter.entry.queue.fairness; f.yield.id != "f:400" {
-			s.Errorf("a window was left to one: the next is left to %q", f.yield.id)
+		if got := p.leavesWindowTo(waiter); got != "f:400" {
+			s.Errorf("a window was left to one: the next is left to %q, want f:400", got)
 		}
 	})
+}
+
+// leavesWindowTo is the message of the client to which the next window is left; "": it is left to none.
+func (p *proxy) leavesWindowTo(waiter *call) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	f := &waiter.waiter.entry.queue.fairness
+	if f.yields(time.Now()) == 0 {
+		return ""
+	}
+	return f.yield.id
 }
 
 // The message of a client that is kept waiting comes from every master, and to that client too. Each copy that is late must not have another
@@ -174,11 +177,7 @@ func TestCopiesOfAMessageLeaveOneWindow(t *testing.T) {
 		other.lock(one("r", time.Minute))
 		waiter := p.begin(one("r", time.Minute).waits(30 * time.Second))
 		time.Sleep(10 * ms)
-		left := func() bool {
-			p.mu.Lock()
-			defer p.mu.Unlock()
-			return waiter.waiter.entry.queue.fairness.yields(time.Now()) > 0
-		}
+		left := func() bool { return p.leavesWindowTo(waiter) != "" }
 		announce := func(text string, masters ...int) {
 			for _, master := range masters {
 				p.waiting.windowAnnounced(master, []byte(text))
