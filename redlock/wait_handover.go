@@ -228,7 +228,10 @@ func (ws *waiting) yieldLocked(text string, d *deferred) {
 	handoverTime := ws.bounds.limits.Load().handoverTime
 	waited := 3 * handoverTime // versions before said so after that, and not for how long
 	if _, text, ok := strings.Cut(id, ":"); ok {
-		ms, _ := strconv.ParseUint(text, 10, 32)
+		ms, err := strconv.ParseUint(text, 10, 32)
+		if err != nil {
+			return
+		}
 		waited = time.Duration(ms) * time.Millisecond
 	}
 	f, since := &e.queue.fairness, ws.own.At(d.now)-waited

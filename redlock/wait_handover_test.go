@@ -141,7 +141,7 @@ func TestWindowIsLeftToWhoWaitsForLongest(t *testing.T) {
 		for i, tt := range []struct {
 			says string
 			want string // to whom a window is left then
-		}{{"a:80 300 r", ""}, {"b:300 300 r", "b:300"}, {"c:200 300 r", "b:300"}, {p.fleet.id + ":900 300 r", "b:300"}, {"d 300 r", "d"}, {"e:2000 300 r", "e:2000"}} {
+		}{{"a:80 300 r", ""}, {"b:300 300 r", "b:300"}, {"c:200 300 r", "b:300"}, {p.fleet.id + ":900 300 r", "b:300"}, {"d 300 r", "d"}, {"e:2000 300 r", "e:2000"}, {"f:99999999999 300 r", "e:2000"}, {"g:x 300 r", "e:2000"}, {"h:3000 -1 r", "e:2000"}} {
 			p.waiting.windowAnnounced(0, []byte(missedPrefix+tt.says))
 			if got := p.leavesWindowTo(waiter); got != tt.want {
 				s.Errorf("%d: after %q a window is left to %q, want %q", i, tt.says, got, tt.want)
