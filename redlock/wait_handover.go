@@ -222,7 +222,7 @@ func (ws *waiting) yieldLocked(text string, d *deferred) {
 	micros, resource, _ := strings.Cut(rest, " ")
 	distance, err := strconv.ParseInt(micros, 10, 32)
 	e := ws.leases.entries[resource]
-	if err != nil || distance < 0 || e == nil {
+	if err != nil || distance <= 0 || e == nil {
 		return
 	}
 	handoverTime := ws.bounds.limits.Load().handoverTime

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"redlockd/redlock/quorum"
 	"redlockd/redlock/redisproc"
 )
 
@@ -296,5 +297,243 @@ func TestLongHoldsOfManyLeaveWindows(t *testing.T) {
 		}
 		other.unlock(foreign.Token, "r")
 		p.Drain()
+	})
+}
+
+// What is no message of a client that waits is ignored, and the one before counts. With hand-overs going on here, the window is left to others however
+// long ago they began, and to none where the head waits for as long as they.
+func TestMessagesOfClientsThatWait(t *testing.T) {
+	before := &yield{id: "before", since: time.Hour, roundTrip: ms, until: time.Now().AddDate(100, 0, 0)}
+	for name, tt := range map[string]struct {
+		text string
+		turn fairness
+		want string
+	}{
+		"near":                             {"a:300 1 r", fairness{}, "a:300"},
+		"no way at all":                    {"a:300 0 r", fairness{yield: before}, "before"},
+		"no distance":                      {"a:300 far r", fairness{}, ""},
+		"a distance below 0":               {"a:300 -1 r", fairness{}, ""},
+		"nobody wants it here":             {"a:300 300 nowhere", fairness{}, ""},
+		"hand-overs here have begun early": {"a:300 300 r", fairness{since: 1}, "a:300"},
+		"the head waits for longer":        {"a:300 300 r", fairness{since: 1, outrun: true}, ""},
+		"the head waits for as long":       {"a:300 300 r", fairness{since: -1, outrun: true}, ""},
+	} {
+		inVirtualTime(t, 5, func(s *stage) {
+			p, other := s.open(), s.open()
+			other.lock(one("r", time.Minute))
+			waiter := p.begin(one("r", time.Minute).waits(30 * time.Second))
+			time.Sleep(time.Second)
+			p.mu.Lock()
+			if tt.turn.since < 0 {
+				tt.turn.since = p.own.At(time.Now()) - 300*ms
+			}
+			f := &waiter.waiter.entry.queue.fairness
+			*f = tt.turn
+			p.mu.Unlock()
+			p.waiting.windowAnnounced(0, []byte(missedPrefix+tt.text))
+			p.mu.Lock()
+			*f = fairness{yield: f.yield}
+			p.mu.Unlock()
+			if got := p.leavesWindowTo(waiter); got != tt.want {
+				s.Errorf("%s: a window is left to %q, want %q", name, got, tt.want)
+			}
+		})
+	}
+}
+
+// A window that is announced by a quorum of masters wakes the head, or is left to another client. Each window is announced anew.
+func TestAnnouncedWindows(t *testing.T) {
+	for name, tt := range map[string]struct {
+		masters []int
+		text    string
+		turn    fairness
+		slots   bool
+		asks    bool
+		pauses  bool // anew, for as long as the window that is left to the other
+		open    bool
+		by      quorum.Mask
+	}{
+		"by two":                         {masters: []int{0, 1}, text: "r", by: 0b11},
+		"by one, twice":                  {masters: []int{0, 0, 0}, text: "r", by: 0b1},
+		"by three":                       {masters: []int{0, 1, 2}, text: "r", asks: true},
+		"by three in an open one":        {masters: []int{0, 1, 2}, text: "r", turn: fairness{windowOpen: true}, open: true},
+		"of another resource":            {masters: []int{0, 1, 2}, text: "q"},
+		"by five: two are of the next":   {masters: []int{0, 1, 2, 3, 4}, text: "r", asks: true, by: 0b11000},
+		"it is left to another":          {masters: []int{0, 1, 2}, text: "r", turn: fairness{yield: &yield{id: "other", roundTrip: ms, until: time.Now().AddDate(100, 0, 0)}}, pauses: true, open: true},
+		"a slot's":                       {masters: []int{0, 1, 2}, text: "r#1", slots: true, asks: true},
+		"a slot's: it is left to nobody": {masters: []int{0, 1, 2}, text: "r#1", slots: true, turn: fairness{yield: &yield{id: "other", roundTrip: ms, until: time.Now().AddDate(100, 0, 0)}}, asks: true},
+	} {
+		inVirtualTime(t, 5, func(s *stage) {
+			p, other := s.open(func(o *Options) { o.RetryDelayMin, o.RetryDelayMax = 5*time.Second, 5*time.Second }), s.open()
+			p.subscribed()
+			req := one("r", time.Minute)
+			if tt.slots {
+				req.Slots = 2
+				other.lock(req)
+			}
+			other.lock(req)
+			waiter := p.begin(req.waits(30 * time.Second))
+			time.Sleep(100 * ms)
+			p.mu.Lock()
+			w := waiter.waiter
+			f := &w.entry.queue.fairness
+			tt.turn.outrun, tt.turn.since = f.outrun, f.since
+			*f = tt.turn
+			before, attempts := w.retry, p.stats.Attempts
+			p.mu.Unlock()
+			for _, master := range tt.masters {
+				p.waiting.windowAnnounced(master, []byte(tt.text))
+			}
+			p.mu.Lock()
+			asks, pauses := w.attempt != nil && p.stats.Attempts == attempts+1, w.retry != nil && w.retry != before
+			if asks != tt.asks || pauses != tt.pauses || f.windowOpen != tt.open || f.windowAnnouncedBy != tt.by {
+				s.Errorf("%s: asks %t, pauses anew %t, a window is open: %t, announced by %05b; want %t, %t, %t, %05b", name, asks, pauses, f.windowOpen, f.windowAnnouncedBy, tt.asks, tt.pauses, tt.open, tt.by)
+			}
+			if tt.slots && asks && w.attempt.keys[0] != tt.text {
+				s.Errorf("%s: it asks for %s, want %s", name, w.attempt.keys[0], tt.text)
+			}
+			length := p.waiting.windowLength() + ms + ms/2
+			p.mu.Unlock()
+			if tt.pauses {
+				time.Sleep(length - 1)
+				if got := p.Stats().Attempts; got != attempts {
+					s.Errorf("%s: it asks before the window of the other is over", name)
+				}
+				time.Sleep(2)
+				if got := p.Stats().Attempts; got != attempts+1 {
+					s.Errorf("%s: it does not ask when the window of the other is over", name)
+				}
+			}
+		})
+	}
+}
+
+// A head with a round in flight does not pause for the window of another, and does not begin a second one.
+func TestWindowThatIsLeftDuringAnAttempt(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p, other := s.open(), s.open()
+		p.subscribed()
+		other.lock(one("r", time.Minute))
+		waiter := p.begin(one("r", time.Minute).waits(30 * time.Second))
+		time.Sleep(100 * ms)
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		w := waiter.waiter
+		w.entry.queue.fairness.yield = &yield{id: "other", roundTrip: ms, until: time.Now().Add(time.Hour)}
+		d := &deferred{now: time.Now()}
+		p.waiting.attemptLocked(w.op, d)
+		asked := w.attempt
+		p.mu.Unlock()
+		for _, master := range []int{0, 1, 2} {
+			p.waiting.windowAnnounced(master, []byte("r"))
+		}
+		p.mu.Lock()
+		if w.retry != nil || w.attempt != asked || asked == nil {
+			s.Error("it pauses, or asks anew, want the attempt that is in flight")
+		}
+		p.mu.Unlock()
+		p.runDeferred(d)
+		p.mu.Lock()
+	})
+}
+
+// A head says for how long others keep it waiting, each time that another handover_time of that is over. It says nothing where the holder is here, nor of
+// slots, and a denial is the end of a window.
+func TestHeadSaysThatItIsKeptWaiting(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p, other := s.open(func(o *Options) { o.RetryDelayMin, o.RetryDelayMax = 20*time.Second, 20*time.Second }), s.open()
+		p.subscribed()
+		other.lock(one("r", time.Minute))
+		other.lock(one("s", time.Minute))
+		semaphore := LockRequest{Resources: []string{"s"}, Slots: 1, TTL: time.Minute}
+		other.lock(semaphore)
+		p.begin(semaphore.waits(time.Minute))
+		head := p.begin(one("r", time.Minute).waits(time.Minute))
+		time.Sleep(100 * ms)
+		most := p.opts.HandoverTime
+		denied := func(w *waiter, after time.Duration) (published uint32) {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			d := &deferred{now: time.Now()}
+			began := p.own.At(d.now)
+			w.entry.queue.fairness.since = began - after
+			before := p.rounds.launched
+			p.waiting.outrunLocked(w, d)
+			return p.rounds.launched - before
+		}
+		w := head.waiter
+		for i, tt := range []struct {
+			after time.Duration
+			want  uint32
+		}{{0, 0}, {most - 1, 0}, {most, 1}, {most + ms, 0}, {2*most - 1, 0}, {3 * most, 1}, {4*most - 1, 0}, {4 * most, 1}} {
+			if got := denied(w, tt.after); got != tt.want {
+				s.Errorf("%d: denied %v after it began to wait: %d messages, want %d", i, tt.after, got, tt.want)
+			}
+		}
+		p.mu.Lock()
+		w.entry.queue.fairness.windowOpen = true
+		p.mu.Unlock()
+		if denied(w, 9*most); w.entry.queue.fairness.windowOpen {
+			s.Error("the head was denied in a window: the window is open still")
+		}
+		w.entry.queue.fairness = fairness{windowOpen: true}
+		if got := denied(w, 9*most); got != 0 || w.entry.queue.fairness.since != p.own.At(time.Now()) || !w.entry.queue.fairness.outrun {
+			s.Errorf("the first denial: %d messages, want none, and that it waits since now", got)
+		}
+		slots := p.leases.entries[slotsQueue("s")].queue.head
+		slots.entry.queue.fairness.outrun = true
+		if got := denied(slots, 9*most); got != 0 {
+			s.Errorf("a head that waits for slots: %d messages, want none", got)
+		}
+	})
+}
+
+// Hand-overs go on for handover_time, and then the resource is left to others.
+func TestWhenAWindowIsDue(t *testing.T) {
+	const most = 100 * ms
+	for name, tt := range map[string]struct {
+		f         fairness
+		now       time.Duration
+		want      bool
+		sinceThen time.Duration
+	}{
+		"the first":                {fairness{}, 7, false, 7},
+		"soon behind it":           {fairness{since: 7}, 7 + most - 1, false, 7},
+		"after handover_time":      {fairness{since: 7}, 7 + most, true, 0},
+		"it was kept waiting":      {fairness{since: 7, outrun: true}, 7 + 2*most, false, 7 + 2*most},
+		"and has just been before": {fairness{since: 7, outrun: true}, 8, false, 8},
+	} {
+		if got := tt.f.leave(tt.now, most); got != tt.want || tt.f.windowOpen != tt.want || tt.f.since != tt.sinceThen || tt.f.outrun {
+			t.Errorf("%s: left %t, the window is open: %t, since %d, outrun %t; want %t, %t, %d, false", name, got, tt.f.windowOpen, tt.f.since, tt.f.outrun, tt.want, tt.want, tt.sinceThen)
+		}
+	}
+}
+
+// A window is long enough for the farthest master. Where fewer than a quorum of masters send invalidations, others find it by asking now and then.
+func TestLengthOfAWindow(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		const delay = 777 * ms
+		p := s.open(func(o *Options) { o.RetryDelayMin, o.RetryDelayMax = delay, delay })
+		p.delay(3*ms, 4*ms, 4)
+		p.subscribed()
+		time.Sleep(10 * time.Second)
+		length := func() time.Duration {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			return p.waiting.windowLength()
+		}
+		if got, want := length(), windowMin+3*p.fleet.farthest(); got != want || p.fleet.farthest() != 7*ms {
+			s.Errorf("the farthest master is %v away: got a window of %v, want %v", p.fleet.farthest(), got, want)
+		}
+		s.freeze(0, 1)
+		s.until("three masters send invalidations", func() bool { return p.fleet.subscribed() == 3 })
+		if got := length(); got >= delay {
+			s.Errorf("three of five send invalidations: got a window of %v", got)
+		}
+		s.freeze(2)
+		s.until("two masters send invalidations", func() bool { return p.fleet.subscribed() == 2 })
+		if got := length(); got != delay {
+			s.Errorf("two of five send invalidations: got a window of %v, want a retry's delay", got)
+		}
 	})
 }

@@ -199,9 +199,7 @@ func (ws *waiting) leaveQueueLocked(op *Op, d *deferred) {
 	w.answered = true
 	ws.countWaiter(op, -1)
 	w.deadline.Stop()
-	if w.retry != nil {
-		w.endPause()
-	}
+	w.endPause()
 	e := w.entry
 	e.queue.remove(w)
 	if w.reservation.token != "" { //mutant:a-reservation-outlives-the-wait
@@ -223,8 +221,8 @@ func (ws *waiting) moveToQueueLocked(op *Op, resource string, d *deferred) {
 	from.queue.remove(w)
 	w.entry = ws.leases.entry(resource)
 	w.entry.queue.insertByArrival(w)
-	if behind := w.next; behind != nil && w.isHead() { //mutant:a-head-pauses-on-when-it-is-the-head-again
-		behind.endPause() // it asks as soon as it is the head again
+	if behind := w.next; behind != nil { //mutant:a-head-pauses-on-when-it-is-the-head-again
+		behind.endPause() // if it was the head: it asks as soon as it is that again
 	}
 	ws.leftQueueLocked(from, d)
 }
@@ -255,13 +253,13 @@ func (ws *waiting) waitTimedOut(op *Op) {
 		ws.client.answerDenied(op, ws.client.ceiling.tooHigh(op.ttl+op.delay()), d)
 	case w.attempt != nil:
 		w.last = true
-	case !ws.client.draining && w.retry != nil && w.isHead() && d.now.Sub(w.sentAt) > ws.opts.RetryDelayMax:
+	case w.retry != nil && d.now.Sub(w.sentAt) > ws.opts.RetryDelayMax:
 		w.last = true
 		w.endPause()
 		ws.client.launchAttemptLocked(op, d)
 	default:
 		err, known := ws.lastAnswerLocked(w)
-		if !known && !ws.client.draining {
+		if !known {
 			w.deadline.Reset(ws.opts.MasterTimeout / watchTicks)
 			return
 		}

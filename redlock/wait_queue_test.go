@@ -15,6 +15,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"redlockd/redlock/quorum"
 )
 
 func TestFirstComeFirstServed(t *testing.T) {
@@ -584,6 +586,175 @@ func TestWaitThatIsPartlyOver(t *testing.T) {
 		req.Waited = 90 * time.Minute
 		if c := p.lock(req); c.Err == nil || !strings.Contains(c.Err.Error(), "WAIT of 7200000 is outside") {
 			s.Errorf("WAIT of 2 h of which the half is over: got %+v, want that it is too long", c.Result)
+		}
+	})
+}
+
+// What happens when the wait of a LOCK has run out: one that asks is decided by that, a head that pauses for long asks once more, and all others are
+// answered at once.
+func TestEndOfAWait(t *testing.T) {
+	for name, tt := range map[string]struct {
+		before           func(p *proxy, w *waiter)
+		asks, last, over bool
+		err              string
+	}{
+		"it has its result":                    {before: func(_ *proxy, w *waiter) { w.answered = true }},
+		"it asks":                              {before: func(p *proxy, w *waiter) { p.waiting.attemptLocked(w.op, &deferred{now: time.Now()}) }, asks: true, last: true},
+		"it has asked lately":                  {before: func(p *proxy, w *waiter) { w.sentAt = time.Now().Add(-p.opts.RetryDelayMax) }, over: true},
+		"it asked long ago":                    {before: func(p *proxy, w *waiter) { w.sentAt = time.Now().Add(-p.opts.RetryDelayMax - 1) }, asks: true, last: true},
+		"it has never asked, and is not asked": {before: func(_ *proxy, w *waiter) { w.endPause() }, over: true},
+		"it needs a higher ceiling": {before: func(_ *proxy, w *waiter) {
+			w.aboveCeiling, w.op.ttl, w.op.Terms = true, 7*time.Second, &Terms{Delay: 3 * time.Second}
+		}, over: true, err: "10000 ms"},
+	} {
+		inVirtualTime(t, 5, func(s *stage) {
+			p, other := s.open(), s.open()
+			other.lock(one("r", time.Minute))
+			c := p.begin(one("r", time.Minute).waits(time.Minute))
+			time.Sleep(100 * ms)
+			p.mu.Lock()
+			tt.before(p, c.waiter)
+			p.mu.Unlock()
+			p.waiting.waitTimedOut(&c.Op)
+			p.mu.Lock()
+			w := c.waiter
+			if asks := w.attempt != nil; asks != tt.asks || w.last != tt.last || c.done.Load() != tt.over {
+				s.Errorf("%s: asks %t, for the last time %t, answered %t; want %t, %t, %t", name, asks, w.last, c.done.Load(), tt.asks, tt.last, tt.over)
+			}
+			if (tt.asks || tt.over) && w.retry != nil {
+				s.Errorf("%s: a pause goes on", name)
+			}
+			if tt.over && (tt.err == "" && c.Err != nil || !strings.Contains(fmt.Sprint(c.Err), cmp.Or(tt.err, "nil"))) {
+				s.Errorf("%s: got %v, want %q", name, c.Err, tt.err)
+			}
+			if w.answered && !tt.over {
+				w.answered = false
+			}
+			p.mu.Unlock()
+			p.Drain()
+		})
+	}
+}
+
+// What a waiter is told that asks nothing itself is what the head was told last. While the first answer is on its way, none is known.
+func TestLastAnswerOfAQueue(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		silence, asked := errors.New("silence"), &round{view: p.fleet.view.Load()}
+		for name, tt := range map[string]struct {
+			head   waiter
+			denied bool // the queue's head was
+			mine   waiter
+			err    string // "": none
+			known  bool
+		}{
+			"the head found no quorum":             {head: waiter{lastErr: silence}, err: "silence", known: true},
+			"it found none, and was denied before": {head: waiter{lastErr: silence}, denied: true, err: "silence", known: true},
+			"the head was denied":                  {denied: true, known: true},
+			"it was denied, and asks again":        {head: waiter{attempt: asked}, denied: true, known: true},
+			"the waiter was denied":                {mine: waiter{sentAt: time.Now()}, known: true},
+			"the waiter was denied, the head asks": {head: waiter{attempt: asked}, mine: waiter{sentAt: time.Now()}, known: true},
+			"the waiter found no quorum":           {mine: waiter{sentAt: time.Now(), lastErr: silence}, err: "0 of 5 masters voted", known: true},
+			"the waiter asks":                      {mine: waiter{sentAt: time.Now(), attempt: asked}, err: "0 of 5 masters voted", known: true},
+			"the waiter asks, and the head":        {head: waiter{attempt: asked}, mine: waiter{sentAt: time.Now(), attempt: asked}, err: "5 more have not answered yet"},
+			"nobody has asked":                     {err: "0 of 5 masters voted", known: true},
+			"the head asks for the first time":     {head: waiter{attempt: asked}, err: "5 more have not answered yet"},
+		} {
+			e := &entry{}
+			e.queue.head, e.queue.denied = &tt.head, tt.denied
+			tt.mine.entry = e
+			p.mu.Lock()
+			err, known := p.waiting.lastAnswerLocked(&tt.mine)
+			p.mu.Unlock()
+			if known != tt.known || (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) {
+				s.Errorf("%s: got %v, known %t; want %q, %t", name, err, known, tt.err, tt.known)
+			}
+		}
+	})
+}
+
+// A waiter that moves brings nothing along of the queue that it has left: no pause, and nothing that was learned of the other resource.
+func TestWhoMovesBeginsAnew(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p, other := s.open(), s.open()
+		other.lock(one("a", time.Minute))
+		other.lock(one("b", time.Minute))
+		c := p.begin(several(time.Minute, "a", "b").waits(time.Minute))
+		time.Sleep(100 * ms)
+		p.mu.Lock()
+		w := c.waiter
+		w.again, w.behindReaders, w.tracked[0] = true, true, tracked{changed: 0b1, absent: 0b10}
+		p.waiting.moveToQueueLocked(w.op, w.entry.resource, &deferred{now: time.Now()})
+		if !w.again || w.retry == nil {
+			s.Error("it stays in its queue: want all as it was")
+		}
+		from := w.entry.resource
+		p.waiting.moveToQueueLocked(w.op, map[string]string{"a": "b", "b": "a"}[from], &deferred{now: time.Now()})
+		if w.again || w.behindReaders || w.retry != nil || w.tracked[0] != (tracked{awaited: quorum.All}) || w.entry.resource == from {
+			s.Errorf("it moves: asks again %t, behind readers %t, pauses %t, tracks %+v", w.again, w.behindReaders, w.retry != nil, w.tracked[0])
+		}
+		p.mu.Unlock()
+	})
+}
+
+// When the last waiter leaves, what was learned of the holder goes; whose turn it is stays.
+func TestWhatAnEmptyQueueKeeps(t *testing.T) {
+	turns := fairness{since: 7, said: 3, outrun: true, yield: &yield{id: "other"}}
+	full := turns
+	full.futileWakeups, full.windowOpen, full.windowAnnouncedBy = 5, true, 0b11
+	q := waitQueue{denied: true, fairness: full}
+	first, second := &waiter{op: &Op{writers: 1}, arrival: 1}, &waiter{op: &Op{}, arrival: 2}
+	q.insertByArrival(first)
+	q.insertByArrival(second)
+	if q.remove(first); !q.denied || q.fairness != full || q.head != second || q.length != 1 || q.writers != 0 {
+		t.Errorf("the first of two leaves: got %+v", q)
+	}
+	if q.remove(second); q.denied || q.fairness != turns || q.head != nil || q.tail != nil || q.length != 0 {
+		t.Errorf("the last leaves: got %+v, want %+v", q.fairness, turns)
+	}
+}
+
+// A LOCK of several stands behind those who wait for any of its resources, and a caller that may have no more waiters is refused, whatever its terms say.
+func TestWhoBeginsToWait(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		p.lock(one("b", time.Minute))
+		share := &Share{MaxWaiters: 1}
+		first := &call{began: time.Now()}
+		first.Share = share
+		p.StartLock(&first.Op, one("b", time.Minute).waits(time.Minute), first)
+		time.Sleep(50 * ms)
+		attempts := p.Stats().Attempts
+		behind := p.begin(several(time.Minute, "a", "b").waits(time.Minute))
+		if behind.waiter.entry.resource != "b" || p.Stats().Attempts != attempts {
+			s.Errorf("somebody waits for b: a LOCK of a and b waits for %s, and has asked %d times; want for b, and 0", behind.waiter.entry.resource, p.Stats().Attempts-attempts)
+		}
+		refused := &call{began: time.Now()}
+		refused.Share, refused.Terms = share, &Terms{Waiters: []*Share{{MaxWaiters: 9}}}
+		p.StartLock(&refused.Op, one("b", time.Minute).waits(time.Minute), refused)
+		refused.want(s, "one waiter more than its share may have", "waiters", 0)
+		if p.Drain(); p.Stats().Attempts != attempts {
+			s.Errorf("draining: those behind a head that is told so have asked %d times", p.Stats().Attempts-attempts)
+		}
+	})
+}
+
+// Unblock without an error is a denial, and is counted as one; with an error it is none.
+func TestUnblockIsCounted(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p, other := s.open(), s.open()
+		other.lock(one("r", time.Minute))
+		for _, tt := range []struct {
+			err  error
+			want uint64
+		}{{nil, 1}, {context.Canceled, 0}} {
+			c := p.begin(one("r", time.Minute).waits(time.Minute))
+			time.Sleep(50 * ms)
+			before := p.Stats().Denied
+			p.Unblock(&c.Op, tt.err)
+			if got := p.Stats().Denied - before; got != tt.want || c.Err != tt.err {
+				s.Errorf("Unblock with %v: got %v, and %d denials, want %d", tt.err, c.Err, got, tt.want)
+			}
 		}
 	})
 }
