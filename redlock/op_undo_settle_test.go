@@ -131,21 +131,21 @@ func TestWhatSilentMastersMayHaveSet(t *testing.T) {
 			p.mu.Lock()
 			defer p.mu.Unlock()
 			d := &deferred{now: time.Now()}
-			other := &unsettled{commit: new(commit), open: maskOf("00000")}
-			p.settling.add(other)
-			r := &round{commit: &commit{changes: tt.changes}, keys: []string{"r"}}
+			other, r := &unsettled{commit: new(commit)}, &round{commit: &commit{changes: tt.changes}, keys: []string{"r"}}
 			p.settling.takeBackLocked(r, maskOf(tt.silent), d)
 			if !tt.want {
-				if len(p.settling.all) != 1 {
+				if len(p.settling.all) != 0 {
 					s.Errorf("%s: it is to be taken back, want nothing", name)
 				}
 				return
 			}
 			p.settling.takeBackLocked(r, maskOf("10000"), d)
+			p.settling.all = append([]*unsettled{other}, p.settling.all...)
+			p.settling.takeBackLocked(r, maskOf("01000"), d)
 			if len(p.settling.all) != 2 || other.open != 0 {
-				s.Fatalf("%s: %d are to settle, want two, and the first has %05b open, want none", name, len(p.settling.all), other.open)
+				s.Fatalf("%s: %d are to settle, want two, and the other one has %05b open, want none", name, len(p.settling.all), other.open)
 			}
-			if u := p.settling.all[1]; u.commit != r.commit || u.forward || u.open != maskOf(tt.silent).With(0) || u.expiresAt.Before(d.now.Add(p.opts.MaxTTL)) {
+			if u := p.settling.all[1]; u.commit != r.commit || u.forward || u.open != maskOf(tt.silent).With(0).With(1) || u.expiresAt.Before(d.now.Add(p.opts.MaxTTL)) {
 				s.Errorf("%s: got %+v", name, u)
 			}
 			p.settling.all = nil
@@ -189,6 +189,27 @@ func TestWhatIsUnsettledIsAskedAboutAgain(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A master that is away does not keep the others from being asked once more.
+func TestAskingAgainEndsWhereAMasterIsAway(t *testing.T) {
+	held := versionOf("a", 7, "held")
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		s.freeze(4)
+		s.until("a master is away", func() bool { return p.states() == "uuuud" })
+		d := &deferred{now: time.Now()}
+		u := &unsettled{commit: &commit{changes: []Change{compareAndDelete("r", held)}}, keys: []string{"r"}, forward: true, open: maskOf("00001"), expiresAt: d.now.Add(time.Minute)}
+		p.mu.Lock()
+		p.settling.add(u)
+		p.mu.Unlock()
+		p.settling.again(d)
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if u.asking != 0 || u.open != maskOf("00001") {
+			s.Errorf("%d rounds are under way to a master that is away, want none; %05b is open, want that master", u.asking, u.open)
+		}
+	})
 }
 
 // What goes forward is asked about before what is launched next, if that is about one of its keys.
@@ -303,7 +324,7 @@ func TestVersionGoesWhereNoQuorumCanHaveIt(t *testing.T) {
 			if tt.asks {
 				before := map[bool]string{true: held, false: ""}[tt.change.rotates()]
 				for i := range s.masters {
-					if value, _, _ := s.masters[i].Get("r"); tt.holds[i] == '1' && tt.votes[i] != 'U' && value != before {
+					if value, _, ok := s.masters[i].Get("r"); tt.holds[i] == '1' && tt.votes[i] != 'U' && (value != before || ok != tt.change.rotates()) {
 						s.Errorf("%s: master %d has %q, want %q", name, i+1, value, before)
 					}
 				}
