@@ -55,7 +55,7 @@ func (c *Client) inspectionDecided(r *round, _ quorum.Outcome, v quorum.Votes, d
 				one.TTL = max(0, a.ttl-clock.DriftOf(a.ttl, c.drift)).Truncate(time.Millisecond) //mutant:the-pad-of-a-key-is-shown
 			}
 			switch {
-			case a.ofReaders && a.readers > 0:
+			case a.readers > 0:
 				readers = append(readers, one.TTL)
 				info.Readers = max(info.Readers, one.Readers)
 			case !a.ofReaders:
@@ -101,9 +101,7 @@ func (c *Client) inspectionDecided(r *round, _ quorum.Outcome, v quorum.Votes, d
 	if e, _ := c.leases.queueFor(r.keys[0]); e != nil {
 		info.Waiters, info.Queue = e.queue.length, e.queue.appendTo(nil, c.own.At(d.now))
 	}
-	if info.Held {
-		info.Leases = c.leases.on(info, holder, &c.holds, d.now)
-	}
+	info.Leases = c.leases.on(info, holder, &c.holds, d.now)
 	c.mu.Unlock()
 	d.deliver(r.op, Result{Info: info})
 }
@@ -112,7 +110,7 @@ func (c *Client) inspectionDecided(r *round, _ quorum.Outcome, v quorum.Votes, d
 const readersSeen = 256
 
 // on are the leases that were granted here and hold the resource, as far as the masters confirm that: that
-// of the token, or of readers.
+// of the token, or of readers; none where token is "" and there are no readers.
 func (s *leases) on(info *ResourceInfo, token string, holds *holds, now time.Time) (list []LeaseInfo) {
 	e := s.entries[info.Resource]
 	switch {

@@ -717,8 +717,8 @@ func TestWhatAnEmptyQueueKeeps(t *testing.T) {
 // A LOCK of several stands behind those who wait for any of its resources, and a caller that may have no more waiters is refused, whatever its terms say.
 func TestWhoBeginsToWait(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
-		p := s.open()
-		p.lock(one("b", time.Minute))
+		p, other := s.open(), s.open()
+		other.lock(one("b", time.Minute))
 		share := &Share{MaxWaiters: 1}
 		first := &call{began: time.Now()}
 		first.Share = share
