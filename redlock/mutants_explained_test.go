@@ -20,6 +20,17 @@ var equivalent = map[string]map[string]string{
 	"lease_table.go": {
 		"leases.forget: dropped: s.all[last] = nil": "keeps memory for longer",
 	},
+	"op_inspect.go": {
+		"LongestWait: never: found >= c.waiting.count":          "looks at the rest of the entries, where nobody waits",
+		"LongestWait: > for >=: found >= c.waiting.count":       "looks at the rest of the entries, where nobody waits",
+		"LongestWait: dropped: found += e.queue.length":         "looks at the rest of the entries, where nobody waits",
+		"LongestWait: always: looked%leasesPiece == 0":          "the mutex is free for a moment after each entry",
+		"LongestWait: never: looked%leasesPiece == 0":           "the mutex is held for longer, which a test could only see by a time",
+		"LongestWait: 1: 0 #3":                                  "the mutex is free for a moment at other entries",
+		"Client.addWaiters: <= for <: begin < len(list)":        "a piece with nothing in it",
+		"Client.inspectionDecided: > for >=: a.ttl >= 0":        "of 0 it is 0",
+		"leaseList.shorten: < for <=: len(f.leases) <= f.limit": "all of them are chosen",
+	},
 	"op_lock.go": {
 		"Client.beginLockLocked: always: op.callerToken":                                                             "no lease has an empty token",
 		"Client.beginLockLocked: 1: 0 #3":                                                                            "a nanosecond",
@@ -46,11 +57,17 @@ var equivalent = map[string]map[string]string{
 		"Client.elapsed: negated: true":                        "the clock is looked at once more",
 	},
 	"wait_queue.go": {
-		"waitQueue.insertByArrival: <= for <: before.arrival < w.arrival": "no two arrive as one",
-		"waitQueue.insertByArrival: >= for >: after.arrival > w.arrival":  "no two arrive as one",
-		"waitQueue.remove: dropped: w.prev, w.next = nil, nil":            "both are set anew in the next queue, and nobody looks before",
-		"waiting.leaveQueueLocked: dropped: w.deadline.Stop()":            "the timer fires later, and finds that the caller was answered",
-		"waiting.leaveQueueLocked: always: w.retry != nil":                "endPause looks by itself: one call more",
+		"waitQueue.insertByArrival: <= for <: before.arrival < w.arrival":             "no two arrive as one",
+		"waitQueue.insertByArrival: >= for >: after.arrival > w.arrival":              "no two arrive as one",
+		"waitQueue.remove: dropped: w.prev, w.next = nil, nil":                        "both are set anew in the next queue, and nobody looks before",
+		"waiting.leaveQueueLocked: dropped: w.deadline.Stop()":                        "the timer fires later, and finds that the caller was answered",
+		"waiting.waitTimedOut: >= for >: d.now.Sub(w.sentAt) > ws.opts.RetryDelayMax": "a nanosecond",
+	},
+	"wait_handover.go": {
+		"waiting.handOverLocked: always: ws.leases.slotted":   "looks for a queue of slots that nobody uses",
+		"waiting.windowAnnounced: 1: 0 #2":                    "a nanosecond",
+		"waiting.yieldLocked: 1: 0 #2":                        "a nanosecond",
+		"waiting.yieldLocked: <= for <: before.since < since": "of two that wait for equally long, the window is left to either",
 	},
 	"wait_attempt.go": {
 		"waiting.pauseLocked: dropped: w.endPause()":     "the timer of the pause before fires, and does nothing",
@@ -66,6 +83,7 @@ var equivalent = map[string]map[string]string{
 		"round.attempts: operand dropped: r.verb != verbUndo": "the undo writes down when it was done, which nothing reads",
 		"attempt.setOn: operand dropped: among.Has(i)":        "where the vote is not in yet the undo is sent twice, which does what one does",
 		"Client.takeBackLocked: always: targets != 0":         "a round that no master gets",
+		"settling.helpLocked: always: isVersion(a.value)":     "what is no version follows none",
 	},
 	"op_commit.go": {
 		"bounds.checkCommit: <= for <: ch.TTL < ttl":                                           "of two that are the same either is the shortest",

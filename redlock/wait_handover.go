@@ -80,7 +80,7 @@ const windowsChannel = ReservedPrefix + "turns"
 // over.
 func (ws *waiting) handOverReleasedLocked(resources []string, lease *lease, d *deferred) {
 	for _, resource := range resources {
-		if lease != nil && lease.reader && ws.leases.entries[resource].hasReaders(d.now) { //mutant:each-reader-wakes-the-writer
+		if lease != nil && ws.leases.entries[resource].hasReaders(d.now) { //mutant:each-reader-wakes-the-writer
 			continue
 		}
 		ws.handOverLocked(resource, d)
@@ -204,7 +204,7 @@ func (ws *waiting) windowAnnounced(master int, text []byte) {
 	if slot < 0 {
 		if more := f.yields(d.now); more > 0 {
 			f.windowOpen = true
-			if head.retry != nil && head.attempt == nil {
+			if head.retry != nil {
 				ws.pauseLocked(head.op, ws.windowLength()+more)
 			}
 			return
@@ -220,9 +220,9 @@ func (ws *waiting) windowAnnounced(master int, text []byte) {
 func (ws *waiting) yieldLocked(text string, d *deferred) {
 	id, rest, _ := strings.Cut(text, " ")
 	micros, resource, _ := strings.Cut(rest, " ")
-	distance, err := strconv.ParseInt(micros, 10, 32)
+	distance, _ := strconv.ParseInt(micros, 10, 32) // of no number it is 0, above the range the most of it
 	e := ws.leases.entries[resource]
-	if err != nil || distance <= 0 || e == nil {
+	if distance <= 0 || e == nil {
 		return
 	}
 	handoverTime := ws.bounds.limits.Load().handoverTime

@@ -312,6 +312,7 @@ func TestMessagesOfClientsThatWait(t *testing.T) {
 		"near":                             {"a:300 1 r", fairness{}, "a:300"},
 		"no way at all":                    {"a:300 0 r", fairness{yield: before}, "before"},
 		"no distance":                      {"a:300 far r", fairness{}, ""},
+		"a distance beyond all":            {"a:300 99999999999999999999 r", fairness{}, "a:300"},
 		"a distance below 0":               {"a:300 -1 r", fairness{}, ""},
 		"nobody wants it here":             {"a:300 300 nowhere", fairness{}, ""},
 		"hand-overs here have begun early": {"a:300 300 r", fairness{since: 1}, "a:300"},
@@ -361,6 +362,7 @@ func TestAnnouncedWindows(t *testing.T) {
 		"by five: two are of the next":   {masters: []int{0, 1, 2, 3, 4}, text: "r", asks: true, by: 0b11000},
 		"it is left to another":          {masters: []int{0, 1, 2}, text: "r", turn: fairness{yield: &yield{id: "other", roundTrip: ms, until: time.Now().AddDate(100, 0, 0)}}, pauses: true, open: true},
 		"a slot's":                       {masters: []int{0, 1, 2}, text: "r#1", slots: true, asks: true},
+		"the first slot's":               {masters: []int{0, 1, 2}, text: "r#0", slots: true, turn: fairness{yield: &yield{id: "other", roundTrip: ms, until: time.Now().AddDate(100, 0, 0)}}, asks: true},
 		"a slot's: it is left to nobody": {masters: []int{0, 1, 2}, text: "r#1", slots: true, turn: fairness{yield: &yield{id: "other", roundTrip: ms, until: time.Now().AddDate(100, 0, 0)}}, asks: true},
 	} {
 		inVirtualTime(t, 5, func(s *stage) {
@@ -406,6 +408,31 @@ func TestAnnouncedWindows(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A hand-over to a head that asks already has it ask again; any other ends a window.
+func TestHandOverToAHeadThatAsks(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p, other := s.open(), s.open()
+		other.lock(one("r", time.Minute))
+		waiter := p.begin(one("r", time.Minute).waits(30 * time.Second))
+		time.Sleep(100 * ms)
+		p.mu.Lock()
+		w, d := waiter.waiter, &deferred{now: time.Now()}
+		f := &w.entry.queue.fairness
+		*f = fairness{windowOpen: true, yield: &yield{id: "other", until: d.now.Add(time.Hour)}}
+		p.waiting.handOverLocked("r", d)
+		asked := w.attempt
+		if asked == nil || w.again || f.windowOpen || !f.yield.until.IsZero() || p.stats.Handovers != 1 {
+			s.Errorf("a hand-over: asks %t, and again %t, a window is open %t, left to another until %v; want one attempt and no window", asked != nil, w.again, f.windowOpen, f.yield.until)
+		}
+		p.waiting.handOverLocked("r", d)
+		if w.attempt != asked || !w.again || p.stats.Handovers != 1 {
+			s.Errorf("a second one: asks again %t, in the attempt of before %t; want both", w.again, w.attempt == asked)
+		}
+		p.mu.Unlock()
+		p.runDeferred(d)
+	})
 }
 
 // A head with a round in flight does not pause for the window of another, and does not begin a second one.

@@ -758,3 +758,43 @@ func TestUnblockIsCounted(t *testing.T) {
 		}
 	})
 }
+
+// A LOCK for which the ceiling has risen goes on once, if it still waits for that: as the head of its queue, or to look for a slot that its token may hold.
+func TestWhoGoesOnWhenTheCeilingRises(t *testing.T) {
+	for name, tt := range map[string]struct {
+		behind bool
+		change func(w *waiter)
+		asks   bool
+	}{
+		"the head":            {false, func(*waiter) {}, true},
+		"it has its result":   {false, func(w *waiter) { w.answered = true }, false},
+		"it asks already":     {false, func(w *waiter) { w.attempt = &round{} }, false},
+		"one behind the head": {true, func(*waiter) {}, false},
+		"one that may hold a slot": {true, func(w *waiter) {
+			w.op.kind, w.op.token, w.op.callerToken = &slotSearch{resource: "r", count: 2}, longValue, true
+		}, true},
+		"one that can hold none so": {true, func(w *waiter) { w.op.kind = &slotSearch{resource: "r", count: 2} }, false},
+	} {
+		inVirtualTime(t, 5, func(s *stage) {
+			p, other := s.open(), s.open()
+			other.lock(one("r", time.Minute))
+			c := p.begin(one("r", time.Minute).waits(30 * time.Second))
+			time.Sleep(50 * ms)
+			if tt.behind {
+				c = p.begin(one("r", time.Minute).waits(30 * time.Second))
+			}
+			p.mu.Lock()
+			tt.change(c.waiter)
+			d, asked := &deferred{now: time.Now()}, p.stats.Attempts
+			if p.waiting.raisedLocked(&c.Op, d); (p.stats.Attempts > asked) != tt.asks {
+				s.Errorf("%s: asks %d times, want it %t", name, p.stats.Attempts-asked, tt.asks)
+			}
+			if w := c.waiter; !tt.asks {
+				w.answered, w.attempt, w.op.kind = false, nil, plainLock{}
+			}
+			p.mu.Unlock()
+			p.runDeferred(d)
+			time.Sleep(50 * ms)
+		})
+	}
+}

@@ -85,3 +85,33 @@ func TestWaitersAskNobodyWithoutQuorum(t *testing.T) {
 		})
 	}
 }
+
+// A head that was denied last asks once more, also where no quorum can vote: so it learns that, and what it is told when its wait ends is true.
+func TestDeniedHeadAsksWithoutAQuorum(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p, other := s.open(), s.open()
+		other.lock(one("r", time.Minute))
+		waiter := p.begin(one("r", time.Minute).waits(30 * time.Second))
+		time.Sleep(100 * ms)
+		s.freeze(0, 1, 2)
+		s.until("three masters are away", func() bool { return p.states() == "ddduu" })
+		p.mu.Lock()
+		w, d, asked := waiter.waiter, &deferred{now: time.Now()}, p.stats.Attempts
+		w.lastErr = nil
+		p.waiting.attemptLocked(w.op, d)
+		if p.stats.Attempts != asked+1 {
+			s.Error("a head that was denied does not ask")
+		}
+		p.mu.Unlock()
+		p.runDeferred(d)
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if w.lastErr == nil || w.retry == nil || !p.waiting.quorumAwaited {
+			s.Errorf("the head has asked: got %v, want no quorum, and that it waits for one", w.lastErr)
+		}
+		asked = p.stats.Attempts
+		if p.waiting.attemptLocked(w.op, d); p.stats.Attempts != asked {
+			s.Error("a head that has found no quorum asks, and there is none")
+		}
+	})
+}
