@@ -94,9 +94,9 @@ func (ws *waiting) deniedLocked(op *Op, err error, d *deferred) {
 	// says nothing.
 	if reserving || w.reservation.token == "" {
 		queue.denied = err == nil
-	}
-	if err == nil && w.entry == from {
-		ws.outrunLocked(w, d)
+		if queue.denied && w.entry == from {
+			ws.outrunLocked(w, d)
+		}
 	}
 	switch {
 	case ws.goOnLocked(op, d):

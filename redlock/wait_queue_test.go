@@ -798,3 +798,102 @@ func TestWhoGoesOnWhenTheCeilingRises(t *testing.T) {
 		})
 	}
 }
+
+// An observation that comes back says nothing to a waiter that has its result by then, or asks by then; and who is no head any more forgets that it was to
+// ask again.
+func TestObservationThatComesTooLate(t *testing.T) {
+	for name, change := range map[string]func(p *proxy, w, older *waiter){
+		"it has its result": func(_ *proxy, w, _ *waiter) { w.answered = true },
+		"it asks":           func(_ *proxy, w, _ *waiter) { w.attempt = &round{} },
+		"another one is before": func(p *proxy, w, older *waiter) {
+			w.again, older.arrival = true, 0
+			w.entry.queue.insertByArrival(older)
+		},
+	} {
+		inVirtualTime(t, 5, func(s *stage) {
+			p, other := s.open(), s.open()
+			other.lock(one("r", time.Minute))
+			c := p.begin(one("r", time.Minute).waits(30 * time.Second))
+			time.Sleep(50 * ms)
+			p.mu.Lock()
+			w, d := c.waiter, &deferred{now: time.Now()}
+			p.waiting.observeLocked(w.op, d)
+			r := w.attempt
+			older := &waiter{op: &Op{}, entry: w.entry}
+			change(p, w, older)
+			asks, attempts := w.attempt, p.stats.Attempts
+			p.mu.Unlock()
+			p.observationDecided(r, quorum.Yes, votesOf("GGGGG"), d)
+			p.mu.Lock()
+			if w.retry != nil || w.again || p.stats.Attempts != attempts || asks != r && w.attempt != asks {
+				s.Errorf("%s: it pauses %t, is to ask again %t, has asked %d times; want nothing of that", name, w.retry != nil, w.again, p.stats.Attempts-attempts)
+			}
+			if older.next != nil {
+				w.entry.queue.remove(older)
+			}
+			w.answered, w.attempt = false, nil
+			p.mu.Unlock()
+			p.runDeferred(d)
+			p.Unblock(&c.Op, nil)
+		})
+	}
+}
+
+// What a failed attempt means for the queue of its waiter: whether the resource is held, and by others.
+func TestFailedAttemptOfAHead(t *testing.T) {
+	silence := errors.New("silence")
+	for name, tt := range map[string]struct {
+		of          []string // the LOCK's resources; it stands in the queue of a
+		verb        verb
+		reservation reservation
+		denier      int // which of them all masters have named
+		moves       int
+		err         error
+
+		queue          string // where it stands then
+		denied, outrun bool   // the queue it stands in has its resource held, and it was in the queue of the one that denied it
+		reserving      bool
+	}{
+		"held":                                   {of: []string{"a"}, queue: "a", denied: true, outrun: true},
+		"no quorum":                              {of: []string{"a"}, err: silence, queue: "a"},
+		"a of a and b":                           {of: []string{"a", "b"}, queue: "a", denied: true, outrun: true},
+		"b of a and b":                           {of: []string{"a", "b"}, denier: 1, queue: "b", denied: true},
+		"no quorum for a and b":                  {of: []string{"a", "b"}, denier: 1, err: silence, queue: "a"},
+		"b, and it begins to reserve":            {of: []string{"a", "b"}, denier: 1, moves: reserveAfter - 1, queue: "a", reserving: true},
+		"a step of a reservation":                {of: []string{"a", "b"}, verb: verbReserve, reservation: reservation{token: longValue}, queue: "a", denied: true, outrun: true, reserving: true},
+		"a step of a reservation without quorum": {of: []string{"a", "b"}, verb: verbReserve, reservation: reservation{token: longValue}, err: silence, queue: "a", reserving: true},
+		"all, after all were reserved":           {of: []string{"a", "b"}, reservation: reservation{token: longValue, held: 2}, queue: "a", denied: true, outrun: true},
+	} {
+		inVirtualTime(t, 5, func(s *stage) {
+			p, other := s.open(), s.open()
+			other.lock(one("a", time.Minute))
+			other.lock(one("b", time.Minute))
+			c := p.begin(LockRequest{Resources: tt.of, TTL: time.Minute, Wait: 30 * time.Second})
+			time.Sleep(50 * ms)
+			p.mu.Lock()
+			w, d := c.waiter, &deferred{now: time.Now()}
+			p.waiting.moveToQueueLocked(w.op, "a", d)
+			w.endPause()
+			w.reservation, w.moves = tt.reservation, tt.moves
+			r := &round{verb: tt.verb, view: p.fleet.view.Load(), answers: make([]answer, 5), keys: tt.of}
+			r.votes.Store(uint64(votesOf("DDDDD")))
+			for i := range r.answers {
+				r.answers[i].denier = int32(tt.denier)
+			}
+			for _, resource := range tt.of {
+				p.leases.entry(resource).queue.fairness = fairness{}
+				p.leases.entry(resource).queue.denied = false
+			}
+			w.attempt = r
+			p.waiting.deniedLocked(w.op, tt.err, d)
+			q := &w.entry.queue
+			if w.entry.resource != tt.queue || q.denied != tt.denied || q.fairness.outrun != tt.outrun || (w.reservation.token != "") != tt.reserving || !errors.Is(w.lastErr, tt.err) || w.attempt == r {
+				s.Errorf("%s: it stands in the queue of %s, whose resource is held %t, and keeps it waiting %t; it reserves %t, and has found %v; want %s, %t, %t, %t, %v",
+					name, w.entry.resource, q.denied, q.fairness.outrun, w.reservation.token != "", w.lastErr, tt.queue, tt.denied, tt.outrun, tt.reserving, tt.err)
+			}
+			p.mu.Unlock()
+			p.runDeferred(d)
+			p.Unblock(&c.Op, nil)
+		})
+	}
+}

@@ -390,7 +390,7 @@ func TestOwnChangeIsNotReliedOn(t *testing.T) {
 func TestWhatAnObservationShows(t *testing.T) {
 	held := func(ttl time.Duration) answer { return answer{known: true, found: true, ttl: ttl} }
 	armed := answer{known: true, found: true, ttl: time.Second, armed: true}
-	free, silent := answer{known: true}, answer{}
+	free, silent := answer{known: true, ttl: -2}, answer{}
 	failed := answer{known: true, err: ErrNoQuorum}
 	half := answer{known: true, found: true, ttl: 9 * time.Second, armed: true, err: ErrNoQuorum} // it has the key, and an error came for its TTL
 	for _, tt := range []struct {
