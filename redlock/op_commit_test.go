@@ -1170,3 +1170,81 @@ func TestRealDropIn(t *testing.T) {
 	allUp(t, c)
 	noKeys(t, servers)
 }
+
+// By which verb changes are made, for how long their keys live, and which masters have missed them.
+func TestWhatACommitIs(t *testing.T) {
+	version, next, token := versionOf("a", 7, "held"), versionOf("a", 8, "next"), longValue
+	short, longer := 5*time.Second, 7*time.Second
+	delayed := setNX("r", token, short)
+	delayed.Delay = 3 * time.Second
+	expired := compareAndDelete("r", version)
+	expired.TTL = time.Minute // of a deletion it says nothing
+	inVirtualTime(t, 3, func(s *stage) {
+		p := s.open()
+		for name, tt := range map[string]struct {
+			changes []Change
+			verb    verb
+			ttl     time.Duration
+			longest time.Duration
+			setsOne bool
+			missed  string // of votes GDAOG
+		}{
+			"a token is set":           {[]Change{setNX("r", token, short)}, verbCommitSet, short, short, true, "00110"},
+			"a version is set":         {[]Change{setNX("r", version, short)}, verbCommitAcquire, short, short, true, "00110"},
+			"two tokens are set":       {[]Change{setNX("r", token, longer), setNX("s", token, short)}, verbCommitAcquire, short, longer, false, "00110"},
+			"one is kept for longer":   {[]Change{delayed}, verbCommitSet, short, 8 * time.Second, true, "00110"},
+			"a token takes its place":  {[]Change{rotate("r", token, "another "+token, short)}, verbCommitReplace, short, short, false, "00110"},
+			"a version changes":        {[]Change{rotate("r", version, next, short)}, verbCommitReplace, short, short, false, "01110"},
+			"a version is extended":    {[]Change{compareAndExpire("r", version, short)}, verbCommitExtend, short, short, false, "01110"},
+			"a version is deleted":     {[]Change{expired}, verbCommitRelease, 0, 0, false, "00110"},
+			"one deleted, another set": {[]Change{expired, setNX("s", version, short)}, verbCommitReplace, short, short, false, "00110"},
+		} {
+			v, ttl, err := p.bounds.checkCommit(tt.changes)
+			k := &commit{changes: tt.changes}
+			if v != tt.verb || ttl != tt.ttl || err != nil || longestOf(tt.changes) != tt.longest || k.setsOne() != tt.setsOne || k.missed(votesOf("GDAOG"), 5) != maskOf(tt.missed) {
+				s.Errorf("%s: by verb %d for %v (%v), lives for %v, sets one %t, missed by %05b; want %+v", name, v, ttl, err, longestOf(tt.changes), k.setsOne(), k.missed(votesOf("GDAOG"), 5), tt)
+			}
+		}
+	})
+}
+
+// Only what takes a lock counts as an acquisition that found no quorum, and only what does nothing but release is let in where others are not.
+func TestWhatACommitCountsAs(t *testing.T) {
+	for name, tt := range map[string]struct {
+		changes           []Change
+		acquires, release bool
+	}{
+		"SET NX":              {[]Change{setNX("r", longValue, time.Second)}, true, false},
+		"DEL of one":          {[]Change{compareAndDelete("held", longValue)}, false, true},
+		"DEL of two":          {[]Change{compareAndDelete("held", longValue), compareAndDelete("too", longValue)}, false, true},
+		"EXPIRE":              {[]Change{compareAndExpire("held", longValue, time.Second)}, false, false},
+		"a change of a value": {[]Change{rotate("held", longValue, "another "+longValue, time.Second)}, true, false},
+	} {
+		inVirtualTime(t, 5, func(s *stage) {
+			p := s.open()
+			p.commit(setNX("held", longValue, 30*time.Second), setNX("too", longValue, 30*time.Second)).want(s, "SET NX of two", "held", 0)
+			s.freeze(0, 1, 2)
+			c := p.commit(tt.changes...)
+			c.want(s, name, "masters voted", c.took)
+			time.Sleep(ms)
+			if got := p.Stats().NoQuorumFor > 0; got != tt.acquires || c.onlyReleases != tt.release {
+				s.Errorf("%s: counts as an acquisition without a quorum %t, as a release %t; want %t and %t", name, got, c.onlyReleases, tt.acquires, tt.release)
+			}
+		})
+	}
+}
+
+// A release that goes on without a quorum has ended the lock here: nobody lists it as held.
+func TestLeaseOfAReleaseThatGoesOn(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		version := versionOf("a", 7, "held")
+		p.commit(setNX("r", version, 30*time.Second)).want(s, "SET NX", "held", 0)
+		s.freeze(0, 1, 2)
+		c := p.commit(setNX("latch", "1", time.Second), compareAndDelete("r", version))
+		c.want(s, "DEL beside a latch", "masters voted", c.took)
+		if list := p.Leases(func([]string) bool { return true }, 9); len(list) != 0 {
+			s.Errorf("got %+v, want no lease", list)
+		}
+	})
+}
