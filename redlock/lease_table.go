@@ -39,7 +39,7 @@ type leases struct {
 type entry struct {
 	resource string
 	lease    *lease            // granted through this client last, and not released since; may have run out
-	readers  map[string]*lease // likewise those of readers, by token; nil: there are none
+	readers  map[string]*lease // likewise those of readers, by token
 	queue    waitQueue
 }
 
@@ -224,8 +224,8 @@ func (s *leases) grant(granted *lease, share *Share, delay time.Duration, now ti
 			e.readers[granted.token] = granted
 		} else {
 			e.lease = granted
-			if e.readers != nil {
-				s.endReaders(e, now) //mutant:readers-outlive-the-next-writer
+			for _, reader := range e.readers {
+				s.end(reader, now) //mutant:readers-outlive-the-next-writer
 			}
 		}
 		if before != nil {
@@ -320,15 +320,6 @@ func (s *leases) forget(lease *lease) {
 	s.all[lease.index].index = lease.index
 	s.all[last] = nil
 	s.all = s.all[:last]
-}
-
-// endReaders forgets the readers of a resource, which has a writer now.
-func (s *leases) endReaders(e *entry, now time.Time) {
-	readers := e.readers
-	e.readers = nil
-	for _, reader := range readers {
-		s.end(reader, now)
-	}
 }
 
 // forgetSome looks at n leases, the next ones in turn, and forgets those that have run out.
