@@ -3,6 +3,7 @@ package redlock
 // A lease that the masters lose before its validity ends is noticed, by whatever it was deleted, and its EXTEND fails.
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -365,5 +366,197 @@ func TestReleaseThatOvertakesTheGrant(t *testing.T) {
 			s.freeze(0, 1)
 			other.lock(one("r", time.Second)).want(s, name+": LOCK without two others", "held", 0)
 		})
+	}
+}
+
+// What the masters say of a lease: it is lost where that takes masters that have forgotten, ended elsewhere where those that remember suffice, and nothing
+// where it is too few, or about the past.
+func TestWhatAnAuditFinds(t *testing.T) {
+	made := func(at time.Time) string { return newTokenSource().make(at) }
+	began := time.Now()
+	token, takeover, another := made(began), made(began), made(began.Add(time.Second))
+	for name, tt := range map[string]struct {
+		token   string // "": token
+		votes   string
+		holds   string // the value on masters that hold another
+		on      string // which masters do
+		change  func(l *lease, r *round)
+		want    string // of the lease: "held", "lost", "moved", "ended", or "taken back"
+		dropped bool   // what is left of it is released
+	}{
+		"all hold it":                              {votes: "GGGGG", want: "held"},
+		"two do not":                               {votes: "AAGGG", want: "held"},
+		"three do not":                             {votes: "AAAGG", want: "ended", dropped: true},
+		"two do not, and one is silent":            {votes: "AAUGG", want: "held"},
+		"three have forgotten":                     {votes: "OOOGG", want: "lost"},
+		"two have forgotten, and one does not":     {votes: "OAOGG", want: "lost"},
+		"two do not, and one has forgotten":        {votes: "AAOGG", want: "lost"},
+		"three hold another":                       {votes: "GGGGG", holds: another, on: "11100", want: "ended", dropped: true},
+		"three hold one of the same birth":         {votes: "GGGGG", holds: takeover, on: "11100", want: "moved"},
+		"three hold what is no token":              {votes: "GGGGG", holds: "a library's", on: "11100", want: "moved"},
+		"one holds one of the same birth":          {votes: "GAAGG", holds: takeover, on: "10000", want: "moved"},
+		"of those without a vote three do":         {votes: "dddGG", holds: another, on: "11100", want: "lost"},
+		"those without a vote hold it":             {votes: "dddGG", want: "held"},
+		"one of those without a vote does":         {votes: "dAAGG", holds: another, on: "10000", want: "lost"},
+		"silent ones hold another":                 {votes: "UUUGG", holds: another, on: "11100", want: "held"},
+		"a caller's own":                           {token: longValue, votes: "AAAGG", want: "ended"},
+		"a caller's own, and its attempt is known": {token: longValue, votes: "AAAGG", change: func(l *lease, r *round) { l.attempt = newAttempt(r, 5) }, want: "taken back"},
+		"a reader":                        {votes: "AAAGG", change: func(l *lease, r *round) { r.asReader(true) }, want: "ended"},
+		"a set of readers tells no value": {votes: "GGGGG", holds: another, on: "11111", change: func(l *lease, r *round) { r.asReader(true) }, want: "held"},
+		"its validity is over":            {votes: "OOOGG", change: func(l *lease, r *round) { l.validUntil = time.Now().Add(-1) }, want: "held"},
+		"it is known to be lost":          {votes: "AAAGG", change: func(l *lease, r *round) { l.lost = true }, want: "lost before"},
+		"it was granted later":            {votes: "OOOGG", change: func(l *lease, r *round) { l.launched = 9 }, want: "held"},
+		"it has a delay":                  {votes: "OOOGG", want: "lost"},
+	} {
+		inVirtualTime(t, 5, func(s *stage) {
+			p := s.open()
+			tt.token = cmp.Or(tt.token, token)
+			r := &round{verb: verbAudit, token: tt.token, view: p.fleet.view.Load(), answers: make([]answer, 5), launched: 5}
+			r.setKeys("r")
+			for i := range r.answers {
+				if r.answers[i].value = tt.token; tt.on != "" && tt.on[i] == '1' {
+					r.answers[i].value = tt.holds
+				}
+			}
+			l := &lease{keys: []string{"r"}, token: tt.token, launched: 4, born: time.Now(), validUntil: time.Now().Add(10 * time.Second)}
+			if tt.change != nil {
+				tt.change(l, r)
+			}
+			p.mu.Lock()
+			p.leases.grant(l, &p.admission.share, time.Second, time.Now())
+			launched := p.rounds.launched
+			p.mu.Unlock()
+			d := &deferred{now: time.Now()}
+			p.auditDecided(r, quorum.Yes, votesOf(tt.votes), d)
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			got := "held"
+			_, delayed := p.leases.delays[l]
+			switch here := p.leases.entries["r"].leaseOf(tt.token) == l; {
+			case here && l.lost && p.stats.Lost == 0:
+				got = "lost before"
+			case here && l.lost && !delayed:
+				got = "lost"
+			case here && delayed && !l.lost:
+			case l.attempt != nil && l.attempt.failed.Load():
+				got = "taken back"
+			case p.leases.byPrefix[0].Hold != (Times{}):
+				got = "ended"
+			default:
+				got = "moved"
+			}
+			if dropped := p.rounds.launched > launched; got != tt.want || dropped != tt.dropped {
+				s.Errorf("%s: %s, the rest released %t; want %s, %t", name, got, dropped, tt.want, tt.dropped)
+			}
+		})
+	}
+}
+
+// Leases are looked at in turn, a few with each heartbeat, and all of them soon where there is doubt; not those that are lost, about to end, or just granted.
+func TestWhichLeasesAreLookedAt(t *testing.T) {
+	inVirtualTime(t, 3, func(s *stage) {
+		p := s.open()
+		time.Sleep(time.Second)
+		fill := func(n int) {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			for len(p.leases.all) > 0 {
+				p.leases.forget(p.leases.all[0])
+			}
+			for i := range n {
+				l := &lease{keys: []string{fmt.Sprint("r", i)}, token: longValue, born: time.Now().Add(-time.Second), validUntil: time.Now().Add(10 * time.Second)}
+				p.leases.grant(l, &p.admission.share, 0, time.Now())
+			}
+			p.audits.last, p.audits.doubts = 0, 0
+		}
+		next := func() (looked uint64) {
+			p.mu.Lock()
+			before := p.stats.Audits
+			p.mu.Unlock()
+			p.audits.next(&deferred{now: time.Now()})
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			return p.stats.Audits - before
+		}
+		fill(1200)
+		if got := next(); got != auditPerBeat || p.audits.last != auditPerBeat {
+			s.Errorf("with a heartbeat %d leases are looked at, up to %d; want %d", got, p.audits.last, auditPerBeat)
+		}
+		p.audits.suspect()
+		for i, want := range []uint64{auditInDoubt, auditInDoubt, auditInDoubt, auditPerBeat} {
+			if got := next(); got != want {
+				s.Errorf("in doubt, heartbeat %d: %d leases are looked at, want %d", i, got, want)
+			}
+		}
+		now := time.Now()
+		for name, change := range map[string]func(l *lease) (looked bool){
+			"":                      func(l *lease) bool { return true },
+			"lost":                  func(l *lease) bool { l.lost = true; return false },
+			"about to end":          func(l *lease) bool { l.validUntil = now.Add(auditMinAlive - 1); return false },
+			"about to end, in time": func(l *lease) bool { l.validUntil = now.Add(auditMinAlive); return true },
+			"just granted":          func(l *lease) bool { l.born = now.Add(1 - auditMinAlive); return false },
+			"granted lately":        func(l *lease) bool { l.born = now.Add(-auditMinAlive); return true },
+		} {
+			fill(1)
+			if want := change(p.leases.all[0]); (next() == 1) != want {
+				s.Errorf("a lease that is %s: looked at %t, want %t", name, !want, want)
+			}
+		}
+		fill(0)
+	})
+}
+
+// A master that has done an attempt long after its grant has the lease looked at, if that is of this attempt still.
+func TestLateVoteOfAnAttempt(t *testing.T) {
+	inVirtualTime(t, 3, func(s *stage) {
+		p := s.open()
+		time.Sleep(time.Second)
+		soon := p.opts.MasterTimeout / 4
+		for name, tt := range map[string]struct {
+			granted time.Duration // how long ago; 0: it was not
+			of      bool          // the lease is of this attempt
+			want    uint64
+		}{
+			"long after": {soon, true, 1}, "soon after": {soon - 1, true, 0}, "it was not granted": {0, true, 0}, "a later attempt has the lease": {soon, false, 0},
+		} {
+			r := &round{verb: verbSet, token: longValue}
+			r.setKeys("r")
+			r.attempt = newAttempt(r, 3)
+			if tt.granted > 0 {
+				r.attempt.granted.Store(int64(p.own.At(time.Now()) - tt.granted))
+			}
+			l := &lease{keys: []string{"r"}, token: longValue, born: time.Now(), validUntil: time.Now().Add(10 * time.Second)}
+			if l.attempt = newAttempt(r, 3); tt.of {
+				l.attempt = r.attempt
+			}
+			p.mu.Lock()
+			p.leases.grant(l, &p.admission.share, 0, time.Now())
+			before := p.stats.Audits
+			p.mu.Unlock()
+			d := &deferred{now: time.Now()}
+			p.audits.lookAtAttempt(r, d)
+			p.runDeferred(d)
+			p.mu.Lock()
+			if got := p.stats.Audits - before; got != tt.want {
+				s.Errorf("%s: looked at %d times, want %d", name, got, tt.want)
+			}
+			p.leases.forget(l)
+			p.mu.Unlock()
+		}
+	})
+}
+
+// A takeover keeps the birth of its lock, and of a value that is no token of redlockd nobody knows it.
+func TestWhatMayTakeOver(t *testing.T) {
+	now := time.Now()
+	source := newTokenSource()
+	token, same, later := source.make(now), source.make(now), source.make(now.Add(ms))
+	for _, tt := range []struct {
+		value, token string
+		want         bool
+	}{{same, token, true}, {later, token, false}, {longValue, token, true}, {token, longValue, true}, {longValue, longValue, true}, {"", token, true}} {
+		if got := mayTakeOver(tt.value, tt.token); got != tt.want {
+			t.Errorf("%q in the place of %q: got %t, want %t", tt.value, tt.token, got, tt.want)
+		}
 	}
 }

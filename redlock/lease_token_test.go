@@ -40,3 +40,17 @@ func TestTokenCarriesItsBirth(t *testing.T) {
 		}
 	}
 }
+
+// What only looks like a token of redlockd tells no birth.
+func TestWhatLooksLikeAToken(t *testing.T) {
+	random := strings.Repeat("r", tokenRandomText)
+	for token, want := range map[string]int64{
+		random + ".0": 0, random + ".1": 1, random + ".z": 35, random + ".10": 36,
+		random: -1, random + ".": -1, random + ".-1": -1, random + ".Z": -1, random + "-0": -1, random + ".ß": -1, random + "r.0": -1, random + ".zzzzzzzzzzzzzzzzzzz": -1, "": -1,
+	} {
+		born, known := tokenBirth(token)
+		if known != (want >= 0) || known && born.UnixMilli() != want || madeHere(token) != known {
+			t.Errorf("%q: got %v, %t, want %d", token, born.UnixMilli(), known, want)
+		}
+	}
+}

@@ -18,7 +18,7 @@ var equivalent = map[string]map[string]string{
 		"rank: dropped: order[reason] = rest":  "those that are taken are skipped once more",
 	},
 	"lease_table.go": {
-		"leases.release: always: s.slotted": "looks for a semaphore that nobody uses",
+		"leases.release: always: s.slotted":         "looks for a semaphore that nobody uses",
 		"leases.forget: dropped: s.all[last] = nil": "keeps memory for longer",
 	},
 	"op_inspect.go": {
