@@ -173,3 +173,92 @@ func TestKeepAliveOfTheShortestLock(t *testing.T) {
 		lease.Unlock(s.Context())
 	})
 }
+
+// renewable is a lock whose renewals a test decides.
+type renewable struct {
+	ttl        time.Duration
+	validUntil time.Time
+	began      time.Time
+	at         []time.Duration // when it was to be renewed
+	extend     func(n int) error
+}
+
+func (r *renewable) Validity() time.Duration { return time.Until(r.validUntil) }
+
+func (r *renewable) Extend(context.Context, time.Duration) error {
+	r.at = append(r.at, time.Since(r.began))
+	err := r.extend(len(r.at))
+	if err == nil {
+		r.validUntil = time.Now().Add(r.ttl)
+	}
+	return err
+}
+
+// A lock is renewed when a third of its validity is over, soon again where that fails, and after that as before.
+func TestWhenALockIsRenewed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const ttl = 30 * time.Second
+		lock := &renewable{ttl: ttl, began: time.Now(), validUntil: time.Now().Add(ttl)}
+		lock.extend = func(n int) error {
+			if n == 2 || n == 3 {
+				return ErrNoQuorum
+			}
+			return nil
+		}
+		held, stop := KeepAlive(t.Context(), lock, ttl, KeepAliveOptions{})
+		time.Sleep(time.Minute)
+		if held.Err() != nil {
+			t.Errorf("the context has ended: %v", context.Cause(held))
+		}
+		stop()
+		want := []time.Duration{10 * time.Second, 20 * time.Second, 21 * time.Second, 22 * time.Second, 32 * time.Second, 42 * time.Second, 52 * time.Second}
+		for i, at := range want {
+			if i >= len(lock.at) || lock.at[i] < at || lock.at[i] > at+time.Second/4 {
+				t.Fatalf("renewed after %v, want it after %v", lock.at, want)
+			}
+		}
+		if len(lock.at) != len(want) {
+			t.Errorf("renewed after %v, want it after %v", lock.at, want)
+		}
+	})
+}
+
+// Who stops the renewals waits for the one that is in flight, and nobody is told of it. The end of the context waits for nothing.
+func TestStopWaitsForARenewal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const ttl = 3 * time.Second
+		lock := &renewable{ttl: ttl, began: time.Now(), validUntil: time.Now().Add(ttl)}
+		answered := false
+		lock.extend = func(int) error {
+			time.Sleep(1500 * ms)
+			answered = true
+			return nil
+		}
+		told := 0
+		held, stop := KeepAlive(t.Context(), lock, ttl, KeepAliveOptions{OnRenewal: func(error) { told++ }})
+		time.Sleep(1500 * ms) // half of a renewal
+		if stop(); !answered || held.Err() == nil || told != 0 {
+			t.Errorf("stopped: the renewal is answered %t, the context has ended for %v, told of it %d times; want true, and none", answered, held.Err(), told)
+		}
+		lock.validUntil, lock.began, lock.at = time.Now().Add(ttl), time.Now(), nil
+		_, stop = KeepAlive(t.Context(), lock, ttl, KeepAliveOptions{OnRenewal: func(error) { told++ }})
+		time.Sleep(3 * time.Second)
+		if stop(); told != 1 {
+			t.Errorf("one renewal: told of %d", told)
+		}
+	})
+}
+
+// A second KeepAlive ends the first.
+func TestKeepAliveAnew(t *testing.T) {
+	inVirtualTime(t, 3, func(s *stage) {
+		p := s.open()
+		lease := p.lease("r", 10*time.Second)
+		first := lease.KeepAlive(s.Context())
+		second := lease.KeepAlive(s.Context())
+		if first.Err() == nil || second.Err() != nil {
+			s.Errorf("the first has ended for %v, the second for %v; want only the first", first.Err(), second.Err())
+		}
+		lease.Unlock(s.Context())
+	})
+}

@@ -11,6 +11,12 @@ var equivalent = map[string]map[string]string{
 	"lease_token.go": {
 		"newTokenSource: 0: 100*tokenRandomBytes": "the smallest buffer: more system calls",
 	},
+	"lease_keepalive.go": {
+		"Lease.stopKeepAlive: dropped: l.keepAlive = nil": "what has stopped is stopped once more",
+		"keepAlive.run: dropped: defer ticks.Stop()":      "a ticker that nobody has is collected",
+		"keepAlive.run: < for <=: left <= k.early":        "a nanosecond",
+		"keepAlive.run: < for <=: left <= extendAt":       "a nanosecond",
+	},
 	"lease_rank.go": {
 		"scoresOf: >= for >: since.Unix() > 0": "a lease of the first second of 1970",
 		"scoresOf: 1: 0":                       "a lease of the first second of 1970",
