@@ -484,14 +484,14 @@ func (f *fleet) outOfStep(l *lane) string {
 	}
 	others := 0
 	for _, other := range v.masters {
-		if other != l && other.mayVote() {
+		if other.mayVote() { // l does not
 			others++
 		}
 	}
 	switch {
 	case others < v.Quorum(): //mutant:a-vote-that-is-needed-is-taken
 		return ""
-	case k.gained > 0 && f.stepped(l, v.Quorum()): //mutant:a-step-that-one-master-disproves-takes-a-vote
+	case f.stepped(l, v.Quorum()): //mutant:a-step-that-one-master-disproves-takes-a-vote
 		return reason
 	case k.gained == 0 && !k.watched && now-k.began >= outOfStepFor: //mutant:a-clock-that-is-spoken-for-is-out-of-step
 		return reason
