@@ -11,6 +11,9 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"redlockd/redlock/conn"
+	"redlockd/redlock/quorum"
 )
 
 // openFar opens a client whose masters are 20 ms away, there and back.
@@ -287,5 +290,159 @@ func TestCutWithBatchesInFlight(t *testing.T) {
 		s.wantNoLocks()
 		p.lockable("a")
 		p.lockable("b")
+	})
+}
+
+// When the next batch may be sent, and what goes into it.
+func TestWhatDepartsWithABatch(t *testing.T) {
+	inVirtualTime(t, 3, func(s *stage) {
+		p := s.open()
+		time.Sleep(time.Minute)
+		inFlight := func(n int) (out []*batch) {
+			for range n {
+				out = append(out, &batch{})
+			}
+			return out
+		}
+		for name, tt := range map[string]struct {
+			rttMin  time.Duration
+			change  func(l *lane)
+			wait    time.Duration
+			open    bool
+			departs int // of rounds that cost 2 each
+			far     bool
+		}{
+			"a near master":                  {rttMin: pipelineFrom - 1, change: func(l *lane) {}, open: true, departs: 5},
+			"a far master":                   {rttMin: pipelineFrom, change: func(l *lane) {}, open: true, departs: 5, far: true},
+			"one is in flight to a near one": {change: func(l *lane) { l.out = inFlight(1) }},
+			"one is in flight to a far one": {rttMin: 16 * ms, change: func(l *lane) {
+				l.out, l.pipelined, l.lastSent = inFlight(1), true, time.Now().Add(-400*time.Microsecond)
+			}, open: true, wait: 600 * time.Microsecond, departs: 5, far: true},
+			"to one that is not so far":     {rttMin: ms, change: func(l *lane) { l.out, l.pipelined, l.lastSent = inFlight(1), true, time.Now() }, open: true, wait: spacingMin, departs: 5, far: true},
+			"the reader has the connection": {rttMin: 16 * ms, change: func(l *lane) { l.out, l.pipelined, l.paused = inFlight(1), true, true }},
+			"nearly as many as may be":      {rttMin: 16 * ms, change: func(l *lane) { l.out, l.pipelined, l.lastSent = inFlight(inflightMax-1), true, time.Now() }, open: true, wait: ms, departs: 5, far: true},
+			"as many as may be":             {rttMin: 16 * ms, change: func(l *lane) { l.out, l.pipelined = inFlight(inflightMax), true }},
+			"as much as may be":             {rttMin: 16 * ms, change: func(l *lane) { l.out, l.pipelined, l.outCost = inFlight(1), true, 10 }},
+			"nearly as much as may be":      {rttMin: 16 * ms, change: func(l *lane) { l.out, l.pipelined, l.outCost, l.lastSent = inFlight(1), true, 9, time.Now() }, open: true, wait: ms, departs: 1, far: true},
+			"some are in flight":            {rttMin: 16 * ms, change: func(l *lane) { l.out, l.pipelined, l.outCost, l.lastSent = inFlight(1), true, 4, time.Now() }, open: true, wait: ms, departs: 3, far: true},
+			"a small window":                {change: func(l *lane) { l.window.limit = 7 }, open: true, departs: 4},
+			"the window is one batch":       {change: func(l *lane) { l.window.limit = 8 }, open: true, departs: 4},
+			"flows take turns":              {change: func(l *lane) { l.window.limit = 100; p.admission.turn.Store(6) }, open: true, departs: 3},
+			"votes are being delivered":     {rttMin: 16 * ms, change: func(l *lane) { l.delivering = true }, open: true, departs: 5},
+		} {
+			p.admission.turn.Store(costMax)
+			l := p.idleLane()
+			l.rttMin, l.window.limit, l.ticks = tt.rttMin, 10, 7
+			for range 6 {
+				l.queue, l.queueCost = append(l.queue, &round{cost: 2}), l.queueCost+2
+			}
+			tt.change(l)
+			if len(l.out) > 0 {
+				l.state = laneWaiting
+			}
+			wait, open := l.windowLocked()
+			if open != tt.open || open && len(l.out) > 0 && wait != tt.wait {
+				s.Errorf("%s: open %t, after %v; want %t, %v", name, open, wait, tt.open, tt.wait)
+			}
+			if !tt.open {
+				continue
+			}
+			before, queue, cost := l.outCost, l.queue, l.outCost+2*tt.departs
+			b := l.departLocked(&conn.Conn{})
+			if len(b.rounds) != tt.departs || b.cost != 2*tt.departs || b.inFlight != cost || l.outCost != before+b.cost || l.queueCost != 12-b.cost || len(l.queue) != 6-tt.departs || l.out[len(l.out)-1] != b {
+				s.Errorf("%s: %d rounds of a cost of %d depart, with %d in flight, %d are left; want %d", name, len(b.rounds), b.cost, b.inFlight, len(l.queue), tt.departs)
+			}
+			if l.pipelined != tt.far || tt.far && l.lastSent != time.Now() || !tt.far && !l.lastSent.IsZero() || l.state != laneSending || len(l.out) == 1 && l.oldestSentTick != 7 {
+				s.Errorf("%s: pipelined %t, sent at %v, state %v", name, l.pipelined, l.lastSent, l.state)
+			}
+			for _, r := range queue[len(l.queue):6] {
+				if r != nil {
+					s.Errorf("%s: a round that has departed is kept in the queue's memory", name)
+					break
+				}
+			}
+		}
+		p.admission.turn.Store(costMax)
+	})
+}
+
+// The connection is the reader's alone while at most its own batch is in flight; and nothing is behind a batch that is the last.
+func TestReaderHasTheConnection(t *testing.T) {
+	inVirtualTime(t, 3, func(s *stage) {
+		l := s.open().idleLane()
+		a, b := &batch{}, &batch{}
+		if !l.pause() || !l.paused || !l.last(a) {
+			s.Error("nothing is in flight: the reader has not the connection, or something is behind a batch")
+		}
+		if l.out = []*batch{a}; !l.pause() || !l.last(a) {
+			s.Error("its own is in flight: the reader has not the connection, or something is behind it")
+		}
+		if l.out = []*batch{a, b}; l.pause() || l.paused || l.last(a) || !l.last(b) {
+			s.Error("two are in flight: the reader has the connection, or the first is the last")
+		}
+		l.out = nil
+		l.pause()
+		if l.resume(); l.paused {
+			s.Error("the reader is done: it has the connection still")
+		}
+	})
+}
+
+// What a lane takes note of when a batch was answered, and when it was not.
+func TestWhatAnAnsweredBatchLeaves(t *testing.T) {
+	inVirtualTime(t, 3, func(s *stage) {
+		p := s.open()
+		failed := errors.New("connection reset")
+		for name, tt := range map[string]struct {
+			err       error
+			abandoned bool
+			vote      quorum.Vote
+			kept      int
+		}{
+			"answered":             {vote: quorum.Granted},
+			"not answered":         {err: failed, vote: quorum.Unknown, kept: 1},
+			"refused":              {vote: quorum.Abstained, kept: 1},
+			"answered too late":    {abandoned: true, vote: quorum.Granted},
+			"abandoned, no answer": {err: failed, abandoned: true, vote: quorum.Unknown, kept: 1},
+		} {
+			l := p.idleLane()
+			l.state = laneWaiting
+			began := time.Now()
+			time.Sleep(3 * ms)
+			r := &round{verb: verbRelease, keepFor: quorum.All, keys: []string{"r"}, token: "T", start: began, view: p.fleet.view.Load()}
+			set := &round{verb: verbSet, token: longValue, view: r.view, answers: make([]answer, 3)}
+			set.attempt = newAttempt(set, 3)
+			replied := errors.New("BUSY")
+			b := &batch{lane: l, rounds: []*round{r, set}, votes: []quorum.Vote{tt.vote, quorum.Denied}, cost: 5, sent: began, abandoned: tt.abandoned, err: replied, inFlight: 5,
+				sets: []setKey{{round: 1, at: 77}}, readings: []reading{{round: set, answer: answer{value: "read"}}}}
+			other := &batch{sentTick: 4}
+			l.out, l.outCost, l.rttMin, l.ops, l.batches = []*batch{b, other}, 8, 2*ms, 10, 2
+			l.deliverVotes(b, tt.err)
+			if l.ops != 12 || l.batches != 3 || len(l.out) != 1 || l.out[0] != other || l.outCost != 3 || l.oldestSentTick != 4 || !l.delivering || l.replyErr != replied || b.err != nil || len(l.pending) != tt.kept {
+				s.Errorf("%s: %d operations in %d batches, %d in flight of a cost of %d, sent at tick %d, replied %v, %d releases kept", name, l.ops, l.batches, len(l.out), l.outCost, l.oldestSentTick, l.replyErr, len(l.pending))
+			}
+			if answered := tt.err == nil; (l.rtt == 3*ms) != answered || l.rttMin != 2*ms {
+				s.Errorf("%s: the round trip is %v, the shortest %v", name, l.rtt, l.rttMin)
+			}
+			counts := !tt.abandoned
+			if voted := quorum.Votes(r.votes.Load()).Of(l.index) == tt.vote && tt.vote != quorum.Pending; voted != counts || (set.answers[l.index].value == "read") != counts || (set.attempt.setAt[l.index] == 77) != (counts && tt.err == nil) {
+				s.Errorf("%s: voted %t, read %q, set at %d", name, voted, set.answers[l.index].value, set.attempt.setAt[l.index])
+			}
+			if b.rounds[0] != nil || b.readings[0].round != nil {
+				s.Errorf("%s: the batch keeps its rounds in memory", name)
+			}
+			l.delivering = false
+			b = &batch{lane: l, sent: time.Now().Add(-ms)}
+			l.out = []*batch{b}
+			if l.deliverVotes(b, nil); l.state != laneIdle || l.rttMin != ms {
+				s.Errorf("%s: then all is answered: the lane is %v, the shortest round trip %v", name, l.state, l.rttMin)
+			}
+		}
+		l := p.idleLane()
+		a, b := &batch{rounds: []*round{{}, {}}}, &batch{rounds: []*round{{}}, abandoned: true}
+		l.out = []*batch{a, b}
+		if got := l.abandonLocked(); len(got) != 2 || !a.abandoned || len(l.abandonLocked()) != 0 {
+			s.Errorf("abandoned: %d rounds, want the two of the batch that was not yet", len(got))
+		}
 	})
 }

@@ -306,3 +306,101 @@ func TestReasonsNameTheFirstCause(t *testing.T) {
 		return true
 	})
 }
+
+// A state is logged once: up, or down, whatever the reason; any other, for each reason. Where lines were left out the last one is written all the same.
+func TestStatesOfAMasterAreLoggedOnce(t *testing.T) {
+	inVirtualTime(t, 3, func(s *stage) {
+		var log journal
+		p := s.open(log.option)
+		log.take("")
+		l := p.idleLane()
+		down := func(why string) func() {
+			return func() { l.state, l.downReason = laneConnecting, errors.New(why) }
+		}
+		up := func() { l.state, l.downReason, l.guard.refusal, l.guard.clock.good = laneIdle, nil, "", true }
+		refused := func(why string) func() { return func() { up(); l.guard.refusal = why } }
+		doubted := func() {
+			up()
+			l.guard.clock.good, l.guard.clock.reason, l.guard.clock.until = false, "a step", time.Now().Add(3*time.Second)
+		}
+		for i, tt := range []struct {
+			change func()
+			want   string
+		}{
+			{up, `level=INFO msg="master up"`}, {up, ""}, {down("reset"), `level=WARN msg="master down" master=m2 reason=reset to_do="see that Redis runs`}, {down("refused"), ""},
+			{refused("it may evict"), `msg="master refused" master=m2 reason="it may evict"`}, {refused("it may evict"), ""}, {refused("its fences are false"), "its fences are false"},
+			{doubted, `msg="master doubted" master=m2 reason="a step" for=3s`}, {doubted, ""}, {up, "master up"},
+		} {
+			tt.change()
+			l.logState()
+			told := strings.Join(log.take(""), "")
+			if !strings.Contains(told, tt.want) || (told == "") != (tt.want == "") {
+				s.Errorf("%d: got %q, want %q", i, told, tt.want)
+			}
+			time.Sleep(logInterval)
+		}
+		if l.logMissedState(time.Now()); len(log.take("")) != 0 {
+			s.Error("no line was left out, and the state is logged once more")
+		}
+		for range logBurst + 2 {
+			l.logEvent(slog.LevelInfo, "something")
+		}
+		if log.take(""); l.logged != "" {
+			s.Errorf("something has happened to a master that is up: %q is logged, want that it is up again", l.logged)
+		}
+		l.logged = MasterUp
+		time.Sleep(2 * logInterval)
+		if l.logMissedState(time.Now()); len(log.take("master up")) != 1 {
+			s.Error("lines were left out: the state is not logged")
+		}
+		if l.log(slog.LevelInfo, "event", "to_do", "see its log"); len(log.take(insideToDo)) != 0 {
+			s.Error("advice for a master outside this process is that for one inside")
+		}
+	})
+}
+
+// One line tells of all masters whose clocks gained, and one of all that are too far apart, when the first of them is so for a heartbeat.
+func TestDoubtsAreLoggedTogether(t *testing.T) {
+	inVirtualTime(t, 3, func(s *stage) {
+		var log journal
+		p := s.open(log.option)
+		log.take("")
+		set := func(place int, gained, skew, since time.Duration) {
+			l := p.fleet.view.Load().masters[place]
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			k := &l.guard.clock
+			k.good, k.logged, k.gained, k.skew, k.until = gained == 0 && skew == 0, false, gained, skew, time.Now().Add(9*time.Second+time.Duration(place)*time.Second)
+			l.since = time.Now().Add(-since)
+		}
+		told := func(text string) string {
+			p.fleet.logDoubts(time.Now())
+			return strings.Join(log.take(text), "")
+		}
+		beat := p.opts.Heartbeat
+		set(0, time.Second, 0, beat)
+		if got := told(""); got != "" {
+			s.Errorf("a gain of a heartbeat ago: got %q, want nothing yet", got)
+		}
+		set(0, time.Second, 0, beat+1)
+		set(1, -time.Nanosecond, 0, time.Hour) // no gain
+		set(2, 3*time.Second, 0, 0)
+		if got := told("clocks out of step"); !strings.Contains(got, `masters="m1 m3" by=3s for=11s`) {
+			s.Errorf("two gains: got %q, want one line with both", got)
+		}
+		if got := told(""); got != "" {
+			s.Errorf("then: got %q", got)
+		}
+		set(0, 0, -time.Hour, beat+1)
+		set(1, 0, time.Nanosecond, 0)
+		set(2, time.Nanosecond, time.Hour, 0)
+		p.fleet.logDoubts(time.Now())
+		lines := log.take("")
+		if len(lines) != 2 || !strings.Contains(lines[0], "out of step") || !strings.Contains(lines[0], "masters=m3 ") || !strings.Contains(lines[1], "too far apart") || !strings.Contains(lines[1], `masters="m1 m2" by=-1h`) {
+			s.Errorf("two that are apart, and one that gained: got %q", lines)
+		}
+		for place := range 3 {
+			set(place, 0, 0, 0)
+		}
+	})
+}
