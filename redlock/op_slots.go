@@ -3,7 +3,6 @@ package redlock
 import (
 	"hash/crc32"
 	"math/bits"
-	"math/rand/v2"
 	"slices"
 	"strconv"
 	"strings"
@@ -91,8 +90,8 @@ func SlotOf(name string) (resource string, slot int, ok bool) {
 	if i <= 0 || len(name) > i+3 {
 		return "", 0, false
 	}
-	slot, err := strconv.Atoi(name[i+1:])
-	if err != nil || slot < 0 || slot >= MaxSlots || strconv.Itoa(slot) != name[i+1:] {
+	slot, _ = strconv.Atoi(name[i+1:]) // what is no number is written otherwise
+	if slot < 0 || slot >= MaxSlots || strconv.Itoa(slot) != name[i+1:] {
 		return "", 0, false
 	}
 	return name[:i], slot, true
@@ -116,7 +115,7 @@ func shownQueue(name string) string {
 // checkSlots validates LockRequest.Slots.
 func checkSlots(req *LockRequest) error {
 	switch {
-	case req.Slots < 0 || req.Slots > MaxSlots:
+	case req.Slots < 1 || req.Slots > MaxSlots:
 		return badRequest("SLOTS of %d is outside 1 … %d", req.Slots, MaxSlots)
 	case len(req.Resources) != 1:
 		return badRequest("SLOTS is for one resource, and %d are named", len(req.Resources))
@@ -128,7 +127,7 @@ func checkSlots(req *LockRequest) error {
 }
 
 // aim decides for which slot the round asks. Without a hint it guesses one that nobody holds or asks
-// for here, as far as is known. The first guess of a caller's token is the same through every client.
+// for here, as far as is known. The first guess of a token is the same through every client.
 func (s *slotSearch) aim(c *Client, r *round) {
 	op, now := r.op, time.Now()
 	slot := s.next - 1
@@ -144,9 +143,7 @@ func (s *slotSearch) aim(c *Client, r *round) {
 		return
 	}
 	if slot < 0 {
-		if slot = rand.N(s.count); op.callerToken {
-			slot = int(crc32.ChecksumIEEE([]byte(op.token)) % uint32(s.count)) //mutant:a-repetition-guesses-anew
-		}
+		slot = int(crc32.ChecksumIEEE([]byte(op.token)) % uint32(s.count)) //mutant:a-repetition-guesses-anew
 		asked := uint32(0)
 		if op.waiter != nil {
 			asked = op.waiter.entry.queue.asked(s.count)
@@ -255,7 +252,7 @@ func (s *slotSearch) denied(r *round, tooLow bool, o quorum.Outcome, v quorum.Vo
 		}
 	}
 	var best uint32 // the slots that are free on most masters
-	most := 0
+	most := 1
 	for i := range s.count {
 		switch {
 		case s.tried>>i&1 != 0:
@@ -265,7 +262,7 @@ func (s *slotSearch) denied(r *round, tooLow bool, o quorum.Outcome, v quorum.Vo
 			}
 			s.next = i + 1
 			return true, err
-		case free[i] == 0 || free[i]+open < majority || free[i] < most: //mutant:a-slot-that-no-quorum-is-free-of-is-asked-for
+		case free[i] < most || free[i]+open < majority: //mutant:a-slot-that-no-quorum-is-free-of-is-asked-for
 		case free[i] > most:
 			best, most = 1<<i, free[i]
 		default:

@@ -6,11 +6,15 @@ package redlock
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"redlockd/redlock/conn"
+	"redlockd/redlock/quorum"
 	"redlockd/redlock/redisproc"
 )
 
@@ -126,6 +130,282 @@ func TestSlotOf(t *testing.T) {
 	} {
 		if resource, slot, ok := SlotOf(tt.name); resource != tt.resource || slot != tt.slot || ok != tt.ok {
 			t.Errorf("SlotOf(%q): got %q, %d, %v, want %q, %d, %v", tt.name, resource, slot, ok, tt.resource, tt.slot, tt.ok)
+		}
+	}
+}
+
+func TestCheckSlots(t *testing.T) {
+	for _, tt := range []struct {
+		bytes, slots int // of the name; of the semaphore
+		want         string
+	}{
+		{4, 0, "SLOTS of 0 is outside 1 … 32"},
+		{4, 1, ""},
+		{4, 32, ""},
+		{MaxResourceLen - 2, 10, ""},
+		{MaxResourceLen - 1, 10, "the resource name has 1023 bytes, and its slots add 2: at most 1024 are possible"},
+		{MaxResourceLen - 2, 11, "the resource name has 1022 bytes, and its slots add 3: at most 1024 are possible"},
+	} {
+		req, got := one(strings.Repeat("x", tt.bytes), time.Minute).of(tt.slots), ""
+		if err := checkSlots(&req); err != nil {
+			got = err.Error()
+		}
+		if got != tt.want && (tt.want == "" || !strings.Contains(got, tt.want)) {
+			t.Errorf("SLOTS %d of a name of %d bytes: got %q, want %q", tt.slots, tt.bytes, got, tt.want)
+		}
+	}
+}
+
+func TestNamesOfSlots(t *testing.T) {
+	for bytes, want := range map[int]int{4: MaxSlots, MaxResourceLen - 3: MaxSlots, MaxResourceLen - 2: 10, MaxResourceLen - 1: 0} {
+		name := strings.Repeat("x", bytes)
+		got := SlotNames(name)
+		if len(got) != want || want > 0 && (got[0] != name+"#0" || got[want-1] != SlotName(name, want-1)) {
+			t.Errorf("a name of %d bytes: got %d slots, want the first %d", bytes, len(got), want)
+		}
+	}
+	for queue, want := range map[string]string{"jobs": "jobs", "jobs#1": "jobs#1", slotsQueue("jobs"): "jobs#*"} {
+		if got := shownQueue(queue); got != want {
+			t.Errorf("the queue %q is shown as %q, want %q", queue, got, want)
+		}
+	}
+}
+
+// What a round asks for follows from what the search was told. Without that it is a guess, which the token alone decides where nothing is known of the
+// slots, and which keeps away from slots that others hold or ask for.
+func TestAimOfASlotSearch(t *testing.T) {
+	const k = 4
+	aim := func(s *slotSearch, c *Client, op *Op) *round {
+		s.resource, s.queue, s.count = "jobs", slotsQueue("jobs"), k
+		r := &round{op: op, token: op.token}
+		s.aim(c, r)
+		if r.verb != verbSlot || r.slots != k || !c.leases.slotted || s.rounds != 1 || s.next != 0 || s.look {
+			t.Errorf("got verb %d for %d slots, search %+v; want verbSlot for %d, one round, nothing left of the hint", r.verb, r.slots, s, k)
+		}
+		return r
+	}
+	s := &slotSearch{next: 3}
+	if r := aim(s, idleClient(), &Op{token: "mine"}); r.slot != 2 || !slices.Equal(r.keys, []string{"jobs#2"}) || s.tried != 1<<2 {
+		t.Errorf("a hint at slot 2: got slot %d, %q, tried %b", r.slot, r.keys, s.tried)
+	}
+	s = &slotSearch{look: true}
+	if r := aim(s, idleClient(), &Op{token: "mine"}); r.slot != noSlot || !slices.Equal(r.keys, []string{"jobs#0"}) || s.tried != 0 {
+		t.Errorf("a look: got slot %d, %q, tried %b, want no slot", r.slot, r.keys, s.tried)
+	}
+
+	now := time.Now()
+	for _, token := range []string{"mine", "mine too", "mine as well"} {
+		guess := int(aim(&slotSearch{}, idleClient(), &Op{token: token}).slot)
+		another, ended, mine := &lease{token: "another's", validUntil: now.Add(time.Minute)}, &lease{token: "another's", validUntil: now}, &lease{token: token, validUntil: now.Add(time.Minute)}
+		for _, tt := range []struct {
+			name  string
+			known []*lease // of the slot that would be guessed, and of those after it; nil: it has an entry without a lease
+			asked int      // so many waiters ask for slots, from the one that would be guessed on
+			want  int      // so many slots after that
+		}{
+			{"nothing is known", nil, 0, 0},
+			{"it is held", []*lease{another}, 0, 1},
+			{"it is held, and the next one", []*lease{another, another}, 0, 2},
+			{"all are held", []*lease{another, another, another, another}, 0, 0},
+			{"it was held", []*lease{ended}, 0, 0},
+			{"the token holds it", []*lease{mine}, 0, 0},
+			{"it was released", []*lease{nil}, 0, 0},
+			{"a waiter asks for it", nil, 1, 1},
+			{"waiters ask for two", nil, 2, 2},
+			{"it is held, and a waiter asks for it and another for the next one", []*lease{another}, 2, 2},
+		} {
+			c, op, queue := idleClient(), &Op{token: token}, &entry{}
+			for i, l := range tt.known {
+				c.leases.entry(SlotName("jobs", (guess+i)%k)).lease = l
+			}
+			for i := range tt.asked {
+				queue.queue.insertByArrival(&waiter{op: &Op{}, entry: queue, arrival: uint64(i), attempt: &round{verb: verbSlot, slot: uint8((guess + i) % k)}})
+			}
+			op.waiter = &waiter{op: op, entry: queue, arrival: 9}
+			queue.queue.insertByArrival(op.waiter)
+			s := &slotSearch{}
+			want := (guess + tt.want) % k
+			if r := aim(s, c, op); int(r.slot) != want || !slices.Equal(r.keys, []string{SlotName("jobs", want)}) || s.tried != 1<<want {
+				t.Errorf("%s guesses %d, and %s: got slot %d, %q, tried %b, want %d", token, guess, tt.name, r.slot, r.keys, s.tried, want)
+			}
+		}
+	}
+}
+
+// A repetition asks for the slot that its token holds here, or only looks where others wait.
+func TestRepetitionKnowsItsSlot(t *testing.T) {
+	c, now := idleClient(), time.Now()
+	held := &lease{keys: []string{"jobs#2"}, token: "mine", validUntil: now.Add(time.Minute)}
+	c.leases.entry("jobs#2").lease = held
+	for token, want := range map[string]*lease{"mine": held, "another's": nil} {
+		s := &slotSearch{resource: "jobs", count: 4}
+		if got := s.heldBy(&c.leases, &Op{token: token}, now); got != want || (s.next == 3) != (want != nil) || want == nil && s.next != 0 {
+			t.Errorf("%s: got %+v and the hint %d, want %+v", token, got, s.next, want)
+		}
+	}
+	for _, tt := range []struct {
+		kind    kind
+		callers bool
+		want    bool
+	}{{plainLock{}, true, false}, {&slotSearch{}, false, false}, {&slotSearch{}, true, true}} {
+		op := &Op{kind: tt.kind, callerToken: tt.callers}
+		if got := op.lookFirst(); got != tt.want {
+			t.Errorf("%T, a token of its caller's %v: looks first: %v, want %v", tt.kind, tt.callers, got, tt.want)
+		}
+		if s, ok := tt.kind.(*slotSearch); ok && s.look != tt.want {
+			t.Errorf("%T, a token of its caller's %v: the next round looks: %v, want %v", tt.kind, tt.callers, s.look, tt.want)
+		}
+	}
+	a, b := &round{token: "a"}, &round{token: "b"}
+	c.leases.inflight[slotsQueue("jobs")] = []*round{a, b}
+	c.leases.slotReleased("jobs#1", "a")
+	if !a.unlocked || b.unlocked {
+		t.Errorf("UNLOCK of a slot of a: unlocked are %v, %v, want a alone", a.unlocked, b.unlocked)
+	}
+	c.leases.slotReleased("jobs#2", "b")
+	if !a.unlocked || !b.unlocked {
+		t.Errorf("UNLOCK of a slot of b, too: unlocked are %v, %v, want both", a.unlocked, b.unlocked)
+	}
+}
+
+// slotVote is what one master says to a round for a slot.
+type slotVote struct {
+	vote  quorum.Vote
+	free  uint32
+	found int8 // counted from 1
+}
+
+// After a denial, the next round asks for the slot that the token may have, else for one that can be free on a quorum and is free on most masters; or the
+// attempt is over.
+func TestHowASlotSearchGoesOn(t *testing.T) {
+	const k = 4
+	no := func(free uint32, found ...int8) slotVote {
+		return slotVote{quorum.Denied, free, append(found, 0)[0]}
+	}
+	says := func(v quorum.Vote) slotVote { return slotVote{vote: v} }
+	stopped := errors.New("the error of the round")
+	type votes = []slotVote
+	for _, tt := range []struct {
+		name  string
+		votes votes
+		again []int             // what the next round may ask for; nil: there is none
+		round func(r *round)    // what else is known of the round; it has asked for slot 0
+		state func(*slotSearch) // and of the search; it was the first one
+		err   string            // "": that of the round
+	}{
+		{"none is free", votes{no(0), no(0), no(0), no(0), no(0)}, nil, nil, nil, ""},
+		{"two are free", votes{no(6), no(6), no(6), no(6), no(6)}, []int{1, 2}, nil, nil, ""},
+		{"the first of two is free on more", votes{no(6), no(6), no(6), no(2), no(2)}, []int{1}, nil, nil, ""},
+		{"the second of two is free on more", votes{no(6), no(6), no(6), no(4), no(4)}, []int{2}, nil, nil, ""},
+		{"the one that was asked for is free on more", votes{no(3), no(3), no(3), no(1), no(1)}, []int{1}, nil, nil, ""},
+		{"only that is free", votes{no(1), no(1), no(1), no(1), no(1)}, nil, nil, nil, ""},
+		{"one is free on a quorum", votes{no(2), no(2), no(2), no(0), no(0)}, []int{1}, nil, nil, ""},
+		{"one is free on fewer", votes{no(2), no(2), no(0), no(0), no(0)}, nil, nil, nil, ""},
+		{"one is free on fewer, and can be where the slot was set", votes{no(2), no(2), says(quorum.Granted), no(0), no(0)}, []int{1}, nil, nil, ""},
+		{"or was there", votes{no(2), no(2), says(quorum.AlreadyMine), no(0), no(0)}, []int{1}, nil, nil, ""},
+		{"or was free", votes{no(2), no(2), says(quorum.Stale), no(0), no(0)}, []int{1}, nil, nil, ""},
+		{"or where no answer is in yet", votes{no(2), no(2), says(quorum.Pending), no(0), no(0)}, []int{1}, nil, nil, ""},
+		{"but not on one that is away", votes{no(2), no(2), says(quorum.Abstained), no(0), no(0)}, nil, nil, nil, ""},
+		{"one that no master is known to be free of", votes{no(0), no(0), says(quorum.Stale), says(quorum.Stale), says(quorum.Stale)}, nil, nil, nil, ""},
+		{"masters that say what none does", votes{no(2), no(2), says(quorum.Absent), says(quorum.Absent), says(quorum.Absent)}, nil, nil, nil, ""},
+
+		{"the token has one on all", votes{no(2, 4), no(2, 4), no(2, 4), no(2, 4), no(2, 4)}, []int{3}, nil, nil, ""},
+		{"the token may have one beside silent masters", votes{no(2, 4), no(2), no(2), says(quorum.Unknown), says(quorum.Unknown)}, []int{3}, nil, nil, ""},
+		{"or beside those that have not answered yet", votes{no(2, 4), no(2), no(2), says(quorum.Pending), says(quorum.Pending)}, []int{3}, nil, nil, ""},
+		{"the token has one on a minority", votes{no(2, 4), no(2, 4), no(2), no(2), no(2)}, []int{1}, nil, nil, ""},
+		{"the token has the one that was asked for", votes{no(2, 1), no(2, 1), no(2, 1), no(2), no(2)}, []int{1}, nil, nil, ""},
+
+		{"the second round", votes{no(2), no(2), no(2), no(2), no(2)}, []int{1}, nil, func(s *slotSearch) { s.rounds, s.tried = 2, 5 }, ""},
+		{"the last round", votes{no(2), no(2), no(2), no(2), no(2)}, nil, nil, func(s *slotSearch) { s.rounds, s.tried = 3, 13 }, ""},
+		{"the second round, and the token has a slot", votes{no(0, 4), no(0, 4), no(0, 4), no(0), no(0)}, []int{3}, nil, func(s *slotSearch) { s.rounds, s.tried = 2, 3 }, ""},
+		{"the last round, and the token has a slot", votes{no(0, 4), no(0, 4), no(0, 4), no(0), no(0)}, nil, nil, func(s *slotSearch) { s.rounds, s.tried = 3, 7 },
+			(&NoQuorumError{Needed: 3, Masters: 5, Voted: 5}).Error()},
+		{"a look where one is free", votes{no(2), no(2), no(2), no(2), no(2)}, nil, func(r *round) { r.slot = noSlot }, func(s *slotSearch) { s.tried = 0 }, ""},
+		{"a look that finds the slot of the token", votes{no(2, 1), no(2, 1), no(2, 1), no(2), no(2)}, []int{0}, func(r *round) { r.slot = noSlot }, func(s *slotSearch) { s.tried = 0 }, ""},
+		{"an UNLOCK of the slot behind it", votes{no(2), no(2), no(2), no(2), no(2)}, nil, func(r *round) { r.released = true }, nil, ""},
+		{"an UNLOCK of another slot behind it", votes{no(2), no(2), no(2), no(2), no(2)}, nil, func(r *round) { r.unlocked = true }, nil, ""},
+		{"the token may hold the slot", votes{no(2), no(2), says(quorum.AlreadyMine), says(quorum.Unknown), says(quorum.Unknown)}, nil, nil, nil, ""},
+	} {
+		r := &round{view: &view{}, answers: make([]answer, len(tt.votes)), slots: k}
+		r.view.Places, r.view.Count = len(tt.votes), len(tt.votes)
+		var v quorum.Votes
+		for i, said := range tt.votes {
+			r.view.masters = append(r.view.masters, &lane{index: i})
+			r.answers[i] = answer{free: said.free, slot: said.found}
+			v += quorum.Cast(i, said.vote)
+		}
+		if tt.round != nil {
+			tt.round(r)
+		}
+		got := map[int]bool{}
+		for range 50 { // it may choose
+			s := &slotSearch{count: k, rounds: 1, tried: 1}
+			if tt.state != nil {
+				tt.state(s)
+			}
+			rounds, tried := s.rounds, s.tried
+			again, err := s.denied(r, false, quorum.Acquisition(v, len(tt.votes)), v, stopped)
+			wantErr := stopped.Error()
+			if tt.err != "" {
+				wantErr = tt.err
+			}
+			if again != (s.next > 0) || err.Error() != wantErr {
+				t.Fatalf("%s: got %v, hint %d, error %q, want error %q", tt.name, again, s.next, err, wantErr)
+			}
+			if !again {
+				rounds, tried = 0, 0
+			} else {
+				got[s.next-1] = true
+			}
+			if s.rounds != rounds || s.tried != tried {
+				t.Fatalf("%s: got %v, and %d rounds for %b, want %d for %b", tt.name, again, s.rounds, s.tried, rounds, tried)
+			}
+		}
+		if slots := slices.Sorted(maps.Keys(got)); !slices.Equal(slots, tt.again) {
+			t.Errorf("%s: got %v, want %v", tt.name, slots, tt.again)
+		}
+	}
+
+	s := &slotSearch{count: k, rounds: 3, tried: 7}
+	if again, err := s.denied(&round{slot: 2}, true, quorum.No, 0, stopped); !again || err != stopped || s.next != 3 || s.rounds != 2 || s.tried != 7 {
+		t.Errorf("the fence was too low: got %v, %v, %+v, want slot 2 again, which is no round more", again, err, s)
+	}
+}
+
+// What a master replies to a round for a slot is a vote about that slot, and a denial tells of the others.
+func TestReplyToASlot(t *testing.T) {
+	for _, tt := range []struct {
+		reply conn.Reply
+		want  quorum.Vote
+		free  uint32
+		found int8
+	}{
+		{conn.Reply{Kind: ':', N: 1}, quorum.Granted, 0, 0},
+		{conn.Reply{Kind: ':', N: 2}, quorum.AlreadyMine, 0, 0},
+		{conn.Reply{Kind: ':', N: lateReply}, quorum.Abstained, 0, 0},
+		{conn.Reply{Kind: ':', N: slotDenied}, quorum.Denied, 0, 0},
+		{conn.Reply{Kind: ':', N: slotDenied - 5}, quorum.Denied, 5, 0},
+		{conn.Reply{Kind: ':', N: slotDenied - 1<<5 - 1}, quorum.Denied, 1, 0}, // the semaphore has four
+		{conn.Reply{Kind: ':', N: slotDenied - 5 - 4<<slotFoundBit}, quorum.Denied, 5, 4},
+		{conn.Reply{Kind: ':', N: slotDenied - 5 - 5<<slotFoundBit}, quorum.Unknown, 0, 0},
+		{conn.Reply{Kind: '$', N: slotDenied - 5}, quorum.Unknown, 0, 0},
+	} {
+		b := unsentBatch()
+		b.rounds = []*round{{verb: verbSlot, slots: 4, keys: []string{"jobs#0"}, answers: make([]answer, 1)}}
+		vote, refused, err := readSlot(b, command{}, tt.reply)
+		var a answer
+		if len(b.readings) > 0 {
+			a = b.readings[0].answer
+		}
+		if vote != tt.want || refused != nil || (err != nil) != (vote == quorum.Unknown) || a.free != tt.free || a.slot != tt.found {
+			t.Errorf("%c %d: got vote %d, %v, %v, free %b, found %d; want vote %d, free %b, found %d",
+				tt.reply.Kind, tt.reply.N, vote, refused, err, a.free, a.slot, tt.want, tt.free, tt.found)
+		}
+	}
+	for _, tt := range []struct{ slots, key, token, want int }{{1, 6, 32, 1}, {4, 6, 32, 2}, {32, 100, 200, 1 + 8 + 13}} {
+		r := &round{slots: uint8(tt.slots), keys: []string{strings.Repeat("k", tt.key)}, token: strings.Repeat("t", tt.token)}
+		if got := r.costOfSlots(); got != tt.want {
+			t.Errorf("a round for one of %d slots, with a name of %d bytes and a token of %d: costs %d, want %d", tt.slots, tt.key, tt.token, got, tt.want)
 		}
 	}
 }
@@ -378,6 +658,24 @@ func TestAbandonedSlot(t *testing.T) {
 		synctest.Wait()
 		if !next.done.Load() || next.Slot != "jobs#0" {
 			s.Errorf("the second waiter: got %+v, want jobs#0 when the first has gone", next.Result)
+		}
+	})
+}
+
+// A slot that was granted to a waiter which has gone meanwhile goes on to the next one in the batch that takes it back.
+func TestSlotThatIsGivenBackIsHandedOver(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open(func(o *Options) { o.RetryDelayMin, o.RetryDelayMax = 5*time.Second, 5*time.Second })
+		held := p.fill("jobs", 1, time.Minute)
+		left := p.begin(one("jobs", time.Minute).of(1).waits(time.Minute))
+		next := p.begin(one("jobs", time.Minute).of(1).waits(time.Minute))
+		p.delay(3*ms, 4*ms, 0, 1, 2, 3, 4)
+		p.startUnlock(held["jobs#0"], "jobs#0") // goes to the first
+		time.Sleep(6 * ms)
+		p.Unblock(&left.Op, nil)
+		time.Sleep(8*ms + 100*time.Microsecond)
+		if !next.done.Load() || next.Slot != "jobs#0" {
+			s.Errorf("the second waiter, two round trips of 7ms after the release: got %+v, want jobs#0", next.Result)
 		}
 	})
 }

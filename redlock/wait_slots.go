@@ -27,12 +27,8 @@ func (s *leases) queueFor(resource string) (e *entry, slot int) {
 	if e = s.entries[resource]; e != nil && e.queue.head != nil {
 		return e, -1
 	}
-	semaphore, slot, ok := SlotOf(resource)
-	if !ok {
-		return nil, -1
-	}
-	if e = s.entries[slotsQueue(semaphore)]; e != nil && e.queue.head != nil {
-		return e, slot
+	if semaphore, slot, ok := SlotOf(resource); ok {
+		return s.entries[slotsQueue(semaphore)], slot // it is there only while somebody waits
 	}
 	return nil, -1
 }
@@ -80,7 +76,7 @@ func (ws *waiting) handOverSlotLocked(resource string, d *deferred) {
 	q, f := &e.queue, &e.queue.fairness
 	w := q.nextFor(slot)
 	switch {
-	case w == nil: // all ask for slots: who is denied observes this one
+	case w == nil: // all ask for slots: the head asks once more if it is denied
 		q.head.again = true
 	case f.leave(ws.own.At(d.now), ws.bounds.limits.Load().handoverTime): //mutant:hand-overs-of-slots-without-end
 		ws.rounds.publish(windowsChannel, resource, d)
@@ -91,25 +87,23 @@ func (ws *waiting) handOverSlotLocked(resource string, d *deferred) {
 	}
 }
 
-// slotWindowEnded has a waiter ask for the slot that was left to other clients.
+// slotWindowEnded has a waiter ask for the slot that was left to other clients. If all ask for slots, a
+// head that is denied observes this one.
 func (ws *waiting) slotWindowEnded(resource string) {
 	d := ws.client.enter()
 	defer ws.client.leave(d)
 	e, slot := ws.leases.queueFor(resource)
-	if e == nil || slot < 0 || ws.client.draining {
+	if e == nil || slot < 0 {
 		return
 	}
 	e.queue.fairness.closeWindow()
 	if w := e.queue.nextFor(slot); w != nil {
 		ws.askForSlotLocked(w, slot, d)
-	} else {
-		e.queue.head.again = true
 	}
 }
 
 // askForSlotLocked has a waiter ask for a slot.
 func (ws *waiting) askForSlotLocked(w *waiter, slot int, d *deferred) {
-	w.attempt = nil
 	s := w.slots()
 	s.next = slot + 1 //mutant:the-wrong-slot-is-handed-over
 	ws.attemptLocked(w.op, d)
@@ -117,7 +111,7 @@ func (ws *waiting) askForSlotLocked(w *waiter, slot int, d *deferred) {
 
 // suggestSlot has the next attempt of a head ask for a slot that may be free.
 func (w *waiter) suggestSlot(slot int) {
-	if s := w.slots(); s != nil && slot >= 0 && slot < s.count {
+	if s := w.slots(); s != nil && slot < s.count {
 		s.next = slot + 1
 	}
 }
@@ -129,7 +123,6 @@ func (s *slotSearch) newHead(c *Client, head *waiter, d *deferred) {
 	q := &head.entry.queue
 	if !q.denied {
 		if w := q.nextFor(0); w != nil {
-			w.attempt = nil
 			c.waiting.attemptLocked(w.op, d)
 		}
 		return
@@ -163,9 +156,7 @@ func (ws *waiting) slotsLeasedLocked(search *slotSearch, now time.Time) (first t
 func (s *slotSearch) observation(_ *waiter, r *round) {
 	r.verb = verbObserveSlots
 	r.setKeys(slotNames(s.resource, s.count)...)
-	if s.tracked == nil {
-		s.tracked = make([]tracked, s.count)
-	}
+	s.tracked = make([]tracked, s.count)
 }
 
 // observed has waiters ask for slots that are free. A head that was denied again and again although
@@ -210,7 +201,6 @@ func observedSlots(answers []answer, slots []tracked, quorum int) (free uint32, 
 	of := make([]answer, len(answers))
 	for i := range slots {
 		for j, a := range answers {
-			of[j] = answer{}
 			if a.keys != nil {
 				of[j] = a.keys[i]
 				of[j].known, of[j].armed = true, a.armed
