@@ -119,6 +119,26 @@ var equivalent = map[string]map[string]string{
 		"round.costOfCommit: - for +: len(r.token)+changesBytes(r.commit.changes)":             "a price that is some bytes lower",
 		"Client.clearRemainsLocked: operand dropped: r.commit.committed.Load()":                "a release of versions that has failed goes on in any case, until all have answered",
 	},
+	"op_read.go": {
+		"Client.readAnswered: always: len(splits) > 0":       "a mutex is taken for nothing",
+		"Client.readAnswered: >= for >: len(splits) > 0":     "a mutex is taken for nothing",
+		"Client.readAgain: 1: 0":                             "a byte of memory, while it waits for room",
+		"mergeStates: >= for >: len(ttls) > len(held[most])": "where two are held by as many, neither is told",
+		"mergeStates: <= for <: h.value < hint.value":        "no two strings have one value",
+		"State.capAt: < for <=: over <= 0":                   "what ends at the ceiling is left as it is",
+		"State.capAt: 1: 0":                                  "a nanosecond",
+		"Client.capByLease: never: !s.Found":                 "no lease has an empty token",
+		"Client.capByLease: 1: 0":                            "a nanosecond",
+		"Client.capByLease: >= for >: over > 0":              "what ends with the lease is left as it is",
+		"Client.capByLease: 1: 0 #2":                         "a nanosecond",
+	},
+	"publish.go": {
+		"messages.receiveOwn: 0: 1":       "the copy that comes is one",
+		"messages.receivePublished: 0: 1": "the copy that comes is one",
+	},
+	"op_force_message.go": {
+		"forcedReleases.remember: operand dropped: known.id == f.id": "the text has the id in it: more texts are made",
+	},
 	"op_force.go": {
 		"Client.releaseHoldersLocked: always: h.reader":                      "a release with it is a script's, which finds a writer's token, too",
 		"Client.forcedElsewhereLocked: always: lease == nil || lease.reader": "a release with it is a script's, which finds a writer's token, too",

@@ -49,9 +49,9 @@ func (f *forcedRelease) text() string {
 // parseForced reads what follows forcedPrefix.
 func parseForced(text string) (*forcedRelease, bool) {
 	id, rest, _ := strings.Cut(text, " ")
-	digests, resource, ok := strings.Cut(rest, " ")
+	digests, resource, _ := strings.Cut(rest, " ")
 	f := &forcedRelease{id: strings.Clone(id), resource: strings.Clone(resource), digests: strings.Split(digests, ",")}
-	ok = ok && member.IsHex(id, member.NonceLen) && resource != "" && len(resource) <= lua.MaxResourceLen && len(f.digests) <= forceReadersMax+2
+	ok := member.IsHex(id, member.NonceLen) && resource != "" && len(resource) <= lua.MaxResourceLen && len(f.digests) <= forceReadersMax+2
 	for _, digest := range f.digests {
 		ok = ok && member.IsHex(digest, conn.DigestLen)
 	}
@@ -84,7 +84,5 @@ func (fs *forcedReleases) expire(now time.Time) {
 	for n < len(fs.all) && now.Sub(fs.all[n].since) > forcedLife {
 		n++
 	}
-	if n > 0 {
-		fs.all = append([]*forcedRelease(nil), fs.all[n:]...)
-	}
+	fs.all = slices.Delete(fs.all, 0, n)
 }

@@ -725,6 +725,68 @@ func FuzzForced(f *testing.F) {
 	})
 }
 
+// Of what masters say of forced releases, only what a redlockd would publish is read.
+func TestTextsThatAreNoForcedReleases(t *testing.T) {
+	const id, digest = "0123456789abcdef", "fedcba9876543210"
+	digests := func(n int) string { return strings.TrimSuffix(strings.Repeat(digest+",", n), ",") }
+	for name, tt := range map[string]struct {
+		text string
+		want bool
+	}{
+		"one token":               {id + " " + digest + " r", true},
+		"a name with blanks":      {id + " " + digest + "  r r", true},
+		"as many as possible":     {id + " " + digests(forceReadersMax+2) + " r", true},
+		"one more":                {id + " " + digests(forceReadersMax+3) + " r", false},
+		"the longest name":        {id + " " + digest + " " + strings.Repeat("r", MaxResourceLen), true},
+		"a name too long":         {id + " " + digest + " " + strings.Repeat("r", MaxResourceLen+1), false},
+		"no name":                 {id + " " + digest + " ", false},
+		"no name, and no blank":   {id + " " + digest, false},
+		"no digest":               {id + "  r", false},
+		"an invalid digest":       {id + " " + digest[1:] + "g r", false},
+		"a short digest":          {id + " " + digest[1:] + " r", false},
+		"an invalid one in front": {id + " " + digest[1:] + "," + digest + " r", false},
+		"an invalid one behind":   {id + " " + digest + "," + digest[1:] + " r", false},
+		"an invalid id":           {"g" + id[1:] + " " + digest + " r", false},
+		"a short id":              {id[1:] + " " + digest + " r", false},
+		"nothing":                 {"", false},
+	} {
+		if f, ok := parseForced(tt.text); ok != tt.want || ok && f.text() != forcedPrefix+tt.text {
+			t.Errorf("%s: %q is read: %t, %+v; want %t", name, tt.text, ok, f, tt.want)
+		}
+	}
+}
+
+// A forced release is remembered for forcedLife, and where there are too many the oldest gives way, first of those that are not applied.
+func TestHowLongAForceIsRemembered(t *testing.T) {
+	now := time.Now()
+	release := func(id int, resource string) *forcedRelease {
+		return &forcedRelease{id: fmt.Sprintf("%016x", id), resource: resource, digests: []string{conn.Digest("T")}}
+	}
+	var fs forcedReleases
+	first := fs.remember(release(1, "r"), now)
+	if fs.remember(release(1, "r"), now.Add(forcedLife)) != first {
+		t.Error("a copy at the end of its life: it counts as another one")
+	}
+	if fs.remember(release(1, "s"), now) == first || fs.remember(release(2, "r"), now) == first {
+		t.Error("of another resource, or by another id: it counts as the same one")
+	}
+	if again := fs.remember(release(1, "r"), now.Add(forcedLife+1)); again == first || !slices.Equal(fs.all, []*forcedRelease{again}) || !again.since.Equal(now.Add(forcedLife+1)) {
+		t.Errorf("a copy after its life: %d are remembered, want the copy alone", len(fs.all))
+	}
+	for _, tt := range []struct{ pending, gone int }{{-1, 0}, {0, 0}, {1, 1}, {7, 7}} { // the place of the first that is not applied, and of the one that gives way
+		fs = forcedReleases{}
+		for i := range forcedMax {
+			f := fs.remember(release(i, "r"), now)
+			f.applied = i != tt.pending
+		}
+		want := append(slices.Delete(slices.Clone(fs.all), tt.gone, tt.gone+1), release(forcedMax, "r"))
+		want[forcedMax-1] = fs.remember(want[forcedMax-1], now)
+		if !slices.Equal(fs.all, want) {
+			t.Errorf("one too many, and the one at %d is not applied: want the one at %d to give way", tt.pending, tt.gone)
+		}
+	}
+}
+
 // What masters show of a resource, counted: who holds it on a quorum, whether somebody may beside those that are silent, and what is not a lock.
 func TestKeyHolders(t *testing.T) {
 	holds := func(token string, ends int64, left time.Duration) answer {

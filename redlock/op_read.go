@@ -158,6 +158,7 @@ const (
 // mergeStates makes one state of what masters say of one key. A key is found if a quorum holds the
 // same value, or could: masters without an answer may hold it. Where that is true of two values,
 // nobody can tell: also not from the leases known here, for another client may have released them.
+// all has the answers of a quorum or more.
 func mergeStates(all []*answer, key, masters, pending int, elapsed time.Duration, d clock.Drift) (State, merging) {
 	type holding struct{ kind, value string }
 	quorum, silent := quorum.Of(masters), masters-len(all)-pending
@@ -195,7 +196,7 @@ func mergeStates(all []*answer, key, masters, pending int, elapsed time.Duration
 	s.Split = absent+silent+pending < quorum || len(all)-absent+silent+pending >= quorum //mutant:different-values-are-told-as-absent //mutant:a-lock-that-is-being-changed-is-told-as-absent
 	switch {
 	case len(held[most]) >= quorum:
-	case possible == 0 && (pending == 0 || silent+pending < quorum):
+	case possible == 0:
 		return s, mergeDone
 	case pending > 0:
 		return s, mergeUndecided
@@ -206,7 +207,7 @@ func mergeStates(all []*answer, key, masters, pending int, elapsed time.Duration
 	s.Found, s.Split, s.Type, s.Value, s.Sure = true, false, most.kind, most.value, len(ttls) >= quorum
 	// As long as a quorum lasts: until the first of the quorum longest-lived keys ends. Where they are
 	// no quorum, those without an answer are taken to last; and always for what a holder may count on.
-	longest := nth(ttls, min(len(ttls)-1, max(0, len(ttls)+silent+pending-quorum)))
+	longest := nth(ttls, min(len(ttls)-1, len(ttls)+silent+pending-quorum))
 	left := longest
 	if len(ttls) >= quorum {
 		left = nth(ttls, len(ttls)-quorum)
@@ -216,7 +217,7 @@ func mergeStates(all []*answer, key, masters, pending int, elapsed time.Duration
 		return s, mergeDone
 	}
 	s.TTL = (left - elapsed - clock.DriftOf(left, d)).Truncate(time.Millisecond) //mutant:drift-told-as-validity
-	if s.TTL <= 0 {                                                              //mutant:the-end-of-a-key-is-not-told
+	if s.TTL < time.Millisecond {                                                //mutant:the-end-of-a-key-is-not-told
 		// The longest-lived, because masters that were not waited for may have longer ones than left.
 		// They may have answered at the end of elapsed, and PTTL rounds down.
 		s.TTL, s.Ending = time.Millisecond, min(slices.Max(ttls), time.Hour)+time.Millisecond
@@ -232,7 +233,7 @@ func mergeStates(all []*answer, key, masters, pending int, elapsed time.Duration
 // longer max_ttl may live.
 func (s *State) capAt(v *view) {
 	over := s.TTL + s.Spread - v.ceiling
-	if over <= 0 || over > 2*lua.EndMoveMs*time.Millisecond || v.record == nil || v.lowering { //mutant:the-longest-ttl-is-told-with-its-moves //mutant:locks-of-a-longer-max_ttl-are-told-short
+	if over <= 0 || over > 2*lua.EndMoveMs*time.Millisecond || v.lowering { //mutant:the-longest-ttl-is-told-with-its-moves //mutant:locks-of-a-longer-max_ttl-are-told-short
 		return
 	}
 	s.TTL = min(s.TTL, v.ceiling)
@@ -243,7 +244,7 @@ func (s *State) capAt(v *view) {
 // for, if it asked here. No other redlockd knows of that: there the TTL is told with the moves, which
 // is less than 2·endMove too much, and true.
 func (c *Client) capByLease(resource string, s *State, now time.Time) {
-	if !s.Found || s.TTL <= 0 {
+	if !s.Found {
 		return
 	}
 	c.mu.Lock()

@@ -46,10 +46,9 @@ func (c *Client) FlushScripts(of *Share, ttl time.Duration) {
 
 // storeText gives a key of the store a text, on all masters.
 func (c *Client) storeText(of *Share, key, text string, ttl time.Duration) {
-	r := &round{verb: verbStoreScript, token: text, ttlMs: ttl.Milliseconds()}
-	r.setKeys(key)
 	begin := func(d *deferred) {
-		r.start = d.now
+		r := &round{verb: verbStoreScript, token: text, ttlMs: ttl.Milliseconds(), start: d.now}
+		r.setKeys(key)
 		c.rounds.launch(r, quorum.All, d)
 	}
 	d := c.enter()

@@ -111,14 +111,15 @@ type messageRing struct {
 	next int
 }
 
-func (r *messageRing) add(key messageKey) (forgotten messageKey, full bool) {
+// add adds a key. forgotten is the one that gives way to it, or zero.
+func (r *messageRing) add(key messageKey) (forgotten messageKey) {
 	if len(r.keys) < messagesRemembered {
 		r.keys = append(r.keys, key)
-		return messageKey{}, false
+		return messageKey{}
 	}
 	forgotten, r.keys[r.next] = r.keys[r.next], key
 	r.next = (r.next + 1) % messagesRemembered
-	return forgotten, true
+	return forgotten
 }
 
 // receiveOwn has the receiver get the messages that were published here. It must be called without
@@ -175,10 +176,8 @@ func (m *messages) countLocked(key messageKey, place int, places quorum.Mask, en
 		if m.known == nil {
 			m.known = make(map[messageKey]copies)
 		}
-		forgotten, full := m.remembered[place].add(key) //mutant:a-flood-has-all-messages-forgotten
-		if full {                                       //mutant:forgotten-messages-stay
-			delete(m.known, forgotten)
-		}
+		forgotten := m.remembered[place].add(key) //mutant:a-flood-has-all-messages-forgotten
+		delete(m.known, forgotten)                //mutant:forgotten-messages-stay
 	}
 	known.by = known.by.With(place)                     //mutant:copies-of-one-master-count-each
 	known.acted = (known.by & places).Count() >= enough //mutant:copies-of-former-masters-count

@@ -229,3 +229,80 @@ func TestFloodOfMessages(t *testing.T) {
 		}
 	})
 }
+
+// The messages of one master are forgotten in their order, and a copy from another master is none of that one's.
+func TestWhatIsForgottenFirst(t *testing.T) {
+	var ring messageRing
+	key := func(i int) messageKey { return messageKey{sum: uint64(i + 1)} }
+	for i := range 2*messagesRemembered + 3 {
+		want := messageKey{}
+		if i >= messagesRemembered {
+			want = key(i - messagesRemembered)
+		}
+		if got := ring.add(key(i)); got != want {
+			t.Fatalf("message %d: %d is forgotten, want %d", i, got.sum, want.sum)
+		}
+	}
+	inVirtualTime(t, 5, func(s *stage) {
+		r := s.receiver()
+		lanes := r.fleet.view.Load().lanes
+		m := newMessage(LostChannel, "a")
+		for _, master := range []int{0, 1, 1} {
+			r.messages.receivePublished(lanes[master], []byte(m.text))
+		}
+		for range messagesRemembered {
+			r.messages.receivePublished(lanes[1], []byte(newMessage(LostChannel, "flood").text))
+		}
+		r.messages.receivePublished(lanes[2], []byte(m.text))
+		r.want("the third of a quorum, behind very many others of the second", LostChannel+" a")
+	})
+}
+
+// What the publisher has received is kept no longer.
+func TestOwnMessagesAreReceivedOnce(t *testing.T) {
+	inVirtualTime(t, 3, func(s *stage) {
+		r := s.receiver()
+		r.send("c", "x")
+		r.want("the publisher", "c x")
+		r.Client.mu.Lock()
+		defer r.Client.mu.Unlock()
+		if n := len(r.messages.own); n != 0 {
+			s.Errorf("%d messages wait for the publisher, want none", n)
+		}
+	})
+}
+
+// A text that no redlockd would publish is ignored.
+func TestTextsThatAreNoMessages(t *testing.T) {
+	inVirtualTime(t, 1, func(s *stage) {
+		r := s.receiver()
+		const id = "0123456789abcdef"
+		longest := strings.Repeat("x", MessageMax-1)
+		for i, tt := range []struct{ text, want string }{
+			{" 1 cx", "c x"},
+			{" 0 x", " x"},
+			{" 2 cx", "cx "},
+			{" 3 cx", ""},
+			{" -1 cx", ""},
+			{" 1x cx", ""},
+			{"  cx", ""},
+			{" 99999999999999999999 cx", ""},
+			{" 0", ""},
+			{" 1", ""},
+			{"", ""},
+			{"0 1 cx", ""}, // a longer id
+			{" 1 c" + longest, "c " + longest},
+			{" 1 c" + longest + "x", ""},
+		} {
+			text := fmt.Sprintf("%s%02d%s", id[:len(id)-2], i, tt.text)
+			r.messages.receivePublished(r.fleet.view.Load().lanes[0], []byte(text))
+			var want []string
+			if tt.want != "" {
+				want = []string{tt.want}
+			}
+			r.want(fmt.Sprintf("%.40q", text), want...)
+		}
+		r.messages.receivePublished(r.fleet.view.Load().lanes[0], []byte(id[1:]+" 1 cx"))
+		r.want("a shorter id")
+	})
+}
