@@ -92,7 +92,7 @@ type lane struct {
 	identity conn.Identity
 	// socket is that of the connection in use; nil: there is none.
 	socket net.Conn
-	// invalidations is the subscribed connection, see keepSubscribed; nil: there is none.
+	// invalidations is the connection that was subscribed last, see keepSubscribed; nil: none was yet.
 	invalidations *conn.Conn
 
 	// Counters and the last round trip, for MasterStatus.

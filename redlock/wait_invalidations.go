@@ -78,9 +78,8 @@ func (l *lane) subscribe() (subscribed bool, err error) {
 		w.Bulk(channel)
 	}
 	w.Bulk(mailbox)
-	if err := w.Socket.SetDeadline(time.Now().Add(l.fleet.opts.ConnectTimeout)); err != nil {
-		return false, err
-	}
+	// Where a deadline cannot be set, the connection is broken, and what comes next fails.
+	w.Socket.SetDeadline(time.Now().Add(l.fleet.opts.ConnectTimeout))
 	if err := w.Send(); err != nil {
 		return false, err
 	}
@@ -89,36 +88,36 @@ func (l *lane) subscribe() (subscribed bool, err error) {
 			return false, err
 		}
 	}
-	if err := conn.Socket.SetDeadline(time.Time{}); err != nil {
-		return false, err
-	}
+	w.Socket.SetDeadline(time.Time{})
 	l.subscribed(conn, id)
 	defer l.unsubscribed()
+	return true, l.actOnPushed(w, mailbox)
+}
+
+// actOnPushed reads what the master sends on the subscribed connection, and acts on it, until that fails.
+func (l *lane) actOnPushed(w *conn.Wire, mailbox string) error {
 	for {
 		channel, body, err := readPushed(w, mailbox)
 		if err != nil {
-			return true, err
+			return err
 		}
 		switch {
 		case (channel == messagesChannel || channel == mailbox) && body.Kind == '$':
 			l.client.messages.receivePublished(l, body.Text)
 		case channel == windowsChannel && body.Kind == '$':
 			l.client.waiting.windowAnnounced(l.index, body.Text)
-		}
-		if channel == invalidateChannel && body.Null { // FLUSHALL
+		case channel == invalidateChannel && body.Null: // FLUSHALL
 			l.client.waiting.allInvalidated(l.index) //mutant:a-flush-wakes-nobody
-		}
-		if channel != invalidateChannel || body.Kind != '*' {
-			continue
-		}
-		for range body.N {
-			key, err := readString(w)
-			if err != nil {
-				return true, err
-			}
-			l.client.waiting.invalidated(l.index, key.Text)
-			if changed := l.client.changed.Load(); changed != nil {
-				(*changed)(string(key.Text)) //mutant:nobody-is-told-of-a-change
+		case channel == invalidateChannel && body.Kind == '*':
+			for range body.N {
+				key, err := readString(w)
+				if err != nil {
+					return err
+				}
+				l.client.waiting.invalidated(l.index, key.Text)
+				if changed := l.client.changed.Load(); changed != nil {
+					(*changed)(string(key.Text)) //mutant:nobody-is-told-of-a-change
+				}
 			}
 		}
 	}
@@ -169,9 +168,6 @@ func (l *lane) subscribed(conn *conn.Conn, id int64) {
 
 // unsubscribed records that no invalidation comes from this master any more.
 func (l *lane) unsubscribed() {
-	l.mu.Lock()
-	l.invalidations = nil
-	l.mu.Unlock()
 	l.invalidationsID.Store(0)
 	l.client.waiting.allInvalidated(l.index) //mutant:a-connection-that-breaks-wakes-nobody
 }
@@ -203,7 +199,6 @@ func (l *lane) track(ctx context.Context, link *conn.Conn) error {
 	case err == nil:
 		l.tracking = true
 	case !conn.Replied(err):
-		l.trackingID = 0
 		return fmt.Errorf("CLIENT TRACKING: %w", err)
 	default:
 		l.logNoInvalidations(fmt.Errorf("CLIENT TRACKING: %w", err))
@@ -262,7 +257,7 @@ func (ws *waiting) invalidatedLocked(e *entry, slot, master int, d *deferred) {
 	keys[i].begin() // what it asks next says more
 	e.queue.fairness.closeWindow()
 	w.suggestSlot(slot)
-	if w.retry != nil && w.attempt == nil {
+	if w.retry != nil {
 		if delay := ws.wakeDelay(w); delay > 0 {
 			ws.pauseLocked(w.op, delay)
 			return
@@ -313,7 +308,7 @@ func (ws *waiting) changesLocked(r *round, targets quorum.Mask) {
 		k := &keys[slot]
 		relied := k.awaited != quorum.All && k.bound(v)
 		k.changed |= targets
-		if relied && !k.bound(v) && w.retry != nil && w.attempt == nil {
+		if relied && !k.bound(v) && w.retry != nil {
 			ws.pauseLocked(w.op, ws.opts.retryDelay(0))
 		}
 	}

@@ -115,3 +115,96 @@ func TestDeniedHeadAsksWithoutAQuorum(t *testing.T) {
 		}
 	})
 }
+
+// When a quorum can vote again, the heads ask that were told that there is none and pause; nobody looks for them where none has said so.
+func TestWhoAsksWhenAQuorumIsBack(t *testing.T) {
+	for name, tt := range map[string]struct {
+		awaited, can bool
+		wakes        bool
+	}{
+		"a quorum is back":         {true, true, true},
+		"nobody has waited for it": {false, true, false},
+		"there is none yet":        {true, false, false},
+	} {
+		inVirtualTime(t, 5, func(s *stage) {
+			p, other := s.open(seldom), s.open()
+			p.lock(one("held here", time.Minute))
+			type testCase struct {
+				resource string
+				err      error
+				asks     bool
+				wakes    bool
+				waiter   *call
+				retry    *time.Timer
+			}
+			cases := []*testCase{
+				{resource: "pauses without a quorum", err: ErrNoQuorum, wakes: true},
+				{resource: "pauses too", err: ErrNoQuorum, wakes: true},
+				{resource: "was denied"},
+				{resource: "asks, and had no quorum", err: ErrNoQuorum, asks: true},
+			}
+			for _, tt := range cases {
+				other.lock(one(tt.resource, time.Minute))
+				tt.waiter = p.begin(one(tt.resource, time.Minute).waits(40 * time.Second))
+			}
+			if !tt.can {
+				s.freeze(0, 1, 2)
+				s.until("no quorum", func() bool { return !p.fleet.quorumCanVote() })
+			}
+			time.Sleep(100 * ms)
+			p.mu.Lock()
+			for _, c := range cases {
+				w := c.waiter.waiter
+				w.endPause()
+				w.lastErr, w.attempt = c.err, nil
+				if c.asks {
+					w.attempt = &round{verb: verbSet}
+				} else {
+					p.waiting.pauseLocked(w.op, time.Minute)
+				}
+				c.retry = w.retry
+			}
+			p.waiting.quorumAwaited = tt.awaited
+			p.mu.Unlock()
+			p.waiting.wakeQuorumWaiters()
+			p.mu.Lock()
+			for _, c := range cases {
+				w := c.waiter.waiter
+				if got, want := w.retry != c.retry, tt.wakes && c.wakes; got != want || c.asks && w.retry != nil {
+					s.Errorf("%s: %s: pauses anew %t, want %t", name, c.resource, got, want)
+				}
+				w.attempt, w.lastErr = nil, nil
+			}
+			if got, want := p.waiting.quorumAwaited, tt.awaited && !tt.can; got != want {
+				s.Errorf("%s: a quorum is awaited %t, want %t", name, got, want)
+			}
+			p.mu.Unlock()
+			s.thaw(0, 1, 2)
+			p.Drain()
+		})
+	}
+}
+
+// Without a quorum a head does not even look often by itself.
+func TestPauseWithoutAQuorumIsLong(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p, other := s.open(func(o *Options) { o.RetryDelayMin, o.RetryDelayMax = 20*ms, 20*ms }), s.open()
+		other.lock(one("r", time.Minute))
+		waiter := p.begin(one("r", time.Minute).waits(30 * time.Second))
+		s.freeze(0, 1, 2)
+		s.until("the head waits for a quorum", func() bool {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			return p.waiting.quorumAwaited && waiter.waiter.retry != nil
+		})
+		p.mu.Lock()
+		retry := waiter.waiter.retry
+		p.mu.Unlock()
+		time.Sleep(invalidationPatience*20*ms - 100*ms)
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if waiter.waiter.retry != retry {
+			s.Errorf("the head has looked for a quorum before %v were over", invalidationPatience*20*ms)
+		}
+	})
+}

@@ -56,11 +56,18 @@ type reservation struct {
 	timer *time.Timer
 }
 
+func (r *reservation) endPatience() {
+	if r.timer != nil {
+		r.timer.Stop()
+		r.timer = nil
+	}
+}
+
 // startReservingLocked begins a reservation. Its patience is not limited until the first resource is
 // reserved, because it keeps nobody out.
 func (ws *waiting) startReservingLocked(op *Op, d *deferred) {
 	w := op.waiter
-	w.moves, w.reservation.held = 0, 0
+	w.moves = 0
 	w.reservation.patience = min(max(2*w.reservation.patience, reservePatience), ws.fleet.view.Load().ceiling)
 	// A token for each reservation: the release of an earlier one cannot hit it.
 	w.reservation.token = ws.tokens.make(d.now)
@@ -69,9 +76,7 @@ func (ws *waiting) startReservingLocked(op *Op, d *deferred) {
 // limitReservingLocked has the reservation end after its patience, counted from now.
 func (ws *waiting) limitReservingLocked(op *Op) {
 	w := op.waiter
-	if w.reservation.timer != nil {
-		w.reservation.timer.Stop()
-	}
+	w.reservation.endPatience()
 	var timer *time.Timer
 	timer = time.AfterFunc(w.reservation.patience, func() {
 		d := ws.client.enter()
@@ -112,7 +117,7 @@ func (c *Client) reservationDecided(r *round, o quorum.Outcome, v quorum.Votes, 
 		c.rounds.drop(r.keys[w.reservation.held:], r.token, v.MayHold(r.view.Places), false, d) //mutant:a-denied-step-leaves-its-resource //mutant:a-denied-step-gives-all-back
 	}
 	switch {
-	case w.last || current && w.reservation.held == len(w.keys):
+	case w.last || w.reservation.held == len(w.keys): // of a reservation that has ended, nothing is held
 		w.attempt = nil
 		c.launchAttemptLocked(op, d)
 	case current && o == quorum.Yes:
@@ -135,10 +140,7 @@ func (ws *waiting) releaseReservationLocked(op *Op, d *deferred) {
 	w := op.waiter
 	token, held := w.reservation.token, w.reservation.held
 	w.reservation.token, w.reservation.held = "", 0
-	if w.reservation.timer != nil {
-		w.reservation.timer.Stop()
-		w.reservation.timer = nil
-	}
+	w.reservation.endPatience()
 	ws.rounds.drop(w.keys, token, quorum.All, false, d)
 	for _, resource := range w.keys[:held] {
 		if e := ws.leases.entries[resource]; e != nil && e.lease == nil && !ws.client.draining {

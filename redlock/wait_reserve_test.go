@@ -6,6 +6,7 @@ package redlock
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -16,6 +17,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"redlockd/redlock/quorum"
 	"redlockd/redlock/redisproc"
 )
 
@@ -309,7 +311,11 @@ func (p *proxy) reservesAgain(s *stage) {
 	var got []time.Duration
 	p.mu.Lock()
 	for range 8 {
+		op.waiter.moves = reserveAfter
 		p.waiting.startReservingLocked(&op, &deferred{now: time.Now()})
+		if op.waiter.moves != 0 {
+			s.Errorf("it reserves, and %d moves count still", op.waiter.moves)
+		}
 		got = append(got, op.waiter.reservation.patience/time.Second)
 	}
 	p.mu.Unlock()
@@ -444,5 +450,206 @@ func TestInsertByArrival(t *testing.T) {
 		if !slices.Equal(got, want) || !slices.Equal(back, want) || q.length != len(want) {
 			t.Fatalf("seed %d: got %d, from the end %d, length %d, want %d", seed, got, back, q.length, want)
 		}
+	}
+}
+
+// reserving has a LOCK of x, y and z wait that has reserved x and y; another client holds z.
+func (s *stage) reserving(before ...LockRequest) (p *proxy, c *call, waiters []*call) {
+	s.Helper()
+	p, other := s.open(seldom), s.open()
+	other.lock(one("z", time.Minute))
+	for _, req := range before {
+		waiters = append(waiters, p.begin(req.waits(30*time.Second)))
+	}
+	c = p.begin(several(30*time.Second, "x", "y", "z").waits(30 * time.Second))
+	time.Sleep(10 * ms)
+	p.reserves(c)
+	time.Sleep(10 * ms)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if w := c.waiter; w.reservation.held != 2 || w.entry.resource != "z" || w.reservation.timer == nil {
+		s.Fatalf("%d resources are reserved, and it stands in the queue of %s, want 2, and z", w.reservation.held, w.entry.resource)
+	}
+	return p, c, waiters
+}
+
+// How a waiter goes on after a step of its reservation.
+func TestStepOfAReservation(t *testing.T) {
+	silence := errors.New("silence")
+	for name, tt := range map[string]struct {
+		held   int
+		votes  string
+		o      quorum.Outcome
+		ended  bool // the patience ended while the step was under way
+		behind bool // an older LOCK waits for z
+		change func(p *proxy, w *waiter)
+
+		then     int    // so many are reserved
+		queue    string // where it stands
+		attempt  verb   // what is under way then; verbCount: nothing
+		of       int    // how many keys that has
+		launched int    // so many rounds
+		err      string // of the last attempt
+		patience bool   // it begins anew
+	}{
+		"granted":                           {votes: "GGGGG", o: quorum.Yes, then: 1, queue: "y", attempt: verbReserve, of: 2, launched: 1, patience: true},
+		"the last one is granted":           {held: 2, votes: "GGGGG", o: quorum.Yes, then: 3, queue: "z", attempt: verbAcquire, of: 3, launched: 1, patience: true},
+		"granted, others want the next one": {held: 1, behind: true, votes: "GGGGG", o: quorum.Yes, then: 2, queue: "z", attempt: verbCount, patience: true},
+		"the last one, above the ceiling": {held: 2, votes: "GGGGG", o: quorum.Yes, change: func(p *proxy, _ *waiter) { p.lowerCeiling(10 * time.Second) },
+			then: 3, queue: "z", attempt: verbCount, patience: true},
+		"granted, and the wait is over":         {votes: "GGGGG", o: quorum.Yes, change: func(_ *proxy, w *waiter) { w.last = true }, then: 1, queue: "x", attempt: verbAcquire, of: 3, launched: 1, patience: true},
+		"denied":                                {held: 1, votes: "DDDDD", o: quorum.No, then: 1, queue: "y", attempt: verbObserve, of: 1, launched: 2},
+		"denied, and the wait is over":          {held: 1, votes: "DDDDD", o: quorum.No, change: func(_ *proxy, w *waiter) { w.last = true }, then: 1, queue: "y", attempt: verbAcquire, of: 3, launched: 2, err: "silence"},
+		"no quorum":                             {held: 1, votes: "UUUUU", o: quorum.NoQuorum, then: 1, queue: "y", attempt: verbCount, launched: 1, err: "0 of 5 masters voted"},
+		"granted, and the patience has ended":   {ended: true, votes: "GGGGG", o: quorum.Yes, queue: "x", attempt: verbObserve, of: 1, launched: 1},
+		"denied, and the patience has ended":    {ended: true, votes: "DDDDD", o: quorum.No, queue: "x", attempt: verbObserve, of: 1, launched: 1},
+		"no quorum, and the patience has ended": {ended: true, votes: "UUUUU", o: quorum.NoQuorum, queue: "x", attempt: verbCount, err: "0 of 5 masters voted"},
+		"its caller has gone":                   {held: 1, votes: "GGGGG", o: quorum.Yes, change: func(_ *proxy, w *waiter) { w.answered = true }, then: 1, queue: "y", attempt: verbReserve, of: 2, err: "silence"},
+	} {
+		inVirtualTime(t, 5, func(s *stage) {
+			var before []LockRequest
+			if tt.behind {
+				before = append(before, one("z", time.Minute))
+			}
+			p, c, _ := s.reserving(before...)
+			p.mu.Lock()
+			w, d, view := c.waiter, &deferred{now: time.Now()}, p.fleet.view.Load()
+			r := &round{verb: verbReserve, view: view, op: w.op, token: w.reservation.token, keys: w.keys[:tt.held+1], start: d.now.Add(-7 * ms)}
+			r.votes.Store(uint64(votesOf(tt.votes)))
+			w.reservation.held = tt.held
+			if tt.ended {
+				w.reservation.token = ""
+			}
+			p.waiting.moveToQueueLocked(w.op, w.keys[tt.held], d)
+			w.endPause()
+			w.attempt, w.lastErr = r, silence
+			if tt.change != nil {
+				tt.change(p, w)
+			}
+			timer, launched, took := w.reservation.timer, p.rounds.launched, p.stats.Rounds.Sum
+			p.mu.Unlock()
+			p.reservationDecided(r, tt.o, votesOf(tt.votes), d)
+			p.mu.Lock()
+			if w.reservation.held != tt.then || w.entry.resource != tt.queue || (w.reservation.timer != timer) != tt.patience {
+				s.Errorf("%s: %d are reserved, it stands in the queue of %s, and its patience begins anew %t; want %d, %s, %t", name, w.reservation.held, w.entry.resource, w.reservation.timer != timer, tt.then, tt.queue, tt.patience)
+			}
+			attempt, of := verbCount, 0
+			if w.attempt != nil {
+				attempt, of = w.attempt.verb, len(w.attempt.keys)
+			}
+			if got := int(p.rounds.launched - launched); attempt != tt.attempt || of != tt.of || got != tt.launched {
+				s.Errorf("%s: %d of %d keys is under way, of %d rounds that were launched; want %d of %d, of %d", name, attempt, of, got, tt.attempt, tt.of, tt.launched)
+			}
+			if err := w.lastErr; (err != nil) != (tt.err != "") || err != nil && !strings.Contains(err.Error(), tt.err) {
+				s.Errorf("%s: the last attempt: got %v, want %q", name, err, tt.err)
+			} else if e, ok := err.(*NoQuorumError); ok && e.Late != 0 {
+				s.Errorf("%s: late by %v, want none", name, e.Late)
+			}
+			if got := p.stats.Rounds.Sum - took; got != 7*ms {
+				s.Errorf("%s: a round of %v is counted, want 7ms", name, got)
+			}
+			if w.answered {
+				w.answered, w.attempt = false, nil
+			}
+			p.fleet.view.Store(view)
+			p.mu.Unlock()
+			p.runDeferred(d)
+			p.Unblock(&c.Op, nil)
+		})
+	}
+}
+
+// lowerCeiling has locks that live for longer wait.
+func (p *proxy) lowerCeiling(to time.Duration) {
+	lower := *p.fleet.view.Load()
+	lower.ceiling = to
+	p.fleet.view.Store(&lower)
+}
+
+// What a reservation that ends has held is handed over to who waits for it here, unless it is held here by now, or nothing new begins.
+func TestReservationThatEndsIsHandedOver(t *testing.T) {
+	for name, tt := range map[string]struct {
+		held   int
+		change func(p *proxy)
+		asks   string
+	}{
+		"both":              {2, func(*proxy) {}, "x y"},
+		"the first":         {1, func(*proxy) {}, "x"},
+		"none":              {0, func(*proxy) {}, ""},
+		"the client drains": {2, func(p *proxy) { p.draining = true }, ""},
+		"one is held here":  {2, func(p *proxy) { p.leases.entries["x"].lease = &lease{} }, "y"},
+	} {
+		inVirtualTime(t, 5, func(s *stage) {
+			p, c, _ := s.reserving()
+			var asks []string
+			singles := []*call{p.begin(one("x", time.Minute).waits(20 * time.Second)), p.begin(one("y", time.Minute).waits(20 * time.Second))}
+			time.Sleep(10 * ms)
+			p.mu.Lock()
+			w, d := c.waiter, &deferred{now: time.Now()}
+			w.reservation.held = tt.held
+			tt.change(p)
+			p.waiting.releaseReservationLocked(w.op, d)
+			for _, single := range singles {
+				if a := single.waiter.attempt; a != nil && a.verb == verbSet {
+					asks = append(asks, a.keys[0])
+				}
+			}
+			if got := strings.Join(asks, " "); got != tt.asks || w.reservation.token != "" || w.reservation.held != 0 || w.reservation.timer != nil {
+				s.Errorf("%s: those who wait for %q ask, and %+v is left; want %q, and nothing", name, got, w.reservation, tt.asks)
+			}
+			p.draining, p.leases.entries["x"].lease = false, nil
+			p.mu.Unlock()
+			p.runDeferred(d)
+			time.Sleep(10 * ms)
+			for _, key := range []string{"x", "y"} {
+				if w := singles[strings.Index("xy", key)].waiter; !w.answered {
+					s.wantSet(key, "00000")
+				}
+			}
+		})
+	}
+}
+
+// Patience that ends in the moment in which it begins anew does not count; else all is given back.
+func TestPatienceThatBeginsAnew(t *testing.T) {
+	for _, anew := range []bool{true, false} {
+		inVirtualTime(t, 5, func(s *stage) {
+			p, c, _ := s.reserving()
+			p.mu.Lock()
+			w := c.waiter
+			token := w.reservation.token
+			p.waiting.limitReservingLocked(w.op)
+			if anew { // the timer of before fires all the same
+				w.reservation.timer = time.AfterFunc(time.Hour, func() {})
+			}
+			p.mu.Unlock()
+			time.Sleep(w.reservation.patience)
+			synctest.Wait()
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			if kept := w.reservation.token == token; kept != anew {
+				s.Errorf("patience begins anew %t: it reserves still %t", anew, kept)
+			}
+		})
+	}
+}
+
+// A step asks for twice the patience, and for no more than what may run.
+func TestTTLOfAStep(t *testing.T) {
+	for patience, want := range map[time.Duration]time.Duration{time.Second: 2 * time.Second, 30 * time.Second: time.Minute, 40 * time.Second: time.Minute} {
+		inVirtualTime(t, 5, func(s *stage) {
+			p, c, _ := s.reserving()
+			p.mu.Lock()
+			w, d := c.waiter, &deferred{now: time.Now()}
+			w.endPause()
+			w.reservation.held, w.reservation.patience = 1, patience
+			p.waiting.reserveLocked(w.op, d)
+			if r := w.attempt; r.ttlMs != want.Milliseconds() || !slices.Equal(r.keys, []string{"x", "y"}) || r.token != w.reservation.token {
+				s.Errorf("a patience of %v: %d ms for %q, want %v for x and y", patience, r.ttlMs, r.keys, want)
+			}
+			p.mu.Unlock()
+			p.runDeferred(d)
+			p.Unblock(&c.Op, nil)
+		})
 	}
 }
