@@ -401,7 +401,7 @@ func TestAnnouncedWindows(t *testing.T) {
 				if got := p.Stats().Attempts; got != attempts {
 					s.Errorf("%s: it asks before the window of the other is over", name)
 				}
-				time.Sleep(2)
+				time.Sleep(2 * time.Nanosecond)
 				if got := p.Stats().Attempts; got != attempts+1 {
 					s.Errorf("%s: it does not ask when the window of the other is over", name)
 				}
