@@ -600,3 +600,39 @@ func TestNeededMastersAreWaitedFor(t *testing.T) {
 		})
 	}
 }
+
+// Who has begun something that costs more lets turns pass, but pays only while others wait; who has nothing left owes nothing.
+func TestTurnsOfThree(t *testing.T) {
+	a, b, c := &Share{Name: "a"}, &Share{Name: "b"}, &Share{Name: "c"}
+	all := turns[*Share]{a, b, c}
+	for i, tt := range []struct {
+		cost int
+		left bool
+		next string // who had the turn
+		debt [3]int // then
+	}{
+		{1, true, "a", [3]int{0, 0, 0}},
+		{3, true, "b", [3]int{0, 2, 0}},
+		{2, true, "c", [3]int{0, 2, 1}},
+		{1, true, "a", [3]int{0, 2, 1}},
+		{2, true, "a", [3]int{1, 1, 0}}, // b and c let one turn pass each
+		{1, true, "c", [3]int{1, 0, 0}},
+		{9, true, "b", [3]int{0, 8, 0}},
+		{9, false, "c", [3]int{0, 8, 0}},
+		{5, false, "a", [3]int{0, 8, 0}},
+		{4, true, "b", [3]int{0, 3, 0}},
+		{4, false, "b", [3]int{0, 0, 0}},
+	} {
+		before := b.debt
+		next := all.next()
+		if next.Name != tt.next || len(all) == 1 && b.debt != before {
+			t.Fatalf("turn %d: got %s, who owes %d, want %s", i, next.Name, b.debt, tt.next)
+		}
+		if all.served(tt.cost, tt.left); [3]int{a.debt, b.debt, c.debt} != tt.debt {
+			t.Fatalf("turn %d: they owe %d, %d and %d, want %v", i, a.debt, b.debt, c.debt, tt.debt)
+		}
+	}
+	if len(all) != 0 {
+		t.Errorf("%d have turns, want nobody", len(all))
+	}
+}

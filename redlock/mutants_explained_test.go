@@ -41,8 +41,6 @@ var equivalent = map[string]map[string]string{
 	"op_lock.go": {
 		"Client.beginLockLocked: always: op.callerToken":                                                             "no lease has an empty token",
 		"Client.beginLockLocked: 1: 0 #3":                                                                            "a nanosecond",
-		"Client.launchAttemptLocked: operand dropped: ttl > c.fleet.view.Load().ceiling":                             "ceiling.fits compares the same once more",
-		"Client.launchAttemptLocked: >= for >: ttl > c.fleet.view.Load().ceiling":                                    "ceiling.fits compares the same once more",
 		"Client.acquisitionDecided: operand dropped: o == quorum.Yes":                                                "what no quorum has granted is not refused, whatever the limit",
 		"Client.acquisitionDecided: operand dropped: op.callerToken":                                                 "no lease has a token yet that was made for this attempt",
 		"Client.acquisitionDecided: operand dropped: len(c.forced.all) > 0":                                          "an empty list is gone through",

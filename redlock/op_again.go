@@ -34,10 +34,10 @@ import (
 const stepHold = 2
 
 // stoppedByStepLocked tells whether a step of the membership may be why a round found no quorum, and
-// its operation may begin once more.
+// its operation, which is no waiter, may begin once more.
 func (c *Client) stoppedByStepLocked(r *round) bool {
 	op := r.op
-	if op.waiter != nil || r.released || op.againFrom == r.view.record { //mutant:begun-again-behind-the-unlock
+	if r.released || op.againFrom == r.view.record { //mutant:begun-again-behind-the-unlock
 		return false
 	}
 	return r.view.record != c.fleet.view.Load().record || c.fleet.waitsForStep() || c.ranAheadLocked(r) //mutant:no-second-round-after-a-step
@@ -70,7 +70,7 @@ type ceiling struct {
 
 	// Client.mu guards what follows.
 	waits []aboveCeiling
-	// used is when locks were last asked for that need a step of the ceiling.
+	// used is when masters were last asked for locks that need a step of the ceiling.
 	used map[time.Duration]time.Time
 }
 
@@ -87,10 +87,11 @@ type aboveCeiling struct {
 // it is for longer.
 const ceilingHold = 2 * time.Second
 
-// fits tells whether a lock of this TTL may run. If not, again is called when it may.
+// fits tells whether a lock of this TTL, which is above the ceiling, may be asked for all the same: the
+// masters get no more than may run. If not, again is called when it may run.
 func (s *ceiling) fits(op *Op, ttl time.Duration, d *deferred, again func(d *deferred)) bool {
 	v := s.client.fleet.view.Load()
-	if ttl <= v.ceiling || ttl > v.maxTTL || v.record == nil { // the masters are asked for no more than may run
+	if ttl > v.maxTTL || v.record == nil {
 		return true
 	}
 	if waits := op.waiter; waits != nil {
@@ -109,7 +110,6 @@ func (s *ceiling) fits(op *Op, ttl time.Duration, d *deferred, again func(d *def
 		s.client.admission.hold(op.Flow)
 	}
 	s.waits = append(s.waits, w)
-	s.use(ttl, v, d.now)
 	s.client.fleet.coordinator.Wake()
 	return false
 }
@@ -144,9 +144,6 @@ func (w *aboveCeiling) holdsFlow() bool { return w.op.waiter == nil && w.op.Flow
 
 // goOnLocked goes on with what may run by now. The lanes have room, and show the record in force.
 func (s *ceiling) goOnLocked(d *deferred) {
-	if len(s.waits) == 0 {
-		return
-	}
 	v := s.client.fleet.view.Load()
 	s.take(func(w *aboveCeiling) bool { return w.ttl <= v.ceiling || w.ttl > v.maxTTL }, func(w *aboveCeiling) { w.again(d) })
 }
@@ -179,7 +176,7 @@ func (s *ceiling) tooHigh(ttl time.Duration) error {
 	return &CeilingError{TTL: ttl, Ceiling: m.Ceiling, Why: cmp.Or(m.Behind, "redlockd members may say why; ask again in a moment")}
 }
 
-// use takes note that a lock of this TTL is asked for, which needs the ceiling.
+// use takes note that masters are asked for a lock of this TTL, which needs the ceiling.
 func (s *ceiling) use(ttl time.Duration, v *view, now time.Time) {
 	if s.used == nil {
 		s.used = make(map[time.Duration]time.Time)
@@ -230,7 +227,7 @@ func (f *fleet) followedAt() time.Time {
 	v := f.view.Load()
 	var times []time.Time
 	for _, l := range v.masters {
-		if n := l.followed.Load(); n != nil && n.record == v.record && v.record != nil {
+		if n := l.followed.Load(); n != nil && n.record == v.record {
 			times = append(times, n.at)
 		}
 	}

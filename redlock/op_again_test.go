@@ -287,3 +287,96 @@ func TestRecordAdoptedWhileALaneLooks(t *testing.T) {
 		})
 	})
 }
+
+// outOfStep has the lanes see that masters show something else than this client knows, or not.
+func (p *proxy) outOfStep(is bool, masters ...int) {
+	for _, i := range masters {
+		l := p.fleet.view.Load().masters[i]
+		l.mu.Lock()
+		l.toResolve.recheck = is
+		l.mu.Unlock()
+	}
+}
+
+// A round ran ahead of its record if it was launched soon after that was adopted, and a quorum has done what it asks for, whether the votes count or not.
+func TestWhatRanAheadOfItsRecord(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		v, soon := p.fleet.view.Load(), stepHold*p.opts.MasterTimeout
+		for _, tt := range []struct {
+			after time.Duration
+			votes string
+			want  bool
+		}{
+			{0, "ddd..", true}, {ms, "GdddU", true}, {soon, "ddd..", true}, {soon + 1, "ddd..", false}, {time.Hour, "ddddd", false}, {0, "dd...", false},
+			{ms, "GdUUD", false}, {0, ".....", false},
+		} {
+			r := &round{view: v, start: v.since.Add(tt.after)}
+			r.votes.Store(uint64(votesOf(tt.votes)))
+			if got := p.ranAheadLocked(r); got != tt.want {
+				s.Errorf("%s, %v after the record was adopted: ran ahead %t, want %t", tt.votes, tt.after, got, tt.want)
+			}
+		}
+	})
+}
+
+// What finds no quorum begins once more for each of three reasons, unless it was released, or has begun once more under this record.
+func TestWhatAStepHasStopped(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		now := p.fleet.view.Load()
+		before := *now
+		record := *now.record
+		before.record = &record
+		for name, tt := range map[string]struct {
+			view      *view
+			votes     string
+			outOfStep []int
+			op        Op
+			released  bool
+			want      bool
+		}{
+			"nothing has happened":                       {view: now, votes: "GU..."},
+			"another record is in force":                 {view: &before, votes: "GU...", want: true},
+			"a quorum is not in step":                    {view: now, votes: "GU...", outOfStep: []int{0, 1, 2}, want: true},
+			"two masters are not in step":                {view: now, votes: "GU...", outOfStep: []int{0, 1}},
+			"it ran ahead":                               {view: now, votes: "ddd..", want: true},
+			"it was released":                            {view: &before, votes: "ddd..", released: true},
+			"it has begun once more":                     {view: &before, votes: "ddd..", op: Op{againFrom: before.record}},
+			"it has begun once more under another":       {view: &before, votes: "GU...", op: Op{againFrom: now.record}, want: true},
+			"it has begun once more, and a step goes on": {view: now, votes: "GU...", outOfStep: []int{0, 1, 2}, op: Op{againFrom: now.record}},
+		} {
+			r := &round{view: tt.view, start: now.since, op: &tt.op, released: tt.released}
+			r.votes.Store(uint64(votesOf(tt.votes)))
+			p.outOfStep(true, tt.outOfStep...)
+			p.mu.Lock()
+			if got := p.stoppedByStepLocked(r); got != tt.want {
+				s.Errorf("%s: stopped %t, want %t", name, got, tt.want)
+			}
+			p.mu.Unlock()
+			p.outOfStep(false, tt.outOfStep...)
+		}
+	})
+}
+
+// An operation begins once more at once, unless the step goes on: then it waits as if masters had no room.
+func TestWhenAnOperationBeginsOnceMore(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		v := p.fleet.view.Load()
+		for waits, masters := range map[bool][]int{true: {0, 1, 2}, false: {0, 1}} {
+			begun, op := 0, &Op{}
+			p.outOfStep(true, masters...)
+			d := p.enter()
+			p.beginAgainLocked(&round{view: v, op: op}, 0, func(*Client, *Op, *deferred) { begun++ }, d)
+			if full := p.admission.full.Load(); (begun == 0) != waits || full != waits || op.againFrom != v.record {
+				s.Errorf("%d masters out of step: begun %d times, others wait %t; want waiting: %t", len(masters), begun, full, waits)
+			}
+			p.leave(d)
+			p.outOfStep(false, masters...)
+			if p.admit(); begun != 1 {
+				s.Errorf("%d masters out of step: begun %d times in the end, want 1", len(masters), begun)
+			}
+		}
+	})
+}

@@ -265,14 +265,14 @@ func (s *Share) count(counted *lease, all *leases) {
 	if s.MaxLocks == 0 && s.MaxMemory == 0 {
 		return
 	}
-	// Leases that were uncounted stay in the heap until they are on top. If they are most of it, it is
-	// made anew.
-	if len(s.ends) > 16 && len(s.ends) > 2*s.locks {
+	// Leases that were uncounted stay in the heap until their keys would have ended. If they are most of it,
+	// it is made anew.
+	if len(s.ends) > 16+2*s.locks {
 		s.ends = slices.DeleteFunc(s.ends, func(e leaseEnd) bool { return e.lease.share != s })
 		heap.Init(&s.ends)
 	}
 	s.ends = append(s.ends, leaseEnd{all.gone(counted), counted})
-	heap.Fix(&s.ends, len(s.ends)-1) // Push would allocate
+	heap.Fix(&s.ends, len(s.ends)-1)
 }
 
 // uncount is for a lease that is forgotten.
@@ -286,10 +286,8 @@ func (l *lease) uncount() {
 
 // uncountEnded uncounts the leases whose keys have ended.
 func (s *Share) uncountEnded(now time.Time) {
-	for len(s.ends) > 0 && (s.ends[0].lease.share != s || !now.Before(s.ends[0].at)) {
-		if ended := heap.Pop(&s.ends).(leaseEnd).lease; ended.share == s {
-			ended.uncount()
-		}
+	for len(s.ends) > 0 && !now.Before(s.ends[0].at) {
+		heap.Pop(&s.ends).(leaseEnd).lease.uncount()
 	}
 }
 
@@ -305,7 +303,7 @@ type endHeap []leaseEnd
 func (h endHeap) Len() int           { return len(h) }
 func (h endHeap) Less(i, j int) bool { return h[i].at.Before(h[j].at) }
 func (h endHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *endHeap) Push(e any)        { *h = append(*h, e.(leaseEnd)) }
+func (h *endHeap) Push(any)          {} // it would allocate: count appends
 
 func (h *endHeap) Pop() any {
 	last := len(*h) - 1
@@ -317,14 +315,14 @@ func (h *endHeap) Pop() any {
 
 // largestShares names the shares that take most of the masters' memory, with its size, for the log.
 func (all *leases) largestShares(now time.Time) string {
-	for _, s := range all.shares {
+	all.shares = slices.DeleteFunc(all.shares, func(s *Share) bool {
 		s.uncountEnded(now)
 		s.listed = s.memory > 0
-	}
-	all.shares = slices.DeleteFunc(all.shares, func(s *Share) bool { return !s.listed })
-	largest := slices.SortedFunc(slices.Values(all.shares), func(a, b *Share) int { return cmp.Compare(b.memory, a.memory) })
+		return !s.listed
+	})
+	slices.SortFunc(all.shares, func(a, b *Share) int { return cmp.Compare(b.memory, a.memory) })
 	var names []string
-	for _, s := range largest[:min(len(largest), 3)] {
+	for _, s := range all.shares[:min(len(all.shares), 3)] {
 		names = append(names, fmt.Sprintf("%s: %d bytes", cmp.Or(s.Name, "clients of no user"), s.memory))
 	}
 	return strings.Join(names, ", ")

@@ -348,3 +348,204 @@ func TestSetLimitsOfAShare(t *testing.T) {
 		u.finish(first)
 	})
 }
+
+func TestWhichErrorAShareErrorIs(t *testing.T) {
+	for limit, waiters := range map[string]bool{LimitLocks: false, LimitMemory: false, LimitBytes: false, LimitWaiters: true} {
+		err := &ShareError{Limit: limit}
+		if !errors.Is(err, ErrLimit) || errors.Is(err, ErrTooManyWaiters) != waiters || errors.Is(err, ErrNoQuorum) {
+			t.Errorf("%s: is ErrLimit %t, ErrTooManyWaiters %t, ErrNoQuorum %t; want true, %t, false", limit, errors.Is(err, ErrLimit),
+				errors.Is(err, ErrTooManyWaiters), errors.Is(err, ErrNoQuorum), waiters)
+		}
+	}
+}
+
+// A limit is reached by what comes on top of what is taken: locks and bytes each by their own. What needs no more locks has an eighth more memory, and
+// what needs nothing more is never refused.
+func TestWhatIsBeyondAShare(t *testing.T) {
+	for name, tt := range map[string]struct {
+		share         Share
+		locks, memory int
+		want          string
+	}{
+		"no limits":                                {Share{locks: 9, memory: 9000}, 5, 5000, ""},
+		"the last lock":                            {Share{MaxLocks: 3, locks: 2}, 1, 100, ""},
+		"a lock too many":                          {Share{MaxLocks: 3, locks: 3}, 1, 100, LimitLocks},
+		"one of two too many":                      {Share{MaxLocks: 3, locks: 2}, 2, 100, LimitLocks},
+		"no lock more":                             {Share{MaxLocks: 3, locks: 5}, 0, 100, ""},
+		"a lock less":                              {Share{MaxLocks: 3, locks: 5}, -1, 100, ""},
+		"the last byte":                            {Share{MaxMemory: 800, memory: 700}, 1, 100, ""},
+		"a byte too many":                          {Share{MaxMemory: 800, memory: 800}, 1, 1, LimitMemory},
+		"no byte more":                             {Share{MaxMemory: 800, memory: 2000}, 1, 0, ""},
+		"fewer bytes":                              {Share{MaxMemory: 800, memory: 2000}, 1, -1, ""},
+		"the last byte of an eighth more":          {Share{MaxMemory: 800, memory: 800}, 0, 100, ""},
+		"the last byte where a lock goes":          {Share{MaxMemory: 800, memory: 800}, -1, 100, ""},
+		"a byte more than an eighth":               {Share{MaxMemory: 800, memory: 800}, 0, 101, LimitMemory},
+		"no byte more, beyond the eighth":          {Share{MaxMemory: 800, memory: 2000}, 0, 0, ""},
+		"too many locks, and too many bytes":       {Share{MaxLocks: 1, MaxMemory: 1, locks: 1, memory: 1}, 1, 1, LimitLocks},
+		"room for locks, and not for their memory": {Share{MaxLocks: 9, MaxMemory: 800, locks: 1, memory: 800}, 1, 1, LimitMemory},
+	} {
+		got := ""
+		if err := tt.share.beyond(tt.locks, tt.memory); err != nil {
+			got = err.(*ShareError).Limit
+		}
+		if got != tt.want {
+			t.Errorf("%s: got the limit %q, want %q", name, got, tt.want)
+		}
+	}
+}
+
+// A holder that has all the locks that it may have can still repeat one, and exchange it.
+func TestHolderAtItsLimitCanRepeat(t *testing.T) {
+	c := new(Client)
+	full := &Op{Share: &Share{}, holder: &Holder{bindings: make([]*binding, BoundMax)}}
+	for locks, refused := range map[int]bool{-1: false, 0: false, 1: true, 2: true} {
+		if err := c.lockable(full, locks, 100, time.Now()); (err != nil) != refused {
+			t.Errorf("%d locks more: got %v, want it refused: %t", locks, err, refused)
+		}
+	}
+	if err := c.lockable(&Op{Share: &Share{}}, 1, 100, time.Now()); err != nil {
+		t.Errorf("a lock that nobody holds: got %v", err)
+	}
+}
+
+func TestMemoryOfLocks(t *testing.T) {
+	short, long := strings.Repeat("t", skipListFrom), strings.Repeat("t", skipListFrom+1)
+	for name, tt := range map[string]struct{ got, want int }{
+		"a reader with a short token": {lockMemory([]string{"abcd"}, short, true), 160 + 80},
+		"a reader with a long token":  {lockMemory([]string{"abcd"}, long, true), 160 + 81 + 1000},
+		"a writer with a long token":  {lockMemory([]string{"abcd"}, long, false), 160 + 81},
+		"two of them":                 {lockMemory([]string{"abcd", "abcd"}, long, true), 2 * (160 + 81 + 1000)},
+		"a key that is set":           {newMemory([]Change{setNX("abcd", "12345678", time.Second)}), 175},
+		"a value for another":         {newMemory([]Change{rotate("abcd", "1234", "12345678", time.Second)}), 5},
+		"a key that is deleted":       {newMemory([]Change{compareAndDelete("abcd", "12345678")}), -175},
+		"another end":                 {newMemory([]Change{compareAndExpire("abcd", "12345678", time.Second)}), 0},
+		"one in the place of another": {newMemory([]Change{compareAndDelete("abcd", "12345678"), setNX("abcd", "1234", time.Second)}), -5},
+		"whatever is there":           {newMemory([]Change{{Resource: "abcd", Do: Delete}, {Resource: "abcd", Do: Set, NewValue: "12345678"}}), 175},
+	} {
+		if tt.got != tt.want {
+			t.Errorf("%s: got %d bytes, want %d", name, tt.got, tt.want)
+		}
+	}
+}
+
+// The ends of leases are known where there is a limit that needs them, each once, also when limits change.
+func TestLimitsThatChange(t *testing.T) {
+	for _, tt := range []struct {
+		locks, memory, thenLocks, thenMemory int
+		want                                 int // ends
+	}{
+		{0, 0, 0, 0, 0}, {0, 0, 3, 0, 3}, {0, 0, 0, 900, 3}, {0, 0, 1, 0, 3}, {3, 0, 5, 0, 3}, {0, 900, 0, 800, 3}, {3, 0, 0, 900, 3}, {0, 900, 3, 0, 3}, {3, 0, 0, 0, 0},
+		{0, 900, 0, 0, 0}, {1, 0, 0, 1, 3}, {0, 1, 1, 0, 3},
+	} {
+		c, s, now := new(Client), &Share{MaxLocks: tt.locks, MaxMemory: tt.memory}, time.Now()
+		c.leases = newLeases(nil, clock.Drift{})
+		for i, left := range []time.Duration{3, 1, 2, 4} {
+			l := &lease{keys: []string{fmt.Sprint("r", i)}, ttlMs: 1000, validUntil: now.Add(left * time.Second)}
+			c.leases.grant(l, []*Share{s, s, s, {}}[i], 0, now)
+		}
+		c.SetLimits(s, tt.thenLocks, tt.thenMemory, 7)
+		if len(s.ends) != tt.want || s.MaxLocks != tt.thenLocks || s.MaxMemory != tt.thenMemory || s.MaxWaiters != 7 {
+			t.Errorf("from %d locks, %d bytes: %d ends are known with limits of %d, %d and %d; want %d with %d, %d and 7", tt.locks, tt.memory, len(s.ends),
+				s.MaxLocks, s.MaxMemory, s.MaxWaiters, tt.want, tt.thenLocks, tt.thenMemory)
+		}
+		if tt.want > 0 {
+			if s.uncountEnded(now.Add(2*time.Second + 10*ms)); s.locks != 1 || len(s.ends) != 1 {
+				t.Errorf("from %d locks, %d bytes: when two of three have ended, %d are counted with %d ends, want 1 with 1", tt.locks, tt.memory, s.locks, len(s.ends))
+			}
+		}
+	}
+}
+
+// Of leases that were released before their keys have ended a share keeps no more than about as many as run.
+func TestEndsOfReleasedLeasesAreBounded(t *testing.T) {
+	for running, most := range map[int]int{0: 19, 5: 29} {
+		all, s, now := newLeases(nil, clock.Drift{}), &Share{MaxLocks: 1000}, time.Now()
+		grant := func(i int) *lease {
+			l := &lease{keys: []string{fmt.Sprint("r", i)}, ttlMs: 1000, validUntil: now.Add(time.Minute - time.Duration(i)*ms)}
+			all.grant(l, s, 0, now)
+			return l
+		}
+		for i := range running {
+			grant(i)
+		}
+		longest := 0
+		for i := range 200 {
+			all.forget(grant(running + i))
+			longest = max(longest, len(s.ends))
+		}
+		if longest != most || s.locks != running {
+			t.Errorf("%d run: %d ends are kept, want %d; %d are counted", running, longest, most, s.locks)
+		}
+		if s.uncountEnded(now.Add(time.Minute - 5*ms)); s.locks != min(running, 5) {
+			t.Errorf("%d run: before they end %d are counted", running, s.locks)
+		}
+		if s.uncountEnded(now.Add(time.Minute + 10*ms)); s.locks != 0 || len(s.ends) != 0 {
+			t.Errorf("%d run: when all have ended %d are counted, and %d ends kept", running, s.locks, len(s.ends))
+		}
+	}
+}
+
+// What is taken out of the ends keeps no lease in memory.
+func TestEndsKeepNoMemory(t *testing.T) {
+	ends := endHeap{{lease: new(lease)}, {lease: new(lease)}}
+	all, last := ends[:2], ends[1]
+	if got := ends.Pop(); got != last || len(ends) != 1 || all[1] != (leaseEnd{}) || all[0] == (leaseEnd{}) {
+		t.Errorf("got %v, with %d left, and %v behind them", got, len(ends), all[1])
+	}
+}
+
+// The log names the three shares that take most, of those that take anything at this moment. One that takes nothing is not looked at again before it
+// does.
+func TestSharesThatTakeMost(t *testing.T) {
+	all, now := newLeases(nil, clock.Drift{}), time.Now()
+	ended, none := &Share{Name: "ended", MaxLocks: 5}, &Share{Name: "none", listed: true}
+	least, nameless := &Share{Name: "least", memory: 1, listed: true}, &Share{memory: 500, listed: true}
+	most, third := &Share{Name: "most", memory: 700, listed: true}, &Share{Name: "third", memory: 300, listed: true}
+	all.shares = []*Share{third, nameless, none, least, most}
+	all.grant(&lease{keys: []string{"r"}, validUntil: now.Add(-time.Hour)}, ended, 0, now)
+	if got, want := all.largestShares(now), "most: 700 bytes, clients of no user: 500 bytes, third: 300 bytes"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if len(all.shares) != 4 || slices.Contains(all.shares, ended) || slices.Contains(all.shares, none) || ended.listed || none.listed || !least.listed {
+		t.Errorf("%d shares are kept, want the four that take something", len(all.shares))
+	}
+	all.shares = []*Share{least}
+	if got, want := all.largestShares(now), "least: 1 bytes"; got != want {
+		t.Errorf("one share: got %q, want %q", got, want)
+	}
+	all.grant(&lease{keys: []string{"r"}, validUntil: now.Add(time.Hour)}, ended, 0, now)
+	if got, want := all.largestShares(now), "ended: 161 bytes, least: 1 bytes"; got != want {
+		t.Errorf("one that takes something again: got %q, want %q", got, want)
+	}
+}
+
+// A flow is in a deep pipeline for a second, from its first moment on; one that never was is in none.
+func TestDeepFlow(t *testing.T) {
+	for _, tt := range []struct {
+		deepAt, now time.Duration
+		want        bool
+	}{{0, 0, false}, {0, crowdedFor / 2, false}, {1, 1, true}, {1, crowdedFor, true}, {1, crowdedFor + 1, false}, {5, 4, true}} {
+		if f := (&Flow{deepAt: tt.deepAt}); f.deep(tt.now) != tt.want {
+			t.Errorf("deep at %v: got %t at %v, want %t", tt.deepAt, !tt.want, tt.now, tt.want)
+		}
+	}
+}
+
+func TestFlowOfAnOperation(t *testing.T) {
+	s, other, queued := new(Share), new(Share), []*queuedOp{{}}
+	idle, here, elsewhere := &Flow{share: other}, &Flow{share: s, queued: queued}, &Flow{share: other, queued: queued}
+	for name, tt := range map[string]struct {
+		op   *Op
+		want *Flow
+	}{
+		"no operation":                 {nil, &s.own},
+		"one without a flow":           {new(Op), &s.own},
+		"nothing of it is queued":      {&Op{Flow: idle}, idle},
+		"some is queued in this share": {&Op{Flow: here}, here},
+		"some is queued in another":    {&Op{Flow: elsewhere}, &s.own},
+	} {
+		if got := s.flowOf(tt.op); got != tt.want {
+			t.Errorf("%s: got %p, want %p", name, got, tt.want)
+		}
+	}
+}

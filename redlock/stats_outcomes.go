@@ -32,7 +32,7 @@ func (o *outcomes) ended(noQuorum error, arrived, now time.Duration) {
 // noQuorumFor is for how long all LOCKs have ended without a quorum, as of the last one; 0: a quorum has
 // answered since, or nobody has asked lately.
 func (o *outcomes) noQuorumFor(now time.Duration) time.Duration {
-	if !o.failing || now-o.until > outcomesForgotten {
+	if now-o.until > outcomesForgotten {
 		return 0
 	}
 	return max(0, o.until-o.from)

@@ -26,6 +26,8 @@ func TestOutcomes(t *testing.T) {
 		{"a quorum has answered since", []ended{{false, 50 * s, 57 * s}, {true, 57 * s, 58 * s}}, 58 * s, 0},
 		{"a quorum has answered meanwhile", []ended{{true, 54 * s, 55 * s}, {false, 50 * s, 57 * s}}, 58 * s, 2 * s},
 		{"after a quorum has answered", []ended{{false, 40 * s, 50 * s}, {true, 50 * s, 51 * s}, {false, 52 * s, 58 * s}}, 59 * s, 6 * s},
+		{"30 s ago", []ended{{false, 50 * s, 60 * s}}, 90 * s, 10 * s},
+		{"30 s ago, and now", []ended{{false, 50 * s, 60 * s}, {false, 90 * s, 90 * s}}, 90 * s, 40 * s},
 		{"long ago", []ended{{false, 50 * s, 60 * s}}, 91 * s, 0},
 		{"long ago, and now", []ended{{false, 50 * s, 60 * s}, {false, 100 * s, 100 * s}}, 100 * s, 0},
 	} {

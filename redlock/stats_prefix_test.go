@@ -148,6 +148,21 @@ func TestCounts(t *testing.T) {
 			t.Errorf("%d: got %v, want it in bucket %d", n, c, bucket)
 		}
 	}
+	for i, most := range []int{1, 2, 4, 8, 16, 32, 64, 128, 256} {
+		if got := (Counts{}).BucketMax(i); got != most {
+			t.Errorf("bucket %d is up to %d, want %d", i, got, most)
+		}
+	}
+}
+
+// A hold that ends before it began, because a clock was set back, takes nothing off the sum.
+func TestHoldOfNoLengthIsCounted(t *testing.T) {
+	s := newByPrefix(nil)
+	s.ended("r", -time.Second)
+	s.ended("r", time.Second)
+	if hold := s[0].Hold; hold.Sum != time.Second || total(hold.Buckets[:]) != 2 {
+		t.Errorf("got %d holds of %v, want 2 of 1s", total(hold.Buckets[:]), hold.Sum)
+	}
 }
 
 func TestPrefixesAreValidated(t *testing.T) {

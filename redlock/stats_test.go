@@ -108,3 +108,23 @@ func TestRunningPauses(t *testing.T) {
 		}
 	}
 }
+
+// That no lock is granted is told after five seconds, and not before.
+func TestFailing(t *testing.T) {
+	for d, want := range map[time.Duration]bool{0: false, 1: false, 5*time.Second - 1: false, 5 * time.Second: true, time.Hour: true} {
+		if got := (&Stats{NoQuorumFor: d}).Failing(); got != want {
+			t.Errorf("no quorum for %v: failing %t, want %t", d, got, want)
+		}
+	}
+}
+
+// A lease is in its delay when its validity has ended.
+func TestDelayLeft(t *testing.T) {
+	for _, tt := range []struct{ validity, free, want time.Duration }{
+		{time.Minute, time.Hour, 0}, {1, time.Hour, 0}, {0, time.Hour, time.Hour}, {0, 1, 1}, {-1, time.Minute, time.Minute}, {0, 0, 0},
+	} {
+		if got := (&LeaseInfo{Validity: tt.validity, Free: tt.free}).DelayLeft(); got != tt.want {
+			t.Errorf("a validity of %v, free in %v: got %v, want %v", tt.validity, tt.free, got, tt.want)
+		}
+	}
+}

@@ -4,6 +4,7 @@ package redlock
 // whichever client; the holder is told nothing of the delay, and a release ends it. Method: virtual time, two clients.
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -295,7 +296,33 @@ func TestStrictestTerms(t *testing.T) {
 			t.Errorf("got %+v", both)
 		}
 	}
+	for _, tt := range []struct {
+		t, other time.Duration
+		want     string
+	}{{0, 0, "t 0s"}, {0, 1, "other 1ns"}, {5, 0, "t 5ns"}, {5, 4, "other 4ns"}, {5, 5, "t 5ns"}, {5, 6, "t 5ns"}} {
+		both := (&Terms{Name: "t", MaxHold: tt.t}).Strictest(&Terms{Name: "other", MaxHold: tt.other})
+		if got := fmt.Sprint(both.Name, " ", both.MaxHold); got != tt.want {
+			t.Errorf("max_hold of %v and %v: got %s, want %s", tt.t, tt.other, got, tt.want)
+		}
+	}
 	if x.Strictest(nil) != x || (*Terms)(nil).Strictest(x) != x || x.Strictest(x) != x || len(x.Waiters) != 1 {
 		t.Error("the strictest of one is another one")
+	}
+}
+
+// Each of the limits of terms bounds those who wait, whatever the others say.
+func TestWaitersOfTerms(t *testing.T) {
+	free, full, endless := &Share{MaxWaiters: 2, waiters: 1}, &Share{MaxWaiters: 2, waiters: 2}, &Share{waiters: 1000}
+	for name, tt := range map[string]struct {
+		waiters []*Share
+		full    bool
+	}{
+		"no limits": {nil, false}, "room": {[]*Share{free, endless}, false}, "the first is full": {[]*Share{full, free}, true},
+		"the second is full": {[]*Share{free, full}, true},
+	} {
+		err, _ := (&Terms{Waiters: tt.waiters}).waitable().(*ShareError)
+		if (err != nil) != tt.full || err != nil && (err.Share != full || err.Max != 2 || err.Limit != LimitWaiters) {
+			t.Errorf("%s: got %+v, want it full: %t", name, err, tt.full)
+		}
 	}
 }

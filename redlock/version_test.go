@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"math"
+	"strings"
 	"testing"
 	"time"
 )
@@ -393,5 +394,51 @@ func TestUnsettledChangesAreBounded(t *testing.T) {
 	}
 	if len(s.all) != unsettledMax || s.all[0] != all[1] || s.all[unsettledMax-1] != all[unsettledMax] {
 		t.Errorf("got %d changes, want the %d newest", len(s.all), unsettledMax)
+	}
+}
+
+// A value tells its version if all of it is there.
+func TestWhatIsAVersion(t *testing.T) {
+	held := versionOf("lineage", 7, "held")
+	for value, want := range map[string]bool{
+		"": false, VersionMark: false, held: true, held[:versionEnd]: true, held[:versionEnd-1]: false, "x" + held: false, strings.Repeat("x", 64): false,
+	} {
+		if isVersion(value) != want {
+			t.Errorf("%q: is a version %t, want %t", value, !want, want)
+		}
+	}
+}
+
+// What was made in the place of a value has its lineage, the next generation, and its sum.
+func TestWhatFollowsAVersion(t *testing.T) {
+	random := [VersionLen]byte([]byte("0123456789abcdef"))
+	made := func(was string, generation uint16, lineage string) string {
+		v := NextVersion(random, was)
+		binary.BigEndian.PutUint16(v[generationAt-lineageAt:], generation)
+		copy(v[:], lineage)
+		return VersionMark + "h" + string(v[:])
+	}
+	held := versionOf("lineage", 255, "held")
+	next := made(held, 256, "lineage")
+	for name, tt := range map[string]struct {
+		version, was string
+		want         bool
+	}{
+		"the next":                   {next, held, true},
+		"the next, and what it says": {next + "|next", held, true},
+		"another lineage":            {made(held, 256, "another"), held, false},
+		"the same generation":        {made(held, 255, "lineage"), held, false},
+		"the generation after next":  {made(held, 257, "lineage"), held, false},
+		"made of another":            {next, versionOf("lineage", 255, "rival"), false},
+		"the value itself":           {held, held, false},
+		"a token":                    {strings.Repeat("x", 64), held, false},
+		"nothing":                    {"", held, false},
+		"the beginning of the next":  {next[:len(next)-1], held, false},
+		"made of a token":            {next, strings.Repeat("x", 64), false},
+		"made of nothing":            {next, "", false},
+	} {
+		if got := follows(tt.version, tt.was); got != tt.want {
+			t.Errorf("%s: follows %t, want %t", name, got, tt.want)
+		}
 	}
 }

@@ -11,9 +11,11 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"redlockd/redlock/lua"
+	"redlockd/redlock/member"
 	"redlockd/redlock/member/coordinator"
 	"redlockd/redlock/quorum"
 	"redlockd/redlock/redisproc"
@@ -527,6 +529,249 @@ func TestRepeatedLockOfASlotAtTheCeiling(t *testing.T) {
 		again := other.lock(one("jobs", long).of(1).as("mine").waits(time.Minute))
 		if !again.Held || again.Slot != mine.Slot || again.took > time.Second || waiter.done.Load() {
 			s.Errorf("LOCK again beside a waiter: got %+v after %v, and the waiter is done: %v; want %s at once", again.Result, again.took, waiter.done.Load(), mine.Slot)
+		}
+	})
+}
+
+// What is as long as the ceiling needs no higher one.
+func TestTTLOfTheCeiling(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open(low)
+		before := p.Membership()
+		held := p.lock(one("r", before.Ceiling))
+		held.want(s, "LOCK", "held", 0)
+		p.extend(held.Token, before.Ceiling, "r").want(s, "EXTEND", "held", 0)
+		p.commit(setNX("other", longValue, before.Ceiling)).want(s, "SET NX", "held", 0)
+		if after := p.Membership(); after.Version != before.Version {
+			s.Errorf("the ceiling has risen from %v to %v", before.Ceiling, after.Ceiling)
+		}
+	})
+}
+
+// Who asks for more than may run waits, once; what no ceiling helps does not. A waiter keeps nothing of its flow waiting.
+func TestWhoWaitsForTheCeiling(t *testing.T) {
+	for name, tt := range map[string]struct {
+		ttl        time.Duration
+		op         Op
+		noRecord   bool
+		waits      bool
+		holdsFlow  bool
+		aboveAsked bool // it waits already
+	}{
+		"max_ttl":               {ttl: 30 * time.Second, waits: true},
+		"above max_ttl":         {ttl: 30*time.Second + 1},
+		"no record is known":    {ttl: long, noRecord: true},
+		"an operation":          {ttl: long, op: Op{Flow: &Flow{}}, waits: true, holdsFlow: true},
+		"a waiter":              {ttl: long, op: Op{Flow: &Flow{}, waiter: new(waiter)}, waits: true},
+		"a waiter that is told": {ttl: long, op: Op{Flow: &Flow{}, waiter: &waiter{aboveCeiling: true}}, aboveAsked: true},
+	} {
+		inVirtualTime(t, 3, func(s *stage) {
+			p := s.open(low)
+			before := p.fleet.view.Load()
+			v := *before
+			if tt.noRecord {
+				v.record = nil
+			}
+			d := p.enter()
+			defer p.leave(d)
+			p.fleet.set(&v)
+			fits := p.ceiling.fits(&tt.op, tt.ttl, d, nil)
+			p.fleet.set(before)
+			if fits != (!tt.waits && !tt.aboveAsked) || len(p.ceiling.waits) != map[bool]int{true: 1}[tt.waits] {
+				s.Errorf("%s: may be asked for %t, %d wait; want it to wait: %t", name, fits, len(p.ceiling.waits), tt.waits)
+			}
+			if f := tt.op.Flow; f != nil && f.held != tt.holdsFlow {
+				s.Errorf("%s: its flow waits with it %t, want %t", name, f.held, tt.holdsFlow)
+			}
+			if w := tt.op.waiter; w != nil && !w.aboveCeiling {
+				s.Errorf("%s: it is not known that it waits for the ceiling", name)
+			}
+			if tt.waits && p.ceiling.waits[0].until != d.now.Add(ceilingHold) {
+				s.Errorf("%s: it waits until %v, want for %v", name, p.ceiling.waits[0].until, ceilingHold)
+			}
+			p.ceiling.waits = nil
+		})
+	}
+}
+
+// What may run by now goes on, and what no ceiling helps any more; the rest waits on.
+func TestWhatGoesOnWhenTheCeilingIsLookedAt(t *testing.T) {
+	inVirtualTime(t, 3, func(s *stage) {
+		p := s.open(low)
+		var on []string
+		d := p.enter()
+		defer p.leave(d)
+		flow, w := &Flow{held: true}, &waiter{aboveCeiling: true}
+		behind := &waiter{aboveCeiling: true}
+		for _, tt := range []struct {
+			name string
+			ttl  time.Duration
+			op   Op
+		}{
+			{"the ceiling", 2 * time.Second, Op{Flow: flow}}, {"above it", 2*time.Second + 1, Op{}}, {"a waiter", time.Second, Op{waiter: w}},
+			{"max_ttl", 30 * time.Second, Op{waiter: behind}}, {"above max_ttl", 30*time.Second + 1, Op{}},
+		} {
+			p.ceiling.waits = append(p.ceiling.waits, aboveCeiling{op: &tt.op, ttl: tt.ttl, again: func(*deferred) { on = append(on, tt.name) }})
+		}
+		p.ceiling.goOnLocked(d)
+		if want := []string{"the ceiling", "a waiter", "above max_ttl"}; !slices.Equal(on, want) || len(p.ceiling.waits) != 2 {
+			s.Errorf("%q go on, and %d wait; want %q, and 2", on, len(p.ceiling.waits), want)
+		}
+		if flow.held || w.aboveCeiling || !behind.aboveCeiling {
+			s.Errorf("its flow waits %t, who goes on waits for the ceiling %t, who waits %t; want false, false, true", flow.held, w.aboveCeiling, behind.aboveCeiling)
+		}
+		p.ceiling.waits = nil
+	})
+}
+
+// What has waited for too long is told so, each once and by what it is; what may run by now is not, and a waiter has an end of its own. What is behind
+// it in its flow begins.
+func TestWhatIsGivenUpAtTheCeiling(t *testing.T) {
+	inVirtualTime(t, 3, func(s *stage) {
+		p := s.open(low)
+		flow := &Flow{}
+		now := time.Now()
+		none := func(*deferred) { s.Error("what is given up goes on") }
+		lock, extend, left, waits, fits := new(call), new(call), new(call), new(call), new(call)
+		for c, op := range map[*call]Op{
+			lock: {kind: plainLock{}, Flow: flow}, extend: {}, fits: {kind: plainLock{}},
+			left: {kind: plainLock{}, waiter: &waiter{answered: true}}, waits: {kind: plainLock{}, waiter: new(waiter)},
+		} {
+			c.Op, c.began = op, now
+			c.Op.to = c
+		}
+		d := &deferred{now: now.Add(-ceilingHold)}
+		p.mu.Lock()
+		for _, c := range []*call{lock, extend, left, waits} {
+			p.ceiling.fits(&c.Op, long, d, none)
+		}
+		young, goesOn := new(Op), 0
+		p.ceiling.fits(young, long, &deferred{now: now.Add(1 - ceilingHold)}, none)
+		p.ceiling.fits(&fits.Op, 2*time.Second, d, func(*deferred) { goesOn++ })
+		before := p.stats.NoQuorum
+		p.mu.Unlock()
+		behind := &call{Op: Op{Flow: flow}, began: now}
+		p.StartLock(&behind.Op, one("behind", time.Second), behind)
+		if len(flow.queued) != 1 {
+			s.Fatal("what is behind one that waits begins")
+		}
+		d.now = now
+		p.ceiling.giveUp(d)
+		p.mu.Lock()
+		for what, c := range map[string]*call{"LOCK": lock, "EXTEND": extend} {
+			if _, is := errors.AsType[*CeilingError](c.Err); !is || !c.done.Load() {
+				s.Errorf("%s: got %+v, want that the ceiling has not risen", what, c.Result)
+			}
+		}
+		var still []*Op
+		for _, w := range p.ceiling.waits {
+			still = append(still, w.op)
+		}
+		if want := []*Op{&waits.Op, young}; !slices.Equal(still, want) || left.done.Load() || waits.done.Load() {
+			s.Errorf("%d wait still, want the one whose wait goes on, and the one that came later", len(still))
+		}
+		if goesOn != 1 || fits.done.Load() {
+			s.Errorf("what may run goes on %d times, and is told %v", goesOn, fits.Err)
+		}
+		if got := p.stats.NoQuorum - before; got != 1 {
+			s.Errorf("%d LOCKs are counted as without a quorum, want 1", got)
+		}
+		if len(flow.queued) != 0 {
+			s.Error("what was behind one that is given up has not begun")
+		}
+		p.ceiling.waits = nil
+		p.mu.Unlock()
+		wantHeld(s, "LOCK behind it", p.finish(behind))
+	})
+}
+
+// The coordinator is told of the longest that somebody waits for, of who is the first, and of what was asked for lately.
+func TestWhatTheCeilingIsWantedFor(t *testing.T) {
+	inVirtualTime(t, 3, func(s *stage) {
+		p := s.open(low, func(o *Options) { o.MaxTTL = time.Hour })
+		h := host{p.Client}
+		ann, ben := &HolderNote{User: "ann"}, &HolderNote{User: "ben"}
+		gone := aboveCeiling{op: &Op{Note: ann, waiter: &waiter{answered: true}}, ttl: 20 * time.Minute}
+		waits := aboveCeiling{op: &Op{Note: ben, waiter: new(waiter)}, ttl: 5 * time.Minute}
+		one := aboveCeiling{op: &Op{Note: ann}, ttl: 4 * time.Minute}
+		for _, tt := range []struct {
+			waits  []aboveCeiling
+			wanted time.Duration
+			by     string
+		}{
+			{nil, 0, ""}, {[]aboveCeiling{gone}, 0, ""}, {[]aboveCeiling{gone, waits, one}, 5 * time.Minute, "user ben asked for 5m"},
+			{[]aboveCeiling{one, waits}, 5 * time.Minute, "user ann asked for 4m"},
+		} {
+			p.mu.Lock()
+			p.ceiling.waits = tt.waits
+			p.mu.Unlock()
+			wanted, _ := h.TTLs(time.Second)
+			if by := h.WantedBy(); wanted != tt.wanted || (by == "") != (tt.by == "") || !strings.HasPrefix(by, tt.by) {
+				s.Errorf("%d wait: %v is wanted by %q, want %v by %q", len(tt.waits), wanted, by, tt.wanted, tt.by)
+			}
+		}
+		p.mu.Lock()
+		p.ceiling.waits, p.ceiling.used = nil, nil
+		v, now := p.fleet.view.Load(), time.Now()
+		p.ceiling.use(10*time.Minute, v, now.Add(-10*time.Second))
+		p.ceiling.use(30*time.Second, v, now.Add(-time.Second))
+		p.mu.Unlock()
+		for within, want := range map[time.Duration]time.Duration{time.Second: 0, time.Second + 1: time.Minute, 10 * time.Second: time.Minute, 10*time.Second + 1: 15 * time.Minute} {
+			if _, inUse := h.TTLs(within); inUse != want {
+				s.Errorf("within %v: %v is in use, want %v", within, inUse, want)
+			}
+		}
+	})
+}
+
+// What a quorum of the masters has noted, and about this record, is what this client counts on: since the latest note that a quorum has.
+func TestNotesThatAQuorumHas(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open(low)
+		v, began := p.fleet.view.Load(), time.Now()
+		for notes, want := range map[string]int{ // when each master has noted it; o: another record, .: nothing
+			"51423": 3, "12345": 3, "54321": 3, "4.2.3": 2, ".915.": 1, "9..8.": 0, "o918o": 1, "o9o8.": 0, ".....": 0, "77777": 7,
+		} {
+			for i, l := range v.masters {
+				switch note := notes[i]; note {
+				case '.':
+					l.followed.Store(nil)
+				case 'o':
+					l.followed.Store(&followed{new(member.Record), began.Add(9)})
+				default:
+					l.followed.Store(&followed{v.record, began.Add(time.Duration(note - '0'))})
+				}
+			}
+			at := p.fleet.followedAt()
+			if want == 0 && !at.IsZero() || want > 0 && at.Sub(began) != time.Duration(want) {
+				s.Errorf("%s: got %v, want %d", notes, at.Sub(began), want)
+			}
+		}
+	})
+}
+
+// A lane notes on its master what this client goes by, where the master votes under that.
+func TestWhatALaneNotes(t *testing.T) {
+	inVirtualTime(t, 3, func(s *stage) {
+		p := s.open(low)
+		v := p.fleet.view.Load()
+		l := v.masters[0]
+		other := *v
+		other.record = new(member.Record)
+		unknown := other
+		unknown.record = nil
+		synctest.Wait()
+		for what, v := range map[string]*view{"another record": &other, "no record": &unknown} {
+			if args := l.followArgs(v, false); args != nil {
+				s.Errorf("%s: notes %v, want nothing", what, args)
+			}
+		}
+		for _, leaving := range []bool{false, true} {
+			l.followed.Store(&followed{v.record, time.Now()})
+			args := l.followArgs(v, leaving)
+			if len(args) != 4 || args[0] != p.fleet.follower() || (args[2] == "") != leaving || (l.followed.Load() == nil) != leaving {
+				s.Errorf("leaving %t: notes %v", leaving, args)
+			}
 		}
 	})
 }
