@@ -167,3 +167,11 @@ func TestRankOfLeases(t *testing.T) {
 		t.Errorf("of two that are only waited for: got %v, want the first first", got)
 	}
 }
+
+// A lease that one reason has chosen is not chosen by another. The last scores are those with which each reason chose in its last turn.
+func TestRankChoosesEachOnce(t *testing.T) {
+	chosen, last := rank([]scores{{ByHeld: 5, ByLost: 1}, {ByHeld: 4}}, 2)
+	if want := (scores{ByHeld: 4}); !slices.Equal(chosen, []int{0, 1}) || last != want {
+		t.Errorf("got %v, and %v as the last, want both once, and %v", chosen, last, want)
+	}
+}

@@ -6,6 +6,7 @@ package redlock
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -183,4 +184,47 @@ func TestDelayAboveTheCeiling(t *testing.T) {
 			s.Errorf("the ceiling: got %v, want 3s or more", got)
 		}
 	})
+}
+
+// What a request asks for decides on the kind: a reader has no fence, also where all have one.
+func TestKindOfALock(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		req     LockRequest
+		want    kind
+		writers int32
+		fenced  bool
+	}{
+		{"one", one("a", time.Second), plainLock{}, 1, true},
+		{"several", several(time.Second, "a", "b"), severalLocks{}, 1, true},
+		{"a reader", one("a", time.Second).sharing(), readerLock{}, 0, false},
+		{"a slot", one("a", time.Second).of(3), &slotSearch{resource: "a", queue: slotsQueue("a"), count: 3}, 1, true},
+	} {
+		op := Op{keys: tt.req.Resources, fenced: true}
+		op.setKind(&tt.req)
+		if !reflect.DeepEqual(op.kind, tt.want) || op.writers != tt.writers || op.fenced != tt.fenced || op.isReader() != (tt.writers == 0) {
+			t.Errorf("%s: got %T, %d writers, fenced %v, want %T, %d, %v", tt.name, op.kind, op.writers, op.fenced, tt.want, tt.writers, tt.fenced)
+		}
+	}
+}
+
+// SET NX suffices unless there is a fence, a token that masters may know, or something in the way that is no other token.
+func TestVerbOfAPlainLock(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		op   Op
+		want verb
+	}{
+		{"a token of ours", Op{}, verbSet},
+		{"one that waits", Op{waiter: &waiter{}}, verbSet},
+		{"one that waits for readers", Op{waiter: &waiter{behindReaders: true}}, verbAcquire},
+		{"a fence", Op{fenced: true}, verbAcquire},
+		{"a token of the caller's own", Op{callerToken: true}, verbAcquire},
+	} {
+		tt.op.keys = []string{"a"}
+		r := &round{verb: verbSet, op: &tt.op}
+		if (plainLock{}).aim(nil, r); r.verb != tt.want || len(r.keys) != 1 || r.keys[0] != "a" {
+			t.Errorf("%s: got verb %d of %q, want %d of a", tt.name, r.verb, r.keys, tt.want)
+		}
+	}
 }

@@ -42,17 +42,17 @@ func (r *round) reservation() string {
 // another one than before too often, it begins to reserve instead.
 func (ws *waiting) moveToDenierLocked(op *Op, r *round, d *deferred) {
 	w := op.waiter
-	voted := quorum.Votes(r.votes.Load()).Where(r.view.Places, 1<<quorum.Denied)
+	denied := quorum.Votes(r.votes.Load()).Denied(r.view.Places)
 	named := make([]int, len(r.keys))
-	most := -1
 	for i := range r.view.Places {
-		if !voted.Has(i) {
-			continue
+		if denied.Has(i) {
+			named[r.answers[i].denier]++
 		}
-		key := int(r.answers[i].denier)
-		named[key]++
-		if most < 0 || named[key] > named[most] || named[key] == named[most] && key < most {
-			most = key
+	}
+	most, times := -1, 0
+	for key, n := range named {
+		if n > times {
+			most, times = key, n
 		}
 	}
 	if most < 0 || r.keys[most] == w.entry.resource { //mutant:waits-in-one-queue-for-ever

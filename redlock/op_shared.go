@@ -137,7 +137,7 @@ func (op *Op) isReader() bool { return op.writers == 0 }
 // readersFollowLocked has the readers ask that stand at the front of a queue from which one was let in.
 // The first of them, the head, asks already. Behind one that asks, all do.
 func (ws *waiting) readersFollowLocked(q *waitQueue, d *deferred) {
-	if ws.client.draining || q.head == nil || !q.head.op.isReader() {
+	if q.head == nil || !q.head.op.isReader() {
 		return
 	}
 	for w := q.head.next; w != nil && w.op.isReader() && w.attempt == nil; w = w.next { //mutant:readers-pass-a-writer

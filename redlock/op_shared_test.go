@@ -843,3 +843,74 @@ func TestSharedIsChecked(t *testing.T) {
 		s.wantNoLocks()
 	})
 }
+
+// A reader that comes asks at once where no writer waits, and nobody holds the resource as far as is known.
+func TestReaderThatComesAsksAtOnce(t *testing.T) {
+	for _, tt := range []struct {
+		q    waitQueue
+		want bool
+	}{{waitQueue{}, true}, {waitQueue{denied: true}, false}, {waitQueue{writers: 1}, false}, {waitQueue{denied: true, writers: 1}, false}} {
+		if got := (readerLock{}).asks(&tt.q); got != tt.want {
+			t.Errorf("denied %v, %d writers: got %v, want %v", tt.q.denied, tt.q.writers, got, tt.want)
+		}
+	}
+}
+
+// The pause behind readers is no longer than a writer's intent needs, and that of a reader no longer than the intent.
+func TestPauseBehindReaders(t *testing.T) {
+	for _, tt := range []struct {
+		behindReaders bool
+		writers       int32
+		delay, want   time.Duration
+	}{{false, 1, time.Hour, time.Hour}, {true, 1, time.Hour, announceEvery}, {true, 1, ms, ms}, {false, 0, time.Hour, time.Hour}, {true, 0, time.Hour, intentLife}, {true, 0, ms, ms}} {
+		w := &waiter{op: &Op{writers: tt.writers}, behindReaders: tt.behindReaders}
+		if got := w.untilReaders(tt.delay); got != tt.want {
+			t.Errorf("behind readers %v, %d writers, %v: got %v, want %v", tt.behindReaders, tt.writers, tt.delay, got, tt.want)
+		}
+	}
+}
+
+// The intent is taken back once, when the last writer has left the queue.
+func TestIntentIsWithdrawnOnce(t *testing.T) {
+	inVirtualTime(t, 3, func(s *stage) {
+		p := s.open()
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		e := &entry{resource: "r"}
+		for _, writers := range []int32{1, 0} {
+			e.queue.announced, e.queue.writers = true, writers
+			before := p.rounds.launched
+			p.waiting.withdrawLocked(e, &deferred{now: time.Now()})
+			if n := p.rounds.launched - before; e.queue.announced != (writers > 0) || (n == 0) != (writers > 0) {
+				s.Errorf("%d writers are left: got announced %v, %d rounds", writers, e.queue.announced, n)
+			}
+		}
+	})
+}
+
+// When a reader is let in, all behind it ask at the same time, each of them once.
+func TestReadersThatFollowAskOnce(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		held := p.lock(one("r", time.Minute))
+		var readers []*call
+		for range 8 {
+			readers = append(readers, p.begin(one("r", time.Minute).sharing().waits(30*time.Second)))
+		}
+		time.Sleep(50 * ms)
+		p.delay(ms, ms, 0, 1, 2, 3, 4)
+		p.align()
+		before := p.Stats().Attempts
+		p.startUnlock(held.Token, "r")
+		time.Sleep(4 * ms)
+		synctest.Wait()
+		for i, c := range readers {
+			if !c.done.Load() || !c.Held {
+				s.Errorf("reader %d: got %+v, want it held two round trips after the UNLOCK", i+1, c.Result)
+			}
+		}
+		if got := int(p.Stats().Attempts - before); got != len(readers) {
+			s.Errorf("%d attempts of %d readers", got, len(readers))
+		}
+	})
+}

@@ -73,6 +73,15 @@ func TestCeilingRisesForALongerLock(t *testing.T) {
 			p.finish(c)
 			return c
 		},
+		"an EXTEND with a delay, whose caller goes on to use the slice": func(p *proxy) *call {
+			token := p.lock(one("r", time.Second)).Token
+			c := &call{Op: Op{Terms: &Terms{Delay: 3 * time.Second}}, began: time.Now()}
+			resources := []string{"r"}
+			p.StartExtend(&c.Op, resources, token, time.Second, c)
+			resources[0] = "another"
+			p.finish(c)
+			return c
+		},
 	} {
 		for _, proxies := range []int{1, 3} {
 			t.Run(fmt.Sprint(name, ", of ", proxies, " proxies"), func(t *testing.T) {

@@ -6,6 +6,7 @@ package redlock
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -675,5 +676,74 @@ func TestVotesBesideAGap(t *testing.T) {
 		held.want(s, "LOCK, which two of three grant", "held", 0)
 		p.extend(held.Token, time.Second, "r").want(s, "EXTEND", "held", 0)
 		p.unlock(held.Token, "r").want(s, "UNLOCK", "held", 0)
+	})
+}
+
+// An EXTEND is refused for what is wrong with its resources or its token as for its TTL.
+func TestExtendIsChecked(t *testing.T) {
+	inVirtualTime(t, 3, func(s *stage) {
+		p := s.open()
+		p.extend("", time.Second, "r").want(s, "EXTEND without a token", "the token is empty", 0)
+		p.extend("T", time.Second).want(s, "EXTEND of nothing", "no resource is named", 0)
+		p.extend("T", 2*p.opts.MaxTTL, "r").want(s, "EXTEND for too long", "ttl", 0)
+	})
+}
+
+// An EXTEND counts by its outcome. One that too few masters answered was not late.
+func TestOutcomesOfExtensions(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		want := func(what, counts string) {
+			s.Helper()
+			st := p.Stats()
+			if got := fmt.Sprint(st.Extended, st.ExtendLost, st.ExtendFail); got != counts {
+				s.Errorf("%s: got %s extended, lost, failed, want %s", what, got, counts)
+			}
+		}
+		held := p.lock(one("r", time.Second))
+		p.extend(held.Token, time.Minute, "r")
+		want("one that is held", "1 0 0")
+		p.extend("another's", time.Minute, "r")
+		want("one that another holds", "1 1 0")
+		s.freeze(0, 1, 2)
+		p.align()
+		c := p.extend(held.Token, time.Minute, "r")
+		want("without a quorum", "1 1 1")
+		if e := (*NoQuorumError)(nil); !errors.As(c.Err, &e) || e.Late != 0 {
+			s.Errorf("without a quorum: got %+v, want that it was not late", c.Err)
+		}
+	})
+}
+
+// A client that extends what another one has granted knows who holds it, and since when as far as the token tells.
+func TestExtendOfALockFromElsewhere(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p, other := s.open(), s.open()
+		born := time.Now()
+		token := other.lock(one("r", time.Minute)).Token
+		s.doAll("SET", "own", "T", "PX", 60_000)
+		ahead := p.tokens.make(time.Now().Add(time.Hour))
+		s.doAll("SET", "ahead", ahead, "PX", 60_000)
+		time.Sleep(10 * time.Second)
+		for _, tt := range []struct {
+			resource, token string
+			born            time.Time
+		}{{"r", token, born}, {"own", "T", time.Time{}}, {"ahead", ahead, time.Time{}}} {
+			if tt.born.IsZero() {
+				tt.born = time.Now() // the first EXTEND
+			}
+			for range 2 {
+				c := &call{Op: Op{Note: &HolderNote{Text: "a job"}}, began: time.Now()}
+				p.StartExtend(&c.Op, []string{tt.resource}, tt.token, time.Minute, c)
+				p.finish(c).want(s, "EXTEND", "held", 0)
+				p.mu.Lock()
+				l := p.leases.entries[tt.resource].lease
+				if got := l.born.Sub(tt.born); got > 0 || got <= -ms || l.note == nil || l.note.Text != "a job" {
+					s.Errorf("%s: born %v after its grant, as far as that is known, with the note %+v", tt.resource, got, l.note)
+				}
+				p.mu.Unlock()
+				time.Sleep(ms)
+			}
+		}
 	})
 }

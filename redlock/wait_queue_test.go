@@ -897,3 +897,87 @@ func TestFailedAttemptOfAHead(t *testing.T) {
 		})
 	}
 }
+
+// The new head of a queue asks at once, unless it asks or pauses already, or this client knows of a lease that runs: then it pauses, and knows that
+// another holds the resource.
+func TestNewHead(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		held := p.lock(one("r", time.Minute))
+		first, second := p.begin(one("r", time.Minute).waits(30*time.Second)), p.begin(one("r", time.Minute).waits(30*time.Second))
+		p.mu.Lock()
+		d := &deferred{now: time.Now()}
+		w, e := first.waiter, p.leases.entries["r"]
+		newHead := func(what string, w *waiter, attempts, pauses bool) {
+			s.Helper()
+			plainLock{}.newHead(p.Client, w, d)
+			if (w.attempt != nil) != attempts || (w.retry != nil) != pauses {
+				s.Errorf("%s: it asks: %v, pauses: %v; want %v, %v", what, w.attempt != nil, w.retry != nil, attempts, pauses)
+			}
+		}
+		newHead("it is not the head", second.waiter, false, false)
+		before := w.retry
+		newHead("it pauses", w, false, true)
+		if w.retry != before {
+			s.Error("it pauses: it has begun another pause")
+		}
+		w.endPause()
+		w.lastErr, e.queue.denied = ErrDraining, false
+		newHead("a lease runs", w, false, true)
+		if w.lastErr != nil || !e.queue.denied {
+			s.Errorf("a lease runs: got the last answer %v, and denied %v, want none, true", w.lastErr, e.queue.denied)
+		}
+		w.endPause()
+		e.lease.validUntil = d.now
+		newHead("a lease is over", w, true, false)
+		asked := w.attempt
+		newHead("it asks", w, true, false)
+		if w.attempt != asked {
+			s.Error("it asks: it has begun another attempt")
+		}
+		p.mu.Unlock()
+		p.runDeferred(d)
+		p.unlock(held.Token, "r")
+		p.finish(first).want(s, "the head", "held", 0)
+		p.unlock(first.Token, "r")
+		p.finish(second).want(s, "the next", "held", 0)
+	})
+}
+
+// A waiter that leaves does not have the head ask that pauses.
+func TestWhoLeavesWakesNobody(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		p.lock(one("r", time.Minute))
+		p.begin(one("r", time.Minute).waits(30 * time.Second))
+		behind := p.begin(one("r", time.Minute).waits(30 * time.Second))
+		before := p.Stats().Attempts
+		p.Unblock(&behind.Op, context.Canceled)
+		synctest.Wait()
+		if got := p.Stats().Attempts; got != before {
+			s.Errorf("%d attempts behind one that has left, want none", got-before)
+		}
+	})
+}
+
+// An observation by which a quorum is free of the key was split: the pause is short.
+func TestObservationOfAFreeResource(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		p.lock(one("r", time.Minute))
+		c := p.begin(one("r", time.Minute).waits(30 * time.Second))
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		for found, splits := range map[int]int{5: 0, 3: 0, 2: 1, 0: 1} {
+			c.waiter.splits = 0
+			r := &round{view: p.fleet.view.Load(), answers: make([]answer, 5)}
+			for i := range r.answers {
+				r.answers[i] = answer{known: true, found: i < found, ttl: time.Minute}
+			}
+			plainLock{}.observed(p.Client, c.waiter, r, &deferred{now: time.Now()})
+			if c.waiter.splits != splits || c.waiter.retry == nil {
+				s.Errorf("%d of 5 have the key: got %d split votes, and a pause: %v; want %d, true", found, c.waiter.splits, c.waiter.retry != nil, splits)
+			}
+		}
+	})
+}

@@ -653,3 +653,111 @@ func TestTTLOfAStep(t *testing.T) {
 		})
 	}
 }
+
+// A LOCK of several that was denied moves to the queue of the resource that most of the masters which denied it have named, of two the first by
+// name, and reserves instead when that was another one too often.
+func TestWhereSeveralMove(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		for _, key := range []string{"a", "b", "c"} {
+			p.lock(one(key, time.Minute))
+		}
+		for _, tt := range []struct {
+			denied string // by each master, as the one in the way: a, b, c; -: it did not deny it
+			moves  int    // of before
+			want   string
+		}{
+			{"bbb--", 0, "in b, 1 moves"},
+			{"--bcc", 0, "in c, 1 moves"},
+			{"cb---", 0, "in b, 1 moves"},
+			{"cbcb-", 0, "in b, 1 moves"},
+			{"cbbcc", 0, "in c, 1 moves"},
+			{"----b", 0, "in b, 1 moves"},
+			{"-----", 0, "in a, 0 moves"},
+			{"aab--", 0, "in a, 0 moves"},
+			{"abaab", reserveAfter - 1, "in a, 2 moves"},
+			{"bbbaa", reserveAfter - 2, "in b, 2 moves"},
+			{"ccbab", reserveAfter - 1, "in a, 0 moves, reserves, asks again"},
+			{"ccbbc", reserveAfter - 1, "in a, 0 moves, reserves, asks again"},
+		} {
+			c := p.begin(several(time.Minute, "c", "b", "a").waits(time.Minute))
+			time.Sleep(5 * ms) // it is denied, and pauses in the queue of a
+			p.mu.Lock()
+			w, d := c.waiter, &deferred{now: time.Now()}
+			if w.entry.resource != "a" {
+				s.Fatalf("it waits in the queue of %s", w.entry.resource)
+			}
+			w.moves = tt.moves
+			r := &round{op: &c.Op, view: p.fleet.view.Load(), answers: make([]answer, 6)}
+			r.setKeys(w.keys...)
+			v := quorum.Votes(0)
+			for i, named := range tt.denied {
+				if named != '-' {
+					r.answers[i].denier = int32(named - 'a')
+					v += quorum.Cast(i, quorum.Denied)
+				} else {
+					v += quorum.Cast(i, quorum.Unknown)
+				}
+			}
+			r.votes.Store(uint64(v))
+			p.waiting.moveToDenierLocked(&c.Op, r, d)
+			got := fmt.Sprintf("in %s, %d moves", w.entry.resource, w.moves)
+			if w.reservation.token != "" {
+				got += ", reserves"
+			}
+			if w.again {
+				got += ", asks again"
+			}
+			p.mu.Unlock()
+			if got != tt.want {
+				s.Errorf("denied by %s, behind %d moves: got %q, want %q", tt.denied, tt.moves, got, tt.want)
+			}
+			p.Unblock(&c.Op, context.Canceled)
+			p.finish(c)
+			time.Sleep(5 * ms)
+		}
+	})
+}
+
+// Who begins to reserve while it stands in another queue moves to that of its first resource.
+func TestReservesFromAnotherQueue(t *testing.T) {
+	inVirtualTime(t, 3, func(s *stage) {
+		p := s.open()
+		held := p.lock(one("b", time.Minute))
+		c := p.begin(several(time.Minute, "a", "b").waits(time.Minute))
+		time.Sleep(5 * ms)
+		p.mu.Lock()
+		w, d := c.waiter, &deferred{now: time.Now()}
+		if w.entry.resource != "b" {
+			s.Fatalf("it waits in the queue of %s", w.entry.resource)
+		}
+		w.moves = reserveAfter - 1
+		r := &round{op: &c.Op, view: p.fleet.view.Load(), answers: make([]answer, 4)}
+		r.setKeys(w.keys...)
+		r.votes.Store(uint64(quorum.Cast(0, quorum.Denied)))
+		p.waiting.moveToDenierLocked(&c.Op, r, d)
+		if got := w.entry.resource; got != "a" || w.reservation.token == "" {
+			s.Errorf("it waits in the queue of %s, and reserves: %v, want a, true", got, w.reservation.token != "")
+		}
+		p.waiting.attemptLocked(&c.Op, d)
+		p.mu.Unlock()
+		p.runDeferred(d)
+		p.unlock(held.Token, "b")
+		if p.finish(c); !c.Held {
+			s.Errorf("LOCK of both: got %+v, want held", c.Result)
+		}
+	})
+}
+
+// A LOCK of several joins the first queue, by name, in which somebody waits.
+func TestWaitedFor(t *testing.T) {
+	s := newLeaseTable(t)
+	s.entry("b")
+	s.entry("c").queue.head = &waiter{}
+	s.entry("d").queue.head = &waiter{}
+	for resources, want := range map[string]string{"a b": "a", "b a": "b", "a b c d": "c", "a d": "d", "c": "c"} {
+		if got := s.waitedFor(strings.Fields(resources)); got != want {
+			t.Errorf("%s: got %s, want %s", resources, got, want)
+		}
+	}
+}
