@@ -62,6 +62,7 @@ var equivalent = map[string]map[string]string{
 		"Client.elapsed: negated: true":                        "the clock is looked at once more",
 	},
 	"wait_queue.go": {
+		"waiting.leaveQueueLocked: always: w.retry != nil":                            "endPause looks by itself: one call more",
 		"waitQueue.insertByArrival: <= for <: before.arrival < w.arrival":             "no two arrive as one",
 		"waitQueue.insertByArrival: >= for >: after.arrival > w.arrival":              "no two arrive as one",
 		"waitQueue.remove: dropped: w.prev, w.next = nil, nil":                        "both are set anew in the next queue, and nobody looks before",

@@ -199,7 +199,9 @@ func (ws *waiting) leaveQueueLocked(op *Op, d *deferred) {
 	w.answered = true
 	ws.countWaiter(op, -1)
 	w.deadline.Stop()
-	w.endPause()
+	if w.retry != nil {
+		w.endPause()
+	}
 	e := w.entry
 	e.queue.remove(w)
 	if w.reservation.token != "" { //mutant:a-reservation-outlives-the-wait
