@@ -507,7 +507,7 @@ func TestMergeStates(t *testing.T) {
 	// One letter per master: a value, . absent, h a hash, ? pending, x silent. All TTLs are 1000 ms, 2000, … in order.
 	for _, tt := range []struct{ masters, want string }{
 		{"vvv??", "v"}, {"vv???", "unsettled"}, {"...??", "absent"}, {"vv.??", "unsettled"}, {"vv..?", "unsettled"}, {"vv...", "absent, v"},
-		{"vvvxx", "v"}, {"vv.xx", "v perhaps"}, {"v..xx", "v perhaps"}, {"v...x", "absent, v"}, {"...xx", "absent"}, {"vw.xx", "split"}, {"v..wx", "absent, v, split"}, {"vw..", "absent, v, split"}, {"v...", "absent, v"}, {"vv.wx", "v perhaps"},
+		{"vvvxx", "v"}, {"vv.xx", "v perhaps"}, {"v..xx", "v perhaps"}, {"v...x", "absent, v"}, {"...xx", "absent"}, {"vw.xx", "split"}, {"v..wx", "absent, v, split"}, {"vw..?", "absent, v, split"}, {"vw..", "absent, v, split"}, {"v...", "absent, v"}, {"vv.wx", "v perhaps"},
 		{"vvww?", "unsettled"}, {"vvwwx", "split"}, {"vvww.", "absent, v, split"}, {"vvw..", "absent, v, split"}, {"hhh??", "hash"}, {"hhvv.", "absent, v, split"}, {"hhvww", "absent, w, split"}, {"hhhvw", "hash"}, {"hh...", "absent, "}, {"v", "v"}, {".", "absent"},
 	} {
 		var all []*answer

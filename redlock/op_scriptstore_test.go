@@ -86,7 +86,15 @@ func TestBoundsOfStoredScripts(t *testing.T) {
 			"a script too long":   {"f", strings.Repeat("x", ScriptMax+1), stored, false},
 			"a script of a blank": {"g", " ", stored, true},
 		} {
+			p.mu.Lock()
+			before := p.rounds.launched
+			p.mu.Unlock()
 			p.StoreScript(nil, tt.name, tt.script, tt.ttl)
+			p.mu.Lock()
+			if asked := p.rounds.launched != before; asked != tt.stored {
+				s.Errorf("%s: the masters are asked to store it: %t, want %t", what, asked, tt.stored)
+			}
+			p.mu.Unlock()
 			synctest.Wait()
 			if value, _, ok := s.masters[0].Get(scriptPrefix + tt.name); ok != tt.stored || ok && value != tt.script {
 				s.Errorf("%s: stored: %t, want %t", what, ok, tt.stored)
