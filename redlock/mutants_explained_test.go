@@ -83,6 +83,15 @@ var equivalent = map[string]map[string]string{
 		"waiting.pauseAfter: 0: 1 #2":                    "a nanosecond",
 		"waiting.pauseAfter: - for +: min(splitDelay<<min(w.splits-1, 10), ws.opts.RetryDelayMax) + 1": "two nanoseconds",
 	},
+	"op_slots.go": {
+		"SlotOf: operand dropped: len(name) > i+3": "a longer number is no slot's: it is read in vain",
+		"leases.slotReleased: always: ok":          "no semaphore has an empty name: one look-up more",
+		"readSlot: >= for >: reply.N > slotDenied": "it tells nothing, and readAcquire takes it for the same denial",
+	},
+	"wait_slots.go": {
+		"leases.queueFor: always: ok":         "no semaphore has an empty name: one look-up more",
+		"observedSlots: <= for <: end < soon": "the same end once more",
+	},
 	"op_undo.go": {
 		"newAttempt: always: masters > len(a.few)":            "one allocation more",
 		"newAttempt: >= for >: masters > len(a.few)":          "one allocation more",

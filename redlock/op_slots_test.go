@@ -184,18 +184,23 @@ func TestAimOfASlotSearch(t *testing.T) {
 		}
 		return r
 	}
-	s := &slotSearch{next: 3}
-	if r := aim(s, idleClient(), &Op{token: "mine"}); r.slot != 2 || !slices.Equal(r.keys, []string{"jobs#2"}) || s.tried != 1<<2 {
-		t.Errorf("a hint at slot 2: got slot %d, %q, tried %b", r.slot, r.keys, s.tried)
+	for slot := range k {
+		s := &slotSearch{next: slot + 1}
+		if r := aim(s, idleClient(), &Op{token: "mine"}); int(r.slot) != slot || !slices.Equal(r.keys, []string{SlotName("jobs", slot)}) || s.tried != 1<<slot {
+			t.Errorf("a hint at slot %d: got slot %d, %q, tried %b", slot, r.slot, r.keys, s.tried)
+		}
 	}
-	s = &slotSearch{look: true}
+	s := &slotSearch{look: true}
 	if r := aim(s, idleClient(), &Op{token: "mine"}); r.slot != noSlot || !slices.Equal(r.keys, []string{"jobs#0"}) || s.tried != 0 {
 		t.Errorf("a look: got slot %d, %q, tried %b, want no slot", r.slot, r.keys, s.tried)
 	}
 
 	now := time.Now()
-	for _, token := range []string{"mine", "mine too", "mine as well"} {
+	guesses := map[int]bool{}
+	for i := range 12 {
+		token := fmt.Sprint("mine-", i)
 		guess := int(aim(&slotSearch{}, idleClient(), &Op{token: token}).slot)
+		guesses[guess] = true
 		another, ended, mine := &lease{token: "another's", validUntil: now.Add(time.Minute)}, &lease{token: "another's", validUntil: now}, &lease{token: token, validUntil: now.Add(time.Minute)}
 		for _, tt := range []struct {
 			name  string
@@ -229,6 +234,9 @@ func TestAimOfASlotSearch(t *testing.T) {
 				t.Errorf("%s guesses %d, and %s: got slot %d, %q, tried %b, want %d", token, guess, tt.name, r.slot, r.keys, s.tried, want)
 			}
 		}
+	}
+	if len(guesses) != k {
+		t.Errorf("12 tokens guess %v, want each of %d slots", guesses, k)
 	}
 }
 

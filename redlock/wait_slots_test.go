@@ -4,6 +4,7 @@ package redlock
 // wait cost the masters little. Method: virtual time over in-process masters.
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,6 +12,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"redlockd/redlock/quorum"
 )
 
 // The release of a slot and the acquisition of the next waiter are one batch to every master: of exactly this slot. Several slots that are released
@@ -266,6 +269,419 @@ func TestWaitersForSlotsAreShown(t *testing.T) {
 		info, err := p.Inspect(s.Context(), "jobs#1")
 		if err != nil || info.Waiters != 3 || !info.Held {
 			s.Errorf("Inspect: got %+v, %v, want held and 3 waiters", info, err)
+		}
+	})
+}
+
+// waitersFor is a queue of waiters for a slot, each of which is one of k and has an attempt, or none.
+func waitersFor(all ...*waiter) *waitQueue {
+	e := &entry{}
+	for i, w := range all {
+		w.entry, w.arrival = e, uint64(i)
+		e.queue.insertByArrival(w)
+	}
+	return &e.queue
+}
+
+func oneOf(k int, attempt *round) *waiter {
+	return &waiter{op: &Op{kind: &slotSearch{count: k}}, attempt: attempt}
+}
+
+// A slot goes to the first waiter that can ask for it. Those that name too few slots are passed over, as long as there are not too many of them.
+func TestWhoIsHandedASlot(t *testing.T) {
+	asks, observes := &round{verb: verbSlot}, &round{verb: verbObserveSlots}
+	behind := func(n int) (all []*waiter) {
+		for range n {
+			all = append(all, oneOf(1, nil))
+		}
+		return append(all, oneOf(4, nil))
+	}
+	for _, tt := range []struct {
+		name    string
+		waiters []*waiter
+		slot    int
+		want    int // the place of the waiter; -1: none
+	}{
+		{"nobody", nil, 0, -1},
+		{"two", []*waiter{oneOf(2, nil), oneOf(2, nil)}, 1, 0},
+		{"the first asks", []*waiter{oneOf(2, asks), oneOf(2, nil)}, 1, 1},
+		{"the first observes", []*waiter{oneOf(2, observes), oneOf(2, nil)}, 1, 0},
+		{"all ask", []*waiter{oneOf(2, asks), oneOf(2, asks)}, 1, -1},
+		{"the last slot of the second", []*waiter{oneOf(2, nil), oneOf(3, nil)}, 2, 1},
+		{"the first slot of all", behind(1), 0, 0},
+		{"behind many that name too few", behind(2*MaxSlots - 1), 2, 2*MaxSlots - 1},
+		{"behind too many", behind(2 * MaxSlots), 2, -1},
+	} {
+		got := slices.Index(tt.waiters, waitersFor(tt.waiters...).nextFor(tt.slot))
+		if got != tt.want {
+			t.Errorf("%s: slot %d goes to waiter %d, want %d", tt.name, tt.slot, got, tt.want)
+		}
+	}
+
+	for _, tt := range []struct {
+		denied bool
+		length int
+		want   bool
+	}{{false, 1, true}, {false, 3, true}, {false, 4, false}, {true, 3, false}} {
+		if got := (&slotSearch{count: 3}).asks(&waitQueue{denied: tt.denied, length: tt.length}); got != tt.want {
+			t.Errorf("known to be full: %v, and %d wait for 3 slots: who comes asks: %v, want %v", tt.denied, tt.length, got, tt.want)
+		}
+	}
+
+	asksFor := func(slot uint8) *waiter { return oneOf(4, &round{verb: verbSlot, slot: slot}) }
+	for _, tt := range []struct {
+		waiters []*waiter
+		slots   int // it looks at so many waiters
+		want    uint32
+	}{
+		{nil, 4, 0},
+		{[]*waiter{asksFor(2), oneOf(4, nil), oneOf(4, observes), asksFor(0)}, 4, 1<<2 | 1<<0},
+		{[]*waiter{asksFor(2), asksFor(1), asksFor(0)}, 3, 1<<2 | 1<<1 | 1<<0},
+		{[]*waiter{asksFor(2), asksFor(1), asksFor(0)}, 2, 1<<2 | 1<<1},
+		{[]*waiter{asksFor(2), asksFor(noSlot)}, 4, 1 << 2},
+	} {
+		if got := waitersFor(tt.waiters...).asked(tt.slots); got != tt.want {
+			t.Errorf("%d waiters for %d slots ask for %b, want %b", len(tt.waiters), tt.slots, got, tt.want)
+		}
+	}
+
+	// Another client may announce a slot that the head does not ask for.
+	for slot, want := range []int{1, 2, 0} {
+		w := oneOf(2, nil)
+		if w.suggestSlot(slot); w.slots().next != want {
+			t.Errorf("slot %d for one of 2: the hint is %d, want %d", slot, w.slots().next, want)
+		}
+	}
+
+	got := map[int]int{}
+	for range 200 {
+		got[anySlot(1<<0|1<<1|1<<3)]++
+	}
+	if len(got) != 3 || got[0] == 0 || got[1] == 0 || got[3] == 0 {
+		t.Errorf("any of the slots 0, 1 and 3, 200 times: got %v, want each", got)
+	}
+}
+
+// A semaphore is full, as far as this client knows, when it has leased all slots. Then the first lease to end counts.
+func TestAllSlotsAreLeasedHere(t *testing.T) {
+	now := time.Now()
+	const unknown, other = -1, -2
+	for _, tt := range []struct {
+		left []time.Duration // of the leases; unknown: there is no entry, other: one without a lease
+		all  bool
+		want time.Duration
+	}{
+		{[]time.Duration{2, 3, 4}, true, 2},
+		{[]time.Duration{3, 2, 4}, true, 2},
+		{[]time.Duration{4, 3, 2}, true, 2},
+		{[]time.Duration{4, 0, 2}, false, 0},
+		{[]time.Duration{4, unknown, 2}, false, 0},
+		{[]time.Duration{4, other, 2}, false, 0},
+		{[]time.Duration{4, 3}, false, 0},
+	} {
+		all := newLeases(nil, idleClient().drift)
+		for i, left := range tt.left {
+			if left == unknown {
+				continue
+			}
+			e := all.entry(SlotName("jobs", i))
+			if left != other {
+				e.lease = &lease{validUntil: now.Add(left * time.Second), ttlMs: 60_000}
+			}
+		}
+		first, full := (&waiting{leases: &all}).slotsLeasedLocked(&slotSearch{resource: "jobs", count: 3}, now)
+		if want := all.keysEnd(&lease{validUntil: now.Add(tt.want * time.Second), ttlMs: 60_000}); full != tt.all || full && !first.Equal(want) {
+			t.Errorf("leases of %v s: got all %v, the first ends after %v, want %v, %v", tt.left, full, first.Sub(now), tt.all, want.Sub(now))
+		}
+	}
+}
+
+func TestObservedSlots(t *testing.T) {
+	held := func(ttl time.Duration) answer { return answer{found: true, ttl: ttl} }
+	free, endless := answer{}, answer{found: true, ttl: -1}
+	says := func(keys ...answer) answer { return answer{keys: keys} }
+	promises := func(keys ...answer) answer { return answer{keys: keys, armed: true} }
+	silent := answer{}
+	const all = quorum.All
+	for _, tt := range []struct {
+		name    string
+		answers []answer // of three masters, of two slots each
+		free    uint32
+		soon    time.Duration
+		awaited [2]quorum.Mask // that announce what becomes of a slot; all: it is free, so nothing was learned
+	}{
+		{"free on a quorum", []answer{says(free, held(9)), says(free, held(9)), says(held(5), held(9))}, 1, 9, [2]quorum.Mask{all, 0}},
+		{"both are free", []answer{says(free, free), says(free, free), says(free, free)}, 3, 0, [2]quorum.Mask{all, all}},
+		{"free on one", []answer{says(held(9), free), says(held(9), held(5)), says(held(9), held(7))}, 0, 5, [2]quorum.Mask{}},
+		{"the first ends first", []answer{promises(held(3), held(5)), says(held(3), held(5)), promises(held(3), held(5))}, 0, 3, [2]quorum.Mask{5, 5}},
+		{"the second ends first", []answer{promises(held(5), held(3)), says(held(5), held(3)), promises(held(5), free)}, 0, 3, [2]quorum.Mask{5, 1}},
+		{"the first has no end", []answer{says(endless, held(1)), says(endless, held(1)), says(endless, held(1))}, 0, 1, [2]quorum.Mask{}},
+		{"the second has no end", []answer{says(held(1), endless), says(held(1), endless), says(held(1), endless)}, 0, 1, [2]quorum.Mask{}},
+		{"one is silent", []answer{silent, promises(held(5), free), promises(held(7), free)}, 2, 5, [2]quorum.Mask{6, all}},
+		{"two are silent", []answer{silent, promises(free, held(5)), silent}, 0, 0, [2]quorum.Mask{0, 2}},
+	} {
+		slots := []tracked{{awaited: all}, {awaited: all}}
+		got, soon := observedSlots(tt.answers, slots, 2)
+		if awaited := [2]quorum.Mask{slots[0].awaited, slots[1].awaited}; got != tt.free || soon != tt.soon || awaited != tt.awaited {
+			t.Errorf("%s: got free %b, soon %d, awaited %b, want %b, %d, %b", tt.name, got, soon, awaited, tt.free, tt.soon, tt.awaited)
+		}
+	}
+}
+
+// A release here concerns those who wait for that slot, and nobody else.
+func TestReleaseBesideWaitersForAnotherSemaphore(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		p.fill("jobs", 2, time.Minute)
+		waiter := p.begin(one("jobs", time.Minute).of(2).waits(time.Minute))
+		for _, req := range []LockRequest{one("more", time.Minute).of(2), one("r", time.Minute)} {
+			c := p.lock(req)
+			p.unlock(c.Token, cmp.Or(c.Slot, "r")).want(s, "UNLOCK of something else", "held", 0)
+		}
+		waiter.want(s, "a waiter for a slot, and releases of others", "under way", 0)
+	})
+}
+
+// A hand-over is one round for the slot that was released, also if this client knows nothing of the others.
+func TestHandOverIsOfTheSlotThatWasReleased(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		for slot := range MaxSlots {
+			if slot != 7 {
+				s.doAll("SET", SlotName("jobs", slot), "another's", "PX", 60_000)
+			}
+		}
+		held := p.lock(one("jobs", time.Minute).of(MaxSlots))
+		waiter := p.begin(one("jobs", time.Minute).of(MaxSlots).waits(time.Minute))
+		before := p.Stats().Attempts
+		p.unlock(held.Token, "jobs#7")
+		if !waiter.done.Load() || waiter.Slot != "jobs#7" {
+			s.Errorf("UNLOCK jobs#7: the waiter got %+v, want jobs#7", waiter.Result)
+		}
+		p.wantAttempts("the hand-over", before, 1)
+	})
+}
+
+// A slot that is released while the only waiter asks, too early to get it, is asked for again as soon as that was denied.
+func TestSlotThatIsReleasedWhileTheHeadAsks(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		held := p.fill("jobs", 1, time.Minute)
+		p.delay(3*ms, 4*ms, 0, 1, 2, 3, 4)
+		waiter := p.startLock(one("jobs", time.Minute).of(1).waits(time.Minute))
+		time.Sleep(ms)
+		p.startUnlock(held["jobs#0"], "jobs#0")
+		p.finish(waiter).want(s, "the waiter, after two round trips", "held", 14*ms)
+	})
+}
+
+// One more waits than there are slots: it asks when the first has got one, is denied, and gets the first slot that ends. Until then who does not wait is
+// denied without a round.
+func TestWaiterBehindThoseOfAnIdleSemaphore(t *testing.T) {
+	for k := 1; k <= 2; k++ {
+		inVirtualTime(t, 5, func(s *stage) {
+			p := s.open(func(o *Options) { o.RetryDelayMin, o.RetryDelayMax = 500*ms, 500*ms })
+			p.delay(3*ms, 4*ms, 0, 1, 2, 3, 4)
+			var first []*call
+			for range k {
+				first = append(first, p.startLock(one("jobs", 2*time.Second).of(k).waits(time.Minute)))
+			}
+			last := p.startLock(one("jobs", time.Minute).of(k).waits(30 * time.Second))
+			for _, c := range first {
+				if p.finish(c); !c.Held || c.took > 4*7*ms {
+					s.Errorf("one of the first %d: got %+v after %v, want held after a few round trips of 7ms", k, c.Result, c.took)
+				}
+			}
+			time.Sleep(50 * ms)
+			before := p.Stats().Attempts
+			p.lock(one("jobs", time.Minute).of(k)).want(s, "LOCK without WAIT behind one that waits", "no", 0)
+			p.wantAttempts("LOCK without WAIT behind one that waits", before, 0)
+			if p.finish(last); !last.Held || last.took < 1900*ms || last.took > 2300*ms {
+				s.Errorf("the waiter behind %d: got %+v after %v, want a slot when the first ends, after 2s", k, last.Result, last.took)
+			}
+		})
+	}
+}
+
+// A waiter that goes does not disturb the head, which asks or pauses. If it was the head itself, the next one pauses while all slots are leased here.
+func TestWaiterForASlotThatGoes(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open(func(o *Options) { o.RetryDelayMin, o.RetryDelayMax = 20*time.Second, 20*time.Second })
+		held := p.fill("jobs", 2, time.Minute)
+		var calls []*call
+		for range 4 {
+			calls = append(calls, p.begin(one("jobs", time.Minute).of(2).waits(time.Minute)))
+		}
+		leaves := func(c *call) {
+			p.Unblock(&c.Op, nil)
+			synctest.Wait()
+		}
+		head, next := calls[0].waiter, calls[1].waiter
+		pause := head.retry
+		if leaves(calls[3]); pause == nil || head.retry != pause || head.attempt != nil {
+			s.Errorf("a waiter behind a head that pauses has gone: the head has the pause %p and attempt %p, want %p and none", head.retry, head.attempt, pause)
+		}
+		p.delay(3*ms, 4*ms, 0, 1, 2, 3, 4)
+		next.lastErr = ErrNoQuorum
+		if leaves(calls[0]); next.attempt != nil || next.retry == nil || next.lastErr != nil {
+			s.Errorf("the head has gone, and all slots are leased here: the next one has attempt %p, pause %p, %v; want that it pauses, and knows that the slots are held",
+				next.attempt, next.retry, next.lastErr)
+		}
+		p.startUnlock(held["jobs#1"], "jobs#1")
+		attempt := next.attempt
+		if leaves(calls[2]); attempt == nil || next.attempt != attempt {
+			s.Errorf("a waiter behind a head that asks has gone: the head has attempt %p, want %p", next.attempt, attempt)
+		}
+		if p.finish(calls[1]); calls[1].Slot != "jobs#1" {
+			s.Errorf("the head: got %+v, want jobs#1", calls[1].Result)
+		}
+	})
+}
+
+// What a head has observed: each slot that is free goes to a waiter, the head first; but in a window they are left to others, and a head that was denied
+// although some are free asks for one of them alone, after a pause.
+func TestWhatAHeadHasObserved(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		free   uint32
+		window bool // of the client is open
+		splits int  // attempts before that were denied although a slot was free
+		want   string
+	}{
+		{"all are held", 0, false, 3, "asked for: 0, hint 0, splits 0, window false"},
+		{"two are free", 5, false, 0, "asked for: 101, hint 0, splits 1, window false"},
+		{"more are free than wait", 7, false, 0, "asked for: 2 of 111, hint 0, splits 1, window false"},
+		{"one is free again", 2, false, 1, "asked for: 0, hint 2, splits 2, window false"},
+		{"one is free in a window", 2, true, 0, "asked for: 0, hint 0, splits 0, window true"},
+		{"none is free in a window", 0, true, 0, "asked for: 0, hint 0, splits 0, window false"},
+	} {
+		inVirtualTime(t, 5, func(s *stage) {
+			p, other := s.open(), s.open()
+			other.fill("jobs", 3, time.Minute)
+			calls := []*call{p.begin(one("jobs", time.Minute).of(3).waits(time.Minute)), p.begin(one("jobs", time.Minute).of(3).waits(time.Minute))}
+			p.delay(ms, ms, 0, 1, 2, 3, 4)
+			w := calls[0].waiter
+			r := &round{verb: verbObserveSlots, view: p.fleet.view.Load()}
+			for range 5 {
+				var keys []answer
+				for slot := range 3 {
+					keys = append(keys, answer{found: tt.free>>slot&1 == 0, ttl: time.Minute})
+				}
+				r.answers = append(r.answers, answer{keys: keys})
+			}
+			d := p.enter()
+			queue := &w.entry.queue
+			w.splits, queue.fairness.windowOpen = tt.splits, tt.window
+			w.op.kind.observed(p.Client, w, r, d)
+			var asked uint32
+			n := 0
+			for _, c := range calls {
+				if c.waiter.attempt != nil {
+					asked |= 1 << c.waiter.attempt.slot
+					n++
+				}
+			}
+			paused := w.retry != nil
+			got := fmt.Sprintf("asked for: %b, hint %d, splits %d, window %v", asked, w.slots().next, w.splits, queue.fairness.windowOpen)
+			if n == 2 && tt.free == 7 {
+				got = fmt.Sprintf("asked for: 2 of %b, hint %d, splits %d, window %v", tt.free, w.slots().next, w.splits, queue.fairness.windowOpen)
+			}
+			p.leave(d)
+			if got != tt.want || paused != (n == 0) {
+				s.Errorf("%s: got %s, paused %v, want %s", tt.name, got, paused, tt.want)
+			}
+		})
+	}
+}
+
+// openSlotWindow has three wait for the one slot of r, hands it over to the first, and opens a window after that. The other two still wait.
+func (p *proxy) openSlotWindow() (waiters []*call) {
+	p.s.Helper()
+	held := p.fill("r", 1, time.Minute)
+	for range 3 {
+		waiters = append(waiters, p.begin(one("r", time.Minute).of(1).waits(time.Minute)))
+	}
+	p.unlock(held["r#0"], "r#0")
+	time.Sleep(p.opts.HandoverTime)
+	if waiters[0].done.Load() && !waiters[1].done.Load() {
+		p.unlock(waiters[0].Token, "r#0")
+	}
+	if waiters = waiters[1:]; waiters[0].done.Load() || !p.windowOf(waiters[1]) {
+		p.s.Fatalf("a release after handover_time: got %+v, want that the slot is left to others", waiters[0].Result)
+	}
+	return waiters
+}
+
+// windowOf tells whether the resource that c waits for is left to others.
+func (p *proxy) windowOf(c *call) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return c.waiter.entry.queue.fairness.windowOpen
+}
+
+// A slot that was left to the other clients goes to the next waiter here when the window ends, and the window is over then, though more wait.
+func TestWindowOfASlotEnds(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open(func(o *Options) {
+			o.RetryDelayMin, o.RetryDelayMax, o.HandoverTime = 5*time.Second, 5*time.Second, 10*ms
+		})
+		p.subscribed()
+		waiters := p.openSlotWindow()
+		time.Sleep(windowMin - ms)
+		synctest.Wait()
+		waiters[0].want(s, "the next waiter in the window", "under way", 0)
+		time.Sleep(ms)
+		synctest.Wait()
+		if !waiters[0].done.Load() || waiters[0].Slot != "r#0" || p.windowOf(waiters[1]) {
+			s.Errorf("the next waiter behind the window: got %+v, window open: %v, want r#0, and no window", waiters[0].Result, p.windowOf(waiters[1]))
+		}
+	})
+}
+
+// The masters say that a slot is left to others: a head of another client that hand-overs here have woken in vain, so that it asks late, asks in the window.
+func TestWindowOfASlotIsAnnounced(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p, other := s.open(func(o *Options) { o.HandoverTime = 10 * ms }), s.open()
+		p.subscribed()
+		other.subscribed()
+		held := p.fill("r", 1, time.Minute)
+		foreign := other.begin(one("r", time.Minute).of(1).waits(time.Minute))
+		foreign.waiter.entry.queue.fairness.futileWakeups = 100
+		first := p.begin(one("r", time.Minute).of(1).waits(time.Minute))
+		second := p.begin(one("r", time.Minute).of(1).waits(time.Minute))
+		p.unlock(held["r#0"], "r#0")
+		time.Sleep(10 * ms)
+		p.align()
+		synctest.Wait()
+		p.unlock(first.Token, "r#0")
+		time.Sleep(ms)
+		synctest.Wait()
+		if !foreign.done.Load() || second.done.Load() {
+			s.Errorf("the window of a slot: the other client got %+v, and the next waiter here %+v, want that the other client has it", foreign.Result, second.Result)
+		}
+	})
+}
+
+// The end of a window finds that nobody waits any more, or that all who wait ask already, or that somebody waits for the slot as a resource of its own.
+func TestWindowOfASlotEndsInVain(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p, other := s.open(), s.open()
+		p.waiting.slotWindowEnded("jobs#0")
+
+		other.fill("jobs", 2, time.Minute)
+		plain := p.begin(one("jobs#0", time.Minute).waits(time.Minute))
+		pause := plain.waiter.retry
+		p.waiting.slotWindowEnded("jobs#0")
+		if plain.waiter.retry != pause || plain.waiter.attempt != nil {
+			s.Errorf("a waiter for the slot as a resource: got pause %p and attempt %p, want %p and none", plain.waiter.retry, plain.waiter.attempt, pause)
+		}
+
+		p.delay(3*ms, 4*ms, 0, 1, 2, 3, 4)
+		waiter := p.startLock(one("jobs", time.Minute).of(2).waits(time.Minute))
+		attempt := waiter.waiter.attempt
+		p.waiting.slotWindowEnded("jobs#1")
+		if waiter.waiter.attempt != attempt || attempt == nil {
+			s.Errorf("a waiter that asks: got attempt %p, want %p", waiter.waiter.attempt, attempt)
 		}
 	})
 }
