@@ -62,7 +62,6 @@ func (l *Lease) KeepAliveWith(ctx context.Context, o KeepAliveOptions) context.C
 func (l *Lease) stopKeepAlive() {
 	if l.keepAlive != nil {
 		l.keepAlive()
-		l.keepAlive = nil
 	}
 }
 

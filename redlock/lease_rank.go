@@ -115,7 +115,7 @@ func rank(all []scores, n int) (chosen []int, last scores) {
 		last[reason] = 0
 		if len(rest) > 0 {
 			taken[rest[0]], last[reason] = true, all[rest[0]][reason]
-			chosen, rest = append(chosen, rest[0]), rest[1:]
+			chosen = append(chosen, rest[0])
 		}
 		order[reason] = rest
 	}
