@@ -12,10 +12,9 @@ var equivalent = map[string]map[string]string{
 		"newTokenSource: 0: 100*tokenRandomBytes": "the smallest buffer: more system calls",
 	},
 	"lease_keepalive.go": {
-		"Lease.stopKeepAlive: dropped: l.keepAlive = nil": "what has stopped is stopped once more",
-		"keepAlive.run: dropped: defer ticks.Stop()":      "a ticker that nobody has is collected",
-		"keepAlive.run: < for <=: left <= k.early":        "a nanosecond",
-		"keepAlive.run: < for <=: left <= extendAt":       "a nanosecond",
+		"keepAlive.run: dropped: defer ticks.Stop()": "a ticker that nobody has is collected",
+		"keepAlive.run: < for <=: left <= k.early":   "a nanosecond",
+		"keepAlive.run: < for <=: left <= extendAt":  "a nanosecond",
 	},
 	"lease_rank.go": {
 		"scoresOf: >= for >: since.Unix() > 0": "a lease of the first second of 1970",
@@ -26,24 +25,18 @@ var equivalent = map[string]map[string]string{
 	"lease_table.go": {
 		"leases.release: always: s.slotted":         "looks for a semaphore that nobody uses",
 		"leases.forget: dropped: s.all[last] = nil": "keeps memory for longer",
-		"leases.release: always: s.slotted":         "looks for rounds of slots where there are none",
 	},
 	"lease_audit.go": {
 		"Client.auditDecided: negated: false #2": "a release with it is a script's, which finds a writer's token, too",
 	},
-	"lease_keepalive.go": {
-		"keepAlive.run: dropped: defer ticks.Stop()": "it ticks on until the garbage collector takes it",
-	},
 	"op_extend.go": {
-		"Client.beginExtendLocked: operand dropped: r.ttlMs > c.fleet.view.Load().longestMs": "ceiling.fits compares by itself",
-		"Client.beginExtendLocked: >= for >: r.ttlMs > c.fleet.view.Load().longestMs":        "ceiling.fits compares by itself",
-		"Client.extensionDecided: operand dropped: o == quorum.Yes":                          "what was released by force is not held, whatever the votes come to",
-		"Client.extensionDecided: operand dropped: len(c.forced.all) > 0":                    "an empty list is gone through",
-		"Client.extensionDecided: >= for >: len(c.forced.all) > 0":                           "an empty list is gone through",
-		"Client.extensionDecided: 1: 0 #2":                                                   "a byte of memory, while it waits for room",
-		"Client.extensionDecided: 1: 0 #3":                                                   "a nanosecond",
-		"Client.extendedLocked: always: lost != 0":                                           "a round that no master gets",
-		"Client.refillLate: never: lost == 0":                                                "a round that no master gets",
+		"Client.extensionDecided: operand dropped: o == quorum.Yes":       "what was released by force is not held, whatever the votes come to",
+		"Client.extensionDecided: operand dropped: len(c.forced.all) > 0": "an empty list is gone through",
+		"Client.extensionDecided: >= for >: len(c.forced.all) > 0":        "an empty list is gone through",
+		"Client.extensionDecided: 1: 0 #2":                                "a byte of memory, while it waits for room",
+		"Client.extensionDecided: 1: 0 #3":                                "a nanosecond",
+		"Client.extendedLocked: always: lost != 0":                        "a round that no master gets",
+		"Client.refillLate: never: lost == 0":                             "a round that no master gets",
 	},
 	"op_inspect.go": {
 		"LongestWait: never: found >= c.waiting.count":          "looks at the rest of the entries, where nobody waits",
