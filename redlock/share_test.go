@@ -485,6 +485,26 @@ func TestEndsOfReleasedLeasesAreBounded(t *testing.T) {
 	}
 }
 
+// When released leases are taken out of the ends, the one that ends first comes first, as before.
+func TestEndsStayInOrder(t *testing.T) {
+	all, s, now := newLeases(nil, clock.Drift{}), &Share{MaxLocks: 1000}, time.Now()
+	grant := func(key string, left time.Duration) *lease {
+		l := &lease{keys: []string{key}, ttlMs: 1000, validUntil: now.Add(left)}
+		all.grant(l, s, 0, now)
+		return l
+	}
+	first := grant("first", time.Second)
+	grant("last", 10*time.Second)
+	grant("next", 2*time.Second)
+	all.forget(first)
+	for i := range 30 {
+		all.forget(grant(fmt.Sprint("r", i), time.Minute))
+	}
+	if s.uncountEnded(now.Add(3 * time.Second)); s.locks != 1 || s.ends[0].lease.keys[0] != "last" {
+		t.Errorf("when one of two has ended, %d are counted, want the one that ends last", s.locks)
+	}
+}
+
 // What is taken out of the ends keeps no lease in memory.
 func TestEndsKeepNoMemory(t *testing.T) {
 	ends := endHeap{{lease: new(lease)}, {lease: new(lease)}}
