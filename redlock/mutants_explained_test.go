@@ -12,9 +12,11 @@ var equivalent = map[string]map[string]string{
 		"Client.lockable: always: s.beyond(locks, memory) != nil": "what has ended is uncounted a bit earlier",
 	},
 	"op_unlock.go": {
-		"Client.releaseLocked: always: c.waiting.count > 0":   "where nobody waits, no queue has a head",
-		"Client.releaseLocked: >= for >: c.waiting.count > 0": "where nobody waits, no queue has a head",
-		"Client.releaseAgain: dropped: c.runDeferred(d)":      "nobody waits for these releases, so it does not matter who abstains",
+		"Client.releaseLocked: always: len(c.holds.byKey) > 0":   "an empty table is looked up",
+		"Client.releaseLocked: >= for >: len(c.holds.byKey) > 0": "an empty table is looked up",
+		"Client.releaseLocked: always: c.waiting.count > 0":      "where nobody waits, no queue has a head",
+		"Client.releaseLocked: >= for >: c.waiting.count > 0":    "where nobody waits, no queue has a head",
+		"Client.releaseAgain: dropped: c.runDeferred(d)":         "nobody waits for these releases, so it does not matter who abstains",
 	},
 	"stats.go": {
 		"Times.add: 1: 0":      "a nanosecond is as much as none in the first bucket",
@@ -42,6 +44,8 @@ var equivalent = map[string]map[string]string{
 		"Client.auditDecided: negated: false #2": "a release with it is a script's, which finds a writer's token, too",
 	},
 	"op_extend.go": {
+		"Client.extendedLocked: always: len(c.holds.byKey) > 0":           "an empty table is looked up",
+		"Client.extendedLocked: >= for >: len(c.holds.byKey) > 0":         "an empty table is looked up",
 		"Client.extensionDecided: operand dropped: o == quorum.Yes":       "what was released by force is not held, whatever the votes come to",
 		"Client.extensionDecided: operand dropped: len(c.forced.all) > 0": "an empty list is gone through",
 		"Client.extensionDecided: >= for >: len(c.forced.all) > 0":        "an empty list is gone through",

@@ -108,9 +108,11 @@ func (c *Client) extendedLocked(r *round, until time.Time, share *Share, v quoru
 		extended.born = born
 	}
 	c.leases.grant(extended, share, r.op.delay(), d.now)
-	if b := c.holds.of(r.keys, r.token); b != nil {
-		b.renewedLocked(r.start, until)
-		extended.note = b.note
+	if len(c.holds.byKey) > 0 {
+		if b := c.holds.of(r.keys, r.token); b != nil {
+			b.renewedLocked(r.start, until)
+			extended.note = b.note
+		}
 	}
 	if lost := v.Lost(r.view.Places); lost != 0 { //mutant:holes-not-filled
 		c.refillLocked(extended, lost, d)

@@ -19,7 +19,9 @@ func (c *Client) releaseLocked(op *Op, resources []string, token string, d *defe
 	r := &round{verb: verbRelease, token: token, start: d.now, op: op}
 	r.setKeys(resources...)
 	lease := c.leases.release(r.keys, token, d.now)
-	c.holds.released(r.keys, token, d)
+	if len(c.holds.byKey) > 0 {
+		c.holds.released(r.keys, token, d)
+	}
 	r.asReader(lease == nil || lease.reader) //mutant:a-reader-of-elsewhere-is-not-found
 	switch {
 	case !madeHere(token):

@@ -232,7 +232,7 @@ Undo(p, m) ==
      /\ UNCHANGED spent
 
 (* From here on nobody counts on the token. Before HOLD answers, nobody knows the new one. *)
-\* code: Client.StartUnlock, leases.endReaders; trace: SharedTrace
+\* code: Client.StartUnlock, leases.grant; trace: SharedTrace
 Unlock(t) ==
   /\ t \in Tokens \ (spent \cup Gone(key) \cup New)
   /\ spent' = spent \cup {t} \cup ({att[q].to : q \in {x \in Proxies : att[x].token = t}} \ (Gone(key) \cup {Nobody}))
