@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"slices"
 	"strconv"
@@ -303,6 +304,7 @@ func TestWhatAMasterPushes(t *testing.T) {
 		"a flush":                          {pushed(invalidateChannel, "*-1\r\n"), "r changed; q changed; EOF"},
 		"a flush as it was":                {pushed(invalidateChannel, "$-1\r\n"), "r changed; q changed; EOF"},
 		"no message":                       {pushed(messagesChannel, "*-1\r\n") + pushed(mailbox, "$-1\r\n") + pushed(windowsChannel, "*-1\r\n"), "EOF"},
+		"lines instead of strings":         {pushed(messagesChannel, "+"+newMessage("c", "hello").text+"\r\n") + pushed(windowsChannel, "+r\r\n") + q, "q changed; told of q; EOF"},
 		"nothing elsewhere":                {pushed("elsewhere", "*-1\r\n") + q, "q changed; told of q; EOF"},
 		"more channels":                    {pushed(windowsChannel, ":3\r\n") + pushed(mailbox, ":4\r\n") + pushed(messagesChannel, ":5\r\n") + q, "q changed; told of q; EOF"},
 		"a key that is too long for us":    {pushed(invalidateChannel, keys(long, "r")), "r changed; told of ERR a value of 65537 bytes r; EOF"},
@@ -328,9 +330,15 @@ func TestWhatAMasterPushes(t *testing.T) {
 			}
 			time.Sleep(ms) // they have observed it, and pause
 			var told, got []string
+			push := func(text string) error {
+				return p.fleet.view.Load().lanes[2].actOnPushed(&conn.Wire{Socket: pushedConn{text: strings.NewReader(text)}}, mailbox)
+			}
+			if err := push(pushed(invalidateChannel, keys("z"))); err != io.EOF {
+				s.Errorf("a change that nobody is to be told of: got %v, want EOF", err)
+			}
 			OnChange(p.Client, func(resource string) { told = append(told, resource) })
 			p.OnMessage(func(channel, payload string) { got = append(got, channel+"="+payload) })
-			err := p.fleet.view.Load().lanes[2].actOnPushed(&conn.Wire{Socket: pushedConn{text: strings.NewReader(tt.text)}}, mailbox)
+			err := push(tt.text)
 			p.mu.Lock()
 			for _, w := range waiters {
 				if w.entry.queue.fairness.windowAnnouncedBy == 0b100 {
@@ -351,7 +359,7 @@ func TestWhatAMasterPushes(t *testing.T) {
 	}
 }
 
-// faulty dials masters, and spoils the connections that are made while fault is set. The first write of a subscription is CLIENT ID.
+// faulty dials a master, and spoils the connections that are made while fault is set.
 type faulty struct {
 	fault          atomic.Pointer[string]
 	opened, closed atomic.Int32
@@ -389,6 +397,8 @@ func (c *faultyConn) Close() error {
 func (c *faultyConn) Write(p []byte) (int, error) {
 	subscribes, n := bytes.Contains(p, []byte("subscribe\r\n")), len(p)
 	switch {
+	case c.fault == "slow":
+		time.Sleep(450 * ms)
 	case c.fault == "the way is cut" && subscribes:
 		return 0, errors.New(c.fault)
 	case c.fault == "timeout" && subscribes:
@@ -423,6 +433,10 @@ func TestSubscriptionThatFails(t *testing.T) {
 		if told := log.take(""); len(told) != 0 || l.invalidationsID.Load() == before {
 			s.Errorf("a subscription that broke and stands again: as before %t; the log says %q, want nothing", l.invalidationsID.Load() == before, told)
 		}
+		slow := "slow" // making the connection takes nearly ConnectTimeout, and subscribing half as long
+		way.fault.Store(&slow)
+		l.closeInvalidations()
+		p.subscribed()
 		for _, fault := range []string{"there is no way", "unknown subcommand", "the way is cut", "unknown command", "timeout"} {
 			way.fault.Store(&fault)
 			l.closeInvalidations()
@@ -655,6 +669,13 @@ func TestWhatOwnChangesLeaveToRelyOn(t *testing.T) {
 			}
 			if tt.slot >= 0 && w.trackedKeys()[tt.slot] != tt.then {
 				s.Errorf("%s: tracked: got %+v, want %+v", name, w.trackedKeys()[tt.slot], tt.then)
+			}
+			retry = w.retry
+			p.mu.Unlock()
+			time.Sleep(100 * ms)
+			p.mu.Lock()
+			if tt.pauses && w.retry != retry {
+				s.Errorf("%s: it does not pause for as long as usual", name)
 			}
 			p.mu.Unlock()
 			p.Unblock(&waiter.Op, nil)

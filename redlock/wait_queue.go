@@ -87,7 +87,7 @@ type waiter struct {
 	splits int
 	// deadline ends the wait.
 	deadline *time.Timer
-	// retry ends the pause before the next attempt; nil while it does not pause, and while attempt is not.
+	// retry ends the pause before the next attempt; nil while it does not pause, so while attempt is set.
 	retry *time.Timer
 }
 

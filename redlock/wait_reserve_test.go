@@ -586,6 +586,7 @@ func TestReservationThatEndsIsHandedOver(t *testing.T) {
 			time.Sleep(10 * ms)
 			p.mu.Lock()
 			w, d := c.waiter, &deferred{now: time.Now()}
+			token := w.reservation.token
 			w.reservation.held = tt.held
 			tt.change(p)
 			p.waiting.releaseReservationLocked(w.op, d)
@@ -602,9 +603,7 @@ func TestReservationThatEndsIsHandedOver(t *testing.T) {
 			p.runDeferred(d)
 			time.Sleep(10 * ms)
 			for _, key := range []string{"x", "y"} {
-				if w := singles[strings.Index("xy", key)].waiter; !w.answered {
-					s.wantSet(key, "00000")
-				}
+				s.wantOn(key, token, "00000")
 			}
 		})
 	}
@@ -617,13 +616,13 @@ func TestPatienceThatBeginsAnew(t *testing.T) {
 			p, c, _ := s.reserving()
 			p.mu.Lock()
 			w := c.waiter
-			token := w.reservation.token
+			token, patience := w.reservation.token, w.reservation.patience
 			p.waiting.limitReservingLocked(w.op)
 			if anew { // the timer of before fires all the same
 				w.reservation.timer = time.AfterFunc(time.Hour, func() {})
 			}
 			p.mu.Unlock()
-			time.Sleep(w.reservation.patience)
+			time.Sleep(patience)
 			synctest.Wait()
 			p.mu.Lock()
 			defer p.mu.Unlock()
