@@ -102,6 +102,18 @@ var equivalent = map[string]map[string]string{
 		"waiting.yieldLocked: 1: 0 #2":                        "a nanosecond",
 		"waiting.yieldLocked: <= for <: before.since < since": "of two that wait for equally long, the window is left to either",
 	},
+	"wait_invalidations.go": {
+		"lane.keepSubscribed: >= for >: time.Since(lastUsable) > 2*l.fleet.opts.Heartbeat": "a nanosecond",
+		"lane.subscribe: dropped: defer cancel()":                                          "a timer lives for ConnectTimeout",
+		"waiting.invalidatedLocked: 1: 0 #2":                                               "a delay that is not 0 has a millisecond at least",
+	},
+	"wait_reserve.go": {
+		"reservation.endPatience: dropped: r.timer.Stop()":                   "the timer of a patience that was ended fires, and does nothing",
+		"waiting.limitReservingLocked: dropped: w.reservation.endPatience()": "the timer of the patience before fires, and does nothing",
+		"Client.reservationDecided: dropped: r.op = nil":                     "keeps memory for longer",
+		"Client.reservationDecided: negated: false":                          "a release with it is a script's, which finds a writer's token, too",
+		"waiting.releaseReservationLocked: negated: false":                   "a release with it is a script's, which finds a writer's token, too",
+	},
 	"wait_attempt.go": {
 		"waiting.pauseLocked: dropped: w.endPause()":     "the timer of the pause before fires, and does nothing",
 		"waiter.endPause: dropped: w.retry.Stop()":       "the timer of a pause that was ended fires, and does nothing",
