@@ -6,6 +6,7 @@ package redlock
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -177,18 +178,25 @@ func TestKeepAliveOfTheShortestLock(t *testing.T) {
 // renewable is a lock whose renewals a test decides.
 type renewable struct {
 	ttl        time.Duration
+	mu         sync.Mutex // guards validUntil
 	validUntil time.Time
 	began      time.Time
 	at         []time.Duration // when it was to be renewed
 	extend     func(n int) error
 }
 
-func (r *renewable) Validity() time.Duration { return time.Until(r.validUntil) }
+func (r *renewable) Validity() time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return time.Until(r.validUntil)
+}
 
 func (r *renewable) Extend(context.Context, time.Duration) error {
 	r.at = append(r.at, time.Since(r.began))
 	err := r.extend(len(r.at))
 	if err == nil {
+		r.mu.Lock()
+		defer r.mu.Unlock()
 		r.validUntil = time.Now().Add(r.ttl)
 	}
 	return err
