@@ -204,7 +204,7 @@ func (f *Fleet) Run() {
 
 // publish sends a message to all others.
 func (f *Fleet) publish(m message) {
-	m.From, m.Name = f.host.Mailbox, f.name
+	m.From, m.Name = f.host.Mailbox, f.Name()
 	f.host.Publish(m.text())
 }
 
@@ -282,7 +282,7 @@ func (f *Fleet) answer() bool {
 	pieces := slices.Collect(slices.Chunk(body, pieceMax))
 	for _, m := range append([]message{first}, f.sameQuestions(&first, answerMax/len(body)-1)...) {
 		for i, piece := range pieces {
-			part := message{Kind: kindAnswer, From: f.host.Mailbox, Name: f.name, ID: m.ID, Piece: i, Pieces: len(pieces), body: string(piece)}
+			part := message{Kind: kindAnswer, From: f.host.Mailbox, Name: f.Name(), ID: m.ID, Piece: i, Pieces: len(pieces), body: string(piece)}
 			f.host.Send(m.From, part.text())
 		}
 	}
