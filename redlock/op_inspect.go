@@ -101,7 +101,9 @@ func (c *Client) inspectionDecided(r *round, _ quorum.Outcome, v quorum.Votes, d
 	if e, _ := c.leases.queueFor(r.keys[0]); e != nil {
 		info.Waiters, info.Queue = e.queue.length, e.queue.appendTo(nil, c.own.At(d.now))
 	}
-	info.Leases = c.leases.on(info, holder, &c.holds, d.now)
+	if info.Held { // a library's value may be "", and then that of nobody is the same
+		info.Leases = c.leases.on(info, holder, &c.holds, d.now)
+	}
 	c.mu.Unlock()
 	d.deliver(r.op, Result{Info: info})
 }
@@ -110,7 +112,7 @@ func (c *Client) inspectionDecided(r *round, _ quorum.Outcome, v quorum.Votes, d
 const readersSeen = 256
 
 // on are the leases that were granted here and hold the resource, as far as the masters confirm that: that
-// of the token, or of readers; none where token is "" and there are no readers.
+// of the token, or of readers.
 func (s *leases) on(info *ResourceInfo, token string, holds *holds, now time.Time) (list []LeaseInfo) {
 	e := s.entries[info.Resource]
 	switch {

@@ -159,6 +159,22 @@ func TestWhatMastersSayOfAResource(t *testing.T) {
 	})
 }
 
+// A lease of an empty value, which a library may set, holds nothing where the masters have nothing.
+func TestLeaseOfAnEmptyValue(t *testing.T) {
+	inVirtualTime(t, 3, func(s *stage) {
+		p := s.open()
+		p.commit(setNX("r", "", time.Minute)).want(s, "SET NX of nothing", "held", 0)
+		for _, held := range []bool{true, false} {
+			info := &call{began: time.Now()}
+			p.StartInspect(&info.Op, "r", info)
+			if p.finish(info); info.Info.Held != held || (len(info.Info.Leases) == 1) != held {
+				s.Errorf("held %t: got %+v", held, info.Info)
+			}
+			s.doAll("DEL", "r")
+		}
+	})
+}
+
 // The leases of this client that hold a resource: that with the token that the masters hold, or readers that have not ended, the first first.
 func TestLeasesThatHoldAResource(t *testing.T) {
 	now := time.Now()

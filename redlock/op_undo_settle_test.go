@@ -264,7 +264,7 @@ func TestCallerIsToldOfALateRelease(t *testing.T) {
 			p.settling.rounds[r] = u
 			p.mu.Unlock()
 			settleDecided(p.Client, r, quorum.Yes, votesOf(tt.votes), &deferred{now: time.Now()})
-			settleDecided(p.Client, r, quorum.Yes, votesOf(tt.votes), &deferred{now: time.Now()}) // nobody's by now
+			settleDecided(p.Client, r, quorum.Yes, votesOf(tt.votes), &deferred{now: time.Now()}) // this round was decided before
 			if told.late != tt.want || u.asking != 1 {
 				s.Errorf("%s: told %d times, want %d; %d rounds of two are under way, want 1", name, told.late, tt.want, u.asking)
 			}

@@ -272,7 +272,7 @@ func (s *Share) count(counted *lease, all *leases) {
 		heap.Init(&s.ends)
 	}
 	s.ends = append(s.ends, leaseEnd{all.gone(counted), counted})
-	heap.Fix(&s.ends, len(s.ends)-1)
+	heap.Fix(&s.ends, len(s.ends)-1) // Push would allocate
 }
 
 // uncount is for a lease that is forgotten.
@@ -303,7 +303,7 @@ type endHeap []leaseEnd
 func (h endHeap) Len() int           { return len(h) }
 func (h endHeap) Less(i, j int) bool { return h[i].at.Before(h[j].at) }
 func (h endHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *endHeap) Push(any)          {} // it would allocate: count appends
+func (h *endHeap) Push(e any)        { *h = append(*h, e.(leaseEnd)) }
 
 func (h *endHeap) Pop() any {
 	last := len(*h) - 1

@@ -220,9 +220,9 @@ func (ws *waiting) windowAnnounced(master int, text []byte) {
 func (ws *waiting) yieldLocked(text string, d *deferred) {
 	id, rest, _ := strings.Cut(text, " ")
 	micros, resource, _ := strings.Cut(rest, " ")
-	distance, _ := strconv.ParseInt(micros, 10, 32) // of no number it is 0, above the range the most of it
+	distance, err := strconv.ParseInt(micros, 10, 32)
 	e := ws.leases.entries[resource]
-	if distance <= 0 || e == nil {
+	if err != nil || distance <= 0 || e == nil {
 		return
 	}
 	handoverTime := ws.bounds.limits.Load().handoverTime

@@ -312,7 +312,7 @@ func TestMessagesOfClientsThatWait(t *testing.T) {
 		"near":                             {"a:300 1 r", fairness{}, "a:300"},
 		"no way at all":                    {"a:300 0 r", fairness{yield: before}, "before"},
 		"no distance":                      {"a:300 far r", fairness{}, ""},
-		"a distance beyond all":            {"a:300 99999999999999999999 r", fairness{}, "a:300"},
+		"a distance beyond all":            {"a:300 99999999999999999999 r", fairness{}, ""},
 		"a distance below 0":               {"a:300 -1 r", fairness{}, ""},
 		"nobody wants it here":             {"a:300 300 nowhere", fairness{}, ""},
 		"hand-overs here have begun early": {"a:300 300 r", fairness{since: 1}, "a:300"},

@@ -981,3 +981,18 @@ func TestObservationOfAFreeResource(t *testing.T) {
 		}
 	})
 }
+
+// A LOCK under a token that is still to be made holds nothing, also where a library has set an empty value: it waits behind those who wait.
+func TestEmptyValueIsNobodysToken(t *testing.T) {
+	inVirtualTime(t, 3, func(s *stage) {
+		p := s.open()
+		p.commit(setNX("r", "", time.Minute)).want(s, "SET NX of nothing", "held", 0)
+		p.begin(one("r", time.Minute).waits(time.Minute))
+		time.Sleep(50 * ms)
+		asked := p.Stats().Attempts
+		p.lock(one("r", time.Minute)).want(s, "LOCK", "no", 0)
+		if got := p.Stats().Attempts - asked; got != 0 {
+			s.Errorf("it has asked %d times, before one that waits", got)
+		}
+	})
+}
