@@ -135,10 +135,7 @@ func TestManyClientsTakeTurns(t *testing.T) {
 // a version before does not say for how long it waits.
 func TestWindowIsLeftToWhoWaitsForLongest(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
-		p, other := s.open(), s.open()
-		other.lock(one("r", time.Minute))
-		waiter := p.begin(one("r", time.Minute).waits(30 * time.Second))
-		time.Sleep(100 * ms)
+		p, waiter := s.waitsForAnother()
 		for i, tt := range []struct {
 			says string
 			want string // to whom a window is left then

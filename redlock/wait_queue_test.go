@@ -590,6 +590,16 @@ func TestWaitThatIsPartlyOver(t *testing.T) {
 	})
 }
 
+// waitsForAnother opens a client with a LOCK of r that waits, and pauses, for another client has r.
+func (s *stage) waitsForAnother() (p *proxy, waiter *call) {
+	s.Helper()
+	p, other := s.open(), s.open()
+	other.lock(one("r", time.Minute))
+	waiter = p.begin(one("r", time.Minute).waits(30 * time.Second))
+	time.Sleep(100 * ms)
+	return p, waiter
+}
+
 // What happens when the wait of a LOCK has run out: one that asks is decided by that, a head that pauses for long asks once more, and all others are
 // answered at once.
 func TestEndOfAWait(t *testing.T) {
@@ -608,10 +618,7 @@ func TestEndOfAWait(t *testing.T) {
 		}, over: true, err: "10000 ms"},
 	} {
 		inVirtualTime(t, 5, func(s *stage) {
-			p, other := s.open(), s.open()
-			other.lock(one("r", time.Minute))
-			c := p.begin(one("r", time.Minute).waits(time.Minute))
-			time.Sleep(100 * ms)
+			p, c := s.waitsForAnother()
 			p.mu.Lock()
 			tt.before(p, c.waiter)
 			p.mu.Unlock()
@@ -776,10 +783,7 @@ func TestWhoGoesOnWhenTheCeilingRises(t *testing.T) {
 		"one that can hold none so": {true, func(w *waiter) { w.op.kind = &slotSearch{resource: "r", count: 2} }, false},
 	} {
 		inVirtualTime(t, 5, func(s *stage) {
-			p, other := s.open(), s.open()
-			other.lock(one("r", time.Minute))
-			c := p.begin(one("r", time.Minute).waits(30 * time.Second))
-			time.Sleep(50 * ms)
+			p, c := s.waitsForAnother()
 			if tt.behind {
 				c = p.begin(one("r", time.Minute).waits(30 * time.Second))
 			}
@@ -811,10 +815,7 @@ func TestObservationThatComesTooLate(t *testing.T) {
 		},
 	} {
 		inVirtualTime(t, 5, func(s *stage) {
-			p, other := s.open(), s.open()
-			other.lock(one("r", time.Minute))
-			c := p.begin(one("r", time.Minute).waits(30 * time.Second))
-			time.Sleep(50 * ms)
+			p, c := s.waitsForAnother()
 			p.mu.Lock()
 			w, d := c.waiter, &deferred{now: time.Now()}
 			p.waiting.observeLocked(w.op, d)

@@ -89,10 +89,7 @@ func TestWaitersAskNobodyWithoutQuorum(t *testing.T) {
 // A head that was denied last asks once more, also where no quorum can vote: so it learns that, and what it is told when its wait ends is true.
 func TestDeniedHeadAsksWithoutAQuorum(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
-		p, other := s.open(), s.open()
-		other.lock(one("r", time.Minute))
-		waiter := p.begin(one("r", time.Minute).waits(30 * time.Second))
-		time.Sleep(100 * ms)
+		p, waiter := s.waitsForAnother()
 		s.freeze(0, 1, 2)
 		s.until("three masters are away", func() bool { return p.states() == "ddduu" })
 		p.mu.Lock()
